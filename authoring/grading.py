@@ -1,0 +1,344 @@
+"""Grade a folder of submissions: preflight, nbgrader's autograde and feedback, a table of grades.
+
+Everything runs in a scratch course that is thrown away; submissions are only read. Whatever one
+student hands in, the others are graded: each step is taken for one notebook at a time.
+"""
+
+import argparse
+import contextlib
+import csv
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import nbformat
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell, new_output
+from nbgrader.api import Gradebook
+from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.preprocessors import (
+    CheckCellMetadata,
+    Execute,
+    LimitOutput,
+    SaveAutoGrades,
+)
+from nbgrader.utils import is_grade
+from traitlets.config import Config
+from traitlets.log import get_logger
+
+from authoring import preflight
+from authoring.preflight import Problem
+
+ROOT = Path(__file__).resolve().parent.parent
+CELL_SECONDS = 60
+KERNEL_BYTES = 4 * 2**30
+ONE_THREAD = ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM", "NUMEXPR")
+
+
+class ExecuteEveryCell(Execute):
+    """Execute a notebook to its end, with a fresh kernel when a cell has killed or blocked its own.
+
+    The run then starts anew without that cell, which fails. Test cells first repeat the imports
+    that they need. What they warn of on stderr becomes plain output, since nbgrader gives 0 points
+    for a right answer that warns.
+    """
+
+    def preprocess(self, nb, resources, km=None):
+        self.fatal: dict[int, str] = {}
+        while True:
+            try:
+                return super().preprocess(nb, resources, km)
+            except DeadKernelError:
+                self.fatal[self.running] = "this cell ended its kernel"
+            except CellTimeoutError:
+                self.fatal[self.running] = f"stopped after {self.timeout} seconds"
+
+    def preprocess_cell(self, cell, resources, index):
+        if index in self.fatal:
+            cell.outputs = [
+                new_output("error", ename="Stopped", evalue=self.fatal[index], traceback=[])
+            ]
+            cell.outputs[0].traceback = [f"Stopped: {self.fatal[index]}"]
+            return cell, resources
+        self.running = index
+        source = cell.source
+        cell.source = "\n".join(filter(None, [cell.metadata.get("grading_imports"), source]))
+        cell, resources = super().preprocess_cell(cell, resources, index)
+        cell.source = source
+        for output in cell.get("outputs", []):
+            if output.output_type == "stream":
+                output.name = "stdout"
+            elif output.get("ename") == "CellTimeoutError":
+                self.fatal[index] = output.evalue = f"stopped after {self.timeout} seconds"
+        return cell, resources
+
+
+class Course:
+    """A scratch nbgrader course in an empty folder, for one set and its submissions."""
+
+    def __init__(self, root: Path, name: str, source: NotebookNode, cell_seconds: int):
+        self.root, self.name, self.source = root, name, source
+        self.maximum = {
+            _exercise(preflight.grade_id(cell)): float(cell.metadata.nbgrader.points)
+            for cell in source.cells
+            if is_grade(cell)
+        }
+        self.config = Config()
+        self.config.CourseDirectory.root = str(root)
+        self.config.Execute.timeout = cell_seconds
+        self.config.Execute.shutdown_kernel = "immediate"
+        self.config.Autograde.autograde_preprocessors = [
+            ExecuteEveryCell,
+            LimitOutput,
+            SaveAutoGrades,
+            CheckCellMetadata,
+        ]
+        startup = root / "ipython" / "profile_default" / "startup"
+        startup.mkdir(parents=True)
+        shutil.copy(Path(__file__).with_name("grading_kernel.py"), startup / "00-guard.py")
+        startup.with_name("ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40")
+        self._write("source", ".", source)
+        with self.environment():
+            self._run(GenerateAssignment, ".")
+        self.release = nbformat.read(self._path("release", "."), as_version=4)
+
+    def _path(self, step, student):
+        return self.root / step / student / self.name / f"{self.name}.ipynb"
+
+    def _write(self, step, student, notebook):
+        path = self._path(step, student)
+        path.parent.mkdir(parents=True)
+        nbformat.write(notebook, path)
+
+    def _run(self, converter, student):
+        place = CourseDirectory(config=self.config, assignment_id=self.name, student_id=student)
+        converter(coursedir=place, config=self.config).start()
+
+    @contextlib.contextmanager
+    def environment(self):
+        """What nbgrader and kernels find in os.environ: one thread, asserts, no user's profile."""
+        modules = preflight.given_modules(self.source.cells)
+        before = dict(os.environ)
+        os.environ.update({f"{library}_NUM_THREADS": "1" for library in ONE_THREAD})
+        os.environ.update(
+            PATH=os.pathsep.join([str(Path(sys.executable).parent), before.get("PATH", "")]),
+            IPYTHONDIR=str(self.root / "ipython"),
+            PYTHONOPTIMIZE="",
+            TQDM_DISABLE="1",
+            GRADING_MODULES=" ".join(modules),
+            GRADING_MEMORY=str(KERNEL_BYTES),
+        )
+        try:
+            yield
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+    def grade(self, student: str, submitted: NotebookNode) -> tuple[dict, list[str]]:
+        """The points of each exercise of one notebook, and what had to be mended in it."""
+        notebook, notes = preflight.restore(submitted, self.source, self.release)
+        self._write("submitted", student, notebook)
+        with self.environment():
+            self._run(Autograde, student)
+        graded = nbformat.read(self._path("autograded", student), as_version=4)
+        notes += _execution_notes(graded)
+        with Gradebook(f"sqlite:///{self.root / 'gradebook.db'}") as gradebook:
+            submission = gradebook.find_submission_notebook(self.name, self.name, student)
+            scores = {_exercise(grade.name): grade.auto_score for grade in submission.grades}
+        unread = [name for name in self.maximum if scores[name] is None]
+        if unread:
+            notes.append(f"to be read and graded by you: {', '.join(unread)}")
+        return {name: scores[name] or 0.0 for name in self.maximum}, notes
+
+    def feedback(self, student: str, notes: list[str]) -> str:
+        """The graded notebook as HTML, opening with the notes."""
+        if notes:
+            path = self._path("autograded", student)
+            graded = nbformat.read(path, as_version=4)
+            lines = "\n".join(f"- {note}" for note in notes)
+            graded.cells.insert(0, new_markdown_cell(f"**Notes of the grader**\n\n{lines}"))
+            path.chmod(0o644)
+            nbformat.write(graded, path)
+        with self.environment():
+            self._run(GenerateFeedback, student)
+        return self._path("feedback", student).with_suffix(".html").read_text(encoding="utf-8")
+
+
+def _exercise(test: str) -> str:
+    return test.removeprefix("test_")
+
+
+def _execution_notes(graded: NotebookNode) -> list[str]:
+    """What went wrong while the notebook ran, other than a wrong answer."""
+    notes = []
+    for number, cell in enumerate(graded.cells, start=1):
+        where = preflight.grade_id(cell) or f"number {number}"
+        for output in cell.get("outputs", []):
+            if output.get("ename") in ("Stopped", "CellTimeoutError"):
+                notes.append(f"cell {where}: {output.evalue}")
+            lines = output.get("text", "").splitlines() if output.output_type == "stream" else []
+            notes += [f"cell {where}: {line}" for line in lines if line.startswith("grader: ")]
+    return notes
+
+
+class GradingError(Exception):
+    """Why nothing can be graded, in words for the instructor."""
+
+
+def load_sets(solutions: Path, wanted: str | None = None) -> dict[str, NotebookNode]:
+    """The exercise sets with solutions and hidden tests, by name; `wanted` is a name or number."""
+    paths = {path.stem: path for path in sorted(solutions.glob("*/*.ipynb"))}
+    paths = {name: path for name, path in paths.items() if path.parent.name == name}
+    chosen = {
+        name: path
+        for name, path in paths.items()
+        if wanted is None or name == wanted or name.partition("_")[0] == wanted
+    }
+    if not chosen:
+        known = ", ".join(paths) or "none: run python book.py build"
+        raise GradingError(f"there is no exercise set {wanted or ''} (sets: {known})")
+    return {name: nbformat.read(path, as_version=4) for name, path in chosen.items()}
+
+
+def grade_folder(
+    folder: Path,
+    results: Path,
+    sets: dict[str, NotebookNode],
+    cell_seconds: int = CELL_SECONDS,
+    say=print,
+) -> list[dict]:
+    """Grade every student's folder in `folder`; write grades, feedback and a log into `results`.
+
+    Returns the rows of grades.csv. Raises `GradingError` when there is nothing to grade, or when a
+    set's own solution does not get full marks here, since then no grade would mean anything.
+    """
+    students = _students(folder)
+    found = {student.name: preflight.find(student, sets) for student in students}
+    used = [name for name in sets if any(name in files for files in found.values())]
+    if len(sets) > 1 and not used:
+        raise GradingError(f"{folder} holds no notebook of the sets {', '.join(sets)}")
+    results.mkdir(exist_ok=True)
+    for loose in sorted(folder.glob("*.ipynb")):
+        say(f"not graded: {loose.name} lies outside of the students' folders")
+    rows = []
+    with _log_to(results / "grading.log"), tempfile.TemporaryDirectory() as scratch:
+        for name in used or sets:
+            course = Course(Path(scratch, name), name, sets[name], cell_seconds)
+            _check_solution(course, say)
+            for number, student in enumerate(students, start=1):
+                logging.getLogger(__name__).info("%s, %s", name, student.name)
+                path, notes = found[student.name].get(name, (None, []))
+                row, html = _grade_student(course, f"student-{number}", path, notes)
+                rows.append({"student": student.name, "set": name} | row)
+                say(f"{number}/{len(students)} {_line(rows[-1])}")
+                page = results / "feedback" / student.name / f"{name}.html"
+                page.unlink(missing_ok=True)
+                if html:
+                    page.parent.mkdir(parents=True, exist_ok=True)
+                    page.write_text(html, encoding="utf-8")
+    _write_table(results / "grades.csv", rows)
+    return rows
+
+
+def _students(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise GradingError(f"{folder} is no folder")
+    students = sorted(
+        path
+        for path in folder.iterdir()
+        if path.is_dir() and not path.name.startswith(".") and path.name != "__MACOSX"
+    )
+    if not students:
+        raise GradingError(f"{folder} holds no folders: expected one a student")
+    return students
+
+
+def _check_solution(course: Course, say):
+    started = time.monotonic()
+    points, notes = course.grade("solution", preflight.plain(course.source))
+    missed = [name for name, score in points.items() if score < course.maximum[name]]
+    if missed:
+        reason = "; ".join([f"failed: {', '.join(missed)}", *notes])
+        raise GradingError(
+            f"the solution of {course.name} itself does not get full marks here ({reason}): "
+            "grade when python book.py test passes"
+        )
+    say(f"{course.name}: the solution gets full marks ({time.monotonic() - started:.0f} s)")
+
+
+def _grade_student(course, student, path, notes) -> tuple[dict, str | None]:
+    """The student's row and feedback page; whatever fails is the row's problem."""
+    points, html = {}, None
+    try:
+        if path is None:
+            raise Problem("no notebook of this set handed in")
+        points, more = course.grade(student, preflight.read(path))
+        notes = [*notes, *more]
+        html = course.feedback(student, notes)
+    except Problem as problem:
+        notes = [*notes, str(problem)]
+    except Exception:  # one student's notebook must not end the grading of the others
+        logging.getLogger(__name__).exception("not graded")
+        notes = [*notes, "could not be graded: see grading.log"]
+    total = {"total": sum(points.values()), "max": sum(course.maximum.values())}
+    return total | {"problem": "; ".join(notes)} | points, html
+
+
+def _line(row: dict) -> str:
+    problem = f"  [{row['problem']}]" if row["problem"] else ""
+    return f"{row['student']}: {row['total']:g} of {row['max']:g}{problem}"
+
+
+@contextlib.contextmanager
+def _log_to(path: Path):
+    """Send what nbgrader and this module log into a file."""
+    handler = logging.FileHandler(path, mode="w", encoding="utf-8")
+    loggers = [logging.getLogger(__name__), logging.getLogger("py.warnings"), get_logger()]
+    levels = [logger.level for logger in loggers]
+    logging.captureWarnings(True)
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logging.captureWarnings(False)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+        handler.close()
+
+
+def _write_table(path: Path, rows: list[dict]):
+    columns = ["student", "set", "total", "max", "problem"]
+    columns = list(dict.fromkeys([*columns, *(key for row in rows for key in row)]))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, columns)
+        table.writeheader()
+        table.writerows(rows)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command `book.py grade FOLDER`."""
+    parser = argparse.ArgumentParser(prog="book.py grade", description=__doc__)
+    parser.add_argument("folder", type=Path, help="holds a folder for each student")
+    parser.add_argument(
+        "--set", help="name or number of the exercise set (default: those handed in)"
+    )
+    options = parser.parse_args(argv)
+    folder = options.folder.resolve()
+    results = folder.with_name(f"{folder.name}-results")
+    try:
+        rows = grade_folder(folder, results, load_sets(ROOT / "solutions", options.set))
+    except GradingError as error:
+        print(f"grade: {error}", file=sys.stderr)
+        return 1
+    problems = sum(bool(row["problem"]) for row in rows)
+    print(f"{len(rows)} graded, {problems} with a remark in the column problem: {results}")
+    return 0

@@ -1,0 +1,257 @@
+"""Make a notebook that can be graded out of whatever a student hands in.
+
+`find` says which file of a student's folder is which set, `read` reads it without trust, and
+`restore` puts the set's own test cells back where they belong. Each says in words what it had to
+mend; what cannot be mended is a `Problem`.
+"""
+
+import ast
+import json
+import warnings
+from pathlib import Path
+
+import nbformat
+from IPython.core.inputtransformer2 import TransformerManager
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
+from nbgrader.utils import is_grade, is_locked, is_solution
+
+KERNELSPEC = {"name": "python3", "display_name": "Python 3", "language": "python"}
+NEW_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
+
+
+class Problem(Exception):
+    """Why a submission cannot be graded, in words for the instructor."""
+
+
+def read(path: Path) -> NotebookNode:
+    """Read a student's notebook; keep only types, sources, ids and grade ids of its cells.
+
+    Raises `Problem` when the file is not a notebook.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        what = "is empty" if not text.strip() else f"is no valid JSON (line {error.lineno})"
+        raise Problem(f"{path.name} {what}: ask for the file again") from None
+    except (UnicodeDecodeError, RecursionError, OSError) as error:
+        raise Problem(f"{path.name} cannot be read ({type(error).__name__})") from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            submitted = nbformat.reads(text, as_version=4)
+        return plain(submitted)
+    except Exception as error:  # the file is anything: whatever fails here, it is no notebook
+        raise Problem(f"{path.name} is JSON, but no notebook ({error!r:.80})") from None
+
+
+def plain(notebook: NotebookNode) -> NotebookNode:
+    """The notebook's cells with nothing but type, source, id and, in their metadata, grade_id."""
+    cells = []
+    for cell in notebook.cells:
+        cells.append(NEW_CELL[cell.cell_type](cell.source.replace("\r\n", "\n")))
+        cells[-1].id = str(cell.get("id"))
+        cells[-1].metadata["grade_id"] = grade_id(cell)
+    return new_notebook(cells=cells)
+
+
+def grade_id(cell) -> str | None:
+    """The cell's nbgrader id, None when it has no mark."""
+    mark = cell.get("metadata", {}).get("nbgrader")
+    value = mark.get("grade_id") if isinstance(mark, dict) else None
+    return value if isinstance(value, str) else None
+
+
+def find(student: Path, releases: dict[str, NotebookNode]) -> dict[str, tuple[Path, list[str]]]:
+    """The student's notebook of each set, with what is odd about the file.
+
+    A file called as the set counts first, in nbgrader's `set/set.ipynb` before any other folder;
+    then one that holds cells of the set; at last, when there is one set and one notebook, that one.
+    """
+    files = sorted(
+        (
+            path
+            for path in student.rglob("*")
+            if path.is_file()
+            and path.suffix.lower() == ".ipynb"
+            and not any(
+                part.startswith(".") or part == "__MACOSX"
+                for part in path.relative_to(student).parts
+            )
+        ),
+        key=lambda path: (len(path.parts), path),
+    )
+    found = {}
+    for name, release in releases.items():
+        named = [path for path in files if path.stem == name]
+        named.sort(key=lambda path: path.parent.name != name)
+        others = [path for path in files if path.stem not in releases]
+        similar = [path for path in others if _belongs(path, release)]
+        if not named and not similar and len(releases) == len(files) == len(others) == 1:
+            similar = others
+        if named or similar:
+            path, *rest = named or similar
+            notes = [] if named else [f"graded {path.name}, since there is no {name}.ipynb"]
+            if any(other.read_bytes() != path.read_bytes() for other in rest):
+                chosen = path.relative_to(student).as_posix()
+                notes.append(f"{1 + len(rest)} different notebooks of this set: graded {chosen}")
+            found[name] = path, notes
+    return found
+
+
+def _belongs(path: Path, release: NotebookNode) -> bool:
+    try:
+        ids = {cell.metadata["grade_id"] for cell in read(path).cells}
+    except Problem:
+        return False
+    return any(grade_id(cell) in ids for cell in release.cells if is_solution(cell))
+
+
+def restore(
+    submitted: NotebookNode, source: NotebookNode, release: NotebookNode
+) -> tuple[NotebookNode, list[str]]:
+    """The notebook to grade, and what had to be mended.
+
+    The student's cells stay in their order, as "Restart and run all" would run them. Each test is
+    the one of the source (with its hidden part), stands once, and after the answer that it tests.
+    Test cells and the set's own code cells that are missing are put back. Of several copies of an
+    answer all that are filled in run, so the last one counts.
+    """
+    return _Restoration(submitted, source, release).run()
+
+
+class _Restoration:
+    def __init__(self, submitted, source, release):
+        self.source, self.release = source.cells, release.cells
+        self.notes: dict[str, list[str]] = {}
+        by_mark = {grade_id(cell): i for i, cell in enumerate(self.release) if grade_id(cell)}
+        by_id = {cell.get("id"): i for i, cell in enumerate(self.release)}
+        by_text = {cell.source: i for i, cell in enumerate(self.release) if cell.source.strip()}
+        self.cells = []  # pairs: index of the cell in the set or None for the student's own, cell
+        lost = 0
+        for cell in submitted.cells:
+            mark = cell.metadata.pop("grade_id")
+            index = by_mark.get(mark)
+            if index is None:
+                index = by_id.get(cell.id, by_text.get(cell.source))
+                lost += index is not None and grade_id(self.release[index]) is not None
+            self.cells.append((index, cell))
+        if lost:
+            self.note(f"nbgrader's marks were missing on {lost} cells, recognised otherwise")
+
+    def note(self, message, name=None):
+        self.notes.setdefault(message, []).extend([name] if name else [])
+
+    def places(self, index):
+        return [place for place, (i, _) in enumerate(self.cells) if i == index]
+
+    def run(self):
+        answer = -1
+        for index, cell in enumerate(self.source):
+            if is_solution(cell):
+                self.restore_answer(index)
+                answer = index
+            elif cell.cell_type == "code" and is_locked(cell):
+                self.restore_locked(index, answer)
+            elif cell.cell_type == "code" and not self.places(index):
+                self.restore_given(index)
+        self.note_blank()
+        cells = [cell for _, cell in self.cells]
+        for number, cell in enumerate(cells):
+            cell.id = f"graded-{number}"
+        notes = [
+            f"{text}: {', '.join(names)}" if names else text for text, names in self.notes.items()
+        ]
+        return new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC}), notes
+
+    def restore_answer(self, index):
+        name, blank = grade_id(self.release[index]), self.release[index].source
+        places = self.places(index)
+        if not places:
+            return self.note("no cell is marked as this answer, the other cells ran", name)
+        filled = [place for place in places if self.cells[place][1].source != blank]
+        if len(places) > 1:
+            self.note("several copies of an answer, the last one filled in counts", name)
+            for place in sorted(set(places) - set(filled or places[-1:]), reverse=True):
+                del self.cells[place]
+            places = self.places(index)
+        for place in places:
+            cell = self.cells[place][1]
+            if cell.cell_type != "code":
+                self.note("the answer was no code cell, it ran as code", name)
+            self.cells[place] = index, new_code_cell(cell.source)
+        self.cells[places[-1]][1].metadata = NotebookNode(self.release[index].metadata)
+
+    def restore_locked(self, index, answer):
+        name, original = grade_id(self.release[index]), new_code_cell(self.source[index].source)
+        original.metadata = NotebookNode(self.source[index].metadata)
+        if is_grade(original):
+            original.metadata["grading_imports"] = needed_imports(self.source, index)
+        places = self.places(index)
+        if places:
+            if any(self.cells[place][1].source != self.release[index].source for place in places):
+                self.note("test cell changed, the original ran", name)
+            if len(places) > 1:
+                self.note("test cell copied, it counts once", name)
+            target = places[0]
+            for place in reversed(places):
+                del self.cells[place]
+        else:
+            self.note("test cell missing, put back", name)
+            following = [place for place, (i, _) in enumerate(self.cells) if (i or 0) > index]
+            target = min(following, default=len(self.cells))
+        after_answer = max(self.places(answer), default=-1) + 1
+        if places and after_answer > target:
+            self.note("test cell stood before its answer, it ran after it", name)
+        self.cells.insert(max(target, after_answer), (index, original))
+
+    def restore_given(self, index):
+        preceding = [
+            place for place, (i, _) in enumerate(self.cells) if i is not None and i < index
+        ]
+        given = new_code_cell(self.source[index].source)
+        self.cells.insert(max(preceding, default=-1) + 1, (index, given))
+
+    def note_blank(self):
+        answers = {i: cell.source for i, cell in enumerate(self.release) if is_solution(cell)}
+        handed_in = [(i, cell.source) for i, cell in self.cells if i in answers]
+        if handed_in and all(answers[i] == text for i, text in handed_in):
+            self.note("no answer is filled in")
+
+
+def given_imports(cells: list[NotebookNode]) -> dict[str, ast.stmt]:
+    """The imports that the set itself makes, one statement for each name that they bind."""
+    imports = {}
+    for cell in cells:
+        if cell.cell_type == "code" and grade_id(cell) is None:
+            for node in ast.walk(ast.parse(TransformerManager().transform_cell(cell.source))):
+                if isinstance(node, ast.Import):
+                    for alias in node.names:
+                        name = alias.asname or alias.name.partition(".")[0]
+                        imports[name] = ast.Import([alias])
+                elif isinstance(node, ast.ImportFrom):
+                    for alias in node.names:
+                        single = ast.ImportFrom(node.module, [alias], node.level)
+                        imports[alias.asname or alias.name] = single
+    return imports
+
+
+def given_modules(cells: list[NotebookNode]) -> list[str]:
+    """The modules that the set imports (and, of `from a import b`, both `a` and `a.b`)."""
+    modules = []
+    for statement in given_imports(cells).values():
+        (alias,) = statement.names
+        if isinstance(statement, ast.Import):
+            modules.append(alias.name)
+        else:
+            modules += [statement.module, f"{statement.module}.{alias.name}"]
+    return modules
+
+
+def needed_imports(cells: list[NotebookNode], index: int) -> str:
+    """The set's import lines that a test cell needs, so that no answer can shadow its names."""
+    imports = given_imports(cells)
+    test = ast.parse(TransformerManager().transform_cell(cells[index].source))
+    names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
+    return "\n".join(ast.unparse(imports[name]) for name in imports if name in names)
