@@ -1,0 +1,463 @@
+"""The book's commands: open it, test it, build it, grade with it.
+
+The standard library is enough; the file also parses on an old Python, to say that it is too old.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+NAME = "minitorch-book"
+EXTRAS = ["lab", "test", "grading"]
+BOOK = f".[{','.join(EXTRAS)}]"  # what pip installs, and what environment.yml names
+OLDEST = (3, 11)
+UNFINISHED = "unfinished"
+
+HELP = """\
+usage: python book.py COMMAND
+
+for readers
+  lab [options]     open the book in JupyterLab (options go to it: --no-browser, --port 8890)
+  test [options]    run everything that the book's CI runs (options go to pytest, which then runs
+                    alone); test --matrix adds other processors, threads, NumPys and Pythons
+
+for authors
+  build [NN]        execute chapter and exercise set NN, or all, and write the generated files
+  check             say which generated files are out of step with their source; executes nothing
+  experiment NN     run chapter NN's experiments in full and record their results
+
+for instructors
+  release FOLDER    write what students get, without solutions
+  grade FOLDER      grade a folder of submissions
+
+The first command makes .venv and installs the book there: one to three minutes, once.
+"""
+
+
+class Stop(Exception):
+    """Ends the command with one sentence for the user."""
+
+
+def say(text, end="\n"):
+    print(text, end=end, flush=True)
+
+
+# The environment ---------------------------------------------------------------------------------
+
+
+def python_in(folder):
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def requirements():
+    """Pairs (name, lowest version) of everything that the book needs, read from pyproject.toml."""
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = sum((project["optional-dependencies"][e] for e in EXTRAS), project["dependencies"])
+    return [re.match(r"([\w.-]+).*>=([\d.]+)", line).groups() for line in lines]
+
+
+def numbers(version):
+    return [int(n) for n in re.match(r"[\d.]*", version).group().split(".") if n]
+
+
+def lacking():
+    """What the running environment lacks: empty if it holds the book from this folder, complete."""
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import urlparse
+    from urllib.request import url2pathname
+
+    lacks = []
+    try:
+        origin = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
+        folder = Path(url2pathname(urlparse(origin.get("url", "")).path))
+        if not origin.get("dir_info", {}).get("editable") or folder.resolve() != ROOT:
+            lacks.append(NAME)
+    except PackageNotFoundError:
+        lacks.append(NAME)
+    for name, lowest in requirements():
+        try:
+            if numbers(distribution(name).version) < numbers(lowest):
+                lacks.append(f"{name}>={lowest}")
+        except PackageNotFoundError:
+            lacks.append(name)
+    return lacks
+
+
+def probe(python):
+    """What the environment of that Python lacks; None if it is too broken to be installed into."""
+    try:
+        command = [str(python), "-E", str(ROOT / "book.py"), "--probe"]
+        answer = json.loads(subprocess.check_output(command, stderr=subprocess.DEVNULL))
+    except (OSError, ValueError, subprocess.CalledProcessError):
+        return None
+    return None if answer["lacks"] and not answer["pip"] else answer["lacks"]
+
+
+def print_probe():
+    from importlib.util import find_spec
+
+    print(json.dumps({"lacks": lacking(), "pip": find_spec("pip") is not None}))
+
+
+def environment():
+    """The Python to work with: the running one if it holds the book, else that of .venv."""
+    folder = ROOT / ".venv"
+    if Path(sys.prefix).resolve() != folder.resolve():
+        lacks = lacking()
+        if not lacks:
+            return Path(sys.executable)
+        if NAME not in lacks:
+            say(f"This environment lacks {', '.join(lacks)}, so the book uses .venv. To stay here,")
+            say(f'first run: python -m pip install -e "{BOOK}"')
+    return prepared(folder, getattr(sys, "_base_executable", sys.executable))
+
+
+def prepared(folder, base, *pins):
+    """The Python of the environment `folder`, made by `base`, or repaired, if need be."""
+    python = python_in(folder)
+    stamp = folder / "book.stamp"  # says "unfinished" until everything is installed
+    recipe = (ROOT / "pyproject.toml").read_bytes() + repr([EXTRAS, pins]).encode()
+    wanted = f"{ROOT}\n{hashlib.sha256(recipe).hexdigest()}"
+    found = stamp.read_text(encoding="utf-8") if stamp.is_file() else None
+    lacks = probe(python)
+    if lacks == [] and found in (None, wanted):
+        return python
+
+    intact = found is None or found.startswith(f"{ROOT}\n")
+    if lacks is None or not intact:
+        if folder.exists():
+            say(f"{folder.name} is broken, unfinished or moved: making it anew")
+            shutil.rmtree(str(folder))
+        folder.mkdir()
+        stamp.write_text(UNFINISHED, encoding="utf-8")
+        need_venv(base)
+        say(f"Making the environment {folder.name}")
+        install([base, "-m", "venv", folder])
+    stamp.write_text(UNFINISHED, encoding="utf-8")
+    say("Installing the book and JupyterLab there, one to three minutes ", end="")
+    pip = [python, "-m", "pip", "install", "--disable-pip-version-check"]
+    install([*pip, "-e", BOOK, *pins])
+    stamp.write_text(wanted, encoding="utf-8")
+    return python
+
+
+def need_venv(base):
+    modules = subprocess.run([str(base), "-c", "import venv, ensurepip"], stderr=subprocess.DEVNULL)
+    if modules.returncode:
+        raise Stop(
+            "This Python comes without the modules venv and ensurepip. On Debian and Ubuntu "
+            "`sudo apt install python3-venv` adds them; then run the command again."
+        )
+
+
+FULL = "The disk is full: free about 2 GB (temporary folder included), then run the command again."
+OFFLINE = (
+    "The packages could not be downloaded: check the network connection and the proxy, then run "
+    "the command again. The network is needed only for this."
+)
+FORBIDDEN = f"No permission to write in {ROOT}: copy the book to a folder of your own."
+TROUBLES = {
+    FULL: r"No space left on device|Errno 28|WinError 112|Disk quota exceeded",
+    OFFLINE: r"NewConnectionError|ConnectTimeout|ReadTimeout|Connection (refused|broken|aborted)"
+    r"|name resolution|getaddrinfo failed|Network is unreachable|ProxyError|Max retries exceeded",
+    FORBIDDEN: r"Permission denied|Errno 13|WinError 5\b|Read-only file system",
+}
+
+
+def install(command):
+    """Run an installer, showing a dot for every five lines; if it fails, Stop with the reason."""
+    lines = []
+    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        for line in process.stdout:
+            lines.append(line.decode(errors="replace").rstrip())
+            if len(lines) % 5 == 0:
+                say(".", end="")
+    except BaseException:
+        process.terminate()
+        raise
+    finally:
+        status = finish(process)
+        say("")
+    if status:
+        text = "\n".join(lines)
+        for sentence, pattern in TROUBLES.items():
+            if re.search(pattern, text):
+                raise Stop(sentence)
+        raise Stop("Installing failed. The installer's last lines:\n" + "\n".join(lines[-15:]))
+
+
+# Child processes ---------------------------------------------------------------------------------
+
+
+def start(command, **options):
+    return subprocess.Popen([str(part) for part in command], cwd=str(ROOT), **options)
+
+
+def finish(process):
+    """Wait for a child, through Ctrl-C, which it gets as well; it does not outlive us."""
+    try:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                continue
+    finally:
+        if process.poll() is None:
+            process.terminate()
+
+
+def call(python, *arguments, **more):
+    """Run `python -m arguments...`, the environment's programs first on PATH; return its status."""
+    variables = dict(os.environ, **more)
+    variables["PATH"] = str(python.parent) + os.pathsep + variables.get("PATH", "")
+    variables.pop("PYTHONHOME", None)
+    return finish(start([python, "-m", *arguments], env=variables))
+
+
+# The student's copy ------------------------------------------------------------------------------
+
+
+def fingerprint(path):
+    """A hash of what a reader can change: of a notebook the cells and outputs, not the layout."""
+    content = path.read_bytes()
+    if path.suffix == ".ipynb":
+        try:
+            cells = json.loads(content.decode("utf-8"))["cells"]
+            parts = [[c["cell_type"], c["source"], c.get("outputs")] for c in cells]
+            content = json.dumps(joined(parts), sort_keys=True).encode()
+        except (ValueError, KeyError, TypeError):
+            pass  # not a notebook any more: compare bytes
+    return hashlib.sha256(content).hexdigest()
+
+
+def joined(value):
+    """The same JSON with every list of lines as one string, since programs write either."""
+    if isinstance(value, dict):
+        return {key: joined(item) for key, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    if value and all(isinstance(item, str) for item in value):
+        return "".join(value)
+    return [joined(item) for item in value]
+
+
+def write(path, content):
+    """Write a file so that a crash leaves either the old or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(path.name + ".part")
+    unfinished.write_bytes(content)
+    os.replace(str(unfinished), str(path))
+
+
+def book_files():
+    """Everything that a student gets: chapters, results and exercises, without the sources."""
+    for part in ["notebooks", "exercises"]:
+        for path in sorted((ROOT / part).rglob("*")):
+            hidden = any(name.startswith((".", "__")) for name in path.relative_to(ROOT).parts)
+            if path.is_file() and path.suffix != ".py" and not hidden:
+                yield path
+
+
+def copy_for_student():
+    """Bring my/ up to date with the book; return the names of what went beside a changed file.
+
+    my/.book.json remembers the fingerprint of each file as the book last gave it out. A file that
+    no longer has it was changed by the student: the book's next version goes beside it, once.
+    """
+    mine = ROOT / "my"
+    memory = mine / ".book.json"
+    try:
+        given = json.loads(memory.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        given = {}
+
+    def is_ours(name, new):
+        return not (mine / name).exists() or fingerprint(mine / name) in (new, given.get(name))
+
+    beside = []
+    for path in book_files():
+        name = path.relative_to(ROOT).as_posix()
+        new = fingerprint(path)
+        place = name
+        if not is_ours(name, new):
+            if given.get(name) == new:
+                continue
+            stem, suffix = os.path.splitext(name)
+            names = (stem + ".new" + str(n or "") + suffix for n in [0, *range(2, 1000)])
+            place = next(candidate for candidate in names if is_ours(candidate, new))
+            beside.append(place)
+        if not (mine / place).exists() or fingerprint(mine / place) != new:
+            write(mine / place, path.read_bytes())
+        given[name] = given[place] = new
+    write(memory, json.dumps(given, indent=1, sort_keys=True).encode())
+    return beside
+
+
+def lab(options):
+    refuse_taken_port(options)
+    python = environment()
+    for name in copy_for_student():
+        say(f"You changed a file that has a new version: it is my/{name}, beside yours")
+    mine = ROOT / "my"
+    settings = mine / ".jupyter"
+    quiet = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+    write(settings / "labconfig" / "page_config.json", json.dumps(quiet).encode())
+    paths = [str(settings), os.environ.get("JUPYTER_CONFIG_PATH")]
+    chapters = sorted((mine / "notebooks").glob("*.ipynb"))
+    opened_before = any(settings.glob("workspaces/*"))
+    page = "" if opened_before or not chapters else f"/tree/notebooks/{chapters[0].name}"
+    say("Opening JupyterLab on my/, your copy of the book. Ctrl-C, twice, ends it.")
+    return call(
+        python,
+        "jupyterlab",
+        f"--ServerApp.root_dir={mine}",
+        f"--LabApp.workspaces_dir={settings / 'workspaces'}",
+        f"--LabApp.default_url=/lab{page}",
+        *options,
+        JUPYTER_CONFIG_PATH=os.pathsep.join(filter(None, paths)),
+    )
+
+
+def refuse_taken_port(options):
+    """Without a wish for a port JupyterLab looks for a free one; with one, it must be free."""
+    wish = re.search(r"(?:--port|--ServerApp\.port)[= ](\S*)", " ".join(options))
+    if not wish:
+        return
+    if not wish.group(1).isdigit() or int(wish.group(1)) > 65535:
+        raise Stop(f"--port must be a number up to 65535, got {wish.group(1)!r}")
+    with socket.socket() as listener:
+        if os.name != "nt":  # there it would share the port instead of asking for it
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", int(wish.group(1))))
+        except OSError:
+            raise Stop(
+                f"Port {wish.group(1)} is taken, perhaps by another JupyterLab: choose another, or "
+                "leave --port out."
+            ) from None
+
+
+# Tests -------------------------------------------------------------------------------------------
+
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+TWO_THREADS = dict.fromkeys(ONE_THREAD, "2")
+PARALLEL = ["-n", str(min(4, os.cpu_count() or 1)), "--dist", "loadfile"]
+# What a processor or a NumPy can change: not the tests of the tools.
+NUMERIC = ["pytest", "tests", "notebooks", "solutions"] + [
+    f"--ignore-glob=tests/test_{tool}*"
+    for tool in ["authoring", "book", "grading", "notebooks", "project"]
+]
+
+
+def test(options):
+    python = environment()
+    if options and options != ["--matrix"]:
+        return call(python, "pytest", *[o for o in options if o != "--matrix"])
+    nehalem = dict(ONE_THREAD, OPENBLAS_CORETYPE="Nehalem")
+    rows = [
+        ("style", python, ["ruff", "check", "."], {}),
+        ("layout", python, ["ruff", "format", "--check", "."], {}),
+        ("generated files", python, ["authoring", "check"], {}),
+        ("notebooks, other processor", python, ["pytest", "notebooks", *PARALLEL], nehalem),
+        ("everything", python, ["pytest", *PARALLEL], ONE_THREAD),
+    ]
+    if options:
+        rows = [*matrix(python), *rows]
+    results = []
+    for number, (title, interpreter, command, more) in enumerate(rows, start=1):
+        shown = [f"{key}={value}" for key, value in more.items()] + ["python", "-m", *command]
+        say(f"\n[{number}/{len(rows)}] {title}: {' '.join(shown)}")
+        begin = time.perf_counter()
+        status = call(interpreter, *command, **more)
+        results.append((title, status, time.perf_counter() - begin))
+    say("")
+    for title, status, seconds in results:
+        say(f"{'FAILED' if status else 'passed'} {seconds:7.1f} s  {title}")
+    return int(any(status for _, status, _ in results))
+
+
+def matrix(python):
+    """The slow rows: processors and threads, oldest and newest NumPy, every Python installed."""
+    for core in ["Haswell", "Nehalem", None]:
+        for threads, amount in [(ONE_THREAD, "1 thread"), (TWO_THREADS, "2 threads")]:
+            more = dict(threads, OPENBLAS_CORETYPE=core) if core else threads
+            yield f"{core or 'own processor'}, {amount}", python, NUMERIC, more
+    pythons = installed_pythons()
+    for version, program in pythons.items():
+        if version <= (3, 12):  # NumPy 2.0 has wheels for no later one
+            old = prepared(ROOT / ".venv-numpy2.0", program, "numpy==2.0.*")
+            yield "oldest NumPy", old, [*NUMERIC, *PARALLEL], ONE_THREAD
+            break
+    for (major, minor), program in pythons.items():
+        name = f"python{major}.{minor}"
+        made = prepared(ROOT / f".venv-{name}", program)
+        say("Looking for the newest NumPy ", end="")
+        install([made, "-m", "pip", "install", "--upgrade", "numpy"])
+        yield f"{name}, newest NumPy", made, ["pytest", *PARALLEL], ONE_THREAD
+
+
+def installed_pythons():
+    """The program of each Python from the oldest supported on that can be found and started."""
+    found = {sys.version_info[:2]: getattr(sys, "_base_executable", sys.executable)}
+    for minor in range(OLDEST[1], 30):
+        program = shutil.which(f"python3.{minor}")
+        if program and not subprocess.call([program, "-c", ""], stderr=subprocess.DEVNULL):
+            found.setdefault((3, minor), program)
+    return found
+
+
+# The command line --------------------------------------------------------------------------------
+
+
+def author(command):
+    return lambda options: call(environment(), "authoring", command, *options)
+
+
+COMMANDS = {"lab": lab, "test": test}
+COMMANDS.update({c: author(c) for c in ["build", "check", "experiment", "grade", "release"]})
+
+
+def main(arguments):
+    if sys.version_info < OLDEST:
+        return (
+            "The book needs Python 3.11 or newer, and this is {}.{}. Get one from python.org, or, "
+            "if you have it, type its name: python3.12 book.py lab".format(*sys.version_info[:2])
+        )
+    command, options = (arguments or ["help"])[0], arguments[1:]
+    if command == "--probe":
+        return print_probe()
+    if command in ["help", "-h", "--help"]:
+        say(HELP, end="")
+        return 0
+    if command not in COMMANDS:
+        return f"There is no command {command!r}; there are: {', '.join(COMMANDS)}."
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        return COMMANDS[command](options)
+    except Stop as stop:
+        return str(stop)
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            return FULL
+        if error.errno in [errno.EACCES, errno.EPERM, errno.EROFS]:
+            return FORBIDDEN
+        return f"The operating system refused: {error}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
