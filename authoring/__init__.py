@@ -1,0 +1,1 @@
+"""The author's tools: build the book's generated files, check them, record experiments, grade."""

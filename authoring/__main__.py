@@ -1,0 +1,62 @@
+"""The author's and instructor's commands: python -m authoring <command>."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from .sources import BookError
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command; 0 means that all is well."""
+    parser = argparse.ArgumentParser(prog="python book.py", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    build = commands.add_parser("build", help="execute the sources, write all generated files")
+    build.add_argument("number", nargs="?", help="chapter, for example 01 (all)")
+    commands.add_parser("check", help="tell what is out of step; executes nothing")
+    experiment = commands.add_parser("experiment", help="run and record the full experiments")
+    experiment.add_argument("number", help="chapter, for example 01")
+    release = commands.add_parser("release", help="copy what students get, without solutions")
+    release.add_argument("folder", type=Path, help="a new folder")
+    commands.add_parser("grade", help="grade a folder of submissions", add_help=False)
+    chosen, rest = parser.parse_known_args(arguments)
+    if chosen.command == "grade":
+        from . import grading
+
+        return grading.main(rest)
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    try:
+        return _run(chosen)
+    except BookError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    """Each command imports what it needs, so that `check` starts fast."""
+    if chosen.command == "build":
+        from .build import build
+
+        build(ROOT, chosen.number)
+    elif chosen.command == "experiment":
+        from .experiments import record
+
+        record(ROOT, chosen.number)
+    elif chosen.command == "release":
+        from .release import hand_out
+
+        hand_out(ROOT, chosen.folder)
+    else:
+        from .check import check
+
+        problems = check(ROOT)
+        print("\n".join(problems) or "all generated files are in step with their sources")
+        return 1 if problems else 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,166 @@
+"""Tell, without executing anything, what in the book is out of step."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from .experiments import declared, read_results, results_path
+from .release import release
+from .sources import (
+    REGIONS,
+    BookError,
+    chapters,
+    exercise_sets,
+    first_line,
+    number_of,
+    read_chapter,
+    read_exercises,
+    release_path,
+    to_text,
+)
+
+LARGEST_IMAGE = 60_000  # bytes
+SHORTEST_SECRET = 12  # characters; shorter lines, such as `return y`, may stand anywhere
+
+
+def check(root: Path) -> list[str]:
+    """Every problem as one line that says what to do."""
+    problems: list[str] = []
+    for source in chapters(root):
+        problems += _problems(root, source, _chapter)
+    for source in exercise_sets(root):
+        problems += _problems(root, source, _exercise_set)
+    return problems + list(_strays(root))
+
+
+def _problems(root: Path, source: Path, look: Callable[[Path, Path], Iterator[str]]) -> list[str]:
+    """What is wrong with one source, each line with the path in front."""
+    try:
+        found = list(look(root, source))
+    except (BookError, SyntaxError, FileNotFoundError) as error:
+        found = [str(error)]
+    return [problem.replace(f"{root}/", "") for problem in found]
+
+
+def _chapter(root: Path, source: Path) -> Iterator[str]:
+    yield from _in_step(source, read_chapter(source))
+    yield from _experiments(source)
+
+
+def _exercise_set(root: Path, source: Path) -> Iterator[str]:
+    notebook = read_exercises(source)
+    yield from _in_step(source, notebook)
+    again = f"run: python book.py build {number_of(source)}"
+    released = release_path(root, source)
+    if not released.exists():
+        yield f"{released} is missing: {again}"
+    elif released.read_bytes() != to_text(release(root, notebook)).encode():
+        yield f"{released} is not what its source gives: {again}"
+    secrets = _secrets(notebook)
+    for path in sorted(released.parent.rglob("*")):
+        if path != released and ".ipynb_checkpoints" not in path.parts:
+            yield f"{path} is in no exercise set: delete it"
+        if path.is_file():
+            yield from _leaks(path, secrets)
+
+
+def _secrets(notebook: NotebookNode) -> set[str]:
+    """The lines that stand in solutions and hidden tests and nowhere else."""
+    hidden, shown = set(), set()
+    for cell in notebook.cells:
+        secret = False
+        for line in map(str.strip, cell.source.split("\n")):
+            if re.search(rf"BEGIN ({'|'.join(REGIONS.values())})", line):
+                secret = True
+            (hidden if secret else shown).add(line)
+            if re.search(rf"END ({'|'.join(REGIONS.values())})", line):
+                secret = False
+    return {line for line in hidden - shown if len(line) >= SHORTEST_SECRET}
+
+
+def _leaks(path: Path, secrets: set[str]) -> Iterator[str]:
+    text = path.read_text(encoding="utf-8", errors="replace")
+    for line in sorted(secrets):
+        if line in text or json.dumps(line, ensure_ascii=False)[1:-1] in text:
+            yield f"{path} shows a line of a solution or hidden test: {line}"
+
+
+def _in_step(source: Path, expected: NotebookNode) -> Iterator[str]:
+    """Compare a built notebook with what its source says now."""
+    path = source.with_suffix(".ipynb")
+    again = f"run: python book.py build {number_of(source)}"
+    if not path.exists():
+        yield f"{path} is missing: {again}"
+        return
+    built = nbformat.read(path, as_version=4)
+    if built.metadata != expected.metadata or built.nbformat_minor != expected.nbformat_minor:
+        yield f"{path} has other metadata than a build writes: {again}"
+    if len(built.cells) != len(expected.cells):
+        yield f"{path} has {len(built.cells)} cells, its source {len(expected.cells)}: {again}"
+    for cell, wanted in zip(built.cells, expected.cells, strict=False):
+        for field in ("cell_type", "source", "metadata", "id"):
+            if cell[field] != wanted[field]:
+                where = f"cell '{first_line(wanted)}'"
+                yield f"{path}: the {field} of {where} is not what the source says: {again}"
+                return
+    for problem in output_problems(built):
+        yield f"{path}: {problem}: {again}"
+
+
+def output_problems(notebook: NotebookNode) -> Iterator[str]:
+    """What stored outputs must not have, and that they are there."""
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    if not any(cell.outputs for cell in code):
+        yield "no cell has a stored output"
+    for cell in code:
+        where = f"cell '{first_line(cell)}'"
+        if cell.execution_count is None and cell.source.strip():
+            yield f"{where} was not executed"
+        for output in cell.outputs:
+            if output.output_type == "error" or output.get("name") == "stderr":
+                yield f"{where} has stored an error or a warning"
+            for kind, value in output.get("data", {}).items():
+                if kind == "application/vnd.jupyter.widget-view+json":
+                    yield f"{where} has stored a widget"
+                if kind.startswith("image/") and len(value) * 3 // 4 > LARGEST_IMAGE:
+                    yield f"{where} has an image of more than {LARGEST_IMAGE} bytes: draw less"
+
+
+def _experiments(source: Path) -> Iterator[str]:
+    """Each experiment: its claim in a heading, and a full result of the code as it is."""
+    results = read_results(source)
+    headings = {
+        claim
+        for cell in read_chapter(source).cells
+        if cell.cell_type == "markdown"
+        for line in cell.source.split("\n")
+        if line.startswith("#")
+        for claim in re.findall(r"\(([A-Z]\d+)\)", line)
+    }
+    again = f"run: python book.py experiment {number_of(source)}"
+    experiments = declared(source)
+    for experiment in experiments:
+        claim = experiment.claim
+        if experiment.chapter != number_of(source):
+            yield f"{source}: experiment {claim} is recorded for chapter {experiment.chapter}"
+        if claim not in headings:
+            yield f"{source}: experiment {claim} has no heading with ({claim}): write one"
+        if claim not in results:
+            yield f"{source}: experiment {claim} has no full result: {again}"
+        elif results[claim]["code_hash"] != experiment.code_hash:
+            yield f"{results_path(source)}: {claim} was measured with other code: {again}"
+    for claim in sorted(set(results) - {experiment.claim for experiment in experiments}):
+        yield f"{results_path(source)}: {claim} is no experiment of the chapter: {again}"
+
+
+def _strays(root: Path) -> Iterator[str]:
+    """Generated files whose source is gone."""
+    known = {source.with_suffix(".ipynb") for source in chapters(root) + exercise_sets(root)}
+    known |= {release_path(root, source) for source in exercise_sets(root)}
+    for pattern in ("notebooks/*.ipynb", "solutions/*/*.ipynb", "exercises/*/*.ipynb"):
+        for path in sorted(set(root.glob(pattern)) - known):
+            yield f"{path.relative_to(root)} has no source: delete it or write the source"

@@ -1,0 +1,153 @@
+"""Percent sources and the notebooks that they stand for."""
+
+import hashlib
+import os
+import re
+import tempfile
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbformat import NotebookNode
+
+KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+CELL_OPTIONS = {"tags", "solution", "tests", "points"}
+REGIONS = {"solution": "SOLUTION", "tests": "HIDDEN TESTS"}
+
+
+class BookError(Exception):
+    """Something that the author has to mend; the message says what and where."""
+
+
+def chapters(root: Path, number: str | None = None) -> list[Path]:
+    """The chapters' sources, or the one with this number."""
+    return sorted(root.glob(f"notebooks/{number or '[0-9][0-9]'}_*.py"))
+
+
+def exercise_sets(root: Path, number: str | None = None) -> list[Path]:
+    """The exercise sets' sources, or the one with this number."""
+    folders = sorted(root.glob(f"solutions/{number or '[0-9][0-9]'}_*/"))
+    return [folder / f"{folder.name}.py" for folder in folders]
+
+
+def number_of(source: Path) -> str:
+    """The chapter's number, "01" for 01_rnn.py."""
+    return source.name[:2]
+
+
+def release_path(root: Path, source: Path) -> Path:
+    """Where students find the exercise set that is made from this source."""
+    return root / "exercises" / source.stem / f"{source.stem}.ipynb"
+
+
+def read_chapter(source: Path) -> NotebookNode:
+    """The chapter as a notebook without outputs."""
+    return _read(source, {"tags"})
+
+
+def read_exercises(source: Path) -> NotebookNode:
+    """The exercise set with its solutions, as a notebook with nbgrader's metadata."""
+    notebook = _read(source, CELL_OPTIONS)
+    seen: set[str] = set()
+    for cell in notebook.cells:
+        cell.metadata.update(_grading_metadata(source, cell))
+        if "nbgrader" in cell.metadata:
+            cell.id = cell.metadata.nbgrader.grade_id
+            if cell.id in seen:
+                raise BookError(f"{source}: {cell.id} is there twice: give each exercise one name")
+            seen.add(cell.id)
+    for name in seen:
+        partner = name.removeprefix("test_") if name.startswith("test_") else f"test_{name}"
+        if partner not in seen:
+            raise BookError(f"{source}: {name} has no cell {partner}: write both")
+    return notebook
+
+
+def _read(source: Path, options: set[str]) -> NotebookNode:
+    notebook = jupytext.read(source)
+    notebook.metadata = NotebookNode(kernelspec=NotebookNode(KERNELSPEC))
+    notebook.nbformat_minor = 5
+    used: set[str] = set()
+    for cell in notebook.cells:
+        cell.metadata.pop("lines_to_next_cell", None)
+        if unknown := set(cell.metadata) - options:
+            raise BookError(
+                f"{source}: cell '{first_line(cell)}' has the option {min(unknown)!r}; "
+                f"known are {', '.join(sorted(options))}"
+            )
+        cell.id = _cell_id(cell, used)
+        used.add(cell.id)
+    return notebook
+
+
+def _cell_id(cell: NotebookNode, used: set[str]) -> str:
+    """An id that depends on the cell alone, so that an insertion leaves the others as they are."""
+    digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
+    copies = sum(name.startswith(digest) for name in used)
+    return f"{digest}-{copies}" if copies else digest
+
+
+def _grading_metadata(source: Path, cell: NotebookNode) -> dict:
+    """nbgrader's metadata in place of the short form: solution="name", tests="name" points=4."""
+    roles = [role for role in REGIONS if role in cell.metadata]
+    where = f"{source}: cell '{first_line(cell)}'"
+    for role, region in REGIONS.items():
+        found = re.findall(rf"(BEGIN|END) {region}\b", cell.source)
+        if found != ["BEGIN", "END"] * (len(found) // 2):
+            raise BookError(f"{where}: each BEGIN {region} needs its END {region}")
+        if found and role not in roles:
+            raise BookError(f"{where} has BEGIN {region}: start it with # %% {role}=...")
+        if not found and role in roles:
+            raise BookError(f"{where} has {role}=...: it needs BEGIN {region} and END {region}")
+    if not roles:
+        if "points" in cell.metadata:
+            raise BookError(f"{where} has points: only a cell with tests=... takes them")
+        return {}
+    if len(roles) == 2:
+        raise BookError(f"{where} is solution and tests: make two cells of it")
+    [role] = roles
+    name = cell.metadata.pop(role)
+    if not re.fullmatch(r"(?!test_)[A-Za-z]\w{0,50}", name, re.ASCII):
+        raise BookError(f"{where}: {role}={name!r} is no Python name without test_ in front")
+    graded = role == "tests"
+    grading = {
+        "cell_type": "code",
+        "grade": graded,
+        "grade_id": f"test_{name}" if graded else name,
+        "locked": graded,
+        "schema_version": 3,
+        "solution": not graded,
+        "task": False,
+    }
+    points = cell.metadata.pop("points", None)
+    if graded:
+        if not isinstance(points, int) or points <= 0:
+            raise BookError(f"{where}: points={points!r}, expected a whole number above 0")
+        grading["points"] = points
+    elif points is not None:
+        raise BookError(f"{where} has points: they belong to tests={name!r}")
+    return {"nbgrader": NotebookNode(grading)}
+
+
+def first_line(cell: NotebookNode) -> str:
+    """The beginning of a cell, to name it in a message."""
+    return cell.source.strip().split("\n")[0][:60]
+
+
+def to_text(notebook: NotebookNode) -> str:
+    """The notebook as it stands in its file: sorted keys, one trailing newline."""
+    return nbformat.writes(notebook, version=4).rstrip("\n") + "\n"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole file or nothing, with LF on every platform."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.chmod(scratch, 0o644)
+        os.replace(scratch, path)
+    except BaseException:
+        os.unlink(scratch)
+        raise

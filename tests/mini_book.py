@@ -1,0 +1,78 @@
+"""A made-up book of one chapter and one exercise set, for tests of the author's tools."""
+
+import shutil
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+CHAPTER = """\
+# %% [markdown]
+# # A chapter
+#
+# ## Doubling (C1)
+
+# %%
+from minitorch.experiments import Experiments
+
+lab = Experiments("01")
+factor = 2
+
+
+def double(number):
+    return factor * number  # twice
+
+
+@lab.experiment("C1", quick=dict(numbers=[1.5]), full=dict(numbers=[1.5, 2.5]))
+def doubling(numbers):
+    return {"doubled": [double(number) for number in numbers]}
+
+
+# %%
+print("doubled:", doubling.run()["doubled"][0])
+print("steps: 1000, loss 0.12345")
+
+# %%
+double(1.25)
+
+# %% tags=["nbval-ignore-output"]
+import time
+
+print(time.time())
+"""
+
+EXERCISES = '''\
+# %% [markdown]
+# # Exercises
+
+# %% [markdown]
+# ## 1. Add one
+
+# %% solution="add_one"
+def add_one(number):
+    """The number after this one."""
+    ### BEGIN SOLUTION
+    successor = number + 1
+    return successor
+    ### END SOLUTION
+
+
+# %% tests="add_one" points=3
+assert add_one(1) == 2
+print("add_one: all public checks passed")
+### BEGIN HIDDEN TESTS
+assert add_one(41) == 42, "hidden"
+### END HIDDEN TESTS
+'''
+
+
+def write(root: Path) -> Path:
+    """Write the sources into the folder and return it."""
+    for name in ("nbgrader_config.py", "conftest.py"):
+        shutil.copy(REPOSITORY / name, root / name)
+    for name, text in (
+        ("notebooks/01_double.py", CHAPTER),
+        ("solutions/01_double/01_double.py", EXERCISES),
+    ):
+        (root / name).parent.mkdir(parents=True)
+        (root / name).write_text(text, encoding="utf-8")
+    return root
