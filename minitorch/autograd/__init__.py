@@ -1,0 +1,24 @@
+"""Automatic differentiation: ``backward``, ``grad``, ``no_grad``, ``gradcheck``."""
+
+from minitorch.autograd.dispatch import operation
+from minitorch.autograd.gradcheck import gradcheck
+from minitorch.autograd.modes import (
+    enable_grad,
+    is_grad_enabled,
+    no_grad,
+    record_operations,
+    set_grad_enabled,
+)
+from minitorch.autograd.tensorbase import backward, grad
+
+__all__ = [
+    "backward",
+    "enable_grad",
+    "grad",
+    "gradcheck",
+    "is_grad_enabled",
+    "no_grad",
+    "operation",
+    "record_operations",
+    "set_grad_enabled",
+]

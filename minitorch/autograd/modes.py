@@ -1,0 +1,83 @@
+"""Whether operations record gradients, and who listens to the operations that run."""
+
+import contextlib
+
+
+class _State:
+    grad_enabled = True
+    listeners = ()
+
+
+state = _State()
+
+
+class _GradMode(contextlib.ContextDecorator):
+    """A ``with`` block, or a decorated function, within which recording is on or off."""
+
+    mode = None
+
+    def __new__(cls, function=None):
+        mode = super().__new__(cls)
+        mode.previous = []
+        return mode if function is None else mode(function)
+
+    def __enter__(self):
+        self.previous.append(state.grad_enabled)
+        state.grad_enabled = self.mode
+        return self
+
+    def __exit__(self, *exception):
+        state.grad_enabled = self.previous.pop()
+
+
+class no_grad(_GradMode):
+    """Within ``with no_grad():``, or in a function decorated with it, nothing is recorded.
+
+    Results do not require gradients, and parameters may be changed in place.
+    """
+
+    mode = False
+
+
+class enable_grad(_GradMode):
+    """The opposite of ``no_grad``, for use inside it."""
+
+    mode = True
+
+
+class set_grad_enabled(contextlib.ContextDecorator):
+    """Switch gradient recording on or off: as a statement for good, or for a ``with`` block."""
+
+    def __init__(self, mode):
+        self.mode, self.previous = bool(mode), state.grad_enabled
+        state.grad_enabled = self.mode
+
+    def __enter__(self):
+        state.grad_enabled = self.mode
+        return self
+
+    def __exit__(self, *exception):
+        state.grad_enabled = self.previous
+
+
+def is_grad_enabled():
+    """Whether operations record what backward needs."""
+    return state.grad_enabled
+
+
+@contextlib.contextmanager
+def record_operations():
+    """Collect the names of the operations that run inside the block, in their order.
+
+    ::
+
+        with record_operations() as names:
+            model(x)
+        print(len(names), names.count("matmul"))
+    """
+    names = []
+    state.listeners += (names,)
+    try:
+        yield names
+    finally:
+        state.listeners = tuple(other for other in state.listeners if other is not names)

@@ -1,0 +1,202 @@
+"""Layers: linear, embedding, dropout, normalisation, activations."""
+
+import math
+
+from minitorch.creation import empty, ones, zeros
+from minitorch.nn import functional as F
+from minitorch.nn import init
+from minitorch.nn.module import Module
+from minitorch.nn.parameter import Parameter
+
+
+class Linear(Module):
+    """y = x W^T + b: (..., in_features) -> (..., out_features).
+
+    ``weight`` (out_features, in_features) and ``bias`` start from U(-k, k) with
+    k = 1 / sqrt(in_features).
+    """
+
+    def __init__(self, in_features, out_features, bias=True, device=None, dtype=None):
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = Parameter(empty(out_features, in_features, device=device, dtype=dtype))
+        self.register_parameter(
+            "bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Draw weight and bias anew."""
+        bound = 1 / math.sqrt(self.in_features) if self.in_features else 0
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input):
+        if input.shape[-1:] != (self.in_features,):
+            raise RuntimeError(
+                f"Linear(in_features={self.in_features}) got input of shape {tuple(input.shape)}: "
+                f"last dimension must be {self.in_features}"
+            )
+        return F.linear(input, self.weight, self.bias)
+
+    def extra_repr(self):
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class Embedding(Module):
+    """A vector for each of ``num_embeddings`` indices: (...) -> (..., embedding_dim).
+
+    ``weight`` starts from N(0, 1). The row ``padding_idx`` starts as zeros and gets no gradient.
+    """
+
+    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, device=None, dtype=None):
+        super().__init__()
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise ValueError(f"padding_idx must be within {num_embeddings} rows, got {padding_idx}")
+        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Draw the vectors anew."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            self.weight.array[self.padding_idx] = 0
+
+    def forward(self, input):
+        return F.embedding(input, self.weight, self.padding_idx)
+
+    def extra_repr(self):
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+
+
+class Dropout(Module):
+    """In training, each element is zeroed with probability p and the others divided by 1 - p."""
+
+    def __init__(self, p=0.5):
+        super().__init__()
+        if not 0 <= p <= 1:
+            raise ValueError(f"dropout probability must be between 0 and 1, got {p}")
+        self.p = p
+
+    def forward(self, input):
+        return F.dropout(input, self.p, self.training)
+
+    def extra_repr(self):
+        return f"p={self.p}"
+
+
+class LayerNorm(Module):
+    """(x - mean) / sqrt(variance + eps) * weight + bias over the last axes (Ba et al., 2016)."""
+
+    def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True):
+        super().__init__()
+        if isinstance(normalized_shape, int):
+            normalized_shape = (normalized_shape,)
+        self.normalized_shape, self.eps = tuple(normalized_shape), eps
+        self.elementwise_affine = elementwise_affine
+        affine = elementwise_affine
+        self.register_parameter(
+            "weight", Parameter(ones(self.normalized_shape)) if affine else None
+        )
+        self.register_parameter(
+            "bias", Parameter(zeros(self.normalized_shape)) if affine and bias else None
+        )
+
+    def forward(self, input):
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self):
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        )
+
+
+class Tanh(Module):
+    """tanh(x)."""
+
+    def forward(self, input):
+        return F.tanh(input)
+
+
+class Sigmoid(Module):
+    """1 / (1 + exp(-x))."""
+
+    def forward(self, input):
+        return F.sigmoid(input)
+
+
+class ReLU(Module):
+    """max(x, 0)."""
+
+    def forward(self, input):
+        return F.relu(input)
+
+
+class SiLU(Module):
+    """x / (1 + exp(-x))."""
+
+    def forward(self, input):
+        return F.silu(input)
+
+
+class GELU(Module):
+    """x Phi(x), with the normal distribution function Phi."""
+
+    def __init__(self, approximate="none"):
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, input):
+        return F.gelu(input, approximate=self.approximate)
+
+    def extra_repr(self):
+        return f"approximate={self.approximate!r}"
+
+
+class Identity(Module):
+    """The input, unchanged."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__()
+
+    def forward(self, input):
+        return input
+
+
+class Flatten(Module):
+    """The axes from ``start_dim`` to ``end_dim`` as one."""
+
+    def __init__(self, start_dim=1, end_dim=-1):
+        super().__init__()
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, input):
+        return input.flatten(self.start_dim, self.end_dim)
+
+
+class Softmax(Module):
+    """exp(x_i) / sum_j exp(x_j) along ``dim``."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input):
+        return F.softmax(input, self.dim)
+
+    def extra_repr(self):
+        return f"dim={self.dim}"
+
+
+class LogSoftmax(Softmax):
+    """x_i - log(sum_j exp(x_j)) along ``dim``."""
+
+    def forward(self, input):
+        return F.log_softmax(input, self.dim)

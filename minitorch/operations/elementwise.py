@@ -1,0 +1,412 @@
+"""Operations that treat every element by itself: arithmetic, functions, comparisons.
+
+In each gradient, ``g`` is the gradient of the loss with respect to the result.
+"""
+
+import functools
+import math
+
+import numpy as np
+
+from minitorch.autograd.dispatch import operation, promoted
+from minitorch.backend import array_module
+
+# Arithmetic
+
+
+@operation(promote="common")
+def add(input, other):
+    """input + other."""
+    return input + other, (lambda g: g, lambda g: g)
+
+
+@operation(promote="common")
+def sub(input, other):
+    """input - other."""
+    return input - other, (lambda g: g, lambda g: -g)
+
+
+@operation(promote="common")
+def mul(input, other):
+    """input * other."""
+    return input * other, (lambda g: g * other, lambda g: g * input)
+
+
+@operation(promote="float", silent=True)
+def div(input, other):
+    """input / other; integers give a floating-point result."""
+    return input / other, (lambda g: g / other, lambda g: -g * input / (other * other))
+
+
+@operation(promote="common", silent=True)
+def floor_divide(input, other):
+    """The largest integer not above input / other."""
+    return input // other, None
+
+
+@operation(promote="common", silent=True)
+def remainder(input, other):
+    """input - other * floor(input / other), with the sign of ``other``."""
+    quotient = input // other
+    return input % other, (lambda g: g, lambda g: -g * quotient)
+
+
+@operation(promote="common", silent=True)
+def pow(input, exponent):
+    """input ** exponent."""
+    xp = array_module(exponent if isinstance(input, (int, float)) else input)
+    if isinstance(exponent, (int, float)):
+        if exponent == 2:
+            return input * input, (lambda g: 2 * g * input,)
+        if isinstance(exponent, int) and exponent < 0 and input.dtype.kind in "iu":
+            raise RuntimeError("integers to negative integer powers are not integers: use .float()")
+        return input**exponent, (
+            lambda g: g * (exponent * input ** (exponent - 1)) if exponent else xp.zeros_like(g),
+        )
+    out = xp.power(input, exponent)
+
+    def toward_input(g):
+        return g * xp.where(exponent == 0, 0, exponent * xp.power(input, exponent - 1))
+
+    def toward_exponent(g):
+        return g * xp.where(xp.equal(input, 0) & (exponent >= 0), 0, out * xp.log(input))
+
+    return out, (toward_input, toward_exponent)
+
+
+@operation()
+def neg(input):
+    """-input."""
+    return -input, lambda g: -g
+
+
+@operation()
+def abs(input):
+    """The absolute value; its gradient at 0 is 0."""
+    xp = array_module(input)
+    return xp.abs(input), lambda g: g * xp.sign(input)
+
+
+@operation()
+def sign(input):
+    """-1, 0 or 1."""
+    return array_module(input).sign(input), lambda g: g * 0
+
+
+@operation()
+def floor(input):
+    """The largest integer not above each element."""
+    return array_module(input).floor(input), lambda g: g * 0
+
+
+@operation()
+def ceil(input):
+    """The smallest integer not below each element."""
+    return array_module(input).ceil(input), lambda g: g * 0
+
+
+@operation()
+def round(input):
+    """The nearest integer; halves go to the even one."""
+    return array_module(input).round(input), lambda g: g * 0
+
+
+# Functions
+
+
+@operation(promote="float", silent=True)
+def exp(input):
+    """e ** input."""
+    out = array_module(input).exp(input)
+    return out, lambda g: g * out
+
+
+@operation(promote="float", silent=True)
+def log(input):
+    """The natural logarithm."""
+    return array_module(input).log(input), lambda g: g / input
+
+
+@operation(promote="float", silent=True)
+def log1p(input):
+    """log(1 + input), exact for small input."""
+    return array_module(input).log1p(input), lambda g: g / (1 + input)
+
+
+@operation(promote="float", silent=True)
+def sqrt(input):
+    """The square root."""
+    out = array_module(input).sqrt(input)
+    return out, lambda g: g / (2 * out)
+
+
+@operation(promote="float", silent=True)
+def rsqrt(input):
+    """1 / sqrt(input)."""
+    out = 1 / array_module(input).sqrt(input)
+    return out, lambda g: -0.5 * g * out**3
+
+
+@operation(promote="float")
+def sin(input):
+    """The sine, of radians."""
+    xp = array_module(input)
+    return xp.sin(input), lambda g: g * xp.cos(input)
+
+
+@operation(promote="float")
+def cos(input):
+    """The cosine, of radians."""
+    xp = array_module(input)
+    return xp.cos(input), lambda g: -g * xp.sin(input)
+
+
+@operation(promote="float")
+def tanh(input):
+    """The hyperbolic tangent, between -1 and 1. Its derivative is 1 - tanh(input)^2."""
+    out = array_module(input).tanh(input)
+    return out, lambda g: g * (1 - out * out)
+
+
+def sigmoid_array(x):
+    """1 / (1 + exp(-x)) without overflow: the exponent stops short of the largest number."""
+    xp = array_module(x)
+    largest = math.log(np.finfo(x.dtype).max) - 1
+    return 1 / (1 + xp.exp(xp.minimum(-x, x.dtype.type(largest))))
+
+
+@operation(promote="float")
+def sigmoid(input):
+    """s(x) = 1 / (1 + exp(-x)), between 0 and 1. Its derivative is s(x) (1 - s(x))."""
+    out = sigmoid_array(input)
+    return out, lambda g: g * out * (1 - out)
+
+
+@operation()
+def relu(input):
+    """max(input, 0). The gradient at 0 is 0."""
+    positive = input > 0
+    return input * positive, lambda g: g * positive
+
+
+@operation(promote="float")
+def silu(input):
+    """x s(x) with the sigmoid s (Elfwing et al., 2018; also called swish)."""
+    s = sigmoid_array(input)
+    return input * s, lambda g: g * (s * (1 + input * (1 - s)))
+
+
+@operation(promote="float")
+def softplus(input):
+    """log(1 + exp(x)), without overflow."""
+    xp = array_module(input)
+    return xp.logaddexp(input, input.dtype.type(0)), lambda g: g * sigmoid_array(input)
+
+
+# erf: NumPy has none. erf(x) / x is a smooth function of x^2, so on |x| <= limit a short series of
+# Chebyshev polynomials in x^2, fitted to the values of math.erf, is exact to rounding; beyond the
+# limit erf is 1 to rounding.
+_ERF = {"f": (4.0, 15), "d": (6.0, 40), "e": (4.0, 15)}
+
+
+@functools.cache
+def _erf_series(typecode):
+    limit, degree = _ERF[typecode]
+
+    def ratio(t):
+        roots = np.sqrt((t + 1) / 2) * limit
+        return np.array([math.erf(r) / r if r else 2 / math.sqrt(math.pi) for r in roots])
+
+    return limit, np.polynomial.chebyshev.chebinterpolate(ratio, degree).tolist()
+
+
+def erf_array(x):
+    """erf(x) for an array, to the accuracy of its type, by Clenshaw's recurrence."""
+    xp = array_module(x)
+    limit, coefficients = _erf_series(x.dtype.char)
+    inside = xp.clip(x, -limit, limit)
+    t = inside * inside * (4 / limit**2) - 2
+    last, total = xp.zeros_like(x), xp.zeros_like(x)
+    for c in coefficients[:0:-1]:
+        last, total = total, t * total - last + c
+    return inside * (t * total / 2 - last + coefficients[0])
+
+
+def normal_density(x):
+    """exp(-x^2 / 2) / sqrt(2 pi)."""
+    return array_module(x).exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+
+
+@operation(promote="float")
+def erf(input):
+    """The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
+    xp = array_module(input)
+    scale = 2 / math.sqrt(math.pi)
+    return erf_array(input), lambda g: g * (scale * xp.exp(-input * input))
+
+
+@operation(promote="float")
+def gelu(input, approximate="none"):
+    """x Phi(x), with the normal distribution function Phi (Hendrycks and Gimpel, 2016).
+
+    ``approximate="tanh"`` uses 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) instead.
+    """
+    xp = array_module(input)
+    if approximate == "none":
+        phi = 0.5 * (1 + erf_array(input / math.sqrt(2)))
+        return input * phi, lambda g: g * (phi + input * normal_density(input))
+    if approximate != "tanh":
+        raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
+    scale, cubic = math.sqrt(2 / math.pi), 0.044715
+    t = xp.tanh(scale * (input + cubic * input**3))
+
+    def vjp(g):
+        slope = (1 - t * t) * scale * (1 + 3 * cubic * input * input)
+        return g * (0.5 * (1 + t) + 0.5 * input * slope)
+
+    return 0.5 * input * (1 + t), vjp
+
+
+# Choosing
+
+
+@operation()
+def where(condition, input, other):
+    """input where the condition holds, else other."""
+    xp = array_module(condition)
+    input, other = promoted([input, other])
+    return xp.where(condition, input, other), (
+        lambda g: None,
+        lambda g: xp.where(condition, g, 0),
+        lambda g: xp.where(condition, 0, g),
+    )
+
+
+@operation()
+def masked_fill(input, mask, value):
+    """input with ``value`` (a number) wherever ``mask`` is True."""
+    xp = array_module(input)
+    if mask.dtype != bool:
+        raise RuntimeError(f"masked_fill needs a mask of type bool, got {mask.dtype}")
+    return xp.where(mask, input.dtype.type(value), input), (lambda g: xp.where(mask, 0, g),)
+
+
+@operation()
+def clamp(input, min=None, max=None):
+    """input limited to the range from ``min`` to ``max``. The gradient outside is 0."""
+    xp = array_module(input)
+    if min is None and max is None:
+        raise ValueError("clamp needs min, max or both")
+    inside = xp.ones(input.shape, dtype=bool)
+    if min is not None:
+        inside &= input >= min
+    if max is not None:
+        inside &= input <= max
+    return xp.clip(input, min, max), (lambda g: g * inside,)
+
+
+@operation(promote="common")
+def maximum(input, other):
+    """The larger of the two, element by element. Equal elements share the gradient."""
+    xp = array_module(input)
+    return xp.maximum(input, other), (
+        lambda g: g * ((input > other) + 0.5 * (input == other)).astype(g.dtype),
+        lambda g: g * ((other > input) + 0.5 * (input == other)).astype(g.dtype),
+    )
+
+
+@operation(promote="common")
+def minimum(input, other):
+    """The smaller of the two, element by element. Equal elements share the gradient."""
+    xp = array_module(input)
+    return xp.minimum(input, other), (
+        lambda g: g * ((input < other) + 0.5 * (input == other)).astype(g.dtype),
+        lambda g: g * ((other < input) + 0.5 * (input == other)).astype(g.dtype),
+    )
+
+
+# Comparisons and logic: their results are boolean, they have no gradient
+
+
+@operation(promote="common")
+def eq(input, other):
+    """input == other."""
+    return input == other, None
+
+
+@operation(promote="common")
+def ne(input, other):
+    """input != other."""
+    return input != other, None
+
+
+@operation(promote="common")
+def lt(input, other):
+    """input < other."""
+    return input < other, None
+
+
+@operation(promote="common")
+def le(input, other):
+    """input <= other."""
+    return input <= other, None
+
+
+@operation(promote="common")
+def gt(input, other):
+    """input > other."""
+    return input > other, None
+
+
+@operation(promote="common")
+def ge(input, other):
+    """input >= other."""
+    return input >= other, None
+
+
+@operation()
+def bitwise_and(input, other):
+    """input & other, for booleans and integers."""
+    return input & other, None
+
+
+@operation()
+def bitwise_or(input, other):
+    """input | other, for booleans and integers."""
+    return input | other, None
+
+
+@operation()
+def bitwise_xor(input, other):
+    """input ^ other, for booleans and integers."""
+    return input ^ other, None
+
+
+@operation()
+def bitwise_not(input):
+    """~input: not, for booleans."""
+    return ~input, None
+
+
+@operation()
+def logical_not(input):
+    """True where input is 0 or False."""
+    return array_module(input).logical_not(input), None
+
+
+@operation()
+def isnan(input):
+    """True where input is not a number."""
+    return array_module(input).isnan(input), None
+
+
+@operation()
+def isinf(input):
+    """True where input is infinite."""
+    return array_module(input).isinf(input), None
+
+
+@operation()
+def isfinite(input):
+    """True where input is neither infinite nor NaN."""
+    return array_module(input).isfinite(input), None

@@ -1,0 +1,117 @@
+"""Operations that read or write elements by position."""
+
+from minitorch.autograd.dispatch import operation
+from minitorch.backend import array_module
+from minitorch.operations.reductions import axes_of
+
+
+def add_at(array, index, values):
+    """array[index] += values, where a position that occurs twice is added to twice."""
+    array_module(array).add.at(array, index, values)
+
+
+def split_index(index, ndim):
+    """An index as two that are applied one after the other: integers first, then the rest.
+
+    PyTorch lets an integer pick a slice before integer arrays are looked at, so that
+    ``x[0, :, array]`` keeps the order of its axes; NumPy would move the array's axis to the front.
+    """
+    parts = index if isinstance(index, tuple) else (index,)
+    arrays = [part for part in parts if hasattr(part, "dtype") and part.ndim]
+    if not arrays or not any(isinstance(part, int) for part in parts):
+        return (), index
+    used = sum(
+        part.ndim if hasattr(part, "dtype") and part.dtype == bool else 1
+        for part in parts
+        if part is not None and part is not ...
+    )
+    first, rest = [], []
+    for part in parts:
+        if part is ...:
+            first += [slice(None)] * (ndim - used)
+            rest += [slice(None)] * (ndim - used)
+        elif isinstance(part, int):
+            first.append(part)
+        else:
+            is_mask = hasattr(part, "dtype") and part.dtype == bool
+            axes = part.ndim if is_mask else 0 if part is None else 1
+            first += [slice(None)] * axes
+            rest.append(part)
+    return tuple(first), tuple(rest)
+
+
+def _is_basic(index):
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(part is None or part is ... or isinstance(part, (int, slice)) for part in parts)
+
+
+@operation(view=True)
+def getitem(input, index):
+    """input[index]: slices and integers give views, tensors of integers or booleans copies."""
+    xp, shape, dtype = array_module(input), input.shape, input.dtype
+    first, rest = split_index(index, input.ndim)
+
+    def vjp(g):
+        result = xp.zeros(shape, dtype=dtype)
+        if _is_basic(rest):
+            result[first][rest] = g
+        else:
+            add_at(result[first], rest, g)
+        return result
+
+    return input[first][rest], (vjp,)
+
+
+@operation()
+def setitem(input, value, index):
+    """A copy of input whose elements at ``index`` are ``value``, a tensor or a number."""
+    first, rest = split_index(index, input.ndim)
+    result = input.copy()
+    result[first][rest] = value
+
+    def toward_input(g):
+        g = g.copy()
+        g[first][rest] = 0
+        return g
+
+    return result, (toward_input, lambda g: g[first][rest])
+
+
+@operation()
+def gather(input, dim, index):
+    """result[i][j] = input[index[i][j]][j] for dim 0, and so on for other axes."""
+    xp, shape, dtype = array_module(input), input.shape, input.dtype
+    (axis,) = axes_of(dim, input.ndim)
+    if index.ndim != input.ndim:
+        raise RuntimeError(f"gather needs an index with {input.ndim} axes, got {index.ndim}")
+    places = list(xp.indices(index.shape, sparse=True))
+    places[axis] = index
+    places = tuple(places)
+
+    def vjp(g):
+        result = xp.zeros(shape, dtype=dtype)
+        add_at(result, places, g)
+        return result
+
+    return input[places], (vjp,)
+
+
+@operation()
+def index_select(input, dim, index):
+    """The slices at the positions ``index``, a tensor with one axis, along ``dim``."""
+    xp, shape, dtype = array_module(input), input.shape, input.dtype
+    (axis,) = axes_of(dim, input.ndim)
+
+    def vjp(g):
+        result = xp.zeros(shape, dtype=dtype)
+        add_at(result, (slice(None),) * axis + (index,), g)
+        return result
+
+    return xp.take(input, index, axis=axis), (vjp,)
+
+
+@operation()
+def nonzero(input):
+    """The positions of the elements that are not zero, one row each."""
+    xp = array_module(input)
+    return xp.stack(xp.nonzero(input), axis=1), None

@@ -1,0 +1,154 @@
+"""Products: of matrices, of batches of matrices, and the general einsum."""
+
+from minitorch.autograd.dispatch import operation
+from minitorch.backend import array_module
+
+
+def _fold(array):
+    """All leading axes as one: (..., n) -> (N, n)."""
+    return array.reshape(-1, array.shape[-1])
+
+
+def _transposed(array):
+    return array.swapaxes(-1, -2)
+
+
+@operation(promote="common")
+def matmul(input, other):
+    """The matrix product of the last two axes; leading axes are a batch and broadcast.
+
+    (..., n, d) @ (..., d, m) -> (..., n, m). A tensor with one axis is a row on the left, a column
+    on the right, and that axis is absent from the result.
+    """
+    if not input.ndim or not other.ndim:
+        raise RuntimeError("matmul needs tensors with at least one axis; use * for a scalar")
+    inner = other.shape[-2] if other.ndim > 1 else other.shape[0]
+    if input.shape[-1] != inner:
+        raise RuntimeError(
+            f"matmul of shapes {input.shape} and {other.shape}: "
+            f"the inner sizes {input.shape[-1]} and {inner} must be equal"
+        )
+    xp = array_module(input)
+    row, column = input.ndim == 1, other.ndim == 1
+    left = input[None, :] if row else input
+    right = other[:, None] if column else other
+    one_matrix = right.ndim == 2 and left.ndim > 2
+    if one_matrix:
+        result = (_fold(left) @ right).reshape(*left.shape[:-1], right.shape[-1])
+    else:
+        result = left @ right
+
+    def restored(g):
+        g = xp.expand_dims(g, -1) if column else g
+        return xp.expand_dims(g, -2) if row else g
+
+    def toward_input(g):
+        g = restored(g)
+        if one_matrix:
+            product = (_fold(g) @ right.T).reshape(left.shape)
+        else:
+            product = g @ _transposed(right)
+        return product[..., 0, :] if row else product
+
+    def toward_other(g):
+        g = restored(g)
+        product = _fold(left).T @ _fold(g) if one_matrix else _transposed(left) @ g
+        return product[..., 0] if column else product
+
+    if row:
+        result = result[..., 0, :]
+    return result[..., 0] if column else result, (toward_input, toward_other)
+
+
+@operation()
+def linear(input, weight, bias=None):
+    """input @ weight^T + bias: (..., in) x (out, in) -> (..., out)."""
+    if input.shape[-1] != weight.shape[-1]:
+        raise RuntimeError(
+            f"linear with a weight of shape {weight.shape} got input of shape {input.shape}: "
+            f"the last dimension must be {weight.shape[-1]}"
+        )
+    rows = _fold(input)
+    result = rows @ weight.T
+    if bias is not None:
+        result += bias
+    before = input.shape
+
+    def toward_bias(g):
+        return _fold(g).sum(axis=0)
+
+    return result.reshape(*before[:-1], weight.shape[0]), (
+        lambda g: (_fold(g) @ weight).reshape(before),
+        lambda g: _fold(g).T @ rows,
+        toward_bias,
+    )
+
+
+def _explicit(equation, operands):
+    """The subscripts of the operands and of the result, without spaces, dots or a missing arrow."""
+    left, arrow, result = equation.replace(" ", "").partition("->")
+    inputs = left.split(",")
+    if len(inputs) != len(operands):
+        raise RuntimeError(
+            f"einsum: '{equation}' names {len(inputs)} operands, {len(operands)} were given"
+        )
+    free = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if c not in equation]
+    dots = 0
+    for i, (subscripts, operand) in enumerate(zip(inputs, operands, strict=True)):
+        if "..." in subscripts:
+            count = operand.ndim - len(subscripts.replace("...", ""))
+            dots = max(dots, count)
+            inputs[i] = subscripts.replace("...", "".join(free[:count][::-1]))
+        if len(inputs[i]) != operand.ndim:
+            raise RuntimeError(
+                f"einsum: '{subscripts}' does not fit an operand of shape {operand.shape}"
+            )
+    batch = "".join(free[:dots][::-1])
+    if arrow:
+        return inputs, result.replace("...", batch)
+    letters = "".join(inputs)
+    return inputs, batch + "".join(
+        sorted(c for c in set(letters) - set(batch) if letters.count(c) == 1)
+    )
+
+
+@operation(promote="common")
+def einsum_(*operands, equation):
+    """The sum of products that the equation names; see ``einsum``."""
+    xp = array_module(operands[0])
+    inputs, result = _explicit(equation, operands)
+
+    def toward(k):
+        """The product of the gradient with all other operands, in the axes of operand k."""
+        subscripts, shape = inputs[k], operands[k].shape
+        others = [i for i in range(len(operands)) if i != k]
+        known = set(result).union(*(inputs[i] for i in others))
+        distinct = "".join(dict.fromkeys(subscripts))
+        shared = "".join(c for c in distinct if c in known)
+        formula = ",".join([result, *(inputs[i] for i in others)]) + "->" + shared
+
+        def vjp(g):
+            product = xp.einsum(formula, g, *(operands[i] for i in others), optimize=True)
+            missing = tuple(i for i, c in enumerate(distinct) if c not in shared)
+            product = xp.expand_dims(product, missing)
+            if distinct == subscripts:
+                return product + xp.zeros(shape, dtype=product.dtype)
+            gradient = xp.zeros(shape, dtype=product.dtype)
+            xp.einsum(f"{subscripts}->{distinct}", gradient)[...] = product
+            return gradient
+
+        return vjp
+
+    value = xp.einsum(",".join(inputs) + "->" + result, *operands, optimize=True)
+    return value, tuple(toward(k) for k in range(len(operands)))
+
+
+def einsum(equation, *operands):
+    """Einstein's summation: name the axes of each operand; axes that the result lacks are summed.
+
+    ``einsum("bnd,bmd->bnm", q, k)`` is the product of q and k transposed, for each b. Dots stand
+    for leading axes that broadcast.
+    """
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = operands[0]
+    return einsum_(*operands, equation=equation)

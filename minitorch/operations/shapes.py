@@ -1,0 +1,265 @@
+"""Operations that move elements without changing them: views, joins, pieces, triangles."""
+
+from minitorch.autograd.dispatch import operation
+from minitorch.backend import array_module, to_numpy
+from minitorch.operations.reductions import axes_of
+
+
+@operation(view=True)
+def reshape(input, shape):
+    """The same elements, in the same order, in another shape; one size may be -1."""
+    before = input.shape
+    try:
+        return input.reshape(shape), lambda g: g.reshape(before)
+    except ValueError:
+        raise RuntimeError(
+            f"shape {tuple(shape)} does not fit the {input.size} elements of shape {before}"
+        ) from None
+
+
+@operation(view=True)
+def view(input, shape):
+    """``reshape`` that never copies; RuntimeError where the memory layout does not allow that."""
+    before, xp = input.shape, array_module(input)
+    try:
+        result = input.reshape(shape)
+    except ValueError:
+        raise RuntimeError(
+            f"shape {tuple(shape)} does not fit the {input.size} elements of shape {before}"
+        ) from None
+    if input.size and not xp.may_share_memory(result, input):
+        raise RuntimeError(
+            f"view cannot lay out a tensor of shape {before} and strides "
+            f"{tuple(s // input.itemsize for s in input.strides)} as {tuple(shape)} without a "
+            "copy: use reshape(...) or contiguous().view(...)"
+        )
+    return result, lambda g: g.reshape(before)
+
+
+def flatten(input, start_dim=0, end_dim=-1):
+    """The axes from ``start_dim`` to ``end_dim`` as one."""
+    before = tuple(input.shape)
+    if not before:
+        return reshape(input, (1,))
+    start, end = axes_of((start_dim, end_dim), len(before))
+    return reshape(input, (*before[:start], -1, *before[end + 1 :]))
+
+
+@operation(view=True)
+def permute(input, dims):
+    """The axes in another order: axis i of the result is axis dims[i] of the input."""
+    axes = axes_of(dims, input.ndim)
+    if sorted(axes) != list(range(input.ndim)):
+        raise RuntimeError(f"permute needs each of {input.ndim} axes once; got {tuple(dims)}")
+    inverse = sorted(range(len(axes)), key=axes.__getitem__)
+    return input.transpose(axes), lambda g: g.transpose(inverse)
+
+
+@operation(view=True)
+def transpose(input, dim0, dim1):
+    """Two axes exchanged."""
+    if not input.ndim:
+        return input[...], lambda g: g
+    first, second = axes_of((dim0, dim1), input.ndim)
+    return input.swapaxes(first, second), lambda g: g.swapaxes(first, second)
+
+
+@operation(view=True)
+def squeeze(input, dim=None):
+    """Without the axes of size 1: all of them, or those of ``dim`` that have size 1."""
+    before = input.shape
+    axes = tuple(a for a in axes_of(dim, input.ndim) if input.shape[a] == 1)
+    return input.squeeze(axes), lambda g: g.reshape(before)
+
+
+@operation(view=True)
+def unsqueeze(input, dim):
+    """With a new axis of size 1 at ``dim``."""
+    (axis,) = axes_of(dim, input.ndim + 1)
+    before = input.shape
+    return array_module(input).expand_dims(input, axis), lambda g: g.reshape(before)
+
+
+@operation(view=True)
+def expand(input, sizes):
+    """The tensor repeated, without a copy, along axes of size 1 and new leading axes.
+
+    A size of -1 leaves an axis as it is.
+    """
+    added = len(sizes) - input.ndim
+    if added < 0:
+        raise RuntimeError(f"expand needs at least {input.ndim} sizes, got {tuple(sizes)}")
+    kept = (1,) * added + input.shape
+    target = tuple(k if s == -1 else s for s, k in zip(sizes, kept, strict=True))
+    if any(k not in (1, t) for k, t in zip(kept, target, strict=True)):
+        raise RuntimeError(
+            f"expand repeats only axes of size 1; shape {input.shape} cannot become {tuple(sizes)}"
+        )
+    return array_module(input).broadcast_to(input, target), lambda g: g
+
+
+@operation(view=True)
+def contiguous(input):
+    """The same values laid out row by row in memory; no copy where they are already."""
+    return array_module(input).ascontiguousarray(input).reshape(input.shape), lambda g: g
+
+
+@operation()
+def clone(input):
+    """A copy; the gradient flows back to the original."""
+    return input.copy(), lambda g: g
+
+
+@operation()
+def to_dtype(input, dtype):
+    """The values in another type."""
+    return input.astype(dtype), (lambda g: g,)
+
+
+@operation()
+def to_module(input, module):
+    """The values as an array of another array module, that is, on another device."""
+    back = array_module(input)
+    return module.asarray(to_numpy(input)), (lambda g: back.asarray(to_numpy(g)),)
+
+
+@operation()
+def flip(input, dims):
+    """The order along the axes ``dims`` reversed."""
+    xp, axes = array_module(input), axes_of(dims, input.ndim)
+    return xp.flip(input, axes).copy(), lambda g: xp.flip(g, axes)
+
+
+@operation()
+def roll(input, shifts, dims=None):
+    """Elements moved along ``dims`` by ``shifts``; what leaves at the end enters at the start."""
+    xp = array_module(input)
+    back = tuple(-s for s in shifts) if isinstance(shifts, tuple) else -shifts
+    return xp.roll(input, shifts, dims), lambda g: xp.roll(g, back, dims)
+
+
+@operation()
+def repeat(input, sizes):
+    """The tensor laid side by side ``sizes[i]`` times along axis i."""
+    xp, shape = array_module(input), input.shape
+    shape = (1,) * (len(sizes) - len(shape)) + shape
+
+    def vjp(g):
+        tiles = [part for count, size in zip(sizes, shape, strict=True) for part in (count, size)]
+        return g.reshape(tiles).sum(axis=tuple(range(0, 2 * len(sizes), 2)))
+
+    return xp.tile(input, sizes), (vjp,)
+
+
+@operation()
+def tril(input, diagonal=0):
+    """The lower triangle of the last two axes, from the given diagonal down; zeros above."""
+    xp = array_module(input)
+    return xp.tril(input, diagonal), lambda g: xp.tril(g, diagonal)
+
+
+@operation()
+def triu(input, diagonal=0):
+    """The upper triangle of the last two axes, from the given diagonal up; zeros below."""
+    xp = array_module(input)
+    return xp.triu(input, diagonal), lambda g: xp.triu(g, diagonal)
+
+
+@operation(promote="common")
+def cat_(*tensors, dim):
+    """The tensors joined along the axis ``dim``."""
+    xp = array_module(tensors[0])
+    sizes = [t.shape[dim] for t in tensors]
+
+    def vjp(g):
+        return tuple(xp.split(g, xp.cumsum(xp.asarray(sizes))[:-1].tolist(), axis=dim))
+
+    return xp.concatenate(tensors, axis=dim), vjp
+
+
+@operation(promote="common")
+def stack_(*tensors, dim):
+    """The tensors, all of one shape, joined along a new axis ``dim``."""
+    xp = array_module(tensors[0])
+    return xp.stack(tensors, axis=dim), lambda g: tuple(xp.moveaxis(g, dim, 0))
+
+
+def _sequence(tensors, name):
+    tensors = list(tensors)
+    if not tensors:
+        raise RuntimeError(f"{name} needs at least one tensor")
+    return tensors
+
+
+def cat(tensors, dim=0):
+    """The tensors joined along ``dim``. All other sizes must agree; RuntimeError otherwise."""
+    tensors = _sequence(tensors, "cat")
+    shapes = [tuple(t.shape) for t in tensors]
+    (axis,) = axes_of(dim, len(shapes[0]))
+    rest = {shape[:axis] + shape[axis + 1 :] for shape in shapes}
+    if len(rest) > 1:
+        raise RuntimeError(f"cat along dim {dim} needs equal sizes elsewhere; got shapes {shapes}")
+    return cat_(*tensors, dim=axis)
+
+
+def stack(tensors, dim=0):
+    """The tensors joined along a new axis ``dim``. RuntimeError unless all shapes are equal."""
+    tensors = _sequence(tensors, "stack")
+    shapes = [tuple(t.shape) for t in tensors]
+    if len(set(shapes)) > 1:
+        raise RuntimeError(f"stack needs tensors of one shape; got {shapes}")
+    return stack_(*tensors, dim=axes_of(dim, len(shapes[0]) + 1)[0])
+
+
+@operation(view=True)
+def split_with_sizes(input, sizes, dim=0):
+    """Pieces of the given sizes along ``dim``."""
+    xp, dtype = array_module(input), input.dtype
+    (axis,) = axes_of(dim, input.ndim)
+    if sum(sizes) != input.shape[axis]:
+        raise RuntimeError(
+            f"the sizes {list(sizes)} add up to {sum(sizes)}, but dim {dim} has {input.shape[axis]}"
+        )
+    ends = [sum(sizes[: i + 1]) for i in range(len(sizes) - 1)]
+    pieces = tuple(xp.split(input, ends, axis=axis))
+    shapes = [piece.shape for piece in pieces]
+
+    def vjp(grads):
+        filled = [
+            xp.zeros(shape, dtype=dtype) if g is None else g
+            for g, shape in zip(grads, shapes, strict=True)
+        ]
+        return (xp.concatenate(filled, axis=axis),)
+
+    return pieces, vjp
+
+
+def split(input, split_size_or_sections, dim=0):
+    """Pieces of one size along ``dim``, the last perhaps smaller, or of the given sizes."""
+    sizes = split_size_or_sections
+    if isinstance(sizes, int):
+        if sizes <= 0:
+            raise RuntimeError(f"split needs a positive size, got {sizes}")
+        length = input.shape[dim]
+        sizes = [min(sizes, length - start) for start in range(0, length, sizes)] or [0]
+    return split_with_sizes(input, tuple(sizes), dim)
+
+
+def chunk(input, chunks, dim=0):
+    """At most ``chunks`` pieces of equal size along ``dim``, the last perhaps smaller."""
+    return split(input, max(1, -(-input.shape[dim] // chunks)), dim)
+
+
+@operation(view=True)
+def unbind(input, dim=0):
+    """The slices along ``dim``, without that axis."""
+    xp, dtype = array_module(input), input.dtype
+    (axis,) = axes_of(dim, input.ndim)
+    moved = xp.moveaxis(input, axis, 0)
+    shape = moved.shape[1:]
+
+    def vjp(grads):
+        filled = [xp.zeros(shape, dtype=dtype) if g is None else g for g in grads]
+        return (xp.stack(filled, axis=axis),)
+
+    return tuple(moved), vjp
