@@ -100,7 +100,7 @@ class Course:
             CheckCellMetadata,
         ]
         startup = root / "ipython" / "profile_default" / "startup"
-        startup.mkdir(parents=True)
+        startup.mkdir(parents=True, exist_ok=True)
         shutil.copy(Path(__file__).with_name("grading_kernel.py"), startup / "00-guard.py")
         startup.with_name("ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40")
         self._write("source", ".", source)
@@ -182,8 +182,9 @@ def _execution_notes(graded: NotebookNode) -> list[str]:
         for output in cell.get("outputs", []):
             if output.get("ename") in ("Stopped", "CellTimeoutError"):
                 notes.append(f"cell {where}: {output.evalue}")
-            lines = output.get("text", "").splitlines() if output.output_type == "stream" else []
-            notes += [f"cell {where}: {line}" for line in lines if line.startswith("grader: ")]
+            lines = output.get("text", "").splitlines()
+            said = [line for line in lines if line.startswith("grader: ")]
+            notes += [f"cell {where}: {line.removeprefix('grader: ')}" for line in said]
     return notes
 
 
@@ -229,7 +230,7 @@ def grade_folder(
     rows = []
     with _log_to(results / "grading.log"), tempfile.TemporaryDirectory() as scratch:
         for name in used or sets:
-            course = Course(Path(scratch, name), name, sets[name], cell_seconds)
+            course = Course(Path(scratch), name, sets[name], cell_seconds)
             _check_solution(course, say)
             for number, student in enumerate(students, start=1):
                 logging.getLogger(__name__).info("%s, %s", name, student.name)

@@ -82,6 +82,10 @@ def guard():
             print(f"grader: put back {', '.join(sorted(changed))}, changed by this cell")
         remember()
 
+    def leave():
+        raise SystemExit("exit() ends this cell only")
+
+    shell.ask_exit = leave  # else the kernel would stop a little later, in another cell
     shell.events.register("post_run_cell", after_cell)
     limit_memory()
 
