@@ -1,7 +1,7 @@
 """Pictures: matplotlib with the book's colors, shown with a description for those who cannot see.
 
 Colors are those of Okabe and Ito (2008), which color-blind readers can tell apart; each comes with
-a line style of its own, so that a grey print can be read too.
+a line style of its own, so that a grey print can be read too. Importing this module sets them.
 """
 
 import base64
@@ -15,20 +15,22 @@ from cycler import cycler
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
-_STYLE = {
-    "axes.prop_cycle": cycler(color=COLORS) + cycler(linestyle=LINES),
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.titlesize": 11,
-    "figure.dpi": 96,
-    "figure.constrained_layout.use": True,
-    "font.size": 10,
-    "grid.alpha": 0.3,
-    "image.cmap": "cividis",
-    "lines.linewidth": 1.8,
-    "legend.frameon": False,
-}
+matplotlib.rcParams.update(
+    {
+        "axes.prop_cycle": cycler(color=COLORS) + cycler(linestyle=LINES),
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.titlesize": 11,
+        "figure.dpi": 96,
+        "figure.constrained_layout.use": True,
+        "font.size": 10,
+        "grid.alpha": 0.3,
+        "image.cmap": "cividis",
+        "lines.linewidth": 1.8,
+        "legend.frameon": False,
+    }
+)
 
 
 def subplots(rows=1, columns=1, *, width=7.0, height=3.2, **options):
@@ -36,8 +38,7 @@ def subplots(rows=1, columns=1, *, width=7.0, height=3.2, **options):
 
     ``width`` and ``height``, in inches, are those of the whole figure.
     """
-    with matplotlib.rc_context(_STYLE):
-        return plt.subplots(rows, columns, figsize=(width, height), **options)
+    return plt.subplots(rows, columns, figsize=(width, height), **options)
 
 
 def heatmap(axes, matrix, *, row_labels=None, column_labels=None, colorbar=True, **options):
@@ -62,9 +63,8 @@ def show(figure, alt):
     """
     if not alt:
         raise ValueError("show() needs alt, a sentence that says what the picture shows")
-    with matplotlib.rc_context(_STYLE):
-        picture = io.BytesIO()
-        figure.savefig(picture, format="png", metadata={"Software": None})
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", metadata={"Software": None})
     plt.close(figure)
     display = _notebook_display()
     if display:
