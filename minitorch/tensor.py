@@ -4,15 +4,15 @@ The body of the class reads as a table: ``tanh = elementwise.tanh`` says that ``
 operation of that name.
 """
 
-import functools
-
 import numpy as np
 
 from minitorch import backend
+from minitorch.autograd.dispatch import in_place, operator
 from minitorch.autograd.modes import state
 from minitorch.autograd.tensorbase import TensorBase
 from minitorch.generator import numpy_generator
 from minitorch.operations import elementwise, indexing, products, reductions, shapes
+from minitorch.operations.indexing import as_index
 from minitorch.printing import format_tensor
 
 
@@ -21,47 +21,6 @@ def _sizes(sizes):
     if len(sizes) == 1 and not isinstance(sizes[0], (int, np.integer)):
         sizes = sizes[0]
     return tuple(int(size) for size in sizes)
-
-
-def _operator(operation, reflected=False):
-    """The operation as a Python operator; what it cannot take is left to the other operand."""
-
-    @functools.wraps(operation)
-    def operator(self, other):
-        if not isinstance(other, (TensorBase, int, float, np.generic, np.ndarray)):
-            return NotImplemented
-        return operation(other, self) if reflected else operation(self, other)
-
-    return operator
-
-
-def _in_place(operation):
-    """The form of an operation that writes its result into its first argument."""
-
-    def in_place(self, *args, **kwargs):
-        source = self._copy_with_history() if operation.keeps_input else self
-        return self._change_in_place(operation(source, *args, **kwargs))
-
-    in_place.__doc__ = f"``{operation.__name__}``, written into this tensor."
-    return in_place
-
-
-def _index(index):
-    """An index with arrays in place of tensors; negative steps are refused, as in PyTorch."""
-    if isinstance(index, tuple):
-        return tuple(_index(part) for part in index)
-    if isinstance(index, TensorBase):
-        return index.array
-    if isinstance(index, list):
-        return np.asarray(index, dtype=np.int64 if not index else None)
-    if isinstance(index, np.integer):
-        return int(index)
-    if isinstance(index, slice):
-        parts = (index.start, index.stop, index.step)
-        if index.step is not None and index.step <= 0:
-            raise ValueError("a slice's step must be positive: use flip() to reverse an axis")
-        return slice(*(None if p is None else p.__index__() for p in parts))
-    return index
 
 
 class Tensor(TensorBase):
@@ -295,20 +254,20 @@ class Tensor(TensorBase):
     maximum = elementwise.maximum
     minimum = elementwise.minimum
 
-    __add__ = _operator(elementwise.add)
-    __radd__ = _operator(elementwise.add, reflected=True)
-    __sub__ = _operator(elementwise.sub)
-    __rsub__ = _operator(elementwise.sub, reflected=True)
-    __mul__ = _operator(elementwise.mul)
-    __rmul__ = _operator(elementwise.mul, reflected=True)
-    __truediv__ = _operator(elementwise.div)
-    __rtruediv__ = _operator(elementwise.div, reflected=True)
-    __floordiv__ = _operator(elementwise.floor_divide)
-    __rfloordiv__ = _operator(elementwise.floor_divide, reflected=True)
-    __mod__ = _operator(elementwise.remainder)
-    __rmod__ = _operator(elementwise.remainder, reflected=True)
-    __pow__ = _operator(elementwise.pow)
-    __rpow__ = _operator(elementwise.pow, reflected=True)
+    __add__ = operator(elementwise.add)
+    __radd__ = operator(elementwise.add, reflected=True)
+    __sub__ = operator(elementwise.sub)
+    __rsub__ = operator(elementwise.sub, reflected=True)
+    __mul__ = operator(elementwise.mul)
+    __rmul__ = operator(elementwise.mul, reflected=True)
+    __truediv__ = operator(elementwise.div)
+    __rtruediv__ = operator(elementwise.div, reflected=True)
+    __floordiv__ = operator(elementwise.floor_divide)
+    __rfloordiv__ = operator(elementwise.floor_divide, reflected=True)
+    __mod__ = operator(elementwise.remainder)
+    __rmod__ = operator(elementwise.remainder, reflected=True)
+    __pow__ = operator(elementwise.pow)
+    __rpow__ = operator(elementwise.pow, reflected=True)
     __neg__ = elementwise.neg
     __abs__ = elementwise.abs
     __matmul__ = products.matmul
@@ -351,15 +310,15 @@ class Tensor(TensorBase):
     isinf = elementwise.isinf
     isfinite = elementwise.isfinite
 
-    __eq__ = _operator(elementwise.eq)
-    __ne__ = _operator(elementwise.ne)
-    __lt__ = _operator(elementwise.lt)
-    __le__ = _operator(elementwise.le)
-    __gt__ = _operator(elementwise.gt)
-    __ge__ = _operator(elementwise.ge)
-    __and__ = _operator(elementwise.bitwise_and)
-    __or__ = _operator(elementwise.bitwise_or)
-    __xor__ = _operator(elementwise.bitwise_xor)
+    __eq__ = operator(elementwise.eq)
+    __ne__ = operator(elementwise.ne)
+    __lt__ = operator(elementwise.lt)
+    __le__ = operator(elementwise.le)
+    __gt__ = operator(elementwise.gt)
+    __ge__ = operator(elementwise.ge)
+    __and__ = operator(elementwise.bitwise_and)
+    __or__ = operator(elementwise.bitwise_or)
+    __xor__ = operator(elementwise.bitwise_xor)
     __invert__ = elementwise.bitwise_not
 
     # Reductions
@@ -467,10 +426,10 @@ class Tensor(TensorBase):
     nonzero = indexing.nonzero
 
     def __getitem__(self, index):
-        return indexing.getitem(self, _index(index))
+        return indexing.getitem(self, as_index(index))
 
     def __setitem__(self, index, value):
-        index = _index(index)
+        index = as_index(index)
         source = value if isinstance(value, (TensorBase, int, float)) else np.asarray(value)
         if state.grad_enabled and (self._requires_grad or getattr(source, "_requires_grad", False)):
             self._change_in_place(indexing.setitem(self, source, index))
@@ -481,16 +440,16 @@ class Tensor(TensorBase):
 
     # In place
 
-    add_ = __iadd__ = _in_place(elementwise.add)
-    sub_ = __isub__ = _in_place(elementwise.sub)
-    mul_ = __imul__ = _in_place(elementwise.mul)
-    div_ = __itruediv__ = _in_place(elementwise.div)
-    clamp_ = _in_place(elementwise.clamp)
-    masked_fill_ = _in_place(elementwise.masked_fill)
-    exp_ = _in_place(elementwise.exp)
-    tanh_ = _in_place(elementwise.tanh)
-    sigmoid_ = _in_place(elementwise.sigmoid)
-    relu_ = _in_place(elementwise.relu)
+    add_ = __iadd__ = in_place(elementwise.add)
+    sub_ = __isub__ = in_place(elementwise.sub)
+    mul_ = __imul__ = in_place(elementwise.mul)
+    div_ = __itruediv__ = in_place(elementwise.div)
+    clamp_ = in_place(elementwise.clamp)
+    masked_fill_ = in_place(elementwise.masked_fill)
+    exp_ = in_place(elementwise.exp)
+    tanh_ = in_place(elementwise.tanh)
+    sigmoid_ = in_place(elementwise.sigmoid)
+    relu_ = in_place(elementwise.relu)
 
     def copy_(self, source):
         """The values of another tensor, which may broadcast, written into this one."""

@@ -81,6 +81,20 @@ def promoted(operands, floating=False):
     ]
 
 
+def _ready(operands, count, promote):
+    """Whether the operands are of one type already, so that nothing has to be promoted."""
+    first = operands[0]
+    if not isinstance(first, np.ndarray) or (promote == "float" and first.dtype.kind != "f"):
+        return False
+    for other in operands[1:count]:
+        if isinstance(other, np.ndarray):
+            if other.dtype != first.dtype:
+                return False
+        elif not isinstance(other, (int, float)) or first.dtype.kind != "f":
+            return False
+    return True
+
+
 def _plain(value, name):
     """A number given by the caller as a Python number; arrays are refused, with the remedy."""
     if isinstance(value, np.generic):
@@ -111,21 +125,8 @@ def operation(promote=None, view=False, silent=False):
         keeps_result = "out" in kept
         operands = sum(p in ("input", "other", "exponent") for p in parameters) or None
 
-        @functools.wraps(function)
-        def call(*args, **kwargs):
-            if kwargs:
-                bound = signature.bind(*args, **kwargs)
-                args, kwargs = bound.args, bound.kwargs
-            needs_grad = False
-            arrays = []
-            for arg in args:
-                if isinstance(arg, TensorBase):
-                    arrays.append(arg.array)
-                    if arg._requires_grad and state.grad_enabled:
-                        needs_grad = True
-                else:
-                    arrays.append(arg)
-            if promote:
+        def run(args, arrays, kwargs):
+            if promote and not _ready(arrays, operands, promote):
                 plain = [
                     array if array is not arg else _plain(arg, name)
                     for array, arg in zip(arrays[:operands], args, strict=False)
@@ -136,40 +137,71 @@ def operation(promote=None, view=False, silent=False):
             try:
                 if silent:
                     with np.errstate(all="ignore"):
-                        result, vjp = function(*arrays, **kwargs)
-                else:
-                    result, vjp = function(*arrays, **kwargs)
+                        return function(*arrays, **kwargs)
+                return function(*arrays, **kwargs)
             except IndexError:
                 raise
             except ValueError as error:
                 shapes = [tuple(arg.shape) for arg in args if isinstance(arg, TensorBase)]
                 raise RuntimeError(f"{name} of shapes {shapes}: {error}") from None
+
+        def saved_by(args, arrays, first_result):
+            saved = [
+                (args[i]._version, args[i]._version[0], f"argument '{p}'")
+                for i, p in kept_inputs
+                if i < len(args) and isinstance(args[i], TensorBase) and arrays[i] is args[i].array
+            ]
+            return [*saved, (first_result._version, 0, "result")] if keeps_result else saved
+
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            if kwargs:
+                bound = signature.bind(*args, **kwargs)
+                args, kwargs = bound.args, bound.kwargs
+            arrays = [arg.array if isinstance(arg, TensorBase) else arg for arg in args]
+            result, vjp = run(args, arrays, kwargs)
             several = type(result) is tuple
             wrap = TensorBase.result_class._wrap
-            tensors = [wrap(array) for array in (result if several else (result,))]
+            tensors = [wrap(array) for array in result] if several else [wrap(result)]
             if view:
                 for tensor in tensors:
                     tensor._shares_memory_of(args[0])
-            if needs_grad and vjp is not None:
-                saved = [
-                    (args[i]._version, args[i]._version[0], f"its argument '{p}'")
-                    for i, p in kept_inputs
-                    if i < len(args)
-                    and isinstance(args[i], TensorBase)
-                    and arrays[i] is args[i].array
-                ]
-                if keeps_result:
-                    saved.append((tensors[0]._version, 0, "its result"))
+            if vjp is not None and state.grad_enabled:
                 edges = [
                     arg._gradient_edge() if isinstance(arg, TensorBase) else None for arg in args
                 ]
-                node = Node(name, vjp, edges, len(tensors), saved)
-                for index, tensor in enumerate(tensors):
-                    if tensor.array.dtype.kind == "f":
-                        tensor._set_history(node, index)
+                if any(edges):
+                    saved = saved_by(args, arrays, tensors[0])
+                    node = Node(name, vjp, edges, len(tensors), saved)
+                    for index, tensor in enumerate(tensors):
+                        if tensor.array.dtype.kind == "f":
+                            tensor._set_history(node, index)
             return tuple(tensors) if several else tensors[0]
 
         call.keeps_input = any(i == 0 for i, _ in kept_inputs)
         return call
 
     return decorate
+
+
+def operator(operation, reflected=False):
+    """The operation as a Python operator; what it cannot take is left to the other operand."""
+
+    @functools.wraps(operation)
+    def binary(self, other):
+        if not isinstance(other, (TensorBase, int, float, np.generic, np.ndarray)):
+            return NotImplemented
+        return operation(other, self) if reflected else operation(self, other)
+
+    return binary
+
+
+def in_place(operation):
+    """The form of an operation that writes its result into its first argument."""
+
+    def changed(self, *args, **kwargs):
+        source = self._copy_with_history() if operation.keeps_input else self
+        return self._change_in_place(operation(source, *args, **kwargs))
+
+    changed.__doc__ = f"``{operation.__name__}``, written into this tensor."
+    return changed

@@ -6,6 +6,7 @@ gradient of the loss with respect to its output into the gradients with respect 
 """
 
 import itertools
+from operator import attrgetter
 
 import numpy as np
 
@@ -17,9 +18,9 @@ class Node:
 
     ``vjp`` takes the gradient with respect to the output: it is a tuple with one function an
     input, or one function that returns the tuple (for a single input, the gradient itself); None
-    once the graph is freed. ``edges`` says, for each input, which node (or leaf tensor) it came from, as which output, with which shape and type;
-    None for an input that needs no gradient. ``saved`` lists the tensors whose values ``vjp``
-    uses, with their version at the time.
+    once the graph is freed. ``edges`` says, for each input, which node (or leaf tensor) it came
+    from, as which output, with which shape and type; None for an input that needs no gradient.
+    ``saved`` lists the tensors whose values ``vjp`` uses, with their version at the time.
     """
 
     __slots__ = ("order", "name", "vjp", "edges", "outputs", "saved", "retained")
@@ -51,7 +52,7 @@ class Node:
         for version, seen, what in self.saved:
             if version[0] != seen:
                 raise RuntimeError(
-                    f"the gradient of {self.name} needs {what}, which was changed in place "
+                    f"the gradient of {self.name} needs its {what}, which was changed in place "
                     f"(version {version[0]}, needed {seen}): change a copy (clone()) instead"
                 )
         grad = grads[0] if self.outputs == 1 else grads
@@ -90,7 +91,7 @@ def topological_order(roots):
             if edge is not None and edge[1] is not None and edge[0] not in found:
                 found.add(edge[0])
                 stack.append(edge[0])
-    return sorted(found, key=lambda node: node.order, reverse=True)
+    return sorted(found, key=attrgetter("order"), reverse=True)
 
 
 @np.errstate(all="ignore")
@@ -139,5 +140,5 @@ def run_backward(roots, retain_graph, receive):
             node.vjp = None
         for edge, result in zip(node.edges, results, strict=False):
             if edge is not None and result is not None:
-                fresh = result.base is None and not any(result is grad for grad in grads)
-                accumulate(edge, result, fresh)
+                borrowed = result.base is not None or any(result is grad for grad in grads)
+                accumulate(edge, result, not borrowed)

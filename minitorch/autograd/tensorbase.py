@@ -107,7 +107,9 @@ class TensorBase:
 
     def _shares_memory_of(self, source):
         """Note that this tensor is a view of ``source``, if it is one."""
-        if array_module(self.array).may_share_memory(self.array, source.array):
+        mine, base = self.array.base, source.array.base
+        surely = mine is not None and (mine is source.array or mine is base)
+        if surely or array_module(self.array).may_share_memory(self.array, source.array):
             self._version = source._version
             self._base = source if source._base is None else source._base
 

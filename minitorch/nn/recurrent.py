@@ -19,7 +19,8 @@ def _check_nonlinearity(nonlinearity):
 class RNNCell(Module):
     """One step of a plain recurrent network: h' = f(W_ih x + b_ih + W_hh h + b_hh).
 
-    x (B, input_size) and h (B, hidden_size), zeros when left out, give h' (B, hidden_size). All parameters start from U(-k, k), k = 1 / sqrt(hidden_size).
+    x (B, input_size) and h (B, hidden_size), zeros when left out, give h' (B, hidden_size).
+    All parameters start from U(-k, k), k = 1 / sqrt(hidden_size).
     """
 
     def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh"):

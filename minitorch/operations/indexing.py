@@ -1,8 +1,29 @@
 """Operations that read or write elements by position."""
 
+import numpy as np
+
 from minitorch.autograd.dispatch import operation
+from minitorch.autograd.tensorbase import TensorBase
 from minitorch.backend import array_module
 from minitorch.operations.reductions import axes_of
+
+
+def as_index(index):
+    """An index with arrays in place of tensors; negative steps are refused, as in PyTorch."""
+    if isinstance(index, tuple):
+        return tuple(as_index(part) for part in index)
+    if isinstance(index, TensorBase):
+        return index.array
+    if isinstance(index, list):
+        return np.asarray(index, dtype=np.int64 if not index else None)
+    if isinstance(index, np.integer):
+        return int(index)
+    if isinstance(index, slice):
+        parts = (index.start, index.stop, index.step)
+        if index.step is not None and index.step <= 0:
+            raise ValueError("a slice's step must be positive: use flip() to reverse an axis")
+        return slice(*(None if p is None else p.__index__() for p in parts))
+    return index
 
 
 def add_at(array, index, values):
