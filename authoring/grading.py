@@ -34,6 +34,7 @@ from traitlets.log import get_logger
 
 from authoring import preflight
 from authoring.preflight import Problem
+from authoring.release import release
 
 ROOT = Path(__file__).resolve().parent.parent
 CELL_SECONDS = 60
@@ -106,7 +107,7 @@ class Course:
         self._write("source", ".", source)
         with self.environment():
             self._run(GenerateAssignment, ".")
-        self.release = nbformat.read(self._path("release", "."), as_version=4)
+        self.release = release(ROOT, source)
 
     def _path(self, step, student):
         return self.root / step / student / self.name / f"{self.name}.ipynb"
@@ -220,21 +221,23 @@ def grade_folder(
     set's own solution does not get full marks here, since then no grade would mean anything.
     """
     students = _students(folder)
-    found = {student.name: preflight.find(student, sets) for student in students}
-    used = [name for name in sets if any(name in files for files in found.values())]
-    if len(sets) > 1 and not used:
-        raise GradingError(f"{folder} holds no notebook of the sets {', '.join(sets)}")
+    handed_in = {name for student in students for name in preflight.find(student, sets)}
+    if len(sets) > 1:
+        sets = {name: source for name, source in sets.items() if name in handed_in}
+    if not sets:
+        raise GradingError(f"{folder} holds no notebook of any exercise set: name it with --set")
     results.mkdir(exist_ok=True)
     for loose in sorted(folder.glob("*.ipynb")):
         say(f"not graded: {loose.name} lies outside of the students' folders")
     rows = []
     with _log_to(results / "grading.log"), tempfile.TemporaryDirectory() as scratch:
-        for name in used or sets:
-            course = Course(Path(scratch), name, sets[name], cell_seconds)
+        for name, source in sets.items():
+            course = Course(Path(scratch), name, source, cell_seconds)
             _check_solution(course, say)
             for number, student in enumerate(students, start=1):
                 logging.getLogger(__name__).info("%s, %s", name, student.name)
-                path, notes = found[student.name].get(name, (None, []))
+                found = preflight.find(student, sets)
+                path, notes = found.get(name, (None, [_nothing(student)]))
                 row, html = _grade_student(course, f"student-{number}", path, notes)
                 rows.append({"student": student.name, "set": name} | row)
                 say(f"{number}/{len(students)} {_line(rows[-1])}")
@@ -260,6 +263,11 @@ def _students(folder: Path) -> list[Path]:
     return students
 
 
+def _nothing(student: Path) -> str:
+    files = sorted(path.name for path in student.rglob("*") if path.is_file())
+    return f"no notebook of this set (handed in: {', '.join(files[:5]) or 'nothing'})"
+
+
 def _check_solution(course: Course, say):
     started = time.monotonic()
     points, notes = course.grade("solution", preflight.plain(course.source))
@@ -277,11 +285,10 @@ def _grade_student(course, student, path, notes) -> tuple[dict, str | None]:
     """The student's row and feedback page; whatever fails is the row's problem."""
     points, html = {}, None
     try:
-        if path is None:
-            raise Problem("no notebook of this set handed in")
-        points, more = course.grade(student, preflight.read(path))
-        notes = [*notes, *more]
-        html = course.feedback(student, notes)
+        if path is not None:
+            points, more = course.grade(student, preflight.read(path))
+            notes = [*notes, *more]
+            html = course.feedback(student, notes)
     except Problem as problem:
         notes = [*notes, str(problem)]
     except Exception:  # one student's notebook must not end the grading of the others

@@ -8,8 +8,9 @@ import sys
 import nbformat
 import pytest
 
+import authoring.release
 from authoring import preflight
-from authoring.grading import GradingError, grade_folder, load_sets
+from authoring.grading import ROOT, GradingError, grade_folder, load_sets
 
 SET = "01_mini"
 CELL_SECONDS = 4
@@ -62,12 +63,7 @@ def make_source():
 
 
 def make_release(source):
-    release = copy.deepcopy(source)
-    for cell in release.cells:
-        if "SOLUTION" in cell.source:
-            cell.source = "# YOUR CODE HERE\nraise NotImplementedError()"
-        cell.source = cell.source.partition("\n### BEGIN HIDDEN TESTS")[0]
-    return release
+    return authoring.release.release(ROOT, source)
 
 
 def cell_of(notebook, name):
@@ -137,7 +133,13 @@ def make_class(release):
     add(
         "misnamed", right(release), FULL, "graded my answers (1).ipynb", file="my answers (1).ipynb"
     )
-    add("nothing", "a letter", {}, "no notebook of this set", file="letter.txt")
+    add(
+        "nothing",
+        "a letter",
+        {},
+        "no notebook of this set (handed in: letter.txt)",
+        file="letter.txt",
+    )
     add("in nbgrader's folders", right(release), FULL, file=f"{SET}/{SET}.ipynb")
 
     notebook = right(release)
@@ -367,7 +369,7 @@ def test_nothing_is_graded_when_it_would_mean_nothing(tmp_path, source):
     with pytest.raises(GradingError, match="expected one a student"):
         grade_folder(tmp_path / "class", results, {SET: source})
     student.mkdir()
-    with pytest.raises(GradingError, match="holds no notebook of the sets 01_mini, 02_other"):
+    with pytest.raises(GradingError, match="holds no notebook of any exercise set"):
         grade_folder(tmp_path / "class", results, {SET: source, "02_other": source})
     assert not results.exists()
     broken = copy.deepcopy(source)
