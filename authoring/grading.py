@@ -203,8 +203,9 @@ def load_sets(solutions: Path, wanted: str | None = None) -> dict[str, NotebookN
         if wanted is None or name == wanted or name.partition("_")[0] == wanted
     }
     if not chosen:
-        known = ", ".join(paths) or "none: run python book.py build"
-        raise GradingError(f"there is no exercise set {wanted or ''} (sets: {known})")
+        if not paths:
+            raise GradingError(f"no exercise set is built in {solutions}: run python book.py build")
+        raise GradingError(f"there is no exercise set {wanted} (sets: {', '.join(paths)})")
     return {name: nbformat.read(path, as_version=4) for name, path in chosen.items()}
 
 

@@ -140,7 +140,6 @@ def make_class(release):
         "no notebook of this set (handed in: letter.txt)",
         file="letter.txt",
     )
-    add("in nbgrader's folders", right(release), FULL, file=f"{SET}/{SET}.ipynb")
 
     notebook = right(release)
     copied = copy.deepcopy(cell_of(notebook, "double"))
@@ -351,6 +350,8 @@ def test_a_single_notebook_without_marks_is_taken(tmp_path, source):
 
 
 def test_sets_are_chosen_by_name_or_number(tmp_path, source):
+    with pytest.raises(GradingError, match="run python book.py build"):
+        load_sets(tmp_path)
     for name in (SET, "02_other"):
         (tmp_path / name).mkdir()
         nbformat.write(source, tmp_path / name / f"{name}.ipynb")
