@@ -172,7 +172,7 @@ def operation(promote=None, view=False, silent=False):
                 ]
                 if any(edges):
                     saved = saved_by(args, arrays, tensors[0])
-                    node = Node(name, vjp, edges, len(tensors), saved)
+                    node = Node(name, vjp, edges, len(tensors) if several else None, saved)
                     for index, tensor in enumerate(tensors):
                         if tensor.array.dtype.kind == "f":
                             tensor._set_history(node, index)

@@ -20,6 +20,7 @@ class Node:
     input, or one function that returns the tuple (for a single input, the gradient itself); None
     once the graph is freed. ``edges`` says, for each input, which node (or leaf tensor) it came
     from, as which output, with which shape and type; None for an input that needs no gradient.
+    ``outputs`` counts the results of an operation that returns a tuple, None for any other.
     ``saved`` lists the tensors whose values ``vjp`` uses, with their version at the time.
     """
 
@@ -55,7 +56,7 @@ class Node:
                     f"the gradient of {self.name} needs its {what}, which was changed in place "
                     f"(version {version[0]}, needed {seen}): change a copy (clone()) instead"
                 )
-        grad = grads[0] if self.outputs == 1 else grads
+        grad = grads[0] if self.outputs is None else grads
         if type(self.vjp) is tuple:
             return [
                 None if edge is None else vjp(grad)
@@ -113,7 +114,7 @@ def run_backward(roots, retain_graph, receive):
         if index is None:
             receive(source, grad, fresh)
             return
-        slots = pending.setdefault(source, [None] * source.outputs)
+        slots = pending.setdefault(source, [None] * (source.outputs or 1))
         if slots[index] is None:
             slots[index] = (grad, fresh)
             return
