@@ -6,7 +6,7 @@ c.CourseDirectory.course_id = "minitorch"
 c.CourseDirectory.source_directory = "solutions"
 c.CourseDirectory.release_directory = "exercises"
 # nbgrader copies every other file of a source folder into the release: not the sources.
-c.CourseDirectory.ignore = ["*.py", "*.pyc", "__pycache__", ".*"]
+c.CourseDirectory.ignore = ["*.py", "*.pyc", "__pycache__", "feedback", ".*"]
 
 c.ClearSolutions.code_stub = {
     "python": 'raise NotImplementedError("write your solution here and run this cell again")'

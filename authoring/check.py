@@ -23,6 +23,7 @@ from .sources import (
     to_text,
 )
 
+EMBEDDED_IMAGE = re.compile(r"data:image/[\w+]+;base64,[\w+/=\s]+")
 LARGEST_IMAGE = 60_000  # bytes
 SHORTEST_SECRET = 12  # characters; shorter lines, such as `return y`, may stand anywhere
 
@@ -126,8 +127,12 @@ def output_problems(notebook: NotebookNode) -> Iterator[str]:
             for kind, value in output.get("data", {}).items():
                 if kind == "application/vnd.jupyter.widget-view+json":
                     yield f"{where} has stored a widget"
-                if kind.startswith("image/") and len(value) * 3 // 4 > LARGEST_IMAGE:
-                    yield f"{where} has an image of more than {LARGEST_IMAGE} bytes: draw less"
+                if kind.startswith("image/"):
+                    yield f"{where} has a picture without alt text: use minitorch.plot.show"
+                if kind == "text/html" and any(
+                    len(image) * 3 // 4 > LARGEST_IMAGE for image in EMBEDDED_IMAGE.findall(value)
+                ):
+                    yield f"{where} has a picture of more than {LARGEST_IMAGE} bytes: draw less"
 
 
 def _experiments(source: Path) -> Iterator[str]:

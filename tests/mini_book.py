@@ -70,9 +70,22 @@ def write(root: Path) -> Path:
     for name in ("nbgrader_config.py", "conftest.py"):
         shutil.copy(REPOSITORY / name, root / name)
     for name, text in (
+        ("pytest.ini", "[pytest]\naddopts = -p no:nbval\n"),
         ("notebooks/01_double.py", CHAPTER),
         ("solutions/01_double/01_double.py", EXERCISES),
     ):
-        (root / name).parent.mkdir(parents=True)
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, encoding="utf-8")
     return root
+
+
+def copy(root: Path, to: Path) -> Path:
+    """Copy a book and return the copy."""
+    return Path(shutil.copytree(root, to))
+
+
+def edit(path: Path, old: str, new: str, times: int = -1) -> None:
+    """Replace text that has to be there."""
+    text = path.read_text(encoding="utf-8")
+    assert old in text, f"{old!r} is not in {path.name}"
+    path.write_text(text.replace(old, new, times), encoding="utf-8")

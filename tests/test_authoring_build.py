@@ -1,0 +1,169 @@
+"""The build writes what nbgrader would, the same each time, and refuses errors and warnings."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import mini_book
+import nbformat
+import pytest
+from mini_book import edit
+
+from authoring.build import build, execute, join_streams
+from authoring.release import hand_out
+from authoring.sources import BookError, read_chapter, read_exercises, to_text
+
+CHAPTER = "notebooks/01_double.py"
+EXERCISES = "solutions/01_double/01_double.py"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    root = mini_book.write(tmp_path_factory.mktemp("book"))
+    build(root)
+    return root
+
+
+@pytest.fixture
+def book(tmp_path):
+    return mini_book.write(tmp_path)
+
+
+def generated(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.ipynb")}
+
+
+def test_a_second_build_changes_only_outputs_that_are_not_compared(built, tmp_path):
+    again = tmp_path / "again"
+    mini_book.copy(built, again)
+    build(again, "01")
+    first, second = generated(built), generated(again)
+    assert set(first) == {
+        "notebooks/01_double.ipynb",
+        "solutions/01_double/01_double.ipynb",
+        "exercises/01_double/01_double.ipynb",
+    }
+    chapter = "notebooks/01_double.ipynb"
+    one, other = json.loads(first.pop(chapter)), json.loads(second.pop(chapter))
+    assert first == second
+    for notebook in (one, other):
+        notebook["cells"][-1]["outputs"] = []
+    assert one == other
+
+
+def test_nbgrader_generates_the_same_release(built, tmp_path):
+    course = tmp_path / "course"
+    mini_book.copy(built, course)
+    shutil.rmtree(course / "exercises")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = [sys.executable, "-m", "nbgrader", "generate_assignment", "01_double"]
+    subprocess.run(command, cwd=course, env=os.environ | {"PATH": path}, check=True)
+    release = "exercises/01_double/01_double.ipynb"
+    assert (course / release).read_bytes() == (built / release).read_bytes()
+    assert [path.name for path in (course / release).parent.iterdir()] == ["01_double.ipynb"]
+
+
+def test_the_release_keeps_the_task_and_hides_the_answer(built):
+    notebook = nbformat.read(built / "exercises/01_double/01_double.ipynb", as_version=4)
+    solution, tests = notebook.cells[-2:]
+    assert "def add_one(number):" in solution.source
+    assert "raise NotImplementedError(" in solution.source
+    assert "successor" not in solution.source
+    assert "add_one(1) == 2" in tests.source
+    assert "hidden" not in tests.source.lower()
+    assert (tests.metadata.editable, tests.metadata.nbgrader.points) == (False, 3)
+    assert (solution.id, tests.id) == ("add_one", "test_add_one")
+
+
+def test_notebooks_end_with_one_newline_and_have_no_carriage_returns(built):
+    for text in generated(built).values():
+        assert text.endswith(b"}\n") and b"\r" not in text
+
+
+def test_cell_ids_survive_an_insertion(book):
+    source = book / CHAPTER
+    before = [cell.id for cell in read_chapter(source).cells]
+    edit(source, "# %%\nfrom", "# %%\n1 + 1\n\n# %%\n1 + 1\n\n# %%\nfrom")
+    after = [cell.id for cell in read_chapter(source).cells]
+    assert len(set(after)) == len(after)
+    assert [name for name in after if name in before] == before
+
+
+def test_a_failing_cell_is_named_and_nothing_is_written(book):
+    edit(book / CHAPTER, "double(1.25)\n", "double(1.25) / 0\n")
+    with pytest.raises(
+        BookError, match=r"01_double.py: cell 'double\(1.25\) / 0' failed(.|\n)*Zero"
+    ):
+        build(book)
+    assert generated(book) == {}
+
+
+def test_a_warning_is_refused(book):
+    edit(book / CHAPTER, "double(1.25)\n", "import warnings\nwarnings.warn('beware')\n")
+    with pytest.raises(BookError, match="cell 'import warnings' wrote to stderr(.|\n)*beware"):
+        build(book)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("while True: pass", "timed out"), ("import os; os._exit(1)", "Kernel died")],
+)
+def test_an_endless_cell_and_a_dead_kernel_end_the_build(book, line, message):
+    edit(book / CHAPTER, "double(1.25)\n", f"{line}\n")
+    source = book / CHAPTER
+    with pytest.raises(BookError, match=f"failed:(.|\n)*{message}"):
+        execute(read_chapter(source), source, timeout=2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("points=3", "points=0", "points=0, expected a whole number above 0"),
+        (" points=3", "", "points=None, expected a whole number above 0"),
+        ('solution="add_one"', 'solution="add_two"', "has no cell"),
+        ('solution="add_one"', 'solution="add one"', "no Python name"),
+        ('solution="add_one"', 'solution="add_one" points=3', "they belong to tests"),
+        ('solution="add_one"', 'solutions="add_one"', "option 'solutions'"),
+        ("    ### END SOLUTION\n", "", "each BEGIN SOLUTION needs its END SOLUTION"),
+        ("### BEGIN HIDDEN TESTS\n", "", "each BEGIN HIDDEN TESTS needs"),
+        (' solution="add_one"', "", "has BEGIN SOLUTION: start it with"),
+    ],
+)
+def test_mistakes_in_the_short_form_are_told(book, old, new, message):
+    edit(book / EXERCISES, old, new)
+    with pytest.raises(BookError, match=message):
+        read_exercises(book / EXERCISES)
+
+
+def test_an_exercise_name_used_twice_is_told(book):
+    tests = mini_book.EXERCISES[mini_book.EXERCISES.index('# %% tests="add_one"') :]
+    with open(book / EXERCISES, "a", encoding="utf-8") as file:
+        file.write("\n" + tests)
+    with pytest.raises(BookError, match="test_add_one is there twice"):
+        read_exercises(book / EXERCISES)
+
+
+def test_what_is_printed_in_a_row_becomes_one_output():
+    def printed(text):
+        return nbformat.v4.new_output("stream", name="stdout", text=text)
+
+    figure = nbformat.v4.new_output("display_data")
+    joined = join_streams([printed("a"), printed("b"), figure, printed("c")])
+    assert [output.get("text") for output in joined] == ["ab", None, "c"]
+
+
+def test_reading_a_source_gives_no_traces_of_jupytext(book):
+    text = to_text(read_chapter(book / CHAPTER))
+    assert "jupytext" not in text and "lines_to_next_cell" not in text
+
+
+def test_students_get_the_book_without_solutions(tmp_path):
+    hand_out(mini_book.REPOSITORY, tmp_path / "book")
+    names = {path.name for path in (tmp_path / "book").iterdir()}
+    assert {"book.py", "exercises", "minitorch", "notebooks"} <= names
+    assert not {"solutions", "tests", "authoring"} & names
+    with pytest.raises(BookError, match="is not empty"):
+        hand_out(mini_book.REPOSITORY, tmp_path / "book")

@@ -1,0 +1,162 @@
+"""Experiments: the quick run, the recorded one, and what a failure leaves."""
+
+import json
+
+import mini_book
+import numpy as np
+import pytest
+from mini_book import edit
+
+from authoring.experiments import declared, record
+from authoring.sources import BookError
+from minitorch.experiments import Experiment, Experiments
+
+CHAPTER = "notebooks/01_double.py"
+RESULTS = "notebooks/results/01.json"
+
+
+@pytest.fixture
+def book(tmp_path):
+    return mini_book.write(tmp_path)
+
+
+def experiment(function, path="nowhere.json", **settings):
+    return Experiment(function, "C1", settings, settings, mini_book.REPOSITORY / path)
+
+
+def test_quick_and_full_run_with_their_settings(monkeypatch, tmp_path):
+    lab = Experiments("01")
+
+    @lab.experiment("C7", quick=dict(size=1), full=dict(size=100))
+    def measure(size):
+        return {"size": size}
+
+    assert measure.run() == {"size": 1}
+    monkeypatch.setenv("MINITORCH_BOOK", "full")
+    monkeypatch.setenv("MINITORCH_RECORD", str(tmp_path))
+    assert measure.run() == {"size": 100}
+    measured = json.loads((tmp_path / "C7.json").read_text())
+    assert (measured["settings"], measured["result"]) == ({"size": 100}, {"size": 100})
+    assert measure(size=3) == {"size": 3}
+
+
+def test_an_unknown_book_setting_is_told(monkeypatch):
+    monkeypatch.setenv("MINITORCH_BOOK", "long")
+    with pytest.raises(ValueError, match="MINITORCH_BOOK is 'long', expected 'quick' or 'full'"):
+        experiment(lambda: 1).run()
+
+
+def test_settings_that_the_function_does_not_take_are_told():
+    with pytest.raises(TypeError, match="seed"):
+        experiment(lambda seeds: seeds, seed=1)
+
+
+def test_a_result_looks_the_same_before_and_after_it_is_recorded():
+    result = {1: np.float32(0.5), "rows": np.arange(2), "pair": (1, 2)}
+    assert experiment(lambda: result).run() == {"1": 0.5, "rows": [0, 1], "pair": [1, 2]}
+
+
+def test_a_result_that_json_cannot_hold_is_told():
+    with pytest.raises(TypeError, match="an experiment returned set: return numbers"):
+        experiment(lambda: {1, 2}).run()
+
+
+def test_nothing_recorded_is_none_and_the_rest_is_read(tmp_path):
+    assert experiment(lambda: 1).recorded is None
+    path = tmp_path / "01.json"
+    path.write_text('{"C1": {"result": 5}}')
+    assert experiment(lambda: 1, path).recorded == {"result": 5}
+    path.write_text('{"C2": {"result": 5}}')
+    assert experiment(lambda: 1, path).recorded is None
+
+
+def test_results_lie_beside_the_script_that_declares_them(tmp_path):
+    script = tmp_path / "chapter.py"
+    names = {"__file__": str(script)}
+    exec(compile("from minitorch.experiments import Experiments\nlab = Experiments('01')",
+                 str(script), "exec"), names)  # fmt: skip
+    assert names["lab"].path == tmp_path / "results" / "01.json"
+
+
+def add_failing_experiment(book):
+    with open(book / CHAPTER, "a", encoding="utf-8") as file:
+        file.write(
+            '\n@lab.experiment("C2", quick=dict(), full=dict())\n'
+            "def broken():\n    return 1 / 0\n\nbroken.run()\n"
+        )
+
+
+def test_a_failure_keeps_what_was_measured_before_it_and_the_old_results(book):
+    (book / RESULTS).parent.mkdir()
+    old = {"C1": {"result": "old"}, "C2": {"result": "kept"}, "C9": {"result": "gone"}}
+    (book / RESULTS).write_text(json.dumps(old))
+    add_failing_experiment(book)
+    with pytest.raises(BookError, match="status 1; recorded: C1; not recorded: C2"):
+        record(book, "01")
+    results = json.loads((book / RESULTS).read_text())
+    assert results["C1"]["result"] == {"doubled": [3.0, 5.0]}
+    assert results["C2"] == {"result": "kept"}
+    assert "C9" not in results
+
+
+def test_a_failure_before_the_first_measurement_changes_nothing(book):
+    (book / RESULTS).parent.mkdir()
+    (book / RESULTS).write_text('{"C1": {"result": "old"}}')
+    edit(book / CHAPTER, "factor = 2", "factor = 2 / 0")
+    with pytest.raises(BookError, match="recorded: nothing; not recorded: C1"):
+        record(book, "01")
+    assert (book / RESULTS).read_text() == '{"C1": {"result": "old"}}'
+
+
+def test_an_experiment_that_never_runs_is_told(book):
+    edit(book / CHAPTER, 'doubling.run()["doubled"][0]', "0")
+    with pytest.raises(BookError, match="status 0; recorded: nothing; not recorded: C1"):
+        record(book, "01")
+
+
+def test_a_missing_chapter_is_told(book):
+    with pytest.raises(BookError, match="no chapter with number '07'"):
+        record(book, "07")
+
+
+def hash_of(path, text):
+    path.write_text(f"lab = Experiments('01')\n{text}")
+    [experiment] = declared(path)
+    return experiment.code_hash
+
+
+BASE = """
+import numpy as np
+table = {}
+table["width"] = 4
+class Model:
+    def forward(self, x):
+        return scale(x)
+def scale(x):
+    return x * table["width"]
+def unrelated(y):
+    return y
+@lab.experiment("C1", quick={}, full={})
+def measure():
+    step = 1
+    return [Model().forward(x) for x in range(3)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "counts"),
+    [
+        ("import numpy as np", "import math as np", False),
+        ('table["width"] = 4', 'table["width"] = 5', True),
+        ("return scale(x)", "return scale(2 * x)", True),
+        ('x * table["width"]', 'table["width"] * x', True),
+        ("return y", "return 2 * y", False),
+        ("step = 1", "step = 2", True),
+        ("def unrelated(y):", "step = 5\nx = 3\ndef unrelated(y):", False),
+        ("    step = 1\n", "\n    # a remark\n    step = 1  # another\n", False),
+    ],
+)
+def test_the_hash_follows_the_names_that_the_experiment_uses(tmp_path, old, new, counts):
+    assert old in BASE
+    path = tmp_path / "01_x.py"
+    assert (hash_of(path, BASE) != hash_of(path, BASE.replace(old, new))) == counts
