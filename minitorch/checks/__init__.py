@@ -1,0 +1,13 @@
+"""Checks of the exercises: is an answer right, and if not, which mistake does it look like?
+
+An exercise is a reference, a generator of cases, and the mistakes that are usual (``exercise.py``);
+``compare.py`` says how two results differ. The exercises themselves stand in ``chapter_NN.py``::
+
+    from minitorch.checks import chapter_00 as check
+
+    check.softmax(softmax)
+"""
+
+from minitorch.checks.exercise import CheckFailed, Draw, Exercise, exercise
+
+__all__ = ["CheckFailed", "Draw", "Exercise", "exercise"]

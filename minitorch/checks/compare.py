@@ -1,0 +1,110 @@
+"""How a result differs from the expected one, in words for the person who wrote it."""
+
+import numbers
+
+import numpy as np
+
+from minitorch.autograd.tensorbase import TensorBase
+
+RTOL, ATOL = 1e-5, 1e-7
+SHOWN_WHOLE = 12  # elements
+KINDS = {"f": "floating-point", "i": "integer", "u": "integer", "b": "boolean"}
+
+
+def difference(got, expected, label):
+    """None if ``got`` agrees with ``expected``, else a text that begins with ``label``.
+
+    Tensors must agree in shape, kind of number and value; a number may come as a tensor with one
+    element; lists and tuples stand for one another.
+    """
+    if isinstance(expected, (TensorBase, np.ndarray)):
+        return _array_difference(got, expected, label)
+    if isinstance(expected, numbers.Number):
+        value = number(got)
+        if value is not None and np.isclose(value, expected, RTOL, ATOL, equal_nan=True):
+            return None
+    elif isinstance(expected, (list, tuple)):
+        if isinstance(got, (list, tuple)) and len(got) == len(expected):
+            return _first(
+                difference(g, e, f"{label}[{i}]")
+                for i, (g, e) in enumerate(zip(got, expected, strict=True))
+            )
+    elif isinstance(expected, dict):
+        if isinstance(got, dict) and got.keys() == expected.keys():
+            return _first(difference(got[k], expected[k], f"{label}[{k!r}]") for k in expected)
+    elif got is expected or (type(got) is type(expected) and got == expected):
+        return None
+    return _versus(f"{label} differs", brief(got), brief(expected))
+
+
+def _first(texts):
+    return next((text for text in texts if text is not None), None)
+
+
+def _array_difference(got, expected, label):
+    if not isinstance(got, type(expected)):
+        return _versus(f"{label} is of another type", brief(got), brief(expected))
+    got, expected = _array(got), _array(expected)
+    if got.shape != expected.shape:
+        return _versus(
+            f"{label} has another shape", f"shape {got.shape}", f"shape {expected.shape}"
+        )
+    kinds = KINDS[got.dtype.kind], KINDS[expected.dtype.kind]
+    if kinds[0] != kinds[1]:
+        return _versus(f"{label} holds another kind of number", *kinds)
+    close = np.isclose(got, expected, RTOL, ATOL, equal_nan=True)
+    if close.all():
+        return None
+    if got.size <= SHOWN_WHOLE:
+        return _versus(f"{label} differs", *_printed(got, expected))
+    place = tuple(int(i) for i in np.argwhere(~close)[0])
+    head = f"{label}, of shape {got.shape}, differs in {(~close).sum()} of {got.size} elements"
+    at = ", ".join(map(str, place))
+    return _versus(f"{head}, first at [{at}]", *_printed(got[place], expected[place]))
+
+
+def _versus(head, got, expected):
+    return f"{head}\n  expected: {_indented(expected)}\n  got:      {_indented(got)}"
+
+
+def _indented(text):
+    return text.replace("\n", "\n" + " " * 12)
+
+
+def _printed(got, expected):
+    """Both arrays as text, with as many digits as it takes to see a difference."""
+    for digits in (4, 8, 17):
+        texts = tuple(np.array2string(np.asarray(x), precision=digits) for x in (got, expected))
+        if texts[0] != texts[1]:
+            break
+    return texts
+
+
+def number(value):
+    """The Python number that ``value`` is or, as a tensor or array of one element, holds."""
+    if isinstance(value, numbers.Number):
+        return value
+    if isinstance(value, (TensorBase, np.ndarray)) and _array(value).size == 1:
+        return _array(value).item()
+    return None
+
+
+def _array(value):
+    return value.array if isinstance(value, TensorBase) else value
+
+
+def brief(value):
+    """A value in a line: a tensor with its shape, a small one whole."""
+    if isinstance(value, (TensorBase, np.ndarray)):
+        kind = "tensor" if isinstance(value, TensorBase) else "NumPy array"
+        array = _array(value)
+        if array.size > SHOWN_WHOLE:
+            return f"{kind} of shape {array.shape}"
+        text = np.array2string(array, precision=4)
+        return f"{kind} of shape {array.shape}" + ("\n" if "\n" in text else " ") + text
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if callable(value):
+        return getattr(value, "__name__", repr(value))
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:197]}..."

@@ -1,0 +1,325 @@
+"""``Exercise``: run an answer on many cases, compare it with the reference, name the mistake."""
+
+import copy
+import inspect
+import os
+import sysconfig
+import traceback
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from minitorch.autograd import grad, record_operations
+from minitorch.autograd.tensorbase import TensorBase
+from minitorch.backend import float64
+from minitorch.checks.compare import brief, difference
+from minitorch.creation import tensor
+
+SEEDS = {False: (0, 1, 2), True: (100, 101, 102)}
+MUTABLE = (TensorBase, np.ndarray, list, tuple, dict)
+NOT_THE_STUDENTS = (
+    os.path.dirname(os.path.dirname(__file__)) + os.sep,
+    sysconfig.get_path("stdlib"),
+    sysconfig.get_path("purelib"),
+)
+
+
+class CheckFailed(AssertionError):
+    """An answer is not right; the message says why. A notebook shows the message alone."""
+
+    def _render_traceback_(self):
+        return str(self).split("\n")
+
+
+class Draw:
+    """Random inputs for the cases of one seed."""
+
+    def __init__(self, seed):
+        self.random = np.random.default_rng(seed)
+
+    def normal(self, *shape):
+        """A float64 tensor from the standard normal distribution."""
+        return tensor(self.random.standard_normal(shape), dtype=float64)
+
+    def integers(self, high, *shape):
+        """An int64 tensor of integers from 0 to ``high - 1``."""
+        return tensor(self.random.integers(high, size=shape))
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A usual wrong answer: what it is, how it computes, what to think about."""
+
+    name: str
+    function: object
+    hint: str
+    hidden: bool
+
+
+@dataclass
+class Outcome:
+    """What an answer did with one case."""
+
+    results: dict = field(default_factory=dict)
+    gradients: dict | None = None
+    operations: list = field(default_factory=list)
+    changed: str | None = None
+    error: Exception | None = None
+
+
+def exercise(**settings):
+    """Make an ``Exercise`` out of its reference, whose name and parameters it takes over."""
+    return lambda reference: Exercise(reference, **settings)
+
+
+@dataclass(eq=False)
+class Exercise:
+    """A check of one exercise: call it with the answer.
+
+    ``cases(draw, hidden)`` yields tuples of arguments; it is called for several seeds, and hidden
+    checks take other seeds than public ones and may take larger or odder sizes. An answer is right
+    if, for every case, it gives what ``reference`` gives: the same values, and (with
+    ``gradients``) the same gradients with respect to the floating-point tensors among the
+    arguments, wherever the reference has one. It must leave its arguments unchanged.
+
+    ``run(answer, *case)`` drives an answer that is no function of the case, such as a class; it
+    returns what is compared, as a dict from a phrase for messages to a value.
+    ``forbidden`` names the operations that must not run inside the answer; ``instead`` says what
+    to use. Each of ``properties`` is a function of (answer, *case) that returns None, or a
+    sentence on what the answer violates. ``see`` is the place in the book.
+    """
+
+    reference: object
+    cases: object
+    see: str
+    forbidden: tuple = ()
+    instead: str = ""
+    properties: tuple = ()
+    gradients: bool = True
+    run: object = None
+    mistakes: list = field(default_factory=list)
+
+    def __post_init__(self):
+        self.name = self.reference.__name__
+
+    def wrong(self, name, hint, hidden=False):
+        """Add the decorated function as a usual mistake, which the check tells by ``name``.
+
+        ``name`` completes "your answer is ..."; a ``hidden`` mistake is one that only the hidden
+        cases have to catch.
+        """
+
+        def add(function):
+            self.mistakes.append(Mistake(name, function, hint, hidden))
+            return function
+
+        return add
+
+    def __call__(self, answer, hidden=False):
+        """Raise ``CheckFailed`` unless the answer is right; else say so in a line."""
+        self._refuse_what_is_no_answer(answer)
+        cases = self.all_cases(hidden)
+        expected = [self._observe(self.reference, case) for case in cases]
+        outcomes = [self._observe(answer, case) for case in cases]
+        self._refuse_forbidden(outcomes)
+        for case, got, right in zip(cases, outcomes, expected, strict=True):
+            self._refuse_accidents(case, got)
+            problem = _difference(got, right)
+            if problem:
+                self._refuse_mistake(outcomes, expected, cases, hidden)
+                violated = self._violated(answer, case)
+                reasons = [violated, problem] if violated else [problem]
+                raise self._failure("not right yet. " + "\n".join(reasons), case)
+            violated = self._violated(answer, case)
+            if violated:
+                raise self._failure(f"not right yet. {violated}", case)
+        print(f"{self.name}: all {'hidden' if hidden else 'public'} checks passed")
+
+    def all_cases(self, hidden=False):
+        """The cases of all seeds, the smallest first."""
+        cases = [case for seed in SEEDS[hidden] for case in self.cases(Draw(seed), hidden)]
+        return sorted(cases, key=_size)
+
+    def _refuse_what_is_no_answer(self, answer):
+        if not callable(answer):
+            raise CheckFailed(
+                f"{self.name}: expected your function, got {brief(answer)}\n"
+                f"Give the check the function itself: check.{self.name}({self.name})"
+            )
+        if self.run is None:
+            wanted = self._parameters()
+            signature = inspect.signature(answer)
+            try:
+                signature.bind(*wanted)
+            except TypeError:
+                raise CheckFailed(
+                    f"{self.name}: expected a function of ({', '.join(wanted)}), "
+                    f"got one of {signature}\n"
+                    "Keep the first line of the function as it was given."
+                ) from None
+
+    def _observe(self, answer, case):
+        outcome = Outcome()
+        given = [_copied(value, self.gradients) for value in case]
+        before = [_copied(value, False) for value in case]
+        try:
+            with record_operations() as outcome.operations:
+                if self.run:
+                    outcome.results = self.run(answer, *given)
+                else:
+                    outcome.results = {"the result": answer(*given)}
+            outcome.gradients = self._gradients(outcome.results, given)
+        except Exception as error:
+            outcome.error = error
+        for name, value, kept in zip(self._parameters(), given, before, strict=True):
+            if isinstance(value, MUTABLE) and difference(value, kept, name):
+                outcome.changed = name
+        return outcome
+
+    def _parameters(self):
+        if self.run:
+            return list(inspect.signature(self.run).parameters)[1:]
+        return list(inspect.signature(self.reference).parameters)
+
+    def _gradients(self, results, given):
+        """The gradients of a fixed random combination of the results; None if they have none."""
+        outputs = [x for _, x in _tensors(results, "") if x.requires_grad]
+        inputs = [
+            (name, x)
+            for parameter, value in zip(self._parameters(), given, strict=True)
+            for name, x in _tensors(value, parameter)
+            if x.requires_grad
+        ]
+        if not outputs or not inputs:
+            return None
+        draw = np.random.default_rng(0)
+        weights = [tensor(draw.standard_normal(x.shape), dtype=x.dtype) for x in outputs]
+        found = grad(outputs, [x for _, x in inputs], weights, allow_unused=True)
+        return {
+            f"the gradient with respect to {name}": x.new_zeros(x.shape) if g is None else g
+            for (name, x), g in zip(inputs, found, strict=True)
+        }
+
+    def _refuse_forbidden(self, outcomes):
+        for outcome in outcomes:
+            for name in outcome.operations:
+                if name in self.forbidden:
+                    raise CheckFailed(
+                        f"{self.name}: your answer runs the library's '{name}', which this "
+                        f"exercise asks you to write yourself.\nUse {self.instead} instead."
+                    )
+
+    def _refuse_accidents(self, case, outcome):
+        error = outcome.error
+        if isinstance(error, NotImplementedError):
+            raise CheckFailed(
+                f"{self.name}: not solved yet.\nReplace 'raise NotImplementedError' by your "
+                "answer, run that cell, then run this one again."
+            )
+        if error:
+            where = _line_of(error)
+            raise self._failure(f"your code stopped with {where}", case) from error
+        if outcome.changed:
+            raise self._failure(
+                f"your code changes its argument {outcome.changed}; leave it as it is and work "
+                "on a copy (clone), or without in-place operations",
+                case,
+            )
+
+    def _refuse_mistake(self, outcomes, expected, cases, hidden):
+        """Raise if the answer does on all cases what one of the known mistakes does."""
+        values_right = not any(map(_value_difference, outcomes, expected))
+        differ = _difference if values_right else _value_difference
+        for mistake in self.mistakes:
+            if mistake.hidden and not hidden:
+                continue
+            if all(
+                differ(got, self._observe(mistake.function, case)) is None
+                for got, case in zip(outcomes, cases, strict=True)
+            ):
+                raise CheckFailed(
+                    f"{self.name}: not right yet. Your answer is {mistake.name}.\n"
+                    f"{mistake.hint}\nSee {self.see}."
+                )
+
+    def _violated(self, answer, case):
+        for holds in self.properties:
+            message = holds(answer, *(_copied(value, False) for value in case))
+            if message:
+                return message
+        return None
+
+    def _failure(self, text, case):
+        given = "\n".join(
+            f"  {name} = {brief(value)}"
+            for name, value in zip(self._parameters(), case, strict=True)
+        )
+        return CheckFailed(f"{self.name}: {text}\nfor\n{given}\nSee {self.see}.")
+
+
+def _difference(got, expected):
+    """How one outcome differs from another, None if it does not."""
+    return _value_difference(got, expected) or _gradient_difference(got, expected)
+
+
+def _value_difference(got, expected):
+    if got.error or expected.error:
+        same = type(got.error) is type(expected.error)
+        return None if same else f"{got.error!r} instead of {expected.error!r}"
+    return next(_differences(got.results, expected.results), None)
+
+
+def _gradient_difference(got, expected):
+    if expected.gradients is None:
+        return None
+    if got.gradients is None:
+        return (
+            "The values are right, but the result carries no gradient: stay with tensors, "
+            "without .item(), .numpy(), .array, .detach() or no_grad."
+        )
+    problem = next(_differences(got.gradients, expected.gradients), None)
+    return problem and f"The values are right, but {problem}"
+
+
+def _differences(got, expected):
+    for label, value in expected.items():
+        problem = difference(got[label], value, label)
+        if problem:
+            yield problem
+
+
+def _line_of(error):
+    """The error and the last line of the student's own code on the way to it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(NOT_THE_STUDENTS)]
+    text = f"{type(error).__name__}: {error}"
+    return f"{text}\nin the line: {own[-1].line}" if own else text
+
+
+def _size(value):
+    """The number of elements in an argument, or in all arguments of a case."""
+    if isinstance(value, (list, tuple)):
+        return sum(map(_size, value))
+    return value.array.size if isinstance(value, TensorBase) else getattr(value, "size", 1)
+
+
+def _copied(value, requires_grad):
+    """A copy whose floating-point tensors are leaves that require gradients or do not."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(_copied(item, requires_grad) for item in value)
+    if isinstance(value, TensorBase):
+        value = value.clone().detach()
+        return value.requires_grad_(requires_grad and value.is_floating_point())
+    return copy.deepcopy(value)
+
+
+def _tensors(value, name):
+    """The tensors in a value, each with its name, in order."""
+    if isinstance(value, TensorBase):
+        yield name, value
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            yield from _tensors(item, f"{name}[{i}]")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _tensors(item, f"{name}[{key!r}]")

@@ -1,0 +1,67 @@
+"""Proof of the checks of a chapter by answers that are known to be wrong, right or forbidden.
+
+``right_NN.py`` holds, for each exercise, ``right``, a dict from its name to differently written
+right answers, and ``refused``, right answers that run a forbidden operation by different routes.
+"""
+
+import pytest
+
+from minitorch.autograd import record_operations
+from minitorch.checks import CheckFailed, Exercise
+
+
+def exercises_of(chapter):
+    """The exercises of a chapter's module, by name."""
+    return {name: x for name, x in vars(chapter).items() if isinstance(x, Exercise)}
+
+
+def proofs(chapter, answers):
+    """One pytest parameter, a function to call, for each thing that has to hold."""
+    exercises = exercises_of(chapter)
+    assert exercises.keys() == answers.right.keys()
+    for name, check in exercises.items():
+        yield pytest.param(lambda check=check: _enough(check, answers), id=f"{name}-enough")
+        for hidden in (False, True):
+            kind = "hidden" if hidden else "public"
+            for i, mistake in enumerate(check.mistakes):
+                if hidden or not mistake.hidden:
+                    yield pytest.param(
+                        lambda check=check, mistake=mistake, hidden=hidden: _named(
+                            check, mistake, hidden
+                        ),
+                        id=f"{name}-wrong-{i}-{kind}",
+                    )
+            for i, answer in enumerate(answers.right[name]):
+                yield pytest.param(
+                    lambda check=check, answer=answer, hidden=hidden: check(answer, hidden),
+                    id=f"{name}-right-{i}-{kind}",
+                )
+        for i, answer in enumerate(answers.refused.get(name, [])):
+            yield pytest.param(
+                lambda check=check, answer=answer: _refused(check, answer), id=f"{name}-refused-{i}"
+            )
+
+
+def _enough(check, answers):
+    """There are mistakes and right answers enough, and a route to each forbidden operation."""
+    assert len(check.mistakes) >= 3
+    assert len({mistake.name for mistake in check.mistakes}) == len(check.mistakes)
+    assert len(answers.right[check.name]) >= 2
+    reached = set()
+    for answer in answers.refused.get(check.name, []):
+        with record_operations() as names:
+            for case in check.all_cases():
+                check.run(answer, *case) if check.run else answer(*case)
+        reached |= set(names)
+    assert set(check.forbidden) <= reached
+
+
+def _named(check, mistake, hidden):
+    with pytest.raises(CheckFailed) as caught:
+        check(mistake.function, hidden)
+    assert f"Your answer is {mistake.name}." in str(caught.value)
+
+
+def _refused(check, answer):
+    with pytest.raises(CheckFailed, match="your answer runs the library's"):
+        check(answer)
