@@ -1,12 +1,14 @@
 """Products: of matrices, of batches of matrices, and the general einsum."""
 
+import math
+
 from minitorch.autograd.dispatch import operation
 from minitorch.backend import array_module
 
 
 def _fold(array):
     """All leading axes as one: (..., n) -> (N, n)."""
-    return array.reshape(-1, array.shape[-1])
+    return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
 
 
 def _transposed(array):

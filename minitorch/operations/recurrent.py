@@ -15,10 +15,10 @@ def rnn(input, hidden, weight_ih, weight_hh, bias=None, nonlinearity="tanh", rev
     W_hh^T d a_t is added to d h_(t-1). The products for the weights are taken once, at the end.
     """
     xp = array_module(input)
-    steps, batch, _ = input.shape
+    steps, batch, width = input.shape
     size = weight_hh.shape[0]
     order = range(steps - 1, -1, -1) if reverse else range(steps)
-    rows = input.reshape(steps * batch, -1)
+    rows = input.reshape(steps * batch, width)
     out = rows @ weight_ih.T
     if bias is not None:
         out += bias
