@@ -56,7 +56,7 @@ def embedding(input, weight, padding_idx=None):
     tail = weight.shape[1:]
 
     def vjp(g):
-        gradient = sum_rows(g.reshape(-1, *tail), input.reshape(-1), count)
+        gradient = sum_rows(g.reshape(input.size, *tail), input.reshape(-1), count)
         if padding_idx is not None:
             gradient[padding_idx] = 0
         return gradient
