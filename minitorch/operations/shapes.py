@@ -1,5 +1,7 @@
 """Operations that move elements without changing them: views, joins, pieces, triangles."""
 
+from math import prod
+
 from minitorch.autograd.dispatch import operation
 from minitorch.backend import array_module, to_numpy
 from minitorch.operations.reductions import axes_of
@@ -42,7 +44,7 @@ def flatten(input, start_dim=0, end_dim=-1):
     if not before:
         return reshape(input, (1,))
     start, end = axes_of((start_dim, end_dim), len(before))
-    return reshape(input, (*before[:start], -1, *before[end + 1 :]))
+    return reshape(input, (*before[:start], prod(before[start : end + 1]), *before[end + 1 :]))
 
 
 @operation(view=True)
