@@ -1,0 +1,75 @@
+"""Every operation: its values, and its gradient by two independent judges."""
+
+import ast
+import pathlib
+
+import gradients
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from operations_table import ROWS
+
+import minitorch
+
+PACKAGE = pathlib.Path(minitorch.__file__).parent
+
+
+def operations():
+    """The name of every function in the library that is decorated with ``operation(...)``."""
+    names = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for item in ast.walk(ast.parse(path.read_text())):
+            if isinstance(item, ast.FunctionDef):
+                for decorator in item.decorator_list:
+                    called = getattr(decorator, "func", decorator)
+                    if getattr(called, "id", getattr(called, "attr", None)) == "operation":
+                        names.append(item.name)
+    return names
+
+
+def test_every_operation_has_one_row():
+    names = operations()
+    assert sorted(names) == sorted(set(names)), "two operations of one name"
+    assert len(names) > 80, "the search for operations has lost them"
+    assert sorted(ROWS) == sorted(names)
+
+
+def examples(count):
+    return settings(
+        max_examples=count,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def drawn_case(name, data):
+    """A case of the operation; now and then with one array in the place of several."""
+    draw = gradients.Draw(data)
+    case = ROWS[name](draw)
+    if case.repeatable and len(case.inputs) > 1 and draw.flag():
+        first = {}
+        case.inputs = [first.setdefault(x.shape, x) for x in case.inputs]
+    return case
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+@given(data=st.data())
+@examples(30)
+def test_values(name, data):
+    case = drawn_case(name, data)
+    gradients.check_values(case)
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+@given(data=st.data())
+@examples(30)
+def test_gradient(name, data):
+    case = drawn_case(name, data)
+    if not case.differentiable:
+        gradients.check_no_gradient(case)
+        return
+    gradients.check_differences(case)
+    if case.by_autograd:
+        gradients.check_autograd(case)
