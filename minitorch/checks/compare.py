@@ -17,6 +17,8 @@ def difference(got, expected, label):
     Tensors must agree in shape, kind of number and value; a number may come as a tensor with one
     element; lists and tuples stand for one another.
     """
+    if got is None and expected is not None:
+        return f"{label} is None: end with a return"
     if isinstance(expected, (TensorBase, np.ndarray)):
         return _array_difference(got, expected, label)
     if isinstance(expected, numbers.Number):
@@ -43,15 +45,15 @@ def _first(texts):
 
 def _array_difference(got, expected, label):
     if not isinstance(got, type(expected)):
-        return _versus(f"{label} is of another type", brief(got), brief(expected))
+        return _versus(f"{label} has the wrong type", brief(got), brief(expected))
     got, expected = _array(got), _array(expected)
     if got.shape != expected.shape:
         return _versus(
-            f"{label} has another shape", f"shape {got.shape}", f"shape {expected.shape}"
+            f"{label} has the wrong shape", f"shape {got.shape}", f"shape {expected.shape}"
         )
     kinds = KINDS[got.dtype.kind], KINDS[expected.dtype.kind]
     if kinds[0] != kinds[1]:
-        return _versus(f"{label} holds another kind of number", *kinds)
+        return _versus(f"{label} holds the wrong kind of number", *kinds)
     close = np.isclose(got, expected, RTOL, ATOL, equal_nan=True)
     if close.all():
         return None
@@ -64,11 +66,12 @@ def _array_difference(got, expected, label):
 
 
 def _versus(head, got, expected):
-    return f"{head}\n  expected: {_indented(expected)}\n  got:      {_indented(got)}"
+    return f"{head}\n  expected: {indented(expected, 12)}\n  got:      {indented(got, 12)}"
 
 
-def _indented(text):
-    return text.replace("\n", "\n" + " " * 12)
+def indented(text, width):
+    """The text with its lines after the first moved to the right."""
+    return text.replace("\n", "\n" + " " * width)
 
 
 def _printed(got, expected):

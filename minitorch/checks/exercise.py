@@ -2,9 +2,11 @@
 
 import copy
 import inspect
+import io
 import os
 import sysconfig
 import traceback
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +14,7 @@ import numpy as np
 from minitorch.autograd import grad, record_operations
 from minitorch.autograd.tensorbase import TensorBase
 from minitorch.backend import float64
-from minitorch.checks.compare import brief, difference
+from minitorch.checks.compare import brief, difference, indented
 from minitorch.creation import tensor
 
 SEEDS = {False: (0, 1, 2), True: (100, 101, 102)}
@@ -118,20 +120,16 @@ class Exercise:
     def __call__(self, answer, hidden=False):
         """Raise ``CheckFailed`` unless the answer is right; else say so in a line."""
         self._refuse_what_is_no_answer(answer)
-        cases = self.all_cases(hidden)
-        expected = [self._observe(self.reference, case) for case in cases]
-        outcomes = [self._observe(answer, case) for case in cases]
-        self._refuse_forbidden(outcomes)
-        for case, got, right in zip(cases, outcomes, expected, strict=True):
-            self._refuse_accidents(case, got)
-            problem = _difference(got, right)
-            if problem:
-                self._refuse_mistake(outcomes, expected, cases, hidden)
-                violated = self._violated(answer, case)
-                reasons = [violated, problem] if violated else [problem]
-                raise self._failure("not right yet. " + "\n".join(reasons), case)
-            violated = self._violated(answer, case)
-            if violated:
+        for case in self.all_cases(hidden):
+            got, right = self._observe(answer, case), self._observe(self.reference, case)
+            self._refuse_forbidden(got)
+            self._refuse_accidents(got, case)
+            if problem := _difference(got, right):
+                with redirect_stdout(io.StringIO()):
+                    self._refuse_mistake(answer, hidden)
+                    reason = self._reason(answer, case)
+                raise self._failure(f"not right yet. {reason}{problem}", case)
+            if violated := self._violated(answer, case):
                 raise self._failure(f"not right yet. {violated}", case)
         print(f"{self.name}: all {'hidden' if hidden else 'public'} checks passed")
 
@@ -154,7 +152,7 @@ class Exercise:
             except TypeError:
                 raise CheckFailed(
                     f"{self.name}: expected a function of ({', '.join(wanted)}), "
-                    f"got one of {signature}\n"
+                    f"got one of {signature}.\n"
                     "Keep the first line of the function as it was given."
                 ) from None
 
@@ -200,16 +198,15 @@ class Exercise:
             for (name, x), g in zip(inputs, found, strict=True)
         }
 
-    def _refuse_forbidden(self, outcomes):
-        for outcome in outcomes:
-            for name in outcome.operations:
-                if name in self.forbidden:
-                    raise CheckFailed(
-                        f"{self.name}: your answer runs the library's '{name}', which this "
-                        f"exercise asks you to write yourself.\nUse {self.instead} instead."
-                    )
+    def _refuse_forbidden(self, outcome):
+        for name in outcome.operations:
+            if name in self.forbidden:
+                raise CheckFailed(
+                    f"{self.name}: your answer runs the library's '{name}', which this exercise "
+                    f"asks you to write yourself.\nUse {self.instead} instead."
+                )
 
-    def _refuse_accidents(self, case, outcome):
+    def _refuse_accidents(self, outcome, case):
         error = outcome.error
         if isinstance(error, NotImplementedError):
             raise CheckFailed(
@@ -226,17 +223,18 @@ class Exercise:
                 case,
             )
 
-    def _refuse_mistake(self, outcomes, expected, cases, hidden):
+    def _refuse_mistake(self, answer, hidden):
         """Raise if the answer does on all cases what one of the known mistakes does."""
-        values_right = not any(map(_value_difference, outcomes, expected))
-        differ = _difference if values_right else _value_difference
+        cases = self.all_cases(hidden)
+        outcomes = [self._observe(answer, case) for case in cases]
+        right = (self._observe(self.reference, case) for case in cases)
+        wrong_value = any(map(_value_difference, outcomes, right))
+        differ = _value_difference if wrong_value else _difference
         for mistake in self.mistakes:
             if mistake.hidden and not hidden:
                 continue
-            if all(
-                differ(got, self._observe(mistake.function, case)) is None
-                for got, case in zip(outcomes, cases, strict=True)
-            ):
+            others = (self._observe(mistake.function, case) for case in cases)
+            if not any(map(differ, outcomes, others)):
                 raise CheckFailed(
                     f"{self.name}: not right yet. Your answer is {mistake.name}.\n"
                     f"{mistake.hint}\nSee {self.see}."
@@ -249,9 +247,17 @@ class Exercise:
                 return message
         return None
 
+    def _reason(self, answer, case):
+        """The property that a wrong answer violates, if it is near enough to be asked."""
+        try:
+            violated = self._violated(answer, case)
+        except Exception:
+            return ""
+        return f"{violated} " if violated else ""
+
     def _failure(self, text, case):
         given = "\n".join(
-            f"  {name} = {brief(value)}"
+            indented(f"  {name} = {brief(value)}", len(name) + 5)
             for name, value in zip(self._parameters(), case, strict=True)
         )
         return CheckFailed(f"{self.name}: {text}\nfor\n{given}\nSee {self.see}.")
@@ -274,18 +280,17 @@ def _gradient_difference(got, expected):
         return None
     if got.gradients is None:
         return (
-            "The values are right, but the result carries no gradient: stay with tensors, "
-            "without .item(), .numpy(), .array, .detach() or no_grad."
+            "The values are right, but the result carries no gradient.\n"
+            "Stay with tensors, without .item(), .numpy(), .array, .detach() or no_grad."
         )
     problem = next(_differences(got.gradients, expected.gradients), None)
-    return problem and f"The values are right, but {problem}"
+    return problem and f"The values are right, but not the gradient.\n{problem}"
 
 
 def _differences(got, expected):
     for label, value in expected.items():
-        problem = difference(got[label], value, label)
-        if problem:
-            yield problem
+        if problem := difference(got[label], value, label):
+            yield problem[0].upper() + problem[1:]
 
 
 def _line_of(error):
