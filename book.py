@@ -143,11 +143,12 @@ def prepared(folder, base, *pins):
         folder.mkdir()
         stamp.write_text(UNFINISHED, encoding="utf-8")
         need_venv(base)
-        say(f"Making the environment {folder.name}")
+        say(f"Making the environment {folder.name} ", end="")
         install([base, "-m", "venv", folder])
     stamp.write_text(UNFINISHED, encoding="utf-8")
     say("Installing the book and JupyterLab there, one to three minutes ", end="")
-    pip = [python, "-m", "pip", "install", "--disable-pip-version-check"]
+    # Python compiles what it uses; compiling all that is installed would take half a minute more.
+    pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
     install([*pip, "-e", BOOK, *pins])
     stamp.write_text(wanted, encoding="utf-8")
     return python
@@ -306,6 +307,29 @@ def copy_for_student():
     return beside
 
 
+# JupyterLab without news from the network, and without the tools of authors and instructors.
+JUPYTER_SETTINGS = {
+    "labconfig/page_config.json": {
+        "disabledExtensions": {
+            "@jupyter/nbgrader": True,
+            "@jupyterlab/apputils-extension:announcements": True,
+            "jupyterlab-jupytext": True,
+        }
+    },
+    "jupyter_server_config.json": {
+        "ServerApp": {
+            "jpserver_extensions": {
+                "jupyterlab_jupytext": False,
+                "nbgrader.server_extensions.assignment_list": False,
+                "nbgrader.server_extensions.course_list": False,
+                "nbgrader.server_extensions.formgrader": False,
+                "nbgrader.server_extensions.validate_assignment": False,
+            }
+        }
+    },
+}
+
+
 def lab(options):
     refuse_taken_port(options)
     python = environment()
@@ -313,8 +337,8 @@ def lab(options):
         say(f"You changed a file that has a new version: it is my/{name}, beside yours")
     mine = ROOT / "my"
     settings = mine / ".jupyter"
-    quiet = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
-    write(settings / "labconfig" / "page_config.json", json.dumps(quiet).encode())
+    for name, content in JUPYTER_SETTINGS.items():
+        write(settings / name, json.dumps(content, indent=1).encode())
     paths = [str(settings), os.environ.get("JUPYTER_CONFIG_PATH")]
     chapters = sorted((mine / "notebooks").glob("*.ipynb"))
     opened_before = any(settings.glob("workspaces/*"))
@@ -326,6 +350,8 @@ def lab(options):
         f"--ServerApp.root_dir={mine}",
         f"--LabApp.workspaces_dir={settings / 'workspaces'}",
         f"--LabApp.default_url=/lab{page}",
+        "--ServerApp.allow_root=True",
+        "--log-level=WARN",
         *options,
         JUPYTER_CONFIG_PATH=os.pathsep.join(filter(None, paths)),
     )
