@@ -1,0 +1,111 @@
+"""Text for language models: a corpus that every Python carries, a vocabulary, batches."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from minitorch.creation import tensor
+from minitorch.tensor import Tensor
+
+_PLAIN = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "–": "-", "—": "-", "…": "..."})
+
+
+def language_reference() -> str:
+    """The prose of Python's language reference: a paragraph a line, about 180,000 characters.
+
+    It is the text behind ``help("topics")``, in the words of the Python that runs, so it differs a
+    little from one Python to the next. Grammar, tables and programs are left out, and a paragraph
+    that several topics share is kept once: a validation text must not be a copy of what was
+    trained on.
+    """
+    from pydoc_data.topics import topics
+
+    paragraphs = (
+        " ".join(block.split()).removeprefix("* ")
+        for name in sorted(topics)
+        for block in re.split(r"\n\s*\n|\n\s*(?=\* )", topics[name].translate(_PLAIN))
+    )
+    return "\n".join(dict.fromkeys(filter(_is_prose, paragraphs))) + "\n"
+
+
+def _is_prose(paragraph: str) -> bool:
+    letters = sum(character.isalpha() or character == " " for character in paragraph)
+    return (
+        paragraph[:1].isupper()
+        and paragraph[-1:] in ".:"
+        and len(paragraph) > 60
+        and letters > 0.9 * len(paragraph)
+    )
+
+
+class Vocabulary:
+    """The tokens that a model knows, and their numbers.
+
+    ``specials`` come first; then the tokens that occur at least ``min_count`` times, the most
+    frequent first, so that a text always gives the same numbers. A token that it does not know is
+    read as ``"<unk>"`` if that is among the specials, and is an error if not::
+
+        vocabulary = Vocabulary("to be or not to be".split(), specials=["<unk>", "<s>"])
+        vocabulary.encode("to be is to do".split())    # tensor([2, 3, 0, 2, 0])
+    """
+
+    def __init__(
+        self, tokens: Iterable[str], specials: Sequence[str] = (), min_count: int = 1
+    ) -> None:
+        counts = Counter(tokens)
+        known = sorted(
+            (token for token, count in counts.items() if count >= min_count),
+            key=lambda token: (-counts[token], token),
+        )
+        self.tokens = list(dict.fromkeys([*specials, *known]))
+        self.index = {token: number for number, token in enumerate(self.tokens)}
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __contains__(self, token: str) -> bool:
+        return token in self.index
+
+    def __getitem__(self, token: str) -> int:
+        """The number of a token."""
+        number = self.index.get(token, self.index.get("<unk>"))
+        if number is None:
+            raise KeyError(f"{token!r} is not in the vocabulary, and it has no '<unk>' to stand in")
+        return number
+
+    def encode(self, tokens: Iterable[str]) -> Tensor:
+        """The numbers of tokens, int64 (N); a string is read as its characters."""
+        return tensor([self[token] for token in tokens]).long()
+
+    def decode(self, numbers: Iterable[int]) -> list[str]:
+        """The tokens of numbers."""
+        return [self.tokens[int(number)] for number in numbers]
+
+
+def split(sequence: Sequence, validation: float = 0.1) -> tuple[Sequence, Sequence]:
+    """The first part for training, and the last share ``validation`` of it to be kept aside."""
+    if not 0 < validation < 1:
+        raise ValueError(f"validation is the share kept aside, between 0 and 1; got {validation}")
+    cut = round(len(sequence) * (1 - validation))
+    return sequence[:cut], sequence[cut:]
+
+
+def windows(numbers: Tensor, batch_size: int, length: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Inputs and targets for next-token prediction, each (length, batch_size), in text order.
+
+    The text (N) is cut into ``batch_size`` streams that are read side by side, ``length`` tokens
+    at a time: column b of a window goes on where column b of the one before stopped, so that a
+    recurrent state can be carried over. The target of each token is the next one. What is left
+    over at the end is not used.
+    """
+    per_stream = (len(numbers) - 1) // batch_size
+    if per_stream < length:
+        raise ValueError(
+            f"{len(numbers)} tokens in {batch_size} streams leave {per_stream} a stream, fewer "
+            f"than one window of {length}: use fewer streams or shorter windows"
+        )
+    used = batch_size * per_stream
+    inputs = numbers[:used].reshape(batch_size, per_stream).T  # (per_stream, B)
+    targets = numbers[1 : used + 1].reshape(batch_size, per_stream).T
+    for start in range(0, per_stream - length + 1, length):
+        yield inputs[start : start + length], targets[start : start + length]
