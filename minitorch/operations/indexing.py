@@ -61,21 +61,28 @@ def split_index(index, ndim):
     return tuple(first), tuple(rest)
 
 
-def _is_basic(index):
+def _basic_parts(index):
+    """The parts of an index that gives a view, with dots at its end; None for any other.
+
+    The dots keep the result an array where NumPy would take out the only element.
+    """
     parts = index if isinstance(index, tuple) else (index,)
-    return all(part is None or part is ... or isinstance(part, (int, slice)) for part in parts)
+    if not all(part is None or part is ... or isinstance(part, (int, slice)) for part in parts):
+        return None
+    return parts if ... in parts else (*parts, ...)
 
 
 @operation(view=True)
 def getitem(input, index):
     """input[index]: slices and integers give views, tensors of integers or booleans copies."""
     xp, shape, dtype = array_module(input), input.shape, input.dtype
-    first, rest = split_index(index, input.ndim)
+    basic = _basic_parts(index)
+    first, rest = (basic, ...) if basic else split_index(index, input.ndim)
 
     def vjp(g):
         result = xp.zeros(shape, dtype=dtype)
-        if _is_basic(rest):
-            result[first][rest] = g
+        if basic:
+            result[basic] = g
         else:
             add_at(result[first], rest, g)
         return result

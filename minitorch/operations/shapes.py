@@ -264,4 +264,4 @@ def unbind(input, dim=0):
         filled = [xp.zeros(shape, dtype=dtype) if g is None else g for g in grads]
         return (xp.stack(filled, axis=axis),)
 
-    return tuple(moved), vjp
+    return tuple(moved[i, ...] for i in range(len(moved))), vjp
