@@ -34,16 +34,6 @@ def test_every_operation_has_one_row():
     assert sorted(ROWS) == sorted(names)
 
 
-def examples(count):
-    return settings(
-        max_examples=count,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
-
 def drawn_case(name, data):
     """A case of the operation; now and then with one array in the place of several."""
     draw = gradients.Draw(data)
@@ -56,17 +46,16 @@ def drawn_case(name, data):
 
 @pytest.mark.parametrize("name", sorted(ROWS))
 @given(data=st.data())
-@examples(30)
-def test_values(name, data):
+@settings(
+    max_examples=30,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+def test_operation(name, data):
     case = drawn_case(name, data)
     gradients.check_values(case)
-
-
-@pytest.mark.parametrize("name", sorted(ROWS))
-@given(data=st.data())
-@examples(30)
-def test_gradient(name, data):
-    case = drawn_case(name, data)
     if not case.differentiable:
         gradients.check_no_gradient(case)
         return

@@ -1,0 +1,457 @@
+"""What backward does besides the numbers: accumulation, errors, modes, memory."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import minitorch as mt
+
+
+def leaf(*values):
+    return mt.tensor(values, requires_grad=True)
+
+
+def test_gradients_of_two_graphs_are_added():
+    x = leaf(1.0, 2.0)
+    (x * 3).sum().backward()
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [5.0, 7.0]
+
+
+def test_gradients_over_one_retained_graph_are_added():
+    x = leaf(1.0, 2.0)
+    y = (x * x).sum()
+    y.backward(retain_graph=True)
+    assert x.grad.tolist() == [2.0, 4.0]
+    y.backward()
+    assert x.grad.tolist() == [4.0, 8.0]
+
+
+def test_second_backward_says_what_to_do():
+    x = leaf(1.0)
+    y = (x * x).sum()
+    y.backward()
+    with pytest.raises(RuntimeError, match="retain_graph=True"):
+        y.backward()
+    assert x.grad.tolist() == [2.0]
+
+
+def test_part_of_a_freed_graph_is_freed_too():
+    x = leaf(1.0)
+    shared = x * x
+    shared.sum().backward()
+    with pytest.raises(RuntimeError, match="freed"):
+        (shared * 2).sum().backward()
+
+
+def test_backward_of_a_vector_needs_its_gradient():
+    x = leaf(1.0, 2.0)
+    with pytest.raises(RuntimeError, match=r"shape \(2,\).*loss\.mean\(\)"):
+        (x * x).backward()
+    (x * x).backward(mt.tensor([1.0, 10.0]))
+    assert x.grad.tolist() == [2.0, 40.0]
+
+
+def test_gradient_of_another_shape_is_refused():
+    x = leaf(1.0, 2.0)
+    with pytest.raises(RuntimeError, match=r"\(2,\).*\(3,\)"):
+        (x * x).backward(mt.ones(3))
+
+
+def test_backward_of_one_element_with_axes():
+    x = mt.tensor([[3.0]], requires_grad=True)
+    (x * x).backward()
+    assert x.grad.tolist() == [[6.0]]
+
+
+def test_backward_without_a_leaf_that_requires_gradients():
+    with pytest.raises(RuntimeError, match="requires_grad=True"):
+        mt.tensor([1.0]).sum().backward()
+
+
+def test_backward_of_a_leaf_itself():
+    x = mt.tensor(2.0, requires_grad=True)
+    x.backward()
+    assert x.grad.item() == 1.0
+
+
+def test_diamond():
+    x = mt.tensor(3.0, requires_grad=True)
+    a = x * 2
+    b = a * a
+    c = a + 1
+    (b * c + a).backward()  # (2x)^2 (2x + 1) + 2x
+    assert x.grad.item() == 24 * 9 + 8 * 3 + 2
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_an_output_that_is_used_alone_of_several(kept):
+    x = mt.arange(6.0).reshape(2, 3).requires_grad_()
+    x.unbind(1)[kept].sum().backward()
+    expected = np.zeros((2, 3))
+    expected[:, kept] = 1
+    assert x.grad.tolist() == expected.tolist()
+
+
+def test_matrix_times_its_own_transpose():
+    x = mt.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], requires_grad=True)
+    g = np.arange(9.0, dtype=np.float32).reshape(3, 3)
+    (x @ x.T).backward(mt.tensor(g))
+    np.testing.assert_allclose(x.grad.numpy(), (g + g.T) @ x.detach().numpy())
+
+
+# In place
+
+
+def test_in_place_on_a_leaf_is_refused():
+    x = leaf(1.0, 2.0)
+    with pytest.raises(RuntimeError, match="no_grad"):
+        x += 1
+    with pytest.raises(RuntimeError, match="no_grad"):
+        x[0] = 5.0
+    with mt.no_grad():
+        x += 1
+        x[0] = 7.0
+    assert x.tolist() == [7.0, 3.0] and x.is_leaf and x.requires_grad
+
+
+def test_in_place_change_of_a_saved_argument_is_noticed():
+    x, w = leaf(1.0, 2.0), mt.tensor([3.0, 4.0])
+    y = (x * w).sum()
+    w += 1
+    with pytest.raises(RuntimeError, match=r"mul.*changed in place.*clone"):
+        y.backward()
+
+
+def test_in_place_change_of_a_saved_result_is_noticed():
+    x = leaf(1.0, 2.0)
+    y = x.exp()
+    y.mul_(2)
+    with pytest.raises(RuntimeError, match="exp.*result.*changed in place"):
+        y.sum().backward()
+
+
+def test_in_place_change_through_a_view_is_noticed():
+    x, w = leaf(1.0, 2.0), mt.tensor([3.0, 4.0])
+    y = (x * w).sum()
+    w[:1].zero_()
+    with pytest.raises(RuntimeError, match="changed in place"):
+        y.backward()
+
+
+def test_in_place_change_through_detach_is_noticed():
+    x = leaf(1.0, 2.0)
+    y = x * 1
+    z = (y * y).sum()
+    y.detach().zero_()
+    with pytest.raises(RuntimeError, match="changed in place"):
+        z.backward()
+
+
+def test_in_place_change_of_what_backward_does_not_need_is_allowed():
+    x, w = leaf(1.0, 2.0), mt.tensor([3.0, 4.0])
+    y = (x + w).sum()
+    w += 1
+    y.backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+
+
+def test_optimizer_step_between_forward_and_backward_is_noticed():
+    w = mt.nn.Parameter(mt.tensor([2.0]))
+    loss = (w * w).sum()
+    optimizer = mt.optim.SGD([w], lr=0.1)
+    loss.backward(retain_graph=True)
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="changed in place"):
+        loss.backward()
+
+
+def test_gradient_flows_through_changes_in_place():
+    x = leaf(1.0, 2.0)
+    y = x * 3
+    y.add_(1)
+    y *= y.clone()
+    y.sum().backward()  # (3x + 1)^2
+    assert x.grad.tolist() == [24.0, 42.0]
+
+
+@pytest.mark.parametrize("name", ["exp_", "tanh_", "sigmoid_", "relu_"])
+def test_gradient_of_functions_in_place(name):
+    x, twin = leaf(0.5, -1.0), leaf(0.5, -1.0)
+    y = x * 2
+    assert getattr(y, name)() is y
+    y.sum().backward()
+    getattr(twin * 2, name[:-1])().sum().backward()
+    assert x.grad.tolist() == twin.grad.tolist()
+
+
+def test_in_place_on_a_view_with_gradients_is_refused():
+    x = leaf(1.0, 2.0)
+    y = x * 1
+    with pytest.raises(RuntimeError, match="view"):
+        y[0].mul_(2)
+    base = mt.zeros(2)
+    with pytest.raises(RuntimeError, match="view"):
+        base[:1].add_(x[:1])
+
+
+def test_in_place_keeps_shape_and_type():
+    with pytest.raises(RuntimeError, match=r"\(2,\).*\(3, 2\)"):
+        mt.zeros(2).add_(mt.zeros(3, 2))
+    with pytest.raises(RuntimeError, match="int64.*float32"):
+        mt.arange(3).add_(0.5)
+    x = mt.zeros(2, dtype=mt.float64)
+    x += mt.ones(2)
+    assert x.dtype is mt.float64
+
+
+def test_item_assignment_has_a_gradient():
+    x, value = leaf(1.0, 2.0, 3.0), leaf(10.0)
+    y = x * 2
+    y[1:2] = value
+    (y * y).sum().backward()
+    assert x.grad.tolist() == [8.0, 0.0, 24.0]
+    assert value.grad.tolist() == [20.0]
+
+
+def test_item_assignment_into_a_plain_tensor_records():
+    value = mt.tensor(4.0, requires_grad=True)
+    y = mt.zeros(2, 2)
+    y[:, 1] = value
+    assert y.requires_grad
+    y.sum().backward()
+    assert value.grad.item() == 2.0
+
+
+# Modes
+
+
+def test_no_grad_block():
+    x = leaf(1.0)
+    with mt.no_grad():
+        assert not mt.is_grad_enabled()
+        y = x * 2
+        with mt.enable_grad():
+            assert (x * 2).requires_grad
+        assert not (x * 2).requires_grad
+    assert mt.is_grad_enabled()
+    assert not y.requires_grad and y.is_leaf and y.grad_fn is None
+
+
+def test_no_grad_ends_with_an_error():
+    with pytest.raises(ZeroDivisionError), mt.no_grad():
+        1 / 0  # noqa: B018
+    assert mt.is_grad_enabled()
+
+
+@pytest.mark.parametrize("decorator", [mt.no_grad, mt.no_grad()])
+def test_no_grad_as_decorator(decorator):
+    @decorator
+    def double(x, times=2):
+        """Twice."""
+        if times:
+            return double(x, times - 1)
+        return x * 2
+
+    assert not double(leaf(1.0)).requires_grad
+    assert mt.is_grad_enabled()
+    assert (double.__name__, double.__doc__) == ("double", "Twice.")
+
+
+def test_set_grad_enabled():
+    x = leaf(1.0)
+    with mt.set_grad_enabled(False):
+        assert not (x * 2).requires_grad
+    assert mt.is_grad_enabled()
+    mt.set_grad_enabled(False)
+    try:
+        assert not (x * 2).requires_grad
+    finally:
+        mt.set_grad_enabled(True)
+    assert (x * 2).requires_grad
+
+
+def test_detach_shares_memory_and_cuts():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    d = y.detach()
+    assert not d.requires_grad and d.is_leaf
+    d[0] = 9.0
+    assert y.tolist() == [9.0, 4.0]
+
+
+def test_detached_factor_is_constant():
+    x = leaf(3.0)
+    (x.detach() * x).sum().backward()
+    assert x.grad.tolist() == [3.0]
+
+
+def test_requires_grad_is_inherited():
+    x, c = leaf(1.0), mt.tensor([1.0])
+    assert (x + c).requires_grad and not (c + c).requires_grad
+    assert not (x > 0).requires_grad and not x.argmax().requires_grad
+    assert not (x * 2).long().requires_grad
+
+
+def test_integers_cannot_require_gradients():
+    with pytest.raises(RuntimeError, match="floating-point.*int64"):
+        mt.tensor([1, 2], requires_grad=True)
+    with pytest.raises(RuntimeError, match="floating-point.*bool"):
+        mt.tensor([True]).requires_grad_()
+
+
+def test_requires_grad_of_a_computed_tensor_is_fixed():
+    y = leaf(1.0) * 2
+    with pytest.raises(RuntimeError, match="detach"):
+        y.requires_grad = False
+
+
+def test_retain_grad():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    y.retain_grad()
+    z = y * y
+    z.sum().backward()
+    assert y.grad.tolist() == [4.0, 8.0] and z.grad is None
+    with pytest.raises(RuntimeError, match="requires a gradient"):
+        mt.tensor([1.0]).retain_grad()
+
+
+def test_retain_grad_of_one_output_of_several():
+    x = mt.arange(4.0).reshape(2, 2).requires_grad_()
+    first, second = x.unbind()
+    second.retain_grad()
+    (first * second).sum().backward()
+    assert second.grad.tolist() == [0.0, 1.0] and first.grad is None
+
+
+# grad()
+
+
+def test_grad_leaves_grad_alone():
+    x, y = leaf(2.0), leaf(5.0)
+    z = x * y
+    dx, dz = mt.autograd.grad((z * z).sum(), [x, z])
+    assert (dx.item(), dz.item()) == (100.0, 20.0)
+    assert x.grad is None and y.grad is None and z.grad is None
+
+
+def test_grad_of_an_unused_input():
+    x, unused = leaf(2.0), leaf(1.0)
+    with pytest.raises(RuntimeError, match="allow_unused=True"):
+        mt.autograd.grad((x * x).sum(), [x, unused])
+    got = mt.autograd.grad((x * x).sum(), [x, unused], allow_unused=True)
+    assert got[0].item() == 4.0 and got[1] is None
+
+
+def test_grad_with_several_outputs_and_weights():
+    x = leaf(1.0, 2.0)
+    (got,) = mt.autograd.grad(
+        [x * 2, x * x], x, grad_outputs=[mt.ones(2), mt.tensor([10.0, 100.0])]
+    )
+    assert got.tolist() == [22.0, 402.0]
+
+
+def test_gradcheck_finds_a_wrong_gradient():
+    @mt.autograd.operation()
+    def wrong_square(input):
+        return input * input, lambda g: 3 * g * input
+
+    x = mt.tensor([1.0, 2.0], dtype=mt.float64, requires_grad=True)
+    assert mt.autograd.gradcheck(lambda x: x * x, x)
+    with pytest.raises(RuntimeError, match="finite differences"):
+        mt.autograd.gradcheck(wrong_square, x)
+    assert not mt.autograd.gradcheck(wrong_square, x, raise_exception=False)
+    with pytest.raises(ValueError, match="float64.*float32"):
+        mt.autograd.gradcheck(lambda x: x * x, leaf(1.0))
+    with pytest.raises(ValueError, match="requires_grad=True"):
+        mt.autograd.gradcheck(lambda x: x * x, mt.tensor([1.0]))
+
+
+# Memory
+
+
+def test_a_chain_of_100_000_nodes():
+    x = mt.tensor(1.0, requires_grad=True)
+    y = x
+    for _ in range(100_000):
+        y = y + x
+    y.backward()
+    assert x.grad.item() == 100_001
+    del y  # no recursion in freeing the chain either
+
+
+def test_backward_frees_what_the_graph_kept():
+    x = mt.ones(3, requires_grad=True)
+    middle = x * 2
+    kept = weakref.ref(middle.array)
+    loss = (middle * middle).sum()
+    del middle
+    assert kept() is not None
+    loss.backward()
+    gc.collect()
+    assert kept() is None
+
+
+def test_a_graph_without_backward_dies_with_its_tensors():
+    x = mt.ones(3, requires_grad=True)
+    y = x.exp()
+    node = weakref.ref(y.array)
+    z = (y * 2).sum()
+    gc.disable()
+    try:
+        del y, z
+        assert node() is None, "a cycle of references keeps the graph alive"
+    finally:
+        gc.enable()
+
+
+def test_gradients_share_no_memory():
+    x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    weight = mt.ones(2)
+    (x + y).backward(weight)
+    x.grad += 5
+    assert y.grad.tolist() == [1.0, 1.0] and weight.tolist() == [1.0, 1.0]
+    z = leaf(1.0, 2.0)
+    z.reshape(2).backward(weight)
+    z.grad.zero_()
+    assert weight.tolist() == [1.0, 1.0]
+
+
+def test_accumulating_does_not_touch_a_gradient_that_was_taken_away():
+    x = leaf(1.0)
+    (x * 2).sum().backward()
+    taken = x.grad
+    x.grad = None
+    (x * 3).sum().backward()
+    assert (taken.item(), x.grad.item()) == (2.0, 3.0)
+
+
+def test_gradient_keeps_the_type_of_its_leaf():
+    x = mt.ones(2, requires_grad=True)
+    y = mt.ones(2, dtype=mt.float64, requires_grad=True)
+    (x * y).sum().backward()
+    assert x.grad.dtype is mt.float32 and y.grad.dtype is mt.float64
+
+
+# The dispatch point
+
+
+def test_operations_are_recorded_by_name():
+    x = leaf(1.0, 2.0)
+    with mt.autograd.record_operations() as outer:
+        x.tanh()
+        with mt.autograd.record_operations() as inner:
+            x.exp() + 1
+        mt.nn.functional.softmax(x, 0)
+    x.sin()
+    assert outer == ["tanh", "exp", "add", "softmax"]
+    assert inner == ["exp", "add"]
+
+
+def test_next_functions_name_the_graph():
+    y = (leaf(1.0) * 2).exp()
+    assert y.grad_fn.name == "exp"
+    assert y.grad_fn.next_functions[0].name == "mul"
