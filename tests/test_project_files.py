@@ -1,0 +1,74 @@
+"""The project's files agree with each other."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import book
+import minitorch
+
+ROOT = Path(__file__).resolve().parent.parent
+in_git = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git checkout")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def all_requirements():
+    project = PROJECT["project"]
+    return sum(project["optional-dependencies"].values(), project["dependencies"])
+
+
+def test_conda_installs_what_book_installs():
+    lines = (ROOT / "environment.yml").read_text(encoding="utf-8").splitlines()
+    entries = [line.strip().removeprefix("- ") for line in lines if line.strip().startswith("-")]
+    assert entries == ["python>=3.11", "pip", "pip:", f"-e {book.BOOK}"]
+
+
+def test_uv_installs_what_book_installs():
+    assert PROJECT["dependency-groups"]["dev"] == [book.BOOK.replace(".", book.NAME)]
+
+
+def test_versions_agree():
+    assert PROJECT["project"]["name"] == book.NAME
+    assert PROJECT["project"]["version"] == minitorch.__version__
+    assert f"\n## {minitorch.__version__} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_nothing_is_pinned():
+    for requirement in all_requirements():
+        assert re.fullmatch(r"[\w-]+(\[\w+\])?>=[\d.]+", requirement), requirement
+
+
+def test_readme_and_ci_name_the_commands():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "python book.py lab" in readme and "python book.py test" in readme
+    assert "book.py test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_readme_links_lead_somewhere():
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+        links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+        assert links
+        for link in links:
+            assert (ROOT / link).exists(), f"{page.name} links to {link}, which is not there"
+
+
+@in_git
+def test_what_students_and_graders_make_is_ignored():
+    made = ["my/notebooks/a.ipynb", ".venv/x", ".venv-python3.12/x", "submitted/x", "gradebook.db"]
+    answer = subprocess.run(
+        ["git", "check-ignore", *made], cwd=ROOT, capture_output=True, text=True
+    )
+    assert answer.stdout.split() == made
+
+
+@in_git
+def test_files_have_unix_line_ends():
+    answer = subprocess.run(
+        ["git", "ls-files", "--eol"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert [
+        line for line in answer.stdout.splitlines() if "/crlf" in line or "/mixed" in line
+    ] == []
