@@ -3,7 +3,7 @@
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -32,7 +32,9 @@ CELL_TIMEOUT = 300  # seconds
 KERNEL_ENVIRONMENT = {
     "MINITORCH_BOOK": "quick",
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+    # tqdm's bar for notebooks does not know TQDM_DISABLE; its bar for consoles, as in Spyder, does.
     "TQDM_DISABLE": "1",
+    "SPYDER": "",
     # What third parties deprecate is no reason to fail; every other warning is.
     "PYTHONWARNINGS": "ignore::DeprecationWarning,ignore::FutureWarning",
 }
@@ -40,22 +42,38 @@ ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def build(root: Path, number: str | None = None) -> None:
-    """Execute and write the chapters and exercise sets, all or those with this number."""
+    """Execute and write the chapters and exercise sets, all or those with this number.
+
+    A source that fails leaves its files as they were; the others are built.
+    """
     sources = [(read_chapter, source) for source in chapters(root, number)]
     sources += [(read_exercises, source) for source in exercise_sets(root, number)]
     if not sources:
         raise BookError(f"no chapter and no exercise set with number {number!r} in {root}")
+    failures = []
     for read, source in sources:
         start = perf_counter()
-        notebook = read(source)
-        execute(notebook, source)
-        texts = {source.with_suffix(".ipynb"): to_text(notebook)}
-        if read is read_exercises:
-            texts[release_path(root, source)] = to_text(release(root, notebook))
+        try:
+            texts = _generate(root, read, source)
+        except BookError as error:
+            failures.append(str(error))
+            continue
         for path, text in texts.items():
             write_text(path, text)
         names = " and ".join(str(path.relative_to(root)) for path in texts)
         print(f"{names}: {perf_counter() - start:.1f} s", flush=True)
+    if failures:
+        raise BookError("\n\n".join(failures))
+
+
+def _generate(root: Path, read: Callable[[Path], NotebookNode], source: Path) -> dict[Path, str]:
+    """What is made of one source: the text of each file."""
+    notebook = read(source)
+    execute(notebook, source)
+    texts = {source.with_suffix(".ipynb"): to_text(notebook)}
+    if read is read_exercises:
+        texts[release_path(root, source)] = to_text(release(root, notebook))
+    return texts
 
 
 class EnvironmentKernelManager(AsyncKernelManager):

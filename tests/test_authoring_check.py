@@ -8,6 +8,7 @@ import pytest
 from mini_book import edit
 
 from authoring import experiments
+from authoring.__main__ import main
 from authoring.build import build
 from authoring.check import check, output_problems
 
@@ -184,3 +185,13 @@ def test_results_say_where_they_come_from(book):
         "settings", "result", "seconds", "machine", "versions", "date", "code_hash",
     }  # fmt: skip
     assert set(results["C1"]["machine"]) == {"cpu", "cores", "platform"}
+
+
+def test_the_commands_end_with_a_status(book, monkeypatch, capsys):
+    monkeypatch.setattr("authoring.__main__.ROOT", book)
+    assert main(["check"]) == 0
+    (book / RELEASE).unlink()
+    assert main(["check"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == f"{RELEASE} is missing: {BUILD}"
+    assert main(["build", "77"]) == 1
+    assert "no chapter and no exercise set with number '77'" in capsys.readouterr().err
