@@ -56,6 +56,8 @@ def result_type(operands):
     python_types = {bool: bool_, int: int64, float: float32}
     ranks = ([], [], [])
     for operand in operands:
+        if isinstance(operand, np.generic):
+            operand = operand.item()
         if isinstance(operand, (bool, int, float)):
             ranks[2].append(python_types[type(operand)].numpy)
         else:
@@ -90,7 +92,7 @@ def _ready(operands, count, promote):
         if isinstance(other, np.ndarray):
             if other.dtype != first.dtype:
                 return False
-        elif not isinstance(other, (int, float)) or first.dtype.kind != "f":
+        elif type(other) not in (int, float) or first.dtype.kind != "f":
             return False
     return True
 
