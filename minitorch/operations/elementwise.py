@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from minitorch.autograd.dispatch import operation, promoted
+from minitorch.autograd.dispatch import operation, result_type
 from minitorch.backend import array_module
 
 # Arithmetic
@@ -274,8 +274,8 @@ def gelu(input, approximate="none"):
 def where(condition, input, other):
     """input where the condition holds, else other."""
     xp = array_module(condition)
-    input, other = promoted([input, other])
-    return xp.where(condition, input, other), (
+    chosen = xp.where(condition, input, other)
+    return chosen.astype(result_type([input, other]), copy=False), (
         lambda g: None,
         lambda g: xp.where(condition, g, 0),
         lambda g: xp.where(condition, 0, g),
@@ -295,8 +295,10 @@ def masked_fill(input, mask, value):
 def clamp(input, min=None, max=None):
     """input limited to the range from ``min`` to ``max``. The gradient outside is 0."""
     xp = array_module(input)
-    if min is None and max is None:
+    bounds = [bound for bound in (min, max) if bound is not None]
+    if not bounds:
         raise ValueError("clamp needs min, max or both")
+    input = input.astype(result_type([input, *bounds]), copy=False)
     inside = xp.ones(input.shape, dtype=bool)
     if min is not None:
         inside &= input >= min
