@@ -9,7 +9,7 @@ from collections import namedtuple
 import numpy as np
 
 from minitorch.autograd.dispatch import operation
-from minitorch.backend import array_module, float32, int64, numpy_dtype
+from minitorch.backend import array_module, int64, numpy_dtype
 from minitorch.operations.elementwise import maximum, minimum
 
 
@@ -29,8 +29,9 @@ def _restored(array, axes, keepdim):
     return array if keepdim else array_module(array).expand_dims(array, axes)
 
 
-def _floating(array):
-    return array if array.dtype.kind == "f" else array.astype(float32.numpy)
+def _total_type(array):
+    """The type of a sum or product: int64 for booleans and integers."""
+    return int64.numpy if array.dtype.kind in "biu" else array.dtype
 
 
 def _count(shape, axes):
@@ -46,17 +47,20 @@ def sum(input, dim=None, keepdim=False, dtype=None):
     xp, shape, axes = array_module(input), input.shape, axes_of(dim, input.ndim)
     if dtype is not None:
         input = input.astype(numpy_dtype(dtype))
-    kind = int64.numpy if input.dtype.kind in "biu" else input.dtype
-    return input.sum(axis=axes, keepdims=keepdim, dtype=kind), (
+    return input.sum(axis=axes, keepdims=keepdim, dtype=_total_type(input)), (
         lambda g: xp.broadcast_to(_restored(g, axes, keepdim), shape),
     )
+
+
+def _check_floating(input, name):
+    if input.dtype.kind != "f":
+        raise RuntimeError(f"{name} needs a floating-point tensor, got {input.dtype}: use .float()")
 
 
 @operation(silent=True)
 def mean(input, dim=None, keepdim=False):
     """The mean over ``dim``, of floating-point tensors."""
-    if input.dtype.kind != "f":
-        raise RuntimeError(f"mean needs a floating-point tensor, got {input.dtype}: use .float()")
+    _check_floating(input, "mean")
     xp, shape, axes = array_module(input), input.shape, axes_of(dim, input.ndim)
     count = _count(shape, axes)
     total = input.sum(axis=axes, keepdims=keepdim)
@@ -80,6 +84,7 @@ def var(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
 
     ``unbiased=False``, or ``correction=0``, divides by the count instead.
     """
+    _check_floating(input, "var")
     axes = axes_of(dim, input.ndim)
     correction = int(unbiased) if correction is None else correction
     variance, deviation, degrees = _variance(input, axes, correction, keepdim)
@@ -89,6 +94,7 @@ def var(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
 @operation(silent=True)
 def std(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
     """The standard deviation over ``dim``, the square root of ``var``."""
+    _check_floating(input, "std")
     axes = axes_of(dim, input.ndim)
     correction = int(unbiased) if correction is None else correction
     variance, deviation, degrees = _variance(input, axes, correction, keepdim)
@@ -98,9 +104,9 @@ def std(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
 
 @operation()
 def prod(input, dim=None, keepdim=False):
-    """The product over ``dim``."""
+    """The product over ``dim``. Booleans and integers are multiplied as int64."""
     xp, axes = array_module(input), axes_of(dim, input.ndim)
-    result = input.prod(axis=axes, keepdims=keepdim)
+    result = input.prod(axis=axes, keepdims=keepdim, dtype=_total_type(input))
 
     def vjp(g):
         """Each element's gradient is the product of all others, also where some are zero."""
@@ -159,6 +165,7 @@ def _picked(input, indices, axis, keepdim):
 @operation(silent=True)
 def norm(input, p=2, dim=None, keepdim=False):
     """(sum |x|^p)^(1/p) over ``dim``; the largest |x| for p = inf. Its gradient at 0 is 0."""
+    _check_floating(input, "norm")
     xp, axes = array_module(input), axes_of(dim, input.ndim)
     size = xp.abs(input)
     if p == float("inf"):
@@ -241,7 +248,7 @@ def any(input, dim=None, keepdim=False):
 def cumsum(input, dim):
     """Running sums along ``dim``."""
     xp = array_module(input)
-    kind = int64.numpy if input.dtype.kind in "biu" else input.dtype
+    kind = _total_type(input)
     if not input.ndim:
         return input.astype(kind), lambda g: g
     return input.cumsum(axis=dim, dtype=kind), (
