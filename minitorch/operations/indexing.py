@@ -13,7 +13,8 @@ def as_index(index):
     if isinstance(index, tuple):
         return tuple(as_index(part) for part in index)
     if isinstance(index, TensorBase):
-        return index.array
+        whole = index.array.dtype.kind in "iu" and not index.array.ndim
+        return index.array.item() if whole else index.array
     if isinstance(index, list):
         return np.asarray(index, dtype=np.int64 if not index else None)
     if isinstance(index, np.integer):
@@ -40,7 +41,7 @@ def split_index(index, ndim):
     parts = index if isinstance(index, tuple) else (index,)
     arrays = [part for part in parts if hasattr(part, "dtype") and part.ndim]
     if not arrays or not any(isinstance(part, int) for part in parts):
-        return (), index
+        return ..., index
     used = sum(
         part.ndim if hasattr(part, "dtype") and part.dtype == bool else 1
         for part in parts
