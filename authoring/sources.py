@@ -26,8 +26,8 @@ def chapters(root: Path, number: str | None = None) -> list[Path]:
 
 def exercise_sets(root: Path, number: str | None = None) -> list[Path]:
     """The exercise sets' sources, or the one with this number."""
-    folders = sorted(root.glob(f"solutions/{number or '[0-9][0-9]'}_*/"))
-    return [folder / f"{folder.name}.py" for folder in folders]
+    paths = sorted(root.glob(f"solutions/{number or '[0-9][0-9]'}_*/*.py"))
+    return [path for path in paths if path.stem == path.parent.name]
 
 
 def number_of(source: Path) -> str:
