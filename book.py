@@ -264,12 +264,14 @@ def write(path, content):
 
 
 def book_files():
-    """Everything that a student gets: chapters, results and exercises, without the sources."""
+    """Everything that a student gets: chapters, results, exercises, the notation; no sources."""
+    found = [ROOT / "docs" / "notation.md"]
     for part in ["notebooks", "exercises"]:
-        for path in sorted((ROOT / part).rglob("*")):
-            hidden = any(name.startswith((".", "__")) for name in path.relative_to(ROOT).parts)
-            if path.is_file() and path.suffix != ".py" and not hidden:
-                yield path
+        found.extend(sorted((ROOT / part).rglob("*")))
+    for path in found:
+        hidden = any(name.startswith((".", "__")) for name in path.relative_to(ROOT).parts)
+        if path.is_file() and path.suffix != ".py" and not hidden:
+            yield path
 
 
 def copy_for_student():

@@ -101,6 +101,8 @@ class MiniBook:
             (root / f"{tool}.py").write_text(TOOL)
         (root / "notebooks" / "00_start.ipynb").write_text(notebook("first"))
         (root / "notebooks" / "00_start.py").write_text("# the source")
+        (root / "docs").mkdir()
+        (root / "docs" / "notation.md").write_text("T is the length")
         (root / "notebooks" / "results" / "00.json").write_text("{}")
         (root / "exercises" / "00_start" / "00_start.ipynb").write_text(notebook("exercise"))
 
@@ -385,6 +387,7 @@ def test_copy_holds_chapters_results_and_exercises_but_no_sources(shelf):
     copied = {p.relative_to(shelf / "my").as_posix() for p in (shelf / "my").rglob("*.*")}
     assert copied == {
         ".book.json",
+        "docs/notation.md",
         "exercises/00_start/00_start.ipynb",
         "notebooks/00_start.ipynb",
         "notebooks/results/00.json",
@@ -440,7 +443,7 @@ def test_deleted_file_comes_back(shelf):
     assert chapter(shelf).read_text() == notebook("first")
 
 
-@pytest.mark.parametrize("allowed", range(5))
+@pytest.mark.parametrize("allowed", range(6))
 def test_crash_while_copying_loses_nothing(shelf, monkeypatch, allowed):
     book.copy_for_student()
     exercise = shelf / "my" / "exercises" / "00_start" / "00_start.ipynb"
