@@ -48,11 +48,9 @@ def test_readme_and_ci_name_the_commands():
 
 
 def test_readme_links_lead_somewhere():
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
-        links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
-        assert links
-        for link in links:
-            assert (ROOT / link).exists(), f"{page.name} links to {link}, which is not there"
+    links = re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert "CONTRIBUTING.md" in links
+    assert [link for link in links if not (ROOT / link).exists()] == []
 
 
 @in_git
