@@ -38,10 +38,11 @@ import math
 
 import matplotlib.pyplot as plt
 import numpy as np
+from tqdm.auto import tqdm
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch import plot
+from minitorch import nn, plot
 
 # %% [markdown]
 # `minitorch` is the book's own library. It has PyTorch's names and behavior: with PyTorch, `import torch` takes the
@@ -56,7 +57,7 @@ from minitorch import plot
 
 # %%
 words = ["the", "cat", "sat"]
-E = np.array([[0.3, 1.0], [1.0, -0.5], [-0.7, 0.6]])  # (3, 2): one row a word
+E = np.array([[0.6, -1.0], [1.0, -0.5], [-0.7, 0.6]])  # (3, 2): one row a word
 x = E[words.index("cat")]
 print(x)
 
@@ -201,6 +202,7 @@ places |= {
 names = {value: name for name, value in v.items()}
 figure, axes = plot.subplots(width=9.5, height=3.6)
 for name, (column, row) in places.items():
+    print(f"{name} {v[name].data:.3f} (grad {v[name].grad:.3f})", end="  ")
     text = f"{name} = {v[name].data:.3f}\ngrad {v[name].grad:.3f}"
     color = "#F7DFC4" if name in ("w1", "w2", "b") else "#EEF3F8"
     box = dict(facecolor=color, edgecolor="#444444")
@@ -442,10 +444,9 @@ except RuntimeError as error:
 with mt.no_grad():
     W_t -= 0.1 * first
     stepped = library_loss(*params)
-print(
-    f"loss before the step {loss.item():.4f}, after {stepped.item():.4f}; recorded: {stepped.requires_grad}"
-)
-print("after detach:", (W_t * 2).detach().requires_grad)
+print(f"loss before the step {loss.item():.4f}, after it {stepped.item():.4f}")
+print("recorded inside no_grad:", stepped.requires_grad)
+print("recorded after detach:", (W_t * 2).detach().requires_grad)
 
 # %% [markdown]
 # **Read the shapes in an error.** Nearly every mistake with tensors is a shape that is not what we thought it was.
@@ -474,7 +475,7 @@ print("gradcheck of the model:", mt.autograd.gradcheck(library_loss, params64))
 # %%
 def careless_loss(E, W, b, U):
     h = mt.tanh(E[[1]] @ W + b).detach()
-    return F.cross_entropy(h @ U, mt.tensor([2])) + 0 * (E.sum() + W.sum() + b.sum())
+    return F.cross_entropy(h @ U, mt.tensor([2]))
 
 
 try:
@@ -508,3 +509,583 @@ for name, own, lib, other in zip(names, mine, library, theirs, strict=True):
         print(f"dL/d{name}{list(place)!s:8}" + "".join(f"{number:11.6f}" for number in numbers))
     assert np.allclose(own.grad, other, atol=1e-12) and np.allclose(lib.numpy(), other, atol=1e-12)
 print("all three agree to 12 digits")
+
+# %% [markdown]
+# ## 7. Scores, probabilities, surprise
+#
+# The model's last layer gives a score $z_j$ to each of the $V$ words ($V = 3$ here). **Softmax** turns the scores into
+# probabilities $p \in \mathbb{R}^V$, positive and adding up to one:
+#
+# $$p_i = \frac{e^{z_i}}{\sum_{j=1}^{V} e^{z_j}}.$$
+#
+# Only differences of scores matter: a constant added to all of them cancels. This is also how to compute it safely.
+# Large scores overflow, so we subtract the largest one first.
+
+# %%
+z = np.tanh(E[1] @ W + b) @ U  # (3): the scores after "cat"
+p = np.exp(z) / np.exp(z).sum()
+for word, score, probability in zip(words, z, p, strict=True):
+    print(f"{word:4} score {score:7.4f}  probability {probability:.4f}")
+
+large = mt.tensor(z + 1000, dtype=mt.float32)
+print("as the formula says:", mt.exp(large) / mt.exp(large).sum())
+print("largest first:      ", F.softmax(large, dim=0))
+
+# %% [markdown]
+# How do the probabilities move when a score moves? Take the logarithm, $\log p_i = z_i - \log \sum_j e^{z_j}$, and
+# differentiate: $\partial \log p_i / \partial z_j = \mathbb{1}[i = j] - p_j$. Since
+# $\partial p_i = p_i \, \partial \log p_i$, the Jacobian is
+#
+# $$\frac{\partial p_i}{\partial z_j} = p_i \, (\mathbb{1}[i = j] - p_j), \qquad J = \operatorname{diag}(p) - p\, p^\top
+# \in \mathbb{R}^{V \times V}.$$
+
+# %%
+J = np.diag(p) - np.outer(p, p)
+rows = []
+for i in range(3):
+    scores = mt.tensor(z, requires_grad=True)
+    F.softmax(scores, dim=0)[i].backward()
+    rows.append(scores.grad.numpy())
+print(J.round(4))
+print("the library's rows are the same:", np.allclose(J, rows))
+
+# %% [markdown]
+# When one probability comes close to 1, all entries of $J$ come close to 0, and almost no gradient passes. Scaling the
+# scores up does that. Keep the right-hand picture in mind for chapter 05, where scores are divided by $\sqrt{d}$.
+
+
+# %%
+def softmax_of(scores):
+    powers = np.exp(scores - scores.max())
+    return powers / powers.sum()
+
+
+scales = np.linspace(0, 12, 49)
+norms = []
+for scale in scales:
+    q = softmax_of(scale * z)
+    norms.append(np.linalg.norm(np.diag(q) - np.outer(q, q)))
+
+figure, (left, right) = plot.subplots(1, 2, width=8)
+for shift, scale, hatch in [(-0.27, 0.25, ".."), (0, 1, ""), (0.27, 4, "//")]:
+    bars = softmax_of(scale * z)
+    left.bar(np.arange(3) + shift, bars, width=0.25, hatch=hatch, label=f"scores times {scale}")
+    print(f"scores times {scale:4}:", dict(zip(words, bars.round(3).tolist(), strict=True)))
+left.set_xticks(range(3), words)
+left.set(ylabel="probability", title="Softmax of the scores after 'cat'")
+left.legend()
+right.plot(scales, norms)
+right.set(xlabel="scores multiplied by", ylabel="norm of J", title="Confident means deaf")
+print("norm of the Jacobian at 0, 1, 4, 12:", [f"{norms[i]:.4f}" for i in (0, 4, 16, 48)])
+alt = "Larger scores give one word nearly all probability; the Jacobian's norm falls to zero."
+plot.show(figure, alt)
+
+# %% [markdown]
+# **Cross-entropy.** If the word that really came next has number $y$, the loss is its **surprise**,
+#
+# $$L = -\log p_y = \log \sum_j e^{z_j} - z_y, \qquad
+# \frac{\partial L}{\partial z_j} = p_j - \mathbb{1}[j = y].$$
+#
+# The gradient follows from the line above by a change of sign. It says: what we predicted minus what happened. It is
+# bounded, and it does not vanish while we are confidently wrong, because the logarithm undoes the saturation of the
+# softmax.
+
+# %%
+scores = mt.tensor(z, requires_grad=True)
+loss = F.cross_entropy(scores, mt.tensor(2))
+loss.backward()
+print("backward:     ", scores.grad)
+print("p - one_hot(y):", (p - np.eye(3)[2]).round(4))
+
+# %% [markdown]
+# **Perplexity.** The mean surprise over a text of $T$ words is hard to picture, its exponential is not:
+#
+# $$\text{perplexity} = \exp\Big(-\frac{1}{T} \sum_{t=1}^{T} \log p(\text{word}_t \mid \text{words before})\Big).$$
+#
+# It is the number of equally likely words among which the model seems to choose. Guessing evenly among $V$ words has
+# perplexity $V$; knowing every word in advance has perplexity 1. A single word with probability 0 makes it infinite.
+
+# %%
+inputs, targets = mt.tensor([0, 1]), mt.tensor([1, 2])  # "the" -> "cat", "cat" -> "sat"
+
+
+def sentence_loss(E, W, b, U):
+    return F.cross_entropy(mt.tanh(E[inputs] @ W + b) @ U, targets)  # mean over both words
+
+
+perplexity = mt.exp(sentence_loss(*params64)).item()
+guessing = mt.exp(F.cross_entropy(mt.zeros(2, 3), targets)).item()
+print(f"perplexity of the model {perplexity:.3f}, of guessing {guessing:.3f}")
+
+# %% [markdown]
+# Our model, whose weights nobody has trained, expects "sat" after both words: right once, wrong once, and on the whole
+# hardly better than guessing.
+#
+# **One-hot times a matrix is an embedding.** The vector of "cat" is row 1 of $E$. We can pick the row, or multiply $E$
+# by a **one-hot** vector, 1 at the word's number and 0 elsewhere. Both give the same; picking does not spend
+# multiplications on zeros. In the gradient, a row collects the sum over all places where its word stands.
+
+# %%
+text = mt.tensor([0, 1, 2, 0])  # the cat sat the
+table = mt.tensor(E, requires_grad=True)
+by_product = F.one_hot(text, 3).double() @ table  # (4, 3) @ (3, 2)
+by_index = F.embedding(text, table)  # (4, 2)
+print("equal:", mt.equal(by_product, by_index))
+by_index.sum().backward()
+print(table.grad)  # "the" stands there twice
+
+# %% [markdown]
+# ## 8. Training
+#
+# One step of **stochastic gradient descent** (SGD) moves each parameter $w$ against its gradient $g$, by a step of size
+# $\eta$, the learning rate: $w \leftarrow w - \eta\, g$. Every training loop of the book has the same five lines.
+
+# %% tags=["nbval-ignore-output"]
+parameters = [mt.tensor(array, dtype=mt.float32, requires_grad=True) for array in (E, W, b, U)]
+optimizer = mt.optim.SGD(parameters, lr=0.5)
+progress = tqdm(range(100))
+for step in progress:
+    optimizer.zero_grad()
+    loss = sentence_loss(*parameters)
+    loss.backward()
+    optimizer.step()
+    progress.set_postfix(loss=loss.item())
+    if step % 20 == 0:
+        print(f"step {step:2}: perplexity {math.exp(loss.item()):.3f}")
+
+# %%
+print("perplexity of 'the cat sat' below 1.1:", math.exp(loss.item()) < 1.1)
+
+# %% [markdown]
+# The model now knows our sentence by heart. Two refinements of SGD are in daily use.
+#
+# **Momentum** steps along a running sum of gradients, so that steps which agree add up and steps which disagree cancel:
+# $u \leftarrow \mu u + g$, then $w \leftarrow w - \eta u$, with $\mu = 0.9$ as a rule.
+#
+# **Adam** (Kingma and Ba, 2015) gives each parameter its own step size. It keeps running means of the gradient and of
+# its square, corrects both for having started at 0, and divides one by the root of the other. At step $t$:
+#
+# $$m \leftarrow \beta_1 m + (1 - \beta_1)\, g, \quad v \leftarrow \beta_2 v + (1 - \beta_2)\, g^2, \quad
+# w \leftarrow w - \eta\, \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}.$$
+#
+# The size of the gradient cancels. In the first step $m / (1 - \beta_1) = g$ and $v / (1 - \beta_2) = g^2$, so each
+# parameter moves by $\eta$, however flat or steep the loss is.
+
+# %%
+for scale in (0.01, 1.0, 100.0):
+    w = mt.tensor([1.0, 1.0], requires_grad=True)
+    adam = mt.optim.Adam([w], lr=0.1)
+    (scale * (w * mt.tensor([3.0, -5.0])).sum()).backward()
+    adam.step()
+    print(f"gradient {w.grad.tolist()}: after one step {w.tolist()}")
+
+# %% [markdown]
+# ### Three arms, two optimizers
+#
+# Now a task that needs hidden layers: points on a spiral with three arms, and the question which arm a point is on. The
+# network is a **multi-layer perceptron** (MLP): linear maps with a tanh between them, $2 \to 32 \to 32 \to 3$.
+
+
+# %%
+def spiral(count):
+    """Points (3 * count, 2) on three noisy arms, and the number of each point's arm."""
+    arm = mt.arange(3).repeat(count)
+    radius = 0.1 + 0.9 * mt.rand(3 * count)
+    angle = 4 * radius + arm * (2 * math.pi / 3) + 0.1 * mt.randn(3 * count)
+    return mt.stack([radius * mt.cos(angle), radius * mt.sin(angle)], dim=1), arm
+
+
+def perceptron():
+    return nn.Sequential(
+        nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 3)
+    )
+
+
+mt.manual_seed(0)
+points, arms = spiral(200)
+new_points, new_arms = spiral(200)  # never trained on
+
+
+# %%
+def train(make_optimizer, seed, steps=200):
+    """The loss at each step on its batch of 64, and the share of new points that are right."""
+    mt.manual_seed(seed)
+    model = perceptron()
+    optimizer = make_optimizer(model.parameters())
+    losses = []
+    for _ in range(steps):
+        batch = mt.randint(len(points), (64,))
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(points[batch]), arms[batch])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    with mt.no_grad():
+        right = (model(new_points).argmax(dim=1) == new_arms).float().mean().item()
+    return model, losses, right
+
+
+# %% [markdown]
+# Which optimizer is best? The question has no answer before we say how the learning rate was chosen. So each optimizer
+# gets the same care: the same six learning rates, three seeds each. A **seed** fixes the random numbers: the
+# initial weights and the order of the batches.
+
+# %%
+optimizers = {
+    "SGD": lambda lr: lambda p: mt.optim.SGD(p, lr=lr),
+    "Adam": lambda lr: lambda p: mt.optim.Adam(p, lr=lr),
+}
+rates = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0]
+accuracy = {name: np.zeros((len(rates), 3)) for name in optimizers}  # (rates, seeds)
+for i, rate in enumerate(tqdm(rates)):
+    for name, make in optimizers.items():
+        accuracy[name][i] = [train(make(rate), seed)[2] for seed in range(3)]
+
+# %% tags=["nbval-ignore-output"]
+figure, axes = plot.subplots()
+for name, marker in zip(optimizers, "os", strict=True):
+    worst, best = accuracy[name].min(axis=1), accuracy[name].max(axis=1)
+    [line] = axes.plot(rates, np.median(accuracy[name], axis=1), marker=marker, label=name)
+    axes.fill_between(rates, worst, best, color=line.get_color(), alpha=0.15)
+    spread = [f"{low:.2f}-{high:.2f}" for low, high in zip(worst, best, strict=True)]
+    print(f"{name:4}", "  ".join(f"{r}: {text}" for r, text in zip(rates, spread, strict=True)))
+axes.set(xscale="log", xlabel="learning rate", ylabel="new points on the right arm")
+axes.set_title("Median of three seeds; the band goes from the worst to the best")
+axes.legend(loc="lower left")
+alt = "Accuracy against learning rate: Adam works at 0.01 to 0.3, plain SGD only around 1."
+plot.show(figure, alt)
+
+# %%
+sgd, adam, slow, fast = accuracy["SGD"], accuracy["Adam"], rates.index(0.01), rates.index(1.0)
+print("at rate 0.01 Adam is ahead in every seed:", adam[slow].min() > sgd[slow].max() + 0.1)
+print("at rate 1.0 SGD is ahead in every seed:", sgd[fast].min() > adam[fast].max() + 0.1)
+
+# %% [markdown]
+# With a single learning rate we could have "shown" either result. And with a single seed we might have picked a rate
+# that works by luck, as 3.0 does for SGD in some seeds. Now each optimizer at its own best rate, the one whose worst seed did best (the smallest
+# of them if several tie), with five new seeds.
+
+# %%
+best_rate = {name: rates[np.argmax(accuracy[name].min(axis=1))] for name in optimizers}
+curves, final = {}, {}
+for name, make in tqdm(optimizers.items()):
+    runs = [train(make(best_rate[name]), seed) for seed in range(10, 15)]
+    curves[name] = np.array([losses for _, losses, _ in runs])  # (seeds, steps)
+    final[name] = np.array([right for _, _, right in runs])
+
+# %% tags=["nbval-ignore-output"]
+figure, axes = plot.subplots()
+for name in optimizers:
+    smooth = np.apply_along_axis(np.convolve, 1, curves[name], np.ones(10) / 10, "valid")
+    middle, spread = smooth.mean(axis=0), smooth.std(axis=0, ddof=1)
+    [line] = axes.plot(middle, label=f"{name}, rate {best_rate[name]}")
+    band = middle - spread, middle + spread
+    axes.fill_between(range(len(middle)), *band, color=line.get_color(), alpha=0.2)
+    print(f"{name:4} loss after 50, 100, 150 steps:", [f"{middle[t]:.3f}" for t in (50, 100, 150)])
+    print(f"     right {final[name].mean():.3f}, deviation {final[name].std(ddof=1):.3f}")
+axes.set(xlabel="step", ylabel="loss", ylim=(0, 1.2))
+axes.set_title("Mean of five seeds; the band is one standard deviation")
+axes.legend()
+plot.show(figure, alt="Two falling loss curves with bands over five seeds; both come close to 0.")
+
+# %%
+print("every run is right on more than 90 %:", all(right.min() > 0.9 for right in final.values()))
+
+# %% [markdown]
+# **How to read a spread.** With $k$ seeds and results $r_1, \dots, r_k$, the standard deviation
+# $s = \sqrt{\sum_i (r_i - \bar r)^2 / (k - 1)}$ says how far one run lies from the mean, and $s / \sqrt{k}$ how far the
+# mean lies from what infinitely many runs would give. A difference smaller than the spread is not a finding. In this
+# book an experiment names its seeds, and its conclusion must hold for all of them or say how often it does.
+
+# %% tags=["nbval-ignore-output"]
+model, _, _ = train(optimizers["Adam"](best_rate["Adam"]), seed=10)
+axis = mt.linspace(-1.2, 1.2, 120)
+grid = mt.stack([axis.repeat(120), axis.reshape(120, 1).expand(120, 120).flatten()], dim=1)
+with mt.no_grad():
+    region = model(grid).argmax(dim=1).reshape(120, 120)
+figure, axes = plot.subplots(width=4.2, height=3.8)
+axes.contourf(
+    axis.numpy(),
+    axis.numpy(),
+    region.numpy(),
+    levels=[-0.5, 0.5, 1.5, 2.5],
+    colors=plot.COLORS,
+    alpha=0.25,
+)
+for arm, marker in enumerate("os^"):
+    chosen = points[arms == arm].numpy()
+    axes.scatter(chosen[:, 0], chosen[:, 1], s=9, marker=marker, label=f"arm {arm}")
+axes.set(title="What the network learned", aspect="equal")
+axes.grid(False)
+axes.legend(loc="upper right", fontsize=8)
+shares = [(region == arm).float().mean().item() for arm in range(3)]
+print("share of the square given to each arm:", [f"{share:.2f}" for share in shares])
+plot.show(figure, alt="Points on three spiral arms, and the spiral regions that the network sees.")
+
+# %% [markdown]
+# ## 9. How large should the first weights be?
+#
+# Before training, weights are random. Let each unit add $n$ inputs with independent weights of mean 0:
+# $y = \sum_{i=1}^{n} x_i w_i$. The mixed terms average out, and
+#
+# $$\operatorname{Var}(y) = n \cdot \operatorname{Var}(w) \cdot \overline{x^2},$$
+#
+# where $\overline{x^2}$ is the mean square of the inputs. With $\operatorname{Var}(w) = g^2 / n$, one layer multiplies
+# the size of the signal (the root of its mean square) by the gain $g$, and $D$ layers by $g^D$. Going backward, the
+# gradient passes through $W^\top$ and is multiplied by $g$ as well.
+
+
+# %%
+def sizes(gain, f=lambda x: x, depth=30, n=256):
+    """The signal's size after each of the layers h <- f(h W), and its gradient's at the input."""
+    mt.manual_seed(0)
+    x = h = mt.randn(64, n, requires_grad=True)  # (64, n)
+    result = []
+    for _ in range(depth):
+        h = f(h @ (mt.randn(n, n) * gain / math.sqrt(n)))
+        result.append((h**2).mean().sqrt().item())
+    h.backward(mt.randn(64, n))
+    return result, (x.grad**2).mean().sqrt().item()
+
+
+figure, (left, right) = plot.subplots(1, 2, width=8, sharey=True)
+identity = [("no function", lambda x: x, gain) for gain in (0.8, 1.0, 1.25)]
+others = [
+    ("tanh", mt.tanh, 1.0),
+    ("tanh", mt.tanh, 5 / 3),
+    ("relu", mt.relu, 1.0),
+    ("relu", mt.relu, 2**0.5),
+]
+for axes, settings in [(left, identity), (right, others)]:
+    for name, f, gain in settings:
+        forward, backward = sizes(gain, f)
+        axes.plot(range(1, 31), forward, label=f"{name}, gain {gain:.3g}")
+        print(f"{name:11} gain {gain:.3f}: forward {forward[-1]:9.3g}, backward {backward:9.3g}")
+    axes.set(xlabel="layer", yscale="log")
+    axes.legend(fontsize=8)
+left.set(ylabel="size of the signal", title="Linear layers: size is gain to the depth")
+right.set_title("Each function has its own gain")
+plot.show(
+    figure,
+    alt="Signal size against depth, log scale: gain 1 stays level for linear layers, 0.8 falls, 1.25 grows.",
+)
+
+# %% [markdown]
+# A gain that is off by a quarter changes the size about a thousandfold in 30 layers. Tanh shrinks what it gets, relu drops half of it;
+# gains of 5/3 and $\sqrt{2}$ make up for that (He et al., 2015, for relu; for tanh the signal stays level, while its
+# gradient still grows a little at each layer). The functions in `nn.init` know these gains.
+# `nn.Linear` starts as PyTorch's does, from $U(-1/\sqrt{n}, 1/\sqrt{n})$, which has variance $1/(3n)$: a gain of only
+# 0.58. That is fine for three layers and not for thirty. (Chapter 09 has a better cure than careful gains.)
+
+# %% [markdown]
+# ## 10. The same matrix again and again
+#
+# A recurrent network multiplies its state by the *same* matrix $W \in \mathbb{R}^{n \times n}$ at each step, and its
+# gradient by the same $W^\top$. If $x$ is an eigenvector, $xW = \lambda x$, then $xW^t = \lambda^t x$. For almost
+# any other start, the largest eigenvalue wins in the end. Its size is the **spectral radius** $\rho(W) = \max_i |\lambda_i|$, and
+#
+# $$\lVert W^t \rVert^{1/t} \to \rho(W) \quad \text{as } t \to \infty.$$
+
+# %%
+mt.manual_seed(1)
+W_random = mt.randn(64, 64, dtype=mt.float64).numpy()
+W_random /= np.abs(np.linalg.eigvals(W_random)).max()  # now its spectral radius is 1
+for t in (1, 10, 100, 1000):
+    norm = np.linalg.norm(np.linalg.matrix_power(W_random, t), 2)
+    print(f"t = {t:4}: norm of W^t {norm:.3f}, its t-th root {norm ** (1 / t):.3f}")
+
+# %%
+matrices = {f"radius {rho}": rho * W_random for rho in (0.9, 1.0, 1.1)}
+matrices["radius 0.9, 2 x 2"] = np.array([[0.9, 5.0], [0.0, 0.9]])
+figure, (left, right) = plot.subplots(1, 2, width=8, height=3, width_ratios=[2, 3])
+eigenvalues = np.linalg.eigvals(W_random)
+left.scatter(eigenvalues.real, eigenvalues.imag, s=14)
+left.add_patch(plt.Circle((0, 0), 1, fill=False))
+left.set(aspect="equal", xlabel="real part", ylabel="imaginary part", title="Eigenvalues, radius 1")
+for name, matrix in matrices.items():
+    powers = [np.linalg.norm(np.linalg.matrix_power(matrix, t), 2) for t in range(101)]
+    right.plot(powers, label=name)
+    print(f"{name:18}", "  ".join(f"t={t}: {powers[t]:.4g}" for t in (0, 1, 10, 50, 100)))
+right.set(yscale="log", xlabel="t", title="Norm of W to the power t")
+right.legend(fontsize=8)
+plot.show(
+    figure,
+    alt="Eigenvalues inside a circle; norms of powers fall for radius 0.9, stay for 1, grow for 1.1.",
+)
+
+# %% [markdown]
+# Radius 0.9 dies, radius 1.1 explodes, and only near 1 does a signal last. This is chapter 01's trouble in one picture.
+# The last line is a warning: a matrix of radius 0.9 whose powers first grow twentyfold. The radius tells the end of the
+# story, the largest stretch (the norm at $t = 1$) tells the first step. Between two steps an RNN also applies tanh,
+# whose slope $1 - h^2$ is at most 1, so that it can only shrink the gradient.
+
+# %% [markdown]
+# ## 11. Rank: how many directions get through
+#
+# A matrix $A \in \mathbb{R}^{d \times r}$ followed by $B \in \mathbb{R}^{r \times d}$ squeezes everything through $r$
+# numbers. The product $AB$ is a $d \times d$ matrix of **rank** at most $r$: its rows span only $r$ directions. It has
+# $2dr$ parameters instead of $d^2$.
+
+# %%
+mt.manual_seed(2)
+d, r = 64, 8
+A, B = mt.randn(d, r, dtype=mt.float64).numpy(), mt.randn(r, d, dtype=mt.float64).numpy()
+print("rank of A B:", np.linalg.matrix_rank(A @ B), "of", d)
+print("parameters:", A.size + B.size, "instead of", d * d)
+
+# %% [markdown]
+# In the other direction, the singular value decomposition $M = S \operatorname{diag}(\sigma)\, T$ writes any matrix
+# as a sum of rank-1 parts with weights $\sigma_1 \ge \sigma_2 \ge \dots$, and keeping the $r$ largest is the best
+# approximation of rank $r$ (Eckart and Young, 1936). What is left out is exactly what is lost.
+
+# %%
+M = A @ B + 0.1 * mt.randn(d, d, dtype=mt.float64).numpy()
+S, sigma, T = np.linalg.svd(M)
+best = (S[:, :r] * sigma[:r]) @ T[:r]
+lost, left_out = np.linalg.norm(M - best), np.linalg.norm(sigma[r:])
+print(f"lost {lost:.4f}, left out {left_out:.4f}, the whole {np.linalg.norm(M):.4f}")
+
+# %% [markdown]
+# Chapter 04 scores queries against keys with such a thin product, chapter 11 makes attention cheap with one.
+
+# %% [markdown]
+# ## 12. Rotations: position as an angle
+#
+# In the plane, the matrix
+#
+# $$R(\theta) = \begin{pmatrix} \cos\theta & \sin\theta \\ -\sin\theta & \cos\theta \end{pmatrix}$$
+#
+# turns a row vector $x$ into $xR(\theta)$, by the angle $\theta$ to the left. Rotations keep all lengths
+# ($R R^\top = I$), so no product of them can vanish or explode. And they add up: $R(\alpha) R(\beta) = R(\alpha +
+# \beta)$, $R(\beta)^\top = R(-\beta)$. Hence, for two vectors $q, k \in \mathbb{R}^2$ turned by $m\theta$ and $n\theta$,
+#
+# $$\big(q R(m\theta)\big) \cdot \big(k R(n\theta)\big) = q\, R(m\theta) R(n\theta)^\top k^\top = q\, R((m - n)\theta)\, k^\top.$$
+#
+# The product depends on the *difference* $m - n$ alone. If the positions of two words are turned into angles, their
+# score knows how far apart they are. This is rotary position encoding (chapter 08); for $d > 2$ it turns each pair of
+# coordinates by its own angle.
+
+
+# %%
+def rotation(angle):
+    c, s = np.cos(angle), np.sin(angle)
+    return np.array([[c, s], [-s, c]])
+
+
+theta = 0.35
+q, k = E[words.index("cat")], E[words.index("sat")]
+turned_q = np.array([q @ rotation(m * theta) for m in range(8)])  # (8, 2)
+turned_k = np.array([k @ rotation(n * theta) for n in range(8)])
+products = turned_q @ turned_k.T  # (8, 8)
+print("lengths of q:", np.linalg.norm(turned_q, axis=1).round(4))
+print("positions (0, 2), (1, 3), (5, 7):", products[[0, 1, 5], [2, 3, 7]].round(4))
+same = [np.ptp(np.diag(products, i)) < 1e-12 for i in range(-7, 8)]
+print("constant on every diagonal:", all(same))
+
+# %%
+figure, (left, right) = plot.subplots(1, 2, width=8, height=3.4)
+for name, vectors, color in [("cat", turned_q, "#0072B2"), ("sat", turned_k, "#D55E00")]:
+    for m, vector in enumerate(vectors):
+        arrow = dict(arrowstyle="->", color=color, alpha=1 - m / 10)
+        left.annotate("", vector, (0, 0), arrowprops=arrow)
+        left.text(*(1.12 * vector), m, color=color, ha="center", va="center", fontsize=8)
+    left.plot([], [], color=color, linestyle="-", label=name)
+left.set(xlim=(-1.5, 1.5), ylim=(-1.4, 1.4), aspect="equal", title="Turned by the position's angle")
+left.legend(loc="lower right", fontsize=8)
+plot.heatmap(right, products)
+right.set(
+    xlabel="position of k", ylabel="position of q", title="Dot products: equal along diagonals"
+)
+print(products[0].round(3))
+plot.show(
+    figure,
+    alt="Arrows of constant length turned step by step; a table of dot products with equal diagonals.",
+)
+
+# %% [markdown]
+# ## 13. Counting the cost
+#
+# Seconds depend on the machine; operations can be counted. To multiply $(n, k)$ by $(k, m)$ takes $nm$ sums of $k$
+# products, that is $2nkm$ floating-point operations (**FLOPs**): one multiplication and one addition each. In a network,
+# matrix products outweigh everything else.
+#
+# Backward, each product needs two of the same size, $G W^\top$ and $X^\top G$. So with $P$ weights, one example costs
+# about $2P$ forward, $4P$ backward, $6P$ together. (The input of the first layer needs no gradient, which saves a
+# little.)
+
+
+# %%
+def matmul_flops(n, k, m):
+    return 2 * n * k * m
+
+
+weights = [layer.weight for layer in perceptron() if isinstance(layer, nn.Linear)]  # (out, in)
+forward = sum(matmul_flops(1, inputs, outputs) for outputs, inputs in (w.shape for w in weights))
+P = sum(w.numel() for w in weights)
+print(f"the perceptron: P = {P} weights, {forward} FLOPs forward, that is {forward // P} P")
+print(f"with backward about {3 * forward} an example")
+print(f"the runs of section 8: {(6 * 2 * 3 + 2 * 5) * 200 * 64 * 6 * P:.2e} FLOPs")
+
+# %% [markdown]
+# **Big-O** keeps only what decides for large sizes: $8nd^2 + 4n^2 d$ is $O(n^2 d)$ as $n$ grows, with $d$ fixed. Double
+# $n$ and look at the factor: its logarithm to base 2 is the exponent. Two kinds of product will accompany us. A
+# **projection** multiplies $n$ vectors by one matrix, $XW$, and a table of **all pairs** multiplies them by each other,
+# $XX^\top$, with $X \in \mathbb{R}^{n \times d}$ and $W \in \mathbb{R}^{d \times d}$.
+
+# %%
+d = 128
+lengths = np.array([16, 32, 64, 128, 256, 512, 1024])
+projection, pairs = matmul_flops(lengths, d, d), matmul_flops(lengths, d, lengths)
+print("projection:", projection, "exponent", np.log2(projection[1] / projection[0]))
+print("all pairs: ", pairs, "exponent", np.log2(pairs[1] / pairs[0]))
+
+figure, axes = plot.subplots(width=5.5)
+axes.loglog(lengths, projection, marker="o", label="projection, 2 n d d")
+axes.loglog(lengths, pairs, marker="s", label="all pairs, 2 n n d")
+axes.set(xlabel="length n", ylabel="FLOPs", title=f"The lines cross at n = d = {d}")
+axes.legend()
+plot.show(
+    figure,
+    alt="FLOPs against length on log axes: all pairs rise twice as steeply as projections and cross at 128.",
+)
+
+# %% [markdown]
+# Counts are not times. A small product is dominated by the cost of calling it, a large one by how well it uses the
+# memory. On this machine:
+
+# %% tags=["nbval-ignore-output"]
+from time import perf_counter
+
+for n in (8, 32, 128, 512):
+    X = mt.randn(n, n)
+    repeats = max(3, 10**7 // n**3)
+    start = perf_counter()
+    for _ in range(repeats):
+        X @ X
+    seconds = (perf_counter() - start) / repeats
+    speed = matmul_flops(n, n, n) / seconds / 1e9
+    print(f"n = {n:3}: {1e6 * seconds:9.1f} microseconds, {speed:6.1f} billion FLOPs a second")
+
+# %% [markdown]
+# ## Summary
+#
+# - A gradient is computed by walking the graph of the computation backward. Each step hands on a vector-Jacobian product,
+#   and a value that was used twice gets the sum. The engine that does this has fewer than 100 lines.
+# - Broadcasting repeats values, so its gradient sums. Gradients accumulate until they are zeroed. `gradcheck` in 64 bits
+#   finds wrong ones.
+# - The gradient of cross-entropy after softmax is $p - \text{one-hot}(y)$. Perplexity is the exponential of the mean
+#   loss. An embedding is a one-hot product done cheaply.
+# - A comparison needs a learning rate chosen with equal care on both sides, several seeds, and their spread.
+# - In a product of many factors, sizes go with the gain or the spectral radius to the power of the depth. Rotations keep
+#   sizes, and turn positions into differences.
+# - $(n, k)$ times $(k, m)$ costs $2nkm$ FLOPs; training costs about $6P$ an example.
+#
+# **Exercises:** [the set of this chapter](../exercises/00_tensors_and_autograd/00_tensors_and_autograd.ipynb). You write
+# parts of the engine, softmax, cross-entropy and more, and are told which mistake a wrong answer looks like.
+#
+# **Where to read on.** Baydin, Pearlmutter, Radul and Siskind (2018), *Automatic differentiation in machine learning: a
+# survey*. Griewank and Walther (2008), *Evaluating derivatives*. Rumelhart, Hinton and Williams (1986) on
+# backpropagation. Glorot and Bengio (2010) and He et al. (2015) on initialization. Kingma and Ba (2015) on Adam. Kaplan
+# et al. (2020) for the rule $6P$.
+#
+# Next: [chapter 01](01_rnn.ipynb), where one matrix is applied at each word of a text.
