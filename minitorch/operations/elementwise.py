@@ -63,6 +63,8 @@ def pow(input, exponent):
         return input**exponent, (
             lambda g: g * (exponent * input ** (exponent - 1)) if exponent else xp.zeros_like(g),
         )
+    if isinstance(input, (int, float)):
+        input = exponent.dtype.type(input)
     out = xp.power(input, exponent)
 
     def toward_input(g):
