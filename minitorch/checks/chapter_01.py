@@ -9,7 +9,7 @@ from minitorch.checks.exercise import Draw, exercise
 
 
 def _weights(draw, inputs, hidden):
-    """weight_ih (H, I), weight_hh (H, H) and bias (H)."""
+    """W_ih (H, d), W_hh (H, H) and b (H)."""
     return (
         draw.normal(hidden, inputs) / inputs**0.5,
         draw.normal(hidden, hidden) / hidden**0.5,
@@ -26,11 +26,11 @@ def _cell_cases(draw, hidden):
     cases=_cell_cases,
     forbidden=("linear", "rnn"),
     instead="@ and .T",
-    see='chapter 01, "The cell"',
+    see='chapter 01, "The recurrent cell"',
 )
-def rnn_cell(x, h, weight_ih, weight_hh, bias):
-    """(B, I), (B, H) -> (B, H)."""
-    return (x @ weight_ih.T + h @ weight_hh.T + bias).tanh()
+def rnn_cell(x_t, h, W_ih, W_hh, b):
+    """(B, d), (B, H) -> (B, H)."""
+    return (x_t @ W_ih.T + h @ W_hh.T + b).tanh()
 
 
 _step = rnn_cell.reference
@@ -41,62 +41,62 @@ _step = rnn_cell.reference
     "Without a nonlinearity all steps together are one linear map, and states can grow without "
     "bound.",
 )
-def _(x, h, weight_ih, weight_hh, bias):
-    return x @ weight_ih.T + h @ weight_hh.T + bias
+def _(x_t, h, W_ih, W_hh, b):
+    return x_t @ W_ih.T + h @ W_hh.T + b
 
 
 @rnn_cell.wrong(
     "the step with a sigmoid in place of the tanh",
     "The plain cell uses tanh, whose values lie between -1 and 1.",
 )
-def _(x, h, weight_ih, weight_hh, bias):
-    return (x @ weight_ih.T + h @ weight_hh.T + bias).sigmoid()
+def _(x_t, h, W_ih, W_hh, b):
+    return (x_t @ W_ih.T + h @ W_hh.T + b).sigmoid()
 
 
 @rnn_cell.wrong(
     "the step with the bias added after the tanh",
     "The bias belongs inside the tanh, with the two products.",
 )
-def _(x, h, weight_ih, weight_hh, bias):
-    return (x @ weight_ih.T + h @ weight_hh.T).tanh() + bias
+def _(x_t, h, W_ih, W_hh, b):
+    return (x_t @ W_ih.T + h @ W_hh.T).tanh() + b
 
 
 @rnn_cell.wrong("the step without the bias", "Three terms go into the tanh; the bias is missing.")
-def _(x, h, weight_ih, weight_hh, bias):
-    return (x @ weight_ih.T + h @ weight_hh.T).tanh()
+def _(x_t, h, W_ih, W_hh, b):
+    return (x_t @ W_ih.T + h @ W_hh.T).tanh()
 
 
 @rnn_cell.wrong(
     "the step without the old state",
-    "A cell that does not read h has no memory. Add h @ weight_hh.T inside the tanh.",
+    "A cell that does not read h has no memory. Add h @ W_hh.T inside the tanh.",
 )
-def _(x, h, weight_ih, weight_hh, bias):
-    return (x @ weight_ih.T + bias).tanh()
+def _(x_t, h, W_ih, W_hh, b):
+    return (x_t @ W_ih.T + b).tanh()
 
 
 @rnn_cell.wrong(
-    "the step with weight_hh not transposed",
-    "weight_hh is square, so h @ weight_hh fits too, but row i of weight_hh belongs to unit i of "
-    "the new state: the product is h @ weight_hh.T.",
+    "the step with W_hh not transposed",
+    "W_hh is square, so h @ W_hh fits too, but row i of W_hh belongs to unit i of "
+    "the new state: the product is h @ W_hh.T.",
 )
-def _(x, h, weight_ih, weight_hh, bias):
-    return (x @ weight_ih.T + h @ weight_hh + bias).tanh()
+def _(x_t, h, W_ih, W_hh, b):
+    return (x_t @ W_ih.T + h @ W_hh + b).tanh()
 
 
 @rnn_cell.wrong(
     "the sum of two tanh, one of the input and one of the state",
     "Add first, then take one tanh of the sum.",
 )
-def _(x, h, weight_ih, weight_hh, bias):
-    return (x @ weight_ih.T + bias).tanh() + (h @ weight_hh.T).tanh()
+def _(x_t, h, W_ih, W_hh, b):
+    return (x_t @ W_ih.T + b).tanh() + (h @ W_hh.T).tanh()
 
 
 @rnn_cell.wrong(
     "the old state plus the step",
     "The plain cell replaces the state; it does not add to it.",
 )
-def _(x, h, weight_ih, weight_hh, bias):
-    return h + _step(x, h, weight_ih, weight_hh, bias)
+def _(x_t, h, W_ih, W_hh, b):
+    return h + _step(x_t, h, W_ih, W_hh, b)
 
 
 # Unrolling
@@ -105,23 +105,19 @@ def _(x, h, weight_ih, weight_hh, bias):
 def _run(h, x, *weights):
     """The states h_0, h_1, ..., h_T, each (B, H), as a list."""
     states = [h]
-    for t in range(x.shape[1]):
-        states.append(_step(x[:, t], states[-1], *weights))
+    for x_t in x:
+        states.append(_step(x_t, states[-1], *weights))
     return states
 
 
-def _zeros(x, weight_hh):
-    return mt.zeros(x.shape[0], weight_hh.shape[0], dtype=x.dtype)
-
-
-def _start(h0, x, weight_hh):
-    return _zeros(x, weight_hh) if h0 is None else h0
+def _start(h0, x, W_hh):
+    return mt.zeros(x.shape[1], W_hh.shape[0], dtype=x.dtype) if h0 is None else h0
 
 
 def _sequence_cases(draw, hidden):
     sizes = [(1, 2, 1, 2), (2, 3, 2, 3), (3, 5, 4, 2)] + [(4, 1, 2, 3), (5, 9, 3, 4)] * hidden
     for batch, steps, inputs, size in sizes:
-        x, weights = draw.normal(batch, steps, inputs), _weights(draw, inputs, size)
+        x, weights = draw.normal(steps, batch, inputs), _weights(draw, inputs, size)
         yield x, *weights, None
         yield x, *weights, draw.normal(batch, size)
 
@@ -132,10 +128,10 @@ def _sequence_cases(draw, hidden):
     instead="a loop over the steps",
     see='chapter 01, "Unrolling"',
 )
-def unroll(x, weight_ih, weight_hh, bias, h0=None):
-    """(B, T, I) -> all states (B, T, H)."""
-    h = _start(h0, x, weight_hh)
-    return mt.stack(_run(h, x, weight_ih, weight_hh, bias)[1:], dim=1)
+def unroll(x, W_ih, W_hh, b, h0=None):
+    """(T, B, d) -> all states (T, B, H)."""
+    h = _start(h0, x, W_hh)
+    return mt.stack(_run(h, x, W_ih, W_hh, b)[1:])
 
 
 _unrolled = unroll.reference
@@ -145,77 +141,76 @@ _unrolled = unroll.reference
     "T + 1 states, with h_0 in front",
     "The result has one state for each input: h_1 to h_T.",
 )
-def _(x, weight_ih, weight_hh, bias, h0=None):
-    h = _start(h0, x, weight_hh)
-    return mt.stack(_run(h, x, weight_ih, weight_hh, bias), dim=1)
+def _(x, W_ih, W_hh, b, h0=None):
+    h = _start(h0, x, W_hh)
+    return mt.stack(_run(h, x, W_ih, W_hh, b))
 
 
 @unroll.wrong(
     "the states before each step, h_0 to h_(T-1)",
     "Take the step first, then keep the new state.",
 )
-def _(x, weight_ih, weight_hh, bias, h0=None):
-    h = _start(h0, x, weight_hh)
-    return mt.stack(_run(h, x, weight_ih, weight_hh, bias)[:-1], dim=1)
+def _(x, W_ih, W_hh, b, h0=None):
+    h = _start(h0, x, W_hh)
+    return mt.stack(_run(h, x, W_ih, W_hh, b)[:-1])
 
 
 @unroll.wrong(
     "the last state alone",
-    "Keep the state of every step in a list and stack the list along axis 1.",
+    "Keep the state of every step in a list and stack the list at the end.",
 )
-def _(x, weight_ih, weight_hh, bias, h0=None):
-    return _unrolled(x, weight_ih, weight_hh, bias, h0)[:, -1]
+def _(x, W_ih, W_hh, b, h0=None):
+    return _unrolled(x, W_ih, W_hh, b, h0)[-1]
 
 
 @unroll.wrong(
-    "right but for the order of the axes: it is (T, B, H)",
-    "In this set the batch comes first: stack the states along axis 1 to get (B, T, H).",
+    "right but for the order of the axes: it is (B, T, H)",
+    "Time comes first: stack the states along axis 0 to get (T, B, H).",
 )
-def _(x, weight_ih, weight_hh, bias, h0=None):
-    return _unrolled(x, weight_ih, weight_hh, bias, h0).transpose(0, 1)
+def _(x, W_ih, W_hh, b, h0=None):
+    return _unrolled(x, W_ih, W_hh, b, h0).transpose(0, 1)
 
 
 @unroll.wrong(
     "a run in which every step starts from h_0",
     "The new state has to become the old state of the next step: h = step(x_t, h).",
 )
-def _(x, weight_ih, weight_hh, bias, h0=None):
-    h = _start(h0, x, weight_hh)
-    steps = [_step(x[:, t], h, weight_ih, weight_hh, bias) for t in range(x.shape[1])]
-    return mt.stack(steps, dim=1)
+def _(x, W_ih, W_hh, b, h0=None):
+    h = _start(h0, x, W_hh)
+    return mt.stack([_step(x_t, h, W_ih, W_hh, b) for x_t in x])
 
 
 @unroll.wrong(
     "a run from zeros, whatever h0 is",
     "Zeros are only the default. Start from h0 when it is given.",
 )
-def _(x, weight_ih, weight_hh, bias, h0=None):
-    return _unrolled(x, weight_ih, weight_hh, bias)
+def _(x, W_ih, W_hh, b, h0=None):
+    return _unrolled(x, W_ih, W_hh, b)
 
 
 @unroll.wrong(
     "a run from ones when h0 is left out",
     "Without h0 the run starts from zeros: before the first input there is nothing to remember.",
 )
-def _(x, weight_ih, weight_hh, bias, h0=None):
-    ones = mt.ones(x.shape[0], weight_hh.shape[0], dtype=x.dtype)
-    return _unrolled(x, weight_ih, weight_hh, bias, ones if h0 is None else h0)
+def _(x, W_ih, W_hh, b, h0=None):
+    ones = mt.ones(x.shape[1], W_hh.shape[0], dtype=x.dtype)
+    return _unrolled(x, W_ih, W_hh, b, ones if h0 is None else h0)
 
 
 @unroll.wrong(
     "a run from right to left",
-    "The first step reads x[:, 0], the last one x[:, T - 1].",
+    "The first step reads x[0], the last one x[T - 1].",
 )
-def _(x, weight_ih, weight_hh, bias, h0=None):
-    return _unrolled(x.flip(1), weight_ih, weight_hh, bias, h0)
+def _(x, W_ih, W_hh, b, h0=None):
+    return _unrolled(x.flip(0), W_ih, W_hh, b, h0)
 
 
 @unroll.wrong(
     "a run that reads the first input at every step",
-    "Step t reads x[:, t].",
+    "Step t reads x[t].",
 )
-def _(x, weight_ih, weight_hh, bias, h0=None):
-    return _unrolled(x[:, :1].expand(*x.shape), weight_ih, weight_hh, bias, h0)
+def _(x, W_ih, W_hh, b, h0=None):
+    return _unrolled(x[:1].expand(*x.shape), W_ih, W_hh, b, h0)
 
 
 @unroll.wrong(
@@ -223,19 +218,19 @@ def _(x, weight_ih, weight_hh, bias, h0=None):
     "Something cuts the state off from the graph between two steps: detach(), numpy(), .data or "
     "tensor(...). Hand the state on as it is.",
 )
-def _(x, weight_ih, weight_hh, bias, h0=None):
-    h, states = _start(h0, x, weight_hh), []
-    for t in range(x.shape[1]):
-        states.append(_step(x[:, t], h, weight_ih, weight_hh, bias))
+def _(x, W_ih, W_hh, b, h0=None):
+    h, states = _start(h0, x, W_hh), []
+    for x_t in x:
+        states.append(_step(x_t, h, W_ih, W_hh, b))
         h = states[-1].detach()
-    return mt.stack(states, dim=1)
+    return mt.stack(states)
 
 
 # Deep and bidirectional
 
 
 class _RNN:
-    """A plain RNN that reads from left to right: (B, T, inputs) -> (B, T, hidden)."""
+    """A plain RNN that reads from left to right: (T, B, inputs) -> (T, B, hidden)."""
 
     def __init__(self, draw, inputs, hidden):
         self.inputs, self.hidden = inputs, hidden
@@ -261,36 +256,37 @@ def _layers(draw, inputs, *sizes):
 
 
 def _layer_cases(draw, hidden):
-    yield draw.normal(2, 3, 2), _layers(draw, 2, 1)
-    yield draw.normal(3, 4, 1), _layers(draw, 1, 2, 3)
-    yield draw.normal(2, 5, 4), _layers(draw, 4, 3, 2, 2)
+    yield draw.normal(3, 2, 2), _layers(draw, 2, 1)
+    yield draw.normal(4, 3, 1), _layers(draw, 1, 2, 2)
+    yield draw.normal(3, 2, 3), _layers(draw, 3, 2, 1, 1)
     if hidden:
         yield draw.normal(1, 1, 3), _layers(draw, 3, 2, 2)
-        yield draw.normal(4, 7, 2), _layers(draw, 2, 3, 3, 3, 1)
+        yield draw.normal(6, 4, 2), _layers(draw, 2, 3, 1, 2)
 
 
-@exercise(cases=_layer_cases, see='chapter 01, "Both directions"')
+@exercise(cases=_layer_cases, see='chapter 01, "Deeper, and in both directions"')
 def deep_bidirectional(x, layers):
-    """(B, T, I) -> (B, T, 2 H), with the H of the last layer."""
+    """(T, B, d) -> (T, B, 2 H), with the H of the last layer."""
     for forward, backward in layers:
-        x = mt.cat([forward(x), backward(x.flip(1)).flip(1)], dim=-1)
+        x = mt.cat([forward(x), backward(x.flip(0)).flip(0)], dim=-1)
     return x
 
 
 @deep_bidirectional.wrong(
     "right but for one thing: the backward states are not turned back",
-    "backward(x.flip(1)) gives the states in reading order, the last word first. Flip the result "
+    "backward(x.flip(0)) gives the states in reading order, the last word first. Flip the result "
     "once more, so that place t holds what was read from T down to t.",
 )
 def _(x, layers):
     for forward, backward in layers:
-        x = mt.cat([forward(x), backward(x.flip(1))], dim=-1)
+        x = mt.cat([forward(x), backward(x.flip(0))], dim=-1)
     return x
 
 
 @deep_bidirectional.wrong(
     "two runs from left to right",
-    "The second RNN has to read the sequence from its end: give it x.flip(1).",
+    "The second RNN has to read the sequence from its end: give it x.flip(0). (Axis 0 is time; the "
+    "order along axis 1, the batch, makes no difference.)",
 )
 def _(x, layers):
     for forward, backward in layers:
@@ -304,7 +300,7 @@ def _(x, layers):
 )
 def _(x, layers):
     for forward, backward in layers:
-        x = mt.cat([forward(x), backward(x).flip(1)], dim=-1)
+        x = mt.cat([forward(x), backward(x).flip(0)], dim=-1)
     return x
 
 
@@ -314,38 +310,38 @@ def _(x, layers):
 )
 def _(x, layers):
     for forward, backward in layers:
-        x = mt.cat([backward(x.flip(1)).flip(1), forward(x)], dim=-1)
+        x = mt.cat([backward(x.flip(0)).flip(0), forward(x)], dim=-1)
     return x
 
 
 @deep_bidirectional.wrong(
-    "flipped along the batch, not along time",
-    "Axis 0 is the batch, axis 1 is time: flip(1).",
+    "flipped along the features, not along time",
+    "Time is axis 0: flip(0).",
 )
 def _(x, layers):
     for forward, backward in layers:
-        x = mt.cat([forward(x), backward(x.flip(0)).flip(0)], dim=-1)
+        x = mt.cat([forward(x), backward(x.flip(2)).flip(2)], dim=-1)
     return x
 
 
 @deep_bidirectional.wrong(
     "the sum of both directions",
-    "Concatenate them along the last axis, (B, T, 2 H): the next layer must be able to tell the "
+    "Concatenate them along the last axis, (T, B, 2 H): the next layer must be able to tell the "
     "past from the future.",
 )
 def _(x, layers):
     for forward, backward in layers:
-        x = forward(x) + backward(x.flip(1)).flip(1)
+        x = forward(x) + backward(x.flip(0)).flip(0)
     return x
 
 
 @deep_bidirectional.wrong(
     "both directions one after the other in time",
-    "cat(..., dim=-1) puts them side by side: (B, T, 2 H), not (B, 2 T, H).",
+    "cat(..., dim=-1) puts them side by side: (T, B, 2 H), not (2 T, B, H).",
 )
 def _(x, layers):
     for forward, backward in layers:
-        x = mt.cat([forward(x), backward(x.flip(1)).flip(1)], dim=1)
+        x = mt.cat([forward(x), backward(x.flip(0)).flip(0)], dim=0)
     return x
 
 
@@ -361,26 +357,26 @@ def _(x, layers):
 
 
 def _valid(states, lengths, extra=0):
-    """(B, T): whether a position belongs to the sequence."""
-    return mt.arange(states.shape[1]) < lengths.unsqueeze(1) + extra
+    """(T, B): whether a position belongs to the sequence."""
+    return mt.arange(len(states)).unsqueeze(1) < lengths + extra
 
 
 def _at(states, positions):
     """(B, H): the state of each sequence at its position."""
-    return states[mt.arange(states.shape[0]), positions]
+    return states[positions, mt.arange(states.shape[1])]
 
 
 def _masked_sum(states, lengths, extra=0):
-    return (states * _valid(states, lengths, extra).unsqueeze(-1)).sum(dim=1)
+    return (states * _valid(states, lengths, extra).unsqueeze(-1)).sum(dim=0)
 
 
 def _padded_cases(draw, hidden):
-    yield draw.normal(2, 3, 2), mt.tensor([1, 3])
-    yield draw.normal(3, 4, 1), mt.tensor([2, 1, 3])
-    yield draw.normal(4, 6, 3), 1 + draw.integers(6, 4)
+    yield draw.normal(3, 2, 2), mt.tensor([1, 3])
+    yield draw.normal(4, 3, 1), mt.tensor([2, 1, 3])
+    yield draw.normal(6, 4, 3), 1 + draw.integers(6, 4)
     if hidden:
         yield draw.normal(1, 1, 1), mt.tensor([1])
-        yield draw.normal(7, 9, 5), 1 + draw.integers(9, 7)
+        yield draw.normal(9, 7, 5), 1 + draw.integers(9, 7)
 
 
 def _padding_is_not_read(answer, states, lengths):
@@ -394,20 +390,19 @@ def _padding_is_not_read(answer, states, lengths):
 @exercise(
     cases=_padded_cases,
     properties=(_padding_is_not_read,),
-    see='chapter 01, "Three losses"',
+    see='chapter 01, "Classification: the last state or the pooled states"',
 )
 def pool_states(states, lengths):
-    """(B, T, H), (B) -> last state (B, H) and mean state (B, H)."""
-    mean = _masked_sum(states, lengths) / lengths.unsqueeze(1)
-    return _at(states, lengths - 1), mean
+    """(T, B, H), (B) -> last state (B, H) and mean state (B, H)."""
+    return _at(states, lengths - 1), _masked_sum(states, lengths) / lengths.unsqueeze(1)
 
 
 @pool_states.wrong(
     "right for the mean, but the last state is taken from the padding",
-    "states[:, -1] is position T - 1. A sequence of length n ends at position n - 1.",
+    "states[-1] is position T - 1. A sequence of length n ends at position n - 1.",
 )
 def _(states, lengths):
-    return states[:, -1], _masked_sum(states, lengths) / lengths.unsqueeze(1)
+    return states[-1], _masked_sum(states, lengths) / lengths.unsqueeze(1)
 
 
 @pool_states.wrong(
@@ -415,7 +410,7 @@ def _(states, lengths):
     "Only the first lengths[b] positions belong to sequence b.",
 )
 def _(states, lengths):
-    return _at(states, lengths - 1), states.mean(dim=1)
+    return _at(states, lengths - 1), states.mean(dim=0)
 
 
 @pool_states.wrong(
@@ -423,7 +418,7 @@ def _(states, lengths):
     "lengths is not used. Only the first lengths[b] positions belong to sequence b.",
 )
 def _(states, lengths):
-    return states[:, -1], states.mean(dim=1)
+    return states[-1], states.mean(dim=0)
 
 
 @pool_states.wrong(
@@ -431,7 +426,7 @@ def _(states, lengths):
     "The padding is left out of the sum, but still counted. Divide by lengths.",
 )
 def _(states, lengths):
-    return _at(states, lengths - 1), _masked_sum(states, lengths) / states.shape[1]
+    return _at(states, lengths - 1), _masked_sum(states, lengths) / len(states)
 
 
 @pool_states.wrong(
@@ -447,8 +442,8 @@ def _(states, lengths):
     "Positions count from 0, so a sequence of length n has the positions 0 to n - 1.",
 )
 def _(states, lengths):
-    last = lengths.clamp(max=states.shape[1] - 1)
-    count = (lengths + 1).clamp(max=states.shape[1]).unsqueeze(1)
+    last = lengths.clamp(max=len(states) - 1)
+    count = (lengths + 1).clamp(max=len(states)).unsqueeze(1)
     return _at(states, last), _masked_sum(states, lengths, extra=1) / count
 
 
@@ -466,7 +461,7 @@ def _(states, lengths):
 )
 def _(states, lengths):
     valid = _valid(states, lengths).unsqueeze(-1)
-    return _at(states, lengths - 1), states.masked_fill(~valid, -mt.inf).amax(dim=1)
+    return _at(states, lengths - 1), states.masked_fill(~valid, -mt.inf).amax(dim=0)
 
 
 # The loss of a sequence
@@ -474,22 +469,22 @@ def _(states, lengths):
 
 def _loss_cases(draw, hidden):
     for states, lengths in _padded_cases(draw, hidden):
-        batch, steps, _ = states.shape
+        steps, batch, _ = states.shape
         classes = 2 + batch
-        yield 2 * draw.normal(batch, steps, classes), draw.integers(classes, batch, steps), lengths
+        yield 2 * draw.normal(steps, batch, classes), draw.integers(classes, steps, batch), lengths
 
 
 def _picked(values, targets):
-    """(B, T): the value of each target."""
+    """(T, B): the value of each target."""
     return values.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
-def _losses(logits, targets):
-    return -_picked(logits.log_softmax(dim=-1), targets)
+def _losses(scores, targets):
+    return -_picked(scores.log_softmax(dim=-1), targets)
 
 
 def _average(values, lengths):
-    """The mean of values (B, T) over the positions that belong to their sequences."""
+    """The mean of values (T, B) over the positions that belong to their sequences."""
     return (values * _valid(values, lengths)).sum() / lengths.sum()
 
 
@@ -497,19 +492,19 @@ def _average(values, lengths):
     cases=_loss_cases,
     forbidden=("cross_entropy",),
     instead="log_softmax and a choice of the targets' elements (gather or indexing)",
-    see='chapter 01, "Three losses"',
+    see='chapter 01, "Next character: cross-entropy at every step"',
 )
-def sequence_loss(logits, targets, lengths):
-    """(B, T, V), (B, T), (B) -> one number."""
-    return _average(_losses(logits, targets), lengths)
+def sequence_loss(scores, targets, lengths):
+    """(T, B, V), (T, B), (B) -> one number."""
+    return _average(_losses(scores, targets), lengths)
 
 
 @sequence_loss.wrong(
     "the average over all positions, padding included",
     "Position t of sequence b counts only if t < lengths[b].",
 )
-def _(logits, targets, lengths):
-    return _losses(logits, targets).mean()
+def _(scores, targets, lengths):
+    return _losses(scores, targets).mean()
 
 
 @sequence_loss.wrong(
@@ -517,8 +512,8 @@ def _(logits, targets, lengths):
     "The padding is left out of the sum, but still counted. Divide by the number of tokens that "
     "are no padding, lengths.sum().",
 )
-def _(logits, targets, lengths):
-    losses = _losses(logits, targets)
+def _(scores, targets, lengths):
+    losses = _losses(scores, targets)
     return (losses * _valid(losses, lengths)).mean()
 
 
@@ -526,76 +521,76 @@ def _(logits, targets, lengths):
     "the right sum divided by the number of sequences",
     "The loss is a mean over tokens: divide by lengths.sum().",
 )
-def _(logits, targets, lengths):
-    return sequence_loss.reference(logits, targets, lengths) * lengths.sum() / len(lengths)
+def _(scores, targets, lengths):
+    return sequence_loss.reference(scores, targets, lengths) * lengths.sum() / len(lengths)
 
 
 @sequence_loss.wrong(
     "the sum over the tokens",
     "The loss is a mean, so that long sequences do not weigh more: divide by lengths.sum().",
 )
-def _(logits, targets, lengths):
-    return sequence_loss.reference(logits, targets, lengths) * lengths.sum()
+def _(scores, targets, lengths):
+    return sequence_loss.reference(scores, targets, lengths) * lengths.sum()
 
 
 @sequence_loss.wrong(
     "the mean over sequences of each sequence's mean",
     "Every token counts the same: one sum over all tokens, divided once, by lengths.sum().",
 )
-def _(logits, targets, lengths):
-    losses = _losses(logits, targets)
-    return ((losses * _valid(losses, lengths)).sum(dim=1) / lengths).mean()
+def _(scores, targets, lengths):
+    losses = _losses(scores, targets)
+    return ((losses * _valid(losses, lengths)).sum(dim=0) / lengths).mean()
 
 
 @sequence_loss.wrong(
     "off by one: it counts one position of padding",
     "Position t counts if t < lengths[b], since positions start at 0.",
 )
-def _(logits, targets, lengths):
-    losses = _losses(logits, targets)
+def _(scores, targets, lengths):
+    losses = _losses(scores, targets)
     valid = _valid(losses, lengths, extra=1)
     return (losses * valid).sum() / valid.sum()
 
 
 @sequence_loss.wrong(
-    "the loss with the logits of the padding set to zero",
-    "Logits of zero are a uniform distribution, and its loss is log V, not 0. Leave the padding "
+    "the loss with the scores of the padding set to zero",
+    "Scores of zero are a uniform distribution, and its loss is log V, not 0. Leave the padding "
     "out of the sum.",
 )
-def _(logits, targets, lengths):
-    return _losses(logits * _valid(logits, lengths).unsqueeze(-1), targets).mean()
+def _(scores, targets, lengths):
+    return _losses(scores * _valid(scores, lengths).unsqueeze(-1), targets).mean()
 
 
 @sequence_loss.wrong(
     "right but for the sign",
     "The loss is minus the log-probability of the target, so it is never negative.",
 )
-def _(logits, targets, lengths):
-    return -sequence_loss.reference(logits, targets, lengths)
+def _(scores, targets, lengths):
+    return -sequence_loss.reference(scores, targets, lengths)
 
 
 @sequence_loss.wrong(
-    "minus the mean logit of the targets",
-    "Logits are no log-probabilities: apply log_softmax over the last axis first.",
+    "minus the mean score of the targets",
+    "Scores are no log-probabilities: apply log_softmax over the last axis first.",
 )
-def _(logits, targets, lengths):
-    return _average(-_picked(logits, targets), lengths)
+def _(scores, targets, lengths):
+    return _average(-_picked(scores, targets), lengths)
 
 
 @sequence_loss.wrong(
     "minus the mean probability of the targets",
     "The logarithm is missing: log_softmax in place of softmax.",
 )
-def _(logits, targets, lengths):
-    return _average(-_picked(logits.softmax(dim=-1), targets), lengths)
+def _(scores, targets, lengths):
+    return _average(-_picked(scores.softmax(dim=-1), targets), lengths)
 
 
 @sequence_loss.wrong(
     "the loss with a softmax over time",
     "At each position the V classes compete: the softmax goes over the last axis.",
 )
-def _(logits, targets, lengths):
-    return _average(-_picked(logits.log_softmax(dim=1), targets), lengths)
+def _(scores, targets, lengths):
+    return _average(-_picked(scores.log_softmax(dim=0), targets), lengths)
 
 
 # Clipping
@@ -627,7 +622,7 @@ def _scaled(gradients, norm, max_norm):
     forbidden=("norm",),
     instead="the square root of the sum of all squares",
     gradients=False,
-    see='chapter 01, "Clipping"',
+    see='chapter 01, "Gradient clipping"',
 )
 def clip_gradients(gradients, max_norm):
     """A list of tensors -> a list of tensors of the same shapes."""
@@ -704,11 +699,11 @@ def _(gradients, max_norm):
 
 
 class _Model(nn.Module):
-    """(B, T, I), state -> (B, T, 1), new state."""
+    """(T, B, d), state -> (T, B, 1), new state."""
 
     def __init__(self, inputs, hidden=3):
         super().__init__()
-        self.rnn = nn.RNN(inputs, hidden, batch_first=True)
+        self.rnn = nn.RNN(inputs, hidden)
         self.output = nn.Linear(hidden, 1)
 
     def forward(self, x, h=None):
@@ -727,11 +722,11 @@ def _trained(answer, x, y, window):
 def _window_cases(draw, hidden):
     sizes = [(1, 4, 1, 2), (2, 6, 2, 3), (2, 7, 1, 3), (3, 5, 2, 1), (2, 3, 2, 4)]
     for batch, steps, inputs, window in sizes + [(3, 20, 2, 6), (1, 2, 3, 1)] * hidden:
-        yield draw.normal(batch, steps, inputs), draw.normal(batch, steps, 1), window
+        yield draw.normal(steps, batch, inputs), draw.normal(steps, batch, 1), window
 
 
 def _windows(x, y, window):
-    return zip(x.split(window, dim=1), y.split(window, dim=1), strict=True)
+    return zip(x.split(window), y.split(window), strict=True)
 
 
 def _update(optimizer, loss):
@@ -816,12 +811,10 @@ def _(model, loss_function, optimizer, x, y, window):
     "range(0, T, window).",
 )
 def _(model, loss_function, optimizer, x, y, window):
-    whole = x.shape[1] // window * window
+    whole = len(x) // window * window
     if not whole:
         return []
-    return truncated_bptt.reference(
-        model, loss_function, optimizer, x[:, :whole], y[:, :whole], window
-    )
+    return truncated_bptt.reference(model, loss_function, optimizer, x[:whole], y[:whole], window)
 
 
 @truncated_bptt.wrong(
@@ -840,10 +833,10 @@ def _(model, loss_function, optimizer, x, y, window):
 
 @truncated_bptt.wrong(
     "backpropagation through the whole sequence",
-    "Cut x and y along time, axis 1, into pieces of window steps.",
+    "Cut x and y along time, axis 0, into pieces of window steps.",
 )
 def _(model, loss_function, optimizer, x, y, window):
-    return truncated_bptt.reference(model, loss_function, optimizer, x, y, x.shape[1])
+    return truncated_bptt.reference(model, loss_function, optimizer, x, y, len(x))
 
 
 @truncated_bptt.wrong(
@@ -852,10 +845,10 @@ def _(model, loss_function, optimizer, x, y, window):
 )
 def _(model, loss_function, optimizer, x, y, window):
     h, losses = None, []
-    for start in range(max(x.shape[1] - window, 0) + 1):
+    for start in range(max(len(x) - window, 0) + 1):
         piece = slice(start, start + window)
-        outputs, h = model(x[:, piece], h)
-        losses.append(_update(optimizer, loss_function(outputs, y[:, piece])))
+        outputs, h = model(x[piece], h)
+        losses.append(_update(optimizer, loss_function(outputs, y[piece])))
         h = h.detach()
     return losses
 
@@ -866,25 +859,25 @@ def _(model, loss_function, optimizer, x, y, window):
 def _backprop_cases(draw, hidden):
     for batch, steps, size in [(1, 1, 2), (1, 2, 2), (2, 4, 3)] + [(5, 8, 4)] * hidden:
         h0, weights = draw.normal(batch, size), _weights(draw, 2, size)
-        states = _unrolled(draw.normal(batch, steps, 2), *weights, h0)
-        yield states, h0, weights[1], draw.normal(batch, steps, size)
+        states = _unrolled(draw.normal(steps, batch, 2), *weights, h0)
+        yield states, h0, weights[1], draw.normal(steps, batch, size)
 
 
 def _backprop(
     slope=lambda h: 1 - h**2,
-    back=lambda grad_a, weight_hh: grad_a @ weight_hh,
-    previous=lambda states, h0: mt.cat([h0.unsqueeze(1), states[:, :-1]], dim=1),
+    back=lambda grad_a, W_hh: grad_a @ W_hh,
+    previous=lambda states, h0: mt.cat([h0.unsqueeze(0), states[:-1]]),
     first=0,
 ):
     """The backward pass with one of its pieces exchanged."""
 
-    def backward(states, h0, weight_hh, grad_states):
+    def backward(states, h0, W_hh, grad_states):
         inputs, carried = previous(states, h0), mt.zeros_like(h0)
-        grad_weight = mt.zeros_like(weight_hh)
-        for t in reversed(range(first, states.shape[1])):
-            grad_a = slope(states[:, t]) * (grad_states[:, t] + carried)
-            grad_weight = grad_weight + grad_a.T @ inputs[:, t]
-            carried = back(grad_a, weight_hh)
+        grad_weight = mt.zeros_like(W_hh)
+        for t in reversed(range(first, len(states))):
+            grad_a = slope(states[t]) * (grad_states[t] + carried)
+            grad_weight = grad_weight + grad_a.T @ inputs[t]
+            carried = back(grad_a, W_hh)
         return grad_weight, carried
 
     return backward
@@ -897,9 +890,9 @@ def _backprop(
     gradients=False,
     see='chapter 01, "Backpropagation through time"',
 )
-def backprop_through_time(states, h0, weight_hh, grad_states):
-    """(B, T, H), (B, H), (H, H), (B, T, H) -> dL/dweight_hh (H, H) and dL/dh0 (B, H)."""
-    return _backprop()(states, h0, weight_hh, grad_states)
+def backprop_through_time(states, h0, W_hh, grad_states):
+    """(T, B, H), (B, H), (H, H), (T, B, H) -> dL/dW_hh (H, H) and dL/dh0 (B, H)."""
+    return _backprop()(states, h0, W_hh, grad_states)
 
 
 backprop_through_time.wrong(
@@ -911,17 +904,17 @@ backprop_through_time.wrong(
     "The derivative of tanh(a) is 1 - tanh(a) ** 2.",
 )(_backprop(slope=lambda h: 1 - h))
 backprop_through_time.wrong(
-    "right but for weight_hh, which is transposed on the way back",
-    "Forward is a = h @ weight_hh.T, so backward is grad_a @ weight_hh.",
-)(_backprop(back=lambda grad_a, weight_hh: grad_a @ weight_hh.T))
+    "right but for W_hh, which is transposed on the way back",
+    "Forward is a = h @ W_hh.T, so backward is grad_a @ W_hh.",
+)(_backprop(back=lambda grad_a, W_hh: grad_a @ W_hh.T))
 backprop_through_time.wrong(
     "the gradient without the path through later states",
     "h_t enters the loss directly and through h_(t+1): add what comes back from step t + 1 to "
-    "grad_states[:, t].",
-)(_backprop(back=lambda grad_a, weight_hh: mt.zeros_like(grad_a)))
+    "grad_states[t].",
+)(_backprop(back=lambda grad_a, W_hh: mt.zeros_like(grad_a)))
 backprop_through_time.wrong(
     "right but for the product with h_t in place of h_(t-1)",
-    "At step t, weight_hh was multiplied by the state before, h_(t-1); at the first step by h0.",
+    "At step t, W_hh was multiplied by the state before, h_(t-1); at the first step by h0.",
 )(_backprop(previous=lambda states, h0: states))
 backprop_through_time.wrong(
     "right but for the first step, which is left out",
@@ -929,13 +922,13 @@ backprop_through_time.wrong(
 )(_backprop(first=1))
 backprop_through_time.wrong(
     "right but for the state before the first step: zeros in place of h0",
-    "At step 0, weight_hh was multiplied by h0.",
-)(_backprop(previous=lambda states, h0: _backprop_previous_of_zeros(states, h0)))
+    "At step 0, W_hh was multiplied by h0.",
+)(_backprop(previous=lambda states, h0: mt.cat([mt.zeros_like(states[:1]), states[:-1]])))
 
 
 @backprop_through_time.wrong(
-    "right for h0, but the gradient of weight_hh is transposed",
-    "Row i of weight_hh makes unit i of the new state: grad_a.T @ h_(t-1).",
+    "right for h0, but the gradient of W_hh is transposed",
+    "Row i of W_hh makes unit i of the new state: grad_a.T @ h_(t-1).",
 )
 def _(*case):
     grad_weight, grad_h0 = backprop_through_time.reference(*case)
@@ -944,12 +937,12 @@ def _(*case):
 
 @backprop_through_time.wrong(
     "right for h0, but has the weight gradient of a single step",
-    "All steps share weight_hh, so its gradient is the sum over the steps: add, do not overwrite.",
+    "All steps share W_hh, so its gradient is the sum over the steps: add, do not overwrite.",
 )
-def _(states, h0, weight_hh, grad_states):
-    _, carried = _backprop(first=1)(states, h0, weight_hh, grad_states)
-    grad_a = (1 - states[:, 0] ** 2) * (grad_states[:, 0] + carried)
-    return grad_a.T @ h0, grad_a @ weight_hh
+def _(states, h0, W_hh, grad_states):
+    _, carried = _backprop(first=1)(states, h0, W_hh, grad_states)
+    grad_a = (1 - states[0] ** 2) * (grad_states[0] + carried)
+    return grad_a.T @ h0, grad_a @ W_hh
 
 
 @backprop_through_time.wrong(
@@ -958,14 +951,14 @@ def _(states, h0, weight_hh, grad_states):
 )
 def _(states, *rest):
     grad_weight, grad_h0 = backprop_through_time.reference(states, *rest)
-    return grad_weight / len(states), grad_h0
+    return grad_weight / len(rest[0]), grad_h0
 
 
 # The probability of a sequence
 
 
 class _LanguageModel:
-    """step(token (B), h) -> logits (B, V), new h."""
+    """step(token (B), h) -> scores (B, V), new h."""
 
     def __init__(self, draw, tokens, hidden=3):
         self.tokens = tokens
@@ -986,31 +979,31 @@ class _LanguageModel:
 
 def _token_cases(draw, hidden):
     for batch, length, size in [(1, 2, 3), (2, 3, 4), (3, 5, 6)] + [(5, 11, 9)] * hidden:
-        yield _LanguageModel(draw, size), draw.integers(size - 1, batch, length), size - 1
+        yield _LanguageModel(draw, size), draw.integers(size - 1, length, batch), size - 1
 
 
 def _steps(step, inputs):
-    """(B, T, V): the logits after each of the inputs (B, T), the state carried along."""
-    h, logits = None, []
-    for t in range(inputs.shape[1]):
-        scores, h = step(inputs[:, t], h)
-        logits.append(scores)
-    return mt.stack(logits, dim=1)
+    """(T, B, V): the scores after each of the inputs (T, B), the state carried along."""
+    h, results = None, []
+    for token in inputs:
+        scores, h = step(token, h)
+        results.append(scores)
+    return mt.stack(results)
 
 
 def _shifted(tokens, start):
-    """(B, T): the token before each token."""
-    return mt.cat([mt.full((len(tokens), 1), start), tokens[:, :-1]], dim=1)
+    """(T, B): the token before each token."""
+    return mt.cat([mt.full((1, tokens.shape[1]), start), tokens[:-1]])
 
 
 def _log_probabilities(step, inputs, tokens):
     return -_losses(_steps(step, inputs), tokens)
 
 
-@exercise(cases=_token_cases, gradients=False, see='chapter 01, "The chain rule"')
+@exercise(cases=_token_cases, gradients=False, see='chapter 01, "A language model"')
 def sequence_log_probability(step, tokens, start):
-    """step, (B, T), number -> (B)."""
-    return _log_probabilities(step, _shifted(tokens, start), tokens).sum(dim=1)
+    """step, (T, B), number -> (B)."""
+    return _log_probabilities(step, _shifted(tokens, start), tokens).sum(dim=0)
 
 
 @sequence_log_probability.wrong(
@@ -1026,7 +1019,7 @@ def _(step, tokens, start):
     "Probabilities multiply along a sequence; it is their logarithms that add up.",
 )
 def _(step, tokens, start):
-    return _log_probabilities(step, _shifted(tokens, start), tokens).exp().sum(dim=1)
+    return _log_probabilities(step, _shifted(tokens, start), tokens).exp().sum(dim=0)
 
 
 @sequence_log_probability.wrong(
@@ -1034,7 +1027,7 @@ def _(step, tokens, start):
     "The chain rule is a sum over all T tokens: do not divide by T.",
 )
 def _(step, tokens, start):
-    return _log_probabilities(step, _shifted(tokens, start), tokens).mean(dim=1)
+    return _log_probabilities(step, _shifted(tokens, start), tokens).mean(dim=0)
 
 
 @sequence_log_probability.wrong(
@@ -1058,24 +1051,24 @@ def _(step, tokens, start):
     "The first token has a probability too: the one that the model gives it after the start token.",
 )
 def _(step, tokens, start):
-    return _log_probabilities(step, tokens[:, :-1], tokens[:, 1:]).sum(dim=1)
+    return _log_probabilities(step, tokens[:-1], tokens[1:]).sum(dim=0)
 
 
 @sequence_log_probability.wrong(
     "a leak: the model has read each token before it is asked for it",
-    "The logits for tokens[:, t] come from the step that reads the token before, tokens[:, t - 1], "
-    "and the first ones from the step that reads the start token.",
+    "The scores for tokens[t] come from the step that reads the token before, tokens[t - 1], and "
+    "the first ones from the step that reads the start token.",
 )
 def _(step, tokens, start):
-    return _log_probabilities(step, tokens, tokens).sum(dim=1)
+    return _log_probabilities(step, tokens, tokens).sum(dim=0)
 
 
 @sequence_log_probability.wrong(
     "a run that forgets its state",
-    "Give step the state that it returned the last time: logits, h = step(token, h).",
+    "Give step the state that it returned the last time: scores, h = step(token, h).",
 )
 def _(step, tokens, start):
-    return _log_probabilities(lambda x, h: step(x), _shifted(tokens, start), tokens).sum(dim=1)
+    return _log_probabilities(lambda x, h: step(x), _shifted(tokens, start), tokens).sum(dim=0)
 
 
 @sequence_log_probability.wrong(
@@ -1083,7 +1076,7 @@ def _(step, tokens, start):
     "After the start token, the model reads the tokens of the sequence one by one.",
 )
 def _(step, tokens, start):
-    return _log_probabilities(step, mt.full(tokens.shape, start), tokens).sum(dim=1)
+    return _log_probabilities(step, mt.full(tokens.shape, start), tokens).sum(dim=0)
 
 
 @sequence_log_probability.wrong(
@@ -1092,20 +1085,20 @@ def _(step, tokens, start):
     "forcing).",
 )
 def _(step, tokens, start):
-    token, h, total = mt.full((len(tokens),), start), None, 0
-    for t in range(tokens.shape[1]):
-        logits, h = step(token, h)
-        total = total + _picked(logits.log_softmax(dim=-1), tokens[:, t])
-        token = logits.argmax(dim=-1)
+    guess, h, total = mt.full_like(tokens[0], start), None, 0
+    for token in tokens:
+        scores, h = step(guess, h)
+        total = total - _losses(scores, token)
+        guess = scores.argmax(dim=-1)
     return total
 
 
 @sequence_log_probability.wrong(
-    "the sum of the logits",
-    "Logits are no log-probabilities: apply log_softmax first.",
+    "the sum of the scores",
+    "Scores are no log-probabilities: apply log_softmax first.",
 )
 def _(step, tokens, start):
-    return _picked(_steps(step, _shifted(tokens, start)), tokens).sum(dim=1)
+    return _picked(_steps(step, _shifted(tokens, start)), tokens).sum(dim=0)
 
 
 # Sampling
@@ -1114,58 +1107,75 @@ def _(step, tokens, start):
 def _sampling_cases(draw, hidden):
     yield draw.normal(1, 3), 1.0, None, None
     for batch, size, k, p in [(2, 4, 2, 0.5), (3, 6, 3, 0.8)] + [(4, 15, 6, 0.95)] * hidden:
-        logits = 2 * draw.normal(batch, size)
-        yield logits, 0.5, None, None
-        yield logits, 1.7, None, None
-        yield logits, 1.0, k, None
-        yield logits, 1.0, 1, None
-        yield logits, 1.0, None, p
-        yield logits, 1.0, None, 0.01
-        yield logits, 1.3, k, p
-        yield logits, 0.8, size, 1.0
+        scores = 2 * draw.normal(batch, size)
+        yield scores, 0.5, None, None
+        yield scores, 1.7, None, None
+        yield scores, 1.0, k, None
+        yield scores, 1.0, 1, None
+        yield scores, 1.0, None, p
+        yield scores, 1.0, None, 0.01
+        yield scores, 1.3, k, p
+        yield scores, 0.8, size, 0.999
+    yield mt.tensor([[0.1, 0.4, 0.2, 0.3]], dtype=mt.float64).log(), 1.0, 2, 0.5
 
 
-def _largest(logits, k):
+def _largest(scores, k):
     """Whether each element is one of the k largest of its row."""
-    return logits >= logits.topk(k, dim=-1)[0][:, -1:]
+    return scores >= scores.topk(k, dim=-1)[0][:, -1:]
+
+
+def _by_rank(probabilities, keep):
+    """Whether each token stays; ``keep`` decides on sorted probabilities and their running sums."""
+    ordered, order = probabilities.sort(dim=-1, descending=True)
+    return keep(ordered, ordered.cumsum(dim=-1)).gather(-1, order.argsort(dim=-1))
 
 
 def _nucleus(probabilities, p):
-    """Whether each token is needed to reach p: what is more probable has less than p together."""
-    ordered, order = probabilities.sort(dim=-1, descending=True)
-    before = ordered.cumsum(dim=-1) - ordered
-    return (before < p).gather(-1, order.argsort(dim=-1))
+    """Whether each token is needed to reach p: those before it have less than p together."""
+    return _by_rank(probabilities, lambda ordered, sums: sums - ordered < p)
 
 
-def _normalised(weights):
+def _nucleus_without_last(probabilities, p):
+    return _by_rank(probabilities, lambda ordered, sums: sums <= p)
+
+
+def _nucleus_and_one(probabilities, p):
+    def keep(ordered, sums):
+        before = sums - ordered
+        return mt.cat([before[:, :1], before[:, :-1]], dim=-1) < p
+
+    return _by_rank(probabilities, keep)
+
+
+def _normalized(weights):
     return weights / weights.sum(dim=-1, keepdim=True)
 
 
 def _sampling(
-    temper=lambda logits, temperature: logits / temperature,
+    temper=lambda scores, temperature: scores / temperature,
     largest=_largest,
     removed=-mt.inf,
     dim=-1,
     nucleus=_nucleus,
-    normalise=_normalised,
+    normalize=_normalized,
 ):
     """The distribution with one of its pieces exchanged."""
 
-    def distribution(logits, temperature=1.0, top_k=None, top_p=None):
-        logits = temper(logits, temperature)
+    def distribution(scores, temperature=1.0, top_k=None, top_p=None):
+        scores = temper(scores, temperature)
         if top_k is not None:
-            logits = logits.masked_fill(~largest(logits, top_k), removed)
-        probabilities = logits.softmax(dim=dim)
+            scores = scores.masked_fill(~largest(scores, top_k), removed)
+        probabilities = scores.softmax(dim=dim)
         if top_p is not None:
-            probabilities = normalise(probabilities * nucleus(probabilities, top_p))
+            probabilities = normalize(probabilities * nucleus(probabilities, top_p))
         return probabilities
 
     return distribution
 
 
-def _best_stays_possible(answer, logits, temperature, top_k, top_p):
-    probabilities = answer(logits, temperature, top_k, top_p)
-    best = logits.argmax(dim=-1, keepdim=True)
+def _best_stays_possible(answer, scores, temperature, top_k, top_p):
+    probabilities = answer(scores, temperature, top_k, top_p)
+    best = scores.argmax(dim=-1, keepdim=True)
     if bool((probabilities.gather(-1, best) > 0).all()):
         return None
     return "The most probable token must always stay possible."
@@ -1175,8 +1185,84 @@ def _best_stays_possible(answer, logits, temperature, top_k, top_p):
     cases=_sampling_cases,
     gradients=False,
     properties=(_best_stays_possible,),
-    see='chapter 01, "Sampling"',
+    see='chapter 01, "Choosing the next token"',
 )
-def sampling_distribution(logits, temperature=1.0, top_k=None, top_p=None):
+def sampling_distribution(scores, temperature=1.0, top_k=None, top_p=None):
     """(B, V) -> (B, V)."""
-    return _sampling()(logits, temperature, top_k, top_p)
+    return _sampling()(scores, temperature, top_k, top_p)
+
+
+sampling_distribution.wrong(
+    "right but for the temperature: the scores are multiplied by it",
+    "Divide the scores by the temperature: a low one sharpens, a high one flattens.",
+)(_sampling(temper=lambda scores, temperature: scores * temperature))
+sampling_distribution.wrong(
+    "right but for the temperature, which has no effect",
+    "Divide the scores by it before the softmax. Probabilities that are divided by a number and "
+    "normalized again are what they were.",
+)(_sampling(temper=lambda scores, temperature: scores))
+sampling_distribution.wrong(
+    "a softmax over the batch",
+    "Each row is a distribution over V tokens: the softmax goes over the last axis.",
+)(_sampling(dim=0))
+sampling_distribution.wrong(
+    "right but for top-k: the removed scores are 0, not minus infinity",
+    "A score of 0 still has the weight exp(0) = 1. Only exp(-inf) is 0.",
+)(_sampling(removed=0.0))
+sampling_distribution.wrong(
+    "right but for top-k, which keeps one token too few",
+    "The k-th largest score stays: remove what is smaller than it, not what equals it.",
+)(_sampling(largest=lambda scores, k: scores > scores.topk(k, dim=-1)[0][:, -1:]))
+sampling_distribution.wrong(
+    "right but for top-k, which keeps one token too many",
+    "Counting from 0, the k-th largest score has place k - 1 in sorted order.",
+)(_sampling(largest=lambda scores, k: _largest(scores, min(k + 1, scores.shape[-1]))))
+sampling_distribution.wrong(
+    "right but for top-k, which keeps the least probable tokens",
+    "Sort in descending order, or take topk.",
+)(_sampling(largest=lambda scores, k: _largest(-scores, k)))
+sampling_distribution.wrong(
+    "right but for top-k: its threshold is one for the whole batch",
+    "Each row keeps its own k largest scores: work along the last axis.",
+)(_sampling(largest=lambda scores, k: scores >= scores.reshape(1, -1).topk(k, dim=-1)[0][:, -1:]))
+sampling_distribution.wrong(
+    "right but for top-p, which drops the token that crosses p",
+    "Keep the fewest tokens that reach p together. A token goes only if those before it, without "
+    "itself, already have p.",
+)(_sampling(nucleus=_nucleus_without_last))
+sampling_distribution.wrong(
+    "right but for top-p, which keeps one token more than needed",
+    "The token that crosses p is the last to stay. Compare the sum of the tokens before each one, "
+    "without itself, with p.",
+)(_sampling(nucleus=_nucleus_and_one))
+sampling_distribution.wrong(
+    "right but for top-p, which adds up the tokens in the order of the vocabulary",
+    "Sort the probabilities in descending order first, and undo the order at the end.",
+)(_sampling(nucleus=lambda probabilities, p: probabilities.cumsum(dim=-1) - probabilities < p))
+sampling_distribution.wrong(
+    "right but for top-p: the kept probabilities do not add up to 1",
+    "Divide what is left by its sum.",
+)(_sampling(normalize=lambda weights: weights))
+sampling_distribution.wrong(
+    "right but for top-p, which keeps the tokens more probable than p",
+    "p bounds the sum over the most probable tokens, not each of them.",
+)(_sampling(nucleus=lambda probabilities, p: probabilities >= p))
+
+
+@sampling_distribution.wrong(
+    "right but for top-p: the probabilities come out sorted",
+    "Undo the sorting: each probability has to return to the place of its token.",
+)
+def _(scores, temperature=1.0, top_k=None, top_p=None):
+    probabilities = sampling_distribution.reference(scores, temperature, top_k, top_p)
+    return probabilities if top_p is None else probabilities.sort(dim=-1, descending=True)[0]
+
+
+@sampling_distribution.wrong(
+    "right but for both together: top-p looks at the probabilities before top-k",
+    "First top-k, then the softmax, which makes what is left a distribution, then top-p on that.",
+)
+def _(scores, temperature=1.0, top_k=None, top_p=None):
+    distribution = sampling_distribution.reference
+    kept = distribution(scores, temperature, None, top_p) > 0
+    return _normalized(distribution(scores, temperature, top_k) * kept)
