@@ -50,7 +50,7 @@ class Module:
             )
         kind = _table_for(value)
         if kind is not None:
-            for table in _TABLES:
+            for table in set(_TABLES) - {kind}:
                 own[table].pop(name, None)
             own.pop(name, None)
             own[kind][name] = value
