@@ -802,7 +802,7 @@ def _(draw):
         lambda x: neural.cross_entropy(
             x,
             mt.tensor(target),
-            None if weight is None else mt.tensor(weight),
+            None if weight is None else mt.tensor(weight).to(x.dtype),
             ignored,
             reduction,
             smoothing,

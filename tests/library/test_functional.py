@@ -1,0 +1,332 @@
+"""Functions of neural networks: fused operations, losses, extreme scores, single precision."""
+
+import math
+
+import gradients
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from operations_table import ROWS
+
+import minitorch as mt
+import minitorch.nn.functional as F
+from minitorch.autograd.graph import Node
+from minitorch.operations.recurrent import rnn
+
+
+def compared(function, composition, *arrays, rtol=1e-9):
+    """Both give the same values and the same gradients for all arguments."""
+    results = []
+    for each in (function, composition):
+        tensors = [mt.tensor(a, dtype=mt.float64, requires_grad=True) for a in arrays]
+        outputs = each(*tensors)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        rng = np.random.default_rng(1)
+        weights = [mt.tensor(np.asarray(rng.standard_normal(y.shape))) for y in outputs]
+        mt.autograd.backward(list(outputs), weights)
+        results.append([y.array for y in outputs] + [t.grad.array for t in tensors])
+    assert len(results[0]) == len(results[1])
+    for got, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=rtol, atol=1e-10)
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+# Fused operations equal the compositions that define them
+
+
+@pytest.mark.parametrize("lead", [(), (5,), (2, 3), (0, 2)])
+def test_linear_is_a_product_and_a_sum(lead):
+    x, weight, bias = normal(*lead, 4), normal(3, 4), normal(3)
+    compared(F.linear, lambda x, w, b: x @ w.T + b, x, weight, bias)
+    compared(F.linear, lambda x, w: x @ w.T, x, weight)
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+def test_layer_norm_is_its_formula(axes):
+    shape = (2, 3, 4)[-axes:]
+
+    def formula(x, weight, bias):
+        dims = tuple(range(-axes, 0))
+        mean = x.mean(dims, keepdim=True)
+        variance = x.var(dims, unbiased=False, keepdim=True)
+        return (x - mean) / (variance + 1e-3).sqrt() * weight + bias
+
+    compared(
+        lambda x, w, b: F.layer_norm(x, shape, w, b, eps=1e-3),
+        formula,
+        normal(2, 3, 4),
+        normal(*shape, seed=1),
+        normal(*shape, seed=2),
+    )
+
+
+def test_layer_norm_names_the_shapes():
+    with pytest.raises(RuntimeError, match=r"\(4,\).*\(2, 3\)"):
+        F.layer_norm(mt.zeros(2, 3), (4,))
+
+
+def test_softmax_and_its_logarithm():
+    def softmax(x):
+        e = (x - x.detach().max()).exp()
+        return e / e.sum(1, keepdim=True)
+
+    x = normal(2, 5, 3)
+    compared(lambda x: F.softmax(x, 1), softmax, x)
+    compared(lambda x: F.log_softmax(x, 1), lambda x: softmax(x).log(), x)
+    compared(lambda x: F.log_softmax(x, 1), lambda x: x - x.logsumexp(1, keepdim=True), x)
+
+
+def test_gelu_is_x_times_the_normal_distribution_function():
+    x = normal(20)
+    compared(F.gelu, lambda x: x * 0.5 * (1 + mt.erf(x / math.sqrt(2))), x)
+    exact, approximate = F.gelu(mt.tensor(x)), F.gelu(mt.tensor(x), approximate="tanh")
+    assert 1e-5 < (exact - approximate).abs().max().item() < 1e-3
+    with pytest.raises(RuntimeError, match="'none' or 'tanh'"):
+        F.gelu(mt.tensor(x), approximate="fast")
+
+
+def test_silu_and_softplus():
+    x = normal(20)
+    compared(F.silu, lambda x: x * x.sigmoid(), x)
+    compared(F.softplus, lambda x: (1 + x.exp()).log(), x)
+
+
+def test_embedding_is_one_hot_times_the_matrix():
+    index = mt.tensor([[4, 0, 4], [1, 4, 1]])
+    one_hot = F.one_hot(index, 5).double()
+    compared(lambda w: F.embedding(index, w), lambda w: one_hot @ w, normal(5, 3))
+
+
+def test_embedding_gives_the_padding_row_no_gradient():
+    weight = mt.ones(3, 2, requires_grad=True)
+    F.embedding(mt.tensor([0, 2, 2]), weight, padding_idx=2).sum().backward()
+    assert weight.grad.tolist() == [[1, 1], [0, 0], [0, 0]]
+
+
+def test_embedding_names_bad_indices():
+    with pytest.raises(IndexError, match="3 rows.*0 to 2.*got -1 to 3"):
+        F.embedding(mt.tensor([-1, 3]), mt.zeros(3, 2))
+    with pytest.raises(RuntimeError, match="integer.*float32"):
+        F.embedding(mt.zeros(2), mt.zeros(3, 2))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cross_entropy_is_its_formula(smoothing, reduction, weighted):
+    target = mt.tensor([2, -100, 0, 2])
+    class_weight = mt.tensor(np.array([1.0, 2.0, 0.5])) if weighted else None
+
+    def formula(x):
+        weight = class_weight if weighted else mt.ones(3, dtype=mt.float64)
+        rows = mt.tensor([0, 2, 3])
+        chosen = target[rows]
+        log_p = F.log_softmax(x, 1)[rows]
+        hard = -log_p[mt.arange(3), chosen] * weight[chosen]
+        even = -(log_p * weight).sum(1) / 3
+        losses = (1 - smoothing) * hard + smoothing * even
+        if reduction == "sum":
+            return losses.sum()
+        if reduction == "mean":
+            return losses.sum() / weight[chosen].sum()
+        return mt.stack([losses[0], 0 * x[1, 0], losses[1], losses[2]])
+
+    compared(
+        lambda x: F.cross_entropy(
+            x, target, class_weight, reduction=reduction, label_smoothing=smoothing
+        ),
+        formula,
+        normal(4, 3),
+    )
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+def test_rnn_is_a_loop_over_its_cell(reverse, nonlinearity):
+    cell = mt.nn.RNNCell(3, 4, nonlinearity=nonlinearity).double()
+
+    def loop(x, hidden, weight_ih, weight_hh, bias):
+        states = []
+        for x_t in x.flip(0) if reverse else x:
+            before = x_t @ weight_ih.T + hidden @ weight_hh.T + bias
+            hidden = before.tanh() if nonlinearity == "tanh" else before.relu()
+            states.append(hidden)
+        return mt.stack(states[::-1] if reverse else states), hidden
+
+    def fused(x, hidden, weight_ih, weight_hh, bias):
+        return rnn(x, hidden, weight_ih, weight_hh, bias, nonlinearity, reverse)
+
+    arrays = normal(5, 2, 3), normal(2, 4), normal(4, 3), normal(4, 4), normal(4)
+    compared(fused, loop, *arrays)
+    x, hidden = map(mt.tensor, arrays[:2])
+    whole, last = fused(x, hidden, cell.weight_ih, cell.weight_hh, cell.bias_ih + cell.bias_hh)
+    for t in range(4, -1, -1) if reverse else range(5):
+        hidden = cell(x[t], hidden)
+        np.testing.assert_allclose(whole[t].detach().numpy(), hidden.detach().numpy(), rtol=1e-12)
+    assert mt.equal(last, whole[0 if reverse else -1])
+
+
+# Losses
+
+
+def test_cross_entropy_of_extreme_scores():
+    scores = mt.tensor([[1e4, -1e4], [1e4, -1e4]], requires_grad=True)
+    losses = F.cross_entropy(scores, mt.tensor([0, 1]), reduction="none")
+    assert losses.tolist() == [0, 2e4]
+    losses.sum().backward()
+    assert scores.grad.tolist() == [[0, 0], [1, -1]]
+
+
+def test_cross_entropy_with_impossible_classes():
+    scores = mt.tensor([[0.0, -mt.inf, 0.0]], requires_grad=True)
+    loss = F.cross_entropy(scores, mt.tensor([2]))
+    loss.backward()
+    assert loss.item() == pytest.approx(math.log(2))
+    assert scores.grad.tolist() == [[0.5, 0, -0.5]]
+    assert F.cross_entropy(scores, mt.tensor([1])).item() == math.inf
+
+
+def test_cross_entropy_when_all_is_ignored():
+    scores = mt.zeros(2, 3, requires_grad=True)
+    target = mt.tensor([-1, -1])
+    total = F.cross_entropy(scores, target, ignore_index=-1, reduction="sum")
+    total.backward()
+    assert total.item() == 0 and not scores.grad.any()
+    assert math.isnan(F.cross_entropy(scores, target, ignore_index=-1).item())
+
+
+def test_ignored_rows_get_exactly_no_gradient():
+    scores = mt.tensor([[mt.nan, 1.0], [0.0, 0.0]], requires_grad=True)
+    loss = F.cross_entropy(scores, mt.tensor([-100, 1]))
+    loss.backward()
+    assert loss.item() == pytest.approx(math.log(2))
+    assert scores.grad.tolist() == [[0, 0], [0.5, -0.5]]
+
+
+def test_cross_entropy_of_one_row_and_of_sequences():
+    scores = mt.tensor(normal(2, 3, 4))  # (N, C, T)
+    target = mt.tensor([[0, 1, 2, 0], [2, 2, 1, 0]])
+    whole = F.cross_entropy(scores, target, reduction="none")
+    assert whole.shape == (2, 4)
+    single = F.cross_entropy(scores[1, :, 2], target[1, 2])
+    assert single.item() == pytest.approx(whole[1, 2].item())
+    assert F.cross_entropy(scores, target).item() == pytest.approx(whole.mean().item())
+
+
+def test_cross_entropy_names_what_is_wrong():
+    with pytest.raises(RuntimeError, match=r"\(4, 3\).*shape \(4,\).*got \(3,\)"):
+        F.cross_entropy(mt.zeros(4, 3), mt.zeros(3).long())
+    with pytest.raises(RuntimeError, match="int64.*float32"):
+        F.cross_entropy(mt.zeros(4, 3), mt.zeros(4))
+    with pytest.raises(IndexError, match="3 classes.*0 to 2.*got 0 to 3"):
+        F.cross_entropy(mt.zeros(2, 3), mt.tensor([0, 3]))
+    with pytest.raises(ValueError, match="'mean', 'sum' or 'none'.*'average'"):
+        F.cross_entropy(mt.zeros(2, 3), mt.tensor([0, 1]), reduction="average")
+
+
+def test_nll_loss_of_log_softmax_is_cross_entropy():
+    target, weight = mt.tensor([2, -100, 0, 2]), mt.tensor(np.array([1.0, 2.0, 0.5]))
+    for options in ({}, {"weight": weight}, {"reduction": "sum"}, {"reduction": "none"}):
+        compared(
+            lambda x, options=options: F.nll_loss(F.log_softmax(x, 1), target, **options),
+            lambda x, options=options: F.cross_entropy(x, target, **options),
+            normal(4, 3),
+        )
+
+
+def test_mse_loss():
+    x, y = normal(2, 3), normal(2, 3, seed=1)
+    target = mt.tensor(y)
+    assert F.mse_loss(mt.tensor(x), target).item() == pytest.approx(((x - y) ** 2).mean())
+    compared(lambda x: F.mse_loss(x, target, "sum"), lambda x: ((x - target) ** 2).sum(), x)
+    with pytest.raises(RuntimeError, match=r"\(2, 3\) and \(3,\)"):
+        F.mse_loss(mt.zeros(2, 3), mt.zeros(3))
+
+
+def test_binary_cross_entropy_with_logits():
+    target = mt.tensor(np.array([0.0, 1.0, 0.3, 1.0]))
+
+    def formula(x):
+        return -(target * x.sigmoid().log() + (1 - target) * (1 - x.sigmoid()).log()).mean()
+
+    compared(lambda x: F.binary_cross_entropy_with_logits(x, target), formula, normal(4))
+    extreme = mt.tensor([1e4, -1e4], requires_grad=True)
+    loss = F.binary_cross_entropy_with_logits(extreme, mt.tensor([0.0, 0.0]))
+    loss.backward()
+    assert loss.item() == 5e3 and extreme.grad.tolist() == [0.5, 0]
+
+
+def test_one_hot():
+    assert F.one_hot(mt.tensor([[0], [2]])).tolist() == [[[1, 0, 0]], [[0, 0, 1]]]
+    assert F.one_hot(mt.tensor([1]), 4).dtype is mt.int64
+    with pytest.raises(RuntimeError, match="2 classes.*0 to 1.*got 2 to 2"):
+        F.one_hot(mt.tensor([2]), 2)
+
+
+def test_dropout_keeps_the_mean_and_its_gradient_is_its_mask():
+    mt.manual_seed(0)
+    x = mt.ones(20_000, requires_grad=True)
+    y = F.dropout(x, 0.25)
+    y.sum().backward()
+    assert mt.equal(x.grad, y)
+    assert abs((y == 0).float().mean().item() - 0.25) < 0.02
+    assert sorted(set(y.tolist())) == pytest.approx([0, 1 / 0.75])
+    assert F.dropout(x, 0.25, training=False) is x
+    assert not F.dropout(x, 1.0).any()
+    with pytest.raises(ValueError, match="between 0 and 1.*1.5"):
+        F.dropout(x, 1.5)
+
+
+# Single precision
+
+
+@pytest.fixture(scope="module")
+def computed_types():
+    """The types of the gradients that nodes compute, before they are fitted to their tensors."""
+    types = set()
+    computed = Node.gradients
+
+    def recording(node, grads):
+        results = computed(node, grads)
+        types.update(result.dtype for result in results if result is not None)
+        return results
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Node, "gradients", recording)
+        yield types
+
+
+@pytest.mark.parametrize("name", sorted(set(ROWS) - {"to_dtype"}))
+@given(data=st.data())
+@settings(
+    max_examples=8,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+def test_float32_stays_float32(computed_types, name, data):
+    """One float64 array within an operation would make all that follows twice as slow."""
+    case = ROWS[name](gradients.Draw(data))
+    tensors = [mt.tensor(x.astype(np.float32), requires_grad=True) for x in case.inputs]
+    outputs = case.function(*tensors)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    assert {y.dtype for y in outputs} <= {mt.float32, mt.int64, mt.bool}
+    computed_types.clear()
+    for y in outputs:
+        if y.requires_grad:
+            y.backward(mt.ones_like(y), retain_graph=True)
+    assert computed_types <= {np.dtype("float32")}
+
+
+def test_erf_is_that_of_the_standard_library():
+    x = np.concatenate([np.linspace(-7, 7, 2001), [0.0, -0.0, 1e-300, 30.0, -np.inf, np.inf]])
+    expected = np.vectorize(math.erf)(x)
+    np.testing.assert_allclose(mt.erf(mt.tensor(x)).numpy(), expected, rtol=1e-13)
+    single = mt.erf(mt.tensor(x.astype(np.float32)))
+    assert single.dtype is mt.float32
+    np.testing.assert_allclose(single.numpy(), expected, rtol=3e-7, atol=1e-40)
