@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -197,6 +198,8 @@ def install(command):
         for sentence, pattern in TROUBLES.items():
             if re.search(pattern, text):
                 raise Stop(sentence)
+        if min(shutil.disk_usage(str(f)).free for f in [ROOT, tempfile.gettempdir()]) < 1e8:
+            raise Stop(FULL)  # which ensurepip does not tell
         raise Stop("Installing failed. The installer's last lines:\n" + "\n".join(lines[-15:]))
 
 

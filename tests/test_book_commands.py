@@ -79,6 +79,7 @@ sys.exit(pathlib.Path(name + ".fails").exists())
 
 posix = pytest.mark.skipif(os.name == "nt", reason="signals work otherwise there")
 
+Usage = namedtuple("Usage", "free")
 Call = namedtuple("Call", "tool arguments prefix variables")
 
 
@@ -211,6 +212,20 @@ def test_killed_install_is_made_anew(mini):
     status, text = mini.run("check")
     assert status == 0 and "unfinished" in text
     assert mini.run("check") == (0, "")
+
+
+def test_python_without_venv_is_told_what_to_install():
+    with pytest.raises(book.Stop, match="python3-venv"):
+        book.need_venv("false")
+
+
+@pytest.mark.parametrize(("free", "sentence"), [(10**6, book.FULL), (10**10, "last lines:\nbad")])
+def test_unexplained_failure_shows_the_last_lines_unless_the_disk_is_full(
+    monkeypatch, free, sentence
+):
+    monkeypatch.setattr(book.shutil, "disk_usage", lambda folder: Usage(free))
+    with pytest.raises(book.Stop, match=sentence):
+        book.install([sys.executable, "-c", "print('bad'); raise SystemExit(1)"])
 
 
 def test_requirements_are_compared_as_numbers(monkeypatch):
