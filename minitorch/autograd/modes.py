@@ -69,6 +69,8 @@ def is_grad_enabled():
 def record_operations():
     """Collect the names of the operations that run inside the block, in their order.
 
+    A pass backward is listed as "backward".
+
     ::
 
         with record_operations() as names:
