@@ -18,6 +18,7 @@ LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 matplotlib.rcParams.update(
     {
         "axes.prop_cycle": cycler(color=COLORS) + cycler(linestyle=LINES),
+        "axes.axisbelow": True,
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.grid": True,
