@@ -1,0 +1,129 @@
+"""The shape of the library: imports go one way, files and the whole stay small."""
+
+import ast
+import graphlib
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Each imports only from those before it. What stands on one line does not import each other.
+LAYERS = [
+    {"backend"},
+    {"generator", "autograd"},
+    {"operations", "printing"},
+    {"tensor"},
+    {"creation"},
+    {"nn"},
+    {"optim", "data", "plot", "experiments"},
+    {"checks"},
+]
+ENGINE = set().union(*LAYERS[:6], {"optim"})
+
+
+def name_of(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {name_of(path): path for path in sorted((ROOT / "minitorch").rglob("*.py"))}
+
+
+def imported(path):
+    """The names of all modules that a file imports, also within functions."""
+    for item in ast.walk(ast.parse(path.read_text())):
+        if isinstance(item, ast.Import):
+            yield from (alias.name for alias in item.names)
+        elif isinstance(item, ast.ImportFrom):
+            assert not item.level, f"{path}: write imports in full"
+            for alias in item.names:
+                whole = f"{item.module}.{alias.name}"
+                yield whole if whole in FILES else item.module
+
+
+GRAPH = {
+    name: {other for other in imported(path) if other in FILES} for name, path in FILES.items()
+}
+
+
+def part(name):
+    return name.split(".")[1]
+
+
+def test_no_circles():
+    list(graphlib.TopologicalSorter(GRAPH).static_order())
+
+
+def test_every_part_has_its_layer():
+    assert {part(name) for name in FILES if "." in name} == set().union(*LAYERS)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if "." in name])
+def test_imports_go_one_way(name):
+    (own,) = (i for i, layer in enumerate(LAYERS) if part(name) in layer)
+    below = set().union(*LAYERS[:own]) | {part(name)}
+    for other in GRAPH[name]:
+        if other == "minitorch":
+            assert own >= 6, f"{name} imports minitorch itself, which is built from it"
+        else:
+            assert part(other) in below, f"{name} imports {other}, which is not below it"
+
+
+def test_numpy_is_all_that_the_library_needs():
+    program = "import sys, minitorch, minitorch.data, minitorch.checks; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    installed = {"matplotlib", "tqdm", "autograd", "IPython", "scipy", "pytest", "torch"}
+    assert not loaded & installed
+    for name, path in FILES.items():
+        roots = {other.partition(".")[0] for other in imported(path)}
+        others = roots - set(sys.stdlib_module_names) - {"numpy", "minitorch"}
+        assert others <= (
+            {"matplotlib", "IPython", "cycler"} if name == "minitorch.plot" else set()
+        ), name
+
+
+def code_lines(path):
+    """How many lines hold code: all but empty ones, comments and docstrings."""
+    text = path.read_text()
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docstrings = {
+        line
+        for item in ast.walk(ast.parse(text))
+        if isinstance(item, documented) and ast.get_docstring(item)
+        for line in range(item.body[0].lineno, item.body[0].end_lineno + 1)
+    }
+    lines = enumerate(text.splitlines(), start=1)
+    return sum(
+        bool(line.strip()) and not line.lstrip().startswith("#") and i not in docstrings
+        for i, line in lines
+    )
+
+
+def test_library_is_small(capsys):
+    engine = [path for name, path in FILES.items() if name == "minitorch" or part(name) in ENGINE]
+    rest = [path for name, path in FILES.items() if path not in engine and ".checks" not in name]
+    for path in engine + rest:
+        assert len(path.read_text().splitlines()) <= 500, f"{path.name} is above 500 lines"
+    code = sum(map(code_lines, engine))
+    whole = sum(len(path.read_text().splitlines()) for path in engine)
+    with capsys.disabled():
+        print(f"\nengine, nn and optim: {code} lines of code, {whole} lines")
+    assert code <= 4000
+
+
+def test_public_functions_are_documented():
+    missing = []
+    for name, path in FILES.items():
+        tree = ast.parse(path.read_text())
+        for item in [tree, *tree.body]:
+            named = isinstance(item, (ast.FunctionDef, ast.ClassDef))
+            if named and item.name.startswith("_"):
+                continue
+            if (named or item is tree) and not ast.get_docstring(item):
+                missing.append(f"{name}.{getattr(item, 'name', '')}")
+    assert not missing
