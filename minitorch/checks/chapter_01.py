@@ -883,10 +883,21 @@ def _backprop(
     return backward
 
 
+def _by_hand(answer, *case):
+    """The engine's backward finds nothing to go back through where nothing was recorded."""
+    try:
+        with mt.no_grad():
+            answer(*case)
+    except RuntimeError:
+        return "The gradients must be computed by hand, without backward() or autograd.grad()."
+    return None
+
+
 @exercise(
     cases=_backprop_cases,
     forbidden=("rnn",),
     instead="a loop over the steps, from the last to the first",
+    properties=(_by_hand,),
     gradients=False,
     see='chapter 01, "Backpropagation through time"',
 )
