@@ -219,7 +219,9 @@ def test_python_without_venv_is_told_what_to_install():
         book.need_venv("false")
 
 
-@pytest.mark.parametrize(("free", "sentence"), [(10**6, book.FULL), (10**10, "last lines:\nbad")])
+@pytest.mark.parametrize(
+    ("free", "sentence"), [(10**6, "disk is full"), (10**10, "last lines:\nbad")]
+)
 def test_unexplained_failure_shows_the_last_lines_unless_the_disk_is_full(
     monkeypatch, free, sentence
 ):
