@@ -766,6 +766,23 @@ def _(model, loss_function, optimizer, x, y, window):
 
 
 @truncated_bptt.wrong(
+    "the loop with retain_graph=True in place of detach",
+    "Keeping the graph lets the gradient flow into earlier windows, whose parameters have changed "
+    "since. Cut the state off: h = h.detach() before the next window.",
+)
+def _(model, loss_function, optimizer, x, y, window):
+    h, losses = None, []
+    for inputs, targets in _windows(x, y, window):
+        outputs, h = model(inputs, h)
+        loss = loss_function(outputs, targets)
+        optimizer.zero_grad()
+        loss.backward(retain_graph=True)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@truncated_bptt.wrong(
     "a loop that forgets the state between windows",
     "Only the gradient is cut. The state itself goes on: model(inputs, h.detach()).",
 )
@@ -1127,7 +1144,8 @@ def _sampling_cases(draw, hidden):
         yield scores, 1.0, None, 0.01
         yield scores, 1.3, k, p
         yield scores, 0.8, size, 0.999
-    yield mt.tensor([[0.1, 0.4, 0.2, 0.3]], dtype=mt.float64).log(), 1.0, 2, 0.5
+    example = mt.tensor([[0.1, 0.4, 0.2, 0.3], [0.4, 0.3, 0.2, 0.1]], dtype=mt.float64)
+    yield example.log(), 1.0, 2, 0.5
 
 
 def _largest(scores, k):

@@ -1,5 +1,8 @@
 """The checks of chapter 01 catch and name what is wrong, and pass what is right."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 import minitorch as mt
@@ -7,7 +10,7 @@ from minitorch import nn
 from minitorch.checks import CheckFailed, chapter_01
 from minitorch.checks.compare import difference
 from tests.checks import right_01
-from tests.checks.proof import proofs
+from tests.checks.proof import exercises_of, proofs
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_01, right_01)))
@@ -66,3 +69,10 @@ def test_clipping_in_place_is_refused():
 
     with pytest.raises(CheckFailed, match="changes its argument gradients"):
         chapter_01.clip_gradients(clip_in_place)
+
+
+def test_see_names_a_heading_of_the_chapter():
+    text = (Path(__file__).parents[2] / "notebooks/01_rnn.py").read_text(encoding="utf-8")
+    headings = re.findall(r"^# ##+ (?:\d+\. )?(.*?)(?: \(C\d+\))?$", text, re.MULTILINE)
+    places = {check.see for check in exercises_of(chapter_01).values()}
+    assert places <= {f'chapter 01, "{heading}"' for heading in headings}
