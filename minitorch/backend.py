@@ -8,8 +8,13 @@ so that the same lines run on both.
 import ctypes
 import importlib
 import sys
+import warnings
 
 import numpy as np
+
+# As in PyTorch, infinities and NaN arise without a warning. Only the library is quiet: what users
+# compute with NumPy warns as before.
+warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning, r"minitorch\.")
 
 
 def _keep_freed_memory():
