@@ -188,7 +188,7 @@ def sigmoid(input):
 def relu(input):
     """max(input, 0). The gradient at 0 is 0."""
     positive = input > 0
-    return input * positive, lambda g: g * positive
+    return array_module(input).maximum(input, 0), lambda g: g * positive
 
 
 @operation(promote="float")
