@@ -131,12 +131,11 @@ def test_multinomial():
 
 def test_importing_changes_nothing_of_numpys():
     program = (
-        "import numpy as np, warnings\n"
+        "import numpy as np\n"
         "np.random.seed(1)\n"
         "def state():\n"
         "    _, numbers, position, *_ = np.random.get_state()\n"
-        "    settings = np.geterr(), np.get_printoptions(), list(warnings.filters)\n"
-        "    return settings, numbers.tolist(), position\n"
+        "    return np.geterr(), np.get_printoptions(), numbers.tolist(), position\n"
         "before = state()\n"
         "import minitorch\n"
         "assert state() == before\n"

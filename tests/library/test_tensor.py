@@ -1,6 +1,8 @@
 """Tensors: types, indexing, views, conversions, printing. Expected values are PyTorch's."""
 
 import copy
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -477,10 +479,34 @@ def test_functions_at_the_edges_of_their_range():
     assert mt.logsumexp(x.detach(), 0).item() == 1e4
 
 
-def test_division_by_zero_is_quiet():
+def test_infinities_arise_without_a_warning():
+    program = """
+import numpy as np, minitorch as mt
+x = mt.tensor([1e38, -1e38, mt.inf, 0.0], requires_grad=True)
+y = x * x + x / 0 - x.exp() @ x + x.sin() + mt.nn.functional.layer_norm(x, (4,)) + x.cumsum(0)
+y.sum().backward()
+(x * mt.nan).long()
+try:
+    np.float32([3e38]) * np.float32([3e38])
+except RuntimeWarning:
+    print("NumPy warns")
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True
+    )
+    assert (done.stderr, done.stdout) == ("", "NumPy warns\n")
+
+
+def test_division_by_zero():
     x = mt.tensor([1.0, -1.0, 0.0])
     assert str((x / 0).tolist()) == "[inf, -inf, nan]"
     assert str(mt.log(x).tolist()) == "[0.0, nan, -inf]"
+
+
+def test_relu_of_infinities():
+    x = mt.tensor([-mt.inf, mt.inf, mt.nan])
+    assert str(x.relu().tolist()) == "[0.0, inf, nan]"
+    assert mt.tensor([-1, 2]).relu().dtype is mt.int64
 
 
 def test_rows_of_minus_infinity():
