@@ -190,19 +190,13 @@ print("engine:", [f"{v[name].grad:.4f}" for name in ("w1", "w2", "b")])
 print("equal to ours by hand:", np.allclose([v[n].grad for n in ("w1", "w2", "b")], by_hand))
 
 # %%
-places = {"x1": (0, 4), "w1": (0, 3), "w2": (0, 2), "x2": (0, 1), "b": (0, 0), "p1": (1, 3.5)}
-places |= {
-    "L": (6, 1.5),
-    "p2": (1, 1.5),
-    "s": (2, 2.5),
-    "a": (3, 1.5),
-    "h": (4, 1.5),
-    "e": (5, 1.5),
-}
+places = {"x1": (0, 4), "w1": (0, 3), "w2": (0, 2), "x2": (0, 1), "b": (0, 0)}
+places |= {"p1": (1, 3.5), "p2": (1, 1.5), "s": (2, 2.5)}
+places |= {"a": (3, 1.5), "h": (4, 1.5), "e": (5, 1.5), "L": (6, 1.5)}
 names = {value: name for name, value in v.items()}
 figure, axes = plot.subplots(width=9.5, height=3.6)
 for name, (column, row) in places.items():
-    print(f"{name} {v[name].data:.3f} (grad {v[name].grad:.3f})", end="  ")
+    print(f"{name:2} {v[name].data:7.3f}  grad {v[name].grad:7.3f}")
     text = f"{name} = {v[name].data:.3f}\ngrad {v[name].grad:.3f}"
     color = "#F7DFC4" if name in ("w1", "w2", "b") else "#EEF3F8"
     box = dict(facecolor=color, edgecolor="#444444")
@@ -361,7 +355,7 @@ print(f"L = {loss.data:.4f}")
 print("dL/dW =\n", mine[1].grad.round(4))
 
 # %% [markdown]
-# How long is our engine? We count the lines of both classes and the two functions that are not blank.
+# How long is our engine? We count the lines that are not blank.
 
 
 # %%
@@ -416,7 +410,7 @@ while hasattr(node, "next_functions"):
     node = node.next_functions[0]
 
 # %% [markdown]
-# Four habits to learn now, because they cause most of the puzzles later.
+# Four rules to learn now. Most of the puzzles that come later come from forgetting one of them.
 #
 # **Gradients accumulate.** `backward` adds to `.grad`, so that a loss can be computed in parts. Who wants a fresh
 # gradient sets it to `None` or calls `zero_grad` first.
@@ -618,8 +612,8 @@ guessing = mt.exp(F.cross_entropy(mt.zeros(2, 3), targets)).item()
 print(f"perplexity of the model {perplexity:.3f}, of guessing {guessing:.3f}")
 
 # %% [markdown]
-# Our model, whose weights nobody has trained, expects "sat" after both words: right once, wrong once, and on the whole
-# hardly better than guessing.
+# Our model, whose weights nobody has trained, expects "sat" after both words. It is right once and wrong once, and that
+# is worse than guessing: a confident mistake costs more than a confident hit gains.
 #
 # **One-hot times a matrix is an embedding.** The vector of "cat" is row 1 of $E$. We can pick the row, or multiply $E$
 # by a **one-hot** vector, 1 at the word's number and 0 elsewhere. Both give the same; picking does not spend
@@ -668,7 +662,8 @@ print("perplexity of 'the cat sat' below 1.1:", math.exp(loss.item()) < 1.1)
 # $$m \leftarrow \beta_1 m + (1 - \beta_1)\, g, \quad v \leftarrow \beta_2 v + (1 - \beta_2)\, g^2, \quad
 # w \leftarrow w - \eta\, \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}.$$
 #
-# The size of the gradient cancels. In the first step $m / (1 - \beta_1) = g$ and $v / (1 - \beta_2) = g^2$, so each
+# Usually $\beta_1 = 0.9$ and $\beta_2 = 0.999$; the tiny $\epsilon$ prevents a division by zero. The size of the gradient
+# cancels. In the first step $m / (1 - \beta_1) = g$ and $v / (1 - \beta_2) = g^2$, so each
 # parameter moves by $\eta$, however flat or steep the loss is.
 
 # %%
@@ -677,7 +672,7 @@ for scale in (0.01, 1.0, 100.0):
     adam = mt.optim.Adam([w], lr=0.1)
     (scale * (w * mt.tensor([3.0, -5.0])).sum()).backward()
     adam.step()
-    print(f"gradient {w.grad.tolist()}: after one step {w.tolist()}")
+    print("gradient", w.grad, "after one step", w.data)
 
 # %% [markdown]
 # ### Three arms, two optimizers
@@ -707,11 +702,11 @@ new_points, new_arms = spiral(200)  # never trained on
 
 
 # %%
-def train(make_optimizer, seed, steps=200):
-    """The loss at each step on its batch of 64, and the share of new points that are right."""
+def train(optimizer_class, rate, seed, steps=200):
+    """The trained model, the loss at each step, and the share of new points that are right."""
     mt.manual_seed(seed)
     model = perceptron()
-    optimizer = make_optimizer(model.parameters())
+    optimizer = optimizer_class(model.parameters(), lr=rate)
     losses = []
     for _ in range(steps):
         batch = mt.randint(len(points), (64,))
@@ -731,15 +726,12 @@ def train(make_optimizer, seed, steps=200):
 # initial weights and the order of the batches.
 
 # %%
-optimizers = {
-    "SGD": lambda lr: lambda p: mt.optim.SGD(p, lr=lr),
-    "Adam": lambda lr: lambda p: mt.optim.Adam(p, lr=lr),
-}
+optimizers = {"SGD": mt.optim.SGD, "Adam": mt.optim.Adam}
 rates = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0]
 accuracy = {name: np.zeros((len(rates), 3)) for name in optimizers}  # (rates, seeds)
 for i, rate in enumerate(tqdm(rates)):
-    for name, make in optimizers.items():
-        accuracy[name][i] = [train(make(rate), seed)[2] for seed in range(3)]
+    for name, optimizer_class in optimizers.items():
+        accuracy[name][i] = [train(optimizer_class, rate, seed)[2] for seed in range(3)]
 
 # %% tags=["nbval-ignore-output"]
 figure, axes = plot.subplots()
@@ -762,14 +754,14 @@ print("at rate 1.0 SGD is ahead in every seed:", sgd[fast].min() > adam[fast].ma
 
 # %% [markdown]
 # With a single learning rate we could have "shown" either result. And with a single seed we might have picked a rate
-# that works by luck, as 3.0 does for SGD in some seeds. Now each optimizer at its own best rate, the one whose worst seed did best (the smallest
+# that works by luck, as 3.0 can for SGD. Now each optimizer at its own best rate, the one whose worst seed did best (the smallest
 # of them if several tie), with five new seeds.
 
 # %%
 best_rate = {name: rates[np.argmax(accuracy[name].min(axis=1))] for name in optimizers}
 curves, final = {}, {}
-for name, make in tqdm(optimizers.items()):
-    runs = [train(make(best_rate[name]), seed) for seed in range(10, 15)]
+for name, optimizer_class in tqdm(optimizers.items()):
+    runs = [train(optimizer_class, best_rate[name], seed) for seed in range(10, 15)]
     curves[name] = np.array([losses for _, losses, _ in runs])  # (seeds, steps)
     final[name] = np.array([right for _, _, right in runs])
 
@@ -798,20 +790,14 @@ print("every run is right on more than 90 %:", all(right.min() > 0.9 for right i
 # book an experiment names its seeds, and its conclusion must hold for all of them or say how often it does.
 
 # %% tags=["nbval-ignore-output"]
-model, _, _ = train(optimizers["Adam"](best_rate["Adam"]), seed=10)
+model, _, _ = train(mt.optim.Adam, best_rate["Adam"], seed=10)
 axis = mt.linspace(-1.2, 1.2, 120)
 grid = mt.stack([axis.repeat(120), axis.reshape(120, 1).expand(120, 120).flatten()], dim=1)
 with mt.no_grad():
     region = model(grid).argmax(dim=1).reshape(120, 120)
 figure, axes = plot.subplots(width=4.2, height=3.8)
-axes.contourf(
-    axis.numpy(),
-    axis.numpy(),
-    region.numpy(),
-    levels=[-0.5, 0.5, 1.5, 2.5],
-    colors=plot.COLORS,
-    alpha=0.25,
-)
+between = [-0.5, 0.5, 1.5, 2.5]  # levels that separate the numbers 0, 1 and 2
+axes.contourf(axis, axis, region, levels=between, colors=plot.COLORS[:3], alpha=0.25)
 for arm, marker in enumerate("os^"):
     chosen = points[arms == arm].numpy()
     axes.scatter(chosen[:, 0], chosen[:, 1], s=9, marker=marker, label=f"arm {arm}")
@@ -850,12 +836,8 @@ def sizes(gain, f=lambda x: x, depth=30, n=256):
 
 figure, (left, right) = plot.subplots(1, 2, width=8, sharey=True)
 identity = [("no function", lambda x: x, gain) for gain in (0.8, 1.0, 1.25)]
-others = [
-    ("tanh", mt.tanh, 1.0),
-    ("tanh", mt.tanh, 5 / 3),
-    ("relu", mt.relu, 1.0),
-    ("relu", mt.relu, 2**0.5),
-]
+others = [("tanh", mt.tanh, gain) for gain in (1.0, 5 / 3)]
+others += [("relu", mt.relu, gain) for gain in (1.0, 2**0.5)]
 for axes, settings in [(left, identity), (right, others)]:
     for name, f, gain in settings:
         forward, backward = sizes(gain, f)
@@ -867,7 +849,7 @@ left.set(ylabel="size of the signal", title="Linear layers: size is gain to the 
 right.set_title("Each function has its own gain")
 plot.show(
     figure,
-    alt="Signal size against depth, log scale: gain 1 stays level for linear layers, 0.8 falls, 1.25 grows.",
+    alt="Signal size against depth: level for linear layers with gain 1, falling or growing else.",
 )
 
 # %% [markdown]
@@ -909,8 +891,7 @@ for name, matrix in matrices.items():
 right.set(yscale="log", xlabel="t", title="Norm of W to the power t")
 right.legend(fontsize=8)
 plot.show(
-    figure,
-    alt="Eigenvalues inside a circle; norms of powers fall for radius 0.9, stay for 1, grow for 1.1.",
+    figure, alt="Eigenvalues in a circle; norms of powers fall for radius 0.9 and grow for 1.1."
 )
 
 # %% [markdown]
@@ -993,14 +974,9 @@ for name, vectors, color in [("cat", turned_q, "#0072B2"), ("sat", turned_k, "#D
 left.set(xlim=(-1.5, 1.5), ylim=(-1.4, 1.4), aspect="equal", title="Turned by the position's angle")
 left.legend(loc="lower right", fontsize=8)
 plot.heatmap(right, products)
-right.set(
-    xlabel="position of k", ylabel="position of q", title="Dot products: equal along diagonals"
-)
+right.set(xlabel="position of k", ylabel="position of q", title="Dot products")
 print(products[0].round(3))
-plot.show(
-    figure,
-    alt="Arrows of constant length turned step by step; a table of dot products with equal diagonals.",
-)
+plot.show(figure, alt="Arrows turned step by step; a table of dot products with equal diagonals.")
 
 # %% [markdown]
 # ## 13. Counting the cost
@@ -1044,10 +1020,7 @@ axes.loglog(lengths, projection, marker="o", label="projection, 2 n d d")
 axes.loglog(lengths, pairs, marker="s", label="all pairs, 2 n n d")
 axes.set(xlabel="length n", ylabel="FLOPs", title=f"The lines cross at n = d = {d}")
 axes.legend()
-plot.show(
-    figure,
-    alt="FLOPs against length on log axes: all pairs rise twice as steeply as projections and cross at 128.",
-)
+plot.show(figure, alt="FLOPs against length: all pairs rise twice as steeply and cross at 128.")
 
 # %% [markdown]
 # Counts are not times. A small product is dominated by the cost of calling it, a large one by how well it uses the
