@@ -31,7 +31,7 @@ def _softmax(scores, dim=-1):
     forbidden=("softmax", "log_softmax", "logsumexp", "cross_entropy"),
     instead="exp, sum and a division",
     properties=(_rows_sum_to_one,),
-    see="chapter 00, section 7",
+    see='chapter 00, "Scores, probabilities, surprise"',
 )
 def softmax(scores):
     """(..., V) -> (..., V)."""
@@ -107,7 +107,7 @@ def _surprises(scores, targets):
     gradients=False,
     forbidden=("cross_entropy",),
     instead="log_softmax and the score of each word that came",
-    see="chapter 00, section 7",
+    see='chapter 00, "Scores, probabilities, surprise"',
 )
 def perplexity(scores, targets):
     """(T, V), (T) -> a number."""
@@ -192,7 +192,7 @@ def _forward_flops(sizes, batch):
     return sum(2 * batch * n * m for n, m in zip(sizes, sizes[1:], strict=False))
 
 
-@exercise(cases=_network_cases, see="chapter 00, section 13")
+@exercise(cases=_network_cases, see='chapter 00, "Counting the cost"')
 def training_flops(sizes, batch):
     """A list of widths and a number -> a number."""
     first = 2 * batch * sizes[0] * sizes[1]
@@ -261,7 +261,11 @@ def _interleaved(first, second):
     return mt.stack([first, second], dim=-1).flatten(-2)
 
 
-@exercise(cases=_rotation_cases, properties=(_lengths_kept,), see="chapter 00, section 12")
+@exercise(
+    cases=_rotation_cases,
+    properties=(_lengths_kept,),
+    see='chapter 00, "Rotations: position as an angle"',
+)
 def rotate_pairs(x, angles):
     """(..., d), (d / 2) -> (..., d)."""
     return _interleaved(*_turned(x, angles))
@@ -335,7 +339,7 @@ def _one_hot_like(scores, targets):
     forbidden=("backward", "cross_entropy", "log_softmax"),
     instead="softmax, one_hot and a subtraction",
     properties=(_rows_sum_to_zero,),
-    see="chapter 00, section 7",
+    see='chapter 00, "Scores, probabilities, surprise"',
 )
 def cross_entropy_gradient(scores, targets):
     """(N, V), (N) -> (N, V)."""
@@ -409,7 +413,7 @@ def _affine_gradients(x, weight, g):
     gradients=False,
     forbidden=("backward",),
     instead="two matrix products and a sum",
-    see="chapter 00, section 4",
+    see='chapter 00, "From numbers to arrays"',
 )
 def affine_gradients(x, weight, g):
     """(..., k), (k, m), (..., m) -> (..., k), (k, m), (m)."""
@@ -499,7 +503,7 @@ def _differences(function, x, step):
     gradients=False,
     forbidden=("backward",),
     instead="two calls of the function for each element",
-    see="chapter 00, section 1",
+    see='chapter 00, "One sentence, one loss"',
 )
 def numerical_gradient(function, x, eps):
     """A function of a tensor, the tensor (any shape), a number -> a tensor like x."""
@@ -574,7 +578,7 @@ def _power_iteration(matrix, steps):
     return factors, before, v
 
 
-@exercise(cases=_matrix_cases, gradients=False, see="chapter 00, section 10")
+@exercise(cases=_matrix_cases, gradients=False, see='chapter 00, "The same matrix again and again"')
 def spectral_radius(matrix, steps):
     """(n, n), a number -> a number."""
     return _power_iteration(matrix, steps)[0][-1]
@@ -649,7 +653,7 @@ def _moments(g, m, v, beta1, beta2):
     return beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
 
 
-@exercise(cases=_adam_cases, gradients=False, see="chapter 00, section 8")
+@exercise(cases=_adam_cases, gradients=False, see='chapter 00, "Training"')
 def adam_step(w, g, m, v, t, lr, beta1, beta2, eps):
     """Tensors w, g, m, v of one shape and numbers -> the new w, m, v."""
     m, v = _moments(g, m, v, beta1, beta2)
@@ -763,7 +767,12 @@ def _run_program(value_class, program, a, b):
     }
 
 
-@exercise(cases=_program_cases, run=_run_program, gradients=False, see="chapter 00, section 3")
+@exercise(
+    cases=_program_cases,
+    run=_run_program,
+    gradients=False,
+    see='chapter 00, "An engine for numbers"',
+)
 class Value:
     """A number that remembers how it was computed."""
 

@@ -23,17 +23,21 @@ def difference(got, expected, label):
         return _array_difference(got, expected, label)
     if isinstance(expected, numbers.Number):
         value = number(got)
-        if value is not None and np.isclose(value, expected, RTOL, ATOL, equal_nan=True):
-            return None
+        if value is not None:
+            got = value
+            if np.isclose(value, expected, RTOL, ATOL, equal_nan=True):
+                return None
     elif isinstance(expected, (list, tuple)):
-        if isinstance(got, (list, tuple)) and len(got) == len(expected):
-            return _first(
-                difference(g, e, f"{label}[{i}]")
-                for i, (g, e) in enumerate(zip(got, expected, strict=True))
-            )
+        if not isinstance(got, (list, tuple)) or len(got) != len(expected):
+            return _versus(f"{label} has the wrong form", _form(got), _form(expected))
+        return _first(
+            difference(g, e, f"item [{i}] of {label}")
+            for i, (g, e) in enumerate(zip(got, expected, strict=True))
+        )
     elif isinstance(expected, dict):
-        if isinstance(got, dict) and got.keys() == expected.keys():
-            return _first(difference(got[k], expected[k], f"{label}[{k!r}]") for k in expected)
+        if not isinstance(got, dict) or got.keys() != expected.keys():
+            return _versus(f"{label} has the wrong form", _form(got), _form(expected))
+        return _first(difference(got[k], expected[k], f"item [{k!r}] of {label}") for k in expected)
     elif got is expected or (type(got) is type(expected) and got == expected):
         return None
     return _versus(f"{label} differs", brief(got), brief(expected))
@@ -41,6 +45,15 @@ def difference(got, expected, label):
 
 def _first(texts):
     return next((text for text in texts if text is not None), None)
+
+
+def _form(value):
+    """What a container holds, in words; for anything else the value."""
+    if isinstance(value, (list, tuple)):
+        return f"a {type(value).__name__} of {len(value)} items"
+    if isinstance(value, dict):
+        return f"a dict with the keys {list(value)}"
+    return brief(value)
 
 
 def _array_difference(got, expected, label):
@@ -107,7 +120,13 @@ def brief(value):
         return f"{kind} of shape {array.shape}" + ("\n" if "\n" in text else " ") + text
     if isinstance(value, float):
         return f"{value:.6g}"
+    if isinstance(value, (list, tuple)):
+        items = ", ".join(brief(item).split("\n")[0] for item in value)
+        text = f"[{items}]" if isinstance(value, list) else f"({items})"
+        return text if len(text) <= 200 else f"{text[:197]}..."
     if callable(value):
         return getattr(value, "__name__", repr(value))
     text = repr(value)
+    if " object at 0x" in text:
+        return f"an object of type {type(value).__name__}"
     return text if len(text) <= 200 else f"{text[:197]}..."

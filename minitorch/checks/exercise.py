@@ -212,18 +212,17 @@ class Exercise:
     def _refuse_accidents(self, outcome, case):
         error = outcome.error
         if isinstance(error, NotImplementedError):
+            blank = traceback.extract_tb(error.__traceback__)[-1].name
             raise CheckFailed(
-                f"{self.name}: not solved yet.\nReplace 'raise NotImplementedError' by your "
-                "answer, run that cell, then run this one again."
-            )
+                f"{self.name}: not solved yet.\nReplace 'raise NotImplementedError' in {blank} by "
+                "your answer, run that cell, then run this one again."
+            ) from None
         if error:
             where = _line_of(error)
             raise self._failure(f"your code stopped with {where}", case) from error
         if outcome.changed:
             raise self._failure(
-                f"your code changes its argument {outcome.changed}; leave it as it is and work "
-                "on a copy (clone), or without in-place operations",
-                case,
+                f"your code changes its argument {outcome.changed}; work on a copy of it", case
             )
 
     def _refuse_mistake(self, answer, hidden):

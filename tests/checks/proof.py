@@ -4,10 +4,15 @@
 right answers, and ``refused``, right answers that run a forbidden operation by different routes.
 """
 
+import re
+from pathlib import Path
+
 import pytest
 
 from minitorch.autograd import record_operations
 from minitorch.checks import CheckFailed, Exercise
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 
 
 def exercises_of(chapter):
@@ -43,10 +48,17 @@ def proofs(chapter, answers):
 
 
 def _enough(check, answers):
-    """There are mistakes and right answers enough, and a route to each forbidden operation."""
+    """There are mistakes and right answers enough, and a route to each forbidden operation.
+
+    The place in the book that the messages name exists.
+    """
     assert len(check.mistakes) >= 3
     assert len({mistake.name for mistake in check.mistakes}) == len(check.mistakes)
     assert len(answers.right[check.name]) >= 2
+    number, title = re.fullmatch(r'chapter (\d\d), "(.+)"', check.see).groups()
+    [chapter] = NOTEBOOKS.glob(f"{number}_*.py")
+    headings = re.findall("^# ##+ (.*)", chapter.read_text(encoding="utf-8"), re.MULTILINE)
+    assert any(title in heading for heading in headings)
     reached = set()
     for answer in answers.refused.get(check.name, []):
         with record_operations() as names:

@@ -1,0 +1,308 @@
+"""What a check says to the person whose answer it refuses."""
+
+import math
+
+import numpy as np
+import pytest
+
+import minitorch as mt
+import minitorch.nn.functional as F
+from minitorch.checks import CheckFailed, exercise
+from minitorch.checks.compare import difference
+
+
+def _cases(draw, hidden):
+    for n in (2, 30) if hidden else (2, 20):
+        yield draw.normal(n, 3), 2.0
+
+
+def _keeps_sign(answer, x, factor):
+    if not (mt.sign(answer(x, factor)) == mt.sign(x)).all():
+        return "No sign may change."
+
+
+@exercise(
+    cases=_cases,
+    forbidden=("mul", "gelu", "backward"),
+    instead="division",
+    properties=(_keeps_sign,),
+    see='chapter 99, "Scaling"',
+)
+def scale(x, factor):
+    return x * factor
+
+
+@scale.wrong("a sum", "Multiply.")
+def _(x, factor):
+    return x + factor
+
+
+@scale.wrong("the double", "Use the factor's size.", hidden=True)
+def _(x, factor):
+    return x / 0.25
+
+
+@scale.wrong("an answer that stops at odd sizes", "Any size will do.")
+def _(x, factor):
+    raise ValueError("odd")
+
+
+def right(x, factor):
+    return x / (1 / factor)
+
+
+def refusal(answer, hidden=False, check=scale):
+    with pytest.raises(CheckFailed) as caught:
+        check(answer, hidden)
+    return str(caught.value)
+
+
+def blank(x, factor):
+    raise NotImplementedError("write your solution here")
+
+
+def divide_by_three(x, factor):
+    return x / 3
+
+
+def changed(x, factor):
+    x.array[0] += 1
+    return right(x, factor)
+
+
+def with_loop(x, factor):
+    """Uses neither x * factor nor mul(x, factor)."""
+    return mt.stack([row / (1 / factor) for row in x])  # no mul here
+
+
+@pytest.mark.parametrize("answer", [right, with_loop])
+@pytest.mark.parametrize("hidden", [False, True])
+def test_right_answers_pass_and_the_line_says_which_check(answer, hidden, capsys):
+    scale(answer, hidden)
+    kind = "hidden" if hidden else "public"
+    assert capsys.readouterr().out == f"scale: all {kind} checks passed\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (blank, "scale: not solved yet.\nReplace 'raise NotImplementedError' in blank by"),
+        (mt.ones(2), "expected your function, got tensor of shape (2,) [1. 1.]\nGive the check"),
+        (lambda x: x, "expected a function of (x, factor), got one of (x)"),
+        (lambda x, factor: None, "The result is None: end with a return"),
+        (lambda x, factor: 3.0, "wrong type\n  expected: tensor of shape (2, 3)"),
+        (lambda x, factor: right(x, factor).detach().numpy(), "got:      NumPy array of shape"),
+        (lambda x, factor: right(x, factor)[0], "wrong shape\n  expected: shape (2, 3)\n  got:  "),
+        (lambda x, factor: right(x, factor).long(), "expected: floating-point\n  got:      int"),
+        (lambda x, factor: mt.tensor((x / 0.5).tolist()), "the result carries no gradient"),
+        (lambda x, factor: x.detach() / 0.5 + 0 / (1 + x**2), "not the gradient.\nThe gradient w"),
+        (changed, "your code changes its argument x"),
+        (lambda x, factor: x + 2, "Your answer is a sum.\nMultiply.\nSee chapter 99"),
+        (lambda x, factor: 0 - right(x, factor), "No sign may change. The result differs"),
+        (divide_by_three, "The result differs\n  expected: [["),
+    ],
+)
+def test_wrong_answers_are_told_what_is_wrong(answer, message):
+    assert message in refusal(answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda x, factor: x * factor,
+        lambda x, factor: factor * x,
+        lambda x, factor: x.mul(factor),
+        lambda x, factor: mt.mul(x, factor),
+        lambda x, factor: getattr(x, "__m" + "ul__")(factor),
+        lambda x, factor: right(x, factor) + 0 / (1 + F.gelu(x) ** 2),
+    ],
+)
+def test_forbidden_operations_are_refused_by_every_route(answer):
+    assert "which this exercise asks you to write yourself.\nUse instead: division." in refusal(
+        answer
+    )
+
+
+def test_backward_can_be_forbidden():
+    def answer(x, factor):
+        y = x.detach().requires_grad_()
+        (y / 0.5).sum().backward()
+        return right(x, factor)
+
+    assert "the library's 'backward'" in refusal(answer)
+
+
+def test_a_mistake_with_wrong_values_is_named_although_it_carries_no_gradient():
+    assert "Your answer is a sum." in refusal(lambda x, factor: mt.tensor((x + factor).tolist()))
+
+
+def test_a_hidden_mistake_is_named_by_hidden_checks_only():
+    def double(x, factor):
+        return x / 0.25
+
+    assert "Your answer is" not in refusal(double)
+    assert "Your answer is the double." in refusal(double, hidden=True)
+
+
+def test_an_error_shows_its_line_and_the_smallest_input_and_is_chained():
+    def answer(x, factor):
+        return x @ x
+
+    with pytest.raises(CheckFailed) as caught:
+        scale(answer)
+    assert "stopped with RuntimeError: matmul of shapes (2, 3)" in str(caught.value)
+    assert "in the line: return x @ x\nfor\n  x = tensor of shape (2, 3)\n" in str(caught.value)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_an_error_that_a_known_mistake_makes_is_named():
+    def answer(x, factor):
+        raise ValueError("odd")
+
+    assert "Your answer is an answer that stops at odd sizes." in refusal(answer)
+
+
+def test_the_first_difference_of_a_large_result_is_shown():
+    def answer(x, factor):
+        result = right(x, factor)
+        if len(x) > 2:
+            result = result + (mt.arange(60).reshape(20, 3) == 19)
+        return result
+
+    message = refusal(answer)
+    assert "of shape (20, 3), differs in 1 of 60 elements, first at [6, 1]" in message
+    assert "  x = tensor of shape (20, 3)\n  factor = 2.0" not in message
+    assert "  x = tensor of shape (20, 3)\n  factor = 2\n" in message
+
+
+def test_hidden_checks_see_other_numbers():
+    seen = {False: [], True: []}
+    for hidden, list_of_inputs in seen.items():
+
+        def answer(x, factor, inputs=list_of_inputs):
+            inputs.append(x.array.copy())
+            return right(x, factor)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(scale, "properties", ())
+            patch.setattr(type(scale), "_refuse_what_is_no_answer", lambda self, answer: None)
+            scale(answer, hidden)
+    assert len(seen[False]) == len(seen[True]) == 6
+    assert not {x.tobytes() for x in seen[False]} & {x.tobytes() for x in seen[True]}
+
+
+def test_cases_come_smallest_first_and_are_the_same_each_time():
+    first, second = scale.all_cases(), scale.all_cases()
+    assert [len(x) for x, _ in first] == [2, 2, 2, 20, 20, 20]
+    assert all(mt.equal(x, y) for (x, _), (y, _) in zip(first, second, strict=True))
+
+
+def test_what_a_wrong_answer_prints_appears_once(capsys):
+    def answer(x, factor):
+        print("looking at", len(x))
+        return x / 3
+
+    refusal(answer)
+    assert capsys.readouterr().out == "looking at 2\n"
+
+
+def test_a_notebook_shows_the_message_alone():
+    failure = CheckFailed("scale: not right yet.\nSee chapter 99.")
+    assert failure._render_traceback_() == ["scale: not right yet.", "See chapter 99."]
+
+
+def test_a_mistake_in_the_gradient_alone_is_named():
+    assert "Your answer is something that detaches." in refusal(
+        lambda x, factor: (x * factor).detach(), check=_without_forbidden
+    )
+
+
+def test_digits_appear_until_a_small_difference_shows():
+    message = refusal(lambda x, factor: right(x, factor) * 1.00002, check=_without_forbidden)
+    expected, got = (line.split(":")[1] for line in message.split("\n")[1:4:2])
+    assert expected.strip() != got.strip()
+
+
+@exercise(cases=_cases, see='chapter 99, "Scaling"')
+def _without_forbidden(x, factor):
+    return x * factor
+
+
+@_without_forbidden.wrong("something that detaches", "Do not detach.")
+def _(x, factor):
+    return x.detach() * factor
+
+
+def _drive(make_counter, steps):
+    counter = make_counter()
+    return {"the count": [counter() for _ in range(steps)], "the list": [counter.start]}
+
+
+@exercise(
+    cases=lambda draw, hidden: [(2,), (4,)],
+    run=_drive,
+    gradients=False,
+    see='chapter 99, "Classes"',
+)
+class Counter:
+    def __init__(self):
+        self.start = self.count = 0
+
+    def __call__(self):
+        self.count += 1
+        return self.count
+
+
+def test_an_answer_can_be_a_class(capsys):
+    class Right(Counter.reference):
+        def __call__(self):
+            return super().__call__()
+
+    class Stuck(Counter.reference):
+        def __call__(self):
+            return 1
+
+    class Forgotten:
+        pass
+
+    Counter(Right)
+    assert capsys.readouterr().out == "Counter: all public checks passed\n"
+    message = refusal(Stuck, check=Counter)
+    assert (
+        "Item [1] of the count differs\n  expected: 2\n  got:      1\nfor\n  steps = 2" in message
+    )
+    assert "TypeError: 'Forgotten' object is not callable" in refusal(Forgotten, check=Counter)
+
+
+@pytest.mark.parametrize(
+    ("got", "right"),
+    [
+        (3, 3.0),
+        (np.float64(3), 3),
+        (mt.tensor(3.0), 3),
+        ([1, 2], (1, 2)),
+        (math.nan, math.nan),
+        (np.ones(2, np.float32), np.ones(2)),
+        ({"a": None}, {"a": None}),
+    ],
+)
+def test_equal_results_may_come_in_other_types(got, right):
+    assert difference(got, right, "it") is None
+
+
+@pytest.mark.parametrize(
+    ("got", "right", "message"),
+    [
+        ([1], (1, 2), "it has the wrong form\n  expected: a tuple of 2 items\n  got:      a list"),
+        (3, [1, 2], "expected: a list of 2 items\n  got:      3"),
+        ({"a": 1}, {"b": 1}, "the keys ['b']\n  got:      a dict with the keys ['a']"),
+        ({"a": 1}, {"a": 2}, "item ['a'] of it differs"),
+        (object(), 3, "got:      an object of type object"),
+        ("ab", "abc", "expected: 'abc'"),
+        (mt.ones(2), 3.0, "got:      tensor of shape (2,) [1. 1.]"),
+        (mt.ones(()), 3.0, "expected: 3\n  got:      1"),
+        (None, mt.ones(2), "it is None"),
+    ],
+)
+def test_differences_are_put_in_words(got, right, message):
+    assert message in difference(got, right, "it")
