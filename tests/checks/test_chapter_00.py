@@ -2,7 +2,7 @@
 
 import pytest
 
-from minitorch.checks import chapter_00
+from minitorch.checks import CheckFailed, chapter_00
 from minitorch.checks.compare import difference
 from tests.checks import right_00
 from tests.checks.proof import proofs
@@ -27,3 +27,18 @@ def test_finite_differences_come_near_the_gradient():
     for function, x, _ in check.all_cases():
         found = check.reference(function, x, 1e-5)
         assert difference(found, by_backward(function, x, 1e-5), "the gradient") is None
+
+
+def test_an_engine_that_calls_itself_for_each_value_is_told_where():
+    class Recursive(chapter_00.Value.reference):
+        def order(self, done=None):
+            done = {} if done is None else done
+            for parent in self.parents:
+                if parent not in done:
+                    parent.order(done)
+            done[self] = True
+            return list(done)
+
+    with pytest.raises(CheckFailed, match="RecursionError") as caught:
+        chapter_00.Value(Recursive)
+    assert "in the line: parent.order(done)\nfor\n  program = x = a;" in str(caught.value)
