@@ -97,6 +97,11 @@ class TensorBase:
 
     def _gradient_edge(self):
         """Where a gradient of this tensor goes; None if it needs none."""
+        if self._base is not None and self._base[0]._edge is not self._base[1]:
+            raise RuntimeError(
+                "this tensor is a view of one that was changed in place afterwards, so its "
+                "gradient would miss the change: take the view again after the change"
+            )
         if self._edge is not None or not self._requires_grad:
             return self._edge
         return (self, None, self.array.shape, self.array.dtype)
@@ -111,12 +116,12 @@ class TensorBase:
         surely = mine is not None and (mine is source.array or mine is base)
         if surely or array_module(self.array).may_share_memory(self.array, source.array):
             self._version = source._version
-            self._base = source if source._base is None else source._base
+            self._base = source._base or (source, source._edge)
 
     def detach(self):
         """The same data, cut off from the graph."""
         tensor = self.result_class._wrap(self.array)
-        tensor._shares_memory_of(self)
+        tensor._version = self._version
         return tensor
 
     def retain_grad(self):
@@ -165,6 +170,12 @@ class TensorBase:
             raise RuntimeError(
                 "this tensor is a view, and its gradient would not reach the tensor it views: "
                 "assign to that tensor instead, or use an operation that is not in place"
+            )
+        steps = zip(self.array.strides, self.array.shape, strict=True)
+        if any(stride == 0 and size > 1 for stride, size in steps):
+            raise RuntimeError(
+                "this tensor was expanded, so several of its elements are one place in memory: "
+                "change a copy (clone()) instead"
             )
         if self.array.shape != result.array.shape:
             raise RuntimeError(
