@@ -197,6 +197,49 @@ def test_in_place_on_a_view_with_gradients_is_refused():
         base[:1].add_(x[:1])
 
 
+def test_a_view_from_before_a_change_in_place_is_refused():
+    """Its gradient would silently miss the change."""
+    x = leaf(1.0, 2.0)
+    y = x * 1
+    before, of_before = y[:1], y[:][:1]
+    y.mul_(2)
+    for view in (before, of_before):
+        with pytest.raises(RuntimeError, match="take the view again"):
+            view.sum()
+    y[:1].sum().backward()
+    assert x.grad.tolist() == [2.0, 0.0]
+    table = mt.zeros(2, 2)
+    row = table[0]
+    table[0] = x
+    with pytest.raises(RuntimeError, match="take the view again"):
+        row * 1
+
+
+def test_views_of_parameters_survive_a_step():
+    w = mt.nn.Parameter(mt.ones(2, 2))
+    tied = w.T
+    with mt.no_grad():
+        w.mul_(3)
+    (tied * mt.ones(2)).sum().backward()
+    assert w.grad.tolist() == [[1, 1], [1, 1]]
+
+
+def test_a_detached_tensor_can_join_the_graph_in_place():
+    x = leaf(1.0, 2.0)
+    d = mt.zeros(2).detach()
+    d += x
+    d.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+
+
+def test_in_place_on_an_expanded_tensor_is_refused():
+    with pytest.raises(RuntimeError, match="expanded.*clone"):
+        mt.zeros(1).expand(3).add_(1)
+    assert mt.zeros(1, 2).expand(1, 2).clone().add_(1).tolist() == [[1, 1]]
+    with mt.no_grad():
+        assert mt.zeros(1, 2)[:, None].add_(1).tolist() == [[[1, 1]]]
+
+
 def test_in_place_keeps_shape_and_type():
     with pytest.raises(RuntimeError, match=r"\(2,\).*\(3, 2\)"):
         mt.zeros(2).add_(mt.zeros(3, 2))
