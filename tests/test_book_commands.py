@@ -227,7 +227,7 @@ def test_unexplained_failure_shows_the_last_lines_unless_the_disk_is_full(
 ):
     monkeypatch.setattr(book.shutil, "disk_usage", lambda folder: Usage(free))
     with pytest.raises(book.Stop, match=sentence):
-        book.install([sys.executable, "-c", "print('bad'); raise SystemExit(1)"])
+        book.install("Trying", [sys.executable, "-c", "print('bad'); raise SystemExit(1)"])
 
 
 def test_requirements_are_compared_as_numbers(monkeypatch):
@@ -364,7 +364,7 @@ def test_matrix_has_every_row(monkeypatch):
     pythons = {(3, 11): "python3.11", (3, 13): "python3.13"}
     made = []
     monkeypatch.setattr(book, "installed_pythons", lambda: pythons)
-    monkeypatch.setattr(book, "install", lambda command: None)
+    monkeypatch.setattr(book, "install", lambda title, command: None)
     monkeypatch.setattr(
         book, "prepared", lambda folder, *rest: made.append((folder.name, *rest)) or folder
     )
