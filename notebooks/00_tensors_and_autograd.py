@@ -863,8 +863,10 @@ plot.show(
 # ## 10. The same matrix again and again
 #
 # A recurrent network multiplies its state by the *same* matrix $W \in \mathbb{R}^{n \times n}$ at each step, and its
-# gradient by the same $W^\top$. If $x$ is an eigenvector, $xW = \lambda x$, then $xW^t = \lambda^t x$. For almost
-# any other start, the largest eigenvalue wins in the end. Its size is the **spectral radius** $\rho(W) = \max_i |\lambda_i|$, and
+# gradient by the same $W^\top$. If $x$ is an eigenvector, $xW = \lambda x$, then $xW^t = \lambda^t x$. For almost any
+# other start, the eigenvalue with the largest absolute value wins in the end. That absolute value is the **spectral
+# radius** $\rho(W) = \max_i |\lambda_i|$. With the matrix norm $\lVert W \rVert$, the factor by which $W$ stretches the
+# vector that it stretches most,
 #
 # $$\lVert W^t \rVert^{1/t} \to \rho(W) \quad \text{as } t \to \infty.$$
 
