@@ -93,6 +93,7 @@ def test_right_answers_pass_and_the_line_says_which_check(answer, hidden, capsys
         (lambda x, factor: 3.0, "wrong type\n  expected: tensor of shape (2, 3)"),
         (lambda x, factor: right(x, factor).detach().numpy(), "got:      NumPy array of shape"),
         (lambda x, factor: right(x, factor)[0], "wrong shape\n  expected: shape (2, 3)\n  got:  "),
+        (lambda x, factor: 0 - right(x, factor)[:1], "not right yet. The result has the wrong sh"),
         (lambda x, factor: right(x, factor).long(), "expected: floating-point\n  got:      int"),
         (lambda x, factor: mt.tensor((x / 0.5).tolist()), "the result carries no gradient"),
         (lambda x, factor: x.detach() / 0.5 + 0 / (1 + x**2), "not the gradient.\nThe gradient w"),
