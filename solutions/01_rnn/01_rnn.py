@@ -246,7 +246,8 @@ check.sequence_log_probability(sequence_log_probability, hidden=True)
 #
 # *Goal: write the training loop that carries the state and cuts the gradient. Medium, 20 minutes, 5 points.*
 #
-# `outputs, h = model(inputs, h)` runs a recurrent model over some steps, from state `h` (None at first).
+# `model(inputs, h)` runs a recurrent model over some steps, from state `h` (None at first), and returns two
+# things: the outputs at these steps and the state at their end.
 # `loss_function(outputs, targets)` gives the loss. `x` is $(T, B, d)$ and `y` $(T, B, 1)$.
 #
 # Cut `x` and `y` along time into windows of `window` steps; the last one may be shorter. Go through them
