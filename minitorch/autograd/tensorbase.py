@@ -69,9 +69,9 @@ class TensorBase:
 
     @requires_grad.setter
     def requires_grad(self, value):
-        if not self.is_leaf:
+        if not self.is_leaf and not value:
             raise RuntimeError(
-                "requires_grad can be changed on leaf tensors only; this one was computed by "
+                "requires_grad can be switched off on leaf tensors only; this one was computed by "
                 f"{self.grad_fn.name}: use detach() to cut it off"
             )
         if value and self.array.dtype.kind != "f":
