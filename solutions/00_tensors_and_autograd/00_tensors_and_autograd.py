@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Exercises 00: tensors and autograd
 #
-# Ten exercises on [chapter 00](../../notebooks/00_tensors_and_autograd.ipynb), from easy to hard, 30 points, about two
-# and a half hours. Each stands by itself: do them in any order, and leave out what you like.
+# Ten exercises on [chapter 00](../../notebooks/00_tensors_and_autograd.ipynb), from easy to hard, 30 points, about
+# three hours. Each stands by itself: do them in any order, and leave out what you like.
 #
 # Replace `raise NotImplementedError` by your answer, run the cell, then run the check below it. The check runs your
 # function on many inputs. When an answer is wrong, it names the mistake if it is a usual one; otherwise it shows the
@@ -202,7 +202,7 @@ check.affine_gradients(affine_gradients, hidden=True)
 #
 # `function` takes a tensor and returns a tensor with one element. Return a tensor of the shape of `x` with the central
 # difference of step `eps` for each element: the value of the function with that element raised by `eps`, minus its
-# value with that element lowered by `eps`, divided by $2\,$`eps`. `x` may have any shape; work on a copy,
+# value with that element lowered by `eps`, divided by twice `eps`. `x` may have any shape; work on a copy,
 # `x.clone()`.
 #
 # Forbidden: `backward`.
