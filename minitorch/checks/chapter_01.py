@@ -24,7 +24,7 @@ def _cell_cases(draw, hidden):
 
 @exercise(
     cases=_cell_cases,
-    forbidden=("linear", "rnn"),
+    forbidden=("linear", "rnn"),  # nn.RNNCell consists of two linear and a tanh
     instead="@ and .T",
     see='chapter 01, "The recurrent cell"',
 )
@@ -812,7 +812,7 @@ def _(model, loss_function, optimizer, x, y, window):
 @truncated_bptt.wrong(
     "a loop that does not change the parameters",
     "The order is zero_grad(), backward(), step(). Without step(), or with zero_grad() between "
-    "backward() and step(), nothing is learnt.",
+    "backward() and step(), nothing is learned.",
 )
 def _(model, loss_function, optimizer, x, y, window):
     h, losses = None, []
