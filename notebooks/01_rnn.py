@@ -475,9 +475,8 @@ print("from the sixth on there is none:", by_position[5:].max().item() < 0.1)
 
 
 # %%
-def series(length, start=0.0):
-    """A sum of two waves, at ``length`` steps from ``start``."""
-    t = mt.arange(length) + start
+def series(t):
+    """A sum of two waves at the times t."""
     return (2 * mt.pi * t / 24).sin() + 0.5 * (2 * mt.pi * t / 9).sin()
 
 
@@ -498,8 +497,8 @@ mt.manual_seed(0)
 forecaster = Forecaster(32)
 optimizer = mt.optim.Adam(forecaster.parameters(), lr=5e-3)
 for _ in range(300):
-    waves = mt.stack([series(49, 72 * float(mt.rand(1))) for _ in range(16)], dim=1)  # (T + 1, B)
-    waves = waves + 0.05 * mt.randn(*waves.shape)
+    times = mt.arange(49).unsqueeze(1) + 72 * mt.rand(16)  # (T + 1, B)
+    waves = series(times) + 0.05 * mt.randn(*times.shape)
     predicted, _ = forecaster(waves[:-1])
     loss = F.mse_loss(predicted, waves[1:])
     optimizer.zero_grad()
@@ -511,7 +510,7 @@ for _ in range(300):
 
 # %%
 seen, ahead = 48, 40
-truth = series(seen + ahead, start=500.0).unsqueeze(1)  # (T, 1)
+truth = series(mt.arange(500, 500 + seen + ahead)).unsqueeze(1)  # (T, 1)
 with mt.no_grad():
     one_step, h = forecaster(truth[:seen])
     value, forecast = one_step[-1:], []
@@ -1008,7 +1007,7 @@ right.set(xlabel="window w", ylabel="accuracy at delay 8", ylim=(0, 1.03))
 right.legend(loc="lower right")
 plot.show(
     figure,
-    alt="Left: memory grows in proportion to the window. Right: accuracy at delay 8 is near chance "
+    alt="Left: memory grows nearly in proportion to the window. Right: accuracy at delay 8 is near chance "
     "for windows up to 8 and near one for longer ones.",
 )
 
