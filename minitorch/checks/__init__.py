@@ -1,7 +1,7 @@
 """Checks of the exercises: is an answer right, and if not, which mistake does it look like?
 
 An exercise is a reference, a generator of cases, and the mistakes that are usual (``exercise.py``);
-``compare.py`` says how two results differ. The exercises themselves stand in ``chapter_NN.py``::
+``compare.py`` says how two results differ. The exercises themselves stand in ``chapter_NN/``::
 
     from minitorch.checks import chapter_00 as check
 
