@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import autograd
 import autograd.numpy as anp
 import numpy as np
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import array_shapes, mutually_broadcastable_shapes
 
 import minitorch as mt
 
@@ -33,53 +31,50 @@ class Case:
 
 
 class Draw:
-    """What a row asks hypothesis for: shapes, axes, and arrays without ties or kinks."""
+    """What a row asks for: choices, shapes, axes, and arrays without ties or kinks.
 
-    def __init__(self, data):
-        self._draw = data.draw
+    ``integer(low, high)`` is where all choices come from: hypothesis, which likes edge cases and
+    makes a failing one small, or a random generator, whose shapes vary more.
+    """
+
+    def __init__(self, integer):
+        self.int = integer
         self._arrays = 0
 
     def pick(self, *options):
-        return self._draw(st.sampled_from(options))
+        return options[self.int(0, len(options) - 1)]
 
     def flag(self):
-        return self._draw(st.booleans())
-
-    def int(self, low, high):
-        return self._draw(st.integers(low, high))
+        return self.pick(False, True)
 
     def shape(self, min_dims=0, max_dims=3, min_side=0, max_side=4):
-        if max_dims == 0:
-            return ()
-        shapes = array_shapes(
-            min_dims=max(min_dims, 1), max_dims=max_dims, min_side=min_side, max_side=max_side
-        )
-        return self._draw(st.just(()) | shapes if min_dims == 0 else shapes)
+        dims = self.int(min_dims, max_dims)
+        return tuple(self.int(min_side, max_side) for _ in range(dims))
 
-    def broadcastable(self, count, min_side=0):
+    def broadcastable(self, count):
         """Shapes that broadcast against one another."""
-        drawn = mutually_broadcastable_shapes(
-            num_shapes=count, min_side=min_side, max_side=3, max_dims=3
-        )
-        return self._draw(drawn).input_shapes
+        whole = self.shape(max_side=3)
+        shapes = []
+        for _ in range(count):
+            ones = self.mask((len(whole),))
+            shape = tuple(1 if one else side for one, side in zip(ones, whole, strict=True))
+            shapes.append(shape[self.pick(0, 0, 1, 2) :])
+        return shapes
 
     def axis(self, ndim):
         return self.int(-ndim, ndim - 1)
 
     def axes(self, ndim):
         """None, one axis, or several, as ``dim`` of a reduction."""
-        if not ndim:
+        if not ndim or self.pick(True, False, False):
             return None
-        several = st.permutations(range(ndim)).flatmap(
-            lambda order: st.integers(1, ndim).map(lambda count: tuple(order[:count]))
-        )
-        return self._draw(st.none() | st.integers(-ndim, ndim - 1) | several)
+        return self.axis(ndim) if self.flag() else self.order(ndim)[: self.int(1, ndim)]
 
     def rng(self):
         return np.random.default_rng(self.int(0, 1000))
 
     def order(self, count):
-        return tuple(self._draw(st.permutations(range(count))))
+        return tuple(self.rng().permutation(count).tolist())
 
     def indices(self, shape, below):
         return self.rng().integers(0, below, shape)

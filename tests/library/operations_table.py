@@ -14,6 +14,7 @@ from minitorch.operations import elementwise, indexing, neural, products, reduct
 from minitorch.operations.recurrent import rnn
 
 ROWS = {}
+KINDS = ("tensors", "tensors", "tensors", "number right", "number left")
 
 
 def row(name):
@@ -41,7 +42,7 @@ def binary(name, reference, domains=("any", "any"), tensors_only=False, **flags)
 
     @row(name)
     def case(draw):
-        kind = "tensors" if tensors_only else draw.pick("tensors", "number right", "number left")
+        kind = "tensors" if tensors_only else draw.pick(*KINDS)
         if kind == "tensors":
             drawn = zip(draw.broadcastable(2), domains, strict=True)
             inputs = [draw.array(shape, domain) for shape, domain in drawn]
@@ -103,7 +104,7 @@ for name, reference in {
 
 @row("pow")
 def _(draw):
-    kind = draw.pick("tensors", "number right", "number left")
+    kind = draw.pick(*KINDS)
     if kind == "tensors":
         inputs = [
             draw.array(s, d)

@@ -2,6 +2,7 @@
 
 import ast
 import pathlib
+import random
 
 import gradients
 import pytest
@@ -34,27 +35,13 @@ def test_every_operation_has_one_row():
     assert sorted(ROWS) == sorted(names)
 
 
-def drawn_case(name, data):
-    """A case of the operation; now and then with one array in the place of several."""
-    draw = gradients.Draw(data)
+def check(name, integer):
+    """Draw a call of the operation, now and then with one array for several, and judge it."""
+    draw = gradients.Draw(integer)
     case = ROWS[name](draw)
-    if case.repeatable and len(case.inputs) > 1 and draw.flag():
+    if case.repeatable and len(case.inputs) > 1 and draw.pick(False, False, True):
         first = {}
         case.inputs = [first.setdefault(x.shape, x) for x in case.inputs]
-    return case
-
-
-@pytest.mark.parametrize("name", sorted(ROWS))
-@given(data=st.data())
-@settings(
-    max_examples=30,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
-def test_operation(name, data):
-    case = drawn_case(name, data)
     gradients.check_values(case)
     if not case.differentiable:
         gradients.check_no_gradient(case)
@@ -62,3 +49,23 @@ def test_operation(name, data):
     gradients.check_differences(case)
     if case.by_autograd:
         gradients.check_autograd(case)
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+@given(data=st.data())
+@settings(
+    max_examples=20,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+def test_edge_cases(name, data):
+    check(name, lambda low, high: data.draw(st.integers(low, high)))
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_many_shapes(name):
+    for seed in range(40):
+        print("seed", seed)
+        check(name, random.Random(seed).randint)
