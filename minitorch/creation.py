@@ -200,7 +200,6 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
                 f"multinomial cannot draw {num_samples} different indices from a row with fewer "
                 "positive weights: pass replacement=True"
             )
-        with np.errstate(divide="ignore"):
-            race = rng.exponential(size=weights.shape) / weights
+        race = rng.exponential(size=weights.shape) / weights
         chosen = np.argsort(race, axis=-1)[..., :num_samples]
     return _make(chosen.astype(np.int64), None, input.device, False)

@@ -109,13 +109,12 @@ def _plain(value, name):
     return value
 
 
-def operation(promote=None, view=False, silent=False):
+def operation(promote=None, view=False):
     """Make an operation on tensors out of a function on arrays (see the head of this file).
 
     ``promote="common"`` brings the operands (the leading arguments called input, other, exponent)
     to one type first, ``promote="float"`` to a floating one. ``view=True`` says that the result
-    may share the memory of the first argument. ``silent=True`` lets infinities and NaN arise
-    without a warning, as they do in PyTorch.
+    may share the memory of the first argument.
     """
 
     def decorate(function):
@@ -137,9 +136,6 @@ def operation(promote=None, view=False, silent=False):
             for names in state.listeners:
                 names.append(name)
             try:
-                if silent:
-                    with np.errstate(all="ignore"):
-                        return function(*arrays, **kwargs)
                 return function(*arrays, **kwargs)
             except IndexError:
                 raise

@@ -8,8 +8,6 @@ gradient of the loss with respect to its output into the gradients with respect 
 import itertools
 from operator import attrgetter
 
-import numpy as np
-
 from minitorch.autograd.modes import state
 
 _order = itertools.count()
@@ -97,7 +95,6 @@ def topological_order(roots):
     return sorted(found, key=attrgetter("order"), reverse=True)
 
 
-@np.errstate(all="ignore")
 def run_backward(roots, retain_graph, receive):
     """Propagate gradients from ``roots``, pairs of an edge and an array, to the leaves.
 

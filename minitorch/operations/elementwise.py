@@ -32,26 +32,26 @@ def mul(input, other):
     return input * other, (lambda g: g * other, lambda g: g * input)
 
 
-@operation(promote="float", silent=True)
+@operation(promote="float")
 def div(input, other):
     """input / other; integers give a floating-point result."""
     return input / other, (lambda g: g / other, lambda g: -g * input / (other * other))
 
 
-@operation(promote="common", silent=True)
+@operation(promote="common")
 def floor_divide(input, other):
     """The largest integer not above input / other."""
     return input // other, None
 
 
-@operation(promote="common", silent=True)
+@operation(promote="common")
 def remainder(input, other):
     """input - other * floor(input / other), with the sign of ``other``."""
     quotient = input // other
     return input % other, (lambda g: g, lambda g: -g * quotient)
 
 
-@operation(promote="common", silent=True)
+@operation(promote="common")
 def pow(input, exponent):
     """input ** exponent."""
     xp = array_module(exponent if isinstance(input, (int, float)) else input)
@@ -116,33 +116,33 @@ def round(input):
 # Functions
 
 
-@operation(promote="float", silent=True)
+@operation(promote="float")
 def exp(input):
     """e ** input."""
     out = array_module(input).exp(input)
     return out, lambda g: g * out
 
 
-@operation(promote="float", silent=True)
+@operation(promote="float")
 def log(input):
     """The natural logarithm."""
     return array_module(input).log(input), lambda g: g / input
 
 
-@operation(promote="float", silent=True)
+@operation(promote="float")
 def log1p(input):
     """log(1 + input), exact for small input."""
     return array_module(input).log1p(input), lambda g: g / (1 + input)
 
 
-@operation(promote="float", silent=True)
+@operation(promote="float")
 def sqrt(input):
     """The square root."""
     out = array_module(input).sqrt(input)
     return out, lambda g: g / (2 * out)
 
 
-@operation(promote="float", silent=True)
+@operation(promote="float")
 def rsqrt(input):
     """1 / sqrt(input)."""
     out = 1 / array_module(input).sqrt(input)

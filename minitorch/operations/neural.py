@@ -104,7 +104,7 @@ def _reduced(losses, weights, reduction):
     return losses.sum() / weights.sum()
 
 
-@operation(silent=True)
+@operation()
 def cross_entropy(
     input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0
 ):

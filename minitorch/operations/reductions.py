@@ -57,7 +57,7 @@ def _check_floating(input, name):
         raise RuntimeError(f"{name} needs a floating-point tensor, got {input.dtype}: use .float()")
 
 
-@operation(silent=True)
+@operation()
 def mean(input, dim=None, keepdim=False):
     """The mean over ``dim``, of floating-point tensors."""
     _check_floating(input, "mean")
@@ -78,7 +78,7 @@ def _variance(input, axes, correction, keepdim):
     return square_sum / degrees, deviation, degrees
 
 
-@operation(silent=True)
+@operation()
 def var(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
     """The variance over ``dim``: squared deviations from the mean, summed, over (count - 1).
 
@@ -91,7 +91,7 @@ def var(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
     return variance, (lambda g: _restored(g, axes, keepdim) * (2 / degrees) * deviation,)
 
 
-@operation(silent=True)
+@operation()
 def std(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
     """The standard deviation over ``dim``, the square root of ``var``."""
     _check_floating(input, "std")
@@ -162,7 +162,7 @@ def _picked(input, indices, axis, keepdim):
     return squeezed, vjp
 
 
-@operation(silent=True)
+@operation()
 def norm(input, p=2, dim=None, keepdim=False):
     """(sum |x|^p)^(1/p) over ``dim``; the largest |x| for p = inf. Its gradient at 0 is 0."""
     _check_floating(input, "norm")
@@ -256,7 +256,7 @@ def cumsum(input, dim):
     )
 
 
-@operation(promote="float", silent=True)
+@operation(promote="float")
 def logsumexp(input, dim, keepdim=False):
     """log(sum(exp(input))) over ``dim``, without overflow.
 
@@ -275,7 +275,7 @@ def logsumexp(input, dim, keepdim=False):
     return whole if keepdim else whole.squeeze(axes), (vjp,)
 
 
-@operation(promote="float", silent=True)
+@operation(promote="float")
 def softmax(input, dim):
     """exp(x_i) / sum_j exp(x_j) along ``dim``.
 
@@ -293,7 +293,7 @@ def softmax(input, dim):
     return out, (vjp,)
 
 
-@operation(promote="float", silent=True)
+@operation(promote="float")
 def log_softmax(input, dim):
     """x_i - log(sum_j exp(x_j)) along ``dim``, without overflow."""
     xp = array_module(input)
