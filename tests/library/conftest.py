@@ -1,6 +1,7 @@
 """Tells at the end of a run how many gradients were compared."""
 
 import gradients
+import pytest
 
 
 def pytest_sessionfinish(session):
@@ -8,6 +9,7 @@ def pytest_sessionfinish(session):
         session.config.workeroutput["comparisons"] = dict(gradients.counts)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node):
     gradients.counts.update(getattr(node, "workeroutput", {}).get("comparisons", {}))
 
