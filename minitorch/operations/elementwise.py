@@ -38,16 +38,25 @@ def div(input, other):
     return input / other, (lambda g: g / other, lambda g: -g * input / (other * other))
 
 
+def _check_divisor(result, other):
+    xp = array_module(result)
+    if result.dtype.kind in "iu" and xp.any(xp.equal(other, 0)):
+        raise RuntimeError("integers cannot be divided by zero: use .float() to get inf or NaN")
+
+
 @operation(promote="common")
 def floor_divide(input, other):
     """The largest integer not above input / other."""
-    return input // other, None
+    result = input // other
+    _check_divisor(result, other)
+    return result, None
 
 
 @operation(promote="common")
 def remainder(input, other):
     """input - other * floor(input / other), with the sign of ``other``."""
     quotient = input // other
+    _check_divisor(quotient, other)
     return input % other, (lambda g: g, lambda g: -g * quotient)
 
 

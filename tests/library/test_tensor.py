@@ -126,6 +126,15 @@ def test_floor_division_and_remainder_round_down():
     assert (7 // mt.tensor([-2])).tolist() == [-4]
 
 
+def test_integers_divided_by_zero_are_refused():
+    x, zero = mt.tensor([1, 2]), mt.tensor([1, 0])
+    for call in (lambda: x // 0, lambda: x % zero, lambda: 3 // zero):
+        with pytest.raises(RuntimeError, match="divided by zero"):
+            call()
+    assert str((x.float() // 0).tolist()) == "[inf, inf]"
+    assert (mt.zeros(0).long() // mt.zeros(0).long()).shape == (0,)
+
+
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
