@@ -169,7 +169,7 @@ class TensorBase:
         if involved and self._base is not None:
             raise RuntimeError(
                 "this tensor is a view, and its gradient would not reach the tensor it views: "
-                "assign to that tensor instead, or use an operation that is not in place"
+                "write x[i] = x[i] + y in place of x[i] += y"
             )
         steps = zip(self.array.strides, self.array.shape, strict=True)
         if any(stride == 0 and size > 1 for stride, size in steps):
