@@ -429,7 +429,7 @@ def matrix(python):
     for core in ["Haswell", "Nehalem", None]:
         for threads, amount in [(ONE_THREAD, "1 thread"), (TWO_THREADS, "2 threads")]:
             more = dict(threads, OPENBLAS_CORETYPE=core) if core else threads
-            yield f"{core or 'own processor'}, {amount}", python, NUMERIC, more
+            yield f"{core or 'own processor'}, {amount}", python, [*NUMERIC, *PARALLEL], more
     pythons = installed_pythons()
     for version, program in pythons.items():
         if version <= (3, 12):  # NumPy 2.0 has wheels for no later one
