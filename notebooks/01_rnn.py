@@ -187,34 +187,9 @@ def unroll(cell, inputs, h):
 states = unroll(cell, x, mt.zeros(3))  # (T, H)
 print(states)
 
-
 # %%
-def draw_network(axes, words, layers, directions=(1,), title=""):
-    """The unrolled network: a column a step, a row a layer (or a direction)."""
-    rows = layers * len(directions)
-    arrow = dict(arrowstyle="->", color="0.35", shrinkA=13, shrinkB=13)
-    circle = dict(boxstyle="circle", fc="0.93")
-    for t, word in enumerate(words):
-        axes.text(t, -0.15, word, ha="center", va="center")
-        for row in range(1, rows + 1):
-            name = f"$h_{t + 1}$" if rows == 1 else f"$h_{t + 1}^{{({row})}}$"
-            if len(directions) == 2:
-                name = f"$h_{t + 1}^{{({'fb'[row - 1]})}}$"
-            axes.text(t, row, name, ha="center", va="center", bbox=circle)
-            if row == 1 or len(directions) == 1:
-                axes.annotate("", (t, row), (t, row - 1), arrowprops=arrow)
-            else:
-                bend = dict(arrow, connectionstyle="arc3,rad=0.45")
-                axes.annotate("", (t, row), (t, row - 2), arrowprops=bend)
-            step = directions[(row - 1) % len(directions)]
-            if 0 <= t + step < len(words):
-                axes.annotate("", (t + step, row), (t, row), arrowprops=arrow)
-    axes.set(xlim=(-0.6, len(words) - 0.4), ylim=(-0.4, rows + 0.6), title=title)
-    axes.axis("off")
-
-
 figure, (left, right) = plot.subplots(1, 2, width=9, height=2.8, width_ratios=[1.5, 1])
-draw_network(left, sentence, layers=1, title="unrolled: one step a token")
+plot.unrolled(left, sentence, title="unrolled: one step a token")
 units = ["unit 1", "unit 2", "unit 3"]
 plot.heatmap(right, states.T, column_labels=sentence, row_labels=units, vmin=-1, vmax=1)
 right.tick_params(axis="x", rotation=45)
@@ -277,8 +252,8 @@ print("last state:", last)
 
 # %%
 figure, (left, right) = plot.subplots(1, 2, width=9, height=3)
-draw_network(left, sentence[:5], layers=2, title="deep: two layers")
-draw_network(right, sentence[:5], layers=1, directions=(1, -1), title="bidirectional")
+plot.unrolled(left, sentence[:5], layers=2, title="deep: two layers")
+plot.unrolled(right, sentence[:5], bidirectional=True, title="bidirectional")
 plot.show(
     figure,
     alt="Left: two rows of states, both running forward, the lower feeding the upper. "
