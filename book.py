@@ -227,9 +227,16 @@ def finish(process):
             process.terminate()
 
 
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
 def call(python, *arguments, **more):
-    """Run `python -m arguments...`, the environment's programs first on PATH; return its status."""
-    variables = dict(os.environ, **more)
+    """Run `python -m arguments...`, the environment's programs first on PATH; return its status.
+
+    NumPy's matrix products run on one thread unless the user, or `more`, says otherwise: at the
+    book's sizes a second one gains little, and on a busy machine the two wait for each other.
+    """
+    variables = dict(ONE_THREAD, **dict(os.environ, **more))
     variables["PATH"] = str(python.parent) + os.pathsep + variables.get("PATH", "")
     variables.pop("PYTHONHOME", None)
     return finish(start([python, "-m", *arguments], env=variables))
@@ -387,7 +394,6 @@ def refuse_taken_port(options):
 
 # Tests -------------------------------------------------------------------------------------------
 
-ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 TWO_THREADS = dict.fromkeys(ONE_THREAD, "2")
 PARALLEL = ["-n", str(min(4, os.cpu_count() or 1)), "--dist", "loadfile"]
 # What a processor or a NumPy can change: not the tests of the tools.
