@@ -146,20 +146,26 @@ def amin(input, dim=None, keepdim=False):
     return _extreme(input, axes, keepdim, input.min(axis=axes, keepdims=keepdim))
 
 
-def _picked(input, indices, axis, keepdim):
-    """The elements at ``indices`` along an axis, the indices, and the gradient."""
-    xp, shape = array_module(input), input.shape
-    indices = xp.expand_dims(indices, axis).astype(int64.numpy)
-    values = xp.take_along_axis(input, indices, axis=axis)
-    squeezed = (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))
+def _taken(input, order, dim):
+    """The elements in the given order along ``dim``, that order, and the gradient."""
+    xp, shape, dtype = array_module(input), input.shape, input.dtype
 
     def vjp(grads):
-        result = xp.zeros(shape, dtype=input_dtype)
-        xp.put_along_axis(result, indices, _restored(grads[0], (axis,), keepdim), axis=axis)
+        result = xp.zeros(shape, dtype=dtype)
+        xp.put_along_axis(result, order, grads[0], axis=dim)
         return (result,)
 
-    input_dtype = input.dtype
-    return squeezed, vjp
+    return (xp.take_along_axis(input, order, axis=dim), order.astype(int64.numpy)), vjp
+
+
+def _picked(input, indices, axis, keepdim):
+    """The elements at one position a row, ``indices``, along an axis; see ``_taken``."""
+    found, vjp = _taken(input, array_module(input).expand_dims(indices, axis), axis)
+    if keepdim:
+        return found, vjp
+    return tuple(part.squeeze(axis) for part in found), lambda grads: vjp(
+        [None if g is None else _restored(g, (axis,), keepdim) for g in grads]
+    )
 
 
 @operation()
@@ -300,18 +306,6 @@ def log_softmax(input, dim):
     out = input - input.max(axis=dim, keepdims=True, initial=-np.inf)
     out -= xp.log(xp.exp(out).sum(axis=dim, keepdims=True))
     return out, (lambda g: g - xp.exp(out) * g.sum(axis=dim, keepdims=True),)
-
-
-def _taken(input, order, dim):
-    """The elements in the given order along ``dim``, that order, and the gradient."""
-    xp, shape, dtype = array_module(input), input.shape, input.dtype
-
-    def vjp(grads):
-        result = xp.zeros(shape, dtype=dtype)
-        xp.put_along_axis(result, order, grads[0], axis=dim)
-        return (result,)
-
-    return (xp.take_along_axis(input, order, axis=dim), order.astype(int64.numpy)), vjp
 
 
 def _order(input, dim, descending):
