@@ -1,3 +1,11 @@
 """The notebooks of the book are tests: see authoring/nbval_compare.py."""
 
 pytest_plugins = ["authoring.nbval_compare"]
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--device",
+        default="cpu",
+        help="where the library's tests make their tensors: cpu, or cuda (without CuPy: a stand-in)",
+    )

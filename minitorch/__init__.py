@@ -32,10 +32,12 @@ from minitorch.backend import (
     float16,
     float32,
     float64,
+    get_default_device,
     int8,
     int16,
     int32,
     int64,
+    set_default_device,
     uint8,
 )
 from minitorch.backend import (
@@ -170,4 +172,4 @@ from minitorch.tensor import Tensor
 __version__ = "0.1.0"
 
 mm = bmm = matmul
-from minitorch import nn, optim  # noqa: E402  (they build on the names above)
+from minitorch import cuda, nn, optim  # noqa: E402  (they build on the names above)

@@ -6,7 +6,9 @@ so that the same lines run on both.
 """
 
 import ctypes
+import functools
 import importlib
+import importlib.util
 import sys
 import warnings
 
@@ -96,8 +98,8 @@ class device:
 
     __slots__ = ("type", "index")
 
-    def __init__(self, name):
-        kind, _, index = str(name).partition(":")
+    def __init__(self, name, index=None):
+        kind, _, index = str(name if index is None else f"{name}:{index}").partition(":")
         if kind not in ("cpu", "cuda") or (index and not index.isdigit()):
             raise RuntimeError(f"device must be 'cpu', 'cuda' or 'cuda:N'; got {name!r}")
         self.type = kind
@@ -118,19 +120,79 @@ class device:
 
 
 CPU = device("cpu")
+_default = CPU
 
 
-def module_of_device(where):
-    """The array module of a device; RuntimeError when ``"cuda"`` is asked for without CuPy."""
-    if device(where or CPU).type == "cpu":
-        return np
+def get_default_device():
+    """The device on which tensors are made when none is named."""
+    return _default
+
+
+def set_default_device(where):
+    """Make tensors on another device when none is named, for example ``"cuda"``."""
+    global _default
+    where = device(where)
+    module_of_device(where)
+    _default = where
+
+
+@functools.cache
+def load_cupy():
+    """The module CuPy, ready to compute; RuntimeError that says which part is missing.
+
+    Three things are needed for "cuda": the package CuPy, NVIDIA's driver with a GPU, and the CUDA
+    libraries with which CuPy compiles and multiplies.
+    """
     try:
-        return importlib.import_module("cupy")
-    except ImportError:
+        cupy = importlib.import_module("cupy")
+    except ImportError as error:
+        if importlib.util.find_spec("cupy") is not None:
+            raise RuntimeError(f"{_LIBRARIES_MISSING} ({error})") from None
         raise RuntimeError(
             "device 'cuda' needs CuPy, which is not installed: "
             'pip install -e ".[cuda12]" or ".[cuda13]", as your CUDA version is, or use "cpu"'
         ) from None
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise RuntimeError(
+            "device 'cuda' needs a GPU and NVIDIA's driver; CuPy is installed but finds none "
+            f"({error}): install the driver that fits your GPU (nvidia-smi then lists it), "
+            'or use "cpu"'
+        ) from None
+    try:
+        cupy.ones((1, 1)) @ cupy.ones((1, 1)) + 1
+    except (ImportError, RuntimeError, OSError) as error:
+        raise RuntimeError(f"{_LIBRARIES_MISSING} ({error})") from None
+    return cupy
+
+
+_LIBRARIES_MISSING = (
+    "device 'cuda' needs the CUDA libraries; CuPy is installed but cannot load them: "
+    'pip install -e ".[cuda12]" or ".[cuda13]", as your driver is, brings them, or use "cpu"'
+)
+
+
+def module_of_device(where):
+    """The array module of a device; RuntimeError that says what is missing for ``"cuda"``."""
+    where = _default if where is None else device(where)
+    if where.type == "cpu":
+        return np
+    cupy = load_cupy()
+    count = cupy.cuda.runtime.getDeviceCount()
+    if (where.index or 0) >= count:
+        raise RuntimeError(f"there is no device {where}: this machine has {count}")
+    return cupy
+
+
+def to_device(array, where, dtype=None):
+    """The array on a device (None: the default), in a NumPy type; itself where it is so already."""
+    where = _default if where is None else device(where)
+    xp = module_of_device(where)
+    if xp is np:
+        return np.asarray(to_numpy(array), dtype=dtype)
+    with xp.cuda.Device(where.index):
+        return xp.asarray(array, dtype=dtype)
 
 
 def array_module(array):

@@ -10,9 +10,8 @@ from minitorch.tensor import Tensor, _sizes
 
 
 def _make(array, dtype, device, requires_grad):
-    xp = backend.module_of_device(device)
     kind = array.dtype if dtype is None else backend.numpy_dtype(dtype)
-    return Tensor._wrap(xp.asarray(array, dtype=kind)).requires_grad_(requires_grad)
+    return Tensor._wrap(backend.to_device(array, device, kind)).requires_grad_(requires_grad)
 
 
 def _floating(dtype):
