@@ -3,7 +3,7 @@
 import builtins
 
 from minitorch.backend import array_module, int64
-from minitorch.operations import neural
+from minitorch.operations import attention, neural
 from minitorch.operations.elementwise import (
     abs as _abs,
 )
@@ -37,6 +37,7 @@ __all__ = [
     "nll_loss",
     "one_hot",
     "relu",
+    "scaled_dot_product_attention",
     "sigmoid",
     "silu",
     "softmax",
@@ -66,6 +67,23 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
             "the last axes must have those sizes"
         )
     return neural.layer_norm(input, len(shape), weight, bias, eps)
+
+
+def scaled_dot_product_attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None
+):
+    """softmax(query key^T scale + mask) value (Vaswani et al., 2017, equation 1).
+
+    ``query`` (..., n, d), ``key`` (..., m, d), ``value`` (..., m, d_v) -> (..., n, d_v); leading
+    axes broadcast, ``scale`` is 1 / sqrt(d) unless given. ``attn_mask`` (..., n, m) is boolean,
+    True where a query may look, or floating, added to the scores. ``is_causal`` lets query i look
+    at keys 0 to i only. Each weight is dropped with probability ``dropout_p``, in training or not.
+    A query that may look nowhere gets zeros, and gives no gradient.
+    """
+    learned = attn_mask is not None and attn_mask.requires_grad
+    return attention.scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p, is_causal, scale, learned
+    )
 
 
 def one_hot(tensor, num_classes=-1):
