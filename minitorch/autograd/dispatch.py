@@ -133,8 +133,6 @@ def operation(promote=None, view=False):
                     for array, arg in zip(arrays[:operands], args, strict=False)
                 ]
                 arrays[:operands] = promoted(plain, promote == "float")
-            for names in state.listeners:
-                names.append(name)
             try:
                 return function(*arrays, **kwargs)
             except IndexError:
@@ -159,6 +157,10 @@ def operation(promote=None, view=False):
             arrays = [arg.array if isinstance(arg, TensorBase) else arg for arg in args]
             result, vjp = run(args, arrays, kwargs)
             several = type(result) is tuple
+            if state.listeners:
+                outputs = result if several else (result,)
+                for listener in state.listeners:
+                    listener(name, arrays, outputs, False)
             wrap = TensorBase.result_class._wrap
             tensors = [wrap(array) for array in result] if several else [wrap(result)]
             if view:

@@ -102,8 +102,8 @@ def run_backward(roots, retain_graph, receive):
     ``fresh`` says that nobody else holds the array. Nodes' own gradients are kept in a dict and
     dropped once used; a sum is written into an array that this function owns.
     """
-    for names in state.listeners:
-        names.append("backward")
+    for listener in state.listeners:
+        listener("backward", [], [], True)
     pending = {}
 
     def accumulate(edge, grad, fresh):
@@ -138,6 +138,8 @@ def run_backward(roots, retain_graph, receive):
                 if (kept := tensor()) is not None and grads[index] is not None:
                     receive(kept, grads[index], False)
         results = node.gradients(grads)
+        for listener in state.listeners:
+            listener(node.name, grads, list(results), True)
         if not retain_graph:
             node.vjp = None
         for edge, result in zip(node.edges, results, strict=False):

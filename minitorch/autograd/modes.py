@@ -1,4 +1,11 @@
-"""Whether operations record gradients, and who listens to the operations that run."""
+"""Whether operations record gradients, and who listens to the operations that run.
+
+A listener is a function that is called as ``listener(name, inputs, outputs, backward)``. For an
+operation, ``inputs`` lists its arguments (arrays and others) and ``outputs`` its resulting arrays.
+In a pass backward, for each node, they are the gradients with respect to the operation's results
+and with respect to its arguments, with None where there is none, and ``backward`` is True.
+``listener("backward", [], [], True)`` announces the pass.
+"""
 
 import contextlib
 
@@ -66,6 +73,16 @@ def is_grad_enabled():
 
 
 @contextlib.contextmanager
+def listening(listener):
+    """Let ``listener`` hear of the operations that run inside the block."""
+    state.listeners += (listener,)
+    try:
+        yield
+    finally:
+        state.listeners = tuple(other for other in state.listeners if other is not listener)
+
+
+@contextlib.contextmanager
 def record_operations():
     """Collect the names of the operations that run inside the block, in their order.
 
@@ -78,8 +95,10 @@ def record_operations():
         print(len(names), names.count("matmul"))
     """
     names = []
-    state.listeners += (names,)
-    try:
+
+    def listen(name, inputs, outputs, backward):
+        if not backward or name == "backward":
+            names.append(name)
+
+    with listening(listen):
         yield names
-    finally:
-        state.listeners = tuple(other for other in state.listeners if other is not names)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import minitorch as mt
+from minitorch.autograd.modes import listening
 
 
 def leaf(*values):
@@ -492,6 +493,28 @@ def test_operations_are_recorded_by_name():
     x.sin()
     assert outer == ["tanh", "exp", "add", "softmax"]
     assert inner == ["exp", "add"]
+
+
+def test_listeners_hear_values_forward_and_gradients_backward():
+    x, heard = leaf(1.0, 2.0), []
+
+    def listen(name, inputs, outputs, backward):
+        arrays = [
+            [getattr(a, "tolist", lambda a=a: a)() for a in part] for part in (inputs, outputs)
+        ]
+        heard.append((name, *arrays, backward))
+
+    with listening(listen):
+        (x * 3).sum().backward()
+    assert heard == [
+        ("mul", [[1.0, 2.0], 3], [[3.0, 6.0]], False),
+        ("sum", [[3.0, 6.0]], [9.0], False),
+        ("backward", [], [], True),
+        ("sum", [1.0], [[1.0, 1.0]], True),
+        ("mul", [[1.0, 1.0]], [[3.0, 3.0], None], True),
+    ]
+    x.sum()
+    assert len(heard) == 5
 
 
 def test_next_functions_name_the_graph():
