@@ -17,7 +17,7 @@ LAYERS = [
     {"tensor"},
     {"creation"},
     {"nn"},
-    {"optim", "data", "plot", "experiments", "utils"},
+    {"optim", "data", "plot", "experiments", "utils", "serialization"},
     {"checks"},
 ]
 # What else a file may import; all but plot do so when a function is called that needs it.
@@ -26,6 +26,7 @@ OPTIONAL = {
     "minitorch.data.dates": {"babel"},
     "minitorch.data.downloads": {"pooch", "requests"},
     "minitorch.data.metrics": {"sacrebleu"},
+    "minitorch.serialization": {"safetensors"},
 }
 ENGINE = set().union(*LAYERS[:6], {"optim"})
 
@@ -85,7 +86,7 @@ def test_numpy_is_all_that_the_library_needs():
     )
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     installed = {"matplotlib", "tqdm", "autograd", "IPython", "scipy", "pytest", "torch"}
-    installed |= {"babel", "pooch", "requests", "sacrebleu", "num2words"}
+    installed |= {"babel", "pooch", "requests", "sacrebleu", "num2words", "safetensors"}
     assert not loaded & installed
     for name, path in FILES.items():
         roots = {other.partition(".")[0] for other in imported(path)}
