@@ -14,6 +14,7 @@ import autograd.numpy as anp
 import numpy as np
 
 import minitorch as mt
+from minitorch.backend import array_module, to_numpy
 
 counts = Counter()
 
@@ -116,9 +117,14 @@ def _outputs(result):
     return result if isinstance(result, tuple) else (result,)
 
 
+def _tensor(array):
+    """A tensor on the device under test; on the CPU it shares the memory of the array."""
+    return mt.from_numpy(array).to(mt.get_default_device())
+
+
 def run_backward(case):
     """Outputs, the weights given to them, and the gradient of each input."""
-    tensors = {id(x): mt.from_numpy(x).requires_grad_() for x in case.inputs}
+    tensors = {id(x): _tensor(x).requires_grad_() for x in case.inputs}
     before = [x.copy() for x in case.inputs]
     outputs = _outputs(case.function(*(tensors[id(x)] for x in case.inputs)))
     rng = np.random.default_rng(0)
@@ -135,10 +141,12 @@ def run_backward(case):
             continue
         assert grad.shape == x.shape, f"gradient {i} has shape {grad.shape}, input {x.shape}"
         assert grad.dtype is mt.float64
-        others = [*case.inputs, *(y.array for y in outputs)]
-        others += [g.array for g in grads if g is not None and g is not grad]
-        assert not any(np.may_share_memory(grad.array, other) for other in others)
-    return outputs, weights, [None if grad is None else grad.array for grad in grads]
+        others = [*tensors.values(), *outputs, *(g for g in grads if g is not None)]
+        xp = array_module(grad.array)
+        assert not any(
+            xp.may_share_memory(grad.array, other.array) for other in others if other is not grad
+        )
+    return outputs, weights, [None if grad is None else to_numpy(grad.array) for grad in grads]
 
 
 def _compare(grads, expected, judge):
@@ -152,11 +160,11 @@ def _compare(grads, expected, judge):
 
 def check_values(case):
     """The results equal those of the reference."""
-    outputs = _outputs(case.function(*map(mt.from_numpy, case.inputs)))
+    outputs = _outputs(case.function(*map(_tensor, case.inputs)))
     expected = _outputs(case.reference(*case.inputs))
     assert len(outputs) == len(expected)
     for got, wanted in zip(outputs, expected, strict=True):
-        np.testing.assert_allclose(got.array, wanted, rtol=1e-12, atol=1e-12, strict=True)
+        np.testing.assert_allclose(to_numpy(got.array), wanted, rtol=1e-12, atol=1e-12, strict=True)
         counts["values"] += 1
 
 
@@ -166,8 +174,10 @@ def check_differences(case, step=1e-6):
 
     def outputs():
         with mt.no_grad():
-            results = _outputs(case.function(*map(mt.from_numpy, case.inputs)))
-        return [y.array.copy() if y.is_floating_point() else np.zeros(()) for y in results]
+            results = _outputs(case.function(*map(_tensor, case.inputs)))
+        return [
+            to_numpy(y.array).copy() if y.is_floating_point() else np.zeros(()) for y in results
+        ]
 
     expected = []
     for x in case.inputs:
@@ -202,5 +212,5 @@ def check_autograd(case):
 
 def check_no_gradient(case):
     """Nothing is recorded for an operation whose derivative is zero or does not exist."""
-    tensors = [mt.from_numpy(x).requires_grad_() for x in case.inputs]
+    tensors = [_tensor(x).requires_grad_() for x in case.inputs]
     assert not any(y.requires_grad for y in _outputs(case.function(*tensors)))

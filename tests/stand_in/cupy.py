@@ -91,6 +91,7 @@ def lifted(function):
     """A function of NumPy as one on stand-in arrays; ``out`` comes back as it went in."""
 
     @functools.wraps(function, updated=())
+    @numpy.errstate(all="ignore")
     def call(*args, **kwargs):
         refused = NOT_TAKEN & kwargs.keys()
         if refused:
@@ -121,6 +122,7 @@ class _Ufunc:
 def _changing(name):
     operate = getattr(numpy.ndarray, name)
 
+    @numpy.errstate(all="ignore")
     def method(self, other):
         operate(self._array, inside(other))
         return self
@@ -140,6 +142,7 @@ def _reading(name):
 def _binary(name):
     operate = getattr(numpy.ndarray, name)
 
+    @numpy.errstate(all="ignore")
     def method(self, other):
         result = operate(self._array, inside(other))
         return result if result is NotImplemented else wrapped(result)
@@ -183,9 +186,10 @@ def asarray(a, dtype=None):
     return ndarray(numpy.array(array, dtype=dtype))
 
 
-def array(a, dtype=None, copy=True):
+def array(a, dtype=None, copy=True, order="K"):
     """A copy on "the GPU"."""
-    return ndarray(numpy.array(a._array if isinstance(a, ndarray) else a, dtype=dtype))
+    a = a._array if isinstance(a, ndarray) else a
+    return ndarray(numpy.array(a, dtype=dtype, order=order))
 
 
 def asnumpy(a):
