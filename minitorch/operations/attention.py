@@ -8,10 +8,12 @@ from minitorch.autograd.dispatch import operation
 from minitorch.autograd.graph import unbroadcast
 from minitorch.backend import array_module
 from minitorch.generator import numpy_generator
+from minitorch.operations.products import _fold, _transposed
 
-# Scores (4 MB in single precision) up to which the weights are kept for backward. Of longer
-# sequences, tiles of that many scores are computed one after the other, and again in backward.
-TILE = 1 << 20
+# How many scores are computed at a time (1 MB in single precision, for the cache), but no fewer
+# rows of them than a product is fast on; and up to how many scores the weights are kept for
+# backward, which for longer sequences computes them again.
+TILE, ROWS, KEPT = 1 << 18, 16, 1 << 20
 
 
 def _check(query, key, value, attn_mask, dropout_p):
@@ -44,12 +46,11 @@ def _moderate(array):
     return not array.size or bool(array.min() > -30 and array.max() < 30)
 
 
-def _exponentials(scores, bias, bias_is_moderate):
-    """exp(scores + bias) up to a factor a row, in place of the scores, and 1 / the sum of each row.
+def _softmax(scores, bias, bias_is_moderate):
+    """softmax(scores + bias) over the last axis, in place of the scores; zeros where all is -inf.
 
-    The factor, exp(-largest of the row), only keeps the numbers in range. Where scores are
-    moderate it is left out on a CPU, which is slow in finding the largest. The reciprocal is 1
-    in a row of zeros, where all is masked.
+    Subtracting the largest of each row only keeps exp in range. Finding it is slow on a CPU, so
+    moderate scores go without.
     """
     xp = array_module(scores)
     in_range = xp is np and bias_is_moderate and _moderate(scores)
@@ -60,9 +61,10 @@ def _exponentials(scores, bias, bias_is_moderate):
         largest[largest == -np.inf] = 0
         scores -= largest
     xp.exp(scores, out=scores)
-    total = scores @ xp.ones((scores.shape[-1], 1), dtype=scores.dtype)
+    total = _fold(scores) @ xp.ones(scores.shape[-1], dtype=scores.dtype)
     total[total == 0] = 1
-    return scores, 1 / total
+    scores *= (1 / total).reshape(*scores.shape[:-1], 1)
+    return scores
 
 
 @operation()
@@ -79,9 +81,7 @@ def scaled_dot_product_attention(
     """softmax(query key^T scale + mask) value; see ``nn.functional``.
 
     With weights P = softmax(S) and g the gradient of the result O, the gradient of the values is
-    P^T g, that of the weights is g value^T, and that of the scores S is P * (g value^T - D), where
-    D = sum(g * O) over the last axis. P is never divided by its row sums: O and g are, which are
-    narrower. A row where all is masked gives zeros.
+    P^T g, and that of the scores is P * (g value^T - D), where D = sum(g * O) over the last axis.
 
     Long sequences go by tiles, a block of queries against all keys: memory grows with n, not n^2
     (Rabe and Staats, 2021; Dao et al., 2022).
@@ -102,16 +102,14 @@ def scaled_dot_product_attention(
     )
     if any(x.shape[:-2] != lead for x in (query, key, value)):
         query, key, value = (xp.broadcast_to(x, lead + x.shape[-2:]) for x in (query, key, value))
-    key_transposed = xp.array(key.swapaxes(-1, -2), order="C")  # (..., d, m): BLAS likes rows
+    key_transposed = xp.array(_transposed(key), order="C")  # (..., d, m): BLAS likes rows
     key_transposed *= scale
     heads = math.prod(lead)
-    rows_at_once = max(n, 1) if heads * n * m <= TILE else max(16, TILE // (heads * m))
+    rows_at_once = max(n, 1) if heads * n * m <= TILE else max(ROWS, TILE // (heads * m))
     seed = numpy_generator(None).integers(1 << 63) if dropout_p else None
 
     def tiles():
-        """For each block of queries, how many keys it sees, its weights up to their sums, 1 / sums,
-        and what dropout multiplies them with.
-        """
+        """For each block of queries: how many keys it sees, its weights, dropout's factors."""
         rng = np.random.default_rng(seed)
         for start in range(0, n, rows_at_once):
             rows = slice(start, min(start + rows_at_once, n))
@@ -122,37 +120,42 @@ def scaled_dot_product_attention(
                 future = xp.arange(seen) > xp.arange(rows.start, rows.stop)[:, None]
                 hidden = xp.where(future, dtype.type(-np.inf), dtype.type(0))
                 added = hidden if added is None else added + hidden
-            weights, reciprocal = _exponentials(scores, added, moderate)
-            factor = None
+            weights, factor = _softmax(scores, added, moderate), None
             if dropout_p:
                 kept = rng.random(weights.shape, dtype=np.float32) >= dropout_p
                 factor = xp.asarray(kept, dtype=dtype)
                 factor *= 1 / (1 - dropout_p) if dropout_p < 1 else 0
-            yield rows, seen, weights, reciprocal, factor
+            yield rows, seen, weights, factor
 
     out = xp.empty_like(query, shape=(*query.shape[:-1], value.shape[-1]))
-    kept_tiles = list(tiles()) if rows_at_once >= n else None
-    for rows, seen, weights, reciprocal, factor in kept_tiles or tiles():
+    kept_tiles = list(tiles()) if heads * n * m <= KEPT else None
+    for rows, seen, weights, factor in kept_tiles or tiles():
         weights = weights if factor is None else weights * factor
         xp.matmul(weights, value[..., :seen, :], out=out[..., rows, :])
-        out[..., rows, :] *= reciprocal
+
+    def add_product(total, left, right):
+        """total += left right; where there is one tile, total is 0 and need not be read."""
+        if rows_at_once >= n:
+            xp.matmul(left, right, out=total)
+        else:
+            total += left @ right
 
     def vjp(g):
-        value_transposed = xp.array(value.swapaxes(-1, -2), order="C")
+        value_transposed = xp.array(_transposed(value), order="C")
         toward_query = xp.empty_like(query)
         toward_key, toward_value = xp.zeros_like(key), xp.zeros_like(value)
         toward_mask = xp.zeros(attn_mask.shape, dtype=dtype) if mask_gradient else None
-        for rows, seen, weights, reciprocal, factor in kept_tiles or tiles():
-            g_rows = g[..., rows, :] * reciprocal
-            toward_scores = g_rows @ value_transposed[..., :seen]
+        along = xp.einsum("...d,...d->...", g, out)[..., None]
+        for rows, seen, weights, factor in kept_tiles or tiles():
+            toward_scores = g[..., rows, :] @ value_transposed[..., :seen]
             if factor is not None:
                 toward_scores *= factor
-            toward_scores -= (g_rows * out[..., rows, :]).sum(axis=-1, keepdims=True)
+            toward_scores -= along[..., rows, :]
             toward_scores *= weights
             xp.matmul(toward_scores, key[..., :seen, :], out=toward_query[..., rows, :])
-            toward_key[..., :seen, :] += toward_scores.swapaxes(-1, -2) @ query[..., rows, :]
+            add_product(toward_key[..., :seen, :], _transposed(toward_scores), query[..., rows, :])
             weights = weights if factor is None else weights * factor
-            toward_value[..., :seen, :] += weights.swapaxes(-1, -2) @ g_rows
+            add_product(toward_value[..., :seen, :], _transposed(weights), g[..., rows, :])
             if mask_gradient:
                 part = toward_mask[..., rows, :seen]
                 part += unbroadcast(toward_scores, part.shape)
