@@ -17,7 +17,7 @@ LAYERS = [
     {"tensor"},
     {"creation"},
     {"nn"},
-    {"optim", "data", "plot", "experiments", "utils", "serialization"},
+    {"optim", "data", "plot", "experiments", "utils", "serialization", "decoding"},
     {"checks"},
 ]
 # What else a file may import; all but plot do so when a function is called that needs it.
