@@ -11,7 +11,6 @@ from minitorch.operations.elementwise import (
     exp as _exp,
 )
 from minitorch.operations.elementwise import (
-    gelu,
     log1p,
     relu,
     sigmoid,
@@ -20,6 +19,7 @@ from minitorch.operations.elementwise import (
     tanh,
 )
 from minitorch.operations.indexing import gather
+from minitorch.operations.neural import gelu
 from minitorch.operations.products import linear
 from minitorch.operations.reductions import log_softmax, softmax
 from minitorch.tensor import Tensor

@@ -243,39 +243,12 @@ def erf_array(x):
     return inside * (t * total / 2 - last + coefficients[0])
 
 
-def normal_density(x):
-    """exp(-x^2 / 2) / sqrt(2 pi)."""
-    return array_module(x).exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
-
-
 @operation(promote="float")
 def erf(input):
     """The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
     xp = array_module(input)
     scale = 2 / math.sqrt(math.pi)
     return erf_array(input), lambda g: g * (scale * xp.exp(-input * input))
-
-
-@operation(promote="float")
-def gelu(input, approximate="none"):
-    """x Phi(x), with the normal distribution function Phi (Hendrycks and Gimpel, 2016).
-
-    ``approximate="tanh"`` uses 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) instead.
-    """
-    xp = array_module(input)
-    if approximate == "none":
-        phi = 0.5 * (1 + erf_array(input / math.sqrt(2)))
-        return input * phi, lambda g: g * (phi + input * normal_density(input))
-    if approximate != "tanh":
-        raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
-    scale, cubic = math.sqrt(2 / math.pi), 0.044715
-    t = xp.tanh(scale * (input + cubic * input**3))
-
-    def vjp(g):
-        slope = (1 - t * t) * scale * (1 + 3 * cubic * input * input)
-        return g * (0.5 * (1 + t) + 0.5 * input * slope)
-
-    return 0.5 * input * (1 + t), vjp
 
 
 # Choosing

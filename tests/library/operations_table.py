@@ -132,12 +132,12 @@ def _(draw):
     inputs = [draw.array(draw.shape())]
     if draw.flag():
         return Case(
-            lambda x: elementwise.gelu(x, approximate="tanh"),
+            lambda x: neural.gelu(x, approximate="tanh"),
             inputs,
             lambda x: 0.5 * x * (1 + anp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
         )
     phi = np.vectorize(lambda x: 0.5 * (1 + math.erf(x / math.sqrt(2))), otypes=[float])
-    return Case(elementwise.gelu, inputs, lambda x: x * phi(x), by_autograd=False)
+    return Case(neural.gelu, inputs, lambda x: x * phi(x), by_autograd=False)
 
 
 @row("where")

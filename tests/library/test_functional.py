@@ -322,3 +322,16 @@ def test_erf_is_that_of_the_standard_library():
     single = mt.erf(mt.tensor(x.astype(np.float32)))
     assert single.dtype is mt.float32
     np.testing.assert_allclose(single.numpy(), expected, rtol=3e-7, atol=1e-40)
+
+
+@pytest.mark.parametrize("size", [1, 40_000])  # one block, and two
+def test_gelu_in_single_precision_is_that_of_the_standard_library(size):
+    x = mt.linspace(-12, 12, size).requires_grad_()
+    y = F.gelu(x)
+    y.sum().backward()
+    exact = x.detach().double().numpy()
+    phi = np.array([0.5 * math.erfc(-v / math.sqrt(2)) for v in exact])
+    np.testing.assert_allclose(y.detach().numpy(), exact * phi, atol=1e-6)
+    slope = phi + exact * np.exp(-exact * exact / 2) / math.sqrt(2 * math.pi)
+    np.testing.assert_allclose(x.grad.numpy(), slope, atol=1e-6)
+    assert y.dtype is x.grad.dtype is mt.float32
