@@ -160,7 +160,7 @@ def operation(promote=None, view=False):
             if state.listeners:
                 outputs = result if several else (result,)
                 for listener in state.listeners:
-                    listener(name, arrays, outputs, False)
+                    listener(name, [*arrays, *kwargs.values()], outputs, False)
             wrap = TensorBase.result_class._wrap
             tensors = [wrap(array) for array in result] if several else [wrap(result)]
             if view:

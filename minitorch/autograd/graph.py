@@ -138,8 +138,11 @@ def run_backward(roots, retain_graph, receive):
                 if (kept := tensor()) is not None and grads[index] is not None:
                     receive(kept, grads[index], False)
         results = node.gradients(grads)
-        for listener in state.listeners:
-            listener(node.name, grads, list(results), True)
+        if state.listeners:
+            pairs = zip(node.edges, results, strict=False)
+            needed = [None if edge is None else result for edge, result in pairs]
+            for listener in state.listeners:
+                listener(node.name, grads, needed, True)
         if not retain_graph:
             node.vjp = None
         for edge, result in zip(node.edges, results, strict=False):

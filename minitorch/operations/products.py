@@ -86,7 +86,7 @@ def linear(input, weight, bias=None):
     )
 
 
-def _explicit(equation, operands):
+def explicit_subscripts(equation, operands):
     """The subscripts of the operands and of the result, without spaces, dots or a missing arrow."""
     left, arrow, result = equation.replace(" ", "").partition("->")
     inputs = left.split(",")
@@ -118,7 +118,7 @@ def _explicit(equation, operands):
 def einsum_(*operands, equation):
     """The sum of products that the equation names; see ``einsum``."""
     xp = array_module(operands[0])
-    inputs, result = _explicit(equation, operands)
+    inputs, result = explicit_subscripts(equation, operands)
 
     def toward(k):
         """The product of the gradient with all other operands, in the axes of operand k."""
