@@ -73,7 +73,7 @@ uint8 = dtype("uint8")
 bool_ = dtype("bool")
 
 _DTYPES = {d.numpy: d for d in (float64, float32, float16, int64, int32, int16, int8, uint8, bool_)}
-_PYTHON_TYPES = {float: float32, int: int64, bool: bool_}
+_PYTHON_TYPES = {float: float64, int: int64, bool: bool_}
 
 
 def dtype_of(array):
@@ -91,6 +91,22 @@ def numpy_dtype(kind):
     if not isinstance(kind, dtype):
         raise TypeError(f"dtype must be a dtype such as minitorch.float32; got {kind!r}")
     return kind.numpy
+
+
+_default_dtype = float32
+
+
+def get_default_dtype():
+    """The type of new floating-point tensors when none is named: float32, unless it was set."""
+    return _default_dtype
+
+
+def set_default_dtype(kind):
+    """Make floating-point tensors in another type when none is named, for example float64."""
+    global _default_dtype
+    if not isinstance(kind, dtype) or not kind.is_floating_point:
+        raise TypeError(f"the default type must be a floating-point dtype; got {kind!r}")
+    _default_dtype = kind
 
 
 class device:

@@ -1,21 +1,39 @@
 """New tensors: from data, filled, counted, and random."""
 
-import builtins
-
 import numpy as np
 
 from minitorch import backend
+from minitorch.autograd.tensorbase import TensorBase
+from minitorch.backend import get_default_dtype
 from minitorch.generator import numpy_generator
-from minitorch.tensor import Tensor, _sizes
+
+
+def sizes_of(sizes):
+    """Sizes given one by one or as one sequence."""
+    if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
+        sizes = sizes[0]
+    return tuple(int(size) for size in sizes)
 
 
 def _make(array, dtype, device, requires_grad):
     kind = array.dtype if dtype is None else backend.numpy_dtype(dtype)
-    return Tensor._wrap(backend.to_device(array, device, kind)).requires_grad_(requires_grad)
+    made = TensorBase.result_class._wrap(backend.to_device(array, device, kind))
+    return made.requires_grad_() if requires_grad else made
 
 
-def _floating(dtype):
-    return backend.float32 if dtype is None else dtype
+def _numbers(data):
+    """Nested lists with numbers in place of tensors."""
+    if isinstance(data, TensorBase):
+        if data.array.size != 1:
+            raise ValueError(
+                "tensor() takes lists of numbers and of tensors with one element; got a tensor "
+                f"of shape {tuple(data.shape)}: use stack([...])"
+            )
+        return data.item()
+    if isinstance(data, (list, tuple)):
+        if any(isinstance(part, (list, tuple, TensorBase)) for part in data):
+            return [_numbers(part) for part in data]
+    return data
 
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False):
@@ -23,17 +41,21 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False):
 
     Python's floats become float32 and its integers int64; an array keeps its type.
     """
-    if isinstance(data, Tensor):
-        data = data.array
+    if isinstance(data, TensorBase):
+        device = data.device if device is None else device
+        array = data.array.copy()
+        return _make(array, dtype, device, requires_grad)
     try:
-        array = np.array(backend.to_numpy(data) if hasattr(data, "get") else data)
-    except ValueError:
+        array = np.array(backend.to_numpy(data) if hasattr(data, "get") else _numbers(data))
+    except ValueError as error:
+        if "stack" in str(error):
+            raise
         raise ValueError(
             "tensor() needs nested lists whose rows all have the same length"
         ) from None
     if dtype is None and not isinstance(data, (np.ndarray, np.generic)):
         if array.dtype.kind == "f":
-            dtype = backend.float32
+            dtype = get_default_dtype()
         elif array.dtype.kind in "iu":
             dtype = backend.int64
     if dtype is None:
@@ -43,7 +65,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False):
 
 def as_tensor(data, dtype=None, device=None):
     """``data`` as a tensor, sharing its memory where it is an array or a tensor of that type."""
-    if isinstance(data, Tensor):
+    if isinstance(data, TensorBase):
         return data.to(dtype=dtype, device=device)
     if isinstance(data, np.ndarray):
         backend.dtype_of(data)
@@ -58,51 +80,29 @@ def from_numpy(array):
     return as_tensor(array)
 
 
-def zeros(*size, dtype=None, device=None, requires_grad=False):
-    """Zeros."""
-    return _make(np.zeros(_sizes(size)), _floating(dtype), device, requires_grad)
+def _sized(fill):
+    """A function that makes tensors of a size, given number by number, at once, or as ``size=``.
 
+    ``fill`` gets the shape, the NumPy type, and what other options it names.
+    """
 
-def ones(*size, dtype=None, device=None, requires_grad=False):
-    """Ones."""
-    return _make(np.ones(_sizes(size)), _floating(dtype), device, requires_grad)
+    def make(*sizes, size=None, dtype=None, device=None, requires_grad=False, **options):
+        shape = sizes_of(sizes if size is None else [size])
+        dtype = get_default_dtype() if dtype is None else dtype
+        return _make(
+            fill(shape, backend.numpy_dtype(dtype), **options), dtype, device, requires_grad
+        )
 
-
-def empty(*size, dtype=None, device=None, requires_grad=False):
-    """Memory that holds arbitrary numbers."""
-    return _make(np.empty(_sizes(size), dtype=np.float32), dtype, device, requires_grad)
-
-
-def full(size, fill_value, *, dtype=None, device=None, requires_grad=False):
-    """The same value everywhere, in the type of that value."""
-    if dtype is None:
-        dtype = type(fill_value)
-    return _make(np.full(_sizes([size]), fill_value), dtype, device, requires_grad)
-
-
-def eye(n, m=None, *, dtype=None, device=None, requires_grad=False):
-    """Ones on the diagonal of an (n, m) matrix, zeros elsewhere."""
-    return _make(np.eye(n, m), _floating(dtype), device, requires_grad)
-
-
-def arange(start, end=None, step=1, *, dtype=None, device=None, requires_grad=False):
-    """The numbers from ``start`` (0 when one argument is given) up to but not including ``end``."""
-    if end is None:
-        start, end = 0, start
-    whole = builtins.all(isinstance(x, (int, np.integer)) for x in (start, end, step))
-    dtype = dtype or (backend.int64 if whole else backend.float32)
-    return _make(np.arange(start, end, step), dtype, device, requires_grad)
-
-
-def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False):
-    """``steps`` numbers at equal distances from ``start`` to ``end``."""
-    return _make(np.linspace(start, end, steps), _floating(dtype), device, requires_grad)
+    make.__name__ = make.__qualname__ = fill.__name__
+    make.__doc__ = fill.__doc__
+    return make
 
 
 def _like(make):
-    def like(input, *, dtype=None, device=None, requires_grad=False, **options):
+    def like(input, *args, dtype=None, device=None, requires_grad=False, **options):
         return make(
-            *input.array.shape,
+            input.array.shape,
+            *args,
             dtype=dtype or input.dtype,
             device=device or input.device,
             requires_grad=requires_grad,
@@ -114,47 +114,107 @@ def _like(make):
     return like
 
 
+@_sized
+def zeros(shape, kind):
+    """Zeros."""
+    return np.zeros(shape, kind)
+
+
+@_sized
+def ones(shape, kind):
+    """Ones."""
+    return np.ones(shape, kind)
+
+
+@_sized
+def empty(shape, kind):
+    """Memory that holds arbitrary numbers."""
+    return np.empty(shape, kind)
+
+
+def full(size, fill_value, *, dtype=None, device=None, requires_grad=False):
+    """The same value everywhere, in the type of that value."""
+    if isinstance(fill_value, TensorBase):
+        dtype, fill_value = dtype or fill_value.dtype, fill_value.item()
+    array = np.full(sizes_of([size]), fill_value)
+    if dtype is None and array.dtype.kind == "f":
+        dtype = get_default_dtype()
+    return _make(array, dtype, device, requires_grad)
+
+
 zeros_like = _like(zeros)
 ones_like = _like(ones)
 empty_like = _like(empty)
+full_like = _like(full)
 
 
-def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False):
-    """The same value everywhere, in the shape, type and place of another tensor."""
-    return full(
-        input.shape,
-        fill_value,
-        dtype=dtype or input.dtype,
-        device=device or input.device,
-        requires_grad=requires_grad,
-    )
+def eye(n, m=None, *, dtype=None, device=None, requires_grad=False):
+    """Ones on the diagonal of an (n, m) matrix, zeros elsewhere."""
+    return _make(np.eye(n, m), dtype or get_default_dtype(), device, requires_grad)
+
+
+def arange(start, end=None, step=1, *, dtype=None, device=None, requires_grad=False):
+    """The numbers from ``start`` (0 when one argument is given) up to but not including ``end``."""
+    if end is None:
+        start, end = 0, start
+    ends = [x.item() if hasattr(x, "item") else x for x in (start, end, step)]
+    if step == 0 or (end - start) * step < 0:
+        raise RuntimeError(f"arange from {start} to {end} needs a step in that direction: {step}")
+    if dtype is None and any(isinstance(x, float) for x in ends):
+        dtype = get_default_dtype()
+    return _make(np.arange(*ends), dtype or backend.int64, device, requires_grad)
+
+
+def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False):
+    """``steps`` numbers at equal distances from ``start`` to ``end``."""
+    array = np.linspace(start, end, steps)
+    return _make(array, dtype or get_default_dtype(), device, requires_grad)
+
+
+def _triangle_indices(corner):
+    def indices(row, col, offset=0, *, dtype=None, device=None):
+        return _make(np.stack(corner(row, offset, col)), dtype or backend.int64, device, False)
+
+    return indices
+
+
+tril_indices = _triangle_indices(np.tril_indices)
+tril_indices.__doc__ = "The positions of a (row, col) matrix's lower triangle, (2, count)."
+triu_indices = _triangle_indices(np.triu_indices)
+triu_indices.__doc__ = "The positions of a (row, col) matrix's upper triangle, (2, count)."
 
 
 # Random
 
 
-def rand(*size, generator=None, dtype=None, device=None, requires_grad=False):
+@_sized
+def rand(shape, kind, generator=None):
     """Numbers drawn evenly from [0, 1)."""
-    draw = numpy_generator(generator).random(_sizes(size))
-    return _make(draw, _floating(dtype), device, requires_grad)
+    return numpy_generator(generator).random(shape)
 
 
-def randn(*size, generator=None, dtype=None, device=None, requires_grad=False):
+@_sized
+def randn(shape, kind, generator=None):
     """Numbers from the standard normal distribution."""
-    draw = numpy_generator(generator).standard_normal(_sizes(size))
-    return _make(draw, _floating(dtype), device, requires_grad)
+    return numpy_generator(generator).standard_normal(shape)
 
 
 rand_like = _like(rand)
 randn_like = _like(randn)
 
 
-def randint(low, high=None, size=None, *, generator=None, dtype=None, device=None):
+def randint(
+    low=0, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False
+):
     """Integers from ``low`` (0 when left out) up to but not including ``high``."""
     if size is None:
         low, high, size = 0, low, high
-    draw = numpy_generator(generator).integers(low, high, _sizes([size]))
-    return _make(draw, dtype or backend.int64, device, False)
+    elif high is None:
+        low, high = 0, low
+    if low >= high:
+        raise RuntimeError(f"randint needs low < high; got {low} and {high}")
+    draw = numpy_generator(generator).integers(low, high, sizes_of([size]))
+    return _make(draw, dtype or backend.int64, device, requires_grad)
 
 
 def randperm(n, *, generator=None, dtype=None, device=None):
@@ -163,18 +223,19 @@ def randperm(n, *, generator=None, dtype=None, device=None):
     return _make(draw, dtype or backend.int64, device, False)
 
 
-def normal(mean, std, size=None, *, generator=None):
+def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None):
     """Numbers from the normal distribution with the given mean and standard deviation."""
     if size is None:
-        size = mean.shape if isinstance(mean, Tensor) else std.shape
-    return randn(size, generator=generator) * std + mean
+        given = [x for x in (mean, std) if isinstance(x, TensorBase)]
+        size = np.broadcast_shapes(*(x.array.shape for x in given))
+        dtype, device = dtype or given[0].dtype, device or given[0].device
+    return randn(size, generator=generator, dtype=dtype, device=device) * std + mean
 
 
-def bernoulli(input, *, generator=None):
-    """1 with the probability that each element gives, else 0."""
-    draw = numpy_generator(generator).random(input.array.shape)
-    xp = backend.array_module(input.array)
-    return Tensor._wrap((xp.asarray(draw) < input.array).astype(input.array.dtype))
+def bernoulli(input, p=None, *, generator=None):
+    """1 with the probability that each element gives, or ``p`` for all of them; else 0."""
+    draw = rand(input.array.shape, generator=generator, dtype=backend.float64, device=input.device)
+    return (draw < (input.detach() if p is None else p)).to(input.dtype)
 
 
 def multinomial(input, num_samples, replacement=False, *, generator=None):

@@ -14,7 +14,11 @@ class Generator:
 
     def __init__(self, device="cpu"):
         self.device = device
-        self.manual_seed(np.random.SeedSequence().entropy % 2**63)
+        self.seed()
+
+    def seed(self):
+        """Start a sequence that no other run has, and return its seed."""
+        return self.manual_seed(np.random.SeedSequence().entropy % 2**63).initial_seed()
 
     def manual_seed(self, seed):
         """Start the sequence that belongs to ``seed`` and return the generator."""
@@ -43,6 +47,16 @@ default_generator = Generator()
 def manual_seed(seed):
     """Seed the generator that is used where none is given. Returns it."""
     return default_generator.manual_seed(seed)
+
+
+def seed():
+    """Seed the generator that is used where none is given with an arbitrary number; return it."""
+    return default_generator.seed()
+
+
+def initial_seed():
+    """The seed of the generator that is used where none is given."""
+    return default_generator.initial_seed()
 
 
 def numpy_generator(generator):

@@ -1,29 +1,17 @@
-"""``Tensor``: an array with a gradient, and every operation as a method.
-
-The body of the class reads as a table: ``tanh = elementwise.tanh`` says that ``x.tanh()`` is the
-operation of that name.
-"""
+"""``Tensor``: an array with a gradient. Its operations are listed in ``methods``."""
 
 import numpy as np
 
-from minitorch import backend
-from minitorch.autograd.dispatch import in_place, operator
-from minitorch.autograd.modes import state
+from minitorch import backend, creation
 from minitorch.autograd.tensorbase import TensorBase
+from minitorch.datatypes import TENSOR_TYPES, from_sizes_or_data
 from minitorch.generator import numpy_generator
-from minitorch.operations import elementwise, indexing, products, reductions, shapes
-from minitorch.operations.indexing import as_index
+from minitorch.methods import Methods
+from minitorch.operations import composed, shapes
 from minitorch.printing import format_tensor
 
 
-def _sizes(sizes):
-    """Sizes given one by one or as one sequence."""
-    if len(sizes) == 1 and not isinstance(sizes[0], (int, np.integer)):
-        sizes = sizes[0]
-    return tuple(int(size) for size in sizes)
-
-
-class Tensor(TensorBase):
+class Tensor(Methods):
     """An array of one data type on one device, which remembers how it was computed.
 
     Make one with ``minitorch.tensor([...])``. ``Tensor(2, 3)`` is an uninitialised tensor of that
@@ -33,11 +21,8 @@ class Tensor(TensorBase):
     __slots__ = ()
     __array_ufunc__ = None
 
-    def __new__(cls, *data):
-        if len(data) == 1 and not isinstance(data[0], int):
-            source = data[0].array if isinstance(data[0], TensorBase) else data[0]
-            return cls._wrap(np.array(source, dtype=np.float32))
-        return cls._wrap(np.empty(data, dtype=np.float32))
+    def __new__(cls, *data, device=None):
+        return cls._wrap(from_sizes_or_data(data, backend.get_default_dtype(), device).array)
 
     # What it holds
 
@@ -50,8 +35,12 @@ class Tensor(TensorBase):
     def data(self, value):
         self.array = value.array
 
-    def numpy(self):
-        """The values as a NumPy array that shares the tensor's memory."""
+    def numpy(self, *, force=False):
+        """The values as a NumPy array that shares the tensor's memory; with ``force``, a copy
+        of a tensor that is on a GPU or requires a gradient.
+        """
+        if force:
+            return backend.to_numpy(self.array)
         if self._requires_grad:
             raise RuntimeError("numpy() of a tensor that requires a gradient: use detach().numpy()")
         if self.device.type != "cpu":
@@ -103,8 +92,6 @@ class Tensor(TensorBase):
     def __contains__(self, value):
         return bool((self.array == getattr(value, "array", value)).any())
 
-    __hash__ = TensorBase.__hash__
-
     def __repr__(self):
         details = []
         if self.dtype not in (backend.float32, backend.int64, backend.bool_):
@@ -137,11 +124,22 @@ class Tensor(TensorBase):
         """The number of axes."""
         return self.array.ndim
 
-    def numel(self):
-        """The number of elements."""
-        return self.array.size
+    numel = nelement = composed.numel
+    is_floating_point = composed.is_floating_point
 
-    nelement = numel
+    def element_size(self):
+        """Bytes that one element takes."""
+        return self.array.itemsize
+
+    @property
+    def itemsize(self):
+        """Bytes that one element takes."""
+        return self.array.itemsize
+
+    @property
+    def nbytes(self):
+        """Bytes that all elements take."""
+        return self.array.nbytes
 
     def stride(self):
         """How many elements apart the neighbours along each axis lie in memory."""
@@ -151,10 +149,6 @@ class Tensor(TensorBase):
         """Whether the elements lie row by row in memory."""
         return self.array.flags.c_contiguous
 
-    def is_floating_point(self):
-        """Whether the type is a floating-point one."""
-        return self.array.dtype.kind == "f"
-
     @property
     def is_cuda(self):
         """Whether the data lies on a GPU."""
@@ -162,19 +156,22 @@ class Tensor(TensorBase):
 
     # Types and devices
 
-    def to(self, *target, dtype=None, device=None):
-        """The tensor in another type, on another device, or as another tensor is."""
+    def to(self, *target, dtype=None, device=None, non_blocking=False, copy=False):
+        """The tensor in another type, on another device, or as another tensor is.
+
+        Itself where it is so already, unless ``copy``.
+        """
         for t in target:
             if isinstance(t, TensorBase):
                 dtype, device = t.dtype, t.device
             elif isinstance(t, backend.dtype) or t in (float, int, bool):
                 dtype = t
-            else:
+            elif not isinstance(t, bool):
                 device = t
         moved = self if device is None else self._to_device(backend.device(device))
-        if dtype is None or moved.array.dtype == backend.numpy_dtype(dtype):
-            return moved
-        return shapes.to_dtype(moved, backend.numpy_dtype(dtype))
+        if dtype is not None and moved.array.dtype != backend.numpy_dtype(dtype):
+            moved = shapes.to_dtype(moved, backend.numpy_dtype(dtype))
+        return shapes.clone(self) if copy and moved is self else moved
 
     def _to_device(self, device):
         if self.device.type == device.type:
@@ -182,13 +179,27 @@ class Tensor(TensorBase):
         xp = backend.module_of_device(device)
         return shapes.to_module(self, xp)
 
+    def type(self, dtype=None):
+        """The tensor in another type, given as a dtype or by a name such as "torch.LongTensor";
+        without one, the name of its type.
+        """
+        if dtype is None:
+            name = next(n for n, kind in TENSOR_TYPES.items() if kind.dtype is self.dtype)
+            return f"torch.{'cuda.' * self.is_cuda}{name}"
+        if isinstance(dtype, str):
+            *_, name = dtype.split(".")
+            if name not in TENSOR_TYPES:
+                raise ValueError(f"type must be one of {', '.join(TENSOR_TYPES)}; got {dtype!r}")
+            dtype = TENSOR_TYPES[name]
+        return self.to(getattr(dtype, "dtype", dtype))
+
     def cpu(self):
         """The tensor on the CPU."""
         return self.to("cpu")
 
-    def cuda(self):
+    def cuda(self, device="cuda", non_blocking=False):
         """The tensor on the GPU."""
-        return self.to("cuda")
+        return self.to(backend.device(device))
 
     def float(self):
         """The tensor in float32."""
@@ -210,6 +221,18 @@ class Tensor(TensorBase):
         """The tensor in int32."""
         return self.to(backend.int32)
 
+    def short(self):
+        """The tensor in int16."""
+        return self.to(backend.int16)
+
+    def char(self):
+        """The tensor in int8."""
+        return self.to(backend.int8)
+
+    def byte(self):
+        """The tensor in uint8."""
+        return self.to(backend.uint8)
+
     def bool(self):
         """The tensor as booleans: False where it is 0."""
         return self.to(backend.bool_)
@@ -220,244 +243,49 @@ class Tensor(TensorBase):
 
     # New tensors of the same type on the same device
 
-    def _new(self, array):
-        xp = backend.array_module(self.array)
-        return Tensor._wrap(xp.asarray(array, dtype=self.array.dtype))
-
-    def new_zeros(self, *size):
+    def new_zeros(self, *size, **options):
         """Zeros of the given size."""
-        return self._new(np.zeros(_sizes(size)))
+        return creation.zeros(*size, **self._like_this(options))
 
-    def new_ones(self, *size):
+    def new_ones(self, *size, **options):
         """Ones of the given size."""
-        return self._new(np.ones(_sizes(size)))
+        return creation.ones(*size, **self._like_this(options))
 
-    def new_full(self, size, fill_value):
+    def new_empty(self, *size, **options):
+        """Arbitrary numbers."""
+        return creation.empty(*size, **self._like_this(options))
+
+    def new_full(self, size, fill_value, **options):
         """The same value everywhere."""
-        return self._new(np.full(_sizes([size]), fill_value))
+        return creation.full(size, fill_value, **self._like_this(options))
 
-    def new_tensor(self, data):
+    def new_tensor(self, data, **options):
         """The given numbers."""
-        return self._new(np.asarray(data))
+        return creation.tensor(data, **self._like_this(options))
 
-    # Arithmetic
+    def new(self, *args):
+        """Arbitrary numbers of the given size, or the given data."""
+        return from_sizes_or_data(args, self.dtype, self.device)
 
-    add = elementwise.add
-    sub = elementwise.sub
-    mul = elementwise.mul
-    div = elementwise.div
-    pow = elementwise.pow
-    neg = elementwise.neg
-    abs = elementwise.abs
-    floor_divide = elementwise.floor_divide
-    remainder = elementwise.remainder
-    maximum = elementwise.maximum
-    minimum = elementwise.minimum
+    def _like_this(self, options):
+        return {"dtype": self.dtype, "device": self.device} | options
 
-    __add__ = operator(elementwise.add)
-    __radd__ = operator(elementwise.add, reflected=True)
-    __sub__ = operator(elementwise.sub)
-    __rsub__ = operator(elementwise.sub, reflected=True)
-    __mul__ = operator(elementwise.mul)
-    __rmul__ = operator(elementwise.mul, reflected=True)
-    __truediv__ = operator(elementwise.div)
-    __rtruediv__ = operator(elementwise.div, reflected=True)
-    __floordiv__ = operator(elementwise.floor_divide)
-    __rfloordiv__ = operator(elementwise.floor_divide, reflected=True)
-    __mod__ = operator(elementwise.remainder)
-    __rmod__ = operator(elementwise.remainder, reflected=True)
-    __pow__ = operator(elementwise.pow)
-    __rpow__ = operator(elementwise.pow, reflected=True)
-    __neg__ = elementwise.neg
-    __abs__ = elementwise.abs
-    __matmul__ = products.matmul
+    # Random numbers, and other values from elsewhere, in place
 
-    # Functions
+    bernoulli = creation.bernoulli
+    multinomial = creation.multinomial
 
-    exp = elementwise.exp
-    log = elementwise.log
-    log1p = elementwise.log1p
-    sqrt = elementwise.sqrt
-    rsqrt = elementwise.rsqrt
-    sin = elementwise.sin
-    cos = elementwise.cos
-    tanh = elementwise.tanh
-    sigmoid = elementwise.sigmoid
-    relu = elementwise.relu
-    erf = elementwise.erf
-    sign = elementwise.sign
-    floor = elementwise.floor
-    ceil = elementwise.ceil
-    round = elementwise.round
-    clamp = elementwise.clamp
-    clip = elementwise.clamp
-    masked_fill = elementwise.masked_fill
-
-    def where(self, condition, other):
-        """This tensor where the condition holds, else other."""
-        return elementwise.where(condition, self, other)
-
-    # Comparisons and logic
-
-    eq = elementwise.eq
-    ne = elementwise.ne
-    lt = elementwise.lt
-    le = elementwise.le
-    gt = elementwise.gt
-    ge = elementwise.ge
-    logical_not = elementwise.logical_not
-    isnan = elementwise.isnan
-    isinf = elementwise.isinf
-    isfinite = elementwise.isfinite
-
-    __eq__ = operator(elementwise.eq)
-    __ne__ = operator(elementwise.ne)
-    __lt__ = operator(elementwise.lt)
-    __le__ = operator(elementwise.le)
-    __gt__ = operator(elementwise.gt)
-    __ge__ = operator(elementwise.ge)
-    __and__ = operator(elementwise.bitwise_and)
-    __or__ = operator(elementwise.bitwise_or)
-    __xor__ = operator(elementwise.bitwise_xor)
-    __invert__ = elementwise.bitwise_not
-
-    # Reductions
-
-    sum = reductions.sum
-    mean = reductions.mean
-    var = reductions.var
-    std = reductions.std
-    prod = reductions.prod
-    max = reductions.max
-    min = reductions.min
-    amax = reductions.amax
-    amin = reductions.amin
-    argmax = reductions.argmax
-    argmin = reductions.argmin
-    all = reductions.all
-    any = reductions.any
-    norm = reductions.norm
-    cumsum = reductions.cumsum
-    logsumexp = reductions.logsumexp
-    softmax = reductions.softmax
-    log_softmax = reductions.log_softmax
-    sort = reductions.sort
-    argsort = reductions.argsort
-    topk = reductions.topk
-
-    # Shapes
-
-    transpose = shapes.transpose
-    squeeze = shapes.squeeze
-    unsqueeze = shapes.unsqueeze
-    contiguous = shapes.contiguous
-    clone = shapes.clone
-    tril = shapes.tril
-    triu = shapes.triu
-    split = shapes.split
-    chunk = shapes.chunk
-    unbind = shapes.unbind
-    roll = shapes.roll
-
-    def reshape(self, *shape):
-        """The same elements in another shape; one size may be -1."""
-        return shapes.reshape(self, _sizes(shape))
-
-    def view(self, *shape):
-        """Like ``reshape``, but never a copy."""
-        return shapes.view(self, _sizes(shape))
-
-    def view_as(self, other):
-        """Viewed in the shape of another tensor."""
-        return shapes.view(self, other.array.shape)
-
-    def flatten(self, start_dim=0, end_dim=-1):
-        """The axes from ``start_dim`` to ``end_dim`` as one."""
-        return shapes.flatten(self, start_dim, end_dim)
-
-    def permute(self, *dims):
-        """The axes in another order."""
-        return shapes.permute(self, _sizes(dims))
-
-    def expand(self, *sizes):
-        """Repeated along axes of size 1, without a copy."""
-        return shapes.expand(self, _sizes(sizes))
-
-    def expand_as(self, other):
-        """Expanded to the shape of another tensor."""
-        return shapes.expand(self, other.array.shape)
-
-    def repeat(self, *sizes):
-        """Laid side by side along each axis."""
-        return shapes.repeat(self, _sizes(sizes))
-
-    def flip(self, *dims):
-        """The order along the given axes reversed."""
-        return shapes.flip(self, _sizes(dims))
-
-    def t(self):
-        """The transpose of a matrix."""
-        if self.array.ndim > 2:
-            raise RuntimeError(f"t() needs at most 2 axes, got {self.array.ndim}: use transpose")
-        return self if self.array.ndim < 2 else shapes.transpose(self, 0, 1)
-
-    @property
-    def T(self):
-        """The axes in reverse order."""
-        return shapes.permute(self, tuple(reversed(range(self.array.ndim))))
-
-    @property
-    def mT(self):
-        """The last two axes exchanged."""
-        return shapes.transpose(self, -2, -1)
-
-    # Products
-
-    matmul = products.matmul
-    mm = products.matmul
-    mv = products.matmul
-    dot = products.matmul
-    bmm = products.matmul
-
-    # Positions
-
-    gather = indexing.gather
-    index_select = indexing.index_select
-    nonzero = indexing.nonzero
-
-    def __getitem__(self, index):
-        return indexing.getitem(self, as_index(index))
-
-    def __setitem__(self, index, value):
-        index = as_index(index)
-        source = value if isinstance(value, (TensorBase, int, float)) else np.asarray(value)
-        if state.grad_enabled and (self._requires_grad or getattr(source, "_requires_grad", False)):
-            self._change_in_place(indexing.setitem(self, source, index))
-            return
-        first, rest = indexing.split_index(index, self.array.ndim)
-        self.array[first][rest] = getattr(source, "array", source)
-        self._version[0] += 1
-
-    # In place
-
-    add_ = __iadd__ = in_place(elementwise.add)
-    sub_ = __isub__ = in_place(elementwise.sub)
-    mul_ = __imul__ = in_place(elementwise.mul)
-    div_ = __itruediv__ = in_place(elementwise.div)
-    clamp_ = in_place(elementwise.clamp)
-    masked_fill_ = in_place(elementwise.masked_fill)
-    exp_ = in_place(elementwise.exp)
-    tanh_ = in_place(elementwise.tanh)
-    sigmoid_ = in_place(elementwise.sigmoid)
-    relu_ = in_place(elementwise.relu)
-
-    def copy_(self, source):
+    def copy_(self, source, non_blocking=False):
         """The values of another tensor, which may broadcast, written into this one."""
-        return self._change_in_place(source.to(self.dtype).expand(*self.array.shape))
+        source = source.to(self.device, self.dtype)
+        return self._change_in_place(shapes.expand(source, self.array.shape))
+
+    def _set(self, array):
+        return self._change_in_place(self.new_tensor(array))
 
     def fill_(self, value):
         """The same number everywhere."""
-        return self._change_in_place(self._new(np.full(self.array.shape, value)))
+        return self._change_in_place(creation.full_like(self, value))
 
     def zero_(self):
         """Zeros everywhere."""
@@ -465,15 +293,20 @@ class Tensor(TensorBase):
 
     def uniform_(self, a=0.0, b=1.0, *, generator=None):
         """Random numbers, evenly between ``a`` and ``b``."""
-        return self._change_in_place(
-            self._new(numpy_generator(generator).uniform(a, b, self.array.shape))
-        )
+        return self._set(numpy_generator(generator).uniform(a, b, self.array.shape))
 
     def normal_(self, mean=0.0, std=1.0, *, generator=None):
         """Random numbers from the normal distribution."""
-        return self._change_in_place(
-            self._new(numpy_generator(generator).normal(mean, std, self.array.shape))
-        )
+        return self._set(numpy_generator(generator).normal(mean, std, self.array.shape))
+
+    def random_(self, low, high=None, *, generator=None):
+        """Random integers from ``low`` (0 when left out) up to but not including ``high``."""
+        low, high = (0, low) if high is None else (low, high)
+        return self._set(numpy_generator(generator).integers(low, high, self.array.shape))
+
+    def bernoulli_(self, p=0.5, *, generator=None):
+        """1 with probability ``p``, a number or a tensor, else 0."""
+        return self._set(creation.bernoulli(self, p, generator=generator))
 
 
 TensorBase.result_class = Tensor

@@ -13,9 +13,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LAYERS = [
     {"backend"},
     {"generator", "autograd"},
-    {"operations", "printing"},
+    {"operations", "printing", "creation"},
+    {"datatypes", "methods"},
     {"tensor"},
-    {"creation"},
     {"nn"},
     {"optim", "data", "plot", "experiments", "utils", "serialization", "decoding"},
     {"checks"},

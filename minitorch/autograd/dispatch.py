@@ -25,7 +25,7 @@ import numpy as np
 from minitorch.autograd.graph import Node
 from minitorch.autograd.modes import state
 from minitorch.autograd.tensorbase import TensorBase
-from minitorch.backend import bool_, float32, int64
+from minitorch.backend import get_default_dtype, numpy_dtype
 
 
 def _names_kept(function):
@@ -53,13 +53,13 @@ def result_type(operands):
     Arrays with axes decide. Arrays without axes, and after them Python numbers, count only when
     they are of a higher category (boolean, integer, floating) than those before.
     """
-    python_types = {bool: bool_, int: int64, float: float32}
     ranks = ([], [], [])
     for operand in operands:
         if isinstance(operand, np.generic):
             operand = operand.item()
         if isinstance(operand, (bool, int, float)):
-            ranks[2].append(python_types[type(operand)].numpy)
+            kind = get_default_dtype() if type(operand) is float else type(operand)
+            ranks[2].append(numpy_dtype(kind))
         else:
             ranks[0 if operand.ndim else 1].append(operand.dtype)
     result = None
@@ -76,7 +76,7 @@ def promoted(operands, floating=False):
     """The operands, with every array in the type of the result; ``floating``: never an integer."""
     common = result_type(operands)
     if floating and common.kind != "f":
-        common = float32.numpy
+        common = get_default_dtype().numpy
     return [
         x if isinstance(x, (bool, int, float)) or x.dtype == common else x.astype(common)
         for x in operands

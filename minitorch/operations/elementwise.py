@@ -14,16 +14,26 @@ from minitorch.backend import array_module
 # Arithmetic
 
 
-@operation(promote="common")
-def add(input, other):
-    """input + other."""
-    return input + other, (lambda g: g, lambda g: g)
+def _scaled(array, alpha):
+    if alpha == 1:
+        return array
+    if isinstance(alpha, float) and getattr(array, "dtype", np.dtype(float)).kind != "f":
+        raise RuntimeError(f"alpha must be an integer for integer tensors; got {alpha}")
+    return array * alpha
 
 
 @operation(promote="common")
-def sub(input, other):
-    """input - other."""
-    return input - other, (lambda g: g, lambda g: -g)
+def add(input, other, alpha=1):
+    """input + alpha * other."""
+    return input + _scaled(other, alpha), (lambda g: g, lambda g: _scaled(g, alpha))
+
+
+@operation(promote="common")
+def sub(input, other, alpha=1):
+    """input - alpha * other."""
+    if all(isinstance(x, bool) or getattr(x, "dtype", 0) == "bool" for x in (input, other)):
+        raise RuntimeError("booleans cannot be subtracted: use ^ (logical_xor)")
+    return input - _scaled(other, alpha), (lambda g: g, lambda g: _scaled(g, -alpha))
 
 
 @operation(promote="common")
@@ -61,6 +71,15 @@ def remainder(input, other):
 
 
 @operation(promote="common")
+def fmod(input, other):
+    """input - other * trunc(input / other), with the sign of ``input``."""
+    xp = array_module(other if isinstance(input, (int, float)) else input)
+    result = xp.fmod(input, other)
+    _check_divisor(result, other)
+    return result, (lambda g: g, lambda g: -g * xp.trunc(input / other))
+
+
+@operation(promote="common")
 def pow(input, exponent):
     """input ** exponent."""
     xp = array_module(exponent if isinstance(input, (int, float)) else input)
@@ -88,6 +107,8 @@ def pow(input, exponent):
 @operation()
 def neg(input):
     """-input."""
+    if input.dtype == bool:
+        raise RuntimeError("booleans have no negative: use ~ (logical_not)")
     return -input, lambda g: -g
 
 
@@ -117,9 +138,15 @@ def ceil(input):
 
 
 @operation()
-def round(input):
-    """The nearest integer; halves go to the even one."""
-    return array_module(input).round(input), lambda g: g * 0
+def trunc(input):
+    """The integer part: the nearest integer towards 0."""
+    return array_module(input).trunc(input), lambda g: g * 0
+
+
+@operation()
+def round(input, decimals=0):
+    """The nearest integer, or decimal fraction; halves go to the even one."""
+    return array_module(input).round(input, decimals), lambda g: g * 0
 
 
 # Functions
@@ -139,6 +166,25 @@ def log(input):
 
 
 @operation(promote="float")
+def log2(input):
+    """The logarithm to base 2."""
+    return array_module(input).log2(input), lambda g: g / (input * math.log(2))
+
+
+@operation(promote="float")
+def log10(input):
+    """The logarithm to base 10."""
+    return array_module(input).log10(input), lambda g: g / (input * math.log(10))
+
+
+@operation(promote="float")
+def expm1(input):
+    """e ** input - 1, exact for small input."""
+    out = array_module(input).expm1(input)
+    return out, lambda g: g * (out + 1)
+
+
+@operation(promote="float")
 def log1p(input):
     """log(1 + input), exact for small input."""
     return array_module(input).log1p(input), lambda g: g / (1 + input)
@@ -149,6 +195,19 @@ def sqrt(input):
     """The square root."""
     out = array_module(input).sqrt(input)
     return out, lambda g: g / (2 * out)
+
+
+@operation()
+def square(input):
+    """input * input."""
+    return input * input, lambda g: 2 * g * input
+
+
+@operation(promote="float")
+def reciprocal(input):
+    """1 / input."""
+    out = 1 / input
+    return out, lambda g: -g * out * out
 
 
 @operation(promote="float")
@@ -170,6 +229,47 @@ def cos(input):
     """The cosine, of radians."""
     xp = array_module(input)
     return xp.cos(input), lambda g: -g * xp.sin(input)
+
+
+@operation(promote="float")
+def tan(input):
+    """The tangent, of radians."""
+    out = array_module(input).tan(input)
+    return out, lambda g: g * (1 + out * out)
+
+
+@operation(promote="float")
+def asin(input):
+    """The angle, in radians, whose sine is ``input``."""
+    xp = array_module(input)
+    return xp.arcsin(input), lambda g: g / xp.sqrt(1 - input * input)
+
+
+@operation(promote="float")
+def acos(input):
+    """The angle, in radians, whose cosine is ``input``."""
+    xp = array_module(input)
+    return xp.arccos(input), lambda g: -g / xp.sqrt(1 - input * input)
+
+
+@operation(promote="float")
+def atan(input):
+    """The angle, in radians, whose tangent is ``input``."""
+    return array_module(input).arctan(input), lambda g: g / (1 + input * input)
+
+
+@operation(promote="float")
+def sinh(input):
+    """The hyperbolic sine, (exp(x) - exp(-x)) / 2."""
+    xp = array_module(input)
+    return xp.sinh(input), lambda g: g * xp.cosh(input)
+
+
+@operation(promote="float")
+def cosh(input):
+    """The hyperbolic cosine, (exp(x) + exp(-x)) / 2."""
+    xp = array_module(input)
+    return xp.cosh(input), lambda g: g * xp.sinh(input)
 
 
 @operation(promote="float")
@@ -212,6 +312,19 @@ def softplus(input):
     """log(1 + exp(x)), without overflow."""
     xp = array_module(input)
     return xp.logaddexp(input, input.dtype.type(0)), lambda g: g * sigmoid_array(input)
+
+
+@operation(promote="float")
+def logaddexp(input, other):
+    """log(exp(input) + exp(other)), without overflow."""
+    out = array_module(input).logaddexp(input, other)
+    xp = array_module(input)
+
+    def share(x):
+        """exp(x - out), where an infinite out gives an equal infinite x all."""
+        return xp.where(x == out, 1, xp.exp(x - xp.where(xp.isfinite(out), out, 0)))
+
+    return out, (lambda g: g * share(input), lambda g: g * share(other))
 
 
 # erf: NumPy has none. erf(x) / x is a smooth function of x^2, so on |x| <= limit a short series of
@@ -268,27 +381,45 @@ def where(condition, input, other):
 
 @operation()
 def masked_fill(input, mask, value):
-    """input with ``value`` (a number) wherever ``mask`` is True."""
+    """input with ``value``, a number or a tensor without axes, wherever ``mask`` is True."""
     xp = array_module(input)
     if mask.dtype != bool:
-        raise RuntimeError(f"masked_fill needs a mask of type bool, got {mask.dtype}")
-    return xp.where(mask, input.dtype.type(value), input), (lambda g: xp.where(mask, 0, g),)
+        raise RuntimeError(f"masked_fill needs a mask of type bool, got {mask.dtype}: use .bool()")
+    if input.dtype.kind in "iu" and isinstance(value, float) and not math.isfinite(value):
+        raise RuntimeError(f"a tensor of type {input.dtype} cannot hold {value}: use .float()")
+    if getattr(value, "ndim", 0):
+        raise RuntimeError(f"masked_fill needs a value without axes; got shape {value.shape}")
+    return xp.where(mask, xp.asarray(value, dtype=input.dtype), input), (
+        lambda g: xp.where(mask, 0, g),
+        None,
+        lambda g: xp.where(mask, g, 0),
+    )
 
 
 @operation()
 def clamp(input, min=None, max=None):
-    """input limited to the range from ``min`` to ``max``. The gradient outside is 0."""
+    """input limited to the range from ``min`` to ``max``, numbers or tensors.
+
+    The gradient goes to the one of the three that is the result.
+    """
     xp = array_module(input)
     bounds = [bound for bound in (min, max) if bound is not None]
     if not bounds:
-        raise ValueError("clamp needs min, max or both")
-    input = input.astype(result_type([input, *bounds]), copy=False)
-    inside = xp.ones(input.shape, dtype=bool)
-    if min is not None:
-        inside &= input >= min
-    if max is not None:
-        inside &= input <= max
-    return xp.clip(input, min, max), (lambda g: g * inside,)
+        raise RuntimeError("clamp needs min, max or both")
+    result = input.astype(result_type([input, *bounds]), copy=False)
+    result = result if min is None else xp.maximum(result, min)
+    result = result if max is None else xp.minimum(result, max)
+    low = False if min is None else input < min
+    high = False if max is None else input > max
+    return result, (lambda g: g * ~(low | high), lambda g: g * low, lambda g: g * high)
+
+
+@operation()
+def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
+    """input with a number for each NaN, and others (None: the type's extremes) for infinities."""
+    xp = array_module(input)
+    finite = xp.isfinite(input)
+    return xp.nan_to_num(input, nan=nan, posinf=posinf, neginf=neginf), (lambda g: g * finite,)
 
 
 @operation(promote="common")
@@ -309,90 +440,3 @@ def minimum(input, other):
         lambda g: g * ((input < other) + 0.5 * (input == other)).astype(g.dtype),
         lambda g: g * ((other < input) + 0.5 * (input == other)).astype(g.dtype),
     )
-
-
-# Comparisons and logic: their results are boolean, they have no gradient
-
-
-@operation(promote="common")
-def eq(input, other):
-    """input == other."""
-    return input == other, None
-
-
-@operation(promote="common")
-def ne(input, other):
-    """input != other."""
-    return input != other, None
-
-
-@operation(promote="common")
-def lt(input, other):
-    """input < other."""
-    return input < other, None
-
-
-@operation(promote="common")
-def le(input, other):
-    """input <= other."""
-    return input <= other, None
-
-
-@operation(promote="common")
-def gt(input, other):
-    """input > other."""
-    return input > other, None
-
-
-@operation(promote="common")
-def ge(input, other):
-    """input >= other."""
-    return input >= other, None
-
-
-@operation()
-def bitwise_and(input, other):
-    """input & other, for booleans and integers."""
-    return input & other, None
-
-
-@operation()
-def bitwise_or(input, other):
-    """input | other, for booleans and integers."""
-    return input | other, None
-
-
-@operation()
-def bitwise_xor(input, other):
-    """input ^ other, for booleans and integers."""
-    return input ^ other, None
-
-
-@operation()
-def bitwise_not(input):
-    """~input: not, for booleans."""
-    return ~input, None
-
-
-@operation()
-def logical_not(input):
-    """True where input is 0 or False."""
-    return array_module(input).logical_not(input), None
-
-
-@operation()
-def isnan(input):
-    """True where input is not a number."""
-    return array_module(input).isnan(input), None
-
-
-@operation()
-def isinf(input):
-    """True where input is infinite."""
-    return array_module(input).isinf(input), None
-
-
-@operation()
-def isfinite(input):
-    """True where input is neither infinite nor NaN."""
-    return array_module(input).isfinite(input), None

@@ -1,11 +1,14 @@
 """Operations that read or write elements by position."""
 
+import math
+
 import numpy as np
 
 from minitorch.autograd.dispatch import operation
 from minitorch.autograd.tensorbase import TensorBase
 from minitorch.backend import array_module
 from minitorch.operations.reductions import axes_of
+from minitorch.operations.shapes import reshape, unbind
 
 
 def as_index(index):
@@ -13,10 +16,15 @@ def as_index(index):
     if isinstance(index, tuple):
         return tuple(as_index(part) for part in index)
     if isinstance(index, TensorBase):
-        whole = index.array.dtype.kind in "iu" and not index.array.ndim
+        if index.array.dtype.kind == "f":
+            raise IndexError(f"an index is made of integers or booleans; got {index.dtype}")
+        if index.array.dtype == "uint8":
+            return index.array != 0  # a mask, as in PyTorch before it had booleans
+        whole = index.array.dtype.kind == "i" and not index.array.ndim
         return index.array.item() if whole else index.array
     if isinstance(index, list):
-        return np.asarray(index, dtype=np.int64 if not index else None)
+        numbers = [part.tolist() if isinstance(part, TensorBase) else part for part in index]
+        return np.asarray(numbers, dtype=np.int64 if not numbers else None)
     if isinstance(index, np.integer):
         return int(index)
     if isinstance(index, slice):
@@ -106,16 +114,122 @@ def setitem(input, value, index):
     return result, (toward_input, lambda g: g[first][rest])
 
 
+def _along(input, dim, index, name):
+    """The places that ``index`` names along ``dim``: [i, index[i, j]] for dim 1, as an index."""
+    xp = array_module(input)
+    (axis,) = axes_of(dim, input.ndim) or (0,)
+    if index.dtype != "int64":
+        raise RuntimeError(f"{name} needs an index of type int64, got {index.dtype}: use .long()")
+    if max(index.ndim, 1) != max(input.ndim, 1):
+        raise RuntimeError(f"{name} needs an index with {input.ndim} axes, got {index.ndim}")
+    for other, size in enumerate(index.shape):
+        if other != axis and size > input.shape[other]:
+            raise RuntimeError(
+                f"{name} along dim {axis} of shape {input.shape} needs an index that is no larger "
+                f"on the other axes; got {index.shape}"
+            )
+    _check_positions(index, input.shape[axis] if input.ndim else 1, name, RuntimeError)
+    places = list(xp.indices(index.shape, sparse=True))
+    places[axis : axis + 1] = [index] if input.ndim else []
+    return tuple(places) if input.ndim else ...
+
+
+def _check_positions(index, size, name, error=IndexError):
+    if index.size and not (0 <= index.min() and index.max() < size):
+        raise error(
+            f"{name} needs positions from 0 to {size - 1}; got {index.min()} to {index.max()}"
+        )
+
+
 @operation()
 def gather(input, dim, index):
     """result[i][j] = input[index[i][j]][j] for dim 0, and so on for other axes."""
     xp, shape, dtype = array_module(input), input.shape, input.dtype
-    (axis,) = axes_of(dim, input.ndim)
-    if index.ndim != input.ndim:
-        raise RuntimeError(f"gather needs an index with {input.ndim} axes, got {index.ndim}")
-    places = list(xp.indices(index.shape, sparse=True))
-    places[axis] = index
-    places = tuple(places)
+    places = _along(input, dim, index, "gather")
+
+    def vjp(g):
+        result = xp.zeros(shape, dtype=dtype)
+        add_at(result, places, g)
+        return result
+
+    return input[places].reshape(index.shape), (vjp,)
+
+
+def _check_same_type(input, source, name):
+    if getattr(source, "dtype", input.dtype) != input.dtype:
+        raise RuntimeError(
+            f"{name} needs values of the tensor's type {input.dtype}; got {source.dtype}"
+        )
+
+
+def _values_for(src, index):
+    """The part of ``src``, an array or a number, that is written to the places of an index."""
+    return src[tuple(slice(size) for size in index.shape)] if hasattr(src, "dtype") else src
+
+
+def _spread(g, values, shape):
+    """The gradient of ``values`` as one of the array of ``shape`` whose first part they are."""
+    result = array_module(g).zeros(shape, dtype=g.dtype)
+    result[tuple(slice(size) for size in values.shape)] = values
+    return result
+
+
+@operation()
+def scatter(input, dim, index, src=None, value=None):
+    """A copy of input with result[index[i][j]][j] = src[i][j] for dim 0, and so on.
+
+    ``src`` is a tensor at least as large as the index, or a number, also called ``value``. Where
+    a place occurs twice, the last value counts; the gradient then is not defined.
+    """
+    places = _along(input, dim, index, "scatter")
+    src = value if src is None else src
+    _check_same_type(input, src, "scatter")
+    result = input.copy()
+    result[places] = _values_for(src, index)
+
+    def toward_input(g):
+        g = g.copy()
+        g[places] = 0
+        return g
+
+    return result, (toward_input, None, None, lambda g: _spread(g, g[places], src.shape))
+
+
+@operation()
+def scatter_add(input, dim, index, src):
+    """A copy of input with result[index[i][j]][j] += src[i][j] for dim 0, and so on."""
+    places = _along(input, dim, index, "scatter_add")
+    _check_same_type(input, src, "scatter_add")
+    result = input.copy()
+    add_at(result, places, _values_for(src, index))
+    return result, (
+        lambda g: g,
+        None,
+        None,
+        lambda g: _spread(g, g[places], src.shape),
+    )
+
+
+def _slices(input, dim, index, name):
+    """The slices at the positions ``index`` along ``dim``, as an index."""
+    (axis,) = axes_of(dim, input.ndim) or (0,)
+    if index.dtype.kind != "i" or index.ndim > 1:
+        raise IndexError(
+            f"{name} needs an index of integers with one axis; got {index.dtype}, "
+            f"shape {index.shape}"
+        )
+    _check_positions(index, input.shape[axis] if input.ndim else 1, name)
+    return (slice(None),) * axis + (index.reshape(-1),)
+
+
+@operation()
+def index_select(input, dim, index):
+    """The slices at the positions ``index``, a tensor with one axis, along ``dim``."""
+    xp, shape, dtype = array_module(input), input.shape, input.dtype
+    if not shape:
+        _slices(input, dim, index, "index_select")
+        return input.copy(), (lambda g: g,)
+    places = _slices(input, dim, index, "index_select")
 
     def vjp(g):
         result = xp.zeros(shape, dtype=dtype)
@@ -126,21 +240,151 @@ def gather(input, dim, index):
 
 
 @operation()
-def index_select(input, dim, index):
-    """The slices at the positions ``index``, a tensor with one axis, along ``dim``."""
-    xp, shape, dtype = array_module(input), input.shape, input.dtype
-    (axis,) = axes_of(dim, input.ndim)
-
-    def vjp(g):
-        result = xp.zeros(shape, dtype=dtype)
-        add_at(result, (slice(None),) * axis + (index,), g)
-        return result
-
-    return xp.take(input, index, axis=axis), (vjp,)
+def index_add(input, dim, index, source, alpha=1):
+    """A copy of input with alpha * source[i] added to the slice at index[i] along ``dim``."""
+    places = _slices(input, dim, index, "index_add")
+    _check_same_type(input, source, "index_add")
+    result = input.copy()
+    add_at(result, places, source if alpha == 1 else source * alpha)
+    return result, (lambda g: g, None, None, lambda g: g[places] * alpha)
 
 
 @operation()
-def nonzero(input):
-    """The positions of the elements that are not zero, one row each."""
+def index_copy(input, dim, index, source):
+    """A copy of input whose slice at index[i] along ``dim`` is source[i]."""
+    places = _slices(input, dim, index, "index_copy")
+    _check_same_type(input, source, "index_copy")
+    result = input.copy()
+    result[places] = source
+
+    def toward_input(g):
+        g = g.copy()
+        g[places] = 0
+        return g
+
+    return result, (toward_input, None, None, lambda g: g[places])
+
+
+@operation()
+def index_fill(input, dim, index, value):
+    """A copy of input with a number in all slices at the positions ``index`` along ``dim``."""
+    places = _slices(input, dim, index, "index_fill")
+    result = input.copy()
+    result[places] = value
+
+    def vjp(g):
+        g = g.copy()
+        g[places] = 0
+        return g
+
+    return result, (vjp,)
+
+
+@operation()
+def repeat_interleave_(input, repeats, dim):
+    """See ``repeat_interleave``."""
+    xp, shape, dtype = array_module(input), input.shape, input.dtype
+    (axis,) = axes_of(dim, input.ndim)
+    if not isinstance(repeats, int) and repeats.size not in (1, shape[axis]):
+        raise RuntimeError(
+            f"repeat_interleave needs one count, or one for each of {shape[axis]} elements; "
+            f"got {repeats.size}"
+        )
+    counts = repeats if isinstance(repeats, int) else repeats.reshape(-1).tolist()
+    origin = xp.repeat(xp.arange(shape[axis]), counts)
+    places = (slice(None),) * axis + (origin,)
+
+    def vjp(g):
+        result = xp.zeros(shape, dtype=dtype)
+        add_at(result, places, g)
+        return result
+
+    return input[places], (vjp,)
+
+
+def repeat_interleave(input, repeats, dim=None):
+    """Each element ``repeats`` times in a row along ``dim``, or of the flattened tensor.
+
+    ``repeats`` is one number, or a tensor with one for each element.
+    """
+    if dim is None:
+        input, dim = reshape(input, (-1,)), 0
+    return repeat_interleave_(input, repeats, dim)
+
+
+@operation()
+def nonzero_(input):
+    """See ``nonzero``."""
     xp = array_module(input)
+    if not input.ndim:
+        return xp.zeros((int(input != 0), 0), dtype="int64"), None
     return xp.stack(xp.nonzero(input), axis=1), None
+
+
+def nonzero(input, as_tuple=False):
+    """The positions of the elements that are not zero, one row each, or one tensor an axis."""
+    found = nonzero_(input)
+    return unbind(found, 1) if as_tuple else found
+
+
+@operation()
+def masked_select(input, mask):
+    """The elements where ``mask``, which may broadcast, is True, in one row."""
+    xp, shape, dtype = array_module(input), input.shape, input.dtype
+    if mask.dtype != bool:
+        raise RuntimeError(f"masked_select needs a mask of type bool, got {mask.dtype}")
+    whole = xp.broadcast_to(input, np.broadcast_shapes(shape, mask.shape))
+    mask = xp.broadcast_to(mask, whole.shape)
+
+    def vjp(g):
+        result = xp.zeros(mask.shape, dtype=dtype)
+        result[mask] = g
+        return result
+
+    return whole[mask], (vjp,)
+
+
+@operation()
+def masked_scatter(input, mask, source):
+    """A copy of input with the elements of ``source``, in their order, where ``mask`` is True."""
+    xp, shape = array_module(input), source.shape
+    mask = xp.broadcast_to(mask, input.shape)
+    count = int(mask.sum())
+    if count > source.size:
+        raise RuntimeError(
+            f"masked_scatter needs at least {count} elements in source; got {source.size}"
+        )
+    result = input.copy()
+    result[mask] = source.reshape(-1)[:count]
+
+    def toward_source(g):
+        gradient = xp.zeros(math.prod(shape), dtype=g.dtype)
+        gradient[:count] = g[mask]
+        return gradient.reshape(shape)
+
+    return result, (lambda g: xp.where(mask, 0, g), None, toward_source)
+
+
+@operation()
+def unique_(input, dim):
+    """See ``unique``."""
+    xp = array_module(input)
+    values, inverse, counts = xp.unique(input, return_inverse=True, return_counts=True, axis=dim)
+    return (values, inverse.reshape(input.shape if dim is None else -1), counts), None
+
+
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """The different elements, or slices along ``dim``, in order.
+
+    With ``return_inverse`` also where each element is found among them; with ``return_counts``
+    also how often it occurs.
+    """
+    values, inverse, counts = unique_(input, dim)
+    rest = [inverse] * return_inverse + [counts] * return_counts
+    return (values, *rest) if rest else values
+
+
+@operation()
+def bincount(input, weights=None, minlength=0):
+    """How often each number from 0 to the largest occurs; with ``weights``, their sums."""
+    return array_module(input).bincount(input, weights, minlength), None

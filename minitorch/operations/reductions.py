@@ -4,9 +4,8 @@
 """
 
 import builtins
+import math
 from collections import namedtuple
-
-import numpy as np
 
 from minitorch.autograd.dispatch import operation
 from minitorch.backend import array_module, int64, numpy_dtype
@@ -17,11 +16,16 @@ def axes_of(dim, ndim):
     """``dim`` as a tuple of axes from 0; IndexError when there is no such axis."""
     if dim is None:
         return tuple(range(ndim))
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    dims = (dim,) if hasattr(dim, "__index__") else tuple(dim)
     for d in dims:
         if not -builtins.max(ndim, 1) <= d < builtins.max(ndim, 1):
             raise IndexError(f"dim must be between {-ndim} and {ndim - 1} for {ndim} axes; got {d}")
     return tuple(d % ndim for d in dims) if ndim else ()
+
+
+def _reduced(dim, ndim):
+    """The axes over which to reduce; for a reduction, no axes mean all of them."""
+    return axes_of(None if dim in ((), []) else dim, ndim)
 
 
 def _restored(array, axes, keepdim):
@@ -35,19 +39,20 @@ def _total_type(array):
 
 
 def _count(shape, axes):
-    count = 1
-    for axis in axes:
-        count *= shape[axis]
-    return count
+    return math.prod(shape[axis] for axis in axes)
+
+
+def _cast(input, dtype):
+    return input if dtype is None else input.astype(numpy_dtype(dtype), copy=False)
 
 
 @operation()
 def sum(input, dim=None, keepdim=False, dtype=None):
-    """The sum over ``dim``. Booleans and integers are summed as int64."""
-    xp, shape, axes = array_module(input), input.shape, axes_of(dim, input.ndim)
-    if dtype is not None:
-        input = input.astype(numpy_dtype(dtype))
-    return input.sum(axis=axes, keepdims=keepdim, dtype=_total_type(input)), (
+    """The sum over ``dim``, in ``dtype``. Booleans and integers are summed as int64."""
+    xp, shape, axes = array_module(input), input.shape, _reduced(dim, input.ndim)
+    input = _cast(input, dtype)
+    kind = _total_type(input) if dtype is None else input.dtype
+    return input.sum(axis=axes, keepdims=keepdim, dtype=kind), (
         lambda g: xp.broadcast_to(_restored(g, axes, keepdim), shape),
     )
 
@@ -58,10 +63,11 @@ def _check_floating(input, name):
 
 
 @operation()
-def mean(input, dim=None, keepdim=False):
+def mean(input, dim=None, keepdim=False, dtype=None):
     """The mean over ``dim``, of floating-point tensors."""
+    input = _cast(input, dtype)
     _check_floating(input, "mean")
-    xp, shape, axes = array_module(input), input.shape, axes_of(dim, input.ndim)
+    xp, shape, axes = array_module(input), input.shape, _reduced(dim, input.ndim)
     count = _count(shape, axes)
     total = input.sum(axis=axes, keepdims=keepdim)
     return total / total.dtype.type(count), (
@@ -69,13 +75,17 @@ def mean(input, dim=None, keepdim=False):
     )
 
 
-def _variance(input, axes, correction, keepdim):
-    xp = array_module(input)
+def _variance(input, dim, unbiased, keepdim, correction, name):
+    _check_floating(input, name)
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    axes = _reduced(dim, input.ndim)
     count = _count(input.shape, axes)
     deviation = input - input.sum(axis=axes, keepdims=True) / input.dtype.type(count)
     square_sum = (deviation * deviation).sum(axis=axes, keepdims=keepdim)
-    degrees = xp.asarray(builtins.max(count - correction, 0), dtype=input.dtype)
-    return square_sum / degrees, deviation, degrees
+    correction = int(unbiased) if correction is None else correction
+    degrees = input.dtype.type(builtins.max(count - correction, 0))
+    return square_sum / degrees, deviation, degrees, axes
 
 
 @operation()
@@ -84,29 +94,31 @@ def var(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
 
     ``unbiased=False``, or ``correction=0``, divides by the count instead.
     """
-    _check_floating(input, "var")
-    axes = axes_of(dim, input.ndim)
-    correction = int(unbiased) if correction is None else correction
-    variance, deviation, degrees = _variance(input, axes, correction, keepdim)
+    variance, deviation, degrees, axes = _variance(input, dim, unbiased, keepdim, correction, "var")
     return variance, (lambda g: _restored(g, axes, keepdim) * (2 / degrees) * deviation,)
 
 
 @operation()
 def std(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
-    """The standard deviation over ``dim``, the square root of ``var``."""
-    _check_floating(input, "std")
-    axes = axes_of(dim, input.ndim)
-    correction = int(unbiased) if correction is None else correction
-    variance, deviation, degrees = _variance(input, axes, correction, keepdim)
-    out = array_module(input).sqrt(variance)
-    return out, (lambda g: _restored(g / out, axes, keepdim) / degrees * deviation,)
+    """The standard deviation over ``dim``, the square root of ``var``. Its gradient at 0 is 0."""
+    xp = array_module(input)
+    variance, deviation, degrees, axes = _variance(input, dim, unbiased, keepdim, correction, "std")
+    out = xp.sqrt(variance)
+
+    def vjp(g):
+        g = xp.where(out == 0, 0, g / xp.where(out == 0, 1, out))
+        return _restored(g, axes, keepdim) / degrees * deviation
+
+    return out, (vjp,)
 
 
 @operation()
-def prod(input, dim=None, keepdim=False):
+def prod(input, dim=None, keepdim=False, dtype=None):
     """The product over ``dim``. Booleans and integers are multiplied as int64."""
     xp, axes = array_module(input), axes_of(dim, input.ndim)
-    result = input.prod(axis=axes, keepdims=keepdim, dtype=_total_type(input))
+    input = _cast(input, dtype)
+    kind = _total_type(input) if dtype is None else input.dtype
+    result = input.prod(axis=axes, keepdims=keepdim, dtype=kind)
 
     def vjp(g):
         """Each element's gradient is the product of all others, also where some are zero."""
@@ -120,30 +132,38 @@ def prod(input, dim=None, keepdim=False):
     return result, (vjp,)
 
 
-def _extreme(input, axes, keepdim, value):
+def _check_not_empty(input, axes, name):
+    empty = [axis for axis in axes if not input.shape[axis]]
+    if empty:
+        raise IndexError(
+            f"{name} over dim {empty[0]} of shape {input.shape}: there is no element to choose"
+        )
+
+
+def _extreme(input, dim, keepdim, name):
     """An extreme over several axes; equal elements share the gradient evenly."""
-    xp = array_module(input)
+    xp, axes = array_module(input), _reduced(dim, input.ndim)
+    _check_not_empty(input, axes, name)
+    value = getattr(xp, name)(input, axis=axes, keepdims=keepdim)
 
     def vjp(g):
         hit = input == _restored(value, axes, keepdim)
         share = hit / hit.sum(axis=axes, keepdims=True)
         return _restored(g, axes, keepdim) * share.astype(g.dtype)
 
-    return xp.asarray(value), (vjp,)
+    return value, (vjp,)
 
 
 @operation()
-def amax(input, dim=None, keepdim=False):
+def amax(input, dim=(), keepdim=False):
     """The largest element over ``dim``. Equal elements share the gradient."""
-    axes = axes_of(dim, input.ndim)
-    return _extreme(input, axes, keepdim, input.max(axis=axes, keepdims=keepdim))
+    return _extreme(input, dim, keepdim, "amax")
 
 
 @operation()
-def amin(input, dim=None, keepdim=False):
+def amin(input, dim=(), keepdim=False):
     """The smallest element over ``dim``. Equal elements share the gradient."""
-    axes = axes_of(dim, input.ndim)
-    return _extreme(input, axes, keepdim, input.min(axis=axes, keepdims=keepdim))
+    return _extreme(input, dim, keepdim, "amin")
 
 
 def _taken(input, order, dim):
@@ -170,17 +190,22 @@ def _picked(input, indices, axis, keepdim):
 
 @operation()
 def norm(input, p=2, dim=None, keepdim=False):
-    """(sum |x|^p)^(1/p) over ``dim``; the largest |x| for p = inf. Its gradient at 0 is 0."""
+    """(sum |x|^p)^(1/p) over ``dim``; the largest |x| for p = inf, the smallest for -inf.
+
+    p = 0 counts the elements that are not 0; "fro" is p = 2. The gradient at 0 is 0.
+    """
     _check_floating(input, "norm")
-    xp, axes = array_module(input), axes_of(dim, input.ndim)
-    size = xp.abs(input)
-    if p == float("inf"):
-        length = size.max(axis=axes, keepdims=True)
-        ties = (size == length).sum(axis=axes, keepdims=True)
-        slope = (size == length) / ties
+    xp, axes = array_module(input), _reduced(dim, input.ndim)
+    size, p = xp.abs(input), 2 if p == "fro" else p
+    if p == 0:
+        length = (size != 0).sum(axis=axes, keepdims=True).astype(input.dtype)
+        slope = xp.zeros_like(input)
+    elif math.isinf(p):
+        length = (size.max if p > 0 else size.min)(axis=axes, keepdims=True)
+        slope = (size == length) / (size == length).sum(axis=axes, keepdims=True)
     else:
         length = (size**p).sum(axis=axes, keepdims=True) ** (1 / p)
-        slope = xp.where(length == 0, 0, (size / length) ** (p - 1))
+        slope = xp.where(size == 0, p == 1, (size / length) ** (p - 1))
     slope = (xp.sign(input) * slope).astype(input.dtype)
     return length if keepdim else length.squeeze(axes), (
         lambda g: _restored(g, axes, keepdim) * slope,
@@ -190,22 +215,25 @@ def norm(input, p=2, dim=None, keepdim=False):
 ValuesIndices = namedtuple("ValuesIndices", ["values", "indices"])
 
 
+def _extreme_with_index(input, dim, keepdim, name):
+    xp = array_module(input)
+    if not input.ndim:
+        return (input.copy(), xp.zeros(input.shape, int64.numpy)), lambda grads: (grads[0],)
+    (axis,) = axes_of(dim, input.ndim)
+    _check_not_empty(input, (axis,), name)
+    return _picked(input, getattr(xp, "arg" + name)(input, axis=axis), axis, keepdim)
+
+
 @operation()
 def max_with_index(input, dim, keepdim=False):
     """The largest elements along ``dim`` and their positions; the first of equal ones."""
-    if not input.ndim:
-        return (input.copy(), np.zeros_like(input, dtype=int64.numpy)), lambda grads: (grads[0],)
-    (axis,) = axes_of(dim, input.ndim)
-    return _picked(input, input.argmax(axis=axis), axis, keepdim)
+    return _extreme_with_index(input, dim, keepdim, "max")
 
 
 @operation()
 def min_with_index(input, dim, keepdim=False):
     """The smallest elements along ``dim`` and their positions; the first of equal ones."""
-    if not input.ndim:
-        return (input.copy(), np.zeros_like(input, dtype=int64.numpy)), lambda grads: (grads[0],)
-    (axis,) = axes_of(dim, input.ndim)
-    return _picked(input, input.argmin(axis=axis), axis, keepdim)
+    return _extreme_with_index(input, dim, keepdim, "min")
 
 
 def max(input, dim=None, keepdim=False):
@@ -226,40 +254,83 @@ def min(input, dim=None, keepdim=False):
     return ValuesIndices(*min_with_index(input, dim, keepdim))
 
 
+def _position(input, dim, keepdim, name):
+    axes = axes_of(dim, input.ndim)
+    _check_not_empty(input, axes, name)
+    axis = axes[0] if dim is not None and axes else None
+    return getattr(array_module(input), name)(input, axis=axis, keepdims=keepdim), None
+
+
 @operation()
 def argmax(input, dim=None, keepdim=False):
     """The position of the largest element along ``dim``, or in the flattened tensor."""
-    return array_module(input).asarray(input.argmax(axis=dim, keepdims=keepdim)), None
+    return _position(input, dim, keepdim, "argmax")
 
 
 @operation()
 def argmin(input, dim=None, keepdim=False):
     """The position of the smallest element along ``dim``, or in the flattened tensor."""
-    return array_module(input).asarray(input.argmin(axis=dim, keepdims=keepdim)), None
+    return _position(input, dim, keepdim, "argmin")
+
+
+def _truth(input, result):
+    """A boolean result, which is uint8 for uint8."""
+    return result.astype(input.dtype) if input.dtype == "uint8" else result
 
 
 @operation()
 def all(input, dim=None, keepdim=False):
-    """Whether every element over ``dim`` is True."""
-    return input.all(axis=axes_of(dim, input.ndim), keepdims=keepdim), None
+    """Whether every element over ``dim`` is true, that is, not 0."""
+    return _truth(input, input.all(axis=axes_of(dim, input.ndim), keepdims=keepdim)), None
 
 
 @operation()
 def any(input, dim=None, keepdim=False):
-    """Whether some element over ``dim`` is True."""
-    return input.any(axis=axes_of(dim, input.ndim), keepdims=keepdim), None
+    """Whether some element over ``dim`` is true, that is, not 0."""
+    return _truth(input, input.any(axis=axes_of(dim, input.ndim), keepdims=keepdim)), None
 
 
 @operation()
-def cumsum(input, dim):
+def count_nonzero(input, dim=None):
+    """How many elements over ``dim`` are not 0."""
+    return (input != 0).sum(axis=axes_of(dim, input.ndim), dtype=int64.numpy), None
+
+
+@operation()
+def cumsum(input, dim, dtype=None):
     """Running sums along ``dim``."""
-    xp = array_module(input)
-    kind = _total_type(input)
-    if not input.ndim:
-        return input.astype(kind), lambda g: g
-    return input.cumsum(axis=dim, dtype=kind), (
+    xp, axes = array_module(input), axes_of(dim, input.ndim)
+    input = _cast(input, dtype)
+    kind = _total_type(input) if dtype is None else input.dtype
+    if not axes:
+        return input.astype(kind), (lambda g: g,)
+    return input.cumsum(axis=axes[0], dtype=kind), (
         lambda g: xp.flip(xp.flip(g, dim).cumsum(axis=dim), dim),
     )
+
+
+@operation()
+def cumprod(input, dim, dtype=None):
+    """Running products along ``dim``."""
+    xp, axes = array_module(input), axes_of(dim, input.ndim)
+    input = _cast(input, dtype)
+    kind = _total_type(input) if dtype is None else input.dtype
+    if not axes:
+        return input.astype(kind), (lambda g: g,)
+
+    def vjp(g):
+        """Sums, for each element, the products of the others: right also where some are 0."""
+        x, g = xp.moveaxis(input, axes[0], -1)[..., None, :], xp.moveaxis(g, axes[0], -1)
+        others = xp.where(xp.eye(x.shape[-1], dtype=bool), 1, x)
+        slopes = xp.triu(others.cumprod(axis=-1))  # (..., j, i): d result_i / d input_j
+        return xp.moveaxis((slopes * g[..., None, :]).sum(axis=-1), -1, axes[0])
+
+    return input.cumprod(axis=axes[0], dtype=kind), (vjp,)
+
+
+def _largest(input, axes):
+    """The largest elements over the axes, which stay; any number where there are no elements."""
+    return (input.max if input.size else input.sum)(axis=axes, keepdims=True)
 
 
 @operation(promote="float")
@@ -269,7 +340,7 @@ def logsumexp(input, dim, keepdim=False):
     log sum_j exp(x_j) = m + log sum_j exp(x_j - m) with m = max_j x_j.
     """
     xp, axes = array_module(input), axes_of(dim, input.ndim)
-    largest = input.max(axis=axes, keepdims=True)
+    largest = _largest(input, axes)
     largest = xp.where(xp.isfinite(largest), largest, input.dtype.type(0))
     total = xp.exp(input - largest).sum(axis=axes, keepdims=True)
     whole = xp.log(total) + largest
@@ -281,54 +352,68 @@ def logsumexp(input, dim, keepdim=False):
     return whole if keepdim else whole.squeeze(axes), (vjp,)
 
 
-@operation(promote="float")
-def softmax(input, dim):
-    """exp(x_i) / sum_j exp(x_j) along ``dim``.
+def _shifted(input, dim, dtype, name):
+    """A new array with the largest element along ``dim`` subtracted, and that axis."""
+    input = _cast(input, dtype)
+    _check_floating(input, name)
+    axes = axes_of((dim,), input.ndim)
+    return array_module(input).asarray(input - _largest(input, axes)), axes
+
+
+@operation()
+def softmax(input, dim, dtype=None):
+    """exp(x_i) / sum_j exp(x_j) along ``dim``, without overflow.
 
     Jacobian: d p_i / d x_j = p_i (1[i = j] - p_j), so the gradient is p * (g - sum(g * p)).
     """
-    out = input - input.max(axis=dim, keepdims=True, initial=-np.inf)
-    array_module(input).exp(out, out=out)
-    out /= out.sum(axis=dim, keepdims=True)
+    out, axes = _shifted(input, dim, dtype, "softmax")
+    out = array_module(input).exp(out, out=out)
+    out /= out.sum(axis=axes, keepdims=True)
 
     def vjp(g):
         result = g * out
-        result -= out * result.sum(axis=dim, keepdims=True)
+        result -= out * result.sum(axis=axes, keepdims=True)
         return result
 
     return out, (vjp,)
 
 
-@operation(promote="float")
-def log_softmax(input, dim):
+@operation()
+def log_softmax(input, dim, dtype=None):
     """x_i - log(sum_j exp(x_j)) along ``dim``, without overflow."""
     xp = array_module(input)
-    out = input - input.max(axis=dim, keepdims=True, initial=-np.inf)
-    out -= xp.log(xp.exp(out).sum(axis=dim, keepdims=True))
-    return out, (lambda g: g - xp.exp(out) * g.sum(axis=dim, keepdims=True),)
+    out, axes = _shifted(input, dim, dtype, "log_softmax")
+    out -= xp.log(xp.exp(out).sum(axis=axes, keepdims=True))
+    return out, (lambda g: g - xp.exp(out) * g.sum(axis=axes, keepdims=True),)
 
 
-def _order(input, dim, descending):
-    """The positions that sort ``input`` along ``dim``; equal elements keep their order."""
+def _order(input, axis, descending):
+    """The positions that sort ``input`` along an axis; equal elements keep their order."""
     xp = array_module(input)
     if not descending:
-        return xp.argsort(input, axis=dim, kind="stable")
-    last = input.shape[dim] - 1
-    return last - xp.flip(xp.argsort(xp.flip(input, dim), axis=dim, kind="stable"), dim)
+        return xp.argsort(input, axis=axis, kind="stable")
+    last = input.shape[axis] - 1
+    return last - xp.flip(xp.argsort(xp.flip(input, axis), axis=axis, kind="stable"), axis)
 
 
 @operation()
 def sort_(input, dim, descending):
     """See ``sort``."""
-    return _taken(input, _order(input, dim, descending), dim)
+    if not input.ndim:
+        return _extreme_with_index(input, dim, False, "max")
+    (axis,) = axes_of(dim, input.ndim)
+    return _taken(input, _order(input, axis, descending), axis)
 
 
-def sort(input, dim=-1, descending=False):
-    """The elements in order along ``dim``, and the positions where they were."""
+def sort(input, dim=-1, descending=False, stable=True):
+    """The elements in order along ``dim``, and the positions where they were.
+
+    Equal elements keep their order, with or without ``stable``.
+    """
     return ValuesIndices(*sort_(input, dim, descending))
 
 
-def argsort(input, dim=-1, descending=False):
+def argsort(input, dim=-1, descending=False, stable=True):
     """The positions that sort the elements along ``dim``."""
     return sort(input, dim, descending).indices
 
@@ -336,12 +421,14 @@ def argsort(input, dim=-1, descending=False):
 @operation()
 def topk_(input, k, dim, largest):
     """See ``topk``."""
-    xp, size = array_module(input), input.shape[dim]
-    if not 0 <= k <= size:
-        raise RuntimeError(f"topk needs k between 0 and {size}, the size of dim {dim}; got {k}")
-    return _taken(input, xp.take(_order(input, dim, largest), xp.arange(k), axis=dim), dim)
+    (axis,) = axes_of(dim, input.ndim)
+    if not 0 <= k <= input.shape[axis]:
+        raise RuntimeError(
+            f"topk needs k between 0 and {input.shape[axis]}, the size of dim {dim}; got {k}"
+        )
+    return _taken(input, _order(input, axis, largest)[(slice(None),) * axis + (slice(k),)], axis)
 
 
-def topk(input, k, dim=-1, largest=True):
+def topk(input, k, dim=-1, largest=True, sorted=True):
     """The ``k`` largest (or smallest) elements along ``dim``, in order, and their positions."""
     return ValuesIndices(*topk_(input, k, dim, largest))

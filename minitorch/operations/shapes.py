@@ -167,6 +167,39 @@ def triu(input, diagonal=0):
     return xp.triu(input, diagonal), lambda g: xp.triu(g, diagonal)
 
 
+@operation(view=True)
+def diagonal(input, offset=0, dim1=0, dim2=1):
+    """The diagonal of the axes ``dim1`` and ``dim2``, as a last axis, ``offset`` places above."""
+    xp, shape, dtype = array_module(input), input.shape, input.dtype
+    first, second = axes_of((dim1, dim2), input.ndim)
+    if first == second:
+        raise RuntimeError(f"diagonal needs two different axes; got {dim1} and {dim2}")
+
+    def taken(array):
+        moved = xp.moveaxis(array, (first, second), (-2, -1))
+        rows = max(0, min(moved.shape[-2] + min(offset, 0), moved.shape[-1] - max(offset, 0)))
+        corner = moved[..., max(-offset, 0) :, max(offset, 0) :][..., :rows, :rows]
+        return xp.einsum("...ii->...i", corner)
+
+    def vjp(g):
+        result = xp.zeros(shape, dtype=dtype)
+        taken(result)[...] = g
+        return result
+
+    return taken(input), (vjp,)
+
+
+@operation()
+def diag_embed(input, offset=0):
+    """Matrices with the last axis on their diagonal, ``offset`` places above, zeros elsewhere."""
+    xp, count = array_module(input), input.shape[-1]
+    size, steps = count + abs(offset), xp.arange(count)
+    places = (..., steps + max(-offset, 0), steps + max(offset, 0))
+    result = xp.zeros((*input.shape[:-1], size, size), dtype=input.dtype)
+    result[places] = input
+    return result, (lambda g: g[places],)
+
+
 @operation(promote="common")
 def cat_(*tensors, dim):
     """The tensors joined along the axis ``dim``."""
@@ -242,7 +275,8 @@ def split(input, split_size_or_sections, dim=0):
     if isinstance(sizes, int):
         if sizes <= 0:
             raise RuntimeError(f"split needs a positive size, got {sizes}")
-        length = input.shape[dim]
+        (axis,) = axes_of(dim, input.ndim)
+        length = input.shape[axis]
         sizes = [min(sizes, length - start) for start in range(0, length, sizes)] or [0]
     return split_with_sizes(input, tuple(sizes), dim)
 

@@ -13,7 +13,7 @@ import minitorch as mt
 from minitorch.operations import (
     attention,
     elementwise,
-    indexing,
+    logic,
     neural,
     products,
     reductions,
@@ -37,16 +37,18 @@ def row(name):
 # Elementwise
 
 
-def unary(name, reference, domain="any", **flags):
-    function = getattr(elementwise, name)
+def unary(name, reference, domain="any", module=elementwise, **flags):
+    function = getattr(module, name)
 
     @row(name)
     def case(draw):
         return Case(function, [draw.array(draw.shape(), domain)], reference, **flags)
 
 
-def binary(name, reference, domains=("any", "any"), tensors_only=False, **flags):
-    function = getattr(elementwise, name)
+def binary(
+    name, reference, domains=("any", "any"), tensors_only=False, module=elementwise, **flags
+):
+    function = getattr(module, name)
 
     @row(name)
     def case(draw):
@@ -89,7 +91,7 @@ unary("silu", lambda x: x * _sigmoid(x))
 unary("softplus", lambda x: anp.log(1 + anp.exp(x)))
 unary("erf", lambda x: np.vectorize(math.erf, otypes=[float])(x), by_autograd=False)
 for name in ("logical_not", "isnan", "isinf", "isfinite"):
-    unary(name, getattr(np, name), differentiable=False)
+    unary(name, getattr(np, name), module=logic, differentiable=False)
 
 binary("add", anp.add)
 binary("sub", anp.subtract)
@@ -107,7 +109,7 @@ for name, reference in {
     "gt": np.greater,
     "ge": np.greater_equal,
 }.items():
-    binary(name, reference, differentiable=False)
+    binary(name, reference, module=logic, differentiable=False)
 
 
 @row("pow")
@@ -182,7 +184,7 @@ def whole_numbers(name, reference, count):
 
         def function(*tensors):
             integers = [(4 * t.detach()).long() for t in tensors]
-            return getattr(elementwise, name)(*(i > 0 if kind == "bool" else i for i in integers))
+            return getattr(logic, name)(*(i > 0 if kind == "bool" else i for i in integers))
 
         def expected(*arrays):
             integers = [(4 * x).astype(np.int64) for x in arrays]
@@ -666,13 +668,6 @@ def _(draw):
         [draw.array(shape)],
         lambda x: x[(*lead, index)],
     )
-
-
-@row("nonzero")
-def _(draw):
-    array = draw.array(draw.shape(min_dims=1))
-    array[draw.mask(array.shape)] = 0
-    return Case(indexing.nonzero, [array], lambda x: np.argwhere(x), differentiable=False)
 
 
 # Products

@@ -1,0 +1,63 @@
+"""What PyTorch has around data types: their limits, and tensors' names of old, as LongTensor."""
+
+import numpy as np
+
+from minitorch import backend
+from minitorch.autograd.tensorbase import Size, TensorBase
+from minitorch.creation import empty, tensor
+
+
+class finfo:
+    """The limits of a floating-point type: ``max``, ``min``, ``eps``, ``tiny``, ``bits``."""
+
+    def __init__(self, type=None):
+        kind = backend.numpy_dtype(type or backend.get_default_dtype())
+        if kind.kind != "f":
+            raise TypeError(f"finfo needs a floating-point type, got {type}: use iinfo")
+        limits = np.finfo(kind)
+        self.bits, self.dtype = limits.bits, kind.name
+        for name in ("eps", "max", "min", "resolution", "smallest_normal", "tiny"):
+            setattr(self, name, float(getattr(limits, name)))
+
+
+class iinfo:
+    """The limits of an integer type: ``max``, ``min``, ``bits``."""
+
+    def __init__(self, type):
+        limits = np.iinfo(backend.numpy_dtype(type))
+        self.bits, self.max, self.min = limits.bits, int(limits.max), int(limits.min)
+        self.dtype = limits.dtype.name
+
+
+def from_sizes_or_data(args, dtype, device=None):
+    """Uninitialised memory of the sizes, or a copy of the data, as PyTorch's old constructors."""
+    if len(args) == 1 and not isinstance(args[0], (int, Size)):
+        return tensor(args[0], dtype=dtype, device=device)
+    return empty(*(args or [0]), dtype=dtype, device=device)
+
+
+class TensorType(type):
+    """The class of the names of old: ``LongTensor([1, 2])`` makes a tensor of that type."""
+
+    def __call__(cls, *args, device=None):
+        return from_sizes_or_data(args, cls.dtype, device)
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, TensorBase) and instance.dtype is cls.dtype
+
+
+TENSOR_TYPES = {
+    name: TensorType(name, (), {"dtype": dtype, "__doc__": f"Tensors of type {dtype.name}."})
+    for name, dtype in {
+        "DoubleTensor": backend.float64,
+        "FloatTensor": backend.float32,
+        "HalfTensor": backend.float16,
+        "LongTensor": backend.int64,
+        "IntTensor": backend.int32,
+        "ShortTensor": backend.int16,
+        "CharTensor": backend.int8,
+        "ByteTensor": backend.uint8,
+        "BoolTensor": backend.bool_,
+    }.items()
+}
+globals().update(TENSOR_TYPES)

@@ -1,0 +1,340 @@
+"""Every operation as a method of tensors.
+
+The body of the class reads as a table: ``tanh = elementwise.tanh`` says that ``x.tanh()`` is the
+operation of that name, and ``tanh_`` writes its result into ``x``.
+"""
+
+import numpy as np
+
+from minitorch.autograd.dispatch import in_place, operator
+from minitorch.autograd.modes import state
+from minitorch.autograd.tensorbase import TensorBase
+from minitorch.creation import sizes_of
+from minitorch.operations import (
+    composed,
+    elementwise,
+    indexing,
+    logic,
+    products,
+    reductions,
+    shapes,
+)
+
+
+class Methods(TensorBase):
+    """The operations on tensors; ``Tensor`` adds what a tensor holds and how it is converted."""
+
+    __slots__ = ()
+
+    # Arithmetic
+
+    add = elementwise.add
+    sub = subtract = elementwise.sub
+    mul = multiply = elementwise.mul
+    div = divide = true_divide = composed.div
+    floor_divide = elementwise.floor_divide
+    remainder = elementwise.remainder
+    fmod = elementwise.fmod
+    pow = elementwise.pow
+    neg = negative = elementwise.neg
+    abs = absolute = elementwise.abs
+    maximum = elementwise.maximum
+    minimum = elementwise.minimum
+    addcmul = composed.addcmul
+    addcdiv = composed.addcdiv
+    lerp = composed.lerp
+
+    __add__ = operator(elementwise.add)
+    __radd__ = operator(elementwise.add, reflected=True)
+    __sub__ = operator(elementwise.sub)
+    __rsub__ = operator(elementwise.sub, reflected=True)
+    __mul__ = operator(elementwise.mul)
+    __rmul__ = operator(elementwise.mul, reflected=True)
+    __truediv__ = operator(elementwise.div)
+    __rtruediv__ = operator(elementwise.div, reflected=True)
+    __floordiv__ = operator(elementwise.floor_divide)
+    __rfloordiv__ = operator(elementwise.floor_divide, reflected=True)
+    __mod__ = operator(elementwise.remainder)
+    __rmod__ = operator(elementwise.remainder, reflected=True)
+    __pow__ = operator(elementwise.pow)
+    __rpow__ = operator(elementwise.pow, reflected=True)
+    __neg__ = elementwise.neg
+    __abs__ = elementwise.abs
+    __matmul__ = products.matmul
+
+    def __pos__(self):
+        return self
+
+    # Functions
+
+    exp = elementwise.exp
+    expm1 = elementwise.expm1
+    log = elementwise.log
+    log2 = elementwise.log2
+    log10 = elementwise.log10
+    log1p = elementwise.log1p
+    logaddexp = elementwise.logaddexp
+    square = elementwise.square
+    sqrt = elementwise.sqrt
+    rsqrt = elementwise.rsqrt
+    reciprocal = elementwise.reciprocal
+    sin = elementwise.sin
+    cos = elementwise.cos
+    tan = elementwise.tan
+    asin = arcsin = elementwise.asin
+    acos = arccos = elementwise.acos
+    atan = arctan = elementwise.atan
+    sinh = elementwise.sinh
+    cosh = elementwise.cosh
+    tanh = elementwise.tanh
+    sigmoid = elementwise.sigmoid
+    relu = elementwise.relu
+    erf = elementwise.erf
+    sign = elementwise.sign
+    floor = elementwise.floor
+    ceil = elementwise.ceil
+    trunc = elementwise.trunc
+    round = elementwise.round
+    nan_to_num = elementwise.nan_to_num
+    clamp = clip = elementwise.clamp
+    masked_fill = elementwise.masked_fill
+
+    def clamp_min(self, min):
+        """At least ``min``."""
+        return elementwise.clamp(self, min)
+
+    def clamp_max(self, max):
+        """At most ``max``."""
+        return elementwise.clamp(self, None, max)
+
+    def where(self, condition, other):
+        """This tensor where the condition holds, else other."""
+        return elementwise.where(condition, self, other)
+
+    # Comparisons and logic
+
+    eq = logic.eq
+    ne = not_equal = logic.ne
+    lt = less = logic.lt
+    le = less_equal = logic.le
+    gt = greater = logic.gt
+    ge = greater_equal = logic.ge
+    logical_not = logic.logical_not
+    logical_and = logic.logical_and
+    logical_or = logic.logical_or
+    logical_xor = logic.logical_xor
+    bitwise_not = logic.bitwise_not
+    bitwise_and = logic.bitwise_and
+    bitwise_or = logic.bitwise_or
+    bitwise_xor = logic.bitwise_xor
+    isnan = logic.isnan
+    isinf = logic.isinf
+    isfinite = logic.isfinite
+    isclose = logic.isclose
+    allclose = composed.allclose
+    equal = composed.equal
+
+    __eq__ = operator(logic.eq)
+    __ne__ = operator(logic.ne)
+    __lt__ = operator(logic.lt)
+    __le__ = operator(logic.le)
+    __gt__ = operator(logic.gt)
+    __ge__ = operator(logic.ge)
+    __and__ = operator(logic.bitwise_and)
+    __rand__ = operator(logic.bitwise_and, reflected=True)
+    __or__ = operator(logic.bitwise_or)
+    __ror__ = operator(logic.bitwise_or, reflected=True)
+    __xor__ = operator(logic.bitwise_xor)
+    __rxor__ = operator(logic.bitwise_xor, reflected=True)
+    __invert__ = logic.bitwise_not
+    __hash__ = TensorBase.__hash__
+
+    # Reductions
+
+    sum = reductions.sum
+    mean = reductions.mean
+    var = reductions.var
+    std = reductions.std
+    prod = reductions.prod
+    max = reductions.max
+    min = reductions.min
+    amax = reductions.amax
+    amin = reductions.amin
+    argmax = reductions.argmax
+    argmin = reductions.argmin
+    all = reductions.all
+    any = reductions.any
+    count_nonzero = reductions.count_nonzero
+    norm = reductions.norm
+    cumsum = reductions.cumsum
+    cumprod = reductions.cumprod
+    logsumexp = reductions.logsumexp
+    softmax = reductions.softmax
+    log_softmax = reductions.log_softmax
+    sort = reductions.sort
+    argsort = reductions.argsort
+    topk = reductions.topk
+    unique = indexing.unique
+    bincount = indexing.bincount
+
+    # Shapes
+
+    transpose = swapaxes = swapdims = shapes.transpose
+    movedim = moveaxis = composed.movedim
+    squeeze = shapes.squeeze
+    unsqueeze = shapes.unsqueeze
+    flatten = shapes.flatten
+    unflatten = composed.unflatten
+    contiguous = shapes.contiguous
+    clone = shapes.clone
+    tril = shapes.tril
+    triu = shapes.triu
+    diagonal = shapes.diagonal
+    diag_embed = shapes.diag_embed
+    diag = composed.diag
+    trace = composed.trace
+    split = shapes.split
+    chunk = shapes.chunk
+    unbind = shapes.unbind
+    narrow = composed.narrow
+    select = composed.select
+    roll = shapes.roll
+    repeat_interleave = indexing.repeat_interleave
+    t = composed.t
+
+    def reshape(self, *shape):
+        """The same elements in another shape; one size may be -1."""
+        return shapes.reshape(self, sizes_of(shape))
+
+    def reshape_as(self, other):
+        """The same elements in the shape of another tensor."""
+        return shapes.reshape(self, other.array.shape)
+
+    def view(self, *shape):
+        """Like ``reshape``, but never a copy."""
+        return shapes.view(self, sizes_of(shape))
+
+    def view_as(self, other):
+        """Viewed in the shape of another tensor."""
+        return shapes.view(self, other.array.shape)
+
+    def permute(self, *dims):
+        """The axes in another order."""
+        return shapes.permute(self, sizes_of(dims))
+
+    def expand(self, *sizes):
+        """Repeated along axes of size 1, without a copy."""
+        return shapes.expand(self, sizes_of(sizes))
+
+    broadcast_to = expand
+
+    def expand_as(self, other):
+        """Expanded to the shape of another tensor."""
+        return shapes.expand(self, other.array.shape)
+
+    def repeat(self, *sizes):
+        """Laid side by side along each axis."""
+        return shapes.repeat(self, sizes_of(sizes))
+
+    def tile(self, *dims):
+        """``repeat``, where missing sizes are 1."""
+        return composed.tile(self, sizes_of(dims))
+
+    def flip(self, *dims):
+        """The order along the given axes reversed."""
+        return shapes.flip(self, sizes_of(dims))
+
+    @property
+    def T(self):
+        """The axes in reverse order."""
+        return shapes.permute(self, tuple(reversed(range(self.array.ndim))))
+
+    @property
+    def mT(self):
+        """The last two axes exchanged."""
+        return shapes.transpose(self, -2, -1)
+
+    # Products
+
+    matmul = products.matmul
+    mm = composed.mm
+    bmm = composed.bmm
+    mv = composed.mv
+    dot = composed.dot
+    outer = ger = composed.outer
+    addmm = composed.addmm
+    baddbmm = composed.baddbmm
+
+    # Positions
+
+    gather = indexing.gather
+    scatter = indexing.scatter
+    scatter_add = indexing.scatter_add
+    take_along_dim = composed.take_along_dim
+    index_select = indexing.index_select
+    index_add = indexing.index_add
+    index_copy = indexing.index_copy
+    index_fill = indexing.index_fill
+    masked_select = indexing.masked_select
+    masked_scatter = indexing.masked_scatter
+    nonzero = indexing.nonzero
+    argwhere = composed.argwhere
+
+    def __getitem__(self, index):
+        return indexing.getitem(self, indexing.as_index(index))
+
+    def __setitem__(self, index, value):
+        index = indexing.as_index(index)
+        source = value if isinstance(value, (TensorBase, int, float)) else np.asarray(value)
+        if state.grad_enabled and (self._requires_grad or getattr(source, "_requires_grad", False)):
+            self._change_in_place(indexing.setitem(self, source, index))
+            return
+        first, rest = indexing.split_index(index, self.array.ndim)
+        self.array[first][rest] = getattr(source, "array", source)
+        self._version[0] += 1
+
+    # In place
+
+    add_ = __iadd__ = in_place(elementwise.add)
+    sub_ = __isub__ = in_place(elementwise.sub)
+    mul_ = __imul__ = in_place(elementwise.mul)
+    div_ = __itruediv__ = in_place(elementwise.div)
+    floor_divide_ = __ifloordiv__ = in_place(elementwise.floor_divide)
+    remainder_ = __imod__ = in_place(elementwise.remainder)
+    pow_ = __ipow__ = in_place(elementwise.pow)
+    neg_ = in_place(elementwise.neg)
+    abs_ = in_place(elementwise.abs)
+    exp_ = in_place(elementwise.exp)
+    log_ = in_place(elementwise.log)
+    square_ = in_place(elementwise.square)
+    sqrt_ = in_place(elementwise.sqrt)
+    rsqrt_ = in_place(elementwise.rsqrt)
+    reciprocal_ = in_place(elementwise.reciprocal)
+    sin_ = in_place(elementwise.sin)
+    cos_ = in_place(elementwise.cos)
+    tanh_ = in_place(elementwise.tanh)
+    sigmoid_ = in_place(elementwise.sigmoid)
+    relu_ = in_place(elementwise.relu)
+    floor_ = in_place(elementwise.floor)
+    ceil_ = in_place(elementwise.ceil)
+    round_ = in_place(elementwise.round)
+    clamp_ = clip_ = in_place(elementwise.clamp)
+    masked_fill_ = in_place(elementwise.masked_fill)
+    masked_scatter_ = in_place(indexing.masked_scatter)
+    cumsum_ = in_place(reductions.cumsum)
+    tril_ = in_place(shapes.tril)
+    triu_ = in_place(shapes.triu)
+    scatter_ = in_place(indexing.scatter)
+    scatter_add_ = in_place(indexing.scatter_add)
+    index_add_ = in_place(indexing.index_add)
+    index_copy_ = in_place(indexing.index_copy)
+    index_fill_ = in_place(indexing.index_fill)
+    __iand__ = in_place(logic.bitwise_and)
+    __ior__ = in_place(logic.bitwise_or)
+    __ixor__ = in_place(logic.bitwise_xor)
+
+    def fill_diagonal_(self, fill_value):
+        """The same number everywhere on the diagonal of a matrix."""
+        places = range(min(self.array.shape))
+        self[list(places), list(places)] = fill_value
+        return self
