@@ -17,7 +17,7 @@ LAYERS = [
     {"datatypes", "methods"},
     {"tensor"},
     {"nn"},
-    {"optim", "data", "plot", "experiments", "utils", "serialization", "decoding"},
+    {"optim", "data", "plot", "experiments", "utils", "serialization", "decoding", "flops"},
     {"checks"},
 ]
 # What else a file may import; all but plot do so when a function is called that needs it.
