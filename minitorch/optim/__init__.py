@@ -1,7 +1,8 @@
-"""Optimizers."""
+"""Optimizers, and schedules of their learning rate."""
 
+from minitorch.optim import lr_scheduler
 from minitorch.optim.adam import Adam, AdamW
 from minitorch.optim.optimizer import Optimizer
 from minitorch.optim.sgd import SGD
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler"]

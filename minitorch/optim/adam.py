@@ -3,7 +3,9 @@
 import math
 
 from minitorch.backend import array_module
-from minitorch.optim.optimizer import Optimizer
+from minitorch.creation import tensor
+from minitorch.optim.optimizer import Optimizer, blocks
+from minitorch.tensor import Tensor
 
 
 class Adam(Optimizer):
@@ -27,25 +29,33 @@ class Adam(Optimizer):
     def update(self, value, grad, state, group):
         xp = array_module(value)
         if not state:
-            state.update(step=0, exp_avg=xp.zeros_like(value), exp_avg_sq=xp.zeros_like(value))
+            state["step"] = tensor(0.0)
+            for name in ("exp_avg", "exp_avg_sq"):
+                state[name] = Tensor._wrap(xp.zeros_like(value))
+        state["step"].array += 1
+        step, lr, decay = state["step"].item(), group["lr"], group["weight_decay"]
         beta1, beta2 = group["betas"]
-        if group["weight_decay"]:
-            if self.decoupled:
-                value *= 1 - group["lr"] * group["weight_decay"]
-            else:
-                grad = grad + group["weight_decay"] * value
-        state["step"] += 1
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        mean *= beta1
-        mean += (1 - beta1) * grad
-        square *= beta2
-        square += (1 - beta2) * grad * grad
-        mean_correction = 1 - beta1 ** state["step"]
-        square_correction = math.sqrt(1 - beta2 ** state["step"])
-        denominator = xp.sqrt(square)
-        denominator /= square_correction
-        denominator += group["eps"]
-        value -= (group["lr"] / mean_correction) * mean / denominator
+        # m' / (sqrt(v') + eps) = correction * m / (sqrt(v) + eps * root)
+        root = math.sqrt(1 - beta2**step)
+        rate, eps = lr * root / (1 - beta1**step), group["eps"] * root
+        averages = state["exp_avg"].array, state["exp_avg_sq"].array
+        for g, w, m, v in blocks(grad, value, *averages):
+            if decay and self.decoupled:
+                w *= 1 - lr * decay
+            elif decay:
+                g = g + decay * w
+            change = g * (1 - beta1)
+            m *= beta1
+            m += change
+            xp.multiply(g, g, out=change)
+            change *= 1 - beta2
+            v *= beta2
+            v += change
+            xp.sqrt(v, out=change)
+            change += eps
+            xp.divide(m, change, out=change)
+            change *= rate
+            w -= change
 
 
 class AdamW(Adam):

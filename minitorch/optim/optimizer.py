@@ -1,13 +1,33 @@
 """What all optimizers share: parameter groups, zero_grad, state."""
 
+from collections import defaultdict
+
+import numpy as np
+
 from minitorch.autograd import enable_grad, no_grad
 from minitorch.tensor import Tensor
+
+# Elements that are updated together, so that what a step computes stays in a core's cache.
+BLOCK = 1 << 15
+
+
+def blocks(grad, *written):
+    """The arrays, all of one shape, cut alike into pieces with one axis; on a GPU, into one."""
+    if not all(array.flags.c_contiguous for array in written):
+        yield grad, *written
+        return
+    size = grad.size
+    flat = [array.reshape(size) for array in (grad, *written)]
+    length = BLOCK if isinstance(grad, np.ndarray) else max(size, 1)
+    for start in range(0, size, length):
+        yield [array[start : start + length] for array in flat]
 
 
 class Optimizer:
     """Changes parameters by their gradients.
 
     ``params``: the parameters, or dicts with a list ``"params"`` and options of their own.
+    ``state[parameter]`` is a dict of tensors: what the optimizer remembers of each parameter.
     """
 
     def __init__(self, params, defaults):
@@ -15,11 +35,13 @@ class Optimizer:
             smallest = value if isinstance(value, (int, float)) else 0
             if smallest < 0:
                 raise ValueError(f"{name} must not be negative, got {value}")
+        if isinstance(params, Tensor):
+            raise TypeError("an optimizer takes a list of parameters, got one tensor")
         params = list(params)
         if not params:
             raise ValueError("the optimizer got no parameters: was model.parameters() used up?")
         self.defaults = defaults
-        self.state = {}
+        self.state = defaultdict(dict)
         self.param_groups = []
         for group in params if isinstance(params[0], dict) else [{"params": params}]:
             self.add_param_group(group)
@@ -27,25 +49,27 @@ class Optimizer:
     def add_param_group(self, param_group):
         """Add a dict with a list ``"params"`` and, where they differ, its own options."""
         tensors = param_group["params"]
-        group = {
-            **param_group,
-            "params": [tensors] if isinstance(tensors, Tensor) else list(tensors),
-        }
-        for parameter in group["params"]:
+        tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+        known = {id(parameter) for parameter in self._parameters()}
+        for parameter in tensors:
             if not isinstance(parameter, Tensor):
                 raise TypeError(f"an optimizer takes tensors, got {type(parameter).__name__}")
             if not parameter.is_leaf:
                 raise ValueError("an optimizer takes leaf tensors; this one was computed")
-        self.param_groups.append({**self.defaults, **group})
+            if id(parameter) in known:
+                raise ValueError("a parameter is in two groups of the optimizer")
+        self.param_groups.append({**self.defaults, **param_group, "params": tensors})
+
+    def _parameters(self):
+        return [parameter for group in self.param_groups for parameter in group["params"]]
 
     def zero_grad(self, set_to_none=True):
         """Forget the gradients of all parameters."""
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if set_to_none:
-                    parameter.grad = None
-                elif parameter.grad is not None:
-                    parameter.grad.zero_()
+        for parameter in self._parameters():
+            if set_to_none:
+                parameter.grad = None
+            elif parameter.grad is not None:
+                parameter.grad.zero_()
 
     def step(self, closure=None):
         """Update every parameter that has a gradient. ``closure`` computes the loss first."""
@@ -57,7 +81,7 @@ class Optimizer:
             for group in self.param_groups:
                 for parameter in group["params"]:
                     if parameter.grad is not None:
-                        state = self.state.setdefault(id(parameter), {})
+                        state = self.state[parameter]
                         self.update(parameter.array, parameter.grad.array, state, group)
                         parameter._version[0] += 1
         return loss
@@ -67,14 +91,18 @@ class Optimizer:
         raise NotImplementedError
 
     def state_dict(self):
-        """The options of the groups and the state of each parameter, by its position."""
-        groups, position = [], 0
-        for group in self.param_groups:
-            count = len(group["params"])
-            groups.append({**group, "params": list(range(position, position + count))})
-            position += count
-        ordered = [p for group in self.param_groups for p in group["params"]]
-        state = {i: self.state[id(p)] for i, p in enumerate(ordered) if id(p) in self.state}
+        """The options of the groups and the state of each parameter, by its position.
+
+        In PyTorch's format: either library can go on from the other's.
+        """
+        position = {id(parameter): i for i, parameter in enumerate(self._parameters())}
+        groups = [
+            {**group, "params": [position[id(parameter)] for parameter in group["params"]]}
+            for group in self.param_groups
+        ]
+        state = {
+            position[id(parameter)]: dict(kept) for parameter, kept in self.state.items() if kept
+        }
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict):
@@ -85,8 +113,12 @@ class Optimizer:
             raise ValueError(f"the groups have {own} parameters, those to be loaded {counts}")
         for group, loaded in zip(self.param_groups, state_dict["param_groups"], strict=True):
             group.update({k: v for k, v in loaded.items() if k != "params"})
-        ordered = [p for group in self.param_groups for p in group["params"]]
-        self.state = {
-            id(ordered[i]): {k: v.copy() if hasattr(v, "copy") else v for k, v in state.items()}
-            for i, state in state_dict["state"].items()
-        }
+        parameters = self._parameters()
+        self.state = defaultdict(dict)
+        for i, kept in state_dict["state"].items():
+            parameter = parameters[int(i)]
+            self.state[parameter] = {
+                name: value.detach().clone().to(parameter.device) if value.ndim else value.clone()
+                for name, value in kept.items()
+                if isinstance(value, Tensor)
+            }

@@ -1,6 +1,8 @@
 """Stochastic gradient descent."""
 
-from minitorch.optim.optimizer import Optimizer
+from minitorch.backend import array_module
+from minitorch.optim.optimizer import Optimizer, blocks
+from minitorch.tensor import Tensor
 
 
 class SGD(Optimizer):
@@ -25,14 +27,17 @@ class SGD(Optimizer):
         )
 
     def update(self, value, grad, state, group):
-        if group["weight_decay"]:
-            grad = grad + group["weight_decay"] * value
-        if group["momentum"]:
-            velocity = state.get("momentum_buffer")
-            if velocity is None:
-                velocity = state["momentum_buffer"] = grad.copy()
-            else:
-                velocity *= group["momentum"]
-                velocity += (1 - group["dampening"]) * grad
-            grad = grad + group["momentum"] * velocity if group["nesterov"] else velocity
-        value -= group["lr"] * grad
+        momentum = group["momentum"]
+        first = momentum and "momentum_buffer" not in state
+        if first:
+            state["momentum_buffer"] = Tensor._wrap(array_module(value).zeros_like(value))
+        share = 1 if first else 1 - group["dampening"]
+        remembered = [state["momentum_buffer"].array] if momentum else []
+        for g, w, *velocity in blocks(grad, value, *remembered):
+            if group["weight_decay"]:
+                g = g + group["weight_decay"] * w
+            for v in velocity:
+                v *= momentum
+                v += share * g
+                g = g + momentum * v if group["nesterov"] else v
+            w -= group["lr"] * g

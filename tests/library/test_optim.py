@@ -83,8 +83,25 @@ def test_parameters_keep_their_type_and_memory(optimizer):
         w.grad = mt.ones(3)
         opt.step()
     assert w.array is array and w.dtype is mt.float32 and w.requires_grad
-    kept = [v for state in opt.state.values() for v in state.values() if hasattr(v, "dtype")]
-    assert all(v.dtype == np.float32 for v in kept)
+    assert all(v.dtype is mt.float32 for state in opt.state.values() for v in state.values())
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (300, 300)])  # (300, 300) takes several blocks
+@pytest.mark.parametrize("optimizer", [optim.SGD, optim.Adam, optim.AdamW])
+def test_every_element_is_updated_in_any_layout(optimizer, shape):
+    options = {"momentum": 0.9} if optimizer is optim.SGD else {}
+    mt.manual_seed(0)
+    start, gradients = mt.randn(shape), [mt.randn(shape) for _ in range(2)]
+    updated = []
+    for turned in (False, True):  # the same numbers, the parameter by columns
+        w = nn.Parameter(start.clone().T.contiguous().T if turned else start.clone())
+        opt = optimizer([w], lr=0.1, **options)
+        for g in gradients:
+            w.grad = g.clone() if turned else g.T.contiguous().T
+            opt.step()
+        updated.append(w.detach())
+    np.testing.assert_allclose(updated[0].numpy(), updated[1].numpy(), rtol=1e-6)
+    assert (updated[0] != start).all()
 
 
 def test_parameters_without_a_gradient_stay():
@@ -155,6 +172,21 @@ def test_training_goes_on_from_a_state_dict(optimizer):
         optimizer([first, second], lr=0.1).load_state_dict(state)
 
 
+def test_state_dict_is_in_pytorchs_format():
+    w, b, unused = nn.Parameter(mt.ones(2)), nn.Parameter(mt.ones(1)), nn.Parameter(mt.ones(1))
+    opt = optim.AdamW([{"params": [w]}, {"params": [b, unused], "lr": 0.5}])
+    w.grad, b.grad = mt.ones(2), mt.ones(1)
+    opt.step()
+    state = opt.state_dict()
+    assert [group["params"] for group in state["param_groups"]] == [[0], [1, 2]]
+    assert sorted(state["state"]) == [0, 1]
+    kept = state["state"][0]
+    assert set(kept) == {"step", "exp_avg", "exp_avg_sq"} and kept["step"].item() == 1
+    np.testing.assert_allclose(kept["exp_avg"].tolist(), [0.1, 0.1], rtol=1e-6)
+    assert opt.state[b]["exp_avg_sq"].item() == pytest.approx(1e-3)
+    assert not optim.SGD([w]).state_dict()["state"]
+
+
 def test_wrong_options():
     w = nn.Parameter(mt.ones(1))
     for make, message in (
@@ -163,11 +195,13 @@ def test_wrong_options():
         (lambda: optim.SGD([w], lr=0.1, nesterov=True), "momentum above 0"),
         (lambda: optim.Adam([w], betas=(0.9, 1.0)), r"betas\[1\].*1.0"),
         (lambda: optim.SGD([w * 2], lr=0.1), "leaf"),
+        (lambda: optim.SGD([{"params": [w]}, {"params": [w]}], lr=0.1), "two groups"),
     ):
         with pytest.raises(ValueError, match=message):
             make()
-    with pytest.raises(TypeError, match="str"):
-        optim.SGD(["w"], lr=0.1)
+    for params, message in ((["w"], "str"), (w, "one tensor")):
+        with pytest.raises(TypeError, match=message):
+            optim.SGD(params, lr=0.1)
 
 
 def test_optimizers_find_the_least_squares_solution():
@@ -186,6 +220,103 @@ def test_optimizers_find_the_least_squares_solution():
             nn.functional.mse_loss(x @ w, y).backward()
             opt.step()
         np.testing.assert_allclose(w.detach().numpy(), w_true.numpy(), atol=1e-2)
+
+
+# Schedules of the learning rate
+
+
+def rates(schedule, steps, lr=1.0, optimizer=optim.SGD, **options):
+    """The rates of a schedule's first steps, as the optimizer sees them."""
+    opt = optimizer([nn.Parameter(mt.ones(1))], lr=lr, **options)
+    scheduler, seen = schedule(opt), []
+    for _ in range(steps):
+        assert scheduler.get_last_lr() == [opt.param_groups[0]["lr"]]
+        seen.append(opt.param_groups[0]["lr"])
+        opt.step()
+        scheduler.step()
+    return seen
+
+
+def test_lambda_step_and_cosine_schedules():
+    lr = optim.lr_scheduler
+    warm_up = rates(lambda opt: lr.LambdaLR(opt, lambda step: min(1, (step + 1) / 4)), 6, lr=2.0)
+    assert warm_up == [0.5, 1, 1.5, 2, 2, 2]
+    assert rates(lambda opt: lr.StepLR(opt, 2, gamma=0.5), 6) == [1, 1, 0.5, 0.5, 0.25, 0.25]
+    cosine = rates(lambda opt: lr.CosineAnnealingLR(opt, 4, eta_min=0.2), 9)
+    half = (0.2 + 1) / 2
+    quarter = 0.8 * math.sqrt(0.5) / 2
+    down = [1, half + quarter, half, half - quarter, 0.2]
+    np.testing.assert_allclose(cosine, down + down[-2::-1], rtol=1e-12)
+
+
+def test_one_cycle_schedule():
+    def cycle(opt, **options):
+        return optim.lr_scheduler.OneCycleLR(
+            opt, 1.0, total_steps=11, pct_start=0.5, div_factor=10, final_div_factor=100, **options
+        )
+
+    line = rates(lambda opt: cycle(opt, anneal_strategy="linear"), 11, momentum=0.9)
+    up, down = np.linspace(0.1, 1, 10), np.linspace(1, 0.001, 12)
+    np.testing.assert_allclose(line, [*up[0:10:2], *down[1::2]], rtol=1e-12)
+    cosine = rates(cycle, 11, momentum=0.9)
+    assert cosine[0] == pytest.approx(0.1) and cosine[-1] == pytest.approx(0.001)
+    share = (5 - 4.5) / 5.5
+    top = 0.001 + 0.999 * (1 + math.cos(math.pi * share)) / 2
+    assert max(cosine) == cosine[5] == pytest.approx(top)
+    three = rates(
+        lambda opt: cycle(opt, three_phase=True, anneal_strategy="linear"), 11, momentum=1
+    )
+    assert three[0] == pytest.approx(0.1) == three[9] and three[-1] == pytest.approx(0.001)
+    with pytest.raises(ValueError, match="11 steps"):
+        rates(cycle, 12, momentum=0.9)
+    with pytest.raises(ValueError, match="betas or momentum"):
+        rates(cycle, 1)
+
+
+def test_one_cycle_moves_the_momentum_the_other_way():
+    w = nn.Parameter(mt.ones(1))
+    for opt in (optim.SGD([w], momentum=0.5), optim.AdamW([w])):
+        scheduler = optim.lr_scheduler.OneCycleLR(opt, 1.0, epochs=2, steps_per_epoch=5)
+        seen = []
+        for _ in range(10):
+            group = opt.param_groups[0]
+            seen.append(group["betas"][0] if "betas" in group else group["momentum"])
+            scheduler.step()
+        assert seen[0] == seen[9] == pytest.approx(0.95) and min(seen) == pytest.approx(0.85)
+        assert seen.index(min(seen)) == 2  # pct_start * 10 - 1
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        lambda opt: optim.lr_scheduler.LambdaLR(opt, [lambda step: 1 / (1 + step)]),
+        lambda opt: optim.lr_scheduler.StepLR(opt, 3),
+        lambda opt: optim.lr_scheduler.CosineAnnealingLR(opt, 7),
+        lambda opt: optim.lr_scheduler.OneCycleLR(opt, 0.5, total_steps=20),
+    ],
+)
+def test_a_schedule_goes_on_from_a_state_dict(schedule):
+    def optimizer():
+        return optim.Adam([nn.Parameter(mt.ones(1))], lr=0.1)
+
+    whole, first, second = (schedule(optimizer()) for _ in range(3))
+    for _ in range(10):
+        whole.step()
+    for _ in range(4):
+        first.step()
+    second.load_state_dict(first.state_dict())
+    second.optimizer.load_state_dict(first.optimizer.state_dict())
+    for _ in range(6):
+        second.step()
+    assert second.get_last_lr() == whole.get_last_lr() and second.last_epoch == 10
+
+
+def test_a_schedule_continues_one_that_the_optimizer_knows():
+    opt = optim.SGD([nn.Parameter(mt.ones(1))], lr=1.0)
+    with pytest.raises(KeyError, match="initial_lr"):
+        optim.lr_scheduler.StepLR(opt, 2, last_epoch=3)
+    optim.lr_scheduler.StepLR(opt, 2)
+    assert optim.lr_scheduler.StepLR(opt, 2, last_epoch=3).get_last_lr() == [0.1**2]
 
 
 # Clipping
