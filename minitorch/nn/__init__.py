@@ -20,7 +20,7 @@ from minitorch.nn.layers import (
 from minitorch.nn.losses import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
-from minitorch.nn.recurrent import RNN, RNNCell
+from minitorch.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell
 
 __all__ = [
     "BCEWithLogitsLoss",
@@ -29,7 +29,11 @@ __all__ = [
     "Embedding",
     "Flatten",
     "GELU",
+    "GRU",
+    "GRUCell",
     "Identity",
+    "LSTM",
+    "LSTMCell",
     "LayerNorm",
     "Linear",
     "LogSoftmax",
@@ -39,6 +43,7 @@ __all__ = [
     "NLLLoss",
     "Parameter",
     "RNN",
+    "RNNBase",
     "RNNCell",
     "ReLU",
     "Sequential",

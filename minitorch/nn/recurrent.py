@@ -1,13 +1,15 @@
-"""Recurrent layers."""
+"""Recurrent layers over whole sequences, and their cells for one step at a time."""
 
 import math
+import warnings
 
 from minitorch.creation import empty, zeros
 from minitorch.nn import functional as F
 from minitorch.nn import init
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
-from minitorch.operations.recurrent import rnn
+from minitorch.nn.utils.rnn import PackedSequence
+from minitorch.operations.recurrent import gru, lstm, rnn
 from minitorch.operations.shapes import cat, stack
 
 
@@ -16,132 +18,291 @@ def _check_nonlinearity(nonlinearity):
         raise ValueError(f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
 
 
-class RNNCell(Module):
-    """One step of a plain recurrent network: h' = f(W_ih x + b_ih + W_hh h + b_hh).
+class _Recurrent(Module):
+    """What layers and cells share: parameters in blocks of ``hidden_size`` rows, one a gate.
 
-    x (B, input_size) and h (B, hidden_size), zeros when left out, give h' (B, hidden_size).
-    All parameters start from U(-k, k), k = 1 / sqrt(hidden_size).
+    All start from U(-k, k), k = 1 / sqrt(hidden_size). ``states`` is 2 for an LSTM, which carries
+    a hidden state and a cell, and 1 for the others.
     """
 
-    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh"):
+    gates = 1
+    states = 1
+    layout = ""
+
+    def __init__(self, input_size, hidden_size, bias):
         super().__init__()
-        _check_nonlinearity(nonlinearity)
-        self.input_size, self.hidden_size, self.nonlinearity = input_size, hidden_size, nonlinearity
-        self.weight_ih = Parameter(empty(hidden_size, input_size))
-        self.weight_hh = Parameter(empty(hidden_size, hidden_size))
-        self.register_parameter("bias_ih", Parameter(empty(hidden_size)) if bias else None)
-        self.register_parameter("bias_hh", Parameter(empty(hidden_size)) if bias else None)
-        _reset(self)
+        for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
+            if size <= 0:
+                raise ValueError(f"{name} must be greater than zero, got {size}")
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
 
-    def forward(self, input, hx=None):
+    def _add_parameters(self, width, suffix, device, dtype):
+        rows = self.gates * self.hidden_size
+        shapes = {"weight_ih": (rows, width), "weight_hh": (rows, self.hidden_size)}
+        shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)} if self.bias else {}
+        for name, shape in shapes.items():
+            tensor = Parameter(empty(*shape, device=device, dtype=dtype))
+            self.register_parameter(name + suffix, tensor)
+
+    def _parameters_of(self, suffix):
+        """Both weights and both biases, which are None if there are none."""
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        return [self._parameters.get(name + suffix) for name in names]
+
+    def reset_parameters(self):
+        """Draw all parameters anew."""
+        bound = 1 / math.sqrt(self.hidden_size)
+        for parameter in self.parameters():
+            init.uniform_(parameter, -bound, bound)
+
+    def _check_input(self, input, dims):
+        name = type(self).__name__
+        if input.ndim not in dims:
+            raise ValueError(
+                f"{name}: expected input with {dims[0]} or {dims[1]} axes, got {input.ndim}: "
+                f"shape {tuple(input.shape)}"
+            )
+        if input.shape[-1] != self.input_size:
+            raise RuntimeError(
+                f"{name}(input_size={self.input_size}) got input of shape {tuple(input.shape)}: "
+                f"it must be {self.layout.format(self.input_size)}"
+            )
+        weight = next(iter(self._parameters.values()))
+        if input.dtype != weight.dtype:
+            raise ValueError(
+                f"{name} has weights of type {weight.dtype} and got input of type {input.dtype}: "
+                f"convert the input with .to({weight.dtype}) or the model with .to({input.dtype})"
+            )
+
+    def _initial(self, hx, input, shape):
+        """The initial states as a list: zeros where none are given."""
         if hx is None:
-            hx = zeros(*input.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
-        before = F.linear(input, self.weight_ih, self.bias_ih)
-        before = before + F.linear(hx, self.weight_hh, self.bias_hh)
-        return before.tanh() if self.nonlinearity == "tanh" else before.relu()
+            return [zeros(*shape, dtype=input.dtype, device=input.device)] * self.states
+        given = list(hx) if isinstance(hx, (tuple, list)) else [hx]
+        names = ["h_0", "c_0"][: self.states]
+        if len(given) != self.states:
+            raise TypeError(
+                f"the initial state of {type(self).__name__} is {' and '.join(names)}; "
+                f"got {len(given)} tensor{'s' * (len(given) > 1)}"
+            )
+        for name, tensor in zip(names, given, strict=True):
+            if tuple(tensor.shape) != shape:
+                raise RuntimeError(f"{name} must have shape {shape}, got {tuple(tensor.shape)}")
+        return given
 
-    def extra_repr(self):
-        return f"{self.input_size}, {self.hidden_size}"
+    def _hidden(self, states):
+        """The final states as PyTorch returns them: a tuple only if there are two."""
+        return tuple(states) if self.states > 1 else states[0]
 
 
-def _reset(module):
-    """Every parameter from U(-k, k), k = 1 / sqrt(hidden_size)."""
-    bound = 1 / math.sqrt(module.hidden_size) if module.hidden_size else 0
-    for parameter in module.parameters():
-        init.uniform_(parameter, -bound, bound)
-
-
-class RNN(Module):
-    """A plain recurrent network over whole sequences (Elman, 1990).
-
-    h_t = f(W_ih x_t + b_ih + W_hh h_(t-1) + b_hh) with f = tanh or relu, for each layer; the
-    sequence of states of one layer is the input of the next.
+class RNNBase(_Recurrent):
+    """Layers of one ``operation``, each in one or two directions; see RNN, LSTM and GRU.
 
     Input (T, B, input_size), or (B, T, input_size) with ``batch_first``, or (T, input_size) without
-    a batch; h_0 (layers * directions, B, hidden_size), zeros when left out. Returns the states of
-    the last layer (T, B, directions * hidden_size) and the last state of every layer and direction
-    (layers * directions, B, hidden_size).
+    a batch, or a PackedSequence; initial states (layers * directions, B, hidden_size), zeros when
+    left out. Returns the hidden states of the last layer, laid out as the input, (T, B, directions
+    * hidden_size), and the last state of every layer and direction, shaped as the initial ones. A
+    layer's states, those of both directions side by side, are the input of the next.
     """
+
+    layout = "(T, B, {0}), (B, T, {0}) with batch_first=True, or (T, {0}) without a batch"
 
     def __init__(
         self,
         input_size,
         hidden_size,
         num_layers=1,
-        nonlinearity="tanh",
         bias=True,
         batch_first=False,
         dropout=0.0,
         bidirectional=False,
+        proj_size=0,
+        device=None,
+        dtype=None,
     ):
-        super().__init__()
-        _check_nonlinearity(nonlinearity)
-        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
-        self.nonlinearity, self.bias, self.batch_first = nonlinearity, bias, batch_first
+        super().__init__(input_size, hidden_size, bias)
+        if num_layers <= 0:
+            raise ValueError(f"num_layers must be greater than zero, got {num_layers}")
+        if not 0 <= dropout <= 1:
+            raise ValueError(f"dropout must be a probability between 0 and 1, got {dropout}")
+        if proj_size:
+            raise ValueError(f"proj_size is not supported, got {proj_size}: put a Linear after")
+        if dropout and num_layers == 1:
+            warnings.warn(
+                f"dropout={dropout} lies between layers, so it does nothing with num_layers=1",
+                stacklevel=3,
+            )
+        self.num_layers, self.batch_first = num_layers, batch_first
         self.dropout, self.bidirectional = dropout, bidirectional
         directions = 2 if bidirectional else 1
         for layer in range(num_layers):
             width = input_size if layer == 0 else hidden_size * directions
             for suffix in self._suffixes(layer):
-                self.register_parameter(f"weight_ih{suffix}", Parameter(empty(hidden_size, width)))
-                self.register_parameter(
-                    f"weight_hh{suffix}", Parameter(empty(hidden_size, hidden_size))
-                )
-                if bias:
-                    self.register_parameter(f"bias_ih{suffix}", Parameter(empty(hidden_size)))
-                    self.register_parameter(f"bias_hh{suffix}", Parameter(empty(hidden_size)))
-        _reset(self)
+                self._add_parameters(width, suffix, device, dtype)
+        self.reset_parameters()
 
     def _suffixes(self, layer):
         return [f"_l{layer}", f"_l{layer}_reverse"][: 2 if self.bidirectional else 1]
 
-    def forward(self, input, hx=None):
-        if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
-            raise RuntimeError(
-                f"RNN(input_size={self.input_size}) got input of shape {tuple(input.shape)}: "
-                f"it must be (T, B, {self.input_size}), (B, T, {self.input_size}) with "
-                f"batch_first=True, or (T, {self.input_size}) without a batch"
-            )
-        batched = input.ndim == 3
-        if not batched:
-            input = input.unsqueeze(1)
-            hx = None if hx is None else hx.unsqueeze(1)
-        elif self.batch_first:
-            input = input.transpose(0, 1)
-        rows = self.num_layers * (2 if self.bidirectional else 1)
-        expected = (rows, input.shape[1], self.hidden_size)
-        if hx is None:
-            hx = zeros(*expected, dtype=input.dtype, device=input.device)
-        elif tuple(hx.shape) != expected:
-            raise RuntimeError(f"h_0 must have shape {expected}, got {tuple(hx.shape)}")
+    def flatten_parameters(self):
+        """Nothing: PyTorch rearranges memory for cuDNN here, and programs call it."""
 
-        output, last = input, []
+    def forward(self, input, hx=None):
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
+        self._check_input(input, (2, 3))
+        alone = input.ndim == 2
+        if self.batch_first and not alone:
+            input = input.transpose(0, 1)
+        steps, *batch = input.shape[:-1]
+        if not steps:
+            raise RuntimeError("a sequence must have at least one step, got one of length 0")
+        states = self._initial(hx, input, self._shape(*batch))
+        if not alone:
+            output, states = self._layers(input, states)
+            return output.transpose(0, 1) if self.batch_first else output, self._hidden(states)
+        output, states = self._layers(input.unsqueeze(1), [s.unsqueeze(1) for s in states])
+        return output.squeeze(1), self._hidden([s.squeeze(1) for s in states])
+
+    def _forward_packed(self, packed, hx):
+        """Sequences run longest first; the states are those of the batch in its own order."""
+        data, batch_sizes, order, back = packed
+        self._check_input(data, (2, 2))
+        sizes = batch_sizes.tolist()
+        states = self._initial(hx, data, self._shape(sizes[0]))
+        if hx is not None and order is not None:
+            states = [s.index_select(1, order) for s in states]
+        output, states = self._layers(data, states, sizes)
+        if back is not None:
+            states = [s.index_select(1, back) for s in states]
+        return PackedSequence(output, batch_sizes, order, back), self._hidden(states)
+
+    def _shape(self, *batch):
+        return (self.num_layers * (1 + self.bidirectional), *batch, self.hidden_size)
+
+    def _layers(self, output, states, batch_sizes=None):
+        finals = []
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 output = F.dropout(output, self.dropout, self.training)
             runs = []
             for reverse, suffix in enumerate(self._suffixes(layer)):
-                states, final = self._run(output, hx[len(last)], suffix, bool(reverse))
-                runs.append(states)
-                last.append(final)
-            output = cat(runs, dim=-1) if self.bidirectional else runs[0]
-        hidden = stack(last)
-        if not batched:
-            return output.squeeze(1), hidden.squeeze(1)
-        return output.transpose(0, 1) if self.batch_first else output, hidden
-
-    def _run(self, input, hidden, suffix, reverse):
-        """One layer in one direction: all states (T, B, H) and the last one (B, H)."""
-        bias = None
-        if self.bias:
-            bias = getattr(self, f"bias_ih{suffix}") + getattr(self, f"bias_hh{suffix}")
-        weight_ih = getattr(self, f"weight_ih{suffix}")
-        weight_hh = getattr(self, f"weight_hh{suffix}")
-        return rnn(input, hidden, weight_ih, weight_hh, bias, self.nonlinearity, reverse)
+                initial = [s[len(finals)] for s in states]
+                weights = self._parameters_of(suffix)
+                run, *final = self.operation(output, *initial, *weights, batch_sizes, bool(reverse))
+                runs.append(run)
+                finals.append(final)
+            output = cat(runs, dim=-1) if self.bidirectional else run
+        return output, [stack(each) for each in zip(*finals, strict=True)]
 
     def extra_repr(self):
-        shown = [f"{self.input_size}, {self.hidden_size}"]
-        if self.num_layers != 1:
-            shown.append(f"num_layers={self.num_layers}")
-        shown += [f"{n}=True" for n in ("batch_first", "bidirectional") if getattr(self, n)]
-        return ", ".join(shown)
+        defaults = dict(
+            num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False
+        )
+        shown = [f"{n}={getattr(self, n)}" for n, d in defaults.items() if getattr(self, n) != d]
+        return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])
+
+
+class RNN(RNNBase):
+    """A plain recurrent network over whole sequences (Elman, 1990); shapes as in RNNBase.
+
+    h_t = f(W_ih x_t + b_ih + W_hh h_(t-1) + b_hh) with f = tanh or relu.
+    """
+
+    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", *args, **kwargs):
+        _check_nonlinearity(nonlinearity)
+        super().__init__(input_size, hidden_size, num_layers, *args, **kwargs)
+        self.nonlinearity = nonlinearity
+
+    def operation(self, *args):
+        """The fused operation of one layer and direction."""
+        return rnn(*args, self.nonlinearity)
+
+
+class LSTM(RNNBase):
+    """Long short-term memory over whole sequences (Hochreiter and Schmidhuber, 1997).
+
+    c_t = f * c_(t-1) + i * g and h_t = o * tanh(c_t), where the gates i, f, o are sigmoids and the
+    candidate g is a tanh of W_ih x_t + b_ih + W_hh h_(t-1) + b_hh. The weights hold the rows of i,
+    f, g, o in this order: (4 * hidden_size, ...). Shapes as in RNNBase; states are pairs (h, c).
+    """
+
+    gates, states = 4, 2
+    operation = staticmethod(lstm)
+
+
+class GRU(RNNBase):
+    """Gated recurrent units over whole sequences (Cho et al., 2014); shapes as in RNNBase.
+
+    h_t = (1 - z) * n + z * h_(t-1), n = tanh(W_in x_t + b_in + r * (W_hn h_(t-1) + b_hn)), where
+    the gates r, z are sigmoids. The weights hold the rows of r, z, n in this order.
+    """
+
+    gates = 3
+    operation = staticmethod(gru)
+
+
+class RNNCellBase(_Recurrent):
+    """One step: x (B, input_size) or (input_size), and states (B, hidden_size) or (hidden_size).
+
+    Returns the new states. Those left out are zeros.
+    """
+
+    layout = "(B, {0}), or ({0},) without a batch"
+
+    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias)
+        self._add_parameters(input_size, "", device, dtype)
+        self.reset_parameters()
+
+    def _checked(self, input, hx):
+        self._check_input(input, (1, 2))
+        return self._initial(hx, input, (*input.shape[:-1], self.hidden_size))
+
+    def forward(self, input, hx=None):
+        states = self._checked(input, hx)
+        sequence = input.unsqueeze(0)
+        if input.ndim == 1:
+            sequence, states = sequence.unsqueeze(0), [s.unsqueeze(0) for s in states]
+        _, *states = self.operation(sequence, *states, *self._parameters_of(""))
+        return self._hidden([s.squeeze(0) for s in states] if input.ndim == 1 else states)
+
+    def extra_repr(self):
+        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
+
+
+class RNNCell(RNNCellBase):
+    """One step of a plain recurrent network: h' = f(W_ih x + b_ih + W_hh h + b_hh).
+
+    x (B, input_size) and h (B, hidden_size) give h' (B, hidden_size); f is tanh or relu. Written in
+    plain operations: it is the definition that ``RNN`` is compared with.
+    """
+
+    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", **factory):
+        _check_nonlinearity(nonlinearity)
+        super().__init__(input_size, hidden_size, bias, **factory)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input, hx=None):
+        [hx] = self._checked(input, hx)
+        weight_ih, weight_hh, bias_ih, bias_hh = self._parameters_of("")
+        before = F.linear(input, weight_ih, bias_ih) + F.linear(hx, weight_hh, bias_hh)
+        return before.tanh() if self.nonlinearity == "tanh" else before.relu()
+
+    def extra_repr(self):
+        relu = ", nonlinearity=relu" if self.nonlinearity == "relu" else ""
+        return super().extra_repr() + relu
+
+
+class LSTMCell(RNNCellBase):
+    """One step of an LSTM: x and (h, c) give (h', c'), by the equations of ``LSTM``."""
+
+    gates, states = 4, 2
+    operation = staticmethod(lstm)
+
+
+class GRUCell(RNNCellBase):
+    """One step of a GRU: x and h give h', by the equations of ``GRU``."""
+
+    gates = 3
+    operation = staticmethod(gru)

@@ -11,7 +11,6 @@ from operations_table import ROWS
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch.autograd.graph import Node
-from minitorch.operations.recurrent import rnn
 
 
 def compared(function, composition, *arrays, rtol=1e-9):
@@ -141,32 +140,6 @@ def test_cross_entropy_is_its_formula(smoothing, reduction, weighted):
         formula,
         normal(4, 3),
     )
-
-
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
-def test_rnn_is_a_loop_over_its_cell(reverse, nonlinearity):
-    cell = mt.nn.RNNCell(3, 4, nonlinearity=nonlinearity).double()
-
-    def loop(x, hidden, weight_ih, weight_hh, bias):
-        states = []
-        for x_t in x.flip(0) if reverse else x:
-            before = x_t @ weight_ih.T + hidden @ weight_hh.T + bias
-            hidden = before.tanh() if nonlinearity == "tanh" else before.relu()
-            states.append(hidden)
-        return mt.stack(states[::-1] if reverse else states), hidden
-
-    def fused(x, hidden, weight_ih, weight_hh, bias):
-        return rnn(x, hidden, weight_ih, weight_hh, bias, nonlinearity, reverse)
-
-    arrays = normal(5, 2, 3), normal(2, 4), normal(4, 3), normal(4, 4), normal(4)
-    compared(fused, loop, *arrays)
-    x, hidden = map(mt.tensor, arrays[:2])
-    whole, last = fused(x, hidden, cell.weight_ih, cell.weight_hh, cell.bias_ih + cell.bias_hh)
-    for t in range(4, -1, -1) if reverse else range(5):
-        hidden = cell(x[t], hidden)
-        np.testing.assert_allclose(whole[t].detach().numpy(), hidden.detach().numpy(), rtol=1e-12)
-    assert mt.equal(last, whole[0 if reverse else -1])
 
 
 # Losses

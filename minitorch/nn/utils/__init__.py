@@ -1,7 +1,10 @@
-"""Helpers for training: clipping gradients."""
+"""Helpers for training: gradients clipped, parameters as one vector; ``rnn`` for sequences."""
 
 import math
 
+from minitorch.autograd import no_grad
+from minitorch.nn.utils import rnn as rnn
+from minitorch.operations.shapes import cat
 from minitorch.tensor import Tensor
 
 
@@ -22,7 +25,8 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
         total = sum(norm**norm_type for norm in norms) ** (1 / norm_type)
     if error_if_nonfinite and not math.isfinite(total):
         raise RuntimeError(f"the norm of the gradients is {total}, so they cannot be clipped")
-    scale = min(1.0, max_norm / (total + 1e-6))
+    scale = max_norm / (total + 1e-6)
+    scale = 1.0 if scale > 1 else scale  # NaN stays NaN
     for grad in grads:
         grad.array *= grad.array.dtype.type(scale)
     return grads[0].new_tensor(total)
@@ -34,3 +38,26 @@ def clip_grad_value_(parameters, clip_value):
     for parameter in parameters:
         if parameter.grad is not None:
             parameter.grad.clamp_(-clip_value, clip_value)
+
+
+def parameters_to_vector(parameters):
+    """All elements of all parameters, one after the other, as one tensor (N)."""
+    return cat([parameter.reshape(-1) for parameter in parameters])
+
+
+@no_grad
+def vector_to_parameters(vec, parameters):
+    """The inverse of ``parameters_to_vector``: copy the elements of ``vec`` (N) back.
+
+    RuntimeError if ``vec`` does not have as many elements as the parameters together.
+    """
+    parameters = list(parameters)
+    total = sum(parameter.numel() for parameter in parameters)
+    if tuple(vec.shape) != (total,):
+        raise RuntimeError(
+            f"the parameters have {total} elements, so the vector must have shape ({total},); "
+            f"got {tuple(vec.shape)}"
+        )
+    parts = vec.split([parameter.numel() for parameter in parameters])
+    for parameter, part in zip(parameters, parts, strict=True):
+        parameter.copy_(part.reshape(parameter.shape))
