@@ -29,9 +29,24 @@ from minitorch.backend import get_default_dtype, numpy_dtype
 
 
 def _names_kept(function):
-    """The names of a function's variables that functions defined inside it use."""
+    """What functions defined inside a function use of its variables: names, by code object."""
     inner = [code for code in function.__code__.co_consts if isinstance(code, CodeType)]
-    return {name for code in inner for name in code.co_freevars}
+    inner = [code for code in inner if code.co_name.isidentifier() or code.co_name == "<lambda>"]
+    kept = {code: set(code.co_freevars) for code in inner}
+    for _ in inner:
+        for code in inner:
+            kept[code].update(*(kept[other] for other in inner if other.co_name in kept[code]))
+    return kept
+
+
+def _by_position(args, kwargs, parameters):
+    """The arguments, with those given by name moved from ``kwargs`` to their places."""
+    args = list(args)
+    for name, default in parameters[len(args) :]:
+        if not kwargs or (name not in kwargs and default is inspect.Parameter.empty):
+            break
+        args.append(kwargs.pop(name, default))
+    return tuple(args)
 
 
 def _category(dtype):
@@ -83,16 +98,16 @@ def promoted(operands, floating=False):
     ]
 
 
-def _ready(operands, count, promote):
+def _ready(operands, promote):
     """Whether the operands are of one type already, so that nothing has to be promoted."""
-    first = operands[0]
-    if not isinstance(first, np.ndarray) or (promote == "float" and first.dtype.kind != "f"):
+    dtype = getattr(operands[0], "dtype", None)
+    if dtype is None or (dtype.kind != "f" and promote == "float"):
         return False
-    for other in operands[1:count]:
-        if isinstance(other, np.ndarray):
-            if other.dtype != first.dtype:
+    for other in operands[1:]:
+        if type(other) is float or type(other) is int:
+            if dtype.kind != "f":
                 return False
-        elif type(other) not in (int, float) or first.dtype.kind != "f":
+        elif getattr(other, "dtype", None) != dtype:
             return False
     return True
 
@@ -119,66 +134,83 @@ def operation(promote=None, view=False):
 
     def decorate(function):
         name = function.__name__
-        signature = inspect.signature(function)
-        parameters = list(signature.parameters)
-        kept = _names_kept(function)
-        kept_inputs = [(i, p) for i, p in enumerate(parameters) if p in kept]
-        keeps_result = "out" in kept
+        parameters = inspect.signature(function).parameters
+        defaults = [
+            (p.name, p.default) for p in parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD
+        ]
+        kept_by = _names_kept(function)
+        keeps = set().union(*kept_by.values())
         operands = sum(p in ("input", "other", "exponent") for p in parameters) or None
 
-        def run(args, arrays, kwargs):
-            if promote and not _ready(arrays, operands, promote):
-                plain = [
-                    array if array is not arg else _plain(arg, name)
-                    for array, arg in zip(arrays[:operands], args, strict=False)
-                ]
-                arrays[:operands] = promoted(plain, promote == "float")
+        def promote_operands(args, arrays):
+            plain = [
+                array if array is not arg else _plain(arg, name)
+                for array, arg in zip(arrays[:operands], args, strict=False)
+            ]
+            arrays[:operands] = promoted(plain, promote == "float")
+
+        def record(args, arrays, vjp, tensors, outputs):
+            """Give the results a node; ``vjp`` keeps only what the needed gradients use."""
+            edges = [arg._gradient_edge() if isinstance(arg, TensorBase) else None for arg in args]
+            if not any(edges):
+                return
+            kept = keeps
+            if type(vjp) is tuple and None in edges:
+                vjp = tuple(
+                    toward if edge is not None else None
+                    for edge, toward in zip(edges, vjp, strict=False)
+                )
+                kept = set().union(*(kept_by.get(f.__code__, keeps) for f in vjp if f))
+            saved = [
+                (arg._version, arg._version[0], f"argument '{parameter}'")
+                for arg, array, parameter in zip(args, arrays, parameters, strict=False)
+                if parameter in kept and isinstance(arg, TensorBase) and array is arg.array
+            ]
+            if "out" in kept:
+                saved.append((tensors[0]._version, 0, "result"))
+            node = Node(name, vjp, edges, outputs, saved)
+            for index, tensor in enumerate(tensors):
+                array = tensor.array
+                if array.dtype.kind == "f":
+                    tensor._edge = (node, index, array.shape, array.dtype)
+                    tensor._requires_grad = True
+
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            if kwargs:
+                args = _by_position(args, kwargs, defaults)
+            arrays, needed = [], False
+            for arg in args:
+                if isinstance(arg, TensorBase):
+                    arrays.append(arg.array)
+                    needed = needed or arg._requires_grad or arg._view is not None
+                else:
+                    arrays.append(arg)
+            if promote and not _ready(arrays[:operands], promote):
+                promote_operands(args, arrays)
             try:
-                return function(*arrays, **kwargs)
+                result, vjp = function(*arrays, **kwargs)
             except IndexError:
                 raise
             except ValueError as error:
                 shapes = [tuple(arg.shape) for arg in args if isinstance(arg, TensorBase)]
                 raise RuntimeError(f"{name} of shapes {shapes}: {error}") from None
-
-        def saved_by(args, arrays, first_result):
-            saved = [
-                (args[i]._version, args[i]._version[0], f"argument '{p}'")
-                for i, p in kept_inputs
-                if i < len(args) and isinstance(args[i], TensorBase) and arrays[i] is args[i].array
-            ]
-            return [*saved, (first_result._version, 0, "result")] if keeps_result else saved
-
-        @functools.wraps(function)
-        def call(*args, **kwargs):
-            if kwargs:
-                bound = signature.bind(*args, **kwargs)
-                args, kwargs = bound.args, bound.kwargs
-            arrays = [arg.array if isinstance(arg, TensorBase) else arg for arg in args]
-            result, vjp = run(args, arrays, kwargs)
             several = type(result) is tuple
-            if state.listeners:
-                outputs = result if several else (result,)
-                for listener in state.listeners:
-                    listener(name, [*arrays, *kwargs.values()], outputs, False)
+            results = result if several else (result,)
+            for listener in state.listeners:
+                listener(name, [*arrays, *kwargs.values()], results, False)
             wrap = TensorBase.result_class._wrap
-            tensors = [wrap(array) for array in result] if several else [wrap(result)]
+            tensors = [wrap(array) for array in results]
             if view:
+                refusal = f"one of several that {name} gave" if several else None
                 for tensor in tensors:
-                    tensor._shares_memory_of(args[0])
-            if vjp is not None and state.grad_enabled:
-                edges = [
-                    arg._gradient_edge() if isinstance(arg, TensorBase) else None for arg in args
-                ]
-                if any(edges):
-                    saved = saved_by(args, arrays, tensors[0])
-                    node = Node(name, vjp, edges, len(tensors) if several else None, saved)
-                    for index, tensor in enumerate(tensors):
-                        if tensor.array.dtype.kind == "f":
-                            tensor._set_history(node, index)
+                    tensor._show(args[0], call, args[1:], refusal)
+            if needed and vjp is not None and state.grad_enabled:
+                record(args, arrays, vjp, tensors, len(tensors) if several else None)
             return tuple(tensors) if several else tensors[0]
 
-        call.keeps_input = any(i == 0 for i, _ in kept_inputs)
+        call.on_arrays = function
+        call.keeps_input = next(iter(parameters)) in keeps
         return call
 
     return decorate
@@ -200,7 +232,11 @@ def in_place(operation):
     """The form of an operation that writes its result into its first argument."""
 
     def changed(self, *args, **kwargs):
-        source = self._copy_with_history() if operation.keeps_input else self
+        source = self
+        if operation.keeps_input and state.grad_enabled:
+            tensors = [x for x in (self, *args, *kwargs.values()) if isinstance(x, TensorBase)]
+            if any(tensor.requires_grad for tensor in tensors):
+                source = self._copy_with_history()
         return self._change_in_place(operation(source, *args, **kwargs))
 
     changed.__doc__ = f"``{operation.__name__}``, written into this tensor."

@@ -3,14 +3,17 @@
 Calling ``loss.backward()`` visits the nodes from the loss to the leaves. Each node turns the
 gradient of the loss with respect to its output into the gradients with respect to its inputs, a
 *vector-Jacobian product*. Where a tensor was used several times, its gradients are added.
+
+An *edge* is where the gradient of a tensor goes: the node (or leaf tensor) that it came from, as
+which of its outputs (None for a leaf), and the tensor's shape and type.
 """
 
 import itertools
-from operator import attrgetter
+from heapq import heappop, heappush
 
 from minitorch.autograd.modes import state
 
-_order = itertools.count()
+_order = itertools.count(0, -1)
 
 
 class Node:
@@ -18,22 +21,23 @@ class Node:
 
     ``vjp`` takes the gradient with respect to the output: it is a tuple with one function an
     input, or one function that returns the tuple (for a single input, the gradient itself); None
-    once the graph is freed. ``edges`` says, for each input, which node (or leaf tensor) it came
-    from, as which output, with which shape and type; None for an input that needs no gradient.
-    ``outputs`` counts the results of an operation that returns a tuple, None for any other.
-    ``saved`` lists the tensors whose values ``vjp`` uses, with their version at the time.
+    once the graph is freed. ``edges`` has an edge for each input, None for one that needs no
+    gradient. ``outputs`` counts the results of an operation that returns a tuple, None for any
+    other. ``saved`` lists the tensors whose values ``vjp`` uses, with their version at the time.
+    ``order`` is lower the later the node was made. ``hooks`` and ``retained`` are None or say, by
+    the number of the output, which functions the gradient passes and which tensor keeps it.
     """
 
-    __slots__ = ("order", "name", "vjp", "edges", "outputs", "saved", "retained")
+    __slots__ = ("order", "name", "vjp", "edges", "outputs", "saved", "hooks", "retained")
 
-    def __init__(self, name, vjp, edges, outputs, saved):
+    def __init__(self, name, vjp, edges, outputs=None, saved=()):
         self.order = next(_order)
         self.name = name
         self.vjp = vjp
         self.edges = edges
         self.outputs = outputs
         self.saved = saved
-        self.retained = None
+        self.hooks = self.retained = None
 
     def __repr__(self):
         return f"<{self.name} backward>"
@@ -45,7 +49,8 @@ class Node:
 
     def gradients(self, grads):
         """Gradients with respect to the inputs, None where none is needed."""
-        if self.vjp is None:
+        vjp = self.vjp
+        if vjp is None:
             raise RuntimeError(
                 "backward went through this graph before and freed it: run the forward pass again, "
                 "or call the first backward with retain_graph=True"
@@ -57,13 +62,13 @@ class Node:
                     f"(version {version[0]}, needed {seen}): change a copy (clone()) instead"
                 )
         grad = grads[0] if self.outputs is None else grads
-        if type(self.vjp) is tuple:
-            return [
-                None if edge is None else vjp(grad)
-                for edge, vjp in zip(self.edges, self.vjp, strict=False)
-            ]
-        result = self.vjp(grad)
-        return result if type(result) is tuple else (result,)
+        if type(vjp) is not tuple:
+            results = vjp(grad)
+            return results if type(results) is tuple else (results,)
+        return [
+            None if edge is None else toward(grad)
+            for edge, toward in zip(self.edges, vjp, strict=False)
+        ]
 
 
 def unbroadcast(grad, shape):
@@ -72,80 +77,113 @@ def unbroadcast(grad, shape):
     Broadcasting copies a value to several places; the gradient of a copy is added to the others'.
     """
     added = grad.ndim - len(shape)
-    axes = tuple(range(added)) + tuple(
-        added + axis
-        for axis, size in enumerate(shape)
-        if size == 1 and grad.shape[added + axis] != 1
+    axes = tuple(
+        axis
+        for axis, size in enumerate(grad.shape)
+        if axis < added or (size != 1 and shape[axis - added] == 1)
     )
-    return grad.sum(axis=axes, keepdims=True).reshape(shape) if axes else grad.reshape(shape)
+    return grad.sum(axis=axes, keepdims=True).reshape(shape)
 
 
-def topological_order(roots):
-    """Every node that the roots depend on, later ones first.
+class _Pass:
+    """A pass backward: the gradients that wait for their nodes, and the nodes in their order.
 
-    A node's inputs exist before it does, so the order of creation, reversed, visits each node
-    after everything that used it.
+    A node's inputs exist before it does. So the latest node of those that wait has received the
+    gradients from everything that used it, and is the one to visit next.
+
+    ``waiting`` holds, for a node, a list with the gradient of each output and a list that says
+    which of these arrays nobody else holds: into those, further gradients are added in place. Any
+    other array may be another node's too, and the first sum makes a new one.
     """
-    found, stack = set(roots), list(roots)
-    while stack:
-        for edge in stack.pop().edges:
-            if edge is not None and edge[1] is not None and edge[0] not in found:
-                found.add(edge[0])
-                stack.append(edge[0])
-    return sorted(found, key=attrgetter("order"), reverse=True)
 
+    def __init__(self, retain_graph, receive):
+        self.retain_graph = retain_graph
+        self.receive = receive
+        self.waiting = {}
+        self.queue = []
+        self.hooked_leaves = {}
 
-def run_backward(roots, retain_graph, receive):
-    """Propagate gradients from ``roots``, pairs of an edge and an array, to the leaves.
-
-    ``receive(leaf, gradient, fresh)`` is called for each gradient that arrives at a leaf;
-    ``fresh`` says that nobody else holds the array. Nodes' own gradients are kept in a dict and
-    dropped once used; a sum is written into an array that this function owns.
-    """
-    for listener in state.listeners:
-        listener("backward", [], [], True)
-    pending = {}
-
-    def accumulate(edge, grad, fresh):
+    def send(self, edge, grad, owned):
+        """Add a gradient to what waits at the edge's node, or hand it to the edge's leaf."""
         source, index, shape, dtype = edge
         if grad.shape != shape:
-            grad, fresh = unbroadcast(grad, shape), True
+            grad, owned = unbroadcast(grad, shape), True
         if grad.dtype != dtype:
-            grad, fresh = grad.astype(dtype), True
+            grad, owned = grad.astype(dtype), True
         if index is None:
-            receive(source, grad, fresh)
-            return
-        slots = pending.setdefault(source, [None] * (source.outputs or 1))
-        if slots[index] is None:
-            slots[index] = (grad, fresh)
-            return
-        total, owned = slots[index]
-        if owned:
-            total += grad
+            if source._hooks is None:
+                self.receive(source, grad, owned)
+                return
+            index, slots = 0, self.hooked_leaves.setdefault(source, ([None], [False]))
+        elif (slots := self.waiting.get(source)) is None:
+            count = source.outputs or 1
+            slots = self.waiting[source] = ([None] * count, [False] * count)
+            heappush(self.queue, (source.order, source))
+        grads, mine = slots
+        if grads[index] is None:
+            grads[index] = grad
+            mine[index] = owned
+        elif mine[index]:
+            grads[index] += grad
         else:
-            total = total + grad
-        slots[index] = (total, True)
+            grads[index] = grads[index] + grad
+            mine[index] = True
 
-    for edge, grad in roots:
-        accumulate(edge, grad, False)
-    for node in topological_order(list(pending)):
-        slots = pending.pop(node, None)
-        if slots is None:
-            continue
-        grads = [None if slot is None else slot[0] for slot in slots]
-        if node.retained:
-            for index, tensor in node.retained.items():
-                if (kept := tensor()) is not None and grads[index] is not None:
-                    receive(kept, grads[index], False)
+    def visit(self, node):
+        """Send a node's gradients on to its inputs."""
+        grads, owned = self.waiting.pop(node)
+        if node.hooks or node.retained:
+            self.call_hooks(node, grads, owned)
         results = node.gradients(grads)
         if state.listeners:
             pairs = zip(node.edges, results, strict=False)
             needed = [None if edge is None else result for edge, result in pairs]
             for listener in state.listeners:
                 listener(node.name, grads, needed, True)
-        if not retain_graph:
-            node.vjp = None
+        if not self.retain_graph:
+            node.vjp, node.saved = None, ()
+        sent = grads
         for edge, result in zip(node.edges, results, strict=False):
             if edge is not None and result is not None:
-                borrowed = result.base is not None or any(result is grad for grad in grads)
-                accumulate(edge, result, not borrowed)
+                # A view may show an array of others, and a function may give one array twice.
+                fresh = result.base is None and not any(result is other for other in sent)
+                self.send(edge, result, fresh)
+                sent = [*sent, result]
+
+    def call_hooks(self, node, grads, owned):
+        """Let hooks replace the gradients of a node's outputs, and tensors keep them."""
+        for index, hooks in (node.hooks or {}).items():
+            if grads[index] is not None:
+                grads[index], owned[index] = apply_hooks(hooks, grads[index]), False
+        for index, reference in (node.retained or {}).items():
+            if grads[index] is not None and (tensor := reference()) is not None:
+                self.receive(tensor, grads[index], False)
+
+    def run(self):
+        while self.queue:
+            self.visit(heappop(self.queue)[1])
+        for leaf, (grads, _) in self.hooked_leaves.items():
+            self.receive(leaf, apply_hooks(leaf._hooks, grads[0]), False)
+
+
+def apply_hooks(hooks, grad):
+    """The gradient after all hooks; each returns another in its place, or None."""
+    for hook in list(hooks.values()):
+        replaced = hook(grad)
+        grad = grad if replaced is None else replaced
+    return grad
+
+
+def run_backward(roots, retain_graph, receive):
+    """Propagate gradients from ``roots``, pairs of an edge and an array, to the leaves.
+
+    ``receive(tensor, gradient, owned)`` is called for each gradient that arrives at a leaf or at a
+    tensor that asked for it; ``owned`` says that nobody else holds the array. Each node, with all
+    that it saved, is freed as soon as it was visited, unless ``retain_graph``.
+    """
+    for listener in state.listeners:
+        listener("backward", [], [], True)
+    backward = _Pass(retain_graph, receive)
+    for edge, grad in roots:
+        backward.send(edge, grad, False)
+    backward.run()

@@ -7,8 +7,9 @@ import weakref
 
 import numpy as np
 
-from minitorch.autograd.graph import run_backward
+from minitorch.autograd.graph import Node, run_backward
 from minitorch.autograd.modes import state
+from minitorch.autograd.views import View, changed_region
 from minitorch.backend import array_module, device_of, dtype_of
 
 
@@ -24,7 +25,8 @@ class TensorBase:
         "_requires_grad",
         "_edge",
         "_version",
-        "_base",
+        "_view",
+        "_hooks",
         "__weakref__",
     )
 
@@ -39,7 +41,8 @@ class TensorBase:
         tensor._requires_grad = False
         tensor._edge = None
         tensor._version = [0]
-        tensor._base = None
+        tensor._view = None
+        tensor._hooks = None
         return tensor
 
     @property
@@ -65,6 +68,7 @@ class TensorBase:
     @property
     def requires_grad(self):
         """Whether ``backward`` computes a gradient for this tensor."""
+        self._follow_base()
         return self._requires_grad
 
     @requires_grad.setter
@@ -79,6 +83,8 @@ class TensorBase:
                 f"only floating-point tensors can require gradients; this one is {self.dtype}"
             )
         self._requires_grad = bool(value)
+        if value and self._edge is None:
+            self._view = None
 
     def requires_grad_(self, requires_grad=True):
         """Set ``requires_grad`` and return the tensor."""
@@ -88,35 +94,68 @@ class TensorBase:
     @property
     def is_leaf(self):
         """True for a tensor that no recorded operation made."""
-        return self._edge is None
+        return self.grad_fn is None
 
     @property
     def grad_fn(self):
         """The node that made this tensor, None for a leaf."""
+        self._follow_base()
         return None if self._edge is None else self._edge[0]
 
     def _gradient_edge(self):
         """Where a gradient of this tensor goes; None if it needs none."""
-        if self._base is not None and self._base[0]._edge is not self._base[1]:
-            raise RuntimeError(
-                "this tensor is a view of one that was changed in place afterwards, so its "
-                "gradient would miss the change: take the view again after the change"
-            )
+        if self._view is not None:
+            self._follow_base(strictly=True)
         if self._edge is not None or not self._requires_grad:
             return self._edge
         return (self, None, self.array.shape, self.array.dtype)
 
-    def _set_history(self, node, index=0):
-        self._edge = (node, index, self.array.shape, self.array.dtype)
-        self._requires_grad = True
+    def _set_history(self, node):
+        self._set_edge((node, 0, self.array.shape, self.array.dtype))
 
-    def _shares_memory_of(self, source):
-        """Note that this tensor is a view of ``source``, if it is one."""
-        mine, base = self.array.base, source.array.base
-        surely = mine is not None and (mine is source.array or mine is base)
-        if surely or array_module(self.array).may_share_memory(self.array, source.array):
-            self._version = source._version
-            self._base = source._base or (source, source._edge)
+    def _set_edge(self, edge):
+        """Give the tensor another history; one that keeps its gradient keeps the new one."""
+        retained = self._edge and self._edge[0].retained
+        keeps = retained and retained.pop(self._edge[1], None)
+        self._edge = edge
+        self._requires_grad = edge is not None
+        if keeps:
+            self.retain_grad()
+
+    def _show(self, source, operation, arguments, refusal):
+        """Note that this tensor is a view of ``source`` by an operation, if they share memory."""
+        array, shown = self.array, source.array
+        if array is not shown:
+            owner = array.base
+            if owner is None or not (
+                owner is shown
+                or owner is shown.base
+                or array_module(array).may_share_memory(array, shown)
+            ):
+                return
+        self._version = source._version
+        step, view = (operation, arguments), source._view
+        if not state.grad_enabled:
+            refusal = "taken inside no_grad()"
+        if view is None:
+            self._view = View(source, (step,), source._edge, refusal)
+        else:
+            steps = (*view.steps, step)
+            self._view = View(view.base, steps, view.edge, view.refusal or refusal)
+
+    def _follow_base(self, strictly=False):
+        """Bring the history of a view up to date if its base was changed in place meanwhile."""
+        view = self._view
+        if view is None or view.base._edge is view.edge:
+            return
+        if view.refusal is None:
+            self._set_edge(view.retaken()._gradient_edge())
+        elif strictly:
+            raise RuntimeError(
+                f"this tensor is a view, {view.refusal}, of one that was changed in place "
+                "afterwards, so its gradient would miss the change: take the view again, or "
+                "change a copy (clone())"
+            )
 
     def detach(self):
         """The same data, cut off from the graph."""
@@ -126,25 +165,46 @@ class TensorBase:
 
     def retain_grad(self):
         """Ask ``backward`` to fill ``grad`` of a tensor that is not a leaf."""
-        if not self._requires_grad:
+        if not self.requires_grad:
             raise RuntimeError("retain_grad() needs a tensor that requires a gradient")
-        if self._edge is None:
-            return
-        node, index = self._edge[:2]
-        node.retained = (node.retained or {}) | {index: weakref.ref(self)}
+        if self._edge is not None:
+            node, index = self._edge[:2]
+            node.retained = (node.retained or {}) | {index: weakref.ref(self)}
 
-    def backward(self, gradient=None, retain_graph=False):
+    def register_hook(self, hook):
+        """Call ``hook(gradient)`` when ``backward`` knows this tensor's gradient.
+
+        Where it returns a tensor, that takes the gradient's place. The result has ``remove()``.
+        """
+        if not self.requires_grad:
+            raise RuntimeError("register_hook() needs a tensor that requires a gradient")
+
+        result_class = self.result_class
+
+        def on_arrays(grad):
+            replaced = hook(result_class._wrap(grad))
+            return None if replaced is None else replaced.array
+
+        if self._edge is None:
+            self._hooks = hooks = {} if self._hooks is None else self._hooks
+        else:
+            node, index = self._edge[:2]
+            node.hooks = node.hooks or {}
+            hooks = node.hooks.setdefault(index, {})
+        return Hook(hooks, on_arrays)
+
+    def backward(self, gradient=None, retain_graph=False, create_graph=False):
         """Add d self / d leaf to ``grad`` of every leaf that requires a gradient.
 
         ``gradient``, of this tensor's shape, is the gradient of the final quantity with respect to
         this tensor; it can be left out for a tensor with one element, whose gradient is 1. The
         graph is freed unless ``retain_graph``.
         """
-        backward([self], [gradient], retain_graph)
+        backward([self], [gradient], retain_graph, create_graph)
 
-    def _receive_gradient(self, grad, fresh):
+    def _receive_gradient(self, grad, owned):
         if self.grad is None:
-            self.grad = self.result_class._wrap(grad if fresh else grad.copy())
+            self.grad = self.result_class._wrap(grad if owned else grad.copy())
         else:
             self.grad.array += grad
 
@@ -157,20 +217,12 @@ class TensorBase:
     def _change_in_place(self, result):
         """Take over the values and the history of ``result``; what every ``op_`` form does.
 
-        Raises RuntimeError where PyTorch does: on a leaf that requires a gradient; and on a view
-        when gradients are involved.
+        Raises RuntimeError where PyTorch does.
         """
-        involved = state.grad_enabled and (self._requires_grad or result._requires_grad)
-        if involved and self._requires_grad and self.is_leaf:
-            raise RuntimeError(
-                "a leaf tensor that requires a gradient cannot be changed in place: "
-                "do it inside 'with minitorch.no_grad():'"
-            )
-        if involved and self._base is not None:
-            raise RuntimeError(
-                "this tensor is a view, and its gradient would not reach the tensor it views: "
-                "write x[i] = x[i] + y in place of x[i] += y"
-            )
+        base = self if self._view is None else self._view.base
+        involved = state.grad_enabled and (base.requires_grad or result.requires_grad)
+        if involved:
+            self._check_change_with_gradients(base)
         steps = zip(self.array.strides, self.array.shape, strict=True)
         if any(stride == 0 and size > 1 for stride, size in steps):
             raise RuntimeError(
@@ -186,12 +238,43 @@ class TensorBase:
             raise RuntimeError(
                 f"an in-place operation keeps the type {self.dtype}; the result is {result.dtype}"
             )
+        edge = result._gradient_edge() if involved else None
         self.array[...] = result.array
         self._version[0] += 1
-        if involved and result._edge is not None:
-            self._edge = result._edge
-            self._requires_grad = True
+        if involved and self is not base:
+            base._set_history(changed_region(self._view, edge))
+        elif edge is not None:
+            self._set_edge(edge)
+        elif involved:
+            zeros = array_module(self.array).zeros_like
+            self._set_history(Node("constant", (zeros,), [self._edge]))
         return self
+
+    def _check_change_with_gradients(self, base):
+        view = self._view
+        if view is not None and view.refusal is not None:
+            raise RuntimeError(
+                f"this tensor is a view, {view.refusal}, and a change in place would not reach the "
+                "gradient of the tensor that it views: change a copy (clone()) instead"
+            )
+        if base._requires_grad and base._edge is None:
+            what = "a leaf tensor" if view is None else "a view of a leaf tensor"
+            raise RuntimeError(
+                f"{what} that requires a gradient cannot be changed in place: "
+                "do it inside 'with minitorch.no_grad():'"
+            )
+
+
+class Hook:
+    """A registered hook; ``remove()`` ends it."""
+
+    def __init__(self, hooks, function):
+        self._hooks = hooks
+        hooks[self] = function
+
+    def remove(self):
+        """Call the hook no more."""
+        self._hooks.pop(self, None)
 
 
 class Size(tuple):
@@ -213,8 +296,17 @@ def _as_array(value):
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 
+def _listed(tensors):
+    """One tensor, a sequence of them or None as a list or None."""
+    if tensors is None:
+        return None
+    return [tensors] if isinstance(tensors, TensorBase) else list(tensors)
+
+
 def _roots(tensors, gradients):
-    for tensor, gradient in zip(tensors, gradients, strict=True):
+    """For each tensor its edge and the gradient, of its shape, that the pass starts with."""
+    roots = []
+    for tensor, gradient in zip(tensors, gradients or [None] * len(tensors), strict=True):
         if not tensor.requires_grad:
             raise RuntimeError(
                 "this tensor does not depend on any tensor with requires_grad=True, "
@@ -235,49 +327,59 @@ def _roots(tensors, gradients):
                     f"got {tuple(gradient.shape)}"
                 )
             seed = gradient.array
-        yield tensor._gradient_edge(), seed
+        roots.append((tensor._gradient_edge(), seed))
+    return roots
 
 
-def backward(tensors, grad_tensors=None, retain_graph=False):
+def _refuse_create_graph(create_graph):
+    if create_graph:
+        raise NotImplementedError(
+            "create_graph=True: gradients of gradients are not part of minitorch, whose gradient "
+            "functions work on arrays"
+        )
+
+
+def backward(tensors, grad_tensors=None, retain_graph=False, create_graph=False):
     """Add the gradients of ``tensors`` to the leaves' ``grad``. See ``Tensor.backward``."""
-    roots = list(_roots(tensors, grad_tensors or [None] * len(tensors)))
+    _refuse_create_graph(create_graph)
+    roots = _roots(_listed(tensors), _listed(grad_tensors))
     run_backward(roots, retain_graph, TensorBase._receive_gradient)
 
 
-def grad(outputs, inputs, grad_outputs=None, retain_graph=False, allow_unused=False):
+def grad(
+    outputs, inputs, grad_outputs=None, retain_graph=False, create_graph=False, allow_unused=False
+):
     """The gradients of ``outputs`` with respect to ``inputs``, without touching any ``grad``.
 
     Returns a tuple with one tensor an input. An input that the outputs do not depend on is an
     error, or None with ``allow_unused=True``.
     """
-    outputs = [outputs] if isinstance(outputs, TensorBase) else list(outputs)
-    inputs = [inputs] if isinstance(inputs, TensorBase) else list(inputs)
-    if isinstance(grad_outputs, TensorBase):
-        grad_outputs = [grad_outputs]
-    found = {}
-
-    def receive(tensor, grad, fresh):
-        key = id(tensor)
-        found[key] = found[key] + grad if key in found else grad
-
+    _refuse_create_graph(create_graph)
+    inputs = _listed(inputs)
+    roots = _roots(_listed(outputs), _listed(grad_outputs))
+    found = {tensor: None for tensor in inputs}
     before = []
+
+    def receive(tensor, grad, owned):
+        if tensor in found:
+            before = found[tensor]
+            found[tensor] = (grad if owned else grad.copy()) if before is None else before + grad
+
     for tensor in inputs:
-        if tensor._edge is not None:
-            node = tensor._edge[0]
-            before.append((node, node.retained))
+        if not tensor.is_leaf:
+            before.append((tensor.grad_fn, tensor.grad_fn.retained))
             tensor.retain_grad()
     try:
-        roots = list(_roots(outputs, grad_outputs or [None] * len(outputs)))
         run_backward(roots, retain_graph, receive)
     finally:
         for node, retained in reversed(before):
             node.retained = retained
-    missing = [i for i, tensor in enumerate(inputs) if id(tensor) not in found]
+    missing = [i for i, tensor in enumerate(inputs) if found[tensor] is None]
     if missing and not allow_unused:
         raise RuntimeError(
             f"the outputs do not depend on input {missing[0]}: pass allow_unused=True to get None"
         )
     return tuple(
-        None if id(t) not in found else t.result_class._wrap(_as_array(found[id(t)]).copy())
-        for t in inputs
+        None if found[tensor] is None else tensor.result_class._wrap(found[tensor])
+        for tensor in inputs
     )

@@ -188,32 +188,126 @@ def test_gradient_of_functions_in_place(name):
     assert x.grad.tolist() == twin.grad.tolist()
 
 
-def test_in_place_on_a_view_with_gradients_is_refused():
-    x = leaf(1.0, 2.0)
+def test_in_place_on_a_view_reaches_its_base():
+    x, w = leaf(1.0, 2.0, 3.0), leaf(10.0)
     y = x * 1
-    with pytest.raises(RuntimeError, match="view"):
-        y[0].mul_(2)
-    base = mt.zeros(2)
-    with pytest.raises(RuntimeError, match="view"):
-        base[:1].add_(x[:1])
+    other, whole = y[1:], y[:]
+    y[:1].mul_(w)
+    y[2] += 5
+    (whole * whole).sum().backward(retain_graph=True)  # 100 x0^2 + x1^2 + (x2 + 5)^2
+    assert x.grad.tolist() == [200.0, 4.0, 16.0] and w.grad.tolist() == [20.0]
+    assert y.tolist() == [10.0, 2.0, 8.0] and other.tolist() == [2.0, 8.0]
+    (gradient,) = mt.autograd.grad((other * x[1:]).sum(), x)
+    assert gradient.tolist() == [0.0, 4.0, 11.0]
 
 
-def test_a_view_from_before_a_change_in_place_is_refused():
-    """Its gradient would silently miss the change."""
+def test_in_place_on_a_view_of_a_plain_tensor():
+    x, table = leaf(1.0, 2.0), mt.zeros(2, 2)
+    row, column = table[0], table.T[1]
+    row.copy_(x)
+    assert table.requires_grad and row.requires_grad and column.requires_grad
+    assert not row.is_leaf
+    (column * 3).sum().backward()
+    assert x.grad.tolist() == [0.0, 3.0]
+
+
+def test_in_place_through_a_chain_of_views():
+    x, w = mt.arange(6.0).requires_grad_(), leaf(2.0, 3.0)
+    y = x.reshape(2, 3) * 1
+    y.T.transpose(0, 1)[:, 1:].unsqueeze(0)[..., 0].mul_(w)
+    y.view(-1)[5] = w[0]
+    y.sum().backward()
+    assert x.grad.tolist() == [1, 2, 1, 1, 3, 0] and w.grad.tolist() == [2, 4]
+
+
+def test_in_place_on_a_view_of_a_transposed_layout():
+    x, w = leaf(1.0, 2.0), leaf(3.0)
+    y = (x * mt.ones(3, 1)).T.exp().log()  # laid out by columns
+    assert not y.is_contiguous()
+    y.T.view(-1)[1:3] = w
+    (y * mt.arange(6.0).view(2, 3)).sum().backward()
+    assert x.grad.tolist() == [2.0, 9.0] and w.grad.tolist() == [4.0]
+
+
+def test_views_taken_before_a_change_of_their_base():
     x = leaf(1.0, 2.0)
     y = x * 1
     before, of_before = y[:1], y[:][:1]
+    used = before * 10
     y.mul_(2)
-    for view in (before, of_before):
-        with pytest.raises(RuntimeError, match="take the view again"):
-            view.sum()
-    y[:1].sum().backward()
-    assert x.grad.tolist() == [2.0, 0.0]
-    table = mt.zeros(2, 2)
-    row = table[0]
-    table[0] = x
+    (used + before * 3 + of_before).sum().backward()
+    assert x.grad.tolist() == [18.0, 0.0]
+
+
+def test_rows_written_step_by_step():
+    w = leaf(0.5, 2.0)
+    states, h = mt.zeros(3, 2), mt.ones(2)
+    for t in range(3):
+        h = h * w
+        states[t] = h
+    states.sum().backward()  # w + w^2 + w^3
+    assert w.grad.tolist() == [2.75, 17.0]
+
+
+def test_a_constant_written_in_place_ends_the_gradient():
+    x = leaf(1.0, 2.0)
+    y = x * 3
+    y[0].zero_()
+    y.sum().backward()
+    assert x.grad.tolist() == [0.0, 3.0]
+    y = x * 3
+    y.fill_(7.0)
+    assert y.requires_grad
+    y.sum().backward()
+    assert x.grad.tolist() == [0.0, 3.0]
+
+
+def test_in_place_on_views_that_cannot_be_followed_is_refused():
+    x = leaf(1.0, 2.0)
+    with pytest.raises(RuntimeError, match="view of a leaf.*no_grad"):
+        x[:1].mul_(2)
+    y = x * 1
+    with pytest.raises(RuntimeError, match="unbind gave.*clone"):
+        y.unbind()[0].mul_(2)
+    with pytest.raises(RuntimeError, match="split_with_sizes gave"):
+        y.split(1)[0][:1].mul_(2)
+    with mt.no_grad():
+        view = y[:1]
+    with pytest.raises(RuntimeError, match=r"inside no_grad\(\)"):
+        view.mul_(2)
+    first, second = y.split(1)
+    y.mul_(2)
     with pytest.raises(RuntimeError, match="take the view again"):
-        row * 1
+        first * 1
+    first, second = mt.zeros(2).unbind()
+    assert first.add_(1).tolist() == 1.0
+
+
+def test_a_view_that_became_a_leaf_keeps_its_own_gradient():
+    base = mt.zeros(2)
+    view = base[:1].requires_grad_()
+    base.mul_(leaf(2.0, 3.0))
+    assert view.is_leaf and view.requires_grad
+    with pytest.raises(RuntimeError, match="leaf"):
+        view.add_(1)
+
+
+def test_in_place_keeps_the_gradient_that_was_asked_for():
+    y = leaf(1.0, 2.0) * 2
+    view = y[:1]
+    y.retain_grad(), view.retain_grad()
+    y.mul_(3)
+    (y * 5 + view).sum().backward()
+    assert y.grad.tolist() == [7.0, 5.0] and view.grad.tolist() == [2.0]
+
+
+def test_only_what_backward_needs_is_saved():
+    x, w = leaf(1.0, 2.0), mt.tensor([3.0, 4.0])
+    y = x * 1
+    z = y * w
+    y += 1  # only the gradient toward w would need y
+    z.sum().backward()
+    assert x.grad.tolist() == [3.0, 4.0]
 
 
 def test_views_of_parameters_survive_a_step():
@@ -371,6 +465,28 @@ def test_retain_grad_of_one_output_of_several():
     assert second.grad.tolist() == [0.0, 1.0] and first.grad is None
 
 
+def test_hooks_see_and_replace_gradients():
+    x, seen = leaf(1.0, 2.0), []
+    y = x * 2
+    ending = y.register_hook(lambda g: seen.append(g.tolist()))
+    y.register_hook(lambda g: g * 5)
+    y.retain_grad()
+    (y + y).sum().backward(retain_graph=True)
+    assert seen == [[2.0, 2.0]] and y.grad.tolist() == [10.0, 10.0] and x.grad.tolist() == [20, 20]
+    ending.remove()
+    y.sum().backward()
+    assert len(seen) == 1
+    with pytest.raises(RuntimeError, match="requires a gradient"):
+        mt.zeros(1).register_hook(print)
+
+
+def test_hooks_of_a_leaf_see_the_whole_gradient_once():
+    x, seen = leaf(1.0, 2.0), []
+    x.register_hook(lambda g: (seen.append(g.tolist()), g * 2)[1])
+    (x * x + x).sum().backward()
+    assert seen == [[3.0, 5.0]] and x.grad.tolist() == [6.0, 10.0]
+
+
 # grad()
 
 
@@ -396,6 +512,14 @@ def test_grad_with_several_outputs_and_weights():
         [x * 2, x * x], x, grad_outputs=[mt.ones(2), mt.tensor([10.0, 100.0])]
     )
     assert got.tolist() == [22.0, 402.0]
+
+
+def test_gradients_of_gradients_are_refused():
+    x = leaf(1.0)
+    with pytest.raises(NotImplementedError, match="create_graph"):
+        mt.autograd.grad((x * x).sum(), x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="create_graph"):
+        (x * x).sum().backward(create_graph=True)
 
 
 def test_gradcheck_finds_a_wrong_gradient():
