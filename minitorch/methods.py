@@ -4,6 +4,8 @@ The body of the class reads as a table: ``tanh = elementwise.tanh`` says that ``
 operation of that name, and ``tanh_`` writes its result into ``x``.
 """
 
+import functools
+
 import numpy as np
 
 from minitorch.autograd.dispatch import in_place, operator
@@ -19,6 +21,16 @@ from minitorch.operations import (
     reductions,
     shapes,
 )
+
+
+def _sizes_first(operation):
+    """A method whose sizes (or axes) are given one by one or as one sequence."""
+
+    @functools.wraps(operation)
+    def method(self, *sizes, **named):
+        return operation(self, sizes_of(sizes), **named) if sizes else operation(self, **named)
+
+    return method
 
 
 class Methods(TensorBase):
@@ -193,7 +205,6 @@ class Methods(TensorBase):
     diag_embed = shapes.diag_embed
     diag = composed.diag
     trace = composed.trace
-    split = shapes.split
     chunk = shapes.chunk
     unbind = shapes.unbind
     narrow = composed.narrow
@@ -202,47 +213,29 @@ class Methods(TensorBase):
     repeat_interleave = indexing.repeat_interleave
     t = composed.t
 
-    def reshape(self, *shape):
-        """The same elements in another shape; one size may be -1."""
-        return shapes.reshape(self, sizes_of(shape))
+    reshape = _sizes_first(shapes.reshape)
+    view = _sizes_first(shapes.view)
+    permute = _sizes_first(shapes.permute)
+    expand = broadcast_to = _sizes_first(shapes.expand)
+    repeat = _sizes_first(shapes.repeat)
+    tile = _sizes_first(composed.tile)
+    flip = _sizes_first(shapes.flip)
 
     def reshape_as(self, other):
         """The same elements in the shape of another tensor."""
         return shapes.reshape(self, other.array.shape)
 
-    def view(self, *shape):
-        """Like ``reshape``, but never a copy."""
-        return shapes.view(self, sizes_of(shape))
-
     def view_as(self, other):
         """Viewed in the shape of another tensor."""
         return shapes.view(self, other.array.shape)
-
-    def permute(self, *dims):
-        """The axes in another order."""
-        return shapes.permute(self, sizes_of(dims))
-
-    def expand(self, *sizes):
-        """Repeated along axes of size 1, without a copy."""
-        return shapes.expand(self, sizes_of(sizes))
-
-    broadcast_to = expand
 
     def expand_as(self, other):
         """Expanded to the shape of another tensor."""
         return shapes.expand(self, other.array.shape)
 
-    def repeat(self, *sizes):
-        """Laid side by side along each axis."""
-        return shapes.repeat(self, sizes_of(sizes))
-
-    def tile(self, *dims):
-        """``repeat``, where missing sizes are 1."""
-        return composed.tile(self, sizes_of(dims))
-
-    def flip(self, *dims):
-        """The order along the given axes reversed."""
-        return shapes.flip(self, sizes_of(dims))
+    def split(self, split_size, dim=0):
+        """Pieces of one size along ``dim``, the last perhaps smaller, or of the given sizes."""
+        return shapes.split(self, split_size, dim)
 
     @property
     def T(self):
@@ -252,6 +245,8 @@ class Methods(TensorBase):
     @property
     def mT(self):
         """The last two axes exchanged."""
+        if self.array.ndim < 2:
+            raise RuntimeError(f"mT needs at least 2 axes; got shape {tuple(self.shape)}")
         return shapes.transpose(self, -2, -1)
 
     # Products

@@ -124,6 +124,23 @@ def _plain(value, name):
     return value
 
 
+_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+
+
+def _renamed(kwargs):
+    return {_NUMPY_NAMES.get(name, name): value for name, value in kwargs.items()}
+
+
+def numpy_names(function):
+    """Let ``dim`` and ``keepdim`` be called axis and keepdims too; operations do so anyway."""
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        return function(*args, **(_renamed(kwargs) if kwargs else kwargs))
+
+    return call
+
+
 def operation(promote=None, view=False):
     """Make an operation on tensors out of a function on arrays (see the head of this file).
 
@@ -178,6 +195,7 @@ def operation(promote=None, view=False):
         @functools.wraps(function)
         def call(*args, **kwargs):
             if kwargs:
+                kwargs = _renamed(kwargs)
                 args = _by_position(args, kwargs, defaults)
             arrays, needed = [], False
             for arg in args:

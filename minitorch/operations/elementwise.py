@@ -112,17 +112,22 @@ def neg(input):
     return -input, lambda g: -g
 
 
+def sign_array(x):
+    """-1, 0 or 1; 0 also for NaN."""
+    xp = array_module(x)
+    return xp.nan_to_num(xp.sign(x), copy=False)
+
+
 @operation()
 def abs(input):
     """The absolute value; its gradient at 0 is 0."""
-    xp = array_module(input)
-    return xp.abs(input), lambda g: g * xp.sign(input)
+    return array_module(input).abs(input), lambda g: g * sign_array(input)
 
 
 @operation()
 def sign(input):
     """-1, 0 or 1."""
-    return array_module(input).sign(input), lambda g: g * 0
+    return sign_array(input), lambda g: g * 0
 
 
 @operation()
@@ -317,14 +322,11 @@ def softplus(input):
 @operation(promote="float")
 def logaddexp(input, other):
     """log(exp(input) + exp(other)), without overflow."""
-    out = array_module(input).logaddexp(input, other)
     xp = array_module(input)
-
-    def share(x):
-        """exp(x - out), where an infinite out gives an equal infinite x all."""
-        return xp.where(x == out, 1, xp.exp(x - xp.where(xp.isfinite(out), out, 0)))
-
-    return out, (lambda g: g * share(input), lambda g: g * share(other))
+    return xp.logaddexp(input, other), (
+        lambda g: g / (1 + xp.exp(other - input)),
+        lambda g: g / (1 + xp.exp(input - other)),
+    )
 
 
 # erf: NumPy has none. erf(x) / x is a smooth function of x^2, so on |x| <= limit a short series of
@@ -409,9 +411,12 @@ def clamp(input, min=None, max=None):
     result = input.astype(result_type([input, *bounds]), copy=False)
     result = result if min is None else xp.maximum(result, min)
     result = result if max is None else xp.minimum(result, max)
-    low = False if min is None else input < min
-    high = False if max is None else input > max
-    return result, (lambda g: g * ~(low | high), lambda g: g * low, lambda g: g * high)
+    inside = result == input
+    return result, (
+        lambda g: g * inside,
+        lambda g: g * (input < min),
+        lambda g: g * (input > max),
+    )
 
 
 @operation()

@@ -387,4 +387,5 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 @operation()
 def bincount(input, weights=None, minlength=0):
     """How often each number from 0 to the largest occurs; with ``weights``, their sums."""
-    return array_module(input).bincount(input, weights, minlength), None
+    counts = array_module(input).bincount(input, weights, minlength)
+    return counts if weights is None else counts.astype(weights.dtype), None

@@ -7,7 +7,7 @@ import builtins
 import math
 from collections import namedtuple
 
-from minitorch.autograd.dispatch import operation
+from minitorch.autograd.dispatch import numpy_names, operation
 from minitorch.backend import array_module, int64, numpy_dtype
 from minitorch.operations.elementwise import maximum, minimum
 
@@ -147,7 +147,8 @@ def _extreme(input, dim, keepdim, name):
     value = getattr(xp, name)(input, axis=axes, keepdims=keepdim)
 
     def vjp(g):
-        hit = input == _restored(value, axes, keepdim)
+        best = _restored(value, axes, keepdim)
+        hit = xp.where(best == best, input == best, input != input)  # NaN differs from itself
         share = hit / hit.sum(axis=axes, keepdims=True)
         return _restored(g, axes, keepdim) * share.astype(g.dtype)
 
@@ -236,19 +237,27 @@ def min_with_index(input, dim, keepdim=False):
     return _extreme_with_index(input, dim, keepdim, "min")
 
 
+def _not_empty(input, name):
+    if not input.array.size:
+        raise RuntimeError(f"{name} of a tensor without elements, of shape {tuple(input.shape)}")
+    return input
+
+
+@numpy_names
 def max(input, dim=None, keepdim=False):
     """The largest element of all; or along ``dim``, with its position; or of two tensors."""
     if dim is None:
-        return amax(input)
+        return amax(_not_empty(input, "max"))
     if not isinstance(dim, int):
         return maximum(input, dim)
     return ValuesIndices(*max_with_index(input, dim, keepdim))
 
 
+@numpy_names
 def min(input, dim=None, keepdim=False):
     """The smallest element of all; or along ``dim``, with its position; or of two tensors."""
     if dim is None:
-        return amin(input)
+        return amin(_not_empty(input, "min"))
     if not isinstance(dim, int):
         return minimum(input, dim)
     return ValuesIndices(*min_with_index(input, dim, keepdim))
@@ -346,7 +355,7 @@ def logsumexp(input, dim, keepdim=False):
     whole = xp.log(total) + largest
 
     def vjp(g):
-        weights = xp.exp(input - xp.where(xp.isfinite(whole), whole, input.dtype.type(0)))
+        weights = xp.exp(input - xp.where(whole == -math.inf, input.dtype.type(0), whole))
         return _restored(g, axes, keepdim) * weights
 
     return whole if keepdim else whole.squeeze(axes), (vjp,)
@@ -405,6 +414,7 @@ def sort_(input, dim, descending):
     return _taken(input, _order(input, axis, descending), axis)
 
 
+@numpy_names
 def sort(input, dim=-1, descending=False, stable=True):
     """The elements in order along ``dim``, and the positions where they were.
 
@@ -413,6 +423,7 @@ def sort(input, dim=-1, descending=False, stable=True):
     return ValuesIndices(*sort_(input, dim, descending))
 
 
+@numpy_names
 def argsort(input, dim=-1, descending=False, stable=True):
     """The positions that sort the elements along ``dim``."""
     return sort(input, dim, descending).indices

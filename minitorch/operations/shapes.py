@@ -2,7 +2,7 @@
 
 from math import prod
 
-from minitorch.autograd.dispatch import operation
+from minitorch.autograd.dispatch import numpy_names, operation
 from minitorch.backend import array_module, to_numpy
 from minitorch.operations.reductions import axes_of
 
@@ -20,19 +20,19 @@ def reshape(input, shape):
 
 
 @operation(view=True)
-def view(input, shape):
+def view(input, size):
     """``reshape`` that never copies; RuntimeError where the memory layout does not allow that."""
     before, xp = input.shape, array_module(input)
     try:
-        result = input.reshape(shape)
+        result = input.reshape(size)
     except ValueError:
         raise RuntimeError(
-            f"shape {tuple(shape)} does not fit the {input.size} elements of shape {before}"
+            f"shape {tuple(size)} does not fit the {input.size} elements of shape {before}"
         ) from None
     if input.size and not xp.may_share_memory(result, input):
         raise RuntimeError(
             f"view cannot lay out a tensor of shape {before} and strides "
-            f"{tuple(s // input.itemsize for s in input.strides)} as {tuple(shape)} without a "
+            f"{tuple(s // input.itemsize for s in input.strides)} as {tuple(size)} without a "
             "copy: use reshape(...) or contiguous().view(...)"
         )
     return result, lambda g: g.reshape(before)
@@ -44,6 +44,8 @@ def flatten(input, start_dim=0, end_dim=-1):
     if not before:
         return reshape(input, (1,))
     start, end = axes_of((start_dim, end_dim), len(before))
+    if start > end:
+        raise RuntimeError(f"flatten needs start_dim <= end_dim; got {start_dim} and {end_dim}")
     return reshape(input, (*before[:start], prod(before[start : end + 1]), *before[end + 1 :]))
 
 
@@ -83,19 +85,22 @@ def unsqueeze(input, dim):
 
 
 @operation(view=True)
-def expand(input, sizes):
+def expand(input, size):
     """The tensor repeated, without a copy, along axes of size 1 and new leading axes.
 
     A size of -1 leaves an axis as it is.
     """
-    added = len(sizes) - input.ndim
-    if added < 0:
-        raise RuntimeError(f"expand needs at least {input.ndim} sizes, got {tuple(sizes)}")
+    sizes, added = tuple(size), len(size) - input.ndim
+    if added < 0 or -1 in sizes[:added]:
+        raise RuntimeError(
+            f"expand needs a size for each of {input.ndim} axes, and no -1 for new ones; "
+            f"got {sizes}"
+        )
     kept = (1,) * added + input.shape
     target = tuple(k if s == -1 else s for s, k in zip(sizes, kept, strict=True))
     if any(k not in (1, t) for k, t in zip(kept, target, strict=True)):
         raise RuntimeError(
-            f"expand repeats only axes of size 1; shape {input.shape} cannot become {tuple(sizes)}"
+            f"expand repeats only axes of size 1; shape {input.shape} cannot become {sizes}"
         )
     return array_module(input).broadcast_to(input, target), lambda g: g
 
@@ -144,6 +149,8 @@ def roll(input, shifts, dims=None):
 def repeat(input, sizes):
     """The tensor laid side by side ``sizes[i]`` times along axis i."""
     xp, shape = array_module(input), input.shape
+    if len(sizes) < input.ndim:
+        raise RuntimeError(f"repeat needs at least {input.ndim} sizes; got {tuple(sizes)}")
     shape = (1,) * (len(sizes) - len(shape)) + shape
 
     def vjp(g):
@@ -153,17 +160,23 @@ def repeat(input, sizes):
     return xp.tile(input, sizes), (vjp,)
 
 
+def _check_matrices(input, name):
+    if input.ndim < 2:
+        raise RuntimeError(f"{name} needs at least 2 axes; got shape {input.shape}")
+    return array_module(input)
+
+
 @operation()
 def tril(input, diagonal=0):
     """The lower triangle of the last two axes, from the given diagonal down; zeros above."""
-    xp = array_module(input)
+    xp = _check_matrices(input, "tril")
     return xp.tril(input, diagonal), lambda g: xp.tril(g, diagonal)
 
 
 @operation()
 def triu(input, diagonal=0):
     """The upper triangle of the last two axes, from the given diagonal up; zeros below."""
-    xp = array_module(input)
+    xp = _check_matrices(input, "triu")
     return xp.triu(input, diagonal), lambda g: xp.triu(g, diagonal)
 
 
@@ -219,17 +232,19 @@ def stack_(*tensors, dim):
     return xp.stack(tensors, axis=dim), lambda g: tuple(xp.moveaxis(g, dim, 0))
 
 
-def _sequence(tensors, name):
+@numpy_names
+def cat(tensors, dim=0):
+    """The tensors joined along ``dim``. All other sizes must agree; RuntimeError otherwise.
+
+    A tensor of shape (0,) fits everywhere.
+    """
     tensors = list(tensors)
     if not tensors:
-        raise RuntimeError(f"{name} needs at least one tensor")
-    return tensors
-
-
-def cat(tensors, dim=0):
-    """The tensors joined along ``dim``. All other sizes must agree; RuntimeError otherwise."""
-    tensors = _sequence(tensors, "cat")
+        raise ValueError("cat needs at least one tensor")
+    tensors = [t for t in tensors if t.array.shape != (0,)] or tensors
     shapes = [tuple(t.shape) for t in tensors]
+    if () in shapes:
+        raise RuntimeError("cat joins tensors with axes: use stack for tensors without")
     (axis,) = axes_of(dim, len(shapes[0]))
     rest = {shape[:axis] + shape[axis + 1 :] for shape in shapes}
     if len(rest) > 1:
@@ -237,9 +252,12 @@ def cat(tensors, dim=0):
     return cat_(*tensors, dim=axis)
 
 
+@numpy_names
 def stack(tensors, dim=0):
     """The tensors joined along a new axis ``dim``. RuntimeError unless all shapes are equal."""
-    tensors = _sequence(tensors, "stack")
+    tensors = list(tensors)
+    if not tensors:
+        raise RuntimeError("stack needs at least one tensor")
     shapes = [tuple(t.shape) for t in tensors]
     if len(set(shapes)) > 1:
         raise RuntimeError(f"stack needs tensors of one shape; got {shapes}")
@@ -283,7 +301,10 @@ def split(input, split_size_or_sections, dim=0):
 
 def chunk(input, chunks, dim=0):
     """At most ``chunks`` pieces of equal size along ``dim``, the last perhaps smaller."""
-    return split(input, max(1, -(-input.shape[dim] // chunks)), dim)
+    if chunks <= 0:
+        raise RuntimeError(f"chunk needs a positive number of pieces; got {chunks}")
+    (axis,) = axes_of(dim, input.ndim)
+    return split(input, max(1, -(-input.shape[axis] // chunks)), axis)
 
 
 @operation(view=True)
