@@ -71,6 +71,7 @@ with open("calls", "a") as calls:
     calls.write(json.dumps(note) + "\\n")
 if "--stay" in sys.argv:
     try:
+        pathlib.Path("staying").touch()
         time.sleep(60)
     except KeyboardInterrupt:
         sys.exit(7)
@@ -316,11 +317,10 @@ def test_lab_opens_the_students_copy_on_the_first_chapter(mini):
 def test_ctrl_c_is_quiet(mini):
     mini.calls()
     process = mini.start("lab", "--stay")
-    wait_for((mini.root / "calls").exists)
-    time.sleep(0.3)
+    wait_for((mini.root / "staying").exists)
     os.killpg(process.pid, signal.SIGINT)
     text, _ = process.communicate(timeout=60)
-    assert process.returncode == 7  # the tool ended in its own way
+    assert process.returncode == 7, text  # the tool ended in its own way
     assert "Traceback" not in text
 
 
@@ -328,7 +328,7 @@ def test_ctrl_c_is_quiet(mini):
 def test_ended_book_ends_its_child(mini):
     mini.calls()
     process = mini.start("lab", "--stay")
-    wait_for((mini.root / "calls").exists)
+    wait_for((mini.root / "staying").exists)
     process.terminate()
     process.communicate(timeout=60)  # returns when the child, which holds the pipe, is gone too
     assert process.returncode == 143
