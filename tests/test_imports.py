@@ -22,7 +22,8 @@ LAYERS = [
 ]
 # What else a file may import; all but plot do so when a function is called that needs it.
 OPTIONAL = {
-    "minitorch.plot": {"matplotlib", "IPython", "cycler"},
+    "minitorch.plot.style": {"matplotlib", "IPython", "cycler"},
+    "minitorch.plot.matrices": {"matplotlib"},
     "minitorch.data.dates": {"babel"},
     "minitorch.data.downloads": {"pooch", "requests"},
     "minitorch.data.metrics": {"sacrebleu"},

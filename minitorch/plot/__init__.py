@@ -1,0 +1,30 @@
+"""Pictures: matplotlib in the book's style, with a description for those who cannot see.
+
+The drawing functions take the axes first, as ``axes.plot`` would have them, and return them;
+``alignments`` and ``heads`` make a figure of their own. ::
+
+    figure, axes = plot.subplots()
+    plot.losses(axes, {"GRU": gru_losses, "LSTM": lstm_losses}, smooth=20)
+    plot.show(figure, alt="Both losses fall, that of the LSTM faster.")
+"""
+
+from minitorch.plot.curves import losses
+from minitorch.plot.matrices import alignments, attention, heads, heatmap, mask, positions
+from minitorch.plot.networks import graph, unrolled
+from minitorch.plot.style import COLORS, LINES, show, subplots
+
+__all__ = [
+    "COLORS",
+    "LINES",
+    "alignments",
+    "attention",
+    "graph",
+    "heads",
+    "heatmap",
+    "losses",
+    "mask",
+    "positions",
+    "show",
+    "subplots",
+    "unrolled",
+]

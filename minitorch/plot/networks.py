@@ -1,0 +1,124 @@
+"""Networks and computations, drawn as graphs."""
+
+from collections import Counter
+from itertools import pairwise
+from statistics import mean
+
+from minitorch.autograd.graph import topological_order
+from minitorch.autograd.tensorbase import TensorBase
+
+LARGEST = 60  # nodes that a graph may have and still be read
+
+
+def unrolled(axes, words, *, layers=1, bidirectional=False, title=""):
+    """Draw a recurrent network step by step: a column a word, a row a layer (or a direction). ::
+
+    figure, axes = plot.subplots()
+    plot.unrolled(axes, ["one", "word", "at", "a", "time"], layers=2)
+    plot.show(figure, alt="Two rows of states, the lower feeding the upper.")
+    """
+    rows = 2 if bidirectional else layers
+    arrow = dict(arrowstyle="->", color="0.35", shrinkA=13, shrinkB=13)
+    bend = dict(arrow, connectionstyle="arc3,rad=0.45")
+    for t, word in enumerate(words):
+        axes.text(t, -0.15, word, ha="center", va="center")
+        for row in range(1, rows + 1):
+            mark = f"^{{({'fb'[row - 1] if bidirectional else row})}}" if rows > 1 else ""
+            circle = dict(boxstyle="circle", fc="0.93")
+            axes.text(t, row, f"$h_{{{t + 1}}}{mark}$", ha="center", va="center", bbox=circle)
+            past_a_row = bidirectional and row == 2
+            below = row - 2 if past_a_row else row - 1
+            axes.annotate("", (t, row), (t, below), arrowprops=bend if past_a_row else arrow)
+            following = t - 1 if past_a_row else t + 1
+            if 0 <= following < len(words):
+                axes.annotate("", (following, row), (t, row), arrowprops=arrow)
+    axes.set(xlim=(-0.6, len(words) - 0.4), ylim=(-0.4, rows + 0.6), title=title)
+    axes.axis("off")
+    return axes
+
+
+def graph(axes, tensor, names=None, *, title=""):
+    """Draw how ``tensor`` was computed, from left to right: what ``backward`` will go through.
+
+    Round nodes are operations, boxes are leaves that require a gradient. ``names``, a dict from
+    names to tensors, labels leaves and results. Two arrows between the same nodes are two uses. ::
+
+        figure, axes = plot.subplots()
+        plot.graph(axes, (w * x + b).tanh(), {"w": w, "b": b})
+        plot.show(figure, alt="w goes through mul, with b through add, then through tanh.")
+    """
+    if tensor.grad_fn is None:
+        raise ValueError("graph() needs a tensor that was computed from one that requires_grad")
+    nodes = topological_order([tensor.grad_fn])
+    depth, uses, found = {id(nodes[0]): 0}, Counter(), {id(node): node for node in nodes}
+    for node in nodes:
+        for source in node.next_functions:
+            if source is not None:
+                found[id(source)] = source
+                uses[id(source), id(node)] += 1
+                depth[id(source)] = max(depth.get(id(source), 0), depth[id(node)] + 1)
+    if len(found) > LARGEST:
+        raise ValueError(
+            f"this graph has {len(found)} nodes, too many to be read (up to {LARGEST}): "
+            "draw a smaller part or a shorter input"
+        )
+    ways, level = [], {key: -depth[key] for key in found}
+    for (source, target), count in uses.items():
+        for use in range(count):
+            between = range(-depth[source] + 1, -depth[target])
+            ways.append([source, *((source, target, use, x) for x in between), target])
+            level |= zip(ways[-1][1:-1], between, strict=True)
+    place = _layered(level, ways)
+    labels = {id(t if t.grad_fn is None else t.grad_fn): n for n, t in (names or {}).items()}
+    boxes = {
+        key: axes.text(*place[key], _label(node, labels.get(key)), **_style(node)).get_bbox_patch()
+        for key, node in found.items()
+    }
+    bends = Counter()
+    for source, *between, target in ways:
+        corners = [place[key] for key in (source, *between, target)]
+        axes.plot(*zip(*corners[:-1], strict=True), color="0.4", linewidth=1, linestyle="-")
+        parallel = not between and uses[source, target] > 1
+        bends[source, target] += 0.25 if parallel else 0
+        bend = bends[source, target] - 0.375 if parallel else 0
+        way = dict(arrowstyle="->", color="0.4", shrinkA=0, shrinkB=2, patchB=boxes[target])
+        way |= dict(connectionstyle=f"arc3,rad={bend}", patchA=None if between else boxes[source])
+        axes.annotate("", corners[-1], corners[-2], arrowprops=way)
+    rows = [y for _, y in place.values()]
+    axes.set(xlim=(min(level.values()) - 0.5, 0.5), ylim=(min(rows) - 0.6, max(rows) + 0.6))
+    axes.set_title(title)
+    axes.axis("off")
+    return axes
+
+
+def _layered(level, ways):
+    """A place (x, y) for each node: x its level, y near those that it leads to, one apart."""
+    place, following = {}, {}
+    for way in ways:
+        for source, target in pairwise(way):
+            following.setdefault(source, []).append(target)
+    for x in sorted(set(level.values()), reverse=True):
+        wanted = {
+            key: mean(place[target][1] for target in following.get(key, [])) if x else 0.0
+            for key in level
+            if level[key] == x
+        }
+        order = sorted(wanted, key=wanted.get, reverse=True)
+        top = mean(wanted.values()) + (len(order) - 1) / 2
+        place |= {key: (x, top - i) for i, key in enumerate(order)}
+    return place
+
+
+def _label(node, name):
+    if isinstance(node, TensorBase):
+        shape = " x ".join(map(str, node.shape)) or "scalar"
+        return f"{name}\n{shape}" if name else shape
+    operation = node.name.rstrip("_")
+    return f"{name} =\n{operation}" if name else operation
+
+
+def _style(node):
+    leaf = isinstance(node, TensorBase)
+    box = dict(boxstyle="square,pad=0.4" if leaf else "round,pad=0.4,rounding_size=0.8")
+    box |= dict(facecolor="white" if leaf else "0.9", edgecolor="0.3")
+    return dict(ha="center", va="center", fontsize=9, bbox=box)
