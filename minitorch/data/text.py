@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from minitorch.creation import tensor
+from minitorch.data.batches import pad
 from minitorch.tensor import Tensor
 
 _PLAIN = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "–": "-", "—": "-", "…": "..."})
@@ -43,7 +44,8 @@ class Vocabulary:
 
     ``specials`` come first; then the tokens that occur at least ``min_count`` times, the most
     frequent first, so that a text always gives the same numbers. A token that it does not know is
-    read as ``"<unk>"`` if that is among the specials, and is an error if not::
+    read as ``"<unk>"`` if that is among the specials, and is an error if not. Batches of sequences
+    use ``"<pad>"``, ``"<s>"`` (start) and ``"</s>"`` (end)::
 
         vocabulary = Vocabulary("to be or not to be".split(), specials=["<unk>", "<s>"])
         vocabulary.encode("to be is to do".split())    # tensor([2, 3, 0, 2, 0])
@@ -79,7 +81,38 @@ class Vocabulary:
 
     def decode(self, numbers: Iterable[int]) -> list[str]:
         """The tokens of numbers."""
-        return [self.tokens[int(number)] for number in numbers]
+        if isinstance(numbers, Tensor):
+            numbers = numbers.tolist()
+        return [self.tokens[number] for number in numbers]
+
+    def encode_batch(
+        self,
+        sequences: Iterable[Iterable[str]],
+        *,
+        start: bool = False,
+        end: bool = False,
+        batch_first: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """The numbers of several sequences (T, B), filled up with "<pad>", and the mask (B, T).
+
+        ``start`` puts "<s>" before each and ``end`` "</s>" after it; the mask is True at padding.
+        """
+        before, after = ["<s>"] * start, ["</s>"] * end
+        for special in ["<pad>", *before, *after]:
+            if special not in self:
+                raise ValueError(f"the vocabulary has no {special!r}: put it among the specials")
+        encoded = [self.encode([*before, *sequence, *after]) for sequence in sequences]
+        return pad(encoded, self["<pad>"], batch_first)
+
+    def decode_batch(self, numbers: Tensor, batch_first: bool = False) -> list[list[str]]:
+        """The tokens of each sequence up to its "</s>", without "<s>" and "<pad>"."""
+        sequences = []
+        for row in numbers if batch_first else numbers.T:
+            tokens = self.decode(row)
+            if "</s>" in tokens:
+                tokens = tokens[: tokens.index("</s>")]
+            sequences.append([token for token in tokens if token not in ("<s>", "<pad>")])
+        return sequences
 
 
 def split(sequence: Sequence, validation: float = 0.1) -> tuple[Sequence, Sequence]:
