@@ -8,7 +8,7 @@ from minitorch.autograd.dispatch import operation
 from minitorch.autograd.graph import unbroadcast
 from minitorch.backend import array_module
 from minitorch.generator import numpy_generator
-from minitorch.operations.products import _fold, _transposed
+from minitorch.operations.products import fold, transposed
 
 # How many scores are computed at a time (1 MB in single precision, for the cache), but no fewer
 # rows of them than a product is fast on; and up to how many scores the weights are kept for
@@ -61,7 +61,7 @@ def _softmax(scores, bias, bias_is_moderate):
         largest[largest == -np.inf] = 0
         scores -= largest
     xp.exp(scores, out=scores)
-    total = _fold(scores) @ xp.ones(scores.shape[-1], dtype=scores.dtype)
+    total = fold(scores) @ xp.ones(scores.shape[-1], dtype=scores.dtype)
     total[total == 0] = 1
     scores *= (1 / total).reshape(*scores.shape[:-1], 1)
     return scores
@@ -102,7 +102,7 @@ def scaled_dot_product_attention(
     )
     if any(x.shape[:-2] != lead for x in (query, key, value)):
         query, key, value = (xp.broadcast_to(x, lead + x.shape[-2:]) for x in (query, key, value))
-    key_transposed = xp.array(_transposed(key), order="C")  # (..., d, m): BLAS likes rows
+    key_transposed = xp.array(transposed(key), order="C")  # (..., d, m): BLAS likes rows
     key_transposed *= scale
     heads = math.prod(lead)
     rows_at_once = max(n, 1) if heads * n * m <= TILE else max(ROWS, TILE // (heads * m))
@@ -141,7 +141,7 @@ def scaled_dot_product_attention(
             total += left @ right
 
     def vjp(g):
-        value_transposed = xp.array(_transposed(value), order="C")
+        value_transposed = xp.array(transposed(value), order="C")
         toward_query = xp.empty_like(query)
         toward_key, toward_value = xp.zeros_like(key), xp.zeros_like(value)
         toward_mask = xp.zeros(attn_mask.shape, dtype=dtype) if mask_gradient else None
@@ -153,9 +153,9 @@ def scaled_dot_product_attention(
             toward_scores -= along[..., rows, :]
             toward_scores *= weights
             xp.matmul(toward_scores, key[..., :seen, :], out=toward_query[..., rows, :])
-            add_product(toward_key[..., :seen, :], _transposed(toward_scores), query[..., rows, :])
+            add_product(toward_key[..., :seen, :], transposed(toward_scores), query[..., rows, :])
             weights = weights if factor is None else weights * factor
-            add_product(toward_value[..., :seen, :], _transposed(weights), g[..., rows, :])
+            add_product(toward_value[..., :seen, :], transposed(weights), g[..., rows, :])
             if mask_gradient:
                 part = toward_mask[..., rows, :seen]
                 part += unbroadcast(toward_scores, part.shape)

@@ -114,18 +114,11 @@ def dropout(input, p, generator=None):
 
 def sum_rows(values, positions, count):
     """(count, ...): row i is the sum of the rows of ``values`` whose position is i."""
-    xp = array_module(values)
-    result = xp.zeros((count, *values.shape[1:]), dtype=values.dtype)
-    if not positions.size:
-        return result
-    if xp is not np:
-        xp.add.at(result, positions, values)
-        return result
-    order = np.argsort(positions, kind="stable")
-    in_order = positions[order]
-    starts = np.flatnonzero(np.concatenate(([True], in_order[1:] != in_order[:-1])))
-    result[in_order[starts]] = np.add.reduceat(values[order], starts, axis=0)
-    return result
+    xp, width = array_module(values), math.prod(values.shape[1:])
+    result = xp.zeros(count * width, dtype=values.dtype)
+    elements = positions[:, None] * width + xp.arange(width)  # add.at is fast on one axis only
+    xp.add.at(result, elements.reshape(-1), values.reshape(-1))
+    return result.reshape(count, *values.shape[1:])
 
 
 @operation()
@@ -161,10 +154,11 @@ def layer_norm(input, axes, weight=None, bias=None, eps=1e-5):
     (Ba, Kiros and Hinton, 2016). With x' the normalised x and g' = g * weight, the gradient is
     (g' - mean(g') - x' * mean(g' * x')) / sqrt(variance + eps).
     """
-    xp, dtype = array_module(input), input.dtype
-    size = math.prod(input.shape[input.ndim - axes :])
-    rows = input.reshape(input.size // size if size else 0, size)
-    average = xp.full(size, 1 / size if size else 0, dtype=dtype)  # sums are products with it
+    xp, dtype, shape = array_module(input), input.dtype, input.shape
+    size = math.prod(shape[-axes:])
+    count = input.size // size if size else 0
+    rows = input.reshape(count, size)
+    average = xp.full(size, 1 / max(size, 1), dtype=dtype)  # BLAS sums fast: products with it
     normal = rows - (rows @ average)[:, None]
     variance = (normal * normal) @ average
     scale = 1 / xp.sqrt(variance + dtype.type(eps))[:, None]
@@ -175,29 +169,21 @@ def layer_norm(input, axes, weight=None, bias=None, eps=1e-5):
         result += bias.reshape(size)
 
     def vjp(g):
-        g = g.reshape(rows.shape)
-        ones = xp.ones(len(rows), dtype=dtype)
-        toward_bias = None if bias is None else (ones @ g).reshape(input.shape[-axes:])
+        g = g.reshape(count, size)
+        ones = xp.ones(count, dtype=dtype)
+        toward_bias = None if bias is None else (ones @ g).reshape(shape[-axes:])
         along, toward_weight = g * normal, None
         if weight is not None:
-            toward_weight = (ones @ along).reshape(input.shape[-axes:])
+            toward_weight = (ones @ along).reshape(shape[-axes:])
             along *= flat_weight
             g = g * flat_weight
         toward_input = g - (g @ average)[:, None]
         along = xp.multiply(normal, (along @ average)[:, None], out=along)
         toward_input -= along
         toward_input *= scale
-        return toward_input.reshape(input.shape), None, toward_weight, toward_bias
+        return toward_input.reshape(shape), None, toward_weight, toward_bias
 
-    return result.reshape(input.shape), vjp
-
-
-def _reduced(losses, weights, reduction):
-    if reduction == "none":
-        return losses
-    if reduction == "sum":
-        return losses.sum()
-    return losses.sum() / weights.sum()
+    return result.reshape(shape), vjp
 
 
 @operation()
@@ -220,26 +206,30 @@ def cross_entropy(
             f"cross_entropy has {classes} classes, so targets must be 0 to {classes - 1} "
             f"or ignore_index={ignore_index}; got {int(target.min())} to {int(target.max())}"
         )
-    class_weight = xp.ones(classes, dtype=input.dtype) if weight is None else weight
-    row_weight = class_weight[safe] * valid
-    log_p = input - input.max(axis=1, keepdims=True, initial=-np.inf)
-    log_p -= xp.log(xp.exp(log_p).sum(axis=1, keepdims=True))
-    losses = xp.where(valid, -(1 - label_smoothing) * log_p[rows, safe] * row_weight, 0)
+    dtype, counted = input.dtype, valid.astype(input.dtype)
+    class_weight = xp.ones(classes, dtype=dtype) if weight is None else weight
+    row_weight = class_weight[safe] * counted
+    hard, soft = (1 - label_smoothing) * row_weight, (label_smoothing / classes) * counted
+    whole = hard + soft * class_weight.sum()
+    shifted = input - input.max(axis=1, keepdims=True)
+    losses = -hard * shifted[rows, safe]
     if label_smoothing:
-        losses = losses - valid * (label_smoothing / classes) * (log_p @ class_weight)
-    losses = losses.astype(input.dtype, copy=False)
-    result = _reduced(losses, row_weight, reduction)
-    total_weight = row_weight.sum() if reduction == "mean" else None
+        losses -= soft * (shifted @ class_weight)
+    exponentials = xp.exp(shifted, out=shifted)
+    total = exponentials.sum(axis=1)
+    losses += whole * xp.log(total)
+    losses[~valid] = 0
+    mean_over = row_weight.sum() if reduction == "mean" else None
 
     def vjp(g):
-        scale = g if reduction != "mean" else g / total_weight
-        hard = (1 - label_smoothing) * row_weight
-        gradient = xp.exp(log_p)
-        gradient *= (hard + valid * (label_smoothing / classes) * class_weight.sum())[:, None]
-        gradient[rows, safe] -= hard
+        g = g if mean_over is None else g / mean_over
+        gradient = exponentials * (g * whole / total)[:, None]
+        gradient[rows, safe] -= g * hard
         if label_smoothing:
-            gradient -= valid[:, None] * (label_smoothing / classes) * class_weight
-        gradient *= scale[:, None] if reduction == "none" else scale
-        return xp.where(valid[:, None], gradient, 0).astype(input.dtype, copy=False)
+            gradient -= (g * soft)[:, None] * class_weight
+        gradient[~valid] = 0
+        return gradient
 
-    return result, (vjp,)
+    if reduction != "none":
+        losses = losses.sum()
+    return losses if mean_over is None else losses / mean_over, (vjp,)

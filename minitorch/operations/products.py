@@ -6,12 +6,13 @@ from minitorch.autograd.dispatch import operation
 from minitorch.backend import array_module
 
 
-def _fold(array):
+def fold(array):
     """All leading axes as one: (..., n) -> (N, n)."""
     return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
 
 
-def _transposed(array):
+def transposed(array):
+    """The last two axes exchanged."""
     return array.swapaxes(-1, -2)
 
 
@@ -36,7 +37,7 @@ def matmul(input, other):
     right = other[:, None] if column else other
     one_matrix = right.ndim == 2 and left.ndim > 2
     if one_matrix:
-        result = (_fold(left) @ right).reshape(*left.shape[:-1], right.shape[-1])
+        result = (fold(left) @ right).reshape(*left.shape[:-1], right.shape[-1])
     else:
         result = left @ right
 
@@ -47,14 +48,14 @@ def matmul(input, other):
     def toward_input(g):
         g = restored(g)
         if one_matrix:
-            product = (_fold(g) @ right.T).reshape(left.shape)
+            product = (fold(g) @ right.T).reshape(left.shape)
         else:
-            product = g @ _transposed(right)
+            product = g @ transposed(right)
         return product[..., 0, :] if row else product
 
     def toward_other(g):
         g = restored(g)
-        product = _fold(left).T @ _fold(g) if one_matrix else _transposed(left) @ g
+        product = fold(left).T @ fold(g) if one_matrix else transposed(left) @ g
         return product[..., 0] if column else product
 
     if row:
@@ -70,18 +71,24 @@ def linear(input, weight, bias=None):
             f"linear with a weight of shape {weight.shape} got input of shape {input.shape}: "
             f"the last dimension must be {weight.shape[-1]}"
         )
-    rows = _fold(input)
+    rows = fold(input)
     result = rows @ weight.T
     if bias is not None:
         result += bias
     before = input.shape
 
+    def toward_input(g):
+        g = fold(g)
+        product = g * weight if len(weight) == 1 else g @ weight  # BLAS is slow for one column
+        return product.reshape(before)
+
     def toward_bias(g):
-        return _fold(g).sum(axis=0)
+        g = fold(g)
+        return array_module(g).ones(len(g), dtype=g.dtype) @ g  # BLAS sums faster than sum
 
     return result.reshape(*before[:-1], weight.shape[0]), (
-        lambda g: (_fold(g) @ weight).reshape(before),
-        lambda g: _fold(g).T @ rows,
+        toward_input,
+        lambda g: fold(g).T @ rows,
         toward_bias,
     )
 

@@ -36,9 +36,10 @@ def normal(*shape, seed=0):
 # Fused operations equal the compositions that define them
 
 
+@pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("lead", [(), (5,), (2, 3), (0, 2)])
-def test_linear_is_a_product_and_a_sum(lead):
-    x, weight, bias = normal(*lead, 4), normal(3, 4), normal(3)
+def test_linear_is_a_product_and_a_sum(lead, width):
+    x, weight, bias = normal(*lead, 4), normal(width, 4), normal(width)
     compared(F.linear, lambda x, w, b: x @ w.T + b, x, weight, bias)
     compared(F.linear, lambda x, w: x @ w.T, x, weight)
 
