@@ -130,6 +130,13 @@ class MiniBook:
         assert "Traceback" not in text, text
         return process.returncode, text
 
+    def staying(self):
+        """``lab`` with a tool that runs until it is stopped."""
+        (self.root / "staying").unlink(missing_ok=True)
+        process = self.start("lab", "--stay")
+        wait_for((self.root / "staying").exists)
+        return process
+
     def calls(self):
         log = self.root / "calls"
         lines = log.read_text().splitlines() if log.exists() else []
@@ -315,9 +322,7 @@ def test_lab_opens_the_students_copy_on_the_first_chapter(mini):
 
 @posix
 def test_ctrl_c_is_quiet(mini):
-    mini.calls()
-    process = mini.start("lab", "--stay")
-    wait_for((mini.root / "staying").exists)
+    process = mini.staying()
     os.killpg(process.pid, signal.SIGINT)
     text, _ = process.communicate(timeout=60)
     assert process.returncode == 7, text  # the tool ended in its own way
@@ -326,9 +331,7 @@ def test_ctrl_c_is_quiet(mini):
 
 @posix
 def test_ended_book_ends_its_child(mini):
-    mini.calls()
-    process = mini.start("lab", "--stay")
-    wait_for((mini.root / "staying").exists)
+    process = mini.staying()
     process.terminate()
     process.communicate(timeout=60)  # returns when the child, which holds the pipe, is gone too
     assert process.returncode == 143
