@@ -33,11 +33,13 @@ from minitorch.backend import (
     float32,
     float64,
     get_default_device,
+    get_default_dtype,
     int8,
     int16,
     int32,
     int64,
     set_default_device,
+    set_default_dtype,
     uint8,
 )
 from minitorch.backend import (
@@ -95,6 +97,7 @@ from minitorch.datatypes import (
     iinfo,
 )
 from minitorch.generator import Generator, initial_seed, manual_seed, seed
+from minitorch.missing import in_module
 from minitorch.operations.composed import (
     addcdiv,
     addcmul,
@@ -263,6 +266,9 @@ __version__ = "0.1.0"
 from minitorch.creation import tensor  # noqa: E402  (not the module of that name)
 from minitorch.operations.shapes import expand as broadcast_to  # noqa: E402
 
+inference_mode = no_grad
 subtract, multiply, divide, true_divide, negative, absolute = sub, mul, div, div, neg, abs
 clip, concat, concatenate, swapaxes, moveaxis = clamp, cat, cat, transpose, movedim
-from minitorch import cuda, nn, optim, utils  # noqa: E402  (they build on the names above)
+from minitorch import backends, cuda, nn, optim, utils  # noqa: E402  (they build on the above)
+
+__getattr__ = in_module(__name__)

@@ -36,24 +36,33 @@ def _numbers(data):
     return data
 
 
+def _first(data):
+    """The first of the numbers (or arrays) in nested lists; it decides how types are chosen."""
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return data
+
+
 def tensor(data, *, dtype=None, device=None, requires_grad=False):
     """A tensor that holds a copy of ``data``: a number, nested lists, or a NumPy array.
 
-    Python's floats become float32 and its integers int64; an array keeps its type.
+    Python's floats become float32 and its integers int64; arrays and their elements keep their
+    type.
     """
     if isinstance(data, TensorBase):
         device = data.device if device is None else device
         array = data.array.copy()
         return _make(array, dtype, device, requires_grad)
     try:
-        array = np.array(backend.to_numpy(data) if hasattr(data, "get") else _numbers(data))
+        on_gpu = hasattr(data, "dtype") and not isinstance(data, (np.ndarray, np.generic))
+        array = np.array(backend.to_numpy(data) if on_gpu else _numbers(data))
     except ValueError as error:
         if "stack" in str(error):
             raise
         raise ValueError(
             "tensor() needs nested lists whose rows all have the same length"
         ) from None
-    if dtype is None and not isinstance(data, (np.ndarray, np.generic)):
+    if dtype is None and not isinstance(_first(data), (np.ndarray, np.generic)):
         if array.dtype.kind == "f":
             dtype = get_default_dtype()
         elif array.dtype.kind in "iu":
@@ -88,6 +97,8 @@ def _sized(fill):
 
     def make(*sizes, size=None, dtype=None, device=None, requires_grad=False, **options):
         shape = sizes_of(sizes if size is None else [size])
+        if shape and min(shape) < 0:
+            raise RuntimeError(f"{fill.__name__} needs sizes that are not negative; got {shape}")
         dtype = get_default_dtype() if dtype is None else dtype
         return _make(
             fill(shape, backend.numpy_dtype(dtype), **options), dtype, device, requires_grad
@@ -153,7 +164,7 @@ def eye(n, m=None, *, dtype=None, device=None, requires_grad=False):
     return _make(np.eye(n, m), dtype or get_default_dtype(), device, requires_grad)
 
 
-def arange(start, end=None, step=1, *, dtype=None, device=None, requires_grad=False):
+def arange(start=0, end=None, step=1, *, dtype=None, device=None, requires_grad=False):
     """The numbers from ``start`` (0 when one argument is given) up to but not including ``end``."""
     if end is None:
         start, end = 0, start
@@ -244,6 +255,11 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
     Without ``replacement`` no index is drawn twice. RuntimeError for negative, infinite or NaN
     weights, for a row of zeros, and for more draws than there are positive weights.
     """
+    if input.ndim not in (1, 2) or not input.is_floating_point() or num_samples < 1:
+        raise RuntimeError(
+            "multinomial needs one or two axes of floating-point weights and at least one draw; "
+            f"got shape {tuple(input.shape)}, {input.dtype}, {num_samples} draws"
+        )
     weights = backend.to_numpy(input.array).astype(np.float64)
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise RuntimeError("multinomial needs weights that are finite and not negative")

@@ -24,6 +24,8 @@ class iinfo:
     """The limits of an integer type: ``max``, ``min``, ``bits``."""
 
     def __init__(self, type):
+        if type.is_floating_point:
+            raise TypeError(f"iinfo needs an integer type, got {type}: use finfo")
         limits = np.iinfo(backend.numpy_dtype(type))
         self.bits, self.max, self.min = limits.bits, int(limits.max), int(limits.min)
         self.dtype = limits.dtype.name
@@ -32,6 +34,8 @@ class iinfo:
 def from_sizes_or_data(args, dtype, device=None):
     """Uninitialised memory of the sizes, or a copy of the data, as PyTorch's old constructors."""
     if len(args) == 1 and not isinstance(args[0], (int, Size)):
+        if isinstance(args[0], float):
+            raise TypeError(f"the data must be a sequence; got {args[0]}: use tensor(...)")
         return tensor(args[0], dtype=dtype, device=device)
     return empty(*(args or [0]), dtype=dtype, device=device)
 

@@ -6,8 +6,6 @@ operation of that name, and ``tanh_`` writes its result into ``x``.
 
 import functools
 
-import numpy as np
-
 from minitorch.autograd.dispatch import in_place, operator
 from minitorch.autograd.modes import state
 from minitorch.autograd.tensorbase import TensorBase
@@ -280,17 +278,17 @@ class Methods(TensorBase):
 
     def __setitem__(self, index, value):
         index = indexing.as_index(index)
-        source = value if isinstance(value, (TensorBase, int, float)) else np.asarray(value)
-        if state.grad_enabled and (self._requires_grad or getattr(source, "_requires_grad", False)):
-            self._change_in_place(indexing.setitem(self, source, index))
-            return
-        first, rest = indexing.split_index(index, self.array.ndim)
-        self.array[first][rest] = getattr(source, "array", source)
-        self._version[0] += 1
+        if not isinstance(value, (TensorBase, int, float)):
+            value = self.new_tensor(value)
+        if state.grad_enabled and (self.requires_grad or getattr(value, "requires_grad", False)):
+            self._change_in_place(indexing.setitem(self, value, index))
+        else:
+            indexing.assign(self.array, index, getattr(value, "array", value))
+            self._version[0] += 1
 
     # In place
 
-    add_ = __iadd__ = in_place(elementwise.add)
+    __iadd__ = in_place(elementwise.add)
     sub_ = __isub__ = in_place(elementwise.sub)
     mul_ = __imul__ = in_place(elementwise.mul)
     div_ = __itruediv__ = in_place(elementwise.div)
@@ -327,6 +325,40 @@ class Methods(TensorBase):
     __iand__ = in_place(logic.bitwise_and)
     __ior__ = in_place(logic.bitwise_or)
     __ixor__ = in_place(logic.bitwise_xor)
+
+    def add_(self, other, alpha=1):
+        """alpha * other added; ``add_(alpha, other)``, the order of old programs, is understood."""
+        if isinstance(alpha, TensorBase):
+            other, alpha = alpha, other
+        return self.__iadd__(other, alpha)
+
+    def addcmul_(self, tensor1, tensor2, *, value=1):
+        """value * tensor1 * tensor2 added."""
+        return self.__iadd__(tensor1 * tensor2, value)
+
+    def addcdiv_(self, tensor1, tensor2, *, value=1):
+        """value * tensor1 / tensor2 added."""
+        return self.__iadd__(tensor1 / tensor2, value)
+
+    def lerp_(self, end, weight):
+        """weight * (end - self) added."""
+        return self.__iadd__((end - self) * weight)
+
+    def squeeze_(self, dim=None):
+        """``squeeze``, of this tensor itself."""
+        return self._change_shape_in_place(shapes.squeeze(self, dim))
+
+    def unsqueeze_(self, dim):
+        """``unsqueeze``, of this tensor itself."""
+        return self._change_shape_in_place(shapes.unsqueeze(self, dim))
+
+    def transpose_(self, dim0, dim1):
+        """``transpose``, of this tensor itself."""
+        return self._change_shape_in_place(shapes.transpose(self, dim0, dim1))
+
+    def t_(self):
+        """``t``, of this tensor itself."""
+        return self._change_shape_in_place(composed.t(self))
 
     def fill_diagonal_(self, fill_value):
         """The same number everywhere on the diagonal of a matrix."""

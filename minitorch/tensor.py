@@ -7,6 +7,7 @@ from minitorch.autograd.tensorbase import TensorBase
 from minitorch.datatypes import TENSOR_TYPES, from_sizes_or_data
 from minitorch.generator import numpy_generator
 from minitorch.methods import Methods
+from minitorch.missing import missing
 from minitorch.operations import composed, shapes
 from minitorch.printing import format_tensor
 
@@ -124,6 +125,8 @@ class Tensor(Methods):
         """The number of axes."""
         return self.array.ndim
 
+    ndimension = dim
+
     numel = nelement = composed.numel
     is_floating_point = composed.is_floating_point
 
@@ -141,9 +144,10 @@ class Tensor(Methods):
         """Bytes that all elements take."""
         return self.array.nbytes
 
-    def stride(self):
-        """How many elements apart the neighbours along each axis lie in memory."""
-        return tuple(s // self.array.itemsize for s in self.array.strides)
+    def stride(self, dim=None):
+        """How many elements apart the neighbours along each axis, or along one, lie in memory."""
+        steps = tuple(s // self.array.itemsize for s in self.array.strides)
+        return steps if dim is None else steps[dim]
 
     def is_contiguous(self):
         """Whether the elements lie row by row in memory."""
@@ -153,6 +157,9 @@ class Tensor(Methods):
     def is_cuda(self):
         """Whether the data lies on a GPU."""
         return self.device.type == "cuda"
+
+    def __getattr__(self, name):
+        raise missing(type(self).__name__, name, type(self))
 
     # Types and devices
 
@@ -284,7 +291,9 @@ class Tensor(Methods):
         return self._change_in_place(self.new_tensor(array))
 
     def fill_(self, value):
-        """The same number everywhere."""
+        """The same number, or tensor without axes, everywhere."""
+        if isinstance(value, TensorBase):
+            return self.copy_(value)
         return self._change_in_place(creation.full_like(self, value))
 
     def zero_(self):

@@ -10,8 +10,10 @@ from minitorch.autograd.modes import (
     set_grad_enabled,
 )
 from minitorch.autograd.tensorbase import backward, grad
+from minitorch.autograd.variable import Variable
 
 __all__ = [
+    "Variable",
     "backward",
     "enable_grad",
     "grad",

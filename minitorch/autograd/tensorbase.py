@@ -163,6 +163,13 @@ class TensorBase:
         tensor._version = self._version
         return tensor
 
+    def detach_(self):
+        """Cut this tensor itself off from the graph."""
+        if self._view is not None:
+            raise RuntimeError("a view cannot be cut off in place: use detach()")
+        self._edge, self._requires_grad = None, False
+        return self
+
     def retain_grad(self):
         """Ask ``backward`` to fill ``grad`` of a tensor that is not a leaf."""
         if not self.requires_grad:
@@ -248,6 +255,17 @@ class TensorBase:
         elif involved:
             zeros = array_module(self.array).zeros_like
             self._set_history(Node("constant", (zeros,), [self._edge]))
+        return self
+
+    def _change_shape_in_place(self, result):
+        """Take over the shape and the history of ``result``, a view of this tensor."""
+        if state.grad_enabled and self._requires_grad and self.is_leaf:
+            self._check_change_with_gradients(self)
+        if self._view is not None:
+            self._view = result._view
+        self.array = result.array
+        if result._edge is not None:
+            self._set_edge(result._edge)
         return self
 
     def _check_change_with_gradients(self, base):

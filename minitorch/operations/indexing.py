@@ -70,6 +70,17 @@ def split_index(index, ndim):
     return tuple(first), tuple(rest)
 
 
+def assign(array, index, value):
+    """array[index] = value, where the index is read as PyTorch does."""
+    first, rest = split_index(index, array.ndim)
+    try:
+        array[first][rest] = value
+    except ValueError as error:
+        if isinstance(error, IndexError):
+            raise
+        raise RuntimeError(f"assignment to a tensor of shape {array.shape}: {error}") from None
+
+
 def _basic_parts(index):
     """The parts of an index that gives a view, with dots at its end; None for any other.
 
@@ -104,7 +115,7 @@ def setitem(input, value, index):
     """A copy of input whose elements at ``index`` are ``value``, a tensor or a number."""
     first, rest = split_index(index, input.ndim)
     result = input.copy()
-    result[first][rest] = value
+    assign(result, index, value)
 
     def toward_input(g):
         g = g.copy()

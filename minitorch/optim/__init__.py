@@ -1,8 +1,11 @@
 """Optimizers, and schedules of their learning rate."""
 
+from minitorch.missing import in_module
 from minitorch.optim import lr_scheduler
 from minitorch.optim.adam import Adam, AdamW
 from minitorch.optim.optimizer import Optimizer
 from minitorch.optim.sgd import SGD
 
 __all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler"]
+
+__getattr__ = in_module(__name__)
