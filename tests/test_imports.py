@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LAYERS = [
     {"backend", "missing"},
     {"generator", "autograd"},
-    {"operations", "printing", "creation"},
+    {"operations", "printing", "creation", "cuda"},
     {"datatypes", "methods"},
     {"tensor"},
     {"nn"},
