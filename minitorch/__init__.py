@@ -259,6 +259,7 @@ from minitorch.operations.shapes import (
     unbind,
     unsqueeze,
 )
+from minitorch.serialization import load, save
 from minitorch.tensor import Tensor
 
 __version__ = "0.1.0"

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from itertools import pairwise
+from operator import attrgetter
 from statistics import mean
 
-from minitorch.autograd.graph import topological_order
 from minitorch.autograd.tensorbase import TensorBase
 
 LARGEST = 60  # nodes that a graph may have and still be read
@@ -49,14 +49,13 @@ def graph(axes, tensor, names=None, *, title=""):
     """
     if tensor.grad_fn is None:
         raise ValueError("graph() needs a tensor that was computed from one that requires_grad")
-    nodes = topological_order([tensor.grad_fn])
-    depth, uses, found = {id(nodes[0]): 0}, Counter(), {id(node): node for node in nodes}
-    for node in nodes:
-        for source in node.next_functions:
-            if source is not None:
-                found[id(source)] = source
-                uses[id(source), id(node)] += 1
-                depth[id(source)] = max(depth.get(id(source), 0), depth[id(node)] + 1)
+    found = _sources(tensor.grad_fn)
+    depth, uses = {id(tensor.grad_fn): 0}, Counter()
+    nodes = [node for node in found.values() if not isinstance(node, TensorBase)]
+    for node in sorted(nodes, key=attrgetter("order")):  # those made last come first
+        for source in _inputs(node):
+            uses[id(source), id(node)] += 1
+            depth[id(source)] = max(depth.get(id(source), 0), depth[id(node)] + 1)
     if len(found) > LARGEST:
         raise ValueError(
             f"this graph has {len(found)} nodes, too many to be read (up to {LARGEST}): "
@@ -89,6 +88,23 @@ def graph(axes, tensor, names=None, *, title=""):
     axes.set_title(title)
     axes.axis("off")
     return axes
+
+
+def _inputs(node):
+    """The nodes and leaves that lead to a node."""
+    functions = () if isinstance(node, TensorBase) else node.next_functions
+    return [function for function in functions if function is not None]
+
+
+def _sources(node):
+    """All nodes and leaves that lead to ``node``, and itself, by their identity."""
+    found, stack = {id(node): node}, [node]
+    while stack:
+        for source in _inputs(stack.pop()):
+            if id(source) not in found:
+                found[id(source)] = source
+                stack.append(source)
+    return found
 
 
 def _layered(level, ways):
