@@ -320,8 +320,16 @@ def test_lab_opens_the_students_copy_on_the_first_chapter(mini):
     assert Path(call.variables["JUPYTER_CONFIG_PATH"]) == my / ".jupyter"
 
 
+@pytest.fixture
+def listening():
+    """Ctrl-C reaches what a test starts, also where the tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @posix
-def test_ctrl_c_is_quiet(mini):
+def test_ctrl_c_is_quiet(mini, listening):
     process = mini.staying()
     os.killpg(process.pid, signal.SIGINT)
     text, _ = process.communicate(timeout=60)
