@@ -1,37 +1,12 @@
-"""Modules that hold modules."""
+"""Modules that hold modules or parameters."""
 
 from minitorch.nn.module import Module
+from minitorch.nn.parameter import Parameter
+from minitorch.tensor import Tensor
 
 
-class Sequential(Module):
-    """Modules applied one after the other, given one by one or as an ordered dict."""
-
-    def __init__(self, *modules):
-        super().__init__()
-        named = enumerate(modules)
-        if len(modules) == 1 and isinstance(modules[0], dict):
-            named = modules[0].items()
-        for name, module in named:
-            self.add_module(str(name), module)
-
-    def forward(self, input):
-        for module in self.children():
-            input = module(input)
-        return input
-
-    def __len__(self):
-        return len(self._modules)
-
-    def __iter__(self):
-        return self.children()
-
-    def __getitem__(self, index):
-        modules = list(self.children())
-        return Sequential(*modules[index]) if isinstance(index, slice) else modules[index]
-
-
-class ModuleList(Module):
-    """A list of modules whose parameters are found."""
+class _ListOfModules(Module):
+    """Modules by their position; their names are "0", "1" and so on."""
 
     def __init__(self, modules=()):
         super().__init__()
@@ -44,19 +19,169 @@ class ModuleList(Module):
 
     def extend(self, modules):
         """Add several modules at the end."""
-        for module in modules:
+        for module in tuple(modules):
             self.append(module)
         return self
+
+    __iadd__ = extend
+
+    def __add__(self, modules):
+        return self._like({str(i): module for i, module in enumerate([*self, *modules])})
+
+    def insert(self, index, module):
+        """Add a module before that at ``index``."""
+        modules = list(self)
+        modules.insert(index, module)
+        return self._filled(modules)
+
+    def pop(self, index):
+        """Take the module at ``index`` out and return it."""
+        module = self[index]
+        del self[index]
+        return module
+
+    def _filled(self, modules):
+        """This container with these modules in place of its own."""
+        self._modules.clear()
+        return self.extend(modules)
+
+    def _name(self, index):
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"index {index} is out of range: there are {len(self)} modules")
+        return list(self._modules)[index]
 
     def __len__(self):
         return len(self._modules)
 
     def __iter__(self):
-        return self.children()
+        return iter(self._modules.values())
 
     def __getitem__(self, index):
-        modules = list(self.children())
-        return ModuleList(modules[index]) if isinstance(index, slice) else modules[index]
+        if isinstance(index, slice):
+            return self._like(dict(list(self._modules.items())[index]))
+        return self._modules[self._name(index)]
 
     def __setitem__(self, index, module):
-        self._modules[str(range(len(self))[index])] = module
+        setattr(self, self._name(index), module)
+
+    def __delitem__(self, index):
+        modules = list(self)
+        del modules[index]
+        self._filled(modules)
+
+
+class Sequential(_ListOfModules):
+    """Modules applied one after the other, given one by one or as an ordered dict."""
+
+    def __init__(self, *modules):
+        super().__init__()
+        if len(modules) == 1 and isinstance(modules[0], dict):
+            for name, module in modules[0].items():
+                self.add_module(name, module)
+        else:
+            self.extend(modules)
+
+    def forward(self, input):
+        for module in self:
+            input = module(input)
+        return input
+
+    @staticmethod
+    def _like(named_modules):
+        return Sequential(named_modules)
+
+
+class ModuleList(_ListOfModules):
+    """A list of modules whose parameters are found."""
+
+    @staticmethod
+    def _like(named_modules):
+        return ModuleList(named_modules.values())
+
+
+class ModuleDict(Module):
+    """Modules by name, as a dict, whose parameters are found."""
+
+    def __init__(self, modules=None):
+        super().__init__()
+        self.update(modules or {})
+
+    def update(self, modules):
+        """Add the modules of a dict, or of pairs of name and module."""
+        for name, module in dict(modules).items():
+            self[name] = module
+
+    def keys(self):
+        """The names."""
+        return self._modules.keys()
+
+    def values(self):
+        """The modules."""
+        return self._modules.values()
+
+    def items(self):
+        """Pairs of name and module."""
+        return self._modules.items()
+
+    def pop(self, name):
+        """Take a module out and return it."""
+        return self._modules.pop(name)
+
+    def clear(self):
+        """Take all modules out."""
+        self._modules.clear()
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return iter(self._modules)
+
+    def __contains__(self, name):
+        return name in self._modules
+
+    def __getitem__(self, name):
+        return self._modules[name]
+
+    def __setitem__(self, name, module):
+        self.add_module(name, module)
+
+    def __delitem__(self, name):
+        del self._modules[name]
+
+
+class ParameterList(Module):
+    """A list of parameters; tensors become parameters."""
+
+    def __init__(self, values=()):
+        super().__init__()
+        self.extend(values or ())
+
+    def append(self, value):
+        """Add a parameter at the end."""
+        self[len(self)] = value
+        return self
+
+    def extend(self, values):
+        """Add several parameters at the end."""
+        for value in values:
+            self.append(value)
+        return self
+
+    __iadd__ = extend
+
+    def __len__(self):
+        return len(self._parameters)
+
+    def __iter__(self):
+        return iter(self._parameters.values())
+
+    def __getitem__(self, index):
+        found = list(self)[index]
+        return ParameterList(found) if isinstance(index, slice) else found
+
+    def __setitem__(self, index, value):
+        if isinstance(value, Tensor) and not isinstance(value, Parameter):
+            value = Parameter(value)
+        name = str(index if index >= 0 else index + len(self))
+        self.register_parameter(name, value)

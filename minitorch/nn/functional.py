@@ -1,42 +1,58 @@
-"""Functions of neural networks: activations, normalisation, losses."""
+"""Functions of neural networks: activations, normalisation, attention, positions.
 
-import builtins
+Losses, which are imported here too, are in ``nn.functional_losses``.
+"""
 
+import warnings
+
+import numpy as np
+
+from minitorch import creation
+from minitorch.autograd import no_grad
+from minitorch.autograd.dispatch import in_place
 from minitorch.backend import array_module, int64
-from minitorch.operations import attention, neural
-from minitorch.operations.elementwise import (
-    abs as _abs,
+from minitorch.nn.functional_losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    nll_loss,
 )
-from minitorch.operations.elementwise import (
-    exp as _exp,
-)
-from minitorch.operations.elementwise import (
-    log1p,
-    relu,
-    sigmoid,
-    silu,
-    softplus,
-    tanh,
-)
-from minitorch.operations.indexing import gather
+from minitorch.missing import in_module
+from minitorch.operations import attention, elementwise, neural, reductions
+from minitorch.operations.elementwise import sigmoid, tanh, where
 from minitorch.operations.neural import gelu
 from minitorch.operations.products import linear
-from minitorch.operations.reductions import log_softmax, softmax
+from minitorch.operations.shapes import chunk
 from minitorch.tensor import Tensor
 
 __all__ = [
+    "batch_norm",
+    "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "cosine_similarity",
     "cross_entropy",
     "dropout",
+    "elu",
     "embedding",
     "gelu",
+    "glu",
+    "kl_div",
+    "l1_loss",
     "layer_norm",
+    "leaky_relu",
     "linear",
     "log_softmax",
+    "logsigmoid",
     "mse_loss",
     "nll_loss",
+    "normalize",
     "one_hot",
+    "pad",
     "relu",
+    "rms_norm",
     "scaled_dot_product_attention",
     "sigmoid",
     "silu",
@@ -45,28 +61,169 @@ __all__ = [
     "tanh",
 ]
 
+# Activations
 
-def dropout(input, p=0.5, training=True):
+
+def relu(input, inplace=False):
+    """max(x, 0)."""
+    return (in_place(elementwise.relu) if inplace else elementwise.relu)(input)
+
+
+def silu(input, inplace=False):
+    """x s(x) with the sigmoid s (Elfwing et al., 2018; also called swish)."""
+    return (in_place(elementwise.silu) if inplace else elementwise.silu)(input)
+
+
+def leaky_relu(input, negative_slope=0.01):
+    """x where x > 0, else ``negative_slope`` x."""
+    return where(input > 0, input, input * negative_slope)
+
+
+def elu(input, alpha=1.0):
+    """x where x > 0, else alpha (exp(x) - 1)."""
+    return where(input > 0, input, alpha * elementwise.expm1(input.clamp(max=0)))
+
+
+def softplus(input, beta=1.0, threshold=20.0):
+    """log(1 + exp(beta x)) / beta, and x itself where beta x > ``threshold``."""
+    if beta == 1:
+        smooth = elementwise.softplus(input)
+    else:
+        smooth = elementwise.softplus(input * beta) / beta
+    return where(input * beta > threshold, input, smooth)
+
+
+def logsigmoid(input):
+    """log(1 / (1 + exp(-x))), without overflow."""
+    return -elementwise.softplus(-input)
+
+
+def glu(input, dim=-1):
+    """a s(b) for the halves a and b of the input along ``dim``, s the sigmoid (Dauphin, 2017)."""
+    if input.shape[dim] % 2:
+        raise RuntimeError(
+            f"glu halves dim {dim}, so its size must be even; got {tuple(input.shape)}"
+        )
+    a, b = chunk(input, 2, dim)
+    return a * sigmoid(b)
+
+
+def _softmax_dim(name, input, dim):
+    """``dim``, or what PyTorch takes when it is left out, with its warning."""
+    if dim is None:
+        dim = 0 if input.ndim in (0, 1, 3) else 1
+        warnings.warn(f"{name} without dim is deprecated; took dim={dim}", stacklevel=3)
+    return dim
+
+
+def softmax(input, dim=None, dtype=None):
+    """exp(x_i) / sum_j exp(x_j) along ``dim``, computed in ``dtype`` if one is given."""
+    dim = _softmax_dim("softmax", input, dim)
+    return reductions.softmax(input if dtype is None else input.to(dtype), dim)
+
+
+def log_softmax(input, dim=None, dtype=None):
+    """x_i - log(sum_j exp(x_j)) along ``dim``, computed in ``dtype`` if one is given."""
+    dim = _softmax_dim("log_softmax", input, dim)
+    return reductions.log_softmax(input if dtype is None else input.to(dtype), dim)
+
+
+def dropout(input, p=0.5, training=True, inplace=False):
     """In training, each element zeroed with probability ``p``, the others divided by 1 - p."""
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability must be between 0 and 1, got {p}")
-    return neural.dropout(input, p) if training and p else input
+    if not training or not p:
+        return input
+    return (in_place(neural.dropout) if inplace else neural.dropout)(input, p)
 
 
-def embedding(input, weight, padding_idx=None):
-    """Row ``input[...]`` of ``weight`` (V, d) for each index: (...) -> (..., d)."""
-    return neural.embedding(input, weight, padding_idx)
+# Normalisation
+
+
+def _last_axes(name, input, normalized_shape):
+    """How many last axes ``normalized_shape`` names; RuntimeError where they differ in size."""
+    shape = tuple(normalized_shape)
+    if not shape or tuple(input.shape[-len(shape) :]) != shape:
+        raise RuntimeError(
+            f"{name} over {shape} got input of shape {tuple(input.shape)}: "
+            "the last axes must have those sizes"
+        )
+    return len(shape)
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     """(x - mean) / sqrt(variance + eps) * weight + bias over the last axes (Ba et al., 2016)."""
-    shape = tuple(normalized_shape)
-    if tuple(input.shape[-len(shape) :]) != shape:
+    return neural.layer_norm(
+        input, _last_axes("layer_norm", input, normalized_shape), weight, bias, eps
+    )
+
+
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    """x / sqrt(mean(x^2) + eps) * weight over the last axes (Zhang and Sennrich, 2019).
+
+    ``eps=None`` is the distance from 1 to the next number of the input's type.
+    """
+    axes = tuple(range(-_last_axes("rms_norm", input, normalized_shape), 0))
+    eps = float(np.finfo(input.array.dtype).eps) if eps is None else eps
+    normal = input * ((input * input).mean(axes, keepdim=True) + eps).rsqrt()
+    return normal if weight is None else normal * weight
+
+
+def batch_norm(
+    input,
+    running_mean,
+    running_var,
+    weight=None,
+    bias=None,
+    training=False,
+    momentum=0.1,
+    eps=1e-5,
+):
+    """(x - mean) / sqrt(variance + eps) * weight + bias for each feature: (N, C) or (N, C, ...).
+
+    In training mean and variance are the batch's, and the running ones, unless None, move towards
+    them: r <- (1 - momentum) r + momentum r', with the unbiased variance. Otherwise the running
+    ones are used (Ioffe and Szegedy, 2015). ValueError for a batch of one value a feature.
+    """
+    axes = (0, *range(2, input.ndim))
+    along = (1, -1) + (1,) * (input.ndim - 2)
+    if running_mean is not None and running_mean.shape[0] != input.shape[1]:
         raise RuntimeError(
-            f"layer_norm over {shape} got input of shape {tuple(input.shape)}: "
-            "the last axes must have those sizes"
+            f"running_mean has {running_mean.shape[0]} features, the input {tuple(input.shape)} "
+            f"has {input.shape[1]}"
         )
-    return neural.layer_norm(input, len(shape), weight, bias, eps)
+    mean, variance = running_mean, running_var
+    if training:
+        count = input.numel() // max(input.shape[1], 1)
+        if count == 1:
+            raise ValueError(
+                "batch_norm in training needs more than one value a feature; "
+                f"got input of shape {tuple(input.shape)}"
+            )
+        mean, variance = input.mean(axes), input.var(axes, unbiased=False)
+        if running_mean is not None:
+            with no_grad():
+                unbiased = variance * (count / (count - 1))
+                running_mean.copy_((1 - momentum) * running_mean + momentum * mean)
+                running_var.copy_((1 - momentum) * running_var + momentum * unbiased)
+    normal = (input - mean.reshape(along)) * (variance.reshape(along) + eps).rsqrt()
+    if weight is not None:
+        normal = normal * weight.reshape(along)
+    return normal if bias is None else normal + bias.reshape(along)
+
+
+def normalize(input, p=2.0, dim=1, eps=1e-12):
+    """x / max(||x||_p, eps) along ``dim``."""
+    return input / input.norm(p, dim, keepdim=True).clamp(min=eps)
+
+
+def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+    """x1 . x2 / (max(||x1||, eps) max(||x2||, eps)) along ``dim``."""
+    lengths = [x.norm(2, dim).clamp(min=eps) for x in (x1, x2)]
+    return (x1 * x2).sum(dim) / (lengths[0] * lengths[1])
+
+
+# Attention and positions
 
 
 def scaled_dot_product_attention(
@@ -86,11 +243,18 @@ def scaled_dot_product_attention(
     )
 
 
+def embedding(input, weight, padding_idx=None):
+    """Row ``input[...]`` of ``weight`` (V, d) for each index: (...) -> (..., d)."""
+    return neural.embedding(input, weight, padding_idx)
+
+
 def one_hot(tensor, num_classes=-1):
     """A new last axis with 1 at each index and 0 elsewhere, as int64."""
     xp, indices = array_module(tensor.array), tensor.array
     if indices.dtype.kind not in "iu":
         raise RuntimeError(f"one_hot needs integer indices, got {tensor.dtype}")
+    if not indices.size and num_classes == -1:
+        raise RuntimeError("one_hot of no index needs num_classes")
     largest = int(indices.max()) if indices.size else -1
     classes = largest + 1 if num_classes == -1 else num_classes
     if indices.size and (indices.min() < 0 or largest >= classes):
@@ -101,71 +265,31 @@ def one_hot(tensor, num_classes=-1):
     return Tensor._wrap(xp.eye(classes, dtype=int64.numpy)[indices])
 
 
-def _rows(input, target, ignored):
-    """Scores (N, C), (N, C, d1, ...) or (C) as rows (M, C), and the targets as (M)."""
-    if input.ndim == 1:
-        input, target = input.unsqueeze(0), target.unsqueeze(0)
-    expected = (input.shape[0], *input.shape[2:])
-    if tuple(target.shape) != expected:
-        raise RuntimeError(
-            f"scores of shape {tuple(input.shape)} are (N, classes, ...), so the targets must have "
-            f"shape {expected}; got {tuple(target.shape)}"
-        )
-    if input.ndim > 2:
-        input = input.permute(0, *builtins.range(2, input.ndim), 1)
-    return input.reshape(-1, input.shape[-1]), target.reshape(-1)
+def pad(input, pad, mode="constant", value=None):
+    """The input with ``pad[0]`` columns of ``value`` (0) before and ``pad[1]`` after the last axis.
 
-
-def _check_reduction(reduction):
-    if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"reduction must be 'mean', 'sum' or 'none'; got {reduction!r}")
-
-
-def _reduced(losses, reduction):
-    _check_reduction(reduction)
-    if reduction == "none":
-        return losses
-    return losses.mean() if reduction == "mean" else losses.sum()
-
-
-def cross_entropy(
-    input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0
-):
-    """-log softmax(input)[target], averaged over the targets.
-
-    ``input`` holds scores (logits), of shape (N, C), (C) or (N, C, d1, ...); ``target`` holds class
-    indices, of shape (N), () or (N, d1, ...); those equal to ``ignore_index`` do not count.
+    Further pairs belong to the axes before. A negative number takes columns away.
     """
-    _check_reduction(reduction)
-    if target.is_floating_point():
-        raise RuntimeError(f"cross_entropy needs class indices (int64), got {target.dtype}")
-    rows, flat = _rows(input, target, ignore_index)
-    losses = neural.cross_entropy(rows, flat, weight, ignore_index, reduction, label_smoothing)
-    return losses.reshape(target.shape) if reduction == "none" else losses
-
-
-def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
-    """-input[target] for log-probabilities ``input`` (N, C) and classes ``target`` (N)."""
-    _check_reduction(reduction)
-    rows, flat = _rows(input, target, ignore_index)
-    valid = flat != ignore_index
-    safe = flat.masked_fill(~valid, 0)
-    weights = valid.to(rows.dtype) if weight is None else weight[safe] * valid
-    losses = -gather(rows, 1, safe.unsqueeze(1)).squeeze(1) * weights
-    if reduction == "none":
-        return losses.reshape(target.shape)
-    return losses.sum() / weights.sum() if reduction == "mean" else losses.sum()
-
-
-def mse_loss(input, target, reduction="mean"):
-    """(input - target)^2. RuntimeError unless both have the same shape."""
-    if input.shape != target.shape:
+    pad = tuple(pad)
+    if mode != "constant":
+        raise NotImplementedError(f"pad has the mode 'constant' only, got {mode!r}")
+    if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise RuntimeError(
-            f"mse_loss needs equal shapes; got {tuple(input.shape)} and {tuple(target.shape)}"
+            f"pad takes two numbers an axis, for at most {input.ndim} axes; got {pad}"
         )
-    return _reduced((input - target) ** 2, reduction)
+    shape, kept, place = list(input.shape), [slice(None)] * input.ndim, [slice(None)] * input.ndim
+    for i in range(len(pad) // 2):
+        axis, before, after = input.ndim - 1 - i, *pad[2 * i : 2 * i + 2]
+        size = shape[axis]
+        shape[axis] = size + before + after
+        if shape[axis] < 0 or max(-before, 0) + max(-after, 0) > size:
+            raise RuntimeError(f"pad {pad} takes more than there is of shape {tuple(input.shape)}")
+        kept[axis] = slice(max(-before, 0), size - max(-after, 0))
+        place[axis] = slice(max(before, 0), shape[axis] - max(after, 0))
+    fill = 0 if value is None else value
+    result = creation.full(shape, fill, dtype=input.dtype, device=input.device)
+    result[tuple(place)] = input[tuple(kept)]
+    return result
 
 
-def binary_cross_entropy_with_logits(input, target, reduction="mean"):
-    """-(y log s(x) + (1 - y) log(1 - s(x))) with the sigmoid s, computed without overflow."""
-    return _reduced(relu(input) - input * target + log1p(_exp(-_abs(input))), reduction)
+__getattr__ = in_module(__name__)

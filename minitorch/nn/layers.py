@@ -1,8 +1,9 @@
-"""Layers: linear, embedding, dropout, normalisation, activations."""
+"""Layers: linear, embedding, dropout, activations."""
 
 import math
 
-from minitorch.creation import empty, ones, zeros
+from minitorch.autograd import no_grad
+from minitorch.creation import empty
 from minitorch.nn import functional as F
 from minitorch.nn import init
 from minitorch.nn.module import Module
@@ -57,7 +58,9 @@ class Embedding(Module):
         super().__init__()
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise ValueError(f"padding_idx must be within {num_embeddings} rows, got {padding_idx}")
+            raise AssertionError(
+                f"padding_idx must be within {num_embeddings} rows, got {padding_idx}"
+            )
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
         self.reset_parameters()
@@ -66,7 +69,20 @@ class Embedding(Module):
         """Draw the vectors anew."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
-            self.weight.array[self.padding_idx] = 0
+            with no_grad():
+                self.weight[self.padding_idx] = 0
+
+    @classmethod
+    def from_pretrained(cls, embeddings, freeze=True, padding_idx=None):
+        """An embedding whose vectors are the rows of ``embeddings`` (V, d), not to be trained.
+
+        ``freeze=False`` lets them be trained.
+        """
+        if embeddings.ndim != 2:
+            raise AssertionError(f"embeddings must be (V, d); got {tuple(embeddings.shape)}")
+        layer = cls(*embeddings.shape, padding_idx)
+        layer.weight = Parameter(embeddings, requires_grad=not freeze)
+        return layer
 
     def forward(self, input):
         return F.embedding(input, self.weight, self.padding_idx)
@@ -79,43 +95,17 @@ class Embedding(Module):
 class Dropout(Module):
     """In training, each element is zeroed with probability p and the others divided by 1 - p."""
 
-    def __init__(self, p=0.5):
+    def __init__(self, p=0.5, inplace=False):
         super().__init__()
         if not 0 <= p <= 1:
             raise ValueError(f"dropout probability must be between 0 and 1, got {p}")
-        self.p = p
+        self.p, self.inplace = p, inplace
 
     def forward(self, input):
-        return F.dropout(input, self.p, self.training)
+        return F.dropout(input, self.p, self.training, self.inplace)
 
     def extra_repr(self):
-        return f"p={self.p}"
-
-
-class LayerNorm(Module):
-    """(x - mean) / sqrt(variance + eps) * weight + bias over the last axes (Ba et al., 2016)."""
-
-    def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True):
-        super().__init__()
-        if isinstance(normalized_shape, int):
-            normalized_shape = (normalized_shape,)
-        self.normalized_shape, self.eps = tuple(normalized_shape), eps
-        self.elementwise_affine = elementwise_affine
-        affine = elementwise_affine
-        self.register_parameter(
-            "weight", Parameter(ones(self.normalized_shape)) if affine else None
-        )
-        self.register_parameter(
-            "bias", Parameter(zeros(self.normalized_shape)) if affine and bias else None
-        )
-
-    def forward(self, input):
-        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
-
-    def extra_repr(self):
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
-        )
+        return f"p={self.p}, inplace={self.inplace}"
 
 
 class Tanh(Module):
@@ -132,18 +122,88 @@ class Sigmoid(Module):
         return F.sigmoid(input)
 
 
+class LogSigmoid(Module):
+    """log(1 / (1 + exp(-x)))."""
+
+    def forward(self, input):
+        return F.logsigmoid(input)
+
+
 class ReLU(Module):
-    """max(x, 0)."""
+    """max(x, 0); with ``inplace`` written over x."""
+
+    def __init__(self, inplace=False):
+        super().__init__()
+        self.inplace = inplace
 
     def forward(self, input):
-        return F.relu(input)
+        return F.relu(input, self.inplace)
+
+    def extra_repr(self):
+        return "inplace=True" if self.inplace else ""
 
 
-class SiLU(Module):
-    """x / (1 + exp(-x))."""
+class SiLU(ReLU):
+    """x / (1 + exp(-x)); with ``inplace`` written over x."""
 
     def forward(self, input):
-        return F.silu(input)
+        return F.silu(input, self.inplace)
+
+
+class LeakyReLU(Module):
+    """x where x > 0, else ``negative_slope`` x."""
+
+    def __init__(self, negative_slope=0.01):
+        super().__init__()
+        self.negative_slope = negative_slope
+
+    def forward(self, input):
+        return F.leaky_relu(input, self.negative_slope)
+
+    def extra_repr(self):
+        return f"negative_slope={self.negative_slope}"
+
+
+class ELU(Module):
+    """x where x > 0, else alpha (exp(x) - 1)."""
+
+    def __init__(self, alpha=1.0):
+        super().__init__()
+        self.alpha = alpha
+
+    def forward(self, input):
+        return F.elu(input, self.alpha)
+
+    def extra_repr(self):
+        return f"alpha={self.alpha}"
+
+
+class Softplus(Module):
+    """log(1 + exp(beta x)) / beta, and x itself where beta x > ``threshold``."""
+
+    def __init__(self, beta=1.0, threshold=20.0):
+        super().__init__()
+        self.beta, self.threshold = beta, threshold
+
+    def forward(self, input):
+        return F.softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self):
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class GLU(Module):
+    """a s(b) for the halves a and b of the input along ``dim``, with the sigmoid s."""
+
+    def __init__(self, dim=-1):
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input):
+        return F.glu(input, self.dim)
+
+    def extra_repr(self):
+        return f"dim={self.dim}"
 
 
 class GELU(Module):
@@ -180,11 +240,14 @@ class Flatten(Module):
     def forward(self, input):
         return input.flatten(self.start_dim, self.end_dim)
 
+    def extra_repr(self):
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
 
 class Softmax(Module):
     """exp(x_i) / sum_j exp(x_j) along ``dim``."""
 
-    def __init__(self, dim):
+    def __init__(self, dim=None):
         super().__init__()
         self.dim = dim
 

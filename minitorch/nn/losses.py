@@ -15,29 +15,48 @@ class MSELoss(Module):
         return F.mse_loss(input, target, self.reduction)
 
 
-class BCEWithLogitsLoss(Module):
-    """Binary cross-entropy of scores against targets between 0 and 1."""
+class L1Loss(MSELoss):
+    """The mean (or sum, or neither) of |input - target|."""
 
-    def __init__(self, reduction="mean"):
+    def forward(self, input, target):
+        return F.l1_loss(input, target, self.reduction)
+
+
+class KLDivLoss(Module):
+    """target (log target - input) for log-probabilities; "batchmean" is the divergence."""
+
+    def __init__(self, reduction="mean", log_target=False):
         super().__init__()
+        self.reduction, self.log_target = reduction, log_target
+
+    def forward(self, input, target):
+        return F.kl_div(input, target, self.reduction, self.log_target)
+
+
+class BCELoss(Module):
+    """Binary cross-entropy of probabilities against targets between 0 and 1."""
+
+    def __init__(self, weight=None, reduction="mean"):
+        super().__init__()
+        self.register_buffer("weight", weight)
         self.reduction = reduction
 
     def forward(self, input, target):
-        return F.binary_cross_entropy_with_logits(input, target, self.reduction)
+        return F.binary_cross_entropy(input, target, self.weight, self.reduction)
 
 
-class CrossEntropyLoss(Module):
-    """-log softmax(scores)[class]; scores (N, C) or (N, C, ...), classes (N) or (N, ...)."""
+class BCEWithLogitsLoss(Module):
+    """Binary cross-entropy of scores against targets between 0 and 1."""
 
-    def __init__(self, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+    def __init__(self, weight=None, reduction="mean", pos_weight=None):
         super().__init__()
         self.register_buffer("weight", weight)
-        self.ignore_index, self.reduction = ignore_index, reduction
-        self.label_smoothing = label_smoothing
+        self.register_buffer("pos_weight", pos_weight)
+        self.reduction = reduction
 
     def forward(self, input, target):
-        return F.cross_entropy(
-            input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing
+        return F.binary_cross_entropy_with_logits(
+            input, target, self.weight, self.reduction, self.pos_weight
         )
 
 
@@ -51,3 +70,16 @@ class NLLLoss(Module):
 
     def forward(self, input, target):
         return F.nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
+
+
+class CrossEntropyLoss(NLLLoss):
+    """-log softmax(scores)[class]; scores (N, C) or (N, C, ...), classes (N) or (N, ...)."""
+
+    def __init__(self, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+        super().__init__(weight, ignore_index, reduction)
+        self.label_smoothing = label_smoothing
+
+    def forward(self, input, target):
+        return F.cross_entropy(
+            input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing
+        )

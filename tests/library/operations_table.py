@@ -14,6 +14,7 @@ from minitorch.operations import (
     attention,
     elementwise,
     logic,
+    losses,
     neural,
     products,
     reductions,
@@ -778,6 +779,17 @@ def _(draw):
         return (x - mean) / anp.sqrt(variance + 1e-5) * weight + bias
 
     return Case(lambda x, *rest: neural.layer_norm(x, axes, *rest), inputs, reference)
+
+
+@row("binary_cross_entropy_terms")
+def _(draw):
+    shape = draw.shape()
+    inputs = [np.asarray(abs(draw.array(shape)) / 3 + shift) for shift in (0.1, 0.0)]
+
+    def reference(x, y):
+        return -(y * anp.log(x) + (1 - y) * anp.log(1 - x))
+
+    return Case(losses.binary_cross_entropy_terms, inputs, reference)
 
 
 @row("scaled_dot_product_attention")

@@ -191,7 +191,7 @@ def test_cross_entropy_of_one_row_and_of_sequences():
 
 
 def test_cross_entropy_names_what_is_wrong():
-    with pytest.raises(RuntimeError, match=r"\(4, 3\).*shape \(4,\).*got \(3,\)"):
+    with pytest.raises(ValueError, match=r"\(4, 3\).*shape \(4,\).*got \(3,\)"):
         F.cross_entropy(mt.zeros(4, 3), mt.zeros(3).long())
     with pytest.raises(RuntimeError, match="int64.*float32"):
         F.cross_entropy(mt.zeros(4, 3), mt.zeros(4))
@@ -216,7 +216,7 @@ def test_mse_loss():
     target = mt.tensor(y)
     assert F.mse_loss(mt.tensor(x), target).item() == pytest.approx(((x - y) ** 2).mean())
     compared(lambda x: F.mse_loss(x, target, "sum"), lambda x: ((x - target) ** 2).sum(), x)
-    with pytest.raises(RuntimeError, match=r"\(2, 3\) and \(3,\)"):
+    with pytest.warns(UserWarning, match=r"\(2, 3\) and \(3,\)"):
         F.mse_loss(mt.zeros(2, 3), mt.zeros(3))
 
 

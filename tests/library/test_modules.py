@@ -47,11 +47,11 @@ def test_shared_parameters_are_counted_once_and_saved_twice():
 def test_attributes():
     net = Net()
     assert net.count is net._buffers["count"]
-    with pytest.raises(AttributeError, match="Net has no attribute 'cuont'"):
+    with pytest.raises(AttributeError, match="'Net' object has no attribute 'cuont'"):
         net.cuont  # noqa: B018
-    with pytest.raises(TypeError, match=r"Net\.scale.*parameters.*not by a Tensor"):
+    with pytest.raises(TypeError, match=r"a Tensor as Net\.scale.*parameters"):
         net.scale = mt.ones(1)
-    with pytest.raises(TypeError, match=r"Net\.first.*modules.*not by a int"):
+    with pytest.raises(TypeError, match=r"a int as Net\.first.*modules"):
         net.first = 3
     net.count = mt.ones(2)
     assert list(net._buffers) == ["count", "mask"] and net.count.tolist() == [1, 1]
@@ -68,12 +68,12 @@ def test_super_init_must_come_first():
         def __init__(self):
             self.layer = nn.Linear(1, 1)
 
-    with pytest.raises(AttributeError, match=r"super\(\).__init__\(\) in Early.*layer"):
+    with pytest.raises(AttributeError, match=r"layer before Module\.__init__\(\) call.*Early"):
         Early()
 
 
 def test_forward_must_be_defined():
-    with pytest.raises(NotImplementedError, match="Module does not define forward"):
+    with pytest.raises(NotImplementedError, match=r"\[Module\] does not define"):
         nn.Module()(1)
 
 
@@ -146,7 +146,14 @@ def test_load_state_dict_names_every_problem_and_changes_nothing():
     state["extra"] = mt.zeros(1)
     with pytest.raises(RuntimeError) as caught:
         net.load_state_dict(state)
-    for part in ("Net", "scale is missing", "extra is unexpected", "(3, 5)", "(3, 2)"):
+    for part in (
+        "Error(s) in loading state_dict for Net:",
+        'Missing key(s) in state_dict: "scale"',
+        'Unexpected key(s) in state_dict: "extra"',
+        "size mismatch for first.weight",
+        "(3, 5)",
+        "(3, 2)",
+    ):
         assert part in str(caught.value)
     assert all(mt.equal(value, before[name]) for name, value in net.state_dict().items())
     with pytest.raises(RuntimeError, match="first.weight"):
@@ -186,7 +193,7 @@ def test_deepcopy_of_a_module():
 def test_repr():
     assert repr(nn.Linear(2, 3)) == "Linear(in_features=2, out_features=3, bias=True)"
     assert repr(nn.Sequential(nn.Tanh(), nn.Dropout(0.1))) == (
-        "Sequential(\n  (0): Tanh()\n  (1): Dropout(p=0.1)\n)"
+        "Sequential(\n  (0): Tanh()\n  (1): Dropout(p=0.1, inplace=False)\n)"
     )
     assert repr(nn.Parameter(mt.ones(1))) == (
         "Parameter containing:\ntensor([1.], requires_grad=True)"
@@ -232,7 +239,7 @@ def test_embedding():
     layer = nn.Embedding(5, 3, padding_idx=-1)
     assert layer.padding_idx == 4 and not layer.weight[4].any()
     assert layer(mt.tensor([[1, 4]])).shape == (1, 2, 3)
-    with pytest.raises(ValueError, match="5 rows, got 5"):
+    with pytest.raises(AssertionError, match="5 rows, got 5"):
         nn.Embedding(5, 3, padding_idx=5)
 
 
@@ -336,7 +343,7 @@ def test_losses_as_modules():
     assert smooth(scores, target).item() == expected.item()
     x, y = mt.rand(5), mt.rand(5)
     assert nn.MSELoss()(x, y).item() == pytest.approx(((x - y) ** 2).mean().item())
-    assert nn.BCEWithLogitsLoss("none")(x, y).shape == (5,)
+    assert nn.BCEWithLogitsLoss(reduction="none")(x, y).shape == (5,)
 
 
 # Initial values
