@@ -98,16 +98,16 @@ def promoted(operands, floating=False):
     ]
 
 
-def _ready(operands, promote):
+def _ready(operands, count, promote):
     """Whether the operands are of one type already, so that nothing has to be promoted."""
     dtype = getattr(operands[0], "dtype", None)
-    if dtype is None or (dtype.kind != "f" and promote == "float"):
+    if dtype is None or (promote == "float" and dtype.kind != "f"):
         return False
-    for other in operands[1:]:
+    for other in operands[1:count]:
         if type(other) is float or type(other) is int:
             if dtype.kind != "f":
                 return False
-        elif getattr(other, "dtype", None) != dtype:
+        elif getattr(other, "dtype", None) is not dtype:
             return False
     return True
 
@@ -155,8 +155,12 @@ def operation(promote=None, view=False):
         defaults = [
             (p.name, p.default) for p in parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD
         ]
-        kept_by = _names_kept(function)
-        keeps = set().union(*kept_by.values())
+        place = {parameter: index for index, parameter in enumerate(parameters)} | {"out": None}
+        kept_by = {
+            id(code): [(place[n], n) for n in sorted(names) if n in place]
+            for code, names in _names_kept(function).items()
+        }
+        kept_by_all = list({kept: None for names in kept_by.values() for kept in names})
         operands = sum(p in ("input", "other", "exponent") for p in parameters) or None
 
         def promote_operands(args, arrays):
@@ -167,24 +171,27 @@ def operation(promote=None, view=False):
             arrays[:operands] = promoted(plain, promote == "float")
 
         def record(args, arrays, vjp, tensors, outputs):
-            """Give the results a node; ``vjp`` keeps only what the needed gradients use."""
-            edges = [arg._gradient_edge() if isinstance(arg, TensorBase) else None for arg in args]
-            if not any(edges):
-                return
-            kept = keeps
-            if type(vjp) is tuple and None in edges:
-                vjp = tuple(
-                    toward if edge is not None else None
-                    for edge, toward in zip(edges, vjp, strict=False)
-                )
-                kept = set().union(*(kept_by.get(f.__code__, keeps) for f in vjp if f))
-            saved = [
-                (arg._version, arg._version[0], f"argument '{parameter}'")
-                for arg, array, parameter in zip(args, arrays, parameters, strict=False)
-                if parameter in kept and isinstance(arg, TensorBase) and array is arg.array
-            ]
-            if "out" in kept:
-                saved.append((tensors[0]._version, 0, "result"))
+            """Give the results a node that keeps no more than the needed gradients use."""
+            edges, saved, kept = [], [], kept_by_all
+            for arg in args:
+                tracked = isinstance(arg, TensorBase) and (arg._requires_grad or arg._view)
+                edges.append(arg._gradient_edge() if tracked else None)
+            if None in edges and type(vjp) is tuple:
+                pairs = zip(edges, vjp, strict=False)
+                vjp = tuple([None if edge is None else toward for edge, toward in pairs])
+                kept = [
+                    each
+                    for toward in vjp
+                    if toward is not None
+                    for each in kept_by.get(id(toward.__code__), kept_by_all)
+                ]
+            for index, parameter in kept:
+                if index is None:
+                    saved.append((tensors[0]._version, 0, "result"))
+                elif index < len(args):
+                    arg = args[index]
+                    if isinstance(arg, TensorBase) and arrays[index] is arg.array:
+                        saved.append((arg._version, arg._version[0], parameter))
             node = Node(name, vjp, edges, outputs, saved)
             for index, tensor in enumerate(tensors):
                 array = tensor.array
@@ -201,10 +208,10 @@ def operation(promote=None, view=False):
             for arg in args:
                 if isinstance(arg, TensorBase):
                     arrays.append(arg.array)
-                    needed = needed or arg._requires_grad or arg._view is not None
+                    needed = needed or arg._requires_grad or (arg._view and arg.requires_grad)
                 else:
                     arrays.append(arg)
-            if promote and not _ready(arrays[:operands], promote):
+            if promote and not _ready(arrays, operands, promote):
                 promote_operands(args, arrays)
             try:
                 result, vjp = function(*arrays, **kwargs)
@@ -214,11 +221,12 @@ def operation(promote=None, view=False):
                 shapes = [tuple(arg.shape) for arg in args if isinstance(arg, TensorBase)]
                 raise RuntimeError(f"{name} of shapes {shapes}: {error}") from None
             several = type(result) is tuple
-            results = result if several else (result,)
-            for listener in state.listeners:
-                listener(name, [*arrays, *kwargs.values()], results, False)
+            if state.listeners:
+                heard = result if several else (result,)
+                for listener in state.listeners:
+                    listener(name, [*arrays, *kwargs.values()], heard, False)
             wrap = TensorBase.result_class._wrap
-            tensors = [wrap(array) for array in results]
+            tensors = [wrap(array) for array in result] if several else (wrap(result),)
             if view:
                 refusal = f"one of several that {name} gave" if several else None
                 for tensor in tensors:
@@ -228,7 +236,7 @@ def operation(promote=None, view=False):
             return tuple(tensors) if several else tensors[0]
 
         call.on_arrays = function
-        call.keeps_input = next(iter(parameters)) in keeps
+        call.keeps_input = any(index == 0 for index, _ in kept_by_all)
         return call
 
     return decorate
@@ -239,9 +247,9 @@ def operator(operation, reflected=False):
 
     @functools.wraps(operation)
     def binary(self, other):
-        if not isinstance(other, (TensorBase, int, float, np.generic, np.ndarray)):
-            return NotImplemented
-        return operation(other, self) if reflected else operation(self, other)
+        if isinstance(other, (TensorBase, int, float, np.generic, np.ndarray)):
+            return operation(other, self) if reflected else operation(self, other)
+        return NotImplemented
 
     return binary
 

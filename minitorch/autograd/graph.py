@@ -20,10 +20,11 @@ class Node:
     """One recorded operation.
 
     ``vjp`` takes the gradient with respect to the output: it is a tuple with one function an
-    input, or one function that returns the tuple (for a single input, the gradient itself); None
-    once the graph is freed. ``edges`` has an edge for each input, None for one that needs no
-    gradient. ``outputs`` counts the results of an operation that returns a tuple, None for any
-    other. ``saved`` lists the tensors whose values ``vjp`` uses, with their version at the time.
+    input, None for one that needs no gradient; or one function that returns a tuple (for a single
+    input, the gradient itself); None once the graph is freed. ``edges`` has an edge for each input,
+    None for one that needs no gradient. ``outputs`` counts the results of an operation that
+    returns a tuple, None for any other. ``saved`` lists the tensors whose values ``vjp`` uses,
+    with their version at the time.
     ``order`` is lower the later the node was made. ``hooks`` and ``retained`` are None or say, by
     the number of the output, which functions the gradient passes and which tensor keeps it.
     """
@@ -57,6 +58,7 @@ class Node:
             )
         for version, seen, what in self.saved:
             if version[0] != seen:
+                what = what if what == "result" else f"argument '{what}'"
                 raise RuntimeError(
                     f"the gradient of {self.name} needs its {what}, which was changed in place "
                     f"(version {version[0]}, needed {seen}): change a copy (clone()) instead"
@@ -65,10 +67,7 @@ class Node:
         if type(vjp) is not tuple:
             results = vjp(grad)
             return results if type(results) is tuple else (results,)
-        return [
-            None if edge is None else toward(grad)
-            for edge, toward in zip(self.edges, vjp, strict=False)
-        ]
+        return [toward and toward(grad) for toward in vjp]
 
 
 def unbroadcast(grad, shape):
@@ -91,9 +90,9 @@ class _Pass:
     A node's inputs exist before it does. So the latest node of those that wait has received the
     gradients from everything that used it, and is the one to visit next.
 
-    ``waiting`` holds, for a node, a list with the gradient of each output and a list that says
-    which of these arrays nobody else holds: into those, further gradients are added in place. Any
-    other array may be another node's too, and the first sum makes a new one.
+    ``waiting`` holds for a node a list: for each output the gradient, and whether nobody else
+    holds that array. If so, further gradients are added into it. Any other array may be waiting at
+    another node too, and the first sum makes a new one.
     """
 
     def __init__(self, retain_graph, receive):
@@ -114,26 +113,25 @@ class _Pass:
             if source._hooks is None:
                 self.receive(source, grad, owned)
                 return
-            index, slots = 0, self.hooked_leaves.setdefault(source, ([None], [False]))
+            index, slots = 0, self.hooked_leaves.setdefault(source, [None, False])
         elif (slots := self.waiting.get(source)) is None:
-            count = source.outputs or 1
-            slots = self.waiting[source] = ([None] * count, [False] * count)
+            self.waiting[source] = slots = [None, False] * (source.outputs or 1)
             heappush(self.queue, (source.order, source))
-        grads, mine = slots
-        if grads[index] is None:
-            grads[index] = grad
-            mine[index] = owned
-        elif mine[index]:
-            grads[index] += grad
+        place = 2 * index
+        if slots[place] is None:
+            slots[place] = grad
+            slots[place + 1] = owned
+        elif slots[place + 1]:
+            slots[place] += grad
         else:
-            grads[index] = grads[index] + grad
-            mine[index] = True
+            slots[place] = slots[place] + grad
+            slots[place + 1] = True
 
     def visit(self, node):
         """Send a node's gradients on to its inputs."""
-        grads, owned = self.waiting.pop(node)
+        grads = self.waiting.pop(node)[::2]
         if node.hooks or node.retained:
-            self.call_hooks(node, grads, owned)
+            self.call_hooks(node, grads)
         results = node.gradients(grads)
         if state.listeners:
             pairs = zip(node.edges, results, strict=False)
@@ -145,25 +143,29 @@ class _Pass:
         sent = grads
         for edge, result in zip(node.edges, results, strict=False):
             if edge is not None and result is not None:
-                # A view may show an array of others, and a function may give one array twice.
-                fresh = result.base is None and not any(result is other for other in sent)
-                self.send(edge, result, fresh)
-                sent = [*sent, result]
+                # A view shows an array of others, and a function may give one array twice.
+                owned = result.base is None
+                for other in sent:
+                    if other is result:
+                        owned = False
+                self.send(edge, result, owned)
+                sent.append(result)
 
-    def call_hooks(self, node, grads, owned):
+    def call_hooks(self, node, grads):
         """Let hooks replace the gradients of a node's outputs, and tensors keep them."""
         for index, hooks in (node.hooks or {}).items():
             if grads[index] is not None:
-                grads[index], owned[index] = apply_hooks(hooks, grads[index]), False
+                grads[index] = apply_hooks(hooks, grads[index])
         for index, reference in (node.retained or {}).items():
             if grads[index] is not None and (tensor := reference()) is not None:
                 self.receive(tensor, grads[index], False)
 
     def run(self):
+        """Visit all nodes, the latest first."""
         while self.queue:
             self.visit(heappop(self.queue)[1])
-        for leaf, (grads, _) in self.hooked_leaves.items():
-            self.receive(leaf, apply_hooks(leaf._hooks, grads[0]), False)
+        for leaf, (grad, _) in self.hooked_leaves.items():
+            self.receive(leaf, apply_hooks(leaf._hooks, grad), False)
 
 
 def apply_hooks(hooks, grad):

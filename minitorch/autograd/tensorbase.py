@@ -150,7 +150,9 @@ class TensorBase:
             return
         if view.refusal is None:
             self._set_edge(view.retaken()._gradient_edge())
-        elif strictly:
+            return
+        self._requires_grad = view.base._requires_grad
+        if strictly:
             raise RuntimeError(
                 f"this tensor is a view, {view.refusal}, of one that was changed in place "
                 "afterwards, so its gradient would miss the change: take the view again, or "
@@ -254,7 +256,7 @@ class TensorBase:
             self._set_edge(edge)
         elif involved:
             zeros = array_module(self.array).zeros_like
-            self._set_history(Node("constant", (zeros,), [self._edge]))
+            self._set_history(Node("constant", zeros, (self._edge,)))
         return self
 
     def _change_shape_in_place(self, result):

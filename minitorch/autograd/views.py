@@ -63,5 +63,7 @@ def changed_region(view, value_edge):
     def toward_value(g):
         return view.region(g if g.strides == layout.strides else laid_out(g))
 
-    edges = [view.base._gradient_edge(), value_edge]
-    return Node("changed_region", (toward_base, toward_value), edges)
+    edges = (view.base._gradient_edge(), value_edge)
+    functions = (toward_base, toward_value)
+    needed = tuple(f if edge else None for edge, f in zip(edges, functions, strict=True))
+    return Node("changed_region", needed, edges)
