@@ -9,6 +9,7 @@ import functools
 from minitorch.autograd.dispatch import in_place, operator
 from minitorch.autograd.modes import state
 from minitorch.autograd.tensorbase import TensorBase
+from minitorch.backend import array_module
 from minitorch.creation import sizes_of
 from minitorch.operations import (
     composed,
@@ -274,10 +275,10 @@ class Methods(TensorBase):
     argwhere = composed.argwhere
 
     def __getitem__(self, index):
-        return indexing.getitem(self, indexing.as_index(index))
+        return indexing.getitem(self, indexing.as_index(index, array_module(self.array)))
 
     def __setitem__(self, index, value):
-        index = indexing.as_index(index)
+        index = indexing.as_index(index, array_module(self.array))
         if not isinstance(value, (TensorBase, int, float)):
             value = self.new_tensor(value)
         if state.grad_enabled and (self.requires_grad or getattr(value, "requires_grad", False)):

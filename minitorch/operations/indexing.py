@@ -11,20 +11,23 @@ from minitorch.operations.reductions import axes_of
 from minitorch.operations.shapes import reshape, unbind
 
 
-def as_index(index):
-    """An index with arrays in place of tensors; negative steps are refused, as in PyTorch."""
+def as_index(index, xp):
+    """An index with arrays of the module ``xp`` in place of tensors and lists.
+
+    As in PyTorch, negative steps are refused, and uint8 is a mask.
+    """
     if isinstance(index, tuple):
-        return tuple(as_index(part) for part in index)
+        return tuple(as_index(part, xp) for part in index)
     if isinstance(index, TensorBase):
         if index.array.dtype.kind == "f":
             raise IndexError(f"an index is made of integers or booleans; got {index.dtype}")
         if index.array.dtype == "uint8":
-            return index.array != 0  # a mask, as in PyTorch before it had booleans
+            return index.array != 0
         whole = index.array.dtype.kind == "i" and not index.array.ndim
         return index.array.item() if whole else index.array
     if isinstance(index, list):
         numbers = [part.tolist() if isinstance(part, TensorBase) else part for part in index]
-        return np.asarray(numbers, dtype=np.int64 if not numbers else None)
+        return xp.asarray(np.asarray(numbers, dtype=np.int64 if not numbers else None))
     if isinstance(index, np.integer):
         return int(index)
     if isinstance(index, slice):

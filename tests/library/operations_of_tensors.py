@@ -133,7 +133,7 @@ def _(draw):
     return Case(
         lambda w: mt.bincount(mt.tensor(numbers), w, length),
         [draw.array(numbers.shape)],
-        lambda w: np.bincount(numbers, w, length),
+        lambda w: np.bincount(numbers, w, length).astype(w.dtype),
         differentiable=False,
     )
 

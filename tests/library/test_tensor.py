@@ -160,6 +160,7 @@ def test_types_without_a_name_are_refused():
         mt.tensor([[1], [1, 2]])
 
 
+@pytest.mark.cpu
 def test_tensor_copies_and_from_numpy_shares():
     array = np.zeros(2, dtype=np.float32)
     copied, shared = mt.tensor(array), mt.from_numpy(array)
@@ -369,7 +370,11 @@ def test_shapes_of_empty_tensors():
         (lambda: mt.einsum("ij->i", mt.zeros(2)), r"'ij'.*\(2,\)"),
         (lambda: mt.zeros(2).item(), "one element.*2"),
         (lambda: bool(mt.zeros(2)), r"2 elements.*any\(\)"),
-        (lambda: mt.zeros(2, requires_grad=True).numpy(), r"detach\(\)\.numpy\(\)"),
+        pytest.param(
+            lambda: mt.zeros(2, requires_grad=True).numpy(),
+            r"detach\(\)\.numpy\(\)",
+            marks=pytest.mark.cpu,
+        ),
         (lambda: mt.zeros(2, 2, 2).t(), "at most 2 axes, got 3"),
     ],
 )
@@ -394,6 +399,7 @@ def test_unknown_attributes_are_missing():
         mt.not_there  # noqa: B018
 
 
+@pytest.mark.cpu
 def test_devices():
     x = mt.zeros(2)
     assert x.device == mt.device("cpu") and str(x.device) == "cpu" and not x.is_cuda
@@ -445,6 +451,7 @@ def test_deepcopy():
         copy.deepcopy(x * 2)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize(
     ("value", "text"),
     [
