@@ -282,10 +282,19 @@ class Methods(TensorBase):
         if not isinstance(value, (TensorBase, int, float)):
             value = self.new_tensor(value)
         if state.grad_enabled and (self.requires_grad or getattr(value, "requires_grad", False)):
-            self._change_in_place(indexing.setitem(self, value, index))
+            self._assign(index, value)
         else:
             indexing.assign(self.array, index, getattr(value, "array", value))
             self._version[0] += 1
+
+    def _assign(self, index, value):
+        if not indexing.basic_parts(index):
+            self._change_in_place(indexing.setitem(self, value, index))
+            return
+        view = indexing.getitem(self, index)
+        value = value if isinstance(value, TensorBase) else self.new_tensor(value)
+        extra = max(0, value.array.ndim - view.array.ndim)
+        view.copy_(value.reshape(value.shape[extra:]) if extra else value)
 
     # In place
 

@@ -84,7 +84,7 @@ def assign(array, index, value):
         raise RuntimeError(f"assignment to a tensor of shape {array.shape}: {error}") from None
 
 
-def _basic_parts(index):
+def basic_parts(index):
     """The parts of an index that gives a view, with dots at its end; None for any other.
 
     The dots keep the result an array where NumPy would take out the only element.
@@ -99,7 +99,7 @@ def _basic_parts(index):
 def getitem(input, index):
     """input[index]: slices and integers give views, tensors of integers or booleans copies."""
     xp, shape, dtype = array_module(input), input.shape, input.dtype
-    basic = _basic_parts(index)
+    basic = basic_parts(index)
     first, rest = (basic, ...) if basic else split_index(index, input.ndim)
 
     def vjp(g):
