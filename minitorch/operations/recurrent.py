@@ -22,7 +22,7 @@ def _rows(array):
 
 
 def _prepare(input, weight_ih, bias_ih, batch_sizes, reverse):
-    """The tokens as rows (N, I), the rows of each step as (start, stop), and W_ih x + b_ih (., N).
+    """The tokens as rows (N, I), the rows of each step as (start, stop), and W_ih x + b_ih (N, .).
 
     The steps are in the order in which they are run.
     """
@@ -33,9 +33,9 @@ def _prepare(input, weight_ih, bias_ih, batch_sizes, reverse):
     for size in batch_sizes:
         steps.append((start, start + size))
         start += size
-    projected = weight_ih @ rows.T
+    projected = rows @ weight_ih.T
     if bias_ih is not None:
-        projected += bias_ih[:, None]
+        projected += bias_ih
     return rows, steps[::-1] if reverse else steps, projected
 
 
@@ -58,7 +58,7 @@ def _carried(grad, like):
 
 
 def _gradients(input, rows, weight_ih, delta_ih, delta_hh, states, first, steps):
-    """Gradients of the input, both weights and both biases from those of W_ih x and W_hh h (., N).
+    """Gradients of the input, both weights and both biases from those of W_ih x and W_hh h (N, .).
 
     ``states`` holds the state after each token, ``first`` is h_0 (B, H).
     """
@@ -68,11 +68,11 @@ def _gradients(input, rows, weight_ih, delta_ih, delta_hh, states, first, steps)
         before[start:stop] = last[: stop - start]
         last[: stop - start] = states[start:stop]
     return (
-        (delta_ih.T @ weight_ih).reshape(input.shape),
-        delta_ih @ rows,
-        delta_hh @ before,
-        delta_ih.sum(axis=1),
-        delta_hh.sum(axis=1),
+        (delta_ih @ weight_ih).reshape(input.shape),
+        delta_ih.T @ rows,
+        delta_hh.T @ before,
+        delta_ih.sum(axis=0),
+        delta_hh.sum(axis=0),
     )
 
 
@@ -99,7 +99,7 @@ def rnn(
     xp = array_module(input)
     rows, steps, projected = _prepare(input, weight_ih, bias_ih, batch_sizes, reverse)
     if bias_hh is not None:
-        projected += bias_hh[:, None]
+        projected += bias_hh
     size = weight_hh.shape[0]
     states = xp.empty((len(rows), size), dtype=input.dtype)
     saved = xp.empty_like(states)
@@ -107,7 +107,7 @@ def rnn(
     for start, stop in steps:
         h, new = state[:, : stop - start], _at(saved, start, stop)
         xp.matmul(weight_hh, h, out=new)
-        new += projected[:, start:stop]
+        new += projected[start:stop].T
         if nonlinearity == "tanh":
             xp.tanh(new, out=new)
         else:
@@ -118,7 +118,7 @@ def rnn(
     def vjp(grads):
         into_states, into_last = grads
         weight = xp.ascontiguousarray(weight_hh.T)
-        delta = xp.empty((size, len(rows)), dtype=input.dtype)
+        delta = xp.empty_like(saved)
         carried = _carried(into_last, hidden)
         for start, stop in reversed(steps):
             d_h, h = carried[:, : stop - start], _at(saved, start, stop)
@@ -130,7 +130,7 @@ def rnn(
             else:
                 slope = h > 0
             slope = slope * d_h
-            delta[:, start:stop] = slope
+            delta[start:stop] = slope.T
             xp.matmul(weight, slope, out=d_h)
         d_input, *d_weights = _gradients(input, rows, weight_ih, delta, delta, out, hidden, steps)
         return d_input, carried.T, *d_weights
@@ -162,7 +162,7 @@ def lstm(
     xp = array_module(input)
     rows, steps, projected = _prepare(input, weight_ih, bias_ih, batch_sizes, reverse)
     if bias_hh is not None:
-        projected += bias_hh[:, None]
+        projected += bias_hh
     size = weight_hh.shape[1]
     states = xp.empty((len(rows), size), dtype=input.dtype)
     gates = xp.empty((len(rows), 4 * size), dtype=input.dtype)
@@ -174,7 +174,7 @@ def lstm(
         h, c, new = state[:, :n], memory[:, :n], scratch[:, :n]
         block = _at(gates, start, stop)
         xp.matmul(weight_hh, h, out=block)
-        block += projected[:, start:stop]
+        block += projected[start:stop].T
         i, f, g, o = block.reshape(4, size, n)
         _sigmoid_(xp, block[: 2 * size])
         xp.tanh(g, out=g)
@@ -189,7 +189,7 @@ def lstm(
     def vjp(grads):
         into_states, into_last, into_memory = grads
         weight = xp.ascontiguousarray(weight_hh.T)
-        delta = xp.empty((4 * size, len(rows)), dtype=input.dtype)
+        delta = xp.empty_like(gates)
         carried, carried_memory = _carried(into_last, hidden), _carried(into_memory, cell)
         for start, stop in reversed(steps):
             n = stop - start
@@ -215,7 +215,7 @@ def lstm(
             d[:3] *= d_c
             d_c *= f
             d = d.reshape(4 * size, n)
-            delta[:, start:stop] = d
+            delta[start:stop] = d.T
             xp.matmul(weight, d, out=d_h)
         d_input, *d_weights = _gradients(input, rows, weight_ih, delta, delta, out, hidden, steps)
         return d_input, carried.T, carried_memory.T, *d_weights
@@ -257,10 +257,10 @@ def gru(
         xp.matmul(weight_hh, h, out=block[: 3 * size])
         if bias_hh is not None:
             block[: 3 * size] += bias_hh[:, None]
-        gates += projected[: 2 * size, start:stop]
+        gates += projected[start:stop, : 2 * size].T
         _sigmoid_(xp, gates)
         xp.multiply(gates[:size], product, out=new)
-        new += projected[2 * size :, start:stop]
+        new += projected[start:stop, 2 * size :].T
         xp.tanh(new, out=new)
         _at(states_before, start, stop)[...] = h
         h -= new
@@ -271,7 +271,7 @@ def gru(
     def vjp(grads):
         into_states, into_last = grads
         weight = xp.ascontiguousarray(weight_hh.T)
-        delta_ih = xp.empty((3 * size, len(rows)), dtype=input.dtype)
+        delta_ih = xp.empty((len(rows), 3 * size), dtype=input.dtype)
         delta_hh = xp.empty_like(delta_ih)
         carried = _carried(into_last, hidden)
         for start, stop in reversed(steps):
@@ -292,9 +292,9 @@ def gru(
             d_r *= product
             d_r *= d_n
             d = d.reshape(3 * size, n)
-            delta_ih[:, start:stop] = d
+            delta_ih[start:stop] = d.T
             d_n *= r
-            delta_hh[:, start:stop] = d
+            delta_hh[start:stop] = d.T
             d_h *= z
             d_h += weight @ d
         d_input, *d_weights = _gradients(
