@@ -11,6 +11,7 @@ from minitorch import creation
 from minitorch.autograd import no_grad
 from minitorch.autograd.dispatch import in_place
 from minitorch.backend import array_module, int64
+from minitorch.missing import in_module
 from minitorch.nn.functional_losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -20,7 +21,6 @@ from minitorch.nn.functional_losses import (
     mse_loss,
     nll_loss,
 )
-from minitorch.missing import in_module
 from minitorch.operations import attention, elementwise, neural, reductions
 from minitorch.operations.elementwise import sigmoid, tanh, where
 from minitorch.operations.neural import gelu

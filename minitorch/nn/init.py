@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from minitorch.autograd import no_grad
+from minitorch.creation import as_tensor
 from minitorch.generator import numpy_generator
-from minitorch.tensor import Tensor
 
 
 def _fans(tensor):
@@ -19,7 +19,7 @@ def _fans(tensor):
 
 def calculate_gain(nonlinearity, param=None):
     """The factor that keeps the variance of activations through a nonlinearity."""
-    gains = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2)}
+    gains = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75}
     if nonlinearity == "leaky_relu":
         return math.sqrt(2 / (1 + (0.01 if param is None else param) ** 2))
     if nonlinearity not in gains:
@@ -44,6 +44,11 @@ def normal_(tensor, mean=0.0, std=1.0, generator=None):
 def constant_(tensor, val):
     """The same value everywhere."""
     return tensor.fill_(val)
+
+
+@no_grad
+def _copy(tensor, array):
+    return tensor.copy_(as_tensor(array, dtype=tensor.dtype, device=tensor.device))
 
 
 def zeros_(tensor):
@@ -85,13 +90,30 @@ def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", gener
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
-@no_grad
+def eye_(tensor):
+    """Ones on the diagonal of a matrix, zeros elsewhere."""
+    if tensor.ndim != 2:
+        raise ValueError(f"eye_ fills a tensor with 2 axes; got shape {tuple(tensor.shape)}")
+    return _copy(tensor, np.eye(*tensor.shape))
+
+
+def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
+    """N(mean, std^2), drawn again where it falls outside of [a, b]."""
+    generator = numpy_generator(generator)
+    draw = generator.normal(mean, std, tensor.shape)
+    while (outside := (draw < a) | (draw > b)).any():
+        draw[outside] = generator.normal(mean, std, outside.sum())
+    return _copy(tensor, draw)
+
+
 def orthogonal_(tensor, gain=1.0, generator=None):
     """gain times a random matrix with orthonormal rows or columns (Saxe et al., 2014)."""
+    if tensor.ndim < 2:
+        raise ValueError(f"orthogonal_ needs at least 2 axes; got shape {tuple(tensor.shape)}")
     rows = tensor.shape[0]
     columns = tensor.numel() // max(rows, 1)
     draw = numpy_generator(generator).standard_normal((max(rows, columns), min(rows, columns)))
     q, r = np.linalg.qr(draw)
     q = q * np.sign(np.diag(r))
     q = q if rows >= columns else q.T
-    return tensor.copy_(Tensor._wrap(gain * q.reshape(tensor.shape)))
+    return _copy(tensor, gain * q.reshape(tensor.shape))

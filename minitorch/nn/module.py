@@ -204,8 +204,12 @@ class Module:
     # Walking through
 
     def named_children(self):
-        """The modules directly inside, with their names."""
-        return ((name, module) for name, module in self._modules.items() if module is not None)
+        """The modules directly inside, each once, with their names."""
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
 
     def children(self):
         """The modules directly inside."""
@@ -219,9 +223,10 @@ class Module:
         if remove_duplicate:
             memo.add(self)
         yield prefix, self
-        for name, module in self.named_children():
-            path = f"{prefix}.{name}" if prefix else name
-            yield from module.named_modules(memo, path, remove_duplicate)
+        for name, module in self._modules.items():
+            if module is not None:
+                path = f"{prefix}.{name}" if prefix else name
+                yield from module.named_modules(memo, path, remove_duplicate)
 
     def modules(self):
         """This module and all inside it, each once."""
@@ -403,7 +408,7 @@ class Module:
     def __repr__(self):
         inside = [
             f"({name}): " + repr(module).replace("\n", "\n  ")
-            for name, module in self.named_children()
+            for name, module in self._modules.items()
         ]
         extra = self.extra_repr()
         if not inside:
