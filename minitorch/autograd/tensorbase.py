@@ -3,6 +3,7 @@
 The class that users see, ``minitorch.Tensor``, adds the operations as methods.
 """
 
+import math
 import weakref
 
 import numpy as np
@@ -233,7 +234,7 @@ class TensorBase:
         if involved:
             self._check_change_with_gradients(base)
         steps = zip(self.array.strides, self.array.shape, strict=True)
-        if any(stride == 0 and size > 1 for stride, size in steps):
+        if self.array.size and any(stride == 0 and size > 1 for stride, size in steps):
             raise RuntimeError(
                 "this tensor was expanded, so several of its elements are one place in memory: "
                 "change a copy (clone()) instead"
@@ -302,10 +303,14 @@ class Size(tuple):
 
     def numel(self):
         """The number of elements, the product of the sizes."""
-        count = 1
-        for size in self:
-            count *= size
-        return count
+        return math.prod(self)
+
+    def __getitem__(self, index):
+        part = super().__getitem__(index)
+        return Size(part) if isinstance(index, slice) else part
+
+    def __add__(self, other):
+        return Size(super().__add__(other))
 
     def __repr__(self):
         return f"minitorch.Size({list(self)})"

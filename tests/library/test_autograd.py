@@ -1,6 +1,7 @@
 """What backward does besides the numbers: accumulation, errors, modes, memory."""
 
 import gc
+import tracemalloc
 import weakref
 
 import numpy as np
@@ -245,8 +246,12 @@ def test_rows_written_step_by_step():
     for t in range(3):
         h = h * w
         states[t] = h
-    states.sum().backward()  # w + w^2 + w^3
-    assert w.grad.tolist() == [2.75, 17.0]
+    states[:, 1] *= w[1]
+    states.sum().backward()  # w0 + w0^2 + w0^3 + w1^2 + w1^3 + w1^4
+    assert w.grad.tolist() == [2.75, 48.0]
+    with mt.autograd.record_operations() as names:
+        states[0, 1:] = w[None, :1]
+    assert "setitem" not in names, "the whole table was copied to write one row"
 
 
 def test_a_constant_written_in_place_ends_the_gradient():
@@ -602,6 +607,94 @@ def test_gradient_keeps_the_type_of_its_leaf():
     y = mt.ones(2, dtype=mt.float64, requires_grad=True)
     (x * y).sum().backward()
     assert x.grad.dtype is mt.float32 and y.grad.dtype is mt.float64
+
+
+# Size and memory
+
+
+def test_a_tensor_used_many_times():
+    x = leaf(1.0, 2.0)
+    y = x * 1
+    total = y
+    for _ in range(999):
+        total = total + y
+    total.sum().backward()
+    assert x.grad.tolist() == [1000.0, 1000.0]
+
+
+def test_repeated_operands_and_one_array_given_twice():
+    x = leaf(3.0)
+    (x * x * x).sum().backward()
+    assert x.grad.tolist() == [27.0]
+
+    @mt.autograd.operation()
+    def sum_of(input, other):
+        def vjp(g):
+            twice = g * 1
+            return twice, twice
+
+        return input + other, vjp
+
+    x, y = leaf(1.0), leaf(1.0)
+    a, b = x * 1, y * 1
+    (sum_of(a, b) + a + b * 10).sum().backward()
+    assert (x.grad.item(), y.grad.item()) == (2.0, 11.0)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3)])
+def test_without_axes_and_without_elements(shape):
+    x, w = mt.ones(shape, requires_grad=True), mt.tensor(2.0, requires_grad=True)
+    y = x * w + x
+    y += x.exp() * w
+    y[...] = y * 1
+    y.sum().backward()
+    assert x.grad.shape == shape and w.grad.shape == ()
+    assert w.grad.item() == pytest.approx(1 + np.e if shape == () else 0)
+
+
+def _peak_bytes(function):
+    gc.collect()
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.cpu
+def test_each_node_is_freed_when_it_was_visited():
+    x, alive = leaf(1.0, 2.0), []
+    first = x.exp()
+    saved = weakref.ref(first.array)
+    probe = first * 1
+    probe.register_hook(lambda g: alive.append(saved() is not None))
+    y = probe.exp()
+    late = weakref.ref(y.array)
+    probe.register_hook(lambda g: alive.append(late() is not None))
+    loss = y.sum()
+    del first, y, probe
+    loss.backward()
+    assert alive == [True, False] and saved() is None
+
+
+@pytest.mark.cpu
+def test_a_first_gradient_is_taken_without_a_copy():
+    arrays = []
+
+    @mt.autograd.operation()
+    def doubled(input):
+        def vjp(g):
+            arrays.append(g * 2)
+            return arrays.pop()
+
+        return input * 2, vjp
+
+    x = mt.ones(2**18, requires_grad=True)
+    loss = doubled(x).sum()
+    assert _peak_bytes(loss.backward) < 2.5 * x.array.nbytes
+    (x + 0).sum().backward()
+    assert x.grad.array.flags.owndata
 
 
 # The dispatch point
