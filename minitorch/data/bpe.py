@@ -13,6 +13,7 @@ from minitorch.tensor import Tensor
 
 # Words, runs of other signs, and white space; a space belongs to what follows it. Nothing is lost.
 CHUNK = re.compile(r" ?\w+| ?[^\w\s]+|\s")
+LONGEST = 2**20  # bytes in a token: a file of merges that double each other would fill the memory
 Pair = tuple[int, int]
 
 
@@ -47,6 +48,8 @@ class BytePairEncoding:
                 raise ValueError(f"the merge ({left}, {right}) names a token that is not there yet")
             self._merged[left, right] = len(self.tokens)
             self.tokens.append(self.tokens[left] + self.tokens[right])
+            if len(self.tokens[-1]) > LONGEST:
+                raise ValueError(f"the merge ({left}, {right}) makes a token of a million bytes")
 
     @classmethod
     def learn(cls, text: str, merges: int, specials: Sequence[str] = ()) -> "BytePairEncoding":

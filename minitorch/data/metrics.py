@@ -39,7 +39,7 @@ def bleu(hypotheses: Sequence[Text], references: Sequence[Text]) -> float:
     if len(tokenized) == 2:
         raise TypeError("hypotheses and references are all strings or all lists of tokens")
     with needs("sacrebleu", "BLEU"):
-        from sacrebleu.metrics import BLEU
+        from sacrebleu import BLEU
     if tokenized == {False}:
         return BLEU().corpus_score(hypotheses, [references]).score
     metric = BLEU(tokenize="none", force=True)
