@@ -124,6 +124,20 @@ def _plain(value, name):
     return value
 
 
+def _explain(error, name, args):
+    """Raise what the array module could not take in the terms of tensors: devices and shapes."""
+    tensors = [arg for arg in args if isinstance(arg, TensorBase)]
+    devices = sorted({str(tensor.device) for tensor in tensors})
+    if len(devices) > 1:
+        raise RuntimeError(
+            f"{name} needs its tensors on one device, and they are on {' and '.join(devices)}: "
+            "move one with .to(...)"
+        ) from None
+    if isinstance(error, ValueError):
+        shapes = [tuple(tensor.shape) for tensor in tensors]
+        raise RuntimeError(f"{name} of shapes {shapes}: {error}") from None
+
+
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
@@ -215,11 +229,9 @@ def operation(promote=None, view=False):
                 promote_operands(args, arrays)
             try:
                 result, vjp = function(*arrays, **kwargs)
-            except IndexError:
+            except (TypeError, ValueError) as error:
+                _explain(error, name, args)
                 raise
-            except ValueError as error:
-                shapes = [tuple(arg.shape) for arg in args if isinstance(arg, TensorBase)]
-                raise RuntimeError(f"{name} of shapes {shapes}: {error}") from None
             several = type(result) is tuple
             if state.listeners:
                 heard = result if several else (result,)

@@ -21,10 +21,15 @@ def as_index(index, xp):
     if isinstance(index, TensorBase):
         if index.array.dtype.kind == "f":
             raise IndexError(f"an index is made of integers or booleans; got {index.dtype}")
-        if index.array.dtype == "uint8":
-            return index.array != 0
-        whole = index.array.dtype.kind == "i" and not index.array.ndim
-        return index.array.item() if whole else index.array
+        if not index.array.ndim and index.array.dtype.kind == "i":
+            return index.array.item()
+        if array_module(index.array) not in (xp, np):
+            raise RuntimeError(
+                f"an index into a tensor on the CPU lies there too; this one is on {index.device}: "
+                "use index.cpu()"
+            )
+        array = xp.asarray(index.array)
+        return array != 0 if array.dtype == "uint8" else array
     if isinstance(index, list):
         numbers = [part.tolist() if isinstance(part, TensorBase) else part for part in index]
         return xp.asarray(np.asarray(numbers, dtype=np.int64 if not numbers else None))
