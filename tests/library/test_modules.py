@@ -274,40 +274,6 @@ def test_rnn_is_its_cells(bidirectional, bias, nonlinearity):
     np.testing.assert_allclose(hidden.detach().numpy(), np.stack(last), rtol=1e-4, atol=1e-6)
 
 
-def test_rnn_layouts():
-    mt.manual_seed(0)
-    rnn = nn.RNN(3, 4)
-    x = mt.randn(5, 2, 3)
-    output, hidden = rnn(x)
-    assert output.shape == (5, 2, 4) and hidden.shape == (1, 2, 4)
-    first = nn.RNN(3, 4, batch_first=True)
-    first.load_state_dict(rnn.state_dict())
-    swapped, same = first(x.transpose(0, 1))
-    assert mt.allclose(swapped.transpose(0, 1), output) and mt.allclose(same, hidden)
-    single, last = rnn(x[:, 0])
-    assert single.shape == (5, 4) and last.shape == (1, 4)
-    assert mt.allclose(single, output[:, 0], atol=1e-6)
-
-
-def test_rnn_names_the_shapes():
-    rnn = nn.RNN(3, 4)
-    with pytest.raises(RuntimeError, match=r"input_size=3.*\(5, 2, 7\).*\(T, B, 3\)"):
-        rnn(mt.zeros(5, 2, 7))
-    with pytest.raises(RuntimeError, match=r"\(1, 2, 4\), got \(1, 3, 4\)"):
-        rnn(mt.zeros(5, 2, 3), mt.zeros(1, 3, 4))
-    with pytest.raises(ValueError, match="'tanh' or 'relu'.*'gelu'"):
-        nn.RNN(3, 4, nonlinearity="gelu")
-
-
-def test_rnn_dropout_lies_between_layers():
-    rnn = nn.RNN(3, 4, num_layers=2, dropout=1.0)
-    x = mt.randn(5, 2, 3)
-    quiet = mt.zeros(5, 2, 3)
-    assert mt.equal(rnn(x)[0], rnn(quiet)[0]), "the second layer must see zeros only"
-    rnn.eval()
-    assert not mt.equal(rnn(x)[0], rnn(quiet)[0])
-
-
 @pytest.mark.parametrize(
     ("module", "function"),
     [
@@ -344,6 +310,113 @@ def test_losses_as_modules():
     x, y = mt.rand(5), mt.rand(5)
     assert nn.MSELoss()(x, y).item() == pytest.approx(((x - y) ** 2).mean().item())
     assert nn.BCEWithLogitsLoss(reduction="none")(x, y).shape == (5,)
+
+
+# Completeness of Module
+
+
+def test_several_base_classes():
+    class Counting:
+        def __init__(self):
+            super().__init__()
+            self.count = 0
+
+    class Both(Counting, nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(1, 1)
+
+    both = Both()
+    assert both.count == 0 and list(both.state_dict()) == ["layer.weight", "layer.bias"]
+
+
+def test_registering_bad_names_and_values():
+    layer = nn.Linear(1, 1)
+    layer.taken = 3
+    for error, call in [
+        (KeyError, lambda: layer.register_buffer("weight", mt.zeros(1))),
+        (KeyError, lambda: layer.register_buffer("a.b", mt.zeros(1))),
+        (KeyError, lambda: layer.register_buffer("", mt.zeros(1))),
+        (KeyError, lambda: layer.register_buffer("forward", mt.zeros(1))),
+        (TypeError, lambda: layer.register_buffer("b", 3)),
+        (TypeError, lambda: layer.register_parameter("b", mt.zeros(1))),
+        (KeyError, lambda: layer.register_parameter("taken", nn.Parameter(mt.zeros(1)))),
+        (TypeError, lambda: layer.add_module("b", 3)),
+        (TypeError, lambda: layer.add_module(3, nn.ReLU())),
+        (ValueError, lambda: layer.train(3)),
+        (TypeError, lambda: layer.load_state_dict([1])),
+        (TypeError, lambda: layer.to(mt.int64)),
+    ]:
+        with pytest.raises(error):
+            call()
+    assert list(layer.state_dict()) == ["weight", "bias"]
+
+
+def test_found_by_dotted_names():
+    net = Net()
+    assert net.get_submodule("rest.1") is net.rest[1] and net.get_submodule("") is net
+    assert net.get_parameter("rest.1.weight") is net.rest[1].weight
+    assert net.get_buffer("count") is net.count
+    for call in (
+        lambda: net.get_submodule("rest.7"),
+        lambda: net.get_submodule("scale"),
+        lambda: net.get_parameter("count"),
+        lambda: net.get_buffer("scale"),
+    ):
+        with pytest.raises(AttributeError):
+            call()
+    assert {"first", "scale", "count", "forward"} <= set(dir(net))
+
+
+def test_what_is_shared_is_walked_once_and_saved_by_every_name():
+    layer = nn.Linear(1, 1)
+    net = nn.Sequential(layer, layer)
+    assert list(net.state_dict()) == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    assert len(list(net.parameters())) == 2 and len(list(net.children())) == 1
+    assert [n for n, _ in net.named_modules()] == ["", "0"]
+    assert [n for n, _ in net.named_modules(remove_duplicate=False)] == ["", "0", "1"]
+    assert len(list(net.named_parameters(remove_duplicate=False))) == 4
+    assert [n for n, _ in net.named_parameters("x")][0] == "x.0.weight"
+    x = mt.ones(1, 1)
+    assert mt.equal(net(x), layer(layer(x)))
+    tied = nn.Sequential(nn.Embedding(3, 2), nn.Linear(2, 3, bias=False))
+    tied[1].weight = tied[0].weight
+    twin = copy.deepcopy(tied)
+    assert twin[1].weight is twin[0].weight and twin[0].weight is not tied[0].weight
+
+
+def test_state_dict_with_prefix_and_variables():
+    layer = nn.Linear(1, 1)
+    assert list(layer.state_dict(prefix="a.")) == ["a.weight", "a.bias"]
+    assert layer.state_dict(keep_vars=True)["weight"] is layer.weight
+    assert not layer.state_dict()["weight"].requires_grad
+    assert repr(layer.load_state_dict(layer.state_dict())) == "<All keys matched successfully>"
+
+
+def test_moving_keeps_integers_and_takes_gradients_along():
+    layer = nn.BatchNorm1d(2)
+    weight = layer.weight
+    layer(mt.randn(3, 2)).sum().backward()
+    layer.half()
+    assert layer.weight is weight and weight.dtype is mt.float16
+    assert weight.grad.dtype is mt.float16 and layer.running_mean.dtype is mt.float16
+    assert layer.num_batches_tracked.dtype is mt.int64
+    assert layer.to(mt.zeros(1).double()).weight.dtype is mt.float64
+
+
+def test_hooks_see_and_change_what_passes():
+    layer, seen = nn.Linear(2, 3), []
+    handle = layer.register_forward_hook(lambda m, inputs, output: seen.append((inputs, output)))
+    x = mt.ones(1, 2)
+    y = layer(x)
+    assert seen[0][0][0] is x and seen[0][1] is y
+    handle.remove()
+    handle.remove()
+    layer(x)
+    assert len(seen) == 1
+    layer.register_forward_pre_hook(lambda m, inputs: inputs[0] * 0)
+    layer.register_forward_hook(lambda m, inputs, output: output + 1)
+    assert mt.allclose(layer(x)[0], layer.bias + 1)
 
 
 # Initial values
@@ -398,3 +471,13 @@ def test_gains():
         gain("swish")
     with pytest.raises(ValueError, match=r"2 axes.*\(3,\)"):
         nn.init.xavier_uniform_(mt.empty(3))
+
+
+def test_eye_and_truncated_normal():
+    assert nn.init.eye_(mt.empty(2, 3)).tolist() == [[1, 0, 0], [0, 1, 0]]
+    mt.manual_seed(0)
+    drawn = nn.init.trunc_normal_(mt.empty(10_000), std=2.0)
+    assert drawn.abs().max().item() <= 2 and drawn.std().item() == pytest.approx(1.08, abs=0.03)
+    for bad in (nn.init.eye_, nn.init.orthogonal_):
+        with pytest.raises(ValueError, match="axes"):
+            bad(mt.empty(3))
