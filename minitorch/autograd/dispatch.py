@@ -190,7 +190,7 @@ def operation(promote=None, view=False):
             for arg in args:
                 tracked = isinstance(arg, TensorBase) and (arg._requires_grad or arg._view)
                 edges.append(arg._gradient_edge() if tracked else None)
-            if None in edges and type(vjp) is tuple:
+            if type(vjp) is tuple and (None in edges or len(vjp) > len(edges)):
                 pairs = zip(edges, vjp, strict=False)
                 vjp = tuple([None if edge is None else toward for edge, toward in pairs])
                 kept = [
