@@ -233,9 +233,174 @@ def test_binary_cross_entropy_with_logits():
     assert loss.item() == 5e3 and extreme.grad.tolist() == [0.5, 0]
 
 
+def test_binary_cross_entropy():
+    target = mt.tensor(np.array([0.0, 1.0, 0.3, 0.8]))
+    weight = mt.tensor(np.array([1.0, 2.0, 3.0, 4.0]))
+
+    def formula(x):
+        losses = -(target * x.log() + (1 - target) * (1 - x).log()) * weight
+        return losses.mean()
+
+    compared(
+        lambda x: F.binary_cross_entropy(x, target, weight), formula, np.array([0.2, 0.4, 0.9, 0.5])
+    )
+    sure = mt.tensor([0.0, 1.0, 0.0], requires_grad=True)
+    losses = F.binary_cross_entropy(sure, mt.tensor([0.0, 1.0, 1.0]), reduction="none")
+    assert losses.tolist() == [0, 0, 100]
+    losses.sum().backward()
+    assert sure.grad.tolist() == [0, 0, pytest.approx(-1e12)]
+    for error, x, y in [
+        (RuntimeError, mt.tensor([1.5]), mt.tensor([1.0])),
+        (RuntimeError, mt.tensor([0.5]), mt.tensor([1])),
+        (ValueError, mt.tensor([0.5]), mt.tensor([[1.0]])),
+    ]:
+        with pytest.raises(error):
+            F.binary_cross_entropy(x, y)
+
+
+def test_weights_of_binary_cross_entropy_with_logits():
+    target, positive = mt.tensor(np.array([0.0, 1.0, 0.3])), mt.tensor(np.array([3.0, 0.5, 2.0]))
+
+    def formula(x):
+        s = x.sigmoid()
+        return -(positive * target * s.log() + (1 - target) * (1 - s).log()).sum()
+
+    options = {"reduction": "sum", "pos_weight": positive}
+    compared(lambda x: F.binary_cross_entropy_with_logits(x, target, **options), formula, normal(3))
+    at_zero = mt.zeros(1, requires_grad=True)
+    F.binary_cross_entropy_with_logits(at_zero, mt.ones(1)).backward()
+    assert at_zero.grad.tolist() == [-0.5]
+    with pytest.raises(ValueError, match="one shape"):
+        F.binary_cross_entropy_with_logits(mt.zeros(1), mt.zeros(1, 1))
+
+
+def test_cross_entropy_of_probabilities():
+    x, weight = normal(4, 3), mt.tensor(np.array([1.0, 2.0, 0.5]))
+    target = F.softmax(mt.tensor(normal(4, 3, seed=1)), 1)
+
+    def formula(x):
+        return -(target * 0.9 + 0.1 / 3).mul(F.log_softmax(x, 1)).mul(weight).sum(1).mean()
+
+    compared(lambda x: F.cross_entropy(x, target, weight, label_smoothing=0.1), formula, x)
+    one_hot = F.one_hot(mt.tensor([0, 2, 1, 1])).double()
+    classes = mt.tensor([0, 2, 1, 1])
+    compared(lambda x: F.cross_entropy(x, one_hot), lambda x: F.cross_entropy(x, classes), x)
+
+
+def test_absolute_and_divergence_losses():
+    x, y = normal(2, 3), mt.tensor(normal(2, 3, seed=1))
+    compared(lambda x: F.l1_loss(x, y), lambda x: (x - y).abs().mean(), x)
+    p, log_q = F.softmax(y, 1), F.log_softmax(mt.tensor(x), 1)
+    expected = (p * (p.log() - log_q)).sum().item() / 2
+    assert F.kl_div(log_q, p, reduction="batchmean").item() == pytest.approx(expected)
+    given_logs = F.kl_div(log_q, p.log(), reduction="batchmean", log_target=True)
+    assert given_logs.item() == pytest.approx(expected)
+    certain = F.kl_div(log_q, mt.tensor(np.eye(3)[:2]), reduction="none")
+    np.testing.assert_allclose(certain.numpy(), -log_q.numpy() * np.eye(3)[:2])
+    assert F.kl_div(log_q, p).item() == pytest.approx(expected * 2 / 6)
+
+
+def test_targets_out_of_range():
+    with pytest.raises(IndexError, match="3 classes"):
+        F.nll_loss(mt.zeros(2, 3), mt.tensor([0, 5]))
+    with pytest.raises(RuntimeError, match="between 0 and 1"):
+        F.cross_entropy(mt.zeros(2, 3), mt.tensor([0, 1]), label_smoothing=1.5)
+
+
+# Activations and other functions
+
+
+def test_activations_are_their_formulas():
+    x = normal(4, 6)
+    compared(lambda x: F.leaky_relu(x, 0.2), lambda x: x.clamp(min=0) + 0.2 * x.clamp(max=0), x)
+    compared(F.elu, lambda x: x.clamp(min=0) + (x.clamp(max=0).exp() - 1), x)
+    compared(F.logsigmoid, lambda x: x.sigmoid().log(), x)
+    compared(F.glu, lambda x: x[:, :3] * x[:, 3:].sigmoid(), x)
+    compared(lambda x: F.softplus(x, 2.0), lambda x: (1 + (2 * x).exp()).log() / 2, x)
+    assert F.softplus(mt.tensor([5.0]), 1.0, 4.0).item() == 5
+    with pytest.raises(RuntimeError, match="even"):
+        F.glu(mt.zeros(3))
+    far = mt.tensor([-1e4, 1e4], requires_grad=True)
+    F.logsigmoid(far).sum().backward()
+    assert far.grad.tolist() == [1, pytest.approx(0, abs=1e-30)]
+
+
+def test_in_place_activations_write_over_their_input():
+    x = mt.tensor(normal(5), requires_grad=True)
+    for function, plain in ((F.relu, mt.relu), (F.silu, lambda x: x * x.sigmoid())):
+        x.grad = None
+        y = x * 1
+        assert function(y, inplace=True) is y
+        y.sum().backward()
+        expected = mt.tensor(x.detach().numpy(), requires_grad=True)
+        plain(expected).sum().backward()
+        assert mt.allclose(y, plain(x)) and mt.allclose(x.grad, expected.grad)
+
+
+def test_softmax_of_a_given_type_and_without_dim():
+    x = mt.randn(2, 3, 2)
+    assert F.softmax(x, -1, dtype=mt.float64).dtype is mt.float64
+    for ndim, dim in ((1, 0), (2, 1), (3, 0)):
+        part = x[(0,) * (3 - ndim)]
+        with pytest.warns(UserWarning, match=f"dim={dim}"):
+            assert mt.equal(F.softmax(part), F.softmax(part, dim))
+
+
+def test_rms_norm_is_its_formula():
+    compared(
+        lambda x, w: F.rms_norm(x, (4,), w, 1e-3),
+        lambda x, w: x / ((x**2).mean(-1, keepdim=True) + 1e-3).sqrt() * w,
+        normal(2, 3, 4),
+        normal(4, seed=1),
+    )
+    with pytest.raises(RuntimeError, match=r"\(2,\).*\(2, 3\)"):
+        F.rms_norm(mt.zeros(2, 3), (2,))
+
+
+def test_lengths_and_angles():
+    x = normal(3, 4)
+    compared(F.normalize, lambda x: x / (x * x).sum(1, keepdim=True).sqrt(), x)
+    assert F.normalize(mt.zeros(2, 2)).tolist() == [[0, 0], [0, 0]]
+
+    def cosine(x, y):
+        return (x * y).sum(1) / ((x * x).sum(1) * (y * y).sum(1)).sqrt()
+
+    compared(F.cosine_similarity, cosine, x, normal(3, 4, seed=1))
+    assert F.cosine_similarity(mt.zeros(2), mt.ones(2), dim=0).item() == 0
+
+
+@pytest.mark.parametrize("pad", [(1, 2), (0, 0, 1, 1), (-1, 2), (1, -2, -1, 0), (2, -4)])
+def test_pad_and_its_gradient(pad):
+    def by_joining(x):
+        for axis in range(len(pad) // 2):
+            before, after = pad[2 * axis : 2 * axis + 2]
+            x = x.transpose(-1, -1 - axis)
+            x = x[..., max(-before, 0) : x.shape[-1] - max(-after, 0)]
+            sides = [mt.full((*x.shape[:-1], max(n, 0)), 2.5).double() for n in (before, after)]
+            x = mt.cat([sides[0], x, sides[1]], -1).transpose(-1, -1 - axis)
+        return x
+
+    compared(lambda x: F.pad(x, pad, value=2.5), by_joining, normal(3, 4))
+
+
+def test_pad_names_what_is_wrong():
+    for error, pad, mode in [
+        (RuntimeError, (1,), "constant"),
+        (RuntimeError, (1, 1, 1, 1), "constant"),
+        (RuntimeError, (-1, -2), "constant"),
+        (NotImplementedError, (1, 1), "reflect"),
+    ]:
+        with pytest.raises(error):
+            F.pad(mt.ones(2), pad, mode)
+    assert F.pad(mt.tensor([1, 2]), (1, 0)).tolist() == [0, 1, 2]
+
+
 def test_one_hot():
     assert F.one_hot(mt.tensor([[0], [2]])).tolist() == [[[1, 0, 0]], [[0, 0, 1]]]
     assert F.one_hot(mt.tensor([1]), 4).dtype is mt.int64
+    assert F.one_hot(mt.tensor([]).long(), 3).shape == (0, 3)
+    with pytest.raises(RuntimeError, match="num_classes"):
+        F.one_hot(mt.tensor([]).long())
     with pytest.raises(RuntimeError, match="2 classes.*0 to 1.*got 2 to 2"):
         F.one_hot(mt.tensor([2]), 2)
 
