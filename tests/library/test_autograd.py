@@ -637,7 +637,8 @@ def test_repeated_operands_and_one_array_given_twice():
 
     x, y = leaf(1.0), leaf(1.0)
     a, b = x * 1, y * 1
-    (sum_of(a, b) + a + b * 10).sum().backward()
+    early = a + b * 10
+    (early + sum_of(a, b)).sum().backward()
     assert (x.grad.item(), y.grad.item()) == (2.0, 11.0)
 
 
@@ -691,10 +692,8 @@ def test_a_first_gradient_is_taken_without_a_copy():
         return input * 2, vjp
 
     x = mt.ones(2**18, requires_grad=True)
-    loss = doubled(x).sum()
-    assert _peak_bytes(loss.backward) < 2.5 * x.array.nbytes
-    (x + 0).sum().backward()
-    assert x.grad.array.flags.owndata
+    y, seed = doubled(x), mt.ones(2**18)
+    assert _peak_bytes(lambda: y.backward(seed)) < 1.5 * x.array.nbytes
 
 
 # The dispatch point
