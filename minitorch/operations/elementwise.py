@@ -115,7 +115,7 @@ def neg(input):
 def sign_array(x):
     """-1, 0 or 1; 0 also for NaN."""
     xp = array_module(x)
-    return xp.nan_to_num(xp.sign(x), copy=False)
+    return xp.nan_to_num(xp.sign(x))
 
 
 @operation()
@@ -373,6 +373,8 @@ def erf(input):
 def where(condition, input, other):
     """input where the condition holds, else other."""
     xp = array_module(condition)
+    if condition.dtype not in (bool, xp.uint8):
+        raise RuntimeError(f"where needs a condition of type bool, got {condition.dtype}")
     chosen = xp.where(condition, input, other)
     return chosen.astype(result_type([input, other]), copy=False), (
         lambda g: None,

@@ -16,13 +16,21 @@ def transposed(array):
     return array.swapaxes(-1, -2)
 
 
-@operation(promote="common")
+def _check_types(name, input, other):
+    if getattr(other, "dtype", None) != input.dtype:
+        kind = getattr(other, "dtype", type(other).__name__)
+        error = RuntimeError if hasattr(other, "dtype") else TypeError
+        raise error(f"{name} needs two tensors of one type, got {input.dtype} and {kind}: use .to()")
+
+
+@operation()
 def matmul(input, other):
     """The matrix product of the last two axes; leading axes are a batch and broadcast.
 
     (..., n, d) @ (..., d, m) -> (..., n, m). A tensor with one axis is a row on the left, a column
     on the right, and that axis is absent from the result.
     """
+    _check_types("matmul", input, other)
     if not input.ndim or not other.ndim:
         raise RuntimeError("matmul needs tensors with at least one axis; use * for a scalar")
     inner = other.shape[-2] if other.ndim > 1 else other.shape[0]
@@ -71,6 +79,7 @@ def linear(input, weight, bias=None):
             f"linear with a weight of shape {weight.shape} got input of shape {input.shape}: "
             f"the last dimension must be {weight.shape[-1]}"
         )
+    _check_types("linear", input, weight)
     rows = fold(input)
     result = rows @ weight.T
     if bias is not None:

@@ -136,7 +136,7 @@ class OneCycleLR(LRScheduler):
         if len(highest) != len(groups):
             raise ValueError(f"{len(groups)} groups need as many max_lr, got {len(highest)}")
         for group, rate in zip(groups, highest, strict=True):
-            if cycle_momentum and not ("betas" in group or group.get("momentum")):
+            if cycle_momentum and not ("betas" in group or "momentum" in group):
                 raise ValueError("cycle_momentum needs an optimizer with betas or momentum")
             if last_epoch == -1:
                 start = rate / div_factor

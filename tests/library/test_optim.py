@@ -269,8 +269,9 @@ def test_one_cycle_schedule():
     assert three[0] == pytest.approx(0.1) == three[9] and three[-1] == pytest.approx(0.001)
     with pytest.raises(ValueError, match="11 steps"):
         rates(cycle, 12, momentum=0.9)
-    with pytest.raises(ValueError, match="betas or momentum"):
-        rates(cycle, 1)
+    without = optim.SGD([mt.zeros(1, requires_grad=True)], lr=1.0)
+    cycle(without)
+    assert without.param_groups[0]["momentum"] == 0.95  # from the start, as in PyTorch
 
 
 def test_one_cycle_moves_the_momentum_the_other_way():
