@@ -355,3 +355,18 @@ def test_search_stops_when_nothing_can_get_better():
     beam_search(step, PROMPT, 50, beams=2, alpha=0.6, end=END)
     assert len(calls) < 10
     assert calls[0] == (6, 2)
+
+
+def test_search_goes_on_while_a_longer_hypothesis_can_win():
+    """Two steps fill both places, with scores of -0.92 and -1.28; log(.175) / 6.25 beats them."""
+    following = mt.zeros(4, 4)
+    following[1] = mt.tensor([0.4, 0.25, 0.35, 0.0])
+    following[2] = mt.tensor([0.5, 0.0, 0.0, 0.5])
+    following[0, 0] = following[3, 3] = 1.0
+
+    def step(tokens, state):
+        return following[tokens].log(), None
+
+    tokens, scores = beam_search(step, mt.tensor([[1]]), 10, beams=2, alpha=2.0, end=END)
+    assert tokens[0, 0].tolist() == [1, 2] + [3] * 9
+    assert scores[0, 0].item() == pytest.approx(np.log(0.175) / 6.25, rel=1e-5)

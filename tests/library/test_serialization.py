@@ -134,6 +134,11 @@ def test_names_that_collide():
     assert same(saved, round_trip(saved))
 
 
+@pytest.mark.parametrize("saved", [{"$tensor": "x"}, {"$x": 1, "y": 2}, {"$dict": [[1, 2]]}])
+def test_keys_that_look_like_marks(saved):
+    assert same(saved, round_trip(saved))
+
+
 def test_numpy_numbers_become_python_numbers():
     loaded = round_trip({"loss": np.float32(0.5), "n": np.int64(3)})
     assert same(loaded, {"loss": 0.5, "n": 3})
@@ -291,6 +296,11 @@ def test_every_changed_byte_is_noticed(checkpoint):
             unnoticed += 1
             assert same(right, loaded), f"byte {place}"
     assert unnoticed < 10
+
+
+def test_a_changed_type_is_noticed(checkpoint):
+    assert checkpoint.count(b'"F32"') > 1
+    refused(checkpoint.replace(b'"F32"', b'"I32"', 1), "checksum")
 
 
 def test_random_damage_is_noticed(checkpoint):
