@@ -9,10 +9,10 @@ def missing(owner, name, namespace):
     if not name.startswith("_"):
         from difflib import get_close_matches  # here, since it is seldom needed
 
-        names = {known.lower(): known for known in dir(namespace) if not known.startswith("_")}
-        near = get_close_matches(name.lower(), names)
+        known = [other for other in dir(namespace) if not other.startswith("_")]
+        near = get_close_matches(name.lower(), {other.lower() for other in known})
         if near:
-            told += f"; nearest: {', '.join(names[known] for known in near)}"
+            told += "; nearest: " + ", ".join(n for low in near for n in known if n.lower() == low)
     return AttributeError(told, name=name, obj=namespace)
 
 
