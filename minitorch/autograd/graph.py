@@ -140,16 +140,12 @@ class _Pass:
                 listener(node.name, grads, needed, True)
         if not self.retain_graph:
             node.vjp, node.saved = None, ()
-        sent = grads
+        held = [*map(id, grads), *map(id, results)]
         for edge, result in zip(node.edges, results, strict=False):
             if edge is not None and result is not None:
                 # A view shows an array of others, and a function may give one array twice.
-                owned = result.base is None
-                for other in sent:
-                    if other is result:
-                        owned = False
+                owned = result.base is None and held.count(id(result)) == 1
                 self.send(edge, result, owned)
-                sent.append(result)
 
     def call_hooks(self, node, grads):
         """Let hooks replace the gradients of a node's outputs, and tensors keep them."""
