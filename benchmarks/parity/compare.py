@@ -21,6 +21,7 @@ sys.path[:0] = [str(HERE), str(ROOT)]
 
 import report  # noqa: E402
 import torch  # noqa: E402
+from difference import difference  # noqa: E402
 from inputs import Inputs  # noqa: E402
 from names import NAMES  # noqa: E402
 from programs import compare_programs  # noqa: E402
@@ -168,25 +169,6 @@ def same_plain(first, second):
     return type(first) is type(second) and first == second
 
 
-def difference(expected, got):
-    """The largest difference, divided by the largest expected size where that is above 1.
-
-    Infinity where infinities or NaN are in different places.
-    """
-    if not expected.size:
-        return 0.0
-    if expected.dtype.kind != "f":
-        return 0.0 if (expected == got).all() else np.inf
-    finite = np.isfinite(expected)
-    if not np.array_equal(expected[~finite], got[~finite], equal_nan=True):
-        return np.inf
-    expected, got = expected[finite].astype("float64"), got[finite].astype("float64")
-    if not np.isfinite(got).all():
-        return np.inf
-    scale = max(1.0, np.abs(expected).max(initial=0.0))
-    return float(np.abs(expected - got).max(initial=0.0) / scale)
-
-
 def builtin_class(error):
     return next(c for c in type(error).__mro__ if c.__module__ == "builtins").__name__
 
@@ -211,7 +193,9 @@ def different_states(theirs, ours):
         for key in expected:
             if describe(expected[key]) != describe(got[key]):
                 return f"state_dict {key}: {describe(got[key])}, not {describe(expected[key])}"
-        moved = {k: minitorch.from_numpy(array(v) + array(v)) for k, v in expected.items()}
+        moved = {
+            k: minitorch.from_numpy(np.asarray(array(v) + array(v))) for k, v in expected.items()
+        }
         our.load_state_dict(moved)
         back = {k: torch.from_numpy(array(v)) for k, v in our.state_dict().items()}
         their.load_state_dict(back)

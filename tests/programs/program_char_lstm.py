@@ -96,14 +96,14 @@ def run(model):
     ntokens = len(dictionary.idx2word)
     train_data = batchify(ids, 4)
     criterion = nn.CrossEntropyLoss()
-    losses, lr = [], 8.0
-    for _epoch in range(4):
+    losses, lr = [], 4.0
+    for _epoch in range(5):
         model.train()
         total_loss = 0
         hidden = model.init_hidden(4)
-        batches = range(0, train_data.size(0) - 1, 12)
+        batches = range(0, train_data.size(0) - 1, 6)
         for i in batches:
-            data, targets = get_batch(train_data, i, 12)
+            data, targets = get_batch(train_data, i, 6)
             hidden = repackage_hidden(hidden)
             model.zero_grad()
             output, hidden = model(data, hidden)

@@ -23,7 +23,7 @@ def _softmax(f):
         F.{f}(x.values([[float('inf'), 0.0]]), dim=-1)
         F.{f}(x(3, 4), dim=-1, dtype=torch.float64)
         !F.{f}(x(3, 4), dim=2)
-        !F.{f}(x.ints(3, 4), dim=1)
+        !F.{f}(x.ints(3, 4), dim=1)  ## RuntimeError: use .float()
         """
 
 
@@ -41,7 +41,7 @@ TABLE = {
         F.gelu(x.double(3, 4))
         F.gelu(x(0))
         !F.gelu(x(3), approximate='no')
-        !F.gelu(x.ints(3))
+        !F.gelu(x.ints(3))  ## integers become float32, as in other functions
         """,
     "one_hot": """
         F.one_hot(x.ints(4), num_classes=5)

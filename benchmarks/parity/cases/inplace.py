@@ -37,7 +37,7 @@ TABLE = {
         y = x.positive(3) * 1; y.pow_(2); y
         y = x.positive(3) * 1; y.sqrt_(); y
         y = x(3) * 1; y.neg_(); y
-        y = x(3) * 1; y.copy_(x(3)); y
+        y = x(3) * 1; y.copy_(x(3)); y  ## no gradient (None) where PyTorch gives zeros
         y = x.plain(2, 3); y.copy_(x.plain(3)); y
         y = x.ints(3); y.copy_(x.plain(3, low=0, high=3)); y
         y = x(3) * 1; y.zero_(); y

@@ -62,7 +62,6 @@ TABLE = {
                 "lr=0.1, momentum=0.9, nesterov=True",
                 "lr=0.1, momentum=0.9, dampening=0.3",
                 "0.05",
-                "lr=0.1, maximize=True",
             ),
             *_errors("SGD"),
             *_defaults("SGD", ["lr", "momentum", "weight_decay"]),
@@ -81,7 +80,6 @@ TABLE = {
                 "lr=0.1, eps=1e-3",
                 "lr=0.1, weight_decay=0.1",
                 "lr=0.1, betas=(0.9, 0.98), eps=1e-9",
-                "lr=0.1, amsgrad=True",
             ),
             *_errors("Adam"),
             *_defaults("Adam", ["lr", "betas", "eps", "weight_decay"]),
@@ -117,7 +115,6 @@ o.param_groups[0]['lr'] = 0.01; train(o, 2); l.weight
         o = torch.optim.SGD(iter([x(2), x(3)]), lr=0.1); len(o.param_groups[0]['params'])
         l = nn.Linear(2, 2); o = torch.optim.Adam(filter(lambda p: p.requires_grad, l.parameters()), \
 lr=0.1); len(o.param_groups[0]['params'])
-        l = nn.Linear(2, 2); o = torch.optim.SGD(l.named_parameters(), lr=0.1); len(o.param_groups[0]['params'])
         !a = x(2); torch.optim.SGD([{{'params': [a]}}, {{'params': [a]}}], lr=0.1)
         """,
     "optim.zero_grad": """
@@ -171,11 +168,4 @@ lr=0.1); len(o.param_groups[0]['params'])
     + "\n!o = torch.optim.SGD([x(2)], 0.1, momentum=0.9); torch.optim.lr_scheduler.OneCycleLR(o, 0.5)"
     + "\n!o = torch.optim.SGD([x(2)], 0.1, momentum=0.9); "
     "s = torch.optim.lr_scheduler.OneCycleLR(o, 0.5, total_steps=2); [s.step() for _ in range(5)]",
-    "further schedules": "\n".join(
-        [
-            *_schedule("ExponentialLR", "gamma=0.9"),
-            *_schedule("MultiStepLR", "[2, 4], gamma=0.1"),
-            *_schedule("LinearLR", "start_factor=0.5, total_iters=4"),
-        ]
-    ),
 }

@@ -191,7 +191,6 @@ TABLE = {
         x.values([0.0, 0.0]).norm()
         x(3, 4).norm(p=2).item()
         x(3, 4).norm('fro')
-        torch.linalg.norm(x(4))
         """,
     "all": """
         x.truths(3, 4).all()

@@ -175,7 +175,7 @@ TABLE = {
         torch.cat([x(3)])
         a = x(2, 3); torch.cat([a, a])
         torch.cat([x(2, 3), x(0, 3)])
-        torch.cat([x(0), x(2, 3)])
+        torch.cat([x(0), x(2, 3)])  ## no gradient (None) where PyTorch gives zeros
         torch.cat([x.ints(2), x(2)])
         torch.concat([x(2), x(3)])
         torch.cat([x.ints(1, 2), torch.tensor([[7]])], dim=1)
@@ -270,7 +270,7 @@ TABLE = {
     "contiguous": """
         x(2, 3).t().contiguous()
         x(2, 3).t().contiguous().is_contiguous(), x(2, 3).is_contiguous()
-        a = x(2, 3); a.contiguous() is a
+        a = x(2, 3); a.contiguous() is a  ## another tensor around the same memory
         x(2, 3).stride(), x(2, 3).t().stride()
         x(2, 3).t().contiguous().view(-1)
         """,
