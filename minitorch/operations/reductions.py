@@ -337,7 +337,7 @@ def cumprod(input, dim, dtype=None):
     return input.cumprod(axis=axes[0], dtype=kind), (vjp,)
 
 
-def _largest(input, axes):
+def largest_along(input, axes):
     """The largest elements over the axes, which stay; any number where there are no elements."""
     return (input.max if input.size else input.sum)(axis=axes, keepdims=True)
 
@@ -349,7 +349,7 @@ def logsumexp(input, dim, keepdim=False):
     log sum_j exp(x_j) = m + log sum_j exp(x_j - m) with m = max_j x_j.
     """
     xp, axes = array_module(input), axes_of(dim, input.ndim)
-    largest = _largest(input, axes)
+    largest = largest_along(input, axes)
     largest = xp.where(xp.isfinite(largest), largest, input.dtype.type(0))
     total = xp.exp(input - largest).sum(axis=axes, keepdims=True)
     whole = xp.log(total) + largest
@@ -366,7 +366,7 @@ def _shifted(input, dim, dtype, name):
     input = _cast(input, dtype)
     _check_floating(input, name)
     axes = axes_of((dim,), input.ndim)
-    return array_module(input).asarray(input - _largest(input, axes)), axes
+    return array_module(input).asarray(input - largest_along(input, axes)), axes
 
 
 @operation()

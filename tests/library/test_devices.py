@@ -102,13 +102,14 @@ def test_there_and_back(cuda):
     (there * there).sum().cpu().backward()
     assert not x.grad.is_cuda
     np.testing.assert_array_equal(x.grad.array, [2.0, 4.0])
-    with pytest.raises(TypeError, match=r"use cpu\(\)\.numpy\(\)"):
-        backend_numpy(there.detach())
     assert there.tolist() == [1.0, 2.0]
     assert repr(there.detach()) == "tensor([1., 2.], device='cuda:0')"
 
 
-backend_numpy = mt.Tensor.numpy  # as it is before the tests of another device replace it
+@pytest.mark.cpu
+def test_numpy_of_a_tensor_elsewhere(cuda):
+    with pytest.raises(TypeError, match=r"use cpu\(\)\.numpy\(\)"):
+        mt.ones(2, device="cuda").numpy()
 
 
 def test_creation_on_a_device_with_the_numbers_of_a_seed(cuda):

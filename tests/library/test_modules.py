@@ -190,6 +190,7 @@ def test_deepcopy_of_a_module():
     assert twin[1].weight is twin[0].weight and twin[0].weight is not tied[0].weight
 
 
+@pytest.mark.cpu
 def test_repr():
     assert repr(nn.Linear(2, 3)) == "Linear(in_features=2, out_features=3, bias=True)"
     assert repr(nn.Sequential(nn.Tanh(), nn.Dropout(0.1))) == (
