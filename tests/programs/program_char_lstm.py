@@ -96,7 +96,8 @@ def run(model):
     ntokens = len(dictionary.idx2word)
     train_data = batchify(ids, 4)
     criterion = nn.CrossEntropyLoss()
-    losses, lr = [], 4.0
+    losses, lr = [], 0.03
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
     for _epoch in range(5):
         model.train()
         total_loss = 0
@@ -105,16 +106,17 @@ def run(model):
         for i in batches:
             data, targets = get_batch(train_data, i, 6)
             hidden = repackage_hidden(hidden)
-            model.zero_grad()
+            optimizer.zero_grad()
             output, hidden = model(data, hidden)
             loss = criterion(output.view(-1, ntokens), targets)
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 0.25)
-            for p in model.parameters():
-                p.data.add_(p.grad, alpha=-lr)
+            optimizer.step()
             total_loss += loss.item()
         losses.append(total_loss / len(batches))
         lr *= 0.9
+        for group in optimizer.param_groups:
+            group["lr"] = lr
     torch.manual_seed(5)
     words = []
     model.eval()
