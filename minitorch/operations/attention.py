@@ -53,6 +53,8 @@ def _softmax(scores, bias, bias_is_moderate):
     Subtracting the largest of each row only keeps exp in range. Finding it is slow on a CPU, so
     moderate scores go without.
     """
+    if not scores.size:
+        return scores
     xp = array_module(scores)
     in_range = xp is np and bias_is_moderate and _moderate(scores)
     if bias is not None:
