@@ -474,3 +474,15 @@ def test_gelu_in_single_precision_is_that_of_the_standard_library(size):
     slope = phi + exact * np.exp(-exact * exact / 2) / math.sqrt(2 * math.pi)
     np.testing.assert_allclose(x.grad.numpy(), slope, atol=1e-6)
     assert y.dtype is x.grad.dtype is mt.float32
+
+
+def test_products_of_two_types_are_refused():
+    single, double = mt.ones(2, 2), mt.ones(2, 2, dtype=mt.float64)
+    with pytest.raises(RuntimeError, match="one type, got float32 and float64"):
+        single @ double
+    with pytest.raises(RuntimeError, match="one type, got int64 and float32"):
+        F.linear(mt.arange(2), single)
+    with pytest.raises(TypeError, match="got float32 and int"):
+        single @ 2
+    with pytest.raises(RuntimeError, match="condition of type bool, got float32"):
+        mt.where(single, single, single)
