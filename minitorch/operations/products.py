@@ -20,7 +20,9 @@ def _check_types(name, input, other):
     if getattr(other, "dtype", None) != input.dtype:
         kind = getattr(other, "dtype", type(other).__name__)
         error = RuntimeError if hasattr(other, "dtype") else TypeError
-        raise error(f"{name} needs two tensors of one type, got {input.dtype} and {kind}: use .to()")
+        raise error(
+            f"{name} needs two tensors of one type, got {input.dtype} and {kind}: use .to()"
+        )
 
 
 @operation()
