@@ -2,7 +2,7 @@
 
 from collections import namedtuple
 
-Row = namedtuple("Row", "name total failures missing value gradient remarks")
+Row = namedtuple("Row", "name total failures intended missing value gradient remarks")
 
 
 def row(name, cases):
@@ -14,7 +14,8 @@ def row(name, cases):
     value = max((c.value_difference for c in cases if not c.problem), default=0.0)
     gradient = max((c.gradient_difference for c in cases if not c.problem), default=0.0)
     remarks = "; ".join([*first, *(f"on purpose: {reason}" for reason in reasons)])
-    return Row(name, len(cases), len(failed), missing, value, gradient, remarks)
+    intended = sum(bool(case.reason) for case in cases)
+    return Row(name, len(cases), len(failed), intended, missing, value, gradient, remarks)
 
 
 def summary(rows, programs):
@@ -22,11 +23,13 @@ def summary(rows, programs):
     total = sum(row.total for row in rows)
     failures = sum(row.failures for row in rows)
     missing = sum(row.missing for row in rows)
+    intended = sum(row.intended for row in rows)
     whole = sum(not row.failures for row in rows)
     agreeing = sum(not program.problem for program in programs)
     return (
-        f"{total - failures} of {total} cases agree ({missing} of the others for a missing name); "
-        f"{whole} of {len(rows)} names agree in all cases; "
+        f"{total - failures - intended} of {total} cases agree, {intended} differ on purpose, "
+        f"{failures} fail ({missing} of them for a missing name); "
+        f"{whole} of {len(rows)} names have no failure; "
         f"{agreeing} of {len(programs)} programs agree step by step."
     )
 
@@ -61,7 +64,7 @@ def page(rows, programs, names, versions):
         for r in members:
             remarks = r.remarks.replace("|", "\\|").replace("\n", " ")
             lines.append(
-                f"| `{r.name}` | {r.total} | {r.total - r.failures} | {_number(r.value)} | "
+                f"| `{r.name}` | {r.total} | {r.total - r.failures - r.intended} | {_number(r.value)} | "
                 f"{_number(r.gradient)} | {remarks} |"
             )
         lines.append("")
