@@ -63,8 +63,9 @@ def page(rows, programs, names, versions):
         lines += ["| --- | --- | --- | --- | --- | --- |"]
         for r in members:
             remarks = r.remarks.replace("|", "\\|").replace("\n", " ")
+            agree = r.total - r.failures - r.intended
             lines.append(
-                f"| `{r.name}` | {r.total} | {r.total - r.failures - r.intended} | {_number(r.value)} | "
+                f"| `{r.name}` | {r.total} | {agree} | {_number(r.value)} | "
                 f"{_number(r.gradient)} | {remarks} |"
             )
         lines.append("")
