@@ -396,6 +396,7 @@ def refuse_taken_port(options):
 
 TWO_THREADS = dict.fromkeys(ONE_THREAD, "2")
 PARALLEL = ["-n", str(min(4, os.cpu_count() or 1)), "--dist", "loadfile"]
+ON_GPU = ["pytest", "tests/library", "--device", "cuda"]  # without CuPy: on a stand-in
 # What a processor or a NumPy can change: not the tests of the tools.
 NUMERIC = ["pytest", "tests", "notebooks", "solutions"] + [
     f"--ignore-glob=tests/test_{tool}*"
@@ -413,6 +414,7 @@ def test(options):
         ("layout", python, ["ruff", "format", "--check", "."], {}),
         ("generated files", python, ["authoring", "check"], {}),
         ("notebooks, other processor", python, ["pytest", "notebooks", *PARALLEL], nehalem),
+        ("library, as on a GPU", python, [*ON_GPU, *PARALLEL], ONE_THREAD),
         ("everything", python, ["pytest", *PARALLEL], ONE_THREAD),
     ]
     if options:

@@ -7,5 +7,5 @@ def pytest_addoption(parser):
     parser.addoption(
         "--device",
         default="cpu",
-        help="where the library's tests make their tensors: cpu, or cuda (without CuPy: a stand-in)",
+        help="where the tests of the library make tensors: cpu, cuda (without CuPy: a stand-in)",
     )

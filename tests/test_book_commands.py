@@ -355,11 +355,12 @@ def test_everything_runs_even_after_a_failure(mini):
     (mini.root / "ruff.fails").unlink()
     calls = mini.calls()
     assert status == 1
-    assert [c.tool for c in calls] == ["ruff", "ruff", "authoring", "pytest", "pytest"]
-    assert [c.variables["OPENBLAS_CORETYPE"] for c in calls[-2:]] == ["Nehalem", None]
+    assert [c.tool for c in calls] == ["ruff", "ruff", "authoring", "pytest", "pytest", "pytest"]
+    assert [c.variables["OPENBLAS_CORETYPE"] for c in calls[-3:]] == ["Nehalem", None, None]
+    assert calls[-2].arguments == [*book.ON_GPU[1:], *book.PARALLEL]
     assert calls[-1].arguments == book.PARALLEL  # the last pytest has no selection
-    verdicts = [line.split()[0] for line in text.splitlines()[-5:]]
-    assert verdicts == ["FAILED", "FAILED", "passed", "passed", "passed"]
+    verdicts = [line.split()[0] for line in text.splitlines()[-6:]]
+    assert verdicts == ["FAILED", "FAILED", "passed", "passed", "passed", "passed"]
     assert mini.run("test")[0] == 0
 
 
