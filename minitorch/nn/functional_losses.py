@@ -93,6 +93,7 @@ def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
         )
     weights = valid.to(rows.dtype) if weight is None else weight[safe] * valid
     losses = -gather(rows, 1, safe.unsqueeze(1)).squeeze(1) * weights
+    losses = losses.masked_fill(~valid, 0)
     if reduction == "none":
         return losses.reshape(target.shape)
     return losses.sum() / weights.sum() if reduction == "mean" else losses.sum()

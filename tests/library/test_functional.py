@@ -211,6 +211,17 @@ def test_nll_loss_of_log_softmax_is_cross_entropy():
         )
 
 
+def test_nll_loss_of_ignored_rows_and_its_gradient():
+    log_p = mt.tensor([[-mt.inf, -1.0], [-2.0, -3.0]], requires_grad=True)
+    F.nll_loss(log_p, mt.tensor([-100, 1])).backward()
+    assert log_p.grad.tolist() == [[0, 0], [0, -1]]
+    log_p.grad = None
+    loss = F.nll_loss(log_p, mt.tensor([-100, -100]))
+    loss.backward()
+    assert math.isnan(loss.item()) and log_p.grad.tolist() == [[0, 0], [0, 0]]
+    assert F.nll_loss(log_p, mt.tensor([-100, 1]), reduction="none").tolist() == [0, 3]
+
+
 def test_mse_loss():
     x, y = normal(2, 3), normal(2, 3, seed=1)
     target = mt.tensor(y)
