@@ -210,3 +210,10 @@ def test_the_stand_in_refuses_what_cupy_refuses(cuda):
             planted()
     assert isinstance(there.sum(), cuda.ndarray) and there.sum().shape == ()
     np.testing.assert_array_equal((there + 1).get(), [2, 2])
+
+
+@pytest.mark.cpu
+def test_a_view_in_the_stand_in_knows_its_base_even_without_elements(cuda):
+    there = cuda.ones(2)
+    assert there[:1].base is there and there[1:1].base is there
+    assert there[1:][1:].base is there and (there + 1).base is None

@@ -72,13 +72,20 @@ def inside(value):
     return value
 
 
+def views(array, source):
+    """Whether ``array`` shows memory of ``source``; one without elements may do so as well."""
+    return (
+        array.base is source or array.base is source.base or numpy.may_share_memory(array, source)
+    )
+
+
 def wrapped(value, *sources):
     """NumPy's results as stand-in arrays, which know the array whose memory they view."""
     if isinstance(value, (numpy.ndarray, numpy.generic)):
         array = numpy.asarray(value)
         if array.base is not None:
             for source in sources:
-                if isinstance(source, ndarray) and numpy.may_share_memory(array, source._array):
+                if isinstance(source, ndarray) and views(array, source._array):
                     return ndarray(array, source if source.base is None else source.base)
         return ndarray(array)
     if isinstance(value, (list, tuple)):
