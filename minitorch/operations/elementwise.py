@@ -112,6 +112,11 @@ def neg(input):
     return -input, lambda g: -g
 
 
+def _refuse_booleans(input, name):
+    if input.dtype == bool:
+        raise NotImplementedError(f"{name} is not defined for booleans: use .int()")
+
+
 def sign_array(x):
     """-1, 0 or 1; 0 also for NaN."""
     xp = array_module(x)
@@ -121,36 +126,43 @@ def sign_array(x):
 @operation()
 def abs(input):
     """The absolute value; its gradient at 0 is 0."""
+    _refuse_booleans(input, "abs")
     return array_module(input).abs(input), lambda g: g * sign_array(input)
 
 
 @operation()
 def sign(input):
-    """-1, 0 or 1."""
+    """-1, 0 or 1; booleans stay as they are."""
+    if input.dtype == bool:
+        return input.copy(), None
     return sign_array(input), lambda g: g * 0
 
 
 @operation()
 def floor(input):
     """The largest integer not above each element."""
+    _refuse_booleans(input, "floor")
     return array_module(input).floor(input), lambda g: g * 0
 
 
 @operation()
 def ceil(input):
     """The smallest integer not below each element."""
+    _refuse_booleans(input, "ceil")
     return array_module(input).ceil(input), lambda g: g * 0
 
 
 @operation()
 def trunc(input):
     """The integer part: the nearest integer towards 0."""
+    _refuse_booleans(input, "trunc")
     return array_module(input).trunc(input), lambda g: g * 0
 
 
 @operation()
 def round(input, decimals=0):
     """The nearest integer, or decimal fraction; halves go to the even one."""
+    _refuse_booleans(input, "round")
     return array_module(input).round(input, decimals), lambda g: g * 0
 
 
@@ -300,9 +312,10 @@ def sigmoid(input):
 
 @operation()
 def relu(input):
-    """max(input, 0). The gradient at 0 is 0."""
-    positive = input > 0
-    return array_module(input).maximum(input, 0), lambda g: g * positive
+    """max(input, 0). The gradient at 0 is 0, and at NaN 1."""
+    result = array_module(input).maximum(input, 0)
+    passed = result != 0
+    return result, lambda g: g * passed
 
 
 @operation(promote="float")
@@ -429,13 +442,18 @@ def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
     return xp.nan_to_num(input, nan=nan, posinf=posinf, neginf=neginf), (lambda g: g * finite,)
 
 
+def _taken(lost, shared, dtype):
+    """1 for each element that is the result, 1/2 where both are; beside a NaN neither is lost."""
+    return (1 - lost - 0.5 * shared).astype(dtype)
+
+
 @operation(promote="common")
 def maximum(input, other):
     """The larger of the two, element by element. Equal elements share the gradient."""
     xp = array_module(input)
     return xp.maximum(input, other), (
-        lambda g: g * ((input > other) + 0.5 * (input == other)).astype(g.dtype),
-        lambda g: g * ((other > input) + 0.5 * (input == other)).astype(g.dtype),
+        lambda g: g * _taken(input < other, input == other, g.dtype),
+        lambda g: g * _taken(other < input, input == other, g.dtype),
     )
 
 
@@ -444,6 +462,6 @@ def minimum(input, other):
     """The smaller of the two, element by element. Equal elements share the gradient."""
     xp = array_module(input)
     return xp.minimum(input, other), (
-        lambda g: g * ((input < other) + 0.5 * (input == other)).astype(g.dtype),
-        lambda g: g * ((other < input) + 0.5 * (input == other)).astype(g.dtype),
+        lambda g: g * _taken(input > other, input == other, g.dtype),
+        lambda g: g * _taken(other > input, input == other, g.dtype),
     )
