@@ -1,5 +1,8 @@
 """Modules that hold modules or parameters."""
 
+from itertools import groupby
+from operator import itemgetter
+
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
@@ -93,6 +96,15 @@ class Sequential(_ListOfModules):
 
 class ModuleList(_ListOfModules):
     """A list of modules whose parameters are found."""
+
+    def _repr_of_modules(self):
+        """Neighbours that look the same are shown once, with their number."""
+        for text, run in groupby(super()._repr_of_modules(), key=itemgetter(1)):
+            names = [name for name, _ in run]
+            if len(names) == 1:
+                yield names[0], text
+            else:
+                yield f"{names[0]}-{names[-1]}", f"{len(names)} x {text}"
 
     @staticmethod
     def _like(named_modules):

@@ -405,10 +405,12 @@ class Module:
     def _get_name(self):
         return type(self).__name__
 
+    def _repr_of_modules(self):
+        return [(name, repr(module)) for name, module in self._modules.items()]
+
     def __repr__(self):
         inside = [
-            f"({name}): " + repr(module).replace("\n", "\n  ")
-            for name, module in self._modules.items()
+            f"({name}): " + text.replace("\n", "\n  ") for name, text in self._repr_of_modules()
         ]
         extra = self.extra_repr()
         if not inside:
