@@ -21,10 +21,9 @@ from minitorch.nn.functional_losses import (
     mse_loss,
     nll_loss,
 )
-from minitorch.operations import attention, elementwise, neural, reductions
+from minitorch.operations import attention, elementwise, neural, products, reductions
 from minitorch.operations.elementwise import sigmoid, tanh, where
 from minitorch.operations.neural import gelu
-from minitorch.operations.products import linear
 from minitorch.operations.shapes import chunk
 from minitorch.tensor import Tensor
 
@@ -135,6 +134,18 @@ def dropout(input, p=0.5, training=True, inplace=False):
     if not training or not p:
         return input
     return (in_place(neural.dropout) if inplace else neural.dropout)(input, p)
+
+
+def linear(input, weight, bias=None):
+    """input @ weight^T + bias: (..., in) x (out, in) -> (..., out), or x (in) -> (...)."""
+    if weight.ndim > 1:
+        return products.linear(input, weight, bias)
+    if bias is not None and bias.ndim:
+        raise RuntimeError(
+            f"linear with a weight of one axis has a bias without; got shape {tuple(bias.shape)}"
+        )
+    result = products.matmul(input, weight)
+    return result if bias is None else result + bias
 
 
 # Normalisation

@@ -242,9 +242,11 @@ def unflatten(input, dim, sizes):
 
 def hstack(tensors):
     """The tensors joined side by side: along axis 1, vectors along their only one."""
+    tensors = shapes.listed(tensors, "hstack")
     return shapes.cat(tensors, 0 if tensors[0].ndim < 2 else 1)
 
 
 def vstack(tensors):
     """The tensors joined one below the other; vectors are rows."""
+    tensors = shapes.listed(tensors, "vstack")
     return shapes.cat([unsqueeze(x, 0) if x.ndim < 2 else x for x in tensors])

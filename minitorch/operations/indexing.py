@@ -40,6 +40,8 @@ def as_index(index, xp):
         if index.step is not None and index.step <= 0:
             raise ValueError("a slice's step must be positive: use flip() to reverse an axis")
         return slice(*(None if p is None else p.__index__() for p in parts))
+    if isinstance(index, (str, bytes)):
+        raise TypeError(f"an index is made of integers, slices and tensors; got {index!r}")
     return index
 
 

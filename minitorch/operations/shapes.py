@@ -3,6 +3,7 @@
 from math import prod
 
 from minitorch.autograd.dispatch import numpy_names, operation
+from minitorch.autograd.tensorbase import TensorBase
 from minitorch.backend import array_module, to_numpy
 from minitorch.operations.reductions import axes_of
 
@@ -234,15 +235,26 @@ def stack_(*tensors, dim):
     return xp.stack(tensors, axis=dim), lambda g: tuple(xp.moveaxis(g, dim, 0))
 
 
+def listed(tensors, name, empty=RuntimeError):
+    """A list or tuple of tensors; TypeError for anything else, the error ``empty`` for none."""
+    if isinstance(tensors, (list, tuple)):
+        kinds = {type(t).__name__ for t in tensors if not isinstance(t, TensorBase)}
+    else:
+        kinds = {type(tensors).__name__}
+    if kinds:
+        raise TypeError(f"{name} takes a list or tuple of tensors, got {', '.join(sorted(kinds))}")
+    if not tensors:
+        raise empty(f"{name} needs at least one tensor")
+    return tensors
+
+
 @numpy_names
 def cat(tensors, dim=0):
     """The tensors joined along ``dim``. All other sizes must agree; RuntimeError otherwise.
 
     A tensor of shape (0,) fits everywhere.
     """
-    tensors = list(tensors)
-    if not tensors:
-        raise ValueError("cat needs at least one tensor")
+    tensors = listed(tensors, "cat", empty=ValueError)
     tensors = [t for t in tensors if t.array.shape != (0,)] or tensors
     shapes = [tuple(t.shape) for t in tensors]
     if () in shapes:
@@ -257,9 +269,7 @@ def cat(tensors, dim=0):
 @numpy_names
 def stack(tensors, dim=0):
     """The tensors joined along a new axis ``dim``. RuntimeError unless all shapes are equal."""
-    tensors = list(tensors)
-    if not tensors:
-        raise RuntimeError("stack needs at least one tensor")
+    tensors = listed(tensors, "stack")
     shapes = [tuple(t.shape) for t in tensors]
     if len(set(shapes)) > 1:
         raise RuntimeError(f"stack needs tensors of one shape; got {shapes}")
