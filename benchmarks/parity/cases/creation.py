@@ -194,6 +194,7 @@ TABLE = {
         torch.multinomial(torch.ones(5), 5).sort()[0]
         torch.multinomial(torch.ones(2, 3), 7, replacement=True).shape
         torch.multinomial(torch.ones(5), 2).dtype
+        torch.multinomial(torch.tensor([1.0, 0.0]), 2)  ## never draws what has the weight 0
         torch.multinomial(torch.tensor([3.0, 1.0]), 1).item() in (0, 1)
         !torch.multinomial(torch.ones(2), 3)
         !torch.multinomial(torch.tensor([-1.0, 1.0]), 1)

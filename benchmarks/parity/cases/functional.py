@@ -31,6 +31,7 @@ TABLE = {
     "F.softmax": _softmax("softmax"),
     "F.log_softmax": _softmax("log_softmax"),
     "F.relu": "F.relu(x(3, 4))\nF.relu(x.ints(3))\nF.relu(x.values([0.0, -0.0, float('nan')]))"
+    "\ntorch.maximum(x.values([float('nan'), 1.0]), x.values([2.0, float('nan')]))"
     "\nF.relu(x(3) * 1, inplace=True)\nF.leaky_relu(x(3), 0.1)\nF.tanh(x(3))\nF.sigmoid(x(3))"
     "\nF.silu(x(3))\nF.softplus(x(3))\nF.elu(x(3))",
     "F.gelu": """
@@ -110,6 +111,8 @@ TABLE = {
         """,
     "F.linear": """
         F.linear(x(2, 3), x(4, 3))
+        F.linear(x(2, 3), x(3))
+        F.linear(x(2, 5, 3), x(3))
         F.linear(x(2, 3), x(4, 3), x(4))
         F.linear(x(2, 5, 3), x(4, 3), x(4))
         F.linear(x(3), x(4, 3), bias=x(4))

@@ -254,6 +254,15 @@ s = m(nn.Sequential(OrderedDict([('l', nn.Linear(2, 3)), ('t', nn.Tanh())]))); s
         !m(nn.BatchNorm1d(4))(x(4))
         """,
     "ReLU": "m(nn.ReLU())(x(2, 3))\nnn.ReLU(inplace=True)(x(3) * 1)",
+    "LeakyReLU": "nn.LeakyReLU()(x(2, 3))\nnn.LeakyReLU(0.2)(x(3))\nshow(nn.LeakyReLU(0.2))",
+    "ELU": "nn.ELU()(x(2, 3))\nnn.ELU(alpha=0.5)(x(3))\nnn.ELU()(x.values([0.0, 90.0, -90.0]))",
+    "Softplus": "nn.Softplus()(x(2, 3))\nnn.Softplus(beta=2.0)(x(3))\nnn.Softplus(threshold=0.5)(x(3))",
+    "ParameterList": """
+        n = nn.ParameterList([torch.ones(2), nn.Parameter(torch.zeros(3))]); list(n.state_dict())
+        n = nn.ParameterList([torch.ones(2)]); n.append(torch.ones(1)); len(n), n[-1].requires_grad
+        n = nn.ParameterList([torch.ones(2), torch.zeros(1)]); [p.shape for p in n]
+        !nn.ParameterList([torch.ones(2)])[1]
+        """,
     "GELU": "m(nn.GELU())(x(2, 3))\nm(nn.GELU(approximate='tanh'))(x(2, 3))\nnn.GELU('tanh')(x(3))",
     "SiLU": "m(nn.SiLU())(x(2, 3))\nnn.SiLU()(x.values([1e4, -1e4, 0.0]))",
     "Tanh": "m(nn.Tanh())(x(2, 3))",
@@ -298,6 +307,7 @@ s = m(nn.Sequential(OrderedDict([('l', nn.Linear(2, 3)), ('t', nn.Tanh())]))); s
         "nn.NLLLoss()(x(2, 3, 4), x.ints(2, 4, high=3))",
         "nn.NLLLoss()(x(3), torch.tensor(2))",
         "!nn.NLLLoss()(x(4, 3), torch.tensor([0, 1, 2, 3]))",
+        "nn.NLLLoss()(x(2, 3), torch.tensor([-100, -100]))",
     ),
     "MSELoss": _loss(
         "nn.MSELoss({o})(x(4, 3), x(4, 3))",
@@ -305,6 +315,19 @@ s = m(nn.Sequential(OrderedDict([('l', nn.Linear(2, 3)), ('t', nn.Tanh())]))); s
         "nn.MSELoss()(x(4, 3), x(3))",
         "nn.MSELoss()(x(4, 1), x(4))",
         "F.mse_loss(x(4), x.plain(4))",
+    ),
+    "L1Loss": _loss(
+        "nn.L1Loss({o})(x(4, 3), x(4, 3))",
+        "!nn.L1Loss()(x(4, 3), x(5))",
+        "nn.L1Loss()(x.values([1.0, 2.0]), torch.tensor([1.0, 3.0]))",
+        "F.l1_loss(x(4), x.plain(4))",
+    ),
+    "BCELoss": _loss(
+        "nn.BCELoss({o})(torch.sigmoid(x(4, 3)), x.plain(4, 3, low=0, high=1))",
+        "nn.BCELoss()(x.values([0.0, 1.0, 0.5]), torch.tensor([0.0, 0.0, 1.0]))",
+        "nn.BCELoss(weight=torch.tensor([2.0, 1.0]))(torch.sigmoid(x(3, 2)), torch.ones(3, 2))",
+        "!nn.BCELoss()(torch.tensor([2.0]), torch.tensor([1.0]))",
+        "!nn.BCELoss()(torch.sigmoid(x(4, 1)), torch.ones(4))",
     ),
     "BCEWithLogitsLoss": _loss(
         "nn.BCEWithLogitsLoss({o})(x(4, 3), x.plain(4, 3, low=0, high=1))",

@@ -174,8 +174,9 @@ TABLE = {
         torch.logsumexp(x(3, 4), dim=-1, keepdim=True)
         torch.logsumexp(x(2, 3, 4), (0, 2))
         x.values([[1e4, 1e4], [-1e4, -1e4]]).logsumexp(1)
-        x.values([[float('-inf'), float('-inf')], [float('inf'), 0.0]]).logsumexp(1)
+        x.values([[float('-inf'), float('-inf')], [float('inf'), 0.0]]).logsumexp(1)  ## the gradient of a row of -inf is 0, not NaN
         x.values([[float('-inf'), 1.0]]).logsumexp(1)
+        x.values([float('nan'), 1.0]).amax()  ## the gradient is 1 at NaN, not NaN everywhere
         x(2, 0).logsumexp(1)
         """,
     "norm": """
