@@ -6,14 +6,14 @@ import io
 import os
 import sysconfig
 import traceback
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from minitorch.autograd import grad, record_operations
 from minitorch.autograd.tensorbase import TensorBase
-from minitorch.backend import float64
+from minitorch.backend import float64, get_default_dtype, set_default_dtype
 from minitorch.checks.compare import brief, difference, indented
 from minitorch.creation import tensor
 
@@ -56,6 +56,17 @@ class Mistake:
     function: object
     hint: str
     hidden: bool
+
+
+@contextmanager
+def float64_by_default():
+    """What an answer makes without naming a type is of the type of its arguments."""
+    before = get_default_dtype()
+    set_default_dtype(float64)
+    try:
+        yield
+    finally:
+        set_default_dtype(before)
 
 
 @dataclass
@@ -164,7 +175,11 @@ class Exercise:
         given = [_copied(value, self.gradients) for value in case]
         before = [_copied(value, False) for value in case]
         try:
-            with record_operations() as outcome.operations, np.errstate(all="ignore"):
+            with (
+                record_operations() as outcome.operations,
+                float64_by_default(),
+                np.errstate(all="ignore"),
+            ):
                 if self.run:
                     outcome.results = self.run(answer, *given)
                 else:
@@ -243,10 +258,11 @@ class Exercise:
                 )
 
     def _violated(self, answer, case):
-        for holds in self.properties:
-            message = holds(answer, *(_copied(value, False) for value in case))
-            if message:
-                return message
+        with float64_by_default():
+            for holds in self.properties:
+                message = holds(answer, *(_copied(value, False) for value in case))
+                if message:
+                    return message
         return None
 
     def _reason(self, answer, case):
