@@ -12,8 +12,9 @@ where they share work; or None where there is no gradient. Such a function retur
 view of it, or a new array, never an array that it keeps. It need not undo broadcasting or type
 promotion: the backward pass does that for all.
 
-Whatever the gradient functions name (``other``, ``input``, or the result, which is then called
-``out``) is kept until backward, and an in-place change of it meanwhile is an error.
+Whatever the gradient functions of the arguments that need a gradient name (``other``, ``input``, or
+the result, which is then called ``out``) is kept until backward, and an in-place change of it
+meanwhile is an error.
 """
 
 import functools
