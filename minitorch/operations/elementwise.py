@@ -138,25 +138,30 @@ def sign(input):
     return sign_array(input), lambda g: g * 0
 
 
+def _whole(input, name):
+    """Floor, ceil or trunc; integers stay as they are (NumPy before 2.1 makes them floats)."""
+    _refuse_booleans(input, name)
+    if input.dtype.kind in "iu":
+        return input.copy()
+    return getattr(array_module(input), name)(input)
+
+
 @operation()
 def floor(input):
     """The largest integer not above each element."""
-    _refuse_booleans(input, "floor")
-    return array_module(input).floor(input), lambda g: g * 0
+    return _whole(input, "floor"), lambda g: g * 0
 
 
 @operation()
 def ceil(input):
     """The smallest integer not below each element."""
-    _refuse_booleans(input, "ceil")
-    return array_module(input).ceil(input), lambda g: g * 0
+    return _whole(input, "ceil"), lambda g: g * 0
 
 
 @operation()
 def trunc(input):
     """The integer part: the nearest integer towards 0."""
-    _refuse_booleans(input, "trunc")
-    return array_module(input).trunc(input), lambda g: g * 0
+    return _whole(input, "trunc"), lambda g: g * 0
 
 
 @operation()
