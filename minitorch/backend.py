@@ -228,3 +228,19 @@ def device_of(array):
 def to_numpy(array):
     """The array's values as a NumPy array; without a copy where it is one."""
     return array if isinstance(array, np.ndarray) else array.get()
+
+
+# Elements that are computed together: with their intermediate results they fit a core's cache.
+BLOCK = 1 << 15
+
+
+def blocks(array, *written):
+    """The arrays, all of one shape, cut alike into pieces with one axis; on a GPU, into one."""
+    if not all(other.flags.c_contiguous for other in written):
+        yield array, *written
+        return
+    size = array.size
+    flat = [other.reshape(size) for other in (array, *written)]
+    length = BLOCK if isinstance(array, np.ndarray) else max(size, 1)
+    for start in range(0, size, length):
+        yield [other[start : start + length] for other in flat]

@@ -387,8 +387,10 @@ def grad(
 
     def receive(tensor, grad, owned):
         if tensor in found:
-            before = found[tensor]
-            found[tensor] = (grad if owned else grad.copy()) if before is None else before + grad
+            if found[tensor] is None:
+                found[tensor] = grad if owned else grad.copy()
+            else:
+                found[tensor] = found[tensor] + grad
 
     for tensor in inputs:
         if not tensor.is_leaf:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from minitorch.creation import arange, as_tensor, full, randperm
+from minitorch.creation import arange, as_tensor, randperm
 from minitorch.generator import Generator
+from minitorch.nn.utils.rnn import pad_sequence
 from minitorch.tensor import Tensor
 
 
@@ -17,14 +18,9 @@ def pad(
     """
     if not sequences:
         raise ValueError("there is nothing to pad: the list of sequences is empty")
-    first = sequences[0]
+    padded = pad_sequence(sequences, batch_first, padding_value)
     lengths = [len(sequence) for sequence in sequences]
-    size = (len(sequences), max(lengths), *first.shape[1:])
-    padded = full(size, padding_value, dtype=first.dtype, device=first.device)
-    for row, sequence in enumerate(sequences):
-        padded[row, : len(sequence)] = sequence
-    mask = padding_mask(as_tensor(lengths, device=first.device))
-    return padded if batch_first else padded.transpose(0, 1), mask
+    return padded, padding_mask(as_tensor(lengths, device=padded.device))
 
 
 def padding_mask(lengths: Tensor | Sequence[int], total: int | None = None) -> Tensor:

@@ -118,13 +118,13 @@ def _softmax_dim(name, input, dim):
 def softmax(input, dim=None, dtype=None):
     """exp(x_i) / sum_j exp(x_j) along ``dim``, computed in ``dtype`` if one is given."""
     dim = _softmax_dim("softmax", input, dim)
-    return reductions.softmax(input if dtype is None else input.to(dtype), dim)
+    return reductions.softmax(input, dim, dtype)
 
 
 def log_softmax(input, dim=None, dtype=None):
     """x_i - log(sum_j exp(x_j)) along ``dim``, computed in ``dtype`` if one is given."""
     dim = _softmax_dim("log_softmax", input, dim)
-    return reductions.log_softmax(input if dtype is None else input.to(dtype), dim)
+    return reductions.log_softmax(input, dim, dtype)
 
 
 def dropout(input, p=0.5, training=True, inplace=False):

@@ -8,6 +8,7 @@ from minitorch.autograd.dispatch import operation
 from minitorch.autograd.graph import unbroadcast
 from minitorch.backend import array_module
 from minitorch.generator import numpy_generator
+from minitorch.operations.neural import dropout_factors
 from minitorch.operations.products import fold, transposed
 from minitorch.operations.reductions import largest_along
 
@@ -123,11 +124,8 @@ def scaled_dot_product_attention(
                 future = xp.arange(seen) > xp.arange(rows.start, rows.stop)[:, None]
                 hidden = xp.where(future, dtype.type(-np.inf), dtype.type(0))
                 added = hidden if added is None else added + hidden
-            weights, factor = _softmax(scores, added, moderate), None
-            if dropout_p:
-                kept = rng.random(weights.shape, dtype=np.float32) >= dropout_p
-                factor = xp.asarray(kept, dtype=dtype)
-                factor *= 1 / (1 - dropout_p) if dropout_p < 1 else 0
+            weights = _softmax(scores, added, moderate)
+            factor = dropout_factors(weights, dropout_p, rng) if dropout_p else None
             yield rows, seen, weights, factor
 
     out = xp.empty_like(query, shape=(*query.shape[:-1], value.shape[-1]))

@@ -50,6 +50,20 @@ def add_at(array, index, values):
     array_module(array).add.at(array, index, values)
 
 
+def _added_up(g, places, shape):
+    """Zeros of ``shape`` with ``g`` added at the places: the gradient of reading them."""
+    result = array_module(g).zeros(shape, dtype=g.dtype)
+    add_at(result, places, g)
+    return result
+
+
+def _cleared(g, places):
+    """A copy of ``g`` with zeros at the places: the gradient of what was overwritten there."""
+    g = g.copy()
+    g[places] = 0
+    return g
+
+
 def split_index(index, ndim):
     """An index as two that are applied one after the other: integers first, then the rest.
 
@@ -165,15 +179,9 @@ def _check_positions(index, size, name, error=IndexError):
 @operation()
 def gather(input, dim, index):
     """result[i][j] = input[index[i][j]][j] for dim 0, and so on for other axes."""
-    xp, shape, dtype = array_module(input), input.shape, input.dtype
+    shape = input.shape
     places = _along(input, dim, index, "gather")
-
-    def vjp(g):
-        result = xp.zeros(shape, dtype=dtype)
-        add_at(result, places, g)
-        return result
-
-    return input[places].reshape(index.shape), (vjp,)
+    return input[places].reshape(index.shape), (lambda g: _added_up(g, places, shape),)
 
 
 def _check_same_type(input, source, name):
@@ -207,13 +215,12 @@ def scatter(input, dim, index, src=None, value=None):
     _check_same_type(input, src, "scatter")
     result = input.copy()
     result[places] = _values_for(src, index)
-
-    def toward_input(g):
-        g = g.copy()
-        g[places] = 0
-        return g
-
-    return result, (toward_input, None, None, lambda g: _spread(g, g[places], src.shape))
+    return result, (
+        lambda g: _cleared(g, places),
+        None,
+        None,
+        lambda g: _spread(g, g[places], src.shape),
+    )
 
 
 @operation()
@@ -246,18 +253,11 @@ def _slices(input, dim, index, name):
 @operation()
 def index_select(input, dim, index):
     """The slices at the positions ``index``, a tensor with one axis, along ``dim``."""
-    xp, shape, dtype = array_module(input), input.shape, input.dtype
-    if not shape:
-        _slices(input, dim, index, "index_select")
-        return input.copy(), (lambda g: g,)
+    shape = input.shape
     places = _slices(input, dim, index, "index_select")
-
-    def vjp(g):
-        result = xp.zeros(shape, dtype=dtype)
-        add_at(result, places, g)
-        return result
-
-    return input[places], (vjp,)
+    if not shape:
+        return input.copy(), (lambda g: g,)
+    return input[places], (lambda g: _added_up(g, places, shape),)
 
 
 @operation()
@@ -277,13 +277,7 @@ def index_copy(input, dim, index, source):
     _check_same_type(input, source, "index_copy")
     result = input.copy()
     result[places] = source
-
-    def toward_input(g):
-        g = g.copy()
-        g[places] = 0
-        return g
-
-    return result, (toward_input, None, None, lambda g: g[places])
+    return result, (lambda g: _cleared(g, places), None, None, lambda g: g[places])
 
 
 @operation()
@@ -292,19 +286,13 @@ def index_fill(input, dim, index, value):
     places = _slices(input, dim, index, "index_fill")
     result = input.copy()
     result[places] = value
-
-    def vjp(g):
-        g = g.copy()
-        g[places] = 0
-        return g
-
-    return result, (vjp,)
+    return result, (lambda g: _cleared(g, places),)
 
 
 @operation()
 def repeat_interleave_(input, repeats, dim):
     """See ``repeat_interleave``."""
-    xp, shape, dtype = array_module(input), input.shape, input.dtype
+    xp, shape = array_module(input), input.shape
     (axis,) = axes_of(dim, input.ndim)
     if not isinstance(repeats, int) and repeats.size not in (1, shape[axis]):
         raise RuntimeError(
@@ -314,13 +302,7 @@ def repeat_interleave_(input, repeats, dim):
     counts = repeats if isinstance(repeats, int) else repeats.reshape(-1).tolist()
     origin = xp.repeat(xp.arange(shape[axis]), counts)
     places = (slice(None),) * axis + (origin,)
-
-    def vjp(g):
-        result = xp.zeros(shape, dtype=dtype)
-        add_at(result, places, g)
-        return result
-
-    return input[places], (vjp,)
+    return input[places], (lambda g: _added_up(g, places, shape),)
 
 
 def repeat_interleave(input, repeats, dim=None):

@@ -8,12 +8,9 @@ import math
 import numpy as np
 
 from minitorch.autograd.dispatch import operation
-from minitorch.backend import array_module, float64
+from minitorch.backend import BLOCK, array_module, blocks, float64
 from minitorch.generator import numpy_generator
 from minitorch.operations.elementwise import erf_array
-
-# Elements that are computed together: with their intermediate results they fit a core's cache.
-BLOCK = 1 << 15
 
 
 def blockwise(function, x):
@@ -21,10 +18,8 @@ def blockwise(function, x):
     if x.size <= BLOCK or array_module(x) is not np:
         return function(x)
     results = np.empty(x.shape, x.dtype), np.empty(x.shape, x.dtype)
-    flat, (first, second) = x.reshape(-1), (result.reshape(-1) for result in results)
-    for start in range(0, x.size, BLOCK):
-        part = slice(start, start + BLOCK)
-        first[part], second[part] = function(flat[part])
+    for part, first, second in blocks(x, *results):
+        first[...], second[...] = function(part)
     return results
 
 
@@ -99,17 +94,21 @@ def gelu(input, approximate="none"):
     return result, lambda g: g * slope
 
 
+def dropout_factors(like, p, rng):
+    """0 with probability p, else 1 / (1 - p), for each element of an array."""
+    xp = array_module(like)
+    if p == 1:
+        return xp.zeros(like.shape, dtype=like.dtype)
+    factors = xp.asarray(rng.random(like.shape, dtype=np.float32) >= p, dtype=like.dtype)
+    factors *= 1 / (1 - p)
+    return factors
+
+
 @operation()
 def dropout(input, p, generator=None):
     """Elements zeroed with probability p, others divided by 1 - p (Srivastava et al., 2014)."""
-    xp = array_module(input)
-    if p == 1:
-        mask = xp.zeros(input.shape, dtype=input.dtype)
-    else:
-        kept = numpy_generator(generator).random(input.shape, dtype=np.float32) >= p
-        mask = xp.asarray(kept, dtype=input.dtype)
-        mask *= 1 / (1 - p)
-    return input * mask, lambda g: g * mask
+    factors = dropout_factors(input, p, numpy_generator(generator))
+    return input * factors, lambda g: g * factors
 
 
 def sum_rows(values, positions, count):

@@ -10,15 +10,9 @@ Equations and the order of the gates are PyTorch's. Each operation is tested to 
 gradient, its docstring written out step by step.
 """
 
-import math
-
 from minitorch.autograd.dispatch import operation
 from minitorch.backend import array_module
-
-
-def _rows(array):
-    """All axes but the last as one."""
-    return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
+from minitorch.operations.products import fold
 
 
 def _prepare(input, weight_ih, bias_ih, batch_sizes, reverse):
@@ -26,7 +20,7 @@ def _prepare(input, weight_ih, bias_ih, batch_sizes, reverse):
 
     The steps are in the order in which they are run.
     """
-    rows = _rows(input)
+    rows = fold(input)
     if batch_sizes is None:
         batch_sizes = [input.shape[1]] * input.shape[0]
     steps, start = [], 0
@@ -62,7 +56,7 @@ def _gradients(input, rows, weight_ih, delta_ih, delta_hh, states, first, steps)
 
     ``states`` holds the state after each token, ``first`` is h_0 (B, H).
     """
-    states = _rows(states)
+    states = fold(states)
     before, last = array_module(states).empty_like(states), first.copy()
     for start, stop in steps:
         before[start:stop] = last[: stop - start]
@@ -123,7 +117,7 @@ def rnn(
         for start, stop in reversed(steps):
             d_h, h = carried[:, : stop - start], _at(saved, start, stop)
             if into_states is not None:
-                d_h += _rows(into_states)[start:stop].T
+                d_h += fold(into_states)[start:stop].T
             if nonlinearity == "tanh":
                 slope = h * h
                 xp.subtract(1, slope, out=slope)
@@ -197,7 +191,7 @@ def lstm(
             c_tanh = _at(cells_tanh, start, stop)
             i, f, g, o = block = _at(gates, start, stop).reshape(4, size, n)
             if into_states is not None:
-                d_h += _rows(into_states)[start:stop].T
+                d_h += fold(into_states)[start:stop].T
             d_i, d_f, d_g, d_o = d = 1 - block
             d *= block  # s (1 - s), the derivative of the three sigmoids
             xp.multiply(g, g, out=d_g)
@@ -279,7 +273,7 @@ def gru(
             d_h = carried[:, :n]
             r, z, product, new = block = _at(saved, start, stop).reshape(4, size, n)
             if into_states is not None:
-                d_h += _rows(into_states)[start:stop].T
+                d_h += fold(into_states)[start:stop].T
             d_r, d_z, d_n = d = xp.empty((3, size, n), dtype=input.dtype)
             xp.multiply(new, new, out=d_n)
             xp.subtract(1, d_n, out=d_n)

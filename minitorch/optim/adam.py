@@ -2,9 +2,9 @@
 
 import math
 
-from minitorch.backend import array_module
+from minitorch.backend import array_module, blocks
 from minitorch.creation import tensor
-from minitorch.optim.optimizer import Optimizer, blocks
+from minitorch.optim.optimizer import Optimizer
 from minitorch.tensor import Tensor
 
 

@@ -2,25 +2,8 @@
 
 from collections import defaultdict
 
-import numpy as np
-
 from minitorch.autograd import enable_grad, no_grad
 from minitorch.tensor import Tensor
-
-# Elements that are updated together, so that what a step computes stays in a core's cache.
-BLOCK = 1 << 15
-
-
-def blocks(grad, *written):
-    """The arrays, all of one shape, cut alike into pieces with one axis; on a GPU, into one."""
-    if not all(array.flags.c_contiguous for array in written):
-        yield grad, *written
-        return
-    size = grad.size
-    flat = [array.reshape(size) for array in (grad, *written)]
-    length = BLOCK if isinstance(grad, np.ndarray) else max(size, 1)
-    for start in range(0, size, length):
-        yield [array[start : start + length] for array in flat]
 
 
 class Optimizer:

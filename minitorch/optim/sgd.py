@@ -1,7 +1,7 @@
 """Stochastic gradient descent."""
 
-from minitorch.backend import array_module
-from minitorch.optim.optimizer import Optimizer, blocks
+from minitorch.backend import array_module, blocks
+from minitorch.optim.optimizer import Optimizer
 from minitorch.tensor import Tensor
 
 
