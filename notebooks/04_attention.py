@@ -238,7 +238,7 @@ for s_t in queries:
     outputs.append(sum(weight * h_j for weight, h_j in zip(weights, memory, strict=True)))
 weights_by_loop, outputs_by_loop = mt.stack(rows), mt.stack(outputs)  # (T, n), (T, H)
 print("weights of each step add up to one:", mt.allclose(weights_by_loop.sum(1), mt.ones(5)))
-print("the output of 'und' is the mean:", mt.allclose(outputs_by_loop[3], memory.mean(0)))
+print("the output of 'und' is the mean:", mt.allclose(outputs_by_loop[3], memory.mean(0), atol=1e-6))
 
 # %%
 figure, (left, right) = plot.subplots(1, 2, width=10, height=3.2, width_ratios=[1, 1.1])
@@ -290,14 +290,14 @@ print("outputs agree with the loop:", mt.allclose(outputs, outputs_by_loop, atol
 # one.) Chapter 07 makes more of this trick. We try it with "thirty four" beside our sentence:
 
 # %%
-short = memory[3:]  # the states of "thirty four"
-batch = mt.stack([memory, mt.cat([short, mt.zeros(3, 2)])])  # (B, n, H)
+two_words = memory[3:]  # the states of "thirty four"
+batch = mt.stack([memory, mt.cat([two_words, mt.zeros(3, 2)])])  # (B, n, H)
 padding = mt.tensor([[False] * 5, [False, False, True, True, True]])  # (B, n)
 scores = queries @ batch.mT  # (B, T, n)
 
 masked, masked_weights = attend(scores, batch, padding.unsqueeze(1))
 forgotten, _ = attend(scores, batch)
-alone, _ = attend(queries @ short.T, short)
+alone, _ = attend(queries @ two_words.T, two_words)
 print("weight on padding:", masked_weights[1][:, 2:].sum().item())
 print("with the mask, as if alone:   ", mt.allclose(masked[1], alone, atol=1e-6))
 print("without the mask, as if alone:", mt.allclose(forgotten[1], alone, atol=1e-6))
@@ -574,8 +574,8 @@ print(len(english), "English and", len(german), "German tokens")
 def rows_of(vocabulary, sentences):
     """Sentences as the rows of one tensor of token numbers, filled up with <pad> at the end."""
     longest = max(map(len, sentences))
-    filled = [[*sentence, *["<pad>"] * (longest - len(sentence))] for sentence in sentences]
-    return mt.tensor([[vocabulary[token] for token in row] for row in filled])
+    numbers = [[vocabulary[token] for token in sentence] for sentence in sentences]
+    return mt.tensor([[*row, *[PAD] * (longest - len(row))] for row in numbers])
 
 
 class Corpus:
@@ -865,9 +865,10 @@ class FedBack(Translator):
 # additive score with input feeding. All six are also asked for six digits, longer than anything they were trained on.
 
 # %%
-short = Corpus(number_pairs(20_000, digits=(1, 5), seed=0))
-short_held_out = Corpus(number_pairs(300, digits=(3, 5), held_out=True, seed=1))
-too_long = Corpus(number_pairs(300, digits=(6, 6), seed=2))
+short = Corpus([pair for pair in training_pairs if pair.number < 10**5])
+short_held_out = Corpus([pair for pair in held_out_pairs if 10**2 <= pair.number < 10**5])
+too_long = Corpus(number_pairs(300, digits=(6, 6), held_out=True, seed=2))
+print(len(short.pairs), "pairs to train on,", len(short_held_out.pairs), "and 300 to test on")
 
 CONTESTANTS = {
     "mean": lambda: Translator(Mean(64), 64),
@@ -903,3 +904,417 @@ def score_functions(rates, seeds, steps):
         name: {str(r): [learning_curve(name, r, seed, steps) for seed in seeds] for r in rates}
         for name in CONTESTANTS
     }
+
+
+here = score_functions.run()
+full = score_functions.recorded
+
+# %%
+results = {"full": full["result"], "quick": here} if full else {"quick": here}
+
+
+def steps_to(curve, goal=0.9):
+    """The first step at which the curve, measured every 10 steps, is at the goal; else infinity."""
+    return next((10 * (i + 1) for i, match in enumerate(curve) if match >= goal), math.inf)
+
+
+def best_rate(by_rate):
+    """The learning rate whose runs need the fewest steps to 90 % (then: end highest), and its runs."""
+
+    def merit(item):
+        runs = item[1]
+        needed = sorted(steps_to(run["curve"]) for run in runs)
+        return needed[len(runs) // 2], -sum(run["curve"][-1] for run in runs)
+
+    return min(by_rate.items(), key=merit)
+
+
+figure, panels = plot.subplots(1, len(results), width=10, height=3.2, sharey=True, squeeze=False)
+for axes, (setting, result) in zip(panels[0], results.items(), strict=True):
+    for name in CONTESTANTS:
+        rate, runs = best_rate(result[name])
+        curves = [[0.0, *run["curve"]] for run in runs]
+        low, middle, high = (
+            [pick(values) for values in map(sorted, zip(*curves, strict=True))]
+            for pick in (min, lambda values: values[len(values) // 2], max)
+        )
+        steps = range(0, 10 * len(middle), 10)
+        [line] = axes.plot(steps, middle, label=f"{name}, lr {float(rate):g}")
+        axes.fill_between(steps, low, high, alpha=0.15, color=line.get_color(), linewidth=0)
+    axes.axhline(0.9, color="0.5", linewidth=1, linestyle="-")
+    axes.set(xlabel="training step", title=setting)
+    axes.legend(loc="center right" if setting == "quick" else "lower right", fontsize=8)
+panels[0][0].set_ylabel("exact match")
+plot.show(
+    figure,
+    alt="Exact match against training steps: the four score functions and input feeding rise to one "
+    "within about a hundred steps, the mean stays low.",
+)
+
+# %% tags=["nbval-ignore-output"]
+print("                                                   steps to 90 %            six digits")
+for setting, result in results.items():
+    for name in CONTESTANTS:
+        rate, runs = best_rate(result[name])
+        needed = " ".join(f"{steps_to(run['curve']):>4g}" for run in runs)
+        longer = " ".join(f"{run['longer']:.2f}" for run in runs)
+        seconds = min(run["seconds"] for run in runs)
+        print(f"{setting:5} {name:18} lr {float(rate):<6g} {1000 * seconds:5.0f} ms a step {needed:>14}      {longer}")
+
+# %%
+reached = {name: max(best_rate(here[name])[1][0]["curve"]) for name in CONTESTANTS}
+print("C8 holds: these reach 90 %:", [name for name in SCORES if reached[name] >= 0.9])
+print("          the mean gets above 50 %:", reached["mean"] > 0.5)
+
+# %% [markdown]
+# ## 9. Where it looks
+#
+# Nobody told the model which words belong together. It was trained on pairs of sentences, and the weights are a by-product.
+# We draw them for four held-out numbers. Row $t$ holds $\alpha_{t1}, \dots, \alpha_{tn}$, the weights with which the piece at the left
+# was predicted. Framed cells are the true alignment, which our data know: which piece speaks for which digit.
+
+# %%
+shown = [number for number in (234, 68, 4_793, 71_856)]
+examples = Corpus([number_pair(number) for number in shown])
+
+
+@mt.no_grad()
+def weights_of(model, data):
+    """For each pair the weights (T, n) with which its true target pieces are predicted."""
+    _, weights = model(data.source, data.lengths, data.target[:, :-1])
+    sizes = [(len(pair.target), len(pair.source)) for pair in data.pairs]
+    return [map_[:T, :n] for map_, (T, n) in zip(weights, sizes, strict=True)]
+
+
+maps = [
+    (weights, pair.target, pair.source, [(t, j) for t, js in enumerate(pair.alignment) for j in js])
+    for weights, pair in zip(weights_of(model, examples), examples.pairs, strict=True)
+]
+figure, panels = plot.alignments(maps, width=10)
+for axes, number in zip(panels, shown, strict=True):
+    axes.set(title=f"{number:,}", xlabel="", ylabel="")
+plot.show(
+    figure,
+    alt="Four maps. Most dark cells lie in the frames; where German says the unit before the ten, the dark "
+    "cells step back to the right of the diagonal and return.",
+)
+
+# %% [markdown]
+# ### Alignment for free (C7)
+#
+# How good are these maps? For each target piece that translates some source word, take the word with the largest weight. The
+# **alignment error** is the share of pieces for which this word is not one of those it translates. Two rivals that know
+# nothing: *uniform* picks a word at random (we take the expected error), *diagonal* picks the word at the same relative place, the
+# $j$ with $j / n$ nearest to $t / T$. The second is strong wherever order is kept, so we also look at the pieces where it is not: a unit
+# with *und* and its ten after it.
+
+
+# %%
+def errors_of(pair, weights):
+    """For each aligned piece: is it in a turned pair, and is each way of picking a word wrong?"""
+    n, T = len(pair.source), len(pair.target)
+    for t, sources in enumerate(pair.alignment):
+        if sources:
+            nearest = round((t + 0.5) / T * n - 0.5)
+            yield {
+                "turned": "und" in (pair.target[t - 1 : t] + pair.target[t + 1 : t + 2]),
+                "attention": int(weights[t].argmax()) not in sources,
+                "uniform": 1 - len(sources) / n,
+                "diagonal": nearest not in sources,
+            }
+
+
+def alignment_errors(model, data):
+    """Alignment error of attention, uniform and diagonal: over all pieces, and over turned ones."""
+    maps = zip(data.pairs, weights_of(model, data), strict=True)
+    pieces = [piece for pair, weights in maps for piece in errors_of(pair, weights)]
+    turned = [piece for piece in pieces if piece["turned"]]
+    return {
+        group: {
+            way: sum(piece[way] for piece in members) / len(members)
+            for way in ("attention", "uniform", "diagonal")
+        }
+        for group, members in {"all": pieces, "turned": turned}.items()
+    }
+
+
+# %% [markdown]
+# (Section 11 explains the second thing that the experiment measures, how *free* the weights are.)
+
+
+# %%
+@mt.no_grad()
+def looking_at_one(model, data):
+    """Predictions (B, T, n) if all weight of a step lay on one word, and the real ones (B, T)."""
+    memory, state = model.encode(data.source, data.lengths)
+    tokens = data.target[:, :-1]
+    states, _ = model.decoder(model.target_embedding(tokens), state)  # (B, T, H)
+    B, T, H = states.shape
+    n = memory.shape[1]
+    joined = [states.unsqueeze(2).expand(B, T, n, H), memory.unsqueeze(1).expand(B, T, n, H)]
+    forced = model.out(mt.cat(joined, dim=-1)).argmax(-1)
+    scores, _ = model(data.source, data.lengths, tokens)
+    return forced, scores.argmax(-1)
+
+
+def freedom(model, data):
+    """The share of the other words that would do as well, alone, as the one with most weight.
+
+    Mean over the pieces that translate a digit, and over hundert, tausend, Million(en) and und.
+    """
+    forced, real = looking_at_one(model, data)
+    shares = {"digits": [], "other pieces": []}
+    scale = {"hundert", "tausend", "Million", "Millionen", "und"}
+    for b, (pair, weights) in enumerate(zip(data.pairs, weights_of(model, data), strict=True)):
+        n = len(pair.source)
+        for t, piece in enumerate(pair.target if n > 1 else ()):
+            same = forced[b, t, :n] == real[b, t]
+            others = int(same.sum()) - int(same[int(weights[t].argmax())])
+            shares["other pieces" if piece in scale else "digits"].append(others / (n - 1))
+    return {group: sum(share) / len(share) for group, share in shares.items()}
+
+
+@lab.experiment(
+    "C7", quick=dict(seeds=[0], steps=200), full=dict(seeds=[0, 1, 2], steps=500)
+)
+def alignment(seeds, steps):
+    models = [trained("additive", seed, 4e-3, (steps,))[steps] for seed in seeds]
+    few = Corpus(held_out_pairs[:200])
+    return {
+        "errors": [alignment_errors(model, held_out) for model in models],
+        "freedom": [freedom(model, few) for model in models],
+    }
+
+
+maps_here = alignment.run()
+maps_full = alignment.recorded
+
+# %%
+figure, panels = plot.subplots(1, 2, width=9, height=2.6, sharey=True)
+ways = {"uniform": "uniform", "diagonal": "diagonal", "attention": "attention, 200 steps (quick)"}
+for axes, (group, title) in zip(
+    panels, {"all": "all pieces", "turned": "units and tens that German turns round"}.items(), strict=True
+):
+    bars = {label: maps_here["errors"][0][group][way] for way, label in ways.items()}
+    if maps_full:
+        runs = sorted(errors[group]["attention"] for errors in maps_full["result"]["errors"])
+        bars["attention, 500 steps (full)"] = runs[len(runs) // 2]
+    axes.barh(list(bars), list(bars.values()), color=plot.COLORS[: len(bars)])
+    for y, value in enumerate(bars.values()):
+        axes.text(value + 0.01, y, f"{value:.2f}", va="center")
+    axes.set(xlabel="alignment error", xlim=(0, 1.05), title=title)
+plot.show(
+    figure,
+    alt="Alignment error of picking at random, along the diagonal, and by attention. Over all pieces and "
+    "over the turned ones attention has by far the smallest error; the diagonal is as bad as chance where "
+    "order is turned.",
+)
+
+# %% tags=["nbval-ignore-output"]
+for setting, result in {"quick": maps_here, "full": maps_full and maps_full["result"]}.items():
+    for seed, errors in enumerate(result["errors"] if result else ()):
+        for group, values in errors.items():
+            row = ", ".join(f"{way} {value:.3f}" for way, value in values.items())
+            print(f"{setting:5} seed {seed} {group:7} {row}")
+
+# %%
+errors = maps_here["errors"][0]
+print("C7 holds: attention's error is below half of both rivals', over all pieces and turned ones:")
+for group, values in errors.items():
+    better = values["attention"] < 0.5 * min(values["uniform"], values["diagonal"])
+    print(f"          {group}: {better}")
+
+# %% [markdown]
+# ## 10. A shorter path for the gradient
+#
+# Chapter 01 followed the gradient back through a recurrent network and saw it vanish with distance. In the translator of
+# chapter 03, what the loss has to say about the first source word must go back through every state in between. Attention
+# adds a second path. Write the loss of one step as a function of $s_t$ and $a_t$, and treat the weights as given for a
+# moment:
+#
+# $$\frac{\partial L}{\partial h_j} \;=\; \underbrace{\alpha_{tj}\, \frac{\partial L}{\partial a_t}}_{\text{one step, at any distance}}
+# \;+\; \underbrace{\Big(\prod_{k=j+1}^{n} \frac{\partial h_k}{\partial h_{k-1}}\Big)^{\!\top} \frac{\partial L}{\partial h_n}}_{n - j \text{ steps, as before}}
+# \;+\; \cdots$$
+#
+# (The dots are the paths through the weights and through other states.) The first term has no product in it. It does not
+# depend on the distance $n - j$ but on the weight $\alpha_{tj}$, which is $1/n$ before training.
+#
+# ### The gradient at early states (C32)
+#
+# An untrained GRU reads $n = 60$ random inputs, an untrained decoder takes one step from its last state, and an output layer
+# reads either $s_1$ or $[s_1; a_1]$. Both have the same encoder and decoder. We take the norm of the gradient at every
+# encoder state, as in chapter 01.
+
+
+# %%
+def gradients_at_states(attending, seed, n=60, width=64):
+    """Norms of d loss / d h_j at each distance n - j = 0, 1, ..., for untrained networks."""
+    mt.manual_seed(seed)
+    encoder, decoder = nn.GRUCell(width, width).double(), nn.GRUCell(width, width).double()
+    h, states = mt.zeros(1, width).double(), []
+    for x_j in mt.randn(n, 1, width).double():
+        h = encoder(x_j, h)
+        h.retain_grad()
+        states.append(h)
+    s = decoder(mt.randn(1, width).double(), h)  # (1, H)
+    target = mt.randint(0, 32, (1,))
+    if attending:
+        memory = mt.cat(states)  # (n, H)
+        output, _ = attend(s @ memory.T, memory)
+        s = mt.cat([s, output], dim=-1)
+    F.cross_entropy(nn.Linear(s.shape[-1], 32).double()(s), target).backward()
+    return [state.grad.norm().item() for state in reversed(states)]
+
+
+@lab.experiment("C32", quick=dict(seeds=[0]), full=dict(seeds=[0, 1, 2, 3, 4]))
+def shorter_path(seeds):
+    return {
+        "one vector": [gradients_at_states(False, seed) for seed in seeds],
+        "attention": [gradients_at_states(True, seed) for seed in seeds],
+    }
+
+
+here = shorter_path.run()
+full = shorter_path.recorded
+
+# %%
+figure, axes = plot.subplots(width=7, height=3.2)
+for name, runs in here.items():
+    [line] = axes.plot(runs[0], label=name)
+    if full:
+        low, high = (map(pick, zip(*full["result"][name], strict=True)) for pick in (min, max))
+        axes.fill_between(range(60), list(low), list(high), alpha=0.2, color=line.get_color(), lw=0)
+axes.axhline(here["attention"][0][0] / 60, color="0.5", linewidth=1, linestyle="-")
+axes.set(yscale="log", xlabel="distance n - j", ylabel="norm of d loss / d h")
+axes.set_title("line: quick, measured here; band: full, recorded, five seeds")
+axes.legend(loc="lower left")
+plot.show(
+    figure,
+    alt="Gradient norm against distance on a log scale: with one vector a straight line downwards, with "
+    "attention level after a few steps.",
+)
+
+# %% tags=["nbval-ignore-output"]
+print("distance         ", "".join(f"{d:>10}" for d in (0, 5, 10, 20, 40, 59)))
+for name, runs in here.items():
+    print(f"quick, {name:10}", "".join(f"{runs[0][d]:10.1e}" for d in (0, 5, 10, 20, 40, 59)))
+for name, runs in (full["result"] if full else {}).items():
+    for pick in (min, max):
+        ends = [pick(run[d] for run in runs) for d in (0, 5, 10, 20, 40, 59)]
+        print(f"full, {name:10} {pick.__name__}", "".join(f"{value:9.1e}" for value in ends))
+
+# %%
+alone, attending = here["one vector"][0], here["attention"][0]
+print("C32 holds: at distance 40, one vector: below 1e-6 of the nearest:", alone[40] < 1e-6 * alone[0])
+print("           with attention: above 1e-3 of the nearest:", attending[40] > 1e-3 * attending[0])
+
+# %% [markdown]
+# ## 11. Where the maps mislead
+#
+# An attention map looks like an explanation: *it said this because it looked there*. Jain and Wallace (2019) asked whether it
+# is one, and found weights that could be moved without changing the answer. Wiegreffe and Pinter (2019) replied
+# that this depends on the model and on what one calls an explanation. We can measure two reasons for care in our own
+# model.
+#
+# **The weights may not matter.** We force the whole weight of a step onto a single word, each word in turn, and ask whether
+# the predicted piece stays the same. If it does for most words, then the map shows where the model looked, but not that it
+# had to look there.
+
+# %%
+example = Corpus([number_pair(4_793)])
+[pair], [weights] = example.pairs, weights_of(model, example)
+forced, real = looking_at_one(model, example)
+stays = (forced[0] == real[0].unsqueeze(1))[: len(pair.target), : len(pair.source)]
+
+figure, (left, right) = plot.subplots(1, 2, width=10, height=3.6)
+plot.attention(left, weights, pair.target, pair.source, colorbar=False, title="where it looks")
+plot.mask(right, stays, pair.target, pair.source, title="where it could look alone")
+for axes in (left, right):
+    axes.set(xlabel="", ylabel="")
+plot.show(
+    figure,
+    alt="Left: the attention map of 4,793, a dark cell or two in each row. Right: the words that would "
+    "do alone. For the pieces that name a power of ten whole rows are dark, for digits few cells.",
+)
+
+# %% tags=["nbval-ignore-output"]
+for setting, result in {"quick": maps_here, "full": maps_full and maps_full["result"]}.items():
+    for seed, shares in enumerate(result["freedom"] if result else ()):
+        row = ", ".join(f"{group} {share:.2f}" for group, share in shares.items())
+        print(f"{setting:5} seed {seed}: share of other words that would do as well alone: {row}")
+
+# %%
+shares = maps_here["freedom"][0]
+print("pieces that name no digit: most other words would do:", shares["other pieces"] > 0.5)
+print("pieces that name a digit: few other words would do:  ", shares["digits"] < 0.4)
+
+# %% [markdown]
+# **A state is not a word.** The map's columns are labelled with words, but the weight lies on the *state* at that word, and a
+# bidirectional GRU has put its neighbours into it. We measure what each state is made of: the norm of $\partial h_i / \partial x_j$
+# for every state and word, each row divided by its sum.
+
+
+# %%
+def made_of(model, data):
+    """How much word j has to do with state i: norms of d h_i / d x_j (n, n), rows summing to 1."""
+    x = model.source_embedding(data.source).detach().transpose(0, 1).requires_grad_()  # (n, 1, d)
+    states, _ = model.encoder(x)
+    rows = []
+    for state in states:
+        directions = mt.randn(16, state.numel())
+        parts = [mt.autograd.grad(state.flatten() @ d, x, retain_graph=True)[0] for d in directions]
+        rows.append(mt.stack(parts).square().sum((0, 2, 3)).sqrt())
+    mixed = mt.stack(rows)
+    return mixed / mixed.sum(1, keepdim=True)
+
+
+mt.manual_seed(0)
+mixed = made_of(model, example)
+figure, axes = plot.subplots(width=6.5, height=3.2)
+states = [f"state at {word}" for word in pair.source]
+plot.attention(axes, mixed, states, pair.source, values=True, title="what a state is made of")
+axes.set(xlabel="", ylabel="")
+plot.show(
+    figure,
+    alt="Share of each word in each state: the largest share is the word's own, but its neighbours have "
+    "a good part too.",
+)
+
+# %% tags=["nbval-ignore-output"]
+print("share of its own word in each state:", [round(s, 2) for s in mixed.diagonal().tolist()])
+
+# %%
+print("on average more than a third of a state comes from other words:", mixed.diagonal().mean().item() < 2 / 3)
+
+# %% [markdown]
+# About half of a state is its own word. So a model can look at a neighbour and still read the right word there, and the
+# alignment error of section 9 need not be the translation's error. Reading a map, ask two things: would the answer change if
+# the weight moved, and what is in the state that it rests on?
+#
+# The other side has a point too. In section 8, the model that had to work *without* choosing, with equal weights, failed. So
+# here the freedom to look somewhere matters, even if not every single look does.
+#
+# **Try it**: translate to French, `number_pairs(..., target="fr")`, and look at 97, where four pieces come from one word and a
+# half; train the chapter's translator with `score="dot product"`; take the `masked_fill` out of `attend` and train again;
+# feed back the *weights* instead of the output.
+#
+# ## Summary
+#
+# - Attention is a weighted mean of the encoder's states, with weights from a softmax over scores between the decoder's state and
+#   each of them. In matrices, $\operatorname{softmax}(S M^\top) M$, with minus infinity at padding.
+# - It is a soft look-up: a sharp query returns the stored value, a flat one the mean (C9).
+# - Scores may be dot products, bilinear, of reduced rank, or additive. They differ in parameters and cost, and in how fast they
+#   learn, not in what they reach (C8). Feeding the attention output back costs the parallel decoder.
+# - The bottleneck of chapter 03 is gone: accuracy no longer depends on the length of the source (C6).
+# - Alignment comes for free (C7), and the gradient gets a path whose length does not grow with the distance (C32).
+# - A map shows where the model looked, not that it had to, and it looked at states, not at words.
+#
+# What remains: encoder and decoder still read step by step. But if a decoder can look at all states at once, why must the encoder
+# pass its summary from state to state? Chapter 05 takes the recurrence away.
+#
+# **Exercises**: [`../exercises/04_attention/04_attention.ipynb`](../exercises/04_attention/04_attention.ipynb)
+#
+# **Read on**: Bahdanau, Cho and Bengio (2015), *Neural machine translation by jointly learning to align and translate*. Luong, Pham
+# and Manning (2015), *Effective approaches to attention-based neural machine translation*. Britz et al. (2017), *Massive exploration
+# of neural machine translation architectures*. Graves, Wayne and Danihelka (2014), *Neural Turing machines*. Jain and Wallace (2019),
+# *Attention is not explanation*. Wiegreffe and Pinter (2019), *Attention is not not explanation*.
