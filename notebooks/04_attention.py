@@ -2,8 +2,8 @@
 # # 04 Attention
 #
 # The translator of chapter 03 reads the whole source sentence, hands over one vector, and never looks
-# back. For three words that is enough; for eighteen it is not. In this chapter the decoder looks back:
-# at each step it takes a weighted mean of all encoder states, and it computes the weights itself.
+# back. For three words that is enough; for eighteen it is not. In this chapter the decoder looks back: at
+# each step it takes a weighted mean of all encoder states, and it computes the weights itself.
 #
 # **After this chapter you will be able to**
 #
@@ -14,13 +14,13 @@
 # - draw alignment maps, measure how far they can be trusted, and show where they mislead;
 # - explain attention as soft look-up, and why it gives the gradient a shorter path.
 #
-# **Time**: about 110 minutes to read and try; all cells together run in less than a minute.
-# **Before it**: chapters 01 (recurrent networks, gradient against distance) and 03 (encoder and decoder,
-# padding, teacher forcing, the bottleneck). The GRU is that of chapter 02.
+# **Time**: about 110 minutes to read and try; all cells together run in less than a minute. **Before
+# it**: chapters 01 (recurrent networks, gradient against distance) and 03 (encoder and decoder, padding,
+# teacher forcing, the bottleneck). The GRU is that of chapter 02.
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it
-# still fails, restart the kernel and run all cells. Your copy in `my/` is yours to change; the
-# original stays in `notebooks/`.
+# still fails, restart the kernel and run all cells. Your copy in `my/` is yours to change; the original
+# stays in `notebooks/`.
 
 # %%
 import math
@@ -44,8 +44,8 @@ lab = Experiments("04")
 # %% [markdown]
 # ## 1. From one vector to a weighted mean
 #
-# One sentence goes with us through this chapter, the number 293, known from chapter 03. English says the ten before the unit,
-# German the unit before the ten, so a translator has to change the order:
+# One sentence goes with us through this chapter, the number 293, known from chapter 03. English says the
+# ten before the unit, German the unit before the ten, so a translator has to change the order:
 
 # %%
 pair = number_pair(293)
@@ -55,8 +55,8 @@ print("target:", " ".join(german_words), "=", join_pieces(german_words, "de"))
 
 # %% [markdown]
 # We cut German words into the pieces that speak for a digit or a power of ten. An encoder has read the
-# source and left a state $h_j$ for each of the $n = 5$ words. To follow everything with a pencil, we
-# give the states just two numbers each, chosen by hand. Later they are learned.
+# source and left a state $h_j$ for each of the $n = 5$ words. To follow everything with a pencil, we give
+# the states just two numbers each, chosen by hand. Later they are learned.
 
 # %%
 memory = mt.tensor(
@@ -75,9 +75,9 @@ memory = mt.tensor(
 #
 # $$a = \frac1n \sum_{j=1}^{n} h_j .$$
 #
-# But it is the same $a$ at every step of the decoder, whether the next piece is *zwei* or *neunzig*, and the
-# more words there are, the less of each is in it. The step from here to attention is small. A mean is a sum
-# with equal weights. Let the weights differ, and let them differ from step to step:
+# But it is the same $a$ at every step of the decoder, whether the next piece is *zwei* or *neunzig*, and
+# the more words there are, the less of each is in it. The step from here to attention is small. A mean is
+# a sum with equal weights. Let the weights differ, and let them differ from step to step:
 #
 # $$a_t = \sum_{j=1}^{n} \alpha_{tj}\, h_j, \qquad \alpha_{tj} \ge 0, \quad \sum_{j=1}^{n} \alpha_{tj} = 1 .$$
 #
@@ -139,8 +139,8 @@ plot.show(
 # ## 2. One step, by hand
 #
 # At step $t$ the decoder has a state $s_t$, which knows what has been said so far, and so what is wanted
-# next. We compare it with each encoder state. The simplest comparison is the dot product: large if the two
-# point the same way. Then a softmax (chapter 00) turns scores into weights:
+# next. We compare it with each encoder state. The simplest comparison is the dot product: large if the
+# two point the same way. Then a softmax (chapter 00) turns scores into weights:
 #
 # $$e_{tj} = s_t^\top h_j, \qquad \alpha_{tj} = \frac{\exp(e_{tj})}{\sum_{k=1}^{n} \exp(e_{tk})}, \qquad
 # a_t = \sum_{j=1}^{n} \alpha_{tj}\, h_j .$$
@@ -167,9 +167,9 @@ for word, e, weight in zip(english_words, e_3.tolist(), alpha_3.tolist(), strict
 print("attention output:", a_3)
 
 # %% [markdown]
-# With a pencil: the score of "three" is $(-0.5)(-1) + (-1.5)(-2) = 3.5$, its exponential 33.1, the sum of all
-# five 34.6, so its weight is $33.1 / 34.6 = 0.957$. The output is nearly $h_5 = (-1, -2)$, not quite: the other
-# words pull a little.
+# With a pencil: the score of "three" is $(-0.5)(-1) + (-1.5)(-2) = 3.5$, its exponential 33.1, the sum of
+# all five 34.6, so its weight is $33.1 / 34.6 = 0.957$. The output is nearly $h_5 = (-1, -2)$, not quite:
+# the other words pull a little.
 
 
 # %%
@@ -217,14 +217,14 @@ plot.show(
 )
 
 # %% [markdown]
-# Three things to notice. The number of weights follows $n$, but there is no parameter for a position: the same
-# rule serves any length. Everything is differentiable, so the gradient can say "look elsewhere". And looking
-# *is* computing a mean: there is no hard choice anywhere.
+# Three things to notice. The number of weights follows $n$, but there is no parameter for a position: the
+# same rule serves any length. Everything is differentiable, so the gradient can say "look elsewhere". And
+# looking *is* computing a mean: there is no hard choice anywhere.
 #
 # ## 3. All steps
 #
-# The decoder asks once a step. Here are its five states, chosen by hand again, one for each piece that is to
-# be said. For *und*, which translates no word, the query is zero.
+# The decoder asks once a step. Here are its five states, chosen by hand again, one for each piece that is
+# to be said. For *und*, which translates no word, the query is zero.
 
 # %%
 queries = mt.tensor(
@@ -261,14 +261,14 @@ plot.show(
 )
 
 # %% [markdown]
-# A zero query scores all words alike, so its weights are equal, and attention falls back to what we started
-# from: the mean.
+# A zero query scores all words alike, so its weights are equal, and attention falls back to what we
+# started from: the mean.
 #
 # ## 4. In matrices
 #
-# Two nested loops over $t$ and $j$ are slow. Put the queries into the rows of $S$, of shape $(T, H)$, and the
-# encoder states into the rows of $M$ (for *memory*), of shape $(n, H)$. Then entry $(t, j)$ of $S M^\top$ is the
-# score $s_t^\top h_j$, and
+# Two nested loops over $t$ and $j$ are slow. Put the queries into the rows of $S$, of shape $(T, H)$, and
+# the encoder states into the rows of $M$ (for *memory*), of shape $(n, H)$. Then entry $(t, j)$ of $S
+# M^\top$ is the score $s_t^\top h_j$, and
 #
 # $$A = \operatorname{softmax}(S M^\top) \quad (T, n), \qquad \text{outputs} = A M \quad (T, H),$$
 #
@@ -289,14 +289,15 @@ print("weights agree with the loop:", mt.allclose(weights, weights_by_loop))
 print("outputs agree with the loop:", mt.allclose(outputs, outputs_by_loop, atol=1e-6))
 
 # %% [markdown]
-# > **A note on the lectures.** One draws both sequences with length $T$. They are two lengths: the score matrix
-# > is $T \times n$, target by source, and the softmax runs over the source. Over the other axis, each word
-# > would share out its weight among the steps, and a step could end up with next to nothing.
+# > **A note on the lectures.** One draws both sequences with length $T$. They are two lengths: the score
+# > matrix is $T \times n$, target by source, and the softmax runs over the source. Over the other axis,
+# > each word would share out its weight among the steps, and a step could end up with next to nothing.
 #
-# **A batch** holds sentences of several lengths, filled up with padding. A padded state must get no weight. Its
-# *score* is set to minus infinity, so that its weight is $\exp(-\infty) = 0$ and the rest still adds up to
-# one. That is the argument `padding`. (Setting the *weight* to zero after the softmax would leave a sum below
-# one.) Chapter 07 makes more of this trick. We try it with "ninety three" beside our sentence:
+# **A batch** holds sentences of several lengths, filled up with padding. A padded state must get no
+# weight. Its *score* is set to minus infinity, so that its weight is $\exp(-\infty) = 0$ and the rest
+# still adds up to one. That is the argument `padding`. (Setting the *weight* to zero after the softmax
+# would leave a sum below one.) Chapter 07 makes more of this trick. We try it with "ninety three" beside
+# our sentence:
 
 # %%
 two_words = memory[3:]  # the states of "ninety three"
@@ -312,8 +313,8 @@ print("with the mask, as if alone:   ", mt.allclose(masked[1], alone, atol=1e-6)
 print("without the mask, as if alone:", mt.allclose(forgotten[1], alone, atol=1e-6))
 
 # %% [markdown]
-# The library has the three lines as one operation, the heart of the Transformer. It divides the scores by $\sqrt{H}$
-# unless told otherwise (chapter 05 says why), and its mask is True where a query *may* look.
+# The library has the three lines as one operation, the heart of the Transformer. It divides the scores by
+# $\sqrt{H}$ unless told otherwise (chapter 05 says why), and its mask is True where a query *may* look.
 
 # %%
 fused = F.scaled_dot_product_attention(
@@ -324,15 +325,15 @@ print("the library agrees:", mt.allclose(fused, masked, atol=1e-6))
 # %% [markdown]
 # ## 5. Soft look-up in a table
 #
-# There is another way to see the same computation. A dictionary stores **values** under **keys**; we come with a
-# **query**, and get the value whose key equals it. Attention is the soft version: the query fits every key to
-# some degree, and we get the values, mixed by these degrees,
+# There is another way to see the same computation. A dictionary stores **values** under **keys**; we come
+# with a **query**, and get the value whose key equals it. Attention is the soft version: the query fits
+# every key to some degree, and we get the values, mixed by these degrees,
 #
 # $$a = \sum_{j=1}^{n} \alpha_j v_j, \qquad \alpha = \operatorname{softmax}(q^\top k_1, \dots, q^\top k_n),$$
 #
-# with query $q$ and keys $k_j$ of shape $(d)$ and values $v_j$ of shape $(d_v)$. In our translator, the query is the
-# decoder's state, and the encoder's state is both key and value. They need not be the same, and chapter 05
-# separates them. Here is a table of five numbers:
+# with query $q$ and keys $k_j$ of shape $(d)$ and values $v_j$ of shape $(d_v)$. In our translator, the
+# query is the decoder's state, and the encoder's state is both key and value. They need not be the same,
+# and chapter 05 separates them. Here is a table of five numbers:
 
 # %%
 table = dict(zip(english_words, [2.0, 100.0, 0.0, 90.0, 3.0], strict=True))
@@ -346,14 +347,14 @@ for sharpness in (0.0, 1.0, 5.0, 20.0):
 # %% [markdown]
 # ### Sharp and flat queries (C9)
 #
-# A longer query, the same direction: the scores move apart, and the softmax gets sharper. At factor 0 the look-up
-# returns the mean of all values, at a large factor the stored value. How fast? If the best score is ahead of all
-# others by $\Delta$, their weights together are at most $(n - 1) e^{-\Delta}$, so
+# A longer query, the same direction: the scores move apart, and the softmax gets sharper. At factor 0 the
+# look-up returns the mean of all values, at a large factor the stored value. How fast? If the best score
+# is ahead of all others by $\Delta$, their weights together are at most $(n - 1) e^{-\Delta}$, so
 #
 # $$\lVert a - v_{\text{best}} \rVert \le (n - 1)\, e^{-\Delta} \max_j \lVert v_j - v_{\text{best}} \rVert .$$
 #
-# We fill tables with random keys of length 1 and random values, ask with each key times a factor $\beta$, and
-# measure how far the answer is from the stored value, and how far from the mean.
+# We fill tables with random keys of length 1 and random values, ask with each key times a factor $\beta$,
+# and measure how far the answer is from the stored value, and how far from the mean.
 
 
 # %%
@@ -403,11 +404,8 @@ left.set(ylabel="weight", title="asking for ninety: flat, in between, sharp")
 left.legend(loc="upper left")
 curves = {"to the stored value": "value", "to the mean": "mean", "bound": "bound"}
 for label, key in curves.items():
-    measured = {
-        int(b): runs[0][key] for b, runs in here["16"].items() if int(b) > 0 or key == "mean"
-    }
-    shown = {b: d for b, d in measured.items() if b > 0}
-    right.plot(shown.keys(), shown.values(), marker="o", label=label)
+    distances = {int(b): runs[0][key] for b, runs in here["16"].items() if b != "0"}
+    right.plot(distances.keys(), distances.values(), marker="o", label=label)
 right.set(xscale="log", yscale="log", ylim=(1e-9, 1e3), xlabel="factor", ylabel="distance")
 right.set_title("16 entries: quick, measured here")
 right.legend()
@@ -436,8 +434,8 @@ print("          the bound holds at every factor:", within)
 # %% [markdown]
 # ## 6. Four score functions
 #
-# The dot product asks that decoder and encoder speak the same language, number by number. Others learn how to
-# compare. With $s$ for the decoder's state and $h$ for the encoder's, both of shape $(H)$:
+# The dot product asks that decoder and encoder speak the same language, number by number. Others learn
+# how to compare. With $s$ for the decoder's state and $h$ for the encoder's, both of shape $(H)$:
 #
 # | name | score | learned | from |
 # | --- | --- | --- | --- |
@@ -446,9 +444,10 @@ print("          the bound holds at every factor:", within)
 # | reduced-rank multiplicative | $(U s)^\top (V h)$ | $U$, $V$ $(k, H)$ with $k \ll H$ | the same, of rank $k$: $W = U^\top V$ |
 # | additive | $v^\top \tanh(W_1 h + W_2 s)$ | $W_1$, $W_2$ $(k, H)$, $v$ $(k)$ | Bahdanau et al., 2015 |
 #
-# The dot product needs both states to have one size; the others do not. "Additive" is an odd name for what is a small
-# feed-forward network with $k$ hidden units that gives a number. Each is a few lines, for a batch of all steps and all
-# words. We add a fifth, which scores everything alike: that is the mean, our starting point.
+# The dot product needs both states to have one size; the others do not. "Additive" is an odd name for
+# what is a small feed-forward network with $k$ hidden units that gives a number. Each is a few lines, for
+# a batch of all steps and all words. We add a fifth, which scores everything alike: that is the mean, our
+# starting point.
 
 
 # %%
@@ -517,8 +516,8 @@ SCORES = {
 }
 
 # %% [markdown]
-# In `Additive`, `unsqueeze` lays out memory as $(1, n, k)$ and states as $(T, 1, k)$, and broadcasting adds every pair. We
-# check all four against the formulas in the table, one pair of states at a time.
+# In `Additive`, `unsqueeze` lays out memory as $(1, n, k)$ and states as $(T, 1, k)$, and broadcasting
+# adds every pair. We check all four against the formulas in the table, one pair of states at a time.
 
 # %%
 mt.manual_seed(0)
@@ -539,36 +538,41 @@ for (name, _), (score, formula) in zip(SCORES.items(), definitions.items(), stri
     print(f"{name:15} equals its formula: {agree}")
 
 # %% [markdown]
-# What do they cost? Parameters can be counted, and so can FLOPs (chapter 00): for $T = n = 12$ and $H = 128$, the rank a
-# quarter of $H$. The products over *pairs* cost $2 T n H$ for the dot product; the others first project, $2 n H k$ for
-# each matrix that is applied to $n$ words.
+# What do they cost? Parameters can be counted, and so can FLOPs (chapter 00): for $T = n = 12$ and $H =
+# 128$, the rank a quarter of $H$. The products over *pairs* cost $2 T n H$ for the dot product; the
+# others first project, $2 n H k$ for each matrix that is applied to $n$ words.
 
 # %%
-costs = {}
-print("score           parameters       FLOPs   numbers in the largest tensor")
-for name, make in SCORES.items():
-    score = make(128)
-    with count_flops() as counter:
-        score(mt.zeros(1, 12, 128), mt.zeros(1, 12, 128))
-    parameters = sum(p.numel() for p in score.parameters())
-    largest = 12 * 12 * 128 if name == "additive" else 12 * 128
-    costs[name] = parameters, counter.total
-    print(f"{name:15} {parameters:10,} {counter.total:11,}   {largest:,}")
 H, n = 128, 12
-print("dot product: 2 T n H =", costs["dot product"][1] == 2 * n * n * H)
-print(
-    "additive: 2 (n + T) H k + 2 T n k =", costs["additive"][1] == 2 * 2 * n * H * H + 2 * n * n * H
-)
+
+
+def cost(score, width):
+    """Parameters of a score, and its FLOPs for n steps and n words."""
+    with count_flops() as counter:
+        score(mt.zeros(1, n, width), mt.zeros(1, n, width))
+    return sum(p.numel() for p in score.parameters()), counter.total
+
+
+print("score           parameters     FLOPs   numbers in the largest tensor")
+for name, make in SCORES.items():
+    parameters, flops = cost(make(H), H)
+    largest = n * n * H if name == "additive" else n * H
+    print(f"{name:15} {parameters:10,} {flops:9,} {largest:8,}")
+print("dot product: 2 T n H =", cost(DotProduct(H), H)[1] == 2 * n * n * H)
+both = 2 * (n + n) * H * H + 2 * n * n * H
+print("additive: 2 (n + T) H k + 2 T n k =", cost(Additive(H), H)[1] == both)
 
 # %% [markdown]
-# The last column is what decides in practice. All but the additive score are products of two matrices; the additive one
-# has to make $k$ numbers for every *pair* of states and put each through a $\tanh$, which FLOPs of products do not show.
-# Which one learns best is the question of section 8. First we need something to learn.
+# The last column is what decides in practice. All but the additive score are products of two matrices;
+# the additive one has to make $k$ numbers for every *pair* of states and put each through a $\tanh$,
+# which FLOPs of products do not show. Which one learns best is the question of section 8. First we need
+# something to learn.
 #
 # ## 7. A translator with attention
 #
-# The data are those of chapter 03: numbers of 1 to 9 digits in words, English to German, 20,000 pairs to train on
-# and 900 to test on. A fixed tenth of all numbers is held out, so that no test number was ever trained on.
+# The data are those of chapter 03: numbers of 1 to 9 digits in words, English to German, 20,000 pairs to
+# train on and 900 to test on. A fixed tenth of all numbers is held out, so that no test number was ever
+# trained on.
 
 # %%
 SPECIALS = ["<pad>", "<s>", "</s>"]
@@ -610,9 +614,9 @@ class Corpus:
 training, held_out = Corpus(training_pairs), Corpus(held_out_pairs)
 
 # %% [markdown]
-# The model is chapter 03's: a bidirectional GRU reads the source, its last states, side by side, start the decoder.
-# New are four lines. The encoder also returns the states of *all* words, the memory. The decoder scores them, mixes
-# them, and joins what it gets to its own state before the output layer:
+# The model is chapter 03's: a bidirectional GRU reads the source, its last states, side by side, start
+# the decoder. New are four lines. The encoder also returns the states of *all* words, the memory. The
+# decoder scores them, mixes them, and joins what it gets to its own state before the output layer:
 #
 # $$P(y_t \mid y_{<t}, x) = \operatorname{softmax}(W_o\,[s_t; a_t] + b_o), \qquad [s_t; a_t] \in \mathbb{R}^{2H} .$$
 #
@@ -656,9 +660,9 @@ class Translator(nn.Module):
 
 
 # %% [markdown]
-# Because the input of the decoder does not depend on $a_t$, its GRU runs over the whole target in one call, and attention
-# is three matrix products for the whole batch. Training is chapter 03's loop. Batches hold sentences of about equal
-# length, so that little of them is padding.
+# Because the input of the decoder does not depend on $a_t$, its GRU runs over the whole target in one
+# call, and attention is three matrix products for the whole batch. Training is chapter 03's loop. Batches
+# hold sentences of about equal length, so that little of them is padding.
 
 
 # %%
@@ -698,9 +702,10 @@ def translate(model, data, limit=40):
 
 
 # %% [markdown]
-# `train` is a generator: it yields the loss after each step, and whoever calls it decides when to stop. For the exact match
-# we need not even decode. If the likeliest token is right at every step *with teacher forcing*, then greedy decoding, which
-# feeds on its own tokens, feeds on the same ones; and where one goes wrong, so does the other. So one pass tells.
+# `train` is a generator: it yields the loss after each step, and whoever calls it decides when to stop.
+# For the exact match we need not even decode. If the likeliest token is right at every step *with teacher
+# forcing*, then greedy decoding, which feeds on its own tokens, feeds on the same ones; and where one
+# goes wrong, so does the other. So one pass tells.
 
 
 # %%
@@ -735,8 +740,8 @@ def trained(score, seed, rate, steps):
 # %% [markdown]
 # ### The bottleneck gone (C6)
 #
-# Both models get the same data, batches, steps, and learning rate. The rate is the best of a grid for *both*
-# (recorded, below). We use the additive score, as Bahdanau et al. did.
+# Both models get the same data, batches, steps, and learning rate. The rate is the best of a grid for
+# *both* (recorded, below). We use the additive score, as Bahdanau et al. did.
 
 
 # %%
@@ -769,15 +774,18 @@ full = bottleneck.recorded
 
 # %%
 figure, axes = plot.subplots(width=7, height=3.2)
-for color, (name, runs) in enumerate(here["runs"].items()):
+for color, name in enumerate(here["runs"]):
     style = dict(color=plot.COLORS[color], marker="o")
-    axes.plot(LENGTHS, runs["150"][0], linestyle="-", label=f"{name}, 150 steps (quick)", **style)
+    for steps, matches in here["runs"][name].items():
+        axes.plot(
+            LENGTHS, matches[0], linestyle="-", label=f"{name}, {steps} steps (quick)", **style
+        )
     for steps, matches in full["result"]["runs"][name].items() if full else ():
         low, middle, high = zip(*map(sorted, zip(*matches, strict=True)), strict=True)
         dashes = {"500": "--", "1500": ":"}[steps]
         axes.plot(LENGTHS, middle, linestyle=dashes, label=f"{name}, {steps} steps (full)", **style)
         axes.fill_between(LENGTHS, low, high, color=style["color"], alpha=0.15, linewidth=0)
-axes.set(xlabel="source length in words", ylabel="exact match", ylim=(-0.03, 1.05))
+axes.set(xlabel="source length (English words)", ylabel="exact match", ylim=(-0.03, 1.03))
 axes.legend(loc="lower left", fontsize=9)
 plot.show(
     figure,
@@ -786,22 +794,20 @@ plot.show(
 )
 
 # %% tags=["nbval-ignore-output"]
-print("exact match by source length     ", "  ".join(f"{length:>5}" for length in LENGTHS))
-for name, runs in here["runs"].items():
-    row = "  ".join(f"{match:5.2f}" for match in runs["150"][0])
-    print(f"quick, {name:10}  150 steps         {row}")
-for name, runs in (full["result"]["runs"] if full else {}).items():
-    for steps, matches in runs.items():
-        for seed, run in enumerate(matches):
-            row = "  ".join(f"{match:5.2f}" for match in run)
-            print(f"full,  {name:10} {steps:>4} steps, seed {seed} {row}")
+print("source length (English words)   ", "  ".join(f"{length:>5}" for length in LENGTHS))
+for setting, result in {"quick": here, "full": full and full["result"]}.items():
+    for name, runs in (result["runs"] if result else {}).items():
+        for steps, matches in runs.items():
+            for seed, run in enumerate(matches):
+                row = "  ".join(f"{match:5.2f}" for match in run)
+                print(f"{setting:5} {name:10} {steps:>4} steps, seed {seed} {row}")
 for name, by_rate in (full["result"]["grid"] if full else {}).items():
     for rate, matches in by_rate.items():
         row = "  ".join(f"{match:5.2f}" for match in matches)
-        print(f"grid,  {name:10}  150 steps, {rate}  {row}")
+        print(f"grid  {name:10}  150 steps, {rate}  {row}")
 
 # %%
-one_vector, with_attention = (runs["150"][0] for runs in here["runs"].values())
+one_vector, with_attention = (next(iter(runs.values()))[0] for runs in here["runs"].values())
 print("C6 holds: from 13 words on, one vector stays below 0.3:", max(one_vector[4:]) < 0.3)
 print(
     "          with attention every length but the first is above 0.8:",
@@ -809,10 +815,11 @@ print(
 )
 
 # %% [markdown]
-# With one vector, exact match falls with the length of the source; with attention it does not. The vector of 128 numbers
-# is no longer asked to hold eighteen words. (In the first column stands mostly one number: "five" is the only held-out
-# number of one digit, and no model has seen it alone. We leave that column out of the verdict.) Three times as much
-# training lifts the lower curve, as chapter 03 found, but not to the upper one.
+# With one vector, exact match falls with the length of the source; with attention it does not. The vector
+# of 128 numbers is no longer asked to hold eighteen words. (In the first column stands mostly one number:
+# "five" is the only held-out number of one digit, and no model has seen it alone. We leave that column
+# out of the verdict.) Three times as much training lifts the lower curve, as chapter 03 found, but not to
+# the upper one.
 #
 # The greedy translations themselves, and a check that teacher forcing told the truth:
 
@@ -836,14 +843,14 @@ for pair, said in longest[:3]:
 # %% [markdown]
 # ## 8. Comparing score functions, and feeding back
 #
-# Attention as we have it forgets. When the decoder chooses where to look at step $t$, nothing tells it where it looked at
-# step $t - 1$, except what it said. **Input feeding** (Luong et al., 2015; Bahdanau et al. do it too) gives the
-# attention output back to the decoder, beside its next input:
+# Attention as we have it forgets. When the decoder chooses where to look at step $t$, nothing tells it
+# where it looked at step $t - 1$, except what it said. **Input feeding** (Luong et al., 2015; Bahdanau et
+# al. do it too) gives the attention output back to the decoder, beside its next input:
 #
 # $$s_t = \mathrm{GRU}\big([E'_{y_{t-1}};\, a_{t-1}],\, s_{t-1}\big), \qquad a_0 = 0 .$$
 #
-# This has a price. $s_t$ now waits for $a_{t-1}$, so the decoder cannot run over the target in one call any more: we are
-# back to a loop, one score, softmax and mix a step.
+# This has a price. $s_t$ now waits for $a_{t-1}$, so the decoder cannot run over the target in one call
+# any more: we are back to a loop, one score, softmax and mix a step.
 
 
 # %%
@@ -872,10 +879,11 @@ class FedBack(Translator):
 # %% [markdown]
 # ### Four score functions (C8)
 #
-# In the end all of them translate numbers without a mistake, so the final accuracy tells us nothing. We ask instead how many
-# steps each needs to reach an exact match of 90 %. A smaller setting, so that we can afford a grid: width 64, numbers of 1
-# to 5 digits. The same three learning rates for each. Beside the four run the mean, which does not look anywhere, and the
-# additive score with input feeding. All six are also asked for six digits, longer than anything they were trained on.
+# In the end all of them translate numbers without a mistake, so the final accuracy tells us nothing. We
+# ask instead how many steps each needs to reach an exact match of 90 %. A smaller setting, so that we can
+# afford a grid: width 64, numbers of 1 to 5 digits. The same three learning rates for each. Beside the
+# four run the mean, which does not look anywhere, and the additive score with input feeding. All six are
+# also asked for six digits, longer than anything they were trained on.
 
 # %%
 short = Corpus([pair for pair in training_pairs if pair.number < 10**5])
@@ -963,16 +971,16 @@ plot.show(
 )
 
 # %% tags=["nbval-ignore-output"]
-print("                                                   steps to 90 %            six digits")
+print("                         parameters    FLOPs  ms a step  lr     steps to 90 %    six digits")
 for setting, result in results.items():
     for name in CONTESTANTS:
         rate, runs = best_rate(result[name])
+        parameters, flops = cost(SCORES.get(name.removesuffix(", fed back"), Mean)(64), 64)
+        milliseconds = 1000 * min(run["seconds"] for run in runs)
         needed = " ".join(f"{steps_to(run['curve']):>4g}" for run in runs)
         longer = " ".join(f"{run['longer']:.2f}" for run in runs)
-        seconds = min(run["seconds"] for run in runs)
-        print(
-            f"{setting:5} {name:18} lr {float(rate):<6g} {1000 * seconds:5.0f} ms a step {needed:>14}      {longer}"
-        )
+        row = f"{parameters:9,} {flops:8,} {milliseconds:10.0f}  {float(rate):<6g} {needed:<16} {longer}"
+        print(f"{setting:5} {name:19} {row}")
 
 # %%
 reached = {name: max(best_rate(here[name])[1][0]["curve"]) for name in CONTESTANTS}
@@ -982,9 +990,10 @@ print("          the mean gets above 50 %:", reached["mean"] > 0.5)
 # %% [markdown]
 # ## 9. Where it looks
 #
-# Nobody told the model which words belong together. It was trained on pairs of sentences, and the weights are a by-product.
-# We draw them for four held-out numbers. Row $t$ holds $\alpha_{t1}, \dots, \alpha_{tn}$, the weights with which the piece at the left
-# was predicted. Framed cells are the true alignment, which our data know: which piece speaks for which digit.
+# Nobody told the model which words belong together. It was trained on pairs of sentences, and the weights
+# are a by-product. We draw them for four held-out numbers. Row $t$ holds $\alpha_{t1}, \dots,
+# \alpha_{tn}$, the weights with which the piece at the left was predicted. Framed cells are the true
+# alignment, which our data know: which piece speaks for which digit.
 
 # %%
 shown = (293, 68, 4_783, 71_234)
@@ -1016,11 +1025,12 @@ plot.show(
 # %% [markdown]
 # ### Alignment for free (C7)
 #
-# How good are these maps? For each target piece that translates some source word, take the word with the largest weight. The
-# **alignment error** is the share of pieces for which this word is not one of those it translates. Two rivals that know
-# nothing: *uniform* picks a word at random (we take the expected error), *diagonal* picks the word at the same relative place, the
-# $j$ with $j / n$ nearest to $t / T$. The second is strong wherever order is kept, so we also look at the pieces where it is not: a unit
-# with *und* and its ten after it.
+# How good are these maps? For each target piece that translates some source word, take the word with the
+# largest weight. The **alignment error** is the share of pieces for which this word is not one of those
+# it translates. Two rivals that know nothing: *uniform* picks a word at random (we take the expected
+# error), *diagonal* picks the word at the same relative place, the $j$ with $j / n$ nearest to $t / T$.
+# The second is strong wherever order is kept, so we also look at the pieces where it is not: a unit with
+# *und* and its ten after it.
 
 
 # %%
@@ -1131,23 +1141,24 @@ for group in ("all", "turned"):
 # %% [markdown]
 # ## 10. A shorter path for the gradient
 #
-# Chapter 01 followed the gradient back through a recurrent network and saw it vanish with distance. In the translator of
-# chapter 03, what the loss has to say about the first source word must go back through every state in between. Attention
-# adds a second path. Write the loss of one step as a function of $s_t$ and $a_t$, and treat the weights as given for a
-# moment:
+# Chapter 01 followed the gradient back through a recurrent network and saw it vanish with distance. In
+# the translator of chapter 03, what the loss has to say about the first source word must go back through
+# every state in between. Attention adds a second path. Write the loss of one step as a function of $s_t$
+# and $a_t$, and treat the weights as given for a moment:
 #
 # $$\frac{\partial L}{\partial h_j} \;=\; \underbrace{\alpha_{tj}\, \frac{\partial L}{\partial a_t}}_{\text{one step, at any distance}}
 # \;+\; \underbrace{\Big(\prod_{k=j+1}^{n} \frac{\partial h_k}{\partial h_{k-1}}\Big)^{\!\top} \frac{\partial L}{\partial h_n}}_{n - j \text{ steps, as before}}
 # \;+\; \cdots$$
 #
-# (The dots are the paths through the weights and through other states.) The first term has no product in it. It does not
-# depend on the distance $n - j$ but on the weight $\alpha_{tj}$, which is $1/n$ before training.
+# (The dots are the paths through the weights and through other states.) The first term has no product in
+# it. It does not depend on the distance $n - j$ but on the weight $\alpha_{tj}$, which is $1/n$ before
+# training.
 #
 # ### The gradient at early states (C32)
 #
-# An untrained GRU reads $n = 60$ random inputs, an untrained decoder takes one step from its last state, and an output layer
-# reads either $s_1$ or $[s_1; a_1]$. Both have the same encoder and decoder. We take the norm of the gradient at every
-# encoder state, as in chapter 01.
+# An untrained GRU reads $n = 60$ random inputs, an untrained decoder takes one step from its last state,
+# and an output layer reads either $s_1$ or $[s_1; a_1]$. Both have the same encoder and decoder. We take
+# the norm of the gradient at every encoder state, as in chapter 01.
 
 
 # %%
@@ -1217,13 +1228,14 @@ print("           with attention: above 1e-3 of the nearest:", attending[40] > 1
 # %% [markdown]
 # ## 11. Where the maps mislead
 #
-# An attention map looks like an explanation: *it said this because it looked there*. Jain and Wallace (2019) asked whether it
-# is one, and found weights that could be moved without changing the answer. Wiegreffe and Pinter (2019) replied
-# that this depends on the model and on what one calls an explanation. We can measure two reasons for care in our own
-# model.
+# An attention map looks like an explanation: *it said this because it looked there*. Jain and Wallace
+# (2019) asked whether it is one, and found weights that could be moved without changing the answer.
+# Wiegreffe and Pinter (2019) replied that this depends on the model and on what one calls an explanation.
+# We can measure two reasons for care in our own model.
 #
-# **The weights may not matter.** We move them: at every step we make all weights of the trained model equal, and
-# ask whether the piece that it predicts stays the same (with teacher forcing, so that each step is judged by itself).
+# **The weights may not matter.** We move them: at every step we make all weights of the trained model
+# equal, and ask whether the piece that it predicts stays the same (with teacher forcing, so that each
+# step is judged by itself).
 
 # %%
 figure, (left, right) = plot.subplots(1, 2, width=10, height=3.4, width_ratios=[1.2, 1])
@@ -1255,9 +1267,9 @@ print("with equal weights, over 85 % of 'hundert' stay:", shares["hundert"] > 0.
 print("and below 70 % of the pieces with digits:      ", shares["pieces with digits"] < 0.7)
 
 # %% [markdown]
-# **A state is not a word.** The map's columns are labelled with words, but the weight lies on the *state* at that word, and a
-# bidirectional GRU has put its neighbours into it. We measure what each state is made of: the norm of $\partial h_i / \partial x_j$
-# for every state and word, each row divided by its sum.
+# **A state is not a word.** The map's columns are labelled with words, but the weight lies on the *state*
+# at that word, and a bidirectional GRU has put its neighbours into it. We measure what each state is made
+# of: the norm of $\partial h_i / \partial x_j$ for every state and word, each row divided by its sum.
 
 
 # %%
@@ -1296,34 +1308,39 @@ print(
 )
 
 # %% [markdown]
-# About half of a state is its own word. So a model can look at a neighbour and still read the right word there, and the
-# alignment error of section 9 need not be the translation's error. Reading a map, ask two things: would the answer change if
-# the weight moved, and what is in the state that it rests on?
+# About half of a state is its own word. So a model can look at a neighbour and still read the right word
+# there, and the alignment error of section 9 need not be the translation's error. Reading a map, ask two
+# things: would the answer change if the weight moved, and what is in the state that it rests on?
 #
-# The other side has a point too. In section 8, the model that had to work *without* choosing, with equal weights, failed. So
-# here the freedom to look somewhere matters, even if not every single look does.
+# The other side has a point too. In section 8, the model that had to work *without* choosing, with equal
+# weights, failed. So here the freedom to look somewhere matters, even if not every single look does.
 #
-# **Try it**: translate to French, `number_pairs(..., target="fr")`, and look at 97, where three pieces come from one
-# word; train the chapter's translator with `score="dot product"`; take the `masked_fill` out of `attend` and train again;
-# feed back the *weights* instead of the output.
+# **Try it**: translate to French, `number_pairs(..., target="fr")`, and look at 97, where three pieces
+# come from one word; train the chapter's translator with `score="dot product"`; take the `masked_fill`
+# out of `attend` and train again; feed back the *weights* instead of the output.
 #
 # ## Summary
 #
-# - Attention is a weighted mean of the encoder's states, with weights from a softmax over scores between the decoder's state and
-#   each of them. In matrices, $\operatorname{softmax}(S M^\top) M$, with minus infinity at padding.
+# - Attention is a weighted mean of the encoder's states, with weights from a softmax over scores between
+#   the decoder's state and each of them. In matrices, $\operatorname{softmax}(S M^\top) M$, with minus
+#   infinity at padding.
 # - It is a soft look-up: a sharp query returns the stored value, a flat one the mean (C9).
-# - Scores may be dot products, bilinear, of reduced rank, or additive. They differ in parameters and cost, and in how fast they
-#   learn, not in what they reach (C8). Feeding the attention output back costs the parallel decoder.
+# - Scores may be dot products, bilinear, of reduced rank, or additive. They differ in parameters and
+#   cost, and in how fast they learn, not in what they reach (C8). Feeding the attention output back costs
+#   the parallel decoder.
 # - The bottleneck of chapter 03 is gone: accuracy no longer depends on the length of the source (C6).
-# - Alignment comes for free (C7), and the gradient gets a path whose length does not grow with the distance (C32).
+# - Alignment comes for free (C7), and the gradient gets a path whose length does not grow with the
+#   distance (C32).
 # - A map shows where the model looked, not that it had to, and it looked at states, not at words.
 #
-# What remains: encoder and decoder still read step by step. But if a decoder can look at all states at once, why must the encoder
-# pass its summary from state to state? Chapter 05 takes the recurrence away.
+# What remains: encoder and decoder still read step by step. But if a decoder can look at all states at
+# once, why must the encoder pass its summary from state to state? Chapter 05 takes the recurrence away.
 #
-# **Exercises**: [`../exercises/04_attention/04_attention.ipynb`](../exercises/04_attention/04_attention.ipynb)
+# **Exercises**:
+# [`../exercises/04_attention/04_attention.ipynb`](../exercises/04_attention/04_attention.ipynb)
 #
-# **Read on**: Bahdanau, Cho and Bengio (2015), *Neural machine translation by jointly learning to align and translate*. Luong, Pham
-# and Manning (2015), *Effective approaches to attention-based neural machine translation*. Britz et al. (2017), *Massive exploration
-# of neural machine translation architectures*. Graves, Wayne and Danihelka (2014), *Neural Turing machines*. Jain and Wallace (2019),
-# *Attention is not explanation*. Wiegreffe and Pinter (2019), *Attention is not not explanation*.
+# **Read on**: Bahdanau, Cho and Bengio (2015), *Neural machine translation by jointly learning to align
+# and translate*. Luong, Pham and Manning (2015), *Effective approaches to attention-based neural machine
+# translation*. Britz et al. (2017), *Massive exploration of neural machine translation architectures*.
+# Graves, Wayne and Danihelka (2014), *Neural Turing machines*. Jain and Wallace (2019), *Attention is not
+# explanation*. Wiegreffe and Pinter (2019), *Attention is not not explanation*.
