@@ -542,17 +542,16 @@ for (name, _), (score, formula) in zip(SCORES.items(), definitions.items(), stri
 # 128$, the rank a quarter of $H$. The products over *pairs* cost $2 T n H$ for the dot product; the
 # others first project, $2 n H k$ for each matrix that is applied to $n$ words.
 
+
 # %%
-H, n = 128, 12
-
-
-def cost(score, width):
+def cost(score, width, n=12):
     """Parameters of a score, and its FLOPs for n steps and n words."""
     with count_flops() as counter:
         score(mt.zeros(1, n, width), mt.zeros(1, n, width))
     return sum(p.numel() for p in score.parameters()), counter.total
 
 
+H, n = 128, 12
 print("score           parameters     FLOPs   numbers in the largest tensor")
 for name, make in SCORES.items():
     parameters, flops = cost(make(H), H)
@@ -702,7 +701,7 @@ def translate(model, data, limit=40):
 
 
 # %% [markdown]
-# `train` is a generator: it yields the loss after each step, and whoever calls it decides when to stop.
+# `train` is a generator: it yields after each step, so that a caller can look at the model in between.
 # For the exact match we need not even decode. If the likeliest token is right at every step *with teacher
 # forcing*, then greedy decoding, which feeds on its own tokens, feeds on the same ones; and where one
 # goes wrong, so does the other. So one pass tells.
@@ -844,8 +843,9 @@ for pair, said in longest[:3]:
 # ## 8. Comparing score functions, and feeding back
 #
 # Attention as we have it forgets. When the decoder chooses where to look at step $t$, nothing tells it
-# where it looked at step $t - 1$, except what it said. **Input feeding** (Luong et al., 2015; Bahdanau et
-# al. do it too) gives the attention output back to the decoder, beside its next input:
+# where it looked at step $t - 1$, except what it said. **Input feeding** (Luong et al., 2015) gives the
+# attention output back to the decoder, beside its next input; in the model of Bahdanau et al. (2015) it
+# enters the decoder's state too:
 #
 # $$s_t = \mathrm{GRU}\big([E'_{y_{t-1}};\, a_{t-1}],\, s_{t-1}\big), \qquad a_0 = 0 .$$
 #
@@ -1132,11 +1132,15 @@ for setting, result in {"quick": maps_here, "full": maps_full and maps_full["res
 
 # %%
 errors = maps_here["errors"][0]
-print("C7 holds: attention's error is below half of both rivals', over all pieces and turned ones:")
-for group in ("all", "turned"):
-    values = errors[group]
-    better = values["attention"] < 0.5 * min(values["uniform"], values["diagonal"])
-    print(f"          {group}: {better}")
+better = {
+    group: values["attention"] < min(values["uniform"], values["diagonal"]) - 0.15
+    for group, values in errors.items()
+}
+print("C7 holds: attention's error is at least 0.15 below both rivals', over all:", better["all"])
+print(
+    "          over turned pieces attention's error is below 0.2:",
+    errors["turned"]["attention"] < 0.2,
+)
 
 # %% [markdown]
 # ## 10. A shorter path for the gradient
