@@ -24,6 +24,7 @@
 
 # %%
 import math
+from collections import Counter
 from copy import deepcopy
 from functools import cache
 from typing import NamedTuple
@@ -33,8 +34,16 @@ from tqdm.auto import tqdm
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn, plot
-from minitorch.data import Vocabulary, join_pieces, number_pair, number_pairs
-from minitorch.decoding import greedy
+from minitorch.data import (
+    Vocabulary,
+    bleu,
+    exact_match,
+    join_pieces,
+    number_pair,
+    number_pairs,
+    padding_mask,
+)
+from minitorch.decoding import beam_search, greedy
 from minitorch.experiments import Experiments
 from minitorch.nn.utils.rnn import pack_padded_sequence
 
@@ -412,17 +421,21 @@ def corpus(pairs, language):
     return Corpus(pairs, language, source, (~padding).sum(1), target)
 
 
-def train(model, optimizer, data, steps, batch_size=64):
-    """Train with teacher forcing; the loss at each step. Called again, it goes on."""
+def train(model, optimizer, data, steps, batch_size=64, feed=None):
+    """Train with teacher forcing; the loss at each step. Called again, it goes on.
+
+    ``feed`` changes what the decoder reads; section 8 uses it.
+    """
     losses = []
     with tqdm(total=steps, desc="training") as progress:
         while len(losses) < steps:
             for rows in mt.randperm(len(data.pairs)).split(batch_size):
                 source, lengths, target = data.batch(rows)
-                scores = model(source, lengths, target[:, :-1])
-                loss = F.cross_entropy(
-                    scores.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD
-                )
+                inputs, targets = target[:, :-1], target[:, 1:]
+                if feed:
+                    inputs = feed(model, source, lengths, inputs)
+                scores = model(source, lengths, inputs)
+                loss = F.cross_entropy(scores.flatten(0, 1), targets.flatten(), ignore_index=PAD)
                 optimizer.zero_grad()
                 loss.backward()
                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -451,14 +464,14 @@ german, held_out_german = corpus(pairs["training"], "de"), corpus(pairs["held ou
 
 
 @cache
-def trained(seed, checkpoints, rate):
+def trained(seed, checkpoints, rate, feed=None):
     """A model that translates to German, trained from this seed."""
     mt.manual_seed(seed)
     model = Seq2Seq(len(words["en"]), len(words["de"]))
     optimizer = mt.optim.Adam(model.parameters(), lr=rate)
     run = Run({}, [])
     for steps in checkpoints:
-        run.losses.extend(train(model, optimizer, german, steps - len(run.losses)))
+        run.losses.extend(train(model, optimizer, german, steps - len(run.losses), feed=feed))
         run.models[steps] = deepcopy(model)
     return run
 
@@ -530,3 +543,589 @@ print("alone and in a batch, the same translations:", translations[:50] == one_b
 for pair, said in list(zip(pairs["held out"], translations, strict=True))[:8]:
     mark = "right" if said == pair.target else "WRONG"
     print(f"{pair.number:>11,} {mark}  {join_pieces(said, 'de')}")
+
+# %% [markdown]
+# ### Scores
+#
+# Two measures. **Exact match** is the share of translations that are right in every word. It suits numbers,
+# where an almost right answer is a wrong number, and where one answer only is right.
+#
+# In other texts many translations are good, and none equals the reference. **BLEU** (Papineni et al., 2002)
+# counts runs of words instead. $p_n$ is the share of the runs of $n$ words (**n-grams**) in the
+# translations that also occur in their references, each at most as often as it occurs there. With $c$ words
+# in all translations together and $r$ in all references,
+#
+# $$\mathrm{BLEU} = 100 \cdot \min\big(1, e^{1 - r/c}\big) \cdot (p_1\, p_2\, p_3\, p_4)^{1/4} .$$
+#
+# The first factor, the **brevity penalty**, punishes translations that say less than the reference: without
+# it, saying only the one word that is certain would be perfect.
+
+
+# %%
+def ngrams(sentence, n):
+    """How often each run of n words occurs."""
+    return Counter(tuple(sentence[i : i + n]) for i in range(len(sentence) - n + 1))
+
+
+def bleu_by_hand(translations, references):
+    precisions = []
+    for n in range(1, 5):
+        said = [ngrams(sentence, n) for sentence in translations]
+        asked = [ngrams(sentence, n) for sentence in references]
+        matched = sum((a & b).total() for a, b in zip(said, asked, strict=True))
+        precisions.append(matched / sum(counts.total() for counts in said))
+    c, r = sum(map(len, translations)), sum(map(len, references))
+    return 100 * min(1, math.exp(1 - r / c)) * math.prod(precisions) ** 0.25
+
+
+references = [pair.target for pair in pairs["held out"]]
+by_hand, by_library = bleu_by_hand(translations, references), bleu(translations, references)
+print("BLEU by hand equals sacrebleu's:", math.isclose(by_hand, by_library, rel_tol=1e-6))
+
+# %% tags=["nbval-ignore-output"]
+print(f"exact match {exact_match(translations, references):.2f}, BLEU {by_library:.1f}")
+
+# %% [markdown]
+# BLEU is high while half of the numbers are wrong: most words of a wrong translation are right. A reader of
+# BLEU scores should keep that in mind.
+#
+# ## 7. The bottleneck
+#
+# The lecture's question to this architecture: the encoding of the source has to hold *everything* that
+# the translation needs. A sentence of one word and a sentence of 17 words get the same $H$ numbers. So we
+# expect longer sources to be translated worse.
+#
+# ### Exact match against the length of the source (C5)
+#
+# Same model, same held-out numbers, sorted by the number of English words. *Quick* is the model above, 300
+# steps. *Full*: three seeds, 500 and 1500 steps, after a search over learning rates.
+
+# %%
+LENGTHS = ["1-3", "4-6", "7-9", "10-12", "13-15", "16-18"]  # English words
+
+
+def share_by(keys, right):
+    """The share of True in ``right`` for each key, in the order of the keys."""
+    groups = {key: [] for key in sorted(set(keys))}
+    for key, value in zip(keys, right, strict=True):
+        groups[key].append(value)
+    return [sum(group) / len(group) for group in groups.values()]
+
+
+def is_right(model, data):
+    """For each pair of a corpus, whether its greedy translation is exactly right."""
+    translations = translate(model, data)
+    return [said == pair.target for said, pair in zip(translations, data.pairs, strict=True)]
+
+
+def by_length(model, data):
+    """Exact match for sources of 1-3, 4-6, ... words."""
+    return share_by([(len(pair.source) - 1) // 3 for pair in data.pairs], is_right(model, data))
+
+
+@lab.experiment(
+    "C5",
+    quick=dict(seeds=[0], checkpoints=[300], rate=4e-3, rates=[4e-3]),
+    full=dict(seeds=[0, 1, 2], checkpoints=[500, 1500], rate=4e-3, rates=[1e-3, 2e-3, 4e-3, 8e-3]),
+)
+def bottleneck(seeds, checkpoints, rate, rates):
+    short_runs = {str(r): trained(0, (300,), r).models[300] for r in rates}
+    runs = [trained(seed, tuple(checkpoints), rate).models for seed in seeds]
+    return {
+        "steps": {
+            str(n): [by_length(run[n], held_out_german) for run in runs] for n in checkpoints
+        },
+        "rates": {
+            name: sum(is_right(model, held_out_german)) / len(held_out_german.pairs)
+            for name, model in short_runs.items()
+        },
+    }
+
+
+here = bottleneck.run()
+full = bottleneck.recorded
+
+# %%
+results = {f"quick, {steps} steps": runs for steps, runs in here["steps"].items()}
+if full:
+    in_order = sorted(full["result"]["steps"].items(), key=lambda entry: int(entry[0]))
+    results |= {f"full, {steps} steps": runs for steps, runs in in_order}
+
+
+def middle(runs):
+    """The mean of several runs, entry by entry."""
+    return [sum(values) / len(values) for values in zip(*runs, strict=True)]
+
+
+def plot_runs(axes, x, results, **style):
+    """Each result's mean over its runs as a line, in a band from the lowest to the highest run."""
+    for name, runs in results.items():
+        [line] = axes.plot(x, middle(runs), marker="o", label=name, **style)
+        low, high = ([pick(values) for values in zip(*runs, strict=True)] for pick in (min, max))
+        axes.fill_between(x, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+
+
+figure, axes = plot.subplots(width=7, height=3.2)
+plot_runs(axes, LENGTHS, results)
+axes.set(xlabel="source length (English words)", ylabel="exact match", ylim=(-0.03, 1.03))
+axes.legend(loc="lower left")
+plot.show(
+    figure,
+    alt="Exact match against source length: near one for short sources, and falling to near zero for "
+    "the longest after 300 steps; after 1500 steps the fall starts later.",
+)
+
+# %% tags=["nbval-ignore-output"]
+print("words            ", "".join(f"{length:>7}" for length in LENGTHS))
+for name, runs in results.items():
+    for run in runs:
+        print(f"{name:17}", "".join(f"{value:7.2f}" for value in run))
+for rate, share in (full["result"]["rates"] if full else {}).items():
+    print(f"learning rate {rate}, 300 steps: exact match {share:.2f}")
+
+# %%
+quick_run = here["steps"]["300"][0] if "300" in here["steps"] else here["steps"]["500"][0]
+print("C5 holds: exact match at 1-3 words above 0.85:", quick_run[0] > 0.85)
+print("          exact match at 13-18 words below 0.5:", max(quick_run[4:]) < 0.5)
+
+# %% [markdown]
+# The fall is the bottleneck at work, and the full runs say what kind it is. With three times the training
+# the fall starts later: the limit is not how many digits *fit* into 128 numbers (nine would fit easily), but
+# how many the encoder has learned to write into them so that the decoder can find them again. Every added
+# word has to be laid on top of the others, without smearing them, and each word of the translation has to be
+# read out of the mix. Chapter 04 takes the bottleneck away and draws its curve into the same picture.
+#
+# ### French, and lengths never seen
+#
+# The second way to hold data out, on the second language. One model trains on French numbers of 1 to 5
+# digits, another on 1 to 4; both are tested on numbers that neither has seen. A number of 5 digits holds
+# no word that numbers of 4 digits do not hold: "two thousand", "forty-six" and "forty-six thousand".
+
+
+# %%
+def french_model(longest, seed, steps, rate=4e-3):
+    """A model that translates numbers of 1 to ``longest`` digits to French."""
+    mt.manual_seed(seed)
+    model = Seq2Seq(len(words["en"]), len(words["fr"]))
+    optimizer = mt.optim.Adam(model.parameters(), lr=rate)
+    seen = corpus(number_pairs(10_000, digits=(1, longest), target="fr", seed=0), "fr")
+    train(model, optimizer, seen, steps)
+    return model
+
+
+def by_digits(model, data):
+    """Exact match for numbers of 1, 2, ... digits."""
+    return share_by([len(str(pair.number)) for pair in data.pairs], is_right(model, data))
+
+
+held_out_french = corpus(number_pairs(500, digits=(1, 5), held_out=True, target="fr", seed=1), "fr")
+
+
+@lab.experiment(
+    "unseen lengths",
+    quick=dict(seeds=[0], steps=150),
+    full=dict(seeds=[0, 1, 2], steps=500),
+)
+def unseen_lengths(seeds, steps):
+    return {
+        f"trained on 1 to {longest} digits": [
+            by_digits(french_model(longest, seed, steps), held_out_french) for seed in seeds
+        ]
+        for longest in (4, 5)
+    }
+
+
+here = unseen_lengths.run()
+full = unseen_lengths.recorded
+
+# %%
+results = {"quick": here} | ({"full": full["result"]} if full else {})
+figure, panels = plot.subplots(1, len(results), width=9, height=2.8, sharey=True, squeeze=False)
+for axes, (name, result) in zip(panels[0], results.items(), strict=True):
+    plot_runs(axes, range(1, 6), result)
+    axes.set(xticks=range(1, 6), xlabel="digits of the number", ylim=(-0.03, 1.03), title=name)
+panels[0, 0].set_ylabel("exact match, French")
+panels[0, 0].legend(loc="lower left")
+plot.show(
+    figure,
+    alt="Exact match against the number of digits: both models do well up to four digits; at five the "
+    "one that has seen five digits does well and the one that has not is near zero.",
+)
+
+# %% tags=["nbval-ignore-output"]
+for name, result in results.items():
+    for model_name, runs in sorted(result.items()):
+        for run_of_seed in runs:
+            print(f"{name}, {model_name}: {[round(share, 2) for share in run_of_seed]}")
+
+# %%
+unseen, seen = (here[f"trained on 1 to {longest} digits"][0][-1] for longest in (4, 5))
+print("new numbers of a length seen in training, above 0.4:", seen > 0.4)
+print("new numbers of a length never seen, below 0.1:", unseen < 0.1)
+
+# %% [markdown]
+# ## 8. What teacher forcing costs
+#
+# In training the decoder reads the true words, at test time its own. So it has never read a mistake. When
+# it makes one, it finds itself in a state that training never showed it, and may stumble on from there.
+# This gap is called **exposure bias**.
+#
+# How large is it? First a measure that *cannot* see it. Up to its first mistake the model reads the same
+# words as with a teacher. So a sentence is right in every word with a teacher exactly if greedy decoding
+# gets it right without one. Exact match does not know exposure bias; words after a first mistake do.
+
+
+# %%
+@mt.no_grad()
+def right_with_teacher(model, data):
+    """For each pair, a list that says which words and end token are right given the true prefix."""
+    source, lengths, target = data.batch(mt.arange(len(data.pairs)))
+    right = model(source, lengths, target[:, :-1]).argmax(-1) == target[:, 1:]
+    ends = (target[:, 1:] != PAD).sum(1).tolist()
+    return [row[:end] for row, end in zip(right.tolist(), ends, strict=True)]
+
+
+def right_alone(model, data):
+    """The same when the model reads its own words, compared position by position."""
+    said = [[*words_said, "</s>"] for words_said in translate(model, data)]
+    asked = [[*pair.target, "</s>"] for pair in data.pairs]
+    return [
+        [t < len(ours) and ours[t] == word for t, word in enumerate(theirs)]
+        for ours, theirs in zip(said, asked, strict=True)
+    ]
+
+
+def after_first_mistake(rows):
+    """The share of right words behind the first wrong one."""
+    wrong_somewhere = [row for row in rows if False in row]
+    rest = [right for row in wrong_somewhere for right in row[row.index(False) + 1 :]]
+    return sum(rest) / len(rest)
+
+
+forced, alone = right_with_teacher(model, held_out_german), right_alone(model, held_out_german)
+same = sum(all(a) == all(b) for a, b in zip(forced, alone, strict=True)) / len(forced)
+print("all words right with a teacher, and all right without one: the same sentences:", same > 0.99)
+
+# %% tags=["nbval-ignore-output"]
+shares = {}
+for name, rows in {"with a teacher": forced, "alone": alone}.items():
+    everywhere = sum(map(sum, rows)) / sum(map(len, rows))
+    shares[name] = after_first_mistake(rows)
+    print(f"{name:15} words right: {everywhere:.3f}, behind the first mistake: {shares[name]:.3f}")
+
+# %%
+print(
+    "alone, fewer words are right behind a mistake:",
+    shares["alone"] < shares["with a teacher"] - 0.1,
+)
+
+# %% [markdown]
+# But this comparison is not quite fair: alone, a word too many shifts all that follow, and each shifted word
+# counts as wrong. A clean test changes one thing only.
+#
+# ### One wrong word
+#
+# Take the numbers that the model translates without any mistake, and whose first word is a digit from "zwei" to
+# "neun". Let it read another digit in place of its own first word, and go on alone. The rest of the number
+# is as it was, so the rest of the translation should be too. How often is it?
+
+# %%
+DIGITS = words["de"].encode("zwei drei vier fünf sechs sieben acht neun".split())
+
+
+@mt.no_grad()
+def rest_after_slip(model, data, slip=True):
+    """For numbers translated rightly: (words of the rest, whether it is still right) of each."""
+    right = is_right(model, data)
+    first = data.target[:, 1]
+    rows = [
+        row
+        for row, pair in enumerate(data.pairs)
+        if right[row] and len(pair.target) > 1 and (DIGITS == first[row]).any()
+    ]
+    source, lengths, target = data.batch(mt.tensor(rows))
+    _, state = model.decode(target[:, :1], model.encode(source, lengths))  # it reads <s>
+    place = (DIGITS == target[:, 1:2]).long().argmax(1)
+    shift = mt.randint(1, len(DIGITS), place.shape) if slip else 0
+    tokens = DIGITS[(place + shift) % len(DIGITS)].unsqueeze(1)
+    tokens = greedy(next_scores(model), tokens, 40, end=END, pad=PAD, state=state)
+    said = words[data.language].decode_batch(tokens, batch_first=True)
+    rests = [data.pairs[row].target[1:] for row in rows]
+    return [(len(rest), ours[1:] == rest) for ours, rest in zip(said, rests, strict=True)]
+
+
+def share_right(outcomes):
+    """The share of rests that are right: of all, and of 1-2, 3-4, 5-6, 7 and more words."""
+    right = [is_right for _, is_right in outcomes]
+    return [sum(right) / len(right), *share_by([min((n - 1) // 2, 3) for n, _ in outcomes], right)]
+
+
+mt.manual_seed(0)
+untouched = share_right(rest_after_slip(model, held_out_german, slip=False))
+print("without the wrong word every rest is right:", untouched[0] > 0.99)
+
+# %% [markdown]
+# Can a model learn to live with its mistakes? It would have to see some in training. Two ways, each
+# changing what the decoder reads, never what it is to say:
+#
+# - **own words**: a quarter of the words it reads are those that it would have said itself (a form of
+#   **scheduled sampling**; Bengio et al., 2015);
+# - **random words**: a tenth of the words it reads are drawn at random.
+
+
+# %%
+def swapped(inputs, others, share):
+    """``inputs`` (B, T) with a share of them, but never <s>, replaced by ``others``."""
+    swap = mt.rand(*inputs.shape) < share
+    swap[:, 0] = False
+    return mt.where(swap, others, inputs)
+
+
+@mt.no_grad()
+def own_words(model, source, lengths, inputs):
+    guesses = model(source, lengths, inputs).argmax(-1)  # what it would say next
+    return swapped(inputs, mt.cat([inputs[:, :1], guesses[:, :-1]], dim=1), share=0.25)
+
+
+def random_words(model, source, lengths, inputs):
+    return swapped(inputs, mt.randint(len(SPECIALS), len(words["de"]), inputs.shape), share=0.1)
+
+
+FEEDS = {"true words": None, "own words": own_words, "random words": random_words}
+
+
+@lab.experiment(
+    "exposure bias",
+    quick=dict(feeds=["true words"], seeds=[0], checkpoints=[300]),
+    full=dict(
+        feeds=["true words", "own words", "random words"], seeds=[0, 1, 2], checkpoints=[500]
+    ),
+)
+def exposure(feeds, seeds, checkpoints):
+    result = {"exact match": {}, "rest right": {}}
+    for name in feeds:
+        runs = [trained(seed, tuple(checkpoints), 4e-3, FEEDS[name]) for seed in seeds]
+        models = [run.models[checkpoints[-1]] for run in runs]
+        right = [is_right(model, held_out_german) for model in models]
+        result["exact match"][name] = [sum(row) / len(row) for row in right]
+        mt.manual_seed(0)
+        outcomes = [rest_after_slip(model, held_out_german) for model in models]
+        result["rest right"][name] = [share_right(outcome) for outcome in outcomes]
+    return result
+
+
+here = exposure.run()
+full = exposure.recorded
+
+# %%
+RESTS = ["1-2", "3-4", "5-6", "7+"]
+figure, axes = plot.subplots(width=7, height=3.2)
+axes.axhline(1, color="0.5", linewidth=1, linestyle="-")
+axes.text(3, 1, "without the wrong word", ha="right", va="bottom")
+recorded = full["result"]["rest right"] if full else {}
+curves = {"quick, true words": here["rest right"]["true words"]}
+curves |= {f"full, {name}": recorded[name] for name in FEEDS if name in recorded}
+plot_runs(axes, RESTS, {name: [run[1:] for run in runs] for name, runs in curves.items()})
+axes.set(xlabel="words that remain to be said", ylabel="share of rests right", ylim=(-0.03, 1.1))
+axes.legend(loc="lower left", fontsize=9)
+plot.show(
+    figure,
+    alt="Share of translations that go on rightly after one wrong word, against the words that remain: "
+    "it falls steeply for the model trained on true words, less for those that have seen mistakes.",
+)
+
+# %% tags=["nbval-ignore-output"]
+for name, runs in curves.items():
+    print(f"{name:19} rest right after one wrong word:", [round(run[0], 2) for run in runs])
+for name, runs in (full["result"]["exact match"] if full else {}).items():
+    print(f"full, {name:13} exact match:", [round(run, 3) for run in runs])
+
+# %%
+bias = here["rest right"]["true words"][0][0]
+print("one wrong word spoils more than a quarter of the rests:", bias < 0.75)
+
+# %% [markdown]
+# ## 9. Beam search
+#
+# Greedy decoding takes the best *word* at each step. What we want is the best *sentence*, and these are
+# not the same. Here is a model small enough to see everything: a table of what may follow each word.
+
+# %%
+follows = {
+    "<s>": {"ein": 0.5, "eine": 0.4, "elf": 0.1},
+    "ein": {"hundert": 0.45, "tausend": 0.35, "und": 0.2},
+    "eine": {"Million": 1.0},
+    "elf": {"tausend": 0.6, "</s>": 0.4},
+    "hundert": {"</s>": 0.7, "eins": 0.3},
+    "tausend": {"</s>": 0.8, "eins": 0.2},
+    "und": {"zwanzig": 1.0},
+    "Million": {"</s>": 0.9, "eins": 0.1},
+    "zwanzig": {"</s>": 1.0},
+    "eins": {"</s>": 1.0},
+}
+
+said, p = ["<s>"], 1.0
+while said[-1] != "</s>":
+    word = max(follows[said[-1]], key=follows[said[-1]].get)
+    p *= follows[said[-1]][word]
+    said.append(word)
+print(" ".join(said), f" P = {p:.4f}")
+
+# %% [markdown]
+# "ein" is the likeliest first word, but what follows it is open, and the chances are split. "eine" can only
+# be followed by "Million". Trying all sentences would find that, but their number grows as $V^T$.
+# **Beam search** keeps the $K$ likeliest beginnings, the **beam**, instead of one: continue each by every
+# word, keep the $K$ likeliest results, put aside those that have ended.
+
+
+# %%
+def beam_by_hand(follows, beams):
+    """The likeliest sentence found, and for each step all candidates and those that were kept."""
+    unfinished, ended, steps = [(1.0, ("<s>",))], [], []
+    while unfinished:
+        candidates = [
+            (p * chance, (*said, word))
+            for p, said in unfinished
+            for word, chance in follows[said[-1]].items()
+        ]
+        kept = sorted(candidates, reverse=True)[:beams]
+        steps.append((candidates, kept))
+        ended += [(p, said) for p, said in kept if said[-1] == "</s>"]
+        unfinished = [(p, said) for p, said in kept if said[-1] != "</s>"]
+    return max(ended), steps
+
+
+for beams in (1, 2):
+    (p, said), steps = beam_by_hand(follows, beams)
+    print(f"K = {beams}: {' '.join(said)}  P = {p:.4f}")
+    for n, (candidates, kept) in enumerate(steps, 1):
+        for p, said in sorted(candidates, reverse=True):
+            mark = "keep" if (p, said) in kept else "drop"
+            print(f"   step {n} {mark} {p:.4f} {' '.join(said[1:])}")
+
+
+# %%
+def beam_tree(axes, steps, title):
+    """Draw all candidates of a beam search from left to right; kept ones in boxes."""
+    place = {("<s>",): (0, 0)}
+    for x, (candidates, kept) in enumerate(steps, 1):
+        survivors = {said for _, said in kept}
+        for row, (p, said) in enumerate(candidates):
+            place[said] = (x, (len(candidates) - 1) / 2 - row)
+            alive = said in survivors
+            color = plot.COLORS[0] if alive else "0.6"
+            box = dict(facecolor="white", edgecolor=color, linewidth=1.8 if alive else 0.6)
+            label = f"{said[-1]}  {p:.3f}".replace("0.", ".")
+            arrow = dict(arrowstyle="-", color=color, linewidth=1.8 if alive else 0.8)
+            axes.annotate("", place[said], place[said[:-1]], arrowprops=arrow, zorder=0)
+            axes.text(*place[said], label, ha="center", va="center", bbox=box, fontsize=9)
+    axes.text(0, 0, "<s>", ha="center", va="center", bbox=dict(facecolor="white"))
+    axes.set(xlim=(-0.3, len(steps) + 0.5), ylim=(-2.1, 2.1), title=title)
+    axes.axis("off")
+
+
+figure, panels = plot.subplots(1, 2, width=10, height=3)
+for axes, beams in zip(panels, (1, 2), strict=True):
+    (p, _), steps = beam_by_hand(follows, beams)
+    beam_tree(axes, steps, f"K = {beams}: finds a sentence of probability {p:.2f}")
+plot.show(
+    figure,
+    alt="Two trees of candidates. With one beam the search follows ein and hundert to a sentence of "
+    "probability 0.16; with two it keeps eine as well and finds eine Million of probability 0.36.",
+)
+
+# %% [markdown]
+# With $K = 1$ it is greedy search. The library's `beam_search` works on batches and adds up $\log P$
+# instead of multiplying $P$, which would underflow. The same table as a step function:
+
+# %%
+tiny = Vocabulary(list(follows), specials=["</s>"])
+table = mt.zeros(len(tiny), len(tiny))
+for before, after in follows.items():
+    for word, chance in after.items():
+        table[tiny[before], tiny[word]] = chance
+
+
+def look_up(tokens, state):
+    return table[tokens[:, -1]].log(), state
+
+
+start = mt.tensor([[tiny["<s>"]]])
+found, scores = beam_search(look_up, start, 10, beams=2, end=tiny["</s>"], alpha=0.0)
+for row, score in zip(found[0], scores[0], strict=True):
+    print(f"{math.exp(score):.4f}", tiny.decode(row))
+
+# %% [markdown]
+# One problem remains: each word multiplies the probability by a number below 1, so the likeliest sentence
+# is often a short one. The library divides by a power of the length,
+# $\log P(y \mid x) / \big(\tfrac{5 + T}{6}\big)^{\alpha}$ (Wu et al., 2016); $\alpha = 0$ leaves $\log P$ as it is,
+# and we keep that. For our model, with growing beams:
+
+
+# %%
+@mt.no_grad()
+def with_beams(model, data, beams, limit=40):
+    """Translations by beam search, and the mean log P that the model gives them."""
+    state = model.encode(data.source, data.lengths)
+    start = mt.full((len(data.pairs), 1), START)
+    tokens, scores = beam_search(
+        next_scores(model),
+        start,
+        limit,
+        beams=beams,
+        alpha=0.0,
+        end=END,
+        pad=PAD,
+        state=state,
+        batch_axis=1,
+    )
+    said = words[data.language].decode_batch(tokens[:, 0], batch_first=True)
+    return said, scores[:, 0].mean().item()
+
+
+found = {beams: with_beams(model, held_out_german, beams) for beams in (1, 2, 4)}
+print("one beam is greedy search:", found[1][0] == translations)
+
+# %% tags=["nbval-ignore-output"]
+for beams, (said, score) in found.items():
+    share = exact_match(said, references)
+    print(f"K = {beams}: mean log P {score:.3f}, exact match {share:.3f}")
+
+# %%
+print("more beams find likelier sentences:", found[4][1] > found[1][1])
+
+# %% [markdown]
+# The likelier sentence is not much oftener the right one: what the model does not know, no search can
+# find.
+#
+# ## 10. One vector for a sentence
+#
+# An encoder is also useful alone: to classify a sentence, we need one vector for it. The last state $h_T$ is
+# one choice. The lecture names two others, over all states,
+#
+# $$\bar h = \frac1T \sum_{t=1}^{T} h_t \quad\text{(mean pooling)}, \qquad
+# \hat h_i = \max_{t \le T} (h_t)_i \quad\text{(max pooling, unit by unit)},$$
+#
+# and says that they are usually better. In a padded batch all three must keep off the padding.
+
+
+# %%
+def pooled(states, lengths, how):
+    """One vector a sequence, (B, H), from states (B, T, H): "last", "mean" or "max"."""
+    padding = padding_mask(lengths, states.shape[1]).unsqueeze(-1)  # (B, T, 1)
+    if how == "last":
+        return states[mt.arange(len(states)), lengths - 1]
+    if how == "mean":
+        return states.masked_fill(padding, 0.0).sum(1) / lengths.unsqueeze(1)
+    return states.masked_fill(padding, -math.inf).amax(1)
+
+
+states, _ = encoder(E_source[padded].transpose(0, 1))
+states = states.transpose(0, 1)  # (B, S, H), of the three sources of section 4
+for how in ("last", "mean", "max"):
+    each_alone = [
+        pooled(state[:n].unsqueeze(0), length.unsqueeze(0), how)
+        for state, n, length in zip(states, lengths.tolist(), lengths, strict=True)
+    ]
+    same = mt.allclose(pooled(states, lengths, how), mt.cat(each_alone), atol=1e-6)
+    print(f"{how:4} in a padded batch equals {how:4} of each sentence alone: {same}")
