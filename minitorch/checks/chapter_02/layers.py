@@ -12,10 +12,11 @@ _step = lstm_cell.reference
 
 
 def _sequence_cases(draw, hidden):
-    for batch, steps, inputs, size in [(1, 2, 1, 2), (2, 3, 2, 2)] + [(3, 5, 2, 4)] * hidden:
+    sizes = [(1, 2, 1, 2, False), (2, 3, 2, 3, True)]
+    for batch, steps, inputs, size, given in sizes + [(3, 4, 2, 1, True)] * hidden:
         x, weights = draw.normal(steps, batch, inputs), stacked_weights(draw, inputs, size, 4)
-        yield x, *weights, None
-        yield x, *weights, (draw.normal(batch, size), draw.normal(batch, size))
+        states = draw.normal(batch, size), draw.normal(batch, size)
+        yield x, *weights, states if given else None
 
 
 def _initial(x, W_hh, state):
@@ -376,7 +377,7 @@ def _biases_after(answer, inputs, hidden, layers, bidirectional, value):
             **{name: p.detach() for name, p in values.items() if "weight" in name},
             **{f"{name}, i, g, o": mt.cat([b[0], b[2], b[3]]) for name, b in blocks.items()},
         },
-        "whether the weights are trained": all(p.requires_grad for p in values.values()),
+        "whether all weights are still trained": all(p.requires_grad for p in values.values()),
     }
 
 
@@ -459,7 +460,7 @@ def _(lstm, value):
 
 
 @set_forget_bias.wrong(
-    "an answer that does nothing to the biases",
+    "one that leaves all biases as they are",
     "Change the parameters in place, within no_grad() or through .data: bias[rows] = ...",
 )
 def _(lstm, value):
