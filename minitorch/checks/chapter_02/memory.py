@@ -105,20 +105,24 @@ def _bit_cases(draw, hidden):
     yield (mt.tensor(written, dtype=mt.float64),)
     yield (mt.tensor([[1, -1, 1]], dtype=mt.float64),)
     for steps, often in [(12, 0.4), (100, 0.02)] + [(300, 0.0)] * hidden:
+        write, read = mt.tensor(draw.random.random((2, steps))) < mt.tensor([[often], [0.1]])
+        write[0] = read[-1] = True
         bits = 2 * draw.integers(2, steps) - 1
-        uniform = draw.random.random((2, steps))
-        write, read = (mt.tensor(uniform) < mt.tensor([[often], [max(often, 0.05)]])).double()
-        write[0] = 1
-        read[-1] = 1
-        yield (mt.stack([write, bits.double(), read], dim=1),)
+        yield (mt.stack([write, bits, read], dim=1).double(),)
+
+
+def _sign(h):
+    """What an output says: nothing, one of the two bits, or neither."""
+    if abs(h) < 0.05:
+        return "."
+    if abs(h) < 0.5:
+        return "?"
+    return "+" if h > 0 else "-"
 
 
 def _said(outputs):
-    """The outputs in words: "+" and "-" for a bit, "." for nothing, "?" for neither, and counts."""
-    signs = [
-        "." if abs(h) < 0.05 else "?" if abs(h) < 0.5 else "+" if h > 0 else "-" for h in outputs
-    ]
-    runs = [(sign, len(list(same))) for sign, same in groupby(signs)]
+    """The signs of all outputs, those that repeat with their number."""
+    runs = [(sign, len(list(same))) for sign, same in groupby(map(_sign, outputs))]
     return " ".join(sign if count == 1 else f"{sign} x{count}" for sign, count in runs)
 
 
