@@ -148,7 +148,7 @@ plot.show(
 # | symbol | meaning | shape |
 # | --- | --- | --- |
 # | $h_j$ | encoder state after source word $j = 1 \dots n$ | $(H)$ |
-# | $s_t$ | decoder state at step $t = 1 \dots T$ | $(H)$ |
+# | $s_t$ | decoder state at step $t = 1 \dots T$ (chapter 03 writes $g_t$) | $(H)$ |
 # | $e_{tj}$ | score: how well $h_j$ fits what $s_t$ asks for | a number |
 # | $\alpha_{tj}$ | weight, between 0 and 1 | a number |
 # | $a_t$ | attention output | $(H)$ |
@@ -1119,8 +1119,8 @@ for axes, (group, title) in zip(
 plot.show(
     figure,
     alt="Alignment error of picking at random, along the diagonal, and by attention. Over all pieces and "
-    "over the turned ones attention has by far the smallest error; the diagonal is as bad as chance where "
-    "order is turned.",
+    "over the turned ones attention has by far the smallest error; the diagonal is almost always "
+    "wrong where order is turned.",
 )
 
 # %% tags=["nbval-ignore-output"]
@@ -1256,7 +1256,7 @@ right.set_title("bars: quick; marks: full, three seeds")
 plot.show(
     figure,
     alt="Left: the attention map of 4,783, one dark cell in most rows. Right: with equal weights nearly every "
-    "hundert is still predicted, but fewer than half of the pieces with digits.",
+    "hundert is still predicted, but only about half of the pieces with digits.",
 )
 
 # %% tags=["nbval-ignore-output"]
