@@ -71,7 +71,7 @@ memory = mt.tensor(
 
 # %% [markdown]
 # What should the decoder get from these $n$ vectors? Chapter 03 took the last one. Taking their **mean**
-# does better for a label (chapter 03, C31), works for any $n$, and forgets no word:
+# often does better for a label (chapter 03, C31), works for any $n$, and forgets no word:
 #
 # $$a = \frac1n \sum_{j=1}^{n} h_j .$$
 #
@@ -87,9 +87,9 @@ memory = mt.tensor(
 # %%
 equal = mt.ones(5) / 5
 on_two_words = mt.tensor([0.0, 0.0, 0.0, 0.5, 0.5])
-print("mean of the states:     ", memory.mean(0))
-print("sum with equal weights: ", equal @ memory)
-print("half ninety, half three: ", on_two_words @ memory)
+print("mean of the states:", memory.mean(0))
+print("half ninety, half three:", on_two_words @ memory)
+print("equal weights give the mean:", mt.allclose(equal @ memory, memory.mean(0), atol=1e-6))
 
 
 # %%
