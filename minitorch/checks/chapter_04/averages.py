@@ -58,7 +58,7 @@ attend.wrong(
 attend.wrong(
     "attention without a softmax: the scores themselves are the weights",
     "Scores may be negative and add up to anything. The softmax makes weights of them.",
-)(_attending(weigh=lambda scores: 1 * scores))
+)(_attending(weigh=lambda scores: scores))
 attend.wrong(
     "attention with the scores divided by their sum",
     "Scores may be negative. What is divided by its sum is exp of the scores: a softmax.",

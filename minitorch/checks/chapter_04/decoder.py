@@ -29,8 +29,8 @@ class _Cell:
 
 
 def _lengths(draw, batch, n):
-    """Lengths of which one is n."""
-    return mt.cat([1 + draw.integers(n, batch - 1), mt.tensor([n])])
+    """The lengths of a batch: the last is n, the others are shorter."""
+    return mt.cat([1 + draw.integers(n - 1, batch - 1), mt.tensor([n])])
 
 
 def _step_cases(draw, hidden):
@@ -177,17 +177,16 @@ def _(x, context, h, cell, states, lengths, W):
 
 def _decoder_cases(draw, hidden):
     """Sizes (V, d, H_e, H, a), then a batch; each sequence of the source has a length."""
-    larger = ((6, 2, 4, 3, 3), (3, 4, 4)) if hidden else ((5, 3, 2, 4, 3), (3, 3, 3))
-    for sizes, (batch, steps, n) in [((3, 2, 1, 2, 2), (1, 2, 2)), larger]:
-        vocabulary_size, _, size, units, _ = sizes
-        yield (
-            sizes,
-            draw.integers(vocabulary_size - 1, batch, steps),
-            draw.normal(batch, n, size),
-            _lengths(draw, batch, n),
-            draw.normal(batch, units),
-            vocabulary_size - 1,
-        )
+    sizes, batch, steps, n = ((6, 2, 4, 3, 3), 3, 3, 4) if hidden else ((5, 3, 2, 4, 3), 2, 3, 3)
+    vocabulary_size, _, size, units, _ = sizes
+    yield (
+        sizes,
+        draw.integers(vocabulary_size - 1, batch, steps),
+        draw.normal(batch, n, size),
+        _lengths(draw, batch, n),
+        draw.normal(batch, units),
+        vocabulary_size - 1,
+    )
 
 
 @functools.cache

@@ -8,11 +8,11 @@ from minitorch.data.numerals import number_pair
 
 
 def _pairs(draw, count, source, target):
-    """Numbers in two languages, those without fewer source pieces than target pieces."""
+    """Numbers with no fewer source pieces than target pieces, so that a map fits either way round."""
     pairs = []
     while len(pairs) < count:
         pair = number_pair(int(draw.random.integers(20, 200)), source, target)
-        if len(pair.target) <= len(pair.source) and any(pair.alignment):
+        if len(pair.target) <= len(pair.source):
             pairs.append(pair)
     return pairs
 
@@ -20,7 +20,7 @@ def _pairs(draw, count, source, target):
 def _map_cases(draw, hidden):
     """Weights that mostly look at the right piece; the padding of the source has none."""
     sizes = [(1, "de", "en"), (2, "en", "fr"), (3, "de", "en"), (4, "de", "fr")]
-    for count, source, target in sizes + [(8, "en", "fr"), (9, "fr", "en")] * hidden:
+    for count, source, target in sizes + [(5, "en", "fr"), (6, "fr", "en")] * hidden:
         pairs = _pairs(draw, count, source, target)
         n = max(len(pair.source) for pair in pairs)
         scores = draw.normal(count, max(len(pair.target) for pair in pairs), n)
@@ -36,8 +36,8 @@ def _strongest(weights, b, i):
     return int(weights[b, i].argmax())
 
 
-def _misses(weights, alignments, missed=lambda weights, b, i, known: 0.0, everything=False):
-    """For each sentence, ``missed`` of each target piece that has a known source."""
+def _misses(weights, alignments, missed, everything=False):
+    """For each sentence, ``missed(weights, b, i, known)`` of its pieces with a known source."""
     return [
         [missed(weights, b, i, known) for i, known in enumerate(alignment) if known or everything]
         for b, alignment in enumerate(alignments)
@@ -124,11 +124,6 @@ alignment_error.wrong(
         missed=lambda weights, b, i, known: float(int(weights[b].argmax(dim=0)[i]) not in known),
     )
 )
-alignment_error.wrong(
-    "the error of the pieces that look nowhere else with any weight",
-    "A piece is a hit if its largest weight lies at a known position; the others may have some "
-    "weight as well.",
-)(_error(missed=lambda weights, b, i, known: float(sum(map(float, weights[b, i])) != 0)))
 
 # The gradient by hand
 
