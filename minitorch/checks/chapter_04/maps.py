@@ -8,7 +8,7 @@ from minitorch.data.numerals import number_pair
 
 
 def _pairs(draw, count, source, target):
-    """Numbers with no fewer source pieces than target pieces, so that a map fits either way round."""
+    """Numbers with no fewer source than target pieces: a map can be read the wrong way round."""
     pairs = []
     while len(pairs) < count:
         pair = number_pair(int(draw.random.integers(20, 200)), source, target)
@@ -64,7 +64,7 @@ def _error(missed=_looks_elsewhere, everything=False):
 @exercise(
     cases=_map_cases,
     gradients=False,
-    see='chapter 04, "Where it looks"',
+    see='chapter 04, "Alignment for free"',
 )
 def alignment_error(weights, alignments):
     """(B, T, n), a list of B lists of tuples -> a number from 0 to 1."""
@@ -168,7 +168,7 @@ def _rows_sum_to_zero(answer, *case):
     instead="@, * and sum",
     properties=(_rows_sum_to_zero,),
     gradients=False,
-    see='chapter 04, "In matrices"',
+    see='chapter 04, "A shorter path for the gradient"',
 )
 def attention_gradient(weights, values, grad_contexts):
     """(B, T, n), (B, n, d), (B, T, d) -> dL/dscores (B, T, n) and dL/dvalues (B, n, d)."""
