@@ -15,7 +15,8 @@
 #
 # **Shapes.** Time comes first: $T$ steps, $B$ sequences side by side, $d$ numbers per input, $H$ units
 # per state. Inputs are $(T, B, d)$, states $(T, B, H)$; at one step, $(B, d)$ and $(B, H)$. The hidden state is
-# $h_t$, the memory cell $c_t$, and the gates of the LSTM stand in PyTorch's order: $i, f, g, o$.
+# $h_t$, the memory cell $c_t$, and the gates of the LSTM stand in PyTorch's order: $i, f, g, o$. What the
+# chapter calls $W$ and $U$ bears PyTorch's names here, $W_{ih}$ and $W_{hh}$.
 
 # %%
 import minitorch as mt
@@ -211,7 +212,7 @@ check.count_parameters(count_parameters, hidden=True)
 # shared between the two is up to you. Leave all other numbers as they are. Nothing needs to be returned.
 #
 # Everything is allowed. `lstm.named_parameters()` gives names such as `bias_ih_l0`, `bias_hh_l1_reverse` with their
-# tensors, `lstm.hidden_size` is $H$, and parameters may be changed in place `with mt.no_grad():`.
+# tensors, `lstm.hidden_size` is $H$, and parameters may be changed in place inside a block of `mt.no_grad()`.
 
 
 # %% solution="set_forget_bias"

@@ -39,7 +39,7 @@ def _gates(add=_sum, gate=mt.sigmoid, candidate=mt.tanh):
     cases=_gate_cases,
     forbidden=("linear",),
     instead="@ and .T",
-    see='chapter 02, "Gates"',
+    see='chapter 02, "The memory cell and its gates"',
 )
 def lstm_gates(x_t, h, weights_i, weights_f, weights_g, weights_o):
     """(B, d), (B, H), four times (W_ih, W_hh, b) -> i, f, g, o, each (B, H)."""
@@ -150,7 +150,7 @@ def _two_products_at_most(answer, *case):
     forbidden=("linear", "lstm"),
     instead="@, .T and chunk",
     properties=(_two_products_at_most,),
-    see='chapter 02, "The cell in one product"',
+    see='chapter 02, "The loop, one product for all gates, and the library"',
 )
 def lstm_cell(x_t, h, c, W_ih, W_hh, b):
     """(B, d), (B, H), (B, H) -> the new h and c, each (B, H)."""
@@ -247,7 +247,7 @@ def _gru_cell(order="rzn", candidate=_candidate, update=lambda z, n, h: (1 - z) 
     cases=_gru_cases,
     forbidden=("linear", "gru"),
     instead="@, .T and chunk",
-    see='chapter 02, "GRU"',
+    see='chapter 02, "The gated recurrent unit"',
 )
 def gru_cell(x_t, h, W_ih, W_hh, b_ih, b_hh):
     """(B, d), (B, H) -> the new state (B, H)."""

@@ -42,7 +42,7 @@ def _result(pairs, shown=0):
     cases=_sequence_cases,
     forbidden=("lstm",),
     instead="a loop over the steps",
-    see='chapter 02, "The cell in one product"',
+    see='chapter 02, "The loop, one product for all gates, and the library"',
 )
 def lstm(x, W_ih, W_hh, b, state=None):
     """(T, B, d) -> all hidden states (T, B, H), and the last (h, c), each (B, H)."""
@@ -300,7 +300,7 @@ def _count(
     return count
 
 
-@exercise(cases=_count_cases, gradients=False, see='chapter 02, "Language model"')
+@exercise(cases=_count_cases, gradients=False, see='chapter 02, "The gated recurrent unit"')
 def count_parameters(kind, inputs, hidden, layers, bidirectional):
     """The number of weights of nn.RNN, nn.GRU or nn.LSTM."""
     return _count()(kind, inputs, hidden, layers, bidirectional)
@@ -395,7 +395,10 @@ def _set_biases(rows=1, ih=lambda value, old: value, hh=lambda value, old: 0 * o
 
 
 @exercise(
-    cases=_bias_cases, run=_biases_after, gradients=False, see='chapter 02, "the forget bias"'
+    cases=_bias_cases,
+    run=_biases_after,
+    gradients=False,
+    see='chapter 02, "What keeps a gradient alive"',
 )
 def set_forget_bias(lstm, value):
     """Let the biases of every forget gate add up to value; leave the rest as it is."""

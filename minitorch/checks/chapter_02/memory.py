@@ -23,7 +23,7 @@ def _products_from_the_end(forget):
     return forget.flip(0).cumprod(0).flip(0)
 
 
-@exercise(cases=_path_cases, gradients=False, see='chapter 02, "C4"')
+@exercise(cases=_path_cases, gradients=False, see='chapter 02, "What keeps a gradient alive"')
 def cell_path(forget):
     """Forget gates f_1 ... f_T (T, B, H) -> d c_T / d c_t for t = 1 ... T, (T, B, H)."""
     return _products_from_the_end(mt.cat([forget[1:], mt.ones_like(forget[:1])]))
@@ -168,7 +168,11 @@ def _by_hand(i=_WRITE, f=_UNLESS_WRITE, g=_BIT, o=_READ):
 
 
 @exercise(
-    cases=_bit_cases, run=_kept, gradients=False, properties=(_decided,), see='chapter 02, "C30"'
+    cases=_bit_cases,
+    run=_kept,
+    gradients=False,
+    properties=(_decided,),
+    see='chapter 02, "A bit behind a closed gate"',
 )
 def keep_a_bit():
     """W_ih (4, 3), W_hh (4, 1) and b (4) of an LSTM with one unit."""
@@ -293,7 +297,7 @@ def _backward(
     forbidden=("lstm", "backward"),
     instead="the chain rule on the formulas of the step, from the last to the first",
     gradients=False,
-    see='chapter 02, "C4"',
+    see='chapter 02, "What keeps a gradient alive"',
 )
 def lstm_step_backward(h, c, W_hh, gates, grad_h_new, grad_c_new):
     """The gradients with respect to h (B, H), c (B, H) and W_hh (4 H, H)."""
