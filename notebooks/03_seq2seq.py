@@ -311,7 +311,7 @@ for axes, (name, columns) in zip((left, right), layouts.items(), strict=True):
 plot.show(
     figure,
     alt="Left: three sentences in rows, short ones filled with pad tokens. Right: sorted by length, "
-    "the same tokens without padding, in columns of 3, 2, 2, 2 and 2 tokens.",
+    "the same tokens without padding, in columns of 3, 2, 2, 2 and 1 tokens.",
 )
 
 # %%
@@ -626,7 +626,7 @@ def by_length(model, data):
 @lab.experiment(
     "C5",
     quick=dict(seeds=[0], checkpoints=[300], rate=4e-3, rates=[4e-3]),
-    full=dict(seeds=[0, 1, 2], checkpoints=[500, 1500], rate=4e-3, rates=[1e-3, 2e-3, 4e-3, 8e-3]),
+    full=dict(seeds=[0, 1, 2], checkpoints=[300, 500, 1500], rate=4e-3, rates=[2e-3, 4e-3, 8e-3]),
 )
 def bottleneck(seeds, checkpoints, rate, rates):
     short_runs = {str(r): trained(0, (300,), r).models[300] for r in rates}
@@ -684,7 +684,7 @@ for rate, share in (full["result"]["rates"] if full else {}).items():
     print(f"learning rate {rate}, 300 steps: exact match {share:.2f}")
 
 # %%
-quick_run = here["steps"]["300"][0] if "300" in here["steps"] else here["steps"]["500"][0]
+quick_run = here["steps"]["300"][0]
 print("C5 holds: exact match at 1-3 words above 0.85:", quick_run[0] > 0.85)
 print("          exact match at 13-18 words below 0.5:", max(quick_run[4:]) < 0.5)
 
@@ -724,7 +724,7 @@ held_out_french = corpus(number_pairs(500, digits=(1, 5), held_out=True, target=
 @lab.experiment(
     "unseen lengths",
     quick=dict(seeds=[0], steps=150),
-    full=dict(seeds=[0, 1, 2], steps=500),
+    full=dict(seeds=[0, 1, 2], steps=300),
 )
 def unseen_lengths(seeds, steps):
     return {
@@ -896,16 +896,18 @@ FEEDS = {"true words": None, "own words": own_words, "random words": random_word
 
 @lab.experiment(
     "exposure bias",
-    quick=dict(feeds=["true words"], seeds=[0], checkpoints=[300]),
+    quick=dict(seeds=[0], steps=300, feeds={"true words": [300]}),
     full=dict(
-        feeds=["true words", "own words", "random words"], seeds=[0, 1, 2], checkpoints=[500]
+        seeds=[0, 1, 2],
+        steps=300,
+        feeds={"true words": [300, 500, 1500], "own words": [300], "random words": [300]},
     ),
 )
-def exposure(feeds, seeds, checkpoints):
+def exposure(seeds, steps, feeds):
     result = {"exact match": {}, "rest right": {}}
-    for name in feeds:
+    for name, checkpoints in feeds.items():
         runs = [trained(seed, tuple(checkpoints), 4e-3, FEEDS[name]) for seed in seeds]
-        models = [run.models[checkpoints[-1]] for run in runs]
+        models = [run.models[steps] for run in runs]
         right = [is_right(model, held_out_german) for model in models]
         result["exact match"][name] = [sum(row) / len(row) for row in right]
         mt.manual_seed(0)
@@ -1010,7 +1012,8 @@ def beam_tree(axes, steps, title):
     place = {("<s>",): (0, 0)}
     for x, (candidates, kept) in enumerate(steps, 1):
         survivors = {said for _, said in kept}
-        for row, (p, said) in enumerate(candidates):
+        below_parents = sorted(candidates, key=lambda entry: -place[entry[1][:-1]][1])
+        for row, (p, said) in enumerate(below_parents):
             place[said] = (x, (len(candidates) - 1) / 2 - row)
             alive = said in survivors
             color = plot.COLORS[0] if alive else "0.6"
@@ -1129,3 +1132,212 @@ for how in ("last", "mean", "max"):
     ]
     same = mt.allclose(pooled(states, lengths, how), mt.cat(each_alone), atol=1e-6)
     print(f"{how:4} in a padded batch equals {how:4} of each sentence alone: {same}")
+
+# %% [markdown]
+# ### Two kinds of questions
+#
+# Made-up stories: words drawn at random from a short list, which mean nothing, with animals strewn in. (They
+# have no grammar, so that we know exactly where the answer stands.) Two questions about them, each with eight
+# possible answers:
+#
+# - **anywhere**: one animal is named somewhere in the story. Which?
+# - **last counts**: animals are named five times. Which came last?
+
+# %%
+FILLERS = "the a and then in of to one big old day town wood road".split()
+ANIMALS = "cat dog cow pig fox hen owl bee".split()
+story_words = Vocabulary(FILLERS + ANIMALS, ["<pad>"])
+FILLER, ANIMAL = story_words.encode(FILLERS), story_words.encode(ANIMALS)
+
+
+def stories(batch_size, longest, named):
+    """Stories (B, T) of longest / 2 to ``longest`` words, lengths (B), last animal named (B)."""
+    lengths = mt.randint(longest // 2, longest + 1, (batch_size,))
+    tokens = FILLER[mt.randint(0, len(FILLER), (batch_size, longest))]
+    places = (mt.rand(batch_size, named) * lengths.unsqueeze(1)).long()  # two may be the same
+    rows = mt.arange(batch_size)
+    for place in places.unbind(1):
+        answer = mt.randint(0, len(ANIMAL), (batch_size,))
+        tokens[rows, place] = ANIMAL[answer]
+    last = tokens[rows, places.amax(1)]
+    tokens = tokens.masked_fill(padding_mask(lengths, longest), story_words["<pad>"])
+    return tokens, lengths, (last.unsqueeze(1) == ANIMAL).long().argmax(1)
+
+
+mt.manual_seed(0)
+for question, named in {"anywhere": 1, "last counts": 5}.items():
+    tokens, lengths, answer = stories(1, 16, named)
+    story = story_words.decode(tokens[0, : int(lengths[0])])
+    print(f"{question}: {' '.join(story)} -> {ANIMALS[answer.item()]}")
+
+
+# %%
+class StoryClassifier(nn.Module):
+    """Tokens (B, T) and lengths (B) to scores of the animals (B, 8)."""
+
+    def __init__(self, recurrent, how, width=16, hidden=32):
+        super().__init__()
+        self.how = how
+        self.embedding = nn.Embedding(len(story_words), width)
+        self.rnn = recurrent(width, hidden, batch_first=True)
+        self.out = nn.Linear(hidden, len(ANIMALS))
+
+    def forward(self, tokens, lengths):
+        states, _ = self.rnn(self.embedding(tokens))  # (B, T, H)
+        return self.out(pooled(states, lengths, self.how))
+
+
+def story_accuracy(recurrent, how, named, longest, rate, seed, steps):
+    """Accuracy on 500 fresh stories after training."""
+    mt.manual_seed(seed)
+    model = StoryClassifier(recurrent, how)
+    optimizer = mt.optim.Adam(model.parameters(), lr=rate)
+    for _ in range(steps):
+        tokens, lengths, answer = stories(32, longest, named)
+        loss = F.cross_entropy(model(tokens, lengths), answer)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    with mt.no_grad():
+        tokens, lengths, answer = stories(500, longest, named)
+        return (model(tokens, lengths).argmax(-1) == answer).float().mean().item()
+
+
+# %% [markdown]
+# No packing here, and none is needed: this network reads forward only, and `pooled` looks at real steps only,
+# which come before the padding.
+#
+# ### Last, mean and max against the length (C31)
+#
+# For each length of the stories, question and encoding a model of its own, all trained for the same number of
+# steps. *Quick* is a plain RNN, one seed. *Full*: plain RNN and GRU, three seeds, each encoding at the better
+# of two learning rates.
+
+# %%
+HOW = ["last", "mean", "max"]
+QUESTIONS = {"anywhere": 1, "last counts": 5}  # and how many animals are named
+NETWORKS = {"RNN": nn.RNN, "GRU": nn.GRU}
+
+
+@lab.experiment(
+    "C31",
+    quick=dict(networks=["RNN"], lengths=[10, 40], rates=[1e-2], seeds=[0], steps=150),
+    full=dict(
+        networks=["RNN", "GRU"],
+        lengths=[5, 10, 20, 40],
+        rates=[3e-3, 1e-2],
+        seeds=[0, 1, 2],
+        steps=150,
+    ),
+)
+def encodings(networks, lengths, rates, seeds, steps):
+    def accuracies(network, question, how, longest):
+        """One for each seed, at the rate that is best for the first."""
+        task = NETWORKS[network], how, QUESTIONS[question], longest
+        tried = {rate: story_accuracy(*task, rate, seeds[0], steps) for rate in rates}
+        best = max(tried, key=tried.get)
+        return [tried[best], *(story_accuracy(*task, best, seed, steps) for seed in seeds[1:])]
+
+    return {
+        f"{network}, {question}": {
+            how: {str(longest): accuracies(network, question, how, longest) for longest in lengths}
+            for how in HOW
+        }
+        for network in networks
+        for question in QUESTIONS
+    }
+
+
+here = encodings.run()
+full = encodings.recorded
+
+# %%
+results = {"quick": here} | ({"full": full["result"]} if full else {})
+rows = [
+    (kind, network)
+    for kind in results
+    for network in NETWORKS
+    if f"{network}, anywhere" in results[kind]
+]
+figure, panels = plot.subplots(
+    len(rows), 2, width=9, height=0.6 + 2.3 * len(rows), sharex=True, sharey=True, squeeze=False
+)
+for (kind, network), pair_of_axes in zip(rows, panels, strict=True):
+    for axes, question in zip(pair_of_axes, QUESTIONS, strict=True):
+        for how, by_longest in results[kind][f"{network}, {question}"].items():
+            lengths = sorted(map(int, by_longest))
+            runs = list(zip(*(by_longest[str(longest)] for longest in lengths), strict=True))
+            plot_runs(axes, lengths, {how: runs})
+        axes.axhline(1 / 8, color="0.5", linewidth=1, linestyle="-")
+        axes.set(ylim=(0, 1.03), title=f"{kind}, {network}: {question}")
+    pair_of_axes[0].set_ylabel("accuracy")
+for axes in panels[-1]:
+    axes.set_xlabel("words of the longest stories")
+panels[0, 0].legend(loc="lower left")
+plot.show(
+    figure,
+    alt="Accuracy against length for last, mean and max. Where the animal may stand anywhere, max stays "
+    "near one and the last state falls; where the last animal counts, the last state is best.",
+)
+
+# %% tags=["nbval-ignore-output"]
+for kind, result in results.items():
+    for name, by_how in result.items():
+        for how, by_longest in by_how.items():
+            shown = {
+                longest: [round(share, 2) for share in by_longest[str(longest)]]
+                for longest in sorted(map(int, by_longest))
+            }
+            print(f"{kind}, {name}, {how}: {shown}")
+
+# %%
+anywhere = {how: by_longest["40"][0] for how, by_longest in here["RNN, anywhere"].items()}
+last_counts = {how: by_longest["40"][0] for how, by_longest in here["RNN, last counts"].items()}
+print(
+    "C31 holds for 'anywhere': max beats the last state by 0.3:",
+    anywhere["max"] > anywhere["last"] + 0.3,
+)
+print(
+    "but not for 'last counts': the last state beats mean and max by 0.3:",
+    last_counts["last"] > max(last_counts["mean"], last_counts["max"]) + 0.3,
+)
+
+# %% [markdown]
+# TEXT31
+#
+# **Try it**: give `Seq2Seq` two layers, or half the width, and draw its curve into the picture of section 7;
+# let the encoder read forward only (the decoder's width then is the encoder's); feed the source in reverse, as
+# Sutskever, Vinyals and Le did for a forward encoder; translate from German back to English.
+#
+# > **From statistical to neural translation.** Until 2014, the best systems counted: phrase tables and
+# > language models, tuned over years by many engineers. In 2014 the first sequence-to-sequence papers came
+# > out; in 2016 Google Translate changed over; two years later, so had nearly everybody else. What a handful
+# > of people had trained in some months was better. It already had attention, the subject of the next chapter.
+#
+# ## Summary
+#
+# - An encoder turns a source of any length into one vector, a decoder is a language model that starts from it.
+#   Start and end tokens say where a translation begins and ends; its probability is a product over tokens.
+# - Batches are padded. Packing gives each sequence the states that it would have alone; the loss is the mean
+#   over real tokens.
+# - Teacher forcing trains all steps at once, and never shows the model a mistake of its own. Exact match
+#   cannot see that; what follows a mistake can.
+# - Greedy search takes the best next word, beam search keeps several beginnings. It finds likelier sentences,
+#   not a better model. Exact match counts perfect sentences, BLEU counts runs of words.
+# - One vector for everything is a bottleneck: accuracy falls with the length of the source (C5).
+# - For classification, pooling over all states or keeping the last one are different questions to the
+#   sentence: mean and max find evidence wherever it stands, the last state knows what came last (C31).
+#
+# Chapter 04 lets the decoder look at all states of the encoder instead of one.
+#
+# **Exercises**: [`../exercises/03_seq2seq/03_seq2seq.ipynb`](../exercises/03_seq2seq/03_seq2seq.ipynb)
+#
+# **Read on**: Cho et al. (2014), *Learning phrase representations using RNN encoder-decoder for statistical
+# machine translation*. Sutskever, Vinyals and Le (2014), *Sequence to sequence learning with neural networks*.
+# Cho et al. (2014), *On the properties of neural machine translation: encoder-decoder approaches*, for the
+# fall with length. Papineni et al. (2002), *BLEU: a method for automatic evaluation of machine translation*.
+# Post (2018), *A call for clarity in reporting BLEU scores*. Williams and Zipser (1989), *A learning algorithm
+# for continually running fully recurrent neural networks*, for teacher forcing. Bengio et al. (2015), *Scheduled
+# sampling for sequence prediction with recurrent neural networks*. Conneau et al. (2017), *Supervised learning
+# of universal sentence representations from natural language inference data*, for max pooling.
