@@ -464,8 +464,8 @@ german, held_out_german = corpus(pairs["training"], "de"), corpus(pairs["held ou
 
 
 @cache
-def trained(seed, checkpoints, rate, feed=None):
-    """A model that translates to German, trained from this seed."""
+def trained(seed, checkpoints, rate, feed, /):
+    """A model that translates to German, trained from this seed; ``feed`` as in ``train``."""
     mt.manual_seed(seed)
     model = Seq2Seq(len(words["en"]), len(words["de"]))
     optimizer = mt.optim.Adam(model.parameters(), lr=rate)
@@ -476,7 +476,7 @@ def trained(seed, checkpoints, rate, feed=None):
     return run
 
 
-run = trained(seed=0, checkpoints=(300,), rate=4e-3)
+run = trained(0, (300,), 4e-3, None)
 model = run.models[300]
 
 # %%
@@ -598,9 +598,11 @@ print(f"exact match {exact_match(translations, references):.2f}, BLEU {by_librar
 # ### Exact match against the length of the source (C5)
 #
 # Same model, same held-out numbers, sorted by the number of English words. *Quick* is the model above, 300
-# steps. *Full*: three seeds, 500 and 1500 steps, after a search over learning rates.
+# steps. *Full*: three seeds, up to 1500 steps. The learning rate was searched on other held-out numbers,
+# so that the ones we report on have no part in a choice.
 
 # %%
+validation_german = corpus(number_pairs(300, held_out=True, seed=2), "de")
 LENGTHS = ["1-3", "4-6", "7-9", "10-12", "13-15", "16-18"]  # English words
 
 
@@ -629,14 +631,14 @@ def by_length(model, data):
     full=dict(seeds=[0, 1, 2], checkpoints=[300, 500, 1500], rate=4e-3, rates=[2e-3, 4e-3, 8e-3]),
 )
 def bottleneck(seeds, checkpoints, rate, rates):
-    short_runs = {str(r): trained(0, (300,), r).models[300] for r in rates}
-    runs = [trained(seed, tuple(checkpoints), rate).models for seed in seeds]
+    short_runs = {str(r): trained(0, (300,), r, None).models[300] for r in rates}
+    runs = [trained(seed, tuple(checkpoints), rate, None).models for seed in seeds]
     return {
         "steps": {
             str(n): [by_length(run[n], held_out_german) for run in runs] for n in checkpoints
         },
         "rates": {
-            name: sum(is_right(model, held_out_german)) / len(held_out_german.pairs)
+            name: sum(is_right(model, validation_german)) / len(validation_german.pairs)
             for name, model in short_runs.items()
         },
     }
@@ -657,10 +659,10 @@ def middle(runs):
     return [sum(values) / len(values) for values in zip(*runs, strict=True)]
 
 
-def plot_runs(axes, x, results, **style):
+def plot_runs(axes, x, results):
     """Each result's mean over its runs as a line, in a band from the lowest to the highest run."""
     for name, runs in results.items():
-        [line] = axes.plot(x, middle(runs), marker="o", label=name, **style)
+        [line] = axes.plot(x, middle(runs), marker="o", label=name)
         low, high = ([pick(values) for values in zip(*runs, strict=True)] for pick in (min, max))
         axes.fill_between(x, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
 
