@@ -355,8 +355,7 @@ def _(kind, inputs, hidden, layers, bidirectional):
 
 
 def _bias_cases(draw, hidden):
-    sizes = [(1, 1, 1, False, 1.0), (2, 3, 2, False, 3.0), (3, 2, 2, True, -1.0)]
-    yield from sizes + [(2, 4, 3, True, 0.5)] * hidden
+    yield from [(1, 1, 1, False, 1.0), (3, 2, 2, True, -2.0)] + [(2, 4, 3, False, 0.5)] * hidden
 
 
 def _biases_after(answer, inputs, hidden, layers, bidirectional, value):
