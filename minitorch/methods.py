@@ -285,7 +285,7 @@ class Methods(TensorBase):
             self._assign(index, value)
         else:
             indexing.assign(self.array, index, getattr(value, "array", value))
-            self._version[0] += 1
+            self._note_change()
 
     def _assign(self, index, value):
         if not indexing.basic_parts(index):
@@ -307,6 +307,7 @@ class Methods(TensorBase):
     pow_ = __ipow__ = in_place(elementwise.pow)
     neg_ = in_place(elementwise.neg)
     abs_ = in_place(elementwise.abs)
+    sign_ = in_place(elementwise.sign)
     exp_ = in_place(elementwise.exp)
     log_ = in_place(elementwise.log)
     square_ = in_place(elementwise.square)

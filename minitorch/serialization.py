@@ -44,8 +44,13 @@ def save(obj, f):
     data = to_bytes(arrays, {FORMAT: structure, FORMAT + ".checksum": checksum})
     if hasattr(f, "write"):
         f.write(data)
-        return
-    path = os.path.realpath(f)
+    else:
+        write_atomically(f, data)
+
+
+def write_atomically(path, data):
+    """Write bytes to a file; if anything fails, a file that was there stays as it was."""
+    path = os.path.realpath(path)
     temporary = f"{path}.{uuid.uuid4().hex}.tmp"
     try:
         with open(temporary, "xb") as file:

@@ -19,6 +19,7 @@ meanwhile is an error.
 
 import functools
 import inspect
+import itertools
 from types import CodeType
 
 import numpy as np
@@ -105,11 +106,9 @@ def _ready(operands, count, promote):
     if dtype is None or (promote == "float" and dtype.kind != "f"):
         return False
     for other in operands[1:count]:
-        if type(other) is float or type(other) is int:
-            if dtype.kind != "f":
+        if getattr(other, "dtype", None) is not dtype:
+            if dtype.kind != "f" or not (type(other) is float or type(other) is int):
                 return False
-        elif getattr(other, "dtype", None) is not dtype:
-            return False
     return True
 
 
@@ -170,64 +169,61 @@ def operation(promote=None, view=False):
         defaults = [
             (p.name, p.default) for p in parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD
         ]
-        place = {parameter: index for index, parameter in enumerate(parameters)} | {"out": None}
+        operands = sum(p in ("input", "other", "exponent") for p in parameters) or None
+        places = {
+            parameter: (i, f"argument '{parameter}'") for i, parameter in enumerate(parameters, 1)
+        }
+        places["out"] = (0, "result")
         kept_by = {
-            id(code): [(place[n], n) for n in sorted(names) if n in place]
+            id(code): [places[n] for n in sorted(names) if n in places]
             for code, names in _names_kept(function).items()
         }
         kept_by_all = list({kept: None for names in kept_by.values() for kept in names})
-        operands = sum(p in ("input", "other", "exponent") for p in parameters) or None
 
-        def promote_operands(args, arrays):
+        def kept(vjp):
+            """What a node's gradient functions use: 0 for the result or the argument's number."""
+            if type(vjp) is not tuple:
+                return kept_by_all
+            used = [kept_by.get(id(f.__code__), kept_by_all) for f in vjp if f is not None]
+            return list(itertools.chain(*used))
+
+        def promote_operands(args, arrays, versions):
             plain = [
                 array if array is not arg else _plain(arg, name)
                 for array, arg in zip(arrays[:operands], args, strict=False)
             ]
             arrays[:operands] = promoted(plain, promote == "float")
-
-        def record(args, arrays, vjp, tensors, outputs):
-            """Give the results a node that keeps no more than the needed gradients use."""
-            edges, saved, kept = [], [], kept_by_all
-            for arg in args:
-                tracked = isinstance(arg, TensorBase) and (arg._requires_grad or arg._view)
-                edges.append(arg._gradient_edge() if tracked else None)
-            if type(vjp) is tuple and (None in edges or len(vjp) > len(edges)):
-                pairs = zip(edges, vjp, strict=False)
-                vjp = tuple([None if edge is None else toward for edge, toward in pairs])
-                kept = [
-                    each
-                    for toward in vjp
-                    if toward is not None
-                    for each in kept_by.get(id(toward.__code__), kept_by_all)
-                ]
-            for index, parameter in kept:
-                if index is None:
-                    saved.append((tensors[0]._version, 0, "result"))
-                elif index < len(args):
-                    arg = args[index]
-                    if isinstance(arg, TensorBase) and arrays[index] is arg.array:
-                        saved.append((arg._version, arg._version[0], parameter))
-            node = Node(name, vjp, edges, outputs, saved)
-            for index, tensor in enumerate(tensors):
-                array = tensor.array
-                if array.dtype.kind == "f":
-                    tensor._edge = (node, index, array.shape, array.dtype)
-                    tensor._requires_grad = True
+            for i, arg in enumerate(args[:operands], 1):
+                if versions and versions[i] and arrays[i - 1] is not arg.array:
+                    versions[i] = None
 
         @functools.wraps(function)
         def call(*args, **kwargs):
             if kwargs:
                 kwargs = _renamed(kwargs)
                 args = _by_position(args, kwargs, defaults)
-            arrays, needed = [], False
-            for arg in args:
-                if isinstance(arg, TensorBase):
-                    arrays.append(arg.array)
-                    needed = needed or arg._requires_grad or (arg._view and arg.requires_grad)
-                else:
-                    arrays.append(arg)
+            edges, versions, needed = [], [], 0
+            if state.grad_enabled:
+                arrays, versions = [], [None]
+                for arg in args:
+                    edge = version = None
+                    if isinstance(arg, TensorBase):
+                        shown = arg._view
+                        if shown is not None and shown.base._edge is not shown.edge:
+                            arg._follow_base(strictly=True)
+                        arrays.append(arg.array)
+                        version = arg._version
+                        if arg._requires_grad:
+                            edge = arg._edge or arg
+                            needed += 1
+                    else:
+                        arrays.append(arg)
+                    edges.append(edge)
+                    versions.append(version)
+            else:
+                arrays = [arg.array if isinstance(arg, TensorBase) else arg for arg in args]
             if promote and not _ready(arrays, operands, promote):
-                promote_operands(args, arrays)
+                promote_operands(args, arrays, versions)
             try:
                 result, vjp = function(*arrays, **kwargs)
             except (TypeError, ValueError) as error:
@@ -244,12 +240,22 @@ def operation(promote=None, view=False):
                 refusal = f"one of several that {name} gave" if several else None
                 for tensor in tensors:
                     tensor._show(args[0], call, args[1:], refusal)
-            if needed and vjp is not None and state.grad_enabled:
-                record(args, arrays, vjp, tensors, len(tensors) if several else None)
+            if needed and vjp is not None:
+                if type(vjp) is tuple and needed < len(vjp):
+                    pairs = zip(edges, vjp, strict=False)
+                    vjp = tuple([None if edge is None else toward for edge, toward in pairs])
+                versions[0] = tensors[0]._version
+                node = Node(call, vjp, edges, len(tensors) if several else None, versions)
+                for index, tensor in enumerate(tensors):
+                    array = tensor.array
+                    if array.dtype.kind == "f":
+                        tensor._edge = (node, index, array.shape, array.dtype)
+                        tensor._requires_grad = True
             return tuple(tensors) if several else tensors[0]
 
         call.on_arrays = function
-        call.keeps_input = any(index == 0 for index, _ in kept_by_all)
+        call.kept = kept
+        call.keeps_input = any(index == 1 for index, _ in kept_by_all)
         return call
 
     return decorate

@@ -4,16 +4,13 @@ Calling ``loss.backward()`` visits the nodes from the loss to the leaves. Each n
 gradient of the loss with respect to its output into the gradients with respect to its inputs, a
 *vector-Jacobian product*. Where a tensor was used several times, its gradients are added.
 
-An *edge* is where the gradient of a tensor goes: the node (or leaf tensor) that it came from, as
-which of its outputs (None for a leaf), and the tensor's shape and type.
+An *edge* is where the gradient of a tensor goes: for a leaf the tensor itself; for any other tensor
+the node that made it, as which of its outputs, with the tensor's shape and type.
 """
 
-import itertools
 from heapq import heappop, heappush
 
 from minitorch.autograd.modes import state
-
-_order = itertools.count(0, -1)
 
 
 class Node:
@@ -23,22 +20,27 @@ class Node:
     input, None for one that needs no gradient; or one function that returns a tuple (for a single
     input, the gradient itself); None once the graph is freed. ``edges`` has an edge for each input,
     None for one that needs no gradient. ``outputs`` counts the results of an operation that
-    returns a tuple, None for any other. ``saved`` lists the tensors whose values ``vjp`` uses,
-    with their version at the time.
-    ``order`` is lower the later the node was made. ``hooks`` and ``retained`` are None or say, by
-    the number of the output, which functions the gradient passes and which tensor keeps it.
+    returns a tuple, None for any other. ``versions`` says when the result and each input were last
+    changed in place, in lists of one number, or None. ``order`` is the time at which the node was
+    made. ``hooks`` and ``retained`` are None or say, by the number of the output, which functions
+    the gradient passes and which tensor keeps it.
     """
 
-    __slots__ = ("order", "name", "vjp", "edges", "outputs", "saved", "hooks", "retained")
+    __slots__ = ("order", "operation", "vjp", "edges", "outputs", "versions", "hooks", "retained")
 
-    def __init__(self, name, vjp, edges, outputs=None, saved=()):
-        self.order = next(_order)
-        self.name = name
+    def __init__(self, operation, vjp, edges, outputs=None, versions=()):
+        self.order = next(state.clock)
+        self.operation = operation
         self.vjp = vjp
         self.edges = edges
         self.outputs = outputs
-        self.saved = saved
+        self.versions = versions
         self.hooks = self.retained = None
+
+    @property
+    def name(self):
+        """The name of the operation."""
+        return self.operation.__name__
 
     def __repr__(self):
         return f"<{self.name} backward>"
@@ -46,7 +48,7 @@ class Node:
     @property
     def next_functions(self):
         """The nodes (or leaf tensors) of the inputs, None where no gradient flows."""
-        return tuple(None if edge is None else edge[0] for edge in self.edges)
+        return tuple(edge[0] if type(edge) is tuple else edge for edge in self.edges)
 
     def gradients(self, grads):
         """Gradients with respect to the inputs, None where none is needed."""
@@ -56,18 +58,23 @@ class Node:
                 "backward went through this graph before and freed it: run the forward pass again, "
                 "or call the first backward with retain_graph=True"
             )
-        for version, seen, what in self.saved:
-            if version[0] != seen:
-                what = what if what == "result" else f"argument '{what}'"
+        if self.order < state.last_change and self.versions:
+            self.check_unchanged()
+        grad = grads[0] if self.outputs is None else grads
+        if type(vjp) is tuple:
+            return [toward and toward(grad) for toward in vjp]
+        results = vjp(grad)
+        return results if type(results) is tuple else (results,)
+
+    def check_unchanged(self):
+        """RuntimeError if a tensor whose values ``vjp`` uses was changed after it was used."""
+        for index, what in self.operation.kept(self.vjp):
+            version = self.versions[index] if index < len(self.versions) else None
+            if version is not None and version[0] > self.order:
                 raise RuntimeError(
                     f"the gradient of {self.name} needs its {what}, which was changed in place "
-                    f"(version {version[0]}, needed {seen}): change a copy (clone()) instead"
+                    "after it was used: change a copy (clone()) instead"
                 )
-        grad = grads[0] if self.outputs is None else grads
-        if type(vjp) is not tuple:
-            results = vjp(grad)
-            return results if type(results) is tuple else (results,)
-        return [toward and toward(grad) for toward in vjp]
 
 
 def unbroadcast(grad, shape):
@@ -103,21 +110,27 @@ class _Pass:
         self.hooked_leaves = {}
 
     def send(self, edge, grad, owned):
-        """Add a gradient to what waits at the edge's node, or hand it to the edge's leaf."""
-        source, index, shape, dtype = edge
+        """Add a gradient to what waits at the edge's node, or hand it to the leaf."""
+        leaf = type(edge) is not tuple
+        if leaf:
+            shape, dtype = edge.array.shape, edge.array.dtype
+        else:
+            node, index, shape, dtype = edge
         if grad.shape != shape:
             grad, owned = unbroadcast(grad, shape), True
-        if grad.dtype != dtype:
+        if grad.dtype is not dtype and grad.dtype != dtype:
             grad, owned = grad.astype(dtype), True
-        if index is None:
-            if source._hooks is None:
-                self.receive(source, grad, owned)
-                return
-            index, slots = 0, self.hooked_leaves.setdefault(source, [None, False])
-        elif (slots := self.waiting.get(source)) is None:
-            self.waiting[source] = slots = [None, False] * (source.outputs or 1)
-            heappush(self.queue, (source.order, source))
-        place = 2 * index
+        if not leaf:
+            slots = self.waiting.get(node)
+            if slots is None:
+                self.waiting[node] = slots = [None, False] * (node.outputs or 1)
+                heappush(self.queue, (-node.order, node))
+            place = 2 * index
+        elif edge._hooks is None:
+            self.receive(edge, grad, owned)
+            return
+        else:
+            slots, place = self.hooked_leaves.setdefault(edge, [None, False]), 0
         if slots[place] is None:
             slots[place] = grad
             slots[place + 1] = owned
@@ -139,7 +152,7 @@ class _Pass:
             for listener in state.listeners:
                 listener(node.name, grads, needed, True)
         if not self.retain_graph:
-            node.vjp, node.saved = None, ()
+            node.vjp, node.versions = None, ()
         held = [*map(id, grads), *map(id, results)]
         for edge, result in zip(node.edges, results, strict=False):
             if edge is not None and result is not None:

@@ -5,14 +5,20 @@ operation, ``inputs`` lists its arguments (arrays and others) and ``outputs`` it
 In a pass backward, for each node, they are the gradients with respect to the operation's results
 and with respect to its arguments, with None where there is none, and ``backward`` is True.
 ``listener("backward", [], [], True)`` announces the pass.
+
+``state.clock`` counts recorded operations and changes in place, so that one can be told to be
+earlier than another; ``last_change`` is the time of the latest change in place of any tensor.
 """
 
 import contextlib
+import itertools
 
 
 class _State:
     grad_enabled = True
     listeners = ()
+    clock = itertools.count(1)
+    last_change = 0
 
 
 state = _State()

@@ -107,9 +107,11 @@ class TensorBase:
         """Where a gradient of this tensor goes; None if it needs none."""
         if self._view is not None:
             self._follow_base(strictly=True)
-        if self._edge is not None or not self._requires_grad:
-            return self._edge
-        return (self, None, self.array.shape, self.array.dtype)
+        return (self._edge or self) if self._requires_grad else None
+
+    def _note_change(self):
+        """Note that the values were changed in place, for gradients that need them as they were."""
+        self._version[0] = state.last_change = next(state.clock)
 
     def _set_history(self, node):
         self._set_edge((node, 0, self.array.shape, self.array.dtype))
@@ -250,14 +252,14 @@ class TensorBase:
             )
         edge = result._gradient_edge() if involved else None
         self.array[...] = result.array
-        self._version[0] += 1
+        self._note_change()
         if involved and self is not base:
             base._set_history(changed_region(self._view, edge))
         elif edge is not None:
             self._set_edge(edge)
         elif involved:
             zeros = array_module(self.array).zeros_like
-            self._set_history(Node("constant", zeros, (self._edge,)))
+            self._set_history(Node(zeros, zeros, (self._edge,)))
         return self
 
     def _change_shape_in_place(self, result):

@@ -65,5 +65,7 @@ def changed_region(view, value_edge):
 
     edges = (view.base._gradient_edge(), value_edge)
     functions = (toward_base, toward_value)
-    needed = tuple(f if edge else None for edge, f in zip(edges, functions, strict=True))
-    return Node("changed_region", needed, edges)
+    needed = tuple(
+        f if edge is not None else None for edge, f in zip(edges, functions, strict=True)
+    )
+    return Node(changed_region, needed, edges)

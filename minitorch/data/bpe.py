@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from minitorch.creation import tensor
+from minitorch.serialization import write_atomically
 from minitorch.tensor import Tensor
 
 # Words, runs of other signs, and white space; a space belongs to what follows it. Nothing is lost.
@@ -128,9 +129,9 @@ class BytePairEncoding:
         return numbers
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the specials and the merges as JSON."""
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({"specials": self.specials, "merges": self.merges}, file)
+        """Write the specials and the merges as JSON; a file that was there is replaced at once."""
+        stored = {"specials": self.specials, "merges": self.merges}
+        write_atomically(path, json.dumps(stored).encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "BytePairEncoding":

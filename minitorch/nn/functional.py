@@ -154,7 +154,7 @@ def linear(input, weight, bias=None):
 def _last_axes(name, input, normalized_shape):
     """How many last axes ``normalized_shape`` names; RuntimeError where they differ in size."""
     shape = tuple(normalized_shape)
-    if not shape or tuple(input.shape[-len(shape) :]) != shape:
+    if not shape or input.array.shape[-len(shape) :] != shape:
         raise RuntimeError(
             f"{name} over {shape} got input of shape {tuple(input.shape)}: "
             "the last axes must have those sizes"

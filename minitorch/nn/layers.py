@@ -34,11 +34,6 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input):
-        if input.shape[-1:] != (self.in_features,):
-            raise RuntimeError(
-                f"Linear(in_features={self.in_features}) got input of shape {tuple(input.shape)}: "
-                f"last dimension must be {self.in_features}"
-            )
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self):

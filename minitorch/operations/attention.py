@@ -101,10 +101,10 @@ def scaled_dot_product_attention(
         elif xp is np:
             moderate = _moderate(attn_mask[attn_mask != -np.inf])
         attn_mask = xp.broadcast_to(attn_mask, (*attn_mask.shape[:-2], n, m))
-    lead = np.broadcast_shapes(
-        *(x.shape[:-2] for x in (query, key, value, attn_mask) if x is not None)
-    )
-    if any(x.shape[:-2] != lead for x in (query, key, value)):
+    lead = query.shape[:-2]
+    if attn_mask is not None or not lead == key.shape[:-2] == value.shape[:-2]:
+        masks = () if attn_mask is None else (attn_mask.shape[:-2],)
+        lead = np.broadcast_shapes(lead, key.shape[:-2], value.shape[:-2], *masks)
         query, key, value = (xp.broadcast_to(x, lead + x.shape[-2:]) for x in (query, key, value))
     key_transposed = xp.array(transposed(key), order="C")  # (..., d, m): BLAS likes rows
     key_transposed *= scale

@@ -16,8 +16,10 @@ def as_index(index, xp):
 
     As in PyTorch, negative steps are refused, and uint8 is a mask.
     """
+    if index is None or index is ... or type(index) in (int, bool):
+        return index
     if isinstance(index, tuple):
-        return tuple(as_index(part, xp) for part in index)
+        return tuple([as_index(part, xp) for part in index])
     if isinstance(index, TensorBase):
         if index.array.dtype.kind == "f":
             raise IndexError(f"an index is made of integers or booleans; got {index.dtype}")
@@ -39,7 +41,7 @@ def as_index(index, xp):
         parts = (index.start, index.stop, index.step)
         if index.step is not None and index.step <= 0:
             raise ValueError("a slice's step must be positive: use flip() to reverse an axis")
-        return slice(*(None if p is None else p.__index__() for p in parts))
+        return slice(*[None if part is None else part.__index__() for part in parts])
     if isinstance(index, (str, bytes)):
         raise TypeError(f"an index is made of integers, slices and tensors; got {index!r}")
     return index
@@ -111,27 +113,32 @@ def basic_parts(index):
     The dots keep the result an array where NumPy would take out the only element.
     """
     parts = index if isinstance(index, tuple) else (index,)
-    if not all(part is None or part is ... or isinstance(part, (int, slice)) for part in parts):
-        return None
+    for part in parts:
+        if not (part is None or part is ... or isinstance(part, (int, slice))):
+            return None
     return parts if ... in parts else (*parts, ...)
 
 
 @operation(view=True)
 def getitem(input, index):
     """input[index]: slices and integers give views, tensors of integers or booleans copies."""
-    xp, shape, dtype = array_module(input), input.shape, input.dtype
-    basic = basic_parts(index)
-    first, rest = (basic, ...) if basic else split_index(index, input.ndim)
+    shape, basic = input.shape, basic_parts(index)
+    if basic:
 
-    def vjp(g):
-        result = xp.zeros(shape, dtype=dtype)
-        if basic:
+        def written(g):
+            result = array_module(g).zeros(shape, dtype=g.dtype)
             result[basic] = g
-        else:
-            add_at(result[first], rest, g)
+            return result
+
+        return input[basic], (written,)
+    first, rest = split_index(index, input.ndim)
+
+    def added(g):
+        result = array_module(g).zeros(shape, dtype=g.dtype)
+        add_at(result[first], rest, g)
         return result
 
-    return input[first][rest], (vjp,)
+    return input[first][rest], (added,)
 
 
 @operation()

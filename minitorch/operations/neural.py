@@ -54,7 +54,7 @@ def _gelu(x):
     if x.dtype == float64.numpy:
         cumulative = 0.5 * (1 + erf_array(x / math.sqrt(2)))
     else:
-        cumulative = polynomial(NORMAL, xp.clip(square, 0, 32))
+        cumulative = polynomial(NORMAL, xp.minimum(square, 32))
         cumulative *= x
         cumulative = xp.tanh(cumulative)
         cumulative += 1

@@ -78,8 +78,8 @@ def linear(input, weight, bias=None):
     """input @ weight^T + bias: (..., in) x (out, in) -> (..., out)."""
     if input.shape[-1] != weight.shape[-1]:
         raise RuntimeError(
-            f"linear with a weight of shape {weight.shape} got input of shape {input.shape}: "
-            f"the last dimension must be {weight.shape[-1]}"
+            f"linear with in_features={weight.shape[-1]} got input of shape {input.shape}: "
+            f"last dimension must be {weight.shape[-1]}"
         )
     _check_types("linear", input, weight)
     rows = fold(input)

@@ -46,6 +46,11 @@ def _sigmoid_(xp, x):
     x *= 0.5
 
 
+def _as_rows(into_states):
+    """The gradient of all states as rows (N, H), or None."""
+    return None if into_states is None else fold(into_states)
+
+
 def _carried(grad, like):
     """The gradient of a final state as columns (H, B), in memory of its own."""
     return (array_module(like).zeros_like(like) if grad is None else grad).T.copy()
@@ -110,14 +115,14 @@ def rnn(
         states[start:stop] = new.T
 
     def vjp(grads):
-        into_states, into_last = grads
+        into_states, into_last = _as_rows(grads[0]), grads[1]
         weight = xp.ascontiguousarray(weight_hh.T)
         delta = xp.empty_like(saved)
         carried = _carried(into_last, hidden)
         for start, stop in reversed(steps):
             d_h, h = carried[:, : stop - start], _at(saved, start, stop)
             if into_states is not None:
-                d_h += fold(into_states)[start:stop].T
+                d_h += into_states[start:stop].T
             if nonlinearity == "tanh":
                 slope = h * h
                 xp.subtract(1, slope, out=slope)
@@ -181,7 +186,7 @@ def lstm(
         states[start:stop] = h.T
 
     def vjp(grads):
-        into_states, into_last, into_memory = grads
+        into_states, into_last, into_memory = _as_rows(grads[0]), *grads[1:]
         weight = xp.ascontiguousarray(weight_hh.T)
         delta = xp.empty_like(gates)
         carried, carried_memory = _carried(into_last, hidden), _carried(into_memory, cell)
@@ -191,7 +196,7 @@ def lstm(
             c_tanh = _at(cells_tanh, start, stop)
             i, f, g, o = block = _at(gates, start, stop).reshape(4, size, n)
             if into_states is not None:
-                d_h += fold(into_states)[start:stop].T
+                d_h += into_states[start:stop].T
             d_i, d_f, d_g, d_o = d = 1 - block
             d *= block  # s (1 - s), the derivative of the three sigmoids
             xp.multiply(g, g, out=d_g)
@@ -263,7 +268,7 @@ def gru(
         states[start:stop] = h.T
 
     def vjp(grads):
-        into_states, into_last = grads
+        into_states, into_last = _as_rows(grads[0]), grads[1]
         weight = xp.ascontiguousarray(weight_hh.T)
         delta_ih = xp.empty((len(rows), 3 * size), dtype=input.dtype)
         delta_hh = xp.empty_like(delta_ih)
@@ -273,7 +278,7 @@ def gru(
             d_h = carried[:, :n]
             r, z, product, new = block = _at(saved, start, stop).reshape(4, size, n)
             if into_states is not None:
-                d_h += fold(into_states)[start:stop].T
+                d_h += into_states[start:stop].T
             d_r, d_z, d_n = d = xp.empty((3, size, n), dtype=input.dtype)
             xp.multiply(new, new, out=d_n)
             xp.subtract(1, d_n, out=d_n)

@@ -14,13 +14,16 @@ from minitorch.operations.elementwise import maximum, minimum
 
 def axes_of(dim, ndim):
     """``dim`` as a tuple of axes from 0; IndexError when there is no such axis."""
+    if type(dim) is int and -ndim <= dim < ndim:
+        return (dim % ndim,)
     if dim is None:
         return tuple(range(ndim))
     dims = (dim,) if hasattr(dim, "__index__") else tuple(dim)
+    limit = ndim or 1
     for d in dims:
-        if not -builtins.max(ndim, 1) <= d < builtins.max(ndim, 1):
+        if not -limit <= d < limit:
             raise IndexError(f"dim must be between {-ndim} and {ndim - 1} for {ndim} axes; got {d}")
-    return tuple(d % ndim for d in dims) if ndim else ()
+    return tuple([d % ndim for d in dims]) if ndim else ()
 
 
 def _reduced(dim, ndim):

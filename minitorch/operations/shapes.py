@@ -1,5 +1,6 @@
 """Operations that move elements without changing them: views, joins, pieces, triangles."""
 
+from itertools import accumulate, pairwise
 from math import prod
 
 from minitorch.autograd.dispatch import numpy_names, operation
@@ -221,11 +222,7 @@ def cat_(*tensors, dim):
     """The tensors joined along the axis ``dim``."""
     xp = array_module(tensors[0])
     sizes = [t.shape[dim] for t in tensors]
-
-    def vjp(g):
-        return tuple(xp.split(g, xp.cumsum(xp.asarray(sizes))[:-1].tolist(), axis=dim))
-
-    return xp.concatenate(tensors, axis=dim), vjp
+    return xp.concatenate(tensors, axis=dim), lambda g: _pieces(g, sizes, dim)
 
 
 @operation(promote="common")
@@ -237,12 +234,13 @@ def stack_(*tensors, dim):
 
 def listed(tensors, name, empty=RuntimeError):
     """A list or tuple of tensors; TypeError for anything else, the error ``empty`` for none."""
-    if isinstance(tensors, (list, tuple)):
-        kinds = {type(t).__name__ for t in tensors if not isinstance(t, TensorBase)}
+    if not isinstance(tensors, (list, tuple)):
+        wrong = [tensors]
     else:
-        kinds = {type(tensors).__name__}
-    if kinds:
-        raise TypeError(f"{name} takes a list or tuple of tensors, got {', '.join(sorted(kinds))}")
+        wrong = [t for t in tensors if not isinstance(t, TensorBase)]
+    if wrong:
+        kind = type(wrong[0]).__name__
+        raise TypeError(f"{name} takes a list or tuple of tensors, got {kind}")
     if not tensors:
         raise empty(f"{name} needs at least one tensor")
     return tensors
@@ -256,12 +254,11 @@ def cat(tensors, dim=0):
     """
     tensors = listed(tensors, "cat", empty=ValueError)
     tensors = [t for t in tensors if t.array.shape != (0,)] or tensors
-    shapes = [tuple(t.shape) for t in tensors]
+    shapes = [t.array.shape for t in tensors]
     if () in shapes:
         raise RuntimeError("cat joins tensors with axes: use stack for tensors without")
     (axis,) = axes_of(dim, len(shapes[0]))
-    rest = {shape[:axis] + shape[axis + 1 :] for shape in shapes}
-    if len(rest) > 1:
+    if len({shape[:axis] + shape[axis + 1 :] for shape in shapes}) > 1:
         raise RuntimeError(f"cat along dim {dim} needs equal sizes elsewhere; got shapes {shapes}")
     return cat_(*tensors, dim=axis)
 
@@ -276,6 +273,12 @@ def stack(tensors, dim=0):
     return stack_(*tensors, dim=axes_of(dim, len(shapes[0]) + 1)[0])
 
 
+def _pieces(array, sizes, axis):
+    """Views of the array, of these sizes along ``axis``."""
+    before, stops = (slice(None),) * axis, list(accumulate(sizes, initial=0))
+    return tuple([array[(*before, slice(*ends))] for ends in pairwise(stops)])
+
+
 @operation(view=True)
 def split_with_sizes(input, sizes, dim=0):
     """Pieces of the given sizes along ``dim``."""
@@ -285,8 +288,7 @@ def split_with_sizes(input, sizes, dim=0):
         raise RuntimeError(
             f"the sizes {list(sizes)} add up to {sum(sizes)}, but dim {dim} has {input.shape[axis]}"
         )
-    ends = [sum(sizes[: i + 1]) for i in range(len(sizes) - 1)]
-    pieces = tuple(xp.split(input, ends, axis=axis))
+    pieces = _pieces(input, sizes, axis)
     shapes = [piece.shape for piece in pieces]
 
     def vjp(grads):

@@ -66,7 +66,7 @@ class Optimizer:
                     if parameter.grad is not None:
                         state = self.state[parameter]
                         self.update(parameter.array, parameter.grad.array, state, group)
-                        parameter._version[0] += 1
+                        parameter._note_change()
         return loss
 
     def update(self, value, grad, state, group):

@@ -52,7 +52,7 @@ def graph(axes, tensor, names=None, *, title=""):
     found = _sources(tensor.grad_fn)
     depth, uses = {id(tensor.grad_fn): 0}, Counter()
     nodes = [node for node in found.values() if not isinstance(node, TensorBase)]
-    for node in sorted(nodes, key=attrgetter("order")):  # those made last come first
+    for node in sorted(nodes, key=attrgetter("order"), reverse=True):  # those made last first
         for source in _inputs(node):
             uses[id(source), id(node)] += 1
             depth[id(source)] = max(depth.get(id(source), 0), depth[id(node)] + 1)
