@@ -328,6 +328,10 @@ for name, last in {"packed": from_packed[0], "padded": from_padded[0]}.items():
 # And packing is work saved, here 5 of 15 cells. (`_replace` puts vectors in the place of token numbers:
 # we embed after packing, so that no padding is ever looked up.)
 #
+# > **A note on the lecture.** One slide says that recurrent networks cannot be parallelised and cannot use
+# > GPUs. Along the *time* of one sentence they cannot. But the sentences of a batch are read side by side, in
+# > one matrix product a step; that is what this section is for.
+#
 # ### A mask for the loss
 #
 # The decoder's sequences are padded too. Its states at `<pad>` come after `</s>` and disturb nobody, since
@@ -586,8 +590,8 @@ print("BLEU by hand equals sacrebleu's:", math.isclose(by_hand, by_library, rel_
 print(f"exact match {exact_match(translations, references):.2f}, BLEU {by_library:.1f}")
 
 # %% [markdown]
-# BLEU is high while half of the numbers are wrong: most words of a wrong translation are right. A reader of
-# BLEU scores should keep that in mind.
+# BLEU gives credit where exact match gives none: most words of a wrong translation are right. For a number
+# that is too kind. A reader of scores should ask what they count.
 #
 # ## 7. The bottleneck
 #
@@ -691,6 +695,52 @@ print("C5 holds: exact match at 1-3 words above 0.85:", quick_run[0] > 0.85)
 print("          exact match at 13-18 words below 0.5:", max(quick_run[4:]) < 0.5)
 
 # %% [markdown]
+# (Few different numbers stand behind the first point: of one digit, only 5 is held out.)
+#
+# Is that the bottleneck, or only that longer sentences have more words that can go wrong? If every word were
+# right with the same probability $p$, exact match would be $p^T$, and that falls too. So look at single
+# words: how often is the likeliest next word right, when the words before are the true ones?
+
+
+# %%
+@mt.no_grad()
+def right_with_teacher(model, data):
+    """For each pair, a list that says which words and end token are right given the true prefix."""
+    source, lengths, target = data.batch(mt.arange(len(data.pairs)))
+    right = model(source, lengths, target[:, :-1]).argmax(-1) == target[:, 1:]
+    ends = (target[:, 1:] != PAD).sum(1).tolist()
+    return [row[:end] for row, end in zip(right.tolist(), ends, strict=True)]
+
+
+forced = right_with_teacher(model, held_out_german)
+p = sum(map(sum, forced)) / sum(map(len, forced))
+groups = [(len(pair.source) - 1) // 3 for pair in pairs["held out"]]
+word_groups = [group for group, row in zip(groups, forced, strict=True) for _ in row]
+curves = {
+    "words right": share_by(word_groups, [right for row in forced for right in row]),
+    "exact match if all words were alike": share_by(groups, [p ** len(row) for row in forced]),
+    "exact match": here["steps"]["300"][0],
+}
+figure, axes = plot.subplots(width=7, height=3)
+for name, shares in curves.items():
+    axes.plot(LENGTHS, shares, marker="o", label=name)
+axes.set(xlabel="source length (English words)", ylabel="share", ylim=(-0.03, 1.03))
+axes.legend(loc="lower left")
+plot.show(
+    figure,
+    alt="The share of right words falls with the source length; exact match falls more steeply than it "
+    "would if words of short and of long sentences were equally often right.",
+)
+
+# %% tags=["nbval-ignore-output"]
+for name, shares in curves.items():
+    print(f"{name:36}", [round(share, 2) for share in shares])
+
+# %%
+easy, *_, hard = curves["words right"]
+print("single words too are harder in long sentences:", easy > 0.95 and hard < 0.9)
+
+# %% [markdown]
 # The fall is the bottleneck at work, and the full runs say what kind it is. With three times the training
 # the fall starts later: the limit is not how many digits *fit* into 128 numbers (nine would fit easily), but
 # how many the encoder has learned to write into them so that the decoder can find them again. Every added
@@ -778,15 +828,6 @@ print("new numbers of a length never seen, below 0.1:", unseen < 0.1)
 
 
 # %%
-@mt.no_grad()
-def right_with_teacher(model, data):
-    """For each pair, a list that says which words and end token are right given the true prefix."""
-    source, lengths, target = data.batch(mt.arange(len(data.pairs)))
-    right = model(source, lengths, target[:, :-1]).argmax(-1) == target[:, 1:]
-    ends = (target[:, 1:] != PAD).sum(1).tolist()
-    return [row[:end] for row, end in zip(right.tolist(), ends, strict=True)]
-
-
 def right_alone(model, data):
     """The same when the model reads its own words, compared position by position."""
     said = [[*words_said, "</s>"] for words_said in translate(model, data)]
@@ -804,7 +845,7 @@ def after_first_mistake(rows):
     return sum(rest) / len(rest)
 
 
-forced, alone = right_with_teacher(model, held_out_german), right_alone(model, held_out_german)
+alone = right_alone(model, held_out_german)
 same = sum(all(a) == all(b) for a, b in zip(forced, alone, strict=True)) / len(forced)
 print("all words right with a teacher, and all right without one: the same sentences:", same > 0.99)
 
