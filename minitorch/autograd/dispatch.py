@@ -240,7 +240,7 @@ def operation(promote=None, view=False):
                 refusal = f"one of several that {name} gave" if several else None
                 for tensor in tensors:
                     tensor._show(args[0], call, args[1:], refusal)
-            if needed and vjp is not None:
+            if needed and vjp is not None and tensors:
                 if type(vjp) is tuple and needed < len(vjp):
                     pairs = zip(edges, vjp, strict=False)
                     vjp = tuple([None if edge is None else toward for edge, toward in pairs])

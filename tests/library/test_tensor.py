@@ -417,6 +417,7 @@ def test_iteration_and_unpacking():
     (first * third).sum().backward()
     assert x.grad.tolist() == [[4, 5], [0, 0], [0, 1]]
     assert len(x) == 3 and 4.0 in x and 9.0 not in x
+    assert list(mt.zeros(0, 2).requires_grad_()) == []
 
 
 def test_numbers():
