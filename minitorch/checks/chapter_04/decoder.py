@@ -34,8 +34,8 @@ def _lengths(draw, batch, n):
 
 
 def _step_cases(draw, hidden):
-    """(B, n, d, H_e, H); one batch is as large as H and H_e, so that a wrong axis fits."""
-    sizes = [(1, 2, 1, 2, 2), (2, 3, 2, 2, 2), (3, 4, 3, 3, 3)] + [(5, 7, 2, 4, 4)] * hidden
+    """In public cases H_e = H, so that W fits transposed, or left out."""
+    sizes = [(1, 2, 1, 2, 2), (3, 4, 2, 3, 3)] + [(5, 7, 2, 3, 4)] * hidden
     for batch, n, d, size, units in sizes:
         yield (
             draw.normal(batch, d),
@@ -177,7 +177,7 @@ def _(x, context, h, cell, states, lengths, W):
 
 def _decoder_cases(draw, hidden):
     """Sizes (V, d, H_e, H, a), then a batch; each sequence of the source has a length."""
-    sizes, batch, steps, n = ((6, 2, 4, 3, 3), 3, 3, 4) if hidden else ((5, 3, 2, 4, 3), 2, 3, 3)
+    sizes, batch, steps, n = ((6, 2, 4, 3, 3), 3, 3, 4) if hidden else ((5, 3, 2, 4, 3), 2, 2, 3)
     vocabulary_size, _, size, units, _ = sizes
     yield (
         sizes,
