@@ -919,7 +919,7 @@ def learning_curve(name, rate, seed, steps):
 
 @lab.experiment(
     "C8",
-    quick=dict(rates=[1.6e-2], seeds=[0], steps=80),
+    quick=dict(rates=[1.6e-2], seeds=[0], steps=60),
     full=dict(rates=[8e-3, 1.6e-2, 3.2e-2], seeds=[0, 1, 2], steps=120),
 )
 def score_functions(rates, seeds, steps):
@@ -953,21 +953,17 @@ def best_rate(by_rate):
     return min(by_rate.items(), key=merit)
 
 
-def curves_of(runs):
-    """The curves of runs, from step 0 on."""
-    return [[0.0, *run["curve"]] for run in runs]
-
-
-figure, panels = plot.subplots(1, len(results), width=9, height=3, sharey=True, squeeze=False)
+figure, panels = plot.subplots(1, len(results), width=8.5, height=2.8, sharey=True, squeeze=False)
 for axes, (setting, result) in zip(panels[0], results.items(), strict=True):
     for name in CONTESTANTS:
-        rate, runs = best_rate(result[name])
-        middle = [sorted(values)[len(values) // 2] for values in zip(*curves_of(runs), strict=True)]
-        axes.plot(range(0, 10 * len(middle), 10), middle, label=f"{name}, lr {float(rate):g}")
+        _, runs = best_rate(result[name])
+        each_check = zip(*(run["curve"] for run in runs), strict=True)
+        middle = [sorted(matches)[len(matches) // 2] for matches in each_check]
+        axes.plot(range(10, 10 * len(middle) + 1, 10), middle, label=name)
     axes.axhline(0.9, color="0.5", linewidth=1, linestyle="-")
     axes.set(xlabel="training step", title=titles[setting])
-    axes.legend(loc="center right" if setting == "quick" else "lower right", fontsize=8)
 panels[0][0].set_ylabel("exact match")
+figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", fontsize=9)
 plot.show(
     figure,
     alt="Exact match against training steps: the four score functions and input feeding rise to one "
@@ -988,8 +984,8 @@ for setting, result in results.items():
 
 # %%
 reached = {name: best_rate(here[name])[1][0]["curve"][-1] for name in CONTESTANTS}
-print("C8 holds: at the end of the quick runs above 0.6:", [n for n in SCORES if reached[n] > 0.6])
-print("          the mean is below 0.5:", reached["mean"] < 0.5)
+ahead = [name for name in SCORES if reached[name] > reached["mean"] + 0.15]
+print("C8 holds: at the end of the quick runs at least 0.15 above the mean:", ahead)
 
 # %% [markdown]
 # The full table says four things, and not all are what one might expect.
