@@ -351,17 +351,16 @@ check.scheduled_sampling(scheduled_sampling, hidden=True)
 # %% solution="bleu"
 def bleu(hypotheses, references, max_n):
     """BLEU of a corpus, from 0 to 100."""
-
     ### BEGIN SOLUTION
-    def grams(words, n):
-        return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
-
     log_precisions = []
     for n in range(1, max_n + 1):
         matches = total = 0
-        for hypothesis, reference in zip(hypotheses, references, strict=True):
-            said = grams(hypothesis, n)
-            matches += (said & grams(reference, n)).total()  # & takes the smaller of two counts
+        for pair in zip(hypotheses, references, strict=True):
+            said, right = (
+                Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+                for words in pair
+            )
+            matches += (said & right).total()  # & takes the smaller of two counts
             total += said.total()
         if matches == 0:
             return 0.0
