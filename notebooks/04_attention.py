@@ -775,24 +775,25 @@ here = bottleneck.run()
 full = bottleneck.recorded
 
 # %%
-figure, axes = plot.subplots(width=7, height=3.2)
+figure, axes = plot.subplots(width=9, height=3.2)
 for color, name in enumerate(here["runs"]):
     style = dict(color=plot.COLORS[color], marker="o")
     for steps, matches in here["runs"][name].items():
         axes.plot(
             LENGTHS, matches[0], linestyle="-", label=f"{name}, {steps} steps (quick)", **style
         )
-    for steps, matches in full["result"]["runs"][name].items() if full else ():
+    for steps in full["settings"]["lengths"][name] if full else ():
+        matches = full["result"]["runs"][name][str(steps)]
         low, middle, high = zip(*map(sorted, zip(*matches, strict=True)), strict=True)
-        dashes = {"500": "--", "1500": ":"}[steps]
+        dashes = {500: "--", 1500: ":"}[steps]
         axes.plot(LENGTHS, middle, linestyle=dashes, label=f"{name}, {steps} steps (full)", **style)
         axes.fill_between(LENGTHS, low, high, color=style["color"], alpha=0.15, linewidth=0)
 axes.set(xlabel="source length (English words)", ylabel="exact match", ylim=(-0.03, 1.03))
-axes.legend(loc="lower left", fontsize=9)
+figure.legend(loc="outside right center", fontsize=9)
 plot.show(
     figure,
-    alt="Exact match against source length. With one vector it falls from near one to zero, more slowly "
-    "after 1500 steps; with attention it stays at one for all lengths.",
+    alt="Exact match against source length. With one vector it falls to zero, later after more "
+    "training; with attention it stays at one for all lengths.",
 )
 
 # %% tags=["nbval-ignore-output"]
@@ -1277,7 +1278,9 @@ left.set(xlabel="", ylabel="")
 kinds = list(maps_here["unmoved"][0])
 right.barh(kinds, maps_here["unmoved"][0].values(), color=plot.COLORS[5], label="200 steps (quick)")
 for run in maps_full["result"]["unmoved"] if maps_full else ():
-    right.plot(list(run.values()), kinds, "|", markersize=14, color="black", linestyle="")
+    right.plot(
+        [run[kind] for kind in kinds], kinds, "|", markersize=14, color="black", linestyle=""
+    )
 right.set(xlim=(0, 1.03), xlabel="share of predictions that stay with equal weights")
 right.set_title("bars: quick; marks: full, three seeds")
 plot.show(
