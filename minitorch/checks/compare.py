@@ -122,7 +122,8 @@ def brief(value):
         return f"{value:.6g}"
     if isinstance(value, (list, tuple)):
         items = ", ".join(brief(item).split("\n")[0] for item in value)
-        text = f"[{items}]" if isinstance(value, list) else f"({items})"
+        comma = "," if len(value) == 1 else ""
+        text = f"[{items}]" if isinstance(value, list) else f"({items}{comma})"
         return text if len(text) <= 200 else f"{text[:197]}..."
     if callable(value):
         return getattr(value, "__name__", repr(value))

@@ -302,6 +302,7 @@ def test_equal_results_may_come_in_other_types(got, right):
         ("ab", "abc", "expected: 'abc'"),
         (mt.ones(2), 3.0, "got:      tensor of shape (2,) [1. 1.]"),
         (mt.ones(()), 3.0, "expected: 3\n  got:      1"),
+        ((3.0,), 3.0, "got:      (3,)"),
         (None, mt.ones(2), "it is None"),
     ],
 )
