@@ -17,8 +17,8 @@ LAYERS = [
     {"datatypes", "methods"},
     {"tensor"},
     {"nn"},
-    {"optim", "backends", "data", "plot", "experiments", "utils", "serialization"}
-    | {"decoding", "flops"},
+    {"optim", "backends", "plot", "experiments", "utils", "serialization", "decoding", "flops"},
+    {"data"},
     {"checks"},
 ]
 # What else a file may import; all but plot do so when a function is called that needs it.
