@@ -954,7 +954,7 @@ def best_rate(by_rate):
     return min(by_rate.items(), key=merit)
 
 
-figure, panels = plot.subplots(1, len(results), width=8.5, height=2.8, sharey=True, squeeze=False)
+figure, panels = plot.subplots(1, len(results), width=7.5, height=2.6, sharey=True, squeeze=False)
 for axes, (setting, result) in zip(panels[0], results.items(), strict=True):
     for name in CONTESTANTS:
         _, runs = best_rate(result[name])
