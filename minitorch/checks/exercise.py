@@ -219,8 +219,9 @@ class Exercise:
     def _refuse_forbidden(self, outcome):
         for name in outcome.operations:
             if name in self.forbidden:
+                shown = name.rstrip("_")  # cat_ is the part of cat that joins arrays
                 raise CheckFailed(
-                    f"{self.name}: your answer runs the library's '{name}', which this exercise "
+                    f"{self.name}: your answer runs the library's '{shown}', which this exercise "
                     f"asks you to write yourself.\nUse instead: {self.instead}."
                 )
 
