@@ -665,11 +665,11 @@ def middle(runs):
 
 
 def plot_runs(axes, x, results):
-    """Each result's mean over its runs as a line, in a band from the lowest to the highest run."""
+    """Each result's mean over its runs as a line, with bars from the lowest to the highest run."""
     for name, runs in results.items():
         [line] = axes.plot(x, middle(runs), marker="o", label=name)
         low, high = ([pick(values) for values in zip(*runs, strict=True)] for pick in (min, max))
-        axes.fill_between(x, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+        axes.vlines(x, low, high, color=line.get_color(), linewidth=5, alpha=0.35)
 
 
 figure, axes = plot.subplots(width=7, height=3.2)
@@ -1316,32 +1316,46 @@ full = encodings.recorded
 
 # %%
 results = {"quick": here} | ({"full": full["result"]} if full else {})
-rows = [
-    (kind, network)
-    for kind in results
-    for network in NETWORKS
-    if f"{network}, anywhere" in results[kind]
-]
+networks = [name for name in NETWORKS if f"{name}, anywhere" in (full["result"] if full else here)]
+
+
+def by_length_of_story(table):
+    """Lengths in order, and the runs, each a list over the lengths."""
+    lengths = sorted(map(int, table))
+    return lengths, list(zip(*(table[str(longest)] for longest in lengths), strict=True))
+
+
 figure, panels = plot.subplots(
-    len(rows), 2, width=9, height=0.6 + 2.3 * len(rows), sharex=True, sharey=True, squeeze=False
+    len(networks),
+    2,
+    width=7,
+    height=0.6 + 1.7 * len(networks),
+    sharex=True,
+    sharey=True,
+    squeeze=False,
 )
-for (kind, network), pair_of_axes in zip(rows, panels, strict=True):
-    for axes, question in zip(pair_of_axes, QUESTIONS, strict=True):
-        for how in HOW:
-            by_longest = results[kind][f"{network}, {question}"][how]
-            lengths = sorted(map(int, by_longest))
-            runs = list(zip(*(by_longest[str(longest)] for longest in lengths), strict=True))
-            plot_runs(axes, lengths, {how: runs})
+for network, row in zip(networks, panels, strict=True):
+    for axes, question in zip(row, QUESTIONS, strict=True):
+        name = f"{network}, {question}"
+        for color, how in zip(plot.COLORS, HOW, strict=False):
+            if full:
+                lengths, runs = by_length_of_story(full["result"][name][how])
+                plot_runs(axes, lengths, {how: runs})
+            if name in here:
+                lengths, runs = by_length_of_story(here[name][how])
+                label = None if full else how
+                axes.plot(lengths, runs[0], "x", color=color, markersize=9, label=label)
+        axes.grid(False)
         axes.axhline(1 / 8, color="0.5", linewidth=1, linestyle="-")
-        axes.set(ylim=(0, 1.03), title=f"{kind}, {network}: {question}")
-    pair_of_axes[0].set_ylabel("accuracy")
-for axes in panels[-1]:
-    axes.set_xlabel("words of the longest stories")
+        axes.set(ylim=(0, 1.08), title=name)
+    row[0].set_ylabel("accuracy")
 panels[0, 0].legend(loc="lower left")
+figure.supxlabel("words of the longest stories (lines: full, crosses: quick)", fontsize=10)
 plot.show(
     figure,
-    alt="Accuracy against length for last, mean and max. Where the animal may stand anywhere, max stays "
-    "near one and the last state falls; where the last animal counts, the last state is best.",
+    alt="Accuracy against length for last, mean and max. Plain RNN, animal anywhere: max stays at one, "
+    "mean falls, the last state falls most. GRU, anywhere: all stay near one. Where the last animal "
+    "counts, the last state stays near one with both networks, and mean and max fall.",
 )
 
 # %% tags=["nbval-ignore-output"]
