@@ -489,7 +489,8 @@ plot.losses(axes, {"training": run.losses}, smooth=10, ylabel="loss (nats a toke
 axes.axhline(math.log(len(words["de"])), color="0.5", linewidth=1, linestyle="-")
 axes.text(250, math.log(len(words["de"])), "guessing evenly", ha="right", va="bottom")
 plot.show(
-    figure, alt="The loss a token falls from that of even guessing to near zero in 250 steps."
+    figure,
+    alt="The loss a token falls from that of even guessing to below half a nat in 250 steps.",
 )
 print(f"{sum(p.numel() for p in model.parameters()):,} parameters")
 
