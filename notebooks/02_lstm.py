@@ -680,7 +680,7 @@ here = distance.run()
 full = distance.recorded
 
 # %%
-figure, (left, right) = plot.subplots(1, 2, width=10, height=3.6, sharey=True)
+figure, (left, right) = plot.subplots(1, 2, width=7.2, height=2.6, sharey=True)
 for name, runs in here.items():
     axes = right if name.startswith("LSTM") else left
     [line] = axes.plot(runs[0], label=name)
@@ -1167,27 +1167,27 @@ full = language_models.recorded
 
 # %%
 results = {"quick": here, "full": full["result"]} if full else {"quick": here}
-figure, panels = plot.subplots(1, len(results) + bool(full), width=11, height=3.2, squeeze=False)
+figure, panels = plot.subplots(1, len(results) + bool(full), width=7.5, height=2.2, squeeze=False)
 for axes, (setting, result) in zip(panels[0], results.items(), strict=False):
     for name in MODELS:
         measured = result[name]
         flops = [point[0] / 1e9 for point in measured["curves"][0]]
         losses = [[point[1] for point in curve] for curve in measured["curves"]]
         middle = [sorted(values)[len(values) // 2] for values in zip(*losses, strict=True)]
-        [line] = axes.plot(flops, middle, marker="o", label=name)
+        [line] = axes.plot(flops, middle, label=name)
         low, high = (list(map(pick, zip(*losses, strict=True))) for pick in (min, max))
         axes.fill_between(flops, low, high, alpha=0.25, color=line.get_color(), linewidth=0)
         if "long curve" in measured:
             points = [(cost / 1e9, loss) for cost, loss in measured["long curve"]]
-            style = dict(color=line.get_color(), linestyle=line.get_linestyle(), marker="o")
+            style = dict(color=line.get_color(), linestyle=line.get_linestyle())
             panels[0][-1].plot(*zip(*points, strict=True), **style)
     axes.set_title("quick" if setting == "quick" else "full: three seeds")
 for axes in panels[0]:
     axes.set_xlabel("compute spent (GFLOPs)")
 if full:
-    panels[0][-1].set_title("full: six times the budget, one seed")
+    panels[0][-1].set_title("full: sixfold, one seed")
 panels[0][0].set_ylabel("validation loss (nats)")
-panels[0][0].legend(fontsize=8)
+panels[0][-1].legend(*panels[0][0].get_legend_handles_labels(), fontsize=8)
 plot.show(
     figure,
     alt="Validation loss against FLOPs spent for four models, measured here and recorded over "
@@ -1391,7 +1391,7 @@ sign = 1 if correlation > 0 else -1
 cell = sign * standardized(inside["c"][..., unit])[excerpt, stream]
 values = standardized(properties[1][chosen])[excerpt, stream]
 
-figure, (top, bottom) = plot.subplots(2, 1, width=11, height=3.6, sharex=True)
+figure, (top, bottom) = plot.subplots(2, 1, width=9.5, height=3, sharex=True)
 top.plot(cell.tolist(), label=f"cell {unit}" if sign > 0 else f"minus cell {unit}")
 top.step(range(80), values.tolist(), where="mid", label=chosen)
 top.set_ylabel("standardized")
