@@ -734,9 +734,9 @@ print(
 # that even *grows*: an LSTM can explode too, so we go on clipping. The lecture's claim holds in the
 # form in which it was made: the additive path keeps the gradient alive **if the gates permit it**.
 # At the usual start they do not, and the plain RNN with a good $W_{hh}$ is ahead. Training on
-# recall opens them, from $10^{-12}$ at distance 60 to $10^{-7}$ in one seed and to 0.4 in another
-# (full): how far is a matter of which units happen to learn to remember, and they need not all do
-# so.
+# recall opens them, from $10^{-12}$ at distance 60 to $5 \cdot 10^{-7}$ in two seeds and to 0.1 in
+# a third (full): how far is a matter of which units happen to learn to remember, and they need not
+# all do so.
 #
 # ## 8. The longest delay (E1)
 #
@@ -1227,9 +1227,9 @@ print("equal compute: the wide LSTM, with a third of the steps, is behind:", wid
 # With so little compute, more steps beat more units.
 #
 # Mind the learning rates. At 0.01 the RNN is far ahead of the LSTM, at 0.04 it is far behind: a
-# comparison at one rate would have shown whatever we liked. And FLOPs are not seconds: for the same
-# FLOPs an LSTM takes longer, since sigmoids and element-wise products are not counted but have to
-# be done.
+# comparison at one rate would have shown whatever we liked. And FLOPs are not seconds: sigmoids and
+# element-wise products are not counted and have to be done, and a loop over the steps waits for
+# each of them.
 #
 # Why is the difference so small? Most of what helps to predict a character stands in the same word
 # and the few before it, and that far an RNN can reach. Long memory pays where there is something
