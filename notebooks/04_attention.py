@@ -70,8 +70,8 @@ memory = mt.tensor(
 )  # (n, H), one row a source word
 
 # %% [markdown]
-# What should the decoder get from these $n$ vectors? Chapter 03 took the last one. Taking their **mean**
-# often does better for a label (chapter 03, C31), works for any $n$, and forgets no word:
+# What should the decoder get from these $n$ vectors? Chapter 03 took the last one. Their **mean** found
+# what a plain RNN's last state had forgotten (chapter 03, C31), and it works for any $n$:
 #
 # $$a = \frac1n \sum_{j=1}^{n} h_j .$$
 #
