@@ -14,7 +14,7 @@ from minitorch.autograd.modes import state
 
 
 class Node:
-    """One recorded operation.
+    """One recorded operation, called like the function ``operation`` that made it.
 
     ``vjp`` takes the gradient with respect to the output: it is a tuple with one function an
     input, None for one that needs no gradient; or one function that returns a tuple (for a single

@@ -52,17 +52,20 @@ def add_at(array, index, values):
     array_module(array).add.at(array, index, values)
 
 
-def _added_up(g, places, shape):
-    """Zeros of ``shape`` with ``g`` added at the places: the gradient of reading them."""
+def _added_up(g, places, shape, within=...):
+    """Zeros of ``shape`` with ``g`` added at the places: the gradient of reading them.
+
+    ``within`` is the view of the whole that the places are counted in.
+    """
     result = array_module(g).zeros(shape, dtype=g.dtype)
-    add_at(result, places, g)
+    add_at(result[within], places, g)
     return result
 
 
-def _cleared(g, places):
+def _cleared(g, places, within=...):
     """A copy of ``g`` with zeros at the places: the gradient of what was overwritten there."""
     g = g.copy()
-    g[places] = 0
+    g[within][places] = 0
     return g
 
 
@@ -132,13 +135,7 @@ def getitem(input, index):
 
         return input[basic], (written,)
     first, rest = split_index(index, input.ndim)
-
-    def added(g):
-        result = array_module(g).zeros(shape, dtype=g.dtype)
-        add_at(result[first], rest, g)
-        return result
-
-    return input[first][rest], (added,)
+    return input[first][rest], (lambda g: _added_up(g, rest, shape, first),)
 
 
 @operation()
@@ -147,13 +144,7 @@ def setitem(input, value, index):
     first, rest = split_index(index, input.ndim)
     result = input.copy()
     assign(result, index, value)
-
-    def toward_input(g):
-        g = g.copy()
-        g[first][rest] = 0
-        return g
-
-    return result, (toward_input, lambda g: g[first][rest])
+    return result, (lambda g: _cleared(g, rest, first), lambda g: g[first][rest])
 
 
 def _along(input, dim, index, name):
