@@ -737,8 +737,7 @@ for i, rate in enumerate(tqdm(rates)):
 figure, axes = plot.subplots()
 for name, marker in zip(optimizers, "os", strict=True):
     worst, best = accuracy[name].min(axis=1), accuracy[name].max(axis=1)
-    [line] = axes.plot(rates, np.median(accuracy[name], axis=1), marker=marker, label=name)
-    axes.fill_between(rates, worst, best, color=line.get_color(), alpha=0.15)
+    plot.spread(axes, rates, accuracy[name].T, marker=marker, label=name)
     spread = [f"{low:.2f}-{high:.2f}" for low, high in zip(worst, best, strict=True)]
     print(f"{name:4}", "  ".join(f"{r}: {text}" for r, text in zip(rates, spread, strict=True)))
 axes.set(xscale="log", xlabel="learning rate", ylabel="new points on the right arm")

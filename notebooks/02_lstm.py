@@ -977,11 +977,8 @@ for axes, (name, result) in zip(panels[0], results.items(), strict=False):
     for form in FORMS:
         measured = result[form]
         runs = best_count(measured["counting"])
-        errors = [[run[length] for run in runs] for length in ("12", "24", "48")]
-        middle = [sorted(values)[len(values) // 2] for values in errors]
-        [line] = axes.plot([12, 24, 48], middle, marker="o", label=form)
-        low, high = list(map(min, errors)), list(map(max, errors))
-        axes.fill_between([12, 24, 48], low, high, alpha=0.25, color=line.get_color(), linewidth=0)
+        errors = [[run[length] for length in ("12", "24", "48")] for run in runs]
+        plot.spread(axes, [12, 24, 48], errors, marker="o", label=form)
     axes.set(xlabel="length of the stream (trained on 12)", xticks=[12, 24, 48], title=name)
 panels[0][0].set_ylabel("mean error of the count")
 panels[0][0].legend()
@@ -1173,10 +1170,7 @@ for axes, (setting, result) in zip(panels[0], results.items(), strict=False):
         measured = result[name]
         flops = [point[0] / 1e9 for point in measured["curves"][0]]
         losses = [[point[1] for point in curve] for curve in measured["curves"]]
-        middle = [sorted(values)[len(values) // 2] for values in zip(*losses, strict=True)]
-        [line] = axes.plot(flops, middle, label=name)
-        low, high = (list(map(pick, zip(*losses, strict=True))) for pick in (min, max))
-        axes.fill_between(flops, low, high, alpha=0.25, color=line.get_color(), linewidth=0)
+        line = plot.spread(axes, flops, losses, label=name)
         if "long curve" in measured:
             points = [(cost / 1e9, loss) for cost, loss in measured["long curve"]]
             style = dict(color=line.get_color(), linestyle=line.get_linestyle())

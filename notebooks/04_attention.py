@@ -784,10 +784,8 @@ for color, name in enumerate(here["runs"]):
         )
     for steps in full["settings"]["lengths"][name] if full else ():
         matches = full["result"]["runs"][name][str(steps)]
-        low, middle, high = zip(*map(sorted, zip(*matches, strict=True)), strict=True)
-        dashes = {500: "--", 1500: ":"}[steps]
-        axes.plot(LENGTHS, middle, linestyle=dashes, label=f"{name}, {steps} steps (full)", **style)
-        axes.fill_between(LENGTHS, low, high, color=style["color"], alpha=0.15, linewidth=0)
+        style.update(linestyle={500: "--", 1500: ":"}[steps], label=f"{name}, {steps} steps (full)")
+        plot.spread(axes, LENGTHS, matches, **style)
 axes.set(xlabel="source length (English words)", ylabel="exact match", ylim=(-0.03, 1.03))
 figure.legend(loc="outside right center", fontsize=9)
 plot.show(

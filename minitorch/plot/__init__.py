@@ -8,7 +8,7 @@ The drawing functions take the axes first, as ``axes.plot`` would have them, and
     plot.show(figure, alt="Both losses fall, that of the LSTM faster.")
 """
 
-from minitorch.plot.curves import losses
+from minitorch.plot.curves import losses, spread
 from minitorch.plot.matrices import alignments, attention, heads, heatmap, mask, positions
 from minitorch.plot.networks import graph, unrolled
 from minitorch.plot.style import COLORS, LINES, show, subplots
@@ -25,6 +25,7 @@ __all__ = [
     "mask",
     "positions",
     "show",
+    "spread",
     "subplots",
     "unrolled",
 ]

@@ -88,11 +88,18 @@ def test_losses_smoothed_and_at_given_steps():
 
 def test_losses_of_several_seeds():
     _, axes = plot.subplots()
-    plot.losses(axes, {"a": [[1.0, 2.0], [3.0, 2.0], [2.0, 5.0]]})
-    assert axes.lines[0].get_ydata().tolist() == [2, 3]
+    plot.losses(axes, {"a": [[1.0, 2.0], [3.0, 2.0], [2.5, 5.0]]})
+    assert axes.lines[0].get_ydata().tolist() == [2.5, 2]
     [band] = axes.collections
     corners = band.get_paths()[0].vertices
     assert corners[:, 1].min() == 1 and corners[:, 1].max() == 5
+
+
+def test_spread_of_one_run_is_a_line_alone():
+    _, axes = plot.subplots()
+    line = plot.spread(axes, [10, 20], [[1.0, 2.0]], marker="o", label="quick")
+    assert line.get_xydata().tolist() == [[10, 1], [20, 2]] and not axes.collections
+    assert (line.get_marker(), line.get_label()) == ("o", "quick")
 
 
 # Matrices
