@@ -114,7 +114,7 @@ def scaled_dot_product_attention(
 
     def tiles():
         """For each block of queries: how many keys it sees, its weights, dropout's factors."""
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed) if dropout_p else None
         for start in range(0, n, rows_at_once):
             rows = slice(start, min(start + rows_at_once, n))
             seen = min(rows.stop, m) if is_causal else m

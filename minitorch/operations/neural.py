@@ -8,19 +8,9 @@ import math
 import numpy as np
 
 from minitorch.autograd.dispatch import operation
-from minitorch.backend import BLOCK, array_module, blocks, float64
+from minitorch.backend import array_module, blocks, float64
 from minitorch.generator import numpy_generator
 from minitorch.operations.elementwise import erf_array
-
-
-def blockwise(function, x):
-    """``function(x)``, two arrays computed element by element; on a CPU, one block at a time."""
-    if x.size <= BLOCK or array_module(x) is not np:
-        return function(x)
-    results = np.empty(x.shape, x.dtype), np.empty(x.shape, x.dtype)
-    for part, first, second in blocks(x, *results):
-        first[...], second[...] = function(part)
-    return results
 
 
 def polynomial(coefficients, x):
@@ -47,51 +37,81 @@ NORMAL = (
 APPROXIMATE_NORMAL = (math.sqrt(2 / math.pi), math.sqrt(2 / math.pi) * 0.044715)
 
 
-def _gelu(x):
-    """x Phi(x) and its derivative Phi(x) + x phi(x), phi(x) = exp(-x^2 / 2) / sqrt(2 pi)."""
-    xp = array_module(x)
-    square = x * x
+def _normal_cumulative(x):
+    """Phi(x), the normal distribution function."""
     if x.dtype == float64.numpy:
-        cumulative = 0.5 * (1 + erf_array(x / math.sqrt(2)))
-    else:
-        cumulative = polynomial(NORMAL, xp.minimum(square, 32))
-        cumulative *= x
-        cumulative = xp.tanh(cumulative)
-        cumulative += 1
-        cumulative *= 0.5
-    square *= -0.5
-    square -= 0.5 * math.log(2 * math.pi)
-    slope = xp.exp(square)
-    slope *= x
-    slope += cumulative
+        return 0.5 * (1 + erf_array(x / math.sqrt(2)))
+    xp = array_module(x)
+    cumulative = polynomial(NORMAL, xp.minimum(x * x, 32))
     cumulative *= x
-    return cumulative, slope
+    return _logistic_of_twice(cumulative)
 
 
-def _gelu_tanh(x):
-    """x (1 + tanh u) / 2 and its derivative, with u = sqrt(2 / pi) (x + 0.044715 x^3)."""
-    square = x * x
+def _normal_density(x, _):
+    """The derivative of Phi: exp(-x^2 / 2) / sqrt(2 pi)."""
+    exponent = x * x
+    exponent *= -0.5
+    exponent -= 0.5 * math.log(2 * math.pi)
+    return array_module(x).exp(exponent, out=exponent)
+
+
+def _tanh_cumulative(x):
+    """(1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), close to Phi(x)."""
+    u = polynomial(APPROXIMATE_NORMAL, x * x)
+    u *= x
+    return _logistic_of_twice(u)
+
+
+def _tanh_density(x, cumulative):
+    """The derivative of c = (1 + tanh u) / 2: 2 c (1 - c) du/dx."""
     scale, cubic = APPROXIMATE_NORMAL
-    slope = (0.5 * scale + 1.5 * cubic * square) * x
-    t = array_module(x).tanh(polynomial(APPROXIMATE_NORMAL, square) * x)
-    slope *= 1 - t * t
-    t += 1
-    t *= 0.5
-    slope += t
-    t *= x
-    return t, slope
+    slope = x * x
+    slope *= 6 * cubic
+    slope += 2 * scale
+    slope *= cumulative
+    slope *= 1 - cumulative
+    return slope
+
+
+def _logistic_of_twice(u):
+    """(1 + tanh u) / 2, in place."""
+    array_module(u).tanh(u, out=u)
+    u += 1
+    u *= 0.5
+    return u
+
+
+GELU = {
+    "none": (_normal_cumulative, _normal_density),
+    "tanh": (_tanh_cumulative, _tanh_density),
+}
 
 
 @operation(promote="float")
 def gelu(input, approximate="none"):
     """x Phi(x), with the normal distribution function Phi (Hendrycks and Gimpel, 2016).
 
-    ``approximate="tanh"`` uses 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) instead.
+    ``approximate="tanh"`` takes (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 for Phi. The
+    derivative is Phi(x) + x Phi'(x).
     """
-    if approximate not in ("none", "tanh"):
+    if approximate not in GELU:
         raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
-    result, slope = blockwise(_gelu if approximate == "none" else _gelu_tanh, input)
-    return result, lambda g: g * slope
+    cumulative_of, density_of = GELU[approximate]
+    xp = array_module(input)
+    result, cumulative = xp.empty_like(input), xp.empty_like(input)
+    for x, y, c in blocks(input, result, cumulative):
+        c[...] = cumulative_of(x)
+        xp.multiply(x, c, out=y)
+
+    def vjp(g):
+        toward_input = xp.empty_like(input)
+        for x, c, slope in blocks(input, cumulative, toward_input):
+            xp.multiply(x, density_of(x, c), out=slope)
+            slope += c
+        toward_input *= g
+        return toward_input
+
+    return result, vjp
 
 
 def dropout_factors(like, p, rng):
