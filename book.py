@@ -408,14 +408,14 @@ def test(options):
     python = environment()
     if options and options != ["--matrix"]:
         return call(python, "pytest", *[o for o in options if o != "--matrix"])
-    nehalem = dict(ONE_THREAD, OPENBLAS_CORETYPE="Nehalem")
+    haswell = dict(ONE_THREAD, OPENBLAS_CORETYPE="Haswell")
     rows = [
         ("style", python, ["ruff", "check", "."], {}),
         ("layout", python, ["ruff", "format", "--check", "."], {}),
         ("generated files", python, ["authoring", "check"], {}),
-        ("notebooks, other processor", python, ["pytest", "notebooks", *PARALLEL], nehalem),
+        ("chapters, on Haswell", python, ["pytest", "notebooks", *PARALLEL], haswell),
         ("library, as on a GPU", python, [*ON_GPU, *PARALLEL], ONE_THREAD),
-        ("everything", python, ["pytest", *PARALLEL], ONE_THREAD),
+        ("all else", python, ["pytest", "tests", "solutions", *PARALLEL], ONE_THREAD),
     ]
     if options:
         rows = [*matrix(python), *rows]

@@ -1,10 +1,9 @@
-"""The book's generated files are in step, and each chapter runs as a plain script."""
+"""The book's generated files are in step, and a chapter runs as a plain script."""
 
 import os
 import subprocess
 import sys
 
-import pytest
 from mini_book import REPOSITORY
 
 from authoring.check import check
@@ -15,9 +14,9 @@ def test_generated_files_are_in_step_with_their_sources():
     assert check(REPOSITORY) == []
 
 
-@pytest.mark.parametrize("source", chapters(REPOSITORY), ids=lambda source: source.stem)
-def test_a_chapter_runs_as_a_script(source):
-    command = [sys.executable, source.relative_to(REPOSITORY)]
+def test_a_chapter_runs_as_a_script():
+    """One is enough: ruff refuses names that only a notebook knows, and nbval runs all chapters."""
+    command = [sys.executable, chapters(REPOSITORY)[0].relative_to(REPOSITORY)]
     environment = os.environ | {"MINITORCH_BOOK": "quick", "TQDM_DISABLE": "1"}
     done = subprocess.run(
         command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=600
