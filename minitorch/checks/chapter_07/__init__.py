@@ -1,0 +1,25 @@
+"""Checks of the exercises of chapter 07, masking."""
+
+from minitorch.checks.chapter_07.attention import masked_attention, one_at_a_time
+from minitorch.checks.chapter_07.language_model import MaskedLanguageModel, continue_prompts
+from minitorch.checks.chapter_07.leaks import dependence
+from minitorch.checks.chapter_07.masks import (
+    causal_mask,
+    joined_mask,
+    module_mask,
+    padding_mask,
+    window_mask,
+)
+
+__all__ = [
+    "MaskedLanguageModel",
+    "causal_mask",
+    "continue_prompts",
+    "dependence",
+    "joined_mask",
+    "masked_attention",
+    "module_mask",
+    "one_at_a_time",
+    "padding_mask",
+    "window_mask",
+]

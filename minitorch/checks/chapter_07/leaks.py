@@ -1,0 +1,151 @@
+"""Which output depends on which input? Asked of gradients."""
+
+import minitorch as mt
+from minitorch.autograd import grad
+from minitorch.checks.chapter_07.attention import masked_softmax, scaled
+from minitorch.checks.exercise import exercise
+
+
+class _Model:
+    """A model of (n, d) that says what it is when it is printed."""
+
+    def __init__(self, name, function):
+        self.name, self.function = name, function
+
+    def __call__(self, x):
+        return self.function(x)
+
+    def __repr__(self):
+        return f"<{self.name}>"
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def _attention(allowed):
+    def attention(x):
+        return masked_softmax(scaled(x, x), allowed(len(x))) @ x
+
+    return attention
+
+
+def _triangle(n):
+    return mt.ones(n, n, dtype=mt.bool).tril()
+
+
+def _late_mask(x):
+    return (scaled(x, x).softmax(dim=-1) * _triangle(len(x))) @ x
+
+
+def _causal(x):
+    return _attention(_triangle)(x)
+
+
+def _one_step_back(x):
+    return mt.cat([mt.zeros_like(x[:1]), x[:-1].tanh()])
+
+
+def _faint_leak(x):
+    """The first output hears of the last input, very softly."""
+    first = mt.arange(len(x)).unsqueeze(1) == 0
+    return _causal(x) + 1e-9 * first * x[-1].tanh()
+
+
+def _opposites(x):
+    """The numbers of an output add up to 0, whatever the input is."""
+    return mt.cat([_causal(x), -_causal(x)], dim=1)
+
+
+def _differences(x):
+    """The gradient of each number adds up to 0."""
+    return (x[:, :1] - x[:, 1:2]).cumsum(dim=0)
+
+
+MODELS = {
+    "a tanh of each token": mt.tanh,
+    "attention with a causal mask": _causal,
+    "attention without a mask": _attention(lambda n: mt.ones(n, n, dtype=mt.bool)),
+    "attention masked after the softmax": _late_mask,
+    "the token before": _one_step_back,
+    "minus the sum of the tokens so far": lambda x: -x.cumsum(dim=0),
+    "a faint leak from the last token to the first": _faint_leak,
+    "outputs whose numbers add up to 0": _opposites,
+    "sums of differences": _differences,
+}
+HIDDEN_MODELS = {
+    "the tokens in reverse order": lambda x: x.flip(0),
+    "the last token everywhere": lambda x: x[-1].expand(*x.shape).sin(),
+    "attention within a window": _attention(lambda n: _triangle(n) & ~_triangle(n).tril(-2)),
+    "the first number of each sum": lambda x: x.cumsum(dim=0)[:, :1],
+}
+
+
+def _model_cases(draw, hidden):
+    for name, function in MODELS.items():
+        yield _Model(name, function), draw.normal(2, 2)
+    yield _Model("attention with a causal mask", _causal), draw.normal(3, 2)
+    if hidden:
+        for name, function in HIDDEN_MODELS.items():
+            yield _Model(name, function), draw.normal(4, 3)
+
+
+def _gradients(model, x):
+    """(n, k, n, d): of each number of each output, with respect to all inputs."""
+    x = x.detach().clone().requires_grad_()
+    outputs = model(x)
+    rows = [[grad(number, x, retain_graph=True)[0] for number in row] for row in outputs]
+    return mt.stack([mt.stack(row) for row in rows])
+
+
+@exercise(cases=_model_cases, gradients=False, see='chapter 07, "Gradients from the future"')
+def dependence(model, x):
+    """A model of tokens, (n, d) -> (n, n) boolean: whether output i depends on input j."""
+    return (_gradients(model, x) != 0).any(dim=-1).any(dim=1)
+
+
+dependence.wrong(
+    "transposed: row i tells which outputs depend on input i",
+    "Row i belongs to output i and column j to input j.",
+)(lambda model, x: dependence.reference(model, x).T)
+dependence.wrong(
+    "the opposite: True where an output does not depend on an input",
+    "True where the gradient is not zero.",
+)(lambda model, x: ~dependence.reference(model, x))
+dependence.wrong(
+    "made with gradients that pile up: each row also tells of the rows before it",
+    "backward() adds to x.grad. Set x.grad to None before each row, or use autograd.grad.",
+)(lambda model, x: (_gradients(model, x).sum(dim=1).cumsum(dim=0) != 0).any(dim=-1))
+dependence.wrong(
+    "blind where the numbers of an output change against one another",
+    "The gradient of output[i].sum() may be 0 though output i changes: one number grows while "
+    "another shrinks. Ask each number of the output for itself, or their sum with random weights.",
+)(lambda model, x: (_gradients(model, x).sum(dim=1) != 0).any(dim=-1))
+dependence.wrong(
+    "blind where the d numbers of a gradient add up to zero",
+    "Ask whether any of them is not zero: (gradient != 0).any(dim=-1).",
+)(lambda model, x: (_gradients(model, x).sum(dim=-1) != 0).any(dim=1))
+dependence.wrong(
+    "blind to negative gradients",
+    "An output that falls when the input grows depends on it, too: != 0, not > 0.",
+)(lambda model, x: (_gradients(model, x) > 0).any(dim=-1).any(dim=1))
+dependence.wrong(
+    "blind to small gradients",
+    "A mask lets nothing through: where it is right, the gradient is exactly 0, and a faint leak "
+    "is a leak. Ask for != 0, without a tolerance.",
+)(lambda model, x: (_gradients(model, x).abs() > 1e-6).any(dim=-1).any(dim=1))
+dependence.wrong(
+    "a table of the leaks alone: what lies on and below the diagonal is missing",
+    "Tell of all outputs and inputs. Looking above the diagonal comes afterwards.",
+)(lambda model, x: dependence.reference(model, x).triu(1))
+dependence.wrong(
+    "the same in every row: it tells which inputs any output depends on",
+    "Go back from one output at a time; from all of them together the rows cannot be told apart.",
+)(lambda model, x: dependence.reference(model, x).any(dim=0, keepdim=True).expand(len(x), len(x)))
+dependence.wrong(
+    "the gradients, not yet turned into True and False",
+    "Ask of each pair (i, j) whether any number of its gradient differs from 0: (n, n) booleans.",
+)(_gradients)
+dependence.wrong(
+    "a table of how strongly each output depends on each input",
+    "Only yes or no is asked: compare with 0.",
+)(lambda model, x: _gradients(model, x).abs().sum(dim=-1).sum(dim=1))
