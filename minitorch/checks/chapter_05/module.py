@@ -1,0 +1,227 @@
+"""Self-attention as a module."""
+
+import functools
+
+import minitorch as mt
+from minitorch import nn
+from minitorch.checks.chapter_05.layers import attending, attention
+from minitorch.checks.exercise import Draw, exercise
+
+_attend = attention.reference
+
+
+def _module_cases(draw, hidden):
+    """Sizes (width, key size) and an input; the sizes differ, so that a swapped one shows."""
+    yield (2, 3), draw.normal(3, 2)
+    yield (3, 2), draw.normal(2, 2, 3)
+    if hidden:
+        yield (4, 1), draw.normal(3, 5, 4)
+        yield (2, 5), draw.normal(2, 2, 3, 2)
+
+
+@functools.cache
+def _shapes(sizes):
+    return {name: tuple(x.shape) for name, x in _Module(*sizes).named_parameters()}
+
+
+def _made(answer, sizes):
+    """The layer in float64, and the shapes of its parameters by name."""
+    layer = answer(*sizes).double()
+    return layer, {name: tuple(x.shape) for name, x in layer.named_parameters()}
+
+
+def _run_module(answer, sizes, x):
+    layer, shapes = _made(answer, sizes)
+    results = dict.fromkeys(
+        ["the output", *map("the gradient with respect to {}".format, _shapes(sizes))]
+    )
+    if shapes != _shapes(sizes):
+        return {"the dict of parameters": shapes, **results}
+    draw = Draw(0)
+    layer.load_state_dict({name: draw.normal(*shape) for name, shape in _shapes(sizes).items()})
+    output = layer(x)
+    results["the output"] = output
+    if isinstance(output, mt.Tensor) and output.requires_grad:
+        (output * Draw(1).normal(*output.shape)).sum().backward()
+        results["the output"] = output.detach()
+    for name, parameter in layer.named_parameters():
+        gradient = parameter.grad
+        results[f"the gradient with respect to {name}"] = (
+            mt.zeros_like(parameter) if gradient is None else gradient
+        )
+    return {"the dict of parameters": shapes, **results}
+
+
+@exercise(
+    cases=_module_cases,
+    run=_run_module,
+    forbidden=("scaled_dot_product_attention",),
+    instead="the three layers, @ and softmax",
+    gradients=False,
+    see='chapter 05, "In matrices"',
+)
+class SelfAttention(nn.Module):
+    """(..., n, width) -> (..., n, width). What mistakes exchange is a method of its own."""
+
+    bias = False
+
+    def __init__(self, width, key_size):
+        super().__init__()
+        self.query = nn.Linear(width, key_size, bias=self.bias)
+        self.key = nn.Linear(width, key_size, bias=self.bias)
+        self.value = nn.Linear(width, width, bias=self.bias)
+
+    def forward(self, x):
+        return self.attend(*self.project(x))
+
+    def project(self, x):
+        return self.query(x), self.key(x), self.value(x)
+
+    def attend(self, query, key, value):
+        return _attend(query, key, value)
+
+
+_Module = SelfAttention.reference
+
+
+@SelfAttention.wrong(
+    "right but for the biases",
+    "The three layers are plain matrices: nn.Linear(..., bias=False).",
+)
+class _(_Module):
+    bias = True
+
+
+@SelfAttention.wrong(
+    "a module whose values have the size of a key",
+    "What a token gives is as wide as what came in: nn.Linear(width, width) for the values.",
+)
+class _(_Module):
+    def __init__(self, width, key_size):
+        super().__init__(width, key_size)
+        self.value = nn.Linear(width, key_size, bias=False)
+
+
+@SelfAttention.wrong(
+    "a module whose queries and keys have the size of a token",
+    "They have key_size numbers: nn.Linear(width, key_size).",
+)
+class _(_Module):
+    def __init__(self, width, key_size):
+        super().__init__(width, width)
+
+
+@SelfAttention.wrong(
+    "a module with the two sizes of queries and keys exchanged",
+    "nn.Linear takes the size of its input first: nn.Linear(width, key_size).",
+)
+class _(_Module):
+    def __init__(self, width, key_size):
+        super().__init__(width, key_size)
+        self.query = nn.Linear(key_size, width, bias=False)
+        self.key = nn.Linear(key_size, width, bias=False)
+
+
+@SelfAttention.wrong(
+    "a module without parameters: its layers are not found",
+    "Only what is assigned to self in __init__, as self.query = nn.Linear(...), is registered; "
+    "what stands in a list or dict, or is made in forward, is not trained.",
+)
+class _(_Module):
+    def __init__(self, width, key_size):
+        super().__init__(width, key_size)
+        self.layers = [self.query, self.key, self.value]
+        del self.query, self.key, self.value
+
+
+@SelfAttention.wrong(
+    "a module with an output layer on top",
+    "The output layer comes with the heads, in chapter 06. Here there are query, key and value.",
+)
+class _(_Module):
+    def __init__(self, width, key_size):
+        super().__init__(width, key_size)
+        self.out = nn.Linear(width, width, bias=False)
+
+
+@SelfAttention.wrong(
+    "a module that uses one layer for queries and keys",
+    "Make two layers, self.query and self.key; each has its own weights.",
+)
+class _(_Module):
+    def __init__(self, width, key_size):
+        super().__init__(width, key_size)
+        self.key = self.query
+
+
+@SelfAttention.wrong(
+    "a module without the division by a square root",
+    "Divide the scores by the square root of the size of a key (C11).",
+)
+class _(_Module):
+    def attend(self, query, key, value):
+        return attending(divisor=lambda *_: 1)(query, key, value)
+
+
+@SelfAttention.wrong(
+    "a module that divides the scores by the square root of width",
+    "A dot product of queries and keys adds up key_size numbers, so that is what to take the root "
+    "of.",
+)
+class _(_Module):
+    def attend(self, query, key, value):
+        return attending(divisor=lambda *_: value.shape[-1] ** 0.5)(query, key, value)
+
+
+@SelfAttention.wrong(
+    "a module that divides the scores by key_size",
+    "Divide by its square root.",
+)
+class _(_Module):
+    def attend(self, query, key, value):
+        return attending(divisor=lambda *_: key.shape[-1])(query, key, value)
+
+
+@SelfAttention.wrong(
+    "a module with queries and keys exchanged",
+    "Row i of the scores belongs to the query of token i.",
+)
+class _(_Module):
+    def project(self, x):
+        return self.key(x), self.query(x), self.value(x)
+
+
+@SelfAttention.wrong(
+    "a module that averages what came in: self.value is not used",
+    "What is averaged are the values, self.value(x).",
+)
+class _(_Module):
+    def project(self, x):
+        return self.query(x), self.key(x), x
+
+
+@SelfAttention.wrong(
+    "a module with a softmax over the queries",
+    "Every token shares its attention among all tokens: the softmax goes over the last axis.",
+)
+class _(_Module):
+    def attend(self, query, key, value):
+        return attending(weigh=lambda scores: scores.softmax(dim=-2))(query, key, value)
+
+
+@SelfAttention.wrong(
+    "right for one axis of batch alone: axes 1 and 2 of the keys are exchanged",
+    "There may be no leading axis, or several. Count from the end: transpose(-2, -1).",
+)
+class _(_Module):
+    def attend(self, query, key, value):
+        return attending(score=lambda query, key: query @ key.transpose(1, 2))(query, key, value)
+
+
+@SelfAttention.wrong(
+    "right in its values, but no gradient reaches query and key",
+    "Something cuts the weights off from the graph: detach(), numpy(), .data or tensor(...).",
+)
+class _(_Module):
+    def attend(self, query, key, value):
+        return attending(weigh=lambda scores: scores.softmax(dim=-1).detach())(query, key, value)

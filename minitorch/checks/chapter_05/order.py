@@ -1,0 +1,382 @@
+"""What does not notice order, and what has to wait for what."""
+
+import itertools
+import math
+
+import minitorch as mt
+from minitorch.checks.chapter_01.states import draw_weights, rnn_cell
+from minitorch.checks.chapter_05.layers import attention
+from minitorch.checks.exercise import exercise
+
+_attend = attention.reference
+
+# Order
+
+
+class _Layer:
+    """A layer (n, d) -> (n, d) with a name for messages."""
+
+    def __init__(self, name, function):
+        self.name, self.function = name, function
+
+    def __call__(self, X):
+        return self.function(X)
+
+    def __repr__(self):
+        return self.name
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def _mark(n, position):
+    """(n, 1): 1 at one position, 0 elsewhere."""
+    return (mt.arange(n) == position % n).double().unsqueeze(1)
+
+
+def _nearer_end(n):
+    """(n, 1): the distance of each position to the first or the last."""
+    return mt.minimum(mt.arange(n), n - 1 - mt.arange(n)).unsqueeze(1)
+
+
+def _masked(X):
+    later = mt.arange(len(X)) > mt.arange(len(X)).unsqueeze(1)
+    return (X @ X.T).masked_fill(later, -mt.inf).softmax(dim=-1) @ X
+
+
+def _recurrent(draw, d):
+    weights = draw_weights(draw, d, d)
+
+    def run(X):
+        h, states = mt.zeros(1, d, dtype=X.dtype), []
+        for x in X.split(1):
+            h = rnn_cell.reference(x, h, *weights)
+            states.append(h)
+        return mt.cat(states)
+
+    return run
+
+
+def _neighbours(X):
+    """Each token with those before and after it; beyond the ends there are zeros."""
+    zero = mt.zeros(1, X.shape[1], dtype=X.dtype)
+    return X + mt.cat([zero, X[:-1]]) + mt.cat([X[1:], zero])
+
+
+def _layers(draw, d):
+    """The first three are order-blind, the others are not, each in its way."""
+    Q, K, V, W = (draw.normal(d, d) for _ in range(4))
+
+    def attend(X):
+        return _attend(X @ Q, X @ K, X @ V)
+
+    yield "self-attention", attend
+    yield "a network for each token by itself", lambda X: (X @ W).tanh() @ V
+    yield "the mean of all tokens, at each position", lambda X: X.mean(0).expand(*X.shape)
+    yield "a recurrent network", _recurrent(draw, d)
+    yield "self-attention that sees no later token", _masked
+    yield (
+        "self-attention with small position codes",
+        lambda X: attend(X + 0.001 * mt.arange(len(X)).unsqueeze(1)),
+    )
+    yield "self-attention with the first token marked", lambda X: attend(X + _mark(len(X), 0))
+    yield "self-attention with the last token marked", lambda X: attend(X + _mark(len(X), -1))
+    yield (
+        "self-attention that knows how far the nearer end is",
+        lambda X: attend(X + _nearer_end(len(X))),
+    )
+    yield "each token plus the one before it, in a circle", lambda X: X + X.roll(1, 0)
+    yield "each token plus its two neighbours", _neighbours
+    yield "the tokens, sorted by their first number", lambda X: X[X[:, 0].argsort()]
+
+
+def _order_cases(draw, hidden):
+    n, d = (5, 3) if hidden else (4, 2)
+    for name, function in _layers(draw, d):
+        yield _Layer(name, function), draw.normal(n, d)
+
+
+def _verdict(answer, layer, X):
+    verdict = answer(layer, X)
+    if isinstance(verdict, mt.Tensor) and verdict.ndim == 0:
+        verdict = verdict.item()
+    return {"the verdict": verdict}
+
+
+def _agree(permuted, outputs):
+    return bool(mt.allclose(permuted, outputs))
+
+
+def _swaps(n):
+    """The n - 1 exchanges of two neighbours, of which every permutation is a chain."""
+    for i in range(n - 1):
+        order = list(range(n))
+        order[i : i + 2] = i + 1, i
+        yield order
+
+
+def _trying(orders=_swaps, fits=lambda layer, X, p: _agree(layer(X[p]), layer(X)[p])):
+    """A test with one of its pieces exchanged."""
+
+    def test(layer, X):
+        return all(fits(layer, X, mt.tensor(order)) for order in orders(len(X)))
+
+    return test
+
+
+@exercise(
+    cases=_order_cases,
+    run=_verdict,
+    gradients=False,
+    see='chapter 05, "Permuting the words"',
+)
+def order_blind(layer, X):
+    """A layer (n, d) -> (n, d') and X (n, d) -> True or False."""
+    return _trying()(layer, X)
+
+
+order_blind.wrong(
+    "a test whether the outputs stay as they are",
+    "Order-blind is: the outputs move with the tokens. Compare layer(X[p]) with layer(X)[p].",
+)(_trying(fits=lambda layer, X, p: _agree(layer(X[p]), layer(X))))
+order_blind.wrong(
+    "right but for rounding: the outputs must be equal to the last digit",
+    "A sum in another order differs in its last digits. Compare with a tolerance: mt.allclose.",
+)(_trying(fits=lambda layer, X, p: bool(mt.equal(layer(X[p]), layer(X)[p]))))
+order_blind.wrong(
+    "right but for its tolerance, which lets small position codes through",
+    "mt.allclose with its own tolerances tells rounding from a small effect.",
+)(_trying(fits=lambda layer, X, p: bool(mt.allclose(layer(X[p]), layer(X)[p], atol=0.05))))
+order_blind.wrong(
+    "a test that turns the sequence around and tries nothing else",
+    "Some layers do not notice a reversal and notice other permutations. Try several.",
+)(_trying(lambda n: [range(n - 1, -1, -1)]))
+order_blind.wrong(
+    "a test that rolls the sequence and tries nothing else",
+    "Some layers do not notice a rotation and notice other permutations. Try several.",
+)(_trying(lambda n: [[*range(1, n), 0]]))
+order_blind.wrong(
+    "a test that exchanges the first two tokens and tries nothing else",
+    "What happens at the other positions remains untested. Try several permutations.",
+)(_trying(lambda n: itertools.islice(_swaps(n), 1)))
+order_blind.wrong(
+    "a test that exchanges the last two tokens and tries nothing else",
+    "What happens at the other positions remains untested. Try several permutations.",
+)(_trying(lambda n: list(_swaps(n))[-1:]))
+order_blind.wrong(
+    "a test that exchanges the first and the last token and tries nothing else",
+    "What happens at the other positions remains untested. Try several permutations.",
+)(_trying(lambda n: [[n - 1, *range(1, n - 1), 0]]))
+order_blind.wrong(
+    "a test that permutes the features and not the tokens",
+    "Tokens are rows: X[p], not X[:, p].",
+)(
+    lambda layer, X: all(
+        _agree(layer(X[:, mt.tensor(order)]), layer(X)[:, mt.tensor(order)])
+        for order in _swaps(X.shape[1])
+    )
+)
+order_blind.wrong(
+    "a test that undoes the permutation by applying it once more",
+    "layer(X[p])[p] permutes twice. Compare layer(X[p]) with layer(X)[p], or undo with "
+    "p.argsort().",
+)(
+    _trying(
+        lambda n: [[*range(1, n), 0], *_swaps(n)],
+        lambda layer, X, p: _agree(layer(X[p])[p], layer(X)),
+    )
+)
+order_blind.wrong(
+    "a test whether the sum of the outputs stays as it is",
+    "Each output has to follow its token. Compare layer(X[p]) with layer(X)[p], row by row.",
+)(_trying(fits=lambda layer, X, p: _agree(layer(X[p]).sum(0), layer(X).sum(0))))
+order_blind.wrong(
+    "a test whether the outputs stay the same in some order",
+    "Each output has to follow its own token. Compare layer(X[p]) with layer(X)[p], row by row.",
+)(_trying(fits=lambda layer, X, p: _agree(layer(X[p]).sort(dim=0)[0], layer(X).sort(dim=0)[0])))
+order_blind.wrong(
+    "a test that says yes to every layer",
+    "The permutations that you try may all leave the order as it is. Some of the layers here do "
+    "notice it.",
+)(lambda layer, X: True)
+order_blind.wrong(
+    "a test that says no to every layer",
+    "Self-attention is order-blind, and so is a layer that treats each token by itself.",
+)(lambda layer, X: False)
+order_blind.wrong(
+    "right, but says the opposite",
+    "True means that the layer does not notice the order.",
+)(lambda layer, X: not order_blind.reference(layer, X))
+
+# Steps
+
+
+def _recurrence(n):
+    return [[t - 1] if t else [] for t in range(n)]
+
+
+def _self_attention(n):
+    """n projections, then n outputs, each of which needs all projections."""
+    return [[]] * n + [list(range(n))] * n
+
+
+def _both_directions(n):
+    """A recurrence forward, one backward, and a sum of the two at each position."""
+    forward, backward = _recurrence(n), [[i + n for i in inputs] for inputs in _recurrence(n)]
+    return forward + backward + [[t, 2 * n - 1 - t] for t in range(n)]
+
+
+def _bottleneck(n):
+    """n operations, one that needs them all, and n that need that one."""
+    return [[]] * n + [list(range(n))] + [[n]] * n
+
+
+def _any_graph(draw, n):
+    """Each operation needs up to two of the earlier ones, named in any order."""
+    return [
+        draw.random.permutation(i)[: draw.random.integers(3)].tolist() if i else []
+        for i in range(n)
+    ]
+
+
+def _graph_cases(draw, hidden):
+    n = 5 if hidden else 3
+    yield _recurrence(n), None
+    yield _self_attention(n), 2
+    yield _both_directions(n), None
+    yield _bottleneck(n), 2
+    for size, workers in [(6, None), (8, 2), (9, 3)]:
+        yield _any_graph(draw, 2 * size if hidden else size), workers
+
+
+def _starting(needs, done, workers):
+    """The first operations of those that are ready."""
+    return [i for i, inputs in enumerate(needs) if i not in done and done >= set(inputs)][:workers]
+
+
+def _scheduling(start=_starting):
+    """Steps of a schedule with another way to choose what starts in a step."""
+
+    def steps(needs, workers):
+        done, number = set(), 0
+        while len(done) < len(needs):
+            done.update(start(needs, done, workers))
+            number += 1
+        return number
+
+    return steps
+
+
+def _depths(needs, depth=lambda before: 1 + max(before, default=0)):
+    """The length of the longest chain that ends at each operation."""
+    depths = []
+    for inputs in needs:
+        depths.append(depth([depths[i] for i in inputs]))
+    return depths
+
+
+def _longest_chain(needs):
+    return max(_depths(needs))
+
+
+def _divided(needs, workers):
+    return math.ceil(len(needs) / (workers or len(needs)))
+
+
+@exercise(cases=_graph_cases, gradients=False, see='chapter 05, "What waits for what"')
+def time_steps(needs, workers):
+    """A list of lists of numbers, a number or None -> the number of steps."""
+    return _scheduling()(needs, workers)
+
+
+time_steps.wrong(
+    "the longest chain, whatever the number of workers",
+    "That is right for workers = None. Otherwise no more than `workers` operations run in a step.",
+)(lambda needs, workers: _longest_chain(needs))
+time_steps.wrong(
+    "the number of operations divided by the number of workers, rounded up",
+    "An operation cannot start before what it needs is done. What runs in a step is done at its "
+    "end: choose all operations of a step before you count any of them as done.",
+)(lambda needs, workers: _divided(needs, workers))
+time_steps.wrong(
+    "the larger of the longest chain and operations divided by workers",
+    "It takes at least that, and sometimes more: workers may find nothing that is ready. Go "
+    "through the steps one by one.",
+)(lambda needs, workers: max(_longest_chain(needs), _divided(needs, workers)))
+time_steps.wrong(
+    "the number of operations: one in each step",
+    "As many operations as there are workers, or as many as are ready, run in one step.",
+)(lambda needs, workers: len(needs))
+time_steps.wrong(
+    "a schedule that goes level by level and waits for all of a level before it begins the next",
+    "An operation may start as soon as what it needs itself is done, whatever else still runs.",
+)(
+    lambda needs, workers: sum(
+        math.ceil(_depths(needs).count(level) / (workers or len(needs)))
+        for level in set(_depths(needs))
+    )
+)
+
+
+@time_steps.wrong(
+    "a schedule where an operation starts when one of its inputs is done",
+    "It needs all of them.",
+)
+def _(needs, workers):
+    def start(needs, done, workers):
+        ready = [i for i, inputs in enumerate(needs) if not inputs or done & set(inputs)]
+        return [i for i in ready if i not in done][:workers]
+
+    return _scheduling(start)(needs, workers)
+
+
+@time_steps.wrong(
+    "a schedule in fixed order: the first operation that is not ready stops the others",
+    "Later ones that are ready may go first.",
+)
+def _(needs, workers):
+    def start(needs, done, workers):
+        waiting = [i for i in range(len(needs)) if i not in done]
+        return list(itertools.takewhile(lambda i: done >= set(needs[i]), waiting))[:workers]
+
+    return _scheduling(start)(needs, workers)
+
+
+@time_steps.wrong(
+    "a schedule that prefers the last of the operations that are ready",
+    "Of those that are ready, the ones with the lowest numbers run first.",
+)
+def _(needs, workers):
+    return _scheduling(
+        lambda needs, done, workers: _starting(needs, done, None)[-(workers or len(needs)) :]
+    )(needs, workers)
+
+
+@time_steps.wrong(
+    "a schedule in which an operation waits for the first of its inputs alone",
+    "It needs all of them.",
+)
+def _(needs, workers):
+    return time_steps.reference([inputs[:1] for inputs in needs], workers)
+
+
+@time_steps.wrong(
+    "a schedule in which an operation waits for the last of its inputs alone",
+    "It needs all of them.",
+)
+def _(needs, workers):
+    return time_steps.reference([inputs[-1:] for inputs in needs], workers)
+
+
+time_steps.wrong(
+    "one step too few",
+    "An operation that needs nothing takes a step, too.",
+)(lambda needs, workers: time_steps.reference(needs, workers) - 1)
+time_steps.wrong(
+    "one step too many",
+    "Stop as soon as all operations are done.",
+)(lambda needs, workers: time_steps.reference(needs, workers) + 1)
+time_steps.wrong(
+    "right for a number of workers; for None it counts one worker",
+    "None means: as many as there are operations that are ready.",
+)(lambda needs, workers: time_steps.reference(needs, workers or 1))

@@ -1,0 +1,183 @@
+"""How far scores spread, and what a softmax lets through of the gradient."""
+
+import math
+
+import numpy as np
+
+import minitorch as mt
+from minitorch.checks.exercise import exercise
+
+# The spread of the scores
+
+
+def _matrix_cases(draw, hidden):
+    for d, size in [(2, 2), (3, 2)] + [(6, 3), (2, 9)] * hidden:
+        yield draw.normal(d, size), draw.normal(d, size)
+    eye = mt.eye(4, dtype=mt.float64)
+    yield eye, eye  # plain dot products of tokens: the square root of d
+
+
+def _norm(matrix):
+    return (matrix**2).sum().sqrt().item()
+
+
+@exercise(cases=_matrix_cases, gradients=False, see='chapter 05, "Scores against the width"')
+def score_deviation(Q, K):
+    """Two matrices (d, d_k) -> a number."""
+    return _norm(Q @ K.T)
+
+
+score_deviation.wrong(
+    "the variance of the score",
+    "The standard deviation is its square root.",
+)(lambda Q, K: _norm(Q @ K.T) ** 2)
+score_deviation.wrong(
+    "the square root of d, whatever the matrices hold",
+    "That is right for Q = K = the identity. In general it is the matrix between the two tokens, "
+    "Q K^T, that decides.",
+)(lambda Q, K: len(Q) ** 0.5)
+score_deviation.wrong(
+    "the square root of the size of a key, whatever the matrices hold",
+    "That is right where the queries and keys themselves are standard normal. Here the tokens are, "
+    "and the matrices make queries and keys of them.",
+)(lambda Q, K: Q.shape[1] ** 0.5)
+score_deviation.wrong(
+    "the product of what Q and K do each by itself",
+    "The norm of a product is not the product of the norms. Multiply the matrices first: the score "
+    "of x and y is x Q K^T y^T.",
+)(lambda Q, K: _norm(Q) * _norm(K))
+score_deviation.wrong(
+    "the same sum for Q^T K in place of Q K^T",
+    "Between two tokens stands Q K^T: the score is (x Q) (y K)^T.",
+)(lambda Q, K: _norm(Q.T @ K))
+score_deviation.wrong(
+    "the same sum for Q K in place of Q K^T",
+    "Between two tokens stands Q K^T: the score is (x Q) (y K)^T.",
+)(lambda Q, K: _norm(Q @ K))
+score_deviation.wrong(
+    "the largest stretch of Q K^T",
+    "All directions of a token count alike, not only the one that is stretched most: add up the "
+    "squares of all entries.",
+)(lambda Q, K: float(np.linalg.norm((Q @ K.T).numpy(), 2)))
+score_deviation.wrong(
+    "a sum over the diagonal of Q K^T alone",
+    "Every component of one token meets every component of the other: all entries count.",
+)(lambda Q, K: ((Q * K).sum(dim=1) ** 2).sum().sqrt().item())
+score_deviation.wrong(
+    "the sum of the entries of Q K^T, not of their squares",
+    "Variances add up, so entries are squared before they are added.",
+)(lambda Q, K: (Q @ K.T).sum().item())
+score_deviation.wrong(
+    "the root of the mean square of the entries of Q K^T",
+    "The terms of a score are added up, not averaged, and so are their variances.",
+)(lambda Q, K: _norm(Q @ K.T) / len(Q))
+score_deviation.wrong(
+    "the deviation of the score divided by the square root of d_k",
+    "This is about the plain score, before it is scaled.",
+)(lambda Q, K: _norm(Q @ K.T) / Q.shape[1] ** 0.5)
+score_deviation.wrong(
+    "the standard deviation of the entries of Q K^T",
+    "The entries are fixed numbers here; what is random are the two tokens.",
+)(lambda Q, K: (Q @ K.T).std(correction=0).item())
+
+# The Jacobian of the softmax
+
+
+def _score_cases(draw, hidden):
+    for rows, n, size in [(1, 2, 1), (2, 3, 2), (3, 3, 6)] + [(3, 7, 1)] * hidden:
+        yield (size * draw.normal(rows, n),)
+    yield (mt.zeros(2, 4, dtype=mt.float64),)
+
+
+def _jacobians(weights):
+    """(T, n) -> diag(p) - p p^T for each row, (T, n, n)."""
+    return mt.diag_embed(weights) - weights.unsqueeze(2) * weights.unsqueeze(1)
+
+
+def _norms(matrices):
+    return (matrices**2).sum(dim=(1, 2)).sqrt()
+
+
+def _left(jacobians=_jacobians, dim=-1, size=_norms):
+    """The norms with one of the pieces exchanged."""
+    return lambda scores: size(jacobians(scores.softmax(dim=dim)))
+
+
+@exercise(
+    cases=_score_cases,
+    forbidden=("backward",),
+    instead="softmax and the formula of its Jacobian",
+    gradients=False,
+    see='chapter 05, "Scores against the width"',
+)
+def jacobian_norms(scores):
+    """(T, n) -> (T)."""
+    return _left()(scores)
+
+
+jacobian_norms.wrong(
+    "the square of the norm: the root is missing",
+    "The norm is the square root of the sum of squares.",
+)(_left(size=lambda matrices: (matrices**2).sum(dim=(1, 2))))
+jacobian_norms.wrong(
+    "the norm of the diagonal alone",
+    "A score also changes the weights of the other keys: the entries beside the diagonal are "
+    "-p_k p_j.",
+)(lambda scores: ((scores.softmax(-1) * (1 - scores.softmax(-1))) ** 2).sum(dim=-1).sqrt())
+jacobian_norms.wrong(
+    "the norm of the weights",
+    "That is the norm of diag(p). The second part of the Jacobian, p_k p_j, is missing.",
+)(_left(mt.diag_embed))
+jacobian_norms.wrong(
+    "the norm of the matrix p_k p_j: the diagonal part is missing",
+    "The Jacobian is diag(p) minus that matrix.",
+)(_left(lambda weights: weights.unsqueeze(2) * weights.unsqueeze(1)))
+jacobian_norms.wrong(
+    "the norm of diag(p) plus the matrix p_k p_j",
+    "The second part is subtracted: more for one key is less for the others.",
+)(_left(lambda weights: mt.diag_embed(weights) + weights.unsqueeze(2) * weights.unsqueeze(1)))
+jacobian_norms.wrong(
+    "the norm of the Jacobian of the log-softmax",
+    "That one is the identity minus p in every row. The softmax has a factor p_k more.",
+)(
+    _left(
+        lambda weights: (
+            mt.eye(weights.shape[1], dtype=weights.dtype)
+            - weights.unsqueeze(1).expand(-1, weights.shape[1], -1)
+        )
+    )
+)
+jacobian_norms.wrong(
+    "the sum of the entries of the Jacobian",
+    "That is 0 for any scores: what one key gains the others lose. Square before you add.",
+)(_left(size=lambda matrices: matrices.sum(dim=(1, 2))))
+jacobian_norms.wrong(
+    "the sum of the entries of the Jacobian, all taken positive",
+    "The norm is the square root of the sum of the squares.",
+)(_left(size=lambda matrices: matrices.abs().sum(dim=(1, 2))))
+jacobian_norms.wrong(
+    "the root of the mean of the squares, not of their sum",
+    "The norm does not divide by the number of entries.",
+)(_left(size=lambda matrices: (matrices**2).mean(dim=(1, 2)).sqrt()))
+jacobian_norms.wrong(
+    "the largest entry of the Jacobian",
+    "All entries count: the square root of the sum of the squares.",
+)(_left(size=lambda matrices: matrices.amax(dim=(1, 2))))
+jacobian_norms.wrong(
+    "the norm for a softmax over the rows",
+    "Each row of scores is one query: the softmax goes over the last axis.",
+)(
+    lambda scores: _norms(
+        mt.diag_embed(scores.softmax(dim=0))
+        - scores.softmax(dim=0).unsqueeze(2) * scores.softmax(dim=0).unsqueeze(1)
+    )
+)
+jacobian_norms.wrong(
+    "one number for all rows together",
+    "Each row has its own Jacobian, and its own norm: the result has shape (T).",
+)(_left(size=lambda matrices: (matrices**2).sum().sqrt()))
+jacobian_norms.wrong(
+    "the norm for the scores divided by the square root of n",
+    "Take the scores as they come. (And what they are divided by elsewhere is the square root of "
+    "the size of a key, which is not seen here.)",
+)(lambda scores: _left()(scores / math.sqrt(scores.shape[-1])))
