@@ -1,28 +1,1284 @@
 # %% [markdown]
 # # 05 Self-attention
 #
+# Attention lets the decoder of chapter 04 look at every word of the source. The encoder still reads word
+# after word and passes a state along. But if looking at all words at once works so well, why must anybody
+# read step by step? In this chapter we take the recurrence out, see what breaks, and let the words of one
+# sequence attend to each other.
+#
+# **After this chapter you will be able to**
+#
+# - say what an encoder without recurrence loses, and which part of it self-attention brings back;
+# - compute self-attention with a pencil for one token, in a loop for all, and in matrices for a batch;
+# - explain why scores are divided by $\sqrt d$, and measure what happens without it;
+# - prove that self-attention has no notion of order;
+# - count what has to wait for what, in a recurrent network and in self-attention;
+# - name five barriers that stand between self-attention and a Transformer.
+#
+# **Time**: about 100 minutes to read and try; all cells together run in about half a minute. **Before
+# it**: chapter 04 (attention, padding, soft look-up). The GRU is that of chapter 02.
+#
+# **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it
+# still fails, restart the kernel and run all cells. Your copy in `my/` is yours to change; the original
+# stays in `notebooks/`.
+
+# %%
+import math
+from collections import Counter, defaultdict
+from functools import cache
+from itertools import islice, permutations
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from tqdm.auto import tqdm
+
+import minitorch as mt
+import minitorch.nn.functional as F
+from minitorch import nn, plot
+from minitorch.data import BatchesByLength, Vocabulary, number_pair, number_pairs, number_pieces
+from minitorch.experiments import Experiments
+from minitorch.flops import count_flops
+from minitorch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+lab = Experiments("05")
+
+# %% [markdown]
 # ## 1. Recurrence taken out
+#
+# Chapter 04's encoder turns the embeddings $x_1, \dots, x_n$ of the source words into the memory, one
+# state $h_j$ for each word, with a GRU that runs over the sentence in both directions. Without the GRU
+# there is nothing left but the embeddings. Let each word go through one layer of its own, so that all
+# encoders of this chapter end alike:
+#
+# $$\text{words alone:}\quad h_j = \tanh(W x_j + b), \qquad
+# \text{self-attention:}\quad h_j = \tanh(W' [x_j;\, o_j] + b').$$
+#
+# In the second, word $j$ first asks all words of its own sentence, as chapter 04's decoder asked them, and
+# gets $o_j$. How exactly is the subject of sections 2 to 5; until then the library's
+# `scaled_dot_product_attention`, which chapter 04 ended with, does it.
+
+
+# %%
+def draw_encoder(axes, words, kind):
+    """Words below, encoder states above, and an arrow for each direct way from one to another."""
+    arrow = dict(arrowstyle="->", color="0.35", shrinkA=10, shrinkB=13)
+    for j, word in enumerate(words):
+        axes.text(j, 0, word, ha="center", va="center")
+        circle = dict(boxstyle="circle", fc="0.93")
+        axes.text(j, 1, f"$h_{j + 1}$", ha="center", va="center", bbox=circle)
+        for i in range(len(words)):
+            if i == j or kind == "self-attention":
+                color = "0.35" if i == j else plot.COLORS[0]
+                axes.annotate("", (i, 1), (j, 0), arrowprops=dict(arrow, color=color))
+            elif kind == "GRU" and abs(i - j) == 1:
+                bend = dict(arrow, color=plot.COLORS[1], connectionstyle="arc3,rad=-0.4")
+                axes.annotate("", (i, 1), (j, 1), arrowprops=bend)
+    axes.set(xlim=(-0.6, len(words) - 0.4), ylim=(-0.2, 1.45), title=kind)
+    axes.axis("off")
+
+
+figure, panels = plot.subplots(1, 3, width=9, height=2)
+for axes, kind in zip(panels, ("GRU", "words alone", "self-attention"), strict=True):
+    draw_encoder(axes, ["be", "water", "my", "friend"], kind)
+plot.show(
+    figure,
+    alt="Three encoders of four words. GRU: arrows between neighbouring states in both directions. Words "
+    "alone: one arrow from each word to its own state. Self-attention: arrows from every word to every "
+    "state.",
+)
+
+# %% [markdown]
+# In the left picture the first word reaches the last state in $n - 1$ steps, in the middle one never, in
+# the right one in a single step. Here are the three encoders, for embeddings `x` of shape $(B, n, d)$ and
+# a mask `real` of shape $(B, n)$ that is True at words and False at padding. The option `positions` adds a
+# learned vector for the index 1, 2, 3, ... to each word. Why anybody would want that will soon be clear.
+
+# %%
+LONGEST = 16  # words in a source sentence, at most
+
+
+class Recurrent(nn.Module):
+    """Chapter 04's encoder: embeddings (B, n, d) to the states of a GRU in both directions."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.gru = nn.GRU(width, width // 2, batch_first=True, bidirectional=True)
+
+    def forward(self, x, real):
+        packed = pack_padded_sequence(x, real.sum(1), batch_first=True, enforce_sorted=False)
+        return pad_packed_sequence(self.gru(packed)[0], batch_first=True)[0]
+
+
+class Words(nn.Module):
+    """No recurrence: a layer for each word (B, n, d), which may attend and may have a position."""
+
+    def __init__(self, width, attending=False, positions=False, scale=None):
+        super().__init__()
+        self.attending, self.positions, self.scale = attending, positions, scale
+        if positions:
+            self.position = nn.Embedding(LONGEST, width)
+        if attending:
+            self.query, self.key, self.value = (
+                nn.Linear(width, width, bias=False) for _ in range(3)
+            )
+        self.join = nn.Linear(2 * width if attending else width, width)
+
+    def forward(self, x, real):
+        if self.positions:
+            x = x + self.position(mt.arange(x.shape[1]))
+        if self.attending:
+            asked = self.query(x), self.key(x), self.value(x)
+            found = F.scaled_dot_product_attention(
+                *asked, attn_mask=real.unsqueeze(1), scale=self.scale
+            )
+            x = mt.cat([x, found], dim=-1)  # (B, n, 2d)
+        return self.join(x).tanh()
+
+
+ENCODERS = {
+    "GRU (chapter 04)": Recurrent,
+    "words alone": Words,
+    "words + positions": lambda width: Words(width, positions=True),
+    "self-attention": lambda width: Words(width, attending=True),
+    "self-attention + positions": lambda width: Words(width, attending=True, positions=True),
+}
+
+# %% [markdown]
+# What depends on what can be read off the gradient: $\partial h_i / \partial x_j$ is zero if state $i$ does
+# not depend on word $j$. We take the untrained encoders, nine random words, and a random direction $r$,
+# and draw $\lVert \partial (r^\top h_i) / \partial x_j \rVert$.
+
+
+# %%
+def influence(encoder, x):
+    """Norms of the gradient of each state, along one random direction, at each word: (n, n)."""
+    x = x.detach().requires_grad_()  # (1, n, d)
+    states = encoder(x, mt.ones(1, x.shape[1]).bool())[0]  # (n, d)
+    along = states @ mt.randn(states.shape[-1])  # (n)
+    rows = [mt.autograd.grad(one, x, retain_graph=True)[0][0].norm(dim=-1) for one in along]
+    return mt.stack(rows)
+
+
+mt.manual_seed(0)
+x = mt.randn(1, 9, 64)
+figure, panels = plot.subplots(1, 3, width=8.5, height=2.7)
+untouched = {}
+for axes, name in zip(panels, ("GRU (chapter 04)", "words alone", "self-attention"), strict=True):
+    norms = influence(ENCODERS[name](64), x)
+    untouched[name] = (norms == 0).float().mean().item()
+    plot.heatmap(axes, norms / norms.amax(), colorbar=False, vmin=0, cmap="Blues", aspect="equal")
+    axes.set(xlabel="word j", title=name)
+panels[0].set_ylabel("state i")
+plot.show(
+    figure,
+    alt="Gradient of nine states at nine words. GRU: a dark diagonal that fades to both sides. Words alone: "
+    "the diagonal only. Self-attention: a dark diagonal, and every other cell has some colour.",
+)
+for name, share in untouched.items():
+    print(f"{name:17} share of exact zeros {share:.3f}")
+
+# %% [markdown]
+# With words alone, 72 of 81 entries are exactly zero: the encoder has no dependencies in time at all. In
+# the GRU they fade with distance. With self-attention they do not know distance.
+#
+# ### What a word counts for (E1)
+#
+# Does it matter? In "two hundred and three thousand and six", the "three" counts for 3,000, and "two" for
+# 200,000. What a word is worth depends on other words: whether "hundred" comes next, and whether "thousand"
+# comes later. So we ask the encoder alone, with no decoder that could help: **for each word, its place**,
+# one of 1, 100, 1,000 and 100,000, by a linear layer on $h_j$.
+
+
+# %%
+def places(words):
+    """0, 1, 2, 3 for words that count 1, 100, 1,000 or 100,000 times; -100: not asked for."""
+    labels, following, thousands = [], None, 0
+    for word in reversed(words):
+        thousands = 2 if word == "thousand" else thousands
+        hundreds = 1 if following == "hundred" else 0
+        labels.append(-100 if word in ("and", "hundred", "thousand") else thousands + hundreds)
+        following = word
+    return labels[::-1]
+
+
+for word, place in zip(words := number_pieces(203_006), places(words), strict=True):
+    print(f"{word:9}", "" if place < 0 else f"times {(1, 100, 1000, 100_000)[place]:,}")
+
+# %% [markdown]
+# The data are numbers of up to six digits, English and German, as in chapter 04. The same batches, losses
+# and training loop will serve the translator too.
+
+# %%
+pairs = {
+    "training": number_pairs(10_000, digits=(1, 6), seed=0),
+    "held out": number_pairs(900, digits=(3, 6), held_out=True, seed=1),
+}
+SPECIALS = ["<pad>", "<s>", "</s>"]
+english = Vocabulary((word for pair in pairs["training"] for word in pair.source), SPECIALS)
+german = Vocabulary((word for pair in pairs["training"] for word in pair.target), SPECIALS)
+PAD = english["<pad>"]
+
+
+class Sentences(NamedTuple):
+    """Source (N, n), its places (N, n) and target (N, T + 1), with <s> and </s>."""
+
+    source: mt.Tensor
+    places: mt.Tensor
+    target: mt.Tensor
+
+    def batch(self, rows):
+        """These rows, cut to the longest among them."""
+        source, places, target = (part[rows] for part in self)
+        n, T = (int((part != PAD).sum(1).max()) for part in (source, target))
+        return Sentences(source[:, :n], places[:, :n], target[:, :T])
+
+
+def sentences(pairs):
+    """Pairs of sentences as tensors."""
+    source, _ = english.encode_batch([pair.source for pair in pairs], batch_first=True)
+    target, _ = german.encode_batch(
+        [pair.target for pair in pairs], start=True, end=True, batch_first=True
+    )
+    rows = [places(pair.source) for pair in pairs]
+    filled = [row + [-100] * (source.shape[1] - len(row)) for row in rows]
+    return Sentences(source, mt.tensor(filled), target)
+
+
+training, held_out = sentences(pairs["training"]), sentences(pairs["held out"])
+print(len(english), "English and", len(german), "German tokens, longest source:", end=" ")
+print(training.source.shape[1], "words")
+
+
+# %%
+class Tagger(nn.Module):
+    """An encoder, and a linear layer that names the place of each word."""
+
+    def __init__(self, encoder, width):
+        super().__init__()
+        self.embedding, self.encoder = nn.Embedding(len(english), width), encoder
+        self.out = nn.Linear(width, 4)
+
+    def forward(self, data):
+        """Scores of the places (B, n, 4) and the right places (B, n)."""
+        states = self.encoder(self.embedding(data.source), data.source != PAD)
+        return self.out(states), data.places
+
+
+def batches():
+    """Batches of 64 training sentences of about equal length, without end."""
+    lengths = (training.source != PAD).sum(1).tolist()
+    while True:
+        for rows in BatchesByLength(lengths, 64):
+            yield training.batch(rows)
+
+
+def train(model, rate, steps):
+    """Minimise the cross-entropy of what the model names, the rate falling to zero."""
+    optimizer = mt.optim.Adam(model.parameters(), lr=rate)
+    for step, data in enumerate(tqdm(islice(batches(), steps), total=steps)):
+        scores, targets = model(data)
+        loss = F.cross_entropy(scores.flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.param_groups[0]["lr"] = rate * (1 - step / steps)
+        optimizer.step()
+
+
+@mt.no_grad()
+def hits(model, data):
+    """Whether each answer is right, and where one was asked for, both (B, n)."""
+    scores, targets = model(data)
+    return scores.argmax(-1) == targets, targets != -100
+
+
+# %% [markdown]
+# One of the encoders needs no training to be judged. With words alone, the answer is a function of the word,
+# so no training can do better than the best table: for each word, the place that it has most often.
+
+
+# %%
+def best_table():
+    """The share of held-out words whose place is the one that the word usually has."""
+    seen = defaultdict(Counter)
+    for pair in pairs["training"]:
+        for word, place in zip(pair.source, places(pair.source), strict=True):
+            seen[word][place] += 1
+    usual = {word: counts.most_common(1)[0][0] for word, counts in seen.items()}
+    asked = [
+        (word, place)
+        for pair in pairs["held out"]
+        for word, place in zip(pair.source, places(pair.source), strict=True)
+        if place >= 0
+    ]
+    return sum(usual[word] == place for word, place in asked) / len(asked)
+
+
+def right_places(name, rate, seed, steps, width=64):
+    """The share of held-out words whose place is named rightly, by an encoder trained for it."""
+    mt.manual_seed(seed)
+    model = Tagger(ENCODERS[name](width), width)
+    train(model, rate, steps)
+    right, asked = hits(model, held_out)
+    return right[asked].float().mean().item()
+
+
+def grid(measure, rates, seeds, steps):
+    """For each encoder and rate what ``measure`` finds, a number a seed."""
+    return {
+        name: {str(rate): [measure(name, rate, seed, steps) for seed in seeds] for rate in rates}
+        for name in ENCODERS
+    }
+
+
+@lab.experiment(
+    "E1",
+    quick=dict(rates=[8e-3], seeds=[0], steps=80),
+    full=dict(rates=[4e-3, 8e-3, 1.6e-2], seeds=[0, 1, 2], steps=200),
+)
+def what_a_word_counts_for(rates, seeds, steps):
+    return {"trained": grid(right_places, rates, seeds, steps), "best table": best_table()}
+
+
+places_here = what_a_word_counts_for.run()
+places_full = what_a_word_counts_for.recorded
+
+
+# %%
+def best_rate(by_rate):
+    """The learning rate with the highest median over the seeds, and its runs."""
+    return max(by_rate.items(), key=lambda item: sorted(item[1])[len(item[1]) // 2])
+
+
+def compare(axes, here, full, xlabel):
+    """A bar for each encoder, quick, and a mark for each seed of the full runs."""
+    names = list(ENCODERS)[::-1]
+    axes.barh(names, [best_rate(here[name])[1][0] for name in names], color=plot.COLORS[5])
+    for name in names if full else ():
+        _, runs = best_rate(full[name])
+        axes.plot(runs, [name] * len(runs), "|", markersize=14, color="black", linestyle="")
+    axes.set(xlim=(0, 1.02), xlabel=xlabel, title="bars: quick; marks: full, three seeds")
+
+
+def print_runs(here, full):
+    """Every number that ``compare`` draws, and those of the other learning rates."""
+    for setting, result in {"quick": here, "full": full}.items():
+        for name in ENCODERS if result else ():
+            for rate, runs in result[name].items():
+                numbers = " ".join(f"{run:.3f}" for run in runs)
+                print(f"{setting:5} {name:26} rate {rate:6} {numbers}")
+
+
+figure, axes = plot.subplots(width=8, height=2.6)
+trained_full = places_full and places_full["result"]["trained"]
+compare(axes, places_here["trained"], trained_full, "share of words whose place is right")
+axes.axvline(places_here["best table"], color=plot.COLORS[1], label="best table for words alone")
+axes.legend(loc="lower right")
+plot.show(
+    figure,
+    alt="Share of right places: the GRU and self-attention with positions are near one, words with "
+    "positions well below, words alone and self-attention without positions at the line of the best table.",
+)
+print("the best table for words alone:", round(places_here["best table"], 3))
+
+# %% tags=["nbval-ignore-output"]
+print_runs(places_here["trained"], trained_full)
+
+# %%
+found = {name: best_rate(by_rate)[1][0] for name, by_rate in places_here["trained"].items()}
+table = places_here["best table"]
+print(
+    "E1: words alone are within 0.02 of the best table: ", abs(found["words alone"] - table) < 0.02
+)
+print("    self-attention alone gains less than 0.1 on it:", found["self-attention"] < table + 0.1)
+print("    words + positions stay below 0.8:", found["words + positions"] < 0.8)
+print("    self-attention + positions is above 0.85:", found["self-attention + positions"] > 0.85)
+
+# %% [markdown]
+# TEXT
 #
 # ### Without recurrence, with self-attention (C33)
 #
+# Now chapter 04's translator. Embeddings, decoder and attention to the memory stay; only the encoder
+# changes. (Two simplifications, for all encoders alike: the score is the multiplicative one, and the
+# decoder starts from the mean of the memory, since without recurrence there is no last state.)
+
+
+# %%
+class Translator(nn.Module):
+    """Chapter 04's translator with any encoder."""
+
+    def __init__(self, encoder, width):
+        super().__init__()
+        self.source_embedding = nn.Embedding(len(english), width)
+        self.target_embedding = nn.Embedding(len(german), width)
+        self.encoder = encoder
+        self.decoder = nn.GRU(width, width, batch_first=True)
+        self.score = nn.Linear(width, width, bias=False)
+        self.out = nn.Linear(2 * width, len(german))
+
+    def forward(self, data):
+        """Scores of the next tokens (B, T, V), with teacher forcing, and the tokens (B, T)."""
+        real = data.source != PAD  # (B, n)
+        memory = self.encoder(self.source_embedding(data.source), real)  # (B, n, H)
+        start = (memory * real.unsqueeze(-1)).sum(1) / real.sum(1, keepdim=True)  # (B, H)
+        tokens, targets = data.target[:, :-1], data.target[:, 1:]
+        states, _ = self.decoder(self.target_embedding(tokens), start.unsqueeze(0))
+        outputs = F.scaled_dot_product_attention(
+            states, self.score(memory), memory, attn_mask=real.unsqueeze(1)
+        )  # (B, T, H)
+        scores = self.out(mt.cat([states, outputs], dim=-1))
+        return scores, targets.masked_fill(targets == PAD, -100)
+
+
+@cache
+def translator(name, rate, seed, steps, width=64):
+    """A translator with this encoder, trained from this seed."""
+    mt.manual_seed(seed)
+    model = Translator(ENCODERS[name](width), width)
+    train(model, rate, steps)
+    return model
+
+
+def exact_match(*settings):
+    """The share of held-out numbers that are translated without a mistake."""
+    right, asked = hits(translator(*settings), held_out)
+    return (right | ~asked).all(1).float().mean().item()
+
+
+# %% [markdown]
+# Here too a bound can be computed without training anything. "Thirty thousand and four" and "four thousand
+# and thirty" are made of the same words. An encoder that does not know their order gives the same *set* of
+# states for both, the decoder's softmax does not care in which order a set is stored, so both get the same
+# translation, and one of the two is wrong. For each held-out number we list all numbers made of the same
+# words. The best guess is one of those that are likeliest under our training data, which are those with
+# the fewest digits.
+
+
+# %%
+def bound_without_order(count):
+    """The exact match of the best guess that sees only which words the source has, not their order."""
+    chances = []
+    for pair in pairs["held out"][:count]:
+        orders = {int("".join(order)) for order in permutations(f"{pair.number:06}")}
+        same = [n for n in orders if sorted(number_pieces(n)) == sorted(pair.source)]
+        shortest = min(len(str(n)) for n in same)
+        likeliest = [n for n in same if len(str(n)) == shortest]
+        chances.append((pair.number in likeliest) / len(likeliest))
+    return sum(chances) / len(chances)
+
+
+@lab.experiment(
+    "C33",
+    quick=dict(rates=[8e-3], seeds=[0], steps=110, bound_on=100),
+    full=dict(rates=[4e-3, 8e-3, 1.6e-2], seeds=[0, 1, 2], steps=300, bound_on=900),
+)
+def without_recurrence(rates, seeds, steps, bound_on):
+    return {
+        "trained": grid(exact_match, rates, seeds, steps),
+        "bound": bound_without_order(bound_on),
+    }
+
+
+here = without_recurrence.run()
+full = without_recurrence.recorded
+
+# %%
+figure, axes = plot.subplots(width=8, height=2.6)
+trained_full = full and full["result"]["trained"]
+compare(axes, here["trained"], trained_full, "exact match on held-out numbers")
+axes.axvline(here["bound"], color=plot.COLORS[1], label="bound without order")
+axes.legend(loc="lower right")
+plot.show(
+    figure,
+    alt="Exact match of translators. Words alone and self-attention without positions stay to the left of the "
+    "bound; with positions both reach far beyond it in the full runs, near the GRU.",
+)
+
+# %% tags=["nbval-ignore-output"]
+print_runs(here["trained"], trained_full)
+bounds = {"quick": here["bound"], "full": full["result"]["bound"]} if full else here["bound"]
+print("bound without order:", bounds)
+
+# %%
+matched = {name: best_rate(by_rate)[1][0] for name, by_rate in here["trained"].items()}
+print("C33 holds: without recurrence exact match is below 0.35:", matched["words alone"] < 0.35)
+print("           with self-attention alone it is too:", matched["self-attention"] < 0.35)
+gain = matched["self-attention + positions"] - max(
+    matched["words alone"], matched["self-attention"]
+)
+print("           self-attention + positions is at least 0.15 above both:", gain > 0.15)
+
+# %% [markdown]
+# TEXT
+#
 # ## 2. Queries, keys and values
+#
+# Now slowly. Chapter 04 saw attention as soft look-up: a query fits each key to some degree, and we get the
+# values, mixed by these degrees. There the decoder asked and the encoder's states answered, as keys and
+# values at once. In **self-attention** one sequence does all of it: each token asks, each token has a key
+# under which it is found, and a value that it gives. All three are made from its vector $x_i$, by three
+# matrices that are learned and shared by all tokens:
+#
+# $$q_i = x_i Q, \qquad k_i = x_i K, \qquad v_i = x_i V .$$
+#
+# | symbol | meaning | shape |
+# | --- | --- | --- |
+# | $x_i$ | vector of token $i = 1 \dots n$, a row | $(d)$ |
+# | $Q$, $K$, $V$ | learned matrices | $(d, d)$ |
+# | $q_i$ | query: what token $i$ looks for | $(d)$ |
+# | $k_j$ | key: what token $j$ can be found by | $(d)$ |
+# | $v_j$ | value: what token $j$ gives when it is found | $(d)$ |
+#
+# Why three? With $q_i = k_i = x_i$ the best match would often be the token itself, and "three looks for
+# thousand" would mean that "thousand" looks for "three" just as much. And what makes a word worth finding
+# need not be what it has to say.
+#
+# From here on, one small sentence goes with us, the example of one of the lectures: *be water my friend*,
+# with $n = 4$, $d = 2$ and numbers that a pencil can handle.
+
+# %%
+tokens = ["be", "water", "my", "friend"]
+X = mt.tensor([[2.0, 1.0], [0.0, 2.0], [-1.0, 1.0], [1.0, -0.5]])  # (n, d)
+Q = mt.tensor([[0.0, 0.5], [1.0, -0.5]])  # (d, d)
+K = mt.tensor([[1.0, 0.0], [1.0, 1.0]])
+V = mt.tensor([[1.0, -1.0], [0.0, 1.0]])
+
+print("token        x             q             k             v")
+for token, x_i in zip(tokens, X, strict=True):
+    row = "".join(f"({a:5.2f}, {b:5.2f}) " for a, b in (x_i @ M for M in (mt.eye(2), Q, K, V)))
+    print(f"{token:8}", row)
+
+# %% [markdown]
+# > **A note on the lectures.** One deck writes $q_i = Q x_i$ with columns on one slide and $XQ$ with rows a few
+# > slides later. Both are in use; the $Q$ of one is the transpose of the other's. We keep rows. Another says
+# > that every *other* token offers its key. The token itself offers one, too: it may attend to itself.
 #
 # ## 3. One token at a time
 #
+# What does "be" get? Its query meets all four keys, as in chapter 04: scores, softmax, weighted sum of
+# values.
+#
+# $$e_{ij} = q_i^\top k_j, \qquad \alpha_{ij} = \frac{\exp(e_{ij})}{\sum_{l=1}^{n} \exp(e_{il})}, \qquad
+# o_i = \sum_{j=1}^{n} \alpha_{ij}\, v_j .$$
+
+# %%
+q_1 = X[0] @ Q  # (d)
+e_1 = mt.stack([q_1 @ (x_j @ K) for x_j in X])  # (n)
+alpha_1 = e_1.exp() / e_1.exp().sum()  # (n)
+o_1 = sum(weight * (x_j @ V) for weight, x_j in zip(alpha_1, X, strict=True))  # (d)
+for token, e, weight in zip(tokens, e_1.tolist(), alpha_1.tolist(), strict=True):
+    print(f"{token:8} score {e:5.2f}   weight {weight:.3f}")
+print("output of 'be':", o_1)
+
+
+# %%
+def arrows(axes, named, color):
+    """Vectors (d = 2) as arrows from the origin, with their names at the tips."""
+    for name, (a, b) in named.items():
+        axes.annotate("", (a, b), (0, 0), arrowprops=dict(arrowstyle="->", color=color, lw=1.8))
+        axes.text(1.12 * a, 1.12 * b, name, color=color, ha="center", va="center")
+
+
+def labelled(letter, matrix):
+    return {f"${letter}_{i + 1}$": row for i, row in enumerate(matrix.tolist())}
+
+
+figure, (left, right) = plot.subplots(1, 2, width=8, height=3.2)
+arrows(left, labelled("k", X @ K), "0.45")
+arrows(left, {"$q_1$": q_1.tolist()}, plot.COLORS[1])
+arrows(right, labelled("v", X @ V), "0.45")
+arrows(right, {"$o_1$": o_1.tolist()}, plot.COLORS[0])
+left.set(xlim=(-1, 4), ylim=(-1, 2.8), aspect="equal", title="'be' asks: its query and all keys")
+right.set(
+    xlim=(-2, 3), ylim=(-2, 2.6), aspect="equal", title="'be' gets: all values, and their mix"
+)
+plot.show(
+    figure,
+    alt="Left: the query of be points between the keys 1 and 2, which are long in its direction; keys 3 and 4 "
+    "are short. Right: the output lies between the values 1 and 2, nearer to 1.",
+)
+
+# %% [markdown]
+# With a pencil: $q_1 = (1, 0.5)$ and $k_1 = (3, 1)$ give $3 + 0.5 = 3.5$, and $e^{3.5} = 33.1$ of the sum
+# 56.1 is 0.590. So "be" keeps 59 % of its own value and takes 36 % from "water". Now every token in turn:
+
+# %%
+rows, outputs = [], []
+for x_i in X:
+    scores = mt.stack([(x_i @ Q) @ (x_j @ K) for x_j in X])  # (n)
+    weights = scores.softmax(-1)
+    rows.append(weights)
+    outputs.append(sum(weight * (x_j @ V) for weight, x_j in zip(weights, X, strict=True)))
+weights_by_loop, outputs_by_loop = mt.stack(rows), mt.stack(outputs)  # (n, n), (n, d)
+print("the first row is that of 'be':", mt.allclose(outputs_by_loop[0], o_1))
+print(outputs_by_loop)
+
+# %% [markdown]
+# No round of this loop uses the result of another. That is the difference to a recurrent network, whose
+# loop over tokens looks much the same.
+#
+# > **A note on the lectures.** Two decks write $o_i = \sum_j \alpha_{ij} v_i$. Since the weights add up to one,
+# > that would be $o_i = v_i$: every token gets its own value, and nothing was looked up. It is $v_j$.
+# > And where they use $j$ both for the token and for the sum below the fraction, we write $l$ for the latter.
+
+# %%
+slip = mt.stack([sum(weight * x_i @ V for weight in row) for row, x_i in zip(rows, X, strict=True)])
+print("with v_i in place of v_j the output is the token's own value:", mt.allclose(slip, X @ V))
+
+# %% [markdown]
 # ## 4. In matrices
 #
+# The tokens are the rows of $X$, of shape $(n, d)$. Then the queries are the rows of $XQ$, the keys those of
+# $XK$, and entry $(i, j)$ of $XQ\,(XK)^\top$ is $q_i^\top k_j$. All of the loop is
+#
+# $$\text{outputs} = \operatorname{softmax}\big(XQ\,(XK)^\top\big)\, XV \qquad (n, d),$$
+#
+# with the softmax of each row.
+
+
+# %%
+def product(axes, left, right, result):
+    """Three matrices (name, shape text, rows, columns) as boxes; row i times column j is lit."""
+    x = 0
+    for (name, shape, rows, columns), lit, sign in (
+        (left, "row", ""),
+        (right, "column", "="),
+        (result, "both", ""),
+    ):
+        axes.bar(x, rows, columns, -rows / 2, align="edge", color="0.93", edgecolor="0.3")
+        height, top = (1, rows / 2 - 2) if lit != "column" else (rows, -rows / 2)
+        width, start = (1, x + 1) if lit != "row" else (columns, x)
+        axes.bar(start, height, width, top, align="edge", color=plot.COLORS[5])
+        axes.text(x + columns / 2, rows / 2 + 0.3, name, ha="center", va="bottom")
+        axes.text(x + columns / 2, -rows / 2 - 0.3, shape, ha="center", va="top", fontsize=9)
+        x += columns + 0.6
+        axes.text(x, 0, sign, ha="center", va="center", fontsize=14)
+        x += 0.6 if sign else 0
+    axes.set(xlim=(-0.3, x), ylim=(-3.4, 3.4), aspect="equal")
+    axes.axis("off")
+
+
+figure, panels = plot.subplots(1, 3, width=9, height=2.3, width_ratios=[1, 1.5, 1.3])
+product(panels[0], ("$X$", "n x d", 4, 2), ("$Q$", "d x d", 2, 2), ("$XQ$", "n x d", 4, 2))
+product(
+    panels[1],
+    ("$XQ$", "n x d", 4, 2),
+    ("$(XK)^T$", "d x n", 2, 4),
+    ("scores", "n x n", 4, 4),
+)
+product(panels[2], ("weights", "n x n", 4, 4), ("$XV$", "n x d", 4, 2), ("outputs", "n x d", 4, 2))
+plot.show(
+    figure,
+    alt="Matrices as boxes, four rows for four tokens. X times Q gives XQ, n by d. XQ times the transpose of "
+    "XK gives the scores, n by n. The weights times XV give the outputs, n by d. In each product one row, "
+    "one column and the entry that they give are lit.",
+)
+
+# %% [markdown]
+# The lit entry of the scores is row $i$ of $XQ$, a query, times column $j$ of $(XK)^\top$, a key. $n$ may be
+# anything; the parameters, $3 d^2$ of them, do not depend on it.
+
+# %%
+scores = (X @ Q) @ (X @ K).T  # (n, n)
+weights = scores.softmax(-1)  # (n, n)
+outputs = weights @ (X @ V)  # (n, d)
+print("weights agree with the loop:", mt.allclose(weights, weights_by_loop))
+print("outputs agree with the loop:", mt.allclose(outputs, outputs_by_loop, atol=1e-6))
+
+figure, (left, right) = plot.subplots(1, 2, width=8, height=2.8)
+plot.heatmap(left, scores, row_labels=tokens, column_labels=tokens, colorbar=False, cmap="Blues")
+for (i, j), score in np.ndenumerate(scores.numpy()):
+    shade = "white" if score > 2.5 else "black"
+    left.text(j, i, f"{score:.2f}", ha="center", va="center", color=shade)
+left.set(ylabel="query", title="scores: key in the column")
+plot.attention(right, weights, tokens, tokens, values=True, colorbar=False)
+right.set(xlabel="", ylabel="", title="weights: each row adds up to 1")
+plot.show(
+    figure,
+    alt="Scores and weights of the four tokens. The scores are not symmetric: be scores water 3, water scores be "
+    "5. Most of the weight of be and water is on be, that of my and friend is spread.",
+)
+print("scores symmetric:", mt.allclose(scores, scores.T))
+shared = (X @ Q) @ (X @ Q).T
+print("with one matrix for queries and keys:", mt.allclose(shared, shared.T))
+
+# %% [markdown]
+# > **A note on the lectures.** The table of "Hi how are you" has symmetric scores: how much "how" looks at "you"
+# > is how much "you" looks at "how". That holds if $Q = K$, and in general if $QK^\top$ is symmetric. In ours
+# > "be" scores "water" 3 and "water" scores "be" 5.
+#
+# Multiply out: $XQ\,(XK)^\top = X\,(QK^\top)\,X^\top$. So this is chapter 04's multiplicative score with $W =
+# QK^\top$, of rank $d$ here, and of reduced rank as soon as $Q$ and $K$ have fewer columns (chapter 06).
+#
+# **A batch** has one axis more, $X$ of shape $(B, n, d)$, and nothing changes but `.T`, which becomes `.mT`
+# (transpose the last two axes). $XQ$ is then one product for all tokens of all sentences.
+
+# %%
+mt.manual_seed(0)
+batch = mt.randn(3, 4, 2)  # (B, n, d)
+together = ((batch @ Q) @ (batch @ K).mT).softmax(-1) @ (batch @ V)  # (B, n, d)
+alone = mt.stack([((x @ Q) @ (x @ K).T).softmax(-1) @ (x @ V) for x in batch])
+print("a batch agrees with its sentences alone:", mt.allclose(together, alone, atol=1e-6))
+
+# %% [markdown]
 # ## 5. Dividing by the root of d
+#
+# Two numbers a token are few. Real queries and keys have 64 or more. To see what that does we repeat each
+# query and each key 32 times over, so that $d = 64$. Nothing else has changed; but every score is a sum
+# over 32 times as many products, and becomes 32 times as large.
+
+# %%
+queries_64, keys_64 = (X @ Q).repeat(1, 32), (X @ K).repeat(1, 32)  # (n, 64)
+scores_64 = queries_64[0] @ keys_64.T  # (n)
+print("scores of 'be' with d = 2: ", scores[0].tolist())
+print("scores of 'be' with d = 64:", scores_64.tolist())
+print("token      scores as they are   divided by 8")
+columns = scores_64.softmax(-1).tolist(), (scores_64 / 8).softmax(-1).tolist()
+for token, plain, divided in zip(tokens, *columns, strict=True):
+    print(f"{token:8} {plain:20.7f} {divided:14.7f}")
+
+# %% [markdown]
+# These are the scores of the lecture's worked example, 112, 96, 16 and 8. As they are, "be" looks at itself
+# and at nothing else. **Scaled dot-product attention** (Vaswani et al., 2017) divides all scores by the
+# square root of the size of a key, here $\sqrt{64} = 8$:
+#
+# $$e_{ij} = \frac{q_i^\top k_j}{\sqrt d} .$$
+#
+# > **A note on the lectures.** For this example one deck gives the weights .87, .12, .01 and 0. Right are
+# > $\operatorname{softmax}(14, 12, 2, 1) = (0.8808, 0.1192, 0.0000054, 0.0000020)$. It also writes $a_4 =
+# > \sigma(s_4 / 8)$, as if a weight came from one score; it takes all four. And where another divides by
+# > $\sqrt{\operatorname{length}(q)}$, "length" is how many numbers $q$ has, not its norm.
+#
+# Why the root? The repeated vectors grow the scores by $d$. But queries and keys of a network at its start
+# are random. If their entries are independent, with mean 0 and variance 1, then each product $q_{im}
+# k_{jm}$ has mean 0 and variance 1, and the variance of a sum of independent terms is the sum of theirs:
+#
+# $$\operatorname{Var}\big(q_i^\top k_j\big) = \sum_{m=1}^{d} \operatorname{Var}(q_{im} k_{jm}) = d, \qquad
+# \operatorname{Var}\Big(\frac{q_i^\top k_j}{\sqrt d}\Big) = 1 .$$
+#
+# Large scores would not be bad in themselves. What they do to learning is. The Jacobian of a softmax
+# (chapter 00) is
+#
+# $$J = \frac{\partial \alpha}{\partial e} = \operatorname{diag}(\alpha) - \alpha \alpha^\top \qquad (n, n),$$
+#
+# and if one weight is nearly 1, all entries of $J$ are nearly 0: no score can be told to change.
 #
 # ### Scores against the width (C11)
 #
+# Random queries, each with $n = 16$ random keys. We measure the variance of the scores, the largest
+# weight, the norm of $J$, and what reaches the query, the norm of $\partial \alpha / \partial q = c J
+# K_{16}$ with the keys as rows of $K_{16}$, and $c = 1$ or $1/\sqrt d$. Norms are largest stretches; of
+# 500 queries we take the mean and the median.
+
+
+# %%
+def softmax_at(d, scaled, seed, queries=500, n=16):
+    """Scores, weights and gradients of a softmax over products of random vectors of size d."""
+    mt.manual_seed(seed)
+    query, key = mt.randn(queries, 1, d).double(), mt.randn(queries, n, d).double()
+    factor = 1 / math.sqrt(d) if scaled else 1.0
+    scores = (factor * query @ key.mT).squeeze(1)  # (queries, n)
+    weights = scores.softmax(-1)
+    jacobian = weights.unsqueeze(-1) * (mt.eye(n).double() - weights.unsqueeze(-2))
+    stretch = np.linalg.norm(jacobian.numpy(), 2, axis=(1, 2))
+    at_query = np.linalg.norm((factor * jacobian @ key).numpy(), 2, axis=(1, 2))
+    return {
+        "variance of scores": scores.var(),
+        "largest weight": weights.amax(-1).mean(),
+        "Jacobian, mean": stretch.mean(),
+        "Jacobian, median": np.median(stretch),
+        "at the query, mean": at_query.mean(),
+        "at the query, median": np.median(at_query),
+    }
+
+
+@lab.experiment(
+    "C11",
+    quick=dict(widths=[1, 4, 16, 64, 256], seeds=[0]),
+    full=dict(widths=[1, 4, 16, 64, 256, 1024], seeds=[0, 1, 2, 3, 4]),
+)
+def scores_against_width(widths, seeds):
+    return {
+        name: {str(d): [softmax_at(d, scaled, seed) for seed in seeds] for d in widths}
+        for name, scaled in {"as they are": False, "divided": True}.items()
+    }
+
+
+here = scores_against_width.run()
+full = scores_against_width.recorded
+
+# %%
+figure, panels = plot.subplots(1, 3, width=9, height=2.9)
+shown = {
+    "variance of scores": "variance of scores",
+    "Jacobian, median": "norm of J, median",
+    "at the query, median": "norm at the query, median",
+}
+for axes, (measured, title) in zip(panels, shown.items(), strict=True):
+    for name, by_width in (full["result"] if full else here).items():
+        widths = sorted(by_width, key=int)
+        runs = [[by_width[d][seed][measured] for d in widths] for seed in range(len(by_width["1"]))]
+        plot.spread(axes, [int(d) for d in widths], runs, marker="o", label=name)
+    axes.set(xscale="log", yscale="log", xlabel="d", title=title)
+panels[0].legend()
+plot.show(
+    figure,
+    alt="Against d, from 1 to 1024, on log scales. As they are, the variance of scores grows like d and the median "
+    "norms fall steeply from d = 64 on. Divided, all three curves are level.",
+)
+
+# %% tags=["nbval-ignore-output"]
+for setting, result in {"quick": here, "full": full and full["result"]}.items():
+    for name, by_width in (result or {}).items():
+        for measured in by_width["1"][0]:
+            values = {d: [run[measured] for run in by_width[d]] for d in sorted(by_width, key=int)}
+            row = " ".join(f"{min(v):9.2g}-{max(v):<7.2g}" for v in values.values())
+            print(f"{setting:5} {name:11} {measured:20} {row}")
+
+# %%
+plain, divided = (
+    {name: by_width["256"][0][name] / by_width["4"][0][name] for name in by_width["4"][0]}
+    for by_width in (here["as they are"], here["divided"])
+)
+print(
+    "C11 holds: from d = 4 to d = 256 the variance of the scores grows by 64, to 15 %:",
+    0.85 < plain["variance of scores"] / 64 < 1.15,
+)
+print("           and the median norm of J falls below a tenth:", plain["Jacobian, median"] < 0.1)
+print(
+    "           divided, both stay within 30 %:",
+    all(0.7 < divided[name] < 1.3 for name in ("variance of scores", "Jacobian, median")),
+)
+
+# %% [markdown]
+# TEXT
+#
+# **When is a softmax dominated by one value?** One deck says that it always will be. It depends on how far the
+# scores lie apart and on how many there are. We draw $n$ scores with standard deviation $s$ and look at
+# the largest weight.
+
+# %%
+mt.manual_seed(0)
+spreads = [0.25, 0.5, 1, 2, 4, 8, 16, 32]
+largest = {
+    n: [(s * mt.randn(1000, n)).softmax(-1).amax(-1).mean().item() for s in spreads]
+    for n in (4, 16, 64, 256)
+}
+figure, axes = plot.subplots(width=6.5, height=2.8)
+for n, means in largest.items():
+    axes.plot(spreads, means, marker="o", label=f"n = {n}")
+axes.axvline(1, color="0.5", linewidth=1, linestyle="-")
+axes.set(xscale="log", xlabel="standard deviation of the scores", ylabel="largest weight, mean")
+axes.legend(title="divided: s = 1", loc="upper left")
+plot.show(
+    figure,
+    alt="Largest weight against the spread of scores for 4, 16, 64 and 256 scores. At spread 1 it is between 0.5 and "
+    "0.06; above 16 it is near one for all.",
+)
+for n, means in largest.items():
+    row = "  ".join(f"s = {s:g}: {means[spreads.index(s)]:.2f}" for s in (1, 2, 8, 32))
+    print(f"n = {n:3}  {row}")
+
+# %% [markdown]
+# TEXT2
+#
+# ### Does it matter in training? (E2)
+#
+# All this is about random vectors. A network can learn smaller queries. So we train the tagger of section 1
+# with and without the division, for 100 steps, and start $Q$ and $K$ with variance $1/d$, so that queries and keys
+# have about the variance of the inputs.
+
+
+# %%
+def tagged(width, scale, rate, seed, steps):
+    """The share of right places with attention of this scale, None for one over the root of d."""
+    mt.manual_seed(seed)
+    model = Tagger(Words(width, attending=True, positions=True, scale=scale), width)
+    for layer in (model.encoder.query, model.encoder.key):
+        nn.init.normal_(layer.weight, std=1 / math.sqrt(width))
+    train(model, rate, steps)
+    right, asked = hits(model, held_out)
+    return right[asked].float().mean().item()
+
+
+SCALES = {"as they are": 1.0, "divided": None}
+
+
+@lab.experiment(
+    "E2",
+    quick=dict(widths=[64], rates=[4e-3], seeds=[0], steps=60),
+    full=dict(widths=[64, 256], rates=[1e-3, 2e-3, 4e-3], seeds=[0, 1, 2], steps=100),
+)
+def scale_in_training(widths, rates, seeds, steps):
+    return {
+        name: {
+            str(d): {str(r): [tagged(d, scale, r, seed, steps) for seed in seeds] for r in rates}
+            for d in widths
+        }
+        for name, scale in SCALES.items()
+    }
+
+
+here = scale_in_training.run()
+full = scale_in_training.recorded
+
+# %% tags=["nbval-ignore-output"]
+print("share of words whose place is right")
+for setting, result in {"quick": here, "full": full and full["result"]}.items():
+    for name, by_width in (result or {}).items():
+        for d, by_rate in by_width.items():
+            for rate, runs in by_rate.items():
+                row = " ".join(f"{run:.3f}" for run in runs)
+                print(f"{setting:5} {name:11} d = {d:3} rate {rate:6} {row}")
+
+# %% [markdown]
+# TEXT3
+#
+# With the division, attention has the form that the rest of the book uses. `allowed` is a mask, True where a
+# query may look; chapter 07 is about such masks.
+
+
+# %%
+def attention(query, key, value, allowed=None):
+    """softmax(q k / sqrt(d)) v for (..., T, d), (..., n, d), (..., n, d_v): outputs and weights."""
+    scores = query @ key.mT / math.sqrt(query.shape[-1])  # (..., T, n)
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, -math.inf)
+    weights = scores.softmax(-1)
+    return weights @ value, weights  # (..., T, d_v), (..., T, n)
+
+
+class SelfAttention(nn.Module):
+    """Self-attention over x (B, n, d), one head; allowed (B, n, n) or (n, n)."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(width, width, bias=False) for _ in range(3))
+
+    def forward(self, x, allowed=None):
+        output, _ = attention(self.query(x), self.key(x), self.value(x), allowed)
+        return output
+
+
+mt.manual_seed(0)
+layer, x = SelfAttention(8), mt.randn(2, 5, 8)
+allowed = mt.tensor([[True] * 5, [True] * 3 + [False] * 2]).unsqueeze(1)  # (B, 1, n)
+asked = layer.query(x), layer.key(x), layer.value(x)
+library = F.scaled_dot_product_attention(*asked, attn_mask=allowed)
+print("the library's operation agrees:", mt.allclose(layer(x, allowed), library, atol=1e-6))
+three = layer(x[1:, :3])
+print("padding changes nothing:", mt.allclose(layer(x, allowed)[1:, :3], three, atol=1e-6))
+
+# %% [markdown]
 # ## 6. No notion of order
 #
+# In $\sum_j \alpha_{ij} v_j$ nothing says where $j$ stands: a sum does not change when its terms are
+# swapped. We can be precise. Let $P$ of shape $(n, n)$ be a permutation matrix, each row and column
+# with a single 1, so that $PX$ has the rows of $X$ in another order. Then $P^\top P = I$, a softmax of
+# each row moves with its rows and columns, and
+#
+# $$\operatorname{softmax}\!\big(PXQ\,(PXK)^\top\big)\,PXV
+# = P \operatorname{softmax}\!\big(XQ\,(XK)^\top\big)\, P^\top P\, XV
+# = P \cdot \operatorname{softmax}\!\big(XQ\,(XK)^\top\big)\, XV .$$
+#
+# Permuted words give permuted outputs. (This is called **equivariance**. The mean of the outputs
+# does not change at all: it is *invariant*.) Each word gets the same vector wherever it stands.
+
+# %%
+order = [3, 1, 0, 2]  # friend water be my
+P = mt.eye(4)[order]  # (n, n)
+permuted, permuted_weights = attention(P @ X @ Q, P @ X @ K, P @ X @ V)
+outputs, weights = attention(X @ Q, X @ K, X @ V)
+print("permuted words give permuted outputs:", mt.allclose(permuted, P @ outputs, atol=1e-6))
+
+figure, (left, right) = plot.subplots(1, 2, width=7.5, height=2.6)
+shuffled = [tokens[i] for i in order]
+plot.attention(left, weights, tokens, tokens, values=True, colorbar=False)
+plot.attention(right, permuted_weights, shuffled, shuffled, values=True, colorbar=False)
+for axes in (left, right):
+    axes.set(xlabel="", ylabel="")
+plot.show(
+    figure,
+    alt="Attention weights of 'be water my friend' and of 'friend water be my': the same numbers for the same "
+    "pair of words, in other cells.",
+)
+
+# %% [markdown]
 # ### Permuting the words (C10)
 #
+# All 24 orders of the example, and random orders of random sentences, in float64. We take the largest
+# difference between $f(PX)$ and $P f(X)$, divided by the largest output. Beside it the same for a GRU, and
+# for self-attention with a vector for the position added to each word.
+
+
+# %%
+def order_errors(n, width, seed):
+    """max |f(P X) - P f(X)| / max |f(X)| for layers f, a random X (n, d) and a random order P."""
+    mt.manual_seed(seed)
+    layer = SelfAttention(width).double()
+    gru = nn.GRU(width, width // 2, batch_first=True, bidirectional=True).double()
+    codes = mt.randn(n, width).double()
+    layers = {
+        "self-attention": layer,
+        "self-attention + positions": lambda x: layer(x + codes),
+        "GRU": lambda x: gru(x)[0],
+    }
+    x, order = mt.randn(1, n, width).double(), mt.randperm(n)
+    errors = {}
+    for name, f in layers.items():
+        there = f(x)[:, order]
+        errors[name] = ((f(x[:, order]) - there).abs().amax() / there.abs().amax()).item()
+    return errors
+
+
+@lab.experiment(
+    "C10",
+    quick=dict(lengths=[4, 16, 64], widths=[64], seeds=[0]),
+    full=dict(lengths=[4, 16, 64, 256], widths=[16, 64, 256], seeds=[0, 1, 2, 3, 4]),
+)
+def permuting(lengths, widths, seeds):
+    return {str(n): [order_errors(n, d, seed) for d in widths for seed in seeds] for n in lengths}
+
+
+here = permuting.run()
+full = permuting.recorded
+
+# %% tags=["nbval-ignore-output"]
+for setting, result in {"quick": here, "full": full and full["result"]}.items():
+    for n in sorted(result or {}, key=int):
+        ranges = {name: [run[name] for run in result[n]] for name in result[n][0]}
+        row = "  ".join(f"{name} {min(e):.1e} to {max(e):.1e}" for name, e in ranges.items())
+        print(f"{setting:5} n = {n:>3}  {row}")
+
+# %%
+runs = [run for by_length in here.values() for run in by_length]
+orders = [list(order) for order in permutations(range(4))]
+X_64, matrices = X.double(), [M.double() for M in (Q, K, V)]
+outputs, _ = attention(*(X_64 @ M for M in matrices))
+differences = [
+    (attention(*(X_64[order] @ M for M in matrices))[0] - outputs[order]).abs().amax().item()
+    for order in orders
+]
+print("C10 holds: all 24 orders of the example, to 1e-14:", max(differences) < 1e-14)
+print("           random sentences, to 1e-12:", max(run["self-attention"] for run in runs) < 1e-12)
+print(
+    "           not so with positions added, nor for a GRU, above 0.1:",
+    all(run[name] > 0.1 for run in runs for name in ("self-attention + positions", "GRU")),
+)
+
+# %% [markdown]
+# And the translators of section 1? "Thirty thousand and four" and "four thousand and thirty", with the same
+# target tokens fed in, get the same scores from the one without positions:
+
+# %%
+settings = (8e-3, 0, without_recurrence.quick["steps"])
+both = [number_pair(30_004), number_pair(4_030)]
+print(" / ".join(" ".join(pair.source) for pair in both))
+target = both[0].target
+for name in ("self-attention", "self-attention + positions"):
+    data = sentences([pair._replace(target=target) for pair in both])
+    with mt.no_grad():
+        scores, _ = translator(name, *settings)(data)
+    print(f"{name:26} the same scores: {mt.allclose(scores[0], scores[1], atol=1e-3)}")
+
+# %% [markdown]
 # ## 7. What waits for what
+#
+# A recurrent network computes $h_t = \tanh(x_t W + h_{t-1} U)$. Until $h_{t-1}$ is there, nothing can be done
+# about $h_t$ but $x_t W$. In self-attention no output waits for another output. Two numbers tell the
+# difference, and both can be read off the graph that `backward` walks (chapter 00):
+#
+# - **sequential operations**: the number of operations on the longest path to the last output. That many
+#   have to be done one after another, with however many processors.
+# - **distance of two words**: the number of operations on the shortest path from the first word to the last
+#   output. That many the information has to survive, and the gradient on its way back.
+
+
+# %%
+def recurrent(words, W, U):
+    """The last state of a plain RNN over a list of words (1, d)."""
+    h = mt.zeros_like(words[0])
+    for x_t in words:
+        h = (x_t @ W + h @ U).tanh()
+    return h
+
+
+def self_attended(words, Q, K, V):
+    """The last output of self-attention over a list of words (1, d)."""
+    X = mt.cat(words)  # (n, d)
+    return attention(X @ Q, X @ K, X @ V)[0][-1]
+
+
+def inputs_of(node):
+    """The nodes, or leaf tensors, that an operation took its inputs from."""
+    leaf = isinstance(node, mt.Tensor)
+    return [] if leaf else [source for source in node.next_functions if source is not None]
+
+
+def sequential_operations(output):
+    """The number of operations on the longest path that leads to this tensor."""
+    longest, stack = {}, [output.grad_fn]
+    while stack:
+        node = stack[-1]
+        waiting = [source for source in inputs_of(node) if source not in longest]
+        if waiting:
+            stack += waiting
+        else:
+            before = [longest[source] for source in inputs_of(node)]
+            longest[stack.pop()] = 1 + max(before) if before else 0
+    return longest[output.grad_fn]
+
+
+def distance(output, word):
+    """The number of operations on the shortest path from a leaf tensor to this tensor."""
+    steps, layer = 0, {output.grad_fn}
+    while word not in layer:
+        steps, layer = steps + 1, {source for node in layer for source in inputs_of(node)}
+    return steps
+
+
+for name, network, count in (("RNN", recurrent, 2), ("self-attention", self_attended, 3)):
+    mt.manual_seed(0)
+    words = [mt.randn(1, 8, requires_grad=True) for _ in tokens]
+    output = network(words, *(mt.randn(8, 8) for _ in range(count)))
+    print(f"{name:14} n = 4: {sequential_operations(output)} in sequence, ", end="")
+    print(f"distance {distance(output, words[0])}")
+
+# %% [markdown]
+# With a pencil: the RNN needs a product, a sum and a tanh for each word; self-attention stacks the words,
+# multiplies by $K$, transposes, multiplies by the queries, divides, takes a softmax, multiplies by the
+# values and picks the last row.
 #
 # ### Sequential operations against length (C12)
 #
+# The same for growing $n$, with the FLOPs of the products and the time of a forward and a backward pass of a
+# batch of one and a batch of 4, on this machine. By hand: an RNN costs $4nd^2$, a GRU with its three gates
+# $12nd^2$, self-attention $6nd^2$ for $XQ$, $XK$, $XV$ and $4n^2d$ for scores and outputs.
+
+
+# %%
+def seconds(network, batch, n, width):
+    """The shortest time of three forward and backward passes."""
+    x, times = mt.randn(batch, n, width), []
+    for _ in range(3):
+        start = perf_counter()
+        network(x).sum().backward()
+        times.append(perf_counter() - start)
+    return min(times)
+
+
+@lab.experiment(
+    "C12",
+    quick=dict(lengths=[4, 16, 64, 256], width=64),
+    full=dict(lengths=[4, 16, 64, 256, 1024, 2048], width=64),
+)
+def waiting(lengths, width):
+    mt.manual_seed(0)
+    measured = {}
+    for n in lengths:
+        words = [mt.randn(1, width, requires_grad=True) for _ in range(n)]
+        weights = [mt.randn(width, width) / math.sqrt(width) for _ in range(3)]
+        last = {
+            "RNN": recurrent(words, *weights[:2]),
+            "self-attention": self_attended(words, *weights),
+        }
+        gru, layer = nn.GRU(width, width, batch_first=True), SelfAttention(width)
+        rnn = nn.RNN(width, width, batch_first=True)
+        networks = {
+            "RNN": lambda x, rnn=rnn: rnn(x)[0],
+            "GRU": lambda x, gru=gru: gru(x)[0],
+            "self-attention": layer,
+        }
+        measured[str(n)] = {
+            "in sequence": {name: sequential_operations(output) for name, output in last.items()},
+            "distance": {name: distance(output, words[0]) for name, output in last.items()},
+            "FLOPs": {},
+            "seconds": {},
+        }
+        for name, network in networks.items():
+            with count_flops() as counter:
+                network(mt.zeros(1, n, width))
+            measured[str(n)]["FLOPs"][name] = counter.total
+            measured[str(n)]["seconds"][name] = {
+                str(batch): seconds(network, batch, n, width) for batch in (1, 4)
+            }
+    return measured
+
+
+here = waiting.run()
+full = waiting.recorded
+
+# %%
+figure, panels = plot.subplots(1, 3, width=9, height=2.9)
+result = full["result"] if full else here
+lengths = sorted(result, key=int)
+for axes, what, title in (
+    (panels[0], "in sequence", "operations in sequence"),
+    (panels[1], "FLOPs", "FLOPs of a forward pass"),
+):
+    for name in result["4"][what]:
+        axes.plot(
+            [int(n) for n in lengths],
+            [result[n][what][name] for n in lengths],
+            marker="o",
+            label=name,
+        )
+    axes.set(xscale="log", yscale="log", xlabel="n", title=title)
+    axes.legend()
+for name in result["4"]["seconds"]:
+    times = [1000 * result[n]["seconds"][name]["4"] for n in lengths]
+    panels[2].plot([int(n) for n in lengths], times, marker="o", label=name)
+panels[2].set(xscale="log", yscale="log", xlabel="n", title="milliseconds, batch of 4")
+plot.show(
+    figure,
+    alt="Against length: operations in sequence grow with n for the RNN and are level for self-attention; FLOPs of "
+    "self-attention start between RNN and GRU and grow more steeply; so do the milliseconds.",
+)
+print("n      in sequence          distance             FLOPs")
+print("       RNN   self-attention RNN   self-attention RNN          GRU          self-attention")
+for n in sorted(here, key=int):
+    columns = [*here[n]["in sequence"].values(), *here[n]["distance"].values()]
+    row = "".join(
+        f"{value:<6,}{'' if i % 2 == 0 else '         '}" for i, value in enumerate(columns)
+    )
+    print(f"{n:6} {row}", "".join(f"{flops:<13,}" for flops in here[n]["FLOPs"].values()))
+
+# %% tags=["nbval-ignore-output"]
+for setting, result in {"quick": here, "full": full and full["result"]}.items():
+    for n in sorted(result or {}, key=int):
+        times = result[n]["seconds"]
+        row = "  ".join(
+            f"{name} " + " ".join(f"{1000 * t:8.2f}" for _, t in sorted(by_batch.items()))
+            for name, by_batch in times.items()
+        )
+        print(f"{setting:5} n = {n:>4}, ms for a batch of 1 and of 4: {row}")
+
+# %%
+lengths, d = sorted(map(int, here)), waiting.quick["width"]
+
+
+def counted(what, name):
+    return [here[str(n)][what][name] for n in lengths]
+
+
+for what in ("in sequence", "distance"):
+    grows = counted(what, "RNN") == [3 * n for n in lengths]
+    stays = len(set(counted(what, "self-attention"))) == 1
+    print(
+        f"C12 holds, {what}: 3 n in the RNN: {grows}, the same at every n with attention: {stays}"
+    )
+by_hand = [6 * n * d**2 + 4 * n**2 * d for n in lengths]
+print(
+    "FLOPs of self-attention are 6 n d^2 + 4 n^2 d:", counted("FLOPs", "self-attention") == by_hand
+)
+
+# %% [markdown]
+# TEXT
+#
 # ## 8. The table of barriers
+#
+# TEXT
 #
 # ## Summary
