@@ -31,6 +31,7 @@ from functools import cache
 from statistics import median
 from time import perf_counter
 
+import numpy as np
 from tqdm.auto import tqdm
 
 import minitorch as mt
@@ -116,10 +117,10 @@ def attention(query, key, value, allowed=None):
     return weights @ value, weights
 
 
-output, weights = attention(query, key, value)
+output, one_softmax = attention(query, key, value)
 print("word     score  score / sqrt(d)  weight")
 for word, score, weight in zip(
-    words, (query @ key.T)[0].tolist(), weights[0].tolist(), strict=True
+    words, (query @ key.T)[0].tolist(), one_softmax[0].tolist(), strict=True
 ):
     print(f"{word:8} {score:4.1f} {score / math.sqrt(4):10.1f} {weight:14.3f}")
 print("output of be:", output[0])
@@ -244,10 +245,13 @@ weights = mt.stack([weights for _, weights in per_head])  # (h, n, n)
 print("outputs agree with the loop:", mt.allclose(outputs, outputs_by_loop, atol=1e-6))
 print("weights agree with the loop:", mt.allclose(weights, weights_by_loop, atol=1e-6))
 
-figure, _ = plot.heads(weights, words, words, width=6)
+maps = mt.cat([one_softmax.unsqueeze(0), weights])
+figure, panels = plot.heads(maps, words, words, width=8)
+for axes, name in zip(panels[0], ("one head", "two: head 1", "two: head 2"), strict=True):
+    axes.set(xlabel=name)
 plot.show(
     figure,
-    alt="Weights of the two heads. In head 1 be looks at water and friend at my, the other rows are even; "
+    alt="Weights of one head and of two. The one head looks at two words at once for be and friend. In head 1 be looks at water and friend at my, the other rows are even; "
     "in head 2 be and my look at friend, water and friend look at be.",
 )
 
@@ -438,11 +442,11 @@ print(
 
 # %%
 mt.manual_seed(0)
-Q_8, K_8 = mt.randn(64, 64), mt.randn(64, 64)
+queries_from, keys_from = mt.randn(64, 64), mt.randn(64, 64)  # Q and K for d = 64
 for heads in (1, 2, 8, 32):
-    width = 64 // heads
-    rank = mt.linalg.matrix_rank(Q_8[:, :width] @ K_8[:, :width].T).item()
-    print(f"d = 64, {heads:2} heads: rank of Q_1 K_1^T is {rank}")
+    product = queries_from[:, : 64 // heads] @ keys_from[:, : 64 // heads].T  # (d, d)
+    rank = np.linalg.matrix_rank(product.array)
+    print(f"d = 64, {heads:2} heads: rank of the product for head 1 is {rank}")
 
 # %% [markdown]
 # All together as a module. `x` asks and `memory` answers: in self-attention they are the same sequence.
@@ -588,8 +592,8 @@ def seconds(layer, n, repeats, width=128):
 
 @lab.experiment(
     "C13",
-    quick=dict(heads=[1, 2, 4, 8], lengths=[64], repeats=10),
-    full=dict(heads=[1, 2, 4, 8, 16], lengths=[64, 256, 512], repeats=15),
+    quick=dict(heads=[1, 2, 4, 8], lengths=[64], repeats=5),
+    full=dict(heads=[1, 2, 4, 8, 16], lengths=[64, 256], repeats=15),
 )
 def head_costs(heads, lengths, repeats):
     mt.manual_seed(0)
@@ -837,7 +841,7 @@ RATE = 3e-3
         ],
         rates=[3e-3],
         seeds=[0],
-        steps=300,
+        steps=250,
     ),
     full=dict(
         names=list(CONTESTANTS),
@@ -935,7 +939,7 @@ def all_right(asked, heads, seed, steps):
 
 @lab.experiment(
     "E1",
-    quick=dict(asked=[3], heads=[2, 4], seeds=[0], steps=300),
+    quick=dict(asked=[3], heads=[2, 4], seeds=[0], steps=250),
     full=dict(asked=[1, 2, 3, 4], heads=[1, 2, 4], seeds=[0, 1, 2], steps=500),
 )
 def places(asked, heads, seeds, steps):
@@ -1004,8 +1008,8 @@ def weights_of(model, letters, values, asked):
     return model.attention.look(*model.embed(letters, values, asked))[1][:, :, 0]
 
 
-two_maps = weights_of(trained("two heads", RATE, 0, 300)[0], *table, asked)  # (6, h, 8)
-one_map = weights_of(trained("one head", RATE, 0, 300)[0], *table, asked)
+two_maps = weights_of(trained("two heads", RATE, 0, 250)[0], *table, asked)  # (6, h, 8)
+one_map = weights_of(trained("one head", RATE, 0, 250)[0], *table, asked)
 maps = mt.cat([one_map, two_maps], dim=1).transpose(0, 1)  # (1 + 2, 6, 8)
 figure, panels = plot.heads(maps, questions, pairs, width=8)
 for axes, name in zip(panels[0], ("one head", "two: head 1", "two: head 2"), strict=True):
@@ -1045,8 +1049,16 @@ def without_each_head(model):
 
 @lab.experiment(
     "E2",
-    quick=dict(names=["two heads", "eight heads"], seeds=[0], steps=300),
-    full=dict(names=["two heads", "eight heads"], seeds=[0, 1, 2], steps=500),
+    quick=dict(
+        names=["one head", "one head, feed-forward", "two heads", "eight heads"],
+        seeds=[0],
+        steps=250,
+    ),
+    full=dict(
+        names=["one head", "one head, feed-forward", "two heads", "eight heads"],
+        seeds=[0, 1, 2],
+        steps=500,
+    ),
 )
 def removal(names, seeds, steps):
     return {
@@ -1112,7 +1124,7 @@ print("any head of eight removed, both answers above 0.5:", worst > 0.5)
 # very same function:
 
 # %%
-model, _ = trained("two heads", RATE, 0, 300)
+model, _ = trained("two heads", RATE, 0, 250)
 x, memory = (part.detach() for part in model.embed(*table, asked))
 swap = mt.cat([mt.arange(16, 32), mt.arange(16)])  # the columns of head 2, then those of head 1
 swapped = MultiHeadAttention(32, 2)
