@@ -22,8 +22,7 @@ def _has_one_favorite(weights, head):
 
 def _map_cases(draw, hidden):
     """Each head prefers an offset of its own, and none prefers two offsets equally."""
-    sizes = [(1, 2, 3), (2, 2, 4), (3, 3, 5)] + [(4, 4, 7), (2, 1, 9)] * hidden
-    for batch, heads, n in sizes:
+    for batch, heads, n in [(4, 4, 7), (2, 1, 9)] if hidden else [(1, 2, 3), (2, 3, 4)]:
         while True:
             scores = draw.normal(batch, heads, n, n)
             for head in range(heads):
@@ -142,7 +141,9 @@ def _(weights):
 
 def _pair_cases(draw, hidden):
     """Sizes k and c, then x (T, 2k), pairs of different keys, and memory (n, k + c)."""
-    sizes = [(2, 1, 2, 2), (4, 2, 3, 3), (16, 3, 4, 8)] + [(9, 1, 5, 9), (25, 8, 6, 20)] * hidden
+    sizes = [(2, 1, 2, 2), (4, 2, 3, 3), (16, 3, 4, 8)]
+    if hidden:
+        sizes = [(9, 1, 5, 9), (25, 8, 6, 20)]
     for k, c, steps, n in sizes:
         present = draw.random.permutation(k)[:n]
         pairs = mt.tensor([draw.random.permutation(present)[:2].tolist() for _ in range(steps)])
