@@ -12,11 +12,9 @@ _attend = attention.reference
 
 def _module_cases(draw, hidden):
     """Sizes (width, key size) and an input; the sizes differ, so that a swapped one shows."""
-    yield (2, 3), draw.normal(3, 2)
-    yield (3, 2), draw.normal(2, 2, 3)
-    if hidden:
-        yield (4, 1), draw.normal(3, 5, 4)
-        yield (2, 5), draw.normal(2, 2, 3, 2)
+    public = [((2, 3), (3, 2)), ((3, 2), (2, 2, 3))]
+    for sizes, shape in [((4, 1), (2, 3, 4)), ((2, 5), (2, 1, 3, 2))] if hidden else public:
+        yield sizes, draw.normal(*shape)
 
 
 @functools.cache

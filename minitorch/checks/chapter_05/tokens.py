@@ -13,7 +13,7 @@ def sequence(draw, n, d):
 
 
 def _projection_cases(draw, hidden):
-    for n, d in [(1, 2), (3, 2), (2, 2)] + [(2, 5), (7, 4)] * hidden:
+    for n, d in [(2, 5), (4, 4)] if hidden else [(1, 2), (3, 2), (2, 2)]:
         yield sequence(draw, n, d)
 
 
@@ -135,8 +135,7 @@ def _(X, Q, K, V):
 
 
 def _token_cases(draw, hidden):
-    sizes = [(2, 2, 0), (3, 2, 1)]
-    for n, d, i in sizes + [(1, 3, 0), (6, 4, 5)] * hidden:
+    for n, d, i in [(5, 3, 4), (4, 2, 1)] if hidden else [(2, 2, 0), (3, 2, 1)]:
         yield *sequence(draw, n, d), i
 
 
