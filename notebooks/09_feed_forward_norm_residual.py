@@ -223,13 +223,13 @@ def learn_xor(stack, n, seed, steps, rate=1e-2):
 
 @lab.experiment(
     "C19",
-    quick=dict(seeds=[0], steps=160),
-    full=dict(seeds=[0, 1, 2], steps=300),
+    quick=dict(seeds=[0], steps=160, stacks=["attention", "with feed-forward"]),
+    full=dict(seeds=[0, 1, 2], steps=300, stacks=list(STACKS)),
 )
-def xor(seeds, steps):
+def xor(seeds, steps, stacks):
     return {
         stack: {str(n): [learn_xor(stack, n, seed, steps) for seed in seeds] for n in (1, 8)}
-        for stack in STACKS
+        for stack in stacks
     }
 
 
@@ -242,6 +242,36 @@ xor_full = xor.recorded
 # %% [markdown]
 # ## 3. Residual connections
 
+
+# %%
+@mt.no_grad()
+def spread_by_depth(network, residual, seed, depth=12, n=16, width=32):
+    """How far tokens are from their mean, relative to their size, after 0, 1, ... layers."""
+    mt.manual_seed(seed)
+    x, shares = mt.randn(1, n, width).double(), []
+    for _ in range(depth + 1):
+        shares.append(((x - x.mean(1, keepdim=True)).norm() / x.norm()).item())
+        attention = MultiHeadAttention(width, 4).double()
+        parts = [lambda x, attention=attention: attention(x, x)]
+        if network:
+            parts.append(FeedForward(width, 4 * width).double())
+        for part in parts:
+            x = x + part(x) if residual else part(x)
+    return shares
+
+
+@lab.experiment("E1", quick=dict(seeds=[0]), full=dict(seeds=[0, 1, 2, 3, 4]))
+def what_is_left(seeds):
+    kinds = {
+        "attention": (False, False),
+        "attention, feed-forward": (True, False),
+        "both, with residual": (True, True),
+    }
+    return {name: [spread_by_depth(*kind, seed) for seed in seeds] for name, kind in kinds.items()}
+
+
+left_here = what_is_left.run()
+left_full = what_is_left.recorded
 
 # %%
 WIRINGS = {
@@ -332,6 +362,45 @@ def end(losses):
     return sum(losses[-10:]) / 10
 
 
+def gradients_by_depth(wiring, seed, branches=True, depth=12, length=16):
+    """Norms of d loss / d state before the first block and after each, at the start of training.
+
+    Without ``branches``, only what flows back along the skip connections and through the norms.
+    """
+    mt.manual_seed(seed)
+    model, join = Reverser(depth, wiring, length), WIRINGS[wiring]
+    tokens, targets = tasks.reverse(2 * length, length, length)
+
+    def branch(part):
+        return part if branches else lambda x: part(x).detach()
+
+    states = [model.tokens(tokens) + model.places.weight]
+    for block in model.blocks:
+        x = join(states[-1], branch(lambda x, block=block: block.attention(x, x)), block.norm_1)
+        states.append(join(x, branch(block.feed_forward), block.norm_2))
+    for state in states:
+        state.retain_grad()
+    scores = model.out(model.last(states[-1]))
+    F.cross_entropy(scores.flatten(0, 1), targets.flatten()).backward()
+    return [state.grad.norm().item() for state in states]
+
+
+@lab.experiment("E2", quick=dict(seeds=[0]), full=dict(seeds=[0, 1, 2, 3, 4]))
+def gradients_at_the_start(seeds):
+    return {
+        "all": {name: [gradients_by_depth(name, seed) for seed in seeds] for name in WIRINGS},
+        "skip path": {
+            name: [gradients_by_depth(name, seed, branches=False) for seed in seeds]
+            for name in ("post-norm", "pre-norm")
+        },
+    }
+
+
+gradients_here = gradients_at_the_start.run()
+gradients_full = gradients_at_the_start.recorded
+
+
+# %%
 @lab.experiment(
     "C20",
     quick=dict(seeds=[0], depths=[1, 4], rate=8e-3, steps=120, length=8, others=[]),
@@ -378,6 +447,7 @@ class Copier(nn.Module):
         return x
 
 
+@cache
 def asked_for_identity(depth, residual, rate, steps, seed, width=16):
     """A stack trained to give back its input, and the mean squared errors step by step."""
     mt.manual_seed(seed)
@@ -486,16 +556,18 @@ def steps_needed(losses):
 
 @lab.experiment(
     "C35",
-    quick=dict(seeds=[0], rates=[8e-3], steps=120, length=8),
-    full=dict(seeds=[0, 1, 2], rates=[4e-3, 8e-3], steps=200, length=16),
+    quick=dict(
+        seeds=[0], rates=[2e-3], steps=150, length=8, norms=["layer norm", "deviation detached"]
+    ),
+    full=dict(seeds=[0, 1, 2], rates=[4e-3, 8e-3], steps=200, length=16, norms=list(NORMS)),
 )
-def gradients_of_the_norm(seeds, rates, steps, length):
+def gradients_of_the_norm(seeds, rates, steps, length, norms):
     def needed(norm, rate, seed):
-        return steps_needed(learning("pre-norm", 4, rate, steps, seed, length, norm=norm))
+        return steps_needed(learning("pre-norm", 4, rate, steps, seed, length, norm=NORMS[norm]))
 
     return {
-        name: {str(rate): [needed(norm, rate, seed) for seed in seeds] for rate in rates}
-        for name, norm in NORMS.items()
+        norm: {str(rate): [needed(norm, rate, seed) for seed in seeds] for rate in rates}
+        for norm in norms
     }
 
 
