@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Exercises 05: self-attention
 #
-# Ten exercises, from easy to hard, 40 points, about three hours. They belong to [chapter
-# 05](../../notebooks/05_self_attention.ipynb) and stand alone: none needs the answer to another.
+# Ten exercises, from easy to hard, 40 points, about three hours. They belong to
+# [chapter 05](../../notebooks/05_self_attention.ipynb) and stand alone: none needs the answer to another.
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run the
 # cell, then the check below it. The check looks at what your function does, on random inputs of several

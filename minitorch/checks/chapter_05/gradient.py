@@ -86,6 +86,14 @@ self_attention_gradient.wrong(
     "X goes into queries, keys and values. Three gradients come back, and they add up.",
 )(_backward(together=lambda query, key, value: key + value))
 self_attention_gradient.wrong(
+    "right but for X, which has the gradient through the queries alone",
+    "X goes into queries, keys and values. Three gradients come back, and they add up.",
+)(_backward(together=lambda query, key, value: query))
+self_attention_gradient.wrong(
+    "right but for X: the three gradients are added up before they go through the matrices",
+    "Each goes back through its own matrix first: (gradient of the queries) Q^T, and so on.",
+)(_backward(back=lambda gradient, matrix: gradient))
+self_attention_gradient.wrong(
     "right but for X, where the three gradients are averaged",
     "What arrives from three uses is added up: a sum, not a mean.",
 )(_backward(together=lambda query, key, value: (query + key + value) / 3))
@@ -97,6 +105,14 @@ self_attention_gradient.wrong(
     "right for X, but the gradients of the matrices are transposed",
     "The gradient of Q from queries = X Q is X^T (gradient of the queries).",
 )(_backward(toward_matrix=lambda X, gradient: gradient.T @ X))
+self_attention_gradient.wrong(
+    "right for X; in place of the matrices it has the gradients of queries, keys and values",
+    "One step further: the gradient of Q is X^T times the gradient of the queries.",
+)(_backward(toward_matrix=lambda X, gradient: gradient))
+self_attention_gradient.wrong(
+    "right but for the sign, which is the opposite everywhere",
+    "A gradient points to where the loss grows. The optimizer, not you, turns it around.",
+)(lambda *case: [-gradient for gradient in _backward()(*case)])
 self_attention_gradient.wrong(
     "right but for the softmax, whose Jacobian is missing",
     "Between scores and weights lies the softmax: weights * (gradient - sum of weights * "

@@ -89,6 +89,11 @@ attention.wrong(
     "Values take no part in the scores. Divide by the square root of d, the size of a key.",
 )(attending(divisor=lambda query, key, value: value.shape[-1] ** 0.5))
 attention.wrong(
+    "attention with the scores divided by the square root of len(query)",
+    "len(query) is the size of its first axis. The size of a query is that of the last one, "
+    "query.shape[-1].",
+)(attending(divisor=lambda query, key, value: len(query) ** 0.5))
+attention.wrong(
     "attention with the scores divided by the square root of the query's length",
     "Where a slide writes length(q), it means how many numbers the query has, d, and not its norm.",
 )(attending(divisor=lambda query, key, value: _length(query).sqrt()))
@@ -118,6 +123,10 @@ attention.wrong(
     "attention with a softmax over the first axis",
     "The softmax goes over the keys, the last axis, dim=-1, however many axes stand before it.",
 )(attending(weigh=lambda scores: scores.softmax(dim=0)))
+attention.wrong(
+    "attention with one softmax for all queries together",
+    "The weights of each query add up to 1: the softmax goes over the last axis.",
+)(attending(weigh=lambda scores: scores.flatten(-2).softmax(dim=-1).reshape(*scores.shape)))
 attention.wrong(
     "right for two axes alone: the softmax goes over axis 1",
     "With leading axes the keys are no longer axis 1. Count from the end: dim=-1.",
@@ -244,6 +253,14 @@ self_attention.wrong(
     "self-attention with one matrix for queries and keys",
     "Keys have their own matrix: X @ K. With one matrix the scores would be symmetric.",
 )(_with_itself(lambda X, Q, K, V: (X @ Q, X @ Q, X @ V)))
+self_attention.wrong(
+    "self-attention with X Q K X^T as scores",
+    "The key of token j is x_j K, so K is transposed together with X: X Q (X K)^T = X Q K^T X^T.",
+)(_with_itself(lambda X, Q, K, V: (X @ Q, X @ K.T, X @ V)))
+self_attention.wrong(
+    "a product with .T, which turns all three axes around",
+    "Exchange the last two: transpose(1, 2), or .mT.",
+)(_with_itself(attend=attending(score=lambda query, key: query @ key.T)))
 self_attention.wrong(
     "self-attention where the tokens themselves are compared: Q and K are not used",
     "The scores are those of queries and keys: X Q (X K)^T.",

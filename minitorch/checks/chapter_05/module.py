@@ -208,6 +208,15 @@ class _(_Module):
 
 
 @SelfAttention.wrong(
+    "right but for the input, which is added to the output",
+    "That is a residual connection, which comes in chapter 09.",
+)
+class _(_Module):
+    def forward(self, x):
+        return x + super().forward(x)
+
+
+@SelfAttention.wrong(
     "right for one axis of batch alone: axes 1 and 2 of the keys are exchanged",
     "There may be no leading axis, or several. Count from the end: transpose(-2, -1).",
 )

@@ -64,7 +64,7 @@ def _neighbours(X):
 
 
 def _layers(draw, d):
-    """The first three are order-blind, the others are not, each in its way."""
+    """The first two are order-blind, the others are not, each in its way."""
     Q, K, V, W = (draw.normal(d, d) for _ in range(4))
 
     def attend(X):
@@ -72,7 +72,6 @@ def _layers(draw, d):
 
     yield "self-attention", attend
     yield "a network for each token by itself", lambda X: (X @ W).tanh() @ V
-    yield "the mean of all tokens, at each position", lambda X: X.mean(0).expand(*X.shape)
     yield "a recurrent network", _recurrent(draw, d)
     yield "self-attention that sees no later token", _masked
     yield (
@@ -124,9 +123,21 @@ def _trying(orders=_swaps, fits=lambda layer, X, p: _agree(layer(X[p]), layer(X)
     return test
 
 
+def _explained(answer, layer, X):
+    """What a wrong verdict overlooks."""
+    said = bool(answer(layer, X))
+    noticed = [p for p in _swaps(len(X)) if not _agree(layer(X[p]), layer(X)[p])]
+    if said and noticed:
+        return f"For p = {noticed[0]}, layer(X[p]) differs from layer(X)[p]."
+    if not said and not noticed:
+        return "Whatever p is, layer(X[p]) and layer(X)[p] differ by rounding alone."
+    return None
+
+
 @exercise(
     cases=_order_cases,
     run=_verdict,
+    properties=(_explained,),
     gradients=False,
     see='chapter 05, "Permuting the words"',
 )
@@ -368,6 +379,11 @@ def _(needs, workers):
     return time_steps.reference([inputs[-1:] for inputs in needs], workers)
 
 
+time_steps.wrong(
+    "1 for every graph",
+    "What runs in a step is done at its end: choose all operations of a step before you count any "
+    "of them as done.",
+)(lambda needs, workers: 1)
 time_steps.wrong(
     "one step too few",
     "An operation that needs nothing takes a step, too.",

@@ -21,7 +21,18 @@ def _norm(matrix):
     return (matrix**2).sum().sqrt().item()
 
 
-@exercise(cases=_matrix_cases, gradients=False, see='chapter 05, "Scores against the width"')
+def _computed(answer, Q, K):
+    if answer(Q, K) != answer(Q, K):
+        return "Your answer gives another number each time. It can be computed, without chance."
+    return None
+
+
+@exercise(
+    cases=_matrix_cases,
+    properties=(_computed,),
+    gradients=False,
+    see='chapter 05, "Scores against the width"',
+)
 def score_deviation(Q, K):
     """Two matrices (d, d_k) -> a number."""
     return _norm(Q @ K.T)
@@ -75,6 +86,14 @@ score_deviation.wrong(
     "the deviation of the score divided by the square root of d_k",
     "This is about the plain score, before it is scaled.",
 )(lambda Q, K: _norm(Q @ K.T) / Q.shape[1] ** 0.5)
+score_deviation.wrong(
+    "a sum of squares that are taken before Q and K^T are multiplied",
+    "(Q K^T)_ab adds up d_k products. Square the entries of the product, not its factors.",
+)(lambda Q, K: (Q**2 @ (K**2).T).sum().sqrt().item())
+score_deviation.wrong(
+    "the matrix Q K^T itself",
+    "That is M. How far does x M y^T spread, if x and y are random?",
+)(lambda Q, K: Q @ K.T)
 score_deviation.wrong(
     "the standard deviation of the entries of Q K^T",
     "The entries are fixed numbers here; what is random are the two tokens.",
@@ -147,6 +166,19 @@ jacobian_norms.wrong(
         )
     )
 )
+jacobian_norms.wrong(
+    "the norm of diag(p) minus p * p, which is no outer product",
+    "p * p has n entries, the squares. The matrix of all p_k p_j is p.unsqueeze(-1) * "
+    "p.unsqueeze(-2), or mt.outer(p, p) for one row.",
+)(_left(lambda weights: mt.diag_embed(weights) - (weights**2).unsqueeze(1)))
+jacobian_norms.wrong(
+    "the norm of the formula with exp of the scores for p",
+    "p is the softmax: exp of the scores divided by their sum over the row.",
+)(lambda scores: _norms(_jacobians(scores.exp())))
+jacobian_norms.wrong(
+    "the trace of the Jacobian, p (1 - p) added up",
+    "The norm is the root of the sum of the squares of all entries.",
+)(lambda scores: (scores.softmax(-1) * (1 - scores.softmax(-1))).sum(dim=-1))
 jacobian_norms.wrong(
     "the sum of the entries of the Jacobian",
     "That is 0 for any scores: what one key gains the others lose. Square before you add.",

@@ -223,6 +223,10 @@ one_token.wrong(
     "Scores may be negative. What is divided by its sum is exp of the scores: a softmax.",
 )(_looking(weigh=lambda scores, i: scores / scores.sum()))
 one_token.wrong(
+    "a sum with exp of the scores as weights, not divided by their sum",
+    "The weights of a token have to add up to 1.",
+)(_looking(weigh=lambda scores, i: scores.exp()))
+one_token.wrong(
     "what the other tokens give: the token leaves itself out",
     "A token is one of its own keys: j runs over all n positions, i among them.",
 )(
@@ -263,6 +267,33 @@ one_token.wrong(
     "right in its values, but no gradient reaches the scores",
     "Something cuts the weights off from the graph: detach(), numpy(), .data or tensor(...).",
 )(_looking(weigh=lambda scores, i: scores.softmax(dim=0).detach()))
+
+
+@one_token.wrong(
+    "a softmax over the queries: the shares of one key, not of one query",
+    "The weights of token i add up to 1 over the keys j: the softmax goes along row i.",
+)
+def _(X, Q, K, V, i):
+    weights = (X @ Q @ (X @ K).T).softmax(dim=0)[i]
+    return weights @ (X @ V), weights
+
+
+@one_token.wrong(
+    "right, but returns the output alone",
+    "Return two things: the output (d) and the weights (n).",
+)
+def _(*case):
+    return one_token.reference(*case)[0]
+
+
+@one_token.wrong(
+    "right but for the token itself, which is added to the output",
+    "The output is the weighted sum of the values, nothing else. (A residual connection comes in "
+    "chapter 09.)",
+)
+def _(X, Q, K, V, i):
+    output, weights = one_token.reference(X, Q, K, V, i)
+    return X[i] + output, weights
 
 
 @one_token.wrong(
