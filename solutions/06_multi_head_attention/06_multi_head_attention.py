@@ -124,8 +124,8 @@ check.heads_in_a_loop(heads_in_a_loop, hidden=True)
 # heads put end to end at each position, $(B, T, d)$; no output projection.
 #
 # There must be no loop over the heads: the check counts the products, which may not be more for eight heads
-# than for two. As $T$ and $n$ differ, a mistake in the axes often stops with an error; as they can be equal,
-# not always.
+# than for two. Where $T$ and $n$ differ, a mistake in the axes often stops with an error; where they are equal,
+# nothing stops it.
 #
 # Not allowed: `F.scaled_dot_product_attention` and `nn.MultiheadAttention` (the operations
 # `scaled_dot_product_attention` and `linear`).
@@ -163,9 +163,10 @@ check.heads_at_once(heads_at_once, hidden=True)
 # 1. the number of its weights;
 # 2. the FLOPs of its matrix products in one forward pass of one sequence, where $(a, k)$ times $(k, b)$ costs
 #    $2akb$: the projections and the two products inside the heads. Softmax and division are not counted;
-# 3. the number of scores that it computes, which is what it must keep for the backward pass.
+# 3. the number of scores in all its heads. (As many weights come out of the softmax, and stay in memory for
+#    the backward pass.)
 #
-# Everything is allowed; you need no tensors. Then look at your formulas: where does $h$ stand?
+# Everything is allowed; you need no tensors. Then look at your formulas: which of the three depend on $h$?
 
 
 # %% solution="attention_cost"

@@ -9,7 +9,7 @@ from minitorch.checks.exercise import Draw, exercise
 
 def _split_cases(draw, hidden):
     """Among them, batch, positions, heads and size of a head that are all different."""
-    sizes = [(1, 2, 4, 2), (2, 3, 8, 2), (2, 4, 3, 1)]
+    sizes = [(1, 3, 4, 2), (2, 3, 8, 2), (2, 4, 3, 1)]
     for batch, n, d, heads in sizes + [(2, 6, 15, 3), (4, 1, 10, 5)] * hidden:
         yield draw.normal(batch, n, d), heads
 
@@ -42,11 +42,20 @@ split_heads.wrong(
     "(B, n, heads, d/heads), then transpose.",
 )(split_without_transpose)
 split_heads.wrong(
+    "a transpose of what was cut up wrongly: it mixes positions",
+    "reshape keeps the numbers in the order in which they lie, position by position: the axes are "
+    "(B, n, heads, d/heads) at first. Then transpose axes 1 and 2.",
+)(lambda X, heads: split_without_transpose(X, heads).transpose(1, 2))
+split_heads.wrong(
+    "right in its shape alone: positions and columns have been exchanged before the cut",
+    "Cut the last axis in two first, (B, n, heads, d/heads), then transpose axes 1 and 2.",
+)(lambda X, heads: X.transpose(1, 2).reshape(len(X), heads, X.shape[1], -1))
+split_heads.wrong(
     "right but for the transpose, which is missing",
     "The axis of the heads comes before that of the positions: (B, heads, n, d/heads).",
 )(lambda X, heads: split(X, heads).transpose(1, 2))
 split_heads.wrong(
-    "a split into interleaved heads: head 0 has columns 0, heads, 2 heads, ...",
+    "a split into interleaved heads, which take the columns in turn",
     "A head is a block of columns side by side: head 0 has columns 0 to d/heads - 1.",
 )(split_every_other)
 split_heads.wrong(
@@ -80,7 +89,7 @@ split_heads.wrong(
 
 
 def _merge_cases(draw, hidden):
-    for size in [(1, 2, 2, 2), (2, 2, 3, 4), (2, 1, 4, 3)] + [(2, 3, 6, 5), (4, 5, 1, 2)] * hidden:
+    for size in [(1, 2, 3, 2), (2, 2, 3, 4), (2, 1, 4, 3)] + [(2, 3, 6, 5), (4, 5, 1, 2)] * hidden:
         yield (draw.normal(*size),)
 
 
@@ -182,7 +191,7 @@ def _at_once(
 
 def _products(answer, heads):
     with record_operations() as operations:
-        answer(*_projected(Draw(0), 2, 3, 4, 8), heads)
+        answer(*_projected(Draw(0), 2, 3, 3, 8), heads)
     return sum(name in PRODUCTS for name in operations)
 
 
@@ -196,7 +205,7 @@ def _has_no_loop(answer, *case):
 
 
 def _positions_stay_apart(answer, *case):
-    query, key, value = _projected(Draw(0), 1, 3, 4, 4)
+    query, key, value = _projected(Draw(0), 1, 3, 3, 4)
     others = query.clone()
     others[:, 1:] += 1
     if not mt.allclose(answer(query, key, value, 2)[:, 0], answer(others, key, value, 2)[:, 0]):
@@ -239,7 +248,7 @@ heads_at_once.wrong(
     "(B, heads, T, n).",
 )(_at_once(split=lambda X, heads: split(X, heads).transpose(1, 2), merge=lambda X: X.flatten(2)))
 heads_at_once.wrong(
-    "attention in interleaved heads: head 0 has columns 0, heads, 2 heads, ...",
+    "attention in interleaved heads, which take the columns in turn",
     "A head is a block of columns side by side: reshape the last axis to (heads, d/heads).",
 )(_at_once(split=split_every_other, merge=merge_every_other))
 heads_at_once.wrong(
@@ -266,6 +275,14 @@ heads_at_once.wrong(
     "right but for the scale: it divides by d/heads itself",
     "Divide the scores by the square root of the size of a head.",
 )(_at_once(scores=lambda query, key: scaled_scores(query, key) / query.shape[-1] ** 0.5))
+heads_at_once.wrong(
+    "right but for the scale: it divides by the square root of the number of heads",
+    "Divide the scores by the square root of the size of a head, d/heads.",
+)(
+    _at_once(
+        scores=lambda query, key: query @ key.transpose(-1, -2) / query.shape[1] ** 0.5,
+    )
+)
 heads_at_once.wrong(
     "right but for the softmax, which goes over the heads",
     "The keys compete, not the heads: the softmax goes over the last axis of (B, heads, T, n).",

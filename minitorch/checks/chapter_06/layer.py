@@ -112,6 +112,7 @@ def _layer_cases(draw, hidden):
         allowed = mask and draw.integers(2, *mask) > 0
         if mask:  # every query may look somewhere, and not everywhere
             allowed[..., 0], allowed[..., -1] = True, False
+            x[:, 0] *= 100  # its scores lie far apart
         yield layer, x, memory, allowed
 
 
@@ -286,6 +287,19 @@ class _(_Layer):
 
 
 @MultiHeadAttention.wrong(
+    "attention of the heads of one position to each other: the transpose is missing",
+    "The positions attend. The last two axes have to be (T, width/heads), so that the scores are "
+    "(B, heads, T, n).",
+)
+class _(_Layer):
+    def split(self, x, heads):
+        return split(x, heads).transpose(1, 2)
+
+    def merge(self, x):
+        return x.flatten(2)
+
+
+@MultiHeadAttention.wrong(
     "attention in one head of the full width: heads is not used",
     "Each head has its own softmax, over the products of width/heads columns alone.",
 )
@@ -310,6 +324,15 @@ class _(_Layer):
 class _(_Layer):
     def scores(self, query, key):
         return query @ key.transpose(-1, -2)
+
+
+@MultiHeadAttention.wrong(
+    "right but for the scale: it divides by the square root of the number of heads",
+    "Divide the scores by the square root of the size of a head, width/heads.",
+)
+class _(_Layer):
+    def scores(self, query, key):
+        return query @ key.transpose(-1, -2) / self.heads**0.5
 
 
 @MultiHeadAttention.wrong(
@@ -365,6 +388,15 @@ class _(_Layer):
 class _(_Layer):
     def masked(self, scores, allowed):
         return scores if allowed is None else scores * allowed
+
+
+@MultiHeadAttention.wrong(
+    "right without a mask, but with one it sets scores to a number that is not low enough",
+    "Where the other scores are lower still, the forbidden key wins. Use minus infinity.",
+)
+class _(_Layer):
+    def masked(self, scores, allowed):
+        return scores if allowed is None else scores.masked_fill(~allowed, -100.0)
 
 
 @MultiHeadAttention.wrong(

@@ -14,7 +14,7 @@ def _head_matrices(draw, d, heads):
 
 
 def _loop_cases(draw, hidden):
-    sizes = [(2, 3, 8, 2), (1, 4, 3, 1)] if hidden else [(1, 2, 2, 2), (2, 3, 6, 3)]
+    sizes = [(2, 3, 8, 2), (1, 4, 3, 1)] if hidden else [(1, 3, 2, 2), (2, 3, 6, 3)]
     for batch, n, d, heads in sizes:
         yield draw.normal(batch, n, d), *_head_matrices(draw, d, heads)
 
@@ -26,7 +26,7 @@ def join(heads):
 
 def _looping(
     scores=lambda query, key, d: scaled_scores(query, key),
-    dim=-1,
+    weigh=lambda scores: scores.softmax(dim=-1),
     join=join,
     project=mt.matmul,
 ):
@@ -36,7 +36,7 @@ def _looping(
         heads = []
         for matrices in zip(Q, K, V, strict=True):
             query, key, value = (X @ matrix for matrix in matrices)
-            heads.append(scores(query, key, X.shape[-1]).softmax(dim=dim) @ value)
+            heads.append(weigh(scores(query, key, X.shape[-1])) @ value)
         return project(join(heads), W_O)
 
     return attention
@@ -78,13 +78,42 @@ heads_in_a_loop.wrong(
     )
 )
 heads_in_a_loop.wrong(
+    "right but for the scale: it divides by the square root of h",
+    "Divide the scores by the square root of the size of a head, d/h.",
+)(
+    lambda X, Q, K, V, W_O: _looping(
+        scores=lambda query, key, d: query @ key.transpose(1, 2) / len(Q) ** 0.5
+    )(X, Q, K, V, W_O)
+)
+heads_in_a_loop.wrong(
+    "right but for the scale: it multiplies by the square root of d/h",
+    "Divide by it: the scale keeps the scores from growing with the size of a head.",
+)(_looping(scores=lambda query, key, d: scaled_scores(query, key) * query.shape[-1]))
+heads_in_a_loop.wrong(
+    "right but for the scale, which comes after the softmax",
+    "Divide the scores, before the softmax: after it the weights no longer add up to 1.",
+)(
+    lambda X, Q, K, V, W_O: _looping(
+        scores=lambda query, key, d: query @ key.transpose(1, 2),
+        weigh=lambda scores: scores.softmax(dim=-1) / Q[0].shape[1] ** 0.5,
+    )(X, Q, K, V, W_O)
+)
+heads_in_a_loop.wrong(
     "right but for the scores, which are transposed: keys ask and queries answer",
     "Row i of the scores belongs to query i: (X Q) times the transpose of (X K).",
 )(_looping(scores=lambda query, key, d: scaled_scores(key, query)))
 heads_in_a_loop.wrong(
     "right but for the softmax, which goes over the queries",
     "Every query shares its attention among the n keys: the softmax goes over the last axis.",
-)(_looping(dim=1))
+)(_looping(weigh=lambda scores: scores.softmax(dim=1)))
+heads_in_a_loop.wrong(
+    "right but for the softmax, which goes over the batch",
+    "Every query shares its attention among the n keys: the softmax goes over the last axis.",
+)(_looping(weigh=lambda scores: scores.softmax(dim=0)))
+heads_in_a_loop.wrong(
+    "right but for the softmax, which is missing",
+    "The scores are no weights yet: they can be negative and add up to anything.",
+)(_looping(weigh=lambda scores: scores))
 heads_in_a_loop.wrong(
     "the first head again and again",
     "Head l has matrices of its own: Q[l], K[l], V[l].",
@@ -189,21 +218,31 @@ def _cost_cases(draw, hidden):
 
 def _cost(
     weights=lambda d, heads: 4 * d * d,
-    projections=lambda T, n, d: 4 * (T + n) * d * d,
+    projections=lambda T, n, d, heads: 4 * (T + n) * d * d,
     products=lambda T, n, d, heads: 4 * T * n * d,
     scores=lambda T, n, d, heads: heads * T * n,
 ):
     """The three counts with one of their pieces exchanged."""
 
     def cost(T, n, d, heads):
-        flops = projections(T, n, d) + products(T, n, d, heads)
+        flops = projections(T, n, d, heads) + products(T, n, d, heads)
         return weights(d, heads), flops, scores(T, n, d, heads)
 
     return cost
 
 
+def _counts(answer, T, n, d, heads):
+    weights, flops, scores = answer(T, n, d, heads)
+    return {
+        "the number of weights": weights,
+        "the number of FLOPs": flops,
+        "the number of scores": scores,
+    }
+
+
 @exercise(
     cases=_cost_cases,
+    run=_counts,
     gradients=False,
     see='chapter 06, "What heads cost"',
 )
@@ -222,7 +261,7 @@ attention_cost.wrong(
 )(
     _cost(
         weights=lambda d, heads: 3 * d * d,
-        projections=lambda T, n, d: (2 * T + 4 * n) * d * d,
+        projections=lambda T, n, d, heads: (2 * T + 4 * n) * d * d,
     )
 )
 attention_cost.wrong(
@@ -232,7 +271,7 @@ attention_cost.wrong(
 attention_cost.wrong(
     "right but for the FLOPs, which lack the output projection",
     "The joined heads are multiplied by W_O: (T, d) times (d, d).",
-)(_cost(projections=lambda T, n, d: (2 * T + 4 * n) * d * d))
+)(_cost(projections=lambda T, n, d, heads: (2 * T + 4 * n) * d * d))
 attention_cost.wrong(
     "right but for the weights: it counts biases",
     "The four layers have no bias.",
@@ -242,7 +281,7 @@ attention_cost.wrong(
     "A multiplication and an addition are two FLOPs: (n, k) times (k, m) costs 2nkm.",
 )(
     _cost(
-        projections=lambda T, n, d: 2 * (T + n) * d * d,
+        projections=lambda T, n, d, heads: 2 * (T + n) * d * d,
         products=lambda T, n, d, heads: 2 * T * n * d,
     )
 )
@@ -250,6 +289,32 @@ attention_cost.wrong(
     "right but for the FLOPs: it counts the products of each head as if it had the full width",
     "In a head the dot products have d/heads terms. Times heads, that makes d, as with one head.",
 )(_cost(products=lambda T, n, d, heads: 4 * T * n * d * heads))
+attention_cost.wrong(
+    "right but for the FLOPs: it counts those of one head of full width, times heads",
+    "The matrices and the products of a head are narrower, d/heads: heads times that is what one "
+    "head of full width costs.",
+)(
+    _cost(
+        projections=lambda T, n, d, heads: 4 * (T + n) * d * d * heads,
+        products=lambda T, n, d, heads: 4 * T * n * d * heads,
+    )
+)
+attention_cost.wrong(
+    "right but for weights and FLOPs: it counts those of one head of full width, times heads",
+    "The matrices and the products of a head are narrower, d/heads: heads times that is what one "
+    "head of full width costs.",
+)(
+    _cost(
+        weights=lambda d, heads: 4 * d * d * heads,
+        projections=lambda T, n, d, heads: 4 * (T + n) * d * d * heads,
+        products=lambda T, n, d, heads: 4 * T * n * d * heads,
+    )
+)
+attention_cost.wrong(
+    "right for self-attention alone: it counts as if n positions asked",
+    "T positions ask, n are looked at: queries and outputs come from T, keys and values from n, "
+    "and there are T x n pairs.",
+)(lambda T, n, d, heads: _cost()(n, n, d, heads))
 attention_cost.wrong(
     "right but for the FLOPs: it counts the products of one head alone",
     "A head costs 4 T n d/heads, and there are as many as heads.",
@@ -265,11 +330,11 @@ attention_cost.wrong(
 attention_cost.wrong(
     "right but for the FLOPs: keys and values are counted for T positions",
     "Keys and values are made from the n positions of the memory.",
-)(_cost(projections=lambda T, n, d: 8 * T * d * d))
+)(_cost(projections=lambda T, n, d, heads: 8 * T * d * d))
 attention_cost.wrong(
     "right but for the FLOPs: queries and outputs are counted for n positions",
     "Queries are made from the T positions of x, and so many outputs come out.",
-)(_cost(projections=lambda T, n, d: 8 * n * d * d))
+)(_cost(projections=lambda T, n, d, heads: 8 * n * d * d))
 attention_cost.wrong(
     "right but for the scores: it counts those of one head",
     "Each head has a score for each pair of query and key. This is what more heads cost.",
