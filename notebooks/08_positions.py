@@ -1179,8 +1179,15 @@ LOOK = {
     "rotary": dict(color=plot.COLORS[4], linestyle=(0, (5, 1))),
     "tree depth": dict(color=plot.COLORS[5], linestyle=(0, (3, 1, 1, 1))),
     "tree distance": dict(color=plot.COLORS[0], linestyle="-"),
-    "tree distance, 10 % wrong heads": dict(color=plot.COLORS[2], linestyle="--"),
 }
+
+
+def by_levels(result, name, kind="accuracy"):
+    """Accuracy at each of the tested levels, a row a seed."""
+    runs = [run[kind] for run in result[name]["runs"]]
+    return [[run[str(levels)] for levels in TESTED_LEVELS] for run in runs]
+
+
 figure, panels = plot.subplots(1, 2, width=9, height=3.4, sharey=True)
 results = {"quick, measured here": trees_here, "full, three seeds": {}}
 if trees_full:
@@ -1188,27 +1195,31 @@ if trees_full:
 for axes, (title, result) in zip(panels, results.items(), strict=True):
     for name, style in LOOK.items():
         if name in result:
-            runs = [run["accuracy"] for run in result[name]["runs"]]
-            by_seed = [[run[str(levels)] for levels in TESTED_LEVELS] for run in runs]
-            plot.spread(axes, TESTED_LEVELS, by_seed, label=name, marker=".", **style)
+            runs = by_levels(result, name)
+            plot.spread(axes, TESTED_LEVELS, runs, label=name, marker=".", **style)
+    if result:
+        runs = by_levels(result, "tree distance", "wrong heads")
+        wrong = dict(color=plot.COLORS[0], linestyle=":", marker="x")
+        plot.spread(axes, TESTED_LEVELS, runs, label="  10 % wrong heads", **wrong)
     axes.axvspan(-0.2, 2.2, color="0.92")
     axes.set(xlabel="phrases inserted, one in another", title=title)
 panels[0].set(ylabel="right at the main verb", ylim=(0.4, 1.03))
-figure.legend(*panels[1 if trees_full else 0].get_legend_handles_labels(), loc="outside right")
+handles = panels[1 if trees_full else 0].get_legend_handles_labels()
+figure.legend(*handles, loc="outside right center")
 plot.show(
     figure,
-    alt="Accuracy against the number of phrases inserted: tree depth and tree distance stay near one; all others "
-    "start at one without insertion and fall to about two thirds. The trained depths are shaded.",
+    alt="Accuracy against the number of phrases inserted, trained depths shaded: tree distance stays near one, "
+    "with wrong heads a little below; relative, rotary and learned positions fall behind beyond the trained "
+    "depths.",
 )
 
 # %% tags=["nbval-ignore-output"]
 for setting, result in {"quick": trees_here, "full": trees_full and trees_full["result"]}.items():
     for name in TREE_SCHEMES:
         if result and name in result:
-            runs = [run["accuracy"] for run in result[name]["runs"]]
-            shares = {k: [run[str(k)] for run in runs] for k in TESTED_LEVELS}
-            row = "  ".join(f"{k}: {min(s):.2f}-{max(s):.2f}" for k, s in shares.items())
-            print(f"{setting:5} {name:31} rate {result[name]['rate']:<6} {row}")
+            print(f"{setting:5} {name:14} rate {result[name]['rate']:<6}", end="")
+            columns = zip(TESTED_LEVELS, zip(*by_levels(result, name), strict=True), strict=True)
+            print("".join(f"  {k}: {min(s):.2f}-{max(s):.2f}" for k, s in columns))
 
 # %%
 deepest = {name: result["runs"][0]["accuracy"]["6"] for name, result in trees_here.items()}
@@ -1284,3 +1295,81 @@ def beyond(seeds, rates, steps, batch):
 
 here = beyond.run()
 full = beyond.recorded
+
+# %%
+NAMES = ["none, no mask", *SCHEMES, "tree depth", "tree distance"]
+PANELS = {
+    "token 3 back": "token 3 back, at 24",
+    "last symbol": "last symbol, at 64",
+    "agreement": "E1, 3 to 6 phrases deep",
+}
+
+
+def all_tasks(of_tasks, of_trees):
+    """Accuracy within and beyond what was trained, each seed, by task and scheme."""
+    rows = {
+        (task, name): [(run["within"], run["beyond"]) for run in result["runs"]]
+        for task, by_name in of_tasks.items()
+        for name, result in by_name.items()
+    }
+    for name in of_trees:
+        shown = "none, no mask" if name == "none" else name
+        rows["agreement", shown] = [
+            (sum(row[:3]) / 3, sum(row[3:]) / 3) for row in by_levels(of_trees, name)
+        ]
+    return rows
+
+
+quick_rows = all_tasks(here, trees_here)
+full_rows = all_tasks(full["result"], trees_full["result"]) if full and trees_full else {}
+
+figure, panels = plot.subplots(1, 3, width=9, height=4, sharey=True)
+for axes, (task, title) in zip(panels, PANELS.items(), strict=True):
+    for y, name in enumerate(NAMES):
+        within_and_beyond = zip(*full_rows.get((task, name), []), strict=True)
+        for shares, face in zip(within_and_beyond, ("white", plot.COLORS[1]), strict=False):
+            middle = sorted(shares)[len(shares) // 2]
+            axes.plot([min(shares), max(shares)], [y, y], color="0.3", linestyle="-", linewidth=1)
+            dot = dict(marker="o", markersize=7, markeredgecolor=plot.COLORS[1])
+            axes.plot([middle], [y], markerfacecolor=face, linestyle="", **dot)
+        for within, past in quick_rows.get((task, name), []):
+            axes.plot([within, past], [y + 0.3] * 2, color="0.6", linestyle="-", linewidth=0.8)
+            axes.plot([past], [y + 0.3], color=plot.COLORS[0], marker="x", markersize=5)
+    axes.set(xlim=(-0.03, 1.05), title=title, xlabel="share of right answers")
+panels[0].set_yticks(range(len(NAMES)), NAMES)
+panels[0].invert_yaxis()
+panels[1].plot(
+    [], [], "o", mfc="white", mec=plot.COLORS[1], label="full, within the trained length"
+)
+panels[1].plot([], [], "o", color=plot.COLORS[1], label="full, beyond it (median and range)")
+panels[1].plot([], [], "x", color=plot.COLORS[0], label="quick, beyond (line: from within)")
+figure.legend(loc="outside lower center", ncols=3, fontsize=9)
+plot.show(
+    figure,
+    alt="Three panels, a row a scheme. Within the trained length most schemes are near one. Beyond it, on token 3 "
+    "back only relative positions stay at one, with rotary next; on last symbol relative and ALiBi stay high; "
+    "on agreement only the tree schemes do. Learned and sinusoidal fall in all.",
+)
+
+# %% tags=["nbval-ignore-output"]
+for setting, rows in {"quick": quick_rows, "full": full_rows}.items():
+    for task, name in rows:
+        shares = zip(("within", "beyond"), zip(*rows[task, name], strict=True), strict=True)
+        row = ", ".join(f"{where} {min(s):.2f}-{max(s):.2f}" for where, s in shares)
+        print(f"{setting:5} {task:12} {name:14} {row}")
+
+# %%
+within = {(task, name): runs[0][0] for (task, name), runs in quick_rows.items()}
+past = {(task, name): runs[0][1] for (task, name), runs in quick_rows.items()}
+learned, relative = ("token 3 back", "learned"), ("token 3 back", "relative")
+print("C17 holds: learned, token 3 back: over 85 % within:", within[learned] > 0.85)
+print("                below 40 % beyond:", past[learned] < 0.4)
+print("           relative: over 90 % beyond:", past[relative] > 0.9)
+above = past["token 3 back", "rotary"] - past[learned]
+print("           rotary at least 0.25 above learned:", above > 0.25)
+for name in ("learned", "sinusoidal"):
+    at = "last symbol", name
+    falls = within[at] > 0.8 and past[at] < 0.6
+    print(f"           {name}, last symbol: over 80 % within, below 60 % beyond: {falls}")
+for name in ("relative", "ALiBi"):
+    print(f"           {name}, last symbol: over 75 % beyond: {past['last symbol', name] > 0.75}")
