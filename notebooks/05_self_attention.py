@@ -374,7 +374,7 @@ figure, axes = plot.subplots(width=8, height=2.6)
 trained_full = places_full and places_full["result"]["trained"]
 compare(axes, places_here["trained"], trained_full, "share of words whose place is right")
 axes.axvline(places_here["best table"], color=plot.COLORS[1], label="best table for words alone")
-axes.legend(loc="lower right")
+axes.legend(loc="upper right", bbox_to_anchor=(1, 0.84))
 plot.show(
     figure,
     alt="Share of right places: the GRU and self-attention with positions are near one, words with "
@@ -393,10 +393,18 @@ print(
 )
 print("    self-attention alone gains less than 0.1 on it:", found["self-attention"] < table + 0.1)
 print("    words + positions stay below 0.8:", found["words + positions"] < 0.8)
-print("    self-attention + positions is above 0.85:", found["self-attention + positions"] > 0.85)
+ahead = found["self-attention + positions"] - found["words + positions"]
+print("    self-attention + positions is at least 0.1 above words + positions:", ahead > 0.1)
 
 # %% [markdown]
-# TEXT
+# Four encoders without recurrence, one lesson each. **Words alone** learn the table and nothing else.
+# **Self-attention alone** hardly does better: "three" can find out *that* there is a "thousand" in the
+# sentence, but not whether it comes before or after. **Words with positions** know where they stand, but
+# not what stands around them, and stay at @E1_WP. **With both**, @E1_SP of all words are right (GRU: @E1_GRU; best
+# rate of each, three seeds).
+#
+# So self-attention restores the dependencies, and leaves out the order. The GRU gets both from reading
+# word after word. Section 6 shows that this is no weakness of training but a theorem.
 #
 # ### Without recurrence, with self-attention (C33)
 #
@@ -489,7 +497,7 @@ figure, axes = plot.subplots(width=8, height=2.6)
 trained_full = full and full["result"]["trained"]
 compare(axes, here["trained"], trained_full, "exact match on held-out numbers")
 axes.axvline(here["bound"], color=plot.COLORS[1], label="bound without order")
-axes.legend(loc="lower right")
+axes.legend(loc="upper right", bbox_to_anchor=(1, 0.84))
 plot.show(
     figure,
     alt="Exact match of translators. Words alone and self-attention without positions stay to the left of the "
@@ -511,7 +519,20 @@ gain = matched["self-attention + positions"] - max(
 print("           self-attention + positions is at least 0.15 above both:", gain > 0.15)
 
 # %% [markdown]
-# TEXT
+# Taking the recurrence out breaks the translator: from @C33_GRU to @C33_W, and self-attention *by itself* does not
+# repair it, @C33_S. Neither can: @BOUND is all that the words without their order give away. With positions
+# added, self-attention is back at @C33_SP.
+#
+# One result may surprise. Words with positions, whose encoder has no dependencies at all, translate as
+# well: @C33_WP. How? We took the recurrence out of the *encoder*. The decoder has a GRU, and it knows what
+# it has said; it can look at place after place and put things together itself. In E1, where no decoder could help,
+# the same encoder was at @E1_WP. So this translator alone is no proof that an encoder needs
+# self-attention; E1 is. Chapter 10 takes the decoder's recurrence away too, and then nobody else is
+# left to do the work.
+#
+# > **A note on the lectures.** One deck says of the encoder without recurrence that it has no temporal
+# > dependencies at all, and continues with self-attention as the repair. As our numbers show, that is half
+# > of it. The other half comes some slides later, as the first of four limitations: positions.
 #
 # ## 2. Queries, keys and values
 #
@@ -661,14 +682,16 @@ def product(axes, left, right, result):
 
 
 figure, panels = plot.subplots(1, 3, width=9, height=2.3, width_ratios=[1, 1.5, 1.3])
-product(panels[0], ("$X$", "n x d", 4, 2), ("$Q$", "d x d", 2, 2), ("$XQ$", "n x d", 4, 2))
+product(panels[0], ("$X$", "(n, d)", 4, 2), ("$Q$", "(d, d)", 2, 2), ("$XQ$", "(n, d)", 4, 2))
 product(
     panels[1],
-    ("$XQ$", "n x d", 4, 2),
-    ("$(XK)^T$", "d x n", 2, 4),
-    ("scores", "n x n", 4, 4),
+    ("$XQ$", "(n, d)", 4, 2),
+    ("$(XK)^T$", "(d, n)", 2, 4),
+    ("scores", "(n, n)", 4, 4),
 )
-product(panels[2], ("weights", "n x n", 4, 4), ("$XV$", "n x d", 4, 2), ("outputs", "n x d", 4, 2))
+product(
+    panels[2], ("weights", "(n, n)", 4, 4), ("$XV$", "(n, d)", 4, 2), ("outputs", "(n, d)", 4, 2)
+)
 plot.show(
     figure,
     alt="Matrices as boxes, four rows for four tokens. X times Q gives XQ, n by d. XQ times the transpose of "
@@ -768,9 +791,9 @@ for token, plain, divided in zip(tokens, *columns, strict=True):
 # ### Scores against the width (C11)
 #
 # Random queries, each with $n = 16$ random keys. We measure the variance of the scores, the largest
-# weight, the norm of $J$, and what reaches the query, the norm of $\partial \alpha / \partial q = c J
-# K_{16}$ with the keys as rows of $K_{16}$, and $c = 1$ or $1/\sqrt d$. Norms are largest stretches; of
-# 500 queries we take the mean and the median.
+# weight, the norm of $J$, and what reaches the query: the norm of $\partial \alpha / \partial q = c\, J M$, where
+# the rows of $M$, of shape $(n, d)$, are the keys, and $c$ is 1 or $1/\sqrt d$. Norms are largest stretches;
+# of 500 queries we take the mean and the median.
 
 
 # %%
@@ -853,7 +876,17 @@ print(
 )
 
 # %% [markdown]
-# TEXT
+# The variance of the scores grows like $d$, and dividing by $\sqrt d$ keeps it at 1. The Jacobian needs a
+# closer look, and three numbers of it are worth knowing.
+#
+# - **The typical query is starved**: undivided, the median norm of $J$ falls from 0.3 at $d = 16$ to @JMED at
+#   $d = 1024$, and what reaches the query from 1.1 to @QMED. Divided, both stay at 0.2.
+# - **Not at any width.** At $d = 16$ the undivided softmax passes on *more* than the divided one.
+#   For what reaches the query, dividing pays off from some $d$ between 64 and 256.
+# - **The mean tells another story than the median.** Undivided, the mean norm of $J$ falls slowly, to @JMEAN at
+#   $d = 1024$, and the mean at the query even grows, to @QMEAN. A few queries sit between two keys of
+#   nearly the same score and get a large gradient, all others none. So "the gradient vanishes" is true of
+#   most queries, not of the sum over all of them. It becomes rare and violent.
 #
 # **When is a softmax dominated by one value?** One deck says that it always will be. It depends on how far the
 # scores lie apart and on how many there are. We draw $n$ scores with standard deviation $s$ and look at
@@ -869,9 +902,9 @@ largest = {
 figure, axes = plot.subplots(width=6.5, height=2.8)
 for n, means in largest.items():
     axes.plot(spreads, means, marker="o", label=f"n = {n}")
-axes.axvline(1, color="0.5", linewidth=1, linestyle="-")
+axes.axvline(1, color="0.5", linewidth=1, linestyle="-", label="divided, at the start")
 axes.set(xscale="log", xlabel="standard deviation of the scores", ylabel="largest weight, mean")
-axes.legend(title="divided: s = 1", loc="upper left")
+axes.legend(loc="upper left", fontsize=9)
 plot.show(
     figure,
     alt="Largest weight against the spread of scores for 4, 16, 64 and 256 scores. At spread 1 it is between 0.5 and "
@@ -882,7 +915,10 @@ for n, means in largest.items():
     print(f"n = {n:3}  {row}")
 
 # %% [markdown]
-# TEXT2
+# At $s = 1$, where the divided scores start, nothing dominates: with 16 keys the largest weight is about a
+# quarter. It takes $s = 8$, that is undivided scores at $d = 64$, until one key gets more than three
+# quarters on average. So the sentence is right for large scores, and training may well make them large
+# where a sharp look is useful: dividing sets where we start, not where we end.
 #
 # ### Does it matter in training? (E2)
 #
@@ -934,7 +970,7 @@ for setting, result in {"quick": here, "full": full and full["result"]}.items():
                 print(f"{setting:5} {name:11} d = {d:3} rate {rate:6} {row}")
 
 # %% [markdown]
-# TEXT3
+# @E2TEXT
 #
 # With the division, attention has the form that the rest of the book uses. `allowed` is a mask, True where a
 # query may look; chapter 07 is about such masks.
@@ -1211,26 +1247,19 @@ here = waiting.run()
 full = waiting.recorded
 
 # %%
-figure, panels = plot.subplots(1, 3, width=9, height=2.9)
 result = full["result"] if full else here
-lengths = sorted(result, key=int)
-for axes, what, title in (
-    (panels[0], "in sequence", "operations in sequence"),
-    (panels[1], "FLOPs", "FLOPs of a forward pass"),
-):
-    for name in result["4"][what]:
-        axes.plot(
-            [int(n) for n in lengths],
-            [result[n][what][name] for n in lengths],
-            marker="o",
-            label=name,
-        )
+lengths = sorted(map(int, result))
+pictures = {
+    "operations in sequence": lambda at, name: at["in sequence"].get(name, math.nan),
+    "FLOPs of a forward pass": lambda at, name: at["FLOPs"][name],
+    "milliseconds, batch of 4": lambda at, name: 1000 * at["seconds"][name]["4"],
+}
+figure, panels = plot.subplots(1, 3, width=9, height=2.9)
+for axes, (title, value) in zip(panels, pictures.items(), strict=True):
+    for name in ("RNN", "self-attention", "GRU"):
+        axes.plot(lengths, [value(result[str(n)], name) for n in lengths], marker="o", label=name)
     axes.set(xscale="log", yscale="log", xlabel="n", title=title)
-    axes.legend()
-for name in result["4"]["seconds"]:
-    times = [1000 * result[n]["seconds"][name]["4"] for n in lengths]
-    panels[2].plot([int(n) for n in lengths], times, marker="o", label=name)
-panels[2].set(xscale="log", yscale="log", xlabel="n", title="milliseconds, batch of 4")
+panels[1].legend()
 plot.show(
     figure,
     alt="Against length: operations in sequence grow with n for the RNN and are level for self-attention; FLOPs of "
@@ -1275,10 +1304,74 @@ print(
 )
 
 # %% [markdown]
-# TEXT
+# Sequential operations: 3 a word in the RNN, always 8 in self-attention. Distance: the first word reaches the
+# last output through $3n$ operations in one, through 4 in the other. That is C12, and it is counted, so it
+# holds on any machine.
+#
+# The work is another matter. Scores need $4n^2d$ FLOPs, so self-attention is cheaper than a GRU as long as $6nd^2
+# + 4n^2d < 12nd^2$, that is $n < 1.5d$, here 96, and it is never cheaper than a plain RNN. On a machine with
+# thousands of arithmetic units the wait decides. On two cores it is the work, and the overhead of Python,
+# which the RNN pays once a step. So our milliseconds do *not* show parallelism.
+# @TIMES
+#
+# Two more things that the count leaves out. An operation counts as one here, however large; inside, a sum
+# over $n$ terms takes about $\log_2 n$ rounds even with a processor for each term. And several layers are
+# still one after another: $L$ layers of self-attention wait $8L$ operations, whatever $n$ is.
+#
+# > **A note on the lectures.** "We cannot use GPUs for training and inference" (of recurrent networks) says
+# > too much. A GRU reads the sentences of a batch side by side (chapter 03), and within a step its products
+# > run in parallel. What cannot be parallelised is the time of one sentence. And a Transformer that writes
+# > a text does so token by token too, one after another, since each is needed to choose the next.
+# >
+# > "In a Transformer every token sees every other token" is true of what we have built here. In a decoder,
+# > which must not see what it is to predict, token $i$ sees the tokens $j \le i$ (chapter 07).
 #
 # ## 8. The table of barriers
 #
-# TEXT
+# Can we build everything out of self-attention now? We have a layer that lets words look at each other in
+# one step, and no reason yet to think that it is enough. Five barriers stand in the way:
+#
+# | barrier | what breaks | way out | chapter |
+# | --- | --- | --- | --- |
+# | no notion of order | permuted words, permuted outputs, to 1e-15 (C10) | open: chapter 08 | 08 |
+# | no nonlinearity | given its weights, layers only average (C19) | open: chapter 09 | 09 |
+# | looks at the future | cannot be trained to predict the next token (C15) | open: chapter 07 | 07 |
+# | one place at a time | one softmax, one place (C14) | open: chapter 06 | 06 |
+# | does not train when deep | gradients (C20) | open: chapter 09 | 09 |
+#
+# The first row is the one that we have met: in section 1, a vector for the index was enough to get around
+# it, and chapter 08 asks which vectors, and for how long. The second can be seen in section 4: with the
+# weights held fixed, the output $A\,XV$ is linear in $X$. (Our encoder in section 1 had a tanh behind
+# it.) The third: with $x_{i+1}$ among its keys, token $i$ need only look to know what comes next. The
+# fourth: "three" wanted to find "hundred" *and* "thousand", with one softmax. The fifth shows only
+# when many layers are stacked. Each of the next four chapters removes one or two, and fills in its row.
+#
+# **Try it**: change one number of $X$ and follow it through section 3 with a pencil; set $V$ to the identity;
+# make "my" look at "friend" by changing $Q$ alone; give the tagger of section 1 two layers of `Words`, and see
+# whether the second one helps; replace the learned positions by the bare number $j / 16$ in every entry.
 #
 # ## Summary
+#
+# - Without recurrence an encoder has no dependencies between words. Self-attention brings them back in one step,
+#   at any distance, but not the order of the words; with positions it does what the GRU did (E1, C33).
+# - Each token makes a query, a key and a value from its vector. One row at a time, $o_i = \sum_j
+#   \alpha_{ij} v_j$; all at once, $\operatorname{softmax}\big(XQ\,(XK)^\top / \sqrt d\big)\, XV$, with $n \times
+#   n$ scores that are not symmetric.
+# - Scores of random vectors have variance $d$. Dividing by $\sqrt d$ makes it 1, and keeps the typical
+#   softmax where its gradient is not zero (C11).
+# - Permuted words give permuted outputs, exactly (C10).
+# - The number of sequential operations and the distance of two words do not depend on the length; the work
+#   does, as $6nd^2 + 4n^2d$ (C12).
+# - Five barriers are left on the way to a Transformer.
+#
+# Chapter 06 starts with the fourth: a softmax looks at one place, so give each token several.
+#
+# **Exercises**:
+# [`../exercises/05_self_attention/05_self_attention.ipynb`](../exercises/05_self_attention/05_self_attention.ipynb)
+#
+# **Read on**: Vaswani et al. (2017), *Attention is all you need*, sections 3.2.1 and 4. Cheng, Dong and Lapata
+# (2016), *Long short-term memory-networks for machine reading*, and Parikh et al. (2016), *A decomposable
+# attention model for natural language inference*, for attention inside a sentence before that. Lin et al.
+# (2017), *A structured self-attentive sentence embedding*. Lee et al. (2019), *Set Transformer*, which wants no
+# order. Yun et al. (2020), *Are Transformers universal approximators of sequence-to-sequence functions?*, for what
+# positions make possible.
