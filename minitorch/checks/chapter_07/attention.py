@@ -1,5 +1,6 @@
 """Attention under a mask, and the loop that it stands for: one growing set of keys a step."""
 
+import functools
 import math
 
 import minitorch as mt
@@ -20,8 +21,8 @@ def _masked_cases(draw, hidden):
     yield *_three(draw, (2, 2), 3, 3, 2, 3), causal & (draw.normal(2, 1, 1, 3) > 0)
     yield *_three(draw, (), 3, 3, 4, 2), draw.normal(3, 3) > 0
     query, key, value = _three(draw, (), 2, 2, 2, 2)
-    far = mt.tensor([[-1.0], [2.0]])  # the last key has the higher scores
-    yield query.abs(), 20_000 * far * key.abs(), value, causal[:2, :2]
+    far = 20_000 * mt.tensor([[-1.0], [2.0]])  # the last key has the higher scores
+    yield query.abs() + 1, far * (key.abs() + 1), value, causal[:2, :2]
     if hidden:
         yield *_three(draw, (2, 3), 4, 6, 5, 2), draw.normal(2, 1, 4, 6) > 0
         yield *_three(draw, (3,), 5, 2, 3, 4), draw.normal(3, 5, 2) > -0.5
@@ -37,14 +38,14 @@ def scaled(query, key):
     return query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
 
 
-def _softmax(scores, allowed):
+def _softmax(scores, allowed, dim=-1):
     """Weights (..., T, n), NaN in a row that may look nowhere."""
-    return scores.masked_fill(~allowed, -mt.inf).softmax(dim=-1)
+    return scores.masked_fill(~allowed, -mt.inf).softmax(dim=dim)
 
 
-def masked_softmax(scores, allowed):
+def masked_softmax(scores, allowed, dim=-1):
     """Weights (..., T, n), 0 in a row that may look nowhere."""
-    return _softmax(scores, allowed).masked_fill(~allowed, 0.0)
+    return _softmax(scores, allowed, dim).masked_fill(~allowed, 0.0)
 
 
 def _attending(score=scaled, weigh=masked_softmax):
@@ -94,59 +95,14 @@ masked_attention.wrong(
     "Where allowed is False, the score becomes minus infinity before the softmax.",
 )(_attending(weigh=lambda scores, allowed: scores.softmax(dim=-1)))
 masked_attention.wrong(
-    "masked the wrong way round: it looks exactly where it must not",
-    "masked_fill changes the places where its mask is True, and in allowed True means: may look. "
-    "Give it ~allowed.",
-)(_attending(weigh=lambda scores, allowed: masked_softmax(scores, ~allowed)))
-masked_attention.wrong(
     "masked too late: the weights are set to 0 after the softmax and no longer add up to 1",
     "By then the hidden keys have had their share of the sum, and through that sum the future "
     "leaks. Mask the scores, before the softmax. (A slide says 'setting attention weights to 0'.)",
 )(_attending(weigh=lambda scores, allowed: scores.softmax(dim=-1) * allowed))
-
-
-def _renormalised(scores, allowed):
-    weights = scores.softmax(dim=-1) * allowed
-    return weights / weights.sum(dim=-1, keepdim=True)
-
-
-masked_attention.wrong(
-    "masked after the softmax and divided by the sum of what is left",
-    "On paper that is right where anything is allowed, but where the hidden keys have the high "
-    "scores nothing is left, and 0 / 0 is not a number. Mask the scores, before the softmax.",
-)(_attending(weigh=_renormalised))
-masked_attention.wrong(
-    "masked after the softmax and divided by the sum of what is left, or by a small number",
-    "Where the hidden keys have the high scores the softmax leaves 0 for all others. Mask the "
-    "scores, before the softmax.",
-)(
-    _attending(
-        weigh=lambda scores, allowed: (
-            (weights := scores.softmax(dim=-1) * allowed)
-            / weights.sum(dim=-1, keepdim=True).clamp(min=1e-9)
-        )
-    )
-)
 masked_attention.wrong(
     "attention with scores of 0 where nobody may look",
     "A score of 0 still has the weight exp(0) = 1. Only minus infinity takes a key out.",
 )(_attending(weigh=lambda scores, allowed: (scores * allowed).softmax(dim=-1)))
-masked_attention.wrong(
-    "masked with a score that is not low enough",
-    "-1e3 or -1e4 looks low, but where the allowed scores are lower still the hidden keys win; and "
-    "a row that may look nowhere looks everywhere. Use minus infinity.",
-)(_attending(weigh=lambda scores, allowed: scores.masked_fill(~allowed, -1e3).softmax(dim=-1)))
-masked_attention.wrong(
-    "masked with a score that is not low enough, though the rows without a key are right",
-    "-1e3 or -1e4 looks low, but where the allowed scores are lower still the hidden keys win. Use "
-    "minus infinity.",
-)(
-    _attending(
-        weigh=lambda scores, allowed: (
-            scores.masked_fill(~allowed, -1e3).softmax(dim=-1) * allowed.any(dim=-1, keepdim=True)
-        )
-    )
-)
 masked_attention.wrong(
     "masked by adding the booleans to the scores",
     "True counts as 1, so an allowed score is larger by 1 and the others stay. What must be added "
@@ -156,20 +112,105 @@ masked_attention.wrong(
     "not a number at every allowed place: 0 times minus infinity has been added",
     "0 * -inf is NaN, so a product cannot make the mask. Use masked_fill or mt.where.",
 )(_attending(weigh=lambda scores, allowed: (scores + ~allowed * -mt.inf).softmax(dim=-1)))
+
+# After the softmax, and divided anew
+
+LATE = (
+    "On paper that is right where anything is allowed, but where the hidden keys have the high "
+    "scores the softmax leaves 0 for all others. Mask the scores, before the softmax."
+)
+
+
+def _divided_anew(total):
+    def weigh(scores, allowed):
+        weights = scores.softmax(dim=-1) * allowed
+        return weights / total(weights.sum(dim=-1, keepdim=True))
+
+    return _attending(weigh=weigh)
+
+
+masked_attention.wrong(
+    "masked after the softmax and divided by the sum of what is left",
+    LATE,
+)(_divided_anew(lambda total: total))
+masked_attention.wrong(
+    "masked after the softmax and divided by the sum of what is left, or by a small number",
+    LATE,
+)(_divided_anew(lambda total: total.clamp(min=1e-9)))
+
+# A softmax written out
+
+OVERFLOW = (
+    "exp of some hundreds is infinite, and inf / inf and 0 * inf are not numbers. Subtract the "
+    "largest allowed score of each row first, or use softmax on masked scores."
+)
+
+
+def _written_out(total):
+    def weigh(scores, allowed):
+        exponentials = scores.exp() * allowed
+        return exponentials / total(exponentials.sum(dim=-1, keepdim=True))
+
+    return _attending(weigh=weigh)
+
+
+masked_attention.wrong(
+    "a softmax written out that overflows where scores are large",
+    OVERFLOW,
+)(_written_out(lambda total: total))
+masked_attention.wrong(
+    "a softmax written out that overflows where scores are large, with a small number in the sum",
+    OVERFLOW,
+)(_written_out(lambda total: total + 1e-30))
+
+# A number that is large, but finite
+
+TOO_SMALL = (
+    "-1e4 looks low, but where the allowed scores are lower still the hidden keys win; and a row "
+    "that may look nowhere looks everywhere. Use minus infinity."
+)
+FINITE = (
+    "With a finite number for minus infinity, the row with nothing to look at still shares out all "
+    "its weight, among keys that it must not see. Its output must be 0."
+)
+masked_attention.wrong(
+    "masked with a score that is not low enough",
+    TOO_SMALL,
+)(_attending(weigh=lambda scores, allowed: scores.masked_fill(~allowed, -1e4).softmax(dim=-1)))
+masked_attention.wrong(
+    "masked by adding a number that is not low enough",
+    TOO_SMALL,
+)(_attending(weigh=lambda scores, allowed: (scores - 1e4 * ~allowed).softmax(dim=-1)))
+masked_attention.wrong(
+    "masked with a score that is not low enough, though the rows with nothing to look at are right",
+    TOO_SMALL,
+)(
+    _attending(
+        weigh=lambda scores, allowed: (
+            scores.masked_fill(~allowed, -1e4).softmax(dim=-1) * allowed.any(dim=-1, keepdim=True)
+        )
+    )
+)
+masked_attention.wrong(
+    "right but for the rows with nothing to look at: they hold the mean of all values",
+    FINITE,
+)(_attending(weigh=lambda scores, allowed: scores.masked_fill(~allowed, -1e9).softmax(dim=-1)))
+masked_attention.wrong(
+    "right but for the rows with nothing to look at: they look as if there were no mask",
+    FINITE,
+)(_attending(weigh=lambda scores, allowed: (scores - 1e9 * ~allowed).softmax(dim=-1)))
+
+# Not a number
+
 masked_attention.wrong(
     "right but for the rows with nothing to look at: they are not a number",
     "A softmax of nothing but minus infinity is 0 / 0. Set the weights of such a row to 0, after "
-    "the softmax: see section 5 of the chapter.",
+    "the softmax: section 5 of the chapter.",
 )(_attending(weigh=_softmax))
-masked_attention.wrong(
-    "right but for the rows with nothing to look at: they hold the mean of all values",
-    "With a large negative number for minus infinity all scores of such a row are equal, and it "
-    "looks everywhere, at the hidden keys, too. Its output must be 0.",
-)(_attending(weigh=lambda scores, allowed: scores.masked_fill(~allowed, -1e30).softmax(dim=-1)))
 masked_attention.wrong(
     "right in its values, but NaN is turned into 0 only in the output, and the gradients stay NaN",
     "On the way back 0 times NaN is NaN, and the values' gradient comes from the weights. Set the "
-    "weights of such a row to 0, before they meet the values.",
+    "weights of such a row to 0, before they meet the values: section 5 of the chapter.",
 )(
     lambda query, key, value, allowed: (
         output := _softmax(scaled(query, key), allowed) @ value
@@ -189,32 +230,43 @@ masked_attention.wrong(
         )
     )
 )
-masked_attention.wrong(
-    "right but for the scale: the scores are not divided by the square root of d",
-    "From chapter 05 on, scores are query . key / sqrt(d), d the size of a key.",
-)(_attending(score=lambda query, key: query @ key.transpose(-1, -2)))
-masked_attention.wrong(
-    "right but for the scale: the scores are divided by d",
-    "Divide by the square root of d, the size of a key.",
-)(
-    _attending(
-        score=lambda query, key: query @ key.transpose(-1, -2) / query.shape[-1],
-    )
-)
-masked_attention.wrong(
-    "right but for the softmax, which goes over the queries",
-    "Every query shares its attention among the keys: the softmax goes over the last axis.",
-)(
-    _attending(
-        weigh=lambda scores, allowed: (
-            scores.masked_fill(~allowed, -mt.inf).softmax(dim=-2).masked_fill(~allowed, 0.0)
-        )
-    )
-)
-masked_attention.wrong(
-    "right but for the mask, which is transposed",
-    "Row i of the mask belongs to query i and column j to key j, as in the scores.",
-)(_attending(weigh=lambda scores, allowed: masked_softmax(scores, allowed.transpose(-1, -2))))
+
+# Mistakes that come with and without care for the rows with nothing to look at
+
+for careful, weights in (True, masked_softmax), (False, _softmax):
+    for name, hint, attention in (
+        (
+            "masked the wrong way round: it looks exactly where it must not",
+            "masked_fill changes the places where its mask is True, and in allowed True means: may "
+            "look. Give it ~allowed.",
+            _attending(weigh=lambda scores, allowed, weights=weights: weights(scores, ~allowed)),
+        ),
+        (
+            "right but for the mask, which is transposed",
+            "Row i of the mask belongs to query i and column j to key j, as in the scores.",
+            _attending(weigh=lambda scores, allowed, weights=weights: weights(scores, allowed.mT)),
+        ),
+        (
+            "right but for the softmax, which goes over the queries",
+            "Every query shares its attention among the keys: the softmax goes over the last axis.",
+            _attending(weigh=functools.partial(weights, dim=-2)),
+        ),
+        (
+            "right but for the scale: the scores are not divided by the square root of d",
+            "From chapter 05 on, scores are query . key / sqrt(d), d the size of a key.",
+            _attending(score=lambda query, key: query @ key.mT, weigh=weights),
+        ),
+        (
+            "right but for the scale: the scores are divided by d",
+            "Divide by the square root of d, the size of a key.",
+            _attending(
+                score=lambda query, key: query @ key.mT / query.shape[-1],
+                weigh=weights,
+            ),
+        ),
+    ):
+        also = "" if careful else " (and rows with nothing to look at are not zeros)"
+        masked_attention.wrong(name + also, hint)(attention)
 
 
 # The growing set of keys
@@ -230,7 +282,7 @@ def _growing(
     asking=lambda queries, t: queries[:, t : t + 1],
     score=scaled,
     kept=lambda x: x,
-    dim=-1,
+    weigh=lambda scores: scores.softmax(dim=-1),
 ):
     """The loop with one of its pieces exchanged."""
 
@@ -239,24 +291,24 @@ def _growing(
         outputs = []
         for t in range(X.shape[1]):
             scores = score(asking(queries, t), seen(keys, t))  # (B, 1, t + 1)
-            outputs.append(scores.softmax(dim=dim) @ seen(values, t))
+            outputs.append(weigh(scores) @ seen(values, t))
         return mt.cat(outputs, dim=1)
 
     return loop
 
 
 def _does_nothing_in_vain(answer, *case):
-    """n = 30, d = 4: 2,880 FLOPs for queries, keys and values, 7,440 for 465 pairs."""
+    """n = 12, d = 4: 1,152 FLOPs for queries, keys and values, 1,248 for 78 pairs."""
     draw = Draw(0)
-    inputs = draw.normal(1, 30, 4), *(draw.normal(4, 4) for _ in range(3))
+    inputs = draw.normal(1, 12, 4), *(draw.normal(4, 4) for _ in range(3))
     with count_flops() as counter:
         answer(*inputs)
-    if counter.total > 11_500:
+    if counter.total > 2_600:
         return (
-            f"For n = 30 and d = 4 your answer costs {counter.total:,} FLOPs, and it goes with "
-            "10,320. Compute each query, key and value once, and at step t the scores of those "
-            "keys alone that are there. (All n scores of a step with a mask on top cost 17,280; "
-            "keys and values made anew at each step 38,160.)"
+            f"For n = 12 and d = 4 your answer costs {counter.total:,} FLOPs, and it goes with "
+            "2,400. Compute each query, key and value once, and at step t the scores of those "
+            "keys alone that are there. (All n scores of a step with a mask on top cost 3,456; "
+            "keys and values made anew at each step 6,624.)"
         )
     return None
 
@@ -298,6 +350,10 @@ one_at_a_time.wrong(
     "From chapter 05 on, scores are query . key / sqrt(d), d the size of a key.",
 )(_growing(score=lambda query, key: query @ key.transpose(-1, -2)))
 one_at_a_time.wrong(
+    "a loop without a softmax: the scores themselves are the weights",
+    "Scores may be negative and add up to anything. The softmax makes weights of them.",
+)(_growing(weigh=lambda scores: scores))
+one_at_a_time.wrong(
     "a loop that asks with the first query at every step",
     "At step t the query of token t asks.",
 )(_growing(asking=lambda queries, t: queries[:, :1]))
@@ -308,7 +364,7 @@ one_at_a_time.wrong(
 one_at_a_time.wrong(
     "a loop with a softmax over the batch",
     "The keys of one sequence compete: the softmax goes over the last axis.",
-)(_growing(dim=0))
+)(_growing(weigh=lambda scores: scores.softmax(dim=0)))
 
 
 @one_at_a_time.wrong(

@@ -1,4 +1,4 @@
-"""A masked language model, and its continuations of a batch of prompts."""
+"""A masked language model and its loss."""
 
 import functools
 import math
@@ -9,12 +9,10 @@ from minitorch import nn
 from minitorch.checks.chapter_07.masks import steps_back
 from minitorch.checks.exercise import Draw, exercise
 
-# The model and its loss
-
 
 def _text_cases(draw, hidden):
     """Sizes (V, d), then a batch whose sequences have different lengths."""
-    sizes = [((3, 2), 2, 3), ((5, 4), 3, 4)] + [((7, 3), 4, 6)] * hidden
+    sizes = [((4, 2), 2, 3)] + [((5, 3), 3, 4)] * hidden
     for (vocabulary_size, width), batch, n in sizes:
         lengths = mt.cat([1 + draw.integers(n - 1, batch - 1), mt.tensor([n])])
         yield (vocabulary_size, width), draw.integers(vocabulary_size, batch, n), lengths
@@ -95,10 +93,13 @@ class MaskedLanguageModel(nn.Module):
     def forward(self, tokens):
         X = self.embedding(tokens)  # (B, n, d)
         scores = self.query(X) @ self.key(X).transpose(1, 2) * self.scale(X.shape[-1])
-        return self.output(self.weights(scores) @ self.value(X))
+        return self.output(self.mixed(self.weights(scores), X))
 
     def scale(self, width):
         return 1 / math.sqrt(width)
+
+    def mixed(self, weights, X):
+        return weights @ self.value(X)
 
     def weights(self, scores):
         return scores.masked_fill(~self.allowed(steps_back(scores.shape[-1])), -mt.inf).softmax(-1)
@@ -213,6 +214,99 @@ class _(_Model):
 
 
 @MaskedLanguageModel.wrong(
+    "right but for the scores, which have been through a log_softmax",
+    "forward returns the scores themselves: cross_entropy does the softmax.",
+)
+class _(_Model):
+    def forward(self, tokens):
+        return super().forward(tokens).log_softmax(dim=-1)
+
+
+@MaskedLanguageModel.wrong(
+    "a model that averages the embeddings",
+    "What is averaged are the values, self.value(X).",
+)
+class _(_Model):
+    def mixed(self, weights, X):
+        return weights @ X
+
+
+@MaskedLanguageModel.wrong(
+    "right but for a residual connection: X is added to the output of attention",
+    "That is a good idea, and chapter 09's. Here self.output gets what attention gives, alone.",
+)
+class _(_Model):
+    def mixed(self, weights, X):
+        return X + weights @ self.value(X)
+
+
+@MaskedLanguageModel.wrong(
+    "right in its loss, but forward itself puts the start token in front and drops the last token",
+    "forward gives the scores for what comes after each token of its argument. The shift belongs "
+    "into loss.",
+)
+class _(_Model):
+    def forward(self, tokens):
+        return super().forward(_Model.read(self, tokens))
+
+    def read(self, tokens):
+        return tokens
+
+
+@MaskedLanguageModel.wrong(
+    "right in forward, but the loss shifts the tokens to the wrong side",
+    "Position t must read token t - 1 to predict token t: the start token comes first, and the "
+    "last token is not read.",
+)
+class _(_Model):
+    def read(self, tokens):
+        return mt.cat([tokens[:, 1:], mt.full_like(tokens[:, :1], self.start)], dim=1)
+
+
+@MaskedLanguageModel.wrong(
+    "right in forward, but the loss drops the wrong end: each token is read before it is asked for",
+    "The model reads the start token and all tokens but the last, and the first score is for the "
+    "first token.",
+)
+class _(_Model):
+    def predicted(self, tokens):
+        first = mt.full_like(tokens[:, :1], self.start)
+        return self(mt.cat([first, tokens], dim=1))[:, 1:]
+
+
+@MaskedLanguageModel.wrong(
+    "right in forward, but the loss starts with token 0 in place of self.start",
+    "Token 0 is a token like others. The start token has the number self.start.",
+)
+class _(_Model):
+    def read(self, tokens):
+        return mt.cat([mt.zeros_like(tokens[:, :1]), tokens[:, :-1]], dim=1)
+
+
+@MaskedLanguageModel.wrong(
+    "right in forward, but the loss asks for the token that has just been read, and for padding",
+    "The inputs are the start token and then all tokens but the last; and position t of sequence b "
+    "counts if t < lengths[b].",
+)
+class _(_Model):
+    def read(self, tokens):
+        return tokens
+
+    def averaged(self, losses, real):
+        return losses.mean()
+
+
+@MaskedLanguageModel.wrong(
+    "right in forward, but the loss leaves out each first token, and counts the padding",
+    "The first token is predicted, too, from self.start; and position t of sequence b counts if "
+    "t < lengths[b].",
+)
+class _(_Model):
+    def loss(self, tokens, lengths):
+        return F.cross_entropy(self(tokens[:, :-1]).transpose(1, 2), tokens[:, 1:])
+
+
+@MaskedLanguageModel.wrong(
     "right in forward, but the loss asks for the token that has just been read",
     "Without the shift the model reads each token before it has to predict it: its loss falls, and "
     "it is good for nothing. The inputs are the start token and then all tokens but the last.",
@@ -278,149 +372,3 @@ class _(_Model):
     def averaged(self, losses, real):
         last = mt.arange(real.shape[1]) == real.sum(dim=1, keepdim=True) - 1
         return super().averaged(losses, real & ~last)
-
-
-# Continuations
-
-
-class _RunningSum:
-    """A causal model without a limit of length: tokens (B, n) -> scores (B, n, V)."""
-
-    def __init__(self, draw, vocabulary_size):
-        self.embedding = 2 * draw.normal(vocabulary_size, 6)
-        self.output = 2 * draw.normal(6, vocabulary_size)
-
-    def __call__(self, tokens):
-        return self.embedding[tokens].cumsum(dim=1).sin() @ self.output
-
-    def __repr__(self):
-        return f"<a causal model of {len(self.embedding)} tokens>"
-
-    def __deepcopy__(self, memo):
-        return self
-
-
-def likeliest(scores):
-    """(B, V) -> (B): greedy decoding."""
-    return scores.argmax(dim=-1)
-
-
-def drawn_with_a_fixed_number(scores):
-    """(B, V) -> (B): sampling, were the random number always 0.6."""
-    return (scores.softmax(dim=-1).cumsum(dim=-1) < 0.6).sum(dim=-1)
-
-
-def _prompt_cases(draw, hidden):
-    cases = [(1, 2, 2, likeliest), (2, 3, 3, likeliest), (3, 4, 4, drawn_with_a_fixed_number)]
-    extra = [(1, 1, 5, drawn_with_a_fixed_number), (4, 6, 7, likeliest), (3, 5, 1, likeliest)]
-    for batch, n, count, pick in cases + extra * hidden:
-        shorter = 1 + draw.integers(max(n - 1, 1), batch)
-        lengths = mt.where(mt.arange(batch) == 1, n, shorter)
-        real = mt.arange(n) < lengths.unsqueeze(1)
-        tokens = draw.integers(9, batch, n) * real
-        yield _RunningSum(draw, 9), tokens, lengths, count, pick
-
-
-def _continuing(
-    place=lambda lengths, t: lengths + t - 1,
-    choose=lambda pick, scores: pick(scores),
-    write=lambda grown, place, token: mt.where(
-        mt.arange(grown.shape[1]) == place.unsqueeze(1), token.unsqueeze(1), grown
-    ),
-):
-    """Continuations with one piece exchanged."""
-
-    def continued(model, tokens, lengths, count, pick):
-        rows = mt.arange(len(tokens))
-        grown = mt.cat([tokens, mt.zeros(len(tokens), count, dtype=tokens.dtype)], dim=1)
-        new = []
-        for t in range(count):
-            scores = model(grown)[rows, place(lengths, t)]  # (B, V)
-            new.append(choose(pick, scores))
-            grown = write(grown, lengths + t, new[-1])
-        return mt.stack(new, dim=1)
-
-    return continued
-
-
-@exercise(cases=_prompt_cases, gradients=False, see='chapter 07, "A masked language model"')
-def continue_prompts(model, tokens, lengths, count, pick):
-    """Prompts (B, n) of which lengths (B) are real -> count new tokens for each, (B, count)."""
-    return _continuing()(model, tokens, lengths, count, pick)
-
-
-@continue_prompts.wrong(
-    "right where a prompt has no padding; else it goes on after the padding",
-    "The first new token of sequence b takes position lengths[b], where its padding begins; the "
-    "scores for it stand at position lengths[b] - 1.",
-)
-def _(model, tokens, lengths, count, pick):
-    for _ in range(count):
-        tokens = mt.cat([tokens, pick(model(tokens)[:, -1]).unsqueeze(1)], dim=1)
-    return tokens[:, -count:]
-
-
-continue_prompts.wrong(
-    "off by one: it reads the scores behind the last token",
-    "Position i has read the tokens up to i and predicts the one at i + 1: read the scores at the "
-    "last token that is there, lengths[b] - 1 at first.",
-)(_continuing(place=lambda lengths, t: lengths + t))
-continue_prompts.wrong(
-    "off by one: it reads the scores one position too early",
-    "Those scores predict the last token that is there. Read at lengths[b] - 1, then one further "
-    "with each new token.",
-)(_continuing(place=lambda lengths, t: (lengths + t - 2).clamp(min=0)))
-continue_prompts.wrong(
-    "reads every sequence at the end of the longest prompt",
-    "Each sequence goes on from its own last token: position lengths[b] - 1 at first.",
-)(_continuing(place=lambda lengths, t: lengths.max().expand(len(lengths)) + t - 1))
-continue_prompts.wrong(
-    "read off one single pass: what has been picked is never put into the sequence",
-    "In training all tokens are known, so that one pass gives all scores. A new token is known "
-    "when it has been picked: write it at position lengths[b] + t, then let the model read again.",
-)(_continuing(write=lambda grown, place, token: grown))
-continue_prompts.wrong(
-    "one and the same step, count times: every new token is the first one again",
-    "Write each new token at position lengths[b] + t, and read one position further each time.",
-)(_continuing(place=lambda lengths, t: lengths - 1))
-
-
-@continue_prompts.wrong(
-    "written without a context: the model is shown the last token alone",
-    "A recurrent network keeps a state; this model knows only what it is shown. Give it the whole "
-    "sequence.",
-)
-def _(model, tokens, lengths, count, pick):
-    token = tokens[mt.arange(len(tokens)), lengths - 1]
-    new = []
-    for _ in range(count):
-        token = pick(model(token.unsqueeze(1))[:, 0])
-        new.append(token)
-    return mt.stack(new, dim=1)
-
-
-continue_prompts.wrong(
-    "always the likeliest token: pick is not used",
-    "pick decides which token is taken, so that one loop serves greedy decoding and sampling.",
-)(_continuing(choose=lambda pick, scores: likeliest(scores)))
-continue_prompts.wrong(
-    "right but for what pick is given: probabilities, not scores",
-    "Hand the scores on as they are. A sampling pick does the softmax itself.",
-)(_continuing(choose=lambda pick, scores: pick(scores.softmax(dim=-1))))
-
-
-@continue_prompts.wrong(
-    "right but for the prompts, which are returned, too",
-    "Return the new tokens alone, (B, count).",
-)
-def _(model, tokens, lengths, count, pick):
-    new = continue_prompts.reference(model, tokens, lengths, count, pick)
-    return mt.cat([tokens, new], dim=1)
-
-
-@continue_prompts.wrong(
-    "right but for the order of the axes: it is (count, B)",
-    "One row for each prompt: stack the new tokens along axis 1.",
-)
-def _(model, tokens, lengths, count, pick):
-    return continue_prompts.reference(model, tokens, lengths, count, pick).T

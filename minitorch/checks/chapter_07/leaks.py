@@ -42,18 +42,32 @@ def _causal(x):
 
 
 def _one_step_back(x):
-    return mt.cat([mt.zeros_like(x[:1]), x[:-1].tanh()])
+    return -mt.cat([mt.zeros_like(x[:1]), x[:-1].tanh()])
+
+
+def _unmasked(x):
+    return _attention(lambda n: mt.ones(n, n, dtype=mt.bool))(x)
+
+
+def _leak_into_the_first_number(x):
+    return mt.cat([_unmasked(x)[:, :1], _causal(x)[:, 1:]], dim=1)
+
+
+def _leak_into_the_last_number(x):
+    return mt.cat([_causal(x)[:, :-1], _unmasked(x)[:, -1:]], dim=1)
 
 
 def _faint_leak(x):
-    """The first output hears of the last input, very softly."""
-    first = mt.arange(len(x)).unsqueeze(1) == 0
-    return _causal(x) + 1e-9 * first * x[-1].tanh()
+    """One number of the first output hears of one number of the last input, very softly."""
+    outputs = _causal(x)
+    first = outputs[:1, :1] + 1e-9 * x[-1, -1].tanh()
+    return mt.cat([mt.cat([first, outputs[:1, 1:]], dim=1), outputs[1:]])
 
 
 def _opposites(x):
     """The numbers of an output add up to 0, whatever the input is."""
-    return mt.cat([_causal(x), -_causal(x)], dim=1)
+    outputs = _causal(x)
+    return mt.stack([outputs, -outputs], dim=2).flatten(1)
 
 
 def _differences(x):
@@ -62,17 +76,18 @@ def _differences(x):
 
 
 MODELS = {
-    "a tanh of each token": mt.tanh,
     "attention with a causal mask": _causal,
-    "attention without a mask": _attention(lambda n: mt.ones(n, n, dtype=mt.bool)),
+    "a leak into the first number of each output": _leak_into_the_first_number,
+    "a leak into the last number of each output": _leak_into_the_last_number,
     "attention masked after the softmax": _late_mask,
-    "the token before": _one_step_back,
-    "minus the sum of the tokens so far": lambda x: -x.cumsum(dim=0),
+    "minus the token before": _one_step_back,
+    "a tanh of each token": mt.tanh,
     "a faint leak from the last token to the first": _faint_leak,
     "outputs whose numbers add up to 0": _opposites,
     "sums of differences": _differences,
 }
 HIDDEN_MODELS = {
+    "attention without a mask": _unmasked,
     "the tokens in reverse order": lambda x: x.flip(0),
     "the last token everywhere": lambda x: x[-1].expand(*x.shape).sin(),
     "attention within a window": _attention(lambda n: _triangle(n) & ~_triangle(n).tril(-2)),
@@ -83,10 +98,9 @@ HIDDEN_MODELS = {
 def _model_cases(draw, hidden):
     for name, function in MODELS.items():
         yield _Model(name, function), draw.normal(2, 2)
-    yield _Model("attention with a causal mask", _causal), draw.normal(3, 2)
     if hidden:
         for name, function in HIDDEN_MODELS.items():
-            yield _Model(name, function), draw.normal(4, 3)
+            yield _Model(name, function), draw.normal(3, 2)
 
 
 def _gradients(model, x):
@@ -125,6 +139,20 @@ dependence.wrong(
     "Ask whether any of them is not zero: (gradient != 0).any(dim=-1).",
 )(lambda model, x: (_gradients(model, x).sum(dim=-1) != 0).any(dim=1))
 dependence.wrong(
+    "blind where numbers cancel one another, those of an output and those of a gradient",
+    "Both sums may be 0 though output i depends on input j. Ask each number of the output for "
+    "itself, and ask whether any number of its gradient is not zero.",
+)(lambda model, x: _gradients(model, x).sum(dim=1).sum(dim=-1) != 0)
+dependence.wrong(
+    "blind to all but the first number of each output",
+    "An output is a vector. It depends on input j as soon as one of its numbers does.",
+)(lambda model, x: (_gradients(model, x)[:, 0] != 0).any(dim=-1))
+dependence.wrong(
+    "blind to all but the last number of each output",
+    "An output is a vector. It depends on input j as soon as one of its numbers does: join what "
+    "you find for each of them by 'or'.",
+)(lambda model, x: (_gradients(model, x)[:, -1] != 0).any(dim=-1))
+dependence.wrong(
     "blind to negative gradients",
     "An output that falls when the input grows depends on it, too: != 0, not > 0.",
 )(lambda model, x: (_gradients(model, x) > 0).any(dim=-1).any(dim=1))
@@ -137,6 +165,10 @@ dependence.wrong(
     "a table of the leaks alone: what lies on and below the diagonal is missing",
     "Tell of all outputs and inputs. Looking above the diagonal comes afterwards.",
 )(lambda model, x: dependence.reference(model, x).triu(1))
+dependence.wrong(
+    "the causal triangle, whatever the model does",
+    "Ask the model: its gradients tell what each output depends on.",
+)(lambda model, x: _triangle(len(x)))
 dependence.wrong(
     "the same in every row: it tells which inputs any output depends on",
     "Go back from one output at a time; from all of them together the rows cannot be told apart.",

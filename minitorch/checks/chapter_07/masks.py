@@ -161,6 +161,15 @@ joined_mask.wrong(
     "Join it with real: a query may look where both allow it.",
 )(lambda real: _joined(mt.ones_like(real)))
 joined_mask.wrong(
+    "a mask for padding at the end: it counts the tokens and does not ask where they stand",
+    "The padding may also stand at the front. real says of each position what it is.",
+)(lambda real: _joined(_real(real.sum(dim=1), real.shape[1])))
+joined_mask.wrong(
+    "right but for the diagonal, which is allowed in the padding, too",
+    "To let each place look at itself is a good way to have no empty rows. Here follow the rule: "
+    "no padded key is looked at, from nowhere.",
+)(lambda real: _joined(real) | (steps_back(real.shape[1]) == 0))
+joined_mask.wrong(
     "the opposite: True where a query may not look",
     "Here True means: may look.",
 )(lambda real: ~_joined(real))
@@ -205,6 +214,18 @@ window_mask.wrong(
     "off by one: the window begins with the token before",
     "The token itself is one of the width tokens.",
 )(lambda n, width: (steps_back(n) > 0) & (steps_back(n) <= width))
+window_mask.wrong(
+    "off by one: the window holds one token too few",
+    "The token itself is one of the width tokens, so it sees width - 1 before it.",
+)(lambda n, width: (steps_back(n) >= 0) & (steps_back(n) < width - 1))
+window_mask.wrong(
+    "empty, or for width 1 the diagonal: the left end has the wrong sign",
+    "triu(k) keeps j - i >= k. What is wanted is i - j < width, so k = 1 - width.",
+)(lambda n, width: (steps_back(n) >= 0) & (steps_back(n) <= 1 - width))
+window_mask.wrong(
+    "a window that stands still: the first width tokens of the text",
+    "The window moves along: it ends at the token itself.",
+)(lambda n, width: (steps_back(n) >= 0) & (mt.arange(n) < width))
 window_mask.wrong(
     "a window to both sides: it looks ahead",
     "The mask is causal, too: j <= i.",
@@ -274,6 +295,16 @@ module_mask.wrong(
     "not turned round: the module looks exactly where it must not",
     "nn.MultiheadAttention takes True for: may NOT look. Turn the mask round with ~.",
 )(lambda allowed, heads: allowed.repeat_interleave(heads, dim=0))
+module_mask.wrong(
+    "the mask as it is given, neither turned round nor made for the heads",
+    "nn.MultiheadAttention takes True for: may NOT look. And it wants (B * heads, T, n), the same "
+    "mask heads times for each sequence.",
+)(lambda allowed, heads: allowed)
+module_mask.wrong(
+    "neither turned round nor in the right order",
+    "nn.MultiheadAttention takes True for: may NOT look. And every mask comes heads times in a "
+    "row, as repeat_interleave does it.",
+)(lambda allowed, heads: allowed.repeat(heads, 1, 1))
 module_mask.wrong(
     "repeated in the wrong order: sequences get one another's masks",
     "The masks of the heads of sequence 0 come first, then those of sequence 1: every mask heads "
