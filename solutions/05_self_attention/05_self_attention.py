@@ -269,7 +269,7 @@ check.jacobian_norms(jacobian_norms, hidden=True)
 # permutation and do not notice another one. Sums of floating-point numbers in another order differ in their
 # last digits, which is no notice of order; anything larger is.
 #
-# Everything is allowed. Useful: `X[p]` with a list or tensor of positions `p`, `mt.randperm`,
+# Everything is allowed. Useful: `X[p]` with a list (no tuple) or tensor of positions `p`, `mt.randperm`,
 # `itertools.permutations`, `mt.allclose`.
 
 

@@ -8,12 +8,12 @@ from minitorch.checks.exercise import exercise
 
 def _attention_cases(draw, hidden):
     """Any leading axes; sizes that differ, so that each wrong divisor gives a wrong number."""
-    sizes = [((), 1, 2, 3, 2), ((2,), 2, 3, 2, 1), ((2, 2), 3, 2, 3, 2)]
+    sizes = [(1, (), 1, 2, 3, 2), (1, (3,), 2, 3, 2, 1), (1000, (2, 2), 3, 2, 3, 2)]
     if hidden:
-        sizes = [((), 3, 4, 2, 3), ((2,), 4, 2, 5, 3), ((2, 1, 2), 2, 3, 3, 2)]
-    for lead, steps, n, d, d_v in sizes:
-        yield draw.normal(*lead, steps, d), draw.normal(*lead, n, d), draw.normal(*lead, n, d_v)
-    yield 1000 * draw.normal(2, 4), draw.normal(2, 4), draw.normal(2, 2)
+        sizes = [(1, (), 3, 4, 2, 3), (1, (3,), 4, 2, 5, 1), (1000, (2, 1, 2), 2, 3, 3, 2)]
+    for scale, lead, steps, n, d, d_v in sizes:
+        query, key = scale * draw.normal(*lead, steps, d), draw.normal(*lead, n, d)
+        yield query, key, draw.normal(*lead, n, d_v)
 
 
 def _dot(query, key):
