@@ -227,7 +227,7 @@ check.masked_attention(masked_attention, hidden=True)
 #
 # `model` is a function that makes of $n$ tokens, `x` $(n, d)$, as many outputs, $(n, k)$. You do not know what is
 # inside. Return a boolean tensor $(n, n)$: entry $(i, j)$ is True if output $i$ depends on token $j$, which is
-# to say that at least one of the numbers $\partial\, \text{output}_{ic} / \partial x_{jd}$ is not zero, $c$ and $d$
+# to say that at least one of the numbers $\partial\, \text{output}_{ic} / \partial x_{jm}$ is not zero, $c$ and $m$
 # being any places in the two vectors. Then `dependence(model, x).triu(1).any()` says whether the future leaks.
 #
 # The models of the check are smooth. Some have leaks that are hard to see, so think of numbers that cancel one
