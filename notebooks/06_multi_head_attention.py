@@ -1041,12 +1041,12 @@ print("three places, four heads: above 0.95:", places_here["3"]["4"][0]["all"] >
 # %% [markdown]
 # With as many heads as letters, or more, at least 99.5 % of the tables are all right. With fewer, nearly
 # always few: one head gets two letters right in 20 %, three in 2 %; two heads get four letters right in 3
-# to 4 %. But look at three letters and two heads: 25 %, 82 % and 21 % for the three seeds. How does the
-# second model do it? Its head 1 puts weights of 0.39 and 0.40 on the first and second letter, its head 2 puts
-# 0.41 and 0.39 on the second and third. A linear layer can add and *subtract* heads. What both have seen is
-# the second value; what is left is the first less the third. If these two are equal, they cancel, and on such
-# tables this model is right in 0.5 % of the cases. So "a head for each place" is a rule of thumb. Our proof
-# holds for one head, which has nothing to subtract.
+# to 4 %. But look at three letters and two heads: 25 %, 82 % and 21 % for the three seeds. How does the second
+# model do it? Its head 1 puts weights of 0.39 and 0.40 on the first and second letter, its head 2 puts 0.41
+# and 0.39 on the second and third. A linear layer can add and *subtract* heads. What both have seen is the
+# second value; what is left is the first less the third. If these two are equal, they cancel, and on such
+# tables this model is right in only 12 % of the cases, about as often as all three are equal. So "a head for
+# each place" is a rule of thumb. Our proof holds for one head, which has nothing to subtract from.
 #
 # How many heads, then? Here the task says it. For language nobody knows in advance. One of the lectures says
 # that "around 8 heads" work well for big models, and Vaswani et al. (2017) found one head worse than eight,
