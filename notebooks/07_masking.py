@@ -660,8 +660,8 @@ print("NaN replaced by 0:", gradients_of_projections(filled_afterwards))
 
 # %% [markdown]
 # One step of the optimizer, and the weights of the values, and with them the whole model, are NaN. Nor does
-# it help to replace the NaN in the output: its gradient still passes through the softmax that made it. The
-# row must never get there. So we leave the scores of an empty row as they are, which keeps its softmax
+# it help to replace the NaN in the output: the gradient that comes back is then zero, but it is multiplied by
+# the weights, which are still NaN. The row must never get there. So we leave the scores of an empty row as they are, which keeps its softmax
 # finite, and set its weights to zero:
 
 
