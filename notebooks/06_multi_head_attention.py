@@ -934,7 +934,7 @@ print(
 # to 21 % of all tables. It does not get each a little wrong: one of the two answers is right in 91 to 94 %
 # of the cases, the other in 24 to 26 %. Which one it favours is an accident of the seed. And the wrong
 # answers are not just any numbers: 99.9 % of them are the right answer to the *other* question. That is the
-# proof at work. Two places have a weight of 0.48 to 0.49 and of 0.37 on average, and the larger wins both
+# proof at work. The two places have weights of 0.48 to 0.49 and of about 0.37 on average, and the larger wins both
 # times. Four times the steps do not change this (19 to 22 %), and neither does a head of twice the width
 # (21 %).
 #
@@ -1089,13 +1089,15 @@ plot.show(
 # %% [markdown]
 # The two heads have shared out the work: in every row one is dark at the letter that is asked first and the
 # other at the second, also where the same two letters are asked in the other order. The one head has to
-# look at both, and its larger weight is on the same side each time.
+# look at both, with the larger weight mostly on the same side.
 #
 # With eight heads the picture is less tidy:
 
 # %%
 maps = weights_of(trained("eight heads", RATE, 0, 250)[0], *table, asked).transpose(0, 1)
-figure, _ = plot.heads(maps, questions, [pair[0] for pair in pairs], width=9.5)
+figure, panels = plot.heads(maps, questions, [pair[0] for pair in pairs], width=9.5)
+for axes in panels[0]:
+    axes.tick_params(axis="x", rotation=0)
 plot.show(
     figure,
     alt="Weights of eight heads for the same six questions. Several look mostly at the first letter asked, "
