@@ -547,8 +547,7 @@ print("as if the padding were not there:", mt.allclose(masked, alone, atol=1e-5)
 # | scores, numbers in memory | $n^2$ | $h\, n^2$ |
 #
 # The last row is the one that grows. Each score matrix has $n^2$ entries, however few columns it was made
-# from, and there are $h$ of them. Each entry also goes through a softmax, which the FLOPs of products leave
-# out.
+# from. Each entry also goes through a softmax, which the FLOPs of products leave out.
 #
 # > **A note on the lectures.** They say that with heads "the matrices are the same sizes". True of $XQ$,
 # > $XK$ and $XV$, not of the scores: $h \times n \times n$ in place of $n \times n$.
@@ -674,12 +673,11 @@ print(
 
 # %% [markdown]
 # The claim holds, but what is free in FLOPs is not free in time. In the full run, our layer with eight heads
-# takes 2.3 times as long as with one at $n = 64$, and 3.1 times at $n = 256$. The softmax walks over $h n^2$
-# numbers several times, forward and backward, and that is memory traffic, not products. The library's fused
-# operation walks less often, 1.3 times at $n = 64$. At $n = 256$ it takes 4.3 times as long as for one head,
-# for another reason: it no longer keeps so many weights, but works through them in tiles and computes them
-# again for the backward pass. It pays for memory with time; chapter 11 comes back to this. (These are times of
-# one machine. The counts are everyone's.)
+# takes 2.3 times as long as with one at $n = 64$, and 3.1 times at $n = 256$: the softmax walks over $h n^2$
+# numbers several times, and that is memory traffic, not products. The library's fused operation takes 1.3
+# times as long at $n = 64$. At $n = 256$ it takes 4.3 times as long, also because it no longer keeps so many
+# weights, but computes them again for the backward pass (chapter 11). These are times of one machine; the
+# counts are everyone's.
 #
 # ## 6. A task for two heads
 #
@@ -940,8 +938,8 @@ print(
 #
 # The loss tells the same story more gently. The grey line at $\tfrac78 \log 2 = 0.61$ is the loss of someone
 # who knows both values and not which is which (one time in eight they are equal). One head ends near it, at
-# 0.68 to 0.69, and with four times the steps a little below, at 0.53 to 0.56: its two weights are not equal,
-# and that says something about the order, but not enough to change its first choice.
+# 0.68 to 0.69, and with four times the steps at 0.53 to 0.56: its unequal weights say something about the
+# order, but not enough to change its first choice.
 #
 # **Two heads get everything right**, all 2,000 tables with every seed, with exactly as many parameters as
 # one.
@@ -949,13 +947,13 @@ print(
 # **One head and a feed-forward net** reach 97 to 100 %. So one softmax *can* carry two places, if something
 # that is not linear takes them apart. The trained model puts unequal weights on the two, 0.66 to 0.69 and
 # 0.26 to 0.27 on average, and the net tells $0.7 u_a + 0.3 u_b$ from $0.7 u_b + 0.3 u_a$. In a Transformer a
-# feed-forward net follows every attention layer (chapter 09), and there are several layers. C14 does not
-# say that models with one head are helpless. It says what heads do directly.
+# feed-forward net follows every attention layer (chapter 09). So C14 does not say that models with one head
+# are helpless. It says what heads do directly.
 #
 # **The mistake hides well.** Two heads without the transpose reach 93 to 94 %: each sees half of the table,
-# cut into pieces, and makes something of it. That looks like a model that needs a little more training, not
-# like a line that is missing. With eight heads and eight pairs each head sees one single pair. That model
-# falls to 15 or 16 %, where eight right heads reach 100 %.
+# cut into pieces, and makes something of it. That looks like a model in need of more training, not like a
+# missing line. With eight heads each sees a single pair. That model falls to 15 or 16 %, where eight right
+# heads reach 100 %.
 #
 # ### As many heads as places (E1)
 #
@@ -1040,18 +1038,18 @@ print("three places, four heads: above 0.95:", places_here["3"]["4"][0]["all"] >
 
 # %% [markdown]
 # With as many heads as letters, or more, at least 99.5 % of the tables are all right. With fewer, nearly
-# always few: one head gets two letters right in 20 %, three in 2 %; two heads get four letters right in 3
-# to 4 %. But look at three letters and two heads: 25 %, 82 % and 21 % for the three seeds. How does the second
+# always few: one head gets two letters right in 20 %, three in 2 %; two heads get four letters right in 3 to
+# 4 %. But look at three letters and two heads: 25 %, 82 % and 21 % for the three seeds. How does the second
 # model do it? Its head 1 puts weights of 0.39 and 0.40 on the first and second letter, its head 2 puts 0.41
-# and 0.39 on the second and third. A linear layer can add and *subtract* heads. What both have seen is the
-# second value; what is left is the first less the third. If these two are equal, they cancel, and on such
-# tables this model is right in only 12 % of the cases, about as often as all three are equal. So "a head for
-# each place" is a rule of thumb. Our proof holds for one head, which has nothing to subtract from.
+# and 0.39 on the second and third. A linear layer can *subtract* heads: the second value cancels, and the
+# first less the third is left. If these two are equal, they cancel as well, and on such tables this model is
+# right in only 12 % of the cases, about as often as all three are equal. So "a head for each place" is a rule
+# of thumb. Our proof holds for one head, which has nothing to subtract from.
 #
 # How many heads, then? Here the task says it. For language nobody knows in advance. One of the lectures says
 # that "around 8 heads" work well for big models, and Vaswani et al. (2017) found one head worse than eight,
-# and thirty-two worse than sixteen, at equal cost. For us that is a hypothesis: chapter 10 varies the number
-# of heads in a whole Transformer, with several seeds (C38).
+# and thirty-two worse than sixteen. For us that is a hypothesis: chapter 10 measures it in a whole
+# Transformer, with several seeds (C38).
 #
 # ## 7. What heads look at
 #
@@ -1205,11 +1203,10 @@ print("any head of eight removed, both answers above 0.5:", worst > 0.5)
 # worst of the first two seeds have weights of 0.91 and 0.92 on the letter.
 #
 # So there are two kinds of sentences about a head, and neither follows from the other. "Head 3 looks at the
-# letter that is asked second" is about the map. "The model needs head 3 for the second answer" is about
-# removal. (Removing one at a time does not show that a head is useless either: another may have stood in.)
-# A map also says nothing about *what* is passed on: that is up to $V_\ell W_O^{(\ell)}$, which may pass on
-# nothing at all. In large trained models the same has been found: most heads can be removed, one at a time
-# or many together, with little loss, while a few cannot (Michel et al., 2019; Voita et al., 2019).
+# letter that is asked second" is about the map, "the model needs head 3 for the second answer" about removal.
+# A map also says nothing about *what* is passed on: that is up to $V_\ell W_O^{(\ell)}$. Large trained models
+# are alike: most heads can be removed with little loss, a few cannot (Michel et al., 2019; Voita et al.,
+# 2019).
 #
 # **The number of a head means nothing.** Which head takes which letter is an accident of the seed.
 # Renumbering the heads, in $Q$, $K$, $V$ and $W_O$ alike, gives the very same function:
