@@ -494,10 +494,10 @@ print(
     "C18 holds: closed form, to 1e-9, up to t = 10,099:", max(here["closed form"].values()) < 1e-9
 )
 print("           products depend on t - s, to 1e-9:", max(here["dot products"].values()) < 1e-9)
-[random_codes] = fits["random codes"]["8"]
+random_codes, *_ = fits["random codes"]["8"]
 print("a fit of 8 random codes, d = 16, is exact, to 1e-9:", random_codes["fitted"] < 1e-9)
 print("    and wrong elsewhere by more than 1:", random_codes["unseen"] > 1)
-[sine_codes] = fits["sinusoids"]["64"]
+sine_codes, *_ = fits["sinusoids"]["64"]
 print("a fit of 64 sinusoids holds at unseen places, to 1e-3:", sine_codes["unseen"] < 1e-3)
 
 # %% [markdown]
