@@ -280,7 +280,7 @@ cheat_full = cheating.recorded
 # %%
 figure, axes = plot.subplots(width=7.5, height=3)
 places = range(1, CONTEXT + 1)
-[run] = cheat_here[str(RATE)]
+run, *_ = cheat_here[str(RATE)]
 for way, name in {"one pass": "in one pass", "prefix": "from the prefix"}.items():
     axes.plot(places, run["by position"][way], marker="o", markersize=3, label=name)
 axes.axhline(math.log(VOCABULARY), color="0.5", linewidth=1, linestyle="-")
@@ -1129,7 +1129,7 @@ MODELS = {
 @lab.experiment(
     "E3",
     quick=dict(names=["minus infinity before"], rates=[RATE], seeds=[0], steps=400),
-    full=dict(names=list(MODELS), rates=[2.5e-3, RATE], seeds=[0, 1, 2], steps=600),
+    full=dict(names=list(MODELS), rates=[2.5e-3, RATE, 1e-2], seeds=[0, 1, 2], steps=600),
 )
 def language_models(names, rates, seeds, steps):
     return {
@@ -1156,7 +1156,7 @@ counts = Counter(training_text)
 share = {token: counts[token] / len(training_text) for token in counts}
 unigram = -sum(math.log(share.get(token, 1e-6)) for token in validation_text) / len(validation_text)
 model, history = trained(masked, RATE, 0, language_models.quick["steps"])
-[run] = models_here["minus infinity before"][str(RATE)]
+run, *_ = models_here["minus infinity before"][str(RATE)]
 figure, (left, right) = plot.subplots(1, 2, width=9, height=3)
 plot.losses(left, {"masked": history}, smooth=20)
 left.axhline(unigram, color="0.5", linewidth=1, linestyle="-")
