@@ -496,7 +496,8 @@ full = without_recurrence.recorded
 figure, axes = plot.subplots(width=8, height=2.6)
 trained_full = full and full["result"]["trained"]
 compare(axes, here["trained"], trained_full, "exact match on held-out numbers")
-axes.axvline(here["bound"], color=plot.COLORS[1], label="bound without order")
+bound = (full["result"] if full else here)["bound"]
+axes.axvline(bound, color=plot.COLORS[1], label="bound without order")
 axes.legend(loc="upper right", bbox_to_anchor=(1, 0.84))
 plot.show(
     figure,
@@ -506,8 +507,7 @@ plot.show(
 
 # %% tags=["nbval-ignore-output"]
 print_runs(here["trained"], trained_full)
-bounds = {"quick": here["bound"], "full": full["result"]["bound"]} if full else here["bound"]
-print("bound without order:", bounds)
+print(f"bound without order: quick {here['bound']:.3f}, in the picture {bound:.3f}")
 
 # %%
 matched = {name: best_rate(by_rate)[1][0] for name, by_rate in here["trained"].items()}
@@ -877,18 +877,18 @@ print(
 
 # %% [markdown]
 # The variance of the scores grows like $d$, and dividing by $\sqrt d$ keeps it at 1. The Jacobian needs a
-# closer look, and three numbers of it are worth knowing.
+# closer look.
 #
 # - **The typical query is starved**: undivided, the median norm of $J$ falls from 0.3 at $d = 16$ to less
-#   than 0.00003 at $d = 1024$, and what reaches the query from 1 to less than 0.001. Divided, both
-#   stay at 0.2.
-# - **Not at any width.** At $d = 16$ the undivided softmax passes on *more* than the divided one.
-#   The norm of $J$ is larger with division from some $d$ between 16 and 64 on, what reaches
-#   the query from some $d$ between 64 and 256 on.
-# - **The mean tells another story than the median.** Undivided, the mean norm of $J$ falls slowly, to
-#   0.04 to 0.05 at $d = 1024$, and the mean at the query even grows, to 1.3 to 1.7. A few queries sit between two keys of
-#   nearly the same score and get a large gradient, all others none. So "the gradient vanishes" is true of
-#   most queries, not of the sum over all of them. It becomes rare and violent.
+#   than 0.00003 at $d = 1024$, and what reaches the query from 1 to less than 0.001. Divided, both stay
+#   at 0.2.
+# - **Not at any width.** At $d = 16$ the undivided softmax passes on *more* than the divided one. The norm
+#   of $J$ is larger with division from some $d$ between 16 and 64 on, what reaches the query from some
+#   $d$ between 64 and 256 on.
+# - **The mean tells another story than the median.** Undivided, the mean norm of $J$ falls slowly, to 0.04
+#   to 0.05 at $d = 1024$, and the mean at the query even grows, to 1.3 to 1.7. A few queries sit between
+#   two keys of nearly the same score and get a large gradient, all others next to none. So "the gradient
+#   vanishes" is true of most queries, not of their sum. It becomes rare and large.
 #
 # **When is a softmax dominated by one value?** One deck says that it always will be. It depends on how far the
 # scores lie apart and on how many there are. We draw $n$ scores with standard deviation $s$ and look at
@@ -910,7 +910,7 @@ axes.legend(loc="upper left", fontsize=9)
 plot.show(
     figure,
     alt="Largest weight against the spread of scores for 4, 16, 64 and 256 scores. At spread 1 it is between 0.5 and "
-    "0.06; above 16 it is near one for all.",
+    "0.04, from 16 on above 0.85 for all.",
 )
 for n, means in largest.items():
     row = "  ".join(f"s = {s:g}: {means[spreads.index(s)]:.2f}" for s in (1, 2, 8, 32))
@@ -987,12 +987,11 @@ if full:
     print(f"full: divided is better in {sum(better)} of {len(better)} pairs")
 
 # %% [markdown]
-# It does, but far less than the picture above suggests. At the best rate of each, the median of three
-# seeds is 0.947 undivided and 0.955 divided at $d = 64$, 0.901 and 0.937 at $d = 256$: less than the
-# seeds differ. Yet of 18 pairs with the same width, rate and seed, 15 are better divided. One layer and
-# 100 steps recover from a bad start, since a few queries always get a gradient. Vaswani et al. (2017)
-# too say "we suspect" where they give the reason for the division; what C11 shows is the start, not
-# the end.
+# It does, but far less than the picture above suggests. At the best rate of each, the median of three seeds is
+# 0.947 undivided and 0.955 divided at $d = 64$, and 0.901 and 0.937 at $d = 256$: less than the seeds
+# differ. Yet of 18 pairs with the same width, rate and seed, 15 are better divided. In one layer, a
+# hundred steps are enough to recover from a bad start. C11 is about the start; Vaswani et al. (2017) too
+# wrote "we suspect" where they gave this reason.
 #
 # With the division, attention has the form that the rest of the book uses. `allowed` is a mask, True where a
 # query may look; chapter 07 is about such masks.
@@ -1128,9 +1127,9 @@ print(
 )
 
 # %% [markdown]
-# In the full runs the difference is 2e-15 at most, which is rounding, against 0.3 to 1.4 with positions and 0.4
-# to 1.6 for the GRU. And the translators of section 1? "Thirty thousand and four" and "four thousand and thirty", with the same
-# target tokens fed in, get the same scores from the one without positions:
+# In the full runs the difference is 2e-15 at most, which is rounding, against 0.3 to 1.4 with positions and
+# 0.4 to 1.6 for the GRU. And the translators of section 1? "Thirty thousand and four" and "four thousand
+# and thirty", with the same target tokens fed in, get the same scores from the one without positions:
 
 # %%
 settings = (8e-3, 0, without_recurrence.quick["steps"])
