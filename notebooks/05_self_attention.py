@@ -920,8 +920,8 @@ for n, means in largest.items():
 
 # %% [markdown]
 # At $s = 1$, where the divided scores start, nothing dominates: with 16 keys the largest weight is about a
-# quarter. It takes $s = 8$, that is undivided scores at $d = 64$, until one key gets more than three
-# quarters on average. So the sentence is right for large scores, and training may well make them large
+# quarter. It takes $s = 8$, that is undivided scores at $d = 64$, until one key gets about three
+# quarters on average, or more. So the sentence is right for large scores, and training may well make them large
 # where a sharp look is useful: dividing sets where we start, not where we end.
 #
 # ### Does it matter in training? (E2)
