@@ -82,7 +82,8 @@ def attention_weights(x, Q, K):
 
 # %%
 mt.manual_seed(1)
-Q_1, K_1, V_1, Q_2, K_2, V_2 = mt.randn(6, 4, 4).double() / 2
+Q_1, K_1, Q_2, K_2 = mt.randn(4, 4, 4).double() / 2
+V_1, V_2 = mt.randn(2, 4, 4).double()
 A_1 = attention_weights(X, Q_1, K_1)
 Y = A_1 @ X @ V_1  # the first layer's output
 A_2 = attention_weights(Y, Q_2, K_2)
@@ -569,8 +570,8 @@ gradients_full = gradients_at_the_start.recorded
 # %%
 shown = gradients_full["result"] if gradients_full else gradients_here
 figure, axes = plot.subplots(width=7, height=3)
-for name, runs in shown["all"].items():
-    plot.spread(axes, range(13), runs, marker="o", markersize=4, label=name)
+for name in WIRINGS:
+    plot.spread(axes, range(13), shown["all"][name], marker="o", markersize=4, label=name)
 axes.set(yscale="log", xlabel="blocks passed", ylabel="norm of d loss / d state")
 axes.set_title(
     "12 untrained blocks, " + ("full: five seeds" if gradients_full else "quick: one seed")
@@ -653,7 +654,7 @@ def end(losses):
 
 @lab.experiment(
     "C20",
-    quick=dict(seeds=[0], depths=[1, 4], rate=8e-3, steps=120, length=8, others=[]),
+    quick=dict(seeds=[0], depths=[1, 4], rate=8e-3, steps=100, length=8, others=[]),
     full=dict(
         seeds=[0, 1, 2], depths=[1, 2, 4, 8], rate=2e-3, steps=220, length=16, others=[1e-3, 4e-3]
     ),
@@ -845,7 +846,8 @@ def best_of_rates(by_rate):
 
 figure, panels = plot.subplots(1, 3, width=9, height=2.9, width_ratios=[1.15, 1, 1.15])
 shown = identity_full["result"] if identity_full else identity_here
-for name, by_depth in shown.items():
+for name in ("without", "with"):
+    by_depth = shown[name]
     depths = sorted(map(int, by_depth))
     runs = zip(*(best_of_rates(by_depth[str(depth)]) for depth in depths), strict=True)
     plot.spread(panels[0], depths, list(runs), marker="o", label=f"{name} residual")
@@ -854,8 +856,8 @@ panels[0].set_title("full: best of three rates" if identity_full else "quick")
 panels[0].legend()
 levels = [10 ** (k / 4) for k in range(-4, 5)]
 for axes, (title, model) in zip(panels[1:], deep_models.items(), strict=True):
-    surface = landscape(model, 0.5, 15)
-    steps = [i / 14 - 0.5 for i in range(15)]
+    surface = landscape(model, 0.5, 11)
+    steps = [i / 10 - 0.5 for i in range(11)]
     inside = [[min(max(value, 0.1), 10) for value in row] for row in surface]
     filled = axes.contourf(steps, steps, inside, levels, norm="log", cmap="cividis")
     axes.set(xlabel="one direction", title=title)
@@ -1110,7 +1112,7 @@ def steps_needed(losses):
 @lab.experiment(
     "C35",
     quick=dict(
-        seeds=[0], rates=[2e-3], steps=150, length=8, norms=["layer norm", "deviation detached"]
+        seeds=[0], rates=[2e-3], steps=120, length=8, norms=["layer norm", "deviation detached"]
     ),
     full=dict(seeds=[0, 1, 2], rates=[4e-3, 8e-3], steps=200, length=16, norms=list(NORMS)),
 )
@@ -1301,7 +1303,7 @@ CONTESTANTS = {
 
 @lab.experiment(
     "C21",
-    quick=dict(seeds=[0], depths=[2, 4], rate=8e-3, steps=120, length=8, others=[]),
+    quick=dict(seeds=[0], depths=[2, 4], rate=8e-3, steps=100, length=8, others=[]),
     full=dict(seeds=[0, 1, 2], depths=[2, 6], rate=4e-3, steps=250, length=16, others=[1e-3, 2e-3]),
 )
 def speed(seeds, depths, rate, steps, length, others):
@@ -1324,9 +1326,9 @@ speed_here = speed.run()
 speed_full = speed.recorded
 
 # %%
-settings = {"quick: 8 symbols, one seed": (speed_here, 120)}
+settings = {"quick: 8 symbols, one seed": (speed_here, speed.quick["steps"])}
 if speed_full:
-    settings["full: 16 symbols, three seeds"] = (speed_full["result"], 250)
+    settings["full: 16 symbols, three seeds"] = (speed_full["result"], speed.full["steps"])
 figure, panels = plot.subplots(1, len(settings), width=9, height=2.7, sharey=True, squeeze=False)
 for axes, (title, (result, limit)) in zip(panels[0], settings.items(), strict=True):
     names = list(CONTESTANTS)
@@ -1340,8 +1342,8 @@ for axes, (title, (result, limit)) in zip(panels[0], settings.items(), strict=Tr
     axes.axvline(limit, color="0.5", linewidth=1, linestyle="-")
     axes.set_yticks(range(len(names)), names)
     axes.set(xlabel=f"steps to 0.05 (line: not in {limit})", title=title)
-    axes.invert_yaxis()
     axes.legend(loc="lower right")
+axes.invert_yaxis()
 plot.show(
     figure,
     alt="Steps to the goal for four contestants. With two blocks all get there at about the same time. In "
@@ -1460,7 +1462,7 @@ print("both branches meet there:", math.isclose(4000**-0.5, 4000 * 4000**-1.5))
 # %%
 @lab.experiment(
     "C22",
-    quick=dict(seeds=[0], depth=4, rates=[8e-3], steps=120, length=8, warm_up=60),
+    quick=dict(seeds=[0], depth=4, rates=[8e-3], steps=100, length=8, warm_up=60),
     full=dict(
         seeds=[0, 1, 2], depth=6, rates=[2e-3, 4e-3, 8e-3], steps=250, length=16, warm_up=100
     ),
@@ -1483,7 +1485,7 @@ sweep_here = before_or_after.run()
 sweep_full = before_or_after.recorded
 
 # %%
-figure, (left, right) = plot.subplots(1, 2, width=9, height=3, width_ratios=[1, 1.3])
+figure, (left, right) = plot.subplots(1, 2, width=8, height=2.8, width_ratios=[1, 1.3])
 steps = range(1, 20_001, 50)
 for w in (2000, 4000, 8000):
     left.plot(steps, [warm_up(t, 512, w) for t in steps], label=f"w = {w}")
@@ -1529,8 +1531,8 @@ print("           pre-norm without warm-up below 0.3:", ends["pre-norm"] < 0.3)
 # it warm-up is only time lost: 104 to 116 steps at 0.008. So the sentence holds with its condition:
 # post-norm needs warm-up *at a large rate*, and the large rates are the ones at which pre-norm is fastest.
 #
-# Post-norm is not the worse model for it. At a loss of 0.05 both have learned the task, and in larger
-# studies post-norm, where it trains, often ends a little ahead. Pre-norm is the one that is easier to train.
+# Post-norm is not the worse model for it: at a loss of 0.05 both have learned the task, and in Liu et al.
+# (2020) post-norm, where it trained, ended ahead. Pre-norm is the one that is easier to train.
 #
 # ## 8. The block
 #
@@ -1639,5 +1641,6 @@ print("gradient of output 5 at tokens 6 to 10:", gradient[0, 5:].abs().sum().ite
 # (2016), *Layer normalization*. Vaswani et al. (2017), *Attention is all you need*. Li et al. (2018),
 # *Visualizing the loss landscape of neural nets*. Xu et al. (2019), *Understanding and improving layer
 # normalization*. Zhang and Sennrich (2019), *Root mean square layer normalization*. Xiong et al. (2020),
-# *On layer normalization in the Transformer architecture*. Dong, Cordonnier and Loukas (2021), *Attention
+# *On layer normalization in the Transformer architecture*. Liu et al. (2020), *Understanding the difficulty
+# of training Transformers*. Dong, Cordonnier and Loukas (2021), *Attention
 # is not all you need: pure attention loses rank doubly exponentially with depth*.
