@@ -1141,9 +1141,10 @@ def agreement(name, seed, rate, steps, sentences, tested):
 
 
 def tuned(measure, seeds, rates):
-    """Runs of all seeds at the rate with which the first seed has the smallest loss."""
+    """Runs of all seeds at the smallest rate whose loss, with the first seed, is all but the best."""
     first = {rate: measure(seeds[0], rate) for rate in rates}
-    best = min(rates, key=lambda rate: first[rate]["loss"])
+    lowest = min(run["loss"] for run in first.values())
+    best = min(rate for rate in rates if first[rate]["loss"] < lowest + 0.01)
     return {"rate": best, "runs": [first[best], *(measure(seed, best) for seed in seeds[1:])]}
 
 
@@ -1202,7 +1203,7 @@ for axes, (title, result) in zip(panels, results.items(), strict=True):
         runs = by_levels(result, "tree distance", "wrong heads")
         wrong = dict(color=plot.COLORS[0], linestyle=":", marker="x")
         plot.spread(axes, TESTED_LEVELS, runs, label="  10 % wrong heads", **wrong)
-    axes.axvspan(-0.2, 2.2, color="0.92")
+    axes.axvspan(-0.2, 2.2, color="0.92", zorder=0)
     axes.set(xlabel="phrases inserted, one in another", title=title)
 panels[0].set(ylabel="right at the main verb", ylim=(0.4, 1.03))
 handles = panels[1 if trees_full else 0].get_legend_handles_labels()
@@ -1335,25 +1336,24 @@ def all_tasks(of_tasks, of_trees):
 quick_rows = all_tasks(here, trees_here)
 full_rows = all_tasks(full["result"], trees_full["result"]) if full and trees_full else {}
 
-figure, panels = plot.subplots(1, 3, width=9, height=4, sharey=True)
+ring = dict(color=plot.COLORS[1], markerfacecolor="none", markersize=9)
+dot = dict(color=plot.COLORS[1], markersize=5)
+figure, panels = plot.subplots(1, 3, width=8.5, height=4, sharey=True)
 for axes, (task, title) in zip(panels, PANELS.items(), strict=True):
     for y, name in enumerate(NAMES):
         within_and_beyond = zip(*full_rows.get((task, name), []), strict=True)
-        for shares, face in zip(within_and_beyond, ("white", plot.COLORS[1]), strict=False):
+        for shares, look in zip(within_and_beyond, (ring, dot), strict=False):
             middle = sorted(shares)[len(shares) // 2]
             axes.plot([min(shares), max(shares)], [y, y], color="0.3", linestyle="-", linewidth=1)
-            dot = dict(marker="o", markersize=7, markeredgecolor=plot.COLORS[1])
-            axes.plot([middle], [y], markerfacecolor=face, linestyle="", **dot)
+            axes.plot([middle], [y], "o", **look)
         for within, past in quick_rows.get((task, name), []):
             axes.plot([within, past], [y + 0.3] * 2, color="0.6", linestyle="-", linewidth=0.8)
             axes.plot([past], [y + 0.3], color=plot.COLORS[0], marker="x", markersize=5)
     axes.set(xlim=(-0.03, 1.05), title=title, xlabel="share of right answers")
 panels[0].set_yticks(range(len(NAMES)), NAMES)
 panels[0].invert_yaxis()
-panels[1].plot(
-    [], [], "o", mfc="white", mec=plot.COLORS[1], label="full, within the trained length"
-)
-panels[1].plot([], [], "o", color=plot.COLORS[1], label="full, beyond it (median and range)")
+panels[1].plot([], [], "o", label="full, within what was trained", **ring)
+panels[1].plot([], [], "o", label="full, beyond it (median and range)", **dot)
 panels[1].plot([], [], "x", color=plot.COLORS[0], label="quick, beyond (line: from within)")
 figure.legend(loc="outside lower center", ncols=3, fontsize=9)
 plot.show(
