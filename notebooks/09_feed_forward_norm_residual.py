@@ -733,9 +733,9 @@ print("           four blocks, residual and norm below 0.2:", deep["pre-norm"] <
 # With neither, and with the norm alone, two blocks end at 0.15 to 0.48, and four at about 2.6, where
 # chance is $\log 16 = 2.77$. The residual connection alone still carries two blocks, but not four; with eight
 # the loss is 6 to 17, far *worse* than chance: that is the explosion of E2. Half and twice the learning
-# rate do not save any of the three at four blocks. Only both together reach the goal at every depth with
-# every seed. So at this start it is not the residual connection that cures depth, nor the norm, but the
-# two: one keeps tokens apart and lets the gradient through, the other keeps the sums in bounds.
+# rate save none of the three at four blocks (one seed). Only both together reach the goal at every depth
+# with every seed. So at this start it is not the residual connection that cures depth, nor the norm, but
+# the two: one keeps tokens apart and lets the gradient through, the other keeps the sums in bounds.
 #
 # ### Asked for the identity (C34)
 #
