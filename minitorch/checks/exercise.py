@@ -8,6 +8,7 @@ import sysconfig
 import traceback
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -111,6 +112,7 @@ class Exercise:
     gradients: bool = True
     run: object = None
     mistakes: list = field(default_factory=list)
+    known: dict = field(default_factory=dict, init=False, repr=False)  # outcomes, see _expected
 
     def __post_init__(self):
         self.name = self.reference.__name__
@@ -131,8 +133,9 @@ class Exercise:
     def __call__(self, answer, hidden=False):
         """Raise ``CheckFailed`` unless the answer is right; else say so in a line."""
         self._refuse_what_is_no_answer(answer)
-        for case in self.all_cases(hidden):
-            got, right = self._observe(answer, case), self._observe(self.reference, case)
+        for i, case in enumerate(self.all_cases(hidden)):
+            got = self._observe(answer, case)
+            right = self._expected(self.reference, case, hidden, i)
             self._refuse_forbidden(got)
             problem = _difference(got, right)
             if problem and not isinstance(got.error, NotImplementedError):
@@ -159,7 +162,7 @@ class Exercise:
                 f"Give the check the function itself: check.{self.name}({self.name})"
             )
         if self.run is None:
-            wanted = self._parameters()
+            wanted = self._parameters
             signature = inspect.signature(answer)
             try:
                 signature.bind(*wanted)
@@ -187,11 +190,19 @@ class Exercise:
             outcome.gradients = self._gradients(outcome.results, given)
         except Exception as error:
             outcome.error = error
-        for name, value, kept in zip(self._parameters(), given, before, strict=True):
+        for name, value, kept in zip(self._parameters, given, before, strict=True):
             if isinstance(value, MUTABLE) and difference(value, kept, name):
                 outcome.changed = name
         return outcome
 
+    def _expected(self, function, case, hidden, number):
+        """What the reference or a mistake does on the case of that number, observed once."""
+        key = function, hidden, number
+        if key not in self.known:
+            self.known[key] = self._observe(function, case)
+        return self.known[key]
+
+    @cached_property
     def _parameters(self):
         if self.run:
             return list(inspect.signature(self.run).parameters)[1:]
@@ -202,7 +213,7 @@ class Exercise:
         outputs = [x for _, x in _tensors(results, "") if x.requires_grad]
         inputs = [
             (name, x)
-            for parameter, value in zip(self._parameters(), given, strict=True)
+            for parameter, value in zip(self._parameters, given, strict=True)
             for name, x in _tensors(value, parameter)
             if x.requires_grad
         ]
@@ -245,14 +256,17 @@ class Exercise:
         """Raise if the answer does on all cases what one of the known mistakes does."""
         cases = self.all_cases(hidden)
         outcomes = [self._observe(answer, case) for case in cases]
-        right = (self._observe(self.reference, case) for case in cases)
+
+        def expected(function):
+            return (self._expected(function, case, hidden, i) for i, case in enumerate(cases))
+
+        right = expected(self.reference)
         wrong_value = any(map(_value_difference, outcomes, right))
         differ = _value_difference if wrong_value else _difference
         for mistake in self.mistakes:
             if mistake.hidden and not hidden:
                 continue
-            others = (self._observe(mistake.function, case) for case in cases)
-            if not any(map(differ, outcomes, others)):
+            if not any(map(differ, outcomes, expected(mistake.function))):
                 raise CheckFailed(
                     f"{self.name}: not right yet. Your answer is {mistake.name}.\n"
                     f"{mistake.hint}\nSee {self.see}."
@@ -277,7 +291,7 @@ class Exercise:
     def _failure(self, text, case):
         given = "\n".join(
             indented(f"  {name} = {brief(value)}", len(name) + 5)
-            for name, value in zip(self._parameters(), case, strict=True)
+            for name, value in zip(self._parameters, case, strict=True)
         )
         return CheckFailed(f"{self.name}: {text}\nfor\n{given}\nSee {self.see}.")
 
