@@ -135,6 +135,8 @@ def _explain(error, name, args):
         ) from None
     if isinstance(error, ValueError):
         shapes = [tuple(tensor.shape) for tensor in tensors]
+        if "broadcast" in str(error):
+            error = "of two axes that meet, both sizes must be equal or one of them 1"
         raise RuntimeError(f"{name} of shapes {shapes}: {error}") from None
 
 

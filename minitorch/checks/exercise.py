@@ -146,7 +146,13 @@ class Exercise:
                 with redirect_stdout(io.StringIO()):
                     reason = self._reason(answer, case) if "differs" in problem else ""
                 raise self._failure(f"not right yet. {reason}{problem}", case)
-            if violated := self._violated(answer, case):
+            try:
+                violated = self._violated(answer, case)
+            except Exception as error:
+                where = _line_of(error)
+                text = f"your code stopped, given numbers like these, with {where}"
+                raise self._failure(text, case) from error
+            if violated:
                 raise self._failure(f"not right yet. {violated}", case)
         print(f"{self.name}: all {'hidden' if hidden else 'public'} checks passed")
 
@@ -273,7 +279,7 @@ class Exercise:
                 )
 
     def _violated(self, answer, case):
-        with float64_by_default():
+        with float64_by_default(), np.errstate(all="ignore"):
             for holds in self.properties:
                 message = holds(answer, *(_copied(value, False) for value in case))
                 if message:

@@ -176,6 +176,20 @@ def test_the_first_difference_of_a_large_result_is_shown():
     assert "  x = tensor of shape (20, 3)\n  factor = 2\n" in message
 
 
+def test_an_answer_that_stops_in_a_property_is_refused_with_its_line():
+    seen = set()
+
+    def answer(x, factor):
+        before = len(seen)
+        seen.add(x.array.tobytes())
+        1 / (len(seen) - before)
+        return right(x, factor)
+
+    message = refusal(answer)
+    assert "stopped, given numbers like these, with ZeroDivisionError: division by zero" in message
+    assert "in the line: 1 / (len(seen) - before)\nfor\n  x = tensor" in message
+
+
 def test_hidden_checks_see_other_numbers():
     seen = {False: [], True: []}
     for hidden, list_of_inputs in seen.items():

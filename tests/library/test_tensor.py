@@ -555,3 +555,11 @@ def test_sorting_is_stable():
     assert x.sort(descending=True).indices.tolist() == [0, 2, 1, 3]
     values, indices = mt.tensor([1.0, 9.0, 5.0]).topk(2)
     assert values.tolist() == [9, 5] and indices.tolist() == [1, 2]
+
+
+def test_shapes_that_do_not_fit_are_told_in_words():
+    text = r"of two axes that meet, both sizes must be equal or one of them 1"
+    with pytest.raises(RuntimeError, match=rf"mul of shapes \[\(2, 3\), \(2,\)\]: {text}"):
+        mt.ones(2, 3) * mt.ones(2)
+    with pytest.raises(RuntimeError, match=text):
+        mt.ones(1, 2, 2, 2) @ mt.ones(1, 3, 2, 2)
