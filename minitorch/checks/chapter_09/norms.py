@@ -1,0 +1,459 @@
+"""Layer norm, RMSNorm, and the statistics of a batch with padding."""
+
+import minitorch as mt
+from minitorch.checks.exercise import exercise
+
+# Layer norm
+
+
+def _norm_cases(draw, hidden):
+    """Among them, an epsilon that is large enough to show where it stands."""
+    sizes = [(3,), (2, 4), (2, 3, 3)]
+    for i, size in enumerate([(4,), (5, 2), (3, 2, 4), (2, 2, 2, 3)] if hidden else sizes):
+        x = draw.normal(*size) * 2 + 3
+        yield x, draw.normal(size[-1]) + 2, draw.normal(size[-1]), 0.5 if i % 2 == 0 else 1e-5
+
+
+def mean_of(x, dim=-1):
+    return x.mean(dim=dim, keepdim=True)
+
+
+def mean_square(x, dim=-1):
+    return mean_of(x**2, dim)
+
+
+def variance_of(x, mean):
+    return mean_square(x - mean)
+
+
+def unbiased(x, mean):
+    """The variance with one less in the denominator."""
+    return mean_square(x - mean) * (x.shape[-1] / (x.shape[-1] - 1))
+
+
+def root_of(variance, eps):
+    return (variance + eps) ** 0.5
+
+
+def stretched_and_shifted(normal, gain, bias):
+    return normal * gain + bias
+
+
+def _norm(
+    mean=mean_of,
+    variance=variance_of,
+    root=root_of,
+    join=stretched_and_shifted,
+):
+    """Layer norm with one of its pieces exchanged."""
+
+    def norm(x, gain, bias, eps):
+        center = mean(x)
+        return join((x - center) / root(variance(x, center), eps), gain, bias)
+
+    return norm
+
+
+def _over(axes):
+    """Layer norm with statistics over other axes than the last."""
+    return _norm(
+        mean=lambda x: mean_of(x, axes(x)), variance=lambda x, mean: mean_square(x - mean, axes(x))
+    )
+
+
+def _ignores_shifts(answer, x, gain, bias, eps):
+    if not mt.allclose(answer(x + 1, gain, bias, eps), answer(x, gain, bias, eps)):
+        return "A number that is added to all features of a token must not change the result."
+    return None
+
+
+@exercise(
+    cases=_norm_cases,
+    forbidden=("layer_norm",),
+    instead="mean, -, *, / and sqrt",
+    properties=(_ignores_shifts,),
+    see='chapter 09, "Layer normalization"',
+)
+def layer_norm(x, gain, bias, eps):
+    """(..., d), (d), (d), a number -> (..., d)."""
+    return _norm()(x, gain, bias, eps)
+
+
+layer_norm.wrong(
+    "right but for the mean, which is a sum",
+    "The mean is the sum divided by d.",
+)(_norm(mean=lambda x: x.sum(dim=-1, keepdim=True)))
+layer_norm.wrong(
+    "right but for the variance, which divides by d - 1",
+    "Here the variance is the mean of the squares, the sum over d. Library functions divide by "
+    "d - 1 unless told otherwise: x.var(-1, unbiased=False, keepdim=True).",
+)(_norm(variance=unbiased))
+layer_norm.wrong(
+    "right but for the variance, which is a sum",
+    "The variance is the mean of the squared differences: divide the sum by d.",
+)(_norm(variance=lambda x, mean: ((x - mean) ** 2).sum(dim=-1, keepdim=True)))
+layer_norm.wrong(
+    "right but for the division: it divides by the variance",
+    "Divide by the square root of (variance + eps).",
+)(_norm(root=lambda variance, eps: variance + eps))
+layer_norm.wrong(
+    "right but for the division: under the root stands the standard deviation",
+    "Under the root belongs the variance, and eps with it. The root of the deviation is the fourth "
+    "root of the variance.",
+)(_norm(root=lambda variance, eps: (variance**0.5 + eps) ** 0.5))
+layer_norm.wrong(
+    "right but for eps, which stands outside the root",
+    "Add eps to the variance, then take the root.",
+)(_norm(root=lambda variance, eps: variance**0.5 + eps))
+layer_norm.wrong(
+    "a division by the standard deviation of d - 1, plus eps",
+    "The variance is the mean of the squares, over d and not d - 1 (unbiased=False), and eps is "
+    "added to it before the root is taken.",
+)(_norm(variance=unbiased, root=lambda variance, eps: variance**0.5 + eps))
+layer_norm.wrong(
+    "right but for eps, which is squared",
+    "Add eps to the variance, as it is.",
+)(_norm(root=lambda variance, eps: (variance + eps**2) ** 0.5))
+layer_norm.wrong(
+    "right but for eps, which is left out",
+    "A token whose numbers are all equal gives 0/0: add eps to the variance.",
+)(_norm(root=lambda variance, eps: variance**0.5))
+layer_norm.wrong(
+    "right but for eps, which is always 1e-5",
+    "Use the argument eps; 1e-5 is only what it is when the caller does not say.",
+)(_norm(root=lambda variance, eps: (variance + 1e-5) ** 0.5))
+layer_norm.wrong(
+    "right but for the division, which is missing",
+    "Divide by the square root of (variance + eps).",
+)(_norm(root=lambda variance, eps: 1.0))
+layer_norm.wrong(
+    "right but for the axis: its mean and variance go over the batch, the first axis",
+    "Mean and variance are taken over the d numbers of one token, the last axis.",
+)(_over(lambda x: 0))
+layer_norm.wrong(
+    "right but for the axis: its mean and variance go over the tokens of a sequence",
+    "Mean and variance are taken over the d numbers of one token, the last axis.",
+)(_over(lambda x: -2 if x.ndim > 1 else -1))
+layer_norm.wrong(
+    "a batch norm: a mean and a variance for each feature, over all tokens",
+    "Take them for each token, over its d features: the last axis.",
+)(_over(lambda x: tuple(range(x.ndim - 1)) or -1))
+layer_norm.wrong(
+    "right but for the axis: one mean and one variance for a whole sequence",
+    "Each token has a mean and a variance of its own: the last axis alone.",
+)(_over(lambda x: (-2, -1) if x.ndim > 1 else -1))
+layer_norm.wrong(
+    "right but for the axis: one mean and one variance for all numbers",
+    "Each token has a mean and a variance of its own: dim=-1, and keepdim=True.",
+)(_over(lambda x: tuple(range(x.ndim))))
+layer_norm.wrong(
+    "right but for the order: the bias is added before the gain multiplies",
+    "First times gain, then plus bias.",
+)(_norm(join=lambda normal, gain, bias: (normal + bias) * gain))
+layer_norm.wrong(
+    "right but for gain and bias, which are exchanged",
+    "gain multiplies, bias is added.",
+)(_norm(join=lambda normal, gain, bias: normal * bias + gain))
+layer_norm.wrong(
+    "right but for the gain, which is left out",
+    "Multiply each feature by its gain, then add its bias.",
+)(_norm(join=lambda normal, gain, bias: normal + bias))
+layer_norm.wrong(
+    "right but for the bias, which is left out",
+    "Multiply each feature by its gain, then add its bias.",
+)(_norm(join=lambda normal, gain, bias: normal * gain))
+layer_norm.wrong(
+    "right but for gain and bias, which are left out",
+    "Multiply each feature by its gain, then add its bias.",
+)(_norm(join=lambda normal, gain, bias: normal))
+layer_norm.wrong(
+    "an RMSNorm with a bias: the mean is not subtracted",
+    "Subtract the mean first, and take the variance around it.",
+)(_norm(mean=lambda x: 0.0))
+layer_norm.wrong(
+    "right but for the variance, which is the mean of the squares of x itself",
+    "The variance is the mean of (x - mean) squared.",
+)(_norm(variance=lambda x, mean: mean_square(x)))
+layer_norm.wrong(
+    "right but for the numerator, from which the mean is not subtracted",
+    "The numerator is x - mean: only then the result has the mean 0.",
+)(lambda x, gain, bias, eps: x / root_of(variance_of(x, mean_of(x)), eps) * gain + bias)
+layer_norm.wrong(
+    "right forwards, with mean and deviation detached",
+    "Leave out .detach(): the gradient goes through mean and variance too.",
+)(_norm(mean=lambda x: mean_of(x.detach()), variance=lambda x, m: variance_of(x.detach(), m)))
+
+
+# RMSNorm
+
+
+def _rms_cases(draw, hidden):
+    for x, gain, _, eps in _norm_cases(draw, hidden):
+        yield x, gain, eps
+    yield mt.cat([draw.normal(1, 3), draw.normal(1, 3) * 0], dim=0), draw.normal(3), 1e-5
+
+
+def _rms(square=mean_square, root=root_of):
+    """RMSNorm with one of its pieces exchanged."""
+    return lambda x, gain, eps: x / root(square(x), eps) * gain
+
+
+def _of_direction_alone(answer, x, gain, eps):
+    if not mt.allclose(answer(3 * x, gain, 9 * eps), answer(x, gain, eps)):
+        return "Three times x with nine times eps must give what x gives."
+    return None
+
+
+@exercise(
+    cases=_rms_cases,
+    forbidden=("layer_norm", "rsqrt"),  # F.rms_norm runs rsqrt
+    instead="mean, *, / and sqrt",
+    properties=(_of_direction_alone,),
+    see='chapter 09, "Batch norm and RMSNorm"',
+)
+def rms_norm(x, gain, eps):
+    """(..., d), (d), a number -> (..., d)."""
+    return _rms()(x, gain, eps)
+
+
+rms_norm.wrong(
+    "a layer norm without bias: the mean is subtracted",
+    "RMSNorm leaves x where it is, and divides by the root of the mean of its squares.",
+)(lambda x, gain, eps: _norm(join=lambda normal, gain, _: normal * gain)(x, gain, None, eps))
+rms_norm.wrong(
+    "a division by the standard deviation",
+    "The mean is not subtracted under the root either: take the mean of the squares of x.",
+)(_rms(square=lambda x: variance_of(x, mean_of(x))))
+rms_norm.wrong(
+    "right but for the mean under the root, which is a sum",
+    "Divide the sum of the squares by d. Without that, x gets the length 1, not the mean square 1.",
+)(_rms(square=lambda x: (x**2).sum(dim=-1, keepdim=True)))
+rms_norm.wrong(
+    "a division by the length of x",
+    "Divide by the root of the mean of the squares plus eps.",
+)(_rms(square=lambda x: (x**2).sum(dim=-1, keepdim=True), root=lambda square, eps: square**0.5))
+rms_norm.wrong(
+    "right but for the root, which is missing",
+    "Divide by the square root of (mean of the squares + eps).",
+)(_rms(root=lambda square, eps: square + eps))
+rms_norm.wrong(
+    "right but for eps, which stands outside the root",
+    "Add eps to the mean of the squares, then take the root.",
+)(_rms(root=lambda square, eps: square**0.5 + eps))
+rms_norm.wrong(
+    "right but for eps, which is left out",
+    "A token of zeros gives 0/0: add eps under the root.",
+)(_rms(root=lambda square, eps: square**0.5))
+rms_norm.wrong(
+    "right but for eps, which is always 1e-5",
+    "Use the argument eps; 1e-5 is only what it is when the caller does not say.",
+)(_rms(root=lambda square, eps: (square + 1e-5) ** 0.5))
+rms_norm.wrong(
+    "right but for the square, which is that of the mean",
+    "First square, then take the mean: positive and negative numbers must not cancel.",
+)(_rms(square=lambda x: mean_of(x) ** 2))
+rms_norm.wrong(
+    "right but for the axis: its mean goes over the tokens of a sequence",
+    "The mean of the squares is taken over the d numbers of one token, the last axis.",
+)(_rms(square=lambda x: mean_square(x, -2 if x.ndim > 1 else -1)))
+rms_norm.wrong(
+    "right but for the axis: its mean goes over the batch, the first axis",
+    "The mean of the squares is taken over the d numbers of one token, the last axis.",
+)(_rms(square=lambda x: mean_square(x, 0)))
+rms_norm.wrong(
+    "right but for the axis: one mean for all numbers",
+    "Each token has a mean square of its own: dim=-1, and keepdim=True.",
+)(_rms(square=lambda x: mean_square(x, tuple(range(x.ndim)))))
+rms_norm.wrong(
+    "right but for the gain, which is left out",
+    "Multiply each feature by its gain.",
+)(lambda x, gain, eps: _rms()(x, 1.0, eps))
+rms_norm.wrong(
+    "right but for the gain, which is multiplied before the norm and so goes under the root",
+    "First divide x, then multiply by gain.",
+)(lambda x, gain, eps: _rms()(x * gain, 1.0, eps))
+rms_norm.wrong(
+    "right forwards, with the root detached",
+    "Leave out .detach(): the gradient goes through the mean of the squares too.",
+)(_rms(square=lambda x: mean_square(x.detach())))
+
+
+# The statistics of a batch with padding
+
+
+def _padded_cases(draw, hidden):
+    """Among them, batch, positions and features that are all different, or equal."""
+    sizes = [(3, 3, 3, [3, 1, 2]), (1, 4, 2, [2])] if hidden else [(2, 3, 4, [3, 1])]
+    sizes += [(4, 5, 2, [0, 5, 2, 3])] if hidden else [(2, 2, 2, [1, 2]), (3, 4, 1, [4, 2, 1])]
+    for batch, n, d, lengths in sizes:
+        real = mt.arange(n) < mt.tensor(lengths).unsqueeze(1)
+        yield draw.normal(batch, n, d) + 2, real
+
+
+def _share(real):
+    """1 at real tokens and 0 elsewhere, with an axis for the features: (B, n, 1)."""
+    return real.unsqueeze(-1).double()
+
+
+def _mean_of_real(x, real):
+    """(..., d)."""
+    return (x * _share(real)).sum(dim=(0, 1)) / real.sum()
+
+
+def _statistics(
+    mean=_mean_of_real, variance=lambda x, real, mean: _mean_of_real((x - mean) ** 2, real)
+):
+    """Mean and variance with one of them exchanged."""
+
+    def statistics(x, real):
+        center = mean(x, real)
+        return center, variance(x, real, center)
+
+    return statistics
+
+
+def _variance_of_all(x, real, mean):
+    return ((x - mean) ** 2).mean(dim=(0, 1))
+
+
+def _padding_takes_no_part(answer, x, real):
+    padding = (~real).unsqueeze(-1)
+    before, after = answer(x, real), answer(mt.where(padding, x + 5, x), real)
+    if not all(mt.allclose(a, b) for a, b in zip(before, after, strict=True)):
+        return "What stands in the padding must change neither the mean nor the variance."
+    return None
+
+
+@exercise(
+    cases=_padded_cases,
+    properties=(_padding_takes_no_part,),
+    see='chapter 09, "Batch norm and RMSNorm"',
+)
+def batch_statistics(x, real):
+    """(B, n, d), (B, n) boolean -> mean (d), variance (d)."""
+    return _statistics()(x, real)
+
+
+batch_statistics.wrong(
+    "the statistics of all positions: padding is counted with whatever stands there",
+    "Only positions where real is True count: in the sums, and in their number.",
+)(_statistics(lambda x, real: x.mean(dim=(0, 1)), _variance_of_all))
+batch_statistics.wrong(
+    "the statistics of all positions with zeros for the padding: what batch norm finds",
+    "Zeros change the mean and the variance, too. Divide by the number of real tokens, and leave "
+    "padding out of the sum of the squared differences.",
+)(
+    lambda x, real: _statistics(lambda x, real: x.mean(dim=(0, 1)), _variance_of_all)(
+        x * _share(real), real
+    )
+)
+batch_statistics.wrong(
+    "right but for the number that the sums are divided by, which counts the padding",
+    "Divide by the number of real tokens, real.sum().",
+)(
+    _statistics(
+        lambda x, real: (x * _share(real)).mean(dim=(0, 1)),
+        lambda x, real, mean: ((x - mean) ** 2 * _share(real)).mean(dim=(0, 1)),
+    )
+)
+batch_statistics.wrong(
+    "right but for the variance, which goes over all positions",
+    "The squared differences of real tokens alone.",
+)(_statistics(variance=_variance_of_all))
+batch_statistics.wrong(
+    "right but for the variance: padding, set to zero, still differs from the mean",
+    "First the difference and its square, then the mask: a masked x of 0 adds the square of the "
+    "mean.",
+)(
+    _statistics(
+        variance=lambda x, real, mean: ((x * _share(real) - mean) ** 2).sum(dim=(0, 1)) / real.sum()
+    )
+)
+batch_statistics.wrong(
+    "right but for the variance: its sum is divided by all positions",
+    "Divide by the number of real tokens, as for the mean.",
+)(
+    _statistics(
+        variance=lambda x, real, mean: ((x - mean) ** 2 * _share(real)).mean(dim=(0, 1)),
+    )
+)
+batch_statistics.wrong(
+    "right but for the mean: its sum is divided by all positions",
+    "Divide by the number of real tokens, real.sum().",
+)(
+    lambda x, real: (
+        (x * _share(real)).mean(dim=(0, 1)),
+        _statistics()(x, real)[1],
+    )
+)
+batch_statistics.wrong(
+    "right but for the variance, which divides by the number of real tokens less one",
+    "Here the variance is the mean of the squares. Library functions divide by one less unless "
+    "told otherwise: unbiased=False.",
+)(
+    _statistics(
+        variance=lambda x, real, mean: (
+            ((x - mean) ** 2 * _share(real)).sum(dim=(0, 1)) / (real.sum() - 1)
+        )
+    )
+)
+batch_statistics.wrong(
+    "right but for the variance, of which it gives the root",
+    "The variance itself: no square root.",
+)(_statistics(variance=lambda x, real, mean: _statistics()(x, real)[1] ** 0.5))
+batch_statistics.wrong(
+    "right but for the variance, from which the mean is not subtracted",
+    "The variance is the mean of (x - mean) squared.",
+)(_statistics(variance=lambda x, real, mean: _mean_of_real(x**2, real)))
+batch_statistics.wrong(
+    "the sums, not yet divided",
+    "Divide by the number of real tokens, real.sum().",
+)(
+    _statistics(
+        lambda x, real: (x * _share(real)).sum(dim=(0, 1)),
+        lambda x, real, mean: ((x - _mean_of_real(x, real)) ** 2 * _share(real)).sum(dim=(0, 1)),
+    )
+)
+batch_statistics.wrong(
+    "the statistics of the padding",
+    "real is True at real tokens, and these are wanted.",
+)(lambda x, real: _statistics()(x, ~real))
+batch_statistics.wrong(
+    "a mean and a variance for each token, as in layer norm",
+    "A number for each feature, over all real tokens of the batch: (d).",
+)(_statistics(lambda x, real: x.mean(dim=-1), lambda x, real, _: x.var(dim=-1, unbiased=False)))
+batch_statistics.wrong(
+    "one mean and one variance for all features",
+    "A number for each feature: (d).",
+)(
+    lambda x, real: (
+        x[real].mean(),
+        x[real].var(unbiased=False),
+    )
+)
+batch_statistics.wrong(
+    "right but for the order: the variance comes first",
+    "Return the mean, then the variance.",
+)(lambda x, real: _statistics()(x, real)[::-1])
+
+
+@batch_statistics.wrong(
+    "an average over the sequences, each with its own mean and variance",
+    "Every real token counts the same: a short sequence must not count as much as a long one.",
+)
+def _(x, real):
+    shares = _share(real)
+    lengths = shares.sum(dim=1)  # (B, 1)
+    means = (x * shares).sum(dim=1) / lengths  # (B, d)
+    variances = ((x - means.unsqueeze(1)) ** 2 * shares).sum(dim=1) / lengths
+    return means.mean(dim=0), variances.mean(dim=0)
+
+
+@batch_statistics.wrong(
+    "right but for the mean, which is the mean of the sequences' own means",
+    "Every real token counts the same: a short sequence must not count as much as a long one.",
+)
+def _(x, real):
+    shares = _share(real)
+    means = (x * shares).sum(dim=1) / shares.sum(dim=1)
+    return means.mean(dim=0), _statistics()(x, real)[1]
