@@ -61,9 +61,9 @@ check.causal_mask(causal_mask, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 2. The padding mask
+# ## 2. Which tokens are real
 #
-# *Goal: tell tokens from padding. Easy, 5 minutes, 2 points.*
+# *Goal: tell tokens from padding: the padding mask. Easy, 5 minutes, 2 points.*
 #
 # Sequences of different lengths stand in a batch of $n$ positions, each filled up at its end. `lengths` $(B)$
 # says how many tokens each one has, from 0 to $n$. Return a boolean tensor $(B, n)$ that is True at the tokens
@@ -73,18 +73,18 @@ check.causal_mask(causal_mask, hidden=True)
 # Everything is allowed.
 
 
-# %% solution="padding_mask"
-def padding_mask(lengths, n):
+# %% solution="real_tokens"
+def real_tokens(lengths, n):
     """Lengths (B) give (B, n) boolean: True at real tokens."""
     ### BEGIN SOLUTION
     return mt.arange(n) < lengths.unsqueeze(1)
     ### END SOLUTION
 
 
-# %% tests="padding_mask" points=2
-check.padding_mask(padding_mask)
+# %% tests="real_tokens" points=2
+check.real_tokens(real_tokens)
 ### BEGIN HIDDEN TESTS
-check.padding_mask(padding_mask, hidden=True)
+check.real_tokens(real_tokens, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]

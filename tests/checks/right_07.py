@@ -23,7 +23,7 @@ def causal_from_the_module(n):
     return nn.Transformer.generate_square_subsequent_mask(n) == 0
 
 
-# padding_mask
+# real_tokens
 
 
 def padding_in_a_loop(lengths, n):
@@ -297,7 +297,7 @@ def written_in_place(model, tokens, lengths, count, pick):
 
 right = {
     "causal_mask": [causal_of_ones, causal_in_a_loop, causal_from_the_module],
-    "padding_mask": [padding_in_a_loop, padding_turned_round, padding_by_writing],
+    "real_tokens": [padding_in_a_loop, padding_turned_round, padding_by_writing],
     "joined_mask": [joined_with_tril, joined_in_a_loop, joined_by_multiplication],
     "window_mask": [window_of_triangles, window_in_a_loop],
     "masked_attention": [

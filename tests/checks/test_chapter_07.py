@@ -73,7 +73,7 @@ def test_the_growing_keys_are_neither_masked_nor_made_anew(answer, cost):
 
 def test_a_causal_mask_needs_no_padding_mask_where_the_padding_comes_last():
     """What the text of the exercise says: no real query sees more by the causal mask alone."""
-    real = chapter_07.padding_mask.reference(mt.tensor([2, 4, 1]), 4)
+    real = chapter_07.real_tokens.reference(mt.tensor([2, 4, 1]), 4)
     joined = chapter_07.joined_mask.reference(real).squeeze(1)
     causal = chapter_07.causal_mask.reference(4)
     assert mt.equal(joined[real], causal.expand(3, 4, 4)[real])

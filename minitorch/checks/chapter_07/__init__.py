@@ -8,7 +8,7 @@ from minitorch.checks.chapter_07.masks import (
     causal_mask,
     joined_mask,
     module_mask,
-    padding_mask,
+    real_tokens,
     window_mask,
 )
 
@@ -21,6 +21,6 @@ __all__ = [
     "masked_attention",
     "module_mask",
     "one_at_a_time",
-    "padding_mask",
+    "real_tokens",
     "window_mask",
 ]

@@ -78,37 +78,37 @@ def _real(lengths, n):
 
 
 @exercise(cases=_length_cases, see='chapter 07, "Padding"')
-def padding_mask(lengths, n):
+def real_tokens(lengths, n):
     """(B), a number of positions -> (B, n) boolean, True at real tokens."""
     return _real(lengths, n)
 
 
-padding_mask.wrong(
+real_tokens.wrong(
     "the opposite: True at the padding",
     "In this chapter True means: may be looked at. (data.padding_mask and key_padding_mask mean "
     "the opposite.)",
 )(lambda lengths, n: ~_real(lengths, n))
-padding_mask.wrong(
+real_tokens.wrong(
     "off by one: one position of padding counts as a token",
     "Positions count from 0, so position j holds a token if j < lengths[b].",
 )(lambda lengths, n: _real(lengths + 1, n))
-padding_mask.wrong(
+real_tokens.wrong(
     "off by one: the last token of each sequence counts as padding",
     "Positions count from 0, so position j holds a token if j < lengths[b].",
 )(lambda lengths, n: _real(lengths - 1, n))
-padding_mask.wrong(
+real_tokens.wrong(
     "a mask for padding at the front",
     "Here the tokens come first: positions 0 to lengths[b] - 1.",
 )(lambda lengths, n: _real(lengths, n).flip(1))
-padding_mask.wrong(
+real_tokens.wrong(
     "right but for the number of positions: it is the longest length, not n",
     "A batch may have more positions than its longest sequence. n says how many.",
 )(lambda lengths, n: _real(lengths, int(lengths.max())))
-padding_mask.wrong(
+real_tokens.wrong(
     "right but for the order of the axes: it is (n, B)",
     "The batch comes first, (B, n): compare arange(n) with lengths.unsqueeze(1).",
 )(lambda lengths, n: _real(lengths, n).T)
-padding_mask.wrong(
+real_tokens.wrong(
     "right but for its numbers, 0 and 1 in place of False and True",
     "masked_fill and ~ take booleans. A comparison gives them.",
 )(lambda lengths, n: _real(lengths, n).long())
