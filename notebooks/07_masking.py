@@ -1210,8 +1210,9 @@ print("better than the unigram model by 0.5 nats:", run["prefix"] < unigram - 0.
 # **The RNN wins.** With as many parameters, windows and steps it comes to 1.48 to 1.53 (at the largest rate of
 # the grid, so a wider search could only help it). Both use the first few characters and little beyond the
 # eighth; the small rise to the right lies in the windows, for both have it. So one layer of attention is no
-# replacement for a recurrent network yet. It mixes values once, linearly (chapter 09), and learns what "one place
-# back" means for each of the 32 positions by itself (chapter 08). What it has is that nothing waits.
+# replacement for a recurrent network yet. We have not measured why; two suspects are that it mixes values only
+# once, linearly (chapter 09), and that it has to learn what "one place back" means for each of the 32 positions
+# by itself (chapter 08). What it has is that nothing waits.
 #
 # Before and after:
 
