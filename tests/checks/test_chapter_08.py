@@ -104,6 +104,11 @@ def test_the_schemes_know_what_the_chapter_says():
     assert {kinds[name] for name in ("an index appended", "sinusoids added")} == {"place"}
 
 
+def test_distances_of_the_sentence_of_the_exercise():
+    distances = chapter_08.tree_distances.reference([1, None, 1, 5, 5, 1])
+    assert distances[0, 3].item() == 3
+
+
 def test_distances_of_the_sentence_with_inserted_phrases():
     """the dogs that the cat near the trees follow bark"""
     heads = [1, 9, 8, 4, 8, 7, 7, 4, 1, None]

@@ -81,6 +81,10 @@ sinusoidal_codes.wrong(
     "The exponent is -2j/d, with j = 0, ..., d/2 - 1 for the pairs of columns.",
 )(_codes(frequencies=half_exponents))
 sinusoidal_codes.wrong(
+    "right but for the exponent: it divides by d/2 - 1, so that the slowest hand has 1/10000",
+    "Some programs do so. Here, as in the paper, the exponent is -2j/d.",
+)(_codes(frequencies=lambda d: 10_000.0 ** (-mt.arange(d // 2) / max(d // 2 - 1, 1))))
+sinusoidal_codes.wrong(
     "right but for the sign of the exponent",
     "omega_j is 10000 to the power of -2j/d: after the first, each hand is slower than the last.",
 )(_codes(frequencies=lambda d: 1 / frequencies(d)))
@@ -217,6 +221,18 @@ shift_matrix.wrong(
     "right but for the exponent, which lacks the 2",
     "The exponent is -2j/d, with j = 0, ..., d/2 - 1 for the pairs of columns.",
 )(_shift(frequencies=half_exponents))
+
+
+@shift_matrix.wrong(
+    "right but for the places of the blocks, which overlap: each starts one column after the last",
+    "Block j has the rows and columns 2j and 2j + 1.",
+)
+def _(shift, d):
+    result = mt.zeros(d, d)
+    for j, omega in enumerate(frequencies(d).tolist()):
+        c, s = math.cos(shift * omega), math.sin(shift * omega)
+        result[j : j + 2, j : j + 2] = mt.tensor(clockwise(c, s))
+    return result
 
 
 @shift_matrix.wrong(

@@ -243,6 +243,16 @@ tree_distances.wrong(
     "right but for the signs: it is negative where word j is nearer to the root",
     "The chapter's distances have signs, these are plain numbers of edges.",
 )(_tree(lambda up, other: _edges(up, other) * (1 if len(other) >= len(up) else -1)))
+
+
+@tree_distances.wrong(
+    "right but for words below word 0, which it takes for a root",
+    "In Python, 0 counts as False: the head of a word can be word 0. Ask 'is not None'.",
+)
+def _(heads):
+    return tree_distances.reference([head or None for head in heads])
+
+
 tree_distances.wrong(
     "a list of lists, not a tensor",
     "Make a tensor of it: mt.tensor(...).",

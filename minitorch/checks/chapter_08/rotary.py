@@ -18,7 +18,7 @@ def _rotate_cases(draw, hidden):
     """Inputs with and without batch and heads, among them as many heads as places."""
     sizes = [((2, 2), [0, 1]), ((2, 2, 4), [1, 0]), ((1, 3, 3, 4), [2, 5, 4])]
     if hidden:
-        sizes += [((1, 6), [7]), ((2, 3, 4, 8), [3, 4, 5, 6]), ((2, 2, 2), [9, 3])]
+        sizes = [((1, 6), [7]), ((2, 2, 2), [9, 3]), ((2, 3, 3, 8), [3, 6, 4])]
     for shape, places in sizes:
         yield draw.normal(*shape), mt.tensor(places)
 

@@ -82,6 +82,11 @@ alibi_bias.wrong(
     "The exponent is negative: -8k/h.",
 )(_bias(slopes=lambda heads: 1 / _slopes(heads)))
 alibi_bias.wrong(
+    "right but for the slopes: k/h has slipped out of the exponent",
+    "The slope of head k is 2 to the power of (-8k/h). In Python, 2 ** -8 * k / h is (2 ** -8) * k "
+    "/ h: set parentheses.",
+)(_bias(slopes=lambda heads: 2.0**-8 * mt.arange(1, heads + 1) / heads))
+alibi_bias.wrong(
     "right but for the slopes, in which e stands for 2",
     "The slopes are powers of 2, not of e.",
 )(_bias(slopes=lambda heads: (-8 * mt.arange(1, heads + 1) / heads).exp()))
@@ -106,7 +111,9 @@ alibi_bias.wrong(
 def _relative_cases(draw, hidden):
     """Sizes (B, n, d) and c: differences within c, and beyond."""
     sizes = [(1, 2, 2, 1), (2, 4, 3, 1), (2, 3, 4, 4)]
-    for batch, n, d, c in sizes + [(2, 4, 5, 1), (1, 1, 4, 2), (1, 5, 2, 3)] * hidden:
+    if hidden:
+        sizes = [(1, 1, 4, 2), (2, 4, 5, 1), (1, 5, 2, 3)]
+    for batch, n, d, c in sizes:
         yield draw.normal(batch, n, d), draw.normal(batch, n, d), draw.normal(2 * c + 1, d)
 
 
@@ -205,6 +212,15 @@ relative_scores.wrong(
     "transposed: row j, column i",
     "Row i belongs to query i: (B, n, n) with keys along the last axis.",
 )(lambda query, key, table: _relative()(query, key, table).mT)
+relative_scores.wrong(
+    "right but for query and key, which are exchanged: query j meets key i",
+    "Row i belongs to query i and column j to key j: query (B, n, 1, d), key (B, 1, n, d).",
+)(
+    _relative(
+        content=lambda query, key: key @ query.mT,
+        place=lambda query, key, vectors: mt.einsum("bjd,ijd->bij", query, vectors),
+    )
+)
 relative_scores.wrong(
     "right but for a softmax, which is too much",
     "The scores themselves are asked for.",

@@ -162,6 +162,15 @@ class _(_Learned):
 
 
 @LearnedPositions.wrong(
+    "right for sequences that are just as long as the table: it adds all of it",
+    "A sequence of n tokens gets the first n rows.",
+)
+class _(_Learned):
+    def rows(self, n):
+        return self.table
+
+
+@LearnedPositions.wrong(
     "right but for the rows: all positions get the first one",
     "Position i has row i.",
 )
