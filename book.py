@@ -36,7 +36,8 @@ for readers
 for authors
   build [NN]        execute chapter and exercise set NN, or all, and write the generated files
   check             say which generated files are out of step with their source; executes nothing
-  experiment NN     run chapter NN's experiments in full and record their results
+  experiment NN     run chapter NN's experiments in full and record their results; with claims
+                    (experiment NN C7 E1) only theirs
 
 for instructors
   release FOLDER    write what students get, without solutions

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import tokenize
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,10 +40,10 @@ def read_results(source: Path) -> dict:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def record(root: Path, number: str) -> None:
-    """Run the chapter in its full setting and write what its experiments measured.
+def record(root: Path, number: str, claims: Sequence[str] = ()) -> None:
+    """Run the chapter's experiments on these claims (all) in full and write what they measured.
 
-    An experiment that does not finish keeps its old record.
+    The others run in their quick setting. An experiment that does not finish keeps its old record.
     """
     sources = chapters(root, number)
     if not sources:
@@ -51,9 +52,15 @@ def record(root: Path, number: str) -> None:
     experiments = declared(source)
     if not experiments:
         raise BookError(f"{source} has no experiment: nothing to record")
+    names = [experiment.claim for experiment in experiments]
+    if unknown := set(claims) - set(names):
+        raise BookError(
+            f"{source} has the experiments {', '.join(names)}, and not {', '.join(sorted(unknown))}"
+        )
     with tempfile.TemporaryDirectory() as scratch:
         variables = {
             "MINITORCH_BOOK": "full",
+            "MINITORCH_CLAIMS": " ".join(claims),
             "MINITORCH_RECORD": scratch,
             "MPLBACKEND": "Agg",
             "PYTHONUNBUFFERED": "1",
@@ -68,7 +75,7 @@ def record(root: Path, number: str) -> None:
                 for path in Path(scratch).glob("*.json")
             }
             _merge(source, experiments, measured)
-    unfinished = [name.claim for name in experiments if name.claim not in measured]
+    unfinished = [claim for claim in claims or names if claim not in measured]
     if status or unfinished:
         raise BookError(
             f"{source} ended with status {status}; recorded: {', '.join(measured) or 'nothing'}; "

@@ -521,13 +521,13 @@ for factor in (1, 80, 120):
 
 
 # %%
-def padding_mask(lengths, n):
+def real_tokens(lengths, n):
     """True at the real tokens of sequences with these lengths, (B, n)."""
     return mt.arange(n) < lengths.unsqueeze(1)
 
 
 lengths = mt.tensor([4, 2, 3])
-real = padding_mask(lengths, 4)  # (B, n)
+real = real_tokens(lengths, 4)  # (B, n)
 print(real)
 
 # %% [markdown]

@@ -99,6 +99,19 @@ def test_a_failure_keeps_what_was_measured_before_it_and_the_old_results(book):
     assert "C9" not in results
 
 
+def test_only_the_claims_that_are_named_are_recorded(book):
+    with open(book / CHAPTER, "a", encoding="utf-8") as file:
+        file.write(
+            '\n@lab.experiment("C2", quick=dict(size=1), full=dict(size=100))\n'
+            "def sized(size):\n    return size\n\nsized.run()\n"
+        )
+    record(book, "01", ["C2"])
+    results = json.loads((book / RESULTS).read_text())
+    assert results.keys() == {"C2"} and results["C2"]["result"] == 100
+    with pytest.raises(BookError, match="has the experiments C1, C2, and not C5"):
+        record(book, "01", ["C2", "C5"])
+
+
 def test_a_failure_before_the_first_measurement_changes_nothing(book):
     (book / RESULTS).parent.mkdir()
     (book / RESULTS).write_text('{"C1": {"result": "old"}}')
