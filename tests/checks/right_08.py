@@ -151,7 +151,7 @@ def shift_with_complex_numbers(shift, d):
     turns = np.exp(1j * shift * 10_000.0 ** (-np.arange(0, d, 2) / d))
     pairs = np.eye(d).reshape(d, d // 2, 2)
     turned = (pairs[..., 1] + 1j * pairs[..., 0]) * turns
-    return mt.tensor(np.stack([turned.imag, turned.real], axis=-1).reshape(d, d))
+    return mt.tensor(np.stack([turned.imag, turned.real], axis=-1).reshape(d, d)).float()
 
 
 def shift_by_a_fit(shift, d):

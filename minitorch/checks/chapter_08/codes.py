@@ -21,7 +21,7 @@ def side_by_side(first, second):
     return mt.cat([first, second], dim=-1)
 
 
-def every_third(d):
+def double_exponents(d):
     """2j/d, with j the number of the column 0, 2, 4, ... and not of the pair."""
     return 10_000.0 ** (-2 * mt.arange(0, d, 2) / d)
 
@@ -75,7 +75,7 @@ sinusoidal_codes.wrong(
     "right but for the exponent: it takes 2j/d with j = 0, 2, 4, ..., the number of the column",
     "j counts the pairs of columns, 0, 1, 2, ... If you count the columns 0, 2, 4, ..., then the "
     "factor 2 is in them already.",
-)(_codes(frequencies=every_third))
+)(_codes(frequencies=double_exponents))
 sinusoidal_codes.wrong(
     "right but for the exponent, which lacks the 2",
     "The exponent is -2j/d, with j = 0, ..., d/2 - 1 for the pairs of columns.",
@@ -166,8 +166,9 @@ def _shift(frequencies=frequencies, block=clockwise, angle=lambda shift, omega: 
 
 
 def _shifts_anywhere(answer, shift, d):
-    codes, matrix = sinusoidal_codes.reference(50, d), answer(shift, d)
-    before, after = (codes[5:-5], codes[5 + shift : 45 + shift])
+    codes = sinusoidal_codes.reference(50, d)
+    matrix = answer(shift, d).to(codes)
+    before, after = codes[5:-5], codes[5 + shift : 45 + shift]
     if matrix.shape == (d, d) and not mt.allclose(before @ matrix, after, atol=1e-5):
         return "At every t, p_t @ matrix must be the code of place t + shift."
     return None
@@ -216,7 +217,7 @@ shift_matrix.wrong(
 shift_matrix.wrong(
     "right but for the exponent: it takes 2j/d with j = 0, 2, 4, ..., the number of the column",
     "j counts the pairs of columns, 0, 1, 2, ...",
-)(_shift(frequencies=every_third))
+)(_shift(frequencies=double_exponents))
 shift_matrix.wrong(
     "right but for the exponent, which lacks the 2",
     "The exponent is -2j/d, with j = 0, ..., d/2 - 1 for the pairs of columns.",

@@ -42,7 +42,7 @@ SCHEMES = {
     "an index appended": _with_index,
     "sinusoids added": _added(lambda d: sinusoidal_codes.reference(64, d)),
     "learned positions added": _added(lambda d: Draw(3).normal(64, d)),
-    "a bonus for neighbors, clipped": _biased(lambda apart: -apart.clamp(-2, 2) / 2),
+    "a bonus for words before, clipped": _biased(lambda apart: -apart.clamp(-2, 2) / 2),
     "rotary positions": _turned,
     "ALiBi": _biased(lambda apart: -apart.abs() / 4),
 }
@@ -63,7 +63,6 @@ def _told(answer, scheme, X):
 
 
 def _knows(
-    moved=lambda n: mt.arange(n) + 3,
     spread=lambda n: 2 * mt.arange(n),
     same=lambda a, b: mt.allclose(a, b, atol=1e-6),
     names=("nothing", "distance", "place"),
@@ -73,7 +72,7 @@ def _knows(
     def knows(scores, X):
         n = len(X)
         start = scores(X, mt.arange(n))
-        if not same(start, scores(X, moved(n))):
+        if not same(start, scores(X, mt.arange(n) + 3)):
             return names[2]
         return names[0] if same(start, scores(X, spread(n))) else names[1]
 

@@ -3,7 +3,7 @@
 import minitorch as mt
 from minitorch.autograd import record_operations
 from minitorch.checks.chapter_08.codes import (
-    every_third,
+    double_exponents,
     frequencies,
     from_one,
     half_exponents,
@@ -36,21 +36,21 @@ def neighbors(x):
 def _rotary(
     pairs=neighbors,
     frequencies=frequencies,
-    angles=lambda places, omega, x: places.unsqueeze(-1) * omega,
+    angles=lambda places, omega: places.unsqueeze(-1) * omega,
     turn=lambda a, b, cos, sin: (a * cos - b * sin, a * sin + b * cos),
     join=interleave,
 ):
     """Rotary positions with one of their pieces exchanged."""
 
     def rotate(x, positions):
-        turns = angles(positions, frequencies(x.shape[-1]), x)  # (n, d/2)
+        turns = angles(positions, frequencies(x.shape[-1]))  # (n, d/2)
         return join(*turn(*pairs(x), turns.cos(), turns.sin()))
 
     return rotate
 
 
 def _keeps_lengths(answer, x, positions):
-    if not mt.allclose(answer(x, positions).norm(dim=-1), x.norm(dim=-1), rtol=1e-4):
+    if not mt.allclose(answer(x, positions).to(x).norm(dim=-1), x.norm(dim=-1), rtol=1e-4):
         return "A rotation keeps the length of each vector."
     return None
 
@@ -134,7 +134,7 @@ rotate.wrong(
 rotate.wrong(
     "right but for the places: it takes 0, 1, 2, ... instead of positions",
     "The rows of x stand at positions: use them.",
-)(_rotary(angles=lambda places, omega, x: mt.arange(len(places)).unsqueeze(-1) * omega))
+)(_rotary(angles=lambda places, omega: mt.arange(len(places)).unsqueeze(-1) * omega))
 rotate.wrong(
     "right but for the frequencies: all pairs turn by the same angle",
     "Pair j turns by the place times 10000 to the power of -2j/d.",
@@ -146,7 +146,7 @@ rotate.wrong(
 rotate.wrong(
     "right but for the exponent: it takes 2j/d with j = 0, 2, 4, ..., the number of the coordinate",
     "j counts the pairs, 0, 1, 2, ...",
-)(_rotary(frequencies=every_third))
+)(_rotary(frequencies=double_exponents))
 rotate.wrong(
     "right but for the exponent, which lacks the 2",
     "The exponent is -2j/d, with j = 0, ..., d/2 - 1 for the pairs.",
