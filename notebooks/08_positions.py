@@ -1254,8 +1254,9 @@ print("    and learned and relative positions below 85 %:", others < 0.85)
 #
 # All schemes train on lengths 8 to 20. Then we test at 24 and at 64, and count **only places from 20 on**,
 # which no training sequence had. (Averages over all places would hide what happens.) "None" runs twice, with
-# the mask and without. Learned and one-hot positions meet their untrained rows. Each scheme gets the best
-# of the same learning rates, chosen by the loss on new sequences of *trained* length.
+# the mask and without. Learned and one-hot positions meet their untrained rows. All schemes choose
+# from the same learning rates: the smallest whose loss on new sequences of *trained* length is within 0.01
+# of the best. (The very best is often the largest, which may train one seed and not the next.)
 #
 # ### Longer than trained (C17)
 #
@@ -1293,7 +1294,7 @@ def extrapolation(task, name, seed, rate, steps, batch):
 
 @lab.experiment(
     "C17",
-    quick=dict(seeds=[0], rates=[1e-2], steps=90, batch=16),
+    quick=dict(seeds=[0], rates=[1e-2], steps=80, batch=16),
     full=dict(seeds=[0, 1, 2], rates=[3e-3, 1e-2, 3e-2], steps=250, batch=32),
 )
 def beyond(seeds, rates, steps, batch):
@@ -1390,12 +1391,12 @@ for name in ("relative", "ALiBi"):
 # Row by row, in numbers of the full runs, smallest to largest of three seeds:
 #
 # - **None.** Without a mask there is no order to be had: 0.18 within the trained length on *token 3 back*,
-#   0.52 to 0.59 on *last symbol*, which is what one gets from knowing *which* tokens are there. With the
+#   0.59 on *last symbol*, which is what one gets from knowing *which* tokens are there. With the
 #   causal mask it is 0.24 to 0.26 and 0.70 to 0.74. A mask leaks order, but not much of it at this size.
 # - **Index.** On *token 3 back* it learns little (0.34 to 0.41). On *last symbol* it has 0.89 to 0.90 within
 #   and still 0.79 to 0.81 at 64: the bonus for a later index, as section 9 led us to expect.
 # - **One-hot and learned** are the same functions, and fail alike beyond: right within (0.96 and more), they
-#   meet untrained rows, and are left with 0.06 to 0.10 on *token 3 back*, where a guess has 1/16, and 0.35 to
+#   meet untrained rows, and are left with 0.07 to 0.10 on *token 3 back*, where a guess has 1/16, and 0.35 to
 #   0.39 on *last symbol*. They do not learn at the same *speed*: the one-hot matrix starts with much
 #   smaller numbers, and on *token 3 back* needs the largest rate.
 # - **Sinusoidal** codes exist at every place and can be shifted exactly (C18). It does not help: 0.94 to 0.99
