@@ -251,8 +251,8 @@ check.batch_statistics(batch_statistics, hidden=True)
 # $\partial L / \partial \beta$, both $(d)$.
 #
 # A way through it: the gradients of gain and bias come first, and all $n$ tokens add to them. Next comes the
-# gradient at $\hat x$. From there on each token is for itself, and $x_j$ acts on $\hat x$ in three ways, directly,
-# through $\mu$ and through $s$, with
+# gradient at $\hat x$, call it $g'$. From there on each token is for itself, and $x_j$ acts on $\hat x$ in three ways,
+# directly, through $\mu$ and through $s$, with
 #
 # $$\frac{\partial \mu}{\partial x_j} = \frac1d, \qquad \frac{\partial s}{\partial x_j} = \frac{\hat x_j}{d} .$$
 #
@@ -266,7 +266,7 @@ def layer_norm_gradient(x, gain, grad_output, eps=1e-5):
     centered = x - x.mean(dim=-1, keepdim=True)
     s = ((centered**2).mean(dim=-1, keepdim=True) + eps).sqrt()  # (n, 1)
     normal = centered / s
-    g = grad_output * gain  # the gradient at x-hat
+    g = grad_output * gain  # the gradient at x-hat, g'
     stretch = (g * normal).mean(dim=-1, keepdim=True)
     toward_x = (g - g.mean(dim=-1, keepdim=True) - normal * stretch) / s
     return toward_x, (grad_output * normal).sum(dim=0), grad_output.sum(dim=0)

@@ -42,12 +42,10 @@ def _backward(
 
 
 def _named(answer, x, gain, grad_output, eps):
-    toward_x, toward_gain, toward_bias = answer(x, gain, grad_output, eps)
-    return {
-        "the gradient of x": toward_x,
-        "the gradient of gain": toward_gain,
-        "the gradient of bias": toward_bias,
-    }
+    found = answer(x, gain, grad_output, eps)
+    found = found if isinstance(found, (list, tuple)) else [found]
+    names = [f"the gradient of {name}" for name in ("x", "gain", "bias")]
+    return {"the number of gradients": len(found), **dict(zip(names, found, strict=False))}
 
 
 @exercise(
@@ -69,25 +67,54 @@ layer_norm_gradient.wrong(
 )(_backward(toward_x=lambda g, normal, root: g / root))
 layer_norm_gradient.wrong(
     "right but for x, where the way through the mean is missing",
-    "Each number of x moves the mean by 1/d: subtract the mean of g times gain over the d numbers.",
+    "Each number of x moves the mean by 1/d: subtract the mean of g' over the d numbers.",
 )(_backward(toward_x=lambda g, normal, root: (g - normal * mean_of(g * normal)) / root))
 layer_norm_gradient.wrong(
     "right but for x, where the way through the root is missing",
-    "Each number of x moves the root, too: subtract x-hat times the mean of (g times gain times "
-    "x-hat).",
+    "Each number of x moves the root, too: subtract x-hat times the mean of (g' times x-hat).",
 )(_backward(toward_x=lambda g, normal, root: (g - mean_of(g)) / root))
 layer_norm_gradient.wrong(
     "right but for x, where the last term is not multiplied by x-hat",
-    "The root moves by x-hat / d: the mean of (g times gain times x-hat) is multiplied by x-hat.",
+    "The root moves by x-hat / d: the mean of (g' times x-hat) is multiplied by x-hat.",
 )(_backward(toward_x=lambda g, normal, root: (g - mean_of(g) - mean_of(g * normal)) / root))
 layer_norm_gradient.wrong(
     "right but for x, where the last term has x-hat once only",
-    "x-hat stands there twice: x-hat times the mean of (g times gain times x-hat).",
+    "x-hat stands there twice: x-hat times the mean of (g' times x-hat).",
 )(_backward(toward_x=lambda g, normal, root: (g - mean_of(g) - normal * mean_of(g)) / root))
 layer_norm_gradient.wrong(
     "right but for x, where the last term lacks its mean",
-    "The mean over the d numbers of (g times gain times x-hat), then times x-hat.",
+    "The mean over the d numbers of (g' times x-hat), then times x-hat.",
 )(_backward(toward_x=lambda g, normal, root: (g - mean_of(g) - normal * (g * normal)) / root))
+layer_norm_gradient.wrong(
+    "right but for x, where the last term has a sum in place of its mean",
+    "The mean over the d numbers of (g' times x-hat): divide the sum by d.",
+)(
+    _backward(
+        toward_x=lambda g, normal, root: (
+            (g - mean_of(g) - normal * mean_of(g * normal) * g.shape[-1]) / root
+        )
+    )
+)
+layer_norm_gradient.wrong(
+    "right but for x, where x - mean stands in place of x-hat",
+    "x-hat is divided by the root: (x - mean) / s.",
+)(
+    _backward(
+        toward_x=lambda g, normal, root: (
+            (g - mean_of(g) - root * normal * mean_of(g * root * normal)) / root
+        )
+    )
+)
+layer_norm_gradient.wrong(
+    "right but for x, where the gain is left out of the two means",
+    "The gradient at x-hat is grad_output times gain, in all three terms.",
+)(
+    lambda x, gain, grad_output, eps: (
+        layer_norm_gradient.reference(x, gain / gain, grad_output, eps)[0]
+        + grad_output * (gain - 1) / root_of(variance_of(x, mean_of(x)), eps),
+        *layer_norm_gradient.reference(x, gain, grad_output, eps)[1:],
+    )
+)
 layer_norm_gradient.wrong(
     "right but for x, where both terms are added",
     "Both terms are subtracted: they take out of the gradient what would only shift or stretch x.",
@@ -162,6 +189,25 @@ layer_norm_gradient.wrong(
     "right but for the gain: its gradient lacks x-hat",
     "gain multiplies x-hat: the gradient is the sum over the tokens of grad_output times x-hat.",
 )(_backward(toward_gain=lambda grad_output, normal: grad_output))
+layer_norm_gradient.wrong(
+    "right but for the gain: its gradient is multiplied by the gain",
+    "gain multiplies x-hat, so its own gradient is the sum of grad_output times x-hat.",
+)(
+    lambda x, gain, grad_output, eps: (
+        layer_norm_gradient.reference(x, gain, grad_output, eps)[0],
+        layer_norm_gradient.reference(x, gain, grad_output * gain, eps)[1],
+        grad_output.sum(dim=0),
+    )
+)
+layer_norm_gradient.wrong(
+    "right but for the bias: its gradient is multiplied by the gain",
+    "The bias is added after the gain: its gradient is the sum of grad_output alone.",
+)(
+    lambda x, gain, grad_output, eps: (
+        *layer_norm_gradient.reference(x, gain, grad_output, eps)[:2],
+        (grad_output * gain).sum(dim=0),
+    )
+)
 layer_norm_gradient.wrong(
     "right but for gain and bias: their gradients are not summed",
     "All n tokens use the same gain and bias: sum over the tokens, the first axis.",

@@ -7,35 +7,33 @@ from minitorch import nn
 from minitorch.checks.exercise import Draw, exercise
 
 
-def _shapes(module):
-    return {name: tuple(x.shape) for name, x in module.named_parameters()}
+def _shapes(parameters):
+    """Their shapes by name, as text: what a message shows."""
+    return {name: f"shape {tuple(x.shape)}" for name, x in parameters}
 
 
 @functools.cache
 def _drawn(reference, sizes):
     """Parameters that depend on the sizes alone."""
     draw = Draw(0)
-    return {name: draw.normal(*shape) for name, shape in _shapes(reference(*sizes)).items()}
-
-
-def _expected(reference, sizes):
-    return {name: tuple(x.shape) for name, x in _drawn(reference, sizes).items()}
+    return {name: draw.normal(*x.shape) for name, x in reference(*sizes).named_parameters()}
 
 
 def made(reference, answer, sizes):
     """The module in float64, with drawn parameters where it has those of the reference."""
     module = answer(*sizes).double()
-    if _shapes(module) == _expected(reference, sizes):
-        module.load_state_dict(_drawn(reference, sizes))
+    drawn = _drawn(reference, sizes)
+    if _shapes(module.named_parameters()) == _shapes(drawn.items()):
+        module.load_state_dict(drawn)
     return module
 
 
 def _results(reference, answer, sizes, x, *others):
     """Its parameters; and, if these are as they should be, its output and all gradients."""
-    module, expected = made(reference, answer, sizes), _expected(reference, sizes)
-    results = {"the dict of parameters": _shapes(module), "the output": None}
-    results |= {f"the gradient with respect to {name}": None for name in ("x", *expected)}
-    if results["the dict of parameters"] != expected:
+    module, drawn = made(reference, answer, sizes), _drawn(reference, sizes)
+    results = {"the dict of parameters": _shapes(module.named_parameters()), "the output": None}
+    results |= {f"the gradient with respect to {name}": None for name in ("x", *drawn)}
+    if results["the dict of parameters"] != _shapes(drawn.items()):
         return results
     output = module(x.requires_grad_(), *others)
     results["the output"] = output
@@ -64,6 +62,8 @@ def _run_network(answer, sizes, x):
 
 def _positions_stay_apart(answer, sizes, x):
     network, others = made(_Network, answer, sizes), x.clone()
+    if not mt.equal(network(x), network(x)):
+        return "Two calls with the same input must give the same output."
     others[..., -1, :] += 1
     if not mt.allclose(network(x)[..., :-1, :], network(others)[..., :-1, :]):
         return "The output at a position must not depend on what stands at another."

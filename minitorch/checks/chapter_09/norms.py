@@ -7,11 +7,11 @@ from minitorch.checks.exercise import exercise
 
 
 def _norm_cases(draw, hidden):
-    """Among them, an epsilon that is large enough to show where it stands."""
-    sizes = [(3,), (2, 4), (2, 3, 3)]
-    for i, size in enumerate([(4,), (5, 2), (3, 2, 4), (2, 2, 2, 3)] if hidden else sizes):
-        x = draw.normal(*size) * 2 + 3
-        yield x, draw.normal(size[-1]) + 2, draw.normal(size[-1]), 0.5 if i % 2 == 0 else 1e-5
+    """Among them, an epsilon so large that it shows where it stands."""
+    for i, size in enumerate([(4,), (5, 2), (2, 3, 2, 4)] if hidden else [(2, 4), (2, 3, 3)]):
+        scale, eps = [(1.0, 0.5), (0.1, 1e-5)][i % 2]
+        x = scale * (draw.normal(*size) * 2 + 3)
+        yield x, draw.normal(size[-1]) + 2, draw.normal(size[-1]), eps
 
 
 def mean_of(x, dim=-1):
@@ -84,6 +84,14 @@ layer_norm.wrong(
     "The mean is the sum divided by d.",
 )(_norm(mean=lambda x: x.sum(dim=-1, keepdim=True)))
 layer_norm.wrong(
+    "right but for the numerator, from which the sum is subtracted and not the mean",
+    "The mean is the sum divided by d.",
+)(
+    lambda x, gain, bias, eps: (
+        (x - x.sum(dim=-1, keepdim=True)) / root_of(variance_of(x, mean_of(x)), eps) * gain + bias
+    )
+)
+layer_norm.wrong(
     "right but for the variance, which divides by d - 1",
     "Here the variance is the mean of the squares, the sum over d. Library functions divide by "
     "d - 1 unless told otherwise: x.var(-1, unbiased=False, keepdim=True).",
@@ -111,12 +119,17 @@ layer_norm.wrong(
     "added to it before the root is taken.",
 )(_norm(variance=unbiased, root=lambda variance, eps: variance**0.5 + eps))
 layer_norm.wrong(
+    "a division by the root of the standard deviation of d - 1",
+    "Under the root belongs the variance, the mean of the squares over d (unbiased=False), and eps "
+    "with it.",
+)(_norm(variance=unbiased, root=lambda variance, eps: (variance**0.5 + eps) ** 0.5))
+layer_norm.wrong(
     "right but for eps, which is squared",
     "Add eps to the variance, as it is.",
 )(_norm(root=lambda variance, eps: (variance + eps**2) ** 0.5))
 layer_norm.wrong(
     "right but for eps, which is left out",
-    "A token whose numbers are all equal gives 0/0: add eps to the variance.",
+    "A token whose numbers are all equal would give 0/0: add eps to the variance.",
 )(_norm(root=lambda variance, eps: variance**0.5))
 layer_norm.wrong(
     "right but for eps, which is always 1e-5",
@@ -134,6 +147,10 @@ layer_norm.wrong(
     "right but for the axis: its mean and variance go over the tokens of a sequence",
     "Mean and variance are taken over the d numbers of one token, the last axis.",
 )(_over(lambda x: -2 if x.ndim > 1 else -1))
+layer_norm.wrong(
+    "right for one sequence; with a batch, its mean and variance go over the tokens",
+    "The features are the last axis, dim=-1, which is axis 1 only where x is (n, d).",
+)(_over(lambda x: 1 if x.ndim > 1 else -1))
 layer_norm.wrong(
     "a batch norm: a mean and a variance for each feature, over all tokens",
     "Take them for each token, over its d features: the last axis.",
@@ -190,7 +207,6 @@ layer_norm.wrong(
 def _rms_cases(draw, hidden):
     for x, gain, _, eps in _norm_cases(draw, hidden):
         yield x, gain, eps
-    yield mt.cat([draw.normal(1, 3), draw.normal(1, 3) * 0], dim=0), draw.normal(3), 1e-5
 
 
 def _rms(square=mean_square, root=root_of):
@@ -233,6 +249,15 @@ rms_norm.wrong(
     "Divide by the root of the mean of the squares plus eps.",
 )(_rms(square=lambda x: (x**2).sum(dim=-1, keepdim=True), root=lambda square, eps: square**0.5))
 rms_norm.wrong(
+    "a division by the length of x, plus eps",
+    "Divide by the root of (mean of the squares + eps).",
+)(
+    _rms(
+        square=lambda x: (x**2).sum(dim=-1, keepdim=True),
+        root=lambda square, eps: square**0.5 + eps,
+    )
+)
+rms_norm.wrong(
     "right but for the root, which is missing",
     "Divide by the square root of (mean of the squares + eps).",
 )(_rms(root=lambda square, eps: square + eps))
@@ -242,7 +267,7 @@ rms_norm.wrong(
 )(_rms(root=lambda square, eps: square**0.5 + eps))
 rms_norm.wrong(
     "right but for eps, which is left out",
-    "A token of zeros gives 0/0: add eps under the root.",
+    "A token of zeros would give 0/0: add eps under the root.",
 )(_rms(root=lambda square, eps: square**0.5))
 rms_norm.wrong(
     "right but for eps, which is always 1e-5",

@@ -57,9 +57,13 @@ warm_up.wrong(
     "It falls with the root: t to the power of -1/2.",
 )(lambda step, width, steps: width**-0.5 * min(1 / step, step * steps**-1.5))
 warm_up.wrong(
-    "right but for the count of steps, which starts at 0",
-    "The first step is 1 already: do not add 1.",
+    "right but for the count of steps: it adds 1",
+    "The first step is 1 already.",
 )(lambda step, width, steps: width**-0.5 * min((step + 1) ** -0.5, (step + 1) * steps**-1.5))
+warm_up.wrong(
+    "right but for the count of steps: it subtracts 1 in the rise",
+    "The first step is 1, and has a rate above 0.",
+)(lambda step, width, steps: width**-0.5 * min(step**-0.5, (step - 1) * steps**-1.5))
 warm_up.wrong(
     "right up to step w, then constant",
     "After the warm-up the rate falls with the root of t.",
@@ -85,27 +89,27 @@ warm_up.wrong(
 # The residual connection and the norm
 
 
-def _normal(x):
+def normal(x):
     """A layer norm with gain and bias, so that norming twice differs from norming once."""
     center = x - x.mean(dim=-1, keepdim=True)
     deviation = ((center**2).mean(dim=-1, keepdim=True) + 0.1) ** 0.5
     return center / deviation * (mt.arange(x.shape[-1]) + 2.0) - 0.5
 
 
-def _turn(x):
+def turn(x):
     return (x.flip(-1) + 0.3).tanh()
 
 
-def _square(x):
+def square(x):
     return x**2 - x.mean(dim=-2, keepdim=True)
 
 
 def _join_cases(draw, hidden):
-    shapes = [(2, 2, 3), (1, 5, 4), (3, 6)] if hidden else [(1, 3), (2, 3), (2, 2, 4)]
-    for shape, part in zip(shapes, (_turn, _square, _turn), strict=True):
+    shapes = [(2, 2, 3), (5, 4)] if hidden else [(2, 3), (2, 2, 4)]
+    for shape, part in zip(shapes, (turn, square), strict=True):
         x = draw.normal(*shape)
-        yield x, part, _normal, True
-        yield x, part, _normal, False
+        yield x, part, normal, True
+        yield x, part, normal, False
 
 
 def _before(x, part, norm):
@@ -196,6 +200,14 @@ add_and_norm.wrong(
     "right for pre-norm; in post-norm there is a norm before the part, too",
     "In post-norm the part gets x itself: norm(x + part(x)).",
 )(_join(after=lambda x, part, norm: norm(x + part(norm(x)))))
+add_and_norm.wrong(
+    "in both cases a norm of what the part gives, and of nothing else",
+    "Pre-norm is x + part(norm(x)), post-norm norm(x + part(x)).",
+)(_join(*(lambda x, part, norm: x + norm(part(x)),) * 2))
+add_and_norm.wrong(
+    "in both cases a norm before the part and one after the sum",
+    "Each has one norm: pre-norm before the part, post-norm after the sum.",
+)(_join(*(lambda x, part, norm: norm(x + part(norm(x))),) * 2))
 add_and_norm.wrong(
     "right but for the norm, which is missing",
     "Pre-norm is x + part(norm(x)), post-norm norm(x + part(x)).",
