@@ -18,6 +18,7 @@
 # token. $(\ldots, d)$ means any number of axes before the last, also none.
 
 # %%
+import minitorch as mt
 from minitorch import nn
 from minitorch.checks import chapter_09 as check
 
@@ -41,7 +42,7 @@ def layer_norm(x, gain, bias, eps=1e-5):
     ### BEGIN SOLUTION
     centered = x - x.mean(dim=-1, keepdim=True)
     variance = (centered**2).mean(dim=-1, keepdim=True)  # (..., 1)
-    return centered / (variance + eps).sqrt() * gain + bias
+    return centered / mt.sqrt(variance + eps) * gain + bias
     ### END SOLUTION
 
 
@@ -69,7 +70,7 @@ def rms_norm(x, gain, eps=1e-5):
     """x (..., d) and gain (d) give (..., d)."""
     ### BEGIN SOLUTION
     mean_square = (x**2).mean(dim=-1, keepdim=True)  # (..., 1)
-    return x / (mean_square + eps).sqrt() * gain
+    return x / mt.sqrt(mean_square + eps) * gain
     ### END SOLUTION
 
 
@@ -87,8 +88,8 @@ check.rms_norm(rms_norm, hidden=True)
 # $$\operatorname{FFN}(x) = \operatorname{ReLU}(x W_1 + b_1)\, W_2 + b_2,$$
 #
 # with $W_1$ of shape (width, hidden) and $W_2$ (hidden, width). In `__init__` make two `nn.Linear` with biases,
-# `self.up` and `self.down`, so that `self.up` computes $x W_1 + b_1$. In `forward` use them: `x` is $(\ldots, n,
-# \text{width})$, and so is the output.
+# `self.up` and `self.down`, so that `self.up` computes $x W_1 + b_1$. In `forward` use them: `x` is
+# $(\ldots, n, \text{width})$, and so is the output.
 #
 # Everything is allowed. No residual connection and no norm in here: they belong to the block.
 
@@ -149,7 +150,7 @@ check.warm_up(warm_up, hidden=True)
 # %% [markdown]
 # ## 5. Before or after
 #
-# *Goal: join a part to its input, with the norm before the part or after the sum. Easy, 15 minutes, 4 points.*
+# *Goal: join a part to its input, with the norm before the part or after the sum. Medium, 15 minutes, 4 points.*
 #
 # `part` and `norm` are functions: each takes a tensor of the shape of `x` and returns one of this shape. (In a
 # block, `part` would be the attention or the feed-forward network.) Return
@@ -297,7 +298,7 @@ check.layer_norm_gradient(layer_norm_gradient, hidden=True)
 # `allowed` is None, or a boolean tensor $(n, n)$, **True where a query may look**, as everywhere in this book. Every
 # query may look at one token at least.
 #
-# Not allowed: `F.scaled_dot_product_attention`.
+# Everything is allowed.
 
 
 # %% solution="Block"
@@ -331,4 +332,4 @@ check.Block(Block, hidden=True)
 
 # %% [markdown]
 # Stack this block a few times, put an embedding with positions below it and a norm and a linear layer on top, give
-# it a causal mask: that is a language model. Chapter 10 builds it.
+# it a causal mask: that is a language model. Chapter 10 builds the whole Transformer.

@@ -313,7 +313,7 @@ class BlockByHand(Block.reference):
         return x + self.feed_forward(norm_with_var(x, self.norm_2.weight, self.norm_2.bias))
 
 
-class FusedBlock(Block.reference):
+class BlockWithoutWeights(Block.reference):
     """Without the weights to return, nn.MultiheadAttention takes the fused operation."""
 
     def look(self, query, key, value, allowed):
@@ -339,11 +339,10 @@ right = {
         gradient_step_by_step,
         gradient_token_by_token,
     ],
-    "Block": [BlockInSteps, BlockSequenceBySequence, BlockByHand],
+    "Block": [BlockInSteps, BlockSequenceBySequence, BlockByHand, BlockWithoutWeights],
 }
 refused = {
     "layer_norm": [library_norm, norm_of_the_module],
     "rms_norm": [library_rms, rms_by_norm_of_both_signs],
     "layer_norm_gradient": [gradient_by_the_engine, gradient_by_backward],
-    "Block": [FusedBlock],
 }

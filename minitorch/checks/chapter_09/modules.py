@@ -255,8 +255,6 @@ def _nothing_leaks(answer, sizes, x, allowed):
 @exercise(
     cases=_block_cases,
     run=_run_block,
-    forbidden=("scaled_dot_product_attention",),
-    instead="the modules made in __init__, and +",
     properties=(_nothing_leaks,),
     gradients=False,
     see='chapter 09, "The block"',
