@@ -183,19 +183,16 @@ class Exercise:
         outcome = Outcome()
         given = [_copied(value, self.gradients) for value in case]
         before = [_copied(value, False) for value in case]
-        try:
-            with (
-                record_operations() as outcome.operations,
-                float64_by_default(),
-                np.errstate(all="ignore"),
-            ):
-                if self.run:
-                    outcome.results = self.run(answer, *given)
-                else:
-                    outcome.results = {"the result": answer(*given)}
-            outcome.gradients = self._gradients(outcome.results, given)
-        except Exception as error:
-            outcome.error = error
+        with np.errstate(all="ignore"):
+            try:
+                with record_operations() as outcome.operations, float64_by_default():
+                    if self.run:
+                        outcome.results = self.run(answer, *given)
+                    else:
+                        outcome.results = {"the result": answer(*given)}
+                outcome.gradients = self._gradients(outcome.results, given)
+            except Exception as error:
+                outcome.error = error
         for name, value, kept in zip(self._parameters, given, before, strict=True):
             if isinstance(value, MUTABLE) and difference(value, kept, name):
                 outcome.changed = name
