@@ -1026,7 +1026,7 @@ for name, y in versions.items():
 
 
 # %%
-def layer_norm_gradient(g, x, gain, eps=1e-5):
+def layer_norm_gradient(x, gain, g, eps=1e-5):
     """Gradients with respect to x, gain and bias, from g = d loss / d y, for rows x (N, d)."""
     mean = x.mean(-1, keepdim=True)
     s = ((x - mean).square().mean(-1, keepdim=True) + eps).sqrt()
@@ -1040,7 +1040,7 @@ mt.manual_seed(0)
 gain, bias, g = (mt.randn(*shape).double() for shape in ((4,), (4,), (4, 4)))
 leaves = [tensor.clone().requires_grad_() for tensor in (X, gain, bias)]
 by_engine = mt.autograd.grad(layer_norm(*leaves), leaves, g)
-by_hand = layer_norm_gradient(g, X, gain)
+by_hand = layer_norm_gradient(X, gain, g)
 for name, hand, engine in zip(("x", "gain", "bias"), by_hand, by_engine, strict=True):
     print(f"gradient of {name:4} by hand and by the engine agree: {mt.allclose(hand, engine)}")
 
@@ -1062,7 +1062,7 @@ print("by finite differences too:", mt.allclose(by_hand[0], differences, atol=1e
 print("it adds up to zero in each row:", by_hand[0].sum(1).abs().max().item() < 1e-12)
 inner = (by_hand[0] * layer_norm(X, mt.ones(4).double(), 0.0)).sum(1).abs().max().item()
 print("and is at right angles to x-hat, but for epsilon:", inner < 1e-4)
-tenfold = layer_norm_gradient(g, 10 * X, gain)[0]
+tenfold = layer_norm_gradient(10 * X, gain, g)[0]
 print("ten times x, a tenth of the gradient:", mt.allclose(10 * tenfold, by_hand[0], atol=1e-4))
 
 # %% [markdown]
