@@ -51,12 +51,13 @@ lab = Experiments("05")
 # there is nothing left but the embeddings. Let each word go through one layer of its own, so that all
 # encoders of this chapter end alike:
 #
-# $$\text{words alone:}\quad h_j = \tanh(W x_j + b), \qquad
-# \text{self-attention:}\quad h_j = \tanh(W' [x_j;\, o_j] + b').$$
+# $$\text{words alone:}\quad h_j = \tanh(x_j W + b), \qquad
+# \text{self-attention:}\quad h_j = \tanh([x_j;\, o_j]\, W' + b'),$$
 #
+# with $W$ of shape $(d, d)$, $W'$ of shape $(2d, d)$, $b$ and $b'$ of shape $(d)$.
 # In the second, word $j$ first asks all words of its own sentence, as chapter 04's decoder asked them, and
 # gets $o_j$. How exactly is the subject of sections 2 to 5; until then the library's
-# `scaled_dot_product_attention`, which chapter 04 ended with, does it.
+# `scaled_dot_product_attention`, which section 4 of chapter 04 introduced, does it.
 
 
 # %%
@@ -397,8 +398,8 @@ ahead = found["self-attention + positions"] - found["words + positions"]
 print("    self-attention + positions is at least 0.1 above words + positions:", ahead > 0.1)
 
 # %% [markdown]
-# Four encoders without recurrence, one lesson each (full runs, three seeds, the best rate of each). **Words
-# alone** learn the table and nothing else, 0.43 to 0.44. **Self-attention alone** hardly does better, 0.45 to
+# Four encoders without recurrence, one lesson each (full runs, three seeds, the best rate of each on the same
+# held-out numbers). **Words alone** learn the table and nothing else, 0.43 to 0.44. **Self-attention alone** hardly does better, 0.45 to
 # 0.46: "three" can find out *that* there is a "thousand" in the sentence, but not whether it comes before
 # or after. **Words with positions** know where they stand, but not what stands around them: 0.56 to 0.64.
 # **With both**, 0.975 to 0.997 of all words are right; the GRU gets all of them.
@@ -585,6 +586,8 @@ for token, x_i in zip(tokens, X, strict=True):
 #
 # $$e_{ij} = q_i^\top k_j, \qquad \alpha_{ij} = \frac{\exp(e_{ij})}{\sum_{l=1}^{n} \exp(e_{il})}, \qquad
 # o_i = \sum_{j=1}^{n} \alpha_{ij}\, v_j .$$
+#
+# (For two vectors, $q^\top k = \sum_m q_m k_m$ is their dot product, also where they are rows of a matrix.)
 
 # %%
 q_1 = X[0] @ Q  # (d)
@@ -723,7 +726,7 @@ right.set(xlabel="", ylabel="", title="weights: each row adds up to 1")
 plot.show(
     figure,
     alt="Scores and weights of the four tokens. The scores are not symmetric: be scores water 3, water scores be "
-    "5. Most of the weight of be and water is on be, that of my and friend is spread.",
+    "5. Most of the weight of be, water and my is on be, that of friend is spread.",
 )
 print("scores symmetric:", mt.allclose(scores, scores.T))
 shared = (X @ Q) @ (X @ Q).T
@@ -989,8 +992,8 @@ if full:
     print(f"full: divided is better in {sum(better)} of {len(better)} pairs")
 
 # %% [markdown]
-# It does, but far less than the picture above suggests. At the best rate of each, the median of three seeds is
-# 0.947 undivided and 0.955 divided at $d = 64$, and 0.901 and 0.937 at $d = 256$: less than the seeds
+# It does, but far less than the picture above suggests. At the best rate of each (at $d = 64$ the largest of
+# the grid), the median of three seeds is 0.947 undivided and 0.955 divided at $d = 64$, and 0.901 and 0.937 at $d = 256$: less than the seeds
 # differ. Yet of 18 pairs with the same width, rate and seed, 15 are better divided. In one layer, a
 # hundred steps are enough to recover from a bad start. C11 is about the start; Vaswani et al. (2017) too
 # wrote "we suspect" where they gave this reason.
@@ -1359,7 +1362,7 @@ print(
 #
 # | barrier | what breaks | way out | chapter |
 # | --- | --- | --- | --- |
-# | no notion of order | permuted words, permuted outputs, to 2e-15 (C10) | open: chapter 08 | 08 |
+# | no notion of order | permuted words, permuted outputs (C10) | open: chapter 08 | 08 |
 # | no nonlinearity | given its weights, layers only average (C19) | open: chapter 09 | 09 |
 # | looks at the future | cannot be trained to predict the next token (C15) | open: chapter 07 | 07 |
 # | one place at a time | one softmax, one place (C14) | open: chapter 06 | 06 |

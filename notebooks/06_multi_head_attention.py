@@ -65,7 +65,7 @@ X = mt.tensor(
 
 # %% [markdown]
 # As in chapter 05, three matrices of shape $(d, d)$ make queries $XQ$, keys $XK$ and values $XV$, and each
-# output is a mean of values, weighted by a softmax over $q_i k_j^\top / \sqrt d$. We choose the matrices by
+# output is a mean of values, weighted by a softmax over $q_i^\top k_j / \sqrt d$. We choose the matrices by
 # hand too. Each question gets two columns. The first two columns are about *what*: a verb asks for a noun
 # that is no person, a person asks for the small word that says whose it is. The last two are about *who*: a
 # verb or a small word asks for a person, a noun asks for the verb.
@@ -368,8 +368,8 @@ def split_without_transpose(X, heads):
 
 plot.show(
     draw_split(split_without_transpose, "view alone: heads share out the words"),
-    alt="Head 1 gets the words be and water, each cut into two rows; head 2 gets my and friend. Only half of "
-    "a row's cells, or fewer, belong to the word at its left.",
+    alt="Head 1 gets the words be and water, each cut into two rows; head 2 gets my and friend. In each "
+    "head only one row of four holds cells of the word at its left.",
 )
 
 # %% [markdown]
@@ -782,7 +782,7 @@ def train(model, asked, rate, steps):
 # ### One head and two (C14)
 #
 # Every model has $d = 32$, Adam, batches of 128 new tables, 500 steps in the full runs, learning rates
-# from the same grid, three seeds, and is tested on 2,000 new tables. Beside one head and two we run:
+# from the same grid, three seeds, and is tested on 2,000 new tables, which also choose the rate. Beside one head and two we run:
 # one head for four times as long; one head of twice the width; one head whose output is read by a
 # feed-forward net, with a hidden layer of 128 units, in place of the linear layer; eight heads; and two and
 # eight heads with the mistake of section 3. **Chance** is $1/8$ for one answer, $1/64 = 0.016$ for both.
@@ -946,7 +946,7 @@ print(
 #
 # **One head and a feed-forward net** reach 97 to 100 %. So one softmax *can* carry two places, if something
 # that is not linear takes them apart. The trained model puts unequal weights on the two, 0.66 to 0.69 and
-# 0.26 to 0.27 on average, and the net tells $0.7 u_a + 0.3 u_b$ from $0.7 u_b + 0.3 u_a$. In a Transformer a
+# 0.25 to 0.27 on average, and the net tells $0.7 u_a + 0.3 u_b$ from $0.7 u_b + 0.3 u_a$. In a Transformer a
 # feed-forward net follows every attention layer (chapter 09). So C14 does not say that models with one head
 # are helpless. It says what heads do directly.
 #

@@ -317,7 +317,7 @@ print("validation loss in one pass below 0.3:", run["one pass"] < 0.3)
 print("from the prefix worse than guessing evenly:", run["prefix"] > math.log(VOCABULARY))
 
 # %% [markdown]
-# It will. A loss of 0.08 is beyond any honest model of this text: chapter 01's RNN came to 1.4. Asked to write,
+# It will. A loss of 0.08 to 0.09 is beyond any honest model of this text: chapter 01's RNN came to 1.4. Asked to write,
 # the model does worse than guessing all tokens alike: in the full runs its loss from the prefix is 8.2 to 9.4,
 # over three seeds and two learning rates, against $\log 67 = 4.2$, and not one of the words that it writes is in
 # the training text. That is the lectures' claim, and the picture adds two things. The **validation loss does
@@ -353,9 +353,9 @@ print(by_loop)
 # before the softmax of the row:
 #
 # $$e_{ij} = \begin{cases} q_i^\top k_j / \sqrt d & j \le i \\ -\infty & j > i \end{cases} \qquad
-# \alpha_{ij} = \frac{\exp(e_{ij})}{\sum_{k=1}^{n} \exp(e_{ik})}, \qquad a_i = \sum_{j=1}^{n} \alpha_{ij} v_j .$$
+# \alpha_{ij} = \frac{\exp(e_{ij})}{\sum_{l=1}^{n} \exp(e_{il})}, \qquad a_i = \sum_{j=1}^{n} \alpha_{ij} v_j .$$
 #
-# Query $q_i$ and key $k_j$ have the shape $(d)$, value $v_j$ and output $a_i$ the shape $(d_v)$; scores $e$ and
+# Query $q_i$ and key $k_j$ have the shape $(d)$, value $v_j$ and output $a_i$ (chapter 05's $o_i$) the shape $(d_v)$; scores $e$ and
 # weights $\alpha$ make matrices $(n, n)$.
 # Since $e^{-\infty} = 0$, those weights are exactly zero, and the others add up to one by themselves. A
 # **mask** says where: a boolean matrix that is True where query $i$ *may* look at key $j$.
@@ -410,7 +410,7 @@ by_name = F.scaled_dot_product_attention(query, key, value, is_causal=True)
 print("the library agrees:", mt.allclose(by_mask, output), mt.allclose(by_name, output))
 
 # %% [markdown]
-# > ## TRUE MEANS TWO OPPOSITE THINGS
+# > **TRUE MEANS TWO OPPOSITE THINGS**
 # >
 # > PyTorch has two conventions, and so has every library that follows it, ours included.
 # >
@@ -461,7 +461,7 @@ print("weights above the diagonal:", (wrong_weights * ~causal_mask(4)).sum().ite
 # The second hides in *why* they do not. With $w_{ij}$ for the weights of the softmax over all keys and $f_i$
 # for the part of row $i$ that falls on the future,
 #
-# $$w_{ij} = \frac{\exp(e_{ij})}{\sum_{k=1}^{n} \exp(e_{ik})}, \qquad f_i = \sum_{k > i} w_{ik}, \qquad
+# $$w_{ij} = \frac{\exp(e_{ij})}{\sum_{l=1}^{n} \exp(e_{il})}, \qquad f_i = \sum_{l > i} w_{il}, \qquad
 # \text{output}_i = \sum_{j \le i} w_{ij} v_j = (1 - f_i)\, a_i ,$$
 #
 # where $a_i$ is the right output. The *direction* of the output depends on the past alone, its *length* on
@@ -509,9 +509,9 @@ for factor in (1, 80, 120):
 # %% [markdown]
 # So the mask belongs before the softmax: exact, stable, and with nothing to repair.
 #
-# > **A note on the lectures.** "Setting attention weights to 0" (000, 002) must be read as: zero *before*
-# > normalising, which is minus infinity for the scores, as the formula on the slide before it says. Deck 004
-# > has it too: put 0 in place of $\exp(e)$ *inside* the softmax.
+# > **A note on the lectures.** "Setting attention weights to 0" must be read as: zero *before*
+# > normalising, which is minus infinity for the scores, as the formula on the slide before it says. Another
+# > deck has it too: put 0 in place of $\exp(e)$ *inside* the softmax.
 #
 # ## 4. Padding
 #
@@ -663,8 +663,8 @@ print("NaN replaced by 0:", gradients_of_projections(filled_afterwards))
 # %% [markdown]
 # One step of the optimizer, and the weights of the values, and with them the whole model, are NaN. Nor does
 # it help to replace the NaN in the output: the gradient that comes back is then zero, but it is multiplied by
-# the weights, which are still NaN. The row must never get there. So we leave the scores of an empty row as they are, which keeps its softmax
-# finite, and set its weights to zero:
+# the weights, which are still NaN. The row must never get there. So we leave the scores of an empty row as
+# they are, which keeps its softmax finite, and set its weights to zero:
 
 
 # %%
@@ -692,6 +692,8 @@ print("finite gradients:", gradients_of_projections(lambda *qkv: safe_attention(
 print("the fused operation gives the same:", mt.allclose(by_library(x, x, x), output, atol=1e-6))
 print("with -1e9, rows 1 and 2 are the mean of all values:")
 print(mt.allclose(large_number(x, x, x)[:2], x.mean(0).expand(2, 2), atol=1e-6))
+for name, attend in {"fused": by_library, "-1e9": large_number}.items():
+    print(name, "finite gradients:", gradients_of_projections(attend))
 
 # %% [markdown]
 # And `nn.MultiheadAttention`, whose mask means the opposite? It depends on whether it is asked for weights:
@@ -703,7 +705,10 @@ layer.out_proj.bias.data.fill_(0.5)
 batch = x.unsqueeze(0)
 for need_weights in (True, False):
     output, _ = layer(batch, batch, batch, attn_mask=~allowed, need_weights=need_weights)
-    print(f"need_weights={need_weights!s:5}: row 1 is {output[0, 0].tolist()}")
+    layer.zero_grad()
+    output[0, 2:].sum().backward()
+    finite = layer.in_proj_weight.grad.isfinite().all().item()
+    print(f"need_weights={need_weights!s:5}: row 1 is {output[0, 0].tolist()}, gradients {finite=}")
 
 # %% [markdown]
 # What libraries do with such a row, and what it means:
@@ -716,7 +721,7 @@ for need_weights in (True, False):
 # | `nn.MultiheadAttention`, `need_weights=True` (the default) | NaN | NaN |
 # | `nn.MultiheadAttention`, `need_weights=False` | zeros, then the bias of `out_proj` | finite |
 #
-# The last four lines hold for our library too. The best remedy is to have no such rows: put padding at the
+# All five lines are those of our library, measured above. The best remedy is to have no such rows: put padding at the
 # end where you can, or let every position look at itself.
 #
 # ## 6. Does anything leak?
@@ -943,7 +948,7 @@ for name in ("zero after, renormalised", "minus infinity before"):
 #
 # ## 7. The growing key set
 #
-# Lecture 002 names another way: at every time step, change the set of keys and queries to the past words.
+# One lecture names another way: at every time step, change the set of keys and queries to the past words.
 # It calls that inefficient. We write it in two ways. `by_prefix` runs the whole layer again on each prefix,
 # as the sentence says; it is what `write` does in section 1. `by_growing_keys` is cleverer: it projects each
 # token once, and appends its key and value to those that it has.
@@ -1246,8 +1251,8 @@ model.attend = fused_causal
 figure, _ = plot.heads(inside["weights"][0, :4], list(snippet), list(snippet))
 plot.show(
     figure,
-    alt="Weights of four heads over sixteen characters, all within the lower triangle, each with stripes "
-    "along the diagonal at its own distance.",
+    alt="Weights of four heads over sixteen characters, all within the lower triangle. Heads 1 and "
+    "4 are mostly dark at the diagonal or next to it; in 2 and 3 the distance changes from row to row.",
 )
 
 # %% [markdown]
@@ -1280,7 +1285,7 @@ plot.show(
 # | --- | --- | --- | --- |
 # | no notion of order | permuted words, permuted outputs (C10) | open: chapter 08 | 08 |
 # | no nonlinearity | given its weights, layers only average (C19) | open: chapter 09 | 09 |
-# | looks at the future | cannot be trained to predict the next token (C15) | **mask**: scores to minus infinity before the softmax; derivative from the future exactly 0, loss from the prefix 1.8 to 1.9 in place of 8.2 to 9.4 | 07 |
+# | looks at the future | cannot be trained to predict the next token (C15) | mask: scores to minus infinity before the softmax; the derivative from the future exactly 0, loss from the prefix 1.8 to 1.9 in place of 8.2 to 9.4 | 07 |
 # | one place at a time | one softmax, one place (C14) | several heads: both answers right in 100 % of all tables, with one head in 20 % | 06 |
 # | does not train when deep | gradients (C20) | open: chapter 09 | 09 |
 #

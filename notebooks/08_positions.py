@@ -87,9 +87,9 @@ plot.show(
 )
 
 # %% [markdown]
-# The numbers of the two maps on the left are the same, in other places. *he hit me with a pie* and *a pie
-# hit me with he* give every word the same output, too. Most other orders are nonsense, but some mean
-# something else, and this model cannot tell.
+# The numbers of the two maps on the left are the same, in other places. One lecture's example: *he hit me with
+# a pie* and *a pie hit me with he* give every word the same output. Where another order has a meaning of its
+# own, as in *dog bites man*, this model cannot tell the two apart.
 #
 # **A causal mask leaks order.** In the map on the right a word sees only the words before it, so *how
 # many* it sees depends on its place. Is that enough to know the place? Let all scores be equal, let the
@@ -103,7 +103,7 @@ counted, _ = attention(mt.zeros(4, 1), mt.zeros(4, 1), first_word)
 print("without the mask:", counted.flatten())
 
 # %% [markdown]
-# At place $t$ the output is $1/t$: a mean over $t$ words of which one counts. So a causal language model
+# At place $t$, counted from 1, the output is $1/t$: a mean over $t$ words of which one counts. So a causal language model
 # can learn its positions even if nobody tells it (Haviv et al., 2022). Whether it does so well is a
 # question of measurement, and section 11 keeps "none" in the race, with the mask and without.
 #
@@ -164,7 +164,7 @@ print(differences(mt.arange(4)))
 # $$\tilde x_t = [x_t; t] \in \mathbb{R}^{d + 1} .$$
 #
 # Two things are wrong with it. **Sizes**: $t$ grows without limit, the other numbers do not. The score of
-# two words now has the term $t_i t_j$ in it. Here is our sentence at the start of a text, and hundred
+# two words now has the term $t_i t_j$ in it. Here is our sentence at the start of a text, and a hundred
 # words later:
 
 # %%
@@ -179,12 +179,12 @@ for axes, start in zip(panels, (0, 100), strict=True):
     print(f"{title}: 'be' looks at 'friend' with weight {weights[0, 3].item():.3f}")
 plot.show(
     figure,
-    alt="Weights with the index appended: at the start of a text words look at several others, hundred words "
-    "later every word looks at the last one.",
+    alt="Weights with the index appended: at the start of a text words look at several others, a hundred "
+    "words later every word looks at the last one.",
 )
 
 # %% [markdown]
-# Hundred words later all words look at the last one, whatever the words are. In practice one divides the
+# A hundred words later all words look at the last one, whatever the words are. In practice one divides the
 # index by some largest length, and lets a learned matrix decide how much it counts:
 
 
@@ -202,7 +202,7 @@ class IndexAppended(Positions):
 
 
 # %% [markdown]
-# **Absolute and relative.** The second is the deeper one. Compare
+# **Absolute and relative.** The second is the deeper one. Compare, from the same lecture,
 #
 # > I walk my dog every day   |   every single day I walk my dog
 #
@@ -370,7 +370,7 @@ class Sinusoidal(Positions):
 # > fastest hand takes $2\pi \cdot 10^8$ words for a turn, so all places look alike. Others count $j$ from
 # > 1, which makes every hand slower by the factor $10000^{2/d}$: harmless for large $d$, and not what the
 # > paper has. One calls the fastest column an "even-odd indicator". For that, its period would have to be
-# > 2 words. It is $2\pi$.
+# > 2 words. It is $2\pi$. And some call the place $i$; here it is $t$, and $j$ numbers the hands.
 
 # %%
 slide = mt.sin(mt.arange(50.0) / 10_000 ** (2 + 1 / 32))
@@ -392,7 +392,9 @@ print("sign of the fastest sine, places 1 to 12:", " ".join(signs))
 # learn, finds the code of "three words back" from any place. A second fact follows. $R_s$ is a rotation
 # ($R_s^\top = R_{-s}$), so the product of two codes depends on their difference alone:
 #
-# $$p_t \cdot p_s = \sum_{j=0}^{d/2-1} \cos\big((t - s)\,\omega_j\big) .$$
+# $$p_t \cdot p_u = \sum_{j=0}^{d/2-1} \cos\big((t - u)\,\omega_j\big) .$$
+#
+# ($B_j$ is the transpose of chapter 00's rotation: with the sine first, the hand turns to the right.)
 
 
 # %%
@@ -417,7 +419,7 @@ for width, style in {16: "-", 64: "--"}.items():
     panels[2].plot(apart, similarity, linestyle=style, label=f"d = {width}")
     rises = (similarity[1:] > similarity[:-1]).sum().item()
     print(f"d = {width}: similarity rises at {rises} of 59 steps away")
-panels[2].set(xlabel="distance t - s", title="similarity of two codes")
+panels[2].set(xlabel="distance t - u", title="similarity of two codes")
 panels[2].legend()
 plot.show(
     figure,
@@ -493,7 +495,7 @@ fits = here["fits"]
 print(
     "C18 holds: closed form, to 1e-9, up to t = 10,099:", max(here["closed form"].values()) < 1e-9
 )
-print("           products depend on t - s, to 1e-9:", max(here["dot products"].values()) < 1e-9)
+print("           products depend on t - u, to 1e-9:", max(here["dot products"].values()) < 1e-9)
 random_codes, *_ = fits["random codes"]["8"]
 print("a fit of 8 random codes, d = 16, is exact, to 1e-9:", random_codes["fitted"] < 1e-9)
 print("    and wrong elsewhere by more than 1:", random_codes["unseen"] > 1)
@@ -842,7 +844,7 @@ for name, scheme in SCHEMES.items():
 #
 # > the dogs that the cat near the trees follow bark
 #
-# *bark* belongs to *dogs*, seven words away, and *cat* and *trees* stand between. In a dependency tree
+# *bark* belongs to *dogs*, eight words away, and *cat* and *trees* stand between. In a dependency tree
 # each word hangs on its head, and *dogs* hangs on *bark*: one edge. Wang et al. (2019) take positions from
 # the tree: the **depth** of a word, its number of edges from the root, in place of $t$, and the **distance**
 # of two words, the number of edges between them, in place of $j - i$. We give the distance a sign: minus
@@ -1233,7 +1235,7 @@ print("    and learned and relative positions below 85 %:", others < 0.85)
 # positions also learn the depths that they train on (0.96 to 1.00 at depth 2); sinusoids do not in 400
 # steps (0.84 to 0.86). But what they learn are patterns of distances in words, and each further phrase
 # makes new ones. 6 deep, learned positions are right in 0.75 to 0.83, relative ones in 0.61 to 0.69, rotary
-# ones in 0.54 to 0.55. A model without positions has 0.62 to 0.68, by counting nouns, and a guess 0.50.
+# ones in 0.54 to 0.55. A model without positions has 0.62 to 0.68, and a guess 0.50.
 # Tree distance has 1.00, with every seed: phrases may be inserted without end, *bark* and *dogs* stay one
 # edge apart. Depth alone is enough here, too: the subject is the only noun at depth 1.
 #
@@ -1255,8 +1257,8 @@ print("    and learned and relative positions below 85 %:", others < 0.85)
 # All schemes train on lengths 8 to 20. Then we test at 24 and at 64, and count **only places from 20 on**,
 # which no training sequence had. (Averages over all places would hide what happens.) "None" runs twice, with
 # the mask and without. Learned and one-hot positions meet their untrained rows. All schemes choose
-# from the same learning rates: the smallest whose loss on new sequences of *trained* length is within 0.01
-# of the best. (The very best is often the largest, which may train one seed and not the next.)
+# from the same learning rates: the smallest whose loss on new sequences of *trained* length is, with the first
+# seed, within 0.01 of the best. (The very best is often the largest, which may train one seed and not the next.)
 #
 # ### Longer than trained (C17)
 #
@@ -1391,8 +1393,7 @@ for name in ("relative", "ALiBi"):
 # Row by row, in numbers of the full runs, smallest to largest of three seeds:
 #
 # - **None.** Without a mask there is no order to be had: 0.18 within the trained length on *token 3 back*,
-#   0.59 on *last symbol*, which is what one gets from knowing *which* tokens are there. With the
-#   causal mask it is 0.24 to 0.26 and 0.70 to 0.74. A mask leaks order, but not much of it at this size.
+#   0.59 on *last symbol*. With the causal mask it is 0.24 to 0.26 and 0.70 to 0.74. A mask leaks order, but not much of it at this size.
 # - **Index.** On *token 3 back* it learns little (0.34 to 0.41). On *last symbol* it has 0.89 to 0.90 within
 #   and still 0.79 to 0.81 at 64: the bonus for a later index, as section 9 led us to expect.
 # - **One-hot and learned** are the same functions, and fail alike beyond: right within (0.96 and more), they
@@ -1400,12 +1401,12 @@ for name in ("relative", "ALiBi"):
 #   0.39 on *last symbol*. They do not learn at the same *speed*: the one-hot matrix starts with much
 #   smaller numbers, and on *token 3 back* needs the largest rate.
 # - **Sinusoidal** codes exist at every place and can be shifted exactly (C18). It does not help: 0.94 to 0.99
-#   within, 0.10 to 0.14 and 0.37 beyond. The layers have learned what to do with twenty codes, and not
+#   within, 0.09 to 0.14 and 0.37 beyond. The layers have learned what to do with twenty codes, and not
 #   with the next ones.
 # - **Relative** positions hold on *token 3 back* (1.00): no difference is new. On *last symbol* they
 #   have 0.89 to 0.91. Differences from 8 on share one vector, with probability $0.8^8 = 0.17$ the last
 #   eight tokens are all blank, and then nothing says which symbol is nearer.
-# - **Rotary** holds to a degree, 0.93 to 0.98 and 0.77 to 0.82. The angle that *token 3 back* needs was
+# - **Rotary** holds to a degree, 0.93 to 0.98 and 0.77 to 0.81. The angle that *token 3 back* needs was
 #   trained; those of far keys were not, and sometimes a far key scores high.
 # - **ALiBi** is the reverse of that. What is far counts little, whether it was trained or not: 0.97 to 0.98 at
 #   64. But on *token 3 back* it fails *within* the trained length (0.37 to 0.40). Its bonus falls with
@@ -1418,9 +1419,9 @@ for name in ("relative", "ALiBi"):
 #
 # | barrier | what breaks | way out | chapter |
 # | --- | --- | --- | --- |
-# | no notion of order | permuted words, permuted outputs (C10) | **positions**, in the inputs, by rotation, or in the scores: *token 3 back* 0.18 without, 1.00 with relative positions, also beyond the trained length (C17) | 08 |
+# | no notion of order | permuted words, permuted outputs (C10) | positions, in the inputs, by rotation, or in the scores: *token 3 back* 0.18 without, 1.00 with relative positions, also beyond the trained length (C17) | 08 |
 # | no nonlinearity | given its weights, layers only average (C19) | open: chapter 09 | 09 |
-# | looks at the future | cannot be trained to predict the next token (C15) | mask: scores to minus infinity, the derivative from the future exactly 0 | 07 |
+# | looks at the future | cannot be trained to predict the next token (C15) | mask: scores to minus infinity before the softmax; the derivative from the future exactly 0, loss from the prefix 1.8 to 1.9 in place of 8.2 to 9.4 | 07 |
 # | one place at a time | one softmax, one place (C14) | several heads: both answers right in 100 % of all tables, with one head in 20 % | 06 |
 # | does not train when deep | gradients (C20) | open: chapter 09 | 09 |
 #
