@@ -1,5 +1,7 @@
 """New tensors: from data, filled, counted, and random."""
 
+from operator import index
+
 import numpy as np
 
 from minitorch import backend
@@ -9,10 +11,13 @@ from minitorch.generator import numpy_generator
 
 
 def sizes_of(sizes):
-    """Sizes given one by one or as one sequence."""
+    """Sizes given one by one or as one sequence. TypeError unless they are integers."""
     if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
         sizes = sizes[0]
-    return tuple(int(size) for size in sizes)
+    try:
+        return tuple([index(size) for size in sizes])
+    except TypeError:
+        raise TypeError(f"sizes are integers; got {sizes} (// divides integers)") from None
 
 
 def _make(array, dtype, device, requires_grad):

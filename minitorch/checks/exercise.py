@@ -149,8 +149,7 @@ class Exercise:
             try:
                 violated = self._violated(answer, case)
             except Exception as error:
-                where = _line_of(error)
-                text = f"your code stopped, given numbers like these, with {where}"
+                text = f"{_stopped(error)}\n(the check asked once more, with other numbers)"
                 raise self._failure(text, case) from error
             if violated:
                 raise self._failure(f"not right yet. {violated}", case)
@@ -248,8 +247,7 @@ class Exercise:
                 "your answer, run that cell, then run this one again."
             ) from None
         if error:
-            where = _line_of(error)
-            raise self._failure(f"your code stopped with {where}", case) from error
+            raise self._failure(_stopped(error), case) from error
         if outcome.changed:
             raise self._failure(
                 f"your code changes its argument {outcome.changed}; work on a copy of it", case
@@ -329,12 +327,14 @@ def _differences(got, expected):
             yield problem[0].upper() + problem[1:]
 
 
-def _line_of(error):
-    """The error and the last line of the student's own code on the way to it."""
+def _stopped(error):
+    """The error with the last line of the student's own code on the way to it, if there is one."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(NOT_THE_STUDENTS)]
     text = f"{type(error).__name__}: {error}"
-    return f"{text}\nin the line: {own[-1].line}" if own else text
+    if own:
+        return f"your code stopped with {text}\nin the line: {own[-1].line}"
+    return f"the check cannot use what your code returned, and stopped with {text}"
 
 
 def _size(value):

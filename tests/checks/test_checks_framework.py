@@ -1,6 +1,7 @@
 """What a check says to the person whose answer it refuses."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -186,8 +187,27 @@ def test_an_answer_that_stops_in_a_property_is_refused_with_its_line():
         return right(x, factor)
 
     message = refusal(answer)
-    assert "stopped, given numbers like these, with ZeroDivisionError: division by zero" in message
-    assert "in the line: 1 / (len(seen) - before)\nfor\n  x = tensor" in message
+    assert "your code stopped with ZeroDivisionError: division by zero" in message
+    assert "in the line: 1 / (len(seen) - before)\n(the check asked once more" in message
+
+
+def _unpack(answer, x, factor):
+    one, two = answer(x, factor)
+    return {"the first": one, "the second": two}
+
+
+def test_an_answer_of_another_form_is_not_blamed_for_an_error_in_its_code(monkeypatch):
+    module = sys.modules["minitorch.checks.exercise"]
+    monkeypatch.setattr(module, "NOT_THE_STUDENTS", (*module.NOT_THE_STUDENTS, __file__))
+
+    @exercise(cases=_cases, run=_unpack, see='chapter 99, "Scaling"')
+    def twice(x, factor):
+        return x * factor, x
+
+    twice(lambda x, factor: (x * factor, x))
+    message = refusal(lambda x, factor: 3.0, check=twice)
+    assert "the check cannot use what your code returned, and stopped with TypeError" in message
+    assert "in the line" not in message
 
 
 def test_hidden_checks_see_other_numbers():

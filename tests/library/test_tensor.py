@@ -563,3 +563,10 @@ def test_shapes_that_do_not_fit_are_told_in_words():
         mt.ones(2, 3) * mt.ones(2)
     with pytest.raises(RuntimeError, match=text):
         mt.ones(1, 2, 2, 2) @ mt.ones(1, 3, 2, 2)
+
+
+def test_sizes_are_integers():
+    assert mt.zeros(6).view(mt.tensor(2), 3).shape == mt.zeros((np.int64(2), 3)).shape == (2, 3)
+    for use in (mt.ones(4).reshape, mt.ones(4).view, mt.zeros):
+        with pytest.raises(TypeError, match=r"sizes are integers; got \(2, 2.0\)"):
+            use(2, 4 / 2)

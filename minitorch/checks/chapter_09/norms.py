@@ -15,14 +15,17 @@ def _norm_cases(draw, hidden):
 
 
 def mean_of(x, dim=-1):
+    """The mean over an axis, which stays."""
     return x.mean(dim=dim, keepdim=True)
 
 
 def mean_square(x, dim=-1):
+    """The mean of the squares over an axis, which stays."""
     return mean_of(x**2, dim)
 
 
 def variance_of(x, mean):
+    """The mean square of what is left without the mean."""
     return mean_square(x - mean)
 
 
@@ -32,10 +35,12 @@ def unbiased(x, mean):
 
 
 def root_of(variance, eps):
+    """What a token is divided by."""
     return (variance + eps) ** 0.5
 
 
 def stretched_and_shifted(normal, gain, bias):
+    """The normalised tokens with gain and bias."""
     return normal * gain + bias
 
 

@@ -97,10 +97,12 @@ def normal(x):
 
 
 def turn(x):
+    """A part that looks at each token by itself."""
     return (x.flip(-1) + 0.3).tanh()
 
 
 def square(x):
+    """A part that looks at all tokens."""
     return x**2 - x.mean(dim=-2, keepdim=True)
 
 
