@@ -9,7 +9,9 @@
 # sizes: any way of writing it that gives the right result is right. A wrong answer is told what it looks
 # like. What you see passing are the *public checks*; when the set is graded, the same checks run once more
 # on other numbers and sizes. Where an exercise does not allow an operation, the check records what runs
-# inside your function, under whatever name you call it.
+# inside your function, under whatever name you call it. In exercises 1 to 5 the gradients of your results
+# are compared, too: the results must stay tensors that the library's operations have made of the inputs, so
+# keep away from `.item()`, `float()` and NumPy there.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
@@ -237,6 +239,8 @@ check.score_deviation(score_deviation, hidden=True)
 #
 # (this is the Frobenius norm). Return $\lVert J \rVert$ of each row, a tensor $(T)$.
 #
+# Scores may be in the hundreds, positive or negative, which `softmax` can take.
+#
 # Not allowed: the engine's `backward()` and `autograd.grad`. Loops will do.
 
 
@@ -266,7 +270,8 @@ check.jacobian_norms(jacobian_norms, hidden=True)
 # same way. `X` $(n, d)$ is a random input. Return True if `layer` is order-blind, else False.
 #
 # You cannot look inside the layer: try permutations of `X`, as many as you like. Some layers notice one
-# permutation and do not notice another one. Sums of floating-point numbers in another order differ in their
+# permutation and do not notice another one; some notice few of all permutations, which a handful drawn by
+# chance would find by luck alone. Sums of floating-point numbers in another order differ in their
 # last digits, which is no notice of order; anything larger is.
 #
 # Everything is allowed. Useful: `X[p]` with a list (no tuple) or tensor of positions `p`, `mt.randperm`,
@@ -303,7 +308,7 @@ check.order_blind(order_blind, hidden=True)
 # operation $i$ needs, all of them with smaller numbers; the list may be empty. Each operation takes one
 # step. In each step, up to `workers` operations run at the same time: of those that are *ready* (all that
 # they need was done in earlier steps), the ones with the smallest numbers. `None` workers means as many as
-# are ready. Return the number of steps until all is done.
+# are ready. Return the number of steps until all is done, which is 0 if there are no operations.
 #
 # A recurrent network over three tokens is `[[], [0], [1]]`: 3 steps, however many work on it.
 # Self-attention over three tokens, with one operation for what each token projects and one for each output,

@@ -1,5 +1,7 @@
 """The checks of chapter 05 catch and name what is wrong, and pass what is right."""
 
+import itertools
+
 import pytest
 
 import minitorch as mt
@@ -83,6 +85,48 @@ def test_modules_of_the_library_and_order():
     assert test(lambda X: attention(X, X, X)[0], X)
     assert test(nn.Linear(6, 3).double(), X)
     assert not test(lambda X: recurrent(X)[0], X)
+
+
+def test_a_few_permutations_drawn_by_chance_are_not_enough():
+    def five(layer, X):
+        orders = [mt.randperm(len(X)) for _ in range(5)]
+        return all(mt.allclose(layer(X[p]), layer(X)[p]) for p in orders)
+
+    mt.manual_seed(0)
+    for _ in range(5):
+        with pytest.raises(CheckFailed):
+            chapter_05.order_blind(five)
+
+
+def test_a_layer_that_seldom_notices_is_explained():
+    def shuffled_far(layer, X):
+        """Right but for orders with a single descent."""
+        if len(X) < 6:
+            return chapter_05.order_blind.reference(layer, X)
+        return all(mt.allclose(layer(X[p]), layer(X)[p]) for p in ([5, 4, 3, 2, 1, 0],))
+
+    with pytest.raises(CheckFailed, match="by luck alone"):
+        chapter_05.order_blind(shuffled_far)
+
+
+def test_all_permutations_that_leave_one_token_are_told_which():
+    def keeping_the_last(layer, X):
+        orders = [[*p, len(X) - 1] for p in itertools.permutations(range(len(X) - 1))]
+        return all(mt.allclose(layer(X[p]), layer(X)[p]) for p in orders)
+
+    with pytest.raises(CheckFailed, match="never move the last token"):
+        chapter_05.order_blind(keeping_the_last)
+
+
+@pytest.mark.parametrize(("i", "end"), [(0, "last"), (-2, "first")])
+def test_a_single_exchange_at_one_end_is_told_what_it_leaves(i, end):
+    def exchange(layer, X):
+        p = list(range(len(X)))
+        p[i], p[i + 1] = p[i + 1], p[i]
+        return mt.allclose(layer(X[p]), layer(X)[p])
+
+    with pytest.raises(CheckFailed, match=f"neither the {end} token nor the one in the middle"):
+        chapter_05.order_blind(exchange)
 
 
 @pytest.mark.parametrize("n", [1, 8, 50])

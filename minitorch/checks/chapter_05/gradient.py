@@ -138,6 +138,17 @@ self_attention_gradient.wrong(
     )
 )
 self_attention_gradient.wrong(
+    "right but for the softmax, where the sum over the row has lost its axis",
+    "A sum (n) is subtracted from each row, as if it belonged to the columns. With keepdim=True it "
+    "is (n, 1), one number for each row.",
+)(
+    _backward(
+        through_softmax=lambda weights, gradient: (
+            weights * (gradient - (weights * gradient).sum(dim=-1))
+        )
+    )
+)
+self_attention_gradient.wrong(
     "right but for the square root of d, which is missing on the way back",
     "scores = queries keys^T / sqrt(d): the gradient is divided by sqrt(d), too.",
 )(
@@ -203,6 +214,16 @@ def _(X, Q, K, V, grad_output):
 def _(*case):
     toward_X, *others = self_attention_gradient.reference(*case)
     return *others, toward_X
+
+
+@self_attention_gradient.wrong(
+    "right for X and V; the gradients of Q and K are exchanged",
+    "The gradient of Q is X^T (gradient of the queries), that of K is X^T (gradient of the keys). "
+    "Return the gradients of X, Q, K and V, in this order.",
+)
+def _(*case):
+    toward_X, toward_Q, toward_K, toward_V = self_attention_gradient.reference(*case)
+    return toward_X, toward_K, toward_Q, toward_V
 
 
 @self_attention_gradient.wrong(

@@ -45,7 +45,10 @@ def attending(divisor=_root_of_d, score=_dot, weigh=_softmax, combine=mt.matmul)
 def _averages(answer, query, key, value):
     output = answer(query, key, mt.ones_like(value))
     if not mt.allclose(output, mt.ones_like(output)):
-        return "Where all values are 1, each output must be 1: the weights of a query add up to 1."
+        return (
+            "The check asked again with all values set to 1, and not every output was 1: the "
+            "weights of a query must add up to 1."
+        )
     return None
 
 
@@ -151,6 +154,29 @@ attention.wrong(
     "right for small scores, but exp of a large one is infinite",
     "Subtract the largest score of each row before exp, or use softmax, which does so.",
 )(attending(weigh=lambda scores: scores.exp() / scores.exp().sum(dim=-1, keepdim=True)))
+attention.wrong(
+    "right for small scores, but subtracts the maximum of all scores before exp",
+    "Each row needs a maximum of its own, amax(dim=-1, keepdim=True): in a row far below that of "
+    "another one every exp is 0, and the weights are 0 / 0.",
+)(
+    attending(
+        weigh=lambda scores: (
+            (scores - scores.max()).exp() / (scores - scores.max()).exp().sum(dim=-1, keepdim=True)
+        )
+    )
+)
+attention.wrong(
+    "right for small scores, but subtracts one maximum for all queries before exp",
+    "Each row needs a maximum of its own, amax(dim=-1, keepdim=True): in a row far below that of "
+    "another one every exp is 0, and the weights are 0 / 0.",
+)(
+    attending(
+        weigh=lambda scores: (
+            (scores - scores.amax(dim=(-2, -1), keepdim=True)).exp()
+            / (scores - scores.amax(dim=(-2, -1), keepdim=True)).exp().sum(dim=-1, keepdim=True)
+        )
+    )
+)
 attention.wrong(
     "the plain mean of the values",
     "Each value counts with its weight: weights @ value.",

@@ -208,6 +208,15 @@ class _(_Module):
 
 
 @SelfAttention.wrong(
+    "right for two axes alone: the softmax goes over axis 1",
+    "With leading axes the keys are no longer axis 1. Count from the end: dim=-1.",
+)
+class _(_Module):
+    def attend(self, query, key, value):
+        return attending(weigh=lambda scores: scores.softmax(dim=1))(query, key, value)
+
+
+@SelfAttention.wrong(
     "right but for the input, which is added to the output",
     "That is a residual connection, which comes in chapter 09.",
 )

@@ -106,6 +106,7 @@ def _score_cases(draw, hidden):
     for rows, n, size in [(1, 2, 1), (2, 3, 2), (3, 3, 6)] + [(3, 7, 1)] * hidden:
         yield (size * draw.normal(rows, n),)
     yield (mt.zeros(2, 4, dtype=mt.float64),)
+    yield (draw.normal(2, 3) + mt.tensor([[800.0], [-800.0]], dtype=mt.float64),)
 
 
 def _jacobians(weights):
@@ -175,6 +176,21 @@ jacobian_norms.wrong(
     "the norm of the formula with exp of the scores for p",
     "p is the softmax: exp of the scores divided by their sum over the row.",
 )(lambda scores: _norms(_jacobians(scores.exp())))
+jacobian_norms.wrong(
+    "right for small scores, but exp of a large one is infinite",
+    "Subtract the largest score of each row before exp, or use softmax, which does so.",
+)(lambda scores: _norms(_jacobians(scores.exp() / scores.exp().sum(dim=-1, keepdim=True))))
+jacobian_norms.wrong(
+    "right for small scores, but subtracts the maximum of all scores before exp",
+    "Each row needs a maximum of its own, amax(dim=-1, keepdim=True): in a row far below that of "
+    "another one every exp is 0, and the weights are 0 / 0.",
+)(
+    lambda scores: _norms(
+        _jacobians(
+            (scores - scores.max()).exp() / (scores - scores.max()).exp().sum(dim=-1, keepdim=True)
+        )
+    )
+)
 jacobian_norms.wrong(
     "the trace of the Jacobian, p (1 - p) added up",
     "The norm is the root of the sum of the squares of all entries.",
