@@ -9,7 +9,9 @@
 # several sizes: any way of writing it that gives the right result is right. A wrong answer is told what it
 # looks like. What you see passing are the *public checks*; when the set is graded, the same checks run
 # once more on other numbers and sizes. Where an exercise does not allow an operation, the check records
-# what runs inside your function, under whatever name you call it.
+# what runs inside your function, under whatever name you call it. Tensors must stay tensors that the
+# library's operations have made, without `.item()`, `float()`, `detach()` or NumPy on the way: most checks
+# compare gradients, too.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
@@ -264,7 +266,8 @@ check.module_weights(module_weights, hidden=True)
 # the share of all its $B\,n$ queries that have it, from 0 to 1. (The check takes maps in which one offset is more
 # frequent than any other.)
 #
-# Everything is allowed; loops will do. Useful: `Counter(...).most_common(1)`.
+# Everything is allowed; loops will do. Useful: `Counter(...).most_common(1)`. Count numbers, which a tensor's
+# `.tolist()` gives, for tensors are counted one by one even if they are equal.
 
 
 # %% solution="strongest_offsets"

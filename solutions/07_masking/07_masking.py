@@ -9,7 +9,9 @@
 # several sizes: any way of writing it that gives the right result is right. A wrong answer is told what it
 # looks like. What you see passing are the *public checks*; when the set is graded, the same checks run
 # once more on other numbers and sizes. Where an exercise does not allow an operation, the check records
-# what runs inside your function, under whatever name you call it.
+# what runs inside your function, under whatever name you call it. Tensors must stay tensors that the
+# library's operations have made, without `.item()`, `float()`, `detach()` or NumPy on the way: most checks
+# compare gradients, too.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
@@ -197,7 +199,7 @@ check.module_mask(module_mask, hidden=True)
 #
 # Return the outputs $(\dots, T, d_v)$. Three things are checked with care:
 #
-# - scores may be large, ten thousands even, and what stands at a hidden place changes nothing;
+# - scores may be large, hundred thousands even, and what stands at a hidden place changes nothing;
 # - a key that no query may look at gets the gradient 0, exactly;
 # - **a row with nothing to look at gives an output of zeros**, and no gradient is NaN.
 #

@@ -78,3 +78,15 @@ def test_a_causal_mask_needs_no_padding_mask_where_the_padding_comes_last():
     causal = chapter_07.causal_mask.reference(4)
     assert mt.equal(joined[real], causal.expand(3, 4, 4)[real])
     assert not mt.equal(joined, causal.expand(3, 4, 4))
+
+
+def test_a_table_of_all_scores_is_refused_even_if_it_costs_no_flops():
+    def all_pairs(X, Q, K, V):
+        queries, keys, values = X @ Q, X @ K, X @ V
+        scores = (queries[:, :, None] * keys[:, None]).sum(-1) / math.sqrt(len(Q))
+        future = mt.ones(scores.shape[1:], dtype=mt.bool).triu(1)
+        weights = scores.masked_fill(future, -mt.inf).softmax(-1)
+        return (weights[..., None] * values[:, None]).sum(2)
+
+    with pytest.raises(CheckFailed, match="n x n places"):
+        chapter_07.one_at_a_time(all_pairs)

@@ -112,7 +112,7 @@ def _layer_cases(draw, hidden):
         allowed = mask and draw.integers(2, *mask) > 0
         if mask:  # every query may look somewhere, and not everywhere
             allowed[..., 0], allowed[..., -1] = True, False
-            x[:, 0] *= 100  # its scores lie far apart
+            x[:, 0] *= 2e5  # its scores lie far apart
         yield layer, x, memory, allowed
 
 

@@ -273,6 +273,14 @@ attention_cost.wrong(
     "The joined heads are multiplied by W_O: (T, d) times (d, d).",
 )(_cost(projections=lambda T, n, d, heads: (2 * T + 4 * n) * d * d))
 attention_cost.wrong(
+    "right but for the weights: it counts those of one head alone",
+    "The matrices of a head are (d, d/heads), and there are as many as heads: side by side (d, d).",
+)(_cost(weights=lambda d, heads: 4 * d * d // heads))
+attention_cost.wrong(
+    "right but for the FLOPs: of keys and values it counts one alone",
+    "The memory is multiplied twice, once for the keys and once for the values.",
+)(_cost(projections=lambda T, n, d, heads: (4 * T + 2 * n) * d * d))
+attention_cost.wrong(
     "right but for the weights: it counts biases",
     "The four layers have no bias.",
 )(_cost(weights=lambda d, heads: 4 * d * d + 4 * d))

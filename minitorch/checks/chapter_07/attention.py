@@ -4,6 +4,7 @@ import functools
 import math
 
 import minitorch as mt
+from minitorch.autograd.modes import listening
 from minitorch.checks.exercise import Draw, exercise
 from minitorch.flops import count_flops
 
@@ -20,9 +21,10 @@ def _masked_cases(draw, hidden):
     yield *_three(draw, (1,), 2, 2, 2, 3), mt.tensor([[True, True], [False, False]])
     yield *_three(draw, (2, 2), 3, 3, 2, 3), causal & (draw.normal(2, 1, 1, 3) > 0)
     yield *_three(draw, (), 3, 3, 4, 2), draw.normal(3, 3) > 0
-    query, key, value = _three(draw, (), 2, 2, 2, 2)
-    far = 20_000 * mt.tensor([[-1.0], [2.0]])  # the last key has the higher scores
-    yield query.abs() + 1, far * (key.abs() + 1), value, causal[:2, :2]
+    for first, last in (-100_000, 200_000), (-800, 800), (-10, 40):
+        query, key, value = _three(draw, (), 2, 2, 2, 2)
+        far = mt.tensor([[first], [last]])  # the last key has the higher scores
+        yield _from_1_to_2(query), far * _from_1_to_2(key), value, causal[:2, :2]
     if hidden:
         yield *_three(draw, (2, 3), 4, 6, 5, 2), draw.normal(2, 1, 4, 6) > 0
         yield *_three(draw, (3,), 5, 2, 3, 4), draw.normal(3, 5, 2) > -0.5
@@ -31,6 +33,10 @@ def _masked_cases(draw, hidden):
 
 def _three(draw, lead, steps, n, d, d_v):
     return draw.normal(*lead, steps, d), draw.normal(*lead, n, d), draw.normal(*lead, n, d_v)
+
+
+def _from_1_to_2(x):
+    return x.tanh().abs() + 1
 
 
 def scaled(query, key):
@@ -166,8 +172,8 @@ masked_attention.wrong(
 # A number that is large, but finite
 
 TOO_SMALL = (
-    "-1e4 looks low, but where the allowed scores are lower still the hidden keys win; and a row "
-    "that may look nowhere looks everywhere. Use minus infinity."
+    "A finite number may look low, but where the allowed scores are lower still the hidden keys "
+    "win; and a row that may look nowhere looks everywhere. Use minus infinity."
 )
 FINITE = (
     "With a finite number for minus infinity, the row with nothing to look at still shares out all "
@@ -191,6 +197,22 @@ masked_attention.wrong(
         )
     )
 )
+for number, far in (-100.0, "far from low enough"), (-1e4, "not low enough"):
+    masked_attention.wrong(
+        f"masked with a score that is {far}; then the weights of hidden keys are set to 0",
+        "A finite number may look low, but where the allowed scores are lower still the hidden "
+        "keys have won the softmax, and nothing is left for the others. Use minus infinity.",
+    )(
+        _attending(
+            weigh=lambda scores, allowed, number=number: (
+                scores.masked_fill(~allowed, number).softmax(dim=-1) * allowed
+            )
+        )
+    )
+masked_attention.wrong(
+    "masked with a score that is far from low enough",
+    TOO_SMALL,
+)(_attending(weigh=lambda scores, allowed: scores.masked_fill(~allowed, -100.0).softmax(dim=-1)))
 masked_attention.wrong(
     "right but for the rows with nothing to look at: they hold the mean of all values",
     FINITE,
@@ -297,11 +319,18 @@ def _growing(
     return loop
 
 
+def _noting_shapes(shapes):
+    def listen(name, inputs, outputs, backward):
+        shapes.extend(tuple(x.shape) for x in outputs)
+
+    return listen
+
+
 def _does_nothing_in_vain(answer, *case):
     """n = 12, d = 4: 1,152 FLOPs for queries, keys and values, 1,248 for 78 pairs."""
-    draw = Draw(0)
+    draw, shapes = Draw(0), []
     inputs = draw.normal(1, 12, 4), *(draw.normal(4, 4) for _ in range(3))
-    with count_flops() as counter:
+    with count_flops() as counter, listening(_noting_shapes(shapes)):
         answer(*inputs)
     if counter.total > 2_600:
         return (
@@ -309,6 +338,11 @@ def _does_nothing_in_vain(answer, *case):
             "2,400. Compute each query, key and value once, and at step t the scores of those "
             "keys alone that are there. (All n scores of a step with a mask on top cost 3,456; "
             "keys and values made anew at each step 6,624.)"
+        )
+    if any(shape.count(12) > 1 for shape in shapes):
+        return (
+            "For n = 12 your answer makes a tensor with n x n places. At step t there are t + 1 "
+            "scores, so that such a table is never needed."
         )
     return None
 

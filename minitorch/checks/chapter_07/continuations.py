@@ -12,7 +12,8 @@ class _RunningSum:
         self.output = 2 * draw.normal(6, vocabulary_size)
 
     def __call__(self, tokens):
-        return self.embedding[tokens].cumsum(dim=1).sin() @ self.output
+        place = 1 + mt.arange(tokens.shape[1]).unsqueeze(1) / 2  # (n, 1), so that order counts
+        return (self.embedding[tokens] * place).cumsum(dim=1).sin() @ self.output
 
     def __repr__(self):
         return f"<a causal model of {len(self.embedding)} tokens>"
@@ -113,8 +114,22 @@ def _(model, tokens, lengths, count, pick):
     return mt.stack(new, dim=1)
 
 
+@continue_prompts.wrong(
+    "right where a prompt has no padding; else the padding has been moved to the front",
+    "There the model reads it before the prompt, and a causal mask does not hide what comes before."
+    " Leave the padding behind the prompt, and write the new tokens over it.",
+)
+def _(model, tokens, lengths, count, pick):
+    n = tokens.shape[1]
+    rows = [row.roll(n - length, 0) for row, length in zip(tokens, lengths.tolist(), strict=True)]
+    tokens = mt.stack(rows)
+    for _ in range(count):
+        tokens = mt.cat([tokens, pick(model(tokens)[:, -1]).unsqueeze(1)], dim=1)
+    return tokens[:, -count:]
+
+
 continue_prompts.wrong(
-    "reads every sequence at the end of the longest prompt",
+    "right but for where it reads: every sequence at the end of the longest prompt",
     "Each sequence goes on from its own last token: position lengths[b] - 1 at first.",
 )(_continuing(place=lambda lengths, t: lengths.max().expand(len(lengths)) + t - 1))
 continue_prompts.wrong(

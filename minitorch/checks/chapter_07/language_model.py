@@ -9,10 +9,12 @@ from minitorch import nn
 from minitorch.checks.chapter_07.masks import steps_back
 from minitorch.checks.exercise import Draw, exercise
 
+LARGE = 4  # models of this width have scores of millions
+
 
 def _text_cases(draw, hidden):
     """Sizes (V, d), then a batch whose sequences have different lengths."""
-    sizes = [((4, 2), 2, 3)] + [((5, 3), 3, 4)] * hidden
+    sizes = [((4, 2), 2, 3), ((3, LARGE), 2, 3)] + [((5, 3), 3, 4)] * hidden
     for (vocabulary_size, width), batch, n in sizes:
         lengths = mt.cat([1 + draw.integers(n - 1, batch - 1), mt.tensor([n])])
         yield (vocabulary_size, width), draw.integers(vocabulary_size, batch, n), lengths
@@ -21,7 +23,10 @@ def _text_cases(draw, hidden):
 @functools.cache
 def _weights(sizes):
     draw, shapes = Draw(0), _Model(*sizes).state_dict().items()
-    return {name: draw.normal(*weight.shape) for name, weight in shapes}
+    weights = {name: draw.normal(*weight.shape) for name, weight in shapes}
+    if sizes[1] == LARGE:
+        weights["query.weight"] *= 1e6
+    return weights
 
 
 def _made(answer, sizes):
@@ -52,8 +57,12 @@ def _nothing_leaks(answer, sizes, tokens, lengths):
     model, others = _made(answer, sizes), tokens.clone()
     others[:, -1] = (tokens[:, -1] + 1) % sizes[0]
     before, after = model(tokens), model(others)
-    if not mt.equal(before[:, :-1], after[:, :-1]):
-        return "Another last token must not change any score before it."
+    same = mt.equal if sizes[1] == LARGE else mt.allclose  # a late mask fails by its values there
+    if not same(before[:, :-1], after[:, :-1]):
+        return (
+            "Another last token must not change any score before it, not even in the last digits: "
+            "hidden scores must take no part in the softmax."
+        )
     return None
 
 
@@ -174,6 +183,27 @@ class _(_Model):
 class _(_Model):
     def weights(self, scores):
         return scores.softmax(-1) * self.allowed(steps_back(scores.shape[-1]))
+
+
+@MaskedLanguageModel.wrong(
+    "a model that is masked after the softmax and divided by the sum of what is left",
+    "On paper that is right, but where the hidden keys have the high scores the softmax leaves 0 "
+    "for all others. Mask the scores, before the softmax.",
+)
+class _(_Model):
+    def weights(self, scores):
+        weights = scores.softmax(-1) * self.allowed(steps_back(scores.shape[-1]))
+        return weights / weights.sum(dim=-1, keepdim=True)
+
+
+@MaskedLanguageModel.wrong(
+    "a model that is masked with a score that is not low enough",
+    "Where the other scores are lower still, the future wins. Use minus infinity.",
+)
+class _(_Model):
+    def weights(self, scores):
+        future = ~self.allowed(steps_back(scores.shape[-1]))
+        return scores.masked_fill(future, -1e4).softmax(-1)
 
 
 @MaskedLanguageModel.wrong(

@@ -70,6 +70,12 @@ def _opposites(x):
     return mt.stack([outputs, -outputs], dim=2).flatten(1)
 
 
+def _on_a_circle(x):
+    """Outputs of constant length, whatever the input is."""
+    angles = _causal(x)
+    return mt.cat([angles.cos(), angles.sin()], dim=1)
+
+
 def _differences(x):
     """The gradient of each number adds up to 0."""
     return (x[:, :1] - x[:, 1:2]).cumsum(dim=0)
@@ -84,6 +90,7 @@ MODELS = {
     "a tanh of each token": mt.tanh,
     "a faint leak from the last token to the first": _faint_leak,
     "outputs whose numbers add up to 0": _opposites,
+    "outputs of constant length": _on_a_circle,
     "sums of differences": _differences,
 }
 HIDDEN_MODELS = {
@@ -134,6 +141,19 @@ dependence.wrong(
     "The gradient of output[i].sum() may be 0 though output i changes: one number grows while "
     "another shrinks. Ask each number of the output for itself, or their sum with random weights.",
 )(lambda model, x: (_gradients(model, x).sum(dim=1) != 0).any(dim=-1))
+
+
+@dependence.wrong(
+    "blind where an output turns and keeps its length",
+    "The gradient of (output[i] ** 2).sum() is 0 where the length of output i stays the same. Ask "
+    "each number of the output for itself, or their sum with random weights.",
+)
+def _(model, x):
+    x = x.detach().clone().requires_grad_()
+    rows = [grad((row**2).sum(), x, retain_graph=True)[0] for row in model(x)]
+    return (mt.stack(rows) != 0).any(dim=-1)
+
+
 dependence.wrong(
     "blind where the d numbers of a gradient add up to zero",
     "Ask whether any of them is not zero: (gradient != 0).any(dim=-1).",

@@ -275,6 +275,7 @@ def _weights_of_the_module(answer, allowed, heads):
     module = nn.MultiheadAttention(width, heads, batch_first=True)
     module.load_state_dict({k: draw.normal(*w.shape) for k, w in module.state_dict().items()})
     x, memory = draw.normal(batch, steps, width), draw.normal(batch, n, width)
+    x[:, 0] *= 1e7  # the scores of the first query lie far apart
     mask = answer(allowed, heads)
     _, weights = module(x, memory, memory, attn_mask=mask, average_attn_weights=False)
     return {"the tensor of the module's weights": weights.detach()}
@@ -332,3 +333,8 @@ module_mask.wrong(
     "The module adds a mask of numbers to the scores: 1 changes little, minus infinity masks. "
     "Return booleans, or 0 and minus infinity.",
 )(lambda allowed, heads: (~allowed).repeat_interleave(heads, dim=0).to(mt.get_default_dtype()))
+module_mask.wrong(
+    "a mask of numbers that are not low enough",
+    "The module adds a mask of numbers to the scores. Where the other scores are lower still, a "
+    "finite number hides nothing: return booleans, or 0 and minus infinity.",
+)(lambda allowed, heads: -1e4 * (~allowed).repeat_interleave(heads, dim=0))
