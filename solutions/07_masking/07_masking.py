@@ -10,7 +10,7 @@
 # looks like. What you see passing are the *public checks*; when the set is graded, the same checks run
 # once more on other numbers and sizes. Where an exercise does not allow an operation, the check records
 # what runs inside your function, under whatever name you call it. Tensors must stay tensors that the
-# library's operations have made, without `.item()`, `float()`, `detach()` or NumPy on the way: most checks
+# library's operations have made, without `.item()`, `float()`, `detach()` or NumPy on the way: some checks
 # compare gradients, too.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
