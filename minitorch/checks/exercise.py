@@ -48,6 +48,10 @@ class Draw:
         """An int64 tensor of integers from 0 to ``high - 1``."""
         return tensor(self.random.integers(high, size=shape))
 
+    def state(self, module):
+        """A ``state_dict`` for this module, from the standard normal distribution."""
+        return {name: self.normal(*x.shape) for name, x in module.state_dict().items()}
+
 
 @dataclass(frozen=True)
 class Mistake:

@@ -191,8 +191,7 @@ def _decoder_cases(draw, hidden):
 
 @functools.cache
 def _weights(sizes):
-    draw, shapes = Draw(0), _Decoder(*sizes).state_dict().items()
-    return {name: draw.normal(*weight.shape) for name, weight in shapes}
+    return Draw(0).state(_Decoder(*sizes))
 
 
 def _made(answer, sizes):

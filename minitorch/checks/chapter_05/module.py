@@ -35,8 +35,7 @@ def _run_module(answer, sizes, x):
     )
     if shapes != _shapes(sizes):
         return {"the dict of parameters": shapes, **results}
-    draw = Draw(0)
-    layer.load_state_dict({name: draw.normal(*shape) for name, shape in _shapes(sizes).items()})
+    layer.load_state_dict(Draw(0).state(_Module(*sizes)))
     output = layer(x)
     results["the output"] = output
     if isinstance(output, mt.Tensor) and output.requires_grad:

@@ -118,8 +118,7 @@ def _layer_cases(draw, hidden):
 
 @functools.cache
 def _drawn(layer):
-    draw, shapes = Draw(0), _Layer(*layer).state_dict().items()
-    return {name: draw.normal(*weight.shape) for name, weight in shapes}
+    return Draw(0).state(_Layer(*layer))
 
 
 def made(answer, layer):

@@ -22,8 +22,7 @@ def _text_cases(draw, hidden):
 
 @functools.cache
 def _weights(sizes):
-    draw, shapes = Draw(0), _Model(*sizes).state_dict().items()
-    weights = {name: draw.normal(*weight.shape) for name, weight in shapes}
+    weights = Draw(0).state(_Model(*sizes))
     if sizes[1] == LARGE:
         weights["query.weight"] *= 1e6
     return weights

@@ -273,7 +273,7 @@ def _weights_of_the_module(answer, allowed, heads):
     batch, steps, n = allowed.shape
     draw, width = Draw(0), 2 * heads
     module = nn.MultiheadAttention(width, heads, batch_first=True)
-    module.load_state_dict({k: draw.normal(*w.shape) for k, w in module.state_dict().items()})
+    module.load_state_dict(draw.state(module))
     x, memory = draw.normal(batch, steps, width), draw.normal(batch, n, width)
     x[:, 0] *= 1e7  # the scores of the first query lie far apart
     mask = answer(allowed, heads)

@@ -177,6 +177,3 @@ class _(_Network):
 class _(_Network):
     def __init__(self, width, hidden):
         super().__init__(hidden, width)
-
-
-# The block

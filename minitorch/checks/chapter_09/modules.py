@@ -14,8 +14,7 @@ def _shapes(parameters):
 @functools.cache
 def _drawn(reference, sizes):
     """Parameters that depend on the sizes alone."""
-    draw = Draw(0)
-    return {name: draw.normal(*x.shape) for name, x in reference(*sizes).named_parameters()}
+    return Draw(0).state(reference(*sizes))
 
 
 def made(reference, answer, sizes):
@@ -43,6 +42,3 @@ def results_of(reference, answer, sizes, x, *others):
         f"the gradient with respect to {name}": mt.zeros_like(x) if x.grad is None else x.grad
         for name, x in {"x": x, **dict(module.named_parameters())}.items()
     }
-
-
-# The feed-forward network
