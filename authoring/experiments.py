@@ -22,11 +22,12 @@ from .sources import BookError, chapters, number_of, write_text
 
 @dataclass
 class Declared:
-    """An experiment as the source declares it."""
+    """An experiment as the source declares it; ``anywhere`` if its full setting lacks nothing."""
 
     claim: str
     chapter: str
     code_hash: str
+    anywhere: bool
 
 
 def results_path(source: Path) -> Path:
@@ -43,7 +44,9 @@ def read_results(source: Path) -> dict:
 def record(root: Path, number: str, claims: Sequence[str] = ()) -> None:
     """Run the chapter's experiments on these claims (all) in full and write what they measured.
 
-    The others run in their quick setting. An experiment that does not finish keeps its old record.
+    The others run in their quick setting. An experiment that does not finish keeps its old record,
+    and so does one that lacks something here, a GPU, say; that is a failure only if it was asked
+    for by name.
     """
     sources = chapters(root, number)
     if not sources:
@@ -74,14 +77,22 @@ def record(root: Path, number: str, claims: Sequence[str] = ()) -> None:
                 path.stem: json.loads(path.read_text(encoding="utf-8"))
                 for path in Path(scratch).glob("*.json")
             }
+            lacking = {
+                path.stem: path.read_text(encoding="utf-8")
+                for path in Path(scratch).glob("*.lacking")
+            }
             _merge(source, experiments, measured)
+    for claim, what in lacking.items():
+        print(f"{claim} in full needs {what}: not recorded")
     unfinished = [claim for claim in claims or names if claim not in measured]
+    if not claims:
+        unfinished = [claim for claim in unfinished if claim not in lacking]
     if status or unfinished:
         raise BookError(
             f"{source} ended with status {status}; recorded: {', '.join(measured) or 'nothing'}; "
             f"not recorded: {', '.join(unfinished) or 'nothing'}"
         )
-    print(f"recorded {', '.join(measured)} in {results_path(source)}")
+    print(f"recorded {', '.join(measured) or 'nothing'} in {results_path(source)}")
     print(f"run: python book.py build {number}")
 
 
@@ -151,11 +162,12 @@ def declared(source: Path) -> list[Declared]:
         for call in getattr(statement, "decorator_list", []):
             if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "experiment":
                 claim = ast.literal_eval(call.args[0])
-                settings = next(word.value for word in call.keywords if word.arg == "full")
+                options = {word.arg: word.value for word in call.keywords}
                 body = _segment(text, statement, decorated=False)
-                start = {body, ast.get_source_segment(text, settings)}
+                start = {body, ast.get_source_segment(text, options["full"])}
                 chapter = _chapter_of(tree, call.func.value)
-                experiments.append(Declared(claim, chapter, _hash(_closure(start, binders))))
+                code_hash = _hash(_closure(start, binders))
+                experiments.append(Declared(claim, chapter, code_hash, "lacks" not in options))
     return experiments
 
 

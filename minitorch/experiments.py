@@ -33,12 +33,21 @@ class Experiments:
         self.path = folder / "results" / f"{chapter}.json"
 
     def experiment(
-        self, claim: str, *, quick: dict[str, Any], full: dict[str, Any]
+        self,
+        claim: str,
+        *,
+        quick: dict[str, Any],
+        full: dict[str, Any],
+        lacks: Callable[[], str | None] = lambda: None,
     ) -> Callable[[Callable], Experiment]:
-        """Make the decorated function the experiment for a claim, with its two settings."""
+        """Make the decorated function the experiment for a claim, with its two settings.
+
+        ``lacks()`` names what the full setting needs and this machine does not have, such as "a
+        GPU"; where it names something, the experiment stays quick and is not recorded.
+        """
 
         def decorate(function: Callable) -> Experiment:
-            return Experiment(function, claim, quick, full, self.path)
+            return Experiment(function, claim, quick, full, self.path, lacks)
 
         return decorate
 
@@ -56,6 +65,7 @@ class Experiment:
         quick: dict[str, Any],
         full: dict[str, Any],
         path: Path,
+        lacks: Callable[[], str | None] = lambda: None,
     ) -> None:
         for settings in (quick, full):
             inspect.signature(function).bind(**settings)
@@ -64,6 +74,7 @@ class Experiment:
         self.quick = quick
         self.full = full
         self.path = path
+        self.lacks = lacks
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -73,17 +84,21 @@ class Experiment:
         """Measure, and return the result as it looks after a trip through JSON.
 
         The setting is the quick one; under ``python book.py experiment NN [CLAIM ...]`` it is the
-        full one for these claims (all), and what was measured is recorded.
+        full one for these claims (all), and what was measured is recorded, or what was lacking.
         """
         book = os.environ.get("MINITORCH_BOOK", "quick")
         if book not in ("quick", "full"):
             raise ValueError(f"MINITORCH_BOOK is {book!r}, expected 'quick' or 'full'")
         claims = os.environ.get("MINITORCH_CLAIMS", "").split() or [self.claim]
         in_full = book == "full" and self.claim in claims
+        folder = os.environ.get("MINITORCH_RECORD")
+        if in_full and (lacking := self.lacks()):
+            in_full = False
+            if folder:
+                Path(folder, f"{self.claim}.lacking").write_text(lacking, encoding="utf-8")
         settings = self.full if in_full else self.quick
         start = perf_counter()
         result = json.loads(json.dumps(self.function(**settings), default=_plain))
-        folder = os.environ.get("MINITORCH_RECORD")
         if in_full and folder:
             measured = {
                 "settings": settings,

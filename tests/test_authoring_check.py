@@ -172,6 +172,14 @@ def test_a_claim_without_heading_or_result_is_told(book):
     assert f"{RESULTS}: C1 is no experiment of the chapter: {EXPERIMENT}" in problems
 
 
+def test_an_experiment_that_not_every_machine_can_run_needs_no_result(book):
+    edit(book / CHAPTER, "(C1)", "(C2)")
+    edit(book / CHAPTER, '@lab.experiment("C1",', '@lab.experiment("C2", lacks=lambda: "a GPU",')
+    problems = check(book)
+    assert not any("C2" in problem for problem in problems)
+    assert f"{RESULTS}: C1 is no experiment of the chapter: {EXPERIMENT}" in problems
+
+
 def test_an_experiment_of_another_chapter_is_told(book):
     edit(book / CHAPTER, 'Experiments("01")', 'Experiments("02")')
     assert f"{CHAPTER}: experiment C1 is recorded for chapter 02" in check(book)

@@ -112,6 +112,34 @@ def test_only_the_claims_that_are_named_are_recorded(book):
         record(book, "01", ["C2", "C5"])
 
 
+def add_experiment_for_a_gpu(book, lacks):
+    with open(book / CHAPTER, "a", encoding="utf-8") as file:
+        file.write(
+            f'\n@lab.experiment("C2", quick=dict(size=1), full=dict(size=100), lacks={lacks})\n'
+            "def sized(size):\n    return size\n\nprint('size', sized.run())\n"
+        )
+
+
+def test_what_lacks_something_here_runs_quick_keeps_its_record_and_stops_nothing(book, capfd):
+    add_experiment_for_a_gpu(book, lacks="lambda: 'a GPU'")
+    (book / RESULTS).parent.mkdir()
+    (book / RESULTS).write_text(json.dumps({"C2": {"result": "kept"}}))
+    record(book, "01")
+    told = capfd.readouterr().out
+    assert "size 1\n" in told and "C2 in full needs a GPU: not recorded" in told
+    results = json.loads((book / RESULTS).read_text())
+    assert results["C1"]["result"] == {"doubled": [3.0, 5.0]}
+    assert results["C2"] == {"result": "kept"}
+    with pytest.raises(BookError, match="status 0; recorded: nothing; not recorded: C2"):
+        record(book, "01", ["C2"])
+
+
+def test_what_lacks_nothing_is_recorded(book):
+    add_experiment_for_a_gpu(book, lacks="lambda: None")
+    record(book, "01")
+    assert json.loads((book / RESULTS).read_text())["C2"]["result"] == 100
+
+
 def test_a_failure_before_the_first_measurement_changes_nothing(book):
     (book / RESULTS).parent.mkdir()
     (book / RESULTS).write_text('{"C1": {"result": "old"}}')
