@@ -1,0 +1,23 @@
+"""Checks of the exercises of chapter 10, the full Transformer."""
+
+from minitorch.checks.chapter_10.assembly import Parts, assembled
+from minitorch.checks.chapter_10.attention import CrossAttention, cached_step
+from minitorch.checks.chapter_10.block import Block
+from minitorch.checks.chapter_10.stacks import Decoder, Encoder, Transformer
+from minitorch.checks.chapter_10.training import set_rate, smoothed_cross_entropy
+from minitorch.checks.chapter_10.weights import TiedEmbedding, parameter_count
+
+__all__ = [
+    "Block",
+    "CrossAttention",
+    "Decoder",
+    "Encoder",
+    "Parts",
+    "TiedEmbedding",
+    "Transformer",
+    "assembled",
+    "cached_step",
+    "parameter_count",
+    "set_rate",
+    "smoothed_cross_entropy",
+]

@@ -1,0 +1,137 @@
+"""A Transformer of the student's own parts: which are used, and whether it has learned."""
+
+from contextlib import redirect_stdout
+from functools import wraps
+from io import StringIO
+from time import perf_counter
+
+from minitorch.checks import chapter_05, chapter_06, chapter_07, chapter_08, chapter_09
+from minitorch.checks.chapter_10.attention import CrossAttention, cached_step
+from minitorch.checks.chapter_10.block import Block
+from minitorch.checks.chapter_10.stacks import Decoder, Encoder, Transformer
+from minitorch.checks.chapter_10.training import set_rate, smoothed_cross_entropy
+from minitorch.checks.chapter_10.weights import TiedEmbedding
+from minitorch.checks.exercise import CheckFailed
+from minitorch.data import number_pieces
+
+CHECKS = {
+    "05": (chapter_05.attention,),
+    "06": (chapter_06.split_heads, chapter_06.merge_heads),
+    "07": (chapter_07.masked_attention,),
+    "08": (chapter_08.sinusoidal_codes,),
+    "09": (chapter_09.layer_norm, chapter_09.FeedForward),
+    "10": (
+        set_rate,
+        smoothed_cross_entropy,
+        TiedEmbedding,
+        CrossAttention,
+        Block,
+        Encoder,
+        Decoder,
+        cached_step,
+        Transformer,
+    ),
+}
+ENOUGH = 0.5  # of the held-out numbers; a Transformer that has learned gets nearly all
+
+
+class Parts:
+    """The parts of a Transformer: the student's where they pass their check, else the library's.
+
+    ``parts.attention`` and so on are the parts, each of which adds up the ``seconds`` that it
+    runs; ``mine`` names those of the student. ``names`` are the names that the student has
+    defined, ``globals()``. Printed, it says for each part whose it is, and why.
+    """
+
+    def __init__(self, names):
+        self.mine, self.seconds, self.said = [], {}, {}
+        self._inner = []  # for each part that is running, the seconds of the parts inside it
+        for number, checks in CHECKS.items():
+            for check in checks:
+                part, problem = check.reference, _problem(check, names.get(check.name))
+                if problem is None:
+                    part = names[check.name]
+                    self.mine.append(check.name)
+                self.said[f"set {number}, {check.name}"] = (
+                    f"the library's{problem}" if problem is not None else "yours"
+                )
+                setattr(self, check.name, self._timed(check.name, part))
+
+    def _timed(self, name, part):
+        """The part; the seconds that it runs are added up."""
+        if isinstance(part, type):
+
+            def call(module, *args, **named):
+                return self._run(name, super(timed, module).__call__, args, named)
+
+            timed = type(part.__name__, (part,), {"__call__": call})
+        else:
+
+            @wraps(part)
+            def timed(*args, **named):
+                return self._run(name, part, args, named)
+
+        return timed
+
+    def _run(self, name, function, args, named):
+        start = perf_counter()
+        self._inner.append(0.0)
+        try:
+            return function(*args, **named)
+        finally:
+            spent = perf_counter() - start
+            self.seconds[name] = self.seconds.get(name, 0.0) + spent - self._inner.pop()
+            if self._inner:
+                self._inner[-1] += spent
+
+    def __str__(self):
+        return "\n".join(f"{place}: {whose}" for place, whose in self.said.items())
+
+
+def _problem(check, answer):
+    """Why the answer is not used: "" if there is none, None if it is right."""
+    if answer is None:
+        return ""
+    try:
+        with redirect_stdout(StringIO()):
+            check(answer)
+    except CheckFailed as failure:
+        text = str(failure)
+        if "not solved yet" in text:
+            return ""
+        return f", for yours does not pass its check ({text.removeprefix(f'{check.name}: ')})"
+    return None
+
+
+def assembled(parts, model, translate, numbers):
+    """Raise ``CheckFailed`` unless the student's Transformer has learned and is of its parts.
+
+    ``translate(number)`` gives the German pieces of a number; ``numbers`` were held out.
+    """
+    if "Transformer" not in parts.mine:
+        reason = parts.said["set 10, Transformer"].removeprefix("the library's")
+        raise CheckFailed(
+            f"Transformer: {'not right yet' + reason if reason else 'not solved yet'}.\n"
+            "What has been trained is the library's Transformer, for which there are no points. "
+            "Write yours, and run all cells below it again."
+        )
+    if not isinstance(model, parts.Transformer):
+        raise CheckFailed(
+            "Transformer: the model is not made of the parts that were chosen last.\n"
+            "Run all cells from the one with check.Parts on again."
+        )
+    right = sum(list(translate(number)) == number_pieces(number, "de") for number in numbers)
+    if right < ENOUGH * len(numbers):
+        slow = max(parts.seconds, key=parts.seconds.get, default=None)
+        raise CheckFailed(
+            f"Transformer: it translates {right} of {len(numbers)} held-out numbers, and more than "
+            f"half is expected.\nDid the training run to its end? Most time went into {slow}."
+        )
+    idle = [name for name in parts.mine if name not in parts.seconds]
+    if idle:
+        raise CheckFailed(
+            f"Transformer: these parts of yours have not run in it: {', '.join(idle)}.\n"
+            "Run all cells from the one with check.Parts on again, as they were given."
+        )
+    print(f"Transformer: {right} of {len(numbers)} held-out numbers right")
+    print(f"made of your own {', '.join(parts.mine)}")

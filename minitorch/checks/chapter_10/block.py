@@ -1,0 +1,357 @@
+"""The block of encoder and decoder, with masks, cross-attention and dropout."""
+
+import minitorch as mt
+from minitorch import nn
+from minitorch.checks.chapter_10.modules import Attention, drawn, loaded, network, results_of
+from minitorch.checks.exercise import exercise
+
+
+def lengths_mask(draw, batch, n):
+    """(B, 1, 1, n): the first sequence is whole, each of the others has a token and padding."""
+    lengths = mt.cat([mt.tensor([n]), 1 + draw.integers(n - 1, batch - 1)])
+    return (mt.arange(n) < lengths.unsqueeze(1)).unsqueeze(1).unsqueeze(1)
+
+
+def _block_cases(draw, hidden):
+    """Sizes (width, heads, cross, dropout), then what forward gets."""
+    public = [((2, 1, False, 0.0), 1, 2, 0), ((2, 1, True, 0.3), 2, 3, 3)]
+    others = [
+        ((2, 1, True, 0.0), 1, 2, 3),
+        ((4, 2, False, 0.5), 2, 4, 0),
+        ((3, 3, True, 0.4), 2, 2, 4),
+    ]
+    for block, batch, steps, n in others if hidden else public:
+        width, _, cross, _ = block
+        memory = draw.normal(batch, n, width) if cross else None
+        causal = mt.ones(steps, steps).tril().bool()
+        allowed = causal if cross else lengths_mask(draw, batch, steps)
+        yield (
+            block,
+            draw.normal(batch, steps, width),
+            allowed if batch > 1 else None,
+            memory,
+            lengths_mask(draw, batch, n) if cross and batch > 1 else None,
+        )
+
+
+def block_of(answer, width, heads, cross, dropout):
+    """A block of this kind with the parts that the check hands in."""
+    return answer(
+        width,
+        Attention(width, heads),
+        network(width),
+        cross=Attention(width, heads) if cross else None,
+        dropout=dropout,
+    )
+
+
+def _reference(*sizes):
+    return block_of(_Block, *sizes)
+
+
+def _run_block(answer, sizes, x, allowed, memory, memory_allowed):
+    def call(block):
+        mt.manual_seed(0)
+        return {"the output": block(x, allowed, memory, memory_allowed)}
+
+    inputs = {"x": x} if memory is None else {"x": x, "memory": memory}
+    return results_of(block_of(answer, *sizes), drawn(_reference, *sizes), inputs, call)
+
+
+def _drops_nothing_in_use(answer, sizes, *given):
+    block = loaded(block_of(answer, *sizes), drawn(_reference, *sizes)).eval()
+    if not mt.equal(block(*given), block(*given)):
+        return "After block.eval() nothing may be dropped: use self.dropout, which knows."
+    return None
+
+
+def _padding_is_not_seen(answer, sizes, x, allowed, memory, memory_allowed):
+    if memory_allowed is None:
+        return None
+    block = loaded(block_of(answer, *sizes), drawn(_reference, *sizes)).eval()
+    others = memory.masked_fill(~memory_allowed[:, 0, 0].unsqueeze(-1), 50.0)
+    before, after = (block(x, allowed, each, memory_allowed) for each in (memory, others))
+    if not mt.allclose(before, after):
+        return "What stands in the padding of the memory must not change the output."
+    return None
+
+
+@exercise(
+    cases=_block_cases,
+    run=_run_block,
+    properties=(_drops_nothing_in_use, _padding_is_not_seen),
+    gradients=False,
+    see='chapter 10, "The parts put together"',
+)
+class Block(nn.Module):
+    """x (B, T, width), a mask, memory (B, n, width) and its mask or None -> (B, T, width).
+
+    The pieces that mistakes exchange are methods of their own.
+    """
+
+    def __init__(self, width, attention, feed_forward, cross=None, dropout=0.0, norm=nn.LayerNorm):
+        super().__init__()
+        self.attention, self.attention_norm = attention, norm(width)
+        if cross is not None:
+            self.cross_norm = norm(width)
+        self.cross = cross
+        self.feed_forward, self.feed_forward_norm = feed_forward, norm(width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, allowed=None, memory=None, memory_allowed=None):
+        x = self.look(x, allowed)
+        if self.cross is not None:
+            x = self.read(x, memory, memory_allowed, allowed)
+        return self.think(x)
+
+    def look(self, x, allowed):
+        normal = self.attention_norm(x)
+        return self.add(x, self.attention(normal, normal, allowed))
+
+    def read(self, x, memory, memory_allowed, allowed):
+        return self.add(x, self.cross(self.cross_norm(x), memory, memory_allowed))
+
+    def think(self, x):
+        return self.add(x, self.feed_forward(self.feed_forward_norm(x)))
+
+    def add(self, x, part):
+        return x + self.dropout(part)
+
+
+_Block = Block.reference
+
+
+@Block.wrong(
+    "right but for the dropout, which is missing",
+    "What each part gives goes through self.dropout before it is added to x.",
+)
+class _(_Block):
+    def add(self, x, part):
+        return x + part
+
+
+@Block.wrong(
+    "right but for the dropout, which goes over the sum",
+    "x itself is never dropped: x + self.dropout(part of the norm of x).",
+)
+class _(_Block):
+    def add(self, x, part):
+        return self.dropout(x + part)
+
+
+@Block.wrong(
+    "right but for the dropout, which stands before each part and not after it",
+    "Dropout comes last, on what the part gives: x + self.dropout(part of the norm of x).",
+)
+class _(_Block):
+    def look(self, x, allowed):
+        normal = self.dropout(self.attention_norm(x))
+        return x + self.attention(normal, normal, allowed)
+
+    def read(self, x, memory, memory_allowed, allowed):
+        return x + self.cross(self.dropout(self.cross_norm(x)), memory, memory_allowed)
+
+    def think(self, x):
+        return x + self.feed_forward(self.dropout(self.feed_forward_norm(x)))
+
+
+@Block.wrong(
+    "right but for the dropout, which only the network has",
+    "Each part has its dropout: attention, cross-attention and network.",
+)
+class _(_Block):
+    def look(self, x, allowed):
+        normal = self.attention_norm(x)
+        return x + self.attention(normal, normal, allowed)
+
+    def read(self, x, memory, memory_allowed, allowed):
+        return x + self.cross(self.cross_norm(x), memory, memory_allowed)
+
+
+@Block.wrong(
+    "right but for the dropout of the network, which is missing",
+    "Each part has its dropout: attention, cross-attention and network.",
+)
+class _(_Block):
+    def think(self, x):
+        return x + self.feed_forward(self.feed_forward_norm(x))
+
+
+@Block.wrong(
+    "right but for the dropout, which the whole block has once, at its end",
+    "Each part has its dropout, before the sum.",
+)
+class _(_Block):
+    def forward(self, x, *others):
+        return self.dropout(super().forward(x, *others))
+
+    def add(self, x, part):
+        return x + part
+
+
+@Block.wrong(
+    "a post-norm block: the norms come after the sums",
+    "Pre-norm: each norm stands before its part, and none on the sum.",
+)
+class _(_Block):
+    def look(self, x, allowed):
+        return self.attention_norm(self.add(x, self.attention(x, x, allowed)))
+
+    def read(self, x, memory, memory_allowed, allowed):
+        return self.cross_norm(self.add(x, self.cross(x, memory, memory_allowed)))
+
+    def think(self, x):
+        return self.feed_forward_norm(self.add(x, self.feed_forward(x)))
+
+
+@Block.wrong(
+    "right but for the mask, which is not used",
+    "Hand allowed on to self.attention.",
+)
+class _(_Block):
+    def look(self, x, allowed):
+        return super().look(x, None)
+
+
+@Block.wrong(
+    "right but for the mask of the memory, which is not used",
+    "Hand memory_allowed on to self.cross: else the source's padding is read.",
+)
+class _(_Block):
+    def read(self, x, memory, memory_allowed, allowed):
+        return super().read(x, memory, None, allowed)
+
+
+@Block.wrong(
+    "a block without cross-attention: self.cross is never called",
+    "Where self.cross is not None, it comes between attention and network.",
+)
+class _(_Block):
+    def read(self, x, memory, memory_allowed, allowed):
+        return x
+
+
+@Block.wrong(
+    "right but for the cross-attention, which looks at x itself",
+    "x asks, the memory answers: self.cross(norm of x, memory, memory_allowed).",
+)
+class _(_Block):
+    def read(self, x, memory, memory_allowed, allowed):
+        normal = self.cross_norm(x)
+        return self.add(x, self.cross(normal, normal, allowed))
+
+
+@Block.wrong(
+    "right but for the cross-attention, whose residual connection is missing",
+    "Each of the three parts is added to what came in.",
+)
+class _(_Block):
+    def read(self, x, memory, memory_allowed, allowed):
+        return self.dropout(self.cross(self.cross_norm(x), memory, memory_allowed))
+
+
+@Block.wrong(
+    "right but for the cross-attention, which gets x without a norm",
+    "Each of the three parts has its norm: self.cross_norm stands before self.cross.",
+)
+class _(_Block):
+    def read(self, x, memory, memory_allowed, allowed):
+        return self.add(x, self.cross(x, memory, memory_allowed))
+
+
+@Block.wrong(
+    "right but for the memory, which goes through a norm of the block",
+    "The encoder ends with a norm of its own: the memory is used as it comes.",
+)
+class _(_Block):
+    def read(self, x, memory, memory_allowed, allowed):
+        return super().read(x, self.cross_norm(memory), memory_allowed, allowed)
+
+
+@Block.wrong(
+    "right but for the cross-attention, where the memory asks and x answers",
+    "x asks, the memory answers: self.cross(norm of x, memory, memory_allowed).",
+)
+class _(_Block):
+    def read(self, x, memory, memory_allowed, allowed):
+        return self.add(x, self.cross(memory, self.cross_norm(x)))
+
+
+@Block.wrong(
+    "right but for the order: cross-attention comes before the attention",
+    "First the attention to itself, then the memory, then the network.",
+)
+class _(_Block):
+    def forward(self, x, allowed=None, memory=None, memory_allowed=None):
+        if self.cross is not None:
+            x = self.read(x, memory, memory_allowed, allowed)
+        return self.think(self.look(x, allowed))
+
+
+@Block.wrong(
+    "right but for the order: the network comes before the cross-attention",
+    "First the attention to itself, then the memory, then the network.",
+)
+class _(_Block):
+    def forward(self, x, allowed=None, memory=None, memory_allowed=None):
+        x = self.think(self.look(x, allowed))
+        return x if self.cross is None else self.read(x, memory, memory_allowed, allowed)
+
+
+@Block.wrong(
+    "a parallel block: all parts get the input of the block",
+    "Each part gets the sum that the part before it has left.",
+)
+class _(_Block):
+    def forward(self, x, allowed=None, memory=None, memory_allowed=None):
+        normal = self.attention_norm(x)
+        total = self.add(x, self.attention(normal, normal, allowed))
+        if self.cross is not None:
+            read = self.cross(self.cross_norm(x), memory, memory_allowed)
+            total = self.add(total, read)
+        return self.add(total, self.feed_forward(self.feed_forward_norm(x)))
+
+
+@Block.wrong(
+    "right but for the sums, which add the norm of x and not x",
+    "The residual connection carries x itself, past the norm.",
+)
+class _(_Block):
+    def look(self, x, allowed):
+        normal = self.attention_norm(x)
+        return self.add(normal, self.attention(normal, normal, allowed))
+
+    def read(self, x, memory, memory_allowed, allowed):
+        normal = self.cross_norm(x)
+        return self.add(normal, self.cross(normal, memory, memory_allowed))
+
+    def think(self, x):
+        normal = self.feed_forward_norm(x)
+        return self.add(normal, self.feed_forward(normal))
+
+
+@Block.wrong(
+    "right but for the attention, where only the queries have been through the norm",
+    "Queries, keys and values all come from the norm of x: the first two arguments are equal.",
+)
+class _(_Block):
+    def look(self, x, allowed):
+        return self.add(x, self.attention(self.attention_norm(x), x, allowed))
+
+
+@Block.wrong(
+    "right but for the residual connections, which are missing",
+    "Add x to what each part gives.",
+)
+class _(_Block):
+    def add(self, x, part):
+        return self.dropout(part)
+
+
+@Block.wrong(
+    "right but for a norm at the end",
+    "In pre-norm nothing stands on the sum. The one norm at the end comes after the last block.",
+)
+class _(_Block):
+    def think(self, x):
+        return self.feed_forward_norm(super().think(x))
