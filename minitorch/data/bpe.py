@@ -44,6 +44,7 @@ class BytePairEncoding:
         first = len(self.specials)
         self.tokens = [b""] * first + [bytes([byte]) for byte in range(256)]
         self._merged = {}
+        self._known: dict[str, list[int]] = {}  # the words that were encoded before
         for left, right in self.merges:
             if not first <= min(left, right) <= max(left, right) < len(self.tokens):
                 raise ValueError(f"the merge ({left}, {right}) names a token that is not there yet")
@@ -118,8 +119,10 @@ class BytePairEncoding:
 
     def _numbers(self, text: str) -> list[int]:
         chunks = CHUNK.findall(text)
-        known = {chunk: self._encode_chunk(chunk) for chunk in set(chunks)}
-        return [number for chunk in chunks for number in known[chunk]]
+        for chunk in chunks:
+            if chunk not in self._known:
+                self._known[chunk] = self._encode_chunk(chunk)
+        return [number for chunk in chunks for number in self._known[chunk]]
 
     def _encode_chunk(self, chunk: str) -> list[int]:
         numbers = [len(self.specials) + byte for byte in chunk.encode()]
