@@ -172,7 +172,7 @@ def _run_tied(answer, sizes, tokens, x):
     cases=_tied_cases,
     run=_run_tied,
     gradients=False,
-    see='chapter 10, "With and without each ingredient (E1)"',
+    see='chapter 10, "One page"',
 )
 class TiedEmbedding(nn.Module):
     """Tokens (B, n) -> (B, n, width); scores of x (B, T, width): (B, T, V)."""
