@@ -25,7 +25,7 @@
 # - train a small network with SGD and Adam, and say how much of a result is luck;
 # - explain why signals die or explode in deep products, what a rotation keeps, and what a matrix product costs.
 #
-# **Time:** about two hours with the code; to run everything takes less than a minute. **Prerequisites:** Python with
+# **Time**: about 120 minutes with the code; to run everything takes less than a minute. **Prerequisites**: Python with
 # functions and classes, NumPy arrays, the derivative of a function of one variable, the product of matrices.
 # **Symbols** are listed on one page, [the book's notation](../docs/notation.md).
 #

@@ -12,6 +12,7 @@ import minitorch
 
 ROOT = Path(__file__).resolve().parent.parent
 in_git = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git checkout")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
@@ -42,15 +43,29 @@ def test_nothing_is_pinned():
 
 
 def test_readme_and_ci_name_the_commands():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "python book.py lab" in readme and "python book.py test" in readme
+    assert "python book.py lab" in README and "python book.py test" in README
     assert "book.py test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
 def test_readme_links_lead_somewhere():
-    links = re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    links = re.findall(r"\]\(([^)#:]+)\)", README)
     assert "CONTRIBUTING.md" in links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_readme_tells_minutes_and_exercises_of_each_chapter():
+    told = {}
+    for row in re.findall(r"^\| \d\d \|.*notebooks/.*$", README, re.MULTILINE):
+        number, _, _, minutes, exercises = row.strip("| ").split(" | ")
+        told[number] = int(minutes), int(re.match(r"\[(\d+)\]", exercises)[1])
+    found = {}
+    for chapter in (ROOT / "notebooks").glob("*.py"):
+        text = chapter.read_text(encoding="utf-8")
+        minutes = re.search(r"\*\*Time\*\*: about (\d+) minutes", text)[1]
+        answers = (ROOT / "solutions" / chapter.stem / chapter.name).read_text(encoding="utf-8")
+        headings = re.findall(r"^# ## \d+\. ", answers, re.MULTILINE)
+        found[chapter.name[:2]] = int(minutes), len(headings)
+    assert told == found
 
 
 @in_git
