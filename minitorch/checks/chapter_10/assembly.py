@@ -96,10 +96,8 @@ def _problem(check, answer):
         with redirect_stdout(StringIO()):
             check(answer)
     except CheckFailed as failure:
-        text = str(failure)
-        if "not solved yet" in text:
-            return ""
-        return f", for yours does not pass its check ({text.removeprefix(f'{check.name}: ')})"
+        reason = str(failure).removeprefix(f"{check.name}: ").split("\n")[0]
+        return "" if reason == "not solved yet." else f"; yours does not pass its check: {reason}"
     return None
 
 
@@ -108,16 +106,9 @@ def assembled(parts, model, translate, numbers):
 
     ``translate(number)`` gives the German pieces of a number; ``numbers`` were held out.
     """
-    if "Transformer" not in parts.mine:
-        reason = parts.said["set 10, Transformer"].removeprefix("the library's")
+    if "Transformer" not in parts.mine or not isinstance(model, parts.Transformer):
         raise CheckFailed(
-            f"Transformer: {'not right yet' + reason if reason else 'not solved yet'}.\n"
-            "What has been trained is the library's Transformer, for which there are no points. "
-            "Write yours, and run all cells below it again."
-        )
-    if not isinstance(model, parts.Transformer):
-        raise CheckFailed(
-            "Transformer: the model is not made of the parts that were chosen last.\n"
+            "Transformer: what has been trained is not made of your Transformer as it is now.\n"
             "Run all cells from the one with check.Parts on again."
         )
     right = sum(list(translate(number)) == number_pieces(number, "de") for number in numbers)
