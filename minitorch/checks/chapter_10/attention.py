@@ -9,7 +9,7 @@ from minitorch.checks.chapter_06.axes import (
     split,
     split_without_transpose,
 )
-from minitorch.checks.chapter_10.modules import Attention, drawn, loaded, results_of
+from minitorch.checks.chapter_10.modules import Attention, drawn, loaded, pair, results_of
 from minitorch.checks.exercise import exercise
 from minitorch.flops import count_flops
 
@@ -33,10 +33,15 @@ def _run_cross(answer, sizes, x, memory, allowed):
         others = () if allowed is None else (allowed,)
         return {
             "the output": module(x, memory, *others),
-            "self.weights": getattr(module, "weights", None),
+            "the tensor self.weights": _values(getattr(module, "weights", None)),
         }
 
     return results_of(answer(*sizes), drawn(_Cross, *sizes), {"x": x, "memory": memory}, call)
+
+
+def _values(x):
+    """Without the graph that a tensor of weights may still hang on."""
+    return x.detach() if isinstance(x, mt.Tensor) else x
 
 
 def _padding_is_not_seen(answer, sizes, x, memory, allowed):
@@ -76,9 +81,10 @@ class CrossAttention(nn.Module):
     def forward(self, x, memory, allowed=None):
         projected = self.projected(x, memory)
         query, key, value = (self.split(each, self.heads) for each in projected)
-        weights = self.looking(self.scores(query, key), allowed)
-        self.weights = self.kept(weights)
-        return self.joined(self.merge(weights @ value))
+        scores = self.scores(query, key)
+        weights = self.looking(scores, allowed)
+        self.weights = self.kept(weights, scores)
+        return self.joined(self.merge(self.used(weights) @ value))
 
     def projected(self, x, memory):
         return self.query(x), self.key(memory), self.value(memory)
@@ -95,8 +101,11 @@ class CrossAttention(nn.Module):
     def masked(self, scores, allowed):
         return scores if allowed is None else scores.masked_fill(~allowed, -mt.inf)
 
-    def kept(self, weights):
+    def kept(self, weights, scores):
         return weights.detach()
+
+    def used(self, weights):
+        return weights
 
     def merge(self, x):
         return merge(x)
@@ -292,8 +301,26 @@ class _(_Cross):
     "Keep the weights of all heads, (B, heads, T, n).",
 )
 class _(_Cross):
-    def kept(self, weights):
+    def kept(self, weights, scores):
         return weights.detach().mean(dim=1)
+
+
+@CrossAttention.wrong(
+    "right but for self.weights, which holds the scores, before the softmax",
+    "Keep what comes out of the softmax.",
+)
+class _(_Cross):
+    def kept(self, weights, scores):
+        return scores.detach()
+
+
+@CrossAttention.wrong(
+    "right in its values, but the gradient stops at the weights: the detached ones are used",
+    "Detach what is kept in self.weights, and multiply the values by the weights as they are.",
+)
+class _(_Cross):
+    def used(self, weights):
+        return weights.detach()
 
 
 @CrossAttention.wrong(
@@ -301,7 +328,7 @@ class _(_Cross):
     "Before you return: self.weights = the weights after the softmax, (B, heads, T, n).",
 )
 class _(_Cross):
-    def kept(self, weights):
+    def kept(self, weights, scores):
         return None
 
 
@@ -318,7 +345,8 @@ def _one_by_one(answer, layer, x):
     """The outputs (B, n, width) of all tokens of x, handed in one after the other."""
     cache, outputs = None, []
     for t in range(x.shape[1]):
-        output, cache = answer(layer, x[:, t : t + 1], cache)
+        result = answer(layer, x[:, t : t + 1], cache)
+        output, cache = pair(result, "the output and the new cache")
         outputs.append(output)
     for output in outputs:
         wanted = (len(x), 1, x.shape[2])

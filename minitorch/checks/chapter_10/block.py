@@ -14,8 +14,8 @@ def lengths_mask(draw, batch, n):
 
 def _block_cases(draw, hidden):
     """Sizes (width, cross, dropout), then what forward gets."""
-    public = [((2, False, 0.0), 1, 2, 0), ((2, True, 0.3), 2, 3, 3)]
-    others = [((2, True, 0.0), 1, 2, 3), ((3, True, 0.4), 2, 2, 4)]
+    public = [((3, False, 0.0), 1, 2, 0), ((3, True, 0.3), 2, 3, 3)]
+    others = [((3, True, 0.0), 1, 2, 3), ((4, True, 0.4), 2, 2, 4)]
     for block, batch, steps, n in others if hidden else public:
         width, cross, _ = block
         memory = draw.normal(batch, n, width) if cross else None
@@ -40,26 +40,35 @@ def _reference(*sizes):
     return block_of(_Block, *sizes)
 
 
-def _run_block(answer, sizes, x, allowed, memory, memory_allowed):
+def _run_block(answer, width_cross_dropout, x, allowed, memory, memory_allowed):
     def call(block):
         mt.manual_seed(0)
         return {"the output": block(x, allowed, memory, memory_allowed)}
 
     inputs = {"x": x} if memory is None else {"x": x, "memory": memory}
-    return results_of(block_of(answer, *sizes), drawn(_reference, *sizes), inputs, call)
+    return results_of(
+        block_of(answer, *width_cross_dropout),
+        drawn(_reference, *width_cross_dropout),
+        inputs,
+        call,
+    )
 
 
-def _drops_nothing_in_use(answer, sizes, *given):
-    block = loaded(block_of(answer, *sizes), drawn(_reference, *sizes)).eval()
+def _drops_nothing_in_use(answer, width_cross_dropout, *given):
+    block = loaded(
+        block_of(answer, *width_cross_dropout), drawn(_reference, *width_cross_dropout)
+    ).eval()
     if not mt.equal(block(*given), block(*given)):
         return "After block.eval() nothing may be dropped: use self.dropout, which knows."
     return None
 
 
-def _padding_is_not_seen(answer, sizes, x, allowed, memory, memory_allowed):
+def _padding_is_not_seen(answer, width_cross_dropout, x, allowed, memory, memory_allowed):
     if memory_allowed is None:
         return None
-    block = loaded(block_of(answer, *sizes), drawn(_reference, *sizes)).eval()
+    block = loaded(
+        block_of(answer, *width_cross_dropout), drawn(_reference, *width_cross_dropout)
+    ).eval()
     others = memory.masked_fill(~memory_allowed[:, 0, 0].unsqueeze(-1), 50.0)
     before, after = (block(x, allowed, each, memory_allowed) for each in (memory, others))
     if not mt.allclose(before, after):
@@ -214,6 +223,37 @@ class _(_Block):
 
 
 @Block.wrong(
+    "right but for the masks: the cross-attention gets the one of the attention",
+    "allowed says where x may look in itself, memory_allowed where it may look in the memory.",
+)
+class _(_Block):
+    def read(self, x, memory, memory_allowed, allowed):
+        return super().read(x, memory, allowed, allowed)
+
+
+@Block.wrong(
+    "right but for the masks, which are turned round",
+    "True means: may be looked at, here and in the attentions. Hand the masks on as they are.",
+)
+class _(_Block):
+    def forward(self, x, allowed=None, memory=None, memory_allowed=None):
+        turned = [None if mask is None else ~mask for mask in (allowed, memory_allowed)]
+        return super().forward(x, turned[0], memory, turned[1])
+
+
+@Block.wrong(
+    "right but for the last sum, which adds the input of the block",
+    "Each residual connection starts where the part before it has ended: x has changed by then.",
+)
+class _(_Block):
+    def forward(self, x, allowed=None, memory=None, memory_allowed=None):
+        total = self.look(x, allowed)
+        if self.cross is not None:
+            total = self.read(total, memory, memory_allowed, allowed)
+        return self.add(x, self.feed_forward(self.feed_forward_norm(total)))
+
+
+@Block.wrong(
     "a block without cross-attention: self.cross is never called",
     "Where self.cross is not None, it comes between attention and network.",
 )
@@ -265,7 +305,7 @@ class _(_Block):
 )
 class _(_Block):
     def read(self, x, memory, memory_allowed, allowed):
-        return self.add(x, self.cross(memory, self.cross_norm(x)))
+        return self.add(x, self.cross(memory, self.cross_norm(x), memory_allowed))
 
 
 @Block.wrong(

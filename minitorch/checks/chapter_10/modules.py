@@ -5,6 +5,7 @@ import functools
 import minitorch as mt
 from minitorch import nn
 from minitorch.checks.chapter_06 import MultiHeadAttention
+from minitorch.checks.compare import brief
 from minitorch.checks.exercise import Draw
 
 Attention = MultiHeadAttention.reference
@@ -27,6 +28,11 @@ class Look(nn.Module):
 
     def forward(self, x, memory, allowed=None):
         """x (B, T, width), memory (B, n, width) and a mask or None give (B, T, width)."""
+        if not isinstance(memory, mt.Tensor) or memory.ndim != 3:
+            raise TypeError(
+                "an attention is called with two sequences and a mask: the one that asks, the one "
+                "that is looked at, and where it may look"
+            )
         return self.value(_mixed(x, memory, allowed))
 
 
@@ -41,6 +47,13 @@ class Layer(nn.Module):
         """x (B, T, width), and what a block gets, give (B, T, width)."""
         x = x + _mixed(x, x, allowed) @ self.weight
         return x if memory is None else x + _mixed(x, memory, memory_allowed)
+
+
+def pair(value, parts):
+    """The value if it is a pair, as a tuple; else an error that says what it should hold."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise TypeError(f"expected a pair, {parts}; got {brief(value)}")
+    return tuple(value)
 
 
 def _shapes(parameters):

@@ -2,7 +2,7 @@
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks.chapter_10.modules import Layer, drawn, loaded, results_of
+from minitorch.checks.chapter_10.modules import Layer, drawn, loaded, pair, results_of
 from minitorch.checks.chapter_10.weights import TiedEmbedding
 from minitorch.checks.exercise import exercise
 
@@ -23,8 +23,8 @@ def with_axes(real):
 
 def _encoder_cases(draw, hidden):
     """Sizes (width, layers), x (B, n, width), real (B, n)."""
-    public = [((2, 1), 1, 2), ((3, 2), 2, 3)]
-    for sizes, batch, n in [((2, 2), 3, 3), ((4, 3), 2, 4)] if hidden else public:
+    public = [((3, 1), 1, 2), ((3, 2), 2, 3)]
+    for sizes, batch, n in [((3, 2), 3, 3), ((4, 3), 2, 4)] if hidden else public:
         yield sizes, draw.normal(batch, n, sizes[0]), real_mask(draw, batch, n)
 
 
@@ -119,6 +119,18 @@ class _(_Encoder):
 
 
 @Encoder.wrong(
+    "without mask and without norm",
+    "Hand real to every block, as (B, 1, 1, n), and end with self.norm.",
+)
+class _(_Encoder):
+    def mask(self, real):
+        return None
+
+    def end(self, x):
+        return x
+
+
+@Encoder.wrong(
     "right but for the norm at the end, which is missing",
     "The output of the last pre-norm block is a sum that grows with every layer: self.norm brings "
     "it back.",
@@ -198,6 +210,24 @@ class _(_Encoder):
         return real.unsqueeze(1).unsqueeze(-1)
 
 
+for axes, mask in (
+    ("(B, n)", lambda real: real),
+    ("(B, 1, n)", lambda real: real.unsqueeze(1)),
+    ("(B, n, n)", lambda real: real.unsqueeze(1) & real.unsqueeze(2)),
+):
+
+    @Encoder.wrong(
+        f"right but for the mask, whose shape is {axes}",
+        "It meets scores (B, heads, n, n): without an axis for the heads, broadcasting takes the "
+        "sequences for heads. Make it (B, 1, 1, n).",
+    )
+    class _(_Encoder):
+        made_mask = staticmethod(mask)
+
+        def mask(self, real):
+            return self.made_mask(real)
+
+
 @Encoder.wrong(
     "right but for the mask, which is causal, too",
     "An encoder looks in both directions. Only padding is hidden.",
@@ -223,8 +253,8 @@ class _(_Encoder):
 
 def _decoder_cases(draw, hidden):
     """Sizes (vocabulary, width, layers), tokens (B, T), memory (B, n, width), real (B, n)."""
-    public = [((3, 2, 1), 1, 2, 3), ((5, 2, 2), 2, 3, 3)]
-    others = [((4, 2, 2), 2, 3, 4), ((4, 3, 3), 2, 4, 2)]
+    public = [((4, 3, 1), 1, 2, 3), ((5, 3, 2), 2, 3, 3)]
+    others = [((5, 3, 1), 2, 3, 4), ((4, 5, 3), 2, 4, 2)]
     for size, batch, steps, n in others if hidden else public:
         yield (
             size,
@@ -315,6 +345,37 @@ class _(_Decoder):
 class _(_Decoder):
     def causal(self, length):
         return super().causal(length).T
+
+
+@Decoder.wrong(
+    "right but for the causal mask: a token does not look at itself",
+    "Token t may look at itself, too: the diagonal is True, tril() and not tril(-1). The first "
+    "token would have nothing to look at.",
+)
+class _(_Decoder):
+    def causal(self, length):
+        return mt.ones(length, length).tril(-1).bool()
+
+
+@Decoder.wrong(
+    "right but for the two masks, which are exchanged",
+    "block(x, allowed, memory, memory_allowed): the causal mask comes first.",
+)
+class _(_Decoder):
+    def forward(self, tokens, memory, real):
+        x, causal = self.embed(tokens), self.causal(tokens.shape[1])
+        for block in self.blocks:
+            x = block(x, self.seen(real), memory, causal)
+        return self.scores(x)
+
+
+@Decoder.wrong(
+    "right but for the mask of the memory, whose shape is (B, n)",
+    "It meets scores (B, heads, T, n): make it (B, 1, 1, n).",
+)
+class _(_Decoder):
+    def seen(self, real):
+        return real
 
 
 @Decoder.wrong(
@@ -424,8 +485,8 @@ class _(_Decoder):
 
 def _joined_cases(draw, hidden):
     """Sizes (vocabulary, width, layers), source (B, n) with padding at the end, target (B, T)."""
-    public = [((4, 2, 1), 1, 3, 2, 0), ((5, 2, 1), 2, 2, 3, 1)]
-    others = [((4, 3, 1), 2, 4, 3, 1), ((6, 2, 2), 2, 3, 5, 0)]
+    public = [((4, 3, 1), 1, 3, 2, 0), ((5, 3, 1), 2, 2, 3, 1)]
+    others = [((4, 4, 1), 2, 4, 3, 1), ((6, 3, 2), 2, 3, 5, 0)]
     for size, batch, n, steps, padding in others if hidden else public:
         source = (padding + 1 + draw.integers(size[0] - 1, batch, n)) % size[0]
         source = source.masked_fill(~real_mask(draw, batch, n), padding)
@@ -445,8 +506,12 @@ def _reference_transformer(*sizes):
 
 def _run_transformer(answer, sizes, source, target, padding):
     def call(model):
-        memory, real = model.encode(source)
-        return {"memory": memory, "real": real, "the tensor of scores": model(source, target)}
+        memory, real = pair(model.encode(source), "the memory and real")
+        return {
+            "the memory": memory,
+            "the tensor real": real,
+            "the tensor of scores": model(source, target),
+        }
 
     sizes = (*sizes, padding)
     weights = drawn(_reference_transformer, *sizes)
@@ -518,6 +583,16 @@ class _(_Transformer):
 class _(_Transformer):
     def real(self, source):
         return source != 0
+
+
+@Transformer.wrong(
+    "right but for real, which the decoder gets turned round",
+    "real is True at the tokens of the source, for encoder and decoder.",
+)
+class _(_Transformer):
+    def forward(self, source, target):
+        memory, real = self.encode(source)
+        return self.decoder(target, memory, ~real)
 
 
 @Transformer.wrong(

@@ -80,6 +80,14 @@ def _(optimizer, step, width, steps):
         group["lr"] *= rate(step, width, steps)
 
 
+@set_rate.wrong(
+    "right but for the rate, which is a tensor",
+    "A learning rate is a plain number: leave the tensors out, or take .item().",
+)
+def _(optimizer, step, width, steps):
+    _setting(lambda *numbers: mt.tensor(rate(*numbers)))(optimizer, step, width, steps)
+
+
 for name, hint, wrong_rate in (
     (
         "right but for the minimum, which is a maximum",
@@ -103,7 +111,7 @@ for name, hint, wrong_rate in (
     ),
     (
         "a fall from the first step on, without warm-up",
-        "Up to step w the smaller term is t times w to the power of -3/2.",
+        "Up to step w the smaller term is t times w to the power of -3/2 (and not of 3/2).",
         lambda step, width, steps: (width * step) ** -0.5,
     ),
     (
@@ -123,7 +131,7 @@ PADDING = 0
 
 def _loss_cases(draw, hidden):
     """Scores (B, T, V), targets (B, T) with padding at the end, the smoothing."""
-    sizes = [(1, 2, 3, 0.1), (2, 3, 5, 0.4), (2, 2, 4, 0.0)] + [(3, 4, 7, 0.2)] * hidden
+    sizes = [(1, 2, 3, 0.1), (3, 3, 5, 0.4), (2, 2, 4, 0.0)] + [(3, 4, 7, 0.2)] * hidden
     for batch, length, vocabulary, smoothing in sizes:
         targets = 1 + draw.integers(vocabulary - 1, batch, length)
         if batch > 1:
@@ -277,3 +285,23 @@ for name, hint, pieces in (
     ),
 ):
     smoothed_cross_entropy.wrong(name, hint)(_smoothed(**pieces))
+
+
+@smoothed_cross_entropy.wrong(
+    "right but for the positions that count: those where the target is not 0",
+    "The padding's number is the argument padding.",
+)
+def _(scores, targets, smoothing, padding):
+    return _smoothed()(scores, targets, smoothing, 0)
+
+
+@smoothed_cross_entropy.wrong(
+    "right but for the shapes: the losses of the right tokens are (B, T, 1), the others (B, T)",
+    "Broadcasting makes (B, T, T) of them, with every position beside every other one. Take the "
+    "last axis away after gather: squeeze(-1).",
+)
+def _(scores, targets, smoothing, padding):
+    log_p = scores.log_softmax(dim=-1)
+    right = log_p.gather(2, targets.unsqueeze(2))
+    losses = -(1 - smoothing) * right - smoothing * log_p.mean(dim=-1)
+    return losses[targets != padding].mean()

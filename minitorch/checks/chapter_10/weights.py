@@ -11,7 +11,7 @@ from minitorch.checks.exercise import exercise
 
 
 def _count_cases(draw, hidden):
-    yield from [(7, 4, 2, 8, 1, True), (7, 4, 4, 8, 3, False), (11, 6, 3, 5, 2, True)]
+    yield from [(7, 4, 2, 8, 2, True), (7, 4, 4, 8, 1, False), (11, 6, 3, 5, 3, True)]
     yield 37_000, 512, 8, 2048, 6, True
     if hidden:
         yield from [(37_000, 1024, 16, 4096, 6, True), (3, 2, 1, 1, 5, False)]
@@ -20,7 +20,7 @@ def _count_cases(draw, hidden):
 def _count(
     embeddings=3,
     attention=lambda d, heads: 4 * d**2,
-    biases=1,
+    biases=lambda d, hidden: hidden + d,
     norms=5,
     last=2,
     norm=2,
@@ -30,7 +30,7 @@ def _count(
     """The number of weights with one of the counts exchanged."""
 
     def count(vocabulary, width, heads, hidden, layers, tied):
-        network = 2 * width * hidden + biases * (hidden + width)
+        network = 2 * width * hidden + biases(width, hidden)
         layer = attentions * attention(width, heads) + networks * network + norms * norm * width
         matrices = 1 if tied else embeddings
         return matrices * vocabulary * width + layers * layer + last * norm * width
@@ -38,7 +38,27 @@ def _count(
     return count
 
 
-@exercise(cases=_count_cases, gradients=False, see='chapter 10, "Base and big"')
+def _grows_as_it_should(answer, vocabulary, width, heads, hidden, layers, tied):
+    case = vocabulary, width, heads, hidden, layers, tied
+    for what, larger in (
+        ("one more token in the vocabulary", (vocabulary + 1, *case[1:])),
+        ("one more unit in the hidden layers", (*case[:3], hidden + 1, layers, tied)),
+        ("one more layer in encoder and decoder", (*case[:4], layers + 1, tied)),
+    ):
+        grown = [count(*larger) - count(*case) for count in (answer, _count())]
+        if grown[0] != grown[1]:
+            return f"With {what} your count should grow by {grown[1]:,}; it grows by {grown[0]:,}."
+    if answer(*case) != _count()(*case):
+        return "Vocabulary and layers are counted right: what is there once, after the layers?"
+    return None
+
+
+@exercise(
+    cases=_count_cases,
+    properties=(_grows_as_it_should,),
+    gradients=False,
+    see='chapter 10, "Base and big"',
+)
 def parameter_count(vocabulary, width, heads, hidden, layers, tied):
     """Five integers and a boolean -> the number of weights."""
     return _count()(vocabulary, width, heads, hidden, layers, tied)
@@ -75,7 +95,12 @@ for name, hint, pieces in (
     (
         "right but for the biases of the feed-forward network, which are missing",
         "Its two layers have biases: hidden and width numbers.",
-        {"biases": 0},
+        {"biases": lambda d, hidden: 0},
+    ),
+    (
+        "right but for the biases of the feed-forward network: both have the size of the width",
+        "The first layer gives hidden numbers and has as many biases.",
+        {"biases": lambda d, hidden: 2 * d},
     ),
     (
         "right but for the feed-forward network of the decoder's layers, which is missing",
