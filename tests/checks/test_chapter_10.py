@@ -178,7 +178,10 @@ def test_the_model_must_be_of_the_parts_that_were_chosen(capsys):
     parts = chapter_10.Parts(OWN)
     model = model_of(parts)
     chapter_10.assembled(parts, model, german, [5, 21])
-    assert "2 of 2 held-out numbers right" in capsys.readouterr().out
+    assert (
+        "at least half of 2 held-out numbers are right\nmade of your own Transformer\n"
+        in capsys.readouterr().out
+    )
     with pytest.raises(CheckFailed, match="not made of your Transformer as it is now"):
         chapter_10.assembled(chapter_10.Parts(OWN), model, german, [5, 21])
 

@@ -115,7 +115,7 @@ def assembled(parts, model, translate, numbers):
     if right < ENOUGH * len(numbers):
         slow = max(parts.seconds, key=parts.seconds.get, default=None)
         raise CheckFailed(
-            f"Transformer: it translates {right} of {len(numbers)} held-out numbers, and more than "
+            f"Transformer: it translates {right} of {len(numbers)} held-out numbers, and at least "
             f"half is expected.\nDid the training run to its end? Most time went into {slow}."
         )
     idle = [name for name in parts.mine if name not in parts.seconds]
@@ -124,5 +124,5 @@ def assembled(parts, model, translate, numbers):
             f"Transformer: these parts of yours have not run in it: {', '.join(idle)}.\n"
             "Run all cells from the one with check.Parts on again, as they were given."
         )
-    print(f"Transformer: {right} of {len(numbers)} held-out numbers right")
+    print(f"Transformer: at least half of {len(numbers)} held-out numbers are right")
     print(f"made of your own {', '.join(parts.mine)}")

@@ -15,7 +15,7 @@ def lengths_mask(draw, batch, n):
 def _block_cases(draw, hidden):
     """Sizes (width, cross, dropout), then what forward gets."""
     public = [((3, False, 0.0), 1, 2, 0), ((3, True, 0.3), 2, 3, 3)]
-    others = [((3, True, 0.0), 1, 2, 3), ((4, True, 0.4), 2, 2, 4)]
+    others = [((4, True, 0.4), 2, 2, 4)]
     for block, batch, steps, n in others if hidden else public:
         width, cross, _ = block
         memory = draw.normal(batch, n, width) if cross else None

@@ -254,7 +254,7 @@ class _(_Encoder):
 def _decoder_cases(draw, hidden):
     """Sizes (vocabulary, width, layers), tokens (B, T), memory (B, n, width), real (B, n)."""
     public = [((4, 3, 1), 1, 2, 3), ((5, 3, 2), 2, 3, 3)]
-    others = [((5, 3, 1), 2, 3, 4), ((4, 5, 3), 2, 4, 2)]
+    others = [((5, 3, 1), 2, 3, 4), ((4, 5, 2), 2, 3, 2)]
     for size, batch, steps, n in others if hidden else public:
         yield (
             size,
