@@ -12,8 +12,8 @@ Attention = MultiHeadAttention.reference
 
 
 def _mixed(x, memory, allowed):
-    """What each row of x (B, T, width) gets of the memory (B, n, width)."""
-    scores = (x @ memory.mT).unsqueeze(1)  # (B, 1, T, n)
+    """What each row of x (B, T, width) gets of the memory (B, n, width), a good deal of all."""
+    scores = (x.tanh() @ memory.tanh().mT / x.shape[-1]).unsqueeze(1)  # (B, 1, T, n)
     if allowed is not None:
         scores = scores.masked_fill(~allowed, -mt.inf)
     return (scores.softmax(dim=-1) @ memory.unsqueeze(1)).squeeze(1)
