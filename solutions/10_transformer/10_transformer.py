@@ -285,8 +285,8 @@ check.Block(Block, hidden=True)
 # - `__init__`: `make_block()` returns a new block each time it is called. Make `layers` of them, keep them in an
 #   `nn.ModuleList` called `self.blocks`, and `norm` as `self.norm`.
 # - `forward(x, real)`: `x` $(B, n, d)$ goes through the blocks, one after the other, then through the norm. A block is called
-#   as `block(x, allowed)`: its mask must broadcast against scores $(B, h, n, n)$, and be True for all keys that are
-#   tokens. `real` is $(B, n)$. Return $(B, n, d)$.
+#   as `block(x, allowed)`: its mask must broadcast against scores $(B, h, n, n)$. Whichever token asks, it is True for
+#   the keys that are tokens and False for padding. `real` is $(B, n)$. Return $(B, n, d)$.
 #
 # Everything is allowed.
 

@@ -121,6 +121,18 @@ class TiedWithOneHotRows(TiedEmbedding.reference):
         return mt.einsum("btd,vd->btv", x, self.weight)
 
 
+class TiedToALinearLayer(TiedEmbedding.reference):
+    """One weight with two names."""
+
+    def __init__(self, vocabulary, width):
+        super().__init__(vocabulary, width)
+        self.output = nn.Linear(width, vocabulary, bias=False)
+        self.output.weight = self.weight
+
+    def scores(self, x):
+        return self.output(x)
+
+
 # CrossAttention
 
 
@@ -283,6 +295,13 @@ def step_with_lists(layer, x, cache):
     return [layer.out(mixed.flatten(2)), cache]
 
 
+def step_without_a_graph(layer, x, cache):
+    """Nothing is trained while it writes: neither output nor cache need a graph."""
+    with mt.no_grad():
+        output, kept = step_with_one_joined_cache(layer, x, cache)
+    return output, kept.detach()
+
+
 def step_fused(layer, x, cache):
     query, key, value = (
         each.unflatten(-1, (layer.heads, -1)).transpose(1, 2)
@@ -331,12 +350,12 @@ right = {
         loss_of_the_divergence,
     ],
     "parameter_count": [count_shapes, count_in_one_line],
-    "TiedEmbedding": [TiedWithFunctions, TiedWithOneHotRows],
+    "TiedEmbedding": [TiedWithFunctions, TiedWithOneHotRows, TiedToALinearLayer],
     "CrossAttention": [CrossHeadByHead, CrossWithEinsum],
     "Block": [BlockInALoop, BlockWithFunctions],
     "Encoder": [EncoderByAppending, EncoderWithAFullMask],
     "Decoder": [DecoderWithPositions, DecoderPrefixByPrefix],
-    "cached_step": [step_with_one_joined_cache, step_with_lists],
+    "cached_step": [step_with_one_joined_cache, step_with_lists, step_without_a_graph],
     "Transformer": [TransformerSpelledOut, TransformerWithLengths],
 }
 refused = {

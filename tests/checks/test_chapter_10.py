@@ -7,7 +7,7 @@ from minitorch import nn
 from minitorch.checks import CheckFailed, Draw, chapter_09, chapter_10
 from minitorch.checks.chapter_10 import assembly
 from minitorch.checks.chapter_10.modules import Attention, loaded
-from minitorch.checks.chapter_10.stacks import transformer_of
+from minitorch.checks.chapter_10.transformer import transformer_of
 from minitorch.checks.compare import difference
 from minitorch.data import number_pieces
 from tests.checks import right_05, right_09, right_10
@@ -99,6 +99,50 @@ def test_the_rate_is_that_of_chapter_09():
 def test_a_step_that_computes_everything_anew_is_told_what_it_costs():
     with pytest.raises(CheckFailed, match="cost 7,008 FLOPs, and it goes with 2,784"):
         chapter_10.cached_step(right_10.step_that_starts_anew)
+
+
+def test_a_step_that_returns_its_cache_first_is_told_so():
+    def turned(layer, x, cache):
+        return chapter_10.cached_step.reference(layer, x, cache)[::-1]
+
+    with pytest.raises(CheckFailed, match="the first of the pair is the output of the newest"):
+        chapter_10.cached_step(turned)
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_loss_that_overflows_is_told_so(hidden):
+    def loss(scores, targets, smoothing, padding):
+        share = scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
+        right = nn.functional.one_hot(targets, scores.shape[-1]) * (1 - smoothing)
+        losses = -((right + smoothing / scores.shape[-1]) * share.log()).sum(dim=-1)
+        real = targets != padding
+        return (losses * real).sum() / real.sum()
+
+    with pytest.raises(CheckFailed, match="The loss must stay finite, with scores in the hund"):
+        chapter_10.smoothed_cross_entropy(loss, hidden)
+
+
+def test_a_copy_of_the_embedding_is_not_tied():
+    class Copied(chapter_10.TiedEmbedding.reference):
+        def __init__(self, vocabulary, width):
+            super().__init__(vocabulary, width)
+            self.copy = self.weight.detach().clone()
+
+        def scores(self, x):
+            return x @ self.copy.T
+
+    with pytest.raises(CheckFailed, match="The scores must change with self.weight: a copy of it"):
+        chapter_10.TiedEmbedding(Copied)
+
+
+def test_a_block_that_gives_nan_is_not_told_of_its_dropout():
+    class Blind(chapter_10.Block.reference):
+        def think(self, x):
+            return super().think(x) * mt.nan
+
+    with pytest.raises(CheckFailed, match="not right yet. The output") as caught:
+        chapter_10.Block(Blind)
+    assert "eval" not in str(caught.value)
 
 
 def test_dropout_that_does_not_know_when_to_stop():

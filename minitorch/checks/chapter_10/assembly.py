@@ -6,10 +6,13 @@ from io import StringIO
 from time import perf_counter
 
 from minitorch.checks import chapter_05, chapter_06, chapter_07, chapter_08, chapter_09
-from minitorch.checks.chapter_10.attention import CrossAttention, cached_step
+from minitorch.checks.chapter_10.attention import CrossAttention
 from minitorch.checks.chapter_10.block import Block
-from minitorch.checks.chapter_10.stacks import Decoder, Encoder, Transformer
+from minitorch.checks.chapter_10.cache import cached_step
+from minitorch.checks.chapter_10.decoder import Decoder
+from minitorch.checks.chapter_10.encoder import Encoder
 from minitorch.checks.chapter_10.training import set_rate, smoothed_cross_entropy
+from minitorch.checks.chapter_10.transformer import Transformer
 from minitorch.checks.chapter_10.weights import TiedEmbedding
 from minitorch.checks.exercise import CheckFailed
 from minitorch.data import number_pieces
@@ -116,7 +119,8 @@ def assembled(parts, model, translate, numbers):
         slow = max(parts.seconds, key=parts.seconds.get, default=None)
         raise CheckFailed(
             f"Transformer: it translates {right} of {len(numbers)} held-out numbers, and at least "
-            f"half is expected.\nDid the training run to its end? Most time went into {slow}."
+            f"half is expected.\nDid the training run to its end? Most time went into {slow}: if "
+            "it loops over tokens, let whole tensors do it, and run all cells again."
         )
     idle = [name for name in parts.mine if name not in parts.seconds]
     if idle:

@@ -58,7 +58,7 @@ def _drops_nothing_in_use(answer, width_cross_dropout, *given):
     block = loaded(
         block_of(answer, *width_cross_dropout), drawn(_reference, *width_cross_dropout)
     ).eval()
-    if not mt.equal(block(*given), block(*given)):
+    if not mt.allclose(block(*given), block(*given), equal_nan=True):
         return "After block.eval() nothing may be dropped: use self.dropout, which knows."
     return None
 
@@ -71,7 +71,7 @@ def _padding_is_not_seen(answer, width_cross_dropout, x, allowed, memory, memory
     ).eval()
     others = memory.masked_fill(~memory_allowed[:, 0, 0].unsqueeze(-1), 50.0)
     before, after = (block(x, allowed, each, memory_allowed) for each in (memory, others))
-    if not mt.allclose(before, after):
+    if not mt.allclose(before, after, equal_nan=True):
         return "What stands in the padding of the memory must not change the output."
     return None
 
@@ -239,6 +239,25 @@ class _(_Block):
     def forward(self, x, allowed=None, memory=None, memory_allowed=None):
         turned = [None if mask is None else ~mask for mask in (allowed, memory_allowed)]
         return super().forward(x, turned[0], memory, turned[1])
+
+
+@Block.wrong(
+    "right but for the mask of the attention, which is turned round",
+    "True means: may be looked at, here and in the attention. Hand allowed on as it is.",
+)
+class _(_Block):
+    def look(self, x, allowed):
+        return super().look(x, None if allowed is None else ~allowed)
+
+
+@Block.wrong(
+    "right but for the mask of the memory, which is turned round",
+    "True means: may be looked at, here and in the attention. Hand memory_allowed on as it is.",
+)
+class _(_Block):
+    def read(self, x, memory, memory_allowed, allowed):
+        turned = None if memory_allowed is None else ~memory_allowed
+        return super().read(x, memory, turned, allowed)
 
 
 @Block.wrong(

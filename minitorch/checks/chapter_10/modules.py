@@ -49,6 +49,17 @@ class Layer(nn.Module):
         return x if memory is None else x + _mixed(x, memory, memory_allowed)
 
 
+def real_mask(draw, batch, n):
+    """(B, n): the first sequence is whole, each of the others has a token and padding."""
+    lengths = mt.cat([mt.tensor([n]), 1 + draw.integers(n - 1, batch - 1)])
+    return mt.arange(n) < lengths.unsqueeze(1)
+
+
+def with_axes(real):
+    """(B, n) -> (B, 1, 1, n)."""
+    return real.unsqueeze(1).unsqueeze(1)
+
+
 def pair(value, parts):
     """The value if it is a pair, as a tuple; else an error that says what it should hold."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:

@@ -18,12 +18,14 @@ def _rates_after(answer, before, step, width, steps):
     """The rates of all groups, and where a step of plain gradient descent then leads."""
     groups = [{"params": [nn.Parameter(mt.ones(1))], "lr": rate} for rate in before]
     optimizer = optim.SGD(groups, lr=7.0)
-    answer(optimizer, step, width, steps)
     for group in groups:
         group["params"][0].grad = mt.ones(1)
+    answer(optimizer, step, width, steps)
+    taken = [1 - group["params"][0].item() for group in groups]
     optimizer.step()
     return {
         "the list of the groups' rates": [group["lr"] for group in optimizer.param_groups],
+        "the list of what your function itself takes off the weights": taken,
         "the list of weights after a step": [1 - group["params"][0].item() for group in groups],
     }
 
@@ -78,6 +80,15 @@ def _(optimizer, step, width, steps):
 def _(optimizer, step, width, steps):
     for group in optimizer.param_groups:
         group["lr"] *= rate(step, width, steps)
+
+
+@set_rate.wrong(
+    "right but for a step of the optimizer, which it takes, too",
+    "It sets the rate alone: optimizer.step() comes after the gradients, in the training loop.",
+)
+def _(optimizer, step, width, steps):
+    _setting(rate)(optimizer, step, width, steps)
+    optimizer.step()
 
 
 @set_rate.wrong(
@@ -165,6 +176,15 @@ def _smoothed(
     return loss
 
 
+def _stays_finite(answer, scores, targets, smoothing, padding):
+    if not mt.isfinite(answer(scores, targets, smoothing, padding)).all():
+        return (
+            "The loss must stay finite, with scores in the hundreds, too: a softmax rounds to 0, "
+            "whose logarithm is minus infinity. log_softmax takes both in one step."
+        )
+    return None
+
+
 def _padding_takes_no_part(answer, scores, targets, smoothing, padding):
     others = mt.where((targets == padding).unsqueeze(-1), 2 * scores.flip(-1), scores)
     before = answer(scores, targets, smoothing, padding)
@@ -177,7 +197,7 @@ def _padding_takes_no_part(answer, scores, targets, smoothing, padding):
     cases=_loss_cases,
     forbidden=("cross_entropy",),
     instead="log_softmax, indexing, sums and means",
-    properties=(_padding_takes_no_part,),
+    properties=(_stays_finite, _padding_takes_no_part),
     see='chapter 10, "A translator of numbers and dates"',
 )
 def smoothed_cross_entropy(scores, targets, smoothing, padding):
@@ -209,6 +229,15 @@ for name, hint, pieces in (
         {
             "distribution": lambda right, smoothing: (
                 (1 - smoothing) * right + (1 - right) * smoothing / (right.shape[-1] - 1)
+            )
+        },
+    ),
+    (
+        "right but for every share of the rest, which is smoothing / (V - 1)",
+        "smoothing is divided by V, the number of all tokens: so the distribution adds up to 1.",
+        {
+            "distribution": lambda right, smoothing: (
+                (1 - smoothing) * right + smoothing / (right.shape[-1] - 1)
             )
         },
     ),

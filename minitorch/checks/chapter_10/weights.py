@@ -4,7 +4,7 @@ import math
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks.chapter_10.modules import drawn, results_of
+from minitorch.checks.chapter_10.modules import drawn, loaded, results_of
 from minitorch.checks.exercise import exercise
 
 # Counting
@@ -193,8 +193,23 @@ def _run_tied(answer, sizes, tokens, x):
     )
 
 
+def _both_follow_the_weight(answer, sizes, tokens, x):
+    module = loaded(answer(*sizes), drawn(_Tied, *sizes))
+    for call, what in (
+        (lambda: module(tokens), "The embedding"),
+        (lambda: module.scores(x), "The scores"),
+    ):
+        before = call()
+        with mt.no_grad():
+            module.weight.mul_(2)
+        if not mt.allclose(call(), 2 * before):
+            return f"{what} must change with self.weight: a copy of it does not learn with it."
+    return None
+
+
 @exercise(
     cases=_tied_cases,
+    properties=(_both_follow_the_weight,),
     run=_run_tied,
     gradients=False,
     see='chapter 10, "One page"',

@@ -1,0 +1,253 @@
+"""The decoder: blocks between the embedding and the scores."""
+
+import minitorch as mt
+from minitorch import nn
+from minitorch.checks.chapter_10.modules import (
+    Layer,
+    drawn,
+    loaded,
+    real_mask,
+    results_of,
+    with_axes,
+)
+from minitorch.checks.chapter_10.weights import TiedEmbedding
+from minitorch.checks.exercise import exercise
+
+
+def _decoder_cases(draw, hidden):
+    """Sizes (vocabulary, width, layers), tokens (B, T), memory (B, n, width), real (B, n)."""
+    public = [((4, 3, 1), 1, 2, 3), ((5, 3, 2), 2, 3, 3)]
+    others = [((5, 3, 1), 2, 3, 4), ((4, 5, 2), 2, 3, 2)]
+    for size, batch, steps, n in others if hidden else public:
+        yield (
+            size,
+            draw.integers(size[0], batch, steps),
+            draw.normal(batch, n, size[1]),
+            real_mask(draw, batch, n),
+        )
+
+
+def decoder_of(answer, vocabulary, width, layers):
+    """A decoder with the parts that the check hands in."""
+    embed = TiedEmbedding.reference(vocabulary, width)
+    return answer(embed, lambda: Layer(width), layers, nn.LayerNorm(width))
+
+
+def _reference_decoder(*sizes):
+    return decoder_of(_Decoder, *sizes)
+
+
+def _run_decoder(answer, sizes, tokens, memory, real):
+    return results_of(
+        decoder_of(answer, *sizes),
+        drawn(_reference_decoder, *sizes),
+        {"memory": memory},
+        lambda decoder: {"the tensor of scores": decoder(tokens, memory, real)},
+    )
+
+
+def _sees_no_future(answer, sizes, tokens, memory, real):
+    decoder = loaded(decoder_of(answer, *sizes), drawn(_reference_decoder, *sizes))
+    others = tokens.clone()
+    others[:, -1] = (tokens[:, -1] + 1) % sizes[0]
+    before, after = decoder(tokens, memory, real), decoder(others, memory, real)
+    if not mt.allclose(before[:, :-1], after[:, :-1], equal_nan=True):
+        return "Another last token must not change any score before it."
+    return None
+
+
+@exercise(
+    cases=_decoder_cases,
+    run=_run_decoder,
+    properties=(_sees_no_future,),
+    gradients=False,
+    see='chapter 10, "One page"',
+)
+class Decoder(nn.Module):
+    """tokens (B, T), memory (B, n, width), real (B, n) -> scores (B, T, V)."""
+
+    def __init__(self, embed, make_block, layers, norm):
+        super().__init__()
+        self.embed = embed
+        self.blocks = nn.ModuleList([make_block() for _ in range(layers)])
+        self.norm = norm
+
+    def forward(self, tokens, memory, real):
+        x, causal = self.embed(tokens), self.causal(tokens.shape[1])
+        for block in self.blocks:
+            x = block(x, causal, memory, self.seen(real))
+        return self.scores(x)
+
+    def causal(self, length):
+        return mt.ones(length, length).tril().bool()
+
+    def seen(self, real):
+        return with_axes(real)
+
+    def scores(self, x):
+        return self.embed.scores(self.norm(x))
+
+
+_Decoder = Decoder.reference
+
+
+@Decoder.wrong(
+    "right but for the causal mask, which is missing",
+    "In training the whole target is there at once: without the mask each position reads the word "
+    "that it should predict.",
+)
+class _(_Decoder):
+    def causal(self, length):
+        return None
+
+
+@Decoder.wrong(
+    "right but for the causal mask, which is transposed: it looks at the future",
+    "Row i belongs to query i, which may look at keys 0 to i: tril and not triu.",
+)
+class _(_Decoder):
+    def causal(self, length):
+        return super().causal(length).T
+
+
+@Decoder.wrong(
+    "right but for the causal mask: a token does not look at itself",
+    "Token t may look at itself, too: the diagonal is True, tril() and not tril(-1). The first "
+    "token would have nothing to look at.",
+)
+class _(_Decoder):
+    def causal(self, length):
+        return mt.ones(length, length).tril(-1).bool()
+
+
+@Decoder.wrong(
+    "right but for the two masks, which are exchanged",
+    "block(x, allowed, memory, memory_allowed): the causal mask comes first.",
+)
+class _(_Decoder):
+    def forward(self, tokens, memory, real):
+        x, causal = self.embed(tokens), self.causal(tokens.shape[1])
+        for block in self.blocks:
+            x = block(x, self.seen(real), memory, causal)
+        return self.scores(x)
+
+
+@Decoder.wrong(
+    "right but for the mask of the memory, whose shape is (B, n)",
+    "It meets scores (B, heads, T, n): make it (B, 1, 1, n).",
+)
+class _(_Decoder):
+    def seen(self, real):
+        return real
+
+
+@Decoder.wrong(
+    "right but for the mask of the memory, whose shape is (B, 1, n)",
+    "It meets scores (B, heads, T, n): without an axis for the heads, broadcasting takes the "
+    "sequences for heads. Make it (B, 1, 1, n).",
+)
+class _(_Decoder):
+    def seen(self, real):
+        return real.unsqueeze(1)
+
+
+@Decoder.wrong(
+    "right but for the causal mask, which means the opposite",
+    "True means in this book: may be looked at.",
+)
+class _(_Decoder):
+    def causal(self, length):
+        return ~super().causal(length)
+
+
+@Decoder.wrong(
+    "right but for the mask of the memory, which is missing",
+    "Hand real to every block, as (B, 1, 1, n): else the source's padding is read.",
+)
+class _(_Decoder):
+    def seen(self, real):
+        return None
+
+
+@Decoder.wrong(
+    "right but for the mask of the memory, which is the wrong way round",
+    "True means in this book: may be looked at. real is True at tokens already.",
+)
+class _(_Decoder):
+    def seen(self, real):
+        return ~with_axes(real)
+
+
+@Decoder.wrong(
+    "right but for the norm at the end, which is missing",
+    "After the last block comes self.norm, then the scores.",
+)
+class _(_Decoder):
+    def scores(self, x):
+        return self.embed.scores(x)
+
+
+@Decoder.wrong(
+    "right but for the end: it returns what the last block gives, after the norm",
+    "Scores come from the embedding's matrix: self.embed.scores(...).",
+)
+class _(_Decoder):
+    def scores(self, x):
+        return self.norm(x)
+
+
+@Decoder.wrong(
+    "right but for a softmax at the end",
+    "Return scores: the loss takes the softmax itself.",
+)
+class _(_Decoder):
+    def scores(self, x):
+        return super().scores(x).softmax(dim=-1)
+
+
+@Decoder.wrong(
+    "right but for the memory, which grows: each block reads what the block before has written",
+    "All blocks read the same memory, the encoder's output.",
+)
+class _(_Decoder):
+    def forward(self, tokens, memory, real):
+        x, causal, seen = self.embed(tokens), self.causal(tokens.shape[1]), self.seen(real)
+        for i, block in enumerate(self.blocks):
+            x = block(x, causal, x if i else memory, None if i else seen)
+        return self.scores(x)
+
+
+@Decoder.wrong(
+    "right for one layer: it returns after the first block",
+    "The return belongs after the loop.",
+)
+class _(_Decoder):
+    def forward(self, tokens, memory, real):
+        x = self.embed(tokens)
+        x = self.blocks[0](x, self.causal(tokens.shape[1]), memory, self.seen(real))
+        return self.scores(x)
+
+
+@Decoder.wrong(
+    "right but for the input of the blocks: each gets the embedded tokens, and only the last one "
+    "counts",
+    "Each block gets what the block before it has given: x = block(x, ...).",
+)
+class _(_Decoder):
+    def forward(self, tokens, memory, real):
+        embedded, causal = self.embed(tokens), self.causal(tokens.shape[1])
+        for block in self.blocks:
+            x = block(embedded, causal, memory, self.seen(real))
+        return self.scores(x)
+
+
+@Decoder.wrong(
+    "right but for the norm, which comes after every block",
+    "One norm, after the last block: the blocks have norms of their own.",
+)
+class _(_Decoder):
+    def forward(self, tokens, memory, real):
+        x, causal = self.embed(tokens), self.causal(tokens.shape[1])
+        for block in self.blocks:
+            x = self.norm(block(x, causal, memory, self.seen(real)))
+        return self.embed.scores(x)

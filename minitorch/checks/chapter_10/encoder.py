@@ -1,0 +1,250 @@
+"""The encoder: blocks one after the other, and the norm after them."""
+
+import minitorch as mt
+from minitorch import nn
+from minitorch.checks.chapter_10.modules import (
+    Layer,
+    drawn,
+    loaded,
+    real_mask,
+    results_of,
+    with_axes,
+)
+from minitorch.checks.exercise import exercise
+
+
+def _encoder_cases(draw, hidden):
+    """Sizes (width, layers), x (B, n, width), real (B, n)."""
+    public = [((3, 1), 1, 2), ((3, 2), 2, 3)]
+    for sizes, batch, n in [((3, 2), 3, 3), ((4, 3), 2, 4)] if hidden else public:
+        yield sizes, draw.normal(batch, n, sizes[0]), real_mask(draw, batch, n)
+
+
+def encoder_of(answer, width, layers):
+    """An encoder with the parts that the check hands in."""
+    return answer(lambda: Layer(width), layers, nn.LayerNorm(width))
+
+
+def _reference_encoder(*sizes):
+    return encoder_of(_Encoder, *sizes)
+
+
+def _run_encoder(answer, sizes, x, real):
+    return results_of(
+        encoder_of(answer, *sizes),
+        drawn(_reference_encoder, *sizes),
+        {"x": x},
+        lambda encoder: {"the output": encoder(x, real)},
+    )
+
+
+def _sees_no_padding(answer, sizes, x, real):
+    encoder = loaded(encoder_of(answer, *sizes), drawn(_reference_encoder, *sizes))
+    others = mt.where(real.unsqueeze(-1), x, -2 * x)
+    if not mt.allclose(encoder(x, real)[real], encoder(others, real)[real]):
+        return "What stands in the padding must not change the outputs at real tokens."
+    return None
+
+
+@exercise(
+    cases=_encoder_cases,
+    run=_run_encoder,
+    properties=(_sees_no_padding,),
+    gradients=False,
+    see='chapter 10, "One page"',
+)
+class Encoder(nn.Module):
+    """x (B, n, width), real (B, n) -> (B, n, width)."""
+
+    def __init__(self, make_block, layers, norm):
+        super().__init__()
+        self.blocks, self.norm = nn.ModuleList(self.made(make_block, layers)), norm
+
+    def made(self, make_block, layers):
+        return [make_block() for _ in range(layers)]
+
+    def forward(self, x, real):
+        for block in self.blocks:
+            x = block(x, self.mask(real))
+        return self.end(x)
+
+    def mask(self, real):
+        return with_axes(real)
+
+    def end(self, x):
+        return self.norm(x)
+
+
+_Encoder = Encoder.reference
+
+
+@Encoder.wrong(
+    "one block that is used again and again: all layers share their weights",
+    "[make_block()] * layers is a list with one block several times. Call make_block once for each "
+    "layer.",
+)
+class _(_Encoder):
+    def made(self, make_block, layers):
+        return [make_block()] * layers
+
+
+@Encoder.wrong(
+    "right but for the blocks, which stand in a plain list",
+    "A module finds the parameters of modules in an nn.ModuleList, and not those in a list: they "
+    "would never be trained.",
+)
+class _(_Encoder):
+    def __init__(self, make_block, layers, norm):
+        super().__init__(make_block, layers, norm)
+        blocks = list(self.blocks)
+        del self.blocks
+        self.blocks = blocks
+
+
+@Encoder.wrong(
+    "an encoder with one block too many",
+    "There are as many blocks as layers says.",
+)
+class _(_Encoder):
+    def made(self, make_block, layers):
+        return super().made(make_block, layers + 1)
+
+
+@Encoder.wrong(
+    "without mask and without norm",
+    "Hand real to every block, as (B, 1, 1, n), and end with self.norm.",
+)
+class _(_Encoder):
+    def mask(self, real):
+        return None
+
+    def end(self, x):
+        return x
+
+
+@Encoder.wrong(
+    "right but for the norm at the end, which is missing",
+    "The output of the last pre-norm block is a sum that grows with every layer: self.norm brings "
+    "it back.",
+)
+class _(_Encoder):
+    def end(self, x):
+        return x
+
+
+@Encoder.wrong(
+    "right but for the norm, which comes after every block",
+    "One norm, after the last block: the blocks have norms of their own.",
+)
+class _(_Encoder):
+    def forward(self, x, real):
+        for block in self.blocks:
+            x = self.norm(block(x, self.mask(real)))
+        return x
+
+
+@Encoder.wrong(
+    "right but for the norm, which stands before the blocks",
+    "One norm, after the last block.",
+)
+class _(_Encoder):
+    def forward(self, x, real):
+        return super().forward(self.norm(x), real)
+
+    def end(self, x):
+        return x
+
+
+@Encoder.wrong(
+    "right but for the input of the blocks: each gets x, and only the last one counts",
+    "Each block gets what the block before it has given: x = block(x, ...).",
+)
+class _(_Encoder):
+    def forward(self, x, real):
+        for block in self.blocks:
+            output = block(x, self.mask(real))
+        return self.end(output)
+
+
+@Encoder.wrong(
+    "right for one layer: it returns after the first block",
+    "The return belongs after the loop.",
+)
+class _(_Encoder):
+    def forward(self, x, real):
+        return self.end(self.blocks[0](x, self.mask(real)))
+
+
+@Encoder.wrong(
+    "right but for the mask, which is missing",
+    "real says where the tokens are: hand it to every block, as (B, 1, 1, n).",
+)
+class _(_Encoder):
+    def mask(self, real):
+        return None
+
+
+@Encoder.wrong(
+    "right but for the mask, which is the wrong way round",
+    "True means in this book: may be looked at. real is True at tokens already.",
+)
+class _(_Encoder):
+    def mask(self, real):
+        return ~with_axes(real)
+
+
+@Encoder.wrong(
+    "right but for the mask, which hides queries",
+    "A query with nothing to look at gives nan. The mask hides keys alone, and the last axis of "
+    "the scores belongs to them: (B, 1, 1, n).",
+)
+class _(_Encoder):
+    def mask(self, real):
+        return real.unsqueeze(1).unsqueeze(-1)
+
+
+for axes, mask in (
+    ("(B, n)", lambda real: real),
+    ("(B, 1, n)", lambda real: real.unsqueeze(1)),
+    ("(B, n, n)", lambda real: real.unsqueeze(1) & real.unsqueeze(2)),
+):
+
+    @Encoder.wrong(
+        f"right but for the mask, whose shape is {axes}",
+        "It meets scores (B, heads, n, n): without an axis for the heads, broadcasting takes the "
+        "sequences for heads. Make it (B, 1, 1, n).",
+    )
+    class _(_Encoder):
+        made_mask = staticmethod(mask)
+
+        def mask(self, real):
+            return self.made_mask(real)
+
+
+@Encoder.wrong(
+    "right but for the mask, which is causal, too",
+    "An encoder looks in both directions. Only padding is hidden.",
+)
+class _(_Encoder):
+    def mask(self, real):
+        return with_axes(real) & mt.ones(real.shape[1], real.shape[1]).tril().bool()
+
+
+@Encoder.wrong(
+    "right but for the mask, which is causal and does not know the padding",
+    "An encoder looks in both directions. Only padding is hidden, and real says where it is.",
+)
+class _(_Encoder):
+    def mask(self, real):
+        return mt.ones(real.shape[1], real.shape[1]).tril().bool()
+
+
+@Encoder.wrong(
+    "right but for the mask, which only the first block gets",
+    "Padding is padding in every layer.",
+)
+class _(_Encoder):
+    def forward(self, x, real):
+        for i, block in enumerate(self.blocks):
+            x = block(x, None if i else self.mask(real))
+        return self.end(x)

@@ -1,0 +1,167 @@
+"""Encoder and decoder, joined."""
+
+import minitorch as mt
+from minitorch import nn
+from minitorch.checks.chapter_10.decoder import Decoder, decoder_of
+from minitorch.checks.chapter_10.encoder import Encoder, encoder_of
+from minitorch.checks.chapter_10.modules import drawn, loaded, pair, real_mask, results_of
+from minitorch.checks.exercise import exercise
+
+
+def _joined_cases(draw, hidden):
+    """Sizes (vocabulary, width, layers), source (B, n) with padding at the end, target (B, T)."""
+    public = [((4, 3, 1), 1, 3, 2, 0), ((5, 3, 1), 2, 2, 3, 1)]
+    others = [((4, 4, 1), 2, 4, 3, 1), ((6, 3, 2), 2, 3, 5, 0)]
+    for size, batch, n, steps, padding in others if hidden else public:
+        source = (padding + 1 + draw.integers(size[0] - 1, batch, n)) % size[0]
+        source = source.masked_fill(~real_mask(draw, batch, n), padding)
+        source[:, 0] = padding - 1 if padding else 1  # 0 where the padding is 1
+        yield size, source, draw.integers(size[0], batch, steps), padding
+
+
+def transformer_of(answer, vocabulary, width, layers, padding):
+    """A Transformer with the parts that the check hands in."""
+    decoder = decoder_of(Decoder.reference, vocabulary, width, layers)
+    return answer(decoder.embed, encoder_of(Encoder.reference, width, layers), decoder, padding)
+
+
+def _reference_transformer(*sizes):
+    return transformer_of(_Transformer, *sizes)
+
+
+def _run_transformer(answer, sizes, source, target, padding):
+    def call(model):
+        memory, real = pair(model.encode(source), "the memory and real")
+        return {
+            "the memory": memory,
+            "the tensor real": real,
+            "the tensor of scores": model(source, target),
+        }
+
+    sizes = (*sizes, padding)
+    weights = drawn(_reference_transformer, *sizes)
+    return results_of(transformer_of(answer, *sizes), weights, {}, call)
+
+
+def _more_padding_changes_nothing(answer, sizes, source, target, padding):
+    if (source != padding).all():
+        return None
+    sizes = (*sizes, padding)
+    model = loaded(transformer_of(answer, *sizes), drawn(_reference_transformer, *sizes))
+    longer = mt.cat([source, mt.full_like(source, padding)], dim=1)
+    before, after = (model(each, target) for each in (source, longer))
+    if not mt.allclose(before, after, equal_nan=True):
+        return "More padding behind the source must not change the scores."
+    return None
+
+
+@exercise(
+    cases=_joined_cases,
+    run=_run_transformer,
+    properties=(_more_padding_changes_nothing,),
+    gradients=False,
+    see='chapter 10, "One page"',
+)
+class Transformer(nn.Module):
+    """source (B, n), target (B, T) -> scores (B, T, V)."""
+
+    def __init__(self, embed, encoder, decoder, padding):
+        super().__init__()
+        self.embed, self.encoder, self.decoder = embed, encoder, decoder
+        self.padding = padding
+
+    def encode(self, source):
+        real = self.real(source)
+        return self.encoder(self.embed(source), real), real
+
+    def real(self, source):
+        return source != self.padding
+
+    def forward(self, source, target):
+        return self.decoder(target, *self.encode(source))
+
+
+_Transformer = Transformer.reference
+
+
+@Transformer.wrong(
+    "right but for real, which is True at the padding",
+    "real is True at the tokens: source != self.padding.",
+)
+class _(_Transformer):
+    def real(self, source):
+        return source == self.padding
+
+
+@Transformer.wrong(
+    "right but for real, which is True everywhere",
+    "real is True at the tokens alone: source != self.padding.",
+)
+class _(_Transformer):
+    def real(self, source):
+        return mt.ones_like(source).bool()
+
+
+@Transformer.wrong(
+    "right but for real, which takes 0 for the padding",
+    "The padding's number is self.padding.",
+)
+class _(_Transformer):
+    def real(self, source):
+        return source != 0
+
+
+@Transformer.wrong(
+    "right but for real, which the decoder gets turned round",
+    "real is True at the tokens of the source, for encoder and decoder.",
+)
+class _(_Transformer):
+    def forward(self, source, target):
+        memory, real = self.encode(source)
+        return self.decoder(target, memory, ~real)
+
+
+@Transformer.wrong(
+    "a decoder that reads the embedded source: the encoder is left out",
+    "The memory is what the encoder gives.",
+)
+class _(_Transformer):
+    def encode(self, source):
+        return self.embed(source), self.real(source)
+
+
+@Transformer.wrong(
+    "a decoder of the source: source and target are exchanged",
+    "The encoder reads the source, the decoder the target.",
+)
+class _(_Transformer):
+    def forward(self, source, target):
+        return self.decoder(source, *self.encode(target))
+
+
+@Transformer.wrong(
+    "a model of the target alone: the source is not read",
+    "The encoder reads the source, the decoder the target.",
+)
+class _(_Transformer):
+    def forward(self, source, target):
+        return self.decoder(target, *self.encode(target))
+
+
+@Transformer.wrong(
+    "right but for what the decoder hides of the memory: it gets real of the target",
+    "The memory has a place for each token of the source: the decoder gets real of the source.",
+)
+class _(_Transformer):
+    def forward(self, source, target):
+        memory, _ = self.encode(source)
+        return self.decoder(target, memory, self.real(target))
+
+
+@Transformer.wrong(
+    "right but for a softmax at the end",
+    "Return the decoder's scores: the loss takes the softmax itself.",
+)
+class _(_Transformer):
+    def forward(self, source, target):
+        return super().forward(source, target).softmax(dim=-1)
