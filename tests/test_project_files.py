@@ -1,5 +1,6 @@
 """The project's files agree with each other."""
 
+import json
 import re
 import subprocess
 import tomllib
@@ -66,6 +67,27 @@ def test_readme_tells_minutes_and_exercises_of_each_chapter():
         headings = re.findall(r"^# ## \d+\. ", answers, re.MULTILINE)
         found[chapter.name[:2]] = int(minutes), len(headings)
     assert told == found
+
+
+def test_readme_tells_the_recorded_results_of_chapter_10():
+    recorded = json.loads((ROOT / "notebooks/results/10.json").read_text(encoding="utf-8"))["C23"]
+    budget = str(recorded["settings"]["budget"])
+    rows = []
+    for name in recorded["settings"]["names"]:
+        runs_by_steps = recorded["result"][name]["runs"]
+        for steps in sorted(runs_by_steps, key=int):
+            if int(steps) < int(budget):
+                continue
+            runs = runs_by_steps[steps]
+            exact, scores = ([run[key] for run in runs] for key in ("decoded", "bleu"))
+            seconds = sorted(run["seconds"] for run in runs)[len(runs) // 2]
+            rows.append(
+                f"| {name} | {runs[0]['parameters']:,} | {steps} "
+                f"| {runs[0]['flops'] / 1e12:.2f} | {seconds:.0f} "
+                f"| {min(scores):.1f} to {max(scores):.1f} "
+                f"| {min(exact):.3f} to {max(exact):.3f} |"
+            )
+    assert [row for row in rows if row not in README] == []
 
 
 @in_git
