@@ -71,12 +71,12 @@ def test_readme_tells_minutes_and_exercises_of_each_chapter():
 
 def test_readme_tells_the_recorded_results_of_chapter_10():
     recorded = json.loads((ROOT / "notebooks/results/10.json").read_text(encoding="utf-8"))["C23"]
-    budget = str(recorded["settings"]["budget"])
+    budget = recorded["settings"]["budget"]
     rows = []
     for name in recorded["settings"]["names"]:
         runs_by_steps = recorded["result"][name]["runs"]
         for steps in sorted(runs_by_steps, key=int):
-            if int(steps) < int(budget):
+            if int(steps) < budget:
                 continue
             runs = runs_by_steps[steps]
             exact, scores = ([run[key] for run in runs] for key in ("decoded", "bleu"))

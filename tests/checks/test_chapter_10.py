@@ -6,9 +6,10 @@ import minitorch as mt
 from minitorch import nn
 from minitorch.checks import CheckFailed, Draw, chapter_09, chapter_10
 from minitorch.checks.chapter_10 import assembly
-from minitorch.checks.chapter_10.modules import Attention, loaded
+from minitorch.checks.chapter_10.modules import Attention
 from minitorch.checks.chapter_10.transformer import transformer_of
 from minitorch.checks.compare import difference
+from minitorch.checks.modules import loaded
 from minitorch.data import number_pieces
 from tests.checks import right_05, right_09, right_10
 from tests.checks.proof import proofs

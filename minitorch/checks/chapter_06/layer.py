@@ -183,7 +183,7 @@ class MultiHeadAttention(nn.Module):
     def attended(self, x, memory, allowed):
         projected = self.projected(x, memory)
         query, key, value = (self.split(each, self.heads) for each in projected)
-        weights = self.weights(self.scores(query, key), allowed)
+        weights = self.looking(self.scores(query, key), allowed)
         return self.merge(weights @ value)
 
     def projected(self, x, memory):
@@ -195,7 +195,7 @@ class MultiHeadAttention(nn.Module):
     def scores(self, query, key):
         return scaled_scores(query, key)
 
-    def weights(self, scores, allowed):
+    def looking(self, scores, allowed):
         return self.masked(scores, allowed).softmax(dim=-1)
 
     def masked(self, scores, allowed):
@@ -339,7 +339,7 @@ class _(_Layer):
     "The keys compete, not the heads: the softmax goes over the last axis of (B, heads, T, n).",
 )
 class _(_Layer):
-    def weights(self, scores, allowed):
+    def looking(self, scores, allowed):
         return self.masked(scores, allowed).softmax(dim=1)
 
 
@@ -348,7 +348,7 @@ class _(_Layer):
     "Every query shares its attention among the n keys: the softmax goes over the last axis.",
 )
 class _(_Layer):
-    def weights(self, scores, allowed):
+    def looking(self, scores, allowed):
         return self.masked(scores, allowed).softmax(dim=2)
 
 
@@ -375,7 +375,7 @@ class _(_Layer):
     "They no longer add up to 1. Mask the scores, before the softmax.",
 )
 class _(_Layer):
-    def weights(self, scores, allowed):
+    def looking(self, scores, allowed):
         weights = scores.softmax(dim=-1)
         return weights if allowed is None else weights * allowed
 
@@ -431,6 +431,6 @@ class _(_Layer):
     "Each head uses its own weights on its own values. With one map for all, they are one head.",
 )
 class _(_Layer):
-    def weights(self, scores, allowed):
-        weights = super().weights(scores, allowed)
+    def looking(self, scores, allowed):
+        weights = super().looking(scores, allowed)
         return weights.mean(dim=1, keepdim=True).expand(*scores.shape)

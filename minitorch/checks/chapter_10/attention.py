@@ -1,16 +1,15 @@
 """Looking at another sequence."""
 
 import minitorch as mt
-from minitorch import nn
 from minitorch.checks.chapter_06.axes import (
-    merge,
     merge_without_transpose,
     scaled_scores,
     split,
     split_without_transpose,
 )
-from minitorch.checks.chapter_10.modules import drawn, loaded, results_of
+from minitorch.checks.chapter_10.modules import Attention, real_mask, with_axes
 from minitorch.checks.exercise import exercise
+from minitorch.checks.modules import drawn, loaded, results_of
 
 
 def _cross_cases(draw, hidden):
@@ -20,8 +19,7 @@ def _cross_cases(draw, hidden):
     for layer, batch, steps, n, masked in others if hidden else public:
         allowed = None
         if masked:
-            lengths = mt.cat([mt.tensor([n]), 1 + draw.integers(n - 1, batch - 1)])
-            allowed = (mt.arange(n) < lengths.unsqueeze(1)).unsqueeze(1).unsqueeze(1)
+            allowed = with_axes(real_mask(draw, batch, n))
         yield layer, draw.normal(batch, steps, layer[0]), draw.normal(batch, n, layer[0]), allowed
 
 
@@ -62,54 +60,25 @@ def _padding_is_not_seen(answer, sizes, x, memory, allowed):
     gradients=False,
     see='chapter 10, "One page"',
 )
-class CrossAttention(nn.Module):
+class CrossAttention(Attention):
     """x (B, T, width), memory (B, n, width), a mask or None -> (B, T, width).
 
-    The pieces that mistakes exchange are methods of their own.
+    Chapter 06's layer, which keeps its weights; with more pieces for mistakes to exchange.
     """
 
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.query = nn.Linear(width, width, bias=False)
-        self.key = nn.Linear(width, width, bias=False)
-        self.value = nn.Linear(width, width, bias=False)
-        self.out = nn.Linear(width, width, bias=False)
-
-    def forward(self, x, memory, allowed=None):
+    def attended(self, x, memory, allowed):
         projected = self.projected(x, memory)
         query, key, value = (self.split(each, self.heads) for each in projected)
         scores = self.scores(query, key)
         weights = self.looking(scores, allowed)
         self.weights = self.kept(weights, scores)
-        return self.joined(self.merge(self.used(weights) @ value))
-
-    def projected(self, x, memory):
-        return self.query(x), self.key(memory), self.value(memory)
-
-    def split(self, x, heads):
-        return split(x, heads)
-
-    def scores(self, query, key):
-        return scaled_scores(query, key)
-
-    def looking(self, scores, allowed):
-        return self.masked(scores, allowed).softmax(dim=-1)
-
-    def masked(self, scores, allowed):
-        return scores if allowed is None else scores.masked_fill(~allowed, -mt.inf)
+        return self.merge(self.used(weights) @ value)
 
     def kept(self, weights, scores):
         return weights.detach()
 
     def used(self, weights):
         return weights
-
-    def merge(self, x):
-        return merge(x)
-
-    def joined(self, x):
-        return self.out(x)
 
 
 _Cross = CrossAttention.reference
@@ -281,8 +250,8 @@ class _(_Cross):
     "The heads, end to end, go through self.out.",
 )
 class _(_Cross):
-    def joined(self, x):
-        return x
+    def forward(self, x, memory, allowed=None):
+        return self.attended(x, memory, allowed)
 
 
 @CrossAttention.wrong(

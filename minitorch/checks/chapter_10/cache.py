@@ -2,9 +2,10 @@
 
 import minitorch as mt
 from minitorch.checks.chapter_06.axes import merge, scaled_scores, split
-from minitorch.checks.chapter_10.modules import Attention, drawn, loaded, pair
+from minitorch.checks.chapter_10.modules import Attention, pair
 from minitorch.checks.compare import brief
 from minitorch.checks.exercise import exercise
+from minitorch.checks.modules import drawn, loaded
 from minitorch.flops import count_flops
 
 

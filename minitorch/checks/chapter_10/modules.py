@@ -1,12 +1,9 @@
-"""How an answer that is a module is driven, with several inputs and outputs."""
-
-import functools
+"""Parts, masks and pairs that the checks of blocks and stacks hand in and get back."""
 
 import minitorch as mt
 from minitorch import nn
 from minitorch.checks.chapter_06 import MultiHeadAttention
 from minitorch.checks.compare import brief
-from minitorch.checks.exercise import Draw
 
 Attention = MultiHeadAttention.reference
 
@@ -65,47 +62,3 @@ def pair(value, parts):
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise TypeError(f"expected a pair, {parts}; got {brief(value)}")
     return tuple(value)
-
-
-def _shapes(parameters):
-    """Their shapes by name, as text: what a message shows."""
-    return {name: f"shape {tuple(x.shape)}" for name, x in parameters}
-
-
-@functools.cache
-def drawn(make, *sizes):
-    """Weights for what the reference makes, which depend on the sizes alone."""
-    draw = Draw(0)
-    return {name: draw.normal(*x.shape) for name, x in make(*sizes).named_parameters()}
-
-
-def loaded(module, weights):
-    """The module in float64, with these weights where it has parameters of their names."""
-    module = module.double()
-    if _shapes(module.named_parameters()) == _shapes(weights.items()):
-        module.load_state_dict(weights, strict=False)  # a tied weight has two names there
-    return module
-
-
-def results_of(module, weights, inputs, call):
-    """Its parameters; and, if these are as they should be, its outputs and all gradients.
-
-    ``inputs`` are the floating-point tensors by name; ``call(module)`` gives the outputs, by label.
-    """
-    module = loaded(module, weights)
-    found = {"the dict of parameters": _shapes(module.named_parameters())}
-    if found["the dict of parameters"] != _shapes(weights.items()):
-        return found
-    for x in inputs.values():
-        x.requires_grad_()
-    outputs = call(module)
-    tensors = [x for x in outputs.values() if isinstance(x, mt.Tensor) and x.requires_grad]
-    if tensors:
-        sum((x * Draw(1).normal(*x.shape)).sum() for x in tensors).backward()
-    for label, x in outputs.items():
-        found[label] = x.detach() if isinstance(x, mt.Tensor) else x
-    for name, x in {**inputs, **dict(module.named_parameters())}.items():
-        found[f"the gradient with respect to {name}"] = (
-            mt.zeros_like(x) if x.grad is None else x.grad
-        )
-    return found

@@ -4,8 +4,9 @@ import minitorch as mt
 from minitorch import nn
 from minitorch.checks.chapter_10.decoder import Decoder, decoder_of
 from minitorch.checks.chapter_10.encoder import Encoder, encoder_of
-from minitorch.checks.chapter_10.modules import drawn, loaded, pair, real_mask, results_of
+from minitorch.checks.chapter_10.modules import pair, real_mask
 from minitorch.checks.exercise import exercise
+from minitorch.checks.modules import drawn, loaded, results_of
 
 
 def _joined_cases(draw, hidden):

@@ -4,8 +4,8 @@ import math
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks.chapter_10.modules import drawn, loaded, results_of
 from minitorch.checks.exercise import exercise
+from minitorch.checks.modules import drawn, loaded, results_of
 
 # Counting
 
