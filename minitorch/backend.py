@@ -227,7 +227,7 @@ def device_of(array):
 
 def to_numpy(array):
     """The array's values as a NumPy array; without a copy where it is one."""
-    return array if isinstance(array, np.ndarray) else array.get()
+    return np.asarray(array) if isinstance(array, (np.ndarray, np.generic)) else array.get()
 
 
 # Elements that are computed together: with their intermediate results they fit a core's cache.

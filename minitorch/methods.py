@@ -7,7 +7,7 @@ operation of that name, and ``tanh_`` writes its result into ``x``.
 import functools
 
 from minitorch.autograd.dispatch import in_place, operator
-from minitorch.autograd.modes import state
+from minitorch.autograd.modes import is_grad_enabled
 from minitorch.autograd.tensorbase import TensorBase
 from minitorch.backend import array_module
 from minitorch.creation import sizes_of
@@ -281,7 +281,7 @@ class Methods(TensorBase):
         index = indexing.as_index(index, array_module(self.array))
         if not isinstance(value, (TensorBase, int, float)):
             value = self.new_tensor(value)
-        if state.grad_enabled and (self.requires_grad or getattr(value, "requires_grad", False)):
+        if is_grad_enabled() and (self.requires_grad or getattr(value, "requires_grad", False)):
             self._assign(index, value)
         else:
             indexing.assign(self.array, index, getattr(value, "array", value))

@@ -19,7 +19,6 @@ class Tensor(Methods):
     shape and ``Tensor([1, 2])`` holds these numbers, in float32, as in PyTorch.
     """
 
-    __slots__ = ()
     __array_ufunc__ = None
 
     def __new__(cls, *data, device=None):

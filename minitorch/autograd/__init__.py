@@ -1,5 +1,6 @@
 """Automatic differentiation: ``backward``, ``grad``, ``no_grad``, ``gradcheck``."""
 
+from minitorch.autograd.backward import backward, grad
 from minitorch.autograd.dispatch import operation
 from minitorch.autograd.gradcheck import gradcheck
 from minitorch.autograd.modes import (
@@ -9,7 +10,6 @@ from minitorch.autograd.modes import (
     record_operations,
     set_grad_enabled,
 )
-from minitorch.autograd.tensorbase import backward, grad
 from minitorch.autograd.variable import Variable
 
 __all__ = [

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from minitorch.autograd.backward import grad
 from minitorch.autograd.modes import no_grad
-from minitorch.autograd.tensorbase import TensorBase, grad
+from minitorch.autograd.tensorbase import TensorBase
 from minitorch.backend import array_module, to_numpy
 
 

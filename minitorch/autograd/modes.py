@@ -11,36 +11,69 @@ earlier than another; ``last_change`` is the time of the latest change in place 
 """
 
 import contextlib
+import functools
+import inspect
 import itertools
+import threading
 
 
 class _State:
-    grad_enabled = True
     listeners = ()
     clock = itertools.count(1)
     last_change = 0
 
 
+class _ThisThread(threading.local):
+    recording = True
+
+
 state = _State()
+thread = _ThisThread()
 
 
-class _GradMode(contextlib.ContextDecorator):
-    """A ``with`` block, or a decorated function, within which recording is on or off."""
+class _GradMode:
+    """Recording on or off in this thread: for a ``with`` block, or for every call of a function."""
 
-    mode = None
-
-    def __new__(cls, function=None):
-        mode = super().__new__(cls)
-        mode.previous = []
-        return mode if function is None else mode(function)
+    def __init__(self, recording):
+        self.recording, self.before = recording, []
 
     def __enter__(self):
-        self.previous.append(state.grad_enabled)
-        state.grad_enabled = self.mode
+        self.before.append(thread.recording)
+        thread.recording = self.recording
         return self
 
     def __exit__(self, *exception):
-        state.grad_enabled = self.previous.pop()
+        thread.recording = self.before.pop()
+
+    def __call__(self, function):
+        """The function, or the generator without what happens between its steps, in this mode."""
+        if inspect.isgeneratorfunction(function):
+            return self._generator(function)
+
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            with _GradMode(self.recording):
+                return function(*args, **kwargs)
+
+        return call
+
+    def _generator(self, function):
+        @functools.wraps(function)
+        def generator(*args, **kwargs):
+            steps = function(*args, **kwargs)
+            resume, sent = steps.send, None
+            while True:
+                try:
+                    with _GradMode(self.recording):
+                        value = resume(sent)
+                except StopIteration as end:
+                    return end.value
+                try:
+                    resume, sent = steps.send, (yield value)
+                except BaseException as error:
+                    resume, sent = steps.throw, error
+
+        return generator
 
 
 class no_grad(_GradMode):
@@ -49,33 +82,40 @@ class no_grad(_GradMode):
     Results do not require gradients, and parameters may be changed in place.
     """
 
-    mode = False
+    def __new__(cls, function=None):
+        mode = super().__new__(cls)
+        mode.__init__()
+        return mode if function is None else mode(function)
+
+    def __init__(self):
+        super().__init__(False)
 
 
-class enable_grad(_GradMode):
+class enable_grad(no_grad):
     """The opposite of ``no_grad``, for use inside it."""
 
-    mode = True
+    def __init__(self):
+        super(no_grad, self).__init__(True)
 
 
-class set_grad_enabled(contextlib.ContextDecorator):
-    """Switch gradient recording on or off: as a statement for good, or for a ``with`` block."""
+class set_grad_enabled(_GradMode):
+    """Switch recording on or off: as a statement for good, or as ``no_grad`` is used."""
 
     def __init__(self, mode):
-        self.mode, self.previous = bool(mode), state.grad_enabled
-        state.grad_enabled = self.mode
-
-    def __enter__(self):
-        state.grad_enabled = self.mode
-        return self
+        super().__init__(bool(mode))
+        self.outside, thread.recording = thread.recording, self.recording
 
     def __exit__(self, *exception):
-        state.grad_enabled = self.previous
+        thread.recording = self.outside
+
+    def __call__(self, function):
+        thread.recording = self.outside
+        return super().__call__(function)
 
 
 def is_grad_enabled():
     """Whether operations record what backward needs."""
-    return state.grad_enabled
+    return thread.recording
 
 
 @contextlib.contextmanager

@@ -113,22 +113,28 @@ class Draw:
         return values[::-1].copy()[::-1] if layout == "backwards" else values
 
 
-def _outputs(result):
+def outputs_of(result):
+    """The results of a function that returns one tensor or several."""
     return result if isinstance(result, tuple) else (result,)
 
 
-def _tensor(array):
+def tensor_of(array):
     """A tensor on the device under test; on the CPU it shares the memory of the array."""
     return mt.from_numpy(array).to(mt.get_default_device())
 
 
+def weights_of(outputs):
+    """Fixed weights with which all elements of the results add up to the number to be derived."""
+    rng = np.random.default_rng(0)
+    return [np.asarray(rng.standard_normal(y.array.shape)) for y in outputs]
+
+
 def run_backward(case):
     """Outputs, the weights given to them, and the gradient of each input."""
-    tensors = {id(x): _tensor(x).requires_grad_() for x in case.inputs}
+    tensors = {id(x): tensor_of(x).requires_grad_() for x in case.inputs}
     before = [x.copy() for x in case.inputs]
-    outputs = _outputs(case.function(*(tensors[id(x)] for x in case.inputs)))
-    rng = np.random.default_rng(0)
-    weights = [np.asarray(rng.standard_normal(y.array.shape)) for y in outputs]
+    outputs = outputs_of(case.function(*(tensors[id(x)] for x in case.inputs)))
+    weights = weights_of(outputs)
     floating = [
         (y, mt.tensor(w)) for y, w in zip(outputs, weights, strict=True) if y.is_floating_point()
     ]
@@ -160,21 +166,20 @@ def _compare(grads, expected, judge):
 
 def check_values(case):
     """The results equal those of the reference."""
-    outputs = _outputs(case.function(*map(_tensor, case.inputs)))
-    expected = _outputs(case.reference(*case.inputs))
+    outputs = outputs_of(case.function(*map(tensor_of, case.inputs)))
+    expected = outputs_of(case.reference(*case.inputs))
     assert len(outputs) == len(expected)
     for got, wanted in zip(outputs, expected, strict=True):
         np.testing.assert_allclose(to_numpy(got.array), wanted, rtol=1e-12, atol=1e-12, strict=True)
         counts["values"] += 1
 
 
-def check_differences(case, step=1e-6):
-    """The gradient equals (f(x + step) - f(x - step)) / (2 step), element by element."""
-    _, weights, grads = run_backward(case)
+def differences(case, weights, step=1e-6):
+    """For each input (f(x + step) - f(x - step)) / (2 step), element by element."""
 
     def outputs():
         with mt.no_grad():
-            results = _outputs(case.function(*map(_tensor, case.inputs)))
+            results = outputs_of(case.function(*map(tensor_of, case.inputs)))
         return [
             to_numpy(y.array).copy() if y.is_floating_point() else np.zeros(()) for y in results
         ]
@@ -193,7 +198,13 @@ def check_differences(case, step=1e-6):
                 ((a - b) * w).sum() for a, b, w in zip(above, below, weights, strict=True)
             ) / (2 * step)
         expected.append(gradient)
-    _compare(grads, expected, "finite differences")
+    return expected
+
+
+def check_differences(case):
+    """The gradient equals that of ``differences``."""
+    _, weights, grads = run_backward(case)
+    _compare(grads, differences(case, weights), "finite differences")
 
 
 def check_autograd(case):
@@ -203,7 +214,7 @@ def check_autograd(case):
     place = [next(i for i, d in enumerate(distinct) if d is x) for x in case.inputs]
 
     def total(arrays):
-        results = _outputs(case.reference(*(arrays[i] for i in place)))
+        results = outputs_of(case.reference(*(arrays[i] for i in place)))
         return sum(anp.sum(y * w) for y, w in zip(results, weights, strict=True))
 
     expected = autograd.grad(total)(distinct)
@@ -212,5 +223,5 @@ def check_autograd(case):
 
 def check_no_gradient(case):
     """Nothing is recorded for an operation whose derivative is zero or does not exist."""
-    tensors = [_tensor(x).requires_grad_() for x in case.inputs]
-    assert not any(y.requires_grad for y in _outputs(case.function(*tensors)))
+    tensors = [tensor_of(x).requires_grad_() for x in case.inputs]
+    assert not any(y.requires_grad for y in outputs_of(case.function(*tensors)))
