@@ -1,0 +1,250 @@
+"""The pass backward over the graph, from a result to the leaves.
+
+Calling ``loss.backward()`` visits the nodes from the loss to the leaves. Each node turns the
+gradient of the loss with respect to its output into the gradients with respect to its inputs, a
+*vector-Jacobian product*. Where a tensor was used several times, its gradients are added.
+"""
+
+from heapq import heappop, heappush
+
+from minitorch.autograd.inplace import check_unchanged, note_change
+from minitorch.autograd.modes import state
+from minitorch.backend import array_module
+
+
+def unbroadcast(grad, shape):
+    """Undo broadcasting: sum ``grad`` over the axes along which an input of ``shape`` was repeated.
+
+    Broadcasting copies a value to several places; the gradient of a copy is added to the others'.
+    """
+    added = grad.ndim - len(shape)
+    axes = tuple(
+        axis
+        for axis, size in enumerate(grad.shape)
+        if axis < added or (size != 1 and shape[axis - added] == 1)
+    )
+    total = grad.sum(axis=axes, keepdims=True)
+    if total.shape[added:] != shape:
+        raise RuntimeError(
+            f"a gradient of shape {grad.shape} arrived at a tensor of shape {shape}: its data were "
+            "replaced by others of that shape after it was used"
+        )
+    return total.reshape(shape)
+
+
+class Pass:
+    """A pass backward: the gradients that wait for their nodes, and the nodes in their order.
+
+    A node's inputs exist before it does. So the latest node of those that wait has received the
+    gradients from everything that used it, and is the one to visit next.
+
+    ``waiting`` holds for a node a list: for each output the gradient, and whether nobody else
+    holds that array. If so, further gradients are added into it. Any other array may be waiting at
+    another node too, and the first sum makes a new one.
+
+    ``receive(tensor, gradient, owned)`` is called for each gradient that arrives at a leaf or at a
+    tensor that asked for it. Each node, with all that it saved, is freed as soon as it was visited,
+    unless ``retain_graph``.
+    """
+
+    def __init__(self, retain_graph, receive):
+        self.retain_graph = retain_graph
+        self.receive = receive
+        self.waiting = {}
+        self.queue = []
+        self.hooked_leaves = {}
+
+    def run(self, roots):
+        """Send the gradients that begin, pairs (edge, array), and visit all nodes, latest first."""
+        for listener in state.listeners:
+            listener("backward", [], [], True)
+        for edge, grad in roots:
+            self.send(edge, grad, False)
+        while self.queue:
+            self.visit(heappop(self.queue)[1])
+        for leaf, (grad, _) in self.hooked_leaves.items():
+            self.receive(leaf, after_hooks(leaf._hooks, grad), False)
+
+    def send(self, edge, grad, owned):
+        """Add a gradient to what waits at the edge's node, or hand it to the leaf."""
+        if type(edge) is tuple:
+            node, index, shape, dtype = edge
+        else:
+            node, shape, dtype = None, edge.array.shape, edge.array.dtype
+        if grad.shape != shape:
+            grad, owned = unbroadcast(grad, shape), True
+        if grad.dtype is not dtype and grad.dtype != dtype:
+            grad, owned = grad.astype(dtype), True
+        if node is not None:
+            slots = self.waiting.get(node)
+            if slots is None:
+                heappush(self.queue, (-node.order, node))
+                if node.outputs is None:
+                    self.waiting[node] = [grad, owned]
+                    return
+                self.waiting[node] = slots = [None, False] * node.outputs
+            place = 2 * index
+        elif edge._hooks is None:
+            self.receive(edge, grad, owned)
+            return
+        else:
+            slots, place = self.hooked_leaves.setdefault(edge, [None, False]), 0
+        if slots[place] is None:
+            slots[place : place + 2] = grad, owned
+        elif slots[place + 1]:
+            slots[place] += grad
+        else:
+            slots[place : place + 2] = slots[place] + grad, True
+
+    def visit(self, node):
+        """Send a node's gradients on to its inputs."""
+        grads = self.waiting.pop(node)[::2]
+        if node.hooks or node.retained:
+            self.call_hooks(node, grads)
+        vjp, grad = node.vjp, grads[0] if node.outputs is None else grads
+        if vjp is None:
+            raise RuntimeError(
+                "backward went through this graph before and freed it: run the forward pass again, "
+                "or call the first backward with retain_graph=True"
+            )
+        if node.order < state.last_change:
+            check_unchanged(node)
+        if type(vjp) is tuple:
+            results = [toward and toward(grad) for toward in vjp]
+        else:
+            results = vjp(grad)
+            if type(results) is not tuple:
+                results = (results,)
+        if state.listeners:
+            self.tell(node, grads, results)
+        if not self.retain_graph:
+            node.vjp = None
+        several = len(results) > 1 or node.outputs is not None
+        held = [*map(id, grads), *map(id, results)] if several else ()
+        for edge, result in zip(node.edges, results, strict=False):
+            if edge is not None and result is not None:
+                # A view shows an array of others, and a function may give one array twice.
+                once = held.count(id(result)) == 1 if several else result is not grad
+                self.send(edge, result, once and result.base is None)
+
+    def tell(self, node, grads, results):
+        """Let the listeners hear of a node's gradients."""
+        pairs = zip(node.edges, results, strict=False)
+        needed = [None if edge is None else result for edge, result in pairs]
+        for listener in state.listeners:
+            listener(node.name, grads, needed, True)
+
+    def call_hooks(self, node, grads):
+        """Let hooks replace the gradients of a node's outputs, and tensors keep them."""
+        for index, hooks in (node.hooks or {}).items():
+            if grads[index] is not None:
+                grads[index] = after_hooks(hooks, grads[index])
+        for index, reference in (node.retained or {}).items():
+            if grads[index] is not None and (tensor := reference()) is not None:
+                self.receive(tensor, grads[index], False)
+
+
+def after_hooks(hooks, grad):
+    """The gradient after all hooks; each returns another in its place, or None."""
+    for hook in list(hooks.values()):
+        replaced = hook(grad)
+        grad = grad if replaced is None else replaced
+    return grad
+
+
+def _listed(tensors):
+    """One tensor, a sequence of them or None as a list."""
+    if tensors is None:
+        return []
+    return [tensors] if hasattr(tensors, "array") else list(tensors)
+
+
+def _roots(tensors, gradients):
+    """For each tensor its edge and the gradient, of its shape, that the pass starts with."""
+    roots = []
+    for tensor, gradient in zip(tensors, gradients or [None] * len(tensors), strict=True):
+        if not tensor.requires_grad:
+            raise RuntimeError(
+                "this tensor does not depend on any tensor with requires_grad=True, "
+                "or it was computed under no_grad(): there is nothing to differentiate"
+            )
+        if gradient is None:
+            if tensor.array.size != 1:
+                raise RuntimeError(
+                    f"backward() of a tensor of shape {tuple(tensor.shape)} needs the gradient "
+                    "argument, since only a scalar's is implied: reduce it first, for example "
+                    "loss.mean().backward()"
+                )
+            seed = array_module(tensor.array).ones_like(tensor.array)
+        else:
+            if gradient.array.shape != tensor.array.shape:
+                raise RuntimeError(
+                    f"gradient must have the tensor's shape {tuple(tensor.shape)}; "
+                    f"got {tuple(gradient.shape)}"
+                )
+            seed = gradient.array
+        roots.append((tensor._gradient_edge(), seed))
+    return roots
+
+
+def _refuse_create_graph(create_graph):
+    if create_graph:
+        raise NotImplementedError(
+            "create_graph=True: gradients of gradients are not part of minitorch, whose gradient "
+            "functions work on arrays"
+        )
+
+
+def _accumulate(tensor, grad, owned):
+    if tensor.grad is None:
+        tensor.grad = tensor.result_class._wrap(grad if owned else grad.copy())
+    else:
+        tensor.grad.array += grad
+        note_change(tensor.grad.array)
+
+
+def backward(tensors, grad_tensors=None, retain_graph=False, create_graph=False):
+    """Add the gradients of ``tensors`` to the leaves' ``grad``. See ``Tensor.backward``."""
+    _refuse_create_graph(create_graph)
+    Pass(retain_graph, _accumulate).run(_roots(_listed(tensors), _listed(grad_tensors)))
+
+
+def grad(
+    outputs, inputs, grad_outputs=None, retain_graph=False, create_graph=False, allow_unused=False
+):
+    """The gradients of ``outputs`` with respect to ``inputs``, without touching any ``grad``.
+
+    Returns a tuple with one tensor an input. An input that the outputs do not depend on is an
+    error, or None with ``allow_unused=True``.
+    """
+    _refuse_create_graph(create_graph)
+    inputs = _listed(inputs)
+    roots = _roots(_listed(outputs), _listed(grad_outputs))
+    found = dict.fromkeys(inputs)
+
+    def receive(tensor, grad, owned):
+        if tensor in found:
+            if found[tensor] is None:
+                found[tensor] = grad if owned else grad.copy()
+            else:
+                found[tensor] = found[tensor] + grad
+
+    before = []
+    for tensor in inputs:
+        if not tensor.is_leaf:
+            before.append((tensor.grad_fn, tensor.grad_fn.retained))
+            tensor.retain_grad()
+    try:
+        Pass(retain_graph, receive).run(roots)
+    finally:
+        for node, retained in reversed(before):
+            node.retained = retained
+    missing = [i for i, tensor in enumerate(inputs) if found[tensor] is None]
+    if missing and not allow_unused:
+        raise RuntimeError(
+            f"the outputs do not depend on input {missing[0]}: pass allow_unused=True to get None"
+        )
+    return tuple(
+        None if found[tensor] is None else tensor.result_class._wrap(found[tensor])
+        for tensor in inputs
+    )
