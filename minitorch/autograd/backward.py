@@ -32,41 +32,23 @@ def unbroadcast(grad, shape):
     return total.reshape(shape)
 
 
-class Pass:
-    """A pass backward: the gradients that wait for their nodes, and the nodes in their order.
+def propagate(roots, retain_graph, receive):
+    """Send gradients from ``roots``, pairs (edge, array), through the graph to the leaves.
 
     A node's inputs exist before it does. So the latest node of those that wait has received the
     gradients from everything that used it, and is the one to visit next.
 
     ``waiting`` holds for a node a list: for each output the gradient, and whether nobody else
     holds that array. If so, further gradients are added into it. Any other array may be waiting at
-    another node too, and the first sum makes a new one.
+    another node too, and the first sum makes a new one. Leaves wait in the same way, to the end.
 
-    ``receive(tensor, gradient, owned)`` is called for each gradient that arrives at a leaf or at a
-    tensor that asked for it. Each node, with all that it saved, is freed as soon as it was visited,
-    unless ``retain_graph``.
+    ``receive(tensor, gradient, owned)`` is called for each leaf, and for each tensor that asked for
+    its gradient. Each node, with all that it saved, is freed as soon as it was visited, unless
+    ``retain_graph``.
     """
+    waiting, queue = {}, []
 
-    def __init__(self, retain_graph, receive):
-        self.retain_graph = retain_graph
-        self.receive = receive
-        self.waiting = {}
-        self.queue = []
-        self.hooked_leaves = {}
-
-    def run(self, roots):
-        """Send the gradients that begin, pairs (edge, array), and visit all nodes, latest first."""
-        for listener in state.listeners:
-            listener("backward", [], [], True)
-        for edge, grad in roots:
-            self.send(edge, grad, False)
-        while self.queue:
-            self.visit(heappop(self.queue)[1])
-        for leaf, (grad, _) in self.hooked_leaves.items():
-            self.receive(leaf, after_hooks(leaf._hooks, grad), False)
-
-    def send(self, edge, grad, owned):
-        """Add a gradient to what waits at the edge's node, or hand it to the leaf."""
+    def send(edge, grad, owned):
         if type(edge) is tuple:
             node, index, shape, dtype = edge
         else:
@@ -75,20 +57,17 @@ class Pass:
             grad, owned = unbroadcast(grad, shape), True
         if grad.dtype is not dtype and grad.dtype != dtype:
             grad, owned = grad.astype(dtype), True
-        if node is not None:
-            slots = self.waiting.get(node)
-            if slots is None:
-                heappush(self.queue, (-node.order, node))
-                if node.outputs is None:
-                    self.waiting[node] = [grad, owned]
-                    return
-                self.waiting[node] = slots = [None, False] * node.outputs
-            place = 2 * index
-        elif edge._hooks is None:
-            self.receive(edge, grad, owned)
-            return
-        else:
-            slots, place = self.hooked_leaves.setdefault(edge, [None, False]), 0
+        slots = waiting.get(edge if node is None else node)
+        if slots is None:
+            if node is None:
+                waiting[edge] = [grad, owned]
+                return
+            heappush(queue, (-node.order, node))
+            if node.outputs is None:
+                waiting[node] = [grad, owned]
+                return
+            waiting[node] = slots = [None, False] * node.outputs
+        place = 0 if node is None else 2 * index
         if slots[place] is None:
             slots[place : place + 2] = grad, owned
         elif slots[place + 1]:
@@ -96,12 +75,15 @@ class Pass:
         else:
             slots[place : place + 2] = slots[place] + grad, True
 
-    def visit(self, node):
-        """Send a node's gradients on to its inputs."""
-        grads = self.waiting.pop(node)[::2]
+    _announce("backward", [], [])
+    for edge, grad in roots:
+        send(edge, grad, False)
+    while queue:
+        _, node = heappop(queue)
+        grads = waiting.pop(node)[::2]
         if node.hooks or node.retained:
-            self.call_hooks(node, grads)
-        vjp, grad = node.vjp, grads[0] if node.outputs is None else grads
+            _call_hooks(node, grads, receive)
+        vjp = node.vjp
         if vjp is None:
             raise RuntimeError(
                 "backward went through this graph before and freed it: run the forward pass again, "
@@ -109,42 +91,48 @@ class Pass:
             )
         if node.order < state.last_change:
             check_unchanged(node)
+        grad = grads[0] if node.outputs is None else grads
         if type(vjp) is tuple:
             results = [toward and toward(grad) for toward in vjp]
         else:
             results = vjp(grad)
             if type(results) is not tuple:
                 results = (results,)
+        separate = type(vjp) is tuple and node.outputs is None
+        held = () if separate else [*map(id, grads), *map(id, results)]
+        if not retain_graph:
+            node.vjp = vjp = None
         if state.listeners:
-            self.tell(node, grads, results)
-        if not self.retain_graph:
-            node.vjp = None
-        several = len(results) > 1 or node.outputs is not None
-        held = [*map(id, grads), *map(id, results)] if several else ()
+            pairs = zip(node.edges, results, strict=False)
+            _announce(node.name, grads, [None if edge is None else x for edge, x in pairs])
         for edge, result in zip(node.edges, results, strict=False):
             if edge is not None and result is not None:
-                # A view shows an array of others, and a function may give one array twice.
-                once = held.count(id(result)) == 1 if several else result is not grad
-                self.send(edge, result, once and result.base is None)
-
-    def tell(self, node, grads, results):
-        """Let the listeners hear of a node's gradients."""
-        pairs = zip(node.edges, results, strict=False)
-        needed = [None if edge is None else result for edge, result in pairs]
-        for listener in state.listeners:
-            listener(node.name, grads, needed, True)
-
-    def call_hooks(self, node, grads):
-        """Let hooks replace the gradients of a node's outputs, and tensors keep them."""
-        for index, hooks in (node.hooks or {}).items():
-            if grads[index] is not None:
-                grads[index] = after_hooks(hooks, grads[index])
-        for index, reference in (node.retained or {}).items():
-            if grads[index] is not None and (tensor := reference()) is not None:
-                self.receive(tensor, grads[index], False)
+                # A view shows an array of others, and one function may give an array twice.
+                once = result is not grad if separate else held.count(id(result)) == 1
+                send(edge, result, once and result.base is None)
+    for leaf, (grad, owned) in waiting.items():
+        if leaf._hooks:
+            grad, owned = _after_hooks(leaf._hooks, grad), False
+        receive(leaf, grad, owned)
 
 
-def after_hooks(hooks, grad):
+def _announce(name, outputs, inputs):
+    """Let the listeners hear of the gradients of a node's outputs and inputs."""
+    for listener in state.listeners:
+        listener(name, outputs, inputs, True)
+
+
+def _call_hooks(node, grads, receive):
+    """Let hooks replace the gradients of a node's outputs, and tensors keep them."""
+    for index, hooks in (node.hooks or {}).items():
+        if grads[index] is not None:
+            grads[index] = _after_hooks(hooks, grads[index])
+    for index, reference in (node.retained or {}).items():
+        if grads[index] is not None and (tensor := reference()) is not None:
+            receive(tensor, grads[index], False)
+
+
+def _after_hooks(hooks, grad):
     """The gradient after all hooks; each returns another in its place, or None."""
     for hook in list(hooks.values()):
         replaced = hook(grad)
@@ -206,7 +194,7 @@ def _accumulate(tensor, grad, owned):
 def backward(tensors, grad_tensors=None, retain_graph=False, create_graph=False):
     """Add the gradients of ``tensors`` to the leaves' ``grad``. See ``Tensor.backward``."""
     _refuse_create_graph(create_graph)
-    Pass(retain_graph, _accumulate).run(_roots(_listed(tensors), _listed(grad_tensors)))
+    propagate(_roots(_listed(tensors), _listed(grad_tensors)), retain_graph, _accumulate)
 
 
 def grad(
@@ -235,7 +223,7 @@ def grad(
             before.append((tensor.grad_fn, tensor.grad_fn.retained))
             tensor.retain_grad()
     try:
-        Pass(retain_graph, receive).run(roots)
+        propagate(roots, retain_graph, receive)
     finally:
         for node, retained in reversed(before):
             node.retained = retained

@@ -26,7 +26,7 @@ from minitorch.autograd.inplace import in_place, note_view  # noqa: F401
 from minitorch.autograd.modes import state, thread
 from minitorch.autograd.node import Node
 from minitorch.autograd.promotion import of_one_type, promoted, result_type  # noqa: F401
-from minitorch.autograd.tensorbase import TensorBase
+from minitorch.autograd.tensorbase import TensorBase, made
 
 
 def _by_position(args, kwargs, parameters):
@@ -111,20 +111,23 @@ def operation(promote=None, view=False):
             if kwargs:
                 kwargs = _renamed(kwargs)
                 args = _by_position(args, kwargs, positional)
-            arrays, edges, needed, recording = [], [], 0, thread.recording
-            for arg in args:
-                edge = None
-                if isinstance(arg, TensorBase):
-                    if recording:
+            arrays, edges, needed = [], [], 0
+            if thread.recording:
+                for arg in args:
+                    edge = None
+                    if isinstance(arg, TensorBase):
                         shown = arg._view
                         if shown is not None and shown.base._edge is not shown.edge:
                             shown.follow(arg, strictly=True)
                         if arg._requires_grad:
                             edge = arg._edge or arg
                             needed += 1
-                    arg = arg.array
-                arrays.append(arg)
-                edges.append(edge)
+                        arg = arg.array
+                    arrays.append(arg)
+                    edges.append(edge)
+            else:
+                for arg in args:
+                    arrays.append(arg.array if isinstance(arg, TensorBase) else arg)
             if promote and not of_one_type(arrays, operands, promote):
                 pairs = zip(arrays[:operands], args, strict=False)
                 plain = [_plain(array, name) if array is arg else array for array, arg in pairs]
@@ -137,23 +140,22 @@ def operation(promote=None, view=False):
             if state.listeners:
                 _tell(name, [*arrays, *kwargs.values()], result)
             several = type(result) is tuple
-            wrap = TensorBase.result_class._wrap
-            tensors = [wrap(array) for array in result] if several else (wrap(result),)
-            if view:
-                refusal = f"one of several that {name} gave" if several else None
-                for tensor in tensors:
-                    note_view(tensor, args[0], call, args[1:], refusal)
-            if needed and vjp is not None and tensors:
+            node = None
+            if needed and vjp is not None:
                 if type(vjp) is tuple and needed < len(vjp):
                     pairs = zip(edges, vjp, strict=False)
                     vjp = tuple([None if edge is None else toward for edge, toward in pairs])
-                node = Node(call, vjp, edges, len(tensors) if several else None)
-                for index, tensor in enumerate(tensors):
-                    array = tensor.array
-                    if array.dtype.kind == "f":
-                        tensor._edge = (node, index, array.shape, array.dtype)
-                        tensor._requires_grad = True
-            return tuple(tensors) if several else tensors[0]
+                node = Node(call, vjp, edges, len(result) if several else None)
+            if not several:
+                tensor = made(result, node, 0)
+                if view:
+                    note_view(tensor, args[0], call, args[1:], None)
+                return tensor
+            tensors = tuple([made(array, node, index) for index, array in enumerate(result)])
+            if view:
+                for tensor in tensors:
+                    note_view(tensor, args[0], call, args[1:], f"one of several that {name} gave")
+            return tensors
 
         call.on_arrays = function
         return call

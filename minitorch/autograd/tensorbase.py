@@ -216,6 +216,21 @@ class Size(tuple):
         return f"minitorch.Size({list(self)})"
 
 
+def made(array, node, index):
+    """The tensor that a node, or None, made as its output of that number."""
+    tensor = object.__new__(TensorBase.result_class)
+    tensor.array = array = array if isinstance(array, np.ndarray) else _as_array(array)
+    tensor.grad = tensor._view = tensor._hooks = None
+    dtype = array.dtype
+    if node is not None and dtype.kind == "f":
+        tensor._requires_grad = True
+        tensor._edge = (node, index, array.shape, dtype)
+    else:
+        tensor._requires_grad = False
+        tensor._edge = None
+    return tensor
+
+
 def _as_array(value):
     """NumPy turns the result of a reduction into a scalar; a tensor wants an array."""
     return np.asarray(value) if isinstance(value, np.generic) else value

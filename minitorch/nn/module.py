@@ -123,9 +123,10 @@ class Module:
 
     def __getattr__(self, name):
         own = self.__dict__
-        for table in _TABLES:
-            if table in own and name in own[table]:
-                return own[table][name]
+        if "_modules" in own:
+            for table in (own["_parameters"], own["_modules"], own["_buffers"]):
+                if name in table:
+                    return table[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __delattr__(self, name):
