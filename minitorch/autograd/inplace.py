@@ -90,9 +90,9 @@ def check_unchanged(node):
             if name in inspect.signature(node.operation).parameters:
                 what = f"its argument '{name}'"
             raise RuntimeError(
-                f"the gradient of {node.name} needs {what} of shape {tuple(array.shape)}, which was "
-                "changed in place after it was used: change a copy (clone()) instead, or make a "
-                "new tensor, x = x + y in place of x += y"
+                f"the gradient of {node.name} needs {what} of shape {tuple(array.shape)}, which "
+                "was changed in place after it was used: change a copy (clone()) instead, or make "
+                "a new tensor, x = x + y in place of x += y"
             )
 
 
@@ -139,9 +139,8 @@ class View:
             tensor._set_edge(taken._gradient_edge())
         elif strictly:
             raise RuntimeError(
-                f"this tensor is a view, {lost}, and its base was changed in place afterwards, so "
-                "its gradient would miss the change: take the view again, or change a copy "
-                "(clone())"
+                f"this tensor is a view, {lost}, so its gradient would miss what was changed in "
+                "place meanwhile: take the view again, or change a copy (clone())"
             )
         else:
             tensor._requires_grad = True

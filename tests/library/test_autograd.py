@@ -1,6 +1,7 @@
 """What backward does besides the numbers: accumulation, errors, modes, memory."""
 
 import gc
+import threading
 import tracemalloc
 import weakref
 
@@ -414,6 +415,61 @@ def test_set_grad_enabled():
     finally:
         mt.set_grad_enabled(True)
     assert (x * 2).requires_grad
+
+
+def test_modes_of_a_generator_hold_within_its_steps():
+    seen = []
+
+    @mt.no_grad()
+    def steps(x):
+        try:
+            other = yield x * 2
+            yield other * 2
+        except ValueError:
+            yield x * 3
+        finally:
+            seen.append(mt.is_grad_enabled())
+        return x * 4
+
+    x = leaf(1.0)
+    generator = steps(x)
+    assert not next(generator).requires_grad
+    assert (x * 1).requires_grad
+    assert not generator.send(x).requires_grad
+    assert not generator.throw(ValueError()).requires_grad
+    with pytest.raises(StopIteration) as end:
+        next(generator)
+    assert not end.value.value.requires_grad and seen == [False]
+    generator = steps(x)
+    next(generator)
+    generator.close()
+    assert seen == [False, False] and mt.is_grad_enabled()
+
+
+def test_modes_are_those_of_a_thread():
+    inside, outside = [], []
+    with mt.no_grad():
+        thread = threading.Thread(target=lambda: inside.append(mt.is_grad_enabled()))
+        thread.start()
+        thread.join()
+        outside.append(mt.is_grad_enabled())
+    assert inside == [True] and outside == [False]
+
+
+def test_set_grad_enabled_as_a_decorator_leaves_the_mode_alone():
+    @mt.set_grad_enabled(False)
+    def double(x):
+        return x * 2
+
+    x = leaf(1.0)
+    assert mt.is_grad_enabled() and not double(x).requires_grad and mt.is_grad_enabled()
+
+
+def test_one_mode_object_can_be_entered_twice():
+    mode = mt.no_grad()
+    with mode, mode:
+        assert not mt.is_grad_enabled()
+    assert mt.is_grad_enabled()
 
 
 def test_detach_shares_memory_and_cuts():

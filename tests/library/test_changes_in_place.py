@@ -4,6 +4,7 @@ The gradient is then still that of finite differences, or backward refuses and s
 changed. Never is it another number.
 """
 
+import functools
 import random
 from collections import Counter
 
@@ -14,6 +15,7 @@ import pytest
 from operations_table import ROWS
 
 import minitorch as mt
+from minitorch.autograd import inplace
 from minitorch.autograd.modes import listening
 from minitorch.backend import to_numpy
 
@@ -147,3 +149,126 @@ def test_gradient_is_right_or_refused(name):
                 if result == "wrong":
                     wrong.append((place, way.__name__))
     assert not wrong, Counter(wrong)
+
+
+@pytest.mark.parametrize("name", sorted(set(ROWS) - {"to_module"}))  # which is between devices
+def test_a_result_in_the_memory_of_an_argument_is_a_view(name):
+    for seed in range(8):
+        case = ROWS[name](gradients.Draw(random.Random(seed).randint))
+        arguments = [gradients.tensor_of(x) for x in case.inputs]
+        for y in gradients.outputs_of(case.function(*arguments)):
+            shared = [np.may_share_memory(to_numpy(x.array), to_numpy(y.array)) for x in arguments]
+            assert not any(shared) or y._view is not None or any(y is x for x in arguments)
+
+
+def leaf(*values):
+    return mt.tensor(values, requires_grad=True)
+
+
+@pytest.mark.parametrize("layer", ["linear", "matmul", "addmm", "einsum"])
+def test_a_residual_connection_in_place_is_refused(layer):
+    w, x = mt.ones(2, 2).requires_grad_(), mt.ones(1, 2)
+    with pytest.raises(RuntimeError, match=r"shape \(1, 2\).*changed in place.*x = x \+ y"):
+        if layer == "linear":
+            x += mt.nn.functional.linear(x, w)
+        elif layer == "matmul":
+            x += x @ w
+        elif layer == "addmm":
+            x += mt.addmm(x, x, w)
+        else:
+            x += mt.einsum("bi,io->bo", x, w)
+        x.sum().backward()
+
+
+def test_an_index_that_goes_on_is_refused():
+    table, i = mt.ones(4, 1).requires_grad_(), mt.tensor([0])
+    rows = []
+    for _ in range(3):
+        rows.append(table[i])
+        i += 1
+    with pytest.raises(RuntimeError, match="getitem.*changed in place"):
+        mt.cat(rows).sum().backward()
+
+
+def test_what_a_gradient_keeps_is_found_wherever_it_is():
+    @mt.autograd.operation()
+    def hidden(input, keep):
+        factor = input * 1 if keep == "copy" else input
+        ways = {
+            "copy": lambda g: g * factor,
+            "default": lambda g, factor=input: g * factor,
+            "list": (lambda held: lambda g: g * held[0][0])([(factor,)]),
+            "partial": functools.partial(lambda factor, g: g * factor, factor[...]),
+            "function": (lambda inner: lambda g: inner(g))(lambda g: g * factor),
+        }
+        return input * input / 2, (ways[keep],)
+
+    for keep in ("copy", "default", "list", "partial", "function"):
+        x = leaf(3.0)
+        y = x * 1
+        z = hidden(y, keep)
+        y += 1
+        if keep == "copy":
+            z.backward()
+            assert x.grad.tolist() == [3.0]
+        else:
+            with pytest.raises(RuntimeError, match="hidden.*changed in place"):
+                z.backward()
+
+
+def test_gradients_that_were_used_and_changed_are_noticed():
+    w = leaf(1.0, 1.0)
+    (w * 3).sum().backward()
+    used = (w * w.grad).sum()
+    mt.nn.utils.clip_grad_norm_([w], 0.1)
+    with pytest.raises(RuntimeError, match="changed in place"):
+        used.backward()
+    used = (w * w.grad).sum()
+    (w * 5).sum().backward()
+    with pytest.raises(RuntimeError, match="changed in place"):
+        used.backward()
+
+
+def test_a_gradient_may_be_used_in_the_pass_that_adds_to_it():
+    w = leaf(2.0)
+    (w * 3).sum().backward()
+    twice = w * w.grad * w
+    twice.sum().backward()  # 3 + d(3 w^2) / dw
+    assert w.grad.tolist() == [15.0]
+
+
+@pytest.mark.parametrize("change", [lambda w: w.mul_(2), lambda w: w.__imul__(w.detach())])
+def test_a_leaf_is_refused_in_its_own_words(change):
+    with pytest.raises(RuntimeError, match="a leaf tensor that requires a gradient.*no_grad"):
+        change(leaf(1.0, 2.0))
+
+
+def test_views_whose_base_was_reshaped_or_cut_off_are_refused():
+    x = mt.arange(4.0).reshape(2, 2).requires_grad_()
+    y = x * 1
+    row = y[0]
+    y.t_()
+    with pytest.raises(RuntimeError, match="given another shape.*clone"):
+        row.mul_(2)
+    y = x * 1
+    row = y[0]
+    y.detach_()
+    with pytest.raises(RuntimeError, match=r"detach_\(\).*take the view again"):
+        row * 1
+
+
+def test_a_shape_is_not_changed_where_the_history_would_miss_it():
+    x = mt.ones(2, 1).requires_grad_()
+    y = x * 2
+    with mt.no_grad(), pytest.raises(RuntimeError, match="no_grad.*without the underscore"):
+        y.squeeze_()
+    y.data = mt.ones(3, 2)
+    with pytest.raises(RuntimeError, match=r"\(3, 2\) arrived at.*\(2, 1\)"):
+        (y * 1).sum().backward()
+
+
+def test_forgotten_memory_leaves_nothing_behind():
+    before = len(inplace.changes)
+    for _ in range(3):
+        mt.zeros(2).add_(1)
+    assert len(inplace.changes) == before

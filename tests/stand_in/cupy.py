@@ -83,6 +83,9 @@ def wrapped(value, *sources):
     """NumPy's results as stand-in arrays, which know the array whose memory they view."""
     if isinstance(value, (numpy.ndarray, numpy.generic)):
         array = numpy.asarray(value)
+        for source in sources:
+            if isinstance(source, ndarray) and array is source._array:
+                return source
         if array.base is not None:
             for source in sources:
                 if isinstance(source, ndarray) and views(array, source._array):

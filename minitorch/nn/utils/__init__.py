@@ -29,6 +29,7 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
     scale = 1.0 if scale > 1 else scale  # NaN stays NaN
     for grad in grads:
         grad.array *= grad.array.dtype.type(scale)
+        grad._note_change()
     return grads[0].new_tensor(total)
 
 
