@@ -15,8 +15,8 @@ from minitorch.backend import array_module
 from minitorch.operations.products import fold
 
 
-def _prepare(input, weight_ih, bias_ih, batch_sizes, reverse):
-    """The tokens as rows (N, I), the rows of each step as (start, stop), and W_ih x + b_ih (N, .).
+def _prepare(input, weight_ih, biases, batch_sizes, reverse):
+    """The tokens as rows (N, I), the rows of each step as (start, stop), and W_ih x + b (., N).
 
     The steps are in the order in which they are run.
     """
@@ -27,9 +27,10 @@ def _prepare(input, weight_ih, bias_ih, batch_sizes, reverse):
     for size in batch_sizes:
         steps.append((start, start + size))
         start += size
-    projected = rows @ weight_ih.T
-    if bias_ih is not None:
-        projected += bias_ih
+    projected = weight_ih @ rows.T
+    biases = [bias for bias in biases if bias is not None]
+    if biases:
+        projected += sum(biases)[:, None]
     return rows, steps[::-1] if reverse else steps, projected
 
 
@@ -66,12 +67,14 @@ def _gradients(input, rows, weight_ih, delta_ih, delta_hh, states, first, steps)
     for start, stop in steps:
         before[start:stop] = last[: stop - start]
         last[: stop - start] = states[start:stop]
+    ones = array_module(states).ones(len(rows), dtype=states.dtype)  # BLAS sums faster than sum
+    toward_bias_ih = ones @ delta_ih
     return (
         (delta_ih @ weight_ih).reshape(input.shape),
         delta_ih.T @ rows,
         delta_hh.T @ before,
-        delta_ih.sum(axis=0),
-        delta_hh.sum(axis=0),
+        toward_bias_ih,
+        toward_bias_ih.copy() if delta_hh is delta_ih else ones @ delta_hh,
     )
 
 
@@ -96,9 +99,8 @@ def rnn(
     W_hh^T d a_t is added to d h_(t-1).
     """
     xp = array_module(input)
-    rows, steps, projected = _prepare(input, weight_ih, bias_ih, batch_sizes, reverse)
-    if bias_hh is not None:
-        projected += bias_hh
+    biases = bias_ih, bias_hh
+    rows, steps, projected = _prepare(input, weight_ih, biases, batch_sizes, reverse)
     size = weight_hh.shape[0]
     states = xp.empty((len(rows), size), dtype=input.dtype)
     saved = xp.empty_like(states)
@@ -106,7 +108,7 @@ def rnn(
     for start, stop in steps:
         h, new = state[:, : stop - start], _at(saved, start, stop)
         xp.matmul(weight_hh, h, out=new)
-        new += projected[start:stop].T
+        new += projected[:, start:stop]
         if nonlinearity == "tanh":
             xp.tanh(new, out=new)
         else:
@@ -159,9 +161,8 @@ def lstm(
     ``weight_hh`` (4H, H), biases (4H). Returns all h_t (T, B, H), and the last h and c (B, H).
     """
     xp = array_module(input)
-    rows, steps, projected = _prepare(input, weight_ih, bias_ih, batch_sizes, reverse)
-    if bias_hh is not None:
-        projected += bias_hh
+    biases = bias_ih, bias_hh
+    rows, steps, projected = _prepare(input, weight_ih, biases, batch_sizes, reverse)
     size = weight_hh.shape[1]
     states = xp.empty((len(rows), size), dtype=input.dtype)
     gates = xp.empty((len(rows), 4 * size), dtype=input.dtype)
@@ -173,7 +174,7 @@ def lstm(
         h, c, new = state[:, :n], memory[:, :n], scratch[:, :n]
         block = _at(gates, start, stop)
         xp.matmul(weight_hh, h, out=block)
-        block += projected[start:stop].T
+        block += projected[:, start:stop]
         i, f, g, o = block.reshape(4, size, n)
         _sigmoid_(xp, block[: 2 * size])
         xp.tanh(g, out=g)
@@ -244,7 +245,7 @@ def gru(
     (3H). Returns all h_t (T, B, H) and the last one (B, H).
     """
     xp = array_module(input)
-    rows, steps, projected = _prepare(input, weight_ih, bias_ih, batch_sizes, reverse)
+    rows, steps, projected = _prepare(input, weight_ih, (bias_ih,), batch_sizes, reverse)
     size = weight_hh.shape[1]
     states = xp.empty((len(rows), size), dtype=input.dtype)
     saved = xp.empty((len(rows), 4 * size), dtype=input.dtype)
@@ -256,10 +257,10 @@ def gru(
         xp.matmul(weight_hh, h, out=block[: 3 * size])
         if bias_hh is not None:
             block[: 3 * size] += bias_hh[:, None]
-        gates += projected[start:stop, : 2 * size].T
+        gates += projected[: 2 * size, start:stop]
         _sigmoid_(xp, gates)
         xp.multiply(gates[:size], product, out=new)
-        new += projected[start:stop, 2 * size :].T
+        new += projected[2 * size :, start:stop]
         xp.tanh(new, out=new)
         _at(states_before, start, stop)[...] = h
         h -= new
