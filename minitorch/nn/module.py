@@ -2,7 +2,7 @@
 
 import itertools
 from collections import OrderedDict, namedtuple
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 
 from minitorch.autograd import no_grad
 from minitorch.backend import float16, float32, float64
@@ -18,6 +18,41 @@ class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpect
 
 
 _TABLES = ("_parameters", "_buffers", "_modules")
+
+
+class Table(dict):
+    """The parameters, buffers or modules of a module by name, each of them its attribute too.
+
+    So they are found as fast as any attribute, also when a program writes into a table by hand.
+    """
+
+    def __init__(self, attributes, entries=()):
+        self.attributes = attributes
+        self.update(entries)
+
+    def __setitem__(self, name, value):
+        super().__setitem__(name, value)
+        self.attributes[name] = value
+
+    def __delitem__(self, name):
+        super().__delitem__(name)
+        self.attributes.pop(name, None)
+
+    def __ior__(self, entries):
+        self.update(entries)
+        return self
+
+    def __reduce__(self):
+        return dict, (dict(self),)
+
+    def pop(self, name, *default):
+        """As of a dict."""
+        if name in self:
+            self.attributes.pop(name, None)
+        return super().pop(name, *default)
+
+    popitem, clear = MutableMapping.popitem, MutableMapping.clear
+    update, setdefault = MutableMapping.update, MutableMapping.setdefault
 
 
 def _quoted(names):
@@ -58,8 +93,15 @@ class Module:
         own = self.__dict__
         own["training"] = True
         for table in _TABLES:
-            own[table] = {}
+            own[table] = Table(own)
         own["_not_saved"] = set()
+
+    def __setstate__(self, state):
+        """What a copy of the module is made of: its attributes, with tables of its own."""
+        own = self.__dict__
+        own.update(state)
+        for table in _TABLES:
+            own[table] = Table(own, own[table])
 
     def forward(self, *args, **kwargs):
         """The computation; every module defines its own."""
@@ -107,7 +149,6 @@ class Module:
             for table in _TABLES:
                 if table != kind:
                     own[table].pop(name, None)
-            own.pop(name, None)
             own[kind][name] = value
             return
         for table in _TABLES:
@@ -121,25 +162,12 @@ class Module:
                 return
         object.__setattr__(self, name, value)
 
-    def __getattr__(self, name):
-        own = self.__dict__
-        if "_modules" in own:
-            for table in (own["_parameters"], own["_modules"], own["_buffers"]):
-                if name in table:
-                    return table[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     def __delattr__(self, name):
         for table in _TABLES:
             if name in self.__dict__[table]:
                 del self.__dict__[table][name]
                 return
         object.__delattr__(self, name)
-
-    def __dir__(self):
-        return sorted(
-            {*object.__dir__(self), *(name for t in _TABLES for name in self.__dict__[t])}
-        )
 
     def _check_initialised(self, name):
         if "_modules" not in self.__dict__:

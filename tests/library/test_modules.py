@@ -482,3 +482,29 @@ def test_eye_and_truncated_normal():
     for bad in (nn.init.eye_, nn.init.orthogonal_):
         with pytest.raises(ValueError, match="axes"):
             bad(mt.empty(3))
+
+
+def test_tables_written_by_hand_are_attributes():
+    outer, first, second = nn.Module(), nn.Linear(1, 2), nn.Linear(1, 3)
+    outer.inner = first
+    outer._modules["inner"] = second
+    assert outer.inner is second and list(outer.children()) == [second]
+    assert second._parameters.pop("bias").shape == (3,) and not hasattr(second, "bias")
+    assert second._parameters.pop("training", None) is None and second.training
+    second._parameters |= {"bias": None}
+    assert second.bias is None
+    second._parameters.update(bias=nn.Parameter(mt.ones(3)))
+    assert second.bias.tolist() == [1, 1, 1]
+    second._parameters.clear()
+    assert not hasattr(second, "weight")
+    with pytest.raises(AttributeError, match="'Linear' object has no attribute 'weight'"):
+        second.weight  # noqa: B018
+
+
+def test_tables_of_a_copy_are_its_own():
+    original = nn.Sequential(nn.Linear(1, 2))
+    for copied in (copy.deepcopy(original), copy.copy(original)):
+        copied[0] = nn.Linear(1, 3)
+        assert original[0].out_features == 2 and copied[0] is getattr(copied, "0")
+    twin = copy.deepcopy(original)
+    assert twin[0].weight is twin[0]._parameters["weight"] is not original[0].weight
