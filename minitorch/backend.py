@@ -230,6 +230,27 @@ def to_numpy(array):
     return array if isinstance(array, np.ndarray) else array.get()
 
 
+def wide(array):
+    """The array; half precision in single, in which PyTorch adds up and divides such numbers."""
+    return array.astype(np.float32) if array.dtype.char == "e" else array
+
+
+def _reduction(name):
+    """The method of that name. Of a NumPy array it would warn in a file of NumPy's, not in ours."""
+
+    def reduce(array, axis=None, keepdims=False, dtype=None):
+        xp, half = array_module(array), (dtype or array.dtype).char == "e"
+        kind = np.dtype(np.float32) if half else dtype
+        result = getattr(xp, name).reduce(array, axis=axis, dtype=kind, keepdims=keepdims)
+        return result.astype(np.float16) if half else result
+
+    return reduce
+
+
+sum_of = _reduction("add")
+product_of = _reduction("multiply")
+
+
 # Elements that are computed together: with their intermediate results they fit a core's cache.
 BLOCK = 1 << 15
 

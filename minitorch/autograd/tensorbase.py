@@ -314,6 +314,14 @@ class Size(tuple):
     def __add__(self, other):
         return Size(super().__add__(other))
 
+    def __radd__(self, other):
+        return Size((*other, *self))
+
+    def __mul__(self, count):
+        return Size(super().__mul__(count))
+
+    __rmul__ = __mul__
+
     def __repr__(self):
         return f"minitorch.Size({list(self)})"
 

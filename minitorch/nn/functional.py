@@ -10,7 +10,7 @@ import numpy as np
 from minitorch import creation
 from minitorch.autograd import no_grad
 from minitorch.autograd.dispatch import in_place
-from minitorch.backend import array_module, int64
+from minitorch.backend import array_module, float16, int64
 from minitorch.missing import in_module
 from minitorch.nn.functional_losses import (
     binary_cross_entropy,
@@ -175,9 +175,11 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     ``eps=None`` is the distance from 1 to the next number of the input's type.
     """
     axes = tuple(range(-_last_axes("rms_norm", input, normalized_shape), 0))
-    eps = float(np.finfo(input.array.dtype).eps) if eps is None else eps
+    kind = input.dtype
+    eps = float(np.finfo(kind.numpy).eps) if eps is None else eps
+    input = input.float() if kind is float16 else input
     normal = input * ((input * input).mean(axes, keepdim=True) + eps).rsqrt()
-    return normal if weight is None else normal * weight
+    return (normal if weight is None else normal * weight).to(kind)
 
 
 def batch_norm(
@@ -273,7 +275,9 @@ def one_hot(tensor, num_classes=-1):
             f"one_hot with {classes} classes needs indices 0 to {classes - 1}; "
             f"got {int(indices.min())} to {largest}"
         )
-    return Tensor._wrap(xp.eye(classes, dtype=int64.numpy)[indices])
+    result = xp.zeros((indices.size, classes), dtype=int64.numpy)
+    result[xp.arange(indices.size), indices.reshape(-1)] = 1
+    return Tensor._wrap(result.reshape(*indices.shape, classes))
 
 
 def pad(input, pad, mode="constant", value=None):

@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from minitorch.autograd.dispatch import operation
 from minitorch.backend import array_module
 
@@ -132,6 +134,11 @@ def explicit_subscripts(equation, operands):
     )
 
 
+@np.errstate(all="ignore")  # NumPy would warn of overflow in a file of its own
+def _einsum(formula, *arrays):
+    return array_module(arrays[0]).einsum(formula, *arrays, optimize=True)
+
+
 @operation(promote="common")
 def einsum_(*operands, equation):
     """The sum of products that the equation names; see ``einsum``."""
@@ -148,7 +155,7 @@ def einsum_(*operands, equation):
         formula = ",".join([result, *(inputs[i] for i in others)]) + "->" + shared
 
         def vjp(g):
-            product = xp.einsum(formula, g, *(operands[i] for i in others), optimize=True)
+            product = _einsum(formula, g, *(operands[i] for i in others))
             missing = tuple(i for i, c in enumerate(distinct) if c not in shared)
             product = xp.expand_dims(product, missing)
             if distinct == subscripts:
@@ -159,7 +166,9 @@ def einsum_(*operands, equation):
 
         return vjp
 
-    value = xp.einsum(",".join(inputs) + "->" + result, *operands, optimize=True)
+    value = _einsum(",".join(inputs) + "->" + result, *operands)
+    if len(operands) == 1 and xp.may_share_memory(value, operands[0]):
+        value = value.copy()
     return value, tuple(toward(k) for k in range(len(operands)))
 
 

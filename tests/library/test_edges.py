@@ -1,6 +1,14 @@
 """What PyTorch does at the edges: NaN, booleans, arguments of the wrong kind."""
 
+import random
+import tracemalloc
+import warnings
+
+import gradients as judges
+import numpy as np
+import operations_of_tensors  # noqa: F401  (more rows)
 import pytest
+from operations_table import ROWS
 
 import minitorch as mt
 import minitorch.nn as nn
@@ -78,3 +86,82 @@ def test_a_list_of_equal_modules_is_shown_folded():
         ")"
     )
     assert "(0-1)" not in str(nn.Sequential(*layers))
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_overflow_and_infinities_arise_without_a_warning(name):
+    for seed, extremes in enumerate([[3e38, -3e38, 2.0], [np.inf, -np.inf, 0.0], [np.nan, 1e-30]]):
+        case = ROWS[name](judges.Draw(random.Random(seed).randint))
+        tensors = [
+            mt.tensor(np.resize(np.asarray(extremes, np.float32), x.shape)) for x in case.inputs
+        ]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning, r"minitorch\.")
+            try:
+                case.function(*tensors)
+            except (RuntimeError, IndexError):
+                pass  # values that the operation refuses
+
+
+def test_gradients_of_sums_arise_without_a_warning():
+    for function in (mt.var, mt.std, mt.prod, mt.logsumexp, mt.softmax, mt.log_softmax, mt.cumprod):
+        x = mt.tensor([3e38, mt.inf, -mt.inf, 3e38], requires_grad=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning, r"minitorch\.")
+            function(x, 0).backward(mt.full((4,), 3e38)[: function(x, 0).numel()].squeeze())
+            mt.einsum("i,ij->j", x, mt.full((4, 2), 3e38)).sum().backward()
+
+
+@pytest.mark.cpu
+def test_what_users_compute_with_numpy_warns_as_before():
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        np.full(2, 3e38, np.float32).sum()
+
+
+def test_half_precision_is_added_up_in_single():
+    many = mt.ones(70000).half()
+    assert many.mean().item() == 1 and (many * 3).std().item() == 0
+    assert many.softmax(0)[0].item() == pytest.approx(1 / 70000, rel=2e-2)
+    assert many.log_softmax(0)[0].item() == pytest.approx(-11.156, rel=1e-3)
+    assert many.logsumexp(0).item() == pytest.approx(12.156, rel=1e-3)
+    assert F.cross_entropy(many.unsqueeze(0), mt.tensor([5])).item() == pytest.approx(11.156, 1e-3)
+    assert many[:5000].reshape(2500, 2).sum(0).tolist() == [2500, 2500]
+    assert many[:5000].cumsum(0)[-1].item() == 5000
+    assert mt.full((10,), 300.0).half().norm().item() == 948.5
+    assert mt.arange(400).half().var().item() == pytest.approx(13366.7, rel=1e-3)
+    rows = 300 + mt.arange(512.0).half().reshape(1, 512)
+    assert F.layer_norm(rows, (512,)).float().std(unbiased=False).item() == pytest.approx(1, 1e-3)
+    assert F.rms_norm(mt.full((4,), 300.0).half(), (4,)).tolist() == [1, 1, 1, 1]
+    halves = [many[:4].softmax(0), many.mean(), many.var(), many.norm(), many.sum(), many.prod()]
+    halves += [many.cumsum(0), many.logsumexp(0), F.layer_norm(rows, (512,)), F.rms_norm(rows, (512,))]
+    assert {x.dtype for x in halves} == {mt.float16}
+
+
+def test_one_hot_takes_memory_for_its_result_alone():
+    tracemalloc.start()
+    result = F.one_hot(mt.arange(10), 5000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert result.sum(0).tolist() == [1] * 10 + [0] * 4990
+    assert peak < 3 * result.nbytes
+
+
+@pytest.mark.parametrize("equation", ["ij->ji", "ij->ij", "ij", "ii->i", "...->..."])
+def test_einsum_of_one_tensor_is_a_copy(equation):
+    x = mt.ones(2, 2, requires_grad=True)
+    mt.einsum(equation, x * 1).mul_(2).sum().backward()
+    assert x.grad.amax().item() == 2
+    y = mt.ones(2, 2)
+    mt.einsum(equation, y).zero_()
+    assert y.tolist() == [[1, 1], [1, 1]]
+
+
+def test_shapes_stay_shapes():
+    shape = mt.ones(2, 3).shape
+    for made in (shape * 2, 2 * shape, shape + (1,), (1,) + shape, shape[1:]):
+        assert type(made) is mt.Size
+    assert shape * 2 == (2, 3, 2, 3) and (1,) + shape == (1, 2, 3)
+    with pytest.raises(TypeError):
+        shape * 2.0
