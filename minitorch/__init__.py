@@ -108,7 +108,7 @@ from minitorch.operations.composed import (
     bmm,
     broadcast_tensors,
     diag,
-    div,
+    divide,
     dot,
     equal,
     hstack,
@@ -131,7 +131,6 @@ from minitorch.operations.composed import (
     unflatten,
     var_mean,
     vstack,
-    where,
 )
 from minitorch.operations.elementwise import (
     abs,
@@ -176,6 +175,7 @@ from minitorch.operations.elementwise import (
     tan,
     tanh,
     trunc,
+    where,
 )
 from minitorch.operations.indexing import (
     bincount,
@@ -268,7 +268,8 @@ from minitorch.creation import tensor  # noqa: E402  (not the module of that nam
 from minitorch.operations.shapes import expand as broadcast_to  # noqa: E402
 
 inference_mode = no_grad
-subtract, multiply, divide, true_divide, negative, absolute = sub, mul, div, div, neg, abs
+subtract, multiply, negative, absolute = sub, mul, neg, abs
+div = true_divide = divide
 clip, concat, concatenate, swapaxes, moveaxis = clamp, cat, cat, transpose, movedim
 from minitorch import backends, cuda, nn, optim, utils  # noqa: E402  (they build on the above)
 

@@ -42,7 +42,7 @@ class Methods(TensorBase):
     add = elementwise.add
     sub = subtract = elementwise.sub
     mul = multiply = elementwise.mul
-    div = divide = true_divide = composed.div
+    div = divide = true_divide = composed.divide
     floor_divide = elementwise.floor_divide
     remainder = elementwise.remainder
     fmod = elementwise.fmod
@@ -301,7 +301,7 @@ class Methods(TensorBase):
     __iadd__ = in_place(elementwise.add)
     sub_ = __isub__ = in_place(elementwise.sub)
     mul_ = __imul__ = in_place(elementwise.mul)
-    div_ = __itruediv__ = in_place(elementwise.div)
+    __itruediv__ = in_place(elementwise.div)
     floor_divide_ = __ifloordiv__ = in_place(elementwise.floor_divide)
     remainder_ = __imod__ = in_place(elementwise.remainder)
     pow_ = __ipow__ = in_place(elementwise.pow)
@@ -342,6 +342,12 @@ class Methods(TensorBase):
         if isinstance(alpha, TensorBase):
             other, alpha = alpha, other
         return self.__iadd__(other, alpha)
+
+    def div_(self, other, *, rounding_mode=None):
+        """``div``, written into this tensor."""
+        if rounding_mode is None:
+            return self.__itruediv__(other)
+        return in_place(elementwise.div_rounded)(self, other, rounding_mode)
 
     def addcmul_(self, tensor1, tensor2, *, value=1):
         """value * tensor1 * tensor2 added."""

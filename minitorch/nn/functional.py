@@ -22,6 +22,7 @@ from minitorch.nn.functional_losses import (
     nll_loss,
 )
 from minitorch.operations import attention, elementwise, neural, products, reductions
+from minitorch.operations.composed import broadcast_tensors
 from minitorch.operations.elementwise import sigmoid, tanh, where
 from minitorch.operations.neural import gelu
 from minitorch.operations.shapes import chunk
@@ -232,6 +233,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12):
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """x1 . x2 / (max(||x1||, eps) max(||x2||, eps)) along ``dim``."""
+    x1, x2 = broadcast_tensors(x1, x2)
     lengths = [x.norm(2, dim).clamp(min=eps) for x in (x1, x2)]
     return (x1 * x2).sum(dim) / (lengths[0] * lengths[1])
 

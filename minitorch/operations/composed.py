@@ -5,11 +5,11 @@ import numpy as np
 from minitorch.autograd.tensorbase import TensorBase
 from minitorch.backend import array_module
 from minitorch.operations import elementwise, shapes
-from minitorch.operations.elementwise import add, floor_divide, fmod, mul, sub
+from minitorch.operations.elementwise import add, mul, sub
 from minitorch.operations.indexing import gather, nonzero
 from minitorch.operations.logic import isclose
-from minitorch.operations.products import einsum, matmul
-from minitorch.operations.reductions import axes_of, mean, std, var
+from minitorch.operations.products import matmul
+from minitorch.operations.reductions import axes_of, mean, std, sum, var
 from minitorch.operations.shapes import expand, reshape, transpose, unsqueeze
 
 # Products with shapes of their own
@@ -71,21 +71,17 @@ def outer(input, vec2):
 def trace(input):
     """The sum of a matrix's diagonal."""
     _check_axes("trace", (input, 2))
-    return einsum("ii->", input)
+    return sum(shapes.diagonal(input))
 
 
 # Arithmetic
 
 
-def div(input, other, *, rounding_mode=None):
+def divide(input, other, *, rounding_mode=None):
     """input / other; rounded down ("floor"), or towards 0 ("trunc")."""
     if rounding_mode is None:
         return elementwise.div(input, other)
-    if rounding_mode == "floor":
-        return floor_divide(input, other)
-    if rounding_mode != "trunc":
-        raise RuntimeError(f"rounding_mode must be None, 'floor' or 'trunc'; got {rounding_mode!r}")
-    return floor_divide(sub(input, fmod(input, other)), other)
+    return elementwise.div_rounded(input, other, rounding_mode)
 
 
 def addcmul(input, tensor1, tensor2, *, value=1):
@@ -101,13 +97,6 @@ def addcdiv(input, tensor1, tensor2, *, value=1):
 def lerp(input, end, weight):
     """input + weight * (end - input)."""
     return add(input, mul(sub(end, input), weight))
-
-
-def where(condition, input=None, other=None):
-    """input where the condition holds, else other; alone, the positions where it holds."""
-    if input is None:
-        return nonzero(condition, as_tuple=True)
-    return elementwise.where(condition, input, other)
 
 
 # Statistics

@@ -55,6 +55,23 @@ def _check_divisor(result, other):
 
 
 @operation(promote="common")
+def div_rounded(input, other, rounding_mode):
+    """input / other, rounded down ("floor") or towards 0 ("trunc"). The gradient is 0."""
+    array = other if isinstance(input, (int, float)) else input
+    xp = array_module(array)
+    if rounding_mode == "floor":
+        result = input // other
+    elif rounding_mode != "trunc":
+        raise RuntimeError(f"rounding_mode must be None, 'floor' or 'trunc'; got {rounding_mode!r}")
+    elif array.dtype.kind == "f":
+        result = xp.trunc(input / other)
+    else:
+        result = (input - xp.fmod(input, other)) // other
+    _check_divisor(result, other)
+    return result, (lambda g: xp.zeros_like(g), lambda g: xp.zeros_like(g))
+
+
+@operation(promote="common")
 def floor_divide(input, other):
     """The largest integer not above input / other."""
     result = input // other
@@ -388,9 +405,13 @@ def erf(input):
 
 
 @operation()
-def where(condition, input, other):
-    """input where the condition holds, else other."""
+def where(condition, input=None, other=None):
+    """input where the condition holds, else other; alone, the positions where it holds, by axis."""
     xp = array_module(condition)
+    if input is None or other is None:
+        if input is not other:
+            raise TypeError("where needs both input and other, or neither")
+        return tuple([axis.astype("int64") for axis in xp.nonzero(xp.atleast_1d(condition))]), None
     if condition.dtype not in (bool, xp.uint8):
         raise RuntimeError(f"where needs a condition of type bool, got {condition.dtype}")
     chosen = xp.where(condition, input, other)
@@ -422,7 +443,8 @@ def masked_fill(input, mask, value):
 def clamp(input, min=None, max=None):
     """input limited to the range from ``min`` to ``max``, numbers or tensors.
 
-    The gradient goes to the one of the three that is the result.
+    The gradient goes to the one of the three that is the result; at a tie to the input, and to
+    none of them outside of an empty range of tensors with min = max, as in PyTorch.
     """
     xp = array_module(input)
     bounds = [bound for bound in (min, max) if bound is not None]
@@ -431,11 +453,11 @@ def clamp(input, min=None, max=None):
     result = input.astype(result_type([input, *bounds]), copy=False)
     result = result if min is None else xp.maximum(result, min)
     result = result if max is None else xp.minimum(result, max)
-    inside = result == input
+    inside = (True if min is None else input >= min) & (True if max is None else input <= max)
     return result, (
         lambda g: g * inside,
-        lambda g: g * (input < min),
-        lambda g: g * (input > max),
+        lambda g: g * ((input < min) & (True if max is None else min < max)),
+        lambda g: g * ((input > max) | (False if min is None else max < min)),
     )
 
 
