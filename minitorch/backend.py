@@ -14,6 +14,11 @@ import warnings
 
 import numpy as np
 
+__all__ = """
+device dtype float16 float32 float64 get_default_device get_default_dtype int8 int16 int32 int64
+set_default_device set_default_dtype uint8
+""".split()
+
 # As in PyTorch, infinities and NaN arise without a warning. Only the library is quiet: what users
 # compute with NumPy warns as before.
 warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning, r"minitorch\.")

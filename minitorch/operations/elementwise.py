@@ -11,6 +11,12 @@ import numpy as np
 from minitorch.autograd.dispatch import operation, result_type
 from minitorch.backend import array_module
 
+__all__ = """
+abs acos add asin atan ceil clamp cos cosh divide erf exp expm1 floor floor_divide fmod log log10
+log1p log2 masked_fill maximum minimum mul neg pow reciprocal relu remainder round rsqrt sigmoid
+sign sin sinh sqrt square sub tan tanh trunc where
+""".split()
+
 # Arithmetic
 
 
@@ -69,6 +75,13 @@ def div_rounded(input, other, rounding_mode):
         result = (input - xp.fmod(input, other)) // other
     _check_divisor(result, other)
     return result, (lambda g: xp.zeros_like(g), lambda g: xp.zeros_like(g))
+
+
+def divide(input, other, *, rounding_mode=None):
+    """input / other; rounded down ("floor"), or towards 0 ("trunc")."""
+    if rounding_mode is None:
+        return div(input, other)
+    return div_rounded(input, other, rounding_mode)
 
 
 @operation(promote="common")
@@ -354,16 +367,6 @@ def softplus(input):
     return xp.logaddexp(input, input.dtype.type(0)), lambda g: g * sigmoid_array(input)
 
 
-@operation(promote="float")
-def logaddexp(input, other):
-    """log(exp(input) + exp(other)), without overflow."""
-    xp = array_module(input)
-    return xp.logaddexp(input, other), (
-        lambda g: g / (1 + xp.exp(other - input)),
-        lambda g: g / (1 + xp.exp(input - other)),
-    )
-
-
 # erf: NumPy has none. erf(x) / x is a smooth function of x^2, so on |x| <= limit a short series of
 # Chebyshev polynomials in x^2, fitted to the values of math.erf, is exact to rounding; beyond the
 # limit erf is 1 to rounding.
@@ -459,14 +462,6 @@ def clamp(input, min=None, max=None):
         lambda g: g * ((input < min) & (True if max is None else min < max)),
         lambda g: g * ((input > max) | (False if min is None else max < min)),
     )
-
-
-@operation()
-def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
-    """input with a number for each NaN, and others (None: the type's extremes) for infinities."""
-    xp = array_module(input)
-    finite = xp.isfinite(input)
-    return xp.nan_to_num(input, nan=nan, posinf=posinf, neginf=neginf), (lambda g: g * finite,)
 
 
 def _taken(lost, shared, dtype):

@@ -1,15 +1,18 @@
 """Operations that read or write elements by position."""
 
-import math
-
 import numpy as np
 
 from minitorch.autograd.dispatch import operation
 from minitorch.autograd.tensorbase import TensorBase
+from minitorch.axes import axes_of, check_axes
 from minitorch.backend import array_module, sum_of
+from minitorch.operations import shapes
 from minitorch.operations.elementwise import where
-from minitorch.operations.reductions import axes_of
-from minitorch.operations.shapes import reshape
+
+__all__ = """
+argwhere bincount diag gather index_add index_copy index_fill index_select masked_select narrow nonzero
+repeat_interleave scatter scatter_add select unique
+""".split()
 
 
 def as_index(index, xp):
@@ -193,7 +196,8 @@ def gather(input, dim, index):
     return input[within][places], (lambda g: _added_up(g, places, shape, within),)
 
 
-def _check_same_type(input, source, name):
+def check_same_type(input, source, name):
+    """RuntimeError unless ``source``, if it is an array, has the type of ``input``."""
     if getattr(source, "dtype", input.dtype) != input.dtype:
         raise RuntimeError(
             f"{name} needs values of the tensor's type {input.dtype}; got {source.dtype}"
@@ -221,7 +225,7 @@ def scatter(input, dim, index, src=None, value=None):
     """
     within, places = _along(input, dim, index, "scatter")
     src = value if src is None else src
-    _check_same_type(input, src, "scatter")
+    check_same_type(input, src, "scatter")
     result = input.copy()
     result[within][places] = _values_for(src, index)
     return result, (
@@ -236,7 +240,7 @@ def scatter(input, dim, index, src=None, value=None):
 def scatter_add(input, dim, index, src):
     """A copy of input with result[index[i][j]][j] += src[i][j] for dim 0, and so on."""
     within, places = _along(input, dim, index, "scatter_add")
-    _check_same_type(input, src, "scatter_add")
+    check_same_type(input, src, "scatter_add")
     result = input.copy()
     add_at(result[within], places, _values_for(src, index))
     return result, (
@@ -274,7 +278,7 @@ def index_select(input, dim, index):
 def index_add(input, dim, index, source, alpha=1):
     """A copy of input with alpha * source[i] added to the slice at index[i] along ``dim``."""
     within, places = _slices(input, dim, index, "index_add")
-    _check_same_type(input, source, "index_add")
+    check_same_type(input, source, "index_add")
     result = input.copy()
     add_at(result[within], places, source if alpha == 1 else source * alpha)
     return result, (lambda g: g, None, None, lambda g: g[within][places] * alpha)
@@ -284,7 +288,7 @@ def index_add(input, dim, index, source, alpha=1):
 def index_copy(input, dim, index, source):
     """A copy of input whose slice at index[i] along ``dim`` is source[i]."""
     within, places = _slices(input, dim, index, "index_copy")
-    _check_same_type(input, source, "index_copy")
+    check_same_type(input, source, "index_copy")
     result = input.copy()
     result[within][places] = source
     return result, (
@@ -337,7 +341,7 @@ def repeat_interleave(input, repeats, dim=None):
     ``repeats`` is one number, or a tensor with one for each element.
     """
     if dim is None:
-        input, dim = reshape(input, (-1,)), 0
+        input, dim = shapes.reshape(input, (-1,)), 0
     return repeat_interleave_(input, repeats, dim)
 
 
@@ -373,27 +377,6 @@ def masked_select(input, mask):
 
 
 @operation()
-def masked_scatter(input, mask, source):
-    """A copy of input with the elements of ``source``, in their order, where ``mask`` is True."""
-    xp, shape = array_module(input), source.shape
-    mask = xp.broadcast_to(mask, input.shape)
-    count = int(mask.sum())
-    if count > source.size:
-        raise RuntimeError(
-            f"masked_scatter needs at least {count} elements in source; got {source.size}"
-        )
-    result = input.copy()
-    result[mask] = source.reshape(-1)[:count]
-
-    def toward_source(g):
-        gradient = xp.zeros(math.prod(shape), dtype=g.dtype)
-        gradient[:count] = g[mask]
-        return gradient.reshape(shape)
-
-    return result, (lambda g: xp.where(mask, 0, g), None, toward_source)
-
-
-@operation()
 def unique_(input, dim):
     """See ``unique``."""
     xp = array_module(input)
@@ -417,3 +400,31 @@ def bincount(input, weights=None, minlength=0):
     """How often each number from 0 to the largest occurs; with ``weights``, their sums."""
     counts = array_module(input).bincount(input, weights, minlength)
     return counts if weights is None else counts.astype(weights.dtype), None
+
+
+def _at(input, dim, index):
+    index = (*(slice(None),) * axes_of(dim, input.ndim)[0], index)
+    return getitem(input, as_index(index, array_module(input.array)))
+
+
+def narrow(input, dim, start, length):
+    """``length`` elements along ``dim``, from ``start`` on."""
+    return _at(input, dim, slice(start, start + length))
+
+
+def select(input, dim, index):
+    """The slice at one position along ``dim``, without that axis."""
+    return _at(input, dim, index)
+
+
+def argwhere(input):
+    """The positions of the elements that are not zero, one row each."""
+    return nonzero(input)
+
+
+def diag(input, diagonal=0):
+    """The diagonal of a matrix, or the matrix with a vector as its diagonal."""
+    if input.ndim != 1:
+        check_axes("diag", (input, 2))
+        return shapes.diagonal(input, diagonal)
+    return shapes.diag_embed(input, diagonal)

@@ -8,22 +8,14 @@ import math
 from collections import namedtuple
 
 from minitorch.autograd.dispatch import numpy_names, operation
+from minitorch.axes import axes_of
 from minitorch.backend import array_module, int64, numpy_dtype, product_of, sum_of, wide
 from minitorch.operations.elementwise import maximum, minimum
 
-
-def axes_of(dim, ndim):
-    """``dim`` as a tuple of axes from 0; IndexError when there is no such axis."""
-    if type(dim) is int and -ndim <= dim < ndim:
-        return (dim % ndim,)
-    if dim is None:
-        return tuple(range(ndim))
-    dims = (dim,) if hasattr(dim, "__index__") else tuple(dim)
-    limit = ndim or 1
-    for d in dims:
-        if not -limit <= d < limit:
-            raise IndexError(f"dim must be between {-ndim} and {ndim - 1} for {ndim} axes; got {d}")
-    return tuple([d % ndim for d in dims]) if ndim else ()
+__all__ = """
+all amax amin any argmax argmin argsort count_nonzero cumprod cumsum log_softmax logsumexp max mean
+min norm prod softmax sort std sum topk var
+""".split()
 
 
 def _reduced(dim, ndim):

@@ -8,6 +8,7 @@ from gradients import Case
 from operations_table import binary, row, unary
 
 import minitorch as mt
+from minitorch.compat import functions
 from minitorch.operations import logic, shapes
 
 # Elementwise
@@ -22,11 +23,11 @@ unary("tan", anp.tan, "positive", repeatable=False)
 unary("atan", anp.arctan)
 unary("sinh", anp.sinh)
 unary("cosh", anp.cosh)
-binary("logaddexp", anp.logaddexp, tensors_only=True)
+binary("logaddexp", anp.logaddexp, tensors_only=True, module=functions)
 binary("fmod", np.fmod, ("any", "nonzero"), repeatable=False, by_autograd=False)
 for name in ("logical_and", "logical_or", "logical_xor"):
     binary(name, getattr(np, name), tensors_only=True, module=logic, differentiable=False)
-unary("nan_to_num", np.nan_to_num, by_autograd=False)
+unary("nan_to_num", np.nan_to_num, module=functions, by_autograd=False)
 binary("isclose", np.isclose, tensors_only=True, module=logic, differentiable=False)
 
 
@@ -265,4 +266,24 @@ def _(draw):
         [draw.array(shape), source],
         reference,
         by_autograd=False,
+    )
+
+
+@row("accumulated")
+def _(draw):
+    shape, length = draw.shape(min_dims=1, min_side=1), draw.int(0, 5)
+    places = tuple(draw.indices((length,), size) for size in shape[: draw.int(1, 3)])
+    values = draw.pick((), places[0].shape + shape[len(places) :])
+
+    def reference(x, values):
+        result = x.copy()
+        np.add.at(result, places, values)
+        return result
+
+    return Case(
+        lambda x, values: x.index_put(tuple(map(mt.tensor, places)), values, accumulate=True),
+        [draw.array(shape), draw.array(values)],
+        reference,
+        by_autograd=False,
+        repeatable=False,
     )
