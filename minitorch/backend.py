@@ -14,6 +14,11 @@ import warnings
 
 import numpy as np
 
+__all__ = """
+device dtype float16 float32 float64 get_default_device get_default_dtype int8 int16 int32 int64
+set_default_device set_default_dtype uint8
+""".split()
+
 # As in PyTorch, infinities and NaN arise without a warning. Only the library is quiet: what users
 # compute with NumPy warns as before.
 warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning, r"minitorch\.")
@@ -225,9 +230,35 @@ def device_of(array):
     return device(f"cuda:{array.device.id}")
 
 
+def as_array(value):
+    """The array, also where NumPy gave a scalar in place of an array without axes."""
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
 def to_numpy(array):
     """The array's values as a NumPy array; without a copy where it is one."""
-    return np.asarray(array) if isinstance(array, (np.ndarray, np.generic)) else array.get()
+    return array if isinstance(array, np.ndarray) else array.get()
+
+
+def wide(array):
+    """The array; half precision in single, in which PyTorch adds up and divides such numbers."""
+    return array.astype(np.float32) if array.dtype.char == "e" else array
+
+
+def _reduction(name):
+    """The method of that name. Of a NumPy array it would warn in a file of NumPy's, not in ours."""
+
+    def reduce(array, axis=None, keepdims=False, dtype=None):
+        xp, half = array_module(array), (dtype or array.dtype).char == "e"
+        kind = np.dtype(np.float32) if half else dtype
+        result = getattr(xp, name).reduce(array, axis=axis, dtype=kind, keepdims=keepdims)
+        return result.astype(np.float16) if half else result
+
+    return reduce
+
+
+sum_of = _reduction("add")
+product_of = _reduction("multiply")
 
 
 # Elements that are computed together: with their intermediate results they fit a core's cache.

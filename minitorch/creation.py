@@ -1,23 +1,18 @@
 """New tensors: from data, filled, counted, and random."""
 
-from operator import index
-
 import numpy as np
 
 from minitorch import backend
 from minitorch.autograd.tensorbase import TensorBase
+from minitorch.axes import sizes_of
 from minitorch.backend import get_default_dtype
 from minitorch.generator import numpy_generator
 
-
-def sizes_of(sizes):
-    """Sizes given one by one or as one sequence. TypeError unless they are integers."""
-    if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
-        sizes = sizes[0]
-    try:
-        return tuple([index(size) for size in sizes])
-    except TypeError:
-        raise TypeError(f"sizes are integers; got {sizes} (// divides integers)") from None
+__all__ = """
+arange as_tensor bernoulli empty empty_like eye from_numpy full full_like linspace multinomial
+normal ones ones_like rand rand_like randint randn randn_like randperm tensor tril_indices
+triu_indices zeros zeros_like
+""".split()
 
 
 def _make(array, dtype, device, requires_grad):

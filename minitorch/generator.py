@@ -2,6 +2,8 @@
 
 import numpy as np
 
+__all__ = ["Generator", "initial_seed", "manual_seed", "seed"]
+
 
 class Generator:
     """A source of random numbers with a seed, as ``torch.Generator``.

@@ -9,17 +9,10 @@ import functools
 from minitorch.autograd.dispatch import in_place, operator
 from minitorch.autograd.modes import is_grad_enabled
 from minitorch.autograd.tensorbase import TensorBase
+from minitorch.axes import sizes_of
 from minitorch.backend import array_module
-from minitorch.creation import sizes_of
-from minitorch.operations import (
-    composed,
-    elementwise,
-    indexing,
-    logic,
-    products,
-    reductions,
-    shapes,
-)
+from minitorch.compat import functions
+from minitorch.operations import elementwise, indexing, logic, products, reductions, shapes
 
 
 def _sizes_first(operation):
@@ -42,7 +35,7 @@ class Methods(TensorBase):
     add = elementwise.add
     sub = subtract = elementwise.sub
     mul = multiply = elementwise.mul
-    div = divide = true_divide = composed.div
+    div = divide = true_divide = elementwise.divide
     floor_divide = elementwise.floor_divide
     remainder = elementwise.remainder
     fmod = elementwise.fmod
@@ -51,9 +44,9 @@ class Methods(TensorBase):
     abs = absolute = elementwise.abs
     maximum = elementwise.maximum
     minimum = elementwise.minimum
-    addcmul = composed.addcmul
-    addcdiv = composed.addcdiv
-    lerp = composed.lerp
+    addcmul = functions.addcmul
+    addcdiv = functions.addcdiv
+    lerp = functions.lerp
 
     __add__ = operator(elementwise.add)
     __radd__ = operator(elementwise.add, reflected=True)
@@ -84,7 +77,7 @@ class Methods(TensorBase):
     log2 = elementwise.log2
     log10 = elementwise.log10
     log1p = elementwise.log1p
-    logaddexp = elementwise.logaddexp
+    logaddexp = functions.logaddexp
     square = elementwise.square
     sqrt = elementwise.sqrt
     rsqrt = elementwise.rsqrt
@@ -106,7 +99,7 @@ class Methods(TensorBase):
     ceil = elementwise.ceil
     trunc = elementwise.trunc
     round = elementwise.round
-    nan_to_num = elementwise.nan_to_num
+    nan_to_num = functions.nan_to_num
     clamp = clip = elementwise.clamp
     masked_fill = elementwise.masked_fill
 
@@ -142,8 +135,8 @@ class Methods(TensorBase):
     isinf = logic.isinf
     isfinite = logic.isfinite
     isclose = logic.isclose
-    allclose = composed.allclose
-    equal = composed.equal
+    allclose = logic.allclose
+    equal = logic.equal
 
     __eq__ = operator(logic.eq)
     __ne__ = operator(logic.ne)
@@ -177,6 +170,8 @@ class Methods(TensorBase):
     any = reductions.any
     count_nonzero = reductions.count_nonzero
     norm = reductions.norm
+    median = functions.median
+    dist = functions.dist
     cumsum = reductions.cumsum
     cumprod = reductions.cumprod
     logsumexp = reductions.logsumexp
@@ -191,33 +186,36 @@ class Methods(TensorBase):
     # Shapes
 
     transpose = swapaxes = swapdims = shapes.transpose
-    movedim = moveaxis = composed.movedim
+    movedim = moveaxis = shapes.movedim
     squeeze = shapes.squeeze
     unsqueeze = shapes.unsqueeze
     flatten = shapes.flatten
-    unflatten = composed.unflatten
+    unflatten = shapes.unflatten
     contiguous = shapes.contiguous
     clone = shapes.clone
     tril = shapes.tril
     triu = shapes.triu
     diagonal = shapes.diagonal
     diag_embed = shapes.diag_embed
-    diag = composed.diag
-    trace = composed.trace
+    diag = indexing.diag
+    trace = products.trace
+    ravel = functions.ravel
     chunk = shapes.chunk
+    split_with_sizes = shapes.split_with_sizes
+    tensor_split = functions.tensor_split
     unbind = shapes.unbind
-    narrow = composed.narrow
-    select = composed.select
+    narrow = indexing.narrow
+    select = indexing.select
     roll = shapes.roll
     repeat_interleave = indexing.repeat_interleave
-    t = composed.t
+    t = shapes.t
 
     reshape = _sizes_first(shapes.reshape)
     view = _sizes_first(shapes.view)
     permute = _sizes_first(shapes.permute)
     expand = broadcast_to = _sizes_first(shapes.expand)
     repeat = _sizes_first(shapes.repeat)
-    tile = _sizes_first(composed.tile)
+    tile = _sizes_first(shapes.tile)
     flip = _sizes_first(shapes.flip)
 
     def reshape_as(self, other):
@@ -251,28 +249,29 @@ class Methods(TensorBase):
     # Products
 
     matmul = products.matmul
-    mm = composed.mm
-    bmm = composed.bmm
-    mv = composed.mv
-    dot = composed.dot
-    outer = ger = composed.outer
-    addmm = composed.addmm
-    baddbmm = composed.baddbmm
+    mm = products.mm
+    bmm = products.bmm
+    mv = products.mv
+    dot = products.dot
+    outer = ger = products.outer
+    addmm = products.addmm
+    baddbmm = products.baddbmm
 
     # Positions
 
     gather = indexing.gather
     scatter = indexing.scatter
     scatter_add = indexing.scatter_add
-    take_along_dim = composed.take_along_dim
+    take_along_dim = functions.take_along_dim
     index_select = indexing.index_select
     index_add = indexing.index_add
     index_copy = indexing.index_copy
     index_fill = indexing.index_fill
     masked_select = indexing.masked_select
-    masked_scatter = indexing.masked_scatter
+    masked_scatter = functions.masked_scatter
     nonzero = indexing.nonzero
-    argwhere = composed.argwhere
+    argwhere = indexing.argwhere
+    index_put = functions.index_put
 
     def __getitem__(self, index):
         return indexing.getitem(self, indexing.as_index(index, array_module(self.array)))
@@ -301,7 +300,7 @@ class Methods(TensorBase):
     __iadd__ = in_place(elementwise.add)
     sub_ = __isub__ = in_place(elementwise.sub)
     mul_ = __imul__ = in_place(elementwise.mul)
-    div_ = __itruediv__ = in_place(elementwise.div)
+    __itruediv__ = in_place(elementwise.div)
     floor_divide_ = __ifloordiv__ = in_place(elementwise.floor_divide)
     remainder_ = __imod__ = in_place(elementwise.remainder)
     pow_ = __ipow__ = in_place(elementwise.pow)
@@ -324,7 +323,7 @@ class Methods(TensorBase):
     round_ = in_place(elementwise.round)
     clamp_ = clip_ = in_place(elementwise.clamp)
     masked_fill_ = in_place(elementwise.masked_fill)
-    masked_scatter_ = in_place(indexing.masked_scatter)
+    masked_scatter_ = in_place(functions.masked_scatter)
     cumsum_ = in_place(reductions.cumsum)
     tril_ = in_place(shapes.tril)
     triu_ = in_place(shapes.triu)
@@ -343,6 +342,12 @@ class Methods(TensorBase):
             other, alpha = alpha, other
         return self.__iadd__(other, alpha)
 
+    def div_(self, other, *, rounding_mode=None):
+        """``div``, written into this tensor."""
+        if rounding_mode is None:
+            return self.__itruediv__(other)
+        return in_place(elementwise.div_rounded)(self, other, rounding_mode)
+
     def addcmul_(self, tensor1, tensor2, *, value=1):
         """value * tensor1 * tensor2 added."""
         return self.__iadd__(tensor1 * tensor2, value)
@@ -354,6 +359,10 @@ class Methods(TensorBase):
     def lerp_(self, end, weight):
         """weight * (end - self) added."""
         return self.__iadd__((end - self) * weight)
+
+    def index_put_(self, indices, values, accumulate=False):
+        """``index_put``, written into this tensor."""
+        return self._change_in_place(functions.index_put(self, indices, values, accumulate))
 
     def squeeze_(self, dim=None):
         """``squeeze``, of this tensor itself."""
@@ -369,7 +378,7 @@ class Methods(TensorBase):
 
     def t_(self):
         """``t``, of this tensor itself."""
-        return self._change_shape_in_place(composed.t(self))
+        return self._change_shape_in_place(shapes.t(self))
 
     def fill_diagonal_(self, fill_value):
         """The same number everywhere on the diagonal of a matrix."""

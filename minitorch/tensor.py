@@ -4,11 +4,11 @@ import numpy as np
 
 from minitorch import backend, creation
 from minitorch.autograd.tensorbase import TensorBase
-from minitorch.datatypes import TENSOR_TYPES, from_sizes_or_data
+from minitorch.compat.types import TENSOR_TYPES, from_sizes_or_data
 from minitorch.generator import numpy_generator
 from minitorch.methods import Methods
 from minitorch.missing import missing
-from minitorch.operations import composed, shapes
+from minitorch.operations import shapes
 from minitorch.printing import format_tensor
 
 
@@ -126,8 +126,8 @@ class Tensor(Methods):
 
     ndimension = dim
 
-    numel = nelement = composed.numel
-    is_floating_point = composed.is_floating_point
+    numel = nelement = shapes.numel
+    is_floating_point = shapes.is_floating_point
 
     def element_size(self):
         """Bytes that one element takes."""

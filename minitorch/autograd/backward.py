@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 
 from minitorch.autograd.inplace import check_unchanged, note_change
 from minitorch.autograd.modes import state
-from minitorch.backend import array_module
+from minitorch.backend import array_module, as_array
 
 
 def unbroadcast(grad, shape):
@@ -57,6 +57,8 @@ def propagate(roots, retain_graph, receive):
             grad, owned = unbroadcast(grad, shape), True
         if grad.dtype is not dtype and grad.dtype != dtype:
             grad, owned = grad.astype(dtype), True
+        if not shape:
+            grad = as_array(grad)
         slots = waiting.get(edge if node is None else node)
         if slots is None:
             if node is None:
@@ -73,7 +75,7 @@ def propagate(roots, retain_graph, receive):
         elif slots[place + 1]:
             slots[place] += grad
         else:
-            slots[place : place + 2] = slots[place] + grad, True
+            slots[place : place + 2] = as_array(slots[place] + grad), True
 
     _announce("backward", [], [])
     for edge, grad in roots:

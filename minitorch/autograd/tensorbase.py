@@ -10,7 +10,7 @@ import numpy as np
 
 from minitorch.autograd import inplace
 from minitorch.autograd.backward import backward
-from minitorch.backend import device_of, dtype_of
+from minitorch.backend import as_array, device_of, dtype_of
 
 
 class TensorBase:
@@ -35,7 +35,7 @@ class TensorBase:
     def _wrap(cls, array):
         """A tensor around an array, without a copy."""
         tensor = object.__new__(cls)
-        tensor.array = array if isinstance(array, np.ndarray) else _as_array(array)
+        tensor.array = array if isinstance(array, np.ndarray) else as_array(array)
         tensor.grad = None
         tensor._requires_grad = False
         tensor._edge = None
@@ -207,6 +207,9 @@ class Size(tuple):
     def __add__(self, other):
         return Size(super().__add__(other))
 
+    def __radd__(self, other):
+        return Size((*other, *self))
+
     def __mul__(self, count):
         return Size(super().__mul__(count))
 
@@ -219,7 +222,7 @@ class Size(tuple):
 def made(array, node, index):
     """The tensor that a node, or None, made as its output of that number."""
     tensor = object.__new__(TensorBase.result_class)
-    tensor.array = array = array if isinstance(array, np.ndarray) else _as_array(array)
+    tensor.array = array = array if isinstance(array, np.ndarray) else as_array(array)
     tensor.grad = tensor._view = tensor._hooks = None
     dtype = array.dtype
     if node is not None and dtype.kind == "f":
@@ -229,8 +232,3 @@ def made(array, node, index):
         tensor._requires_grad = False
         tensor._edge = None
     return tensor
-
-
-def _as_array(value):
-    """NumPy turns the result of a reduction into a scalar; a tensor wants an array."""
-    return np.asarray(value) if isinstance(value, np.generic) else value

@@ -8,6 +8,8 @@ from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.operations.shapes import split_with_sizes
 
+__all__ = ["MultiheadAttention"]
+
 
 def _expect(condition, message):
     """AssertionError, which PyTorch raises here, unless the condition holds."""

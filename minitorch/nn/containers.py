@@ -4,8 +4,8 @@ from itertools import groupby
 from operator import itemgetter
 
 from minitorch.nn.module import Module
-from minitorch.nn.parameter import Parameter
-from minitorch.tensor import Tensor
+
+__all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
 
 class _ListOfModules(Module):
@@ -160,40 +160,3 @@ class ModuleDict(Module):
 
     def __delitem__(self, name):
         del self._modules[name]
-
-
-class ParameterList(Module):
-    """A list of parameters; tensors become parameters."""
-
-    def __init__(self, values=()):
-        super().__init__()
-        self.extend(values or ())
-
-    def append(self, value):
-        """Add a parameter at the end."""
-        self[len(self)] = value
-        return self
-
-    def extend(self, values):
-        """Add several parameters at the end."""
-        for value in values:
-            self.append(value)
-        return self
-
-    __iadd__ = extend
-
-    def __len__(self):
-        return len(self._parameters)
-
-    def __iter__(self):
-        return iter(self._parameters.values())
-
-    def __getitem__(self, index):
-        found = list(self)[index]
-        return ParameterList(found) if isinstance(index, slice) else found
-
-    def __setitem__(self, index, value):
-        if isinstance(value, Tensor) and not isinstance(value, Parameter):
-            value = Parameter(value)
-        name = str(index if index >= 0 else index + len(self))
-        self.register_parameter(name, value)

@@ -1,6 +1,7 @@
 """Functions of neural networks: activations, normalisation, attention, positions.
 
-Losses, which are imported here too, are in ``nn.functional_losses``.
+Losses, which are imported here too, are in ``nn.functional_losses``, and what the book does not
+teach is in ``nn.compat.functional``.
 """
 
 import warnings
@@ -10,41 +11,27 @@ import numpy as np
 from minitorch import creation
 from minitorch.autograd import no_grad
 from minitorch.autograd.dispatch import in_place
-from minitorch.backend import array_module, int64
+from minitorch.backend import array_module, float16, int64
 from minitorch.missing import in_module
-from minitorch.nn.functional_losses import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    kl_div,
-    l1_loss,
-    mse_loss,
-    nll_loss,
-)
+from minitorch.nn.compat import functional as compat
+from minitorch.nn.compat.functional import *  # noqa: F403  (named in compat.__all__)
+from minitorch.nn.functional_losses import cross_entropy, mse_loss, nll_loss
 from minitorch.operations import attention, elementwise, neural, products, reductions
-from minitorch.operations.elementwise import sigmoid, tanh, where
+from minitorch.operations.elementwise import sigmoid, tanh
 from minitorch.operations.neural import gelu
-from minitorch.operations.shapes import chunk
+from minitorch.operations.shapes import broadcast_tensors
 from minitorch.tensor import Tensor
 
 __all__ = [
     "batch_norm",
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
     "cosine_similarity",
     "cross_entropy",
     "dropout",
-    "elu",
     "embedding",
     "gelu",
-    "glu",
-    "kl_div",
-    "l1_loss",
     "layer_norm",
-    "leaky_relu",
     "linear",
     "log_softmax",
-    "logsigmoid",
     "mse_loss",
     "nll_loss",
     "normalize",
@@ -56,8 +43,9 @@ __all__ = [
     "sigmoid",
     "silu",
     "softmax",
-    "softplus",
+    "softmin",
     "tanh",
+    *compat.__all__,
 ]
 
 # Activations
@@ -73,40 +61,6 @@ def silu(input, inplace=False):
     return (in_place(elementwise.silu) if inplace else elementwise.silu)(input)
 
 
-def leaky_relu(input, negative_slope=0.01):
-    """x where x > 0, else ``negative_slope`` x."""
-    return where(input > 0, input, input * negative_slope)
-
-
-def elu(input, alpha=1.0):
-    """x where x > 0, else alpha (exp(x) - 1)."""
-    return where(input > 0, input, alpha * elementwise.expm1(input.clamp(max=0)))
-
-
-def softplus(input, beta=1.0, threshold=20.0):
-    """log(1 + exp(beta x)) / beta, and x itself where beta x > ``threshold``."""
-    if beta == 1:
-        smooth = elementwise.softplus(input)
-    else:
-        smooth = elementwise.softplus(input * beta) / beta
-    return where(input * beta > threshold, input, smooth)
-
-
-def logsigmoid(input):
-    """log(1 / (1 + exp(-x))), without overflow."""
-    return -elementwise.softplus(-input)
-
-
-def glu(input, dim=-1):
-    """a s(b) for the halves a and b of the input along ``dim``, s the sigmoid (Dauphin, 2017)."""
-    if input.shape[dim] % 2:
-        raise RuntimeError(
-            f"glu halves dim {dim}, so its size must be even; got {tuple(input.shape)}"
-        )
-    a, b = chunk(input, 2, dim)
-    return a * sigmoid(b)
-
-
 def _softmax_dim(name, input, dim):
     """``dim``, or what PyTorch takes when it is left out, with its warning."""
     if dim is None:
@@ -119,6 +73,11 @@ def softmax(input, dim=None, dtype=None):
     """exp(x_i) / sum_j exp(x_j) along ``dim``, computed in ``dtype`` if one is given."""
     dim = _softmax_dim("softmax", input, dim)
     return reductions.softmax(input, dim, dtype)
+
+
+def softmin(input, dim=None, dtype=None):
+    """exp(-x_i) / sum_j exp(-x_j) along ``dim``."""
+    return reductions.softmax(-input, _softmax_dim("softmin", input, dim), dtype)
 
 
 def log_softmax(input, dim=None, dtype=None):
@@ -175,9 +134,11 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     ``eps=None`` is the distance from 1 to the next number of the input's type.
     """
     axes = tuple(range(-_last_axes("rms_norm", input, normalized_shape), 0))
-    eps = float(np.finfo(input.array.dtype).eps) if eps is None else eps
+    kind = input.dtype
+    eps = float(np.finfo(kind.numpy).eps) if eps is None else eps
+    input = input.float() if kind is float16 else input
     normal = input * ((input * input).mean(axes, keepdim=True) + eps).rsqrt()
-    return normal if weight is None else normal * weight
+    return (normal if weight is None else normal * weight).to(kind)
 
 
 def batch_norm(
@@ -230,6 +191,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12):
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """x1 . x2 / (max(||x1||, eps) max(||x2||, eps)) along ``dim``."""
+    x1, x2 = broadcast_tensors(x1, x2)
     lengths = [x.norm(2, dim).clamp(min=eps) for x in (x1, x2)]
     return (x1 * x2).sum(dim) / (lengths[0] * lengths[1])
 
@@ -273,7 +235,9 @@ def one_hot(tensor, num_classes=-1):
             f"one_hot with {classes} classes needs indices 0 to {classes - 1}; "
             f"got {int(indices.min())} to {largest}"
         )
-    return Tensor._wrap(xp.eye(classes, dtype=int64.numpy)[indices])
+    result = xp.zeros((indices.size, classes), dtype=int64.numpy)
+    result[xp.arange(indices.size), indices.reshape(-1)] = 1
+    return Tensor._wrap(result.reshape(*indices.shape, classes))
 
 
 def pad(input, pad, mode="constant", value=None):

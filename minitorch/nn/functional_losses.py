@@ -7,9 +7,7 @@ or "none", all of them.
 import warnings
 
 from minitorch.operations import neural
-from minitorch.operations.elementwise import abs, exp, log, softplus, where
 from minitorch.operations.indexing import gather
-from minitorch.operations.losses import binary_cross_entropy_terms
 from minitorch.operations.reductions import log_softmax
 
 
@@ -18,7 +16,8 @@ def _check_reduction(reduction):
         raise ValueError(f"reduction must be 'mean', 'sum' or 'none'; got {reduction!r}")
 
 
-def _reduced(losses, reduction, weight=None):
+def reduced(losses, reduction, weight=None):
+    """The losses, each times its weight, as their mean, their sum, or all of them."""
     _check_reduction(reduction)
     if weight is not None:
         losses = losses * weight
@@ -77,7 +76,7 @@ def _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoo
     losses = terms.sum(axis)
     if reduction == "mean":
         return losses.sum() / max(losses.numel(), 1)
-    return _reduced(losses, reduction)
+    return reduced(losses, reduction)
 
 
 def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
@@ -99,7 +98,8 @@ def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
     return losses.sum() / weights.sum() if reduction == "mean" else losses.sum()
 
 
-def _warn_of_broadcasting(name, input, target):
+def warn_of_broadcasting(name, input, target):
+    """Warn unless both have one shape; it is called by the loss of that name."""
     if input.shape != target.shape:
         warnings.warn(
             f"{name} of shapes {tuple(input.shape)} and {tuple(target.shape)} broadcasts, which is "
@@ -110,57 +110,5 @@ def _warn_of_broadcasting(name, input, target):
 
 def mse_loss(input, target, reduction="mean"):
     """(input - target)^2. A warning unless both have the same shape."""
-    _warn_of_broadcasting("mse_loss", input, target)
-    return _reduced((input - target) ** 2, reduction)
-
-
-def l1_loss(input, target, reduction="mean"):
-    """|input - target|. A warning unless both have the same shape."""
-    _warn_of_broadcasting("l1_loss", input, target)
-    return _reduced(abs(input - target), reduction)
-
-
-def _check_equal_shapes(name, input, target):
-    if input.shape != target.shape:
-        raise ValueError(
-            f"{name} needs input and target of one shape; "
-            f"got {tuple(input.shape)} and {tuple(target.shape)}"
-        )
-
-
-def binary_cross_entropy(input, target, weight=None, reduction="mean"):
-    """-(y log x + (1 - y) log(1 - x)) for probabilities x = ``input``; logarithms stop at -100."""
-    _check_equal_shapes("binary_cross_entropy", input, target)
-    if input.numel() and not 0 <= input.min().item() <= input.max().item() <= 1:
-        raise RuntimeError("binary_cross_entropy needs input between 0 and 1: apply a sigmoid")
-    if target.dtype is not input.dtype:
-        raise RuntimeError(f"target must be {input.dtype} as the input; got {target.dtype}")
-    return _reduced(binary_cross_entropy_terms(input, target), reduction, weight)
-
-
-def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean", pos_weight=None):
-    """-(p y log s(x) + (1 - y) log(1 - s(x))) with the sigmoid s, computed without overflow.
-
-    ``pos_weight`` p multiplies the positive examples. With log s(x) = -softplus(-x) this is
-    (1 - y) x + (1 + (p - 1) y) softplus(-x).
-    """
-    _check_equal_shapes("binary_cross_entropy_with_logits", input, target)
-    missed = softplus(-input)
-    if pos_weight is not None:
-        missed = missed * (1 + (pos_weight - 1) * target)
-    return _reduced((1 - target) * input + missed, reduction, weight)
-
-
-def kl_div(input, target, reduction="mean", log_target=False):
-    """target (log target - input) for log-probabilities ``input``; 0 where the target is 0.
-
-    The target holds probabilities, or their logarithms with ``log_target``. "batchmean" divides
-    the sum by the size of the batch, which makes it the Kullback-Leibler divergence.
-    """
-    if log_target:
-        losses = exp(target) * (target - input)
-    else:
-        losses = target * (log(where(target > 0, target, 1.0)) - input)
-    if reduction == "batchmean":
-        return losses.sum() / input.shape[0] if input.ndim else losses
-    return _reduced(losses, reduction)
+    warn_of_broadcasting("mse_loss", input, target)
+    return reduced((input - target) ** 2, reduction)

@@ -9,6 +9,10 @@ from minitorch.nn import init
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 
+__all__ = """
+Dropout Embedding Flatten GELU Identity Linear LogSoftmax ReLU SiLU Sigmoid Softmax Tanh
+""".split()
+
 
 class Linear(Module):
     """y = x W^T + b: (..., in_features) -> (..., out_features).
@@ -117,13 +121,6 @@ class Sigmoid(Module):
         return F.sigmoid(input)
 
 
-class LogSigmoid(Module):
-    """log(1 / (1 + exp(-x)))."""
-
-    def forward(self, input):
-        return F.logsigmoid(input)
-
-
 class ReLU(Module):
     """max(x, 0); with ``inplace`` written over x."""
 
@@ -143,62 +140,6 @@ class SiLU(ReLU):
 
     def forward(self, input):
         return F.silu(input, self.inplace)
-
-
-class LeakyReLU(Module):
-    """x where x > 0, else ``negative_slope`` x."""
-
-    def __init__(self, negative_slope=0.01):
-        super().__init__()
-        self.negative_slope = negative_slope
-
-    def forward(self, input):
-        return F.leaky_relu(input, self.negative_slope)
-
-    def extra_repr(self):
-        return f"negative_slope={self.negative_slope}"
-
-
-class ELU(Module):
-    """x where x > 0, else alpha (exp(x) - 1)."""
-
-    def __init__(self, alpha=1.0):
-        super().__init__()
-        self.alpha = alpha
-
-    def forward(self, input):
-        return F.elu(input, self.alpha)
-
-    def extra_repr(self):
-        return f"alpha={self.alpha}"
-
-
-class Softplus(Module):
-    """log(1 + exp(beta x)) / beta, and x itself where beta x > ``threshold``."""
-
-    def __init__(self, beta=1.0, threshold=20.0):
-        super().__init__()
-        self.beta, self.threshold = beta, threshold
-
-    def forward(self, input):
-        return F.softplus(input, self.beta, self.threshold)
-
-    def extra_repr(self):
-        return f"beta={self.beta}, threshold={self.threshold}"
-
-
-class GLU(Module):
-    """a s(b) for the halves a and b of the input along ``dim``, with the sigmoid s."""
-
-    def __init__(self, dim=-1):
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input):
-        return F.glu(input, self.dim)
-
-    def extra_repr(self):
-        return f"dim={self.dim}"
 
 
 class GELU(Module):

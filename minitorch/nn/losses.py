@@ -3,6 +3,8 @@
 from minitorch.nn import functional as F
 from minitorch.nn.module import Module
 
+__all__ = ["CrossEntropyLoss", "MSELoss", "NLLLoss"]
+
 
 class MSELoss(Module):
     """The mean (or sum, or neither) of (input - target)^2."""
@@ -13,51 +15,6 @@ class MSELoss(Module):
 
     def forward(self, input, target):
         return F.mse_loss(input, target, self.reduction)
-
-
-class L1Loss(MSELoss):
-    """The mean (or sum, or neither) of |input - target|."""
-
-    def forward(self, input, target):
-        return F.l1_loss(input, target, self.reduction)
-
-
-class KLDivLoss(Module):
-    """target (log target - input) for log-probabilities; "batchmean" is the divergence."""
-
-    def __init__(self, reduction="mean", log_target=False):
-        super().__init__()
-        self.reduction, self.log_target = reduction, log_target
-
-    def forward(self, input, target):
-        return F.kl_div(input, target, self.reduction, self.log_target)
-
-
-class BCELoss(Module):
-    """Binary cross-entropy of probabilities against targets between 0 and 1."""
-
-    def __init__(self, weight=None, reduction="mean"):
-        super().__init__()
-        self.register_buffer("weight", weight)
-        self.reduction = reduction
-
-    def forward(self, input, target):
-        return F.binary_cross_entropy(input, target, self.weight, self.reduction)
-
-
-class BCEWithLogitsLoss(Module):
-    """Binary cross-entropy of scores against targets between 0 and 1."""
-
-    def __init__(self, weight=None, reduction="mean", pos_weight=None):
-        super().__init__()
-        self.register_buffer("weight", weight)
-        self.register_buffer("pos_weight", pos_weight)
-        self.reduction = reduction
-
-    def forward(self, input, target):
-        return F.binary_cross_entropy_with_logits(
-            input, target, self.weight, self.reduction, self.pos_weight
-        )
 
 
 class NLLLoss(Module):

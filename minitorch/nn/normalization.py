@@ -7,6 +7,8 @@ from minitorch.nn import functional as F
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 
+__all__ = ["BatchNorm1d", "LayerNorm", "RMSNorm"]
+
 
 def _shape(normalized_shape):
     return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)

@@ -12,6 +12,8 @@ from minitorch.nn.utils.rnn import PackedSequence
 from minitorch.operations.recurrent import gru, lstm, rnn
 from minitorch.operations.shapes import cat, stack
 
+__all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell"]
+
 
 def _check_nonlinearity(nonlinearity):
     if nonlinearity not in ("tanh", "relu"):

@@ -12,6 +12,10 @@ from minitorch.nn.module import Module
 from minitorch.nn.normalization import LayerNorm
 from minitorch.operations.shapes import triu
 
+__all__ = """
+Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer
+""".split()
+
 
 def _activation(activation):
     """The function that a name stands for; RuntimeError for another name."""

@@ -11,6 +11,12 @@ import numpy as np
 from minitorch.autograd.dispatch import operation, result_type
 from minitorch.backend import array_module
 
+__all__ = """
+abs acos add asin atan ceil clamp cos cosh divide erf exp expm1 floor floor_divide fmod log log10
+log1p log2 masked_fill maximum minimum mul neg pow reciprocal relu remainder round rsqrt sigmoid
+sign sin sinh sqrt square sub tan tanh trunc where
+""".split()
+
 # Arithmetic
 
 
@@ -52,6 +58,30 @@ def _check_divisor(result, other):
     xp = array_module(result)
     if result.dtype.kind in "iu" and xp.any(xp.equal(other, 0)):
         raise RuntimeError("integers cannot be divided by zero: use .float() to get inf or NaN")
+
+
+@operation(promote="common")
+def div_rounded(input, other, rounding_mode):
+    """input / other, rounded down ("floor") or towards 0 ("trunc"). The gradient is 0."""
+    array = other if isinstance(input, (int, float)) else input
+    xp = array_module(array)
+    if rounding_mode == "floor":
+        result = input // other
+    elif rounding_mode != "trunc":
+        raise RuntimeError(f"rounding_mode must be None, 'floor' or 'trunc'; got {rounding_mode!r}")
+    elif array.dtype.kind == "f":
+        result = xp.trunc(input / other)
+    else:
+        result = (input - xp.fmod(input, other)) // other
+    _check_divisor(result, other)
+    return result, (lambda g: xp.zeros_like(g), lambda g: xp.zeros_like(g))
+
+
+def divide(input, other, *, rounding_mode=None):
+    """input / other; rounded down ("floor"), or towards 0 ("trunc")."""
+    if rounding_mode is None:
+        return div(input, other)
+    return div_rounded(input, other, rounding_mode)
 
 
 @operation(promote="common")
@@ -168,7 +198,7 @@ def trunc(input):
 def round(input, decimals=0):
     """The nearest integer, or decimal fraction; halves go to the even one."""
     _refuse_booleans(input, "round")
-    return array_module(input).round(input, decimals), lambda g: g * 0
+    return input.round(decimals), lambda g: g * 0
 
 
 # Functions
@@ -337,16 +367,6 @@ def softplus(input):
     return xp.logaddexp(input, input.dtype.type(0)), lambda g: g * sigmoid_array(input)
 
 
-@operation(promote="float")
-def logaddexp(input, other):
-    """log(exp(input) + exp(other)), without overflow."""
-    xp = array_module(input)
-    return xp.logaddexp(input, other), (
-        lambda g: g / (1 + xp.exp(other - input)),
-        lambda g: g / (1 + xp.exp(input - other)),
-    )
-
-
 # erf: NumPy has none. erf(x) / x is a smooth function of x^2, so on |x| <= limit a short series of
 # Chebyshev polynomials in x^2, fitted to the values of math.erf, is exact to rounding; beyond the
 # limit erf is 1 to rounding.
@@ -388,9 +408,13 @@ def erf(input):
 
 
 @operation()
-def where(condition, input, other):
-    """input where the condition holds, else other."""
+def where(condition, input=None, other=None):
+    """input where the condition holds, else other; alone, the positions where it holds, by axis."""
     xp = array_module(condition)
+    if input is None or other is None:
+        if input is not other:
+            raise TypeError("where needs both input and other, or neither")
+        return tuple([axis.astype("int64") for axis in xp.nonzero(xp.atleast_1d(condition))]), None
     if condition.dtype not in (bool, xp.uint8):
         raise RuntimeError(f"where needs a condition of type bool, got {condition.dtype}")
     chosen = xp.where(condition, input, other)
@@ -422,7 +446,8 @@ def masked_fill(input, mask, value):
 def clamp(input, min=None, max=None):
     """input limited to the range from ``min`` to ``max``, numbers or tensors.
 
-    The gradient goes to the one of the three that is the result.
+    The gradient goes to the one of the three that is the result; at a tie to the input, and to
+    none of them outside of an empty range of tensors with min = max, as in PyTorch.
     """
     xp = array_module(input)
     bounds = [bound for bound in (min, max) if bound is not None]
@@ -431,20 +456,12 @@ def clamp(input, min=None, max=None):
     result = input.astype(result_type([input, *bounds]), copy=False)
     result = result if min is None else xp.maximum(result, min)
     result = result if max is None else xp.minimum(result, max)
-    inside = result == input
+    inside = (True if min is None else input >= min) & (True if max is None else input <= max)
     return result, (
         lambda g: g * inside,
-        lambda g: g * (input < min),
-        lambda g: g * (input > max),
+        lambda g: g * ((input < min) & (True if max is None else min < max)),
+        lambda g: g * ((input > max) | (False if min is None else max < min)),
     )
-
-
-@operation()
-def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
-    """input with a number for each NaN, and others (None: the type's extremes) for infinities."""
-    xp = array_module(input)
-    finite = xp.isfinite(input)
-    return xp.nan_to_num(input, nan=nan, posinf=posinf, neginf=neginf), (lambda g: g * finite,)
 
 
 def _taken(lost, shared, dtype):

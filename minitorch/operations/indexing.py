@@ -1,14 +1,18 @@
 """Operations that read or write elements by position."""
 
-import math
-
 import numpy as np
 
 from minitorch.autograd.dispatch import operation
 from minitorch.autograd.tensorbase import TensorBase
-from minitorch.backend import array_module
-from minitorch.operations.reductions import axes_of
-from minitorch.operations.shapes import reshape, unbind
+from minitorch.axes import axes_of, check_axes
+from minitorch.backend import array_module, sum_of
+from minitorch.operations import shapes
+from minitorch.operations.elementwise import where
+
+__all__ = """
+argwhere bincount diag gather index_add index_copy index_fill index_select masked_select narrow
+nonzero repeat_interleave scatter scatter_add select unique
+""".split()
 
 
 def as_index(index, xp):
@@ -148,11 +152,16 @@ def setitem(input, value, index):
 
 
 def _along(input, dim, index, name):
-    """The places that ``index`` names along ``dim``: [i, index[i, j]] for dim 1, as an index."""
+    """The places that ``index`` names along ``dim``: [i, index[i, j]] for dim 1, as an index.
+
+    Before it comes another, of the view of ``input`` with at least one axis that it applies to.
+    """
     xp = array_module(input)
     (axis,) = axes_of(dim, input.ndim) or (0,)
-    if index.dtype != "int64":
-        raise RuntimeError(f"{name} needs an index of type int64, got {index.dtype}: use .long()")
+    if index.dtype not in ("int64", "int32"):
+        raise RuntimeError(
+            f"{name} needs an index of type int64 or int32, got {index.dtype}: use .long()"
+        )
     if max(index.ndim, 1) != max(input.ndim, 1):
         raise RuntimeError(f"{name} needs an index with {input.ndim} axes, got {index.ndim}")
     for other, size in enumerate(index.shape):
@@ -163,8 +172,13 @@ def _along(input, dim, index, name):
             )
     _check_positions(index, input.shape[axis] if input.ndim else 1, name, RuntimeError)
     places = list(xp.indices(index.shape, sparse=True))
-    places[axis : axis + 1] = [index] if input.ndim else []
-    return tuple(places) if input.ndim else ...
+    places[axis : axis + 1] = [index]
+    return _with_axis(input), tuple(places)
+
+
+def _with_axis(input):
+    """An index that gives a view with at least one axis: of size 1, for an array without."""
+    return ... if input.ndim else None
 
 
 def _check_positions(index, size, name, error=IndexError):
@@ -178,11 +192,12 @@ def _check_positions(index, size, name, error=IndexError):
 def gather(input, dim, index):
     """result[i][j] = input[index[i][j]][j] for dim 0, and so on for other axes."""
     shape = input.shape
-    places = _along(input, dim, index, "gather")
-    return input[places].reshape(index.shape), (lambda g: _added_up(g, places, shape),)
+    within, places = _along(input, dim, index, "gather")
+    return input[within][places], (lambda g: _added_up(g, places, shape, within),)
 
 
-def _check_same_type(input, source, name):
+def check_same_type(input, source, name):
+    """RuntimeError unless ``source``, if it is an array, has the type of ``input``."""
     if getattr(source, "dtype", input.dtype) != input.dtype:
         raise RuntimeError(
             f"{name} needs values of the tensor's type {input.dtype}; got {source.dtype}"
@@ -208,36 +223,36 @@ def scatter(input, dim, index, src=None, value=None):
     ``src`` is a tensor at least as large as the index, or a number, also called ``value``. Where
     a place occurs twice, the last value counts; the gradient then is not defined.
     """
-    places = _along(input, dim, index, "scatter")
+    within, places = _along(input, dim, index, "scatter")
     src = value if src is None else src
-    _check_same_type(input, src, "scatter")
+    check_same_type(input, src, "scatter")
     result = input.copy()
-    result[places] = _values_for(src, index)
+    result[within][places] = _values_for(src, index)
     return result, (
-        lambda g: _cleared(g, places),
+        lambda g: _cleared(g, places, within),
         None,
         None,
-        lambda g: _spread(g, g[places], src.shape),
+        lambda g: _spread(g, g[within][places], src.shape),
     )
 
 
 @operation()
 def scatter_add(input, dim, index, src):
     """A copy of input with result[index[i][j]][j] += src[i][j] for dim 0, and so on."""
-    places = _along(input, dim, index, "scatter_add")
-    _check_same_type(input, src, "scatter_add")
+    within, places = _along(input, dim, index, "scatter_add")
+    check_same_type(input, src, "scatter_add")
     result = input.copy()
-    add_at(result, places, _values_for(src, index))
+    add_at(result[within], places, _values_for(src, index))
     return result, (
         lambda g: g,
         None,
         None,
-        lambda g: _spread(g, g[places], src.shape),
+        lambda g: _spread(g, g[within][places], src.shape),
     )
 
 
 def _slices(input, dim, index, name):
-    """The slices at the positions ``index`` along ``dim``, as an index."""
+    """The slices at the positions ``index`` along ``dim``, as two indices; see ``_along``."""
     (axis,) = axes_of(dim, input.ndim) or (0,)
     if index.dtype.kind != "i" or index.ndim > 1:
         raise IndexError(
@@ -245,14 +260,15 @@ def _slices(input, dim, index, name):
             f"shape {index.shape}"
         )
     _check_positions(index, input.shape[axis] if input.ndim else 1, name)
-    return (slice(None),) * axis + (index.reshape(-1),)
+    places = index.reshape(-1) if input.ndim else index
+    return _with_axis(input), (slice(None),) * axis + (places,)
 
 
 @operation()
 def index_select(input, dim, index):
     """The slices at the positions ``index``, a tensor with one axis, along ``dim``."""
     shape = input.shape
-    places = _slices(input, dim, index, "index_select")
+    _, places = _slices(input, dim, index, "index_select")
     if not shape:
         return input.copy(), (lambda g: g,)
     return input[places], (lambda g: _added_up(g, places, shape),)
@@ -261,30 +277,46 @@ def index_select(input, dim, index):
 @operation()
 def index_add(input, dim, index, source, alpha=1):
     """A copy of input with alpha * source[i] added to the slice at index[i] along ``dim``."""
-    places = _slices(input, dim, index, "index_add")
-    _check_same_type(input, source, "index_add")
+    within, places = _slices(input, dim, index, "index_add")
+    check_same_type(input, source, "index_add")
     result = input.copy()
-    add_at(result, places, source if alpha == 1 else source * alpha)
-    return result, (lambda g: g, None, None, lambda g: g[places] * alpha)
+    add_at(result[within], places, source if alpha == 1 else source * alpha)
+    return result, (lambda g: g, None, None, lambda g: g[within][places] * alpha)
 
 
 @operation()
 def index_copy(input, dim, index, source):
     """A copy of input whose slice at index[i] along ``dim`` is source[i]."""
-    places = _slices(input, dim, index, "index_copy")
-    _check_same_type(input, source, "index_copy")
+    within, places = _slices(input, dim, index, "index_copy")
+    check_same_type(input, source, "index_copy")
     result = input.copy()
-    result[places] = source
-    return result, (lambda g: _cleared(g, places), None, None, lambda g: g[places])
+    result[within][places] = source
+    return result, (
+        lambda g: _cleared(g, places, within),
+        None,
+        None,
+        lambda g: g[within][places],
+    )
 
 
 @operation()
 def index_fill(input, dim, index, value):
-    """A copy of input with a number in all slices at the positions ``index`` along ``dim``."""
-    places = _slices(input, dim, index, "index_fill")
+    """A copy of input with one value in all slices at the positions ``index`` along ``dim``.
+
+    ``value`` is a number or a tensor without axes; positions count from the end where negative.
+    """
+    if getattr(value, "ndim", 0):
+        raise RuntimeError(f"index_fill needs a value without axes; got shape {value.shape}")
+    xp, size = array_module(input), input.shape[dim] if input.ndim else 1
+    within, places = _slices(input, dim, xp.where(index < 0, index + size, index), "index_fill")
     result = input.copy()
-    result[places] = value
-    return result, (lambda g: _cleared(g, places),)
+    result[within][places] = value
+    return result, (
+        lambda g: _cleared(g, places, within),
+        None,
+        None,
+        lambda g: sum_of(g[within][places]),
+    )
 
 
 @operation()
@@ -309,7 +341,7 @@ def repeat_interleave(input, repeats, dim=None):
     ``repeats`` is one number, or a tensor with one for each element.
     """
     if dim is None:
-        input, dim = reshape(input, (-1,)), 0
+        input, dim = shapes.reshape(input, (-1,)), 0
     return repeat_interleave_(input, repeats, dim)
 
 
@@ -324,8 +356,7 @@ def nonzero_(input):
 
 def nonzero(input, as_tuple=False):
     """The positions of the elements that are not zero, one row each, or one tensor an axis."""
-    found = nonzero_(input)
-    return unbind(found, 1) if as_tuple else found
+    return where(input) if as_tuple else nonzero_(input)
 
 
 @operation()
@@ -343,27 +374,6 @@ def masked_select(input, mask):
         return result
 
     return whole[mask], (vjp,)
-
-
-@operation()
-def masked_scatter(input, mask, source):
-    """A copy of input with the elements of ``source``, in their order, where ``mask`` is True."""
-    xp, shape = array_module(input), source.shape
-    mask = xp.broadcast_to(mask, input.shape)
-    count = int(mask.sum())
-    if count > source.size:
-        raise RuntimeError(
-            f"masked_scatter needs at least {count} elements in source; got {source.size}"
-        )
-    result = input.copy()
-    result[mask] = source.reshape(-1)[:count]
-
-    def toward_source(g):
-        gradient = xp.zeros(math.prod(shape), dtype=g.dtype)
-        gradient[:count] = g[mask]
-        return gradient.reshape(shape)
-
-    return result, (lambda g: xp.where(mask, 0, g), None, toward_source)
 
 
 @operation()
@@ -390,3 +400,31 @@ def bincount(input, weights=None, minlength=0):
     """How often each number from 0 to the largest occurs; with ``weights``, their sums."""
     counts = array_module(input).bincount(input, weights, minlength)
     return counts if weights is None else counts.astype(weights.dtype), None
+
+
+def _at(input, dim, index):
+    index = (*(slice(None),) * axes_of(dim, input.ndim)[0], index)
+    return getitem(input, as_index(index, array_module(input.array)))
+
+
+def narrow(input, dim, start, length):
+    """``length`` elements along ``dim``, from ``start`` on."""
+    return _at(input, dim, slice(start, start + length))
+
+
+def select(input, dim, index):
+    """The slice at one position along ``dim``, without that axis."""
+    return _at(input, dim, index)
+
+
+def argwhere(input):
+    """The positions of the elements that are not zero, one row each."""
+    return nonzero(input)
+
+
+def diag(input, diagonal=0):
+    """The diagonal of a matrix, or the matrix with a vector as its diagonal."""
+    if input.ndim != 1:
+        check_axes("diag", (input, 2))
+        return shapes.diagonal(input, diagonal)
+    return shapes.diag_embed(input, diagonal)

@@ -3,6 +3,11 @@
 from minitorch.autograd.dispatch import operation
 from minitorch.backend import array_module
 
+__all__ = """
+allclose bitwise_and bitwise_not bitwise_or bitwise_xor eq equal ge gt isclose isfinite isinf isnan
+le logical_and logical_not logical_or logical_xor lt ne
+""".split()
+
 
 @operation(promote="common")
 def eq(input, other):
@@ -120,3 +125,13 @@ def isfinite(input):
 def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """Whether |input - other| <= atol + rtol * |other|, element by element."""
     return array_module(input).isclose(input, other, rtol, atol, equal_nan), None
+
+
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Whether |input - other| <= atol + rtol * |other| everywhere."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).array.all())
+
+
+def equal(input, other):
+    """Whether two tensors have the same shape and the same elements."""
+    return bool(array_module(input.array).array_equal(input.array, other.array))

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from minitorch.autograd.dispatch import operation
-from minitorch.backend import array_module, blocks, float64
+from minitorch.backend import array_module, blocks, float64, sum_of, wide
 from minitorch.generator import numpy_generator
 from minitorch.operations.elementwise import erf_array
 
@@ -173,10 +173,11 @@ def layer_norm(input, axes, weight=None, bias=None, eps=1e-5):
     (Ba, Kiros and Hinton, 2016). With x' the normalised x and g' = g * weight, the gradient is
     (g' - mean(g') - x' * mean(g' * x')) / sqrt(variance + eps).
     """
-    xp, dtype, shape = array_module(input), input.dtype, input.shape
+    xp, shape = array_module(input), input.shape
     size = math.prod(shape[-axes:])
     count = input.size // size if size else 0
-    rows = input.reshape(count, size)
+    rows = wide(input.reshape(count, size))
+    dtype = rows.dtype
     average = xp.full(size, 1 / max(size, 1), dtype=dtype)  # BLAS sums fast: products with it
     normal = rows - (rows @ average)[:, None]
     variance = (normal * normal) @ average
@@ -188,7 +189,7 @@ def layer_norm(input, axes, weight=None, bias=None, eps=1e-5):
         result += bias.reshape(size)
 
     def vjp(g):
-        g = g.reshape(count, size)
+        g = wide(g.reshape(count, size))
         ones = xp.ones(count, dtype=dtype)
         toward_bias = None if bias is None else (ones @ g).reshape(shape[-axes:])
         along, toward_weight = g * normal, None
@@ -202,7 +203,7 @@ def layer_norm(input, axes, weight=None, bias=None, eps=1e-5):
         toward_input *= scale
         return toward_input.reshape(shape), None, toward_weight, toward_bias
 
-    return result.reshape(shape), vjp
+    return result.reshape(shape).astype(input.dtype, copy=False), vjp
 
 
 @operation()
@@ -216,7 +217,7 @@ def cross_entropy(
     ``weight`` (C) multiplies each class; "mean" divides by the sum of the weights of the targets
     that are not ``ignore_index``. The gradient of one row is softmax(input) - one_hot(target).
     """
-    xp = array_module(input)
+    xp, kind, input = array_module(input), input.dtype, wide(input)
     classes = input.shape[1]
     valid = target != ignore_index
     rows, safe = xp.arange(len(target)), xp.where(valid, target, 0)
@@ -229,16 +230,16 @@ def cross_entropy(
     class_weight = xp.ones(classes, dtype=dtype) if weight is None else weight
     row_weight = class_weight[safe] * counted
     hard, soft = (1 - label_smoothing) * row_weight, (label_smoothing / classes) * counted
-    whole = hard + soft * class_weight.sum()
+    whole = hard + soft * sum_of(class_weight)
     shifted = input - input.max(axis=1, keepdims=True)
     losses = -hard * shifted[rows, safe]
     if label_smoothing:
         losses -= soft * (shifted @ class_weight)
     exponentials = xp.exp(shifted, out=shifted)
-    total = exponentials.sum(axis=1)
+    total = sum_of(exponentials, 1)
     losses += whole * xp.log(total)
     losses[~valid] = 0
-    mean_over = row_weight.sum() if reduction == "mean" else None
+    mean_over = sum_of(row_weight) if reduction == "mean" else None
 
     def vjp(g):
         g = g if mean_over is None else g / mean_over
@@ -250,5 +251,6 @@ def cross_entropy(
         return gradient
 
     if reduction != "none":
-        losses = losses.sum()
-    return losses if mean_over is None else losses / mean_over, (vjp,)
+        losses = sum_of(losses)
+    losses = losses if mean_over is None else losses / mean_over
+    return losses.astype(kind, copy=False), (vjp,)

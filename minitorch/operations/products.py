@@ -2,8 +2,16 @@
 
 import math
 
+import numpy as np
+
 from minitorch.autograd.dispatch import operation
+from minitorch.axes import check_axes
 from minitorch.backend import array_module
+from minitorch.operations import reductions
+from minitorch.operations.elementwise import add, mul
+from minitorch.operations.shapes import diagonal, unsqueeze
+
+__all__ = ["addmm", "baddbmm", "bmm", "dot", "einsum", "matmul", "mm", "mv", "outer", "trace"]
 
 
 def fold(array):
@@ -132,6 +140,11 @@ def explicit_subscripts(equation, operands):
     )
 
 
+@np.errstate(all="ignore")  # NumPy would warn of overflow in a file of its own
+def _einsum(formula, *arrays):
+    return array_module(arrays[0]).einsum(formula, *arrays, optimize=True)
+
+
 @operation(promote="common")
 def einsum_(*operands, equation):
     """The sum of products that the equation names; see ``einsum``."""
@@ -148,7 +161,7 @@ def einsum_(*operands, equation):
         formula = ",".join([result, *(inputs[i] for i in others)]) + "->" + shared
 
         def vjp(g):
-            product = xp.einsum(formula, g, *(operands[i] for i in others), optimize=True)
+            product = _einsum(formula, g, *(operands[i] for i in others))
             missing = tuple(i for i, c in enumerate(distinct) if c not in shared)
             product = xp.expand_dims(product, missing)
             if distinct == subscripts:
@@ -159,7 +172,9 @@ def einsum_(*operands, equation):
 
         return vjp
 
-    value = xp.einsum(",".join(inputs) + "->" + result, *operands, optimize=True)
+    value = _einsum(",".join(inputs) + "->" + result, *operands)
+    if len(operands) == 1 and xp.may_share_memory(value, operands[0]):
+        value = value.copy()
     return value, tuple(toward(k) for k in range(len(operands)))
 
 
@@ -172,3 +187,56 @@ def einsum(equation, *operands):
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = operands[0]
     return einsum_(*operands, equation=equation)
+
+
+# Products of given numbers of axes
+
+
+def mm(input, mat2):
+    """The product of two matrices: (n, d) @ (d, m) -> (n, m)."""
+    check_axes("mm", (input, 2), (mat2, 2))
+    return matmul(input, mat2)
+
+
+def bmm(input, mat2):
+    """The products of two batches of matrices: (b, n, d) @ (b, d, m) -> (b, n, m)."""
+    check_axes("bmm", (input, 3), (mat2, 3))
+    if input.shape[0] != mat2.shape[0]:
+        raise RuntimeError(
+            f"bmm needs batches of one size; got shapes {tuple(input.shape)}, {tuple(mat2.shape)}"
+        )
+    return matmul(input, mat2)
+
+
+def mv(input, vec):
+    """The product of a matrix and a vector: (n, d) @ (d) -> (n)."""
+    check_axes("mv", (input, 2), (vec, 1))
+    return matmul(input, vec)
+
+
+def dot(input, tensor):
+    """The inner product of two vectors: (d) @ (d) -> ()."""
+    check_axes("dot", (input, 1), (tensor, 1))
+    return matmul(input, tensor)
+
+
+def addmm(input, mat1, mat2, *, beta=1, alpha=1):
+    """beta * input + alpha * (mat1 @ mat2)."""
+    return add(mul(input, beta), mm(mat1, mat2), alpha=alpha)
+
+
+def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
+    """beta * input + alpha * (batch1 @ batch2), for batches of matrices."""
+    return add(mul(input, beta), bmm(batch1, batch2), alpha=alpha)
+
+
+def outer(input, vec2):
+    """Every element of one vector times every element of another: (n), (m) -> (n, m)."""
+    check_axes("outer", (input, 1), (vec2, 1))
+    return mul(unsqueeze(input, 1), unsqueeze(vec2, 0))
+
+
+def trace(input):
+    """The sum of a matrix's diagonal."""
+    check_axes("trace", (input, 2))
+    return reductions.sum(diagonal(input))

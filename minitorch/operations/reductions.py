@@ -8,22 +8,14 @@ import math
 from collections import namedtuple
 
 from minitorch.autograd.dispatch import numpy_names, operation
-from minitorch.backend import array_module, int64, numpy_dtype
+from minitorch.axes import axes_of
+from minitorch.backend import array_module, int64, numpy_dtype, product_of, sum_of, wide
 from minitorch.operations.elementwise import maximum, minimum
 
-
-def axes_of(dim, ndim):
-    """``dim`` as a tuple of axes from 0; IndexError when there is no such axis."""
-    if type(dim) is int and -ndim <= dim < ndim:
-        return (dim % ndim,)
-    if dim is None:
-        return tuple(range(ndim))
-    dims = (dim,) if hasattr(dim, "__index__") else tuple(dim)
-    limit = ndim or 1
-    for d in dims:
-        if not -limit <= d < limit:
-            raise IndexError(f"dim must be between {-ndim} and {ndim - 1} for {ndim} axes; got {d}")
-    return tuple([d % ndim for d in dims]) if ndim else ()
+__all__ = """
+all amax amin any argmax argmin argsort count_nonzero cumprod cumsum log_softmax logsumexp max mean
+min norm prod softmax sort std sum topk var
+""".split()
 
 
 def _reduced(dim, ndim):
@@ -55,7 +47,7 @@ def sum(input, dim=None, keepdim=False, dtype=None):
     xp, shape, axes = array_module(input), input.shape, _reduced(dim, input.ndim)
     input = _cast(input, dtype)
     kind = _total_type(input) if dtype is None else input.dtype
-    return input.sum(axis=axes, keepdims=keepdim, dtype=kind), (
+    return sum_of(input, axes, keepdim, kind), (
         lambda g: xp.broadcast_to(_restored(g, axes, keepdim), shape),
     )
 
@@ -72,8 +64,8 @@ def mean(input, dim=None, keepdim=False, dtype=None):
     _check_floating(input, "mean")
     xp, shape, axes = array_module(input), input.shape, _reduced(dim, input.ndim)
     count = _count(shape, axes)
-    total = input.sum(axis=axes, keepdims=keepdim)
-    return total / total.dtype.type(count), (
+    total = sum_of(wide(input), axes, keepdim)
+    return (total / total.dtype.type(count)).astype(input.dtype, copy=False), (
         lambda g: xp.broadcast_to(_restored(g, axes, keepdim) / count, shape),
     )
 
@@ -82,10 +74,10 @@ def _variance(input, dim, unbiased, keepdim, correction, name):
     _check_floating(input, name)
     if isinstance(dim, bool):
         dim, unbiased = None, dim
-    axes = _reduced(dim, input.ndim)
+    axes, input = _reduced(dim, input.ndim), wide(input)
     count = _count(input.shape, axes)
-    deviation = input - input.sum(axis=axes, keepdims=True) / input.dtype.type(count)
-    square_sum = (deviation * deviation).sum(axis=axes, keepdims=keepdim)
+    deviation = input - sum_of(input, axes, True) / input.dtype.type(count)
+    square_sum = sum_of(deviation * deviation, axes, keepdim)
     correction = int(unbiased) if correction is None else correction
     degrees = input.dtype.type(builtins.max(count - correction, 0))
     return square_sum / degrees, deviation, degrees, axes
@@ -98,7 +90,9 @@ def var(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
     ``unbiased=False``, or ``correction=0``, divides by the count instead.
     """
     variance, deviation, degrees, axes = _variance(input, dim, unbiased, keepdim, correction, "var")
-    return variance, (lambda g: _restored(g, axes, keepdim) * (2 / degrees) * deviation,)
+    return variance.astype(input.dtype, copy=False), (
+        lambda g: _restored(g, axes, keepdim) * (2 / degrees) * deviation,
+    )
 
 
 @operation()
@@ -112,7 +106,7 @@ def std(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
         g = xp.where(out == 0, 0, g / xp.where(out == 0, 1, out))
         return _restored(g, axes, keepdim) / degrees * deviation
 
-    return out, (vjp,)
+    return out.astype(input.dtype, copy=False), (vjp,)
 
 
 @operation()
@@ -121,13 +115,13 @@ def prod(input, dim=None, keepdim=False, dtype=None):
     xp, axes = array_module(input), axes_of(dim, input.ndim)
     input = _cast(input, dtype)
     kind = _total_type(input) if dtype is None else input.dtype
-    result = input.prod(axis=axes, keepdims=keepdim, dtype=kind)
+    result = product_of(input, axes, keepdim, kind)
 
     def vjp(g):
         """Each element's gradient is the product of all others, also where some are zero."""
-        zeros = (input == 0).sum(axis=axes, keepdims=True)
-        without_zeros = xp.where(input == 0, input.dtype.type(1), input)
-        product = without_zeros.prod(axis=axes, keepdims=True)
+        zeros = sum_of(input == 0, axes, True)
+        without_zeros = wide(xp.where(input == 0, input.dtype.type(1), input))
+        product = product_of(without_zeros, axes, True)
         others = xp.where(zeros == 0, product / without_zeros, 0)
         others = xp.where((zeros == 1) & (input == 0), product, others)
         return _restored(g, axes, keepdim) * others.astype(g.dtype)
@@ -152,7 +146,7 @@ def _extreme(input, dim, keepdim, name):
     def vjp(g):
         best = _restored(value, axes, keepdim)
         hit = xp.where(best == best, input == best, input != input)  # NaN differs from itself
-        share = hit / hit.sum(axis=axes, keepdims=True)
+        share = hit / sum_of(hit, axes, True)
         return _restored(g, axes, keepdim) * share.astype(g.dtype)
 
     return value, (vjp,)
@@ -200,17 +194,18 @@ def norm(input, p=2, dim=None, keepdim=False):
     """
     _check_floating(input, "norm")
     xp, axes = array_module(input), _reduced(dim, input.ndim)
-    size, p = xp.abs(input), 2 if p == "fro" else p
+    size, p = wide(xp.abs(input)), 2 if p == "fro" else p
     if p == 0:
-        length = (size != 0).sum(axis=axes, keepdims=True).astype(input.dtype)
+        length = sum_of(size != 0, axes, True)
         slope = xp.zeros_like(input)
     elif math.isinf(p):
         length = (size.max if p > 0 else size.min)(axis=axes, keepdims=True)
-        slope = (size == length) / (size == length).sum(axis=axes, keepdims=True)
+        slope = (size == length) / sum_of(size == length, axes, True)
     else:
-        length = (size**p).sum(axis=axes, keepdims=True) ** (1 / p)
+        length = sum_of(size**p, axes, True) ** (1 / p)
         slope = xp.where(size == 0, p == 1, (size / length) ** (p - 1))
     slope = (xp.sign(input) * slope).astype(input.dtype)
+    length = length.astype(input.dtype, copy=False)
     return length if keepdim else length.squeeze(axes), (
         lambda g: _restored(g, axes, keepdim) * slope,
     )
@@ -305,7 +300,7 @@ def any(input, dim=None, keepdim=False):
 @operation()
 def count_nonzero(input, dim=None):
     """How many elements over ``dim`` are not 0."""
-    return (input != 0).sum(axis=axes_of(dim, input.ndim), dtype=int64.numpy), None
+    return sum_of(input != 0, axes_of(dim, input.ndim), dtype=int64.numpy), None
 
 
 @operation()
@@ -316,8 +311,9 @@ def cumsum(input, dim, dtype=None):
     kind = _total_type(input) if dtype is None else input.dtype
     if not axes:
         return input.astype(kind), (lambda g: g,)
-    return input.cumsum(axis=axes[0], dtype=kind), (
-        lambda g: xp.flip(xp.flip(g, dim).cumsum(axis=dim), dim),
+    total = wide(input.astype(kind, copy=False)).cumsum(axis=axes[0])
+    return total.astype(kind, copy=False), (
+        lambda g: xp.flip(xp.flip(wide(g), dim).cumsum(axis=dim), dim),
     )
 
 
@@ -330,19 +326,21 @@ def cumprod(input, dim, dtype=None):
     if not axes:
         return input.astype(kind), (lambda g: g,)
 
+    input = wide(input.astype(kind, copy=False))
+
     def vjp(g):
         """Sums, for each element, the products of the others: right also where some are 0."""
         x, g = xp.moveaxis(input, axes[0], -1)[..., None, :], xp.moveaxis(g, axes[0], -1)
         others = xp.where(xp.eye(x.shape[-1], dtype=bool), 1, x)
         slopes = xp.triu(others.cumprod(axis=-1))  # (..., j, i): d result_i / d input_j
-        return xp.moveaxis((slopes * g[..., None, :]).sum(axis=-1), -1, axes[0])
+        return xp.moveaxis(sum_of(slopes * g[..., None, :], -1), -1, axes[0])
 
-    return input.cumprod(axis=axes[0], dtype=kind), (vjp,)
+    return input.cumprod(axis=axes[0]).astype(kind, copy=False), (vjp,)
 
 
 def largest_along(input, axes):
     """The largest elements over the axes, which stay; any number where there are no elements."""
-    return (input.max if input.size else input.sum)(axis=axes, keepdims=True)
+    return input.max(axis=axes, keepdims=True) if input.size else sum_of(input, axes, True)
 
 
 @operation(promote="float")
@@ -351,25 +349,26 @@ def logsumexp(input, dim, keepdim=False):
 
     log sum_j exp(x_j) = m + log sum_j exp(x_j - m) with m = max_j x_j.
     """
-    xp, axes = array_module(input), axes_of(dim, input.ndim)
+    xp, axes, kind = array_module(input), axes_of(dim, input.ndim), input.dtype
+    input = wide(input)
     largest = largest_along(input, axes)
     largest = xp.where(xp.isfinite(largest), largest, input.dtype.type(0))
-    total = xp.exp(input - largest).sum(axis=axes, keepdims=True)
+    total = sum_of(xp.exp(input - largest), axes, True)
     whole = xp.log(total) + largest
 
     def vjp(g):
         weights = xp.exp(input - xp.where(whole == -math.inf, input.dtype.type(0), whole))
         return _restored(g, axes, keepdim) * weights
 
-    return whole if keepdim else whole.squeeze(axes), (vjp,)
+    return (whole if keepdim else whole.squeeze(axes)).astype(kind, copy=False), (vjp,)
 
 
 def _shifted(input, dim, dtype, name):
-    """A new array with the largest element along ``dim`` subtracted, and that axis."""
+    """A new array with the largest element along ``dim`` subtracted, that axis, and the type."""
     input = _cast(input, dtype)
     _check_floating(input, name)
-    axes = axes_of((dim,), input.ndim)
-    return array_module(input).asarray(input - largest_along(input, axes)), axes
+    axes, shifted = axes_of((dim,), input.ndim), wide(input)
+    return array_module(input).asarray(shifted - largest_along(shifted, axes)), axes, input.dtype
 
 
 @operation()
@@ -378,25 +377,25 @@ def softmax(input, dim, dtype=None):
 
     Jacobian: d p_i / d x_j = p_i (1[i = j] - p_j), so the gradient is p * (g - sum(g * p)).
     """
-    out, axes = _shifted(input, dim, dtype, "softmax")
+    out, axes, kind = _shifted(input, dim, dtype, "softmax")
     out = array_module(input).exp(out, out=out)
-    out /= out.sum(axis=axes, keepdims=True)
+    out /= sum_of(out, axes, True)
 
     def vjp(g):
         result = g * out
-        result -= out * result.sum(axis=axes, keepdims=True)
+        result -= out * sum_of(result, axes, True)
         return result
 
-    return out, (vjp,)
+    return out.astype(kind, copy=False), (vjp,)
 
 
 @operation()
 def log_softmax(input, dim, dtype=None):
     """x_i - log(sum_j exp(x_j)) along ``dim``, without overflow."""
     xp = array_module(input)
-    out, axes = _shifted(input, dim, dtype, "log_softmax")
-    out -= xp.log(xp.exp(out).sum(axis=axes, keepdims=True))
-    return out, (lambda g: g - xp.exp(out) * g.sum(axis=axes, keepdims=True),)
+    out, axes, kind = _shifted(input, dim, dtype, "log_softmax")
+    out -= xp.log(sum_of(xp.exp(out), axes, True))
+    return out.astype(kind, copy=False), (lambda g: g - xp.exp(out) * sum_of(wide(g), axes, True),)
 
 
 def _order(input, axis, descending):

@@ -8,6 +8,7 @@ from gradients import Case
 from operations_table import binary, row, unary
 
 import minitorch as mt
+from minitorch.compat import functions
 from minitorch.operations import logic, shapes
 
 # Elementwise
@@ -22,11 +23,11 @@ unary("tan", anp.tan, "positive", repeatable=False)
 unary("atan", anp.arctan)
 unary("sinh", anp.sinh)
 unary("cosh", anp.cosh)
-binary("logaddexp", anp.logaddexp, tensors_only=True)
+binary("logaddexp", anp.logaddexp, tensors_only=True, module=functions)
 binary("fmod", np.fmod, ("any", "nonzero"), repeatable=False, by_autograd=False)
 for name in ("logical_and", "logical_or", "logical_xor"):
     binary(name, getattr(np, name), tensors_only=True, module=logic, differentiable=False)
-unary("nan_to_num", np.nan_to_num, by_autograd=False)
+unary("nan_to_num", np.nan_to_num, module=functions, by_autograd=False)
 binary("isclose", np.isclose, tensors_only=True, module=logic, differentiable=False)
 
 
@@ -103,7 +104,7 @@ def _(draw):
 
 @row("nonzero_")
 def _(draw):
-    array = draw.array(draw.shape(min_dims=1))
+    array = draw.array(draw.shape())
     array[draw.mask(array.shape)] = 0
     return Case(mt.nonzero, [array], np.argwhere, differentiable=False)
 
@@ -140,20 +141,22 @@ def _(draw):
 
 def _along(draw, repeated):
     """A shape, an axis, an index for ``gather`` along it, and its places for NumPy."""
-    shape = draw.shape(min_dims=1, min_side=1)
-    dim = draw.axis(len(shape))
-    axis = dim % len(shape)
+    shape = draw.shape(min_side=1)
+    dim = draw.axis(len(shape) or 1)
+    axis, kind = dim % (len(shape) or 1), draw.pick("int32", "int64")
     wanted = tuple(
         draw.int(0, 4 if repeated else n) if i == axis else draw.int(0, n)
         for i, n in enumerate(shape)
     )
-    if repeated:
-        index = draw.indices(wanted, shape[axis])
+    if not shape:
+        index = np.zeros((), kind)
+    elif repeated:
+        index = np.asarray(draw.indices(wanted, shape[axis]), kind)
     else:
         index = draw.rng().permuted(np.indices(shape)[axis], axis=axis)
-        index = np.ascontiguousarray(index[tuple(map(slice, wanted))])
+        index = np.array(index[tuple(map(slice, wanted))], kind)
     places = list(np.indices(wanted))
-    places[axis] = index
+    places[axis : axis + 1] = [index]
     return shape, dim, index, tuple(places)
 
 
@@ -166,7 +169,7 @@ def _scatter(name, write, repeated):
 
         def reference(x, src):
             result = x.copy()
-            write(result, places, src[part])
+            write(result.reshape(shape or (1,)), places, src[part])
             return result
 
         return Case(
@@ -184,10 +187,12 @@ _scatter("scatter_add", np.add.at, repeated=True)
 def _slices(name, write, repeated=False, number=False):
     @row(name)
     def case(draw):
-        shape = draw.shape(min_dims=1, min_side=1)
-        dim = draw.axis(len(shape))
-        axis = dim % len(shape)
-        if repeated:
+        shape = draw.shape(min_side=1)
+        dim = draw.axis(len(shape) or 1)
+        axis = dim % (len(shape) or 1)
+        if not shape:
+            index = np.zeros((), np.int64)
+        elif repeated:
             index = draw.indices((draw.int(0, 5),), shape[axis])
         else:
             index = np.asarray(draw.order(shape[axis])[: draw.int(0, shape[axis])], dtype=np.int64)
@@ -195,12 +200,15 @@ def _slices(name, write, repeated=False, number=False):
 
         def reference(x, source=-1.5):
             result = x.copy()
-            write(result, places, source)
+            write(result.reshape(shape or (1,)), places, source)
             return result
 
         inputs = [draw.array(shape)]
         if not number:
-            inputs.append(draw.array((*shape[:axis], len(index), *shape[axis + 1 :])))
+            inputs.append(draw.array((*shape[:axis], *index.shape, *shape[axis + 1 :])))
+        elif draw.flag():
+            inputs.append(draw.array(()))
+            index = index - draw.int(0, 1) * (shape or (1,))[axis]
         return Case(
             lambda x, source=-1.5: getattr(x, name)(dim, mt.tensor(index), source),
             inputs,
@@ -258,4 +266,24 @@ def _(draw):
         [draw.array(shape), source],
         reference,
         by_autograd=False,
+    )
+
+
+@row("accumulated")
+def _(draw):
+    shape, length = draw.shape(min_dims=1, min_side=1), draw.int(0, 5)
+    places = tuple(draw.indices((length,), size) for size in shape[: draw.int(1, 3)])
+    values = draw.pick((), places[0].shape + shape[len(places) :])
+
+    def reference(x, values):
+        result = x.copy()
+        np.add.at(result, places, values)
+        return result
+
+    return Case(
+        lambda x, values: x.index_put(tuple(map(mt.tensor, places)), values, accumulate=True),
+        [draw.array(shape), draw.array(values)],
+        reference,
+        by_autograd=False,
+        repeatable=False,
     )

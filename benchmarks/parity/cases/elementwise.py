@@ -94,7 +94,14 @@ ARITHMETIC = {
     "/": _binary(
         "/",
         "x.ints(3) / x.ints(3, low=1)",
-        "torch.div(x(3), x(3), rounding_mode='floor')  ## the result is cut off, since its gradient is 0",
+        "torch.div(x(3), x(3), rounding_mode='floor')",
+        "torch.div(x(2, 3), x(3), rounding_mode='trunc')",
+        "x(3).div(0.7, rounding_mode='trunc')",
+        "x(3).div(torch.zeros(3), rounding_mode='trunc')",
+        "torch.div(x.ints(3, low=-7), x.ints(3, low=1), rounding_mode='floor')",
+        "a = x.plain(3); a.div_(0.3, rounding_mode='floor'); a",
+        "!torch.div(x.ints(3), 0, rounding_mode='floor')",
+        "!torch.div(x(3), 2, rounding_mode='up')",
         "torch.div(x.ints(3), 2, rounding_mode='trunc')",
         "x(3) / 0",
         "x.ints(3) / 0",
@@ -169,6 +176,12 @@ ARITHMETIC = {
         x.ints(5).clamp(0.5, 2.5)
         torch.clamp(x(5), min=1e-9)
         y = x(4) * 1; y.clamp_(-0.5, 0.5); y
+        x.values([0.0, 1.0, 2.0, 3.0, 5.0]).clamp(x.values([1.0] * 5), x.values([3.0] * 5))
+        x.values([0.0, 2.0, 5.0]).clamp(x.values([3.0] * 3), x.values([1.0] * 3))
+        x.values([0.0, 1.0, 2.0]).clamp(x.values([1.0] * 3), x.values([1.0] * 3))
+        x(2, 3).clamp(max=x(3))
+        x(2, 3).clamp(x(3), x(2, 1))
+        x.values([0.0, float('nan'), 2.0]).clamp(x.values([1.0, 1.0, float('nan')]))
         !x(3).clamp()
         """,
     "where": """

@@ -21,6 +21,7 @@ def _softmax(f):
         F.{f}({_EXTREME}, dim=-1)
         F.{f}({_MINUS}, dim=-1)
         F.{f}(x.values([[float('inf'), 0.0]]), dim=-1)
+        F.{f}(x(2, 5000, dtype='float16'), dim=-1)
         F.{f}(x(3, 4), dim=-1, dtype=torch.float64)
         !F.{f}(x(3, 4), dim=2)
         !F.{f}(x.ints(3, 4), dim=1)  ## RuntimeError: use .float()
@@ -101,6 +102,16 @@ TABLE = {
         F.normalize(x(3, 4), dim=-1)
         F.normalize(x(3, 4), p=2, dim=1)
         F.cosine_similarity(x(3, 4), x(3, 4), dim=-1)
+        F.cosine_similarity(x(3, 4), x(1, 4), dim=0)
+        F.cosine_similarity(x(3, 4), x(3, 1), dim=1)
+        F.cosine_similarity(x(3, 4), x(4), dim=0)
+        F.cosine_similarity(x(2, 1, 4), x(1, 3, 4), dim=-1)
+        F.cosine_similarity(x(2), x(2), dim=0, eps=9.0)  ## the gradient of what is computed
+        F.layer_norm(x(3, 1), (1,), x(1), x(1))  ## exactly 0, not nearly
+        F.layer_norm(x(2, 1, 1), (1, 1))
+        F.layer_norm(x(3, 0), (0,))
+        F.layer_norm(x(2, 600, low=200, high=300, dtype='float16'), (600,))
+        F.rms_norm(x(2, 8, low=200, high=400, dtype='float16'), (8,))
         !F.layer_norm(x(2, 4), (3,))
         """,
     "F.embedding": """

@@ -136,6 +136,11 @@ pe[:, 0::2] = torch.sin(p * d); pe[:, 1::2] = torch.cos(p * d); pe
         x(2, 3, 4).gather(2, x.ints(2, 3, 2, high=4))
         x(3, 4).gather(1, torch.zeros(3, 3, dtype=torch.long))
         x(3, 4).gather(dim=1, index=x.ints(2, 2, high=4))
+        x(3, 4).gather(1, x.ints(3, 2, high=4, dtype='int32'))
+        x().gather(0, torch.tensor(0))
+        x().gather(-1, torch.tensor([0, 0, 0]))
+        x(3).gather(0, torch.tensor(1))
+        !x(3, 4).gather(1, x.ints(3, 2, high=4, dtype='int16'))
         !x(3, 4).gather(1, x.ints(3))
         !x(3, 4).gather(1, x.ints(3, 2, low=4, high=6))
         !x(3, 4).gather(1, x(3, 2))
@@ -150,6 +155,12 @@ pe[:, 0::2] = torch.sin(p * d); pe[:, 1::2] = torch.cos(p * d); pe
         torch.zeros(3, 4).scatter_add_(1, x.ints(3, 6, high=4), x(3, 6))
         x(3, 4).scatter(1, torch.tensor([[0, 1], [1, 2], [3, 0]]), x(3, 2))
         torch.zeros(2, 3, dtype=torch.bool).scatter(1, torch.tensor([[1], [2]]), torch.ones(2, 1).bool())
+        x(3, 4).scatter(1, torch.tensor([[0, 1], [1, 2], [3, 0]], dtype=torch.int32), x(3, 2))
+        x(3, 4).scatter_add(0, x.ints(2, 4, high=3, dtype='int32'), x(2, 4))
+        x().scatter(0, torch.tensor(0), x())
+        x().scatter(0, torch.tensor([0]), x(1))
+        x().scatter(0, torch.tensor(0), 2.5)
+        x().scatter_add(0, torch.tensor([0, 0]), x(2))
         !torch.zeros(3, 4).scatter(1, x.ints(3, 1, low=4, high=6), 1.0)
         """,
     "index_select": """
@@ -166,6 +177,15 @@ pe[:, 0::2] = torch.sin(p * d); pe[:, 1::2] = torch.cos(p * d); pe
         a = torch.zeros(4, 2); a.index_add_(0, torch.tensor([1, 1]), x(2, 2)); a
         x(4, 2).index_add(0, torch.tensor([0, 3]), x(2, 2))
         x(2, 4).index_add(1, torch.tensor([0, 3]), x(2, 2), alpha=2)
+        x().index_add(0, torch.tensor(0), x())
+        x().index_copy(0, torch.tensor([0]), x(1))
+        x(3, 4).index_fill(1, torch.tensor([0, 2, 0]), 1.5)
+        x(3, 4).index_fill(0, torch.tensor([-1]), 2.0)
+        x(3, 4).index_fill(0, torch.tensor([2]), x())
+        x().index_fill(0, torch.tensor(0), x())
+        a = x.plain(3, 4); a.index_fill_(-1, torch.tensor([1]), torch.tensor(2.0)); a
+        !x(3, 4).index_fill(0, torch.tensor([0]), x(1))
+        !x(3, 4).index_fill(0, torch.tensor([3]), 1.0)
         """,
     "nonzero": """
         x.truths(3, 4).nonzero()
@@ -173,6 +193,11 @@ pe[:, 0::2] = torch.sin(p * d); pe[:, 1::2] = torch.cos(p * d); pe
         x.truths(5).nonzero(as_tuple=True)
         (x.ints(6) == 2).nonzero().squeeze()
         torch.zeros(3).nonzero()
+        torch.nonzero(torch.tensor(3), as_tuple=True)
+        torch.nonzero(torch.tensor(0), as_tuple=True)
+        torch.nonzero(torch.tensor(3))
+        torch.where(torch.tensor(True))
+        torch.where(x.ints(2, 3))
         (x.ints(6) == 2).nonzero(as_tuple=True)[0]
         torch.nonzero(x.ints(2, 3) > 1, as_tuple=False)
         """,

@@ -66,6 +66,7 @@ TABLE = {
         "x(3, 4).sum(axis=1)",
         "sum([x(3), x(3)])",
         "x(3, 4).sum(None)",
+        "x(5000, 2, dtype='float16').sum(0)",
         "!x(2, 2).sum((0, 0))",
     ),
     "mean": _axes(
@@ -75,6 +76,7 @@ TABLE = {
         "x.ints(3).float().mean()",
         "x.ints(3).mean(dtype=torch.float)",
         "torch.mean(x(3, 4), dim=-1, keepdim=True)",
+        "torch.ones(70000).half().mean()",
     ),
     "var": _axes(
         "var",
@@ -167,6 +169,7 @@ TABLE = {
         x().cumsum(0)
         x(0).cumsum(0)
         torch.cumprod(x(3, 4), dim=1)
+        x(3000, dtype='float16').cumsum(0)
         !x(3).cumsum()
         """,
     "logsumexp": """
@@ -226,6 +229,10 @@ TABLE = {
         torch.dot(x(4), x(4))
         x(3, 4).mm(x(4, 5))
         torch.addmm(x(5), x(3, 4), x(4, 5))
+        torch.trace(x(2, 3))
+        x(3, 2).trace()
+        torch.trace(x.ints(3, 3, dtype='int32'))
+        torch.trace(x(0, 3))
         torch.baddbmm(x(2, 3, 5), x(2, 3, 4), x(2, 4, 5), beta=0.5, alpha=2)
         !torch.matmul(x(3, 4), x(3, 4))
         !torch.matmul(x(), x(3))
@@ -258,6 +265,8 @@ TABLE = {
         torch.einsum('bhqk,bkhd->bqhd', x(2, 2, 3, 5), x(2, 5, 2, 4))
         torch.einsum('nqhd,nkhd->nhqk', [x(2, 3, 2, 4), x(2, 5, 2, 4)])
         torch.einsum('ij->ji', x(3, 4))
+        y = x(3, 4) * 1; torch.einsum('ij->ji', y).mul_(2)
+        y = x.plain(3, 4); torch.einsum('ij->ji', y).mul_(2); y  ## a copy, not a view
         torch.einsum('ii->i', x(3, 3))
         torch.einsum('ii', x(3, 3))
         torch.einsum('ij->', x(3, 4))

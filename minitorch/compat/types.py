@@ -6,6 +6,11 @@ from minitorch import backend
 from minitorch.autograd.tensorbase import Size, TensorBase
 from minitorch.creation import empty, tensor
 
+__all__ = """
+BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
+ShortTensor finfo iinfo
+""".split()
+
 
 class finfo:
     """The limits of a floating-point type: ``max``, ``min``, ``eps``, ``tiny``, ``bits``."""

@@ -1,0 +1,186 @@
+"""Functions on tensors that no chapter uses."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+
+from minitorch.autograd.dispatch import numpy_names, operation
+from minitorch.autograd.tensorbase import TensorBase
+from minitorch.axes import axes_of
+from minitorch.backend import array_module
+from minitorch.operations import reductions
+from minitorch.operations.elementwise import add, div, mul, sub, where
+from minitorch.operations.indexing import (
+    add_at,
+    as_index,
+    check_same_type,
+    gather,
+    masked_select,
+    setitem,
+    split_index,
+)
+from minitorch.operations.logic import isnan
+from minitorch.operations.shapes import expand, reshape, split_with_sizes
+
+__all__ = """
+addcdiv addcmul dist index_put is_tensor lerp logaddexp masked_scatter median nan_to_num ravel
+std_mean take_along_dim tensor_split var_mean
+""".split()
+
+# Arithmetic
+
+
+def addcmul(input, tensor1, tensor2, *, value=1):
+    """input + value * tensor1 * tensor2."""
+    return add(input, mul(tensor1, tensor2), alpha=value)
+
+
+def addcdiv(input, tensor1, tensor2, *, value=1):
+    """input + value * tensor1 / tensor2."""
+    return add(input, div(tensor1, tensor2), alpha=value)
+
+
+def lerp(input, end, weight):
+    """input + weight * (end - input)."""
+    return add(input, mul(sub(end, input), weight))
+
+
+@operation(promote="float")
+def logaddexp(input, other):
+    """log(exp(input) + exp(other)), without overflow."""
+    xp = array_module(input)
+    return xp.logaddexp(input, other), (
+        lambda g: g / (1 + xp.exp(other - input)),
+        lambda g: g / (1 + xp.exp(input - other)),
+    )
+
+
+@operation()
+def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
+    """input with a number for each NaN, and others (None: the type's extremes) for infinities."""
+    xp = array_module(input)
+    finite = xp.isfinite(input)
+    return xp.nan_to_num(input, nan=nan, posinf=posinf, neginf=neginf), (lambda g: g * finite,)
+
+
+# Statistics
+
+
+@numpy_names
+def median(input, dim=None, keepdim=False):
+    """The middle element in order (of two the smaller one), or NaN if there is any.
+
+    Of all elements, where equal ones share the gradient; or along ``dim``, with its position.
+    """
+    if dim is None:
+        flat = reshape(input, (-1,))
+        value = median(flat.detach(), 0).values
+        return reductions.amax(masked_select(flat, (flat == value) | (isnan(flat) & isnan(value))))
+    if not input.ndim:
+        return reductions.ValuesIndices(*reductions.sort(input))
+    (axis,) = axes_of(dim, input.ndim)
+    last = input.shape[axis] - 1
+    if last < 0:
+        raise IndexError(f"median over dim {dim} of shape {tuple(input.shape)}: nothing to choose")
+    middle = where(reductions.any(isnan(input), axis, keepdim=True), last, last // 2)
+    found = [gather(part, axis, middle) for part in reductions.sort(input, axis)]
+    return reductions.ValuesIndices(*(part if keepdim else part.squeeze(axis) for part in found))
+
+
+def dist(input, other, p=2):
+    """The p-norm of input - other, all elements together."""
+    return reductions.norm(sub(input, other), p)
+
+
+def var_mean(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
+    """The variance and the mean over ``dim``; see ``var``."""
+    return (
+        reductions.var(input, dim, unbiased, keepdim, correction=correction),
+        reductions.mean(input, None if isinstance(dim, bool) else dim, keepdim),
+    )
+
+
+def std_mean(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
+    """The standard deviation and the mean over ``dim``; see ``std``."""
+    return (
+        reductions.std(input, dim, unbiased, keepdim, correction=correction),
+        reductions.mean(input, None if isinstance(dim, bool) else dim, keepdim),
+    )
+
+
+# Shapes and positions
+
+
+def is_tensor(obj):
+    """Whether ``obj`` is a tensor."""
+    return isinstance(obj, TensorBase)
+
+
+def ravel(input):
+    """All elements along one axis."""
+    return reshape(input, (-1,))
+
+
+def tensor_split(input, indices_or_sections, dim=0):
+    """Pieces along ``dim``: as many as a number says, the first ones larger by one where it does
+    not divide the size; or those between the given positions.
+    """
+    (axis,) = axes_of(dim, input.ndim)
+    parts, size = indices_or_sections, input.shape[axis]
+    parts = parts.tolist() if isinstance(parts, TensorBase) else parts
+    if not isinstance(parts, int):
+        lead = (slice(None),) * axis
+        return tuple(input[(*lead, slice(*ends))] for ends in pairwise([0, *parts, None]))
+    if parts < 1:
+        raise RuntimeError(f"tensor_split needs at least one section; got {parts}")
+    sizes = [size // parts + (i < size % parts) for i in range(parts)]
+    return split_with_sizes(input, sizes, axis)
+
+
+@operation()
+def accumulated(input, values, index):
+    """A copy of input with ``values`` added at ``index``, twice where a place occurs twice."""
+    first, rest = split_index(index, input.ndim)
+    result = input.copy()
+    add_at(result[first], rest, values)
+    return result, (lambda g: g, lambda g: g[first][rest])
+
+
+def index_put(input, indices, values, accumulate=False):
+    """A copy of input with ``values`` at ``indices``, a tuple of tensors; or added to it there."""
+    index = as_index(tuple(indices), array_module(input.array))
+    check_same_type(input, values, "index_put")
+    return (accumulated if accumulate else setitem)(input, values, index)
+
+
+def take_along_dim(input, indices, dim=None):
+    """``gather`` whose index broadcasts; without ``dim``, from the flattened tensor."""
+    if dim is None:
+        return gather(reshape(input, (-1,)), 0, reshape(indices, (-1,)))
+    (axis,) = axes_of(dim, input.ndim)
+    rest = [(*x.shape[:axis], 1, *x.shape[axis + 1 :]) for x in (input, indices)]
+    sizes = np.broadcast_shapes(*rest)
+    sizes = (*sizes[:axis], -1, *sizes[axis + 1 :])
+    return gather(expand(input, sizes), axis, expand(indices, sizes))
+
+
+@operation()
+def masked_scatter(input, mask, source):
+    """A copy of input with the elements of ``source``, in their order, where ``mask`` is True."""
+    xp, shape = array_module(input), source.shape
+    mask = xp.broadcast_to(mask, input.shape)
+    count = int(mask.sum())
+    if count > source.size:
+        raise RuntimeError(
+            f"masked_scatter needs at least {count} elements in source; got {source.size}"
+        )
+    result = input.copy()
+    result[mask] = source.reshape(-1)[:count]
+
+    def toward_source(g):
+        gradient = xp.zeros(math.prod(shape), dtype=g.dtype)
+        gradient[:count] = g[mask]
+        return gradient.reshape(shape)
+
+    return result, (lambda g: xp.where(mask, 0, g), None, toward_source)
