@@ -10,8 +10,8 @@ from minitorch.operations import shapes
 from minitorch.operations.elementwise import where
 
 __all__ = """
-argwhere bincount diag gather index_add index_copy index_fill index_select masked_select narrow nonzero
-repeat_interleave scatter scatter_add select unique
+argwhere bincount diag gather index_add index_copy index_fill index_select masked_select narrow
+nonzero repeat_interleave scatter scatter_add select unique
 """.split()
 
 

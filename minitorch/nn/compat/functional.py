@@ -243,8 +243,11 @@ def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
         )
     if padding == "same" and stride != 1:
         raise RuntimeError("padding='same' is for stride 1, which keeps the length")
+    if padding not in ("valid", "same") and isinstance(padding, str):
+        raise RuntimeError(f"padding must be a number, 'valid' or 'same'; got {padding!r}")
     if isinstance(padding, str):
-        before, after = {"valid": (0, 0), "same": (reach // 2, reach - reach // 2)}[padding]
+        before = reach // 2 if padding == "same" else 0
+        after = reach - before if padding == "same" else 0
     else:
         before = after = single(padding, "padding")
     if before or after:
