@@ -1,5 +1,7 @@
 """Functions of neural networks that the book does not teach; ``nn.functional`` offers them all."""
 
+import math
+
 from minitorch.autograd.dispatch import operation
 from minitorch.backend import array_module
 from minitorch.nn.functional_losses import reduced, warn_of_broadcasting
@@ -203,7 +205,8 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
             f"group_norm needs input (N, C, ...) whose C channels make {num_groups} equal groups; "
             f"got shape {tuple(input.shape)}"
         )
-    groups = input.reshape(input.shape[0], num_groups, -1)
+    size = math.prod(input.shape[1:]) // num_groups
+    groups = input.reshape(input.shape[0], num_groups, size)
     normal = neural.layer_norm(groups, 1, eps=eps).reshape(input.shape)
     along = (-1, *[1] * (input.ndim - 2))
     normal = normal if weight is None else normal * weight.reshape(along)
