@@ -6,7 +6,7 @@ from minitorch.autograd.dispatch import operation
 from minitorch.backend import array_module
 from minitorch.nn.functional_losses import reduced, warn_of_broadcasting
 from minitorch.operations import elementwise, neural
-from minitorch.operations.elementwise import abs, clamp, exp, log, sigmoid, where
+from minitorch.operations.elementwise import clamp, exp, log, sigmoid, where
 from minitorch.operations.products import matmul
 from minitorch.operations.shapes import cat, chunk, stack
 
@@ -45,7 +45,7 @@ def mish(input, inplace=False):
 
 def softsign(input):
     """x / (1 + |x|)."""
-    return input / (1 + abs(input))
+    return input / (1 + elementwise.abs(input))
 
 
 def threshold(input, threshold, value, inplace=False):
@@ -105,7 +105,7 @@ def glu(input, dim=-1):
 def l1_loss(input, target, reduction="mean"):
     """|input - target|. A warning unless both have the same shape."""
     warn_of_broadcasting("l1_loss", input, target)
-    return reduced(abs(input - target), reduction)
+    return reduced(elementwise.abs(input - target), reduction)
 
 
 def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
@@ -113,7 +113,7 @@ def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
     warn_of_broadcasting("smooth_l1_loss", input, target)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss needs a beta that is not negative; got {beta}")
-    distance = abs(input - target)
+    distance = elementwise.abs(input - target)
     if not beta:
         return reduced(distance, reduction)
     near = clamp(distance, max=beta)
@@ -125,7 +125,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
     if delta <= 0:
         raise RuntimeError(f"huber_loss needs a positive delta; got {delta}")
     warn_of_broadcasting("huber_loss", input, target)
-    distance = abs(input - target)
+    distance = elementwise.abs(input - target)
     near = clamp(distance, max=delta)
     return reduced(near * (distance - near / 2), reduction)
 
