@@ -1,6 +1,7 @@
 """The shape of the library: imports go one way, files and the whole stay small."""
 
 import ast
+import builtins
 import graphlib
 import pathlib
 import subprocess
@@ -81,6 +82,19 @@ def test_imports_go_one_way(name):
             assert own >= 7, f"{name} imports minitorch itself, which is built from it"
         else:
             assert part(other) in below, f"{name} imports {other}, which is not below it"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_import_hides_a_builtin(name):
+    if name == "minitorch":
+        return  # its names are PyTorch's, and it computes nothing
+    for item in ast.walk(ast.parse(FILES[name].read_text())):
+        if isinstance(item, ast.ImportFrom):
+            bound = {alias.asname or alias.name for alias in item.names}
+            assert not bound & set(dir(builtins)), f"{name} hides a builtin: {bound}"
+            assert bound != {"*"} or name in ("minitorch.nn", "minitorch.nn.functional"), (
+                f"{name} imports names that nobody sees"
+            )
 
 
 def test_numpy_is_all_that_the_library_needs():

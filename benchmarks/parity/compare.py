@@ -29,7 +29,7 @@ from programs import compare_programs  # noqa: E402
 import minitorch  # noqa: E402
 
 TABLES = ["creation", "elementwise", "reductions", "shapes", "indexing", "inplace", "engine"]
-TABLES += ["layers", "recurrent", "attention", "functional", "optimizers", "data"]
+TABLES += ["layers", "recurrent", "attention", "functional", "optimizers", "data", "compat"]
 TOLERANCE = {"float64": 1e-9, "float32": 3e-5, "float16": 4e-3}
 
 

@@ -11,4 +11,4 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     return norm(x if dtype is None else x.to(dtype), ord, dim, keepdim)
 
 
-__getattr__ = in_module("minitorch.linalg")
+__getattr__ = in_module(__name__)

@@ -6,6 +6,7 @@ import warnings
 from minitorch.creation import empty, zeros
 from minitorch.nn import functional as F
 from minitorch.nn import init
+from minitorch.nn.compat.recurrent import projected_lstm
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.nn.utils.rnn import PackedSequence
@@ -24,11 +25,13 @@ class _Recurrent(Module):
     """What layers and cells share: parameters in blocks of ``hidden_size`` rows, one a gate.
 
     All start from U(-k, k), k = 1 / sqrt(hidden_size). ``states`` is 2 for an LSTM, which carries
-    a hidden state and a cell, and 1 for the others.
+    a hidden state and a cell, and 1 for the others. With ``proj_size`` the hidden state, but not
+    the cell, has that size: ``weight_hr`` projects it.
     """
 
     gates = 1
     states = 1
+    proj_size = 0
     layout = ""
 
     def __init__(self, input_size, hidden_size, bias):
@@ -39,16 +42,19 @@ class _Recurrent(Module):
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
 
     def _add_parameters(self, width, suffix, device, dtype):
-        rows = self.gates * self.hidden_size
-        shapes = {"weight_ih": (rows, width), "weight_hh": (rows, self.hidden_size)}
+        rows, state = self.gates * self.hidden_size, self.proj_size or self.hidden_size
+        shapes = {"weight_ih": (rows, width), "weight_hh": (rows, state)}
         shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)} if self.bias else {}
+        shapes |= {"weight_hr": (state, self.hidden_size)} if self.proj_size else {}
         for name, shape in shapes.items():
             tensor = Parameter(empty(*shape, device=device, dtype=dtype))
             self.register_parameter(name + suffix, tensor)
 
     def _parameters_of(self, suffix):
-        """Both weights and both biases, which are None if there are none."""
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        """Both weights, both biases, which are None if there are none, and a projection if any."""
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh") + ("weight_hr",) * (
+            self.proj_size > 0
+        )
         return [self._parameters.get(name + suffix) for name in names]
 
     def reset_parameters(self):
@@ -76,10 +82,11 @@ class _Recurrent(Module):
                 f"convert the input with .to({weight.dtype}) or the model with .to({input.dtype})"
             )
 
-    def _initial(self, hx, input, shape):
-        """The initial states as a list: zeros where none are given."""
+    def _initial(self, hx, input, *lead):
+        """The initial states (*lead, size) as a list: zeros where none are given."""
+        sizes = [self.proj_size or self.hidden_size, self.hidden_size][: self.states]
         if hx is None:
-            return [zeros(*shape, dtype=input.dtype, device=input.device)] * self.states
+            return [zeros(*lead, n, dtype=input.dtype, device=input.device) for n in sizes]
         given = list(hx) if isinstance(hx, (tuple, list)) else [hx]
         names = ["h_0", "c_0"][: self.states]
         if len(given) != self.states:
@@ -87,9 +94,11 @@ class _Recurrent(Module):
                 f"the initial state of {type(self).__name__} is {' and '.join(names)}; "
                 f"got {len(given)} tensor{'s' * (len(given) > 1)}"
             )
-        for name, tensor in zip(names, given, strict=True):
-            if tuple(tensor.shape) != shape:
-                raise RuntimeError(f"{name} must have shape {shape}, got {tuple(tensor.shape)}")
+        for name, tensor, size in zip(names, given, sizes, strict=True):
+            if tuple(tensor.shape) != (*lead, size):
+                raise RuntimeError(
+                    f"{name} must have shape {(*lead, size)}, got {tuple(tensor.shape)}"
+                )
         return given
 
     def _hidden(self, states):
@@ -127,24 +136,40 @@ class RNNBase(_Recurrent):
             raise ValueError(f"num_layers must be greater than zero, got {num_layers}")
         if not 0 <= dropout <= 1:
             raise ValueError(f"dropout must be a probability between 0 and 1, got {dropout}")
-        if proj_size:
-            raise ValueError(f"proj_size is not supported, got {proj_size}: put a Linear after")
+        if proj_size and self.states == 1:
+            raise ValueError(f"proj_size is for LSTM only, got {proj_size}: put a Linear after")
+        if not 0 <= proj_size < hidden_size:
+            raise ValueError(
+                f"proj_size must be 0, or above it and below hidden_size={hidden_size}; "
+                f"got {proj_size}"
+            )
         if dropout and num_layers == 1:
             warnings.warn(
                 f"dropout={dropout} lies between layers, so it does nothing with num_layers=1",
                 stacklevel=3,
             )
         self.num_layers, self.batch_first = num_layers, batch_first
-        self.dropout, self.bidirectional = dropout, bidirectional
+        self.dropout, self.bidirectional, self.proj_size = dropout, bidirectional, proj_size
         directions = 2 if bidirectional else 1
         for layer in range(num_layers):
-            width = input_size if layer == 0 else hidden_size * directions
+            width = input_size if layer == 0 else (proj_size or hidden_size) * directions
             for suffix in self._suffixes(layer):
                 self._add_parameters(width, suffix, device, dtype)
         self.reset_parameters()
 
     def _suffixes(self, layer):
         return [f"_l{layer}", f"_l{layer}_reverse"][: 2 if self.bidirectional else 1]
+
+    @property
+    def _flat_weights_names(self):
+        """The names of all parameters, as programs that initialise them look for them."""
+        return list(self._parameters)
+
+    @property
+    def all_weights(self):
+        """A list of parameters for each layer and direction."""
+        suffixes = [s for layer in range(self.num_layers) for s in self._suffixes(layer)]
+        return [[p for p in self._parameters_of(s) if p is not None] for s in suffixes]
 
     def flatten_parameters(self):
         """Nothing: PyTorch rearranges memory for cuDNN here, and programs call it."""
@@ -159,7 +184,7 @@ class RNNBase(_Recurrent):
         steps, *batch = input.shape[:-1]
         if not steps:
             raise RuntimeError("a sequence must have at least one step, got one of length 0")
-        states = self._initial(hx, input, self._shape(*batch))
+        states = self._initial(hx, input, self._runs, *batch)
         if not alone:
             output, states = self._layers(input, states)
             return output.transpose(0, 1) if self.batch_first else output, self._hidden(states)
@@ -171,7 +196,7 @@ class RNNBase(_Recurrent):
         data, batch_sizes, order, back = packed
         self._check_input(data, (2, 2))
         sizes = batch_sizes.tolist()
-        states = self._initial(hx, data, self._shape(sizes[0]))
+        states = self._initial(hx, data, self._runs, sizes[0])
         if hx is not None and order is not None:
             states = [s.index_select(1, order) for s in states]
         output, states = self._layers(data, states, sizes)
@@ -179,8 +204,9 @@ class RNNBase(_Recurrent):
             states = [s.index_select(1, back) for s in states]
         return PackedSequence(output, batch_sizes, order, back), self._hidden(states)
 
-    def _shape(self, *batch):
-        return (self.num_layers * (1 + self.bidirectional), *batch, self.hidden_size)
+    @property
+    def _runs(self):
+        return self.num_layers * (1 + self.bidirectional)
 
     def _layers(self, output, states, batch_sizes=None):
         finals = []
@@ -198,9 +224,8 @@ class RNNBase(_Recurrent):
         return output, [stack(each) for each in zip(*finals, strict=True)]
 
     def extra_repr(self):
-        defaults = dict(
-            num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False
-        )
+        defaults = dict(proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0.0)
+        defaults["bidirectional"] = False
         shown = [f"{n}={getattr(self, n)}" for n, d in defaults.items() if getattr(self, n) != d]
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])
 
@@ -227,10 +252,14 @@ class LSTM(RNNBase):
     c_t = f * c_(t-1) + i * g and h_t = o * tanh(c_t), where the gates i, f, o are sigmoids and the
     candidate g is a tanh of W_ih x_t + b_ih + W_hh h_(t-1) + b_hh. The weights hold the rows of i,
     f, g, o in this order: (4 * hidden_size, ...). Shapes as in RNNBase; states are pairs (h, c).
+    With ``proj_size``, h_t = W_hr (o * tanh(c_t)) has that size (Sak, Senior and Beaufays, 2014).
     """
 
     gates, states = 4, 2
-    operation = staticmethod(lstm)
+
+    def operation(self, *args):
+        """The fused operation of one layer and direction; with a projection, step by step."""
+        return projected_lstm(*args) if self.proj_size else lstm(*args)
 
 
 class GRU(RNNBase):
@@ -259,7 +288,7 @@ class RNNCellBase(_Recurrent):
 
     def _checked(self, input, hx):
         self._check_input(input, (1, 2))
-        return self._initial(hx, input, (*input.shape[:-1], self.hidden_size))
+        return self._initial(hx, input, *input.shape[:-1])
 
     def forward(self, input, hx=None):
         states = self._checked(input, hx)

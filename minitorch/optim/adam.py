@@ -13,24 +13,27 @@ class Adam(Optimizer):
 
     m <- b1 m + (1 - b1) g and v <- b2 v + (1 - b2) g^2 are running means of the gradient and its
     square; m' = m / (1 - b1^t) and v' = v / (1 - b2^t) correct for their start at zero, at step t.
-    ``weight_decay`` * w is added to the gradient.
+    ``weight_decay`` * w is added to the gradient. With ``amsgrad``, the largest v so far takes the
+    place of v (Reddi, Kale and Kumar, 2018).
     """
 
     decoupled = False
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0):
+    def __init__(
+        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False
+    ):
         for i, beta in enumerate(betas):
             if not 0 <= beta < 1:
                 raise ValueError(f"betas[{i}] must be at least 0 and below 1, got {beta}")
-        super().__init__(
-            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        )
+        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, options | {"amsgrad": amsgrad})
 
     def update(self, value, grad, state, group):
-        xp = array_module(value)
+        xp, names = array_module(value), ["exp_avg", "exp_avg_sq"]
+        names += ["max_exp_avg_sq"] if group["amsgrad"] else []
         if not state:
             state["step"] = tensor(0.0)
-            for name in ("exp_avg", "exp_avg_sq"):
+            for name in names:
                 state[name] = Tensor._wrap(xp.zeros_like(value))
         state["step"].array += 1
         step, lr, decay = state["step"].item(), group["lr"], group["weight_decay"]
@@ -38,8 +41,8 @@ class Adam(Optimizer):
         # m' / (sqrt(v') + eps) = correction * m / (sqrt(v) + eps * root)
         root = math.sqrt(1 - beta2**step)
         rate, eps = lr * root / (1 - beta1**step), group["eps"] * root
-        averages = state["exp_avg"].array, state["exp_avg_sq"].array
-        for g, w, m, v in blocks(grad, value, *averages):
+        averages = [state[name].array for name in names]
+        for g, w, m, v, *largest in blocks(grad, value, *averages):
             if decay and self.decoupled:
                 w *= 1 - lr * decay
             elif decay:
@@ -51,6 +54,8 @@ class Adam(Optimizer):
             change *= 1 - beta2
             v *= beta2
             v += change
+            for most in largest:
+                v = xp.maximum(most, v, out=most)
             xp.sqrt(v, out=change)
             change += eps
             xp.divide(m, change, out=change)
@@ -63,5 +68,7 @@ class AdamW(Adam):
 
     decoupled = True
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2):
-        super().__init__(params, lr, betas, eps, weight_decay)
+    def __init__(
+        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False
+    ):
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad)

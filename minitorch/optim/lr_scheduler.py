@@ -1,10 +1,11 @@
 """Schedules of the learning rate: call ``step()`` after each ``optimizer.step()`` (or epoch)."""
 
 import math
+from bisect import bisect_right
 
 
 class LRScheduler:
-    """Sets the rate of each group at each step; a schedule says how in ``rates(step)``.
+    """Sets the rate of each group at each step; a schedule says how in ``get_lr()``.
 
     ``base_lrs`` are the rates that the groups had at first (their ``"initial_lr"``), and
     ``last_epoch`` counts the steps; pass it to go on with an optimizer that was scheduled before.
@@ -23,14 +24,14 @@ class LRScheduler:
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         self.step()
 
-    def rates(self, step):
-        """The rate of each group after so many steps."""
+    def get_lr(self):
+        """The rate of each group after ``last_epoch`` steps."""
         raise NotImplementedError
 
     def step(self):
         """Move on by one step."""
         self.last_epoch += 1
-        rates = self.rates(self.last_epoch)
+        rates = self.get_lr()
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
         self._last_lr = rates
@@ -48,6 +49,9 @@ class LRScheduler:
         vars(self).update({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
 
 
+_LRScheduler = LRScheduler  # the name of old
+
+
 class LambdaLR(LRScheduler):
     """lr = initial lr * f(step), with one function ``lr_lambda`` or a list of one a group."""
 
@@ -59,7 +63,8 @@ class LambdaLR(LRScheduler):
             raise ValueError(f"{count} groups need as many functions, got {len(self.lr_lambdas)}")
         super().__init__(optimizer, last_epoch)
 
-    def rates(self, step):
+    def get_lr(self):
+        step = self.last_epoch
         return [base * f(step) for base, f in zip(self.base_lrs, self.lr_lambdas, strict=True)]
 
     def state_dict(self):
@@ -74,8 +79,51 @@ class StepLR(LRScheduler):
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def rates(self, step):
-        return [base * self.gamma ** (step // self.step_size) for base in self.base_lrs]
+    def get_lr(self):
+        factor = self.gamma ** (self.last_epoch // self.step_size)
+        return [base * factor for base in self.base_lrs]
+
+
+class MultiStepLR(LRScheduler):
+    """lr = initial lr * gamma^(number of ``milestones``, steps, that have been reached)."""
+
+    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
+        self.milestones, self.gamma = sorted(milestones), gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        factor = self.gamma ** bisect_right(self.milestones, self.last_epoch)
+        return [base * factor for base in self.base_lrs]
+
+
+class ExponentialLR(LRScheduler):
+    """lr = initial lr * gamma^step."""
+
+    def __init__(self, optimizer, gamma, last_epoch=-1):
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        return [base * self.gamma**self.last_epoch for base in self.base_lrs]
+
+
+class LinearLR(LRScheduler):
+    """lr = initial lr * f, f along a line from start_factor to end_factor in total_iters steps."""
+
+    def __init__(self, optimizer, start_factor=1 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
+        if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
+            raise ValueError(
+                "start_factor must be above 0, end_factor at least 0, and both at most 1; "
+                f"got {start_factor} and {end_factor}"
+            )
+        self.start_factor, self.end_factor = start_factor, end_factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        share = min(self.last_epoch / self.total_iters, 1) if self.total_iters else 1
+        factor = self.start_factor + (self.end_factor - self.start_factor) * share
+        return [base * factor for base in self.base_lrs]
 
 
 def _cosine(start, end, share):
@@ -93,8 +141,9 @@ class CosineAnnealingLR(LRScheduler):
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
-    def rates(self, step):
-        return [_cosine(base, self.eta_min, step / self.T_max) for base in self.base_lrs]
+    def get_lr(self):
+        share = self.last_epoch / self.T_max
+        return [_cosine(base, self.eta_min, share) for base in self.base_lrs]
 
 
 class OneCycleLR(LRScheduler):
@@ -155,7 +204,8 @@ class OneCycleLR(LRScheduler):
                 return _cosine(first, last, share)
             start = bound
 
-    def rates(self, step):
+    def get_lr(self):
+        step = self.last_epoch
         if step > self.total_steps:
             raise ValueError(f"OneCycleLR was made for {self.total_steps} steps; this is one more")
         phases, rates = len(self.bounds), []

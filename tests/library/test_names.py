@@ -1,8 +1,11 @@
 """Names: those that are missing tell what is near; the module stands in for torch."""
 
+import ast
 import copy
+import pathlib
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -119,3 +122,41 @@ def test_where_and_pieces_of_a_uint8_mask():
     mask = mt.tensor([1, 0, 1], dtype=mt.uint8)
     assert x[mask].tolist() == [0, 2]
     assert [part.tolist() for part in mt.where(mask)] == [[0, 2]]
+
+
+def defined():
+    """Every function and class of the library by name, and the names that modules offer."""
+    names, offered = set(), set()
+    for path in pathlib.Path(mt.__file__).parent.rglob("*.py"):
+        if {"checks", "data", "plot"} & set(path.parts):
+            continue
+        for item in ast.parse(path.read_text()).body:
+            if isinstance(item, (ast.FunctionDef, ast.ClassDef)):
+                names.add(item.name)
+        module = ".".join(path.relative_to(pathlib.Path(mt.__file__).parents[1]).parts)[:-3]
+        offered |= set(getattr(sys.modules.get(module), "__all__", ()))
+    return names, offered
+
+
+@pytest.mark.parametrize("module", [mt, mt.nn])
+def test_helpers_stay_where_they_are(module):
+    names, offered = defined()
+    shown = {
+        name
+        for name in dir(module)
+        if not name.startswith("_") and not isinstance(getattr(module, name), types.ModuleType)
+    }
+    taken_by_name = {"Module", "Parameter", "Size", "Tensor", "div", "load", "save"}
+    taken_by_name |= {"enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"}
+    assert {"tensor", "relu", "Adam"} <= names and {"tensor", "relu", "Linear"} <= offered
+    assert not shown & (names - offered - taken_by_name)
+
+
+def test_nothing_that_is_offered_is_lost():
+    for name in sys.modules[mt.__name__ + ".operations.shapes"].__all__:
+        assert hasattr(mt, name)
+    assert mt.tensor([1.0]).tolist() == [1] and callable(mt.tensor)
+    assert mt.bool is mt.tensor(True).dtype and mt.float is mt.float32 and mt.int is mt.int32
+    assert mt.div is mt.true_divide is mt.divide and mt.clip is mt.clamp
+    assert {"Linear", "Conv1d", "LSTM", "functional"} <= set(dir(mt.nn))
+    assert {"linalg", "einsum", "median", "inf", "LongTensor"} <= set(dir(mt))

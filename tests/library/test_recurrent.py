@@ -215,7 +215,10 @@ def test_errors_name_both_sides():
         (dict(hidden_size=0), "hidden_size must be greater than zero, got 0"),
         (dict(hidden_size=4, num_layers=0), "num_layers.*got 0"),
         (dict(hidden_size=4, dropout=1.5), "between 0 and 1, got 1.5"),
-        (dict(hidden_size=4, proj_size=2), "proj_size is not supported"),
+        (
+            dict(hidden_size=4, proj_size=4),
+            "proj_size must be 0, or above it and below hidden_size=4",
+        ),
     ]:
         with pytest.raises(ValueError, match=message):
             nn.LSTM(3, **options)

@@ -168,4 +168,50 @@ lr=0.1); len(o.param_groups[0]['params'])
     + "\n!o = torch.optim.SGD([x(2)], 0.1, momentum=0.9); torch.optim.lr_scheduler.OneCycleLR(o, 0.5)"
     + "\n!o = torch.optim.SGD([x(2)], 0.1, momentum=0.9); "
     "s = torch.optim.lr_scheduler.OneCycleLR(o, 0.5, total_steps=2); [s.step() for _ in range(5)]",
+    "RMSprop": "\n".join(
+        [
+            *_steps(
+                "RMSprop",
+                "lr=0.1",
+                "alpha=0.9, eps=1e-3",
+                "weight_decay=0.1, momentum=0.9",
+                "lr=0.1, momentum=0.5, centered=True",
+                "centered=True, weight_decay=0.01",
+            ),
+            *_errors("RMSprop"),
+            *_defaults("RMSprop", "('lr', 'alpha', 'eps', 'weight_decay', 'momentum', 'centered')"),
+            "!torch.optim.RMSprop([x(3)], alpha=-1.0)",
+        ]
+    ),
+    "Adagrad": "\n".join(
+        [
+            *_steps(
+                "Adagrad",
+                "lr=0.1",
+                "lr=0.1, lr_decay=0.1",
+                "weight_decay=0.1",
+                "initial_accumulator_value=0.5, eps=1e-3",
+            ),
+            *_errors("Adagrad"),
+            *_defaults("Adagrad", "('lr', 'lr_decay', 'eps', 'weight_decay')"),
+            "!torch.optim.Adagrad([x(3)], lr_decay=-1.0)",
+        ]
+    ),
+    "amsgrad": "\n".join(
+        line
+        for name in ("Adam", "AdamW")
+        for line in _steps(name, "lr=0.1, amsgrad=True", "betas=(0.5, 0.6), amsgrad=True")
+    ),
+    "ExponentialLR": "\n".join(_schedule("ExponentialLR", "0.7", "gamma=1.1")),
+    "MultiStepLR": "\n".join(_schedule("MultiStepLR", "[2, 5], gamma=0.3", "[2, 2, 6]", "[]")),
+    "LinearLR": "\n".join(
+        [
+            *_schedule("LinearLR", "", "start_factor=0.1, end_factor=0.8, total_iters=4"),
+            "!torch.optim.lr_scheduler.LinearLR(torch.optim.SGD([x(2)], lr=1.0), start_factor=0.0)",
+            "!torch.optim.lr_scheduler.LinearLR(torch.optim.SGD([x(2)], lr=1.0), end_factor=1.5)",
+        ]
+    ),
+    "LRScheduler": """
+        S = type('S', (torch.optim.lr_scheduler._LRScheduler,), {'get_lr': lambda s: [b / (1 + s.last_epoch) for b in s.base_lrs]}); o = torch.optim.SGD([x(2)], lr=0.1); s = S(o); [(o.step(), s.step(), s.get_last_lr()[0])[-1] for _ in range(4)]
+        """,
 }

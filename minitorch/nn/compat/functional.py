@@ -1,10 +1,12 @@
 """Functions of neural networks that the book does not teach; ``nn.functional`` offers them all."""
 
+import math
+
 from minitorch.autograd.dispatch import operation
 from minitorch.backend import array_module
 from minitorch.nn.functional_losses import reduced, warn_of_broadcasting
 from minitorch.operations import elementwise, neural
-from minitorch.operations.elementwise import abs, clamp, exp, log, sigmoid, where
+from minitorch.operations.elementwise import clamp, exp, log, sigmoid, where
 from minitorch.operations.products import matmul
 from minitorch.operations.shapes import cat, chunk, stack
 
@@ -43,7 +45,7 @@ def mish(input, inplace=False):
 
 def softsign(input):
     """x / (1 + |x|)."""
-    return input / (1 + abs(input))
+    return input / (1 + elementwise.abs(input))
 
 
 def threshold(input, threshold, value, inplace=False):
@@ -103,7 +105,7 @@ def glu(input, dim=-1):
 def l1_loss(input, target, reduction="mean"):
     """|input - target|. A warning unless both have the same shape."""
     warn_of_broadcasting("l1_loss", input, target)
-    return reduced(abs(input - target), reduction)
+    return reduced(elementwise.abs(input - target), reduction)
 
 
 def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
@@ -111,7 +113,7 @@ def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
     warn_of_broadcasting("smooth_l1_loss", input, target)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss needs a beta that is not negative; got {beta}")
-    distance = abs(input - target)
+    distance = elementwise.abs(input - target)
     if not beta:
         return reduced(distance, reduction)
     near = clamp(distance, max=beta)
@@ -123,7 +125,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
     if delta <= 0:
         raise RuntimeError(f"huber_loss needs a positive delta; got {delta}")
     warn_of_broadcasting("huber_loss", input, target)
-    distance = abs(input - target)
+    distance = elementwise.abs(input - target)
     near = clamp(distance, max=delta)
     return reduced(near * (distance - near / 2), reduction)
 
@@ -203,7 +205,8 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
             f"group_norm needs input (N, C, ...) whose C channels make {num_groups} equal groups; "
             f"got shape {tuple(input.shape)}"
         )
-    groups = input.reshape(input.shape[0], num_groups, -1)
+    size = math.prod(input.shape[1:]) // num_groups
+    groups = input.reshape(input.shape[0], num_groups, size)
     normal = neural.layer_norm(groups, 1, eps=eps).reshape(input.shape)
     along = (-1, *[1] * (input.ndim - 2))
     normal = normal if weight is None else normal * weight.reshape(along)
@@ -243,8 +246,11 @@ def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
         )
     if padding == "same" and stride != 1:
         raise RuntimeError("padding='same' is for stride 1, which keeps the length")
+    if padding not in ("valid", "same") and isinstance(padding, str):
+        raise RuntimeError(f"padding must be a number, 'valid' or 'same'; got {padding!r}")
     if isinstance(padding, str):
-        before, after = {"valid": (0, 0), "same": (reach // 2, reach - reach // 2)}[padding]
+        before = reach // 2 if padding == "same" else 0
+        after = reach - before if padding == "same" else 0
     else:
         before = after = single(padding, "padding")
     if before or after:
