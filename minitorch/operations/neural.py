@@ -179,8 +179,8 @@ def layer_norm(input, axes, weight=None, bias=None, eps=1e-5):
     rows = wide(input.reshape(count, size))
     dtype = rows.dtype
     average = xp.full(size, 1 / max(size, 1), dtype=dtype)  # BLAS sums fast: products with it
-    normal = rows - (rows @ average)[:, None]
-    variance = (normal * normal) @ average
+    normal = rows - rows.dot(average)[:, None]
+    variance = (normal * normal).dot(average)
     scale = 1 / xp.sqrt(variance + dtype.type(eps))[:, None]
     normal *= scale
     flat_weight = None if weight is None else weight.reshape(size)

@@ -81,6 +81,10 @@ def matmul(input, other):
     return result[..., 0] if column else result, (toward_input, toward_other)
 
 
+# With so many rows, BLAS multiplies from the left up to twice as fast as from the right.
+FEW = range(8, 49)
+
+
 @operation()
 def linear(input, weight, bias=None):
     """input @ weight^T + bias: (..., in) x (out, in) -> (..., out)."""
@@ -90,11 +94,13 @@ def linear(input, weight, bias=None):
             f"last dimension must be {weight.shape[-1]}"
         )
     _check_types("linear", input, weight)
-    rows = fold(input)
-    result = rows @ weight.T
+    before, rows = input.shape, input if input.ndim == 2 else fold(input)
+    if len(rows) in FEW:
+        result = array_module(input).ascontiguousarray(weight.dot(rows.T).T)
+    else:
+        result = rows.dot(weight.T)
     if bias is not None:
         result += bias
-    before = input.shape
 
     def toward_input(g):
         g = fold(g)
@@ -107,7 +113,7 @@ def linear(input, weight, bias=None):
 
     return result.reshape(*before[:-1], weight.shape[0]), (
         toward_input,
-        lambda g: fold(g).T @ rows,
+        lambda g: fold(g).T @ fold(input),
         toward_bias,
     )
 
