@@ -774,7 +774,10 @@ for name in optimizers:
     [line] = axes.plot(middle, label=f"{name}, rate {best_rate[name]}")
     band = middle - spread, middle + spread
     axes.fill_between(range(len(middle)), *band, color=line.get_color(), alpha=0.2)
-    print(f"{name:4} mean loss of 10 steps from 50, 100, 150:", [f"{middle[t]:.3f}" for t in (50, 100, 150)])
+    print(
+        f"{name:4} mean loss of 10 steps from 50, 100, 150:",
+        [f"{middle[t]:.3f}" for t in (50, 100, 150)],
+    )
     print(f"     right {final[name].mean():.3f}, deviation {final[name].std(ddof=1):.3f}")
 axes.set(xlabel="step", ylabel="loss", ylim=(0, 1.2))
 axes.set_title("Mean of five seeds and ten steps; the band is one standard deviation")

@@ -462,8 +462,9 @@ def exact_match(*settings):
 # and thirty" are made of the same words. An encoder that does not know their order gives the same *set* of
 # states for both, the decoder's softmax does not care in which order a set is stored, so both get the same
 # translation, and one of the two is wrong. For each held-out number we list all numbers made of the same
-# words. The best guess is one of those that are likeliest under our training data, which are those with
-# the fewest digits.
+# words. The best guess is one of those with the fewest digits: each number of digits is drawn equally
+# often, so one number of 3 digits is ten times as likely as one of 4. The bound is how often such a guess is
+# right, in expectation.
 
 
 # %%
