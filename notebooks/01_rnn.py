@@ -445,8 +445,8 @@ print("from the sixth on there is none:", by_position[5:].max().item() < 0.1)
 #
 # ### Forecasting: squared error at every step
 #
-# A series made by a formula, two waves, with a little noise in training. At each step the model says what comes next;
-# the loss is the mean squared error. The simplest rival says "as now".
+# A series made by a formula, two waves, with a little noise in training. At each step the model says
+# what comes next; the loss is the mean squared error. The simplest rival says "as now".
 
 
 # %%

@@ -730,14 +730,14 @@ print(
 )
 
 # %% [markdown]
-# The straight-line estimate tells the order of the LSTM's curves and not their height: the gates see
-# $h_{t-1}$, which opens side paths, and with $b_f = 3$ these add up over many steps to a gradient
-# that even *grows*: an LSTM can explode too, so we go on clipping. The lecture's claim holds in the
-# form in which it was made: the additive path keeps the gradient alive **if the gates permit it**.
-# At the usual start they do not, and the plain RNN with a good $W_{hh}$ is ahead. Training on
-# recall raises the gradient, from $10^{-12}$ at distance 60 to $5 \cdot 10^{-7}$ in two seeds and to 0.1 in
-# a third (full): how far is a matter of which units happen to learn to remember, and they need not
-# all do so.
+# The straight-line estimate tells the order of the LSTM's curves and not their height: the gates
+# see $h_{t-1}$, which opens side paths, and with $b_f = 3$ these add up over many steps to a
+# gradient that even *grows*: an LSTM can explode too, so we go on clipping. The lecture's claim
+# holds in the form in which it was made: the additive path keeps the gradient alive **if the
+# gates permit it**. At the usual start they do not, and the plain RNN with a good $W_{hh}$ is
+# ahead. Training on recall raises the gradient, from $10^{-12}$ at distance 60 to $5 \cdot
+# 10^{-7}$ in two seeds and to 0.1 in a third (full): how far is a matter of which units happen to
+# learn to remember, and they need not all do so.
 #
 # ## 8. The longest delay (E1)
 #
@@ -857,11 +857,12 @@ print("            by the GRU with b_z = 3:     ", fastest["GRU, b_z = 3"] is no
 
 # %% [markdown]
 # The lecture leads us to expect RNN, GRU, LSTM in this order. This table does not show it: with
-# $b_f = 0$ or 1 the LSTM learns a delay of 10, the GRU with $b_z = 0$ one of 40, and the plain RNN,
-# which has no gate but starts from an orthogonal $W_{hh}$, 80. (That start is a favour that the gated
-# cells did not get: their $U$ are as they come. So these rows compare starts, not only cells.) **With the gate started open, both gated cells learn
-# the longest delay that we tried, 160**, and there the RNN fails. So the gates can do what is
-# claimed for them, and the bias decides whether they get the chance.
+# $b_f = 0$ or 1 the LSTM learns a delay of 10, the GRU with $b_z = 0$ one of 40, and the plain
+# RNN, which has no gate but starts from an orthogonal $W_{hh}$, 80. (That start is a favour that
+# the gated cells did not get: their $U$ are as they come. So these rows compare starts, not only
+# cells.) **With the gate started open, both gated cells learn the longest delay that we tried,
+# 160**, and there the RNN fails. So the gates can do what is claimed for them, and with such $U$
+# the bias decides whether they get the chance.
 #
 # Two more things can be read from the table. *First*, the grid matters: at delays of 80 and 160 the
 # LSTM learns with the smallest learning rate only, 0.001, and had we stopped at 0.003, we would
@@ -1006,14 +1007,15 @@ less = beyond["o * c"] < 0.6 * beyond["o * tanh(c)"]
 print("at twice the trained length o * c errs by less than 0.6 of o * tanh(c):", less)
 
 # %% [markdown]
-# Up to the trained length both forms count. At twice that length $o \odot \tanh(c)$ is off by more
-# than 3 with every start, rate and seed, while $o \odot c$ is off by about 1 in most runs: a cell
-# that grows by the same amount with each one is a counter, and $\tanh$ hides where it stands. (At
-# four times, small errors of the forget gate have added up, and the band is wide.) Recall takes
-# about as many steps in either form at three of the four choices; with $b_f = 1$ and rate 0.03 two of
-# three seeds are slower with $\tanh$, and one of them does not learn in 150 steps. So squashing is no part of what makes an LSTM remember. It
-# keeps $h_t$ between $-1$ and 1, and with it all that is computed from $h_t$, however long the
-# sequence; the price is the count.
+# Up to the trained length both forms count. At twice that length $o \odot \tanh(c)$ is off by
+# more than 3 with every start, rate and seed, while $o \odot c$ is off by about 1 in most runs: a
+# cell that grows by the same amount with each one is a counter, and $\tanh$ hides where it
+# stands. (At four times, small errors of the forget gate have added up, and the band is wide.)
+# Recall takes about as many steps in either form at three of the four choices; with $b_f = 1$ and
+# rate 0.03 two of three seeds are slower with $\tanh$, and one of them does not learn in 150
+# steps. So squashing is no part of what makes an LSTM remember. It keeps $h_t$ between $-1$ and
+# 1, and with it all that is computed from $h_t$, however long the sequence; the price is the
+# count.
 #
 # ## 10. An LSTM language model (E3)
 #
@@ -1412,13 +1414,14 @@ print("and above what the untrained network has:", abs(correlation) > abs(contro
 
 # %% [markdown]
 # The cell counts the letters of the word: it climbs with most letters, and at a space its forget
-# gate closes (dark) and it starts again. (At some letters the gate is dark too.) But look at the control before being impressed: the best
-# unit of a random, untrained network has a correlation of about 0.5 with the same property, since a
-# space is an input like no other. What was learned is the difference. *Place*, how far we are into
-# the paragraph, has the largest one. For quotes and parentheses there is little to find in this
-# model, trained for seconds; Karpathy, Johnson and Li (2015) found such cells in larger ones. And a
-# correlation shows that a cell *could* tell, not that the network uses it: for that we would have
-# to change the cell and see what the output does.
+# gate closes (dark) and it starts again. (At some letters the gate is dark too.) But look at the
+# control before being impressed: the best unit of a random, untrained network has a correlation
+# of about 0.5 with the same property, since a space is an input like no other. What was learned
+# is the difference. *Place*, how far we are into the paragraph, has the largest one. For quotes
+# and parentheses there is little to find in this model, trained for seconds; Karpathy, Johnson
+# and Li (2015) found such cells in larger ones. And a correlation shows that a cell *could* tell,
+# not that the network uses it: for that we would have to change the cell and see what the output
+# does.
 #
 # > **Where LSTMs went.** In 2018 OpenAI's players of the computer game Dota 2, and in 2019
 # > DeepMind's of StarCraft II, had an LSTM at their core, trained by reinforcement learning: games
@@ -1439,9 +1442,9 @@ print("and above what the untrained network has:", abs(correlation) > abs(contro
 #   distance (C30).
 # - The additive path multiplies the gradient by the forget gate at each step: it lives if that is
 #   open (C4). The bias decides at the start, and the usual $b_f = 0$ is a bad one.
-# - With the gate started open, GRU and LSTM learned the longest recall that we tried; with
-#   $b_f = 0$ the LSTM was behind a plain RNN that started from an orthogonal $W_{hh}$. The forms $o \odot c$ and $o \odot \tanh(c)$ differ
-#   where the memory grows large.
+# - With the gate started open, GRU and LSTM learned the longest recall that we tried; with $b_f =
+#   0$ the LSTM was behind a plain RNN that started from an orthogonal $W_{hh}$. The forms $o
+#   \odot c$ and $o \odot \tanh(c)$ differ where the memory grows large.
 # - Parameters and FLOPs a token go together in recurrent networks. As a small, briefly trained
 #   model of characters the LSTM was barely ahead of the RNN: long memory pays where there is
 #   something far away to remember.

@@ -833,9 +833,10 @@ print("new numbers of a length seen in training, at least 0.15 more:", seen > un
 # it makes one, it finds itself in a state that training never showed it, and may stumble on from there.
 # This gap is called **exposure bias**.
 #
-# How large is it? First a measure that *cannot* see it. Up to its first mistake the model reads the same
-# words as with a teacher. So a sentence is right in every word with a teacher exactly if greedy decoding
-# gets it right without one (unless rounding decides between two words; below, 99 % will do). Exact match does not know exposure bias; words after a first mistake do.
+# How large is it? First a measure that *cannot* see it. Up to its first mistake the model reads the same words
+# as with a teacher. So a sentence is right in every word with a teacher exactly if greedy decoding gets it
+# right without one (unless rounding decides between two words; below, 99 % will do). Exact match does not know
+# exposure bias; words after a first mistake do.
 
 
 # %%

@@ -566,8 +566,8 @@ print("additive: 2 (n + T) H k + 2 T n k =", cost(Additive(H), H)[1] == both)
 # %% [markdown]
 # The last column is what FLOPs of products do not show. All but the additive score are products of two
 # matrices; the additive one has to make $k$ numbers for every *pair* of states and put each through a
-# $\tanh$. (In sentences as short as ours that costs little time, as section 8 measures.) Which one learns best is the question of section 8. First we need
-# something to learn.
+# $\tanh$. (In sentences as short as ours that costs little time, as section 8 measures.) Which one learns
+# best is the question of section 8. First we need something to learn.
 #
 # ## 7. A translator with attention
 #
@@ -742,8 +742,9 @@ def trained(score, seed, rate, steps):
 # ### The bottleneck gone (C6)
 #
 # Both models get the same data, steps and learning rate. The rate comes from a grid over both (recorded,
-# printed below, on the held-out numbers that we report on): half of it is worse for both, twice as much makes no difference for one vector and is a
-# little better with attention. We use the additive score, as Bahdanau et al. did.
+# printed below, on the held-out numbers that we report on): half of it is worse for both, twice as much
+# makes no difference for one vector and is a little better with attention. We use the additive score, as
+# Bahdanau et al. did.
 
 
 # %%
@@ -990,12 +991,13 @@ print("at the end of the quick runs at least 0.1 above the mean:", ahead)
 # %% [markdown]
 # The full table says four things, and not all are what one might expect.
 #
-# - **Any choice beats none.** The mean does learn, but it is far behind when all others are done. (The best rate of the mean and of the additive
-#   scores is the largest of the grid, so they may have something left.)
-# - **Among the four there is no winner.** Each needs 50 to 90 steps at its best rate in these three seeds,
-#   and the seeds of one score differ more than one score from another. So take the cheap one: later models use products,
-#   and chapter 05 goes back to the simplest. In a larger study (Britz et al., 2017) the additive score
-#   came out slightly ahead.
+# - **Any choice beats none.** The mean does learn, but it is far behind when all others are done. (The
+#   best rate of the mean and of the additive scores is the largest of the grid, so they may have
+#   something left.)
+# - **Among the four there is no winner.** Each needs 50 to 90 steps at its best rate in these three
+#   seeds, and the seeds of one score differ more than one score from another. So take the cheap one:
+#   later models use products, and chapter 05 goes back to the simplest. In a larger study (Britz et al.,
+#   2017) the additive score came out slightly ahead.
 # - **Input feeding gains nothing here.** It needs 50 to 70 steps, the same score without it 50 to 80, a
 #   difference within that of the seeds, and each step takes 1.6 times as long.
 # - **None of them gets a single number of six digits right.** Attention removes the bottleneck, but it

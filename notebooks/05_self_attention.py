@@ -1337,9 +1337,9 @@ print(
 # last output through $3n$ operations in one, through 4 in the other. That is C12, and it is counted, so it
 # holds on any machine.
 #
-# The work is another matter. Scores and outputs need $4n^2d$ FLOPs, so self-attention is cheaper than a GRU as long as $6nd^2
-# + 4n^2d < 12nd^2$, that is $n < 1.5d$, here 96, and it is never cheaper than a plain RNN. On a machine with
-# thousands of arithmetic units the wait decides. On two cores it is the work, and the overhead of Python,
+# The work is another matter. Scores and outputs need $4n^2d$ FLOPs, so self-attention is cheaper than a GRU as long
+# as $6nd^2 + 4n^2d < 12nd^2$, that is $n < 1.5d$, here 96, and it is never cheaper than a plain RNN. On a machine
+# with thousands of arithmetic units the wait decides. On two cores it is the work, and the overhead of Python,
 # which the RNN pays once a step. So our milliseconds do *not* show parallelism.
 #
 # In the full run, for one sentence, self-attention is faster than the RNN up to $n = 1024$ (19 against 39

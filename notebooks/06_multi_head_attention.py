@@ -187,8 +187,8 @@ for others in (2, 50, 1000):  # how many words of score 0 there are
 
 # %% [markdown]
 # Small scores let everything in; large ones let one place win. In between *friend* has its largest share, and
-# that shrinks as the sequence gets longer, since more words have to be shut out. So one softmax is not *unable* to look at
-# two places. It does so badly, and hands over a mean that no longer says who said what.
+# that shrinks as the sequence gets longer, since more words have to be shut out. So one softmax is not *unable*
+# to look at two places. It does so badly, and hands over a mean that no longer says who said what.
 #
 # > **A note on the lectures.** One says that because of the softmax the output is "dominated by one value".
 # > That is so when score gaps are large. At a gap of 0.3 nothing dominates ($e^{0.3} = 1.35$), at a gap of
@@ -237,9 +237,10 @@ print("be, head 1: weights", weights_by_loop[0, 0], "output", outputs_by_loop[0,
 print("be, head 2: weights", weights_by_loop[1, 0], "output", outputs_by_loop[1, 0])
 
 # %% [markdown]
-# With a pencil: head 1 of *be* has the scores $6 / \sqrt 2 = 4.24$ for *water* and 0 for the rest, $e^{4.24}
-# = 69.6$, so *water* gets $69.6 / 72.6 = 0.959$. (Divided by $\sqrt 4$ it would be $20.1 / 23.1 = 0.87$.) Head 2 gives the same to *friend*. One output points east,
-# the other north, and each knows which question it answers. The inner loop in matrices, as in chapter 05:
+# With a pencil: head 1 of *be* has the scores $6 / \sqrt 2 = 4.24$ for *water* and 0 for the rest, $e^{4.24} =
+# 69.6$, so *water* gets $69.6 / 72.6 = 0.959$. (Divided by $\sqrt 4$ it would be $20.1 / 23.1 = 0.87$.) Head 2
+# gives the same to *friend*. One output points east, the other north, and each knows which question it answers.
+# The inner loop in matrices, as in chapter 05:
 
 # %%
 per_head = [attention(X @ Q[:, b], X @ K[:, b], X @ V[:, b]) for b in blocks]
@@ -932,13 +933,13 @@ print(
 )
 
 # %% [markdown]
-# **One head favours one place.** In the full runs, at its best rate, it answers both questions right in 19
-# to 21 % of all tables. It does not get each a little wrong: one of the two answers is right in 91 to 94 %
-# of the cases, the other in 24 to 26 %. Which one it favours is an accident of the seed. And the wrong
-# answers are not just any numbers: 99.9 % of them are the right answer to the *other* question. That is the
-# proof at work. The two places have weights of 0.48 to 0.49 and of about 0.37 on average (section 7 prints
-# them), and the larger wins both times. Four times the steps do not change this (19 to 22 %), and neither does a head of twice the width
-# (21 %).
+# **One head favours one place.** In the full runs, at its best rate, it answers both questions right in 19 to
+# 21 % of all tables. It does not get each a little wrong: one of the two answers is right in 91 to 94 % of the
+# cases, the other in 24 to 26 %. Which one it favours is an accident of the seed. And the wrong answers are not
+# just any numbers: 99.9 % of them are the right answer to the *other* question. That is the proof at work. The
+# two places have weights of 0.48 to 0.49 and of about 0.37 on average (section 7 prints them), and the larger
+# wins both times. Four times the steps do not change this (19 to 22 %), and neither does a head of twice the
+# width (21 %).
 #
 # The loss tells the same story more gently. The grey line at $\tfrac78 \log 2 = 0.61$ is the loss of someone
 # who knows both values and not which is which (one time in eight they are equal). One head ends near it, at
@@ -1218,7 +1219,9 @@ print("any head of eight removed, both answers above 0.5:", worst > 0.5)
 # %%
 model, _ = trained("two heads", RATE, 0, 250)
 x, memory = (part.detach() for part in model.embed(*table, asked))
-swap = mt.cat([mt.arange(16, 32), mt.arange(16)])  # the columns of head 2, then those of head 1
+swap = mt.cat(
+    [mt.arange(16, 32), mt.arange(16)]
+)  # rows of a stored weight are columns of Q: head 2, head 1
 swapped = MultiHeadAttention(32, 2)
 swapped.load_state_dict(
     {

@@ -844,11 +844,11 @@ for name, scheme in SCHEMES.items():
 #
 # > the dogs that the cat near the trees follow bark
 #
-# (The verbs have no endings here.) *bark* belongs to *dogs*, eight words away, and *cat* and *trees* stand between. In a dependency tree
-# each word hangs on its head, and *dogs* hangs on *bark*: one edge. Wang et al. (2019) take positions from
-# the tree: the **depth** of a word, its number of edges from the root, in place of $t$, and the **distance**
-# of two words, the number of edges between them, in place of $j - i$. We give the distance a sign: minus
-# if word $j$ is nearer to the root than word $i$.
+# (The verbs have no endings here.) *bark* belongs to *dogs*, eight words away, and *cat* and *trees*
+# stand between. In a dependency tree each word hangs on its head, and *dogs* hangs on *bark*: one edge.
+# Wang et al. (2019) take positions from the tree: the **depth** of a word, its number of edges from the
+# root, in place of $t$, and the **distance** of two words, the number of edges between them, in place of
+# $j - i$. We give the distance a sign: minus if word $j$ is nearer to the root than word $i$.
 #
 # A treebank needs people who draw trees, or a grammar that makes sentences together with their trees. Ours
 # fits into a few lines. A sentence is a few adverbs, a subject and a verb. A subject is *the* and a noun,

@@ -270,12 +270,12 @@ print("           with feed-forward, one token, above 0.95:", helped["accuracy"]
 #
 # The query $q_i$ is linear in token $i$, but it stands in an exponent. If the sequence holds tokens of
 # different kinds, the others work like the hidden units of a network: unit $j$ answers to $q_i$ with
-# $e^{q_i^\top k_j}$, and $v_j$ says what follows from it. In the last column we feed the same
-# trained model eight copies of one token. Now all $v_j$ are equal, any weights give the same mean, the
-# model is linear in the token, and it cannot get more than three of the four kinds right. (Nor do the stacks
-# with feed-forward alone, to which nothing forbids it: the column agrees with the argument and does not prove it.)
-# So attention computes, but only by comparing tokens with one another. What a token *alone* means it cannot work out.
-# That takes a network of its own.
+# $e^{q_i^\top k_j}$, and $v_j$ says what follows from it. In the last column we feed the same trained
+# model eight copies of one token. Now all $v_j$ are equal, any weights give the same mean, the model is
+# linear in the token, and it cannot get more than three of the four kinds right. (Nor do the stacks with
+# feed-forward alone, to which nothing forbids it: the column agrees with the argument and does not prove
+# it.) So attention computes, but only by comparing tokens with one another. What a token *alone* means it
+# cannot work out. That takes a network of its own.
 #
 # (A surprise in the same table: in the full runs, the stack with feed-forward networks is always right on
 # single tokens, but among eight only in 62, 75 and 100 % of all cases, where attention alone had
@@ -451,10 +451,11 @@ print("    with feed-forward networks too:", after["attention, feed-forward"] < 
 print("    with residual connections more than a half:", after["both, with residual"] > 0.5)
 
 # %% [markdown]
-# Untrained weights, as `nn.Linear` starts them (section 1 drew larger ones), are nearly even, so a layer gives every token nearly the same mean. After three layers
-# all tokens are equal to the last digit, and a network at each position cannot tell equal tokens apart.
-# (Dong et al., 2021, prove it: without residual connections, attention loses rank doubly exponentially
-# with depth.) The cure is to *add* what a layer computes to what it was given:
+# Untrained weights, as `nn.Linear` starts them (section 1 drew larger ones), are nearly even, so a layer
+# gives every token nearly the same mean. After three layers all tokens are equal to the last digit, and a
+# network at each position cannot tell equal tokens apart. (Dong et al., 2021, prove it: without residual
+# connections, attention loses rank doubly exponentially with depth.) The cure is to *add* what a layer
+# computes to what it was given:
 #
 # $$y = x + f(x),$$
 #
@@ -901,11 +902,11 @@ print(
 # reason: they start as random parts, not as zeros, and have to be unlearned.
 #
 # The two maps are slices of the **loss landscape** around the weights that the quick runs trained, in the
-# manner of Li et al. (2018): two random directions in weight space, each row of them as long as the model's own row. Without
-# residual connection we look down on a wide floor at 0.8 which hardly slopes to anywhere; with it, into a
-# round hole. The lecture shows the picture of a deep network for images, ragged without residual
-# connections. Ours is not ragged but flat. It is also the map of a model that has failed, and does not say
-# what made it fail. And both are two directions out of 8,576.
+# manner of Li et al. (2018): two random directions in weight space, each row of them as long as the
+# model's own row. Without residual connection we look down on a wide floor at 0.8 which hardly slopes to
+# anywhere; with it, into a round hole. The lecture shows the picture of a deep network for images, ragged
+# without residual connections. Ours is not ragged but flat. It is also the map of a model that has
+# failed, and does not say what made it fail. And both are two directions out of 8,576.
 
 # %% [markdown]
 # ## 4. Layer normalization

@@ -1090,7 +1090,8 @@ print("quick: loss on held-out pairs below 0.8:", run["loss"] < 0.8)
 #
 # - **Tied embeddings** hurt in these 300 steps: exact match .34 to .42 tied, .63 to .67 not. (Not for good: after
 #   600, each at its own rate, the two are level in section 9's table.) Why, we have not measured; the rate may
-#   suit the one better than the other. What tying saves is memory: 46,000 of 235,000 weights here, but 38 of 101 million in base.
+#   suit the one better than the other. What tying saves is memory: 46,000 of 235,000 weights here, but 38 of 101
+#   million in base.
 # - **Warm-up** is not needed: .39 to .49 without, .34 to .42 with it, and without is better for each of the
 #   seeds. Our norms stand before the parts, and chapter 09 (C22) found that warm-up is what *post-norm*
 #   needs. (Without it, the rate also starts at its peak; and there was one rate for both.)
@@ -1562,11 +1563,11 @@ print("     the Transformer, by 0.3:", attending < losses["Transformer, not tied
 # | equal data | | 600 | 0.19 | 28 | 98 to 99 | .94 to .97 | |
 # | equal compute | | 766 | 0.25 | 36 | 99.7 to 99.8 | .993 to .995 | |
 #
-# "The Transformer beats the recurrent baselines for less training compute" holds here against *plain*
-# seq2seq: .94 to .97 against .34 to .57 with the same data, and .993 to .995 against .47 to .72 at equal
-# compute. It does not hold against the GRU *with attention*. Chapter 04's model gets .89 to .93 right after
-# 200 steps; both Transformers have as much at the next count that we measured, 600 steps and about four times the
-# FLOPs. At equal compute the one without tied embeddings comes close (.993 to .995 against .998 to 1.000), but not past it.
+# "The Transformer beats the recurrent baselines for less training compute" holds here against *plain* seq2seq:
+# .94 to .97 against .34 to .57 with the same data, and .993 to .995 against .47 to .72 at equal compute. It does
+# not hold against the GRU *with attention*. Chapter 04's model gets .89 to .93 right after 200 steps; both
+# Transformers have as much at the next count that we measured, 600 steps and about four times the FLOPs. At equal
+# compute the one without tied embeddings comes close (.993 to .995 against .998 to 1.000), but not past it.
 #
 # Two things to know when you judge this table. The rate of each model was chosen after 600 steps, by the loss
 # on pairs of their own, with a seed of its own: 0.016 for both GRUs, 0.004 for the tied Transformer and 0.008
@@ -2017,9 +2018,10 @@ for kind in CELLS:
     print(f"{kind:14} before {before:.2f}, after one layer {one_layer:.2f}, after eight {last:.1e}")
 
 # %% [markdown]
-# With usual initial weights, the first layer of LSTM hands on an eighth of what tells texts apart, the first
-# of GRU a quarter, and eight of them a hundred-thousandth and a quarter of a percent. The output layer sees nearly the same state whatever was read. That may be why all that it learns
-# at first is how frequent each character is. With the residual connection nothing is lost.
+# With usual initial weights, the first layer of LSTM hands on an eighth of what tells texts apart, the first of
+# GRU a quarter, and eight of them a hundred-thousandth and a quarter of a percent. The output layer sees nearly
+# the same state whatever was read. That may be why all that it learns at first is how frequent each character is.
+# With the residual connection nothing is lost.
 #
 # **Heads make little difference here, once there are a few.** Two blocks of width 32 with one head end at
 # 2.21 to 2.25, with two heads at 2.19 to 2.21, with four, eight and sixteen at 2.14 to 2.17, 2.14 to 2.19 and
@@ -2687,8 +2689,8 @@ print("full: ", "recorded" if captions_full else "still to come")
 #   was taken to be able to do; the products of base are 29 % of it.
 # - Losses of different vocabularies compare in nats per character. Pieces of words beat bytes at the same
 #   number of steps (E5), and four characters on both sides of a blank tell more than eight on its left (E6).
-# - In our short trainings tied embeddings slowed the first steps and warm-up was not needed (in pre-norm). Dropout helped where
-#   a few pairs were learned by heart, label smoothing did not (E1). Measure at your size.
+# - In our short trainings tied embeddings slowed the first steps and warm-up was not needed (in pre-norm).
+#   Dropout helped where a few pairs were learned by heart, label smoothing did not (E1). Measure at your size.
 # - Keys and values do not change, so they are kept: the same text for $2/(n + 1)$ of the FLOPs (E2).
 # - On a translation of short sentences the Transformer beats plain seq2seq at equal compute, and the GRU with
 #   attention beats the Transformer (C23). Where one look-up depends on another, the Transformer wins (E8). A
