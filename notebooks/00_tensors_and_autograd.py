@@ -754,9 +754,9 @@ print("at rate 1.0 SGD is ahead in every seed:", sgd[fast].min() > adam[fast].ma
 
 # %% [markdown]
 # With a single learning rate we could have "shown" either result. And with a single seed we might have picked a rate
-# that works by luck, as 3.0 can for SGD. Now each optimizer at its own best rate, the one whose worst seed did best (the smallest
+# that works by luck: see how far apart three seeds lie at 3.0. Now each optimizer at its own best rate, the one whose worst seed did best (the smallest
 # of them if several tie), with five new seeds. (They are tested on the same new points that chose the rate, which
-# flatters both a little. Chapter 03 chooses on other examples than it reports on.)
+# flatters both a little. Section 7 of chapter 03 chooses on other examples than it reports on.)
 
 # %%
 best_rate = {name: rates[np.argmax(accuracy[name].min(axis=1))] for name in optimizers}

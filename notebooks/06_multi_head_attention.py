@@ -1219,9 +1219,7 @@ print("any head of eight removed, both answers above 0.5:", worst > 0.5)
 # %%
 model, _ = trained("two heads", RATE, 0, 250)
 x, memory = (part.detach() for part in model.embed(*table, asked))
-swap = mt.cat(
-    [mt.arange(16, 32), mt.arange(16)]
-)  # rows of a stored weight are columns of Q: head 2, head 1
+swap = mt.cat([mt.arange(16, 32), mt.arange(16)])  # head 2, head 1; columns of Q are rows here
 swapped = MultiHeadAttention(32, 2)
 swapped.load_state_dict(
     {
