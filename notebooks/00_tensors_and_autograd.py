@@ -153,7 +153,8 @@ class Value:
 
 # %% [markdown]
 # Two details matter. The shares are *added* (`+=`), because a value that is used twice changes the loss along two paths:
-# in $L = e \cdot e$, each factor contributes $e$, together $2e$. And a value may pass its gradient on only when all of
+# in $L = e \cdot e$, each factor contributes $e$, together $2e$. (Call `backward` once for a graph: a second call would
+# find the shares of the first still there, and pass them on again.) And a value may pass its gradient on only when all of
 # its own shares have arrived. So we need an order in which parents come before children, a **topological order**, and
 # walk it in reverse. A stack instead of recursion lets the graph be as deep as it likes.
 
@@ -376,8 +377,8 @@ assert sum(counts.values()) < 100
 # %% [markdown]
 # ## 5. The library's tensors
 #
-# A `Tensor` is such an array. By default its numbers are 32-bit floats, which are half as large and about twice as fast
-# as NumPy's 64-bit ones; whole numbers are `int64`. A tensor that is made with `requires_grad=True` is a leaf of the
+# A `Tensor` is such an array. By default its numbers are 32-bit floats, which are half as large as NumPy's 64-bit ones
+# and faster to multiply; whole numbers are `int64`. A tensor that is made with `requires_grad=True` is a leaf of the
 # graph whose gradient we want.
 
 # %%
@@ -738,7 +739,7 @@ figure, axes = plot.subplots()
 for name, marker in zip(optimizers, "os", strict=True):
     worst, best = accuracy[name].min(axis=1), accuracy[name].max(axis=1)
     plot.spread(axes, rates, accuracy[name].T, marker=marker, label=name)
-    spread = [f"{low:.2f}-{high:.2f}" for low, high in zip(worst, best, strict=True)]
+    spread = [f"{low:.3f}-{high:.3f}" for low, high in zip(worst, best, strict=True)]
     print(f"{name:4}", "  ".join(f"{r}: {text}" for r, text in zip(rates, spread, strict=True)))
 axes.set(xscale="log", xlabel="learning rate", ylabel="new points on the right arm")
 axes.set_title("Median of three seeds; the band goes from the worst to the best")
@@ -753,8 +754,9 @@ print("at rate 1.0 SGD is ahead in every seed:", sgd[fast].min() > adam[fast].ma
 
 # %% [markdown]
 # With a single learning rate we could have "shown" either result. And with a single seed we might have picked a rate
-# that works by luck, as 3.0 can for SGD. Now each optimizer at its own best rate, the one whose worst seed did best (the smallest
-# of them if several tie), with five new seeds.
+# that works by luck: see how far apart three seeds lie at 3.0. Now each optimizer at its own best rate, the one whose worst seed did best (the smallest
+# of them if several tie), with five new seeds. (They are tested on the same new points that chose the rate, which
+# flatters both a little. Section 7 of chapter 03 chooses on other examples than it reports on.)
 
 # %%
 best_rate = {name: rates[np.argmax(accuracy[name].min(axis=1))] for name in optimizers}
@@ -772,10 +774,13 @@ for name in optimizers:
     [line] = axes.plot(middle, label=f"{name}, rate {best_rate[name]}")
     band = middle - spread, middle + spread
     axes.fill_between(range(len(middle)), *band, color=line.get_color(), alpha=0.2)
-    print(f"{name:4} loss after 50, 100, 150 steps:", [f"{middle[t]:.3f}" for t in (50, 100, 150)])
+    print(
+        f"{name:4} mean loss of 10 steps from 50, 100, 150:",
+        [f"{middle[t]:.3f}" for t in (50, 100, 150)],
+    )
     print(f"     right {final[name].mean():.3f}, deviation {final[name].std(ddof=1):.3f}")
 axes.set(xlabel="step", ylabel="loss", ylim=(0, 1.2))
-axes.set_title("Mean of five seeds; the band is one standard deviation")
+axes.set_title("Mean of five seeds and ten steps; the band is one standard deviation")
 axes.legend()
 plot.show(figure, alt="Two falling loss curves with bands over five seeds; both come close to 0.")
 
@@ -785,8 +790,10 @@ print("every run is right on more than 90 %:", all(right.min() > 0.9 for right i
 # %% [markdown]
 # **How to read a spread.** With $k$ seeds and results $r_1, \dots, r_k$, the standard deviation
 # $s = \sqrt{\sum_i (r_i - \bar r)^2 / (k - 1)}$ says how far one run lies from the mean, and $s / \sqrt{k}$ how far the
-# mean lies from what infinitely many runs would give. A difference smaller than the spread is not a finding. In this
-# book an experiment names its seeds, and its conclusion must hold for all of them or say how often it does.
+# mean lies from what infinitely many runs would give. This book is stricter than the second number asks: it calls no
+# difference a finding that is smaller than the spread of the runs. An experiment names its seeds, and its conclusion
+# must hold for all of them or say how often it does. So which optimizer is best here? Each at its own rate, both get
+# nearly all points right; Adam's loss falls sooner, and it works at more of the rates.
 
 # %% tags=["nbval-ignore-output"]
 model, _, _ = train(mt.optim.Adam, best_rate["Adam"], seed=10)
@@ -848,13 +855,14 @@ left.set(ylabel="size of the signal", title="Linear layers: size is gain to the 
 right.set_title("Each function has its own gain")
 plot.show(
     figure,
-    alt="Signal size against depth: level for linear layers with gain 1, falling or growing else.",
+    alt="Signal size against depth. Left: level for linear layers with gain 1, falling or growing else. "
+    "Right: tanh and relu fall with gain 1 and stay nearly level with their own gains.",
 )
 
 # %% [markdown]
 # A gain that is off by a quarter changes the size about a thousandfold in 30 layers. Tanh shrinks what it gets, relu drops half of it;
 # gains of 5/3 and $\sqrt{2}$ make up for that (He et al., 2015, for relu; for tanh the signal stays level, while its
-# gradient still grows a little at each layer). The functions in `nn.init` know these gains.
+# gradient still grows a little at each layer, over tenfold in all). The functions in `nn.init` know these gains.
 # `nn.Linear` starts as PyTorch's does, from $U(-1/\sqrt{n}, 1/\sqrt{n})$, which has variance $1/(3n)$: a gain of only
 # 0.58. That is fine for three layers and not for thirty. (Chapter 09 has a better cure than careful gains.)
 

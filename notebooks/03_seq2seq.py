@@ -744,19 +744,19 @@ print("single words too are harder in long sentences, by over 0.05:", hard < eas
 
 # %% [markdown]
 # Short sentences lie above the curve of equal words, long ones below it, and single words get harder with the
-# length: the fall is more than the sum of more chances to err. This is the bottleneck at work, and the full
-# runs say what kind it is. From 500 to 1500 steps, exact match at 16-18 words rises from 0.14-0.20 to
-# 0.43-0.79 (three seeds), and the fall starts later. So the limit is not how many digits *fit* into 128
-# numbers; nine would fit easily. It is how many the encoder has learned to write into them so that the
-# decoder can find them again: every added word is laid on top of the others, and each word of the
-# translation has to be read out of the mix. Chapter 04 takes the bottleneck away and draws its curve into the
+# length: the fall is more than the sum of more chances to err. A bottleneck would do that. To see that it is
+# one, we should have to change its width, and here $H$ is always 128. From 500 to 1500 steps, exact match at
+# 16-18 words rises from 0.14-0.20 to 0.43-0.79 (three seeds), and the fall starts later. So after 500 steps the
+# limit is not how many digits *fit* into 128 numbers. It is how many the encoder has learned to write into them
+# so that the decoder can find them again. Chapter 04 takes the one vector away and draws its curve into the
 # same picture.
 #
 # ### French, and lengths never seen (E1)
 #
 # The second way to hold data out, on the second language. One model trains on French numbers of 1 to 5
 # digits, another on 1 to 4; both are tested on numbers that neither has seen. A number of 5 digits holds
-# no word that numbers of 4 digits do not hold: "two thousand", "forty-six" and "forty-six thousand".
+# no word that numbers of 4 digits do not hold: "forty-six thousand" is made of words of "forty-six" and of
+# "two thousand".
 
 
 # %%
@@ -833,9 +833,10 @@ print("new numbers of a length seen in training, at least 0.15 more:", seen > un
 # it makes one, it finds itself in a state that training never showed it, and may stumble on from there.
 # This gap is called **exposure bias**.
 #
-# How large is it? First a measure that *cannot* see it. Up to its first mistake the model reads the same
-# words as with a teacher. So a sentence is right in every word with a teacher exactly if greedy decoding
-# gets it right without one. Exact match does not know exposure bias; words after a first mistake do.
+# How large is it? First a measure that *cannot* see it. Up to its first mistake the model reads the same words
+# as with a teacher. So a sentence is right in every word with a teacher exactly if greedy decoding gets it
+# right without one (unless rounding decides between two words; below, 99 % will do). Exact match does not know
+# exposure bias; words after a first mistake do.
 
 
 # %%
@@ -922,8 +923,8 @@ print("without the wrong word every rest is right:", untouched[0] > 0.99)
 # Can a model learn to live with its mistakes? It would have to see some in training. Two ways, each
 # changing what the decoder reads, never what it is to say:
 #
-# - **own words**: a quarter of the words it reads are those that it would have said itself (a form of
-#   **scheduled sampling**; Bengio et al., 2015);
+# - **own words**: a quarter of the words it reads are those that it would have said itself after the true
+#   ones (a form of **scheduled sampling**; Bengio et al., 2015);
 # - **random words**: a tenth of the words it reads are drawn at random.
 
 
@@ -1004,8 +1005,8 @@ print("after one wrong word fewer than 0.85 of the rests are right:", bias < 0.8
 # The source is the same, the encoding is the same, and one wrong word ruins about half of the rests: what the
 # decoder still has to say, it seems to work out partly from what it has read. In the full runs
 # (three seeds, 300 steps) 0.48 to 0.70 of the rests are right with true words only, 0.55 to 0.76 with own words
-# and 0.79 to 0.86 with random words. So the bias can be trained away, better by random mistakes than by
-# its own, which get rare as it learns. Exact match, which cannot see the bias, hardly moves: 0.58 to 0.65 with
+# and 0.79 to 0.86 with random words. So training can make the bias smaller, by random mistakes more than by
+# its own. Exact match, which cannot see the bias, hardly moves: 0.58 to 0.65 with
 # true words, 0.58 to 0.66 with own, 0.53 to 0.65 with random ones. Teacher forcing is a bargain where only the
 # perfect sentence counts; it is a risk where texts are long and one slip is followed by a thousand words.
 
@@ -1274,8 +1275,8 @@ def story_accuracy(recurrent, how, named, longest, rate, seed, steps):
 # ### Last, mean and max against the length (C31)
 #
 # For each length of the stories, question and encoding a model of its own, all trained for the same number of
-# steps. *Quick* is a plain RNN, one seed. *Full*: plain RNN and GRU, three seeds, each encoding at the better
-# of two learning rates.
+# steps. *Quick* is a plain RNN, one seed. *Full*: plain RNN and GRU, three seeds, each encoding at the learning
+# rate of two that was better for the first seed, on the accuracy that we report.
 
 # %%
 HOW = ["last", "mean", "max"]
@@ -1394,8 +1395,9 @@ print(
 # - **Anywhere, GRU**: nothing to win. Its last state is right in every story, up to 40 words, as is max; the
 #   mean is a little lower, 0.94 to 0.97. Pooling cures forgetting, and a gate cures it as well.
 # - **Last counts**: the last state wins with both networks, from 10 words on: 0.90 to 0.97 (RNN) and 1.00 (GRU)
-#   at 40 words against 0.26 to 0.49 for mean and max. Pooling forgets the order of what it pools, and these
-#   are not far from 0.30, which naming one of the five mentions at random would get.
+#   at 40 words against 0.26 to 0.49 for mean and max. Pooling forgets the order of what it pools: the RNN's
+#   0.26 to 0.33 are about what naming one of the five mentions at random would get, 0.30. The GRU's, 0.29 to
+#   0.49, are a little more.
 #
 # So the question decides. Chapter 04 lets the model decide: attention is a mean whose weights are learned.
 #
@@ -1418,7 +1420,7 @@ print(
 #   cannot see that; what follows a mistake can.
 # - Greedy search takes the best next word, beam search keeps several beginnings. It finds likelier sentences,
 #   not a better model. Exact match counts perfect sentences, BLEU counts runs of words.
-# - One vector for everything is a bottleneck: accuracy falls with the length of the source (C5).
+# - With one vector for everything, accuracy falls with the length of the source (C5).
 # - For classification, pooling over all states or keeping the last one are different questions to the
 #   sentence: mean and max find evidence wherever it stands, the last state knows what came last (C31).
 #

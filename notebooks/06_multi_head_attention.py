@@ -186,9 +186,9 @@ for others in (2, 50, 1000):  # how many words of score 0 there are
     print(f"{others:4} other words: friend gets {max(weights):.2f} at the best factor")
 
 # %% [markdown]
-# Small scores let everything in; large ones let one place win. In between is a window, and it shrinks as the
-# sequence gets longer, since more words have to be shut out. So one softmax is not *unable* to look at
-# two places. It does so badly, and hands over a mean that no longer says who said what.
+# Small scores let everything in; large ones let one place win. In between *friend* has its largest share, and
+# that shrinks as the sequence gets longer, since more words have to be shut out. So one softmax is not *unable*
+# to look at two places. It does so badly, and hands over a mean that no longer says who said what.
 #
 # > **A note on the lectures.** One says that because of the softmax the output is "dominated by one value".
 # > That is so when score gaps are large. At a gap of 0.3 nothing dominates ($e^{0.3} = 1.35$), at a gap of
@@ -237,9 +237,10 @@ print("be, head 1: weights", weights_by_loop[0, 0], "output", outputs_by_loop[0,
 print("be, head 2: weights", weights_by_loop[1, 0], "output", outputs_by_loop[1, 0])
 
 # %% [markdown]
-# With a pencil: head 1 of *be* has the scores $6 / \sqrt 2 = 4.24$ for *water* and 0 for the rest, $e^{4.24}
-# = 69.6$, so *water* gets $69.6 / 72.6 = 0.959$. Head 2 gives the same to *friend*. One output points east,
-# the other north, and each knows which question it answers. The inner loop in matrices, as in chapter 05:
+# With a pencil: head 1 of *be* has the scores $6 / \sqrt 2 = 4.24$ for *water* and 0 for the rest, $e^{4.24} =
+# 69.6$, so *water* gets $69.6 / 72.6 = 0.959$. (Divided by $\sqrt 4$ it would be $20.1 / 23.1 = 0.87$.) Head 2
+# gives the same to *friend*. One output points east, the other north, and each knows which question it answers.
+# The inner loop in matrices, as in chapter 05:
 
 # %%
 per_head = [attention(X @ Q[:, b], X @ K[:, b], X @ V[:, b]) for b in blocks]
@@ -673,11 +674,10 @@ print(
 
 # %% [markdown]
 # The claim holds, but what is free in FLOPs is not free in time. In the full run, our layer with eight heads
-# takes 2.3 times as long as with one at $n = 64$, and 3.1 times at $n = 256$: the softmax walks over $h n^2$
-# numbers several times, and that is memory traffic, not products. The library's fused operation takes 1.3
-# times as long at $n = 64$. At $n = 256$ it takes 4.3 times as long, also because it no longer keeps so many
-# weights, but computes them again for the backward pass (chapter 11). These are times of one machine; the
-# counts are everyone's.
+# takes 2.3 times as long as with one at $n = 64$, and 3.1 times at $n = 256$; the library's fused operation
+# takes 1.3 and 4.3 times as long. (The softmax walks over $h n^2$ numbers several times, which is memory
+# traffic, not products.) These are times of one run on one shared machine, and yours will have other ratios;
+# the counts are everyone's.
 #
 # ## 6. A task for two heads
 #
@@ -917,6 +917,11 @@ for setting, result in results.items():
             each = ["  ".join(f"{run['each'][i]:.2f}" for run in runs) for i in (0, 1)]
             star = "*" if rate == best_rate(result[name])[0] else " "
             print(f"{setting:5} {name:24} {rate:>6}{star}  {both:15} {each[0]:16} {each[1]}")
+    for name in ("one head", "one head, 4 x the steps"):
+        _, runs = best_rate(result[name]) if name in result else (None, [])
+        for run in runs:
+            row = f"right for the other question {run['turned']:.3f}, last loss {run['losses'][-1]:.2f}"
+            print(f"{setting:5} {name}: wrong answers that are {row}")
 
 # %%
 reached = {name: best_rate(by_rate)[1][0] for name, by_rate in here.items()}
@@ -928,13 +933,13 @@ print(
 )
 
 # %% [markdown]
-# **One head settles for one place.** In the full runs, at its best rate, it answers both questions right in 19
-# to 21 % of all tables. It does not get each a little wrong: one of the two answers is right in 91 to 94 %
-# of the cases, the other in 24 to 26 %. Which one it favours is an accident of the seed. And the wrong
-# answers are not just any numbers: 99.9 % of them are the right answer to the *other* question. That is the
-# proof at work. The two places have weights of 0.48 to 0.49 and of about 0.37 on average, and the larger wins both
-# times. Four times the steps do not change this (19 to 22 %), and neither does a head of twice the width
-# (21 %).
+# **One head favours one place.** In the full runs, at its best rate, it answers both questions right in 19 to
+# 21 % of all tables. It does not get each a little wrong: one of the two answers is right in 91 to 94 % of the
+# cases, the other in 24 to 26 %. Which one it favours is an accident of the seed. And the wrong answers are not
+# just any numbers: 99.9 % of them are the right answer to the *other* question. That is the proof at work. The
+# two places have weights of 0.48 to 0.49 and of about 0.37 on average (section 7 prints them), and the larger
+# wins both times. Four times the steps do not change this (19 to 22 %), and neither does a head of twice the
+# width (21 %).
 #
 # The loss tells the same story more gently. The grey line at $\tfrac78 \log 2 = 0.61$ is the loss of someone
 # who knows both values and not which is which (one time in eight they are equal). One head ends near it, at
@@ -1098,8 +1103,8 @@ for axes in panels[0]:
     axes.tick_params(axis="x", rotation=0)
 plot.show(
     figure,
-    alt="Weights of eight heads for the same six questions. Several look mostly at the first letter asked, "
-    "several at the second, some at both.",
+    alt="Weights of eight heads for the same six questions. Head 7 looks at the letter asked second in every "
+    "row; the others at the first in some rows, at the second in others, or at several letters.",
 )
 
 # %% [markdown]
@@ -1214,7 +1219,7 @@ print("any head of eight removed, both answers above 0.5:", worst > 0.5)
 # %%
 model, _ = trained("two heads", RATE, 0, 250)
 x, memory = (part.detach() for part in model.embed(*table, asked))
-swap = mt.cat([mt.arange(16, 32), mt.arange(16)])  # the columns of head 2, then those of head 1
+swap = mt.cat([mt.arange(16, 32), mt.arange(16)])  # head 2, head 1; columns of Q are rows here
 swapped = MultiHeadAttention(32, 2)
 swapped.load_state_dict(
     {

@@ -301,7 +301,10 @@ def print_judgements(name, runs_by_rate):
         for seed, run in enumerate(runs):
             ways = ("training", "one pass", "prefix", "known words")
             row = ", ".join(f"{way} {run[way]:.3f}" for way in ways)
-            print(f"{name}, rate {rate}, seed {seed}: {row}")
+            last = run["by position"]["one pass"][-1]
+            print(
+                f"{name}, rate {rate}, seed {seed}: {row}, one pass at the last position {last:.2f}"
+            )
 
 
 print_judgements("quick", cheat_here)
@@ -398,7 +401,7 @@ for axes in (left, right):
 plot.show(
     figure,
     alt="Three squares of four by four words. The mask allows the lower triangle with the diagonal; the "
-    "scores above it are minus infinity; the weights above it are empty.",
+    "scores above it are minus infinity; the weights above it are .00.",
 )
 
 # %% [markdown]
@@ -663,8 +666,9 @@ print("NaN replaced by 0:", gradients_of_projections(filled_afterwards))
 # %% [markdown]
 # One step of the optimizer, and the weights of the values, and with them the whole model, are NaN. Nor does
 # it help to replace the NaN in the output: the gradient that comes back is then zero, but it is multiplied by
-# the weights, which are still NaN. The row must never get there. So we leave the scores of an empty row as
-# they are, which keeps its softmax finite, and set its weights to zero:
+# the weights, which are still NaN. It is the *weights* that have to become zero. (That is enough. Queries and
+# keys are safe already, since `masked_fill` sends back zeros for all it filled.) We also leave the scores of an
+# empty row as they are, which keeps its softmax finite, so that no NaN ever arises:
 
 
 # %%
@@ -984,7 +988,7 @@ def one_pass(x, Q, K, V):
 #
 # | | projections | scores and mixing | one after the other |
 # | --- | --- | --- | --- |
-# | by prefix | $\sum_t 6 t d^2 = 3 n (n + 1) d^2$ | $\sum_t 4 t^2 d = \tfrac23 n (n + 1)(2n + 1)\, d$ | $n$ layers (1 if side by side) |
+# | by prefix | $\sum_t 6 t d^2 = 3 n (n + 1) d^2$ | $\sum_t 4 t^2 d = \tfrac23 n (n + 1)(2n + 1)\, d$ | $n$ passes, or 1 if all prefixes run in parallel |
 # | growing keys | $6 n d^2$ | $\sum_t 4 t d = 2 n (n + 1)\, d$ | $n$ steps |
 # | one masked pass | $6 n d^2$ | $4 n^2 d$ | 1 |
 
@@ -1214,7 +1218,7 @@ print("better than the unigram model by 0.5 nats:", run["prefix"] < unigram - 0.
 #
 # **The RNN wins.** With as many parameters, windows and steps it comes to 1.48 to 1.53 (at the largest rate of
 # the grid, so a wider search could only help it). Both use the first few characters and little beyond the
-# eighth; the small rise to the right lies in the windows, for both have it. So one layer of attention is no
+# eighth. (All these losses are of every fourth validation window.) So one layer of attention is no
 # replacement for a recurrent network yet. We have not measured why; two suspects are that it mixes values only
 # once, linearly (chapter 09), and that it has to learn what "one place back" means for each of the 32 positions
 # by itself (chapter 08). What it has is that nothing waits.
@@ -1261,8 +1265,8 @@ plot.show(
 # position, what "one place back" means at position 5 says nothing of position 25.
 #
 # **Try it**: put `off_by_one` into `trained(partial(LanguageModel, off_by_one), RATE, 0, 300)` and look at its
-# `losses_by_position`; draw `known_words` against the number of steps; train with `CONTEXT = 8`; give the
-# model without a mask the last token twice, as if something stood to its right, and let it write.
+# `losses_by_position`; draw `known_words` against the number of steps; set `CONTEXT = 8` at the top and run
+# all cells; give the model without a mask the last token twice, as if something stood to its right, and let it write.
 #
 # ## Summary
 #
@@ -1274,7 +1278,8 @@ plot.show(
 # - Padding mask: one row a sentence, joined by `&`. The loss ignores padding by itself. The check: a sentence
 #   in a batch gets what it gets alone.
 # - True means *may look* in `F.scaled_dot_product_attention`, *may not look* in `nn.MultiheadAttention`.
-# - A row that may look nowhere is NaN, and its gradients are. Keep its scores finite, and zero its weights.
+# - A row that may look nowhere is NaN, and so is the gradient of the values. Zero its weights; its output is
+#   too late.
 # - Test the whole model: derivatives from the future are exactly zero (C15), and on random tokens nothing can
 #   be learned (E2).
 # - One masked pass gives what the loop over growing keys gives, with more FLOPs and in much less time (C16).

@@ -270,11 +270,12 @@ print("           with feed-forward, one token, above 0.95:", helped["accuracy"]
 #
 # The query $q_i$ is linear in token $i$, but it stands in an exponent. If the sequence holds tokens of
 # different kinds, the others work like the hidden units of a network: unit $j$ answers to $q_i$ with
-# $e^{q_i^\top k_j}$, and $v_j$ says what follows from it. The proof is the last column: we feed the same
-# trained model eight copies of one token. Now all $v_j$ are equal, any weights give the same mean, the
-# model is linear in the token, and it cannot get more than three of the four kinds right. So attention
-# computes, but only by comparing tokens with one another. What a token *alone* means it cannot work out.
-# That takes a network of its own.
+# $e^{q_i^\top k_j}$, and $v_j$ says what follows from it. In the last column we feed the same trained
+# model eight copies of one token. Now all $v_j$ are equal, any weights give the same mean, the model is
+# linear in the token, and it cannot get more than three of the four kinds right. (Nor do the stacks with
+# feed-forward alone, to which nothing forbids it: the column agrees with the argument and does not prove
+# it.) So attention computes, but only by comparing tokens with one another. What a token *alone* means it
+# cannot work out. That takes a network of its own.
 #
 # (A surprise in the same table: in the full runs, the stack with feed-forward networks is always right on
 # single tokens, but among eight only in 62, 75 and 100 % of all cases, where attention alone had
@@ -450,10 +451,11 @@ print("    with feed-forward networks too:", after["attention, feed-forward"] < 
 print("    with residual connections more than a half:", after["both, with residual"] > 0.5)
 
 # %% [markdown]
-# Untrained weights are nearly even, so a layer gives every token nearly the same mean. After three layers
-# all tokens are equal to the last digit, and a network at each position cannot tell equal tokens apart.
-# (Dong et al., 2021, prove it: without residual connections, attention loses rank doubly exponentially
-# with depth.) The cure is to *add* what a layer computes to what it was given:
+# Untrained weights, as `nn.Linear` starts them (section 1 drew larger ones), are nearly even, so a layer
+# gives every token nearly the same mean. After three layers all tokens are equal to the last digit, and a
+# network at each position cannot tell equal tokens apart. (Dong et al., 2021, prove it: without residual
+# connections, attention loses rank doubly exponentially with depth.) The cure is to *add* what a layer
+# computes to what it was given:
 #
 # $$y = x + f(x),$$
 #
@@ -899,11 +901,12 @@ print(
 # not to the letter, for with residual connections, too, eight networks do worse than one. A likely
 # reason: they start as random parts, not as zeros, and have to be unlearned.
 #
-# The two maps are slices of the **loss landscape** around the trained weights, in the manner of Li et al.
-# (2018): two random directions in weight space, each row of them as long as the model's own row. Without
-# residual connection we look down on a wide floor at 0.8 which hardly slopes to anywhere; with it, into a
-# round hole. The lecture shows the picture of a deep network for images, ragged without residual
-# connections. Ours is not ragged but flat. And both are two directions out of 8,576.
+# The two maps are slices of the **loss landscape** around the weights that the quick runs trained, in the
+# manner of Li et al. (2018): two random directions in weight space, each row of them as long as the
+# model's own row. Without residual connection we look down on a wide floor at 0.8 which hardly slopes to
+# anywhere; with it, into a round hole. The lecture shows the picture of a deep network for images, ragged
+# without residual connections. Ours is not ragged but flat. It is also the map of a model that has
+# failed, and does not say what made it fail. And both are two directions out of 8,576.
 
 # %% [markdown]
 # ## 4. Layer normalization
@@ -995,7 +998,7 @@ same = mt.allclose(layer_norm(5 * X + 3, gain, bias), layer_norm(X, gain, bias),
 print("5 x + 3 has the same norm as x:", same)
 
 # %% [markdown]
-# > **A note on the lectures.** Five slips to watch for. The mean is $\frac1d$ times the sum; the plain sum
+# > **A note on the lectures.** Slips to watch for. The mean is $\frac1d$ times the sum; the plain sum
 # > takes away $d$ times too much. The result has mean *zero* and variance one, not "unit mean". Under the
 # > root stands the *variance* plus $\epsilon$, not the standard deviation: $\sqrt{\sigma + \epsilon}$ with a
 # > standard deviation $\sigma$ divides by the fourth root of the variance. Another deck divides by $\sigma +
@@ -1175,12 +1178,13 @@ print("     detached deviation later:", later(quick["deviation detached"], quick
 
 # %% [markdown]
 # These models are pre-norm; section 7 looks at post-norm, where the answer is less simple. Nothing changes
-# if the mean is detached: at a rate of 0.008, 73 to 82 steps against 74 to 81 for layer
+# if the mean alone is detached: at a rate of 0.008, 73 to 82 steps against 74 to 81 for layer
 # norm, over three seeds. Detach the deviation, and it takes 105 to 116; both, 114 to 147. At 0.004 layer
 # norm needs 95 to 103 steps, and of the six runs without the deviation's gradient one gets there within
 # 200. So most of what layer norm's gradient does for speed is the term with $\hat x$, the one that
 # takes out stretching; Xu et al. found the deviation's part the more important one, too. But the forward
-# pass is not idle. The slow runs do learn, where four blocks without any norm do not get there (C20).
+# pass is not idle. At 0.008 the slow runs do learn; four blocks without any norm did not get there in C20,
+# where rates went up to 0.004.
 #
 # ## 6. Batch norm and RMSNorm
 #
@@ -1522,8 +1526,8 @@ right.legend()
 plot.show(
     figure,
     alt="Left: learning rate against step, a line up, then a slow fall. Right: loss at the end of training "
-    "against learning rate; post-norm without warm-up is at chance from 0.004 on, the other three reach "
-    "the goal.",
+    "against learning rate; post-norm without warm-up is at chance from 0.004 on, the other three end at "
+    "the goal or close to it.",
 )
 
 # %% tags=["nbval-ignore-output"]
@@ -1540,7 +1544,8 @@ print("           post-norm with warm-up below 0.3:", ends["post-norm, warm-up"]
 print("           pre-norm without warm-up below 0.3:", ends["pre-norm"] < 0.3)
 
 # %% [markdown]
-# In the full runs all four do well at 0.002, where post-norm ends at 0.05 to 0.17. At 0.004 post-norm
+# In the full runs all four learn at 0.002. There post-norm ends at 0.05 to 0.17, and three of its six runs do
+# not reach 0.05 in 250 steps; for two of the three seeds warm-up costs steps at this rate. At 0.004 post-norm
 # without warm-up stays near chance, $\log 16 = 2.77$, with two of three seeds, and at 0.008 with all. A
 # hundred steps of warm-up cure it: the goal after 177 to 189 steps at 0.004, and 151 to 189 at 0.008.
 # Pre-norm needs no warm-up at any of the three rates and is faster, with 95 to 123 and 76 to 98 steps. For
@@ -1664,7 +1669,7 @@ print("gradient of output 5 at tokens 6 to 10:", gradient[0, 5:].abs().sum().ite
 # | no nonlinearity | given its weights, layers only average (C19) | feed-forward network: XOR of a single token right in 100 %, without it at most 75 % | 09 |
 # | looks at the future | cannot be trained to predict the next token (C15) | mask: scores to minus infinity before the softmax; the derivative from the future exactly 0, loss from the prefix 1.8 to 1.9 in place of 8.2 to 9.4 | 07 |
 # | one place at a time | one softmax, one place (C14) | several heads: both answers right in 100 % of all tables, with one head in 20 % | 06 |
-# | does not train when deep | gradients (C20) | residual connections and layer norm: eight blocks end at the goal of 0.05, with either alone above 2.7 | 09 |
+# | does not train when deep | gradients (C20) | residual connections and layer norm: eight blocks end at the goal of 0.05, with the norm alone above 2.7, with the residual connection alone above 6 | 09 |
 #
 # No row is open any more. All parts are on the table: attention with several heads, a mask, positions,
 # the feed-forward network, residual connections, layer norm. Chapter 10 assembles them.

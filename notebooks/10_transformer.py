@@ -145,8 +145,8 @@ plot.show(
 #
 # ## 2. One page
 #
-# Here is all of it, 130 lines. Only names and options have been added to what chapters 06 to 09 built. First
-# attention with heads, and the network:
+# Here is all of it, 130 lines. It is what chapters 06 to 09 built, with dropout, options, and a cache for
+# section 8 added. First attention with heads, and the network:
 
 # %%
 PAD = 0  # the number of the padding token, in every vocabulary of this chapter
@@ -835,12 +835,11 @@ for window, guess in zip(shown, guesses.tolist(), strict=True):
     print(f"{letters[:4]}_{letters[5:]}: {encoding.decode([guess])!r}, right is {letters[4]!r}")
 
 # %% [markdown]
-# In the full runs (500 steps, three seeds, the better of two rates, which is 0.005 for both) the encoder gets
+# In the full runs (500 steps, three seeds, the better of two rates, the smaller for both) the encoder gets
 # 53.5 to 55.2 % of the blanks right, the language model 47.5 to 49.1 %, both from eight characters; always
 # guessing a space gets 15 %. So what stands to the right is worth more than four more characters to the left,
 # although the encoder learns from an eighth of the targets. That is also its weakness: one target a window.
-# (A trial outside the record: with 15 % blanks, BERT's share, in windows of 64, it had learned no more than
-# letter frequencies after 1,000 steps.) Chapter 12 trains such models.
+# Chapter 12 trains such models.
 #
 # ## 7. A translator of numbers and dates
 #
@@ -1089,9 +1088,10 @@ print("quick: loss on held-out pairs below 0.8:", run["loss"] < 0.8)
 # %% [markdown]
 # In the full runs (300 steps on all pairs, 400 on few; three seeds, all at the rate 0.004):
 #
-# - **Tied embeddings** hurt: exact match .34 to .42 tied, .63 to .67 not. Why, we have not measured: one
-#   matrix has to serve three ends, or the rate, which was chosen for the tied model, suits the other better.
-#   What tying saves is memory: 46,000 of 235,000 weights here, but 38 of 101 million in base.
+# - **Tied embeddings** hurt in these 300 steps: exact match .34 to .42 tied, .63 to .67 not. (Not for good: after
+#   600, each at its own rate, the two are level in section 9's table.) Why, we have not measured; the rate may
+#   suit the one better than the other. What tying saves is memory: 46,000 of 235,000 weights here, but 38 of 101
+#   million in base.
 # - **Warm-up** is not needed: .39 to .49 without, .34 to .42 with it, and without is better for each of the
 #   seeds. Our norms stand before the parts, and chapter 09 (C22) found that warm-up is what *post-norm*
 #   needs. (Without it, the rate also starts at its peak; and there was one rate for both.)
@@ -1216,8 +1216,9 @@ print(speaking_here["greedy"][0] == QUESTIONS[0][2] or speaking_here["loss"] < 0
 
 # %% [markdown]
 # The model of the full run has 98 % of the held-out pairs right, these three among them. Where only one
-# answer is right, drawing can do nothing but harm: at temperature 2 *neunzig* became *sechzig*, and keeping
-# the three likeliest pieces repaired it. The beam finds what greedy found, and its list shows where the model
+# answer is right, drawing can do nothing but harm: at temperature 2 *neunzig* became *sechzig*. Keeping the
+# three likeliest pieces gave the right answer here and not with the quick model; one draw each says no more.
+# The beam finds what greedy found, and its list shows where the model
 # has doubts. For a text that has many good continuations it is the other way round: section 5 drew. (All
 # three go token by token. When one of the lectures says that a recurrence cannot use a GPU "for training and
 # inference", remember that a Transformer, too, decodes step by step.)
@@ -1251,7 +1252,8 @@ print("the same translations:", fast == slow)
 # %% [markdown]
 # What does it save? Without the cache, token $t$ costs $t$ times what one token costs, and the scores among
 # them $t^2$; all $n$ tokens together are of the order $n^2 d^2 + n^3 d$. With it, token $t$ costs its own
-# projections and $t$ scores, together $n d^2 + n^2 d$. We let a language model of random weights write $n$
+# projections and $t$ scores, together $n d^2 + n^2 d$. (Our code also builds the whole mask at each step, which
+# takes time but no products.) We let a language model of random weights write $n$
 # tokens in both ways.
 
 
@@ -1383,7 +1385,7 @@ class RecurrentTranslator(nn.Module):
 # %% [markdown]
 # **The rules.** Equal parameters: the widths are chosen so that all have nearly as many. The Transformer runs
 # twice, with tied embeddings as in the paper, and without, as the GRUs are; without, it is a little narrower.
-# Equal care: the rate of each comes from the same grid of six; same batches, clipping, rise and fall of the
+# Equal care: the rate of each comes from the same grid of five; same batches, clipping, rise and fall of the
 # rate. Two kinds of equality, as they answer different questions: equal *data*, the same number of steps; and
 # equal *compute*, as many steps as the FLOPs of the tied Transformer's training buy. Everything is judged on
 # the same held-out pairs, after greedy decoding: exact match, and BLEU over pieces (a number that compares
@@ -1561,11 +1563,11 @@ print("     the Transformer, by 0.3:", attending < losses["Transformer, not tied
 # | equal data | | 600 | 0.19 | 28 | 98 to 99 | .94 to .97 | |
 # | equal compute | | 766 | 0.25 | 36 | 99.7 to 99.8 | .993 to .995 | |
 #
-# "The Transformer beats the recurrent baselines for less training compute" holds here against *plain*
-# seq2seq: .94 to .97 against .34 to .57 with the same data, and .993 to .995 against .47 to .72 at equal
-# compute. It does not hold against the GRU *with attention*. Chapter 04's model gets .89 to .93 right after
-# 200 steps; for as much, both Transformers need 600 and four times the FLOPs. At equal compute the
-# one without tied embeddings comes close (.993 to .995 against .998 to 1.000), but not past it.
+# "The Transformer beats the recurrent baselines for less training compute" holds here against *plain* seq2seq:
+# .94 to .97 against .34 to .57 with the same data, and .993 to .995 against .47 to .72 at equal compute. It does
+# not hold against the GRU *with attention*. Chapter 04's model gets .89 to .93 right after 200 steps; both
+# Transformers have as much at the next count that we measured, 600 steps and about four times the FLOPs. At equal
+# compute the one without tied embeddings comes close (.993 to .995 against .998 to 1.000), but not past it.
 #
 # Two things to know when you judge this table. The rate of each model was chosen after 600 steps, by the loss
 # on pairs of their own, with a seed of its own: 0.016 for both GRUs, 0.004 for the tied Transformer and 0.008
@@ -1573,8 +1575,9 @@ print("     the Transformer, by 0.3:", attending < losses["Transformer, not tied
 # Transformers, PyTorch's (0.9, 0.999) for the GRUs. Our first grid ended at 0.008, and made the GRU with
 # attention look much slower than it is: a baseline is as good as the care that it gets.
 #
-# None of this contradicts the paper. Eleven pieces are read by one layer of recurrence at little cost, and in
-# the order that the task needs; a Transformer has to learn first what order is. What it offers is the last
+# None of this contradicts the paper. Eleven pieces are read by one layer of recurrence at little cost. (Our guess
+# at why it learns sooner: it comes with the order that the task needs, and a Transformer has to learn first what
+# order is.) What the Transformer offers is the last
 # column: nothing in its training waits for the token before. What that is worth we cannot measure on two
 # cores; the paper's authors name it as their reason. (When it *writes*, a Transformer waits for each token as
 # the GRU does.)
@@ -1724,7 +1727,7 @@ print(by_model["Transformer, 2 blocks"] > by_model["GRU with attention, 1 layer"
 # | 2 layers | .65 to .73 | 0.016 |
 # | 1 layer, 2 looks | .68 to .72 | 0.016 |
 # | Transformer, 1 block | .61 to .66 | 0.004 |
-# | 2 blocks | 1.00 | 0.002 |
+# | 2 blocks | 1.00 | 0.002, the smallest of the grid |
 #
 # With two blocks the Transformer answers every question. One block is not enough, with as many weights
 # and as many FLOPs. The GRUs lie in between, and a second look does not help them in this many steps. Why, we have not
@@ -1946,8 +1949,8 @@ left.minorticks_off()
 figure.legend(*left.get_legend_handles_labels(), loc="outside right center", fontsize=9)
 plot.show(
     figure,
-    alt="Left: loss against the number of layers. Plain stacks of GRU and LSTM layers rise to the letter "
-    "frequencies; the LSTM with residual connections and the Transformer fall. Right: loss against heads.",
+    alt="Left: loss against the number of layers. Plain stacks of GRU and LSTM layers rise to about 3.13; "
+    "the LSTM with residual connections and the Transformer fall. Right: loss against heads.",
 )
 
 # %% tags=["nbval-ignore-output"]
@@ -1963,6 +1966,7 @@ for setting, result in measured_of(depth_here, depth_full).items():
         print(f"{setting:5} Transformer, {count:>2} heads, rate {run['rate']:<5}: {row}")
     for depth in sorted(result["longer"], key=int):
         print(f"{setting:5} LSTM, {depth} layers, 5 x the steps: {result['longer'][depth]:.3f}")
+print(f"letter frequencies: {unigram:.3f}")
 
 # %%
 one, four = (
@@ -1977,7 +1981,8 @@ print("     so are four layers of LSTM wired like blocks:", wired < plain - 0.15
 
 # %% [markdown]
 # All this is small: windows of 8 characters (32 for the heads), width 32, and 300 steps of 16 windows, 38,000
-# characters in all. Each has the better of two rates, 0.01 and 0.03, chosen on the first of the three seeds;
+# characters in all. Each has the better of two rates, 0.01 and 0.03, chosen on the first of the three seeds,
+# and where 0.03 won (all residual LSTMs among them) a larger one might be better still;
 # a block has half as many weights again as a layer of LSTM, and tied embeddings. So look at the direction of
 # each curve, not at which is lowest. **Depth, stacked plainly, makes these recurrent networks worse.** One
 # layer of LSTM ends at 2.35 to 2.41. Two end at 2.98 to 3.10, and four and eight at 3.13 to 3.14, the loss of
@@ -2013,10 +2018,10 @@ for kind in CELLS:
     print(f"{kind:14} before {before:.2f}, after one layer {one_layer:.2f}, after eight {last:.1e}")
 
 # %% [markdown]
-# With usual initial weights, a layer of LSTM hands on between an eighth and a third of what tells texts
-# apart, a layer of GRU between a quarter and a half, and eight of them a hundred-thousandth and a quarter of
-# a percent. The output layer sees nearly the same state whatever was read. That may be why all that it learns
-# at first is how frequent each character is. With the residual connection nothing is lost.
+# With usual initial weights, the first layer of LSTM hands on an eighth of what tells texts apart, the first of
+# GRU a quarter, and eight of them a hundred-thousandth and a quarter of a percent. The output layer sees nearly
+# the same state whatever was read. That may be why all that it learns at first is how frequent each character is.
+# With the residual connection nothing is lost.
 #
 # **Heads make little difference here, once there are a few.** Two blocks of width 32 with one head end at
 # 2.21 to 2.25, with two heads at 2.19 to 2.21, with four, eight and sixteen at 2.14 to 2.17, 2.14 to 2.19 and
@@ -2174,13 +2179,13 @@ print(f"along the diagonal {baseline:.3f}, at random {sum(uniform) / len(uniform
 # %% tags=["nbval-ignore-output"]
 for setting, result in measured_of(aligned_here, aligned_full).items():
     for seed, run in enumerate(result):
-        heads = "; ".join(" ".join(f"{error:.2f}" for error in layer) for layer in run["heads"])
-        means = " ".join(f"{error:.2f}" for error in run["layers"])
+        heads = "; ".join(" ".join(f"{error:.3f}" for error in layer) for layer in run["heads"])
+        means = " ".join(f"{error:.3f}" for error in run["layers"])
         print(
             f"{setting:5} seed {seed}: exact match {run['exact']:.2f}, error of heads by layer {heads};",
             end=" ",
         )
-        print(f"of their means {means}, of all {run['all']:.2f}")
+        print(f"of their means {means}, of all {run['all']:.3f}")
 
 # %%
 run = (aligned_full["result"] if aligned_full else aligned_here)[0]
@@ -2235,7 +2240,8 @@ if aligned_full:
 # had 0.3, 2.2 and 11 %.) So the alignment is there again, but it is *shared out*. The mean of the second
 # layer has it (0.3 to 1.5 %), that of the first only in part (11 to 23 %). The best head of a run is off in
 # 0.1 to 4.3 %, and sits in the first layer in one run, in the second in two; the worst is off in 33 to 52 %.
-# Whoever shows one head of one layer shows what they chose. And chapter 04's warnings hold all the more:
+# Whoever shows one head of one layer shows what they chose. (In the first figure a row has the name of the
+# token that is read there, in the second of the one that is written.) And chapter 04's warnings hold all the more:
 # after two layers of mixing, a state of the encoder is made of several words.
 
 # %% [markdown]
@@ -2352,8 +2358,8 @@ for norm_first in (True, False):
 # chapter, gives their weights to PyTorch's own `nn.Transformer`, and compares scores and gradients. On a
 # padded batch, at a small size and at base's ($d = 512$, 6 + 6 blocks), in pre-norm and post-norm, the scores
 # differ by at most 8e-16 of the largest score in float64 and 5e-7 in float32, and the gradient of no weight
-# by more than 2e-15 and 2e-6 of its largest number: rounding. One forward and backward pass takes between 0.7
-# and 1.2 of PyTorch's time, on one thread ([`benchmarks/README.md`](../benchmarks/README.md)).
+# by more than 2e-15 and 2e-6 of its largest number: rounding. How much time such a pass, a step of training
+# and decoding take next to PyTorch stands in [`benchmarks/README.md`](../benchmarks/README.md).
 
 # %% [markdown]
 # ## 13. On a GPU
@@ -2683,8 +2689,8 @@ print("full: ", "recorded" if captions_full else "still to come")
 #   was taken to be able to do; the products of base are 29 % of it.
 # - Losses of different vocabularies compare in nats per character. Pieces of words beat bytes at the same
 #   number of steps (E5), and four characters on both sides of a blank tell more than eight on its left (E6).
-# - In our short trainings tied embeddings hurt and warm-up was not needed (in pre-norm). Dropout helped where
-#   a few pairs were learned by heart, label smoothing did not (E1). Measure at your size.
+# - In our short trainings tied embeddings slowed the first steps and warm-up was not needed (in pre-norm).
+#   Dropout helped where a few pairs were learned by heart, label smoothing did not (E1). Measure at your size.
 # - Keys and values do not change, so they are kept: the same text for $2/(n + 1)$ of the FLOPs (E2).
 # - On a translation of short sentences the Transformer beats plain seq2seq at equal compute, and the GRU with
 #   attention beats the Transformer (C23). Where one look-up depends on another, the Transformer wins (E8). A
