@@ -80,7 +80,8 @@ class ExecuteEveryCell(Execute):
         self.running = index
         source = cell.source
         if "grading_imports" in cell.metadata:
-            cell.source = "\n".join([cell.metadata["grading_imports"], source, TEST_MARK])
+            lines = [cell.metadata["grading_imports"], source, TEST_MARK]
+            cell.source = "\n".join(filter(None, lines))
         cell, resources = super().preprocess_cell(cell, resources, index)
         cell.source = source
         kind, notes, outputs = note_kind(os.environ["GRADING_NONCE"]), [], []

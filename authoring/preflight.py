@@ -227,14 +227,10 @@ class _Restoration:
         self.cells[places[-1]][1].metadata = NotebookNode(self.release[index].metadata)
 
     def is_answered_elsewhere(self, index):
-        """Whether another cell binds a name that the stub binds."""
-        bound = re.findall(r"^(?:def|class) +(\w+)", self.release[index].source, re.MULTILINE)
+        """Whether another cell binds a name that the solution binds."""
         others = [cell.source for i, cell in self.cells if i != index and cell.cell_type == "code"]
-        return any(
-            re.search(rf"^\s*((def|class)\s+{name}\b|{name}\s*=(?!=))", text, re.MULTILINE)
-            for name in bound
-            for text in others
-        )
+        wanted = bound_names(self.source[index].source)
+        return any(wanted & bound_names(other) for other in others)
 
     def restore_locked(self, index, answer):
         name, original = grade_id(self.release[index]), new_code_cell(self.source[index].source)
@@ -272,6 +268,12 @@ class _Restoration:
         handed_in = {i for i, _ in self.cells if i in answers}
         if handed_in and handed_in <= self.blank:
             self.note("no answer is filled in")
+
+
+def bound_names(source: str) -> set[str]:
+    """The names that a cell defines or assigns at the beginning of a line; magics may stand by."""
+    found = re.findall(r"^(?:(?:def|class) +(\w+)|(\w+) *=(?!=))", source, re.MULTILINE)
+    return {defined or assigned for defined, assigned in found}
 
 
 def given_imports(cells: list[NotebookNode]) -> dict[str, ast.stmt]:
