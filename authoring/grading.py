@@ -90,6 +90,8 @@ class ExecuteEveryCell(Execute):
                 notes.append(output.data[kind])
                 continue
             outputs.append(output)
+            if "metadata" in output:
+                output.metadata = {}  # nbconvert writes it, unquoted, into HTML attributes
             if output.output_type == "stream":
                 output.name = "stdout"
             elif output.get("ename") == "CellTimeoutError":
