@@ -468,7 +468,10 @@ def installed_pythons():
 
 
 def author(command):
-    return lambda options: call(environment(), "authoring", command, *options)
+    """The command runs in the book's folder; a FOLDER is relative to the one that it is told."""
+    return lambda options: call(
+        environment(), "authoring", command, *options, BOOK_CALLED_FROM=os.getcwd()
+    )
 
 
 COMMANDS = {"lab": lab, "test": test}

@@ -1,22 +1,28 @@
 """Grade a folder of submissions: preflight, nbgrader's autograde and feedback, a table of grades.
 
 Everything runs in a scratch course that is thrown away; submissions are only read. Whatever one
-student hands in, the others are graded: each step is taken for one notebook at a time.
+student hands in, the others are graded: each step is taken for one notebook at a time, and what is
+known of it is written at once.
 """
 
 import argparse
 import contextlib
 import csv
+import html
+import io
 import logging
 import os
-import shutil
+import re
+import secrets
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbconvert.filters import markdown2html
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
 from nbgrader.api import Gradebook
@@ -33,13 +39,16 @@ from traitlets.config import Config
 from traitlets.log import get_logger
 
 from authoring import preflight
-from authoring.preflight import Problem
-from authoring.release import release
+from authoring.grading_kernel import TEST_MARK, note_kind
+from authoring.preflight import Problem, printable
+from authoring.release import from_shell, release
 
 ROOT = Path(__file__).resolve().parent.parent
 CELL_SECONDS = 60
 KERNEL_BYTES = 4 * 2**30
 ONE_THREAD = ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM", "NUMEXPR")
+SHOWN_OUTPUTS = ["image/png", "image/jpeg", "text/plain"]  # none of them can hold a script
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'"
 
 
 class ExecuteEveryCell(Execute):
@@ -47,7 +56,7 @@ class ExecuteEveryCell(Execute):
 
     The run then starts anew without that cell, which fails. Test cells first repeat the imports
     that they need. What they warn of on stderr becomes plain output, since nbgrader gives 0 points
-    for a right answer that warns.
+    for a right answer that warns. Remarks go into the cell's metadata, out of the student's reach.
     """
 
     def preprocess(self, nb, resources, km=None):
@@ -66,17 +75,31 @@ class ExecuteEveryCell(Execute):
                 new_output("error", ename="Stopped", evalue=self.fatal[index], traceback=[])
             ]
             cell.outputs[0].traceback = [f"Stopped: {self.fatal[index]}"]
+            cell.metadata["grading_notes"] = [self.fatal[index]]
             return cell, resources
         self.running = index
         source = cell.source
-        cell.source = "\n".join(filter(None, [cell.metadata.get("grading_imports"), source]))
+        if "grading_imports" in cell.metadata:
+            lines = [cell.metadata["grading_imports"], source, TEST_MARK]
+            cell.source = "\n".join(filter(None, lines))
         cell, resources = super().preprocess_cell(cell, resources, index)
         cell.source = source
+        kind, notes, outputs = note_kind(os.environ["GRADING_NONCE"]), [], []
         for output in cell.get("outputs", []):
+            if kind in output.get("data", {}):
+                notes.append(output.data[kind])
+                continue
+            outputs.append(output)
+            if "metadata" in output:
+                output.metadata = {}  # nbconvert writes it, unquoted, into HTML attributes
             if output.output_type == "stream":
                 output.name = "stdout"
             elif output.get("ename") == "CellTimeoutError":
                 self.fatal[index] = output.evalue = f"stopped after {self.timeout} seconds"
+                notes.append(output.evalue)
+        if cell.cell_type == "code":
+            cell.outputs = outputs
+        cell.metadata["grading_notes"] = notes
         return cell, resources
 
 
@@ -85,11 +108,7 @@ class Course:
 
     def __init__(self, root: Path, name: str, source: NotebookNode, cell_seconds: int):
         self.root, self.name, self.source = root, name, source
-        self.maximum = {
-            _exercise(preflight.grade_id(cell)): float(cell.metadata.nbgrader.points)
-            for cell in source.cells
-            if is_grade(cell)
-        }
+        self.maximum = _maximum(source)
         self.config = Config()
         self.config.CourseDirectory.root = str(root)
         self.config.Execute.timeout = cell_seconds
@@ -100,10 +119,14 @@ class Course:
             SaveAutoGrades,
             CheckCellMetadata,
         ]
-        startup = root / "ipython" / "profile_default" / "startup"
-        startup.mkdir(parents=True, exist_ok=True)
-        shutil.copy(Path(__file__).with_name("grading_kernel.py"), startup / "00-guard.py")
-        startup.with_name("ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40")
+        self.config.NbConvertBase.display_data_priority = SHOWN_OUTPUTS
+        self.config.HTMLExporter.filters = {"markdown2html": _renderer(source)}
+        profile = root / "ipython" / "profile_default"
+        profile.mkdir(parents=True, exist_ok=True)
+        (profile / "ipython_kernel_config.py").write_text(
+            "c.IPKernelApp.log_level = 40\n"
+            "c.IPKernelApp.extensions = ['authoring.grading_kernel']\n"
+        )
         self._write("source", ".", source)
         with self.environment():
             self._run(GenerateAssignment, ".")
@@ -133,6 +156,7 @@ class Course:
             PYTHONOPTIMIZE="",
             TQDM_DISABLE="1",
             GRADING_MODULES=" ".join(modules),
+            GRADING_NONCE=secrets.token_hex(16),
             GRADING_MEMORY=str(KERNEL_BYTES),
         )
         try:
@@ -149,9 +173,19 @@ class Course:
             self._run(Autograde, student)
         graded = nbformat.read(self._path("autograded", student), as_version=4)
         notes += _execution_notes(graded)
+        blank = {
+            preflight.grade_id(cell) for cell in notebook.cells if cell.metadata.get("blank_answer")
+        }
         with Gradebook(f"sqlite:///{self.root / 'gradebook.db'}") as gradebook:
-            submission = gradebook.find_submission_notebook(self.name, self.name, student)
-            scores = {_exercise(grade.name): grade.auto_score for grade in submission.grades}
+            grades = gradebook.find_submission_notebook(self.name, self.name, student).grades
+            undeserved = [grade for grade in grades if grade.name in blank and grade.auto_score]
+            for grade in undeserved:
+                grade.auto_score = 0.0
+            gradebook.db.commit()
+            scores = {_exercise(grade.name): grade.auto_score for grade in grades}
+            names = ", ".join(_exercise(grade.name) for grade in undeserved)
+        if names:
+            notes.append(f"the test passed though the answer is blank, so 0 points: {names}")
         unread = [name for name in self.maximum if scores[name] is None]
         if unread:
             notes.append(f"to be read and graded by you: {', '.join(unread)}")
@@ -163,16 +197,50 @@ class Course:
             path = self._path("autograded", student)
             graded = nbformat.read(path, as_version=4)
             lines = "\n".join(f"- {note}" for note in notes)
-            graded.cells.insert(0, new_markdown_cell(f"**Notes of the grader**\n\n{lines}"))
+            graded.cells.insert(0, new_markdown_cell(f"Notes of the grader\n\n{lines}"))
             path.chmod(0o644)
             nbformat.write(graded, path)
         with self.environment():
             self._run(GenerateFeedback, student)
-        return self._path("feedback", student).with_suffix(".html").read_text(encoding="utf-8")
+        page = self._path("feedback", student).with_suffix(".html").read_text(encoding="utf-8")
+        return _without_scripts(page)
 
 
 def _exercise(test: str) -> str:
     return test.removeprefix("test_")
+
+
+def _maximum(source: NotebookNode) -> dict[str, float]:
+    """The points of each exercise of a set."""
+    return {
+        _exercise(preflight.grade_id(cell)): float(cell.metadata.nbgrader.points)
+        for cell in source.cells
+        if is_grade(cell)
+    }
+
+
+def _renderer(source: NotebookNode):
+    """Markdown to HTML for the set's own texts; whatever else stands in a text cell is shown as is.
+
+    Markdown may hold HTML, and HTML scripts: a student's text is not for a browser to read.
+    """
+    trusted = {cell.source for cell in source.cells if cell.cell_type == "markdown"}
+
+    def render(text):
+        return markdown2html(text) if text in trusted else f"<pre>{html.escape(text)}</pre>"
+
+    return render
+
+
+def _without_scripts(page: str) -> str:
+    """The feedback page without nbgrader's own scripts, and with a policy that forbids any other.
+
+    The head is nbgrader's alone, and the policy is the first thing in it.
+    """
+    head, end, body = page.partition("</head>")
+    head = re.sub(r"<script.*?</script>", "", head, flags=re.DOTALL)
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"/>'
+    return head.replace("<head>", f"<head>\n{policy}", 1) + end + body
 
 
 def _execution_notes(graded: NotebookNode) -> list[str]:
@@ -180,12 +248,7 @@ def _execution_notes(graded: NotebookNode) -> list[str]:
     notes = []
     for number, cell in enumerate(graded.cells, start=1):
         where = preflight.grade_id(cell) or f"number {number}"
-        for output in cell.get("outputs", []):
-            if output.get("ename") in ("Stopped", "CellTimeoutError"):
-                notes.append(f"cell {where}: {output.evalue}")
-            lines = output.get("text", "").splitlines()
-            said = [line for line in lines if line.startswith("grader: ")]
-            notes += [f"cell {where}: {line.removeprefix('grader: ')}" for line in said]
+        notes += [f"cell {where}: {note}" for note in cell.metadata.get("grading_notes", [])]
     return notes
 
 
@@ -215,40 +278,39 @@ def grade_folder(
     sets: dict[str, NotebookNode],
     cell_seconds: int = CELL_SECONDS,
     say=print,
+    all_sets: dict[str, NotebookNode] | None = None,
 ) -> list[dict]:
     """Grade every student's folder in `folder`; write grades, feedback and a log into `results`.
 
+    `all_sets`, if there are more than `sets`, tell to which set a file of another name belongs.
     Returns the rows of grades.csv. Raises `GradingError` when there is nothing to grade, or when a
     set's own solution does not get full marks here, since then no grade would mean anything.
     """
     students = _students(folder)
-    handed_in = {name for student in students for name in preflight.find(student, sets)}
+    all_sets = all_sets or sets
     if len(sets) > 1:
+        found = [_look(student, all_sets, sets) for student in students]
+        handed_in = {name for notebooks in found for name, (path, _) in notebooks.items() if path}
         sets = {name: source for name, source in sets.items() if name in handed_in}
     if not sets:
         raise GradingError(f"{folder} holds no notebook of any exercise set: name it with --set")
     results.mkdir(exist_ok=True)
     for loose in sorted(folder.glob("*.ipynb")):
-        say(f"not graded: {loose.name} lies outside of the students' folders")
-    rows = []
+        say(f"not graded: {printable(loose.name)} lies outside of the students' folders")
+    table = Table(results / "grades.csv", sets.values())
     with _log_to(results / "grading.log"), tempfile.TemporaryDirectory() as scratch:
         for name, source in sets.items():
             course = Course(Path(scratch), name, source, cell_seconds)
             _check_solution(course, say)
             for number, student in enumerate(students, start=1):
-                logging.getLogger(__name__).info("%s, %s", name, student.name)
-                found = preflight.find(student, sets)
-                path, notes = found.get(name, (None, [_nothing(student)]))
-                row, html = _grade_student(course, f"student-{number}", path, notes)
-                rows.append({"student": student.name, "set": name} | row)
-                say(f"{number}/{len(students)} {_line(rows[-1])}")
+                who = printable(student.name)
+                logging.getLogger(__name__).info("%s, %s", name, who)
+                path, notes = _look(student, all_sets, sets)[name]
                 page = results / "feedback" / student.name / f"{name}.html"
-                page.unlink(missing_ok=True)
-                if html:
-                    page.parent.mkdir(parents=True, exist_ok=True)
-                    page.write_text(html, encoding="utf-8")
-    _write_table(results / "grades.csv", rows)
-    return rows
+                row = _grade_student(course, f"student-{number}", path, notes, page)
+                table.add({"student": who, "set": name} | row)
+                say(f"{number}/{len(students)} {_line(table.rows[-1])}")
+    return table.rows
 
 
 def _students(folder: Path) -> list[Path]:
@@ -262,6 +324,18 @@ def _students(folder: Path) -> list[Path]:
     if not students:
         raise GradingError(f"{folder} holds no folders: expected one a student")
     return students
+
+
+def _look(student: Path, all_sets: dict, wanted: dict) -> dict[str, tuple[Path | None, list[str]]]:
+    """The student's notebook of each wanted set, None where there is none, and the remarks."""
+    try:
+        found, notes = preflight.find(student, all_sets, list(wanted))
+        missing = None, [_nothing(student)]
+    except Exception as error:  # whatever is in one student's folder, the others are graded
+        found, notes = {}, []
+        missing = None, [f"the files could not be looked through ({error!r:.100})"]
+    looked = {name: found.get(name, missing) for name in wanted}
+    return {name: (path, [*more, *notes]) for name, (path, more) in looked.items()}
 
 
 def _nothing(student: Path) -> str:
@@ -282,21 +356,25 @@ def _check_solution(course: Course, say):
     say(f"{course.name}: the solution gets full marks ({time.monotonic() - started:.0f} s)")
 
 
-def _grade_student(course, student, path, notes) -> tuple[dict, str | None]:
-    """The student's row and feedback page; whatever fails is the row's problem."""
-    points, html = {}, None
+def _grade_student(course, student, path, notes, page) -> dict:
+    """Write the feedback page and return the row; whatever fails is the row's problem."""
+    points, notes, undone = {}, [printable(note) for note in notes], "graded"
     try:
+        page.unlink(missing_ok=True)
         if path is not None:
             points, more = course.grade(student, preflight.read(path))
-            notes = [*notes, *more]
-            html = course.feedback(student, notes)
+            notes += more
+            undone = "shown on a feedback page"
+            text = course.feedback(student, notes)
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_text(text, encoding="utf-8")
     except Problem as problem:
-        notes = [*notes, str(problem)]
+        notes.append(printable(str(problem)))
     except Exception:  # one student's notebook must not end the grading of the others
-        logging.getLogger(__name__).exception("not graded")
-        notes = [*notes, "could not be graded: see grading.log"]
+        logging.getLogger(__name__).exception("not %s", undone)
+        notes.append(f"could not be {undone}: see grading.log")
     total = {"total": sum(points.values()), "max": sum(course.maximum.values())}
-    return total | {"problem": "; ".join(notes)} | points, html
+    return total | {"problem": "; ".join(dict.fromkeys(notes))} | points
 
 
 def _line(row: dict) -> str:
@@ -307,7 +385,7 @@ def _line(row: dict) -> str:
 @contextlib.contextmanager
 def _log_to(path: Path):
     """Send what nbgrader and this module log into a file."""
-    handler = logging.FileHandler(path, mode="w", encoding="utf-8")
+    handler = logging.FileHandler(path, mode="w", encoding="utf-8", errors="backslashreplace")
     loggers = [logging.getLogger(__name__), logging.getLogger("py.warnings"), get_logger()]
     levels = [logger.level for logger in loggers]
     logging.captureWarnings(True)
@@ -324,13 +402,36 @@ def _log_to(path: Path):
         handler.close()
 
 
-def _write_table(path: Path, rows: list[dict]):
-    columns = ["student", "set", "total", "max", "problem"]
-    columns = list(dict.fromkeys([*columns, *(key for row in rows for key in row)]))
-    with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, columns)
-        table.writeheader()
-        table.writerows(rows)
+class Table:
+    """grades.csv, a row at a time.
+
+    The first row replaces the table of an earlier run. Each row is added by one write and is on the
+    disk before the next notebook runs, so that a reader, or a broken run, finds whole rows only.
+    """
+
+    def __init__(self, path: Path, sets: Iterable[NotebookNode]):
+        exercises = [name for source in sets for name in _maximum(source)]
+        columns = ["student", "set", "total", "max", "problem", *exercises]
+        self.path, self.columns = path, list(dict.fromkeys(columns))
+        self.rows: list[dict] = []
+
+    def add(self, row: dict):
+        if not self.rows:
+            begun = self.path.with_name(self.path.name + ".part")
+            begun.unlink(missing_ok=True)
+            self._append(begun, dict(zip(self.columns, self.columns, strict=True)), row)
+            os.replace(begun, self.path)
+        else:
+            self._append(self.path, row)
+        self.rows.append(row)
+
+    def _append(self, path: Path, *rows: dict):
+        text = io.StringIO()
+        csv.DictWriter(text, self.columns).writerows(rows)
+        with path.open("ab") as file:
+            file.write(text.getvalue().encode())
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -341,10 +442,13 @@ def main(argv: list[str] | None = None) -> int:
         "--set", help="name or number of the exercise set (default: those handed in)"
     )
     options = parser.parse_args(argv)
-    folder = options.folder.resolve()
+    for stream in (sys.stdout, sys.stderr):  # a name need not fit into the terminal's encoding
+        stream.reconfigure(errors="backslashreplace")
+    folder = from_shell(options.folder).resolve()
     results = folder.with_name(f"{folder.name}-results")
     try:
-        rows = grade_folder(folder, results, load_sets(ROOT / "solutions", options.set))
+        sets, all_sets = (load_sets(ROOT / "solutions", chosen) for chosen in (options.set, None))
+        rows = grade_folder(folder, results, sets, all_sets=all_sets)
     except GradingError as error:
         print(f"grade: {error}", file=sys.stderr)
         return 1

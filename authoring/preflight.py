@@ -7,6 +7,7 @@ mend; what cannot be mended is a `Problem`.
 
 import ast
 import json
+import re
 import warnings
 from pathlib import Path
 
@@ -24,6 +25,15 @@ class Problem(Exception):
     """Why a submission cannot be graded, in words for the instructor."""
 
 
+def printable(name: str) -> str:
+    """A file's name, or a text with one, on one line of valid Unicode: all else is escaped."""
+    return re.sub(
+        r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]",
+        lambda found: found.group().encode("unicode_escape").decode(),
+        name,
+    )
+
+
 def read(path: Path) -> NotebookNode:
     """Read a student's notebook; keep only types, sources, ids and grade ids of its cells.
 
@@ -35,8 +45,9 @@ def read(path: Path) -> NotebookNode:
     except json.JSONDecodeError as error:
         what = "is empty" if not text.strip() else f"is no valid JSON (line {error.lineno})"
         raise Problem(f"{path.name} {what}: ask for the file again") from None
-    except (UnicodeDecodeError, RecursionError, OSError) as error:
-        raise Problem(f"{path.name} cannot be read ({type(error).__name__})") from None
+    except (ValueError, RecursionError, OSError) as error:  # ValueError: bytes that are no text too
+        what = f"{type(error).__name__}: {str(error):.80}"
+        raise Problem(f"{path.name} cannot be read ({what})") from None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -47,10 +58,14 @@ def read(path: Path) -> NotebookNode:
 
 
 def plain(notebook: NotebookNode) -> NotebookNode:
-    """The notebook's cells with nothing but type, source, id and, in their metadata, grade_id."""
+    """The notebook's cells with nothing but type, source, id and, in their metadata, grade_id.
+
+    Half of a surrogate pair, which JSON can hold and UTF-8 cannot, becomes its escape sequence.
+    """
     cells = []
     for cell in notebook.cells:
-        cells.append(NEW_CELL[cell.cell_type](cell.source.replace("\r\n", "\n")))
+        source = cell.source.replace("\r\n", "\n").encode("utf-8", "backslashreplace").decode()
+        cells.append(NEW_CELL[cell.cell_type](source))
         cells[-1].id = str(cell.get("id"))
         cells[-1].metadata["grade_id"] = grade_id(cell)
     return new_notebook(cells=cells)
@@ -63,49 +78,69 @@ def grade_id(cell) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def find(student: Path, releases: dict[str, NotebookNode]) -> dict[str, tuple[Path, list[str]]]:
-    """The student's notebook of each set, with what is odd about the file.
+def find(
+    student: Path, releases: dict[str, NotebookNode], wanted: list[str] | None = None
+) -> tuple[dict[str, tuple[Path, list[str]]], list[str]]:
+    """The student's notebook of each wanted set with remarks on it, and remarks on other files.
 
     A file called as the set counts first, in nbgrader's `set/set.ipynb` before any other folder;
-    then one that holds cells of the set; at last, when there is one set and one notebook, that one.
+    then one that holds more cells of the set than of any other set; at last, when one set is wanted
+    and there is one notebook, of no other set, that one. Links are not followed.
     """
+    wanted = list(releases) if wanted is None else wanted
+    if student.is_symlink():
+        return {}, ["the folder is a link, which is not followed: put the folder itself here"]
+    paths = [
+        path
+        for path in student.rglob("*")
+        if not any(
+            part.startswith(".") or part == "__MACOSX" for part in path.relative_to(student).parts
+        )
+    ]
+    links = sorted(path.name for path in paths if path.is_symlink())
+    remarks = [f"links are not followed, ask for the file: {', '.join(links)}"] if links else []
     files = sorted(
         (
             path
-            for path in student.rglob("*")
-            if path.is_file()
-            and path.suffix.lower() == ".ipynb"
-            and not any(
-                part.startswith(".") or part == "__MACOSX"
-                for part in path.relative_to(student).parts
-            )
+            for path in paths
+            if path.suffix.lower() == ".ipynb" and path.is_file() and not path.is_symlink()
         ),
         key=lambda path: (len(path.parts), path),
     )
+    sets = {}
+    for path in files:
+        if path.stem not in releases:
+            try:
+                sets[path] = _set_of(read(path), releases)
+            except Problem as problem:
+                sets[path] = None
+                remarks.append(str(problem))
     found = {}
-    for name, release in releases.items():
+    for name in wanted:
         named = [path for path in files if path.stem == name]
         named.sort(key=lambda path: path.parent.name != name)
-        others = [path for path in files if path.stem not in releases]
-        similar = [path for path in others if _belongs(path, release)]
-        if not named and not similar and len(releases) == len(files) == len(others) == 1:
-            similar = others
+        similar = [path for path in sets if sets[path] == name]
+        if not named and len(wanted) == len(files) == 1 and list(sets.values()) == [None]:
+            similar = files
         if named or similar:
-            path, *rest = named or similar
+            path, *rest = named + similar
             notes = [] if named else [f"graded {path.name}, since there is no {name}.ipynb"]
             if any(other.read_bytes() != path.read_bytes() for other in rest):
                 chosen = path.relative_to(student).as_posix()
                 notes.append(f"{1 + len(rest)} different notebooks of this set: graded {chosen}")
             found[name] = path, notes
-    return found
+    return found, remarks
 
 
-def _belongs(path: Path, release: NotebookNode) -> bool:
-    try:
-        ids = {cell.metadata["grade_id"] for cell in read(path).cells}
-    except Problem:
-        return False
-    return any(grade_id(cell) in ids for cell in release.cells if is_solution(cell))
+def _set_of(notebook: NotebookNode, releases: dict[str, NotebookNode]) -> str | None:
+    """The set with most of the notebook's answers, since sets may share an exercise's name."""
+    ids = {cell.metadata["grade_id"] for cell in notebook.cells}
+    shared = {
+        name: len(ids & {grade_id(cell) for cell in release.cells if is_solution(cell)})
+        for name, release in releases.items()
+    }
+    best = max(shared, key=shared.get)
+    return best if shared[best] else None
 
 
 def restore(
@@ -116,7 +151,8 @@ def restore(
     The student's cells stay in their order, as "Restart and run all" would run them. Each test is
     the one of the source (with its hidden part), stands once, and after the answer that it tests.
     Test cells and the set's own code cells that are missing are put back. Of several copies of an
-    answer all that are filled in run, so the last one counts.
+    answer all that are filled in run, so the last one counts. A test cell's metadata say what it
+    imports first, and whether its answer is blank.
     """
     return _Restoration(submitted, source, release).run()
 
@@ -125,6 +161,7 @@ class _Restoration:
     def __init__(self, submitted, source, release):
         self.source, self.release = source.cells, release.cells
         self.notes: dict[str, list[str]] = {}
+        self.blank: set[int] = set()
         by_mark = {grade_id(cell): i for i, cell in enumerate(self.release) if grade_id(cell)}
         by_id = {cell.get("id"): i for i, cell in enumerate(self.release)}
         by_text = {cell.source: i for i, cell in enumerate(self.release) if cell.source.strip()}
@@ -166,11 +203,17 @@ class _Restoration:
         return new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC}), notes
 
     def restore_answer(self, index):
-        name, blank = grade_id(self.release[index]), self.release[index].source
+        name, stub = grade_id(self.release[index]), self.release[index].source
         places = self.places(index)
         if not places:
             return self.note("no cell is marked as this answer, the other cells ran", name)
-        filled = [place for place in places if self.cells[place][1].source != blank]
+        blanks = ("", stub.strip())
+        filled = [place for place in places if self.cells[place][1].source.strip() not in blanks]
+        if not filled:
+            if self.is_answered_elsewhere(index):
+                self.note("the answer stands in another cell, its own is blank", name)
+            else:
+                self.blank.add(index)
         if len(places) > 1:
             self.note("several copies of an answer, the last one filled in counts", name)
             for place in sorted(set(places) - set(filled or places[-1:]), reverse=True):
@@ -183,11 +226,18 @@ class _Restoration:
             self.cells[place] = index, new_code_cell(cell.source)
         self.cells[places[-1]][1].metadata = NotebookNode(self.release[index].metadata)
 
+    def is_answered_elsewhere(self, index):
+        """Whether another cell binds a name that the solution binds."""
+        others = [cell.source for i, cell in self.cells if i != index and cell.cell_type == "code"]
+        wanted = bound_names(self.source[index].source)
+        return any(wanted & bound_names(other) for other in others)
+
     def restore_locked(self, index, answer):
         name, original = grade_id(self.release[index]), new_code_cell(self.source[index].source)
         original.metadata = NotebookNode(self.source[index].metadata)
         if is_grade(original):
             original.metadata["grading_imports"] = needed_imports(self.source, index)
+            original.metadata["blank_answer"] = answer in self.blank
         places = self.places(index)
         if places:
             if any(self.cells[place][1].source != self.release[index].source for place in places):
@@ -214,10 +264,16 @@ class _Restoration:
         self.cells.insert(max(preceding, default=-1) + 1, (index, given))
 
     def note_blank(self):
-        answers = {i: cell.source for i, cell in enumerate(self.release) if is_solution(cell)}
-        handed_in = [(i, cell.source) for i, cell in self.cells if i in answers]
-        if handed_in and all(answers[i] == text for i, text in handed_in):
+        answers = {i for i, cell in enumerate(self.release) if is_solution(cell)}
+        handed_in = {i for i, _ in self.cells if i in answers}
+        if handed_in and handed_in <= self.blank:
             self.note("no answer is filled in")
+
+
+def bound_names(source: str) -> set[str]:
+    """The names that a cell defines or assigns at the beginning of a line; magics may stand by."""
+    found = re.findall(r"^(?:(?:def|class) +(\w+)|(\w+) *=(?!=))", source, re.MULTILINE)
+    return {defined or assigned for defined, assigned in found}
 
 
 def given_imports(cells: list[NotebookNode]) -> dict[str, ast.stmt]:

@@ -1,5 +1,6 @@
 """What students get: the exercise sets, and the book, without solutions and hidden tests."""
 
+import os
 import shutil
 from copy import deepcopy
 from pathlib import Path
@@ -48,8 +49,14 @@ def _nbgrader_config(root: Path) -> Config:
     return PyFileConfigLoader(path.name, path=str(path.parent)).load_config()
 
 
+def from_shell(folder: Path) -> Path:
+    """A folder as the user named it: book.py, which runs us in its own folder, says from where."""
+    return Path(os.environ.get("BOOK_CALLED_FROM", "."), folder)
+
+
 def hand_out(root: Path, folder: Path) -> None:
     """Copy the book without solutions, tests and author's tools into a new or empty folder."""
+    folder = from_shell(folder)
     if folder.exists() and any(folder.iterdir()):
         raise BookError(f"{folder} is not empty: name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
