@@ -18,7 +18,7 @@ from math import e, inf, nan, pi
 
 from minitorch import autograd, missing
 from minitorch.autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from minitorch.autograd.tensorbase import Size
+from minitorch.axes import Size
 from minitorch.backend import *
 from minitorch.backend import bool_ as bool
 from minitorch.compat import linalg

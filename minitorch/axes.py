@@ -1,10 +1,14 @@
-"""Axes and sizes as users give them: one number or several, counted from the end where negative."""
+"""Axes and sizes: as users give them, as a tensor shows them, and as broadcasting needs them."""
 
+import math
 from operator import index
 
 
 def axes_of(dim, ndim):
-    """``dim`` as a tuple of axes from 0; IndexError when there is no such axis."""
+    """``dim`` as a tuple of axes from 0; IndexError when there is no such axis.
+
+    One axis or several, counted from the end where negative; None for all.
+    """
     if type(dim) is int and -ndim <= dim < ndim:
         return (dim % ndim,)
     if dim is None:
@@ -35,3 +39,49 @@ def check_axes(name, *wanted):
                 f"{name} needs {' and '.join(str(n) for _, n in wanted)} axes; "
                 f"got shapes {', '.join(str(tuple(t.shape)) for t, _ in wanted)}"
             )
+
+
+def unbroadcast(grad, shape):
+    """Undo broadcasting: sum ``grad`` over the axes along which an input of ``shape`` was repeated.
+
+    Broadcasting copies a value to several places; the gradient of a copy is added to the others'.
+    """
+    added = grad.ndim - len(shape)
+    axes = tuple(
+        axis
+        for axis, size in enumerate(grad.shape)
+        if axis < added or (size != 1 and shape[axis - added] == 1)
+    )
+    total = grad.sum(axis=axes, keepdims=True)
+    if total.shape[added:] != shape:
+        raise RuntimeError(
+            f"a gradient of shape {grad.shape} arrived at a tensor of shape {shape}: its data were "
+            "replaced by others of that shape after it was used"
+        )
+    return total.reshape(shape)
+
+
+class Size(tuple):
+    """The shape of a tensor: a tuple that prints as PyTorch's does."""
+
+    def numel(self):
+        """The number of elements, the product of the sizes."""
+        return math.prod(self)
+
+    def __getitem__(self, index):
+        part = super().__getitem__(index)
+        return Size(part) if isinstance(index, slice) else part
+
+    def __add__(self, other):
+        return Size(super().__add__(other))
+
+    def __radd__(self, other):
+        return Size((*other, *self))
+
+    def __mul__(self, count):
+        return Size(super().__mul__(count))
+
+    __rmul__ = __mul__
+
+    def __repr__(self):
+        return f"minitorch.Size({list(self)})"

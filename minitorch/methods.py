@@ -6,7 +6,8 @@ operation of that name, and ``tanh_`` writes its result into ``x``.
 
 import functools
 
-from minitorch.autograd.dispatch import in_place, operator
+from minitorch.autograd.dispatch import operator
+from minitorch.autograd.inplace import in_place
 from minitorch.autograd.modes import is_grad_enabled
 from minitorch.autograd.tensorbase import TensorBase
 from minitorch.axes import sizes_of

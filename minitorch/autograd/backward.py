@@ -9,27 +9,8 @@ from heapq import heappop, heappush
 
 from minitorch.autograd.inplace import check_unchanged, note_change
 from minitorch.autograd.modes import state
+from minitorch.axes import unbroadcast
 from minitorch.backend import array_module, as_array
-
-
-def unbroadcast(grad, shape):
-    """Undo broadcasting: sum ``grad`` over the axes along which an input of ``shape`` was repeated.
-
-    Broadcasting copies a value to several places; the gradient of a copy is added to the others'.
-    """
-    added = grad.ndim - len(shape)
-    axes = tuple(
-        axis
-        for axis, size in enumerate(grad.shape)
-        if axis < added or (size != 1 and shape[axis - added] == 1)
-    )
-    total = grad.sum(axis=axes, keepdims=True)
-    if total.shape[added:] != shape:
-        raise RuntimeError(
-            f"a gradient of shape {grad.shape} arrived at a tensor of shape {shape}: its data were "
-            "replaced by others of that shape after it was used"
-        )
-    return total.reshape(shape)
 
 
 def propagate(roots, retain_graph, receive):

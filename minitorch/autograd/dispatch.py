@@ -22,11 +22,11 @@ import inspect
 
 import numpy as np
 
-from minitorch.autograd.inplace import in_place, note_view  # noqa: F401
+from minitorch.autograd.inplace import note_view
 from minitorch.autograd.modes import state, thread
 from minitorch.autograd.node import Node
-from minitorch.autograd.promotion import of_one_type, promoted, result_type  # noqa: F401
 from minitorch.autograd.tensorbase import TensorBase, made
+from minitorch.promotion import of_one_type, promoted
 
 
 def _by_position(args, kwargs, parameters):

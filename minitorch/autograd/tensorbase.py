@@ -3,13 +3,13 @@
 The class that users see, ``minitorch.Tensor``, adds the operations as methods.
 """
 
-import math
 import weakref
 
 import numpy as np
 
 from minitorch.autograd import inplace
 from minitorch.autograd.backward import backward
+from minitorch.axes import Size
 from minitorch.backend import as_array, device_of, dtype_of
 
 
@@ -191,32 +191,6 @@ class Hook:
     def remove(self):
         """Call the hook no more."""
         self._hooks.pop(self, None)
-
-
-class Size(tuple):
-    """The shape of a tensor: a tuple that prints as PyTorch's does."""
-
-    def numel(self):
-        """The number of elements, the product of the sizes."""
-        return math.prod(self)
-
-    def __getitem__(self, index):
-        part = super().__getitem__(index)
-        return Size(part) if isinstance(index, slice) else part
-
-    def __add__(self, other):
-        return Size(super().__add__(other))
-
-    def __radd__(self, other):
-        return Size((*other, *self))
-
-    def __mul__(self, count):
-        return Size(super().__mul__(count))
-
-    __rmul__ = __mul__
-
-    def __repr__(self):
-        return f"minitorch.Size({list(self)})"
 
 
 def made(array, node, index):

@@ -10,7 +10,7 @@ import numpy as np
 
 from minitorch import creation
 from minitorch.autograd import no_grad
-from minitorch.autograd.dispatch import in_place
+from minitorch.autograd.inplace import in_place
 from minitorch.backend import array_module, float16, int64
 from minitorch.missing import in_module
 from minitorch.nn.compat import functional as compat

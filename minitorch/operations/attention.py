@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from minitorch.autograd.backward import unbroadcast
 from minitorch.autograd.dispatch import operation
+from minitorch.axes import unbroadcast
 from minitorch.backend import array_module
 from minitorch.generator import numpy_generator
 from minitorch.operations.neural import dropout_factors
