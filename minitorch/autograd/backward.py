@@ -8,7 +8,7 @@ gradient of the loss with respect to its output into the gradients with respect 
 from heapq import heappop, heappush
 
 from minitorch.autograd.inplace import check_unchanged, note_change
-from minitorch.autograd.modes import state
+from minitorch.autograd.modes import state, tell
 from minitorch.axes import unbroadcast
 from minitorch.backend import array_module, as_array
 
@@ -58,7 +58,7 @@ def propagate(roots, retain_graph, receive):
         else:
             slots[place : place + 2] = as_array(slots[place] + grad), True
 
-    _announce("backward", [], [])
+    tell("backward", [], [], True)
     for edge, grad in roots:
         send(edge, grad, False)
     while queue:
@@ -87,7 +87,8 @@ def propagate(roots, retain_graph, receive):
             node.vjp = vjp = None
         if state.listeners:
             pairs = zip(node.edges, results, strict=False)
-            _announce(node.name, grads, [None if edge is None else x for edge, x in pairs])
+            needed = [None if edge is None else result for edge, result in pairs]
+            tell(node.name, grads, needed, True)
         for edge, result in zip(node.edges, results, strict=False):
             if edge is not None and result is not None:
                 # A view shows an array of others, and one function may give an array twice.
@@ -97,12 +98,6 @@ def propagate(roots, retain_graph, receive):
         if leaf._hooks:
             grad, owned = _after_hooks(leaf._hooks, grad), False
         receive(leaf, grad, owned)
-
-
-def _announce(name, outputs, inputs):
-    """Let the listeners hear of the gradients of a node's outputs and inputs."""
-    for listener in state.listeners:
-        listener(name, outputs, inputs, True)
 
 
 def _call_hooks(node, grads, receive):
@@ -171,7 +166,7 @@ def _accumulate(tensor, grad, owned):
         tensor.grad = tensor.result_class._wrap(grad if owned else grad.copy())
     else:
         tensor.grad.array += grad
-        note_change(tensor.grad.array)
+        note_change(tensor.grad)
 
 
 def backward(tensors, grad_tensors=None, retain_graph=False, create_graph=False):

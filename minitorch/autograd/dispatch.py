@@ -23,7 +23,7 @@ import inspect
 import numpy as np
 
 from minitorch.autograd.inplace import note_view
-from minitorch.autograd.modes import state, thread
+from minitorch.autograd.modes import state, tell, thread
 from minitorch.autograd.node import Node
 from minitorch.autograd.tensorbase import TensorBase, made
 from minitorch.promotion import of_one_type, promoted
@@ -84,12 +84,6 @@ def numpy_names(function):
     return call
 
 
-def _tell(name, inputs, result):
-    outputs = result if type(result) is tuple else (result,)
-    for listener in state.listeners:
-        listener(name, inputs, outputs, False)
-
-
 def operation(promote=None, view=False):
     """Make an operation on tensors out of a function on arrays (see the head of this file).
 
@@ -137,9 +131,9 @@ def operation(promote=None, view=False):
             except (TypeError, ValueError) as error:
                 _explain(error, name, args)
                 raise
-            if state.listeners:
-                _tell(name, [*arrays, *kwargs.values()], result)
             several = type(result) is tuple
+            if state.listeners:
+                tell(name, [*arrays, *kwargs.values()], result if several else (result,), False)
             node = None
             if needed and vjp is not None:
                 if type(vjp) is tuple and needed < len(vjp):

@@ -46,9 +46,9 @@ def memory_of(array):
     return array
 
 
-def note_change(array):
+def note_change(tensor):
     """Note that values were written over, for gradients that need them as they were."""
-    owner = memory_of(array)
+    owner = memory_of(tensor.array)
     change = changes.get(id(owner))
     if change is None:
         change = changes[id(owner)] = Change(owner, _forget)
@@ -199,7 +199,7 @@ def change(tensor, result):
     _check_written(tensor.array, result.array)
     edge = result._gradient_edge() if recorded else None
     tensor.array[...] = result.array
-    note_change(tensor.array)
+    note_change(tensor)
     if recorded and view is not None:
         base._set_history(overwritten(base, view.steps, edge))
     elif edge is not None:

@@ -34,6 +34,9 @@ thread = _ThisThread()
 class _GradMode:
     """Recording on or off in this thread: for a ``with`` block, or for every call of a function."""
 
+    def __new__(cls, decorated=None):
+        return cls()(decorated) if callable(decorated) else super().__new__(cls)
+
     def __init__(self, recording):
         self.recording, self.before = recording, []
 
@@ -82,20 +85,15 @@ class no_grad(_GradMode):
     Results do not require gradients, and parameters may be changed in place.
     """
 
-    def __new__(cls, function=None):
-        mode = super().__new__(cls)
-        mode.__init__()
-        return mode if function is None else mode(function)
-
-    def __init__(self):
+    def __init__(self, decorated=None):
         super().__init__(False)
 
 
-class enable_grad(no_grad):
+class enable_grad(_GradMode):
     """The opposite of ``no_grad``, for use inside it."""
 
-    def __init__(self):
-        super(no_grad, self).__init__(True)
+    def __init__(self, decorated=None):
+        super().__init__(True)
 
 
 class set_grad_enabled(_GradMode):
@@ -116,6 +114,12 @@ class set_grad_enabled(_GradMode):
 def is_grad_enabled():
     """Whether operations record what backward needs."""
     return thread.recording
+
+
+def tell(name, inputs, outputs, backward):
+    """Let the listeners hear of an operation, or of a node's part in a pass backward."""
+    for listener in state.listeners:
+        listener(name, inputs, outputs, backward)
 
 
 @contextlib.contextmanager

@@ -124,9 +124,7 @@ class TensorBase:
         if view is not None and view.base._edge is not view.edge:
             view.follow(self, strictly)
 
-    def _note_change(self):
-        inplace.note_change(self.array)
-
+    _note_change = inplace.note_change
     _change_in_place = inplace.change
     _change_shape_in_place = inplace.change_shape
 
@@ -169,7 +167,7 @@ class TensorBase:
             node, index = self._edge[:2]
             node.hooks = node.hooks or {}
             hooks = node.hooks.setdefault(index, {})
-        return Hook(hooks, on_arrays)
+        return RemovableHandle(hooks, on_arrays)
 
     def backward(self, gradient=None, retain_graph=False, create_graph=False):
         """Add d self / d leaf to ``grad`` of every leaf that requires a gradient.
@@ -181,16 +179,16 @@ class TensorBase:
         backward([self], [gradient], retain_graph, create_graph)
 
 
-class Hook:
-    """A registered hook; ``remove()`` ends it."""
+class RemovableHandle:
+    """What registering a hook returns; ``remove()`` takes the hook away."""
 
-    def __init__(self, hooks, function):
-        self._hooks = hooks
-        hooks[self] = function
+    def __init__(self, hooks, hook):
+        self.hooks = hooks
+        hooks[self] = hook
 
     def remove(self):
         """Call the hook no more."""
-        self._hooks.pop(self, None)
+        self.hooks.pop(self, None)
 
 
 def made(array, node, index):

@@ -5,6 +5,7 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Mapping, MutableMapping
 
 from minitorch.autograd import no_grad
+from minitorch.autograd.tensorbase import RemovableHandle
 from minitorch.backend import float16, float32, float64
 from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
@@ -66,18 +67,6 @@ def _table_for(value):
     return "_modules" if isinstance(value, Module) else None
 
 
-class RemovableHandle:
-    """What registering a hook returns; ``remove()`` takes the hook away."""
-
-    def __init__(self, hooks, hook):
-        self._hooks, self._hook = hooks, hook
-
-    def remove(self):
-        """Call the hook no more."""
-        if self._hook in self._hooks:
-            self._hooks.remove(self._hook)
-
-
 class Module:
     """A layer or model: it holds parameters, buffers and other modules, and computes ``forward``.
 
@@ -87,7 +76,7 @@ class Module:
     """
 
     training = True
-    _forward_hooks = _forward_pre_hooks = ()
+    _forward_hooks = _forward_pre_hooks = {}
 
     def __init__(self):
         own = self.__dict__
@@ -113,12 +102,12 @@ class Module:
         return self.forward(*args, **kwargs)
 
     def _call_with_hooks(self, args, kwargs):
-        for hook in tuple(self._forward_pre_hooks):
+        for hook in tuple(self._forward_pre_hooks.values()):
             changed = hook(self, args)
             if changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
         result = self.forward(*args, **kwargs)
-        for hook in tuple(self._forward_hooks):
+        for hook in tuple(self._forward_hooks.values()):
             changed = hook(self, args, result)
             result = result if changed is None else changed
         return result
@@ -135,9 +124,7 @@ class Module:
         return self._register_hook("_forward_pre_hooks", hook)
 
     def _register_hook(self, kind, hook):
-        hooks = self.__dict__.setdefault(kind, [])
-        hooks.append(hook)
-        return RemovableHandle(hooks, hook)
+        return RemovableHandle(self.__dict__.setdefault(kind, {}), hook)
 
     # Attributes
 
