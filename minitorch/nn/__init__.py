@@ -1,6 +1,6 @@
 """Neural networks: modules, their parameters, losses, initial values."""
 
-from minitorch import missing
+from minitorch import missing as _missing
 from minitorch.nn import functional, init, utils
 from minitorch.nn.attention import *
 from minitorch.nn.compat.modules import *
@@ -13,4 +13,4 @@ from minitorch.nn.parameter import Parameter
 from minitorch.nn.recurrent import *
 from minitorch.nn.transformer import *
 
-__getattr__ = missing.in_module(__name__)
+__getattr__ = _missing.in_module(__name__)

@@ -191,7 +191,8 @@ def normalize(input, p=2.0, dim=1, eps=1e-12):
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """x1 . x2 / (max(||x1||, eps) max(||x2||, eps)) along ``dim``."""
-    x1, x2 = broadcast_tensors(x1, x2)
+    if x1.shape != x2.shape:
+        x1, x2 = broadcast_tensors(x1, x2)
     lengths = [x.norm(2, dim).clamp(min=eps) for x in (x1, x2)]
     return (x1 * x2).sum(dim) / (lengths[0] * lengths[1])
 

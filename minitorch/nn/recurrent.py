@@ -52,9 +52,8 @@ class _Recurrent(Module):
 
     def _parameters_of(self, suffix):
         """Both weights, both biases, which are None if there are none, and a projection if any."""
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh") + ("weight_hr",) * (
-            self.proj_size > 0
-        )
+        names = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
+        names += ["weight_hr"] if self.proj_size else []
         return [self._parameters.get(name + suffix) for name in names]
 
     def reset_parameters(self):

@@ -1,5 +1,6 @@
 """The operations: each a function on arrays beside its gradient.
 
 Read ``minitorch/autograd/dispatch.py`` first: it says how an operation is written. The files, from
-simple to composed: elementwise, reductions, shapes, indexing, products, neural, recurrent.
+simple to composed: elementwise, logic, reductions, shapes, indexing, products, then what networks
+fuse: neural, attention, recurrent. What a file offers as ``minitorch.name`` is its ``__all__``.
 """

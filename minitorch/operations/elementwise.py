@@ -465,7 +465,7 @@ def clamp(input, min=None, max=None):
     )
 
 
-def _taken(lost, shared, dtype):
+def _share(lost, shared, dtype):
     """1 for each element that is the result, 1/2 where both are; beside a NaN neither is lost."""
     return (1 - lost - 0.5 * shared).astype(dtype)
 
@@ -475,8 +475,8 @@ def maximum(input, other):
     """The larger of the two, element by element. Equal elements share the gradient."""
     xp = array_module(input)
     return xp.maximum(input, other), (
-        lambda g: g * _taken(input < other, input == other, g.dtype),
-        lambda g: g * _taken(other < input, input == other, g.dtype),
+        lambda g: g * _share(input < other, input == other, g.dtype),
+        lambda g: g * _share(other < input, input == other, g.dtype),
     )
 
 
@@ -485,6 +485,6 @@ def minimum(input, other):
     """The smaller of the two, element by element. Equal elements share the gradient."""
     xp = array_module(input)
     return xp.minimum(input, other), (
-        lambda g: g * _taken(input > other, input == other, g.dtype),
-        lambda g: g * _taken(other > input, input == other, g.dtype),
+        lambda g: g * _share(input > other, input == other, g.dtype),
+        lambda g: g * _share(other > input, input == other, g.dtype),
     )
