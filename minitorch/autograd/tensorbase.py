@@ -19,15 +19,7 @@ class TensorBase:
     ``array`` is the NumPy (or CuPy) array; ``grad``, a tensor or None, is filled by ``backward``.
     """
 
-    __slots__ = (
-        "array",
-        "grad",
-        "_requires_grad",
-        "_edge",
-        "_view",
-        "_hooks",
-        "__weakref__",
-    )
+    __slots__ = ("array", "grad", "_requires_grad", "_edge", "_view", "_hooks", "__weakref__")
 
     result_class = None
 
