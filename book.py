@@ -3,6 +3,7 @@
 The standard library is enough; the file also parses on an old Python, to say that it is too old.
 """
 
+import atexit
 import contextlib
 import errno
 import hashlib
@@ -55,6 +56,44 @@ def say(text, end="\n"):
     print(text, end=end, flush=True)
 
 
+# The user's settings -----------------------------------------------------------------------------
+
+# Settings for other programs, by the beginning of their names, that would change what the book
+# computes, shows or finds. All else stays as the user set it: threads, folders, proxies, colours.
+PYTHON = ("PYTHON",)  # a PYTHONPATH with another minitorch, a PYTHONOPTIMIZE that drops asserts
+TOOLS = (
+    "JUPYTER_CONFIG_PATH",
+    "JUPYTER_NO_CONFIG",
+    "MINITORCH_",
+    "MPLBACKEND",
+    "PYTEST_ADDOPTS",
+    "PYTEST_DISABLE",
+    "PYTEST_PLUGINS",
+)
+PROCESSOR = ("NPY_", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "OPENBLAS_VERBOSE")
+KEPT = {"PYTHONNOUSERSITE", "PYTHONUSERBASE", "PYTHONUTF8"}  # where packages are; see main
+
+
+def forget(beginnings):
+    """Remove variables from our environment, which every child inherits."""
+    for name in set(os.environ) - KEPT:
+        if name.startswith(beginnings):
+            del os.environ[name]
+
+
+def forget_settings():
+    """Leave nothing of the user's Python and tools but what is installed: no variable, no profile.
+
+    The tests call it as well (conftest.py), since they start children when pytest runs alone, too.
+    """
+    forget(PYTHON + TOOLS)
+    empty = Path(tempfile.mkdtemp(prefix=NAME + "-"))
+    atexit.register(shutil.rmtree, str(empty), ignore_errors=True)
+    (empty / "matplotlibrc").touch()
+    os.environ["MATPLOTLIBRC"] = os.environ["IPYTHONDIR"] = str(empty)
+    os.environ["JUPYTER_CONFIG_DIR"] = str(empty)
+
+
 # The environment ---------------------------------------------------------------------------------
 
 
@@ -101,7 +140,7 @@ def lacking():
 def probe(python):
     """What the environment of that Python lacks; None if it is too broken to be installed into."""
     try:
-        command = [str(python), "-E", str(ROOT / "book.py"), "--probe"]
+        command = [str(python), str(ROOT / "book.py"), "--probe"]
         answer = json.loads(subprocess.check_output(command, stderr=subprocess.DEVNULL))
     except (OSError, ValueError, subprocess.CalledProcessError):
         return None
@@ -239,7 +278,6 @@ def call(python, *arguments, **more):
     """
     variables = dict(ONE_THREAD, **dict(os.environ, **more))
     variables["PATH"] = str(python.parent) + os.pathsep + variables.get("PATH", "")
-    variables.pop("PYTHONHOME", None)
     return finish(start([python, "-m", *arguments], env=variables))
 
 
@@ -490,6 +528,12 @@ def main(arguments):
     if command not in COMMANDS:
         return f"There is no command {command!r}; there are: {', '.join(COMMANDS)}."
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if command == "lab":  # the reader's own, but for what would break the book
+        forget(PYTHON)
+    else:
+        forget_settings()
+        forget(PROCESSOR)
+    os.environ["PYTHONUTF8"] = "1"  # whatever the locale, as from Python 3.15 on
     try:
         return COMMANDS[command](options)
     except Stop as stop:
