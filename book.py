@@ -64,6 +64,7 @@ PYTHON = ("PYTHON",)  # a PYTHONPATH with another minitorch, a PYTHONOPTIMIZE th
 TOOLS = (
     "JUPYTER_CONFIG_PATH",
     "JUPYTER_NO_CONFIG",
+    "JUPYTER_PATH",
     "MINITORCH_",
     "MPLBACKEND",
     "PYTEST_ADDOPTS",
@@ -90,8 +91,8 @@ def forget_settings():
     empty = Path(tempfile.mkdtemp(prefix=NAME + "-"))
     atexit.register(shutil.rmtree, str(empty), ignore_errors=True)
     (empty / "matplotlibrc").touch()
-    os.environ["MATPLOTLIBRC"] = os.environ["IPYTHONDIR"] = str(empty)
-    os.environ["JUPYTER_CONFIG_DIR"] = str(empty)
+    for name in ["IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "MATPLOTLIBRC"]:
+        os.environ[name] = str(empty)
 
 
 # The environment ---------------------------------------------------------------------------------
@@ -187,7 +188,7 @@ def prepared(folder, base, *pins):
         stamp.write_text(UNFINISHED, encoding="utf-8")
         install(f"Making the environment {folder.name}", [base, "-m", "venv", folder])
     stamp.write_text(UNFINISHED, encoding="utf-8")
-    pip = [python, "-m", "pip", "install", "--disable-pip-version-check"]
+    pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-user"]
     # A new pip needs half the time of the one that comes with Python 3.11; the old one works too.
     with contextlib.suppress(Stop):
         install("Updating its installer", [*pip, "--upgrade", "pip"])
@@ -395,6 +396,10 @@ def lab(options):
     for name, content in JUPYTER_SETTINGS.items():
         write(settings / name, json.dumps(content, indent=1).encode())
     paths = [str(settings), os.environ.get("JUPYTER_CONFIG_PATH")]
+    variables = {"JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, paths))}
+    if not os.access(os.path.expanduser("~"), os.W_OK):  # JupyterLab writes there
+        for name in ["JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR"]:
+            variables[name] = os.environ.get(name, str(settings))
     chapters = sorted((mine / "notebooks").glob("*.ipynb"))
     opened_before = any(settings.glob("workspaces/*"))
     page = "" if opened_before or not chapters else f"/tree/notebooks/{chapters[0].name}"
@@ -408,7 +413,7 @@ def lab(options):
         "--ServerApp.allow_root=True",
         "--log-level=WARN",
         *options,
-        JUPYTER_CONFIG_PATH=os.pathsep.join(filter(None, paths)),
+        **variables,
     )
 
 

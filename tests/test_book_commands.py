@@ -108,7 +108,7 @@ class MiniBook:
         (root / "exercises" / "00_start" / "00_start.ipynb").write_text(notebook("exercise"))
 
     def start(self, *arguments, **variables):
-        foreign = ("PIP_", *book.ONE_THREAD)
+        foreign = ("PIP_", "JUPYTER_", *book.ONE_THREAD)
         kept = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
         offline = dict(
             PIP_INDEX_URL="http://127.0.0.1:9", PIP_CONFIG_FILE=os.devnull, PIP_RETRIES="1"
@@ -148,7 +148,7 @@ class MiniBook:
 def mini(tmp_path_factory):
     """A book with its environment made; tests that break it have it repaired, but for the last."""
     mini = MiniBook(tmp_path_factory.mktemp("the book"))
-    mini.first = mini.run("check")
+    mini.first = mini.run("check", PIP_USER="1")  # a user's wish that .venv would refuse
     mini.first_calls = mini.calls()
     return mini
 
@@ -259,7 +259,7 @@ FOREIGN = {
     "PYTHONSTARTUP": "mine.py",
     "PYTHONWARNINGS": "ignore",
 }
-PROFILES = ["IPYTHONDIR", "JUPYTER_CONFIG_DIR", "MATPLOTLIBRC"]
+PROFILES = ["IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "MATPLOTLIBRC"]
 
 
 def test_settings_for_other_programs_do_not_reach_the_book(mini):
@@ -284,6 +284,17 @@ def test_processor_and_profiles_in_lab_are_the_readers(mini):
     [call] = mini.calls()
     assert call.variables.items() >= own.items()
     assert [name for name in FOREIGN if name.startswith("PYTHON") and name in call.variables] == []
+
+
+def test_lab_writes_into_my_where_there_is_no_home(mini, tmp_path):
+    mini.calls()
+    for home, own, written in [
+        (tmp_path, {}, None),
+        (tmp_path / "missing", {}, str(mini.root / "my" / ".jupyter")),
+        (tmp_path / "missing", {"JUPYTER_DATA_DIR": "mine"}, "mine"),
+    ]:
+        assert mini.run("lab", HOME=str(home), USERPROFILE=str(home), **own)[0] == 0
+        assert mini.calls()[0].variables.get("JUPYTER_DATA_DIR") == written
 
 
 # The command line
