@@ -195,6 +195,9 @@ def prepared(folder, base, *pins):
     # Python compiles what it uses; compiling all that is installed would take half a minute more.
     pip.append("--no-compile")
     install("Installing the book and JupyterLab, a minute or two", [*pip, "-e", BOOK, *pins])
+    # Python below 3.13 reads the path to the book in the locale's encoding, pip wrote UTF-8.
+    for path in folder.glob("[Ll]ib/**/site-packages/*minitorch_book.pth"):
+        path.write_text(os.path.relpath(str(ROOT), str(path.parent)), encoding="ascii")
     stamp.write_text(wanted, encoding="utf-8")
     return python
 

@@ -147,8 +147,8 @@ class MiniBook:
 @pytest.fixture(scope="module")
 def mini(tmp_path_factory):
     """A book with its environment made; tests that break it have it repaired, but for the last."""
-    mini = MiniBook(tmp_path_factory.mktemp("the book"))
-    mini.first = mini.run("check", PIP_USER="1")  # a user's wish that .venv would refuse
+    mini = MiniBook(tmp_path_factory.mktemp("das Büch"))
+    mini.first = mini.run("check", LC_ALL="C", PIP_USER="1")  # what Python and pip stumble over
     mini.first_calls = mini.calls()
     return mini
 
