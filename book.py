@@ -88,6 +88,9 @@ def forget_settings():
     The tests call it as well (conftest.py), since they start children when pytest runs alone, too.
     """
     forget(PYTHON + TOOLS)
+    if os.environ.get("LC_ALL") in ["C", "POSIX"]:  # Python takes UTF-8 for C, but not against this
+        del os.environ["LC_ALL"]
+        os.environ["LANG"] = os.environ["LC_CTYPE"] = "C"
     empty = Path(tempfile.mkdtemp(prefix=NAME + "-"))
     atexit.register(shutil.rmtree, str(empty), ignore_errors=True)
     (empty / "matplotlibrc").touch()
