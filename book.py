@@ -58,9 +58,10 @@ def say(text, end="\n"):
 
 # The user's settings -----------------------------------------------------------------------------
 
-# Settings for other programs, by the beginning of their names, that would change what the book
-# computes, shows or finds. All else stays as the user set it: threads, folders, proxies, colours.
+# Variables, by the beginning of their names, that are meant for other programs and would change
+# what the book computes, shows or finds. All others stay: threads, folders, proxies.
 PYTHON = ("PYTHON",)  # a PYTHONPATH with another minitorch, a PYTHONOPTIMIZE that drops asserts
+KEPT = {"PYTHONNOUSERSITE", "PYTHONUSERBASE", "PYTHONUTF8"}  # where packages are; see main
 TOOLS = (
     "JUPYTER_CONFIG_PATH",
     "JUPYTER_NO_CONFIG",
@@ -71,8 +72,8 @@ TOOLS = (
     "PYTEST_DISABLE",
     "PYTEST_PLUGINS",
 )
+# What NumPy takes the processor for: last digits and speed. Where `test` wants one, it sets it.
 PROCESSOR = ("NPY_", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "OPENBLAS_VERBOSE")
-KEPT = {"PYTHONNOUSERSITE", "PYTHONUSERBASE", "PYTHONUTF8"}  # where packages are; see main
 
 
 def forget(beginnings):
@@ -198,7 +199,7 @@ def prepared(folder, base, *pins):
     # Python compiles what it uses; compiling all that is installed would take half a minute more.
     pip.append("--no-compile")
     install("Installing the book and JupyterLab, a minute or two", [*pip, "-e", BOOK, *pins])
-    # Python below 3.13 reads the path to the book in the locale's encoding, pip wrote UTF-8.
+    # Python before 3.13 reads the path to the book in the locale's encoding; pip wrote UTF-8.
     for path in folder.glob("[Ll]ib/**/site-packages/*minitorch_book.pth"):
         path.write_text(os.path.relpath(str(ROOT), str(path.parent)), encoding="ascii")
     stamp.write_text(wanted, encoding="utf-8")
@@ -539,13 +540,13 @@ def main(arguments):
     if command not in COMMANDS:
         return f"There is no command {command!r}; there are: {', '.join(COMMANDS)}."
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    if command == "lab":  # the reader's own, but for what would break the book
-        forget(PYTHON)
-    else:
-        forget_settings()
-        forget(PROCESSOR)
-    os.environ["PYTHONUTF8"] = "1"  # whatever the locale, as from Python 3.15 on
     try:
+        if command == "lab":  # there profiles and processor are the reader's
+            forget(PYTHON)
+        else:
+            forget_settings()
+            forget(PROCESSOR)
+        os.environ["PYTHONUTF8"] = "1"  # files and pipes in every locale, as from Python 3.15 on
         return COMMANDS[command](options)
     except Stop as stop:
         return str(stop)

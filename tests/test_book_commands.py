@@ -113,10 +113,11 @@ class MiniBook:
         offline = dict(
             PIP_INDEX_URL="http://127.0.0.1:9", PIP_CONFIG_FILE=os.devnull, PIP_RETRIES="1"
         )
+        litter = {"TMPDIR": str(self.root.parent)}  # of what is killed
         return subprocess.Popen(
             [sys.executable, "book.py", *arguments],
             cwd=self.root,
-            env={**kept, **offline, **variables},
+            env={**kept, **offline, **litter, **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -332,6 +333,7 @@ def test_refusals_of_the_system_give_one_sentence(monkeypatch, error, sentence):
     def fail(options):
         raise error
 
+    monkeypatch.setattr(os, "environ", dict(os.environ))
     monkeypatch.setitem(book.COMMANDS, "lab", fail)
     assert book.main(["lab"]) == sentence
 
@@ -406,7 +408,7 @@ def test_ended_book_ends_its_child(mini):
 def test_everything_runs_even_after_a_failure(mini):
     mini.calls()
     (mini.root / "ruff.fails").touch()
-    status, text = mini.run("test")
+    status, text = mini.run("test", OPENBLAS_CORETYPE="Nehalem")
     (mini.root / "ruff.fails").unlink()
     calls = mini.calls()
     assert status == 1
@@ -446,6 +448,7 @@ def test_matrix_has_every_row(monkeypatch):
     assert len(rows) == 3 * 2 + 1 + 2
     assert rows["Nehalem, 2 threads"]["OPENBLAS_CORETYPE"] == "Nehalem"
     assert rows["Nehalem, 2 threads"]["OPENBLAS_NUM_THREADS"] == "2"
+    assert rows["own processor, 1 thread"] == book.ONE_THREAD
 
 
 # The student's copy
