@@ -3,6 +3,7 @@
 The standard library is enough; the file also parses on an old Python, to say that it is too old.
 """
 
+import atexit
 import contextlib
 import errno
 import hashlib
@@ -55,6 +56,49 @@ def say(text, end="\n"):
     print(text, end=end, flush=True)
 
 
+# The user's settings -----------------------------------------------------------------------------
+
+# Variables, by the beginning of their names, that are meant for other programs and would change
+# what the book computes, shows or finds. All others stay: threads, folders, proxies.
+PYTHON = ("PYTHON",)  # a PYTHONPATH with another minitorch, a PYTHONOPTIMIZE that drops asserts
+KEPT = {"PYTHONNOUSERSITE", "PYTHONUSERBASE", "PYTHONUTF8"}  # where packages are; see main
+TOOLS = (
+    "JUPYTER_CONFIG_PATH",
+    "JUPYTER_NO_CONFIG",
+    "JUPYTER_PATH",
+    "MINITORCH_",
+    "MPLBACKEND",
+    "PYTEST_ADDOPTS",
+    "PYTEST_DISABLE",
+    "PYTEST_PLUGINS",
+)
+# What NumPy takes the processor for: last digits and speed. Where `test` wants one, it sets it.
+PROCESSOR = ("NPY_", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "OPENBLAS_VERBOSE")
+
+
+def forget(beginnings):
+    """Remove variables from our environment, which every child inherits."""
+    for name in set(os.environ) - KEPT:
+        if name.startswith(beginnings):
+            del os.environ[name]
+
+
+def forget_settings():
+    """Leave nothing of the user's Python and tools but what is installed: no variable, no profile.
+
+    The tests call it as well (conftest.py), since they start children when pytest runs alone, too.
+    """
+    forget(PYTHON + TOOLS)
+    if os.environ.get("LC_ALL") in ["C", "POSIX"]:  # Python takes UTF-8 for C, but not against this
+        del os.environ["LC_ALL"]
+        os.environ["LANG"] = os.environ["LC_CTYPE"] = "C"
+    empty = Path(tempfile.mkdtemp(prefix=NAME + "-"))
+    atexit.register(shutil.rmtree, str(empty), ignore_errors=True)
+    (empty / "matplotlibrc").touch()
+    for name in ["IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "MATPLOTLIBRC"]:
+        os.environ[name] = str(empty)
+
+
 # The environment ---------------------------------------------------------------------------------
 
 
@@ -101,7 +145,7 @@ def lacking():
 def probe(python):
     """What the environment of that Python lacks; None if it is too broken to be installed into."""
     try:
-        command = [str(python), "-E", str(ROOT / "book.py"), "--probe"]
+        command = [str(python), str(ROOT / "book.py"), "--probe"]
         answer = json.loads(subprocess.check_output(command, stderr=subprocess.DEVNULL))
     except (OSError, ValueError, subprocess.CalledProcessError):
         return None
@@ -148,13 +192,16 @@ def prepared(folder, base, *pins):
         stamp.write_text(UNFINISHED, encoding="utf-8")
         install(f"Making the environment {folder.name}", [base, "-m", "venv", folder])
     stamp.write_text(UNFINISHED, encoding="utf-8")
-    pip = [python, "-m", "pip", "install", "--disable-pip-version-check"]
+    pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-user"]
     # A new pip needs half the time of the one that comes with Python 3.11; the old one works too.
     with contextlib.suppress(Stop):
         install("Updating its installer", [*pip, "--upgrade", "pip"])
     # Python compiles what it uses; compiling all that is installed would take half a minute more.
     pip.append("--no-compile")
     install("Installing the book and JupyterLab, a minute or two", [*pip, "-e", BOOK, *pins])
+    # Python before 3.13 reads the path to the book in the locale's encoding; pip wrote UTF-8.
+    for path in folder.glob("[Ll]ib/**/site-packages/*minitorch_book.pth"):
+        path.write_text(os.path.relpath(str(ROOT), str(path.parent)), encoding="ascii")
     stamp.write_text(wanted, encoding="utf-8")
     return python
 
@@ -239,7 +286,6 @@ def call(python, *arguments, **more):
     """
     variables = dict(ONE_THREAD, **dict(os.environ, **more))
     variables["PATH"] = str(python.parent) + os.pathsep + variables.get("PATH", "")
-    variables.pop("PYTHONHOME", None)
     return finish(start([python, "-m", *arguments], env=variables))
 
 
@@ -357,6 +403,10 @@ def lab(options):
     for name, content in JUPYTER_SETTINGS.items():
         write(settings / name, json.dumps(content, indent=1).encode())
     paths = [str(settings), os.environ.get("JUPYTER_CONFIG_PATH")]
+    variables = {"JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, paths))}
+    if not os.access(os.path.expanduser("~"), os.W_OK):  # JupyterLab writes there
+        for name in ["JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR"]:
+            variables[name] = os.environ.get(name, str(settings))
     chapters = sorted((mine / "notebooks").glob("*.ipynb"))
     opened_before = any(settings.glob("workspaces/*"))
     page = "" if opened_before or not chapters else f"/tree/notebooks/{chapters[0].name}"
@@ -370,7 +420,7 @@ def lab(options):
         "--ServerApp.allow_root=True",
         "--log-level=WARN",
         *options,
-        JUPYTER_CONFIG_PATH=os.pathsep.join(filter(None, paths)),
+        **variables,
     )
 
 
@@ -494,6 +544,12 @@ def main(arguments):
         return f"There is no command {command!r}; there are: {', '.join(COMMANDS)}."
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
+        if command == "lab":  # there profiles and processor are the reader's
+            forget(PYTHON)
+        else:
+            forget_settings()
+            forget(PROCESSOR)
+        os.environ["PYTHONUTF8"] = "1"  # files and pipes in every locale, as from Python 3.15 on
         return COMMANDS[command](options)
     except Stop as stop:
         return str(stop)

@@ -1,6 +1,9 @@
 """The notebooks of the book are tests: see authoring/nbval_compare.py."""
 
+import book
+
 pytest_plugins = ["authoring.nbval_compare"]
+book.forget_settings()
 
 
 def pytest_addoption(parser):

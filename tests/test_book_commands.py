@@ -66,10 +66,8 @@ TOOL = """\
 import json, os, pathlib, sys, time
 
 name = pathlib.Path(__file__).stem
-names = ["PATH", "OPENBLAS_CORETYPE", "JUPYTER_CONFIG_PATH"]
 with open("calls", "a") as calls:
-    note = [name, sys.argv[1:], sys.prefix, {n: os.environ.get(n) for n in names}]
-    calls.write(json.dumps(note) + "\\n")
+    calls.write(json.dumps([name, sys.argv[1:], sys.prefix, dict(os.environ)]) + "\\n")
 if "--stay" in sys.argv:
     try:
         pathlib.Path("staying").touch()
@@ -110,14 +108,16 @@ class MiniBook:
         (root / "exercises" / "00_start" / "00_start.ipynb").write_text(notebook("exercise"))
 
     def start(self, *arguments, **variables):
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "PYTHON"))}
+        foreign = ("PIP_", "JUPYTER_", *book.ONE_THREAD)
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
         offline = dict(
             PIP_INDEX_URL="http://127.0.0.1:9", PIP_CONFIG_FILE=os.devnull, PIP_RETRIES="1"
         )
+        litter = {"TMPDIR": str(self.root.parent)}  # of what is killed
         return subprocess.Popen(
             [sys.executable, "book.py", *arguments],
             cwd=self.root,
-            env={**kept, **offline, **variables},
+            env={**kept, **offline, **litter, **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -148,8 +148,8 @@ class MiniBook:
 @pytest.fixture(scope="module")
 def mini(tmp_path_factory):
     """A book with its environment made; tests that break it have it repaired, but for the last."""
-    mini = MiniBook(tmp_path_factory.mktemp("the book"))
-    mini.first = mini.run("check")
+    mini = MiniBook(tmp_path_factory.mktemp("das Büch"))
+    mini.first = mini.run("check", LC_ALL="C", PIP_USER="1")  # what Python and pip stumble over
     mini.first_calls = mini.calls()
     return mini
 
@@ -244,6 +244,61 @@ def test_requirements_are_compared_as_numbers(monkeypatch):
     assert [name for name in book.lacking() if name != book.NAME] == ["pytest>=999.1"]
 
 
+# The user's settings
+
+FOREIGN = {
+    "MINITORCH_BOOK": "full",
+    "MPLBACKEND": "TkAgg",
+    "NPY_DISABLE_CPU_FEATURES": "AVX2",
+    "OPENBLAS_CORETYPE": "Nehalem",
+    "OPENBLAS_L2_SIZE": "512",
+    "PYTEST_ADDOPTS": "--collect-only",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONIOENCODING": "ascii",
+    "PYTHONOPTIMIZE": "2",
+    "PYTHONPATH": "elsewhere",
+    "PYTHONSTARTUP": "mine.py",
+    "PYTHONWARNINGS": "ignore",
+}
+PROFILES = ["IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "MATPLOTLIBRC"]
+
+
+def test_settings_for_other_programs_do_not_reach_the_book(mini):
+    mini.calls()
+    own = {"OMP_NUM_THREADS": "3", "TMPDIR": str(mini.root / "exercises"), "LC_TIME": "C"}
+    foreign = {**FOREIGN, **dict.fromkeys(PROFILES, "mine"), "LC_ALL": "C"}
+    status, text = mini.run("check", **foreign, **own)
+    assert (status, text) == (0, "")
+    [call] = mini.calls()
+    assert call.variables.keys() & {*FOREIGN, "LC_ALL"} == set()
+    assert call.variables["PYTHONUTF8"] == "1"
+    assert call.variables.items() >= own.items()
+    assert call.variables["OPENBLAS_NUM_THREADS"] == "1"
+    for name in PROFILES:
+        empty = Path(call.variables[name])
+        assert empty.is_absolute() and not empty.exists()  # it went with the command
+
+
+def test_processor_and_profiles_in_lab_are_the_readers(mini):
+    mini.calls()
+    own = {name: "mine" for name in [*PROFILES, "OPENBLAS_CORETYPE", "MPLBACKEND"]}
+    assert mini.run("lab", **FOREIGN | own)[0] == 0
+    [call] = mini.calls()
+    assert call.variables.items() >= own.items()
+    assert [name for name in FOREIGN if name.startswith("PYTHON") and name in call.variables] == []
+
+
+def test_lab_writes_into_my_where_there_is_no_home(mini, tmp_path):
+    mini.calls()
+    for home, own, written in [
+        (tmp_path, {}, None),
+        (tmp_path / "missing", {}, str(mini.root / "my" / ".jupyter")),
+        (tmp_path / "missing", {"JUPYTER_DATA_DIR": "mine"}, "mine"),
+    ]:
+        assert mini.run("lab", HOME=str(home), USERPROFILE=str(home), **own)[0] == 0
+        assert mini.calls()[0].variables.get("JUPYTER_DATA_DIR") == written
+
+
 # The command line
 
 
@@ -278,6 +333,7 @@ def test_refusals_of_the_system_give_one_sentence(monkeypatch, error, sentence):
     def fail(options):
         raise error
 
+    monkeypatch.setattr(os, "environ", dict(os.environ))
     monkeypatch.setitem(book.COMMANDS, "lab", fail)
     assert book.main(["lab"]) == sentence
 
@@ -352,12 +408,12 @@ def test_ended_book_ends_its_child(mini):
 def test_everything_runs_even_after_a_failure(mini):
     mini.calls()
     (mini.root / "ruff.fails").touch()
-    status, text = mini.run("test")
+    status, text = mini.run("test", OPENBLAS_CORETYPE="Nehalem")
     (mini.root / "ruff.fails").unlink()
     calls = mini.calls()
     assert status == 1
     assert [c.tool for c in calls] == ["ruff", "ruff", "authoring", "pytest", "pytest", "pytest"]
-    assert [c.variables["OPENBLAS_CORETYPE"] for c in calls[-3:]] == ["Haswell", None, None]
+    assert [c.variables.get("OPENBLAS_CORETYPE") for c in calls[-3:]] == ["Haswell", None, None]
     assert calls[-2].arguments == [*book.ON_GPU[1:], *book.PARALLEL]
     selected = calls[-3].arguments[:1] + calls[-1].arguments[:2]
     tested = tomllib.loads(Path(book.__file__).with_name("pyproject.toml").read_text("utf-8"))
@@ -392,6 +448,7 @@ def test_matrix_has_every_row(monkeypatch):
     assert len(rows) == 3 * 2 + 1 + 2
     assert rows["Nehalem, 2 threads"]["OPENBLAS_CORETYPE"] == "Nehalem"
     assert rows["Nehalem, 2 threads"]["OPENBLAS_NUM_THREADS"] == "2"
+    assert rows["own processor, 1 thread"] == book.ONE_THREAD
 
 
 # The student's copy
@@ -512,6 +569,18 @@ def test_lost_memory_loses_nothing(shelf):
 
 
 # Installs that fail: last, since they leave the environment unfinished
+
+
+def test_what_pythonpath_shows_is_not_taken_for_installed(mini, tmp_path):
+    (tmp_path / "nowhere_to_be_found-1.dist-info").mkdir()
+    (tmp_path / "nowhere_to_be_found-1.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: nowhere-to-be-found\nVersion: 1\n"
+    )
+    (mini.root / "pyproject.toml").write_text(PROJECT + "# elsewhere\n")
+    (mini.root / "needs").write_text("nowhere-to-be-found>=1\n")
+    status, text = mini.run("check", PYTHONPATH=str(tmp_path))
+    assert status == 1
+    assert text.splitlines()[-1] == book.OFFLINE
 
 
 @pytest.mark.parametrize(

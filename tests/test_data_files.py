@@ -152,7 +152,8 @@ class Server(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server(monkeypatch):
     pytest.importorskip("pooch")
-    monkeypatch.setenv("NO_PROXY", "*")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "*")
     names = {
         "train.en.gz": "multi30k/",
         "train.de.gz": "multi30k/",

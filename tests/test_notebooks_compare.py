@@ -109,7 +109,10 @@ TIMEOUT = 5
 
 @pytest.fixture(scope="module")
 def failures(tmp_path_factory):
-    """What pytest says of each changed notebook: its failed tests with their messages."""
+    """What pytest says of each changed notebook: its failed tests with their messages.
+
+    The user's startup files would spoil every kernel.
+    """
     root = mini_book.write(tmp_path_factory.mktemp("book"))
     build(root)
     built = nbformat.read(root / "notebooks/01_double.ipynb", as_version=4)
@@ -123,10 +126,18 @@ def failures(tmp_path_factory):
     for folder in ("my", "notebooks/.ipynb_checkpoints"):
         (root / folder).mkdir()
         (root / folder / "01_double.ipynb").write_text("not to be collected")
+    startup = root / "ipython/profile_default/startup/00.py"
+    startup.parent.mkdir(parents=True)
+    startup.write_text("print = None")
+    variables = {
+        "PYTHONPATH": str(mini_book.REPOSITORY),
+        "PYTHONSTARTUP": str(startup),
+        "IPYTHONDIR": str(root / "ipython"),
+    }
     report = root / "report.xml"
     options = ["-n2", "--dist=loadfile", f"--cell-timeout={TIMEOUT}", f"--junitxml={report}"]
-    paths = {"PYTHONPATH": str(mini_book.REPOSITORY)}
-    subprocess.run([sys.executable, "-m", "pytest", *options], cwd=root, env=os.environ | paths)
+    command = [sys.executable, "-m", "pytest", *options]
+    subprocess.run(command, cwd=root, env=os.environ | variables)
     found = defaultdict(dict)
     for test in ElementTree.parse(report).iter("testcase"):
         tests = found[test.get("classname").removeprefix("notebooks.").removesuffix(".ipynb")]
