@@ -269,35 +269,32 @@ def blind_by_random_permutations(layer, X):
     return True
 
 
-def blind_by_exchanges(layer, X):
-    """Every pair of tokens, exchanged in a copy; the verdict is a tensor."""
+def blind_by_inserting(layer, X):
+    """Orders of one token more from those of one less, in copies; the verdict is a tensor."""
+    orders = [[]]
+    for i in range(len(X)):
+        orders = [[*p[:j], i, *p[j:]] for p in orders for j in range(len(p) + 1)]
     outputs, verdict = layer(X), mt.tensor(True)
-    for i, j in itertools.combinations(range(len(X)), 2):
+    for p in orders:
         other, expected = X.clone(), outputs.clone()
-        other[i], other[j] = X[j], X[i]
-        expected[i], expected[j] = outputs[j], outputs[i]
+        for i, j in enumerate(p):
+            other[i], expected[i] = X[j], outputs[j]
         verdict = verdict & ((layer(other) - expected).abs() < 1e-9).all()
     return verdict
 
 
 def blind_by_permutation_matrices(layer, X):
-    eye = mt.eye(len(X))
-    exchange = eye.clone()
-    exchange[:2] = eye[:2].flip(0)
+    eye = mt.eye(len(X)).float()
     return all(
-        mt.allclose(layer(P @ X), P @ layer(X))
-        for P in (eye.roll(1, 0), exchange, exchange.roll(1, 0))
+        mt.allclose(layer(P @ X), P @ layer(X)) for P in map(mt.stack, itertools.permutations(eye))
     )
 
 
 def blind_with_numpy(layer, X):
     """The verdict is a np.bool_."""
     outputs = layer(X).numpy()
-    orders = []
-    for i in range(len(X) - 1):
-        orders.append(np.arange(len(X)))
-        orders[-1][i : i + 2] = i + 1, i
-    return np.all([np.isclose(layer(X[p]).numpy(), outputs[p]).all() for p in map(list, orders)])
+    orders = map(list, itertools.permutations(range(len(X))))
+    return np.all([np.isclose(layer(X[p]).numpy(), outputs[p]).all() for p in orders])
 
 
 # time_steps
@@ -441,7 +438,7 @@ right = {
     "order_blind": [
         blind_by_all_permutations,
         blind_by_random_permutations,
-        blind_by_exchanges,
+        blind_by_inserting,
         blind_by_permutation_matrices,
         blind_with_numpy,
     ],

@@ -37,6 +37,7 @@ def _padding_gets_no_gradient(answer, outputs, lengths):
 @exercise(
     cases=_output_cases,
     properties=(_padding_gets_no_gradient,),
+    gradients=False,
     see='chapter 03, "The model and its training"',
 )
 def encoder_state(outputs, lengths):

@@ -253,6 +253,7 @@ def _same_as_the_layer(answer, weight, bias, longest):
     forbidden=("matmul", "linear"),
     instead="slices of the weight, .T and +",
     properties=(_same_as_the_layer,),
+    gradients=False,
     see='chapter 08, "One-hot positions"',
 )
 def learned_from_one_hot(weight, bias, longest):
