@@ -8,7 +8,7 @@ import sysconfig
 import traceback
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -274,18 +274,20 @@ class Exercise:
     def _refuse_mistake(self, answer, hidden):
         """Raise if the answer does on all cases what one of the known mistakes does."""
         cases = self.all_cases(hidden)
-        outcomes = [self._observe(answer, case) for case in cases]
+        outcome = cache(lambda number: self._observe(answer, cases[number]))
 
-        def expected(function):
-            return (self._expected(function, case, hidden, i) for i, case in enumerate(cases))
+        def does_as(function, differ):
+            return not any(
+                differ(outcome(number), self._expected(function, case, hidden, number))
+                for number, case in enumerate(cases)
+            )
 
-        right = expected(self.reference)
-        wrong_value = any(map(_value_difference, outcomes, right))
-        differ = _value_difference if wrong_value else _difference
+        right_values = does_as(self.reference, _value_difference)
+        differ = _difference if right_values else _value_difference
         for mistake in self.mistakes:
             if mistake.hidden and not hidden:
                 continue
-            if not any(map(differ, outcomes, expected(mistake.function))):
+            if does_as(mistake.function, differ):
                 raise CheckFailed(
                     f"{self.name}: not right yet. Your answer is {mistake.name}.\n"
                     f"{mistake.hint}\nSee {self.see}."

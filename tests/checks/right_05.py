@@ -3,6 +3,8 @@
 import functools
 import itertools
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 
@@ -199,6 +201,10 @@ def deviation_in_loops(Q, K):
     return math.sqrt(total)
 
 
+def deviation_as_a_decimal(Q, K):
+    return sum(Decimal(float(q @ k)) ** 2 for q in Q for k in K).sqrt()
+
+
 def deviation_by_a_trace(Q, K):
     """|| Q K^T ||^2 = trace(K Q^T Q K^T) = trace(Q^T Q K^T K), without a (d, d) matrix."""
     return mt.trace(Q.T @ Q @ (K.T @ K)).sqrt()
@@ -297,6 +303,10 @@ def blind_with_numpy(layer, X):
     return np.all([np.isclose(layer(X[p]).numpy(), outputs[p]).all() for p in orders])
 
 
+def blind_as_a_fraction(layer, X):
+    return Fraction(blind_by_all_permutations(layer, X))
+
+
 # time_steps
 
 
@@ -312,6 +322,10 @@ def steps_by_hand(needs, workers):
                 finished[i] = step
                 running += 1
     return step
+
+
+def steps_as_a_fraction(needs, workers):
+    return Fraction(steps_by_hand(needs, workers))
 
 
 def steps_by_counting_what_is_missing(needs, workers):
@@ -433,6 +447,7 @@ right = {
         deviation_by_a_trace,
         deviation_with_einsum,
         deviation_in_numpy,
+        deviation_as_a_decimal,
     ],
     "jacobian_norms": [norms_row_by_row, norms_by_power_sums, norms_in_loops],
     "order_blind": [
@@ -441,11 +456,13 @@ right = {
         blind_by_inserting,
         blind_by_permutation_matrices,
         blind_with_numpy,
+        blind_as_a_fraction,
     ],
     "time_steps": [
         steps_by_hand,
         steps_by_counting_what_is_missing,
         steps_with_a_recursion,
+        steps_as_a_fraction,
     ],
     "self_attention_gradient": [
         gradient_with_einsum,
