@@ -399,7 +399,6 @@ def test_equal_results_may_come_in_other_types(got, right):
         (object(), 3, "got:      an object of type object"),
         ("ab", "abc", "expected: 'abc'"),
         (10**400, 3.0, "expected: 3\n  got:      1000"),
-        (10**5000, 3, "got:      an object of type int"),
         (Fraction(10**400), 3.0, "it differs"),
         (Decimal("sNaN"), 3.0, "got:      Decimal('sNaN')"),
         (1j, 1.0, "got:      1j"),
