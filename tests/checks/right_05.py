@@ -280,12 +280,14 @@ def blind_by_inserting(layer, X):
     orders = [[]]
     for i in range(len(X)):
         orders = [[*p[:j], i, *p[j:]] for p in orders for j in range(len(p) + 1)]
-    outputs, verdict = layer(X), mt.tensor(True)
+    outputs = layer(X)
     for p in orders:
         other, expected = X.clone(), outputs.clone()
         for i, j in enumerate(p):
             other[i], expected[i] = X[j], outputs[j]
-        verdict = verdict & ((layer(other) - expected).abs() < 1e-9).all()
+        verdict = ((layer(other) - expected).abs() < 1e-9).all()
+        if not verdict:
+            break
     return verdict
 
 
