@@ -36,12 +36,11 @@ def numbers_of_exercises(cells):
     """The number of each exercise by the name of its check."""
     text = "\n".join(cell.source for cell in cells)
     parts = re.split(r"^## (\d+)\. ", text, flags=re.MULTILINE)
-    names = {
+    return {
         name: int(n)
         for n, part in zip(parts[1::2], parts[2::2], strict=True)
         for name in re.findall(r"^check\.(\w+)\(", part, re.MULTILINE)
     }
-    return names
 
 
 def listed(text):
