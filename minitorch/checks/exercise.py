@@ -324,8 +324,8 @@ def _difference(got, expected):
 
 def _value_difference(got, expected):
     if got.error or expected.error:
-        same = repr(got.error) == repr(expected.error)
-        return None if same else f"{got.error!r} instead of {expected.error!r}"
+        texts = _text(got.error), _text(expected.error)
+        return None if texts[0] == texts[1] else f"{texts[0]} instead of {texts[1]}"
     return next(_differences(got.results, expected.results), None)
 
 
@@ -351,10 +351,17 @@ def _stopped(error):
     """The error with the last line of the student's own code on the way to it, if there is one."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(NOT_THE_STUDENTS)]
-    text = f"{type(error).__name__}: {error}"
     if own:
-        return f"your code stopped with {text}\nin the line: {own[-1].line}"
-    return f"the check cannot use what your code returned, and stopped with {text}"
+        return f"your code stopped with {_text(error)}\nin the line: {own[-1].line}"
+    return f"the check cannot use what your code returned, and stopped with {_text(error)}"
+
+
+def _text(error):
+    """The error as Python shows it; "None" if there is none."""
+    try:
+        return f"{type(error).__name__}: {error}" if error else "None"
+    except Exception:  # one of the answer's own, which has no text
+        return type(error).__name__
 
 
 def _size(value):
