@@ -1,6 +1,7 @@
 """How a result differs from the expected one, in words for the person who wrote it."""
 
 import numbers
+from decimal import Decimal
 
 import numpy as np
 
@@ -8,24 +9,26 @@ from minitorch.autograd.tensorbase import TensorBase
 
 RTOL, ATOL = 1e-5, 1e-7
 SHOWN_WHOLE = 12  # elements
-KINDS = {"f": "floating-point", "i": "integer", "u": "integer", "b": "boolean"}
+KINDS = {"f": "floating-point", "i": "integer", "u": "integer", "b": "boolean"}  # others: neither
 
 
 def difference(got, expected, label):
     """None if ``got`` agrees with ``expected``, else a text that begins with ``label``.
 
     Tensors must agree in shape, kind of number and value; a number may come as a tensor with one
-    element; lists and tuples stand for one another.
+    element, and a tensor without axes as a number; lists and tuples stand for one another.
     """
     if got is None and expected is not None:
         return f"{label} is None: end with a return"
+    if isinstance(expected, TensorBase) and expected.ndim == 0 and not isinstance(got, TensorBase):
+        expected = number(expected)
     if isinstance(expected, (TensorBase, np.ndarray)):
         return _array_difference(got, expected, label)
     if isinstance(expected, numbers.Number):
         value = number(got)
         if value is not None:
             got = value
-            if np.isclose(value, expected, RTOL, ATOL, equal_nan=True):
+            if _close(value, number(expected)):
                 return None
     elif isinstance(expected, (list, tuple)):
         if not isinstance(got, (list, tuple)) or len(got) != len(expected):
@@ -64,7 +67,7 @@ def _array_difference(got, expected, label):
         return _versus(
             f"{label} has the wrong shape", f"shape {got.shape}", f"shape {expected.shape}"
         )
-    kinds = KINDS[got.dtype.kind], KINDS[expected.dtype.kind]
+    kinds = [KINDS.get(x.dtype.kind, "neither") for x in (got, expected)]
     if kinds[0] != kinds[1]:
         return _versus(f"{label} holds the wrong kind of number", *kinds)
     close = np.isclose(got, expected, RTOL, ATOL, equal_nan=True)
@@ -97,12 +100,27 @@ def _printed(got, expected):
 
 
 def number(value):
-    """The Python number that ``value`` is or, as a tensor or array of one element, holds."""
-    if isinstance(value, numbers.Number):
+    """The plain bool, int, float or complex that ``value`` is, whatever its type of number.
+
+    It may also be a tensor or array of one element. None if there is no such number.
+    """
+    if isinstance(value, (TensorBase, np.ndarray, np.generic)) and _array(value).size == 1:
+        value = _array(value).item()
+    if isinstance(value, bool):
         return value
-    if isinstance(value, (TensorBase, np.ndarray)) and _array(value).size == 1:
-        return _array(value).item()
-    return None
+    kinds = {numbers.Integral: int, (numbers.Real, Decimal): float, numbers.Complex: complex}
+    plain = next((plain for kind, plain in kinds.items() if isinstance(value, kind)), None)
+    try:
+        return plain and plain(value)
+    except (OverflowError, ValueError):  # a fraction that is too large, a signalling NaN
+        return None
+
+
+def _close(got, expected):
+    try:
+        return bool(np.isclose(complex(got), complex(expected), RTOL, ATOL, equal_nan=True))
+    except OverflowError:  # integers that are too large for a float
+        return got == expected
 
 
 def _array(value):
@@ -111,6 +129,13 @@ def _array(value):
 
 def brief(value):
     """A value in a line: a tensor with its shape, a small one whole."""
+    try:
+        return _in_a_line(value)
+    except Exception:  # an answer may return what cannot be printed
+        return f"an object of type {type(value).__name__}"
+
+
+def _in_a_line(value):
     if isinstance(value, (TensorBase, np.ndarray)):
         kind = "tensor" if isinstance(value, TensorBase) else "NumPy array"
         array = _array(value)

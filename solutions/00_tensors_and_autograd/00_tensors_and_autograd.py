@@ -39,7 +39,8 @@ from minitorch.checks import chapter_00 as check
 # `scores` has shape $(\dots, V)$. Return $p$ of the same shape, with $p_i = e^{z_i} / \sum_j e^{z_j}$ along the last
 # axis. Scores may be as large as 1000 and differ from row to row.
 #
-# Forbidden: the library's softmax, in all its forms.
+# Forbidden: the library's softmax, in all its forms, and what is made with it or makes it: `log_softmax`, `logsumexp`,
+# `cross_entropy`.
 
 
 # %% solution="softmax"
@@ -239,17 +240,24 @@ check.numerical_gradient(numerical_gradient, hidden=True)
 #
 # Estimate the spectral radius of `matrix`, of shape $(n, n)$, by **power iteration**. Start with a row vector $v$ of $n$
 # ones. In each of `steps` steps (at least two), divide $v$ by its length, then multiply it by the matrix: $v \leftarrow
-# v W$. Return the length of the last product: the factor by which the last step stretched a vector of length 1.
+# v W$. The length of this product is the *factor* of the step, by which it stretched a vector of length 1.
+#
+# Return the **geometric mean of the factors of the second half** of the steps: leave out the first `steps // 2`
+# factors, and of the $m$ others return $(f_1 f_2 \cdots f_m)^{1/m} = \exp\big(\frac1m \sum_i \log f_i\big)$. The first
+# steps are far from what $v$ becomes. And no single factor will do, not even the last one: where the largest
+# eigenvalues are two complex ones, as is usual for a random matrix, $v$ goes on turning, and the factor swings for ever.
 
 
 # %% solution="spectral_radius"
 def spectral_radius(matrix, steps):
     """(n, n) and the number of steps -> a number."""
     ### BEGIN SOLUTION
-    v = mt.ones(len(matrix), dtype=matrix.dtype)
+    v, logs = mt.ones(len(matrix), dtype=matrix.dtype), []
     for _ in range(steps):
         v = (v / v.norm()) @ matrix
-    return v.norm().item()
+        logs.append(math.log(v.norm().item()))
+    second_half = logs[steps // 2 :]
+    return math.exp(sum(second_half) / len(second_half))
     ### END SOLUTION
 
 

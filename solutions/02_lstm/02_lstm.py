@@ -9,7 +9,10 @@
 # random inputs of several sizes: any way of writing it that gives the right result is right. A wrong
 # answer is told what it looks like. What you see passing are the *public checks*; when the set is
 # graded, the same checks run once more on other numbers and sizes. Where an exercise does not allow an
-# operation, the check records what runs inside your function, under whatever name you call it.
+# operation, the check records what runs inside your function, under whatever name you call it. In
+# exercises 1 to 4 and 8 the gradients of your results are compared, too: the results must stay tensors
+# that the library's operations have made of the inputs, so keep away from `.item()`, `.detach()` and
+# NumPy there.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #

@@ -21,6 +21,7 @@
 # puts an axis $B$ before all that.
 
 # %%
+import itertools
 import math
 
 import minitorch as mt
@@ -265,14 +266,15 @@ check.jacobian_norms(jacobian_norms, hidden=True)
 #
 # *Goal: test a layer for what it cannot know. Medium, 20 minutes, 5 points.*
 #
-# `layer` is a function that takes $n$ tokens $(n, d)$, with $n$ at least 4, and gives $n$ outputs, one a
-# token, row by row. It is *order-blind* if permuted tokens always give the same outputs, permuted in the
-# same way. `X` $(n, d)$ is a random input. Return True if `layer` is order-blind, else False.
+# `layer` is a function that takes $n$ tokens $(n, d)$, with $n$ from 4 to 6, and gives $n$ outputs, one a
+# token, row by row. `X` $(n, d)$ is a random input. The layer is *order-blind* at `X` if every permutation of
+# these tokens gives the same outputs, permuted in the same way. Return True if it is, else False.
 #
-# You cannot look inside the layer: try permutations of `X`, as many as you like. Some layers notice one
+# You cannot look inside the layer, but you can permute `X`: there are at most 720 ways. Some layers notice one
 # permutation and do not notice another one; some notice few of all permutations, which a handful drawn by
-# chance would find by luck alone. Sums of floating-point numbers in another order differ in their
-# last digits, which is no notice of order; anything larger is.
+# chance would find by luck alone; and a layer that notices no exchange of two tokens may well notice two
+# exchanges, one after the other. Sums of floating-point numbers in another order differ in their last digits,
+# which is no notice of order; anything larger is.
 #
 # Everything is allowed. Useful: `X[p]` with a list (no tuple) or tensor of positions `p`, `mt.randperm`,
 # `itertools.permutations`, `mt.allclose`.
@@ -283,10 +285,8 @@ def order_blind(layer, X):
     """A layer (n, d) -> (n, d') and tokens X (n, d) give True or False."""
     ### BEGIN SOLUTION
     outputs = layer(X)
-    # Every permutation is a chain of exchanges of neighbours.
-    for i in range(len(X) - 1):
-        p = list(range(len(X)))
-        p[i], p[i + 1] = i + 1, i
+    for order in itertools.permutations(range(len(X))):
+        p = list(order)
         if not mt.allclose(layer(X[p]), outputs[p]):
             return False
     return True

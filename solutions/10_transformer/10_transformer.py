@@ -10,7 +10,9 @@
 # several sizes: any way of writing it that gives the right result is right. A wrong answer is told what it
 # looks like. What you see passing are the *public checks*; when the set is graded, the same checks run
 # once more on other numbers and sizes. Where an exercise does not allow an operation, the check records
-# what runs inside your function, under whatever name you call it.
+# what runs inside your function, under whatever name you call it. In exercises 2, 4 to 8 and 10 the
+# gradients of your results are compared, too: the results must stay tensors that the library's
+# operations have made of the inputs, so keep away from `.item()`, `.detach()` and NumPy there.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
@@ -73,7 +75,7 @@ check.set_rate(set_rate, hidden=True)
 #
 # so that the right token keeps $1 - \epsilon + \epsilon/V$. With $p = \operatorname{softmax}(\text{scores})$, the loss of a position is
 # $-\sum_v q_v \log p_v$. Positions where `targets` equals the number `padding` do not count. Return the mean over all
-# other positions of the batch, one number. There is at least one.
+# other positions of the batch, a tensor with one element. There is at least one.
 #
 # Scores may be in the hundreds. Not allowed: `F.cross_entropy` and `nn.CrossEntropyLoss` (the operation
 # `cross_entropy`).

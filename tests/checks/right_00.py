@@ -1,6 +1,9 @@
 """Right answers to the exercises of chapter 00, and forbidden ones."""
 
+import functools
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 
@@ -22,6 +25,23 @@ def softmax_row_by_row(scores):
         weights = [mt.exp(score - row.max().detach()) for score in row]
         rows.append(mt.stack(weights) / sum(weights))
     return mt.stack(rows).reshape(scores.shape)
+
+
+class SoftmaxInNumpy:
+    """An object that is called, and no gradient."""
+
+    def __init__(self, axis):
+        self.axis = axis
+
+    def __call__(self, scores):
+        weights = scores.numpy()
+        weights = np.exp(weights - weights.max(axis=self.axis, keepdims=True))
+        return mt.tensor(weights / weights.sum(axis=self.axis, keepdims=True))
+
+
+def softmax_over(scores, dim):
+    weights = mt.exp(scores.float() - scores.amax(dim=dim, keepdim=True).to(mt.float32))
+    return weights / (weights @ mt.ones(scores.shape[-1], dtype=mt.float32)).unsqueeze(dim)
 
 
 def perplexity_by_gather(scores, targets):
@@ -51,6 +71,10 @@ def flops_by_layer(sizes, batch):
     return total
 
 
+def flops_as_a_fraction(sizes, batch):
+    return Fraction(flops_by_layer(sizes, batch), 1)
+
+
 def flops_by_kind(sizes, batch):
     products = [n * m for n, m in zip(sizes[:-1], sizes[1:], strict=True)]
     return 2 * batch * (sum(products) + sum(products) + sum(products[1:]))
@@ -76,6 +100,21 @@ def rotate_by_loop(x, angles):
         a, b, t = x[..., 2 * j], x[..., 2 * j + 1], angles[j]
         parts += [a * t.cos() - b * t.sin(), a * t.sin() + b * t.cos()]
     return mt.stack(parts, dim=-1)
+
+
+def rotate_by_complex_numbers(x, angles):
+    pairs = x.numpy()[..., 0::2] + 1j * x.numpy()[..., 1::2]
+    turned = pairs * np.exp(1j * angles.numpy())
+    return mt.tensor(np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape))
+
+
+def rotate_by_a_block_diagonal_matrix(x, angles):
+    """Without a gradient with respect to the angles."""
+    matrix = mt.zeros(x.shape[-1], x.shape[-1])
+    for j, angle in enumerate(angles.tolist()):
+        cos, sin = math.cos(angle), math.sin(angle)
+        matrix[2 * j : 2 * j + 2, 2 * j : 2 * j + 2] = mt.tensor([[cos, sin], [-sin, cos]])
+    return x @ matrix
 
 
 def cross_entropy_gradient_by_one_hot(scores, targets):
@@ -133,21 +172,35 @@ def numerical_gradient_by_directions(function, x, eps):
 
 def spectral_radius_in_tensors(matrix, steps):
     v = mt.ones(matrix.shape[0], dtype=matrix.dtype)
-    for _ in range(steps):
+    product = mt.tensor(1.0)
+    for step in range(steps):
         v = v @ matrix
         factor = v.norm()
         v = v / factor
-    return factor
+        if step >= steps // 2:
+            product = product * factor ** (1 / (steps - steps // 2))
+    return product
 
 
 def spectral_radius_in_numpy(matrix, steps):
     matrix = matrix.numpy()
     v = np.ones(len(matrix)) / len(matrix) ** 0.5
-    for _ in range(steps):
+    factors = np.empty(steps)
+    for step in range(steps):
         v = matrix.T @ v
-        factor = np.sqrt((v**2).sum())
-        v /= factor
-    return float(factor)
+        factors[step] = np.sqrt((v**2).sum())
+        v /= factors[step]
+    return np.exp(np.log(factors[steps // 2 :]).mean(keepdims=True))
+
+
+def spectral_radius_by_the_length_so_far(matrix, steps):
+    """The logarithm of the length that v would have, halfway and at the end."""
+    v, logs = mt.ones(len(matrix)).float(), [0.0]
+    for _ in range(steps):
+        product = (v / v.norm()) @ matrix
+        logs.append(logs[-1] + product.norm().log().item())
+        v = product
+    return Decimal((logs[-1] - logs[steps // 2]) / (steps - steps // 2)).exp()
 
 
 def adam_as_written(w, g, m, v, t, lr, beta1, beta2, eps):
@@ -271,10 +324,21 @@ class ValueWithClock:
 
 
 right = {
-    "softmax": [softmax_in_one_go, softmax_row_by_row],
+    "softmax": [
+        softmax_in_one_go,
+        softmax_row_by_row,
+        SoftmaxInNumpy(-1),
+        functools.partial(softmax_over, dim=-1),
+    ],
     "perplexity": [perplexity_by_gather, perplexity_by_loop, perplexity_in_numpy],
-    "training_flops": [flops_by_layer, flops_by_kind],
-    "rotate_pairs": [rotate_by_slices, rotate_by_matrices, rotate_by_loop],
+    "training_flops": [flops_by_layer, flops_by_kind, flops_as_a_fraction],
+    "rotate_pairs": [
+        rotate_by_slices,
+        rotate_by_matrices,
+        rotate_by_loop,
+        rotate_by_complex_numbers,
+        rotate_by_a_block_diagonal_matrix,
+    ],
     "cross_entropy_gradient": [cross_entropy_gradient_by_one_hot, cross_entropy_gradient_by_rows],
     "affine_gradients": [
         affine_gradients_folded,
@@ -282,7 +346,11 @@ right = {
         affine_gradients_by_outer_products,
     ],
     "numerical_gradient": [numerical_gradient_in_place, numerical_gradient_by_directions],
-    "spectral_radius": [spectral_radius_in_tensors, spectral_radius_in_numpy],
+    "spectral_radius": [
+        spectral_radius_in_tensors,
+        spectral_radius_in_numpy,
+        spectral_radius_by_the_length_so_far,
+    ],
     "adam_step": [adam_as_written, adam_by_interpolation],
     "Value": [ValueWithClosures, ValueWithClock],
 }

@@ -135,6 +135,13 @@ def pool_with_where(states, lengths):
     return states.gather(0, index)[0], total / lengths[:, None]
 
 
+def pool_in_numpy(states, lengths):
+    states = states.numpy()
+    rows = [states[:n, i] for i, n in enumerate(lengths.tolist())]
+    last, mean = ([f(row) for row in rows] for f in (lambda row: row[-1], lambda row: row.mean(0)))
+    return mt.tensor(np.stack(last)), mt.tensor(np.stack(mean))
+
+
 # sequence_loss
 
 
@@ -391,7 +398,7 @@ right = {
         unroll_filling_a_tensor,
     ],
     "deep_bidirectional": [layers_in_a_loop, layers_with_lists],
-    "pool_states": [pool_sequence_by_sequence, pool_with_weights, pool_with_where],
+    "pool_states": [pool_sequence_by_sequence, pool_with_weights, pool_with_where, pool_in_numpy],
     "sequence_loss": [loss_token_by_token, loss_with_a_choice, loss_with_one_hot],
     "clip_gradients": [clip_with_one_vector, clip_with_numbers, clip_with_fresh_tensors],
     "truncated_bptt": [windows_by_range, windows_by_while, windows_step_by_step],

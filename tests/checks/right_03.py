@@ -3,6 +3,8 @@
 import heapq
 import math
 from collections import defaultdict
+from decimal import Decimal
+from fractions import Fraction
 
 import minitorch as mt
 import minitorch.nn.functional as F
@@ -127,6 +129,12 @@ def state_with_weights(outputs, lengths):
     return mt.cat([forward, outputs[:, 0, half:]], dim=1)
 
 
+def state_in_lists(outputs, lengths):
+    half, rows = outputs.shape[2] // 2, outputs.tolist()
+    ends = zip(rows, lengths.tolist(), strict=True)
+    return mt.tensor([row[n - 1][:half] + row[0][half:] for row, n in ends])
+
+
 # mean_and_max
 
 
@@ -213,6 +221,11 @@ def match_by_words(predicted, targets, source_lengths, end):
     return {key: right[key] / count[key] for key in count}
 
 
+def match_in_fractions(*case):
+    shares = match_by_words(*case).items()
+    return {key: Fraction(share).limit_denominator(100) for key, share in shares}
+
+
 def match_by_tensors(predicted, targets, source_lengths, end):
     """A row is right if it agrees up to the target's end token, itself included."""
     width = targets.shape[1]
@@ -290,6 +303,10 @@ def bleu_with_lists(hypotheses, references, max_n):
     c, r = sum(len(said) for said in hypotheses), sum(len(right) for right in references)
     penalty = 1 if c > r or c == 0 else math.exp(1 - r / c)
     return 100 * penalty * product ** (1 / max_n)
+
+
+def bleu_as_a_decimal(hypotheses, references, max_n):
+    return Decimal(bleu_with_lists(hypotheses, references, max_n))
 
 
 def bleu_with_strings(hypotheses, references, max_n):
@@ -379,12 +396,17 @@ right = {
     "pad_batch": [batch_filled_in, batch_with_stack, batch_position_by_position],
     "decoder_pair": [pair_by_columns, pair_by_windows, pair_by_selection],
     "masked_loss": [loss_token_by_token, loss_of_the_real_tokens, loss_with_one_hot],
-    "encoder_state": [state_sentence_by_sentence, state_with_gather, state_with_weights],
+    "encoder_state": [
+        state_sentence_by_sentence,
+        state_with_gather,
+        state_with_weights,
+        state_in_lists,
+    ],
     "mean_and_max": [pool_sentence_by_sentence, pool_with_weights, pool_with_where],
     "greedy_decode": [greedy_row_by_row, greedy_filling_a_tensor, greedy_cut_afterwards],
-    "exact_match_by_length": [match_by_words, match_by_tensors],
+    "exact_match_by_length": [match_by_words, match_by_tensors, match_in_fractions],
     "scheduled_sampling": [forcing_with_arithmetic, forcing_row_by_row, forcing_with_a_clone],
-    "bleu": [bleu_with_lists, bleu_with_strings],
+    "bleu": [bleu_with_lists, bleu_with_strings, bleu_as_a_decimal],
     "beam_search": [beams_with_topk, beams_hypothesis_by_hypothesis],
 }
 refused = {

@@ -1,6 +1,7 @@
 """Right answers to the exercises of chapter 04, and forbidden ones."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -213,6 +214,16 @@ def error_in_a_loop(weights, alignments):
     return 1 - hits / known
 
 
+def error_as_a_fraction(weights, alignments):
+    rows = [
+        (row, places)
+        for rows, alignment in zip(weights.tolist(), alignments, strict=True)
+        for row, places in zip(rows, alignment, strict=False)
+        if places
+    ]
+    return Fraction(sum(row.index(max(row)) not in places for row, places in rows), len(rows))
+
+
 def error_with_matrices(weights, alignments):
     gold = mt.zeros(*weights.shape)
     for b, alignment in enumerate(alignments):
@@ -366,7 +377,7 @@ right = {
     ],
     "reduced_rank_scores": [scores_with_einsum, scores_pair_by_pair, scores_from_the_left],
     "additive_scores": [additive_pair_by_pair, additive_with_linear, additive_with_one_matrix],
-    "alignment_error": [error_in_a_loop, error_with_matrices],
+    "alignment_error": [error_in_a_loop, error_with_matrices, error_as_a_fraction],
     "attention_gradient": [gradient_with_jacobians, gradient_with_centred_values],
     "decoder_step": [step_with_einsum, step_sequence_by_sequence],
     "AttentionDecoder": [DecoderInALoop, DecoderWithOneOutput],

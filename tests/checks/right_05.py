@@ -3,6 +3,8 @@
 import functools
 import itertools
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 
@@ -199,6 +201,10 @@ def deviation_in_loops(Q, K):
     return math.sqrt(total)
 
 
+def deviation_as_a_decimal(Q, K):
+    return sum(Decimal(float(q @ k)) ** 2 for q in Q for k in K).sqrt()
+
+
 def deviation_by_a_trace(Q, K):
     """|| Q K^T ||^2 = trace(K Q^T Q K^T) = trace(Q^T Q K^T K), without a (d, d) matrix."""
     return mt.trace(Q.T @ Q @ (K.T @ K)).sqrt()
@@ -269,35 +275,38 @@ def blind_by_random_permutations(layer, X):
     return True
 
 
-def blind_by_exchanges(layer, X):
-    """Every pair of tokens, exchanged in a copy; the verdict is a tensor."""
-    outputs, verdict = layer(X), mt.tensor(True)
-    for i, j in itertools.combinations(range(len(X)), 2):
+def blind_by_inserting(layer, X):
+    """Orders of one token more from those of one less, in copies; the verdict is a tensor."""
+    orders = [[]]
+    for i in range(len(X)):
+        orders = [[*p[:j], i, *p[j:]] for p in orders for j in range(len(p) + 1)]
+    outputs = layer(X)
+    for p in orders:
         other, expected = X.clone(), outputs.clone()
-        other[i], other[j] = X[j], X[i]
-        expected[i], expected[j] = outputs[j], outputs[i]
-        verdict = verdict & ((layer(other) - expected).abs() < 1e-9).all()
+        for i, j in enumerate(p):
+            other[i], expected[i] = X[j], outputs[j]
+        verdict = ((layer(other) - expected).abs() < 1e-9).all()
+        if not verdict:
+            break
     return verdict
 
 
 def blind_by_permutation_matrices(layer, X):
-    eye = mt.eye(len(X))
-    exchange = eye.clone()
-    exchange[:2] = eye[:2].flip(0)
+    eye = mt.eye(len(X)).float()
     return all(
-        mt.allclose(layer(P @ X), P @ layer(X))
-        for P in (eye.roll(1, 0), exchange, exchange.roll(1, 0))
+        mt.allclose(layer(P @ X), P @ layer(X)) for P in map(mt.stack, itertools.permutations(eye))
     )
 
 
 def blind_with_numpy(layer, X):
     """The verdict is a np.bool_."""
     outputs = layer(X).numpy()
-    orders = []
-    for i in range(len(X) - 1):
-        orders.append(np.arange(len(X)))
-        orders[-1][i : i + 2] = i + 1, i
-    return np.all([np.isclose(layer(X[p]).numpy(), outputs[p]).all() for p in map(list, orders)])
+    orders = map(list, itertools.permutations(range(len(X))))
+    return np.all([np.isclose(layer(X[p]).numpy(), outputs[p]).all() for p in orders])
+
+
+def blind_as_a_fraction(layer, X):
+    return Fraction(blind_by_all_permutations(layer, X))
 
 
 # time_steps
@@ -315,6 +324,10 @@ def steps_by_hand(needs, workers):
                 finished[i] = step
                 running += 1
     return step
+
+
+def steps_as_a_fraction(needs, workers):
+    return Fraction(steps_by_hand(needs, workers))
 
 
 def steps_by_counting_what_is_missing(needs, workers):
@@ -436,19 +449,22 @@ right = {
         deviation_by_a_trace,
         deviation_with_einsum,
         deviation_in_numpy,
+        deviation_as_a_decimal,
     ],
     "jacobian_norms": [norms_row_by_row, norms_by_power_sums, norms_in_loops],
     "order_blind": [
         blind_by_all_permutations,
         blind_by_random_permutations,
-        blind_by_exchanges,
+        blind_by_inserting,
         blind_by_permutation_matrices,
         blind_with_numpy,
+        blind_as_a_fraction,
     ],
     "time_steps": [
         steps_by_hand,
         steps_by_counting_what_is_missing,
         steps_with_a_recursion,
+        steps_as_a_fraction,
     ],
     "self_attention_gradient": [
         gradient_with_einsum,

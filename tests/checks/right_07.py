@@ -59,6 +59,12 @@ def joined_by_multiplication(real):
     return mt.ones(n, n).tril().bool().reshape(1, 1, n, n) * real.reshape(-1, 1, 1, n)
 
 
+def joined_by_a_product(real):
+    """A product of matrices of float32, compared with 0."""
+    n = real.shape[1]
+    return (mt.ones(n, n).tril() @ real.float().diag_embed() > 0).unsqueeze(1)
+
+
 # window_mask
 
 
@@ -298,7 +304,12 @@ def written_in_place(model, tokens, lengths, count, pick):
 right = {
     "causal_mask": [causal_of_ones, causal_in_a_loop, causal_from_the_module],
     "real_tokens": [padding_in_a_loop, padding_turned_round, padding_by_writing],
-    "joined_mask": [joined_with_tril, joined_in_a_loop, joined_by_multiplication],
+    "joined_mask": [
+        joined_with_tril,
+        joined_in_a_loop,
+        joined_by_multiplication,
+        joined_by_a_product,
+    ],
     "window_mask": [window_of_triangles, window_in_a_loop],
     "masked_attention": [
         attention_with_where,

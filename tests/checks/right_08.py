@@ -45,6 +45,23 @@ class LearnedInALoop(LearnedPositions.reference):
         return mt.stack(rows, dim=1)
 
 
+class LearnedByOneHotRows(LearnedPositions.reference):
+    def forward(self, x):
+        longest, n = len(self.table), x.shape[1]
+        self.refuse(n, longest)
+        return x + F.one_hot(mt.arange(n), longest).float() @ self.table
+
+
+class TooLong(IndexError):
+    pass
+
+
+class LearnedWithAnErrorOfItsOwn(LearnedPositions.reference):
+    def refuse(self, n, longest):
+        if n > longest:
+            raise TooLong(f"{n} > {longest}")
+
+
 class LearnedByFunction(LearnedPositions.reference):
     def forward(self, x):
         self.refuse(x.shape[1], len(self.table))
@@ -74,6 +91,11 @@ def parts_row_by_row(weight, bias, longest):
     rows = weight.unbind(1)
     d = len(rows) - longest
     return mt.stack(rows[:d]), mt.stack([row + bias for row in rows[d:]])
+
+
+def parts_in_numpy(weight, bias, longest):
+    matrix, table = np.split(weight.numpy().T, [-longest])
+    return mt.tensor(matrix.copy()), mt.tensor(table + bias.numpy())
 
 
 def parts_by_asking_the_layer(weight, bias, longest):
@@ -109,6 +131,12 @@ def codes_in_float32(n, d):
     codes[:, 0::2] = mt.sin(places * factors)
     codes[:, 1::2] = mt.cos(places * factors)
     return codes
+
+
+def codes_by_a_product(n, d):
+    omega = mt.tensor([[10_000 ** (-j / d) for j in range(0, d, 2)]])
+    angles = mt.arange(n).float().unsqueeze(1) @ omega
+    return mt.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
 
 def codes_with_numpy(n, d):
@@ -207,6 +235,26 @@ def relative_in_a_loop(query, key, table):
     return mt.stack(scores).reshape(batch, n, n)
 
 
+def relative_by_one_hot_rows(query, key, table):
+    n, d = query.shape[1:]
+    c = (len(table) - 1) // 2
+    rows = (mt.arange(n) - mt.arange(n).unsqueeze(1)).clamp(-c, c) + c
+    vectors = F.one_hot(rows, 2 * c + 1).float() @ table  # (n, n, d)
+    return (query.unsqueeze(2) * (key.unsqueeze(1) + vectors)).sum(-1) / math.sqrt(d)
+
+
+def relative_in_numbers(query, key, table):
+    batch, n, d = query.shape
+    c = (len(table) - 1) // 2
+    scores = mt.zeros(batch, n, n)
+    for b in range(batch):
+        for i in range(n):
+            for j in range(n):
+                vector = table[max(-c, min(c, j - i)) + c]
+                scores[b, i, j] = (query[b, i] @ (key[b, j] + vector)).item() / d**0.5
+    return scores
+
+
 def relative_with_a_key_for_each_pair(query, key, table):
     n, c = query.shape[1], len(table) // 2
     places = mt.arange(n)
@@ -276,6 +324,13 @@ def rotate_with_complex_weights(x, positions):
     signs[1, 1, 0] = -1.0
     turned = mt.einsum("...njc,pnj,cpe->...nje", x.unflatten(-1, (-1, 2)), turn, signs)
     return turned.flatten(-2)
+
+
+def rotate_in_numpy(x, positions):
+    x, d = x.numpy(), x.shape[-1]
+    angles = positions.numpy()[:, None] * 10_000.0 ** (-np.arange(0, d, 2) / d)
+    turned = (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)
+    return mt.tensor(np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape))
 
 
 # what_it_knows
@@ -371,9 +426,21 @@ def tree_by_common_ancestors(heads):
 
 
 right = {
-    "LearnedPositions": [LearnedByIndex, LearnedByProduct, LearnedInALoop],
-    "learned_from_one_hot": [parts_by_split, parts_from_the_end, parts_row_by_row],
-    "sinusoidal_codes": [codes_in_a_loop, codes_in_float32, codes_with_numpy, codes_by_turning],
+    "LearnedPositions": [
+        LearnedByIndex,
+        LearnedByProduct,
+        LearnedInALoop,
+        LearnedByOneHotRows,
+        LearnedWithAnErrorOfItsOwn,
+    ],
+    "learned_from_one_hot": [parts_by_split, parts_from_the_end, parts_row_by_row, parts_in_numpy],
+    "sinusoidal_codes": [
+        codes_in_a_loop,
+        codes_in_float32,
+        codes_with_numpy,
+        codes_by_turning,
+        codes_by_a_product,
+    ],
     "shift_matrix": [
         shift_in_the_matrix,
         shift_with_diagonals,
@@ -386,12 +453,15 @@ right = {
         relative_with_a_key_for_each_pair,
         relative_query_by_query,
         relative_by_gathering,
+        relative_by_one_hot_rows,
+        relative_in_numbers,
     ],
     "rotate": [
         rotate_pair_by_pair,
         rotate_as_most_programs_do,
         rotate_with_matrices,
         rotate_with_complex_weights,
+        rotate_in_numpy,
     ],
     "what_it_knows": [knows_by_standing_together, knows_by_drawing_places, knows_by_table],
     "tree_distances": [

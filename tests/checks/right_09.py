@@ -172,6 +172,12 @@ def layers_from_identities(weights, values):
     return [A, V]
 
 
+def layers_in_numpy(weights, values):
+    A = functools.reduce(np.matmul, [weight.numpy() for weight in reversed(weights)])
+    V = functools.reduce(np.matmul, [value.numpy() for value in values])
+    return mt.tensor(A), mt.tensor(V)
+
+
 def layers_seen_from_outside(weights, values):
     """What the stack does to the one-hot rows and columns."""
     A = mt.eye(weights[0].shape[-1]).expand(*weights[0].shape)
@@ -199,6 +205,11 @@ def statistics_by_second_moment(x, real):
 def statistics_of_kept_tokens(x, real):
     tokens = mt.stack([x[b, i] for b in range(len(x)) for i in range(x.shape[1]) if real[b, i]])
     return tokens.mean(dim=0), tokens.var(dim=0, unbiased=False)
+
+
+def statistics_in_numpy(x, real):
+    tokens = x.numpy()[real.numpy()]
+    return mt.tensor(tokens.mean(axis=0)), mt.tensor(tokens.var(axis=0))
 
 
 def statistics_with_products(x, real):
@@ -327,12 +338,18 @@ right = {
     "FeedForward": [NetworkOfFunctions, NetworkWithClamp, NetworkInALoop, NetworkUnitByUnit],
     "warm_up": [warm_up_in_two_branches, warm_up_with_numpy, warm_up_as_a_tensor],
     "add_and_norm": [join_step_by_step, join_with_lambdas],
-    "one_layer": [layers_by_recursion, layers_from_identities, layers_seen_from_outside],
+    "one_layer": [
+        layers_by_recursion,
+        layers_from_identities,
+        layers_seen_from_outside,
+        layers_in_numpy,
+    ],
     "batch_statistics": [
         statistics_with_a_mask,
         statistics_by_second_moment,
         statistics_of_kept_tokens,
         statistics_with_products,
+        statistics_in_numpy,
     ],
     "layer_norm_gradient": [
         gradient_with_the_jacobian,

@@ -92,6 +92,20 @@ def count_shapes(vocabulary, width, heads, hidden, layers, tied):
     return sum(map(math.prod, matrices + layers * (encoder + decoder) + [gain] * 4))
 
 
+def count_of_what_is_built(vocabulary, width, heads, hidden, layers, tied):
+    """All layers are made, one after the other."""
+
+    def made():
+        yield from (nn.Embedding(vocabulary, width) for _ in range(1 if tied else 3))
+        yield from (nn.LayerNorm(width) for _ in range(2))
+        for attentions in [1, 2] * layers:
+            yield from (nn.LayerNorm(width) for _ in range(attentions + 1))
+            yield from (nn.Linear(width, width, bias=False) for _ in range(4 * attentions))
+            yield from (nn.Linear(width, hidden), nn.Linear(hidden, width))
+
+    return sum(x.numel() for layer in made() for x in layer.parameters())
+
+
 def count_in_one_line(vocabulary, width, heads, hidden, layers, tied):
     d = width
     return (
@@ -349,7 +363,7 @@ right = {
         loss_with_gather,
         loss_of_the_divergence,
     ],
-    "parameter_count": [count_shapes, count_in_one_line],
+    "parameter_count": [count_shapes, count_in_one_line, count_of_what_is_built],
     "TiedEmbedding": [TiedWithFunctions, TiedWithOneHotRows, TiedToALinearLayer],
     "CrossAttention": [CrossHeadByHead, CrossWithEinsum],
     "Block": [BlockInALoop, BlockWithFunctions],

@@ -1,8 +1,12 @@
 """The checks of chapter 00 catch and name what is wrong, and pass what is right."""
 
+import numpy as np
 import pytest
+from pytest import approx
 
+import minitorch as mt
 from minitorch.checks import CheckFailed, chapter_00
+from minitorch.checks.chapter_00.linear_maps import _power_iteration
 from minitorch.checks.compare import difference
 from tests.checks import right_00
 from tests.checks.proof import proofs
@@ -27,6 +31,22 @@ def test_finite_differences_come_near_the_gradient():
     for function, x, _ in check.all_cases():
         found = check.reference(function, x, 1e-5)
         assert difference(found, by_backward(function, x, 1e-5), "the gradient") is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_estimate_of_the_spectral_radius_converges(seed):
+    matrix = np.random.default_rng(seed).standard_normal((5, 5))
+    radius = np.abs(np.linalg.eigvals(matrix)).max()
+    assert chapter_00.spectral_radius.reference(mt.tensor(matrix), 1000) == approx(radius, rel=2e-3)
+
+
+def test_the_factor_of_a_single_step_need_not_converge():
+    """What the text of the exercise says of two complex eigenvalues."""
+    matrix = np.random.default_rng(5).standard_normal((5, 5))
+    values = np.linalg.eigvals(matrix)
+    assert values[np.abs(values).argmax()].imag != 0
+    factors = _power_iteration(mt.tensor(matrix), 1000)[0]
+    assert max(factors[-100:]) > 1.1 * min(factors[-100:])
 
 
 def test_an_engine_that_calls_itself_for_each_value_is_told_where():

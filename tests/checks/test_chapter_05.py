@@ -118,6 +118,25 @@ def test_all_permutations_that_leave_one_token_are_told_which():
         chapter_05.order_blind(keeping_the_last)
 
 
+def test_exchanges_of_two_tokens_do_not_make_all_permutations():
+    """Equal outputs after each exchange do not tell what two of them do."""
+
+    def exchanges(layer, X):
+        for i, j in itertools.combinations(range(len(X)), 2):
+            p = list(range(len(X)))
+            p[i], p[j] = j, i
+            if not mt.allclose(layer(X[p]), layer(X)[p]):
+                return False
+        return True
+
+    X = mt.arange(8.0, dtype=mt.float64).reshape(4, 2)
+    layer = lambda X: X + ((X[1:, 0] < X[:-1, 0]).sum() == 3)  # noqa: E731
+    assert exchanges(layer, X)
+    assert not chapter_05.order_blind.reference(layer, X)
+    with pytest.raises(CheckFailed, match="a test that exchanges two tokens and tries nothing"):
+        chapter_05.order_blind(exchanges)
+
+
 @pytest.mark.parametrize(("i", "end"), [(0, "last"), (-2, "first")])
 def test_a_single_exchange_at_one_end_is_told_what_it_leaves(i, end):
     def exchange(layer, X):

@@ -2,6 +2,8 @@
 
 import math
 import sys
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -125,6 +127,57 @@ def test_forbidden_operations_are_refused_by_every_route(answer):
     )
 
 
+@pytest.mark.parametrize("single", [mt.float32, mt.float])
+def test_an_answer_that_names_float32_computes_in_the_type_of_its_arguments(single):
+    def answer(x, factor):
+        ones = (mt.arange(len(x)) >= 0).float().to(single).diag_embed()
+        return mt.zeros(1, dtype=single) + ones @ x * factor
+
+    _without_forbidden(answer)
+    assert mt.ones(1).float().array.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "change", [lambda x: x.add_(1), lambda x: x.__itruediv__(2), lambda x: x.__setitem__(0, 0)]
+)
+def test_a_change_in_place_is_told_as_such(change):
+    """And not as the engine does, whose advice is about leaves."""
+
+    def answer(x, factor):
+        change(x)
+        return x + factor
+
+    assert "your code changes its argument x; work on a copy of it" in refusal(answer)
+
+
+def test_a_changed_argument_is_told_before_a_mistake():
+    def answer(x, factor):
+        result = x + factor
+        x.array[0] += 1
+        return result
+
+    assert "your code changes its argument x" in refusal(answer)
+
+
+def test_an_answer_that_leaves_python_is_refused():
+    def answer(x, factor):
+        sys.exit()
+
+    assert "your code stopped with SystemExit: \nin the line: sys.exit()" in refusal(answer)
+
+
+def test_an_answer_is_not_asked_more_than_it_takes():
+    """Two mistakes and many cases: the first one of these tells that it is neither."""
+    calls = []
+
+    def answer(x, factor):
+        calls.append(len(x))
+        return x / 3
+
+    refusal(answer)
+    assert calls.count(20) == 0
+
+
 def test_backward_can_be_forbidden():
     def answer(x, factor):
         y = x.detach().requires_grad_()
@@ -232,6 +285,11 @@ def test_cases_come_smallest_first_and_are_the_same_each_time():
     assert all(mt.equal(x, y) for (x, _), (y, _) in zip(first, second, strict=True))
 
 
+def test_a_case_that_draws_nothing_comes_once():
+    check = exercise(cases=lambda draw, hidden: [(2,), (3,)], see="")(lambda n: n)
+    assert check.all_cases() == [(2,), (3,)]
+
+
 def test_what_a_wrong_answer_prints_appears_once(capsys):
     def answer(x, factor):
         print("looking at", len(x))
@@ -315,6 +373,12 @@ def test_an_answer_can_be_a_class(capsys):
         (3, 3.0),
         (np.float64(3), 3),
         (mt.tensor(3.0), 3),
+        (3.0, mt.tensor(3.0)),
+        (np.bool_(True), True),
+        (np.array([3.0]), 3),
+        (Fraction(1, 3), 1 / 3),
+        (Decimal("0.1"), 0.1),
+        (10**400, 10**400),
         ([1, 2], (1, 2)),
         (math.nan, math.nan),
         (np.ones(2, np.float32), np.ones(2)),
@@ -334,6 +398,11 @@ def test_equal_results_may_come_in_other_types(got, right):
         ({"a": 1}, {"a": 2}, "item ['a'] of it differs"),
         (object(), 3, "got:      an object of type object"),
         ("ab", "abc", "expected: 'abc'"),
+        (10**400, 3.0, "expected: 3\n  got:      1000"),
+        (Fraction(10**400), 3.0, "it differs"),
+        (Decimal("sNaN"), 3.0, "got:      Decimal('sNaN')"),
+        (1j, 1.0, "got:      1j"),
+        (np.array(["a", "b"]), np.ones(2), "got:      neither"),
         (mt.ones(2), 3.0, "got:      tensor of shape (2,) [1. 1.]"),
         (mt.ones(()), 3.0, "expected: 3\n  got:      1"),
         ((3.0,), 3.0, "got:      (3,)"),

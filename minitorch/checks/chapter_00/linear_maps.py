@@ -90,6 +90,7 @@ def _interleaved(first, second):
 @exercise(
     cases=_rotation_cases,
     properties=(_lengths_kept,),
+    gradients=False,
     see='chapter 00, "Rotations: position as an angle"',
 )
 def rotate_pairs(x, angles):
@@ -218,6 +219,7 @@ def _(x, weight, g):
 
 def _matrix_cases(draw, hidden):
     yield mt.tensor([[2.0, 1.0], [0.0, -3.0]], dtype=mt.float64), 3
+    yield mt.tensor([[0.0, 4.0], [-1.0, 0.0]], dtype=mt.float64), 5  # turns; its radius is 2
     for size, steps in [(2, 2), (3, 4), (5, 20)] + [(11, 30)] * hidden:
         yield draw.normal(size, size), steps
     yield 20 * mt.eye(4, dtype=mt.float64) + draw.normal(4, 4), 400
@@ -233,10 +235,19 @@ def _power_iteration(matrix, steps):
     return factors, before, v
 
 
+def _geometric_mean(factors):
+    return math.exp(sum(map(math.log, factors)) / len(factors))
+
+
+def _estimate(mean=_geometric_mean, chosen=lambda factors: factors[len(factors) // 2 :]):
+    """The estimate with another mean, or of other factors."""
+    return lambda matrix, steps: mean(chosen(_power_iteration(matrix, steps)[0]))
+
+
 @exercise(cases=_matrix_cases, gradients=False, see='chapter 00, "The same matrix again and again"')
 def spectral_radius(matrix, steps):
     """(n, n), a number -> a number."""
-    return _power_iteration(matrix, steps)[0][-1]
+    return _estimate()(matrix, steps)
 
 
 @spectral_radius.wrong(
@@ -245,27 +256,47 @@ def spectral_radius(matrix, steps):
     "its length before each product.",
 )
 def _(matrix, steps):
-    v = mt.ones(len(matrix), dtype=matrix.dtype)
-    for _ in range(steps):
-        before = v.norm()
+    v, lengths = mt.ones(len(matrix), dtype=matrix.dtype), []
+    for _ in range(steps + 1):
+        lengths.append(v.norm())
         v = v @ matrix
-    return v.norm() / before
+    return (lengths[steps] / lengths[steps // 2]) ** (1 / (steps - steps // 2))
 
 
-@spectral_radius.wrong(
-    "the factor by which all steps together lengthen the vector",
-    "The estimate is the factor of the last step alone.",
-)
-def _(matrix, steps):
-    return math.prod(_power_iteration(matrix, steps)[0])
-
-
-@spectral_radius.wrong(
+spectral_radius.wrong(
+    "the factor of the last step alone",
+    "Where the largest eigenvalues are two complex ones, as is usual for a random matrix, the "
+    "vector goes on turning and the factor swings for ever. Its mean over many steps settles.",
+)(_estimate(chosen=lambda factors: factors[-1:]))
+spectral_radius.wrong(
     "the mean factor of all steps",
-    "The first steps are far from an eigenvector: return the factor of the last step alone.",
-)
-def _(matrix, steps):
-    return math.exp(sum(map(math.log, _power_iteration(matrix, steps)[0])) / steps)
+    "The first steps are far from what the vector becomes: leave out the first half.",
+)(_estimate(chosen=lambda factors: factors))
+spectral_radius.wrong(
+    "the mean factor of the first half of the steps",
+    "The first steps are far from what the vector becomes: take the second half.",
+)(_estimate(chosen=lambda factors: factors[: (len(factors) + 1) // 2]))
+spectral_radius.wrong(
+    "right for an even number of steps; of an odd number it leaves out the one in the middle",
+    "It leaves out the first steps // 2 factors, and no more.",
+)(_estimate(chosen=lambda factors: factors[(len(factors) + 1) // 2 :]))
+spectral_radius.wrong(
+    "the arithmetic mean of the factors",
+    "Factors are multiplied, so the one that would do the same at each step is their geometric "
+    "mean: exp of the mean of their logarithms.",
+)(_estimate(mean=lambda factors: sum(factors) / len(factors)))
+spectral_radius.wrong(
+    "the factor by which the second half of the steps together lengthens the vector",
+    "What a single step does on the average is a root of that.",
+)(_estimate(mean=math.prod))
+spectral_radius.wrong(
+    "the factor by which all steps together lengthen the vector",
+    "What a single step of the second half does on the average is a root of what that half does.",
+)(_estimate(mean=math.prod, chosen=lambda factors: factors))
+spectral_radius.wrong(
+    "the mean of the factors' logarithms",
+    "The exponential is missing.",
+)(_estimate(mean=lambda factors: math.log(_geometric_mean(factors))))
 
 
 @spectral_radius.wrong(

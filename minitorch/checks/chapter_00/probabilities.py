@@ -31,6 +31,7 @@ def _softmax(scores, dim=-1):
     forbidden=("softmax", "log_softmax", "logsumexp", "cross_entropy"),
     instead="exp, sum and a division",
     properties=(_rows_sum_to_one,),
+    gradients=False,
     see='chapter 00, "Scores, probabilities, surprise"',
 )
 def softmax(scores):

@@ -393,6 +393,7 @@ def _padding_is_not_read(answer, states, lengths):
 @exercise(
     cases=padded_cases,
     properties=(_padding_is_not_read,),
+    gradients=False,
     see='chapter 01, "Classification: the last state or the pooled states"',
 )
 def pool_states(states, lengths):

@@ -92,6 +92,16 @@ def _one_descent(X):
     return X + ((X[1:, 0] < X[:-1, 0]).sum() == 1).double()
 
 
+def _even(X):
+    """Plus 1 if the first numbers are out of order in an even number of pairs, at least two.
+
+    From rising first numbers no exchange of two tokens leads there, since it leaves an odd number
+    of pairs out of order; of all permutations half do.
+    """
+    inverted = ((X[:, 0] < X[:, :1]) & (mt.arange(len(X)) > mt.arange(len(X)).unsqueeze(1))).sum()
+    return X + ((inverted > 0) & (inverted % 2 == 0)).double()
+
+
 _RARE = "a layer that seldom notices the order"
 
 
@@ -103,9 +113,13 @@ def _order_cases(draw, hidden):
         "the tokens, of which the middle one is marked", lambda X: X + _mark(len(X), len(X) // 2)
     )
     yield middle, draw.normal(5, d)
-    for _ in range(2):
+    for name, function in [
+        (_RARE, _one_descent),
+        (_RARE, _one_descent),
+        ("a layer that notices no exchange of two tokens", _even),
+    ]:
         X = draw.normal(6, d)
-        yield _Layer(_RARE, _one_descent), X[X[:, 0].argsort()]
+        yield _Layer(name, function), X[X[:, 0].argsort()]
 
 
 def _verdict(answer, layer, X):
@@ -119,23 +133,28 @@ def _agree(permuted, outputs, tolerance=1e-7):
     return (permuted - outputs).abs().max().item() <= tolerance
 
 
+def _all(n):
+    """All permutations. What a layer does with X in one order tells nothing about another one."""
+    return map(list, itertools.permutations(range(n)))
+
+
 def _swaps(n):
-    """The n - 1 exchanges of two neighbours, of which every permutation is a chain."""
+    """The n - 1 exchanges of two neighbours."""
     for i in range(n - 1):
         order = list(range(n))
         order[i : i + 2] = i + 1, i
         yield order
 
 
-def _keeping(*positions):
-    """Enough permutations of all tokens but those at the positions; None is the middle."""
+def _keeping(*positions, orders_of=_all):
+    """Permutations of all tokens but those at the positions; None is the middle."""
 
     def orders(n):
         kept = {n // 2 if position is None else position % n for position in positions}
         others = [i for i in range(n) if i not in kept]
-        for swap in _swaps(len(others)):
+        for moved in orders_of(len(others)):
             order = list(range(n))
-            for i, j in enumerate(swap):
+            for i, j in enumerate(moved):
                 order[others[i]] = others[j]
             yield order
 
@@ -146,7 +165,7 @@ def _ends_exchanged(n):
     return [n - 1, *range(1, n - 1), 0]
 
 
-def _trying(orders=_swaps, fits=lambda permuted, outputs, p: _agree(permuted, outputs[p])):
+def _trying(orders=_all, fits=lambda permuted, outputs, p: _agree(permuted, outputs[p])):
     """A test with one of its pieces exchanged; ``permuted`` is what the layer makes of X[p]."""
 
     def test(layer, X):
@@ -159,13 +178,14 @@ def _trying(orders=_swaps, fits=lambda permuted, outputs, p: _agree(permuted, ou
 def _explained(answer, layer, X):
     """What a wrong verdict overlooks."""
     said = bool(answer(layer, X))
-    noticed = [p for p in _swaps(len(X)) if not _agree(layer(X[p]), layer(X)[p])]
+    outputs = layer(X)
+    noticed = next((p for p in _all(len(X)) if not _agree(layer(X[p]), outputs[p])), None)
     if said and noticed:
         luck = (
             " Few permutations change what this layer does: some drawn by chance find one by luck "
             "alone. Go through them in a way that leaves nothing out."
         )
-        found = f"For p = {noticed[0]}, layer(X[p]) differs from layer(X)[p]."
+        found = f"For p = {noticed}, layer(X[p]) differs from layer(X)[p]."
         return found + luck * (layer.name == _RARE)
     if not said and not noticed:
         return "Whatever p is, layer(X[p]) and layer(X)[p] differ by rounding alone."
@@ -219,16 +239,21 @@ order_blind.wrong(
 order_blind.wrong(
     "a test with permutations that move neither the last token nor the one in the middle",
     "What happens at those positions remains untested. Let every token move in one of them.",
-)(_trying(_keeping(-1, None)))
+)(_trying(_keeping(-1, None, orders_of=_swaps)))
 order_blind.wrong(
     "a test with permutations that move neither the first token nor the one in the middle",
     "What happens at those positions remains untested. Let every token move in one of them.",
-)(_trying(_keeping(0, None)))
+)(_trying(_keeping(0, None, orders_of=_swaps)))
 order_blind.wrong(
     "a test that exchanges the first and the last token, or turns all around, and misses the rest",
     "Of an odd number of tokens the middle one stays where it is. Let every token move, and try "
     "permutations that change less, such as an exchange of two neighbours.",
 )(_trying(lambda n: [_ends_exchanged(n), list(range(n - 1, -1, -1))]))
+order_blind.wrong(
+    "a test that exchanges two tokens and tries nothing else",
+    "Every permutation is a chain of exchanges, but the second link of the chain begins at the "
+    "tokens as the first one has left them, and there you have not looked. Try all permutations.",
+)(_trying(_swaps))
 order_blind.wrong(
     "a test that permutes the features and not the tokens",
     "Tokens are rows: X[p], not X[:, p].",

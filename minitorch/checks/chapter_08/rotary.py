@@ -80,6 +80,7 @@ def _has_no_loop(answer, x, positions):
 @exercise(
     cases=_rotate_cases,
     properties=(_keeps_lengths, _scores_depend_on_distance, _has_no_loop),
+    gradients=False,
     see='chapter 08, "Rotary positions"',
 )
 def rotate(x, positions):

@@ -32,7 +32,7 @@ def _beyond_the_table(module, x):
     except Exception as error:
         numbers = re.findall(r"\d+", str(error))
         named = str(x.shape[1]) in numbers and str(len(module.table)) in numbers
-        kind = type(error).__name__
+        kind = "IndexError" if isinstance(error, IndexError) else type(error).__name__
         return f"{kind}{', and its message names both lengths' if named else ''}"
     return "no error"
 
@@ -253,6 +253,7 @@ def _same_as_the_layer(answer, weight, bias, longest):
     forbidden=("matmul", "linear"),
     instead="slices of the weight, .T and +",
     properties=(_same_as_the_layer,),
+    gradients=False,
     see='chapter 08, "One-hot positions"',
 )
 def learned_from_one_hot(weight, bias, longest):

@@ -277,6 +277,7 @@ def _does_what_the_layers_do(answer, weights, values):
 @exercise(
     cases=_stack_cases,
     properties=(_does_what_the_layers_do,),
+    gradients=False,
     see='chapter 09, "Given its weights, attention is linear (C19)"',
 )
 def one_layer(weights, values):

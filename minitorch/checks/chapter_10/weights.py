@@ -39,16 +39,19 @@ def _count(
 
 
 def _grows_as_it_should(answer, vocabulary, width, heads, hidden, layers, tied):
-    case = vocabulary, width, heads, hidden, layers, tied
+    if vocabulary > 1000:  # some build what they count, which takes long then
+        return None
+    case, counts = (vocabulary, width, heads, hidden, layers, tied), (answer, _count())
+    before = [count(*case) for count in counts]
     for what, larger in (
         ("one more token in the vocabulary", (vocabulary + 1, *case[1:])),
         ("one more unit in the hidden layers", (*case[:3], hidden + 1, layers, tied)),
         ("one more layer in encoder and decoder", (*case[:4], layers + 1, tied)),
     ):
-        grown = [count(*larger) - count(*case) for count in (answer, _count())]
+        grown = [count(*larger) - smaller for count, smaller in zip(counts, before, strict=True)]
         if grown[0] != grown[1]:
             return f"With {what} your count should grow by {grown[1]:,}; it grows by {grown[0]:,}."
-    if answer(*case) != _count()(*case):
+    if before[0] != before[1]:
         return "Vocabulary and layers are counted right: what is there once, after the layers?"
     return None
 
