@@ -267,10 +267,10 @@ BLOCK = 1 << 15
 
 def blocks(array, *written):
     """The arrays, all of one shape, cut alike into pieces with one axis; on a GPU, into one."""
-    if not all(other.flags.c_contiguous for other in written):
+    size = array.size
+    if array.ndim and (size <= BLOCK or not all(x.flags.c_contiguous for x in written)):
         yield array, *written
         return
-    size = array.size
     flat = [other.reshape(size) for other in (array, *written)]
     length = BLOCK if isinstance(array, np.ndarray) else max(size, 1)
     for start in range(0, size, length):

@@ -45,7 +45,11 @@ def _check(query, key, value, attn_mask, dropout_p):
 
 def _moderate(array):
     """Whether the exponentials of all numbers, also of sums of two, are far from the limits."""
-    return not array.size or bool(array.min() > -30 and array.max() < 30)
+    if not array.size:
+        return True
+    xp = array_module(array)
+    low, high = (f.reduce(array, axis=None) for f in (xp.minimum, xp.maximum))
+    return bool(low > -30 and high < 30)
 
 
 def _softmax(scores, bias, bias_is_moderate):
@@ -65,8 +69,9 @@ def _softmax(scores, bias, bias_is_moderate):
         largest[largest == -np.inf] = 0
         scores -= largest
     xp.exp(scores, out=scores)
-    total = fold(scores) @ xp.ones(scores.shape[-1], dtype=scores.dtype)
-    total[total == 0] = 1
+    total = fold(scores).dot(xp.ones(scores.shape[-1], dtype=scores.dtype))
+    if bias is not None or not in_range:
+        total[total == 0] = 1
     scores *= (1 / total).reshape(*scores.shape[:-1], 1)
     return scores
 
@@ -106,8 +111,9 @@ def scaled_dot_product_attention(
         masks = () if attn_mask is None else (attn_mask.shape[:-2],)
         lead = np.broadcast_shapes(lead, key.shape[:-2], value.shape[:-2], *masks)
         query, key, value = (xp.broadcast_to(x, lead + x.shape[-2:]) for x in (query, key, value))
-    key_transposed = xp.array(transposed(key), order="C")  # (..., d, m): BLAS likes rows
-    key_transposed *= scale
+    scaled, key_transposed = query * dtype.type(scale), transposed(key)  # (..., d, m)
+    if n > 1:
+        key_transposed = xp.ascontiguousarray(key_transposed)  # BLAS likes rows
     heads = math.prod(lead)
     rows_at_once = max(n, 1) if heads * n * m <= TILE else max(ROWS, TILE // (heads * m))
     seed = numpy_generator(None).integers(1 << 63) if dropout_p else None
@@ -118,7 +124,7 @@ def scaled_dot_product_attention(
         for start in range(0, n, rows_at_once):
             rows = slice(start, min(start + rows_at_once, n))
             seen = min(rows.stop, m) if is_causal else m
-            scores = query[..., rows, :] @ key_transposed[..., :seen]
+            scores = scaled[..., rows, :] @ key_transposed[..., :seen]
             added = None if attn_mask is None else attn_mask[..., rows, :seen]
             if is_causal:
                 future = xp.arange(seen) > xp.arange(rows.start, rows.stop)[:, None]
@@ -128,7 +134,7 @@ def scaled_dot_product_attention(
             factor = dropout_factors(weights, dropout_p, rng) if dropout_p else None
             yield rows, seen, weights, factor
 
-    out = xp.empty_like(query, shape=(*query.shape[:-1], value.shape[-1]))
+    out = xp.empty((*query.shape[:-1], value.shape[-1]), dtype=dtype)
     kept_tiles = list(tiles()) if heads * n * m <= KEPT else None
     for rows, seen, weights, factor in kept_tiles or tiles():
         weights = weights if factor is None else weights * factor

@@ -3,6 +3,7 @@
 Each is tested to equal, in value and gradient, the composition in its docstring.
 """
 
+import functools
 import math
 
 import numpy as np
@@ -13,10 +14,10 @@ from minitorch.generator import numpy_generator
 from minitorch.operations.elementwise import erf_array
 
 
-def polynomial(coefficients, x):
-    """c_0 + c_1 x + c_2 x^2 + ..., by Horner's rule."""
+def polynomial(coefficients, x, out):
+    """c_0 + c_1 x + c_2 x^2 + ..., by Horner's rule, written into ``out``."""
     *lower, last = coefficients
-    result = last * x
+    result = array_module(x).multiply(x, last, out=out)
     for c in lower[:0:-1]:
         result += c
         result *= x
@@ -24,7 +25,8 @@ def polynomial(coefficients, x):
     return result
 
 
-# u with (1 + tanh(x u(x^2))) / 2 = Phi(x) to 1e-7, for x^2 <= 32: fitted to the values of math.erfc
+# u with (1 + tanh(x u(x^2))) / 2 = Phi(x) to 1e-7: fitted to the values of math.erfc for x^2 <= 32;
+# beyond, x u(x^2) is so large that its tanh is 1
 NORMAL = (
     7.9788422e-1,
     3.633428e-2,
@@ -37,14 +39,14 @@ NORMAL = (
 APPROXIMATE_NORMAL = (math.sqrt(2 / math.pi), math.sqrt(2 / math.pi) * 0.044715)
 
 
-def _normal_cumulative(x):
+def _normal_cumulative(x, out):
     """Phi(x), the normal distribution function."""
     if x.dtype == float64.numpy:
-        return 0.5 * (1 + erf_array(x / math.sqrt(2)))
-    xp = array_module(x)
-    cumulative = polynomial(NORMAL, xp.minimum(x * x, 32))
-    cumulative *= x
-    return _logistic_of_twice(cumulative)
+        out[...] = 0.5 * (1 + erf_array(x / math.sqrt(2)))
+    else:
+        polynomial(NORMAL, x * x, out)
+        out *= x
+        _logistic_of_twice(out)
 
 
 def _normal_density(x, _):
@@ -55,11 +57,11 @@ def _normal_density(x, _):
     return array_module(x).exp(exponent, out=exponent)
 
 
-def _tanh_cumulative(x):
+def _tanh_cumulative(x, out):
     """(1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), close to Phi(x)."""
-    u = polynomial(APPROXIMATE_NORMAL, x * x)
-    u *= x
-    return _logistic_of_twice(u)
+    polynomial(APPROXIMATE_NORMAL, x * x, out)
+    out *= x
+    _logistic_of_twice(out)
 
 
 def _tanh_density(x, cumulative):
@@ -78,7 +80,6 @@ def _logistic_of_twice(u):
     array_module(u).tanh(u, out=u)
     u += 1
     u *= 0.5
-    return u
 
 
 GELU = {
@@ -100,7 +101,7 @@ def gelu(input, approximate="none"):
     xp = array_module(input)
     result, cumulative = xp.empty_like(input), xp.empty_like(input)
     for x, y, c in blocks(input, result, cumulative):
-        c[...] = cumulative_of(x)
+        cumulative_of(x, c)
         xp.multiply(x, c, out=y)
 
     def vjp(g):
@@ -165,6 +166,12 @@ def embedding(input, weight, padding_idx=None):
     return weight[input], (lambda g: None, vjp)
 
 
+@functools.lru_cache(maxsize=64)
+def _average(xp, size, dtype):
+    """The vector whose product with a row is the row's mean: BLAS sums faster than sum."""
+    return xp.full(size, 1 / max(size, 1), dtype=dtype)
+
+
 @operation()
 def layer_norm(input, axes, weight=None, bias=None, eps=1e-5):
     """(x - mean) / sqrt(variance + eps) * weight + bias over the last ``axes`` axes.
@@ -178,10 +185,11 @@ def layer_norm(input, axes, weight=None, bias=None, eps=1e-5):
     count = input.size // size if size else 0
     rows = wide(input.reshape(count, size))
     dtype = rows.dtype
-    average = xp.full(size, 1 / max(size, 1), dtype=dtype)  # BLAS sums fast: products with it
+    average = _average(xp, size, dtype)
     normal = rows - rows.dot(average)[:, None]
     variance = (normal * normal).dot(average)
-    scale = 1 / xp.sqrt(variance + dtype.type(eps))[:, None]
+    variance += eps
+    scale = 1 / xp.sqrt(variance, out=variance)[:, None]
     normal *= scale
     flat_weight = None if weight is None else weight.reshape(size)
     result = normal.copy() if weight is None else normal * flat_weight

@@ -39,7 +39,7 @@ def view(input, size):
         raise RuntimeError(
             f"shape {tuple(size)} does not fit the {input.size} elements of shape {before}"
         ) from None
-    if input.size and not xp.may_share_memory(result, input):
+    if not input.flags.c_contiguous and input.size and not xp.may_share_memory(result, input):
         raise RuntimeError(
             f"view cannot lay out a tensor of shape {before} and strides "
             f"{tuple(s // input.itemsize for s in input.strides)} as {tuple(size)} without a "
@@ -266,9 +266,12 @@ def cat(tensors, dim=0):
     if () in shapes:
         raise RuntimeError("cat joins tensors with axes: use stack for tensors without")
     (axis,) = axes_of(dim, len(shapes[0]))
-    if len({shape[:axis] + shape[axis + 1 :] for shape in shapes}) > 1:
-        raise RuntimeError(f"cat along dim {dim} needs equal sizes elsewhere; got shapes {shapes}")
-    return cat_(*tensors, dim=axis)
+    try:
+        return cat_(*tensors, dim=axis)
+    except RuntimeError:
+        if len({shape[:axis] + shape[axis + 1 :] for shape in shapes}) == 1:
+            raise
+    raise RuntimeError(f"cat along dim {dim} needs equal sizes elsewhere; got shapes {shapes}")
 
 
 @numpy_names
