@@ -37,6 +37,8 @@ def _rows(input, target):
             f"scores of shape {tuple(input.shape)} are (N, classes, ...), so the targets must have "
             f"shape {expected}; got {tuple(target.shape)}"
         )
+    if input.ndim == 2:
+        return input, target
     if input.ndim > 2:
         input = input.permute(0, *range(2, input.ndim), 1)
     return input.reshape(-1, input.shape[-1]), target.reshape(-1)
