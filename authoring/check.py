@@ -128,7 +128,7 @@ def output_problems(notebook: NotebookNode) -> Iterator[str]:
                 if kind == "application/vnd.jupyter.widget-view+json":
                     yield f"{where} has stored a widget"
                 if kind.startswith("image/"):
-                    yield f"{where} has a picture without alt text: use minitorch.plot.show"
+                    yield f"{where} has a picture without alt text: use textbook.plot.show"
                 if kind == "text/html" and any(
                     len(image) * 3 // 4 > LARGEST_IMAGE for image in EMBEDDED_IMAGE.findall(value)
                 ):

@@ -149,12 +149,18 @@ def declared(source: Path) -> list[Declared]:
     """The experiments of a chapter with the hash of the code that each depends on.
 
     An experiment depends on its body, its full setting, and every top-level statement that binds a
-    name which one of these uses. Comments and blank lines do not count. Nothing is executed.
+    name which one of these uses. Comments and blank lines do not count. Of `from a import b as c`
+    only `b as c` counts: the code of b is in no hash, so the module where it stands is in none
+    either. Nothing is executed.
     """
     text = source.read_text(encoding="utf-8")
     tree = ast.parse(text, source.name)
     binders = defaultdict(set)
     for statement in tree.body:
+        if isinstance(statement, ast.ImportFrom):
+            for alias in statement.names:
+                binders[alias.asname or alias.name].add(ast.unparse(ast.Import([alias])))
+            continue
         for name in _bound(statement):
             binders[name].add(_segment(text, statement))
     experiments = []

@@ -21,7 +21,7 @@ import types
 __builtins__ = vars(builtins).copy()
 
 TEST_MARK = "# (a test of the grader)"  # the last line of each test cell as it runs
-GUARDED = ("builtins", "math", "numpy", "minitorch")
+GUARDED = ("builtins", "math", "numpy", "minitorch", "textbook")
 KERNEL_OWNS = {"builtins.input", "builtins.print"}
 METHOD_KINDS = (types.FunctionType, classmethod, staticmethod, property)
 

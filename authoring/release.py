@@ -32,6 +32,7 @@ HANDED_OUT = (
     "exercises",
     "minitorch",
     "notebooks",
+    "textbook",
 )
 
 

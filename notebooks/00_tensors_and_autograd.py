@@ -42,7 +42,8 @@ from tqdm.auto import tqdm
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch import nn, plot
+from minitorch import nn
+from textbook import plot
 
 # %% [markdown]
 # `minitorch` is the book's own library. It has PyTorch's names and behavior: with PyTorch, `import torch` takes the

@@ -32,10 +32,11 @@ from tqdm.auto import tqdm
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch import nn, plot
+from minitorch import nn
 from minitorch.autograd import record_operations
-from minitorch.data import Vocabulary, language_reference, split, windows
-from minitorch.experiments import Experiments
+from textbook import plot
+from textbook.data import Vocabulary, language_reference, split, windows
+from textbook.experiments import Experiments
 
 lab = Experiments("01")
 

@@ -28,10 +28,11 @@ from time import perf_counter
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch import nn, plot
-from minitorch.data import Vocabulary, language_reference, split, windows
-from minitorch.experiments import Experiments
+from minitorch import nn
 from minitorch.flops import count_flops
+from textbook import plot
+from textbook.data import Vocabulary, language_reference, split, windows
+from textbook.experiments import Experiments
 
 lab = Experiments("02")
 

@@ -33,8 +33,10 @@ from tqdm.auto import tqdm
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch import nn, plot
-from minitorch.data import (
+from minitorch import nn
+from minitorch.nn.utils.rnn import pack_padded_sequence
+from textbook import plot
+from textbook.data import (
     Vocabulary,
     bleu,
     exact_match,
@@ -43,9 +45,8 @@ from minitorch.data import (
     number_pairs,
     padding_mask,
 )
-from minitorch.decoding import beam_search, greedy
-from minitorch.experiments import Experiments
-from minitorch.nn.utils.rnn import pack_padded_sequence
+from textbook.decoding import beam_search, greedy
+from textbook.experiments import Experiments
 
 lab = Experiments("03")
 
@@ -521,7 +522,7 @@ def translate_one(model, source_words, language="de", limit=40):
 
 
 # %% [markdown]
-# `minitorch.decoding.greedy` does this for a batch. It takes a function that gets all tokens so far and
+# `textbook.decoding.greedy` does this for a batch. It takes a function that gets all tokens so far and
 # the state it returned the time before; ours reads the last token only, for the state holds the rest.
 
 

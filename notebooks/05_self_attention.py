@@ -35,11 +35,12 @@ from tqdm.auto import tqdm
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch import nn, plot
-from minitorch.data import BatchesByLength, Vocabulary, number_pair, number_pairs, number_pieces
-from minitorch.experiments import Experiments
+from minitorch import nn
 from minitorch.flops import count_flops
 from minitorch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from textbook import plot
+from textbook.data import BatchesByLength, Vocabulary, number_pair, number_pairs, number_pieces
+from textbook.experiments import Experiments
 
 lab = Experiments("05")
 

@@ -36,9 +36,10 @@ from tqdm.auto import tqdm
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch import nn, plot
-from minitorch.experiments import Experiments
+from minitorch import nn
 from minitorch.flops import count_flops
+from textbook import plot
+from textbook.experiments import Experiments
 
 lab = Experiments("06")
 

@@ -36,10 +36,11 @@ from tqdm.auto import tqdm
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch import nn, plot
-from minitorch.data import Vocabulary, language_reference, split
-from minitorch.experiments import Experiments
+from minitorch import nn
 from minitorch.flops import count_flops
+from textbook import plot
+from textbook.data import Vocabulary, language_reference, split
+from textbook.experiments import Experiments
 
 lab = Experiments("07")
 
@@ -422,7 +423,7 @@ print("the library agrees:", mt.allclose(by_mask, output), mt.allclose(by_name, 
 # > | `F.scaled_dot_product_attention` | **may look** | `attn_mask` |
 # > | `nn.MultiheadAttention`, `nn.Transformer` and its layers | **may NOT look** | `attn_mask`, `key_padding_mask` |
 # >
-# > This book's `allowed` is the first kind: True where a query may look. `minitorch.data.padding_mask`, made
+# > This book's `allowed` is the first kind: True where a query may look. `textbook.data.padding_mask`, made
 # > for `key_padding_mask`, is the second. Nothing raises an error if you mix them up. The model then sees
 # > *only* the future:
 

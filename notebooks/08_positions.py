@@ -31,9 +31,10 @@ from tqdm.auto import tqdm
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch import nn, plot
-from minitorch.data import Vocabulary, tasks
-from minitorch.experiments import Experiments
+from minitorch import nn
+from textbook import plot
+from textbook.data import Vocabulary, tasks
+from textbook.experiments import Experiments
 
 lab = Experiments("08")
 

@@ -30,10 +30,11 @@ from functools import cache, partial
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch import nn, plot
-from minitorch.data import tasks
-from minitorch.experiments import Experiments
+from minitorch import nn
 from minitorch.flops import count_flops
+from textbook import plot
+from textbook.data import tasks
+from textbook.experiments import Experiments
 
 lab = Experiments("09")
 

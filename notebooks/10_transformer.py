@@ -35,8 +35,11 @@ from tqdm.auto import tqdm
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch import nn, plot
-from minitorch.data import (
+from minitorch import nn
+from minitorch.flops import count_flops
+from minitorch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from textbook import plot
+from textbook.data import (
     BatchesByLength,
     BytePairEncoding,
     Vocabulary,
@@ -51,10 +54,8 @@ from minitorch.data import (
     split,
     tiny_shakespeare,
 )
-from minitorch.decoding import beam_search, greedy, sample
-from minitorch.experiments import Experiments
-from minitorch.flops import count_flops
-from minitorch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from textbook.decoding import beam_search, greedy, sample
+from textbook.experiments import Experiments
 
 lab = Experiments("10")
 
@@ -1121,7 +1122,7 @@ print("quick: loss on held-out pairs below 0.8:", run["loss"] < 0.8)
 
 # %%
 def stepper(model):
-    """The scores of the next token, for minitorch.decoding; state: memory, real tokens, cache."""
+    """The scores of the next token, for textbook.decoding; state: memory, real tokens, cache."""
     return lambda tokens, state: (model.decode(tokens, *state), state)
 
 
@@ -2670,7 +2671,7 @@ print("full: ", "recorded" if captions_full else "still to come")
 # %% [markdown]
 # **Try it**: give the blank of section 6 another place in the window; let the translator write French
 # (`number_words(n, "fr")`, with a tag of its own); train it in post-norm, with and without warm-up; set
-# `heads=1` in `SIZES`; take a text of your own in section 5 (`read_text` of `minitorch.data`).
+# `heads=1` in `SIZES`; take a text of your own in section 5 (`read_text` of `textbook.data`).
 #
 # ## Summary
 #

@@ -12,7 +12,7 @@ CHAPTER = """\
 # ## Doubling (C1)
 
 # %%
-from minitorch.experiments import Experiments
+from textbook.experiments import Experiments
 
 lab = Experiments("01")
 factor = 2

@@ -166,7 +166,7 @@ def test_reading_a_source_gives_no_traces_of_jupytext(book):
 def test_students_get_the_book_without_solutions(tmp_path):
     hand_out(mini_book.REPOSITORY, tmp_path / "book")
     names = {path.name for path in (tmp_path / "book").iterdir()}
-    assert {"book.py", "exercises", "minitorch", "notebooks"} <= names
+    assert {"book.py", "exercises", "minitorch", "notebooks", "textbook"} <= names
     assert not {"solutions", "tests", "authoring"} & names
     with pytest.raises(BookError, match="is not empty"):
         hand_out(mini_book.REPOSITORY, tmp_path / "book")

@@ -119,7 +119,7 @@ def test_what_outputs_must_not_hold_is_told():
         new("display_data", {"application/vnd.jupyter.widget-view+json": {"model_id": "0"}})
     ) == ["cell 'f()' has stored a widget"]
     assert problems(new("display_data", {"image/png": "A"})) == [
-        "cell 'f()' has a picture without alt text: use minitorch.plot.show"
+        "cell 'f()' has a picture without alt text: use textbook.plot.show"
     ]
     for size, expected in (
         (70_000, []),

@@ -9,7 +9,7 @@ from mini_book import edit
 
 from authoring.experiments import declared, record
 from authoring.sources import BookError
-from minitorch.experiments import Experiment, Experiments
+from textbook.experiments import Experiment, Experiments
 
 CHAPTER = "notebooks/01_double.py"
 RESULTS = "notebooks/results/01.json"
@@ -73,7 +73,7 @@ def test_nothing_recorded_is_none_and_the_rest_is_read(tmp_path):
 def test_results_lie_beside_the_script_that_declares_them(tmp_path):
     script = tmp_path / "chapter.py"
     names = {"__file__": str(script)}
-    exec(compile("from minitorch.experiments import Experiments\nlab = Experiments('01')",
+    exec(compile("from textbook.experiments import Experiments\nlab = Experiments('01')",
                  str(script), "exec"), names)  # fmt: skip
     assert names["lab"].path == tmp_path / "results" / "01.json"
 
@@ -168,13 +168,14 @@ def hash_of(path, text):
 
 BASE = """
 import numpy as np
+from scales import double as enlarge, halve
 table = {}
 table["width"] = 4
 class Model:
     def forward(self, x):
         return scale(x)
 def scale(x):
-    return x * table["width"]
+    return enlarge(x) * table["width"]
 def unrelated(y):
     return y
 @lab.experiment("C1", quick={}, full={})
@@ -189,8 +190,12 @@ def measure():
     [
         ("import numpy as np", "import math as np", False),
         ('table["width"] = 4', 'table["width"] = 5', True),
+        ("from scales import", "from tools.scales import", False),
+        ("double as enlarge, halve", "halve, double as enlarge", False),
+        ("double as enlarge, halve", "double as enlarge", False),
+        ("double as enlarge, halve", "halve as enlarge", True),
         ("return scale(x)", "return scale(2 * x)", True),
-        ('x * table["width"]', 'table["width"] * x', True),
+        ('enlarge(x) * table["width"]', 'table["width"] * enlarge(x)', True),
         ("return y", "return 2 * y", False),
         ("step = 1", "step = 2", True),
         ("def unrelated(y):", "step = 5\nx = 3\ndef unrelated(y):", False),

@@ -3,7 +3,7 @@
 import pytest
 
 import minitorch as mt
-from minitorch.data import Vocabulary, language_reference, split, windows
+from textbook.data import Vocabulary, language_reference, split, windows
 
 
 @pytest.fixture(scope="module")

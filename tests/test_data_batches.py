@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minitorch as mt
-from minitorch.data import (
+from minitorch.utils.data import DataLoader
+from textbook.data import (
     BatchesByLength,
     BytePairEncoding,
     Vocabulary,
@@ -21,7 +22,6 @@ from minitorch.data import (
     pad,
     padding_mask,
 )
-from minitorch.utils.data import DataLoader
 
 # Padding
 

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from minitorch.data import downloads, multi30k, read_pairs, read_text, tiny_shakespeare
+from textbook.data import downloads, multi30k, read_pairs, read_text, tiny_shakespeare
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from num2words import num2words
 
 import minitorch as mt
-from minitorch.data import (
+from textbook.data import (
     date_pairs,
     join_pieces,
     number_pair,
@@ -17,7 +17,7 @@ from minitorch.data import (
     number_words,
     tasks,
 )
-from minitorch.data.numerals import is_held_out
+from textbook.data.numerals import is_held_out
 
 # Numbers
 

@@ -29,7 +29,7 @@ import math
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch.checks import chapter_00 as check
+from textbook.checks import chapter_00 as check
 
 # %% [markdown]
 # ## 1. Softmax

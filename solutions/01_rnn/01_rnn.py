@@ -22,7 +22,7 @@
 # %%
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch.checks import chapter_01 as check
+from textbook.checks import chapter_01 as check
 
 # %% [markdown]
 # ## 1. One step

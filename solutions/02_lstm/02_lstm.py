@@ -23,7 +23,7 @@
 
 # %%
 import minitorch as mt
-from minitorch.checks import chapter_02 as check
+from textbook.checks import chapter_02 as check
 
 # %% [markdown]
 # ## 1. The gates

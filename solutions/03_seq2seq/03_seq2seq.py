@@ -27,7 +27,7 @@ from collections import Counter
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch.checks import chapter_03 as check
+from textbook.checks import chapter_03 as check
 
 # %% [markdown]
 # ## 1. A batch of sentences
@@ -225,7 +225,7 @@ print(scores.exp())
 #
 # With `toy_step`, one row says `[2, 1]`: token 2, then end.
 #
-# Not allowed: `minitorch.decoding` (its `greedy` runs the operation `cat_`). Keep the tokens of the steps in a list
+# Not allowed: `textbook.decoding` (its `greedy` runs the operation `cat_`). Keep the tokens of the steps in a list
 # and `stack` them.
 
 
@@ -405,7 +405,7 @@ check.bleu(bleu, hidden=True)
 # With `toy_step` and `alpha = 0`, two beams find `[3, 1]` with $P = 0.40 \cdot 0.89 = 0.356$ before `[2, 1]` with
 # $P = 0.50 \cdot 0.39 = 0.195$. The greedy decoder took the second one.
 #
-# Not allowed: `minitorch.decoding` (its `beam_search` runs the operation `index_select`). For a list `parents` of
+# Not allowed: `textbook.decoding` (its `beam_search` runs the operation `index_select`). For a list `parents` of
 # rows, `state[parents]` takes these rows. Useful: `log_softmax`, `tolist()` or `topk`.
 
 

@@ -24,7 +24,7 @@ import math
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks import chapter_04 as check
+from textbook.checks import chapter_04 as check
 
 # %% [markdown]
 # ## 1. One query

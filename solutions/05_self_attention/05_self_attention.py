@@ -26,7 +26,7 @@ import math
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks import chapter_05 as check
+from textbook.checks import chapter_05 as check
 
 # %% [markdown]
 # ## 1. Three roles

@@ -25,7 +25,7 @@ from collections import Counter
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks import chapter_06 as check
+from textbook.checks import chapter_06 as check
 
 # %% [markdown]
 # ## 1. Splitting

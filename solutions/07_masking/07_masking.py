@@ -26,7 +26,7 @@ import math
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
-from minitorch.checks import chapter_07 as check
+from textbook.checks import chapter_07 as check
 
 # %% [markdown]
 # ## 1. The causal mask

@@ -22,7 +22,7 @@
 # %%
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks import chapter_09 as check
+from textbook.checks import chapter_09 as check
 
 # %% [markdown]
 # ## 1. Layer norm

@@ -27,10 +27,11 @@ from time import process_time
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch import nn, optim, plot
-from minitorch.checks import chapter_05, chapter_06, chapter_07, chapter_08, chapter_09
-from minitorch.checks import chapter_10 as check
-from minitorch.data import Vocabulary, number_pairs, number_pieces
+from minitorch import nn, optim
+from textbook import plot
+from textbook.checks import chapter_05, chapter_06, chapter_07, chapter_08, chapter_09
+from textbook.checks import chapter_10 as check
+from textbook.data import Vocabulary, number_pairs, number_pieces
 
 # %% [markdown]
 # ## 1. The schedule at work

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from minitorch.autograd import record_operations
-from minitorch.checks import CheckFailed, Exercise
+from textbook.checks import CheckFailed, Exercise
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 

@@ -7,7 +7,7 @@ import numpy as np
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
-from minitorch.checks.chapter_06 import MultiHeadAttention
+from textbook.checks.chapter_06 import MultiHeadAttention
 
 # split_heads
 

@@ -5,8 +5,8 @@ import math
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
-from minitorch.checks.chapter_07 import MaskedLanguageModel
 from minitorch.nn.utils.rnn import pad_sequence
+from textbook.checks.chapter_07 import MaskedLanguageModel
 
 # causal_mask
 

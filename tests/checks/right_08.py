@@ -8,7 +8,7 @@ import numpy as np
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
-from minitorch.checks.chapter_08 import LearnedPositions
+from textbook.checks.chapter_08 import LearnedPositions
 
 # LearnedPositions
 

@@ -8,7 +8,7 @@ import numpy as np
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
-from minitorch.checks.chapter_09 import Block, FeedForward
+from textbook.checks.chapter_09 import Block, FeedForward
 
 # layer_norm
 

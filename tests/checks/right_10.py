@@ -5,7 +5,7 @@ import math
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
-from minitorch.checks.chapter_10 import (
+from textbook.checks.chapter_10 import (
     Block,
     CrossAttention,
     Decoder,

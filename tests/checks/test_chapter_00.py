@@ -5,11 +5,11 @@ import pytest
 from pytest import approx
 
 import minitorch as mt
-from minitorch.checks import CheckFailed, chapter_00
-from minitorch.checks.chapter_00.linear_maps import _power_iteration
-from minitorch.checks.compare import difference
 from tests.checks import right_00
 from tests.checks.proof import proofs
+from textbook.checks import CheckFailed, chapter_00
+from textbook.checks.chapter_00.linear_maps import _power_iteration
+from textbook.checks.compare import difference
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_00, right_00)))

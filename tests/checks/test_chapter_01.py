@@ -7,10 +7,10 @@ import pytest
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks import CheckFailed, chapter_01
-from minitorch.checks.compare import difference
 from tests.checks import right_01
 from tests.checks.proof import exercises_of, proofs
+from textbook.checks import CheckFailed, chapter_01
+from textbook.checks.compare import difference
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_01, right_01)))

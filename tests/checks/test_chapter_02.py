@@ -4,10 +4,10 @@ import pytest
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks import CheckFailed, chapter_02
-from minitorch.checks.compare import difference
 from tests.checks import right_02
 from tests.checks.proof import proofs
+from textbook.checks import CheckFailed, chapter_02
+from textbook.checks.compare import difference
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_02, right_02)))

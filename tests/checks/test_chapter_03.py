@@ -5,12 +5,13 @@ import math
 import pytest
 
 import minitorch as mt
-from minitorch import data, nn
-from minitorch.checks import CheckFailed, chapter_03
-from minitorch.checks.compare import difference
+from minitorch import nn
 from minitorch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from tests.checks import right_03
 from tests.checks.proof import proofs
+from textbook import data
+from textbook.checks import CheckFailed, chapter_03
+from textbook.checks.compare import difference
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_03, right_03)))

@@ -6,10 +6,10 @@ import pytest
 
 import minitorch as mt
 from minitorch.autograd import gradcheck
-from minitorch.checks import CheckFailed, chapter_04
-from minitorch.checks.compare import difference
 from tests.checks import right_04
 from tests.checks.proof import proofs
+from textbook.checks import CheckFailed, chapter_04
+from textbook.checks.compare import difference
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_04, right_04)))

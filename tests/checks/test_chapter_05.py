@@ -7,10 +7,10 @@ import pytest
 import minitorch as mt
 from minitorch import nn
 from minitorch.autograd import gradcheck
-from minitorch.checks import CheckFailed, chapter_05
-from minitorch.checks.compare import difference
 from tests.checks import right_05
 from tests.checks.proof import proofs
+from textbook.checks import CheckFailed, chapter_05
+from textbook.checks.compare import difference
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_05, right_05)))

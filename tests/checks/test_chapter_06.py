@@ -5,12 +5,12 @@ import pytest
 import minitorch as mt
 from minitorch import nn
 from minitorch.autograd import gradcheck
-from minitorch.checks import CheckFailed, Draw, chapter_06
-from minitorch.checks.chapter_06.layer import made
-from minitorch.checks.compare import difference
 from minitorch.flops import count_flops
 from tests.checks import right_06
 from tests.checks.proof import proofs
+from textbook.checks import CheckFailed, Draw, chapter_06
+from textbook.checks.chapter_06.layer import made
+from textbook.checks.compare import difference
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_06, right_06)))

@@ -5,11 +5,11 @@ import math
 import pytest
 
 import minitorch as mt
-from minitorch.checks import CheckFailed, chapter_07
-from minitorch.checks.compare import difference
 from minitorch.flops import count_flops
 from tests.checks import right_07
 from tests.checks.proof import proofs
+from textbook.checks import CheckFailed, chapter_07
+from textbook.checks.compare import difference
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_07, right_07)))

@@ -5,11 +5,11 @@ import pytest
 import minitorch as mt
 from minitorch import nn
 from minitorch.autograd import gradcheck
-from minitorch.checks import CheckFailed, Draw, chapter_08
-from minitorch.checks.chapter_08.distances import MORE_SCHEMES, SCHEMES
-from minitorch.checks.chapter_08.tables import made
 from tests.checks import right_08
 from tests.checks.proof import proofs
+from textbook.checks import CheckFailed, Draw, chapter_08
+from textbook.checks.chapter_08.distances import MORE_SCHEMES, SCHEMES
+from textbook.checks.chapter_08.tables import made
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_08, right_08)))

@@ -5,11 +5,11 @@ import pytest
 import minitorch as mt
 from minitorch import nn
 from minitorch.autograd import gradcheck
-from minitorch.checks import CheckFailed, Draw, chapter_09
-from minitorch.checks.chapter_09.modules import made
-from minitorch.checks.compare import difference
 from tests.checks import right_09
 from tests.checks.proof import proofs
+from textbook.checks import CheckFailed, Draw, chapter_09
+from textbook.checks.chapter_09.modules import made
+from textbook.checks.compare import difference
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_09, right_09)))

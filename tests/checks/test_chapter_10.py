@@ -4,15 +4,15 @@ import pytest
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks import CheckFailed, Draw, chapter_09, chapter_10
-from minitorch.checks.chapter_10 import assembly
-from minitorch.checks.chapter_10.modules import Attention
-from minitorch.checks.chapter_10.transformer import transformer_of
-from minitorch.checks.compare import difference
-from minitorch.checks.modules import loaded
-from minitorch.data import number_pieces
 from tests.checks import right_05, right_09, right_10
 from tests.checks.proof import proofs
+from textbook.checks import CheckFailed, Draw, chapter_09, chapter_10
+from textbook.checks.chapter_10 import assembly
+from textbook.checks.chapter_10.modules import Attention
+from textbook.checks.chapter_10.transformer import transformer_of
+from textbook.checks.compare import difference
+from textbook.checks.modules import loaded
+from textbook.data import number_pieces
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_10, right_10)))

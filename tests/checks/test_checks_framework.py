@@ -10,8 +10,8 @@ import pytest
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch.checks import CheckFailed, exercise
-from minitorch.checks.compare import difference
+from textbook.checks import CheckFailed, exercise
+from textbook.checks.compare import difference
 
 
 def _cases(draw, hidden):
@@ -250,7 +250,7 @@ def _unpack(answer, x, factor):
 
 
 def test_an_answer_of_another_form_is_not_blamed_for_an_error_in_its_code(monkeypatch):
-    module = sys.modules["minitorch.checks.exercise"]
+    module = sys.modules["textbook.checks.exercise"]
     monkeypatch.setattr(module, "NOT_THE_STUDENTS", (*module.NOT_THE_STUDENTS, __file__))
 
     @exercise(cases=_cases, run=_unpack, see='chapter 99, "Scaling"')

@@ -7,9 +7,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from minitorch.checks import CheckFailed
 from minitorch.nn import Module
 from tests.checks.proof import exercises_of
+from textbook.checks import CheckFailed
 
 EXERCISES = Path(__file__).resolve().parents[2] / "exercises"
 
@@ -59,7 +59,7 @@ def compares_gradients(check):
 @pytest.mark.parametrize("path", sorted(EXERCISES.glob("*/*.ipynb")), ids=lambda path: path.stem)
 def test_a_set_says_which_of_its_checks_compare_gradients(path):
     """Where no statement asks for gradients, a right answer needs none."""
-    chapter = importlib.import_module(f"minitorch.checks.chapter_{path.stem[:2]}")
+    chapter = importlib.import_module(f"textbook.checks.chapter_{path.stem[:2]}")
     cells = nbformat.read(path, as_version=4).cells
     header = " ".join(cells[0].source.split())
     compared = {name for name, check in exercises_of(chapter).items() if compares_gradients(check)}

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import minitorch as mt
-from minitorch.checks import CheckFailed
 from tests.checks.proof import exercises_of
+from textbook.checks import CheckFailed
 
-CHAPTERS = {n: importlib.import_module(f"minitorch.checks.chapter_{n:02d}") for n in range(11)}
+CHAPTERS = {n: importlib.import_module(f"textbook.checks.chapter_{n:02d}") for n in range(11)}
 EXERCISES = [
     pytest.param(check, id=f"{n:02d}-{name}")
     for n, chapter in CHAPTERS.items()

@@ -8,7 +8,7 @@ import pytest
 import minitorch as mt
 from minitorch import nn
 from minitorch.backend import to_numpy
-from minitorch.decoding import beam_search, greedy, reorder, sample, top_k_filter, top_p_filter
+from textbook.decoding import beam_search, greedy, reorder, sample, top_k_filter, top_p_filter
 
 END, V = 0, 4
 

@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib").use("agg")
 
 from matplotlib.patches import Rectangle  # noqa: E402
 
-from minitorch import plot  # noqa: E402
+from textbook import plot  # noqa: E402
 
 WORDS = ["we", "read", "one", "word"]
 
@@ -84,6 +84,12 @@ def test_losses_smoothed_and_at_given_steps():
     np.testing.assert_allclose(axes.lines[2].get_ydata(), [4, 3])
     with pytest.raises(ValueError, match="at least 1"):
         plot.losses(axes, {"a": [1.0]}, smooth=0)
+
+
+def test_losses_that_became_infinite_are_drawn_without_a_warning():
+    _, axes = plot.subplots()
+    plot.losses(axes, {"diverged": [1.0, np.inf, np.inf, np.inf]}, smooth=2)
+    np.testing.assert_array_equal(axes.lines[0].get_ydata()[:3], [1, np.inf, np.inf])
 
 
 def test_losses_of_several_seeds():

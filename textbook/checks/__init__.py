@@ -3,11 +3,11 @@
 An exercise is a reference, a generator of cases, and the mistakes that are usual (``exercise.py``);
 ``compare.py`` says how two results differ. The exercises themselves stand in ``chapter_NN/``::
 
-    from minitorch.checks import chapter_00 as check
+    from textbook.checks import chapter_00 as check
 
     check.softmax(softmax)
 """
 
-from minitorch.checks.exercise import CheckFailed, Draw, Exercise, exercise
+from textbook.checks.exercise import CheckFailed, Draw, Exercise, exercise
 
 __all__ = ["CheckFailed", "Draw", "Exercise", "exercise"]

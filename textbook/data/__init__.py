@@ -4,14 +4,14 @@ Only ``multi30k`` and ``tiny_shakespeare`` fetch anything, when they are called;
 neither.
 """
 
-from minitorch.data import tasks
-from minitorch.data.batches import BatchesByLength, pad, padding_mask
-from minitorch.data.bpe import BytePairEncoding
-from minitorch.data.dates import date_pairs
-from minitorch.data.downloads import multi30k, tiny_shakespeare
-from minitorch.data.files import read_pairs, read_text
-from minitorch.data.metrics import bleu, exact_match
-from minitorch.data.numerals import (
+from textbook.data import tasks
+from textbook.data.batches import BatchesByLength, pad, padding_mask
+from textbook.data.bpe import BytePairEncoding
+from textbook.data.dates import date_pairs
+from textbook.data.downloads import multi30k, tiny_shakespeare
+from textbook.data.files import read_pairs, read_text
+from textbook.data.metrics import bleu, exact_match
+from textbook.data.numerals import (
     NumberPair,
     join_pieces,
     number_pair,
@@ -19,7 +19,7 @@ from minitorch.data.numerals import (
     number_pieces,
     number_words,
 )
-from minitorch.data.text import Vocabulary, language_reference, split, windows
+from textbook.data.text import Vocabulary, language_reference, split, windows
 
 __all__ = [
     "BatchesByLength",

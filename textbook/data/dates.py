@@ -4,8 +4,8 @@ import datetime
 
 import numpy as np
 
-from minitorch.data.numerals import is_held_out
-from minitorch.data.optional import needs
+from textbook.data.numerals import is_held_out
+from textbook.data.optional import needs
 
 # Ways to write a date, in the pattern language of Unicode (UTS 35). The year has four digits and
 # the month a name, so that each has one reading.

@@ -9,7 +9,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from minitorch.data.optional import needs
+from textbook.data.optional import needs
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from minitorch.data.optional import needs
+from textbook.data.optional import needs
 
 Text = str | Sequence[str]
 

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from minitorch.creation import tensor
-from minitorch.data.batches import pad
 from minitorch.tensor import Tensor
+from textbook.data.batches import pad
 
 _PLAIN = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "–": "-", "—": "-", "…": "..."})
 

@@ -8,10 +8,10 @@ The drawing functions take the axes first, as ``axes.plot`` would have them, and
     plot.show(figure, alt="Both losses fall, that of the LSTM faster.")
 """
 
-from minitorch.plot.curves import losses, spread
-from minitorch.plot.matrices import alignments, attention, heads, heatmap, mask, positions
-from minitorch.plot.networks import graph, unrolled
-from minitorch.plot.style import COLORS, LINES, show, subplots
+from textbook.plot.curves import losses, spread
+from textbook.plot.matrices import alignments, attention, heads, heatmap, mask, positions
+from textbook.plot.networks import graph, unrolled
+from textbook.plot.style import COLORS, LINES, show, subplots
 
 __all__ = [
     "COLORS",

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from minitorch.plot.matrices import as_array
+from textbook.plot.matrices import as_array
 
 
 def losses(axes, runs, *, smooth=1, log=False, xlabel="step", ylabel="loss", title=""):
@@ -51,6 +51,7 @@ def spread(axes, x, runs, **style):
     return line
 
 
+@np.errstate(invalid="ignore")  # losses that became infinite: inf - inf
 def _running_mean(values, count):
     """The mean of up to ``count`` values that end at each place."""
     if count == 1:

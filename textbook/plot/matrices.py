@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from minitorch.plot.style import COLORS, subplots
+from textbook.plot.style import COLORS, subplots
 
 WEIGHTS = "Blues"  # white for 0: one hue that gets darker, so that a grey print reads the same
 

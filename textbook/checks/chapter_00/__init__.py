@@ -1,13 +1,13 @@
 """Checks of the exercises of chapter 00, tensors and autograd."""
 
-from minitorch.checks.chapter_00.linear_maps import (
+from textbook.checks.chapter_00.linear_maps import (
     affine_gradients,
     rotate_pairs,
     spectral_radius,
     training_flops,
 )
-from minitorch.checks.chapter_00.probabilities import cross_entropy_gradient, perplexity, softmax
-from minitorch.checks.chapter_00.training import Value, adam_step, numerical_gradient
+from textbook.checks.chapter_00.probabilities import cross_entropy_gradient, perplexity, softmax
+from textbook.checks.chapter_00.training import Value, adam_step, numerical_gradient
 
 __all__ = [
     "softmax",

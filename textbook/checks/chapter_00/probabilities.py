@@ -4,7 +4,7 @@ import math
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch.checks.exercise import exercise
+from textbook.checks.exercise import exercise
 
 # Softmax
 

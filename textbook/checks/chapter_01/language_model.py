@@ -1,8 +1,8 @@
 """The loss of a batch of sequences, the probability of one, and the choice of a token."""
 
 import minitorch as mt
-from minitorch.checks.chapter_01.states import draw_weights, padded_cases, rnn_cell, valid_steps
-from minitorch.checks.exercise import exercise
+from textbook.checks.chapter_01.states import draw_weights, padded_cases, rnn_cell, valid_steps
+from textbook.checks.exercise import exercise
 
 # The loss of a sequence
 

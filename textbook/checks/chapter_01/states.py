@@ -1,7 +1,7 @@
 """One step, all steps, several layers and directions, and a sequence in one vector."""
 
 import minitorch as mt
-from minitorch.checks.exercise import exercise
+from textbook.checks.exercise import exercise
 
 # One step
 

@@ -3,8 +3,8 @@
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn, optim
-from minitorch.checks.chapter_01.states import draw_weights, unroll
-from minitorch.checks.exercise import Draw, exercise
+from textbook.checks.chapter_01.states import draw_weights, unroll
+from textbook.checks.exercise import Draw, exercise
 
 # Clipping
 

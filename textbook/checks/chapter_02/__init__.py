@@ -1,13 +1,13 @@
 """Checks of the exercises of chapter 02, LSTM and GRU."""
 
-from minitorch.checks.chapter_02.cells import gru_cell, lstm_cell, lstm_gates
-from minitorch.checks.chapter_02.layers import (
+from textbook.checks.chapter_02.cells import gru_cell, lstm_cell, lstm_gates
+from textbook.checks.chapter_02.layers import (
     count_parameters,
     deep_bidirectional,
     lstm,
     set_forget_bias,
 )
-from minitorch.checks.chapter_02.memory import cell_path, keep_a_bit, lstm_step_backward
+from textbook.checks.chapter_02.memory import cell_path, keep_a_bit, lstm_step_backward
 
 __all__ = [
     "cell_path",

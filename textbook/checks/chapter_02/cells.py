@@ -2,8 +2,8 @@
 
 import minitorch as mt
 from minitorch.autograd import record_operations
-from minitorch.checks.chapter_01.states import draw_weights
-from minitorch.checks.exercise import exercise
+from textbook.checks.chapter_01.states import draw_weights
+from textbook.checks.exercise import exercise
 
 # The gates
 

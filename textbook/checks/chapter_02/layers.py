@@ -2,9 +2,9 @@
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks.chapter_02.cells import lstm_cell, stacked_weights
-from minitorch.checks.exercise import exercise
 from minitorch.operations.recurrent import lstm as whole_lstm
+from textbook.checks.chapter_02.cells import lstm_cell, stacked_weights
+from textbook.checks.exercise import exercise
 
 _step = lstm_cell.reference
 

@@ -3,9 +3,9 @@
 from itertools import groupby
 
 import minitorch as mt
-from minitorch.checks.compare import brief
-from minitorch.checks.exercise import exercise
 from minitorch.operations.recurrent import lstm
+from textbook.checks.compare import brief
+from textbook.checks.exercise import exercise
 
 # The path of the gradient
 

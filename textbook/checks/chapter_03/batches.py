@@ -1,7 +1,7 @@
 """Sentences as a batch, what the decoder reads and what it must say, and the loss."""
 
 import minitorch as mt
-from minitorch.checks.exercise import exercise
+from textbook.checks.exercise import exercise
 
 # A batch of sentences
 

@@ -1,7 +1,7 @@
 """A decoder that reads the target, its own words or both; greedy decoding; beam search."""
 
 import minitorch as mt
-from minitorch.checks.exercise import exercise
+from textbook.checks.exercise import exercise
 
 
 class Decoder:

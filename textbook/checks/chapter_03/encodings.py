@@ -1,8 +1,8 @@
 """A sentence as one vector: the final states of both directions, the mean and the maximum."""
 
 import minitorch as mt
-from minitorch.checks.exercise import exercise
-from minitorch.data import padding_mask
+from textbook.checks.exercise import exercise
+from textbook.data import padding_mask
 
 # The final states of both directions
 

@@ -4,8 +4,8 @@ import math
 from collections import Counter
 
 import minitorch as mt
-from minitorch.checks.chapter_03.batches import draw_sentences
-from minitorch.checks.exercise import exercise
+from textbook.checks.chapter_03.batches import draw_sentences
+from textbook.checks.exercise import exercise
 
 # Exact match by length
 

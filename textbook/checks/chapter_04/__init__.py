@@ -1,9 +1,9 @@
 """Checks of the exercises of chapter 04, attention."""
 
-from minitorch.checks.chapter_04.averages import attend, attend_all, lookup_table, padded_weights
-from minitorch.checks.chapter_04.decoder import AttentionDecoder, decoder_step
-from minitorch.checks.chapter_04.maps import alignment_error, attention_gradient
-from minitorch.checks.chapter_04.scores import additive_scores, reduced_rank_scores
+from textbook.checks.chapter_04.averages import attend, attend_all, lookup_table, padded_weights
+from textbook.checks.chapter_04.decoder import AttentionDecoder, decoder_step
+from textbook.checks.chapter_04.maps import alignment_error, attention_gradient
+from textbook.checks.chapter_04.scores import additive_scores, reduced_rank_scores
 
 __all__ = [
     "AttentionDecoder",

@@ -3,8 +3,8 @@
 import math
 
 import minitorch as mt
-from minitorch.checks.exercise import Draw, exercise
-from minitorch.data import padding_mask
+from textbook.checks.exercise import Draw, exercise
+from textbook.data import padding_mask
 
 # One query
 

@@ -4,9 +4,9 @@ import functools
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks.chapter_01.states import draw_weights, rnn_cell
-from minitorch.checks.chapter_04.averages import inside, masked_softmax, weighted_sum
-from minitorch.checks.exercise import Draw, exercise
+from textbook.checks.chapter_01.states import draw_weights, rnn_cell
+from textbook.checks.chapter_04.averages import inside, masked_softmax, weighted_sum
+from textbook.checks.exercise import Draw, exercise
 
 # One step
 

@@ -1,8 +1,8 @@
 """Attention maps: how far they are from a known alignment, and the gradient through them."""
 
 import minitorch as mt
-from minitorch.checks.exercise import exercise
-from minitorch.data.numerals import number_pair
+from textbook.checks.exercise import exercise
+from textbook.data.numerals import number_pair
 
 # Alignment error
 

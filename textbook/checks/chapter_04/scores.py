@@ -1,8 +1,8 @@
 """Score functions: how well each query fits each key."""
 
 import minitorch as mt
-from minitorch.checks.exercise import Draw, exercise
 from minitorch.flops import count_flops
+from textbook.checks.exercise import Draw, exercise
 
 
 def _sequences(draw, batch, steps, n, d_q, d_k):

@@ -2,8 +2,8 @@
 
 import math
 
-from minitorch.checks.chapter_05.tokens import sequence
-from minitorch.checks.exercise import exercise
+from textbook.checks.chapter_05.tokens import sequence
+from textbook.checks.exercise import exercise
 
 
 def _gradient_cases(draw, hidden):

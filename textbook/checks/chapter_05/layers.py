@@ -1,7 +1,7 @@
 """Scaled dot-product attention, and self-attention."""
 
 import minitorch as mt
-from minitorch.checks.exercise import exercise
+from textbook.checks.exercise import exercise
 
 # Attention
 

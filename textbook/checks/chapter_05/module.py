@@ -4,8 +4,8 @@ import functools
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks.chapter_05.layers import attending, attention
-from minitorch.checks.exercise import Draw, exercise
+from textbook.checks.chapter_05.layers import attending, attention
+from textbook.checks.exercise import Draw, exercise
 
 _attend = attention.reference
 

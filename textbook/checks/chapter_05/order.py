@@ -6,9 +6,9 @@ import math
 import numpy as np
 
 import minitorch as mt
-from minitorch.checks.chapter_01.states import draw_weights, rnn_cell
-from minitorch.checks.chapter_05.layers import attention
-from minitorch.checks.exercise import exercise
+from textbook.checks.chapter_01.states import draw_weights, rnn_cell
+from textbook.checks.chapter_05.layers import attention
+from textbook.checks.exercise import exercise
 
 _attend = attention.reference
 

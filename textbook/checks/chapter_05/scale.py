@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 import minitorch as mt
-from minitorch.checks.exercise import exercise
+from textbook.checks.exercise import exercise
 
 # The spread of the scores
 

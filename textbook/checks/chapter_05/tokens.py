@@ -1,7 +1,7 @@
 """Queries, keys and values of one sequence, and what one of its tokens makes of them."""
 
 import minitorch as mt
-from minitorch.checks.exercise import exercise
+from textbook.checks.exercise import exercise
 
 
 def sequence(draw, n, d):

@@ -2,7 +2,7 @@
 
 import minitorch as mt
 from minitorch.autograd import record_operations
-from minitorch.checks.exercise import Draw, exercise
+from textbook.checks.exercise import Draw, exercise
 
 # Splitting
 

@@ -4,14 +4,14 @@ import functools
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks.chapter_06.axes import (
+from textbook.checks.chapter_06.axes import (
     merge,
     merge_without_transpose,
     scaled_scores,
     split,
     split_without_transpose,
 )
-from minitorch.checks.exercise import Draw, exercise
+from textbook.checks.exercise import Draw, exercise
 
 # The layout of nn.MultiheadAttention
 

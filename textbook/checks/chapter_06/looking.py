@@ -3,8 +3,8 @@
 from collections import Counter
 
 import minitorch as mt
-from minitorch.checks.chapter_06.axes import scaled_scores
-from minitorch.checks.exercise import exercise
+from textbook.checks.chapter_06.axes import scaled_scores
+from textbook.checks.exercise import exercise
 
 # Offsets
 

@@ -1,8 +1,8 @@
 """Heads as lists of matrices, what each adds to the output, and what they cost."""
 
 import minitorch as mt
-from minitorch.checks.chapter_06.axes import merge, scaled_scores
-from minitorch.checks.exercise import exercise
+from textbook.checks.chapter_06.axes import merge, scaled_scores
+from textbook.checks.exercise import exercise
 
 # One head after the other
 

@@ -1,10 +1,10 @@
 """Checks of the exercises of chapter 07, masking."""
 
-from minitorch.checks.chapter_07.attention import masked_attention, one_at_a_time
-from minitorch.checks.chapter_07.continuations import continue_prompts
-from minitorch.checks.chapter_07.language_model import MaskedLanguageModel
-from minitorch.checks.chapter_07.leaks import dependence
-from minitorch.checks.chapter_07.masks import (
+from textbook.checks.chapter_07.attention import masked_attention, one_at_a_time
+from textbook.checks.chapter_07.continuations import continue_prompts
+from textbook.checks.chapter_07.language_model import MaskedLanguageModel
+from textbook.checks.chapter_07.leaks import dependence
+from textbook.checks.chapter_07.masks import (
     causal_mask,
     joined_mask,
     module_mask,

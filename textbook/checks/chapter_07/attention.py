@@ -5,8 +5,8 @@ import math
 
 import minitorch as mt
 from minitorch.autograd.modes import listening
-from minitorch.checks.exercise import Draw, exercise
 from minitorch.flops import count_flops
+from textbook.checks.exercise import Draw, exercise
 
 # Under a mask
 

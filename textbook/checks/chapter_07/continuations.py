@@ -1,7 +1,7 @@
 """Continuations of a batch of prompts, one token at a time."""
 
 import minitorch as mt
-from minitorch.checks.exercise import exercise
+from textbook.checks.exercise import exercise
 
 
 class _RunningSum:

@@ -6,8 +6,8 @@ import math
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
-from minitorch.checks.chapter_07.masks import steps_back
-from minitorch.checks.exercise import Draw, exercise
+from textbook.checks.chapter_07.masks import steps_back
+from textbook.checks.exercise import Draw, exercise
 
 LARGE = 4  # models of this width have scores of millions
 

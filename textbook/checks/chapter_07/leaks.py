@@ -2,8 +2,8 @@
 
 import minitorch as mt
 from minitorch.autograd import grad
-from minitorch.checks.chapter_07.attention import masked_softmax, scaled
-from minitorch.checks.exercise import exercise
+from textbook.checks.chapter_07.attention import masked_softmax, scaled
+from textbook.checks.exercise import exercise
 
 
 class _Model:

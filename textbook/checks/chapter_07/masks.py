@@ -2,7 +2,7 @@
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks.exercise import Draw, exercise
+from textbook.checks.exercise import Draw, exercise
 
 # The future
 

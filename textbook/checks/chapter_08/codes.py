@@ -3,7 +3,7 @@
 import math
 
 import minitorch as mt
-from minitorch.checks.exercise import exercise
+from textbook.checks.exercise import exercise
 
 
 def frequencies(d):

@@ -1,9 +1,9 @@
 """What scores know of the places of words, and distances in a tree."""
 
 import minitorch as mt
-from minitorch.checks.chapter_08.codes import sinusoidal_codes
-from minitorch.checks.chapter_08.rotary import rotate
-from minitorch.checks.exercise import Draw, exercise
+from textbook.checks.chapter_08.codes import sinusoidal_codes
+from textbook.checks.chapter_08.rotary import rotate
+from textbook.checks.exercise import Draw, exercise
 
 # What a scheme knows
 

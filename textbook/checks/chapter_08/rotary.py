@@ -2,7 +2,7 @@
 
 import minitorch as mt
 from minitorch.autograd import record_operations
-from minitorch.checks.chapter_08.codes import (
+from textbook.checks.chapter_08.codes import (
     double_exponents,
     frequencies,
     from_one,
@@ -11,7 +11,7 @@ from minitorch.checks.chapter_08.codes import (
     side_by_side,
     sinusoidal_codes,
 )
-from minitorch.checks.exercise import Draw, exercise
+from textbook.checks.exercise import Draw, exercise
 
 
 def _rotate_cases(draw, hidden):

@@ -1,7 +1,7 @@
 """Distance in the scores: a learned vector for each, or a fixed slope."""
 
 import minitorch as mt
-from minitorch.checks.exercise import exercise
+from textbook.checks.exercise import exercise
 
 
 def differences(n):

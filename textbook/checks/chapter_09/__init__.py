@@ -1,10 +1,10 @@
 """Checks of the exercises of chapter 09, feed-forward network, norm and residual connection."""
 
-from minitorch.checks.chapter_09.block import Block
-from minitorch.checks.chapter_09.feed_forward import FeedForward
-from minitorch.checks.chapter_09.gradient import layer_norm_gradient
-from minitorch.checks.chapter_09.norms import batch_statistics, layer_norm, rms_norm
-from minitorch.checks.chapter_09.stacks import add_and_norm, one_layer, warm_up
+from textbook.checks.chapter_09.block import Block
+from textbook.checks.chapter_09.feed_forward import FeedForward
+from textbook.checks.chapter_09.gradient import layer_norm_gradient
+from textbook.checks.chapter_09.norms import batch_statistics, layer_norm, rms_norm
+from textbook.checks.chapter_09.stacks import add_and_norm, one_layer, warm_up
 
 __all__ = [
     "Block",

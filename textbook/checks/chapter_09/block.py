@@ -2,8 +2,8 @@
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks.chapter_09.modules import made, results_of
-from minitorch.checks.exercise import exercise
+from textbook.checks.chapter_09.modules import made, results_of
+from textbook.checks.exercise import exercise
 
 
 def _block_cases(draw, hidden):

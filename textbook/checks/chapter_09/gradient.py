@@ -1,7 +1,7 @@
 """The gradient of layer norm by hand."""
 
-from minitorch.checks.chapter_09.norms import mean_of, root_of, unbiased, variance_of
-from minitorch.checks.exercise import exercise
+from textbook.checks.chapter_09.norms import mean_of, root_of, unbiased, variance_of
+from textbook.checks.exercise import exercise
 
 
 def _gradient_cases(draw, hidden):

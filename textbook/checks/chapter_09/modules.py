@@ -1,6 +1,6 @@
 """How an answer that is a module of one input is driven."""
 
-from minitorch.checks import modules
+from textbook.checks import modules
 
 
 def made(reference, answer, sizes):

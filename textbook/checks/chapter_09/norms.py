@@ -1,7 +1,7 @@
 """Layer norm, RMSNorm, and the statistics of a batch with padding."""
 
 import minitorch as mt
-from minitorch.checks.exercise import exercise
+from textbook.checks.exercise import exercise
 
 # Layer norm
 

@@ -1,7 +1,7 @@
 """How parts are joined, what a stack of attention amounts to, and how it is warmed up."""
 
 import minitorch as mt
-from minitorch.checks.exercise import exercise
+from textbook.checks.exercise import exercise
 
 # Warm-up
 

@@ -5,17 +5,17 @@ from functools import wraps
 from io import StringIO
 from time import perf_counter
 
-from minitorch.checks import chapter_05, chapter_06, chapter_07, chapter_08, chapter_09
-from minitorch.checks.chapter_10.attention import CrossAttention
-from minitorch.checks.chapter_10.block import Block
-from minitorch.checks.chapter_10.cache import cached_step
-from minitorch.checks.chapter_10.decoder import Decoder
-from minitorch.checks.chapter_10.encoder import Encoder
-from minitorch.checks.chapter_10.training import set_rate, smoothed_cross_entropy
-from minitorch.checks.chapter_10.transformer import Transformer
-from minitorch.checks.chapter_10.weights import TiedEmbedding
-from minitorch.checks.exercise import CheckFailed
-from minitorch.data import number_pieces
+from textbook.checks import chapter_05, chapter_06, chapter_07, chapter_08, chapter_09
+from textbook.checks.chapter_10.attention import CrossAttention
+from textbook.checks.chapter_10.block import Block
+from textbook.checks.chapter_10.cache import cached_step
+from textbook.checks.chapter_10.decoder import Decoder
+from textbook.checks.chapter_10.encoder import Encoder
+from textbook.checks.chapter_10.training import set_rate, smoothed_cross_entropy
+from textbook.checks.chapter_10.transformer import Transformer
+from textbook.checks.chapter_10.weights import TiedEmbedding
+from textbook.checks.exercise import CheckFailed
+from textbook.data import number_pieces
 
 CHECKS = {
     "05": (chapter_05.attention,),

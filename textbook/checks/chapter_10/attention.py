@@ -1,15 +1,15 @@
 """Looking at another sequence."""
 
 import minitorch as mt
-from minitorch.checks.chapter_06.axes import (
+from textbook.checks.chapter_06.axes import (
     merge_without_transpose,
     scaled_scores,
     split,
     split_without_transpose,
 )
-from minitorch.checks.chapter_10.modules import Attention, real_mask, with_axes
-from minitorch.checks.exercise import exercise
-from minitorch.checks.modules import drawn, loaded, results_of
+from textbook.checks.chapter_10.modules import Attention, real_mask, with_axes
+from textbook.checks.exercise import exercise
+from textbook.checks.modules import drawn, loaded, results_of
 
 
 def _cross_cases(draw, hidden):

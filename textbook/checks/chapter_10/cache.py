@@ -1,12 +1,12 @@
 """One more token: looking back with keys and values that were kept."""
 
 import minitorch as mt
-from minitorch.checks.chapter_06.axes import merge, scaled_scores, split
-from minitorch.checks.chapter_10.modules import Attention, pair
-from minitorch.checks.compare import brief
-from minitorch.checks.exercise import exercise
-from minitorch.checks.modules import drawn, loaded
 from minitorch.flops import count_flops
+from textbook.checks.chapter_06.axes import merge, scaled_scores, split
+from textbook.checks.chapter_10.modules import Attention, pair
+from textbook.checks.compare import brief
+from textbook.checks.exercise import exercise
+from textbook.checks.modules import drawn, loaded
 
 
 def _cache_cases(draw, hidden):

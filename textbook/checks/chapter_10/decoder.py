@@ -2,10 +2,10 @@
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks.chapter_10.modules import Layer, real_mask, with_axes
-from minitorch.checks.chapter_10.weights import TiedEmbedding
-from minitorch.checks.exercise import exercise
-from minitorch.checks.modules import drawn, loaded, results_of
+from textbook.checks.chapter_10.modules import Layer, real_mask, with_axes
+from textbook.checks.chapter_10.weights import TiedEmbedding
+from textbook.checks.exercise import exercise
+from textbook.checks.modules import drawn, loaded, results_of
 
 
 def _decoder_cases(draw, hidden):

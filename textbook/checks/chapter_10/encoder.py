@@ -2,9 +2,9 @@
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks.chapter_10.modules import Layer, real_mask, with_axes
-from minitorch.checks.exercise import exercise
-from minitorch.checks.modules import drawn, loaded, results_of
+from textbook.checks.chapter_10.modules import Layer, real_mask, with_axes
+from textbook.checks.exercise import exercise
+from textbook.checks.modules import drawn, loaded, results_of
 
 
 def _encoder_cases(draw, hidden):

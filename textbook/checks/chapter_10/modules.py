@@ -2,8 +2,8 @@
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks.chapter_06 import MultiHeadAttention
-from minitorch.checks.compare import brief
+from textbook.checks.chapter_06 import MultiHeadAttention
+from textbook.checks.compare import brief
 
 Attention = MultiHeadAttention.reference
 

@@ -2,7 +2,7 @@
 
 import minitorch as mt
 from minitorch import nn, optim
-from minitorch.checks.exercise import exercise
+from textbook.checks.exercise import exercise
 
 # The schedule
 

@@ -2,11 +2,11 @@
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks.chapter_10.decoder import Decoder, decoder_of
-from minitorch.checks.chapter_10.encoder import Encoder, encoder_of
-from minitorch.checks.chapter_10.modules import pair, real_mask
-from minitorch.checks.exercise import exercise
-from minitorch.checks.modules import drawn, loaded, results_of
+from textbook.checks.chapter_10.decoder import Decoder, decoder_of
+from textbook.checks.chapter_10.encoder import Encoder, encoder_of
+from textbook.checks.chapter_10.modules import pair, real_mask
+from textbook.checks.exercise import exercise
+from textbook.checks.modules import drawn, loaded, results_of
 
 
 def _joined_cases(draw, hidden):

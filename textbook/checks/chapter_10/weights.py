@@ -4,8 +4,8 @@ import math
 
 import minitorch as mt
 from minitorch import nn
-from minitorch.checks.exercise import exercise
-from minitorch.checks.modules import drawn, loaded, results_of
+from textbook.checks.exercise import exercise
+from textbook.checks.modules import drawn, loaded, results_of
 
 # Counting
 
