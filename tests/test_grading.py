@@ -58,8 +58,12 @@ def mark(name, *, grade=False, solution=False, points=0):
 
 def make_source():
     v4 = nbformat.v4
-    imports = "import numpy as np\nimport minitorch as mt"
-    cells = [v4.new_markdown_cell("# A set, *with* $x$"), v4.new_code_cell(imports)]
+    imports = [
+        "import numpy as np",
+        "import minitorch as mt",
+        "from textbook.checks import chapter_00 as check",
+    ]
+    cells = [v4.new_markdown_cell("# A set, *with* $x$"), v4.new_code_cell("\n".join(imports))]
     for name, (points, answer, public, hidden) in EXERCISES.items():
         test = f"{public}\n### BEGIN HIDDEN TESTS\n{hidden}\n### END HIDDEN TESTS"
         cells += [
@@ -221,6 +225,9 @@ def make_class(release):
     patch = "np.exp = lambda x: x + 1\nnp.all = lambda x: True"
     notebook = right(release, patch, grow="def grow(x):\n    return 0.0")
     add("patches NumPy", notebook, FULL | {"grow": 0}, "put back numpy.all, numpy.exp")
+    patch = "type(check.softmax).__call__ = print"
+    put_back = "put back textbook.checks.exercise.Exercise.__call__"
+    add("patches a check", right(release, patch), FULL, put_back)
     patch = "import builtins\nbuiltins.vars = None\nprint('no new line', end='')"
     add("patches Python", right(release, patch), FULL, "put back builtins.vars")
 
