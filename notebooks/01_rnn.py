@@ -60,7 +60,7 @@ print([number_of[token] for token in sentence])
 
 # %% [markdown]
 # Two entries are no words. `<unk>` stands for every token that we have not met before, and `<s>`
-# marks the start of a text; section 9 shows what that is good for. The library's `Vocabulary` does
+# marks the start of a text; section 9 shows what that is good for. The book's `Vocabulary` does
 # the same, and it puts frequent tokens first.
 
 # %%

@@ -528,7 +528,7 @@ def translate_one(model, source_words, language="de", limit=40):
 
 # %%
 def next_scores(model):
-    """The model as the step function that the decoders of the library want."""
+    """The model as the step function that the decoders of the book want."""
     return lambda tokens, state: model.decode(tokens[:, -1:], state)
 
 
@@ -1103,7 +1103,7 @@ plot.show(
 )
 
 # %% [markdown]
-# With $K = 1$ it is greedy search. The library's `beam_search` works on batches and adds up $\log P$
+# With $K = 1$ it is greedy search. The book's `beam_search` works on batches and adds up $\log P$
 # instead of multiplying $P$, which would underflow. The same table as a step function:
 
 # %%

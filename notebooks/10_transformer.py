@@ -584,7 +584,7 @@ for _ in range(3):
     )
 
 # %% [markdown]
-# The ending *est* is a piece after two merges. The library's `BytePairEncoding` does the same with bytes, so
+# The ending *est* is a piece after two merges. The book's `BytePairEncoding` does the same with bytes, so
 # that no text is unknown to it, and lets a space belong to the word that follows.
 
 # %%
@@ -2367,7 +2367,7 @@ for norm_first in (True, False):
 #
 # All models of this chapter train within minutes on a laptop, and their data is made. Two experiments are for
 # those who have an NVIDIA GPU (with CuPy: `pip install -e ".[cuda12]"`) and a connection, by which the
-# library fetches two well-known corpora and checks that they are the right files:
+# book fetches two well-known corpora and checks that they are the right files:
 #
 # - a language model of a million characters of Shakespeare, as large as that of a well-known teaching
 #   program, nanoGPT (Karpathy, 2022): 6 blocks of width 384, 10.7 M weights, dropout 0.2, 5,000 steps of 64
