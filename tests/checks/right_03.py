@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch import data, decoding
 from minitorch.nn.utils.rnn import pad_sequence
+from textbook import data, decoding
 
 # pad_batch
 
