@@ -41,7 +41,7 @@ class Tensor(Methods):
         """
         if force:
             return backend.to_numpy(self.array)
-        if self._requires_grad:
+        if self.requires_grad:
             raise RuntimeError("numpy() of a tensor that requires a gradient: use detach().numpy()")
         if self.device.type != "cpu":
             raise TypeError(f"numpy() of a tensor on {self.device}: use cpu().numpy()")
@@ -107,14 +107,12 @@ class Tensor(Methods):
     def __format__(self, spec):
         return format(self.item(), spec) if self.array.ndim == 0 else format(repr(self), spec)
 
-    def __deepcopy__(self, memo):
-        if self._edge is not None:
-            raise RuntimeError("only leaf tensors can be deep-copied: use detach() first")
-        copied = type(self)._wrap(self.array.copy())
-        copied._requires_grad = self._requires_grad
-        copied.grad = None if self.grad is None else Tensor._wrap(self.grad.array.copy())
-        memo[id(self)] = copied
-        return copied
+    def __reduce__(self):
+        """What copy, deepcopy and pickle make another of; it has no hooks and is no view."""
+        if not self.is_leaf:
+            raise RuntimeError("only leaf tensors can be copied by Python: use clone() or detach()")
+        slots = {"_requires_grad": self._requires_grad, "grad": self.grad}
+        return type(self)._wrap, (self.array,), (self.__dict__, slots)
 
     def size(self, dim=None):
         """The shape, or the size of one axis."""

@@ -7,13 +7,13 @@ gradient of the loss with respect to its output into the gradients with respect 
 
 from heapq import heappop, heappush
 
-from minitorch.autograd.inplace import check_unchanged, note_change
+from minitorch.autograd.inplace import check_unchanged, check_written, note_change
 from minitorch.autograd.modes import state, tell
 from minitorch.axes import unbroadcast
 from minitorch.backend import array_module, as_array
 
 
-def propagate(roots, retain_graph, receive):
+def propagate(roots, retain_graph, receive, oldest=0):
     """Send gradients from ``roots``, pairs (edge, array), through the graph to the leaves.
 
     A node's inputs exist before it does. So the latest node of those that wait has received the
@@ -23,9 +23,9 @@ def propagate(roots, retain_graph, receive):
     holds that array. If so, further gradients are added into it. Any other array may be waiting at
     another node too, and the first sum makes a new one. Leaves wait in the same way, to the end.
 
-    ``receive(tensor, gradient, owned)`` is called for each leaf, and for each tensor that asked for
-    its gradient. Each node, with all that it saved, is freed as soon as it was visited, unless
-    ``retain_graph``.
+    ``receive(tensor, gradient, owned)`` is called for each leaf that still requires its gradient,
+    and for each tensor that asked for it. Each node, with all that it saved, is freed as soon as
+    it was visited, unless ``retain_graph``. The pass ends before the node of the order ``oldest``.
     """
     waiting, queue = {}, []
 
@@ -66,6 +66,8 @@ def propagate(roots, retain_graph, receive):
         grads = waiting.pop(node)[::2]
         if node.hooks or node.retained:
             _call_hooks(node, grads, receive)
+        if node.order <= oldest:
+            return
         vjp = node.vjp
         if vjp is None:
             raise RuntimeError(
@@ -92,12 +94,13 @@ def propagate(roots, retain_graph, receive):
         for edge, result in zip(node.edges, results, strict=False):
             if edge is not None and result is not None:
                 # A view shows an array of others, and one function may give an array twice.
-                once = result is not grad if separate else held.count(id(result)) == 1
-                send(edge, result, once and result.base is None)
+                fresh = result.base is None and result is not grad
+                send(edge, result, fresh and (separate or held.count(id(result)) == 1))
     for leaf, (grad, owned) in waiting.items():
         if leaf._hooks:
             grad, owned = _after_hooks(leaf._hooks, grad), False
-        receive(leaf, grad, owned)
+        if leaf._requires_grad:
+            receive(leaf, grad, owned)
 
 
 def _call_hooks(node, grads, receive):
@@ -105,16 +108,17 @@ def _call_hooks(node, grads, receive):
     for index, hooks in (node.hooks or {}).items():
         if grads[index] is not None:
             grads[index] = _after_hooks(hooks, grads[index])
-    for index, reference in (node.retained or {}).items():
-        if grads[index] is not None and (tensor := reference()) is not None:
+    for index, reference in list((node.retained or {}).items()):
+        tensor = reference()
+        if grads[index] is not None and tensor is not None and tensor.grad_fn is node:
             receive(tensor, grads[index], False)
 
 
 def _after_hooks(hooks, grad):
-    """The gradient after all hooks; each returns another in its place, or None."""
+    """The gradient after all hooks; each changes it, returns another in its place, or None."""
+    grad = grad.copy()  # others may hold the array
     for hook in list(hooks.values()):
-        replaced = hook(grad)
-        grad = grad if replaced is None else replaced
+        grad = hook(grad)
     return grad
 
 
@@ -165,6 +169,7 @@ def _accumulate(tensor, grad, owned):
     if tensor.grad is None:
         tensor.grad = tensor.result_class._wrap(grad if owned else grad.copy())
     else:
+        check_written(tensor.grad.array, grad)
         tensor.grad.array += grad
         note_change(tensor.grad)
 
@@ -200,8 +205,9 @@ def grad(
         if not tensor.is_leaf:
             before.append((tensor.grad_fn, tensor.grad_fn.retained))
             tensor.retain_grad()
+    oldest = min((x.grad_fn.order if x.grad_fn else 0 for x in inputs), default=0)
     try:
-        propagate(roots, retain_graph, receive)
+        propagate(roots, retain_graph, receive, oldest)
     finally:
         for node, retained in reversed(before):
             node.retained = retained

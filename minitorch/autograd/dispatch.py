@@ -117,6 +117,8 @@ def operation(promote=None, view=False):
                             edge = arg._edge or arg
                             needed += 1
                         arg = arg.array
+                    elif type(arg) is list:  # which the caller may change before backward
+                        arg = tuple(arg)
                     arrays.append(arg)
                     edges.append(edge)
             else:
@@ -143,12 +145,12 @@ def operation(promote=None, view=False):
             if not several:
                 tensor = made(result, node, 0)
                 if view:
-                    note_view(tensor, args[0], call, args[1:], None)
+                    note_view(tensor, args[0], call, arrays[1:], None)
                 return tensor
             tensors = tuple([made(array, node, index) for index, array in enumerate(result)])
             if view:
                 for tensor in tensors:
-                    note_view(tensor, args[0], call, args[1:], f"one of several that {name} gave")
+                    note_view(tensor, args[0], call, arrays[1:], f"one of several that {name} gave")
             return tensors
 
         call.on_arrays = function

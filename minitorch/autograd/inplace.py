@@ -53,7 +53,8 @@ def note_change(tensor):
     if change is None:
         change = changes[id(owner)] = Change(owner, _forget)
         change.key = id(owner)
-    change.time = state.last_change = next(state.clock)
+    with state.lock:
+        change.time = state.last_change = next(state.clock)
 
 
 def kept(vjp):
@@ -68,10 +69,12 @@ def kept(vjp):
             yield name, value
         elif isinstance(value, (tuple, list)):
             waiting += [(name, part) for part in value]
+        elif isinstance(value, dict):
+            waiting += value.items()
         elif isinstance(value, functools.partial):
-            waiting += [(name, value.func), (name, value.args), *value.keywords.items()]
+            waiting += [(name, value.func), (name, value.args), (name, value.keywords)]
         elif isinstance(value, types.FunctionType):
-            waiting.append((name, value.__defaults__))
+            waiting += [(name, value.__defaults__), (name, value.__kwdefaults__)]
             for variable, cell in zip(
                 value.__code__.co_freevars, value.__closure__ or (), strict=True
             ):
@@ -187,26 +190,20 @@ def in_place(operation):
 
 
 def change(tensor, result):
-    """Take over the values and the history of ``result``; what every change in place does.
-
-    Raises RuntimeError where PyTorch does.
-    """
+    """Take over the values and the history of ``result``; what every change in place does."""
     view = tensor._view
     base = tensor if view is None else view.base
     recorded = thread.recording and (base.requires_grad or result.requires_grad)
     if recorded:
         _check_recordable(tensor)
-    _check_written(tensor.array, result.array)
+    check_written(tensor.array, result.array)
     edge = result._gradient_edge() if recorded else None
     tensor.array[...] = result.array
     note_change(tensor)
-    if recorded and view is not None:
-        base._set_history(overwritten(base, view.steps, edge))
-    elif edge is not None:
-        tensor._set_edge(edge)
+    if recorded and (view is not None or edge is None):
+        base._set_edge(overwritten(base, () if view is None else view.steps, edge))
     elif recorded:
-        zeros = array_module(tensor.array).zeros_like
-        tensor._set_history(Node(zeros, zeros, (tensor._edge,)))
+        tensor._set_edge(edge)
     return tensor
 
 
@@ -245,13 +242,14 @@ def _check_recordable(tensor):
         )
 
 
-def _check_written(array, values):
+def check_written(array, values):
     """RuntimeError unless values of this shape and type may be written over the array."""
     steps = zip(array.strides, array.shape, strict=True)
-    if array.size and any(stride == 0 and size > 1 for stride, size in steps):
+    repeated = array.size and any(stride == 0 and size > 1 for stride, size in steps)
+    if repeated or not getattr(array.flags, "writeable", True):
         raise RuntimeError(
-            "this tensor was expanded, so several of its elements are one place in memory: "
-            "change a copy (clone()) instead"
+            "this tensor was expanded, so several of its elements are one place in memory, or its "
+            "memory is read-only: change a copy (clone()) instead"
         )
     if array.shape != values.shape:
         raise RuntimeError(
@@ -266,17 +264,14 @@ def _check_written(array, values):
 
 
 def overwritten(base, steps, value_edge):
-    """The node of a base after a view of it, by these steps, was overwritten."""
+    """The gradient edge of a base after a view of it, by these steps, was overwritten."""
     strides, shape = base.array.strides, base.array.shape
     outer_first = sorted(range(len(shape)), key=lambda axis: -abs(strides[axis]))
 
     def laid_out(g):
         """A copy with its axes in memory in the order of the base's."""
         inner = [outer_first.index(axis) for axis in range(g.ndim)]
-        copied = array_module(g).empty([shape[axis] for axis in outer_first], dtype=g.dtype)
-        copied = copied.transpose(inner)
-        copied[...] = g
-        return copied
+        return g.transpose(outer_first).copy().transpose(inner)
 
     def region(array):
         for operation, arguments in steps:
@@ -293,4 +288,4 @@ def overwritten(base, steps, value_edge):
 
     edges = (base._gradient_edge(), value_edge)
     vjp = (toward_base if edges[0] else None, toward_value if edges[1] else None)
-    return Node(overwritten, vjp, edges)
+    return Node(overwritten, vjp, edges), 0, shape, base.array.dtype

@@ -21,6 +21,7 @@ class _State:
     listeners = ()
     clock = itertools.count(1)
     last_change = 0
+    lock = threading.Lock()
 
 
 class _ThisThread(threading.local):
@@ -34,7 +35,7 @@ thread = _ThisThread()
 class _GradMode:
     """Recording on or off in this thread: for a ``with`` block, or for every call of a function."""
 
-    def __new__(cls, decorated=None):
+    def __new__(cls, decorated=None, **options):
         return cls()(decorated) if callable(decorated) else super().__new__(cls)
 
     def __init__(self, recording):

@@ -98,9 +98,6 @@ class TensorBase:
             self._follow_base(strictly=True)
         return (self._edge or self) if self._requires_grad else None
 
-    def _set_history(self, node):
-        self._set_edge((node, 0, self.array.shape, self.array.dtype))
-
     def _set_edge(self, edge):
         """Give the tensor another history; one that keeps its gradient keeps the new one."""
         retained = self._edge and self._edge[0].retained
@@ -151,7 +148,11 @@ class TensorBase:
 
         def on_arrays(grad):
             replaced = hook(result_class._wrap(grad))
-            return None if replaced is None else replaced.array
+            array = grad if replaced is None else getattr(replaced, "array", None)
+            if array is None or (array.shape, array.dtype) != (grad.shape, grad.dtype):
+                wanted = f"shape {grad.shape} and type {dtype_of(grad)}"
+                raise RuntimeError(f"a hook returns None or a tensor of {wanted}; got {replaced!r}")
+            return array
 
         if self._edge is None:
             self._hooks = hooks = {} if self._hooks is None else self._hooks

@@ -117,16 +117,15 @@ def expand(input, size):
     return array_module(input).broadcast_to(input, target), lambda g: g
 
 
-@operation(view=True)
-def contiguous(input):
-    """The same values laid out row by row in memory; no copy where they are already."""
-    return array_module(input).ascontiguousarray(input).reshape(input.shape), lambda g: g
-
-
 @operation()
 def clone(input):
     """A copy; the gradient flows back to the original."""
     return input.copy(), lambda g: g
+
+
+def contiguous(input):
+    """The same values laid out row by row in memory: itself where they are already."""
+    return input if input.array.flags.c_contiguous else clone(input)
 
 
 @operation()

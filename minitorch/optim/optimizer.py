@@ -66,7 +66,8 @@ class Optimizer:
                     if parameter.grad is not None:
                         state = self.state[parameter]
                         self.update(parameter.array, parameter.grad.array, state, group)
-                        parameter._note_change()
+                        for changed in (parameter, *state.values()):
+                            changed._note_change()
         return loss
 
     def update(self, value, grad, state, group):

@@ -495,7 +495,6 @@ def _same(name, function):
         return Case(function, [draw.array(draw.shape())], lambda x: 1 * x)
 
 
-_same("contiguous", shapes.contiguous)
 _same("clone", shapes.clone)
 _same("to_dtype", lambda x: shapes.to_dtype(x, np.dtype("float64")))
 _same("to_module", lambda x: shapes.to_module(x, array_module(x.array)))

@@ -408,6 +408,8 @@ def test_set_grad_enabled():
     x = leaf(1.0)
     with mt.set_grad_enabled(False):
         assert not (x * 2).requires_grad
+    with mt.set_grad_enabled(mode=False):
+        assert not mt.is_grad_enabled()
     assert mt.is_grad_enabled()
     mt.set_grad_enabled(False)
     try:
@@ -548,6 +550,29 @@ def test_hooks_of_a_leaf_see_the_whole_gradient_once():
     assert seen == [[3.0, 5.0]] and x.grad.tolist() == [6.0, 10.0]
 
 
+def test_a_hook_may_change_its_gradient_in_place_and_no_other():
+    a, b = leaf(1.0, 2.0), leaf(1.0, 2.0)
+    p, q = a * 1, b * 1
+    p.register_hook(lambda g: [g.mul_(2), None][1])
+    b.register_hook(lambda g: g.clamp_(-0.5, 0.5))
+    ((p + q) * mt.tensor([3.0, 3.0])).sum().backward()
+    assert a.grad.tolist() == [6.0, 6.0] and b.grad.tolist() == [0.5, 0.5]
+    a.grad = None
+    a.register_hook(lambda g: g.add_(1))
+    a.sum().backward()
+    assert a.grad.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("replaced", [3.0, mt.ones(()), mt.ones(3), mt.ones(2, dtype=mt.float64)])
+def test_a_hook_that_returns_no_such_gradient_is_refused(replaced):
+    x = leaf(1.0, 2.0)
+    for tensor in (x, x * 2):
+        handle = tensor.register_hook(lambda g: replaced)
+        with pytest.raises(RuntimeError, match=r"hook returns.*\(2,\).*float32; got"):
+            tensor.sum().backward()
+        handle.remove()
+
+
 # grad()
 
 
@@ -557,6 +582,22 @@ def test_grad_leaves_grad_alone():
     dx, dz = mt.autograd.grad((z * z).sum(), [x, z])
     assert (dx.item(), dz.item()) == (100.0, 20.0)
     assert x.grad is None and y.grad is None and z.grad is None
+
+
+def test_grad_visits_nothing_before_its_inputs():
+    x = leaf(2.0)
+    early = x * x
+    middle = early * 1
+    (got,) = mt.autograd.grad((middle * middle).sum(), middle)
+    assert got.tolist() == [8.0]
+    middle.sum().backward()
+    assert x.grad.tolist() == [4.0]
+    with mt.no_grad():
+        x.add_(1)
+    assert mt.autograd.grad((middle * 3).sum(), [middle])[0].tolist() == [3.0]
+    early = x * x
+    middle = early * x
+    assert [g.tolist() for g in mt.autograd.grad(middle.sum(), [middle, early])] == [[1.0], [3.0]]
 
 
 def test_grad_of_an_unused_input():

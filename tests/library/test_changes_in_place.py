@@ -4,8 +4,12 @@ The gradient is then still that of finite differences, or backward refuses and s
 changed. Never is it another number.
 """
 
+import copy
 import functools
+import itertools
+import pickle
 import random
+import threading
 from collections import Counter
 
 import gradients
@@ -16,7 +20,7 @@ from operations_table import ROWS
 
 import minitorch as mt
 from minitorch.autograd import inplace
-from minitorch.autograd.modes import listening
+from minitorch.autograd.modes import listening, state
 from minitorch.backend import to_numpy
 
 
@@ -197,13 +201,17 @@ def test_what_a_gradient_keeps_is_found_wherever_it_is():
         ways = {
             "copy": lambda g: g * factor,
             "default": lambda g, factor=input: g * factor,
+            "named default": lambda g, *, factor=input: g * factor,
             "list": (lambda held: lambda g: g * held[0][0])([(factor,)]),
+            "dict": (lambda held: lambda g: g * held["factor"])({"factor": factor}),
             "partial": functools.partial(lambda factor, g: g * factor, factor[...]),
+            "named in partial": functools.partial(lambda g, factor: g * factor, factor=factor),
             "function": (lambda inner: lambda g: inner(g))(lambda g: g * factor),
         }
         return input * input / 2, (ways[keep],)
 
-    for keep in ("copy", "default", "list", "partial", "function"):
+    ways = ["default", "named default", "list", "dict", "partial", "named in partial", "function"]
+    for keep in ["copy", *ways]:
         x = leaf(3.0)
         y = x * 1
         z = hidden(y, keep)
@@ -272,3 +280,130 @@ def test_forgotten_memory_leaves_nothing_behind():
     for _ in range(3):
         mt.zeros(2).add_(1)
     assert len(inplace.changes) == before
+
+
+def test_lists_that_change_after_they_were_given():
+    x, dims, sizes = leaf(2.0, 3.0), [1, 0], [2]
+    table = mt.tensor([[1.0, 2.0], [3.0, 4.0]])
+    turned, twice = mt.permute(table, dims), mt.repeat(x, sizes)
+    dims.reverse()
+    sizes[0] = 1
+    table.mul_(x)
+    (turned[0].sum() + twice.sum()).backward()  # x0 + 3 x0 + 2 (x0 + x1)
+    assert x.grad.tolist() == [6.0, 2.0]
+
+
+def test_assignment_is_refused_as_other_changes_are():
+    y = leaf(1.0, 2.0) * 2
+    with mt.no_grad():
+        view = y[:1]
+    with pytest.raises(RuntimeError, match=r"inside no_grad\(\)"):
+        view[0] = 5.0
+    base = mt.zeros(2)
+    view = base[:1]
+    base.requires_grad_()
+    with pytest.raises(RuntimeError, match="view of a leaf"):
+        view[0] = 5.0
+    assert y.tolist() == [2.0, 4.0] and base.tolist() == [0.0, 0.0]
+
+
+def test_a_part_of_an_expanded_tensor_and_read_only_memory_are_refused():
+    values = np.ones(3)
+    values.flags.writeable = False
+    for x in (mt.zeros(2).expand(3, 2)[0], mt.from_numpy(values)):
+        with pytest.raises(RuntimeError, match="expanded.*read-only.*clone"):
+            x.add_(1)
+
+
+def test_a_gradient_is_added_only_where_it_fits():
+    x = leaf(1.0, 2.0)
+    for grad, match in [(mt.ones(2, 2), r"\(2, 2\).*\(2,\)"), (mt.ones(1).expand(2), "expanded")]:
+        x.grad = grad
+        with pytest.raises(RuntimeError, match=match):
+            (x * 2).sum().backward()
+
+
+def test_what_an_optimizer_remembers_changes_in_place():
+    w, x = mt.nn.Parameter(mt.ones(1)), leaf(1.0)
+    optimizer = mt.optim.SGD([w], lr=0.1, momentum=0.9)
+    (w * w).sum().backward()
+    optimizer.step()
+    used = (x * optimizer.state[w]["momentum_buffer"]).sum()
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="changed in place"):
+        used.backward()
+
+
+def test_a_view_that_changed_does_not_keep_the_gradient_of_what_it_was():
+    x = leaf(1.0, 2.0)
+    y = x * 1
+    view = y[:1]
+    view.retain_grad()
+    view.mul_(3)
+    (y * y).sum().backward(retain_graph=True)  # through y, not through the view
+    assert view.grad is None and x.grad.tolist() == [18.0, 4.0]
+    (view * view).sum().backward()
+    assert view.grad.tolist() == [6.0]
+
+
+def test_a_leaf_that_was_switched_off_keeps_no_gradient():
+    x, w = leaf(1.0), leaf(2.0)
+    y = x * w
+    x.requires_grad_(False)
+    y.backward()
+    assert x.grad is None and w.grad.tolist() == [1.0]
+
+
+def test_numpy_of_a_view_whose_base_has_a_history_now():
+    table = mt.zeros(2)
+    row = table[:1]
+    table.mul_(leaf(1.0, 2.0))
+    with pytest.raises(RuntimeError, match="detach"):
+        row.numpy()
+
+
+def test_the_latest_change_is_known_though_two_threads_change_at_once(monkeypatch):
+    times, threads = itertools.count(next(state.clock)), []
+    x, y = mt.zeros(1), mt.zeros(1)
+
+    class Clock:
+        def __next__(self):
+            time = next(times)
+            if not threads:
+                threads.append(threading.Thread(target=lambda: y.add_(1)))
+                threads[0].start()
+                threads[0].join(0.1)  # as far as it comes
+            return time
+
+    monkeypatch.setattr(state, "clock", Clock())
+    x.add_(1)
+    threads[0].join()
+    assert state.last_change == inplace.changes[id(y.array)].time
+
+
+# Copies by Python, which show no memory of others and have no history
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_copies_by_python(copied):
+    x = mt.nn.Parameter(mt.tensor([1.0, 2.0]))
+    x.grad, x.note = mt.ones(2), "kept"
+    twin = copied(x)
+    assert type(twin) is mt.nn.Parameter and twin.requires_grad and twin.note == "kept"
+    assert twin.tolist() == [1.0, 2.0] and twin.grad.tolist() == [1.0, 1.0]
+    table = mt.zeros(2)
+    row = table[:1]
+    assert copied(row)._view is None
+    table.copy_(leaf(3.0, 4.0))
+    for computed in (x * 2, row):
+        with pytest.raises(RuntimeError, match="leaf.*detach"):
+            copied(computed)
+
+
+def test_tensors_of_one_array_are_copied_to_tensors_of_one_array():
+    x = mt.zeros(2)
+    first, second = copy.deepcopy((x, x.detach()))
+    first.add_(1)
+    assert second.tolist() == [1.0, 1.0] and x.tolist() == [0.0, 0.0]

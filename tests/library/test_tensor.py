@@ -335,6 +335,7 @@ def test_strides():
     x = mt.zeros(2, 3)
     assert x.stride() == (3, 1) and x.T.stride() == (1, 3)
     assert x.is_contiguous() and not x.T.is_contiguous() and x.T.contiguous().is_contiguous()
+    assert x.contiguous() is x
 
 
 def test_shapes_of_empty_tensors():
