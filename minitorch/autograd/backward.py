@@ -169,7 +169,7 @@ def _accumulate(tensor, grad, owned):
     if tensor.grad is None:
         tensor.grad = tensor.result_class._wrap(grad if owned else grad.copy())
     else:
-        check_written(tensor.grad.array, grad)
+        check_written(tensor.grad.array, grad, "adding to grad")
         tensor.grad.array += grad
         note_change(tensor.grad)
 

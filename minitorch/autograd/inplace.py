@@ -242,7 +242,7 @@ def _check_recordable(tensor):
         )
 
 
-def check_written(array, values):
+def check_written(array, values, what="an in-place operation"):
     """RuntimeError unless values of this shape and type may be written over the array."""
     steps = zip(array.strides, array.shape, strict=True)
     repeated = array.size and any(stride == 0 and size > 1 for stride, size in steps)
@@ -253,13 +253,12 @@ def check_written(array, values):
         )
     if array.shape != values.shape:
         raise RuntimeError(
-            f"an in-place operation keeps the shape {tuple(array.shape)}; "
+            f"{what} keeps the shape {tuple(array.shape)}; "
             f"the result has shape {tuple(values.shape)}"
         )
     if values.dtype.kind == "f" and array.dtype.kind != "f":
         raise RuntimeError(
-            f"an in-place operation keeps the type {dtype_of(array)}; "
-            f"the result is {dtype_of(values)}"
+            f"{what} keeps the type {dtype_of(array)}; the result is {dtype_of(values)}"
         )
 
 

@@ -1,5 +1,7 @@
 """Operations that read or write elements by position."""
 
+from operator import index as index_of
+
 import numpy as np
 
 from minitorch.autograd.dispatch import operation
@@ -408,7 +410,11 @@ def _at(input, dim, index):
 
 
 def narrow(input, dim, start, length):
-    """``length`` elements along ``dim``, from ``start`` on."""
+    """``length`` elements along ``dim``, from ``start`` on, which may count from the end."""
+    start, length, size = index_of(start), index_of(length), input.shape[dim]
+    start += size * (start < 0)
+    if not 0 <= start <= start + length <= size:
+        raise RuntimeError(f"narrow from {start} by {length} does not fit size {size} of dim {dim}")
     return _at(input, dim, slice(start, start + length))
 
 

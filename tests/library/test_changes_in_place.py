@@ -317,7 +317,10 @@ def test_a_part_of_an_expanded_tensor_and_read_only_memory_are_refused():
 
 def test_a_gradient_is_added_only_where_it_fits():
     x = leaf(1.0, 2.0)
-    for grad, match in [(mt.ones(2, 2), r"\(2, 2\).*\(2,\)"), (mt.ones(1).expand(2), "expanded")]:
+    for grad, match in [
+        (mt.ones(2, 2), r"adding to grad.*\(2, 2\).*\(2,\)"),
+        (mt.ones(1).expand(2), "expanded"),
+    ]:
         x.grad = grad
         with pytest.raises(RuntimeError, match=match):
             (x * 2).sum().backward()

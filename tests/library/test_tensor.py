@@ -338,6 +338,14 @@ def test_strides():
     assert x.contiguous() is x
 
 
+def test_narrow_stays_within_the_tensor():
+    x = mt.arange(4)
+    assert x.narrow(0, 1, 2).tolist() == [1, 2] and x.narrow(0, -1, 1).tolist() == [3]
+    for start, length in [(2, 3), (-5, 2), (0, -1), (5, 0)]:
+        with pytest.raises(RuntimeError, match="narrow.*size 4 of dim 0"):
+            x.narrow(0, start, length)
+
+
 def test_shapes_of_empty_tensors():
     x = mt.zeros(0, 3, 2)
     assert x.flatten(1).shape == (0, 6)
