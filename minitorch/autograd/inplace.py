@@ -58,7 +58,10 @@ def note_change(tensor):
 
 
 def kept(vjp):
-    """Pairs (name, array): what gradient functions keep, and the variable that holds it."""
+    """Pairs (name, array): what gradient functions keep, and the variable that holds it.
+
+    It is looked for in closures, defaults, containers and partial; not in attributes of objects.
+    """
     seen, waiting = set(), [(None, vjp)]
     while waiting:
         name, value = waiting.pop()
