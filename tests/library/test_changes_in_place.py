@@ -307,6 +307,7 @@ def test_assignment_is_refused_as_other_changes_are():
     assert y.tolist() == [2.0, 4.0] and base.tolist() == [0.0, 0.0]
 
 
+@pytest.mark.cpu
 def test_a_part_of_an_expanded_tensor_and_read_only_memory_are_refused():
     values = np.ones(3)
     values.flags.writeable = False
@@ -357,6 +358,7 @@ def test_a_leaf_that_was_switched_off_keeps_no_gradient():
     assert x.grad is None and w.grad.tolist() == [1.0]
 
 
+@pytest.mark.cpu
 def test_numpy_of_a_view_whose_base_has_a_history_now():
     table = mt.zeros(2)
     row = table[:1]

@@ -270,7 +270,7 @@ TABLE = {
     "contiguous": """
         x(2, 3).t().contiguous()
         x(2, 3).t().contiguous().is_contiguous(), x(2, 3).is_contiguous()
-        a = x(2, 3); a.contiguous() is a  ## another tensor around the same memory
+        a = x(2, 3); a.contiguous() is a
         x(2, 3).stride(), x(2, 3).t().stride()
         x(2, 3).t().contiguous().view(-1)
         """,
