@@ -260,11 +260,11 @@ def one_operation(torch, device):
 WORKS = {
     "W1": (gpt, 0.95),
     "W2": (transformer, 1.0),
-    "W3": (lstm, 1.25),
+    "W3": (lstm, 1.15),
     "W3r": (rnn, 0.85),
     "W4": (seq2seq, 1.0),
-    "decode": (decode, 1.0),
-    "decode-cache": (decode_cached, 0.5),
+    "decode": (decode, 1.1),
+    "decode-cache": (decode_cached, 1.5),
     **{f"attention-{n}": (attention(n), None) for n in (64, 256, 1024)},
-    "operation": (one_operation, None),
+    "operation": (one_operation, 1.1),
 }
