@@ -281,8 +281,9 @@ class Methods(TensorBase):
         index = indexing.as_index(index, array_module(self.array))
         if not isinstance(value, (TensorBase, int, float)):
             value = self.new_tensor(value)
-        base = self if self._view is None else self._view.base
-        if is_grad_enabled() and (base.requires_grad or getattr(value, "requires_grad", False)):
+        if is_grad_enabled() and (
+            self._base.requires_grad or getattr(value, "requires_grad", False)
+        ):
             self._assign(index, value)
         else:
             indexing.assign(self.array, index, getattr(value, "array", value))

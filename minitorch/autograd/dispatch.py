@@ -142,12 +142,13 @@ def operation(promote=None, view=False):
                     pairs = zip(edges, vjp, strict=False)
                     vjp = tuple([None if edge is None else toward for edge, toward in pairs])
                 node = Node(call, vjp, edges, len(result) if several else None)
+            kind = TensorBase.result_class
             if not several:
-                tensor = made(result, node, 0)
+                tensor = made(kind, result, node, 0)
                 if view:
                     note_view(tensor, args[0], call, arrays[1:], None)
                 return tensor
-            tensors = tuple([made(array, node, index) for index, array in enumerate(result)])
+            tensors = tuple([made(kind, array, node, index) for index, array in enumerate(result)])
             if view:
                 for tensor in tensors:
                     note_view(tensor, args[0], call, arrays[1:], f"one of several that {name} gave")

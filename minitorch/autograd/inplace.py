@@ -194,8 +194,7 @@ def in_place(operation):
 
 def change(tensor, result):
     """Take over the values and the history of ``result``; what every change in place does."""
-    view = tensor._view
-    base = tensor if view is None else view.base
+    view, base = tensor._view, tensor._base
     recorded = thread.recording and (base.requires_grad or result.requires_grad)
     if recorded:
         _check_recordable(tensor)
@@ -229,8 +228,7 @@ def change_shape(tensor, result):
 
 def _check_recordable(tensor):
     """RuntimeError if a change of the tensor cannot be part of its history."""
-    view = tensor._view
-    base = tensor if view is None else view.base
+    view, base = tensor._view, tensor._base
     lost = view and view.lost()
     if lost:
         raise RuntimeError(

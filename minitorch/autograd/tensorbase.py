@@ -26,14 +26,7 @@ class TensorBase:
     @classmethod
     def _wrap(cls, array):
         """A tensor around an array, without a copy."""
-        tensor = object.__new__(cls)
-        tensor.array = array if isinstance(array, np.ndarray) else as_array(array)
-        tensor.grad = None
-        tensor._requires_grad = False
-        tensor._edge = None
-        tensor._view = None
-        tensor._hooks = None
-        return tensor
+        return made(cls, array, None, 0)
 
     @property
     def shape(self):
@@ -91,6 +84,11 @@ class TensorBase:
         """The node that made this tensor, None for a leaf."""
         self._follow_base()
         return None if self._edge is None else self._edge[0]
+
+    @property
+    def _base(self):
+        """The tensor whose memory this one shows: itself unless it is a view."""
+        return self if self._view is None else self._view.base
 
     def _gradient_edge(self):
         """Where a gradient of this tensor goes; None if it needs none."""
@@ -184,9 +182,9 @@ class RemovableHandle:
         self.hooks.pop(self, None)
 
 
-def made(array, node, index):
-    """The tensor that a node, or None, made as its output of that number."""
-    tensor = object.__new__(TensorBase.result_class)
+def made(kind, array, node, index):
+    """The tensor, of a class, that a node, or None, made as its output of that number."""
+    tensor = object.__new__(kind)
     tensor.array = array = array if isinstance(array, np.ndarray) else as_array(array)
     tensor.grad = tensor._view = tensor._hooks = None
     dtype = array.dtype
