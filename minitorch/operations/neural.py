@@ -3,7 +3,6 @@
 Each is tested to equal, in value and gradient, the composition in its docstring.
 """
 
-import functools
 import math
 
 import numpy as np
@@ -166,12 +165,6 @@ def embedding(input, weight, padding_idx=None):
     return weight[input], (lambda g: None, vjp)
 
 
-@functools.lru_cache(maxsize=64)
-def _average(xp, size, dtype):
-    """The vector whose product with a row is the row's mean: BLAS sums faster than sum."""
-    return xp.full(size, 1 / max(size, 1), dtype=dtype)
-
-
 @operation()
 def layer_norm(input, axes, weight=None, bias=None, eps=1e-5):
     """(x - mean) / sqrt(variance + eps) * weight + bias over the last ``axes`` axes.
@@ -185,7 +178,7 @@ def layer_norm(input, axes, weight=None, bias=None, eps=1e-5):
     count = input.size // size if size else 0
     rows = wide(input.reshape(count, size))
     dtype = rows.dtype
-    average = _average(xp, size, dtype)
+    average = xp.full(size, 1 / max(size, 1), dtype=dtype)  # BLAS sums fast: products with it
     normal = rows - rows.dot(average)[:, None]
     variance = (normal * normal).dot(average)
     variance += eps
