@@ -294,6 +294,7 @@ def grade_folder(
         sets = {name: source for name, source in sets.items() if name in handed_in}
     if not sets:
         raise GradingError(f"{folder} holds no notebook of any exercise set: name it with --set")
+    found = [_look(student, all_sets, sets) for student in students]
     results.mkdir(exist_ok=True)
     for loose in sorted(folder.glob("*.ipynb")):
         say(f"not graded: {printable(loose.name)} lies outside of the students' folders")
@@ -305,7 +306,7 @@ def grade_folder(
             for number, student in enumerate(students, start=1):
                 who = printable(student.name)
                 logging.getLogger(__name__).info("%s, %s", name, who)
-                path, notes = _look(student, all_sets, sets)[name]
+                path, notes = found[number - 1][name]
                 page = results / "feedback" / student.name / f"{name}.html"
                 row = _grade_student(course, f"student-{number}", path, notes, page)
                 table.add({"student": who, "set": name} | row)
@@ -447,7 +448,8 @@ def main(argv: list[str] | None = None) -> int:
     folder = from_shell(options.folder).resolve()
     results = folder.with_name(f"{folder.name}-results")
     try:
-        sets, all_sets = (load_sets(ROOT / "solutions", chosen) for chosen in (options.set, None))
+        all_sets = load_sets(ROOT / "solutions")
+        sets = load_sets(ROOT / "solutions", options.set) if options.set else all_sets
         rows = grade_folder(folder, results, sets, all_sets=all_sets)
     except GradingError as error:
         print(f"grade: {error}", file=sys.stderr)
