@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> int:
     commands.add_parser("check", help="tell what is out of step; executes nothing")
     experiment = commands.add_parser("experiment", help="run and record the full experiments")
     experiment.add_argument("number", help="chapter, for example 01")
-    experiment.add_argument("claims", nargs="*", help="only these, for example C1 E2 (all)")
+    experiment.add_argument("names", nargs="*", help="only these, by name or claim (all)")
     release = commands.add_parser("release", help="copy what students get, without solutions")
     release.add_argument("folder", type=Path, help="a new folder")
     commands.add_parser("grade", help="grade a folder of submissions", add_help=False)
@@ -45,7 +45,7 @@ def _run(chosen: argparse.Namespace) -> int:
     elif chosen.command == "experiment":
         from .experiments import record
 
-        record(ROOT, chosen.number, chosen.claims)
+        record(ROOT, chosen.number, chosen.names)
     elif chosen.command == "release":
         from .release import hand_out
 

@@ -16,6 +16,7 @@ from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager
 from traitlets import default
 
 from .release import release
+from .saved import saved_module, saved_path
 from .sources import (
     BookError,
     chapters,
@@ -73,6 +74,8 @@ def _generate(root: Path, read: Callable[[Path], NotebookNode], source: Path) ->
     texts = {source.with_suffix(".ipynb"): to_text(notebook)}
     if read is read_exercises:
         texts[release_path(root, source)] = to_text(release(root, notebook))
+    elif saved := saved_module(source):
+        texts[saved_path(root, source)] = saved
     return texts
 
 

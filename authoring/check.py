@@ -10,6 +10,7 @@ from nbformat import NotebookNode
 
 from .experiments import declared, read_results, results_path
 from .release import release
+from .saved import saved_module, saved_path
 from .sources import (
     REGIONS,
     BookError,
@@ -49,6 +50,9 @@ def _problems(root: Path, source: Path, look: Callable[[Path, Path], Iterator[st
 
 def _chapter(root: Path, source: Path) -> Iterator[str]:
     yield from _in_step(source, read_chapter(source))
+    saved, path = saved_module(source), saved_path(root, source)
+    if saved != (path.read_text(encoding="utf-8") if path.exists() else None):
+        yield f"{path} is not what {source} saves: run: python book.py build {number_of(source)}"
     yield from _experiments(source)
 
 
@@ -152,22 +156,26 @@ def _experiments(source: Path) -> Iterator[str]:
     again = f"run: python book.py experiment {number_of(source)}"
     experiments = declared(source)
     for experiment in experiments:
-        claim = experiment.claim
+        name, claim = experiment.name, experiment.claim
         if experiment.chapter != number_of(source):
-            yield f"{source}: experiment {claim} is recorded for chapter {experiment.chapter}"
+            yield f"{source}: experiment {name} is recorded for chapter {experiment.chapter}"
         if claim not in headings:
-            yield f"{source}: experiment {claim} has no heading with ({claim}): write one"
-        if claim not in results:
+            yield f"{source}: experiment {name} has no heading with ({claim}): write one"
+        if name not in results:
             if experiment.anywhere:
-                yield f"{source}: experiment {claim} has no full result: {again}"
-        elif results[claim]["code_hash"] != experiment.code_hash:
-            yield f"{results_path(source)}: {claim} was measured with other code: {again}"
-    for claim in sorted(set(results) - {experiment.claim for experiment in experiments}):
-        yield f"{results_path(source)}: {claim} is no experiment of the chapter: {again}"
+                yield f"{source}: experiment {name} has no full result: {again} {name}"
+        elif results[name]["code_hash"] != experiment.code_hash:
+            yield f"{results_path(source)}: {name} was measured with other code: {again} {name}"
+    for name in sorted(set(results) - {experiment.name for experiment in experiments}):
+        yield f"{results_path(source)}: {name} is no experiment of the chapter: {again}"
 
 
 def _strays(root: Path) -> Iterator[str]:
     """Generated files whose source is gone."""
+    numbers = {number_of(source) for source in chapters(root)}
+    for path in sorted(root.glob("textbook/chapter_*.py")):
+        if path.stem.removeprefix("chapter_") not in numbers:
+            yield f"{path.relative_to(root)} has no source: delete it or write the source"
     known = {source.with_suffix(".ipynb") for source in chapters(root) + exercise_sets(root)}
     known |= {release_path(root, source) for source in exercise_sets(root)}
     for pattern in ("notebooks/*.ipynb", "solutions/*/*.ipynb", "exercises/*/*.ipynb"):

@@ -1,32 +1,34 @@
 """Run a chapter's experiments in their full setting, record them, and tell stale records."""
 
 import ast
-import hashlib
-import io
 import json
 import os
 import platform
+import shutil
 import subprocess
-import symtable
 import sys
-import tempfile
-import tokenize
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from .code_hash import Code, digest, segment
 from .sources import BookError, chapters, number_of, write_text
 
 
 @dataclass
 class Declared:
-    """An experiment as the source declares it; ``anywhere`` if its full setting lacks nothing."""
+    """An experiment as the source declares it; ``anywhere`` if its full setting lacks nothing.
 
+    ``name`` is what its record is kept under: that of its function, which no other experiment of
+    the book has. (In chapters that still use ``textbook.experiments`` it is the claim.)
+    """
+
+    name: str
     claim: str
     chapter: str
     code_hash: str
+    library_hash: str
     anywhere: bool
 
 
@@ -36,17 +38,17 @@ def results_path(source: Path) -> Path:
 
 
 def read_results(source: Path) -> dict:
-    """What is recorded for this chapter, by claim."""
+    """What is recorded for this chapter, by the experiment's name."""
     path = results_path(source)
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def record(root: Path, number: str, claims: Sequence[str] = ()) -> None:
-    """Run the chapter's experiments on these claims (all) in full and write what they measured.
+def record(root: Path, number: str, wanted: Sequence[str] = ()) -> None:
+    """Run the chapter's experiments of these names or claims (all) in full, and record them.
 
     The others run in their quick setting. An experiment that does not finish keeps its old record,
     and so does one that lacks something here, a GPU, say; that is a failure only if it was asked
-    for by name.
+    for by name. Runs that were finished before an interruption are not measured again.
     """
     sources = chapters(root, number)
     if not sources:
@@ -55,38 +57,47 @@ def record(root: Path, number: str, claims: Sequence[str] = ()) -> None:
     experiments = declared(source)
     if not experiments:
         raise BookError(f"{source} has no experiment: nothing to record")
-    names = [experiment.claim for experiment in experiments]
-    if unknown := set(claims) - set(names):
+    known = {name for experiment in experiments for name in (experiment.name, experiment.claim)}
+    if unknown := set(wanted) - known:
         raise BookError(
-            f"{source} has the experiments {', '.join(names)}, and not {', '.join(sorted(unknown))}"
+            f"{source} has the experiments {', '.join(e.name for e in experiments)}, "
+            f"and not {', '.join(sorted(unknown))}"
         )
-    with tempfile.TemporaryDirectory() as scratch:
-        variables = {
-            "MINITORCH_BOOK": "full",
-            "MINITORCH_CLAIMS": " ".join(claims),
-            "MINITORCH_RECORD": scratch,
-            "MPLBACKEND": "Agg",
-            "PYTHONUNBUFFERED": "1",
+    chosen = [e for e in experiments if not wanted or {e.name, e.claim} & set(wanted)]
+    old = read_results(source)
+    for experiment in chosen:
+        took = old.get(experiment.name, {}).get("seconds", "?")
+        print(f"{experiment.name} ({experiment.claim}): took {took} s when it was last recorded")
+    scratch = _scratch(source, experiments)
+    variables = {
+        "MINITORCH_BOOK": "full",
+        "MINITORCH_CLAIMS": " ".join(wanted),
+        "MINITORCH_RECORD": str(scratch),
+        "MPLBACKEND": "Agg",
+        "PYTHONUNBUFFERED": "1",
+    }
+    try:
+        status = subprocess.call(
+            [sys.executable, source.name], cwd=source.parent, env=os.environ | variables
+        )
+    finally:
+        measured = {
+            path.stem: json.loads(path.read_text(encoding="utf-8"))
+            for path in scratch.glob("*.json")
         }
-        try:
-            status = subprocess.call(
-                [sys.executable, source.name], cwd=source.parent, env=os.environ | variables
-            )
-        finally:
-            measured = {
-                path.stem: json.loads(path.read_text(encoding="utf-8"))
-                for path in Path(scratch).glob("*.json")
-            }
-            lacking = {
-                path.stem: path.read_text(encoding="utf-8")
-                for path in Path(scratch).glob("*.lacking")
-            }
-            _merge(source, experiments, measured)
-    for claim, what in lacking.items():
-        print(f"{claim} in full needs {what}: not recorded")
-    unfinished = [claim for claim in claims or names if claim not in measured]
-    if not claims:
-        unfinished = [claim for claim in unfinished if claim not in lacking]
+        lacking = {
+            path.stem: path.read_text(encoding="utf-8") for path in scratch.glob("*.lacking")
+        }
+        _merge(source, experiments, measured)
+        for name in measured:
+            (scratch / f"{name}.jsonl").unlink(missing_ok=True)
+        if not any(scratch.glob("*.jsonl")):
+            shutil.rmtree(scratch)
+    for name, what in lacking.items():
+        print(f"{name} in full needs {what}: not recorded")
+    unfinished = [e.name for e in chosen if e.name not in measured]
+    if not wanted:
+        unfinished = [name for name in unfinished if name not in lacking]
     if status or unfinished:
         raise BookError(
             f"{source} ended with status {status}; recorded: {', '.join(measured) or 'nothing'}; "
@@ -96,6 +107,21 @@ def record(root: Path, number: str, claims: Sequence[str] = ()) -> None:
     print(f"run: python book.py build {number}")
 
 
+def _scratch(source: Path, experiments: list[Declared]) -> Path:
+    """The folder of what was begun; there only finished runs of the code as it is now are left."""
+    folder = source.parent / "results" / f".unfinished-{number_of(source)}"
+    folder.mkdir(parents=True, exist_ok=True)
+    begun = folder / "code_hashes.txt"
+    hashes = {f"{e.name} {e.code_hash}" for e in experiments}
+    before = set(begun.read_text(encoding="utf-8").splitlines()) if begun.exists() else set()
+    current = {line.split()[0] for line in hashes & before}
+    for path in folder.iterdir():
+        if path.suffix != ".jsonl" or path.stem not in current:
+            path.unlink()
+    write_text(begun, "\n".join(sorted(hashes)))
+    return folder
+
+
 def _merge(source: Path, experiments: list[Declared], measured: dict[str, dict]) -> None:
     if not measured:
         return
@@ -103,21 +129,31 @@ def _merge(source: Path, experiments: list[Declared], measured: dict[str, dict])
     about = {"machine": machine(), "versions": _versions(), "date": _today()}
     results = {}
     for experiment in experiments:
-        claim = experiment.claim
-        if claim in measured:
-            results[claim] = measured[claim] | about | {"code_hash": experiment.code_hash}
-        elif claim in old:
-            results[claim] = old[claim]
+        name = experiment.name
+        if name in measured:
+            hashes = {"code_hash": experiment.code_hash, "library_hash": experiment.library_hash}
+            results[name] = measured[name] | about | hashes
+        elif name in old:
+            results[name] = old[name]
     text = json.dumps(results, indent=1, sort_keys=True, ensure_ascii=False)
     write_text(results_path(source), text + "\n")
 
 
 def machine() -> dict:
-    """The processor and the system, without the machine's name."""
+    """What of the machine matters for speed and for digits, without the machine's name."""
+    import numpy  # noqa: F401  loads its BLAS
+    from threadpoolctl import threadpool_info
+
     return {
         "cpu": _processor(),
         "cores": os.cpu_count(),
         "platform": f"{platform.system()} {platform.machine()}",
+        "blas": [
+            f"{blas['internal_api']} {blas['version']}, {blas.get('architecture', 'unknown')}, "
+            f"{blas['num_threads']} threads"
+            for blas in threadpool_info()
+            if blas["user_api"] == "blas"
+        ],
     }
 
 
@@ -148,32 +184,41 @@ def _today() -> str:
 def declared(source: Path) -> list[Declared]:
     """The experiments of a chapter with the hash of the code that each depends on.
 
-    An experiment depends on its body, its full setting, and every top-level statement that binds a
+    An experiment depends on its body, its settings, and every top-level statement that binds a
     name which one of these uses. Comments and blank lines do not count. Of `from a import b as c`
     only `b as c` counts: the code of b is in no hash, so the module where it stands is in none
-    either. Nothing is executed.
+    either; what another chapter saved counts like the chapter's own. Nothing is executed.
     """
-    text = source.read_text(encoding="utf-8")
-    tree = ast.parse(text, source.name)
-    binders = defaultdict(set)
-    for statement in tree.body:
-        if isinstance(statement, ast.ImportFrom):
-            for alias in statement.names:
-                binders[alias.asname or alias.name].add(ast.unparse(ast.Import([alias])))
-            continue
-        for name in _bound(statement):
-            binders[name].add(_segment(text, statement))
+    code = Code(source)
     experiments = []
-    for statement in tree.body:
+    for statement in code.tree.body:
         for call in getattr(statement, "decorator_list", []):
             if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "experiment":
                 claim = ast.literal_eval(call.args[0])
                 options = {word.arg: word.value for word in call.keywords}
-                body = _segment(text, statement, decorated=False)
-                start = {body, ast.get_source_segment(text, options["full"])}
-                chapter = _chapter_of(tree, call.func.value)
-                code_hash = _hash(_closure(start, binders))
-                experiments.append(Declared(claim, chapter, code_hash, "lacks" not in options))
+                of_runs = "quick" not in options  # textbook.lab, not textbook.experiments
+                name = statement.name if of_runs else claim
+                settings = {"full": options["full"]}
+                if of_runs:
+                    settings = {key: x for key, x in options.items() if key != "lacks"}
+                pieces = {segment(code.text, statement, decorated=False)}
+                pieces |= {
+                    ast.get_source_segment(code.text, value)
+                    if key == "full"
+                    else f"{key} = {ast.get_source_segment(code.text, value)}"
+                    for key, value in settings.items()
+                }
+                pieces = code.closure(pieces)
+                experiments.append(
+                    Declared(
+                        name=name,
+                        claim=claim,
+                        chapter=_chapter_of(code.tree, call.func.value),
+                        code_hash=digest(pieces),
+                        library_hash=code.library_hash(pieces),
+                        anywhere="lacks" not in options,
+                    )
+                )
     return experiments
 
 
@@ -185,59 +230,3 @@ def _chapter_of(tree: ast.Module, lab: ast.expr) -> str:
                 return ast.literal_eval(statement.value.args[0])
     name = ast.unparse(lab)
     raise BookError(f'{name} is not bound at the top level: write {name} = Experiments("NN")')
-
-
-def _closure(start: set[str], binders: dict[str, set[str]]) -> set[str]:
-    reached: set[str] = set()
-    todo = list(start)
-    while todo:
-        segment = todo.pop()
-        if segment not in reached:
-            reached.add(segment)
-            for name in _names_used(segment):
-                todo += binders.get(name, ())
-    return reached
-
-
-def _names_used(segment: str) -> set[str]:
-    """The global names that a piece of code reads."""
-    top = symtable.symtable(segment, "segment", "exec")
-    names = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_referenced()}
-    tables = top.get_children()
-    while tables:
-        table = tables.pop()
-        tables += table.get_children()
-        names |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global()}
-    return names
-
-
-def _bound(statement: ast.stmt) -> set[str]:
-    """The names that a top-level statement binds, or whose items or attributes it sets."""
-    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
-        return {statement.name}
-    names = set()
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-        elif isinstance(getattr(node, "ctx", None), ast.Store):
-            while isinstance(node, ast.Subscript | ast.Attribute):
-                node = node.value
-            names |= {node.id} if isinstance(node, ast.Name) else set()
-    return names
-
-
-def _segment(text: str, node: ast.stmt, decorated: bool = True) -> str:
-    """The node's own lines, without comments and blank lines."""
-    first = node.lineno
-    if decorated:
-        first = min([first, *(call.lineno for call in getattr(node, "decorator_list", []))])
-    lines = text.splitlines(keepends=True)[first - 1 : node.end_lineno]
-    for token in tokenize.generate_tokens(io.StringIO("".join(lines)).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column] + "\n"
-    return "".join(line.rstrip() + "\n" for line in lines if line.strip())
-
-
-def _hash(segments: set[str]) -> str:
-    return hashlib.sha256("\n".join(sorted(segments)).encode()).hexdigest()[:16]

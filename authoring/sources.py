@@ -12,6 +12,12 @@ from nbformat import NotebookNode
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 CELL_OPTIONS = {"tags", "solution", "tests", "points"}
+# `# %% evidence` is a cell whose code is folded: it draws, tabulates or judges. `# %% save` is one
+# whose definitions later chapters import.
+KINDS = {
+    "evidence": {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]},
+    "save": {"tags": ["save"]},
+}
 REGIONS = {"solution": "SOLUTION", "tests": "HIDDEN TESTS"}
 
 
@@ -42,7 +48,18 @@ def release_path(root: Path, source: Path) -> Path:
 
 def read_chapter(source: Path) -> NotebookNode:
     """The chapter as a notebook without outputs."""
-    return _read(source, {"tags"})
+    notebook = _read(source, {"tags", "title"})
+    for cell in notebook.cells:
+        kind = cell.metadata.pop("title", None)
+        if kind is not None and kind not in KINDS:
+            raise BookError(
+                f"{source}: cell '{first_line(cell)}' starts with '# %% {kind}'; "
+                f"known are {', '.join(KINDS)}"
+            )
+        if kind and "tags" in cell.metadata:
+            raise BookError(f"{source}: cell '{first_line(cell)}' is {kind} and has tags: choose")
+        cell.metadata.update(nbformat.from_dict(KINDS.get(kind, {})))
+    return notebook
 
 
 def read_exercises(source: Path) -> NotebookNode:

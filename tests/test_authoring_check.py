@@ -190,9 +190,9 @@ def test_results_say_where_they_come_from(book):
     assert results["C1"]["result"] == {"doubled": [3.0, 5.0]}
     assert results["C1"]["settings"] == {"numbers": [1.5, 2.5]}
     assert set(results["C1"]) == {
-        "settings", "result", "seconds", "machine", "versions", "date", "code_hash",
+        "settings", "result", "seconds", "machine", "versions", "date", "code_hash", "library_hash",
     }  # fmt: skip
-    assert set(results["C1"]["machine"]) == {"cpu", "cores", "platform"}
+    assert set(results["C1"]["machine"]) == {"cpu", "cores", "platform", "blas"}
 
 
 def test_the_commands_end_with_a_status(book, monkeypatch, capsys):

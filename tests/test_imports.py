@@ -22,7 +22,12 @@ LIBRARY = [
     {"nn"},
     {"optim", "backends", "utils", "serialization", "flops"},
 ]
-TEXTBOOK = [{"data", "decoding", "experiments", "plot"}, {"checks"}]
+TEXTBOOK = [
+    {"data", "decoding", "experiments", "plot"},
+    {"diagrams", "lab"},
+    *({path.stem} for path in sorted((ROOT / "textbook").glob("chapter_*.py"))),
+    {"checks"},
+]
 LAYERS = [
     *({f"minitorch.{part}" for part in layer} for layer in LIBRARY),
     {"minitorch", "textbook"},
@@ -32,6 +37,7 @@ LAYERS = [
 OPTIONAL = {
     "textbook.plot.style": {"matplotlib", "IPython", "cycler"},
     "textbook.plot.matrices": {"matplotlib"},
+    "textbook.lab.experiments": {"tqdm"},
     "textbook.data.dates": {"babel"},
     "textbook.data.downloads": {"pooch", "requests"},
     "textbook.data.metrics": {"sacrebleu"},

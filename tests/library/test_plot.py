@@ -277,7 +277,7 @@ def test_show_needs_a_description_and_closes_the_figure():
 def test_show_in_a_notebook_carries_the_description(monkeypatch):
     shown = []
     monkeypatch.setattr(
-        plot.style, "_notebook_display", lambda: lambda data, raw: shown.append(data)
+        plot.style, "notebook_display", lambda: lambda data, raw: shown.append(data)
     )
     figure, _ = plot.subplots()
     plot.show(figure, alt='Loss < 1 "soon"')

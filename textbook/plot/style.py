@@ -59,14 +59,14 @@ def show(figure, alt):
     picture = io.BytesIO()
     figure.savefig(picture, format="png", metadata={"Software": None})
     plt.close(figure)
-    display = _notebook_display()
+    display = notebook_display()
     if display:
         data = base64.b64encode(picture.getvalue()).decode()
         image = f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{data}">'
         display({"text/html": image, "text/plain": f"[picture: {alt}]"}, raw=True)
 
 
-def _notebook_display():
+def notebook_display():
     """IPython's ``display`` where a notebook is running, else None."""
     try:
         from IPython import get_ipython

@@ -1,0 +1,160 @@
+"""Figures of experiments: quick and recorded runs together, with the spread over the seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from textbook.lab.report import spread, table
+from textbook.lab.rows import Rows
+from textbook.plot import COLORS, show, subplots
+from textbook.plot import spread as draw_spread
+
+SETTINGS = {"here": "measured here", "recorded": "recorded"}
+
+
+def draw(
+    by_setting: dict[str, Rows],
+    *,
+    y: str | Sequence[str],
+    alt: str,
+    x: str | None = None,
+    by: str | None = None,
+    labels: dict[Any, str] | None = None,
+    log: str = "",
+    lines: dict[str, float] | None = None,
+    limits: tuple[float, float] | None = None,
+    width: float | None = None,
+    height: float = 3.0,
+    **where: Any,
+) -> None:
+    """Draw ``y`` (several: a panel each) against ``x``, a curve for each value of ``by``.
+
+    ``x`` is a setting, or the name of a measured list where ``y`` is a curve; without it each value
+    of ``by`` gets a bar. Recorded runs are a line (median) in a band (smallest to largest), or
+    marks at a bar; those made here are circles, dotted where they are curves. ``labels`` are the
+    words for values of ``by``, ``log`` the logarithmic axes ("x", "y", "xy"), ``lines`` values to
+    compare with, by name. ``limits`` are those of y; ``where`` keeps the runs with these settings.
+    The numbers follow in a table, folded.
+    """
+    names = [y] if isinstance(y, str) else list(y)
+    labels = labels or {}
+    both = {setting: rows.where(**where) for setting, rows in by_setting.items()}
+    values = list(both.values())[-1].settings_of(by) if by else [None]
+    columns = len(names)
+    figure, panels = subplots(
+        1, columns, width=width or min(9.0, 3.4 + 3.2 * columns), height=height, squeeze=False
+    )
+    for axes, name in zip(panels[0], names, strict=True):
+        if x is None:
+            _bars(axes, both, name, by, values, labels)
+            axes.set(xlabel=name, **({"xlim": limits} if limits else {}))
+        else:
+            for i, value in enumerate(values):
+                label = _label(by, value, labels)
+                for setting, rows in both.items():
+                    if by is None or value in rows.settings_of(by):
+                        part = rows.where(**{by: value}) if by else rows
+                        _curve(axes, part, x, name, i, label, setting, alone=len(both) == 1)
+            axes.set(xlabel=x, ylabel=name, **({"ylim": limits} if limits else {}))
+            if "x" in log:
+                axes.set_xscale("log")
+            if "y" in log:
+                axes.set_yscale("log")
+        for i, (label, at) in enumerate((lines or {}).items()):
+            mark = axes.axvline if x is None else axes.axhline
+            mark(at, color="0.4", linewidth=1, linestyle=("--", ":")[i % 2], label=label)
+    if by and x is not None or lines:
+        panels[0][-1].legend(fontsize=9)
+    figure.suptitle(_explanation(both, x), fontsize=9, color="0.35")
+    show(figure, alt=alt)
+    for name in names:
+        _numbers(both, name, x, by, labels)
+
+
+def _curve(
+    axes: Any, rows: Rows, x: str, y: str, i: int, label: str, setting: str, alone: bool
+) -> None:
+    """One curve of one setting: lines for recorded runs, circles for those made here."""
+    first = rows[0]
+    if isinstance(first[y], list):
+        xs = first[x]
+        ys = rows.values(y)
+    else:
+        xs = rows.settings_of(x)
+        by_x = [rows.values(y, **{x: at}) for at in xs]
+        ys = np.array([[of_x[k] for of_x in by_x] for k in range(min(map(len, by_x)))])
+    style = {"color": COLORS[i % len(COLORS)]}
+    if setting == "recorded" or alone:
+        draw_spread(axes, xs, ys, label=label, **style)
+    elif isinstance(first[y], list):
+        axes.plot(xs, np.median(ys, axis=0), linestyle=":", linewidth=1.2, **style)
+    else:
+        style |= {"linestyle": "", "marker": "o", "fillstyle": "none"}
+        axes.plot(xs, np.median(ys, axis=0), **style)
+
+
+def _bars(axes: Any, both: dict[str, Rows], name: str, by: str, values: list, labels: dict) -> None:
+    """A bar at the median of the recorded runs, a mark for each seed, a circle for those here."""
+    places = np.arange(len(values))[::-1]
+    for place, value in zip(places, values, strict=True):
+        for setting, rows in both.items():
+            if value not in rows.settings_of(by):
+                continue
+            found = rows.values(name, **{by: value})
+            if setting == "recorded" or len(both) == 1:
+                axes.barh(place, np.median(found), color=COLORS[5], height=0.65)
+            if setting == "recorded":
+                axes.plot(found, [place] * len(found), "|", color="black", markersize=13)
+            elif len(both) > 1:
+                axes.plot(found, [place] * len(found), "o", color="black", fillstyle="none")
+    axes.set_yticks(places, [_label(by, value, labels) for value in values])
+    axes.grid(axis="y", visible=False)
+
+
+def _numbers(both: dict[str, Rows], name: str, x: str | None, by: str | None, labels: dict) -> None:
+    """The numbers of a figure as a folded table."""
+    first = next(iter(both.values()))[0]
+    curve = isinstance(first[name], list)
+    longest = list(both.values())[-1]
+    across = [] if x is None or curve else longest.settings_of(x)
+    header = [by or "", "", *([str(at) for at in across] or ["at the end" if curve else name])]
+    lines = []
+    for value in longest.settings_of(by) if by else [None]:
+        for setting, rows in both.items():
+            if by and value not in rows.settings_of(by):
+                continue
+            part = rows.where(**{by: value}) if by else rows
+            if across:
+                known = part.settings_of(x)
+                cells = [
+                    spread(part.values(name, **{x: at})) if at in known else "-" for at in across
+                ]
+            else:
+                found = part.values(name)
+                cells = [spread(found[:, -1] if curve else found)]
+            lines.append([_label(by, value, labels) if by else name, SETTINGS[setting], *cells])
+    caption = f"the numbers: {name}" + (f" against {x}" if across else "")
+    table(header, lines, caption, folded=True)
+
+
+def _label(by: str | None, value: Any, labels: dict[Any, str]) -> str:
+    if by is None:
+        return ""
+    return labels.get(value, value if isinstance(value, str) else f"{by} = {value}")
+
+
+def _explanation(both: dict[str, Rows], x: str | None) -> str:
+    """What lines, bands and circles are."""
+    if len(both) == 1:
+        return "measured here"
+    seeds = len(both["recorded"].settings_of("seed"))
+    if x is None:
+        spread_of = f", marks: its {seeds} seeds" if seeds > 1 else ""
+        return f"bar: recorded median{spread_of}; circle: measured here"
+    spread_of = f", band: {seeds} seeds" if seeds > 1 else ""
+    first = both["here"][0]
+    here = "dotted" if isinstance(first.get(x), list) else "circles"
+    return f"line: recorded{spread_of}; {here}: measured here"
