@@ -9,6 +9,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from .experiments import declared, read_results, results_path
+from .form import claims_in_headings, form_problems
 from .release import release
 from .saved import saved_module, saved_path
 from .sources import (
@@ -36,7 +37,7 @@ def check(root: Path) -> list[str]:
         problems += _problems(root, source, _chapter)
     for source in exercise_sets(root):
         problems += _problems(root, source, _exercise_set)
-    return problems + list(_strays(root))
+    return problems + list(form_problems(root)) + list(_strays(root))
 
 
 def _problems(root: Path, source: Path, look: Callable[[Path, Path], Iterator[str]]) -> list[str]:
@@ -145,14 +146,7 @@ def _experiments(source: Path) -> Iterator[str]:
     One that needs what not every machine has may still be without a result.
     """
     results = read_results(source)
-    headings = {
-        claim
-        for cell in read_chapter(source).cells
-        if cell.cell_type == "markdown"
-        for line in cell.source.split("\n")
-        if line.startswith("#")
-        for claim in re.findall(r"\(([A-Z]\d+)\)", line)
-    }
+    headings = claims_in_headings(read_chapter(source))
     again = f"run: python book.py experiment {number_of(source)}"
     experiments = declared(source)
     for experiment in experiments:

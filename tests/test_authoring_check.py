@@ -146,7 +146,7 @@ def test_no_output_at_all_is_told():
 )
 def test_a_result_of_other_code_is_stale(book, old, new):
     edit(book / CHAPTER, old, new)
-    assert f"{RESULTS}: C1 was measured with other code: {EXPERIMENT}" in check(book)
+    assert f"{RESULTS}: C1 was measured with other code: {EXPERIMENT} C1" in check(book)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_claim_without_heading_or_result_is_told(book):
     assert f"{CHAPTER}: experiment C1 has no heading with (C1): write one" in check(book)
     edit(book / CHAPTER, '@lab.experiment("C1"', '@lab.experiment("C2"')
     problems = check(book)
-    assert f"{CHAPTER}: experiment C2 has no full result: {EXPERIMENT}" in problems
+    assert f"{CHAPTER}: experiment C2 has no full result: {EXPERIMENT} C2" in problems
     assert f"{RESULTS}: C1 is no experiment of the chapter: {EXPERIMENT}" in problems
 
 

@@ -78,10 +78,10 @@ def _curve(
     axes: Any, rows: Rows, x: str, y: str, i: int, label: str, setting: str, alone: bool
 ) -> None:
     """One curve of one setting: lines for recorded runs, circles for those made here."""
-    first = rows[0]
-    if isinstance(first[y], list):
-        xs = first[x]
-        ys = rows.values(y)
+    ys = rows.values(y)
+    curve = ys.ndim == 2
+    if curve:
+        xs = rows[0][x]
     else:
         xs = rows.settings_of(x)
         by_x = [rows.values(y, **{x: at}) for at in xs]
@@ -89,7 +89,7 @@ def _curve(
     style = {"color": COLORS[i % len(COLORS)]}
     if setting == "recorded" or alone:
         draw_spread(axes, xs, ys, label=label, **style)
-    elif isinstance(first[y], list):
+    elif curve:
         axes.plot(xs, np.median(ys, axis=0), linestyle=":", linewidth=1.2, **style)
     else:
         style |= {"linestyle": "", "marker": "o", "fillstyle": "none"}

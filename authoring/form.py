@@ -1,0 +1,178 @@
+"""The form of a chapter: what a reader sees of its code, and how much of that is the idea."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from textbook.lab.report import COMPARED
+
+from .sources import chapters, first_line, number_of, read_chapter
+
+MOST_VISIBLE = 450  # lines of code that a chapter shows
+LONGEST = 25  # lines of a cell that is not folded
+LEAST_IDEA = 0.5  # share of the visible lines
+CLAIM = re.compile(r"\(([CE]\d+)\)")
+# Chapters that are still to be written again in this form; the list only shrinks.
+NOT_YET = {"00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10"}
+DRAWING = {"plot", "figure", "axes", "panels", "plt"}
+REPORTING = {"draw", "table", "holds", "show", "measured", "print"}
+
+
+@dataclass
+class Form:
+    """Lines of code that are shown, those of them that are idea, and those that are folded."""
+
+    visible: int = 0
+    idea: int = 0
+    folded: int = 0
+    longest: int = 0
+    longest_cell: str = ""
+
+    def __str__(self) -> str:
+        share = self.idea / max(self.visible, 1)
+        return (
+            f"{self.visible} lines of code shown ({share:.0%} of them idea), {self.folded} folded, "
+            f"longest cell shown {self.longest}"
+        )
+
+
+def form_of(notebook: NotebookNode) -> Form:
+    """Count a chapter's lines of code; empty ones do not count.
+
+    Idea is what is shown and neither draws, nor prints or judges, nor imports, nor sets an
+    experiment up: that is told from the statements, whatever their cell is called.
+    """
+    form = Form()
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
+        lines = _filled(cell.source.split("\n"))
+        if cell.metadata.get("jupyter", {}).get("source_hidden"):
+            form.folded += lines
+            continue
+        form.visible += lines
+        form.idea += lines - _not_idea(cell.source)
+        if lines > form.longest:
+            form.longest, form.longest_cell = lines, first_line(cell)
+    return form
+
+
+def _filled(lines: list[str]) -> int:
+    return sum(bool(line.strip()) for line in lines)
+
+
+def _not_idea(source: str) -> int:
+    """Lines of statements that import, draw or report, and of decorators of experiments."""
+    lines, count = source.split("\n"), 0
+    for statement in ast.parse(source).body:
+        if _imports_or_shows(statement):
+            count += _filled(lines[statement.lineno - 1 : statement.end_lineno])
+        else:
+            for call in getattr(statement, "decorator_list", []):
+                if "experiment" in ast.unparse(call):
+                    count += _filled(lines[call.lineno - 1 : call.end_lineno])
+    return count
+
+
+def _imports_or_shows(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return True
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and node.id in DRAWING:
+            return True
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if name in REPORTING:
+                return True
+    return False
+
+
+def form_problems(root: Path) -> Iterator[str]:
+    """What is not in the form that every chapter is to have, but for those still to be written."""
+    sources = [source for source in chapters(root) if number_of(source) not in NOT_YET]
+    places: dict[str, list[str]] = defaultdict(list)
+    for source in sources:
+        notebook = read_chapter(source)
+        where = source.relative_to(root)
+        form = form_of(notebook)
+        if form.visible > MOST_VISIBLE:
+            yield (
+                f"{where} shows {form.visible} lines of code, at most {MOST_VISIBLE}: fold what is "
+                "evidence"
+            )
+        if form.longest > LONGEST:
+            yield (
+                f"{where}: the cell '{form.longest_cell}' shows {form.longest} lines: cut it in "
+                f"two or start it with # %% evidence, at most {LONGEST}"
+            )
+        if form.idea < LEAST_IDEA * form.visible:
+            yield (
+                f"{where}: of {form.visible} lines shown {form.idea} are idea, less than half: "
+                "start the cells that draw and report with # %% evidence"
+            )
+        for name in _defined(notebook):
+            places[name].append(str(where))
+        yield from _without_verdict(source, notebook, where)
+    for name, found in places.items():
+        if len(found) > 1:
+            yield (
+                f"{name} is defined in {' and '.join(found)}: start its first cell with # %% save "
+                "and import it from textbook.chapter_NN"
+            )
+
+
+def _defined(notebook: NotebookNode) -> list[str]:
+    """Functions and classes of the chapter's cells, each once."""
+    return list(
+        dict.fromkeys(
+            statement.name
+            for cell in notebook.cells
+            if cell.cell_type == "code"
+            for statement in ast.parse(cell.source).body
+            if isinstance(statement, ast.FunctionDef | ast.ClassDef)
+        )
+    )
+
+
+def claims_in_headings(notebook: NotebookNode) -> list[str]:
+    """The claims that stand in headings, as C5 in "### The bottleneck (C5)"."""
+    return [
+        claim
+        for cell in notebook.cells
+        if cell.cell_type == "markdown"
+        for line in cell.source.split("\n")
+        if line.startswith("#")
+        for claim in CLAIM.findall(line)
+    ]
+
+
+def verdicts(notebook: NotebookNode) -> list[dict]:
+    """The verdicts in a notebook's stored outputs: claim, sentence, and whether it holds."""
+    return [
+        output.data[COMPARED]
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        if output.get("data", {}).get(COMPARED)
+    ]
+
+
+def _without_verdict(source: Path, notebook: NotebookNode, where: Path) -> Iterator[str]:
+    """Claims in headings that nothing judges, and verdicts that do not hold."""
+    built = source.with_suffix(".ipynb")
+    if not built.exists():
+        return
+    found = verdicts(nbformat.read(built, as_version=4))
+    judged = {verdict["claim"] for verdict in found}
+    for claim in claims_in_headings(notebook):
+        if claim not in judged:
+            yield f"{where}: {claim} has no verdict: write runs.holds(...) or lab.holds(...)"
+    for verdict in found:
+        if not verdict["holds"]:
+            yield f"{where}: {verdict['claim']} does not hold: {verdict['sentence']}"
