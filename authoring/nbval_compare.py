@@ -11,6 +11,7 @@ from time import monotonic
 
 import nbval.plugin
 import pytest
+from nbformat import NotebookNode
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME, RunningKernel
 from nbval.plugin import IPyNbCell, IPyNbFile
 
@@ -134,10 +135,10 @@ class Gate(pytest.Item):
         return self.path, 0, f"{self.path.name}: stored outputs"
 
 
-def _to_compare(outputs: list[dict]) -> list[dict]:
+def _to_compare(outputs: list[NotebookNode]) -> list[NotebookNode]:
     """The outputs; of one that says what of it is to be compared, that alone."""
     return [
-        output | {"data": {COMPARED: output["data"][COMPARED]}}
+        NotebookNode(output | {"data": {COMPARED: output["data"][COMPARED]}})
         if COMPARED in output.get("data", {})
         else output
         for output in outputs

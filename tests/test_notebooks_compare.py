@@ -88,6 +88,13 @@ def empty(notebook):
             cell.outputs, cell.execution_count = [], None
 
 
+MEASURED = """
+# %%
+from textbook.lab import Lab, measured
+
+measured("now", time.time())
+Lab("01").holds("C1", "it is doubled", double(1 + time.time() % 1), above=1)
+"""
 # A kernel takes a second to start: each notebook but the last three has several changes.
 CHANGES = {
     "harmless": [
@@ -98,6 +105,7 @@ CHANGES = {
         outputs("0.12345", "0.12445"),
         outputs('"2.5"', '"2.51"'),
         source("print(time.time())", "import warnings; warnings.warn('beware')"),
+        outputs('"holds": true', '"holds": false'),
     ],
     "empty": [empty, source("double(1.25)", "double(1.25) / 0")],
     "warned": [outputs('"name": "stdout"', '"name": "stderr"')],
@@ -114,6 +122,8 @@ def failures(tmp_path_factory):
     The user's startup files would spoil every kernel.
     """
     root = mini_book.write(tmp_path_factory.mktemp("book"))
+    with (root / "notebooks/01_double.py").open("a") as source:
+        source.write(MEASURED)
     build(root)
     built = nbformat.read(root / "notebooks/01_double.ipynb", as_version=4)
     for name, changes in CHANGES.items():
@@ -165,6 +175,7 @@ def test_what_is_as_it_should_be_passes(failures, name):
                 "Cell 1": "Cell outputs differ",
                 "Cell 2": "Cell outputs differ",
                 "Cell 3": "The cell wrote to stderr(.|\n)*beware",
+                "Cell 4": "Cell outputs differ",
             },
         ),
         (
@@ -184,7 +195,11 @@ def test_what_is_as_it_should_be_passes(failures, name):
         ("endless", {"Cell 2": f"Timeout of {TIMEOUT} seconds exceeded"}),
         (
             "dead",
-            {"Cell 2": "the kernel died while it ran this cell", "Cell 3": "Kernel dead"},
+            {
+                "Cell 2": "the kernel died while it ran this cell",
+                "Cell 3": "Kernel dead",
+                "Cell 4": "Kernel dead",
+            },
         ),
     ],
 )
