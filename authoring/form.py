@@ -189,7 +189,7 @@ def _two_meanings(root: Path, numbers: set[str]) -> Iterator[str]:
         return
     meanings: dict[tuple[str, str], list[str]] = defaultdict(list)
     for line in page.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
         if not line.startswith("| $") or len(cells) != 4:
             continue
         symbols, _, meaning, where = cells
