@@ -45,10 +45,18 @@ def _differences(function, x, step):
     see='chapter 00, "One sentence, one loss"',
 )
 def numerical_gradient(function, x, eps):
-    """A function of a tensor, the tensor (any shape), a number -> a tensor like x."""
-    return _differences(
-        function, x, lambda f, x, one: (f(x + eps * one) - f(x - eps * one)) / (2 * eps)
-    )
+    """A function of a tensor, the tensor, the step -> a tensor of the shape of x."""
+    moved = x.clone().reshape(-1)
+    slopes = []
+    for i in range(len(moved)):
+        kept = moved[i].item()
+        moved[i] = kept + eps
+        above = function(moved.reshape(x.shape)).item()
+        moved[i] = kept - eps
+        below = function(moved.reshape(x.shape)).item()
+        moved[i] = kept
+        slopes.append((above - below) / (2 * eps))
+    return mt.tensor(slopes, dtype=x.dtype).reshape(x.shape)
 
 
 @numerical_gradient.wrong(
@@ -115,10 +123,11 @@ def _moments(g, m, v, beta1, beta2):
 
 @exercise(cases=_adam_cases, gradients=False, see='chapter 00, "Training"')
 def adam_step(w, g, m, v, t, lr, beta1, beta2, eps):
-    """Tensors w, g, m, v of one shape and numbers -> the new w, m, v."""
-    m, v = _moments(g, m, v, beta1, beta2)
-    step = (m / (1 - beta1**t)) / ((v / (1 - beta2**t)).sqrt() + eps)
-    return w - lr * step, m, v
+    """The parameters and both running means after step t."""
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g**2
+    corrected_m, corrected_v = m / (1 - beta1**t), v / (1 - beta2**t)
+    return w - lr * corrected_m / (corrected_v.sqrt() + eps), m, v
 
 
 @adam_step.wrong(

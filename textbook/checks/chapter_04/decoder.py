@@ -87,8 +87,13 @@ def _padding_takes_no_part(answer, x, context, h, cell, states, lengths, W):
     see='chapter 04, "Comparing score functions, and feeding back"',
 )
 def decoder_step(x, context, h, cell, states, lengths, W):
-    """(B, d), (B, H_e), (B, H), cell, (B, n, H_e), (B), (H, H_e) -> h, context, weights (B, n)."""
-    return _stepping()(x, context, h, cell, states, lengths, W)
+    """One step: the new state (B, H), the new context (B, H_e), the weights (B, n)."""
+    h = cell(mt.cat([x, context], dim=-1), h)  # (B, H)
+    scores = (states @ (h @ W).unsqueeze(-1)).squeeze(-1)  # (B, n)
+    padding = mt.arange(states.shape[1]) >= lengths.unsqueeze(1)
+    weights = scores.masked_fill(padding, -mt.inf).softmax(dim=-1)
+    context = (weights.unsqueeze(-1) * states).sum(dim=1)  # (B, H_e)
+    return h, context, weights
 
 
 decoder_step.wrong(

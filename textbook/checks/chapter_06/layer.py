@@ -41,8 +41,9 @@ def _weights(
 
 @exercise(cases=_weight_cases, gradients=False, see='chapter 06, "Joining the heads"')
 def module_weights(Q, K, V, W_O):
-    """Three lists of h matrices (d, d/h), (d, d) -> a dict of (3d, d) and (d, d)."""
-    return _weights()(Q, K, V, W_O)
+    """Lists of matrices (d, d/h) and W_O (d, d) give the state of nn.MultiheadAttention."""
+    parts = [mt.cat(matrices, dim=1).T for matrices in (Q, K, V)]  # (d, d) each
+    return {"in_proj_weight": mt.cat(parts), "out_proj.weight": W_O.T}
 
 
 module_weights.wrong(

@@ -56,9 +56,15 @@ def _named(answer, x, gain, grad_output, eps):
     gradients=False,
     see='chapter 09, "Its gradient by hand"',
 )
-def layer_norm_gradient(x, gain, grad_output, eps):
-    """(n, d), (d), (n, d), a number -> dL/dx (n, d), dL/dgain (d), dL/dbias (d)."""
-    return _backward()(x, gain, grad_output, eps)
+def layer_norm_gradient(x, gain, grad_output, eps=1e-5):
+    """x and grad_output (n, d), gain (d) give the gradients of x (n, d), gain (d) and bias (d)."""
+    centered = x - x.mean(dim=-1, keepdim=True)
+    s = ((centered**2).mean(dim=-1, keepdim=True) + eps).sqrt()  # (n, 1)
+    normal = centered / s
+    g = grad_output * gain  # the gradient at x-hat, g'
+    stretch = (g * normal).mean(dim=-1, keepdim=True)
+    toward_x = (g - g.mean(dim=-1, keepdim=True) - normal * stretch) / s
+    return toward_x, (grad_output * normal).sum(dim=0), grad_output.sum(dim=0)
 
 
 layer_norm_gradient.wrong(

@@ -63,8 +63,13 @@ def _grows_as_it_should(answer, vocabulary, width, heads, hidden, layers, tied):
     see='chapter 10, "Base and big"',
 )
 def parameter_count(vocabulary, width, heads, hidden, layers, tied):
-    """Five integers and a boolean -> the number of weights."""
-    return _count()(vocabulary, width, heads, hidden, layers, tied)
+    """The number of weights of encoder, decoder and embeddings."""
+    attention = 4 * width**2
+    network = width * hidden + hidden + hidden * width + width
+    norm = 2 * width
+    encoder = layers * (attention + network + 2 * norm) + norm
+    decoder = layers * (2 * attention + network + 3 * norm) + norm
+    return (1 if tied else 3) * vocabulary * width + encoder + decoder
 
 
 for name, hint, pieces in (
