@@ -26,6 +26,16 @@ def loaded(module, weights):
     return module
 
 
+def made(reference, answer, sizes):
+    """The answer's module of these sizes, in float64, with the weights for the reference."""
+    return loaded(answer(*sizes), drawn(reference, *sizes))
+
+
+def values(x):
+    """A tensor without its graph; anything else as it is."""
+    return x.detach() if isinstance(x, mt.Tensor) else x
+
+
 def results_of(module, weights, inputs, call):
     """Its parameters; and, if these are as they should be, its outputs and all gradients.
 
@@ -42,7 +52,7 @@ def results_of(module, weights, inputs, call):
     if tensors:
         sum((x * Draw(1).normal(*x.shape)).sum() for x in tensors).backward()
     for label, x in outputs.items():
-        found[label] = x.detach() if isinstance(x, mt.Tensor) else x
+        found[label] = values(x)
     for name, x in {**inputs, **dict(module.named_parameters())}.items():
         found[f"the gradient with respect to {name}"] = (
             mt.zeros_like(x) if x.grad is None else x.grad

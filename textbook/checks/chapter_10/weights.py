@@ -223,19 +223,18 @@ def _both_follow_the_weight(answer, sizes, tokens, x):
     see='chapter 10, "One page"',
 )
 class TiedEmbedding(nn.Module):
-    """Tokens (B, n) -> (B, n, width); scores of x (B, T, width): (B, T, V)."""
+    """A matrix that embeds tokens and scores outputs."""
 
     def __init__(self, vocabulary, width):
         super().__init__()
         self.weight = nn.Parameter(mt.randn(vocabulary, width) * width**-0.5)
 
     def forward(self, tokens):
-        return self.weight[tokens] * self.stretch()
-
-    def stretch(self):
-        return math.sqrt(self.weight.shape[1])
+        """Tokens (B, n) give (B, n, width)."""
+        return self.weight[tokens] * math.sqrt(self.weight.shape[1])
 
     def scores(self, x):
+        """x (B, T, width) gives the scores of all tokens, (B, T, V)."""
         return x @ self.weight.T
 
 
@@ -248,8 +247,8 @@ _Tied = TiedEmbedding.reference
     "large as those of the sinusoids that are added next.",
 )
 class _(_Tied):
-    def stretch(self):
-        return 1.0
+    def forward(self, tokens):
+        return self.weight[tokens]
 
 
 @TiedEmbedding.wrong(
@@ -257,8 +256,8 @@ class _(_Tied):
     "Multiply by it.",
 )
 class _(_Tied):
-    def stretch(self):
-        return 1 / super().stretch()
+    def forward(self, tokens):
+        return self.weight[tokens] / math.sqrt(self.weight.shape[1])
 
 
 @TiedEmbedding.wrong(
@@ -266,8 +265,8 @@ class _(_Tied):
     "Multiply by its square root.",
 )
 class _(_Tied):
-    def stretch(self):
-        return self.weight.shape[1]
+    def forward(self, tokens):
+        return self.weight[tokens] * self.weight.shape[1]
 
 
 @TiedEmbedding.wrong(
@@ -275,8 +274,8 @@ class _(_Tied):
     "The root of the width, self.weight.shape[1], belongs here.",
 )
 class _(_Tied):
-    def stretch(self):
-        return math.sqrt(len(self.weight))
+    def forward(self, tokens):
+        return self.weight[tokens] * math.sqrt(len(self.weight))
 
 
 @TiedEmbedding.wrong(
@@ -285,7 +284,7 @@ class _(_Tied):
 )
 class _(_Tied):
     def scores(self, x):
-        return super().scores(x) * self.stretch()
+        return super().scores(x) * math.sqrt(x.shape[-1])
 
 
 @TiedEmbedding.wrong(
@@ -294,7 +293,7 @@ class _(_Tied):
 )
 class _(_Tied):
     def scores(self, x):
-        return super().scores(x) / self.stretch()
+        return super().scores(x) / math.sqrt(x.shape[-1])
 
 
 @TiedEmbedding.wrong(
