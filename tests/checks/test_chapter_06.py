@@ -9,8 +9,8 @@ from minitorch.flops import count_flops
 from tests.checks import right_06
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, Draw, chapter_06
-from textbook.checks.compare import difference
 from textbook.checks.chapter_06.layer import LayerInPieces
+from textbook.checks.compare import difference
 from textbook.checks.modules import made
 
 

@@ -8,8 +8,8 @@ from minitorch.autograd import gradcheck
 from tests.checks import right_09
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, Draw, chapter_09
-from textbook.checks.compare import difference
 from textbook.checks.chapter_09.block import BlockInPieces
+from textbook.checks.compare import difference
 from textbook.checks.modules import made
 
 
