@@ -216,7 +216,6 @@ def _bleu(
     orders=lambda max_n: range(1, max_n + 1),
     mean=_geometric,
     penalty=_brevity,
-    length=len,
     scale=100,
 ):
     """BLEU with one of its pieces exchanged."""
@@ -232,7 +231,7 @@ def _bleu(
             if not (matched := sum(matches(said, right) for said, right in pairs)):
                 return 0.0
             precisions.append(matched / count)
-        c, r = sum(map(length, hypotheses)), sum(map(length, references))
+        c, r = sum(map(len, hypotheses)), sum(map(len, references))
         return scale * penalty(c, r) * mean(precisions)
 
     return measure

@@ -241,9 +241,9 @@ def _(queries, keys, values):
 # Padded keys
 
 
-def inside(lengths, n, extra=0):
+def inside(lengths, n):
     """(B, n): whether a source position is no padding."""
-    return ~padding_mask(lengths + extra, n)
+    return ~padding_mask(lengths, n)
 
 
 def masked_softmax(scores, lengths):

@@ -276,11 +276,9 @@ class DecoderInPieces(_Decoder):
         return mt.cat([x, context], dim=-1)
 
     def look(self, h, states, lengths):
-        return weighted_sum(self.weights(self.scores(h, states), lengths), states)
-
-    def scores(self, h, states):
         joined = self.from_query(h).unsqueeze(1) + self.from_key(states)  # (B, n, a)
-        return self.score(self.bent(joined)).squeeze(-1)  # (B, n)
+        scores = self.score(self.bent(joined)).squeeze(-1)  # (B, n)
+        return weighted_sum(self.weights(scores, lengths), states)
 
     def bent(self, joined):
         return joined.tanh()

@@ -361,11 +361,11 @@ def _scheduling(start=_starting):
     return steps
 
 
-def _depths(needs, depth=lambda before: 1 + max(before, default=0)):
+def _depths(needs):
     """The length of the longest chain that ends at each operation."""
     depths = []
     for inputs in needs:
-        depths.append(depth([depths[i] for i in inputs]))
+        depths.append(1 + max((depths[i] for i in inputs), default=0))
     return depths
 
 

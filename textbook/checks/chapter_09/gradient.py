@@ -21,7 +21,6 @@ def _backward(
     toward_x=_toward_x,
     to_normal=lambda grad_output, gain: grad_output * gain,
     toward_gain=lambda grad_output, normal: grad_output * normal,
-    toward_bias=lambda grad_output: grad_output,
     gather=_sum_over_tokens,
     variance=variance_of,
     root=root_of,
@@ -35,7 +34,7 @@ def _backward(
         return (
             toward_x(to_normal(grad_output, gain), normal, deviation),
             gather(toward_gain(grad_output, normal)),
-            gather(toward_bias(grad_output)),
+            gather(grad_output),
         )
 
     return backward
