@@ -36,6 +36,7 @@ def _run(answer, sizes, tokens, lengths):
             "the tensor of scores": values(model(tokens)),
             "the loss": model.loss(tokens, lengths),
         },
+        "the gradient of the loss",
     )
 
 
