@@ -26,6 +26,7 @@ from minitorch.compat.functions import *
 from minitorch.compat.types import *
 from minitorch.creation import *
 from minitorch.generator import *
+from minitorch.operations.einsum import *
 from minitorch.operations.elementwise import *
 from minitorch.operations.indexing import *
 from minitorch.operations.logic import *
