@@ -10,7 +10,7 @@ from minitorch.autograd.modes import (
     record_operations,
     set_grad_enabled,
 )
-from minitorch.autograd.variable import Variable
+from minitorch.autograd.compat import Variable
 
 __all__ = [
     "Variable",

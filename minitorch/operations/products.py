@@ -1,24 +1,12 @@
 """Products: of matrices, of batches of matrices, of vectors, and a linear layer's."""
 
-import math
-
 from minitorch.autograd.dispatch import operation
-from minitorch.axes import check_axes
+from minitorch.axes import check_axes, fold, transposed
 from minitorch.backend import array_module
 from minitorch.operations.elementwise import mul
 from minitorch.operations.shapes import unsqueeze
 
 __all__ = ["bmm", "dot", "matmul", "mm", "outer"]
-
-
-def fold(array):
-    """All leading axes as one: (..., n) -> (N, n)."""
-    return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
-
-
-def transposed(array):
-    """The last two axes exchanged."""
-    return array.swapaxes(-1, -2)
 
 
 def _check_types(name, input, other):

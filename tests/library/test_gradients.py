@@ -5,11 +5,10 @@ import pathlib
 import random
 
 import gradients
-import operations_of_tensors  # noqa: F401  (more rows)
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from operations_table import ROWS
+from rows import ROWS
 
 import minitorch
 
