@@ -1,6 +1,5 @@
 """Every operation: its values, and its gradient by two independent judges."""
 
-import ast
 import pathlib
 import random
 
@@ -10,30 +9,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rows import ROWS
 
-import minitorch
+from authoring import library
 
-PACKAGE = pathlib.Path(minitorch.__file__).parent
-
-
-def operations():
-    """The name of every function in the library that is decorated with ``operation(...)``."""
-    names = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for item in ast.walk(ast.parse(path.read_text())):
-            if isinstance(item, ast.FunctionDef):
-                for decorator in item.decorator_list:
-                    called = getattr(decorator, "func", decorator)
-                    if getattr(called, "id", getattr(called, "attr", None)) == "operation":
-                        names.append(item.name)
-    return names
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 def test_every_operation_has_one_row():
-    names = operations()
-    assert sorted(names) == sorted(set(names)), "two operations of one name"
-    assert len(names) > 80, "the search for operations has lost them"
-    assert not set(names) - set(ROWS), "operations without a row in operations_table.py"
-    assert not set(ROWS) - set(names), "rows without an operation"
+    assert len(library.operations(ROOT)) > 80, "the search for operations has lost them"
+    assert list(library.missing_rows(ROOT, ROWS)) == []
+    assert library.rows(ROOT) == set(ROWS), "what is read of the rows is not what they register"
+
+
+def test_every_operation_is_exported():
+    assert list(library.unexported(ROOT)) == []
 
 
 def check(name, integer):
