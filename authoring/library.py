@@ -54,10 +54,11 @@ def missing_rows(root: Path, names: Collection[str]) -> Iterator[str]:
         if name in seen:
             yield f"operation {name} stands in {seen[name]} and in {where}: rename one"
         elif name not in names:
+            short = f"{path.stem}.{name}"
             yield (
-                f'operation {name} of {where} has no row in {file}: add one there, @row("{name}") '
-                f"over a function that draws a Case, or unary({path.stem}.{name}, ...) or "
-                f"binary({path.stem}.{name}, ...), whose other argument is NumPy's function"
+                f"operation {name} of {where} has no row in {file}: add one there, "
+                f"unary({short}, np.{name}) or binary({short}, np.{name}), or under "
+                f'@row("{name}") a function that draws a Case'
             )
         seen[name] = where
     for name in sorted(set(names) - set(seen)):
@@ -65,21 +66,25 @@ def missing_rows(root: Path, names: Collection[str]) -> Iterator[str]:
 
 
 def unexported(root: Path) -> Iterator[str]:
-    """Operations that nothing in the library names after their definition."""
-    used = set()
+    """Operations that no ``__all__`` holds and no other code of the library names."""
+    used: set[tuple[str, str]] = set()
     for path in root.glob("minitorch/**/*.py"):
-        tree = _tree(path)
-        used |= {item.id for item in ast.walk(tree) if isinstance(item, ast.Name)}
-        used |= {item.attr for item in ast.walk(tree) if isinstance(item, ast.Attribute)}
-        used |= {item.name for item in ast.walk(tree) if isinstance(item, ast.alias)}
-        used |= set(_offered(tree))
+        for item in ast.walk(_tree(path)):
+            if isinstance(item, ast.Attribute) and isinstance(item.value, ast.Name):
+                used.add((item.value.id, item.attr))
+            elif isinstance(item, ast.ImportFrom) and item.module:
+                home = item.module.rpartition(".")[2]
+                used |= {(home, alias.name) for alias in item.names}
+            elif isinstance(item, ast.Name):
+                used.add((path.stem, item.id))
+        used |= {(path.stem, name) for name in _offered(_tree(path))}
     for name, path in operations(root):
-        if name not in used:
+        if (path.stem, name) not in used:
             yield (
-                f"operation {name} of {path.relative_to(root)} is exported nowhere: add it to "
-                f"__all__ there, for minitorch.{name}; as a method, to the table in "
+                f"operation {name} of {path.relative_to(root)} is exported nowhere: as PyTorch has "
+                f"it, add it to __all__ there, for minitorch.{name}, and as a method to "
                 f"minitorch/methods.py, {name} = {path.stem}.{name}; or to "
-                "minitorch/nn/functional.py, as PyTorch has it"
+                "minitorch/nn/functional.py"
             )
 
 

@@ -16,12 +16,14 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 def test_every_operation_has_one_row():
     assert len(library.operations(ROOT)) > 80, "the search for operations has lost them"
-    assert list(library.missing_rows(ROOT, ROWS)) == []
+    problems = list(library.missing_rows(ROOT, ROWS))
+    assert not problems, "\n".join(problems)
     assert library.rows(ROOT) == set(ROWS), "what is read of the rows is not what they register"
 
 
 def test_every_operation_is_exported():
-    assert list(library.unexported(ROOT)) == []
+    problems = list(library.unexported(ROOT))
+    assert not problems, "\n".join(problems)
 
 
 def check(name, integer):
