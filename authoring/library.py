@@ -90,7 +90,7 @@ def unexported(root: Path) -> Iterator[str]:
 
 def core(root: Path) -> list[str]:
     """The files of the library's core, in the order of reading."""
-    return CORE.findall(ast.get_docstring(_tree(root / FACE)) or "")
+    return CORE.findall(ast.get_docstring(_tree(root / FACE), clean=False) or "")
 
 
 def core_problems(root: Path) -> Iterator[str]:
