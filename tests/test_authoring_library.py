@@ -3,6 +3,7 @@
 import pytest
 
 from authoring import library, overview
+from authoring.__main__ import main
 
 FILES = {
     "minitorch/__init__.py": '''"""A library, in this order::
@@ -177,3 +178,12 @@ def test_a_row_of_nothing(book):
         "tests/library/rows has a row sub, which is no operation of the library: rename or "
         "remove it"
     ]
+
+
+def test_the_command_says_so(book, monkeypatch, capsys):
+    monkeypatch.setattr("authoring.__main__.ROOT", book)
+    change(book, "README.md", "| 90 |", "| 80 |")
+    change(book, "minitorch/operations/sums.py", '["add"]', "[]")
+    assert main(["check"]) == 1
+    told = capsys.readouterr().out
+    assert f"\n{CHAPTERS} says other" in told and "\noperation add of" in told
