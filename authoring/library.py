@@ -105,8 +105,8 @@ def core_problems(root: Path) -> Iterator[str]:
         return
     if list(told) != files:
         yield (
-            f"{SECTION} lists {', '.join(told) or 'nothing'}: list what the docstring of {FACE} "
-            f"lists, in its order: {', '.join(files)}"
+            f"{SECTION} lists other files than the docstring of {FACE}, or in another order: "
+            f"list {', '.join(files)}"
         )
     counted = {name: code_lines(root / "minitorch" / name) for name in files}
     for name in sorted(told.keys() & counted):
