@@ -325,8 +325,8 @@ def write(path, content):
 
 
 def book_files():
-    """Everything that a student gets: chapters, results, exercises, the notation; no sources."""
-    found = [ROOT / "docs" / "notation.md"]
+    """What a student gets: chapters, results, exercises, notation, claims; no sources."""
+    found = [ROOT / "docs" / "notation.md", ROOT / "docs" / "claims.md"]
     for part in ["notebooks", "exercises"]:
         found.extend(sorted((ROOT / part).rglob("*")))
     for path in found:

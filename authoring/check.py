@@ -8,6 +8,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from . import claims
 from .experiments import declared, read_results, results_path
 from .release import release
 from .sources import (
@@ -35,6 +36,7 @@ def check(root: Path) -> list[str]:
         problems += _problems(root, source, _chapter)
     for source in exercise_sets(root):
         problems += _problems(root, source, _exercise_set)
+    problems += _problems(root, root, lambda root, _: claims.problems(root))
     return problems + list(_strays(root))
 
 
