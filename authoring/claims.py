@@ -10,8 +10,6 @@ An experiment of our own has `*Our question*: what we ask.` in place of the lect
 """
 
 import re
-from collections import Counter
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,37 +32,40 @@ NUMBERS = re.compile(r"\(([CE]\d+)\)")
 INTRODUCTION = """\
 # What five lectures say, and what we measured
 
-The book follows five lecture decks from the recurrent network to the Transformer. What they claim has a number,
-C1, C2, ..., and a chapter that tries it, on a model small enough to run while you read. A claim is a hypothesis: where
-the measurement says otherwise, the chapter reports what was measured, and at which size, length or learning rate it
-turns. Questions that the lectures do not ask are ours: E1, E2, ..., counted anew in each chapter.
+The book follows five lecture decks from the recurrent network to the Transformer. What they claim
+has a number, C1, C2, ..., and a chapter that tries it, on a model small enough to run while you
+read. A claim is a hypothesis: where the measurement says otherwise, the chapter reports what was
+measured, and at which size, length or learning rate it turns. Questions that the lectures do not
+ask are ours: E1, E2, ..., counted anew in each chapter.
 
 How to read a verdict:
 
 - **holds**: what the lectures say came out.
-- **holds** *with a condition*: it came out where the condition is met, and not, or not measurably, elsewhere.
-- **not** ...: it did not come out.
+- *holds* with words behind it: it came out under the condition that these words name.
+- *not* ...: it did not come out.
 
-A verdict speaks of this book's sizes: small models, data that is mostly made up, minutes on a processor. Numbers are those of the
-recorded runs (*full*), from smallest to largest over their seeds, unless the text says otherwise; each of them stands in an
-output of its chapter, behind the link.
+A verdict speaks of this book's sizes: small models, data that is mostly made up, minutes on a
+processor. Numbers are those of the recorded runs, from smallest to largest over their seeds, unless
+the text says otherwise. The link under *where* leads to the section that measures. Its outputs and
+the chapter's file in `notebooks/results` hold each number, and the box at its end names the slide.
 
 ## The decks
 
-These are slides. The book does not contain them; we give what they say about themselves.
+They are slides, and no part of the book. This is what they say about themselves.
 
-| deck | title | course | what is in it |
-| --- | --- | --- | --- |
-| 1 | Lecture 8: Self-Attention and Transformers | CS224N/Ling284, Natural Language Processing with Deep Learning; \
-Tatsunori Hashimoto; one slide speaks of 2024 | self-attention and what it lacks, the Transformer, its results, its costs |
-| 2 | Lecture 13: Attention & Transformers | 10-701, Introduction to Machine Learning; Hoda Heidari, after slides of \
-fall 2024 by Henry Chai | RNN, backpropagation through time, LSTM, language models, then attention and the Transformer |
-| 3 | Lecture 8: Self-Attention and Transformers | CS224N of 2023, by its links; names no author | deck 1's lecture of an \
-earlier year, with the way there: the bottleneck, attention and its score functions |
-| 4 | Session 3: Attention & Transformers | Advanced NLP, winter 2025/26; Richard Sieg, TH Köln | attention, the Transformer, \
-scaling |
-| 5 | Is Attention All We Need? (its first part) | names neither course nor author | from attention to self-attention, four things \
-that it lacks, the Transformer |
+1. **Lecture 8: Self-Attention and Transformers**, CS224N/Ling284, Natural Language Processing with
+   Deep Learning; Tatsunori Hashimoto. Self-attention and what it lacks, the Transformer, its
+   results and its costs. One slide speaks of 2024.
+2. **Lecture 13: Attention & Transformers**, 10-701, Introduction to Machine Learning; Hoda Heidari,
+   after slides of fall 2024 by Henry Chai. RNN, backpropagation through time, LSTM, language
+   models, then attention and the Transformer.
+3. **Lecture 8: Self-Attention and Transformers**, CS224N of 2023, by its links; names no author.
+   Deck 1's lecture of an earlier year, with the way there: the bottleneck, attention and its score
+   functions.
+4. **Session 3: Attention & Transformers**, Advanced NLP, winter 2025/26; Richard Sieg, TH Köln.
+   Attention, the Transformer, scaling.
+5. **Is Attention All We Need?**, its first heading; names neither course nor author. From attention
+   to self-attention, four things that this lacks, the Transformer.
 """
 
 
@@ -82,11 +83,18 @@ class Box:
     section: str
 
     @property
+    def name(self) -> str:
+        """The number; for a question of our own also the chapter that counts it."""
+        return f"**{self.number}**" + (
+            "" if self.decks else f"&nbsp;of&nbsp;{number_of(self.source)}"
+        )
+
+    @property
     def where(self) -> str:
         """A link to the section, whose anchor JupyterLab and GitHub make of its heading."""
         notebook = f"../notebooks/{self.source.stem}.ipynb"
         anchor = self.heading.replace(" ", "-")
-        return f"[{number_of(self.source)}, section {self.section}]({notebook}#{anchor})"
+        return f"[{number_of(self.source)}&nbsp;§&nbsp;{self.section}]({notebook}#{anchor})"
 
 
 def write(root: Path) -> None:
@@ -119,7 +127,7 @@ def page(root: Path) -> str:
     parts = [INTRODUCTION, "## What the lectures claim", _count(claims)]
     parts.append(_table("the lectures say", claims))
     if missing := _missing(claims):
-        parts.append(f"Not measured yet, but for chapters that are planned: {', '.join(missing)}.")
+        parts.append(f"Still to be measured, in chapters that are planned: {', '.join(missing)}.")
     parts += ["## What we asked ourselves", _table("our question", questions)]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
@@ -130,19 +138,23 @@ def _order(box: Box) -> tuple:
 
 
 def _count(claims: list[Box]) -> str:
-    kinds = Counter(box.verdict if box.verdict == "holds" else box.verdict[:3] for box in claims)
+    plain = sum(box.verdict == "holds" for box in claims)
+    failed = sum(box.verdict.startswith("not") for box in claims)
     return (
-        f"Of {len(claims)} claims {kinds['holds']} hold as they stand, {kinds['hol']} hold with a "
-        f"condition, and {kinds['not']} did not come out."
+        f"Of {len(claims)} claims {plain} hold as they stand, {len(claims) - plain - failed} hold "
+        f"under a condition, and {failed} did not come out. The conditions, which a slide has no "
+        "room for, are what there is to learn."
     )
 
 
 def _table(asked: str, boxes: list[Box]) -> str:
-    rows = [f"| | verdict | {asked} | what was measured | chapter |", "| --- " * 5 + "|"]
+    rows = [f"| | verdict | {asked} | what was measured | where |", "| --- " * 5 + "|"]
     for box in boxes:
-        said = f"{box.said} ({box.decks})" if box.decks else box.said
-        number = f"**{box.number}**"
-        rows.append(f"| {number} | {box.verdict} | {said} | {box.measured} | {box.where} |")
+        verdict = "**holds**" if box.verdict == "holds" else box.verdict
+        said = box.said
+        if box.decks:
+            said = said.rstrip(".") + re.sub(r', "[^"]+"', "", f" ({box.decks})")
+        rows.append(f"| {box.name} | {verdict} | {said} | {box.measured} | {box.where} |")
     return "\n".join(rows)
 
 

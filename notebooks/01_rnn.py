@@ -1036,8 +1036,8 @@ print("          window 16 gets above 0.9:", accuracy["16"] > 0.9)
 #
 # Each factor is a distribution over $V$ tokens given the past, and an RNN has just the shape for it: the
 # state after $x_{t-1}$ sums up the past, and $\mathrm{softmax}(W_o h)$ is the distribution of what comes
-# next. Mind the shift: **the output at $x_t$ predicts $x_{t+1}$**. Then nothing predicts $x_1$, unless we put a **start token** `<s>`
-# before it. For our sentence and the weights of section 6:
+# next. Mind the shift: **the output at $x_t$ predicts $x_{t+1}$**. Then nothing predicts $x_1$, unless we put
+# a **start token** `<s>` before it. For our sentence and the weights of section 6:
 
 # %%
 start = vocabulary.encode(["<s>"])

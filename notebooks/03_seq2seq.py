@@ -744,10 +744,10 @@ print("single words too are harder in long sentences, by over 0.05:", hard < eas
 # %% [markdown]
 # Short sentences lie above the curve of equal words, long ones below it, and single words get harder with the
 # length: the fall is more than the sum of more chances to err. A bottleneck would do that. To see that it is
-# one, we should have to change its width, and here $H$ is always 128. With more training the fall starts later. So after 500 steps the
-# limit is not how many digits *fit* into 128 numbers. It is how many the encoder has learned to write into them
-# so that the decoder can find them again. Chapter 04 takes the one vector away and draws its curve into the
-# same picture.
+# one, we should have to change its width, and here $H$ is always 128. With more training the fall starts
+# later. So after 500 steps the limit is not how many digits *fit* into 128 numbers. It is how many the
+# encoder has learned to write into them so that the decoder can find them again. Chapter 04 takes the one
+# vector away and draws its curve into the same picture.
 #
 # > **C5 · holds, less so with more training.** *The lectures* (deck 3, "1. Why attention?
 # > Sequence-to-sequence: the bottleneck problem"): the encoding "needs to capture all information about the
@@ -1014,10 +1014,10 @@ print("after one wrong word fewer than 0.85 of the rests are right:", bias < 0.8
 
 # %% [markdown]
 # The source is the same, the encoding is the same, and one wrong word ruins about half of the rests: what the
-# decoder still has to say, it seems to work out partly from what it has read. Training can make the bias smaller,
-# by random mistakes more than by its own, and exact match, which cannot see the bias, hardly moves. Teacher forcing
-# is a bargain where only the perfect sentence counts; it is a risk where texts are long and one slip is followed
-# by a thousand words.
+# decoder still has to say, it seems to work out partly from what it has read. Training can make the bias
+# smaller, by random mistakes more than by its own, and exact match, which cannot see the bias, hardly moves.
+# Teacher forcing is a bargain where only the perfect sentence counts; it is a risk where texts are long and
+# one slip is followed by a thousand words.
 #
 # > **E2 · yes, and mistakes in training help.** *Our question*: does one wrong word spoil what a decoder says
 # > after it?
@@ -1404,13 +1404,13 @@ print(
 # %% [markdown]
 # "Pooling is usually better" is half of the story.
 #
-# - **Anywhere, plain RNN**: max wins, and more so with length. The last state has to carry the animal through all
-#   words that follow, and its gradient has to come back through them (chapter 01); max only has to notice it once.
-#   The mean notices it too, but divides it by the length.
+# - **Anywhere, plain RNN**: max wins, and more so with length. The last state has to carry the animal through
+#   all words that follow, and its gradient has to come back through them (chapter 01); max only has to notice
+#   it once. The mean notices it too, but divides it by the length.
 # - **Anywhere, GRU**: nothing to win. Pooling cures forgetting, and a gate cures it as well.
-# - **Last counts**: the last state wins with both networks, from 10 words on. Pooling forgets the order of what it
-#   pools: the RNN's 0.26 to 0.33 at 40 words are about what naming one of the five mentions at random would get,
-#   0.30. The GRU's, 0.29 to 0.49, are a little more.
+# - **Last counts**: the last state wins with both networks, from 10 words on. Pooling forgets the order of
+#   what it pools: the RNN's 0.26 to 0.33 at 40 words are about what naming one of the five mentions at random
+#   would get, 0.30. The GRU's, 0.29 to 0.49, are a little more.
 #
 # So the question decides. Chapter 04 lets the model decide: attention is a mean whose weights are learned.
 #

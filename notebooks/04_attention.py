@@ -824,10 +824,10 @@ print(
 )
 
 # %% [markdown]
-# With one vector, exact match falls with the length of the source; with attention it does not. The vector
-# of 128 numbers is no longer asked to hold eighteen words. Three times as much training lifts the lower curve,
-# as chapter 03 found, but not to the upper one. (Half of the first column is one number: "five" is the only held-out number of one
-# digit, and no model has seen it alone. We leave that column out of the verdict.)
+# With one vector, exact match falls with the length of the source; with attention it does not. The vector of
+# 128 numbers is no longer asked to hold eighteen words. Three times as much training lifts the lower curve,
+# as chapter 03 found, but not to the upper one. (Half of the first column is one number: "five" is the only
+# held-out number of one digit, and no model has seen it alone. We leave that column out of the verdict.)
 #
 # The greedy translations themselves, and a check that teacher forcing told the truth:
 
@@ -1005,17 +1005,17 @@ print("at the end of the quick runs at least 0.1 above the mean:", ahead)
 # - **Any choice beats none.** The mean does learn, but it is far behind when all others are done. (The
 #   best rate of the mean and of the additive scores is the largest of the grid, so they may have
 #   something left.)
-# - **Among the four there is no winner**: the seeds of one score differ more than one score from another. So take
-#   the cheap one: later models use products, and chapter 05 goes back to the simplest. In a larger study (Britz et
-#   al., 2017) the additive score came out slightly ahead.
-# - **Input feeding gains nothing here**: the difference is within that of the seeds, and each step takes 1.6 times
-#   as long.
+# - **Among the four there is no winner**: the seeds of one score differ more than one score from another. So
+#   take the cheap one: later models use products, and chapter 05 goes back to the simplest. In a larger study
+#   (Britz et al., 2017) the additive score came out slightly ahead.
+# - **Input feeding gains nothing here**: the difference is within that of the seeds, and each step takes 1.6
+#   times as long.
 # - **None of them gets a single number of six digits right.** Attention removes the bottleneck, but it
 #   does not teach a model what it has never seen: hundreds before *tausend*.
 #
 # > **C8 · not at this size.** *The lectures* (deck 3, "Attention variants", "Sequence-to-sequence with
-# > attention"): there are four score functions, with "relative advantages/disadvantages"; and "sometimes" the
-# > attention output is fed back in.
+# > attention"): the four score functions have "relative advantages/disadvantages"; "sometimes we take the
+# > attention output from the previous step, and also feed it into the decoder".
 # >
 # > *Measured*: Steps to 90 % exact match, three seeds, each at the best of three rates: dot product 70 to 90,
 # > multiplicative 50 to 90, reduced rank 70 to 80, additive 50 to 80, additive and fed back 50 to 70; the
@@ -1179,10 +1179,10 @@ print(
 
 # %% [markdown]
 # Where German keeps the order, the diagonal is a fair guess; where it turns it round, the diagonal is
-# practically always wrong, and attention practically never. Over all pieces the seeds differ. Why, when all three
-# models translate practically without a mistake? The second looks elsewhere for 57 % of its *hundert*, the other
-# two never. We come back to this in section 11. And see *und* in the maps, which translates no word: there
-# it looks at the ten that comes next.
+# practically always wrong, and attention practically never. Over all pieces the seeds differ. Why, when all
+# three models translate practically without a mistake? The second looks elsewhere for 57 % of its *hundert*,
+# the other two never. We come back to this in section 11. And see *und* in the maps, which translates no
+# word: there it looks at the ten that comes next.
 #
 # > **C7 · holds where the answer depends on the look.** *The lectures* (deck 3, "Attention is great!"): "We
 # > get (soft) alignment for free!"
@@ -1284,7 +1284,7 @@ print("           with attention: above 1e-3 of the nearest:", attending[40] > 1
 # still comes the long way.
 #
 # > **C32 · holds.** *The lectures* (deck 3, "Attention is great!"): attention "helps with the vanishing
-# > gradient problem. Provides shortcut to faraway states".
+# > gradient problem", it "provides shortcut to faraway states".
 # >
 # > *Measured*: Norm of the gradient at the state 40 steps back, five seeds, untrained: 9.5e-3 to 2.6e-2 with
 # > attention, 1.5e-10 to 1.4e-9 with one vector; at the nearest state 0.20 to 0.26 and 0.26 to 0.34.

@@ -919,7 +919,7 @@ print(
 # >
 # > *Measured*: Five seeds. The variance of the scores grows like $d$; divided it stays at 1. The median norm
 # > of the softmax's Jacobian falls from 0.3 at $d = 16$ to less than 0.00003 at $d = 1024$, its mean to 0.04
-# > to 0.05; divided both stay at 0.2. Below $d = 16$ the undivided softmax passes on more.
+# > to 0.05; divided both stay at 0.2. At $d = 16$ the undivided softmax still passes on more.
 #
 # **When is a softmax dominated by one value?** One deck says that it always will be. It depends on how far the
 # scores lie apart and on how many there are. We draw $n$ scores with standard deviation $s$ and look at
@@ -1178,7 +1178,7 @@ for name in ("self-attention", "self-attention + positions"):
     print(f"{name:26} the same scores: {mt.allclose(scores[0], scores[1], atol=1e-5)}")
 
 # %% [markdown]
-# > **C10 · holds, exactly.** *The lectures* (deck 1, "Barriers and solutions for Self-Attention as a building
+# > **C10 · holds.** *The lectures* (deck 1, "Barriers and solutions for Self-Attention as a building
 # > block"; deck 3): self-attention "doesn't have an inherent notion of order!"
 # >
 # > *Measured*: Largest relative difference between the outputs of permuted words and the permuted outputs,

@@ -276,8 +276,8 @@ print("output of be, before:", mt.cat([output[0] for output, _ in per_head]))
 print("output of be, after: ", after)
 
 # %% [markdown]
-# Where a token is a column, the score of two words is $x_i^\top Q^\top K\, x_j$, and the one's $Q$ is the other's
-# $Q^\top$:
+# Where a token is a column, the score of two words is $x_i^\top Q^\top K\, x_j$, and the one's $Q$ is the
+# other's $Q^\top$:
 
 # %%
 by_columns = mt.stack([mt.stack([x_i @ Q.T.T @ (K.T @ x_j) for x_j in X]) for x_i in X])
@@ -540,7 +540,7 @@ print("as if the padding were not there:", mt.allclose(masked, alone, atol=1e-5)
 # The last row is the one that grows. Each score matrix has $n^2$ entries, however few columns it was made
 # from. Each entry also goes through a softmax, which the FLOPs of products leave out.
 #
-# 
+#
 #
 # ### FLOPs, memory and time (C13)
 #
@@ -662,9 +662,9 @@ print(
 )
 
 # %% [markdown]
-# What is free in FLOPs is not free in time: the softmax walks over $h n^2$ numbers several times, which is memory
-# traffic, not products. The times are those of one run on one shared machine, and yours will have other ratios;
-# the counts are everyone's.
+# What is free in FLOPs is not free in time: the softmax walks over $h n^2$ numbers several times, which is
+# memory traffic, not products. The times are those of one run on one shared machine, and yours will have
+# other ratios; the counts are everyone's.
 #
 # > **C13 · holds for FLOPs, not for memory and time.** *The lectures* (deck 1, "Multi-head self-attention is
 # > computationally efficient"; deck 3): "Even though we compute $h$ many attention heads, it's not really
@@ -929,11 +929,12 @@ print(
 )
 
 # %% [markdown]
-# **One head favours one place.** It does not get each answer a little wrong: in the full runs one of the two is
-# right in 91 to 94 % of the cases, the other in 24 to 26 %. Which one it favours is an accident of the seed. And the wrong answers are not
-# just any numbers: 99.9 % of them are the right answer to the *other* question. That is the proof at work. The
-# two places have weights of 0.48 to 0.49 and of about 0.37 on average (section 7 prints them), and the larger
-# wins both times. Four times the steps do not change this, and neither does a head of twice the width.
+# **One head favours one place.** It does not get each answer a little wrong: in the full runs one of the two
+# is right in 91 to 94 % of the cases, the other in 24 to 26 %. Which one it favours is an accident of the
+# seed. And the wrong answers are not just any numbers: 99.9 % of them are the right answer to the *other*
+# question. That is the proof at work. The two places have weights of 0.48 to 0.49 and of about 0.37 on
+# average (section 7 prints them), and the larger wins both times. Four times the steps do not change this,
+# and neither does a head of twice the width.
 #
 # The loss tells the same story more gently. The grey line at $\tfrac78 \log 2 = 0.61$ is the loss of someone
 # who knows both values and not which is which (one time in eight they are equal). One head ends near it, at
@@ -1043,12 +1044,13 @@ print("three places, two heads: below 0.9: ", places_here["3"]["2"][0]["all"] < 
 print("three places, four heads: above 0.95:", places_here["3"]["4"][0]["all"] > 0.95)
 
 # %% [markdown]
-# With as many heads as letters, or more, nearly all tables are right; with fewer, nearly always few. But look at
-# three letters and two heads. How does the second model do it? Its head 1 puts weights of 0.39 and 0.40 on the first and second letter, its head 2 puts 0.41
-# and 0.39 on the second and third. A linear layer can *subtract* heads: the second value cancels, and the
-# first less the third is left. If these two are equal, they cancel as well, and on such tables this model is
-# right in only 12 % of the cases, about as often as all three are equal. So "a head for each place" is a rule
-# of thumb. Our proof holds for one head, which has nothing to subtract from.
+# With as many heads as letters, or more, nearly all tables are right; with fewer, nearly always few. But look
+# at three letters and two heads. How does the second model do it? Its head 1 puts weights of 0.39 and 0.40 on
+# the first and second letter, its head 2 puts 0.41 and 0.39 on the second and third. A linear layer can
+# *subtract* heads: the second value cancels, and the first less the third is left. If these two are equal,
+# they cancel as well, and on such tables this model is right in only 12 % of the cases, about as often as all
+# three are equal. So "a head for each place" is a rule of thumb. Our proof holds for one head, which has
+# nothing to subtract from.
 #
 # How many heads, then? Here the task says it. For language nobody knows in advance. Deck 5 says
 # that "around 8 heads" work well for big models, and Vaswani et al. (2017) found one head worse than eight,
@@ -1207,9 +1209,9 @@ print("any head of eight removed, both answers above 0.5:", worst > 0.5)
 
 # %% [markdown]
 # **Of two heads**, removal confirms the map. The answer that the head looks at falls to chance, the other
-# stays as it was. **Of eight heads** several look at the same letter, and stand in for each other. And two heads
-# with equally dark maps need not matter equally: the worst of the first two seeds have weights of 0.91 and 0.92 on
-# the letter.
+# stays as it was. **Of eight heads** several look at the same letter, and stand in for each other. And two
+# heads with equally dark maps need not matter equally: the worst of the first two seeds have weights of 0.91
+# and 0.92 on the letter.
 #
 # So there are two kinds of sentences about a head, and neither follows from the other. "Head 3 looks at the
 # letter that is asked second" is about the map, "the model needs head 3 for the second answer" about removal.

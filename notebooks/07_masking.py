@@ -322,10 +322,10 @@ print("from the prefix worse than guessing evenly:", run["prefix"] > math.log(VO
 
 # %% [markdown]
 # It will. Such a loss is beyond any honest model of this text: chapter 01's RNN came to 1.4. Asked to write,
-# the model does worse than guessing all tokens alike, $\log 67 = 4.2$, and not one of the words that it writes is in
-# the training text. The **validation loss does not notice**: the model cheats there just as well. But the **last
-# position** gives it away. Nothing stands to its right in the window, so there the model has to work, and its loss
-# in one pass is the one from the prefix. A loss by position is a cheap alarm.
+# the model does worse than guessing all tokens alike, $\log 67 = 4.2$, and not one of the words that it
+# writes is in the training text. The **validation loss does not notice**: the model cheats there just as
+# well. But the **last position** gives it away. Nothing stands to its right in the window, so there the model
+# has to work, and its loss in one pass is the one from the prefix. A loss by position is a cheap alarm.
 #
 # > **E1 · no, but for the last position.** *Our question*: does its loss show that a model without a mask
 # > cheats?
@@ -447,8 +447,8 @@ for name, mask in {"causal_mask(4)": causal_mask(4), "~causal_mask(4)": ~causal_
 #
 # ## 3. Before the softmax, not after
 #
-# Decks 1 and 3 say that the future is masked "by artificially setting attention weights to 0". Taken by the word,
-# that is a multiplication of the weights by the mask, after the softmax:
+# Decks 1 and 3 say that the future is masked "by artificially setting attention weights to 0". Taken by the
+# word, that is a multiplication of the weights by the mask, after the softmax:
 
 
 # %%
@@ -853,7 +853,7 @@ same = (model(one) == model(other)).all(-1)[0]  # (n)
 print("outputs that stay the same, bit for bit:", int(same.sum()), "of", CONTEXT)
 
 # %% [markdown]
-# > **C15 · holds, exactly.** *The lectures* (deck 1, "Necessities for a self-attention building block:"; deck
+# > **C15 · holds.** *The lectures* (deck 1, "Necessities for a self-attention building block:"; deck
 # > 3): masking "keeps information about the future from 'leaking' to the past".
 # >
 # > *Measured*: Largest norm of a derivative from the future, windows of 2 to 32 tokens, five seeds: exactly 0
@@ -951,10 +951,10 @@ for name in ("zero after, renormalised", "minus infinity before"):
     print(f"{name}: less than 0.02 nats:", leaks[name] < 0.02)
 
 # %% [markdown]
-# This is the surprise of the chapter. Weights set to zero after the softmax look almost right, and leak almost
-# as much as no mask at all. A head gives the future one number a
-# position, the length of its output. But one number is plenty to tell eight tokens apart: training shapes the
-# keys so that each next token gives its own row sum, and the read-out reads it like a dial.
+# This is the surprise of the chapter. Weights set to zero after the softmax look almost right, and leak
+# almost as much as no mask at all. A head gives the future one number a position, the length of its output.
+# But one number is plenty to tell eight tokens apart: training shapes the keys so that each next token gives
+# its own row sum, and the read-out reads it like a dial.
 #
 # > **E2 · nearly all.** *Our question*: how much of the future leaks if weights are set to zero after the
 # > softmax?
@@ -1093,10 +1093,11 @@ print(
 )
 
 # %% [markdown]
-# So what is inefficient? By prefix, the *work*: everything is done over and over. With growing keys, not the work:
-# it is even **less** than that of the masked pass, since that computes all $n^2$ scores and throws nearly half of
-# them away. But its $n$ steps stand in a queue, each with products too small for the processor. The mask buys parallelism with wasted work, and in training, where
-# all tokens are known, that is a good bargain: **one pass gives $n$ predictions and $n$ losses.**
+# So what is inefficient? By prefix, the *work*: everything is done over and over. With growing keys, not the
+# work: it is even **less** than that of the masked pass, since that computes all $n^2$ scores and throws
+# nearly half of them away. But its $n$ steps stand in a queue, each with products too small for the
+# processor. The mask buys parallelism with wasted work, and in training, where all tokens are known, that is
+# a good bargain: **one pass gives $n$ predictions and $n$ losses.**
 #
 # When a model *writes*, there is nothing to do in parallel, for the next token waits for this one. Then
 # growing keys are the right way, under the name of key-value cache; chapters 10 and 11 come back to it.
@@ -1236,10 +1237,10 @@ print("better than the unigram model by 0.5 nats:", run["prefix"] < unigram - 0.
 # Its rows add up to less than one in training, where there is a future, and to one at the last position, the
 # only one that writing uses.
 #
-# **The RNN wins.** Both use the first few characters and little beyond the
-# eighth. So one layer of attention is no replacement for a recurrent network yet. We have not measured why; two suspects are that it mixes values only
-# once, linearly (chapter 09), and that it has to learn what "one place back" means for each of the 32 positions
-# by itself (chapter 08). What it has is that nothing waits.
+# **The RNN wins.** Both use the first few characters and little beyond the eighth. So one layer of attention
+# is no replacement for a recurrent network yet. We have not measured why; two suspects are that it mixes
+# values only once, linearly (chapter 09), and that it has to learn what "one place back" means for each of
+# the 32 positions by itself (chapter 08). What it has is that nothing waits.
 #
 # Before and after:
 

@@ -275,8 +275,8 @@ by_table = X @ W_x + table(mt.arange(4))
 print("one-hot and learned agree:", mt.allclose(join(joined), by_table, atol=1e-6))
 
 # %% [markdown]
-# So one-hot positions are those of section 5 in another dress. (*Added* to the word without a matrix they would be
-# odd: place $t$ would push coordinate $t$, and $N$ could be at most $d$.)
+# So one-hot positions are those of section 5 in another dress. (*Added* to the word without a matrix they
+# would be odd: place $t$ would push coordinate $t$, and $N$ could be at most $d$.)
 
 
 # %%
@@ -365,8 +365,8 @@ class Sinusoidal(Positions):
 
 
 # %% [markdown]
-# Mind the exponent. With $10000^{2 + 1/d}$, as one may read it, all places look alike. And the fastest hand does not
-# tell even places from odd ones: its period is $2\pi$ words and not 2.
+# Mind the exponent. With $10000^{2 + 1/d}$, as one may read it, all places look alike. And the fastest hand
+# does not tell even places from odd ones: its period is $2\pi$ words and not 2.
 
 # %%
 slide = mt.sin(mt.arange(50.0) / 10_000 ** (2 + 1 / 32))
@@ -499,9 +499,9 @@ sine_codes, *_ = fits["sinusoids"]["64"]
 print("a fit of 64 sinusoids holds at unseen places, to 1e-3:", sine_codes["unseen"] < 1e-3)
 
 # %% [markdown]
-# It is tempting to conclude that a model with sinusoids works at any length. That does not follow: the *codes* can
-# be shifted, but whatever the layers after them have learned, they learned on codes that they saw. Section
-# 11 measures it.
+# It is tempting to conclude that a model with sinusoids works at any length. That does not follow: the
+# *codes* can be shifted, but whatever the layers after them have learned, they learned on codes that they
+# saw. Section 11 measures it.
 #
 # > **C18 · holds for shifts, not for similarity.** *The lectures* (deck 1, "Position representation vectors
 # > through sinusoids"; deck 3; deck 5, "Positional encoding: sin/cos"): periodic codes indicate that
@@ -1244,9 +1244,9 @@ print("    and learned and relative positions below 85 %:", others < 0.85)
 # edge apart. Depth alone is enough here, too: the subject is the only noun at depth 1.
 #
 # This is no free lunch. The tree nearly *is* the answer: whoever drew the arc from *dogs* to *bark* has
-# solved the hard part, and someone must draw it for each sentence. (Not every wrong head hurts: many belong to
-# articles and adverbs.) Wang et al. had trees from a parser, used them together with distances in words, and report better translations. The
-# price is a parser for each language, and its mistakes.
+# solved the hard part, and someone must draw it for each sentence. (Not every wrong head hurts: many belong
+# to articles and adverbs.) Wang et al. had trees from a parser, used them together with distances in words,
+# and report better translations. The price is a parser for each language, and its mistakes.
 #
 # > **E1 · yes, given the tree.** *Our question*: do positions from syntax, which decks 1 and 3 name, reach
 # > where distances in words do not?
@@ -1405,14 +1405,15 @@ for name in ("relative", "ALiBi"):
 # %% [markdown]
 # Row by row, in numbers of the full runs, smallest to largest of three seeds:
 #
-# - **None.** Without a mask there is no order to be had: 0.17 to 0.18 within the trained length on *token 3 back*,
-#   0.59 on *last symbol*. With the causal mask it is 0.24 to 0.26 and 0.70 to 0.74. A mask leaks order, but not much of it at this size.
+# - **None.** Without a mask there is no order to be had: 0.17 to 0.18 within the trained length on *token 3
+#   back*, 0.59 on *last symbol*. With the causal mask it is 0.24 to 0.26 and 0.70 to 0.74. A mask leaks
+#   order, but not much of it at this size.
 # - **Index.** On *token 3 back* it learns little (0.34 to 0.41). On *last symbol* it has 0.89 to 0.90 within
 #   and still 0.79 to 0.81 at 64: the bonus for a later index, as section 9 led us to expect.
 # - **One-hot and learned** are the same functions, and fail alike beyond: right within (0.96 and more), they
-#   meet untrained rows, and come near a guess, 1/16 on *token 3 back*. They do not learn at the same *speed*: the one-hot matrix starts with much
-#   smaller numbers (a linear layer's, the table has standard deviation 1), and on *token 3 back* it chose the
-#   largest rate, the edge of the grid.
+#   meet untrained rows, and come near a guess, 1/16 on *token 3 back*. They do not learn at the same *speed*:
+#   the one-hot matrix starts with much smaller numbers (a linear layer's, the table has standard deviation
+#   1), and on *token 3 back* it chose the largest rate, the edge of the grid.
 # - **Sinusoidal** codes exist at every place and can be shifted exactly (C18). It does not help. The layers have
 #   learned what to do with twenty codes, and not with the next ones.
 # - **Relative** positions hold on *token 3 back*: no difference is new. On *last symbol* they
@@ -1420,8 +1421,9 @@ for name in ("relative", "ALiBi"):
 #   eight tokens are all blank, and then nothing says which symbol is nearer.
 # - **Rotary** holds to a degree, on *last symbol* 0.77 to 0.81. The angle that *token 3 back* needs was
 #   trained; those of far keys were not, and we think that sometimes a far key scores high.
-# - **ALiBi** is the reverse of that. What is far counts little, whether it was trained or not. But on *token 3 back* it fails *within* the trained length (0.37 to 0.40). Its bonus falls with
-#   distance, so no head can have its peak at 3.
+# - **ALiBi** is the reverse of that. What is far counts little, whether it was trained or not. But on *token
+#   3 back* it fails *within* the trained length (0.37 to 0.40). Its bonus falls with distance, so no head can
+#   have its peak at 3.
 #
 # So no scheme is best everywhere. One that meets nothing new at a greater length holds there; one whose form
 # fits the task learns it at all. Ask for both, on your own data.

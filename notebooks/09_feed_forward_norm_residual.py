@@ -135,10 +135,10 @@ print(
 print("           with weights from the input, it is above 1:", departure(honest) > 1)
 
 # %% [markdown]
-# So the sentence of decks 1 and 3, "It's all just weighted averages", is true *given the weights*, and the weights
-# hold a softmax of products of the inputs: as a function of its input, attention is not linear at all. Is
-# that enough for a task that no linear function can do? A token has two bits, and the question is whether
-# they differ: XOR. Token by token, alone in its sequence or among others.
+# So the sentence of decks 1 and 3, "It's all just weighted averages", is true *given the weights*, and the
+# weights hold a softmax of products of the inputs: as a function of its input, attention is not linear at
+# all. Is that enough for a task that no linear function can do? A token has two bits, and the question is
+# whether they differ: XOR. Token by token, alone in its sequence or among others.
 #
 # For a sequence of one token, $n = 1$, the softmax has one entry, and it is 1 whatever the score. Then $A
 # = (1)$ at every layer, and the whole stack is one matrix: linear. On XOR a linear classifier gets at most
@@ -279,9 +279,9 @@ print("           with feed-forward, one token, above 0.95:", helped["accuracy"]
 # cannot work out. That takes a network of its own.
 #
 # (A surprise in the same table: in the full runs, the stack with feed-forward networks is always right on
-# single tokens, but among eight not always, where attention alone had nearly all. We have not measured why; one suspect is that the networks have only mixtures to work with. The
-# last stack adds what it computes to what it was given, and gets everything right with all seeds. That is
-# section 3.)
+# single tokens, but among eight not always, where attention alone had nearly all. We have not measured why;
+# one suspect is that the networks have only mixtures to work with. The last stack adds what it computes to
+# what it was given, and gets everything right with all seeds. That is section 3.)
 #
 # > **C19 · holds if the weights are given.** *The lectures* (deck 1, "Adding nonlinearities in
 # > self-attention"; deck 3; deck 5, "Self-Attention is Linear"): "stacking more self-attention layers just
@@ -484,9 +484,9 @@ identity_plus = mt.eye(16).double() + jacobian(network, X)
 print("the Jacobian of x + f(x) is I + J_f:", mt.allclose(whole, identity_plus))
 
 # %% [markdown]
-# So the gradient of $L$ layers is the product $(I + J_1) \cdots (I + J_L)$. That is 1 only if the $J$ are small. If
-# they are not, it grows, as we will see in a minute. And if a norm stands on the connection, not even the identity
-# is left (section 7).
+# So the gradient of $L$ layers is the product $(I + J_1) \cdots (I + J_L)$. That is 1 only if the $J$ are
+# small. If they are not, it grows, as we will see in a minute. And if a norm stands on the connection, not
+# even the identity is left (section 7).
 #
 # > **E1 · nothing, without residual connections.** *Our question*: what is left of the differences between
 # > tokens after a stack of untrained layers?
@@ -617,10 +617,11 @@ level = all(0.1 < ratio[name] < 10 for name in ("norm", "post-norm", "pre-norm")
 print("    with a norm: between 0.1 and 10:", level)
 
 # %% [markdown]
-# With neither, the gradient vanishes, as in chapter 01 it did over time. With a residual connection alone
-# it explodes: at this start (Xavier's, which gives each matrix the scale that keeps sizes even) every
-# $f(x)$ is about as large as $x$, so each sum is larger than the last. (The gradient grows faster than the
-# sums; we have not taken apart why.) A norm keeps it level in all three wirings. But a level gradient is not enough, as we see next.
+# With neither, the gradient vanishes, as in chapter 01 it did over time. With a residual connection alone it
+# explodes: at this start (Xavier's, which gives each matrix the scale that keeps sizes even) every $f(x)$ is
+# about as large as $x$, so each sum is larger than the last. (The gradient grows faster than the sums; we
+# have not taken apart why.) A norm keeps it level in all three wirings. But a level gradient is not enough,
+# as we see next.
 #
 # > **E2 · not without a norm.** *Our question*: does a residual connection keep the gradient level at the
 # > start? (Deck 3: "Gradient is great through the residual connection; it's 1!")
@@ -759,9 +760,10 @@ print("           four blocks, residual and norm below 0.2:", deep["pre-norm"] <
 # %% [markdown]
 # One block learns the task in any wiring. Then depth hurts, and in the full runs it does so for all seeds.
 # With neither, and with the norm alone, two blocks miss the goal already. The residual connection alone still
-# carries two blocks, but not four; with eight the loss is far *worse* than chance: that is the explosion of E2. Only
-# both together reach the goal at every depth with every seed. So at this start it is not the residual connection that cures depth, nor the norm, but
-# the two: one keeps tokens apart and lets the gradient through, the other keeps the sums in bounds.
+# carries two blocks, but not four; with eight the loss is far *worse* than chance: that is the explosion of
+# E2. Only both together reach the goal at every depth with every seed. So at this start it is not the
+# residual connection that cures depth, nor the norm, but the two: one keeps tokens apart and lets the
+# gradient through, the other keeps the sums in bounds.
 #
 # > **C20 · holds only together with the norm.** *The lectures* (deck 2, "Residual Connections"; deck 1, "The
 # > Transformer Encoder: Residual connections [He et al., 2016]"; deck 3): with more layers early deep
@@ -925,8 +927,9 @@ print(
 )
 
 # %% [markdown]
-# The identity is hard, zero is easier. But not to the letter, for with residual connections, too, eight networks do
-# worse than one. A likely reason: they start as random parts, not as zeros, and have to be unlearned.
+# The identity is hard, zero is easier. But not to the letter, for with residual connections, too, eight
+# networks do worse than one. A likely reason: they start as random parts, not as zeros, and have to be
+# unlearned.
 #
 # The two maps are slices of the **loss landscape** around the weights that the quick runs trained, in the
 # manner of Li et al. (2018): two random directions in weight space, each row of them as long as the
@@ -1032,8 +1035,8 @@ same = mt.allclose(layer_norm(5 * X + 3, gain, bias), layer_norm(X, gain, bias),
 print("5 x + 3 has the same norm as x:", same)
 
 # %% [markdown]
-# Two ways to get it wrong: to take away the plain sum in place of the mean, and to put the standard deviation where
-# the variance belongs, under the root. Here they are for "water":
+# Two ways to get it wrong: to take away the plain sum in place of the mean, and to put the standard deviation
+# where the variance belongs, under the root. Here they are for "water":
 
 # %%
 water = X[1]
@@ -1206,11 +1209,11 @@ print("C35: layer norm gets there:", quick["layer norm"] is not None)
 print("     detached deviation later:", later(quick["deviation detached"], quick["layer norm"]))
 
 # %% [markdown]
-# These models are pre-norm; section 7 looks at post-norm, where the answer is less simple. Nothing changes
-# if the mean alone is detached. So most of what layer norm's gradient does for speed is the term with $\hat x$, the one that
-# takes out stretching; Xu et al. found the deviation's part the more important one, too. But the forward
-# pass is not idle. At 0.008 the slow runs do learn; four blocks without any norm did not get there in C20,
-# where rates went up to 0.004.
+# These models are pre-norm; section 7 looks at post-norm, where the answer is less simple. Nothing changes if
+# the mean alone is detached. So most of what layer norm's gradient does for speed is the term with $\hat x$,
+# the one that takes out stretching; Xu et al. found the deviation's part the more important one, too. But the
+# forward pass is not idle. At 0.008 the slow runs do learn; four blocks without any norm did not get there in
+# C20, where rates went up to 0.004.
 #
 # > **C35 · holds for speed, in pre-norm.** *The lectures* (deck 1, "The Transformer Encoder: Layer
 # > normalization [Ba et al., 2016]"; deck 3): "LayerNorm's success may be due to its normalizing gradients".
@@ -1340,10 +1343,11 @@ print("x + 3 has the same RMSNorm:", mt.allclose(rms_norm(X + 3, gain), rms_norm
 # %% [markdown]
 # ### Speed of training (C21)
 #
-# "Layer normalization is a trick to help models train faster", say decks 1 and 3. How much faster, and from which depth? Four
-# contestants with residual connections: no norm; no norm but a *small start*, in which the matrices that
-# end each branch are divided by $\sqrt{2L}$, as in GPT-2 (there are $2L$ sums, so the variance of the last
-# is kept in bounds); pre-norm with layer norm; pre-norm with RMSNorm. We count steps to a loss of 0.05.
+# "Layer normalization is a trick to help models train faster", say decks 1 and 3. How much faster, and from
+# which depth? Four contestants with residual connections: no norm; no norm but a *small start*, in which the
+# matrices that end each branch are divided by $\sqrt{2L}$, as in GPT-2 (there are $2L$ sums, so the variance
+# of the last is kept in bounds); pre-norm with layer norm; pre-norm with RMSNorm. We count steps to a loss of
+# 0.05.
 
 # %%
 CONTESTANTS = {
@@ -1420,12 +1424,13 @@ print("     with layer norm they do:", steps["layer norm"]["4"] is not None)
 print("     and without norm from a small start:", steps["no norm, small start"]["4"] is not None)
 
 # %% [markdown]
-# In the full runs two blocks hardly care, and six cannot do without: with layer norm they are about as fast as two,
-# and RMSNorm is level with it. So "faster" says too much for a shallow model and too little for a deep one.
+# In the full runs two blocks hardly care. Six without a norm do not get there; with layer norm they are about
+# as fast as two, and RMSNorm is level with it. So "faster" says too much for a shallow model and too little for a
+# deep one.
 #
-# And the small start, without any norm, is ahead of both. What the norm cures here is the exploding start of E2, and there is another cure for that. A norm keeps
-# sizes in bounds all through training, a start does so only at the start; whether that matters in long
-# training our small task cannot tell. GPT-2 has both.
+# And the small start, without any norm, is ahead of both. What the norm cures here is the exploding start of
+# E2, and there is another cure for that. A norm keeps sizes in bounds all through training, a start does so
+# only at the start; whether that matters in long training our small task cannot tell. GPT-2 has both.
 #
 # > **C21 · holds for deep stacks, and so does a small start.** *The lectures* (deck 1, "The Transformer
 # > Encoder: Layer normalization [Ba et al., 2016]"; deck 3): "Layer normalization is a trick to help models
@@ -1582,17 +1587,18 @@ print("           post-norm with warm-up below 0.3:", ends["post-norm, warm-up"]
 print("           pre-norm without warm-up below 0.3:", ends["pre-norm"] < 0.3)
 
 # %% [markdown]
-# In the full runs all four learn at 0.002, post-norm slowly, and for two of the three seeds warm-up costs it steps at
-# this rate. At the larger rates post-norm stays near chance, $\log 16 = 2.77$, and a hundred steps of warm-up cure
-# it. Pre-norm needs no warm-up at any of the three rates and is faster; for it warm-up is only time lost. So
-# post-norm needs warm-up *at a large rate*, and the large rates are the ones at which pre-norm is fastest.
+# In the full runs all four learn at 0.002, post-norm slowly, and for two of the three seeds warm-up costs it
+# steps at this rate. At the larger rates post-norm mostly stays near chance, $\log 16 = 2.77$, and a hundred steps
+# of warm-up cure it. Pre-norm needs no warm-up at any of the three rates and is faster; for it warm-up is
+# only time lost. So post-norm needs warm-up *at a large rate*, and the large rates are the ones at which
+# pre-norm is fastest.
 #
 # Post-norm is not the worse model for it: at a loss of 0.05 both have learned the task, and in Liu et al.
 # (2020) post-norm, where it trained, ended ahead. Pre-norm is the one that is easier to train.
 #
 # > **C22 · holds at large learning rates.** *The lectures* (deck 1, "What would we like to fix about the
-# > Transformer?", "Pre vs Post norm"): "Training instabilities (Pre vs Post norm)"; "The one thing everyone
-# > agrees on (in 2024)".
+# > Transformer?", "Pre vs Post norm"): to be fixed are "training instabilities (pre vs post norm)"; on the
+# > place of the norm there is "the one thing everyone agrees on (in 2024)".
 # >
 # > *Measured*: Loss after 250 steps, six blocks, three seeds. Rate 0.008: post-norm 2.78, with a hundred
 # > steps of warm-up 0.045 to 0.048, pre-norm 0.046 to 0.050. Rate 0.004: post-norm 0.14 to 2.78, with warm-up
@@ -1632,9 +1638,9 @@ for norm, by_rate in (after_full["result"] if after_full else {}).items():
         print(f"full  {norm:19} rate {rate:6} loss at the end, each seed: {row}")
 
 # %% [markdown]
-# At 0.002 and 0.004 it is as in C35, at 0.008 the other way round. So what the deviation does to the gradient makes
-# learning faster where the rate is moderate, and in post-norm it has a part in the failure where the rate is large.
-# "Success comes from the gradients" holds for some rates and wirings, not for all.
+# At 0.002 and 0.004 it is as in C35, at 0.008 the other way round. So what the deviation does to the gradient
+# makes learning faster where the rate is moderate, and in post-norm it has a part in the failure where the
+# rate is large. "Success comes from the gradients" holds for some rates and wirings, not for all.
 #
 # > **E3 · not at a large rate.** *Our question*: does the gradient of the norm help in post-norm too?
 # >

@@ -716,11 +716,11 @@ print("quick: 0.4 nats per character better than letter frequencies:", end=" ")
 print(writing_here["300"][0]["nats"] < unigram - 0.4)
 
 # %% [markdown]
-# Steps, tokens a step and blocks are the same for both. A step costs more with pieces, because the output layer is
-# larger, but a window of 64 pieces is 154 characters long, and the model need not
-# learn to spell. Chapter 07's single layer of attention came to 1.82 to 1.90 in 600 steps, the RNN beside it
-# to 1.48 to 1.53, on windows of 32 characters. So with pieces our decoder comes to the RNN's number, with
-# more text read; an RNN of pieces we have not tried. With bytes it is behind.
+# Steps, tokens a step and blocks are the same for both. A step costs more with pieces, because the output
+# layer is larger, but a window of 64 pieces is 154 characters long, and the model need not learn to spell.
+# Chapter 07's single layer of attention came to 1.82 to 1.90 in 600 steps, the RNN beside it to 1.48 to 1.53,
+# on windows of 32 characters. So with pieces our decoder comes to the RNN's number, with more text read; an
+# RNN of pieces we have not tried. With bytes it is behind.
 #
 # > **E5 · yes.** *Our question*: does a decoder learn more from pieces of words than from bytes in as many
 # > steps?
@@ -1096,12 +1096,12 @@ print("quick: loss on held-out pairs below 0.8:", run["loss"] < 0.8)
 # %% [markdown]
 # In the full runs:
 #
-# - **Tied embeddings** hurt in these 300 steps. (Not for good: after
-#   600, each at its own rate, the two are level in section 9's table.) Why, we have not measured; the rate may
-#   suit the one better than the other. What tying saves is memory: 46,000 of 235,000 weights here, but 38 of 101
-#   million in base.
-# - **Warm-up** is not needed: without is better for each of the seeds. Our norms stand before the parts, and chapter 09 (C22) found that warm-up is what *post-norm*
-#   needs. (Without it, the rate also starts at its peak; and there was one rate for both.)
+# - **Tied embeddings** hurt in these 300 steps. (Not for good: after 600, each at its own rate, the two are
+#   level in section 9's table.) Why, we have not measured; the rate may suit the one better than the other.
+#   What tying saves is memory: 46,000 of 235,000 weights here, but 38 of 101 million in base.
+# - **Warm-up** is not needed: without is better for each of the seeds. Our norms stand before the parts, and
+#   chapter 09 (C22) found that warm-up is what *post-norm* needs. (Without it, the rate also starts at its
+#   peak; and there was one rate for both.)
 # - **Dropout** helps where the model learns by heart. After 64 rounds through 200 pairs it knows these, loss
 #   0.004 to 0.005; with dropout it knows them less well, 0.03 to 0.05, and more of the held-out ones.
 # - **Label smoothing** makes no difference in exact match there, and the loss is worse: the model was taught to
@@ -1229,11 +1229,11 @@ print("   quick: the first is right or the loss is below 0.6:", end=" ")
 print(speaking_here["greedy"][0] == QUESTIONS[0][2] or speaking_here["loss"] < 0.6)
 
 # %% [markdown]
-# Where only one answer is right, drawing can do nothing but harm: at temperature 2 *neunzig* became *sechzig*. Keeping the
-# three likeliest pieces gave the right answer here and not with the quick model; one draw each says no more.
-# The beam finds what greedy found, and its list shows where the model
-# has doubts. For a text that has many good continuations it is the other way round: section 5 drew. (All
-# three go token by token: a Transformer, too, decodes step by step.)
+# Where only one answer is right, drawing can do nothing but harm: at temperature 2 *neunzig* became
+# *sechzig*. Keeping the three likeliest pieces gave the right answer here and not with the quick model; one
+# draw each says no more. The beam finds what greedy found, and its list shows where the model has doubts. For
+# a text that has many good continuations it is the other way round: section 5 drew. (All three go token by
+# token: a Transformer, too, decodes step by step.)
 #
 # > **E9 · no.** *Our question*: where one answer is right, does a beam or drawing find more than the
 # > likeliest piece each time?
@@ -1586,9 +1586,10 @@ print("     the Transformer, by 0.3:", attending < losses["Transformer, not tied
 # | equal data | | 600 | 0.19 | 28 | 98 to 99 | .94 to .97 | |
 # | equal compute | | 766 | 0.25 | 36 | 99.7 to 99.8 | .993 to .995 | |
 #
-# So the Transformer beats *plain* seq2seq here, and not the GRU *with attention*. Chapter 04's model gets .89 to .93
-# right after 200 steps; both Transformers have as much at the next count that we measured, 600 steps and about four
-# times the FLOPs. At equal compute the one without tied embeddings comes close, but not past it.
+# So the Transformer beats *plain* seq2seq here, and not the GRU *with attention*. Chapter 04's model gets .89
+# to .93 right after 200 steps; both Transformers have as much at the next count that we measured, 600 steps
+# and about four times the FLOPs. At equal compute the one without tied embeddings comes close, but not past
+# it.
 #
 # Two things to know when you judge this table. The rate of each model was chosen after 600 steps, by the loss
 # on pairs of their own, with a seed of its own: 0.016 for both GRUs, 0.004 for the tied Transformer and 0.008
@@ -1604,10 +1605,10 @@ print("     the Transformer, by 0.3:", attending < losses["Transformer, not tied
 # the GRU does.)
 #
 # > **C23 · holds against plain seq2seq, not against a GRU with attention.** *The lectures* (deck 3, "Great
-# > Results with Transformers"; deck 4, "The Success of the Transformer"): "Not just better Machine
-# > Translation BLEU scores. Also more efficient to train!"
+# > Results with Transformers"; deck 4, "The Success of the Transformer"): "Not just better Machine Translation
+# > BLEU scores", "Also more efficient to train!"
 # >
-# > *Measured*: Exact match, three seeds, 190 thousand weights each, every rate from one grid. The same data
+# > *Measured*: Exact match, three seeds, 188,104 to 190,057 weights, every rate from one grid. The same data
 # > (600 steps): Transformer 0.935 to 0.967, not tied 0.938 to 0.972, seq2seq 0.340 to 0.570, GRU with
 # > attention 0.997 to 0.998. Equal compute (0.25 TFLOPs): 0.935 to 0.967, 0.993 to 0.995, 0.472 to 0.722,
 # > 0.998 to 1.000. Numbers and dates, not text.
@@ -2006,15 +2007,15 @@ print("     so are four layers of LSTM wired like blocks:", wired < plain - 0.15
 # %% [markdown]
 # All this is small: windows of 8 characters (32 for the heads), width 32, and 300 steps of 16 windows, 38,000
 # characters in all. Each has the better of two rates, 0.01 and 0.03, chosen on the first of the three seeds,
-# and where 0.03 won (all residual LSTMs among them) a larger one might be better still;
-# a block has half as many weights again as a layer of LSTM, and tied embeddings. So look at the direction of
-# each curve, not at which is lowest. **Depth, stacked plainly, makes these recurrent networks worse**: four and
-# eight layers end at the loss of someone who knows how often each character occurs and nothing else. The
-# Transformer trains at all four depths. But look at the third curve:
-# the same LSTM layers, wired like our blocks, train at every depth too, and gain more from it than the
-# Transformer. What can be made deep is not attention but *residual connection and norm*; and a Transformer without them cannot be made deep either (chapter 09,
-# C20). Nor is this a matter of principle. With five times the steps the four layers get off the plateau, to
-# 2.40. The eight still stand at 3.13. (One seed.)
+# and where 0.03 won (all residual LSTMs among them) a larger one might be better still; a block has half as
+# many weights again as a layer of LSTM, and tied embeddings. So look at the direction of each curve, not at
+# which is lowest. **Depth, stacked plainly, makes these recurrent networks worse**: four and eight layers end
+# at the loss of someone who knows how often each character occurs and nothing else. The Transformer trains at
+# all four depths. But look at the third curve: the same LSTM layers, wired like our blocks, train at every
+# depth too, and gain more from it than the Transformer. What can be made deep is not attention but *residual
+# connection and norm*; and a Transformer without them cannot be made deep either (chapter 09, C20). Nor is
+# this a matter of principle. With five times the steps the four layers get off the plateau, to 2.40. The
+# eight still stand at 3.13. (One seed.)
 #
 # Why a plateau? Here is how far apart the states of different texts are in stacks that have not been trained.
 
@@ -2044,15 +2045,15 @@ for kind in CELLS:
 # the same state whatever was read. That may be why all that it learns at first is how frequent each character is.
 # With the residual connection nothing is lost.
 #
-# **Heads make little difference here, once there are a few**: between four, eight and sixteen the seeds decide. With
-# every seed one head is the worst and two are next. The paper's table 3 has one head
-# 0.9 BLEU below eight, four 0.3 below, sixteen equal, thirty-two 0.4 below. So "around eight work well" is
-# true of both; that four and sixteen do as well is ours, at width 32. (The rate of the heads is 0.02
-# throughout, the larger of two.)
+# **Heads make little difference here, once there are a few**: between four, eight and sixteen the seeds
+# decide. With every seed one head is the worst and two are next. The paper's table 3 has one head 0.9 BLEU
+# below eight, four 0.3 below, sixteen equal, thirty-two 0.4 below. So "around eight work well" is true of
+# both; that four and sixteen do as well is ours, at width 32. (The rate of the heads is 0.02 throughout, the
+# larger of two.)
 #
 # > **C38 · holds for depth by residual connection and norm, for heads from four on.** *The lectures* (deck 5,
-# > "Why transformers?", "Multi-head attention"): Transformers "in practice can [be made] much deeper (more
-# > layers) than RNN"; "around 8 heads seems to work pretty well for big models".
+# > "Why transformers?", "Multi-head attention"): "In practice, can make it much deeper (more layers) than
+# > RNN"; "around 8 heads seems to work pretty well for big models".
 # >
 # > *Measured*: Loss in nats per character, three seeds, 300 steps, one layer and eight: LSTM 2.35 to 2.41 and
 # > 3.14, GRU 2.38 to 2.44 and 3.13 to 3.14, Transformer 2.40 to 2.42 and 2.36 to 2.38, LSTM wired like our
@@ -2263,10 +2264,11 @@ if aligned_full:
     print("    full: the mean of all heads is off in less than 5 %:", max(means) < 0.05)
 
 # %% [markdown]
-# The alignment is there again, but it is *shared out*. The mean of the second layer has it, that of the first only
-# in part. The best head of a run sits in the first layer in one run, in the second in two. Whoever shows one head of one layer shows what they chose. (In the first figure a row has the name of the
-# token that is read there, in the second of the one that is written.) And chapter 04's warnings hold all the more:
-# after two layers of mixing, a state of the encoder is made of several words.
+# The alignment is there again, but it is *shared out*. The mean of the second layer has it, that of the first
+# only in part. The best head of a run sits in the first layer in one run, in the second in two. Whoever shows
+# one head of one layer shows what they chose. (In the first figure a row has the name of the token that is
+# read there, in the second of the one that is written.) And chapter 04's warnings hold all the more: after
+# two layers of mixing, a state of the encoder is made of several words.
 #
 # > **E7 · yes, shared out over heads and layers.** *Our question*: does the cross-attention of a Transformer
 # > align words as chapter 04's did (C7)?
