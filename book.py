@@ -370,8 +370,14 @@ def copy_for_student():
     return beside
 
 
-# JupyterLab without news from the network, and without the tools of authors and instructors.
+# JupyterLab without news from the network, and without the tools of authors and instructors; pages
+# such as docs/claims.md open as a reader wants them.
 JUPYTER_SETTINGS = {
+    "labconfig/default_setting_overrides.json": {
+        "@jupyterlab/docmanager-extension:plugin": {
+            "defaultViewers": {"markdown": "Markdown Preview"}
+        }
+    },
     "labconfig/page_config.json": {
         "disabledExtensions": {
             "@jupyter/nbgrader": True,

@@ -1314,10 +1314,10 @@ for name, choose in choices.items():
 #
 # | one may read | right is | where |
 # | --- | --- | --- |
-# | $h_t = [1, \theta(W^{(1)} x_t + W_h h_{t-1})]$ with $h_0$ all zeros (deck 2) | $h_0 = [1, 0, \dots, 0]$: the leading 1 stands in for the bias, which is then a column of $W_h$; without it the first step has no bias | section 2 |
-# | $P(x) \approx o_1(x_1) \cdot o_2(x_2, h_1) \cdots$ (deck 2) | the output at $x_t$ predicts $x_{t+1}$, and a start token predicts $x_1$ | section 9 |
-# | that a language model does not see later steps "can be addressed by bidirectional RNNs" (deck 2) | for labeling, yes; when the next token is to be predicted, the backward half has read it | section 4 |
-# | clip the gradient $\nabla_W$ of a weight matrix (deck 2) | usually the norm of all parameters together, which keeps the direction | section 8 |
+# | $h_t = [1, \theta(W^{(1)} x_t + W_h h_{t-1})]$ with $h_0$ all zeros (deck 2) | $h_0 = [1, 0, \dots, 0]$: the leading 1 stands in for the bias, which is then a column of $W_h$; without it the first step has no bias | § 2 |
+# | $P(x) \approx o_1(x_1) \cdot o_2(x_2, h_1) \cdots$ (deck 2) | the output at $x_t$ predicts $x_{t+1}$, and a start token predicts $x_1$ | § 9 |
+# | that a language model does not see later steps "can be addressed by bidirectional RNNs" (deck 2) | for labeling, yes; when the next token is to be predicted, the backward half has read it | § 4 |
+# | clip the gradient $\nabla_W$ of a weight matrix (deck 2) | usually the norm of all parameters together, which keeps the direction | § 8 |
 #
 # </details>
 #

@@ -1436,7 +1436,7 @@ print(
 #
 # | one may read | right is | where |
 # | --- | --- | --- |
-# | recurrent networks: "we cannot parallelize and use GPUs for training and inference" (deck 4) | not along the time of one sentence; the sentences of a batch are read side by side | section 4 |
+# | recurrent networks: "we cannot parallelize and use GPUs for training and inference" (deck 4) | not along the time of one sentence; the sentences of a batch are read side by side | § 4 |
 #
 # </details>
 #

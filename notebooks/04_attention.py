@@ -1399,7 +1399,7 @@ print(
 #
 # | one may read | right is | where |
 # | --- | --- | --- |
-# | cross-attention: "all pairs of attention scores" in $\mathbb{R}^{T \times T}$, both sequences of length $T$ (deck 1) | two lengths: $T \times n$, target by source, with the softmax over the source | section 4 |
+# | cross-attention: "all pairs of attention scores" in $\mathbb{R}^{T \times T}$, both sequences of length $T$ (deck 1) | two lengths: $T \times n$, target by source, with the softmax over the source | § 4 |
 #
 # </details>
 #

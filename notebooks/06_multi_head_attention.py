@@ -1257,12 +1257,12 @@ print(
 #
 # | one may read | right is | where |
 # | --- | --- | --- |
-# | the output of attention "will be dominated by one value" because of the softmax (deck 5) | only where score gaps are large: at a gap of 0.3 one weight is 1.35 times the other, at 3 it is 20 times | section 1 |
-# | scores as $x_i^\top Q^\top K\, x_j$ and as $X Q K^\top X^\top$ on neighbouring slides (decks 1 and 3) | two conventions: columns for tokens in the first, rows in the second. This book has rows | section 2 |
-# | $\text{output}_\ell \in \mathbb{R}^{d/h}$ (decks 1 and 3) | that is one token; all tokens make $(n, d/h)$ | section 2 |
-# | $e_{l,t,i} = q_{l,i} \cdot k_{l,i}$ (deck 5) | the key is that of the other token, $k_{t,i}$ | section 2 |
-# | the heads are concatenated, and that is the output (decks 2 and 5) | the output projection $W_O$ follows; decks 1 and 3 call it $Y$ | section 4 |
-# | "the matrices are the same sizes" (decks 1 and 3) | $XQ$, $XK$ and $XV$ are; the scores are $h \times n \times n$ in place of $n \times n$ | section 5 |
+# | the output of attention "will be dominated by one value" because of the softmax (deck 5) | only where score gaps are large: at a gap of 0.3 one weight is 1.35 times the other, at 3 it is 20 times | § 1 |
+# | scores as $x_i^\top Q^\top K\, x_j$ and as $X Q K^\top X^\top$ on neighbouring slides (decks 1 and 3) | two conventions: columns for tokens in the first, rows in the second. This book has rows | § 2 |
+# | $\text{output}_\ell \in \mathbb{R}^{d/h}$ (decks 1 and 3) | that is one token; all tokens make $(n, d/h)$ | § 2 |
+# | $e_{l,t,i} = q_{l,i} \cdot k_{l,i}$ (deck 5) | the key is that of the other token, $k_{t,i}$ | § 2 |
+# | the heads are concatenated, and that is the output (decks 2 and 5) | the output projection $W_O$ follows; decks 1 and 3 call it $Y$ | § 4 |
+# | "the matrices are the same sizes" (decks 1 and 3) | $XQ$, $XK$ and $XV$ are; the scores are $h \times n \times n$ in place of $n \times n$ | § 5 |
 #
 # </details>
 #

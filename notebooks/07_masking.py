@@ -1298,9 +1298,9 @@ plot.show(
 #
 # | one may read | right is | where |
 # | --- | --- | --- |
-# | mask out the future "by artificially setting attention weights to 0" (decks 1 and 3) | zero *before* normalising, which is minus infinity for the scores, as the decks' own formula says; deck 5 puts 0 in place of $\exp(e)$ inside the softmax, which is the same | section 3 |
-# | the decoder receives "the decoder output at the previous time step" (deck 2) | that is an RNN decoder; one with self-attention gets all previous outputs | section 2 |
-# | in a Transformer "every token sees every other token" (deck 2) | true of an encoder; in a decoder token $i$ sees the tokens $j \le i$ | section 2 |
+# | mask out the future "by artificially setting attention weights to 0" (decks 1 and 3) | zero *before* normalising, which is minus infinity for the scores, as the decks' own formula says; deck 5 puts 0 in place of $\exp(e)$ inside the softmax, which is the same | § 3 |
+# | the decoder receives "the decoder output at the previous time step" (deck 2) | that is an RNN decoder; one with self-attention gets all previous outputs | § 2 |
+# | in a Transformer "every token sees every other token" (deck 2) | true of an encoder; in a decoder token $i$ sees the tokens $j \le i$ | § 2 |
 #
 # </details>
 #

@@ -1457,11 +1457,11 @@ for name in ("relative", "ALiBi"):
 #
 # | one may read | right is | where |
 # | --- | --- | --- |
-# | one-hot positions are "not useful in practice" (deck 4) | concatenated and followed by a linear layer they are learned positions exactly, which "most systems use" (decks 1 and 3) | section 3 |
-# | $10000^{2 + 1/d}$ (deck 1) | $10000^{2j/d}$; with the other the fastest hand takes $2\pi \cdot 10^8$ words for a turn, and all places look alike | section 4 |
-# | exponents $2 \cdot 1/d$ to $2 \cdot \frac{d}{2}/d$, with $j$ from 1 (decks 3, 4 and 5) | $j$ from 0; from 1 every hand is slower by the factor $10000^{2/d}$: harmless for large $d$, and not what the paper has | section 4 |
-# | the fastest column is an "even-odd indicator" (deck 5) | for that its period would have to be 2 words; it is $2\pi$ | section 4 |
-# | the place is called $i$ (decks 1, 3 and 4) | here it is $t$, and $j$ numbers the hands | section 4 |
+# | one-hot positions are "not useful in practice" (deck 4) | concatenated and followed by a linear layer they are learned positions exactly, which "most systems use" (decks 1 and 3) | § 3 |
+# | $10000^{2 + 1/d}$ (deck 1) | $10000^{2j/d}$; with the other the fastest hand takes $2\pi \cdot 10^8$ words for a turn, and all places look alike | § 4 |
+# | exponents $2 \cdot 1/d$ to $2 \cdot \frac{d}{2}/d$, with $j$ from 1 (decks 3, 4 and 5) | $j$ from 0; from 1 every hand is slower by the factor $10000^{2/d}$: harmless for large $d$, and not what the paper has | § 4 |
+# | the fastest column is an "even-odd indicator" (deck 5) | for that its period would have to be 2 words; it is $2\pi$ | § 4 |
+# | the place is called $i$ (decks 1, 3 and 4) | here it is $t$, and $j$ numbers the hands | § 4 |
 #
 # </details>
 #

@@ -1737,11 +1737,11 @@ print("gradient of output 5 at tokens 6 to 10:", gradient[0, 5:].abs().sum().ite
 #
 # | one may read | right is | where |
 # | --- | --- | --- |
-# | "Gradient is great through the residual connection; it's 1!" (deck 3) | through the connection, yes; through the layer it is $I + J_f$, through $L$ layers a product; and post-norm puts a norm on the connection | sections 3 and 7 |
-# | the mean is $\sum_j x_j$; normalize to "unit mean" (decks 1 and 3) | $\frac1d$ times the sum; mean *zero*, variance one | section 4 |
-# | divide by $\sqrt{\sigma + \epsilon}$, with $\sigma$ the standard deviation (deck 1) | the *variance* stands under the root: $\sqrt{\sigma^2 + \epsilon}$; the other is the fourth root of the variance | section 4 |
-# | divide by $\sigma$, without $\epsilon$ (decks 2 and 5) | a token of equal numbers would give $0/0$ | section 4 |
-# | the output has mean $\beta$ and variance $\gamma^2$ (deck 2) | $\gamma$ and $\beta$ have one number a feature; it would if all $\gamma_j$ were equal, and all $\beta_j$ | section 4 |
+# | "Gradient is great through the residual connection; it's 1!" (deck 3) | through the connection, yes; through the layer it is $I + J_f$, through $L$ layers a product; and post-norm puts a norm on the connection | § 3, § 7 |
+# | the mean is $\sum_j x_j$; normalize to "unit mean" (decks 1 and 3) | $\frac1d$ times the sum; mean *zero*, variance one | § 4 |
+# | divide by $\sqrt{\sigma + \epsilon}$, with $\sigma$ the standard deviation (deck 1) | the *variance* stands under the root: $\sqrt{\sigma^2 + \epsilon}$; the other is the fourth root of the variance | § 4 |
+# | divide by $\sigma$, without $\epsilon$ (decks 2 and 5) | a token of equal numbers would give $0/0$ | § 4 |
+# | the output has mean $\beta$ and variance $\gamma^2$ (deck 2) | $\gamma$ and $\beta$ have one number a feature; it would if all $\gamma_j$ were equal, and all $\beta_j$ | § 4 |
 #
 # </details>
 #

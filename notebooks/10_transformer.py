@@ -2721,10 +2721,10 @@ print("full: ", "recorded" if captions_full else "still to come")
 #
 # | one may read | right is | where |
 # | --- | --- | --- |
-# | the decoder receives "the decoder output at the previous time step" (deck 2) | it gets all previous outputs | section 2 |
-# | cross-attention weights in $\mathbb{R}^{T \times T}$ (deck 1) | target by source, $T \times n$ | section 2 |
-# | recurrent networks: "we cannot parallelize and use GPUs for training and inference" (deck 4) | the sentences of a batch are read side by side (chapter 03); and when it writes, a Transformer too goes token by token | section 8 |
-# | the table of BLEU and training cost without the Transformer's own rows (deck 1), and without a word on how the cost was counted (decks 1 and 4) | deck 4 has the rows; the cost is what the hardware was taken to be able to do | sections 4 and 9 |
+# | the decoder receives "the decoder output at the previous time step" (deck 2) | it gets all previous outputs | § 2 |
+# | cross-attention weights in $\mathbb{R}^{T \times T}$ (deck 1) | target by source, $T \times n$ | § 2 |
+# | recurrent networks: "we cannot parallelize and use GPUs for training and inference" (deck 4) | the sentences of a batch are read side by side (chapter 03); and when it writes, a Transformer too goes token by token | § 8 |
+# | the table of BLEU and training cost without the Transformer's own rows (deck 1), and without a word on how the cost was counted (decks 1 and 4) | deck 4 has the rows; the cost is what the hardware was taken to be able to do | § 4, § 9 |
 #
 # </details>
 #
