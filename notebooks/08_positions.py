@@ -1240,7 +1240,7 @@ print("    and learned and relative positions below 85 %:", others < 0.85)
 # With no insertion everyone is right: there is one noun. In the full runs learned, relative and rotary
 # positions also learn the depths that they train on (0.96 to 1.00 at depth 2); sinusoids do not in 400
 # steps (0.84 to 0.86). But what they learn are patterns of distances in words, and each further phrase
-# makes new ones. In the tree phrases may be inserted without end, *bark* and *dogs* stay one
+# makes new ones. In the tree, phrases may be inserted without end, *bark* and *dogs* stay one
 # edge apart. Depth alone is enough here, too: the subject is the only noun at depth 1.
 #
 # This is no free lunch. The tree nearly *is* the answer: whoever drew the arc from *dogs* to *bark* has

@@ -2052,8 +2052,8 @@ for kind in CELLS:
 # larger of two.)
 #
 # > **C38 · holds for depth by residual connection and norm, for heads from four on.** *The lectures* (deck 5,
-# > "Why transformers?", "Multi-head attention"): "In practice, can make it much deeper (more layers) than
-# > RNN"; "around 8 heads seems to work pretty well for big models".
+# > "Why transformers?", "Multi-head attention"): of a Transformer, "In practice, can make it much deeper (more
+# > layers) than RNN"; "around 8 heads seems to work pretty well for big models".
 # >
 # > *Measured*: Loss in nats per character, three seeds, 300 steps, one layer and eight: LSTM 2.35 to 2.41 and
 # > 3.14, GRU 2.38 to 2.44 and 3.13 to 3.14, Transformer 2.40 to 2.42 and 2.36 to 2.38, LSTM wired like our
