@@ -66,8 +66,9 @@ def record(root: Path, number: str, wanted: Sequence[str] = ()) -> None:
     chosen = [e for e in experiments if not wanted or {e.name, e.claim} & set(wanted)]
     old = read_results(source)
     for experiment in chosen:
-        took = old.get(experiment.name, {}).get("seconds", "?")
-        print(f"{experiment.name} ({experiment.claim}): took {took} s when it was last recorded")
+        took = old.get(experiment.name, {}).get("seconds")
+        told = f"took {took} s when it was last recorded" if took else "not recorded so far"
+        print(f"{experiment.name} ({experiment.claim}): {told}", flush=True)
     scratch = _scratch(source, experiments)
     variables = {
         "MINITORCH_BOOK": "full",
@@ -76,10 +77,13 @@ def record(root: Path, number: str, wanted: Sequence[str] = ()) -> None:
         "MPLBACKEND": "Agg",
         "PYTHONUNBUFFERED": "1",
     }
+    interrupted = False
     try:
         status = subprocess.call(
             [sys.executable, source.name], cwd=source.parent, env=os.environ | variables
         )
+    except KeyboardInterrupt:
+        interrupted = True
     finally:
         measured = {
             path.stem: json.loads(path.read_text(encoding="utf-8"))
@@ -93,6 +97,13 @@ def record(root: Path, number: str, wanted: Sequence[str] = ()) -> None:
             (scratch / f"{name}.jsonl").unlink(missing_ok=True)
         if not any(scratch.glob("*.jsonl")):
             shutil.rmtree(scratch)
+    if interrupted:
+        begun = [e.name for e in chosen if (scratch / f"{e.name}.jsonl").exists()]
+        raise BookError(
+            f"interrupted; recorded: {', '.join(measured) or 'nothing'}; "
+            f"begun: {', '.join(begun) or 'nothing'}; the same command goes on where it was, "
+            "unless the code changes"
+        )
     for name, what in lacking.items():
         print(f"{name} in full needs {what}: not recorded")
     unfinished = [e.name for e in chosen if e.name not in measured]

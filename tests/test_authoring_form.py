@@ -132,6 +132,17 @@ def test_a_claim_without_a_verdict_and_a_verdict_that_fails_are_told(book):
     assert any("C1 does not hold: it grows" in problem for problem in problems(book))
 
 
+def test_an_interrupted_recording_says_how_it_goes_on(book, monkeypatch):
+    def interrupted(command, cwd, env):
+        with open(env["MINITORCH_RECORD"] + "/growing.jsonl", "w") as file:
+            file.write("[]\n")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("authoring.experiments.subprocess.call", interrupted)
+    with pytest.raises(BookError, match="nothing; begun: growing; the same command goes on"):
+        record(book, "01")
+
+
 def test_a_chapter_saves_its_cells_with_the_imports_that_they_need(book):
     text = saved_module(book / CHAPTER)
     names = {}
