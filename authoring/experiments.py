@@ -15,6 +15,8 @@ from pathlib import Path
 from .code_hash import Code, digest
 from .sources import BookError, chapters, number_of, write_text
 
+_CALL = '@lab.experiment("C1", name=[value, ...], full=dict(name=[more, ...]))'
+
 
 @dataclass
 class Declared:
@@ -205,8 +207,13 @@ def declared(source: Path) -> list[Declared]:
     for statement in code.tree.body:
         for call in getattr(statement, "decorator_list", []):
             if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "experiment":
-                claim = ast.literal_eval(call.args[0])
                 options = {word.arg: word.value for word in call.keywords}
+                where = f"{source}: experiment {statement.name}"
+                if len(call.args) != 1 or not isinstance(call.args[0], ast.Constant):
+                    raise BookError(f"{where} has no claim: write {_CALL}")
+                if "full" not in options:
+                    raise BookError(f"{where} has no full=dict(...): write {_CALL}")
+                claim = call.args[0].value
                 of_runs = "quick" not in options  # textbook.lab, not textbook.experiments
                 name = statement.name if of_runs else claim
                 pieces = {
@@ -214,7 +221,7 @@ def declared(source: Path) -> list[Declared]:
                     code.text_of(options["full"]),
                 }
                 if of_runs:
-                    replaced = {"full", "lacks", *_keys(options["full"])}
+                    replaced = {"full", "lacks", *_keys(where, options["full"])}
                     pieces |= {
                         f"{key} = {code.text_of(value)}"
                         for key, value in options.items()
@@ -225,7 +232,7 @@ def declared(source: Path) -> list[Declared]:
                     Declared(
                         name=name,
                         claim=claim,
-                        chapter=_chapter_of(code.tree, call.func.value),
+                        chapter=_chapter_of(code.tree, call.func.value, where, of_runs),
                         code_hash=digest(pieces),
                         library_hash=code.library_hash(pieces),
                         anywhere="lacks" not in options,
@@ -234,20 +241,26 @@ def declared(source: Path) -> list[Declared]:
     return experiments
 
 
-def _keys(settings: ast.expr) -> set[str]:
+def _keys(where: str, settings: ast.expr) -> set[str]:
     """The names in dict(name=...); anything else is refused."""
     if isinstance(settings, ast.Call) and ast.unparse(settings.func) == "dict":
         return {word.arg for word in settings.keywords if word.arg}
     if isinstance(settings, ast.Dict) and not settings.keys:
         return set()
-    raise BookError(f"full={ast.unparse(settings)}: write full=dict(name=value, ...)")
+    raise BookError(f"{where} has full={ast.unparse(settings)}: write full=dict(name=value, ...)")
 
 
-def _chapter_of(tree: ast.Module, lab: ast.expr) -> str:
-    """The chapter that stands in lab = Experiments("01")."""
+def _chapter_of(tree: ast.Module, lab: ast.expr, where: str, of_runs: bool) -> str:
+    """The chapter that stands in lab = Lab("01")."""
+    name = ast.unparse(lab)
     for statement in tree.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
             if any(ast.unparse(target) == ast.unparse(lab) for target in statement.targets):
+                if of_runs and ast.unparse(statement.value.func) == "Experiments":
+                    raise BookError(
+                        f"{where} has no quick=dict(...), which Experiments wants: for a grid "
+                        f'bind a second name beside {name}, such as grids = Lab("NN"), and '
+                        "decorate with it"
+                    )
                 return ast.literal_eval(statement.value.args[0])
-    name = ast.unparse(lab)
-    raise BookError(f'{name} is not bound at the top level: write {name} = Experiments("NN")')
+    raise BookError(f'{where}: {name} is not bound at the top level: write {name} = Lab("NN")')
