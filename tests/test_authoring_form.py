@@ -132,6 +132,56 @@ def test_a_claim_without_a_verdict_and_a_verdict_that_fails_are_told(book):
     assert any("C1 does not hold: it grows" in problem for problem in problems(book))
 
 
+def test_in_a_chapter_of_the_older_form_the_verdicts_of_a_lab_are_asked_for(book, monkeypatch):
+    monkeypatch.setattr("authoring.check.NOT_YET", {"01"})
+    monkeypatch.setattr(form, "NOT_YET", {"01"})
+    outputs(book)
+    assert any("C1 has no verdict: write runs.holds" in problem for problem in check(book))
+    outputs(book, {"claim": "C1", "sentence": "it grows", "holds": False})
+    assert any("C1 does not hold: it grows" in problem for problem in check(book))
+
+
+def test_an_experiment_that_is_not_written_whole_is_told(book):
+    source = book / CHAPTER
+    for old, new, told in (
+        ('"C1", radius', "radius", "growing has no claim: write @lab.experiment"),
+        (
+            ", full=dict(radius=[3.0])",
+            "",
+            r"growing has no full=dict\(...\): write @lab.experiment",
+        ),
+        (
+            "full=dict(radius=[3.0])",
+            'full={"radius": 3}',
+            "01_double.py: experiment growing has full=",
+        ),
+        ('lab = Lab("01")', "", "lab is not bound at the top level: write lab = Lab"),
+        ('Lab("01")', 'Experiments("01")', "has no quick=.*bind a second name beside lab"),
+    ):
+        before = source.read_text()
+        edit(source, old, new)
+        with pytest.raises(BookError, match=told):
+            declared(source)
+        source.write_text(before)
+
+
+def test_two_experiments_of_one_name_are_told(book):
+    text = (book / CHAPTER).read_text()
+    again = '\n\n# %%\n@lab.experiment("C1", full={})\ndef growing():\n    return {"area": 1.0}\n'
+    assert not any("twice" in problem for problem in check(book))
+    (book / CHAPTER).write_text(text + again)
+    assert any("defines growing twice: give the experiment" in problem for problem in check(book))
+
+
+def test_code_that_is_no_python_hides_no_other_problem(book):
+    edit(book / CHAPTER, "import math\n", "import math math\n")
+    told = check(book)
+    assert [problem for problem in told if "syntax" in problem] == [
+        "invalid syntax (01_double.py, line 7)"
+    ]
+    assert any("claims.md is not what the boxes say" in problem for problem in told)
+
+
 def test_an_interrupted_recording_says_how_it_goes_on(book, monkeypatch):
     def interrupted(command, cwd, env):
         with open(env["MINITORCH_RECORD"] + "/growing.jsonl", "w") as file:
