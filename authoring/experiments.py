@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -148,8 +149,23 @@ def _merge(source: Path, experiments: list[Declared], measured: dict[str, dict])
             results[name] = measured[name] | about | hashes
         elif name in old:
             results[name] = old[name]
-    text = json.dumps(results, indent=1, sort_keys=True, ensure_ascii=False)
-    write_text(results_path(source), text + "\n")
+    write_text(results_path(source), _as_text(results))
+
+
+def _as_text(results: dict[str, dict]) -> str:
+    """The records as JSON, a line for each run."""
+    lines: list[str] = []
+
+    def kept(row: dict) -> str:
+        lines.append(json.dumps(row, sort_keys=True, ensure_ascii=False))
+        return f"@{len(lines) - 1}@"
+
+    shortened = {
+        name: record | {key: [*map(kept, record[key])] for key in ("rows", "tried") & record.keys()}
+        for name, record in results.items()
+    }
+    text = json.dumps(shortened, indent=1, sort_keys=True, ensure_ascii=False)
+    return re.sub(r'"@(\d+)@"', lambda found: lines[int(found[1])], text) + "\n"
 
 
 def machine() -> dict:

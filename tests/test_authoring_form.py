@@ -1,5 +1,7 @@
 """The form of a chapter, what it saves, and the kinds of its cells."""
 
+import json
+
 import mini_book
 import nbformat
 import pytest
@@ -221,7 +223,9 @@ def test_a_saved_module_that_is_out_of_step_is_told(book):
 def test_an_experiment_of_one_run_is_recorded_under_its_name(book):
     record(book, "01", ["growing"])
     text = (book / "notebooks/results/01.json").read_text()
-    assert '"growing"' in text and not list((book / "notebooks/results").glob(".unfinished*"))
+    assert json.loads(text)["growing"]["rows"][0]["seed"] == 0
+    assert [line for line in text.splitlines() if '"area"' in line and '"radius": 3.0' in line]
+    assert not list((book / "notebooks/results").glob(".unfinished*"))
     record(book, "01", ["C1"])
     with pytest.raises(BookError, match="has the experiments growing, and not shrinking"):
         record(book, "01", ["shrinking"])
