@@ -50,7 +50,9 @@ def test_the_grid_is_run_in_its_order_and_each_run_is_seeded(lab):
 def test_full_replaces_settings_and_is_recorded(lab, monkeypatch, tmp_path):
     monkeypatch.setenv("MINITORCH_BOOK", "full")
     monkeypatch.setenv("MINITORCH_RECORD", str(tmp_path))
-    rows = scores(lab, d=[4], seeds=2).run().here
+    runs = scores(lab, d=[4], seeds=2).run()
+    rows = runs.here
+    assert runs.full is rows  # not the old record, whose names may be others
     assert [(row["divided"], row["seed"]) for row in rows] == [
         (False, 0), (False, 1), (True, 0), (True, 1),
     ]  # fmt: skip

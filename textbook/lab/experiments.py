@@ -188,7 +188,8 @@ class Experiment:
             }
             text = json.dumps(record, default=_plain)
             Path(folder, f"{self.name}.json").write_text(text, encoding="utf-8")
-        return Runs(self.claim, Rows(rows), self._recorded())
+        rows = Rows(rows)
+        return Runs(self.claim, rows, rows if recording else self._recorded())
 
     def _recorded(self) -> Rows | None:
         if not self.path.exists():
