@@ -65,7 +65,7 @@ def draw(
                 axes.set_yscale("log")
         for i, (label, at) in enumerate((lines or {}).items()):
             mark = axes.axvline if x is None else axes.axhline
-            mark(at, color="0.4", linewidth=1, linestyle=LINES[1 + i % (len(LINES) - 1)], label=label)
+            mark(at, color="0.4", linewidth=1, linestyle=LINES[1 + i], label=label)
     if by and x is not None or lines:
         panels[0][-1].legend(fontsize=9)
     figure.suptitle(_explanation(both, x), fontsize=9, color="0.35")
