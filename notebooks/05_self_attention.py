@@ -805,7 +805,7 @@ def translator(encoder, rate, steps, width=64):
     "C33",
     encoder=list(ENCODERS),
     rate=8e-3,
-    full=dict(rate=Tuned(4e-3, 8e-3, 1.6e-2, highest="exact match elsewhere"), seeds=5),
+    full=dict(rate=Tuned(4e-3, 8e-3, 1.6e-2, highest="exact match elsewhere", seeds=3), seeds=5),
 )
 def without_recurrence(encoder, rate, steps=300):
     model = translator(encoder, rate, steps)
@@ -837,7 +837,8 @@ def best_guess_without_order(number):
     return (number in likeliest) / len(likeliest)
 
 
-print("thirty thousand and four:", best_guess_without_order(30_004))
+for number in (30_004, 4_030):
+    print(f"{number:6,} is guessed with chance", best_guess_without_order(number))
 bound = sum(best_guess_without_order(pair.number) for pair in reported) / len(reported)
 print(f"bound without order: {bound:.3f}")
 
@@ -861,9 +862,12 @@ for name in ("words alone", "self-attention"):
         below=bound,
     )
 runs.holds(
-    "self-attention with positions translates, as the GRU does",
-    lambda rows: rows.values("exact match", encoder="self-attention, positions"),
-    above=0.8,
+    "positions raise the exact match of self-attention by more than 0.5",
+    lambda rows: (
+        rows.values("exact match", encoder="self-attention, positions")
+        - rows.values("exact match", encoder="self-attention")
+    ),
+    above=0.5,
 )
 
 # %% [markdown]
@@ -1024,7 +1028,7 @@ class Undivided(SelfAttention):
     divided=[False, True],
     rate=[1e-3, 2e-3, 4e-3],
     seeds=3,
-    full=dict(d=[64, 256], rate=[1e-3, 2e-3, 4e-3, 8e-3]),
+    full=dict(d=[64, 256], rate=[2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2]),
 )
 def scale_in_training(d, divided, rate, steps=100):
     look = SelfAttention(d) if divided else Undivided(d)

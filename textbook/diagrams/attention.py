@@ -40,8 +40,8 @@ def roles(axes, token):
         axes.annotate("", (1.9, height), (0, 0), arrowprops=arrow)
         axes.text(1.1, 0.66 * height + 0.1, f"${matrix}$", color=color, ha="center", va="bottom")
         axes.text(2, height, formula, va="center", bbox=ROUND)
-        axes.text(3.3, height, meaning, va="center")
-    axes.set(xlim=(-0.6, 6.4), ylim=(-1.5, 1.5))
+        axes.text(3.0, height, meaning, va="center")
+    axes.set(xlim=(-0.6, 6.0), ylim=(-1.5, 1.5))
     axes.axis("off")
 
 
@@ -100,10 +100,8 @@ def steps_needed(axes, words, kind, layers=1):
 def chain(axes, names, *, row, title):
     """Operations that wait for each other, as numbered boxes from left to right."""
     axes.text(-0.6, row, title, ha="right", va="center")
+    axes.plot([0, len(names) - 1], [row, row], color=EDGE, linewidth=1, linestyle="-")
     for i, name in enumerate(names):
         axes.text(i, row, name, ha="center", va="center", fontsize=9, bbox=ROUND)
         axes.text(i, row + 0.42, str(i + 1), ha="center", va="bottom", fontsize=8, color=EDGE)
-        if i:
-            arrow = {"arrowstyle": "->", "color": EDGE, "shrinkA": 15, "shrinkB": 15}
-            axes.annotate("", (i, row), (i - 1, row), arrowprops=arrow)
     axes.axis("off")
