@@ -2,9 +2,9 @@
 # # 05 Self-attention
 #
 # Attention lets the decoder of chapter 04 look at every word of the source. The encoder still reads word
-# after word and passes a state along. But if looking at all words at once works so well, why must anybody
-# read step by step? In this chapter we take the recurrence out, let the words of one sequence attend to each
-# other, and see what that brings and what it leaves out.
+# after word. But if looking at all words at once works so well, why must anybody read step by step? We take
+# the recurrence out, let the words of one sequence attend to each other, and see what that brings and what
+# it leaves out.
 #
 # **After this chapter you will be able to**
 #
@@ -15,7 +15,7 @@
 # - count what has to wait for what, in a recurrent network and in self-attention;
 # - name five barriers that stand between self-attention and a Transformer.
 #
-# **Time**: about 90 minutes to read and try; all cells together run in about half a minute. **Before
+# **Time**: about 100 minutes to read and try; all cells together run in about half a minute. **Before
 # it**: chapter 04 (attention, padding, soft look-up). The GRU is that of chapter 02.
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it
@@ -49,9 +49,9 @@ lab = Lab("05")
 #
 # Chapter 04's encoder turns the embeddings $x_1, \dots, x_n$ of the source words into the memory, one
 # state $h_j$ for each word, with a GRU that runs over the sentence in both directions. What the first word
-# has to say to the last must pass through every state between them, and no state can be computed before its
-# neighbour. Without the GRU each word is alone. But chapter 04 has a way to pass information that is not
-# recurrent: let every word ask all words of its own sentence, as the decoder asked them.
+# has to say to the last must pass through every state between them. Without the GRU each word is alone. But
+# chapter 04 has another way to pass information: let every word ask all words of its own sentence, as the
+# decoder asked them.
 #
 # When one sequence asks another, as in chapter 04, we speak of **cross-attention**; when a sequence asks
 # itself, of **self-attention**.
@@ -72,8 +72,8 @@ plot.show(
 # %% [markdown]
 # What depends on what can be read off the gradient: $\partial h_i / \partial x_j$ is zero if state $i$ does
 # not depend on word $j$. We take nine random words with $d = 16$ numbers each, an untrained GRU, a layer for
-# each word alone, and chapter 04's attention with the words themselves as queries, keys and values, and
-# compute the norm of every $\partial h_i / \partial x_j$ (the root of the sum of its squares).
+# each word alone, and chapter 04's attention with the words themselves as queries, keys and values. A norm
+# is the root of the sum of all squares.
 
 # %%
 mt.manual_seed(0)
@@ -122,17 +122,16 @@ for name, matrix in norms.items():
     measured(f"{name:14} state 1 at words 1 to 9: {row}")
 
 # %% [markdown]
-# The GRU's dependencies fade with distance, words alone have none at all, and self-attention's do not know
-# distance. The dark diagonal in the right panel has a reason: a random vector fits nothing as well as
-# itself. To look at *others*, a word must be able to ask for something that it is not. That is next.
+# The GRU's dependencies fade with distance, words alone have none, and self-attention's do not know distance.
+# Its dark diagonal has a reason: a random vector fits nothing as well as itself. To look at *others*, a word
+# must be able to ask for something that it is not.
 #
 # ## 2. Queries, keys and values
 #
 # Chapter 04 saw attention as soft look-up: a query fits each key to some degree, and we get the values, mixed
-# by these degrees. There the decoder asked and the encoder's states answered, as keys and values at once. In
-# self-attention one sequence does all of it: each token asks, each token has a key under which it is found,
-# and a value that it gives. All three are made from its vector $x_i$, by three matrices that are learned and
-# shared by all tokens:
+# by these degrees. There the decoder asked and the encoder's states answered, as keys and values at once. Now
+# each token asks, has a key under which it is found, and a value that it gives. All three are made from its
+# vector $x_i$, by three matrices that are learned and shared by all tokens:
 #
 # $$q_i = x_i Q, \qquad k_i = x_i K, \qquad v_i = x_i V .$$
 
@@ -304,15 +303,15 @@ print("a batch agrees with its sentences alone:", mt.allclose(together, alone, a
 
 # %% [markdown]
 # **One more division.** A score is a sum of $d$ products. With many numbers a token the scores get large, and a
-# softmax of large scores looks at one token only and is hard to teach; section 7 measures how hard. The
-# cure fits into one line: divide all scores by the square root of the size of a key. This is **scaled
-# dot-product attention** (Vaswani et al., 2017),
+# softmax of large scores looks at one token only and is hard to teach. Section 7 measures that; the cure fits
+# into one line, to divide by the square root of the size of a key. This is **scaled dot-product attention**
+# (Vaswani et al., 2017),
 #
 # $$e_{ij} = \frac{q_i^\top k_j}{\sqrt d}, \qquad
 # \text{outputs} = \operatorname{softmax}\!\Big(\frac{XQ\,(XK)^\top}{\sqrt d}\Big)\, XV ,$$
 #
-# and in this form the rest of the book uses it. A query need not come from the sequence that has the keys:
-# $T$ queries may meet $n$ keys, as in chapter 04. `allowed` is a mask, True where a query may look.
+# and the form that the rest of the book uses. A query need not come from the sequence that has the keys: $T$
+# queries may meet $n$ keys, as in chapter 04. `allowed` is a mask, True where a query may look.
 
 
 # %% save
@@ -350,8 +349,7 @@ for name, row in (("as they were", weights[0]), ("divided", divided[0])):
 
 # %% [markdown]
 # Padding must get no weight (chapter 04). `padding` $(B, n)$ is True at padding, so `~padding` says where a
-# query may look; with an axis in the middle, $(B, 1, n)$, it says so to every query of a sentence. We compare
-# with the library's operation, and a padded sentence with the same sentence alone.
+# query may look; with an axis in the middle, $(B, 1, n)$, it says so to every query of a sentence.
 
 # %%
 mt.manual_seed(0)
@@ -472,9 +470,9 @@ for layer_with_order in ("self-attention, positions", "GRU"):
 # ## 6. Does it work?
 #
 # In "two hundred and three thousand and six", the "three" counts for 3,000, and "two" for 200,000. What a
-# word is worth depends on other words: whether "hundred" comes next, and whether "thousand" comes later. So
-# an encoder whose words know nothing of each other cannot say it. We ask the encoder alone, with no decoder
-# that could help: **for each word, its place**, one of 1, 100, 1,000 and 100,000.
+# word is worth depends on others: whether "hundred" comes next, and whether "thousand" comes later. We ask
+# the encoder alone, with no decoder that could help: **for each word, its place**, one of 1, 100, 1,000 and
+# 100,000.
 
 
 # %%
@@ -493,9 +491,9 @@ for word, place in zip(words := number_pieces(203_006), places(words), strict=Tr
     print(f"{word:9}", "" if place < 0 else f"times {(1, 100, 1000, 100_000)[place]:,}")
 
 # %% [markdown]
-# Targets of $-100$ are those that `F.cross_entropy` leaves out of the loss, unless another `ignore_index` is
-# given, as in chapter 03. The data are numbers of up to six digits, English and German, as in chapter 04. We
-# report on 900 held-out numbers and choose learning rates on others.
+# A target of $-100$ is left out of the loss by `F.cross_entropy`; that is the default of its `ignore_index`. The
+# data are chapter 04's numbers, English and German. We report on 900 held-out ones and choose learning rates
+# on others.
 
 # %%
 learned = number_pairs(10_000, digits=(1, 6), seed=0)
@@ -510,9 +508,9 @@ print(len(learned), "numbers to learn from,", len(reported), "to report on,", le
 #
 # Before we train anything, we can count. An encoder that sees the word alone is a function of the word, and
 # no function does better than a table: for each word, the place that it has most often. The same goes for
-# anything else that an encoder may see: its index in the sentence, and whether there is a "thousand" and how
-# many times "hundred", in whatever order. A table made from the numbers to learn from says what can be
-# learned there; one made from the reported numbers themselves is a ceiling that nothing passes.
+# whatever else an encoder sees: the word's index, and whether there is a "thousand" and how many times
+# "hundred", in any order. A table made from the numbers to learn from says what can be learned there; one
+# made from the reported numbers is a ceiling that nothing passes.
 
 
 # %%
@@ -549,10 +547,10 @@ for name, sees in SEES.items():
     print(f"{name:31} {tables[name]:.3f}   ceiling {best_table(sees, reported):.3f}")
 
 # %% [markdown]
-# Now five encoders, one class for each idea. They take embeddings `x` $(B, n, d)$ and `padding` $(B, n)$, and
-# give states $(B, n, d)$. Words alone go through one layer, $h_j = \tanh(x_j W + b)$. With self-attention a
-# word meets that layer together with what it found, $h_j = \tanh([x_j; o_j]\, W' + b')$, where $W$ is
-# $(d, d)$ and $W'$ is $(2d, d)$. The position is a learned vector for each index, added to the word.
+# Now five encoders. They take embeddings `x` $(B, n, d)$ and `padding` $(B, n)$, and give states $(B, n, d)$.
+# Words alone go through one layer, $h_j = \tanh(x_j W + b)$. With self-attention a word meets that layer
+# together with what it found, $h_j = \tanh([x_j; o_j]\, W' + b')$, where $W$ is $(d, d)$ and $W'$ is $(2d, d)$.
+# The position is a learned vector for each index, added to the word.
 
 
 # %%
@@ -744,15 +742,11 @@ for name, sentence, between in (
     )
 
 # %% [markdown]
-# One encoder at a time, by their recorded runs (five seeds, the rate chosen on other numbers and seeds). **Words
-# alone** learn their table, 0.434 to 0.440, and nothing else. **Self-attention alone** gains next to nothing, 0.451
-# to 0.464, just below its table's 0.470: "three" can find out *that* there is a "thousand" in the sentence, but not
-# whether it comes before or after. **Words with positions** know where they stand, but not what stands around
-# them: 0.506 to 0.570, below their table's 0.606. **With both**, 0.984 to 0.998 of all words are right; the GRU
-# gets all of them.
-#
-# So self-attention restores the dependencies, and leaves out the order. The GRU gets both from reading word after
-# word. By section 5 this is no weakness of training but a theorem.
+# **Words alone** learn their table and nothing else. **Self-attention alone** gains next to nothing on it:
+# "three" can find out *that* there is a "thousand" in the sentence, but not whether it comes before or after.
+# **Words with positions** know where they stand, but not what stands around them. **With both**, nearly all
+# words are right, as with the GRU. So self-attention restores the dependencies and leaves out the order, and by
+# section 5 that is no weakness of training but a theorem.
 #
 # > **E1 · yes, with positions.** *Our question*: does self-attention make up for the missing recurrence where no
 # > decoder can help, so that each word gets its place?
@@ -763,8 +757,7 @@ for name, sentence, between in (
 #
 # ### Without recurrence, with self-attention (C33)
 #
-# Now chapter 04's translator. Embeddings, decoder and attention to the memory stay; only the encoder
-# changes. (Two simplifications, for all encoders alike: the score is the multiplicative one, and the
+# Now chapter 04's translator with each encoder. (For all alike, the score is the multiplicative one, and the
 # decoder starts from the mean of the memory, since without recurrence there is no last state.)
 
 
@@ -793,8 +786,8 @@ class Translator(nn.Module):
 
 
 # %% [markdown]
-# In training the right tokens are fed in, and so they are where we count exact matches: if every next token is
-# the likeliest one after the right tokens before it, then the model, writing by itself, writes this sentence.
+# The right tokens are fed in, in training and where we count exact matches: if every next token is the likeliest
+# one after the right tokens before it, the model, writing by itself, writes this sentence.
 
 
 # %%
@@ -831,14 +824,13 @@ def without_recurrence(encoder, rate, steps=300):
 
 
 # %% [markdown]
-# Here too a bound can be counted without training anything. "Thirty thousand and four" and "four thousand and
-# thirty" are made of the same words. An encoder that does not know their order gives the same *set* of
-# states for both, the decoder's softmax does not care in which order a set is stored, so both get the same
-# translation, and one of the two is wrong. For each reported number we list all numbers made of the same
-# words. (A word stands for the same digits wherever it is, so these have the same digits but for zeros, and
-# trying all orders of six digits finds them all.) Each number of digits is drawn equally often, so a given
-# number of three digits is ten times as likely as a given one of four: the best guess is one of those with
-# the fewest digits. The bound is how often such a guess is right, in expectation.
+# Here too we can count first. "Thirty thousand and four" and "four thousand and thirty" are made of the same
+# words. An encoder that does not know their order gives the same *set* of states for both, the decoder's
+# softmax does not care in which order a set is stored, so both get the same translation, and one of the two
+# is wrong. For each reported number we list all that are made of the same words. (A word stands for the same
+# digits wherever it is, so all orders of six digits contain them.) Each number of digits is drawn equally
+# often, so a given number of three digits is ten times as likely as one of four, and the best guess is one of
+# those with the fewest. The bound is how often such a guess is right, in expectation.
 
 
 # %%
@@ -886,20 +878,17 @@ runs.holds(
 )
 
 # %% [markdown]
-# Taking the recurrence out breaks the translator: from 0.991 to 0.998 in the recorded runs (five seeds, rates chosen
-# on other numbers and seeds) down to 0.218 to 0.267. And self-attention *by itself* does not repair it, 0.203 to
-# 0.228. Neither can: 0.307 is all that the words without their order give away. With positions added,
-# self-attention is back at 0.902 to 0.957, not quite where the GRU is.
+# Taking the recurrence out breaks the translator. Self-attention *by itself* does not repair it, and cannot: the
+# bound is all that words without their order give away. With positions it is back, if not quite where the GRU is.
 #
 # One result may surprise. Words with positions, whose encoder has no dependencies at all, translate at least as
-# well, 0.966 to 0.983. How can they? We took the recurrence out of the *encoder*. The decoder still has a GRU, and
-# it knows what it has said; our guess is that it looks at place after place and puts things together itself. In
-# E1, where no decoder can help, the same encoder stays below 0.6. So the translator alone does not show that an
-# encoder needs self-attention; E1 does. Chapter 10 takes the decoder's recurrence away too, and then nobody else
-# is left to do the work.
+# well. We took the recurrence out of the *encoder*; the decoder still has a GRU, and it knows what it has said. Our
+# guess is that it looks at place after place and puts things together itself. In E1, where no decoder can help, the
+# same encoder fails. So the translator alone does not show that an encoder needs self-attention; E1 does. Chapter 10
+# takes the decoder's recurrence away too.
 #
-# The theorem can be seen in the translator as well. We feed the same target tokens in after "thirty thousand and
-# four" and after "four thousand and thirty". The weights do not matter, so untrained ones will do:
+# The theorem can be seen in the translator, too, with any weights, here untrained ones: the same target tokens
+# after both sentences get the same scores.
 
 # %%
 mt.manual_seed(0)
@@ -924,9 +913,9 @@ for name in ("self-attention", "self-attention, positions"):
 #
 # ## 7. Dividing by the root of d
 #
-# Section 4 divided the scores by $\sqrt d$ and owes the reason. Two numbers a token are few; real queries and
-# keys have 64 or more. To see what that does we repeat each query and each key 32 times over, so that $d =
-# 64$. Nothing else has changed, but every score is a sum over 32 times as many products.
+# Section 4 owes a reason. Two numbers a token are few; real queries and keys have 64 or more. We repeat each query
+# and each key 32 times over, so that $d = 64$. Nothing else has changed, but every score is a sum over 32 times
+# as many products.
 
 # %%
 queries_64, keys_64 = (X @ Q).repeat(1, 32), (X @ K).repeat(1, 32)  # (n, 64)
@@ -937,8 +926,8 @@ for token, plain, eighth in zip(tokens, *columns, strict=True):
     print(f"{token:7} weight as it is {plain:.7f}   divided by 8 {eighth:.7f}")
 
 # %% [markdown]
-# These are the scores of the lecture's worked example, 112, 96, 16 and 8. As they are, "be" looks at itself
-# and at nothing else; divided by $\sqrt{64} = 8$, it also looks at "water".
+# These are the scores of the lecture's worked example. As they are, "be" looks at itself and at nothing else;
+# divided by $\sqrt{64} = 8$, it also looks at "water".
 #
 # Why the root? The repeated vectors grow the scores by $d$. But queries and keys of a network at its start
 # are random. If their entries are independent, with mean 0 and variance 1, then each product $q_{im}
@@ -1019,16 +1008,14 @@ for sentence, what, divided_too, bounds in (
     )
 
 # %% [markdown]
-# The variance of the scores grows like $d$, and dividing by $\sqrt d$ keeps it at 1. So much for the scores.
+# The variance of the scores grows like $d$, and dividing by $\sqrt d$ keeps it at 1. What it does to gradients:
 #
-# - **The typical query is starved.** Undivided, the median norm of $J$ falls from about 0.34 at $d = 16$ to 0.11 at
-#   $d = 64$ and less than 0.00003 at $d = 1024$, and what reaches the query from 1.2 to less than 0.001. Divided,
-#   both stay at 0.3.
+# - **The typical query is starved.** Undivided, the median norm of $J$ falls to less than 0.00003 at $d = 1024$, and
+#   what reaches the query to less than 0.001. Divided, both stay at 0.3.
 # - **Not at every width, and not every query.** At $d = 16$ the undivided softmax passes on *more*, and to the query
 #   at $d = 64$, too. And the means (the tables) tell another story than the medians: at $d = 1024$ that of $J$ is
 #   still 0.04 to 0.055, and that at the query has grown to 1.3 to 1.8. A few queries sit between two keys of nearly
-#   the same score and get a large gradient, all others next to none. So the gradient does not vanish, it becomes
-#   rare and large.
+#   the same score and get a large gradient, all others next to none. So the gradient becomes rare and large.
 #
 # When one key dominates depends on how far the scores lie apart and on how many there are:
 
@@ -1041,10 +1028,9 @@ for n in (4, 16, 64, 256):
     print(f"n = {n:3}  ", "  ".join(f"s = {s}: {mean:.2f}" for s, mean in largest.items()))
 
 # %% [markdown]
-# At $s = 1$, where divided scores start, nothing dominates: with 16 keys the largest weight is about a
-# quarter. It takes $s = 8$, that is undivided scores at $d = 64$, until one key gets about three quarters or
-# more. Training may well make scores large where a sharp look is useful: dividing sets where we start, not
-# where we end.
+# At $s = 1$, where divided scores start, nothing dominates. It takes $s = 8$, that is undivided scores at $d = 64$,
+# until one key gets three quarters or more. Training may well make scores large where a sharp look is useful:
+# dividing sets where we start, not where we end.
 #
 # > **C11 · holds for most queries.** *The lectures* (deck 1, "Scaled Dot Product [Vaswani et al., 2017]";
 # > deck 3): "When dimensionality $d$ becomes large, dot products between vectors tend to become large",
@@ -1056,9 +1042,9 @@ for n in (4, 16, 64, 256):
 #
 # ### Does it matter in training? (E2)
 #
-# All this is about random vectors. A network can learn smaller queries. So we train the tagger of section 6
-# for 100 steps with and without the division, and start $Q$ and $K$ with variance $1/d$, so that queries and
-# keys have about the variance of the inputs.
+# All this is about random vectors, and a network can learn smaller queries. So we train the tagger of section 6 with
+# and without the division, and start $Q$ and $K$ with variance $1/d$, so that queries and keys have about the
+# variance of the inputs.
 
 
 # %%
@@ -1117,11 +1103,9 @@ gains = gain(runs.best)
 measured(f"divided is better in {(gains > 0).sum()} of {len(gains)} pairs")
 
 # %% [markdown]
-# It does, though less than the pictures of C11 suggest. At the same width, rate and seed, division is ahead in 35
-# of the 42 recorded pairs. At the best rate of each, with $d = 64$ that is 0.922 (0.916 to 0.922) against 0.907 (0.822
-# to 0.920), so there is no difference beyond the spread of the seeds; with $d = 256$ it is 0.904 (0.895 to 0.918)
-# against 0.827 (0.780 to 0.840), and no two seeds overlap. C11 is about the start. Vaswani et al. (2017) too wrote "we
-# suspect" where they gave this reason.
+# At the same width, rate and seed, division is nearly always ahead. With $d = 64$ and the best rate of each, the
+# difference is no larger than the spread of the seeds; with $d = 256$ no two seeds overlap. C11 is about the start;
+# Vaswani et al. (2017) too wrote "we suspect" where they gave this reason.
 #
 # > **E2 · yes, at the larger width.** *Our question*: does the division matter in training?
 # >
@@ -1146,12 +1130,10 @@ plot.show(
 )
 
 # %% [markdown]
-# The numbers are the steps before a state can be there. In the RNN they grow with the word's place; what the
-# first word says passes through all states to reach the last. In self-attention they are the number of the
-# layer. (The lectures stack layers: repeat until the sentence has been processed enough. Layers wait for
-# each other, words do not.)
-#
-# A step is made of several operations. Here they are for one layer and $n = 4$, with a pencil:
+# The numbers are the steps before a state can be there. In the RNN they grow along the sentence; in self-attention
+# they are the number of the layer. (The lectures stack layers until the sentence has been processed enough:
+# layers wait for each other, words do not.) A step is made of several operations. With a pencil, for one layer
+# and $n = 4$:
 
 # %% evidence
 # Operations one after another from the first word to the last output
@@ -1171,10 +1153,9 @@ plot.show(
 # %% [markdown]
 # ### Sequential operations against length (C12)
 #
-# Both numbers that matter can be read off the graph that `backward` walks (chapter 00). The *longest* way from
-# the first word to the last output says how many operations have to be done one after another, with
-# however many processors. The *shortest* says how many operations the information has to survive, and the
-# gradient on its way back.
+# Two numbers matter, and both can be read off the graph that `backward` walks (chapter 00). The *longest* way from
+# the first word to the last output says how many operations have to be done one after another, with however many
+# processors; the *shortest*, how many the information has to survive, and the gradient on its way back.
 
 
 # %%
@@ -1229,13 +1210,12 @@ lab.holds("C12", "in the RNN the first word passes 3 n operations", rnn_shortest
 lab.holds("C12", "with self-attention 4, at any length", shortest, between=(4, 4))
 
 # %% [markdown]
-# That is C12, and it is counted, so it holds on any machine. A layer adds six operations to the longest way
-# (stacking the words and picking the last row are done once), so $L$ layers of self-attention wait
-# $6L + 2$, and two words are $2L + 2$ apart, whatever $n$ is. Two things the count leaves out: an operation
-# counts as one here, however large, and inside, a sum over $n$ terms takes about $\log_2 n$ rounds even with
-# a processor for each term.
+# That is C12, and it is counted, so it holds on any machine. A layer adds six operations to the longest way and two
+# to the shortest (stacking the words and picking the last row are done once), so $L$ layers of self-attention wait
+# $6L + 2$ operations, whatever $n$ is. (An operation counts as one here, however large; inside, a sum over $n$
+# terms takes about $\log_2 n$ rounds even with a processor for each term.)
 #
-# The work is another matter. With a product of $(n, k)$ and $(k, m)$ at $2nkm$ FLOPs, by hand:
+# The work is another matter. By hand, with $2nkm$ FLOPs for a product of $(n, k)$ and $(k, m)$:
 #
 # | layer | FLOPs | wait for each other | words $n$ apart meet after |
 # | --- | --- | --- | --- |
@@ -1244,8 +1224,7 @@ lab.holds("C12", "with self-attention 4, at any length", shortest, between=(4, 4
 # | convolution over windows of $w$ words | $2wnd^2$ | 1 step | about $n/w$ layers |
 # | self-attention | $6nd^2$ for $XQ$, $XK$, $XV$, and $4n^2d$ for scores and outputs | 1 step | 1 layer |
 #
-# We measure FLOPs and the time of a forward and a backward pass, on this machine, for one sentence and for
-# four at a time.
+# We let the library count, and measure the time of a forward and a backward pass on this machine.
 
 
 # %% evidence
@@ -1295,12 +1274,11 @@ runs.holds(
 )
 
 # %% [markdown]
-# By the table of FLOPs, self-attention is cheaper than a GRU as long as $6nd^2 + 4n^2d < 12nd^2$, that is $n < 1.5d$, here
-# 96, and it is never cheaper than a plain RNN. On a machine with thousands of arithmetic units the wait decides.
-# On one core it is the work, and the overhead of Python, which the RNN pays once a step: so our milliseconds do
-# *not* show parallelism. In the recorded run, one sentence takes self-attention less time than the RNN up to $n =
-# 1024$ (12 ms against 16) and more at 2048 (47 against 30). Four sentences at a time take it more already at 1024 (46
-# against 18), since the RNN pays its overhead once for all four, and at 2048 more than the GRU, too.
+# Self-attention is cheaper than a GRU as long as $6nd^2 + 4n^2d < 12nd^2$, that is $n < 1.5d$, here 96, and never
+# cheaper than a plain RNN. On a machine with thousands of arithmetic units the wait decides. On one core it is the
+# work, and the overhead of Python, which the RNN pays once a step: so our milliseconds do *not* show parallelism.
+# One sentence takes self-attention less time than the RNN up to $n = 1024$ and more at 2048; four at a time take
+# it more already at 1024, since the RNN pays its overhead once for all four.
 #
 # > **C12 · holds for steps, not for time on this machine.** *The lectures* (deck 3, "Issues with recurrent
 # > models: Linear interaction distance", "Issues with recurrent models: Lack of parallelizability"): in a
@@ -1313,10 +1291,8 @@ runs.holds(
 #
 # ## 9. The table of barriers
 #
-# Can we build everything out of self-attention now? We have a layer that lets words look at each other in
-# one step, and no reason yet to think that it is enough. The decoder needs it, too: chapter 04's decoder can look
-# at all states of the source, and of its own words it has nothing but its current state. Five barriers
-# stand in the way:
+# Can we build everything out of self-attention now? The decoder could use it: chapter 04's can look at all states
+# of the source, and of its own words it has nothing but its current state. But five barriers stand in the way:
 #
 # | barrier | what breaks | way out | chapter |
 # | --- | --- | --- | --- |
@@ -1326,12 +1302,11 @@ runs.holds(
 # | one place at a time | one softmax, one place (C14) | several heads | 06 |
 # | does not train when deep | gradients (C20) | residual connections, layer norm | 09 |
 #
-# The first row is the one that we have met: in section 6, a vector for the index was enough to get around
-# it, and chapter 08 asks which vectors, and for how long. The second can be seen in section 4: with the
-# weights held fixed, the output $A\,XV$ is linear in $X$. (Our encoders in section 6 had a tanh behind
-# it.) The third: with $x_{i+1}$ among its keys, token $i$ need only look to know what comes next. The
-# fourth: "three" wanted to find "hundred" *and* "thousand", with one softmax. The fifth shows only
-# when many layers are stacked. Each of the next four chapters removes one or two.
+# The first row we have met: in section 6 a vector for the index was enough, and chapter 08 asks which vectors, and
+# for how long. The second can be seen in section 4: with the weights held fixed, the output $A\,XV$ is linear in
+# $X$. (Our encoders had a tanh behind it.) The third: with $x_{i+1}$ among its keys, token $i$ need only look to
+# know what comes next. The fourth: "three" wanted to find "hundred" *and* "thousand", with one softmax. The fifth
+# shows only when many layers are stacked.
 #
 # **Try it**: change one number of $X$ and follow it through section 3 with a pencil; set $V$ to the identity;
 # make "my" look at "friend" by changing $Q$ alone; write an encoder that applies two `Attending` one after the
