@@ -1351,7 +1351,7 @@ runs.holds(
 #   n$ scores that are not symmetric.
 # - Permuted words give permuted outputs, exactly (C10).
 # - Without recurrence an encoder has no dependencies between words. Self-attention brings them back in one step,
-#   at any distance, but not the order of the words; with positions it does what the GRU did (E1, C33).
+#   at any distance, but not the order of the words; with positions it does nearly what the GRU did (E1, C33).
 # - Scores of random vectors have variance $d$. Dividing by $\sqrt d$ makes it 1, and keeps the typical
 #   softmax where its gradient is not zero (C11).
 # - The number of sequential operations and the distance of two words do not depend on the length; the work
