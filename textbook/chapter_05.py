@@ -1,6 +1,7 @@
 """What chapter 05 defines and later chapters use.
 
-Generated from the cells of notebooks/05_self_attention.py that start with `# %% save`: change them there.
+Generated from the cells of notebooks/05_self_attention.py that start with
+`# %% save`: change them there.
 """
 
 import math
