@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from .form import CLAIM
 from .sources import BookError, chapters, number_of, read_chapter, write_text
 
 PAGE = Path("docs", "claims.md")
@@ -27,7 +28,6 @@ BOX = re.compile(
     r"\*Measured\*: (?P<measured>[^|]+)"
 )
 DECKS = re.compile(r'deck [1-5](, "[^"]+")*(; deck [1-5](, "[^"]+")*)*')
-NUMBERS = re.compile(r"\(([CE]\d+)\)")
 
 INTRODUCTION = """\
 # What five lectures say, and what we measured
@@ -179,7 +179,7 @@ def _read(source: Path) -> tuple[list[Box], dict[str, str]]:
             quote = []
             if line.startswith("#"):
                 heading = line.lstrip("# ")
-                headings |= dict.fromkeys(NUMBERS.findall(heading), heading)
+                headings |= dict.fromkeys(CLAIM.findall(heading), heading)
                 section = re.match(r"\d*", heading)[0] or section
     return boxes, headings
 
@@ -196,6 +196,6 @@ def _box(source: Path, text: str, heading: str, section: str) -> Box:
         raise BookError(f'{where}: ({decks}) is not of the form (deck 1, "Title"; deck 3)')
     if decks and not re.match(r"(holds|not)\b", found["verdict"]):
         raise BookError(f"{where}: the verdict on a claim begins with holds or with not")
-    if number not in NUMBERS.findall(heading):
+    if number not in CLAIM.findall(heading):
         raise BookError(f"{where} stands under '{heading}': move it to the section with ({number})")
     return Box(**found.groupdict(), source=source, heading=heading, section=section)
