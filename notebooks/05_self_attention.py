@@ -58,10 +58,9 @@ lab = Lab("05")
 
 # %% evidence
 # Three encoders of one sentence, and which word reaches which state
-tokens = ["be", "water", "my", "friend"]
 figure, panels = plot.subplots(1, 3, width=9, height=2)
 for axes, kind in zip(panels, ("GRU", "words alone", "self-attention"), strict=True):
-    diagrams.encoder(axes, tokens, kind)
+    diagrams.encoder(axes, "be water my friend".split(), kind)
 plot.show(
     figure,
     alt="Three encoders of four words. GRU: an arrow from each word to its own state, and arrows between "
@@ -162,6 +161,7 @@ plot.show(
 # with $n = 4$, $d = 2$ and numbers that a pencil can handle.
 
 # %%
+tokens = ["be", "water", "my", "friend"]
 X = mt.tensor([[2.0, 1.0], [0.0, 2.0], [-1.0, 1.0], [1.0, -0.5]])  # (n, d)
 Q = mt.tensor([[0.0, 0.5], [1.0, -0.5]])  # (d, d)
 K = mt.tensor([[1.0, 0.0], [1.0, 1.0]])
