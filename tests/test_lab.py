@@ -301,3 +301,15 @@ def test_what_is_not_measured_cannot_be_drawn(monkeypatch):
     with pytest.raises(KeyError, match="nothing is called 'accuracy'"):
         Runs("C7", ROWS, None).draw(x="d", y="accuracy", alt="nothing")
     plt.close("all")
+
+
+def test_recorded_runs_are_shown_where_the_quick_grid_has_none(monkeypatch, capsys):
+    runs = Runs("C7", ROWS.where(d=1), ROWS)
+    [axes] = drawn(monkeypatch, runs, y="loss", by="model", d=2)
+    assert axes.figure.get_suptitle() == "bar: recorded median, marks: its 2 seeds"
+    [axes] = drawn(monkeypatch, runs, x="d", y="loss", by="model", d=2)
+    assert axes.figure.get_suptitle() == "line: recorded, band: 2 seeds"
+    runs.table("model", "loss", d=2)
+    assert "measured here" not in capsys.readouterr().out
+    with pytest.raises(KeyError, match="no run has d = 7"):
+        runs.table("model", "loss", d=7)

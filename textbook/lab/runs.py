@@ -51,8 +51,7 @@ class Runs:
         ``columns``. ``where`` keeps the runs with these settings.
         """
         names = [values] if isinstance(values, str) else list(values)
-        for setting, all_rows in self.by_setting.items():
-            chosen = all_rows.where(**where)
+        for setting, chosen in drawing.chosen(self.by_setting, where).items():
             heads = chosen.settings_of(columns) if columns else names
             lines = []
             for value in chosen.settings_of(rows):
