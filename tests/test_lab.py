@@ -241,6 +241,10 @@ def test_digits_are_shown_and_not_compared(capsys, shown):
         ["b", "11", "and", "12", "12", "and", "13"],
     ]
     assert shown[-1][report.COMPARED] is None
+    Runs("C7", ROWS, ROWS).table("model", "loss")
+    recorded, here = (output["text/html"] for output in shown[-2:])
+    assert "model: recorded" in recorded and "<details>" not in recorded
+    assert here.startswith("<details><summary>model: measured here")
 
 
 @pytest.mark.parametrize(
