@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -144,6 +145,15 @@ def test_what_never_learned_is_not_chosen(lab):
         return {"steps": 30 if rate == 2.0 else None}
 
     assert trained.run().here[0]["rate"] == 2.0
+
+
+def test_results_lie_beside_the_script_that_defines_the_experiment():
+    @Lab("05").experiment("C1", full={})
+    @mt.no_grad()  # its wrapper is the library's
+    def wrapped():
+        return {"one": 1}
+
+    assert wrapped.path == Path(__file__).parent / "results" / "05.json"
 
 
 def test_mistakes_of_an_author_are_told(lab):

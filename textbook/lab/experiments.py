@@ -125,7 +125,7 @@ class Lab:
 
     def path(self, function: Callable) -> Path:
         """Where results are kept: beside the script that defines the function, or the notebook."""
-        script = function.__globals__.get("__file__")
+        script = inspect.unwrap(function).__globals__.get("__file__")
         folder = Path(script).parent if script else Path.cwd()
         return folder / "results" / f"{self.chapter}.json"
 
