@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -30,11 +31,11 @@ LARGEST_IMAGE = 60_000  # bytes
 SHORTEST_SECRET = 12  # characters; shorter lines, such as `return y`, may stand anywhere
 
 
-def check(root: Path) -> list[str]:
-    """Every problem as one line that says what to do."""
+def check(root: Path, warn: Callable[[str], None] = lambda warning: None) -> list[str]:
+    """Every problem as one line that says what to do; ``warn`` gets what is no failure."""
     problems: list[str] = []
     for source in chapters(root):
-        problems += _problems(root, source, _chapter)
+        problems += _problems(root, source, partial(_chapter, warn=warn))
     for source in exercise_sets(root):
         problems += _problems(root, source, _exercise_set)
     return problems + list(form_problems(root)) + list(_strays(root))
@@ -49,12 +50,12 @@ def _problems(root: Path, source: Path, look: Callable[[Path, Path], Iterator[st
     return [problem.replace(f"{root}/", "") for problem in found]
 
 
-def _chapter(root: Path, source: Path) -> Iterator[str]:
+def _chapter(root: Path, source: Path, warn: Callable[[str], None]) -> Iterator[str]:
     yield from _in_step(source, read_chapter(source))
     saved, path = saved_module(source), saved_path(root, source)
     if saved != (path.read_text(encoding="utf-8") if path.exists() else None):
         yield f"{path} is not what {source} saves: run: python book.py build {number_of(source)}"
-    yield from _experiments(source)
+    yield from _experiments(source, warn)
 
 
 def _exercise_set(root: Path, source: Path) -> Iterator[str]:
@@ -140,7 +141,7 @@ def output_problems(notebook: NotebookNode) -> Iterator[str]:
                     yield f"{where} has a picture of more than {LARGEST_IMAGE} bytes: draw less"
 
 
-def _experiments(source: Path) -> Iterator[str]:
+def _experiments(source: Path, warn: Callable[[str], None]) -> Iterator[str]:
     """Each experiment: its claim in a heading, and a full result of the code as it is.
 
     One that needs what not every machine has may still be without a result.
@@ -160,6 +161,11 @@ def _experiments(source: Path) -> Iterator[str]:
                 yield f"{source}: experiment {name} has no full result: {again} {name}"
         elif results[name]["code_hash"] != experiment.code_hash:
             yield f"{results_path(source)}: {name} was measured with other code: {again} {name}"
+        elif results[name].get("library_hash", experiment.library_hash) != experiment.library_hash:
+            warn(
+                f"{results_path(source).name}: {name} was recorded with other code of the library; "
+                f"where that may matter, {again} {name}"
+            )
     for name in sorted(set(results) - {experiment.name for experiment in experiments}):
         yield f"{results_path(source)}: {name} is no experiment of the chapter: {again}"
 

@@ -20,8 +20,9 @@ class Code:
     """The top-level statements of a source, by the names that they bind."""
 
     def __init__(self, source: Path) -> None:
-        self.text = source.read_text(encoding="utf-8")
-        self.tree = ast.parse(self.text, source.name)
+        text = source.read_text(encoding="utf-8")
+        self.lines = text.splitlines(keepends=True)
+        self.tree = ast.parse(text, source.name)
         self.root = source.parent.parent
         self.binders: dict[str, set[str]] = defaultdict(set)
         self.imports: dict[str, str] = {}  # name -> where it comes from, "minitorch.nn"
@@ -34,7 +35,7 @@ class Code:
                 for alias in statement.names:
                     self.imports[alias.asname or alias.name.split(".")[0]] = alias.name
             for name in bound(statement):
-                self.binders[name].add(segment(self.text, statement))
+                self.binders[name].add(self.segment(statement))
 
     def _imported(self, statement: ast.ImportFrom, alias: ast.alias) -> None:
         """Of `from a import b as c` only `b as c` counts, and all of what a chapter saved."""
@@ -56,6 +57,26 @@ class Code:
                 for name in names_used(piece):
                     todo += self.binders.get(name, ())
         return reached
+
+    def segment(self, node: ast.stmt, decorated: bool = True) -> str:
+        """The statement's own lines, without comments and blank lines."""
+        first = node.lineno
+        if decorated:
+            first = min([first, *(call.lineno for call in getattr(node, "decorator_list", []))])
+        lines = self.lines[first - 1 : node.end_lineno]
+        if any("#" in line for line in lines):
+            for token in tokenize.generate_tokens(io.StringIO("".join(lines)).readline):
+                if token.type == tokenize.COMMENT:
+                    row, column = token.start
+                    lines[row - 1] = lines[row - 1][:column] + "\n"
+        return "".join(line.rstrip() + "\n" for line in lines if line.strip())
+
+    def text_of(self, node: ast.expr) -> str:
+        """An expression as it is written."""
+        lines = self.lines[node.lineno - 1 : node.end_lineno]
+        lines[-1] = lines[-1].encode()[: node.end_col_offset].decode()
+        lines[0] = lines[0].encode()[node.col_offset :].decode()
+        return "".join(lines)
 
     def library_hash(self, pieces: set[str]) -> str:
         """A hash of the library's files that these pieces of code use.
@@ -102,19 +123,6 @@ def bound(statement: ast.stmt) -> set[str]:
                 node = node.value
             names |= {node.id} if isinstance(node, ast.Name) else set()
     return names
-
-
-def segment(text: str, node: ast.stmt, decorated: bool = True) -> str:
-    """The node's own lines, without comments and blank lines."""
-    first = node.lineno
-    if decorated:
-        first = min([first, *(call.lineno for call in getattr(node, "decorator_list", []))])
-    lines = text.splitlines(keepends=True)[first - 1 : node.end_lineno]
-    for token in tokenize.generate_tokens(io.StringIO("".join(lines)).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column] + "\n"
-    return "".join(line.rstrip() + "\n" for line in lines if line.strip())
 
 
 def digest(pieces: set[str]) -> str:

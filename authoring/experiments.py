@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .code_hash import Code, digest, segment
+from .code_hash import Code, digest
 from .sources import BookError, chapters, number_of, write_text
 
 
@@ -184,7 +184,7 @@ def _today() -> str:
 def declared(source: Path) -> list[Declared]:
     """The experiments of a chapter with the hash of the code that each depends on.
 
-    An experiment depends on its body, its settings, and every top-level statement that binds a
+    An experiment depends on its body, its full settings, and every top-level statement that binds a
     name which one of these uses. Comments and blank lines do not count. Of `from a import b as c`
     only `b as c` counts: the code of b is in no hash, so the module where it stands is in none
     either; what another chapter saved counts like the chapter's own. Nothing is executed.
@@ -198,16 +198,17 @@ def declared(source: Path) -> list[Declared]:
                 options = {word.arg: word.value for word in call.keywords}
                 of_runs = "quick" not in options  # textbook.lab, not textbook.experiments
                 name = statement.name if of_runs else claim
-                settings = {"full": options["full"]}
-                if of_runs:
-                    settings = {key: x for key, x in options.items() if key != "lacks"}
-                pieces = {segment(code.text, statement, decorated=False)}
-                pieces |= {
-                    ast.get_source_segment(code.text, value)
-                    if key == "full"
-                    else f"{key} = {ast.get_source_segment(code.text, value)}"
-                    for key, value in settings.items()
+                pieces = {
+                    code.segment(statement, decorated=False),
+                    code.text_of(options["full"]),
                 }
+                if of_runs:
+                    replaced = {"full", "lacks", *_keys(options["full"])}
+                    pieces |= {
+                        f"{key} = {code.text_of(value)}"
+                        for key, value in options.items()
+                        if key not in replaced
+                    }
                 pieces = code.closure(pieces)
                 experiments.append(
                     Declared(
@@ -220,6 +221,15 @@ def declared(source: Path) -> list[Declared]:
                     )
                 )
     return experiments
+
+
+def _keys(settings: ast.expr) -> set[str]:
+    """The names in dict(name=...); anything else is refused."""
+    if isinstance(settings, ast.Call) and ast.unparse(settings.func) == "dict":
+        return {word.arg for word in settings.keywords if word.arg}
+    if isinstance(settings, ast.Dict) and not settings.keys:
+        return set()
+    raise BookError(f"full={ast.unparse(settings)}: write full=dict(name=value, ...)")
 
 
 def _chapter_of(tree: ast.Module, lab: ast.expr) -> str:

@@ -177,7 +177,6 @@ def changed(book, path, old, new):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("radius=[1.0, 2.0]", "radius=[1.0, 2.5]"),
         ("radius=[3.0]", "radius=[3.5]"),
         ("return number**2", "return number**3"),
     ],
@@ -204,3 +203,21 @@ def test_what_another_chapter_saved_is_in_the_hash(book):
     edit(book / CHAPTER, '{"area": area(radius)}', '{"area": cube(radius)}')
     assert changed(book, saved, "return x\n", "return 2 * x\n") == (False, False)
     assert changed(book, saved, "x**3", "x**4") == (True, False)
+
+
+def test_only_settings_that_the_full_run_has_are_in_the_hash(book):
+    path = book / CHAPTER
+    assert changed(book, path, "radius=[1.0, 2.0]", "radius=[1.0, 2.5]") == (False, False)
+    edit(path, "radius=[1.0, 2.5]", "radius=[1.0, 2.5], size=3")
+    assert changed(book, path, "size=3", "size=4")[0]
+
+
+def test_a_record_of_another_library_is_a_warning_and_no_problem(book):
+    record(book, "01")
+    warned = []
+    check(book, warned.append)
+    assert warned == []
+    edit(book / "notebooks/results/01.json", '"library_hash": "', '"library_hash": "0')
+    problems = check(book, warned.append)
+    assert not any("growing" in problem for problem in problems)
+    assert len(warned) == 1 and "growing was recorded with other code of the library" in warned[0]

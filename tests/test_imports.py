@@ -35,7 +35,7 @@ LAYERS = [
 ]
 # What else a file may import; all but plot do so when a function is called that needs it.
 OPTIONAL = {
-    "textbook.plot.style": {"matplotlib", "IPython", "cycler"},
+    "textbook.plot.style": {"matplotlib", "IPython", "cycler", "PIL"},
     "textbook.plot.matrices": {"matplotlib"},
     "textbook.lab.experiments": {"tqdm"},
     "textbook.data.dates": {"babel"},

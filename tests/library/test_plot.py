@@ -1,5 +1,7 @@
 """Pictures: what is drawn, labeled and described; not how the pixels look."""
 
+import base64
+import io
 import subprocess
 import sys
 
@@ -11,6 +13,7 @@ import minitorch as mt
 pytest.importorskip("matplotlib").use("agg")
 
 from matplotlib.patches import Rectangle  # noqa: E402
+from PIL import Image  # noqa: E402
 
 from textbook import plot  # noqa: E402
 
@@ -283,4 +286,7 @@ def test_show_in_a_notebook_carries_the_description(monkeypatch):
     plot.show(figure, alt='Loss < 1 "soon"')
     [data] = shown
     assert data["text/plain"] == '[picture: Loss < 1 "soon"]'
-    assert data["text/html"].startswith('<img alt="Loss &lt; 1 &quot;soon&quot;" src="data:image/')
+    tag, _, picture = data["text/html"].partition("base64,")
+    assert tag == '<img width="672" alt="Loss &lt; 1 &quot;soon&quot;" src="data:image/png;'
+    pixels = Image.open(io.BytesIO(base64.b64decode(picture)))
+    assert pixels.width == 2 * 672  # sharp on a dense screen

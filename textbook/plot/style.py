@@ -11,7 +11,9 @@ import io
 import matplotlib
 import matplotlib.pyplot as plt
 from cycler import cycler
+from PIL import Image
 
+DENSITY = 2  # pixels of a picture for each pixel of its width, for dense screens
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
@@ -57,13 +59,23 @@ def show(figure, alt):
     if not alt:
         raise ValueError("show() needs alt, a sentence that says what the picture shows")
     picture = io.BytesIO()
-    figure.savefig(picture, format="png", metadata={"Software": None})
+    figure.savefig(picture, dpi=DENSITY * figure.dpi, metadata={"Software": None})
     plt.close(figure)
     display = notebook_display()
     if display:
-        data = base64.b64encode(picture.getvalue()).decode()
-        image = f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{data}">'
+        pixels = Image.open(picture)
+        width = pixels.width // DENSITY
+        data = base64.b64encode(_in_few_colors(pixels)).decode()
+        image = f'<img width="{width}" alt="{html.escape(alt)}" src="data:image/png;base64,{data}">'
         display({"text/html": image, "text/plain": f"[picture: {alt}]"}, raw=True)
+
+
+def _in_few_colors(pixels):
+    """A PNG file with a palette: twice as sharp in fewer bytes."""
+    small = io.BytesIO()
+    palette = pixels.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    palette.save(small, "png", optimize=True)
+    return small.getvalue()
 
 
 def notebook_display():
