@@ -28,4 +28,4 @@ def colored(tokens, values, notes=None, *, alt):
     )
     frame = "background:white;color:black;font-family:monospace;line-height:2.2;max-width:48em"
     markup = f'<div role="img" aria-label="{html.escape(alt)}" style="{frame}">{"".join(spans)}</div>'
-    emit(f"{alt}\n{text}", markup=markup, compared=alt)
+    emit(f"{alt}\n{text}", markup=markup)
