@@ -598,7 +598,6 @@ NETWORKS = {
     "LSTM, b_f = 0": (nn.LSTM, 0.0),
     "LSTM, b_f = 1": (nn.LSTM, 1.0),
     "LSTM, b_f = 3": (nn.LSTM, 3.0),
-    "LSTM, b_f = 5": (nn.LSTM, 5.0),
 }
 
 
@@ -659,7 +658,7 @@ def gradient_to_memory(rnn, tokens):
 # %%
 @lab.experiment(
     "C4",
-    network=[name for name in NETWORKS if name != "LSTM, b_f = 5"],
+    network=list(NETWORKS),
     start=["as it comes", "orthogonal"],
     full=dict(seeds=3),
 )
@@ -756,13 +755,18 @@ def share_answered(model, delay):
     return (model(tokens).argmax(-1) == tokens[0]).float().mean().item()
 
 
-@lab.experiment("C4", batches=[0, 150], full=dict(batches=[0, 300], seeds=3))
-def gradient_after_training(batches):
-    """An LSTM with b_f = 0, trained on recall over delays drawn from 1 to 20."""
-    model = Recall("LSTM, b_f = 0", "as it comes", hidden=64)
+def trained_on_recall(network, batches):
+    """A network after training on recall over delays drawn from 1 to 20."""
+    model = Recall(network, "as it comes", hidden=64)
     optimizer = mt.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(batches):
         train_step(model, optimizer, marked(mt.randint(1, 21, ()).item(), 32))
+    return model
+
+
+@lab.experiment("C4", batches=[0, 150], full=dict(batches=[0, 300], seeds=3))
+def gradient_after_training(batches):
+    model = trained_on_recall("LSTM, b_f = 0", batches)
     right = share_answered(model, 20)
     norms = gradient_to_memory(model.rnn, marked(60, 8))
     return {"right at delay 20": right, "at distance 20": norms[20], "at distance 60": norms[60]}
@@ -820,7 +824,7 @@ def batches_to_learn(model, optimizer, delay, batches=200):
     full=dict(
         network=list(NETWORKS),
         delay=[10, 40, 160],
-        rate=Tuned(1e-3, 3e-3, 1e-2, 3e-2, lowest="batches used", seeds=2),
+        rate=Tuned(1e-3, 3e-3, 1e-2, 3e-2, 1e-1, lowest="batches used", seeds=3),
         seeds=3,
     ),
 )
@@ -850,7 +854,7 @@ for network in ("GRU, b_z = 3", "LSTM, b_f = 3"):
         above=0.8,
     )
 runs.holds(
-    "and not by the LSTM with b_f = 0, with either start",
+    "a delay of 40 is not learned by the LSTM with b_f = 0, with either start",
     lambda rows: learned(rows, network="LSTM, b_f = 0", delay=40),
     below=0.2,
 )
@@ -862,7 +866,7 @@ if 160 in recorded.settings_of("delay"):
         above=0.99,
     )
     runs.holds(
-        "and by less than half of the RNN's",
+        "recorded: 160 is learned by less than half of the RNN's seeds",
         learned(recorded, network="RNN", delay=160),
         below=0.5,
     )
@@ -923,18 +927,518 @@ plot.show(
 )
 runs.table("way", "right", columns="rate")
 runs.holds(
-    "Adam at rate 0.01 answers more than nine in ten",
+    "Adam at rate 0.01 answers more than nine marks in ten over 20 steps",
     lambda rows: rows.values("right", way="Adam", rate=0.01),
     above=0.9,
 )
 runs.holds(
-    "with W_hh fixed no rate brings it above four in ten (one in four is chance)",
+    "with W_hh fixed it answers less than half at every rate (a quarter is chance)",
     lambda rows: rows.values("right", way="Adam, W_hh fixed").max(),
-    below=0.4,
+    below=0.5,
 )
 runs.holds(
-    "and no rate of SGD",
+    "SGD answers less than half at every rate",
     lambda rows: rows.values("right", way="SGD").max(),
-    below=0.4,
+    below=0.5,
 )
 
+# %% [markdown]
+# ### Gates that were trained
+#
+# TEXT8d
+
+
+# %%
+@mt.no_grad()
+def look_inside(rnn, inputs):
+    """Gates and cells of an nn.LSTM at all steps: i, f, o, c, each (T, B, H)."""
+    W_ih, W_hh, b_ih, b_hh = rnn.parameters()
+    h = c = mt.zeros(inputs.shape[1], rnn.hidden_size)
+    seen = {name: [] for name in "ifoc"}
+    for from_input in inputs @ W_ih.T + b_ih + b_hh:
+        i, f, g, o = (from_input + h @ W_hh.T).chunk(4, dim=-1)
+        i, f, o = i.sigmoid(), f.sigmoid(), o.sigmoid()
+        c = f * c + i * g.tanh()
+        h = o * c.tanh()
+        for name, value in zip("ifoc", (i, f, o, c), strict=True):
+            seen[name].append(value)
+    return {name: mt.stack(values) for name, values in seen.items()}
+
+
+# %%
+mt.manual_seed(0)
+on_recall = {name: trained_on_recall(name, 150) for name in ("LSTM, b_f = 0", "LSTM, b_f = 3")}
+
+# %% evidence
+# Memory and gates of the unit that tells the marks apart best, in two trained LSTMs: figure
+tokens = marked(40, 400)
+figure, panels = plot.subplots(2, 4, width=10, height=4, sharex=True)
+for (name, model), row in zip(on_recall.items(), panels, strict=True):
+    inside = look_inside(model.rnn, F.one_hot(tokens, 8).float())
+    at_end = mt.stack([inside["c"][-1, tokens[0] == mark].mean(0) for mark in range(4)])  # (4, H)
+    unit = at_end.var(dim=0).argmax().item()
+    for axes, (part, title) in zip(
+        row,
+        {"c": "memory c", "f": "forget gate", "i": "input gate", "o": "output gate"}.items(),
+        strict=True,
+    ):
+        for mark in range(4):
+            mean = inside[part][:, tokens[0] == mark, unit].mean(1)
+            axes.plot(mean.tolist(), label=f"mark {mark}", linewidth=1.4)
+        axes.set(title=title, **({} if part == "c" else {"ylim": (-0.03, 1.03)}))
+        axes.title.set_fontsize(9)
+    row[0].set_ylabel(f"{name}\nunit {unit}")
+    measured(
+        f"{name}: right at delays 20, 40, 80:",
+        ", ".join(f"{share_answered(model, delay):.2f}" for delay in (20, 40, 80)),
+        "; mean forget gate of all units "
+        f"{inside['f'].mean().item():.2f}; c of unit {unit} after 40 steps, by mark:",
+        ", ".join(f"{value:.1f}" for value in at_end[:, unit].tolist()),
+    )
+for axes in panels[1]:
+    axes.set_xlabel("step after the mark")
+panels[0][0].legend(fontsize=7)
+plot.show(figure, alt="GATESALT")
+
+# %% [markdown]
+# ## 9. A side road: squash the memory or not (E2)
+#
+# TEXT9
+
+
+# %%
+class Shown(nn.Module):
+    """An nn.LSTM that shows h = o * squash(c), by our own loop."""
+
+    def __init__(self, lstm, squash):
+        super().__init__()
+        self.lstm, self.squash = lstm, squash
+
+    def forward(self, inputs):
+        W_ih, W_hh, b_ih, b_hh = self.lstm.parameters()
+        h = c = mt.zeros(inputs.shape[1], self.lstm.hidden_size)
+        states = []
+        for from_input in inputs @ W_ih.T + b_ih + b_hh:
+            i, f, g, o = (from_input + h @ W_hh.T).chunk(4, dim=-1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h = o.sigmoid() * self.squash(c)
+            states.append(h)
+        return mt.stack(states), None
+
+
+SQUASH = {"o * tanh(c)": mt.tanh, "o * c": lambda c: c}
+
+
+# %%
+def bits_and_counts(steps, batch_size):
+    """Bits as one-hot vectors (T, B, 2), and how many ones there were so far, (T, B)."""
+    bits = mt.randint(0, 2, (steps, batch_size))
+    return F.one_hot(bits, 2).float(), bits.cumsum(0).float()
+
+
+@lab.experiment(
+    "E2",
+    form=list(SQUASH),
+    rate=3e-2,
+    full=dict(rate=Tuned(1e-2, 3e-2, 1e-1, lowest="error at 12", seeds=2), seeds=3),
+)
+def count_ones(form, rate):
+    """Mean error of the last count, after training on streams of 12 bits."""
+    rnn = Shown(recurrent_layer("LSTM, b_f = 1", "as it comes", 2, 8), SQUASH[form])
+    out = nn.Linear(8, 1)
+    optimizer = mt.optim.Adam([*rnn.parameters(), *out.parameters()], lr=rate)
+    for step in range(150):
+        inputs, counts = bits_and_counts(12, 32)
+        loss = F.mse_loss(out(rnn(inputs)[0]).squeeze(-1), counts)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(rnn.parameters(), 1.0)
+        optimizer.param_groups[0]["lr"] = rate * (1 - step / 150)
+        optimizer.step()
+    errors = {}
+    for length in (12, 24, 48):
+        inputs, counts = bits_and_counts(length, 200)
+        last = out(rnn(inputs)[0][-1]).squeeze(-1)
+        errors[f"error at {length}"] = (last - counts[-1]).abs().mean().item()
+    return errors
+
+
+# %%
+@lab.experiment(
+    "E2",
+    form=list(SQUASH),
+    rate=1e-2,
+    full=dict(rate=Tuned(3e-3, 1e-2, 3e-2, lowest="batches used", seeds=2), seeds=5),
+)
+def recall_in_form(form, rate):
+    """Recall over 10 steps, as in section 8."""
+    model = Recall("LSTM, b_f = 1", "as it comes", hidden=32)
+    model.rnn = Shown(model.rnn, SQUASH[form])
+    optimizer = mt.optim.Adam(model.parameters(), lr=rate)
+    batches = batches_to_learn(model, optimizer, delay=10)
+    return {"batches": batches, "batches used": batches or 200}
+
+
+# %% evidence
+# Counting and recall with and without the squashing tanh: tables and verdicts
+counting, recalling = count_ones.run(), recall_in_form.run()
+counting.table("form", ["error at 12", "error at 24", "error at 48"])
+recalling.table("form", "batches")
+counting.holds(
+    "at twice the trained length o * c counts with less than 0.6 of the error of o * tanh(c)",
+    lambda rows: (
+        np.median(rows.values("error at 24", form="o * c"))
+        / np.median(rows.values("error at 24", form="o * tanh(c)"))
+    ),
+    below=0.6,
+)
+recalling.holds(
+    "both forms learn recall over 10 steps in most seeds",
+    lambda rows: [np.isfinite(rows.values("batches", form=form)).mean() for form in SQUASH],
+    above=0.5,
+)
+
+# %% [markdown]
+# TEXT9b
+#
+# ## 10. An LSTM language model (E3)
+#
+# Now the task of chapter 01: characters of the Python reference manual, each predicted from those
+# before. The model is chapter 01's; only its middle layer changes. The state that is carried from
+# window to window is now a pair.
+
+# %%
+training_text, validation_text = split(language_reference().splitlines(), validation=0.1)
+letters = Vocabulary(characters(training_text), specials=["<unk>", "<s>"], min_count=20)
+training = letters.encode(characters(training_text))
+choosing, validation = split(letters.encode(characters(validation_text)), validation=0.5)
+
+MODELS = {
+    "RNN, 128 units": (nn.RNN, 128),
+    "GRU, 75 units": (nn.GRU, 75),
+    "LSTM, 64 units": (nn.LSTM, 64),
+    "LSTM, 128 units": (nn.LSTM, 128),
+}
+
+
+def language_model(name):
+    kind, hidden = MODELS[name]
+    model = LanguageModel(len(letters), hidden=hidden)
+    model.rnn = kind(32, hidden)
+    return model
+
+
+# %% [markdown]
+# What is a fair comparison? Two answers are usual, **equal parameters** and **equal compute**. The
+# library counts the FLOPs of all products of a step of training, forward and backward. We let the
+# LSTM and the GRU have as many parameters as an RNN of 128 units, which leaves them 64 and 75
+# units, and add an LSTM *as wide as* the RNN.
+
+
+# %%
+def flops_of_step(model, length=64, batch_size=32):
+    """FLOPs of one training step, forward and backward."""
+    tokens = mt.zeros(length, batch_size).long()
+    with count_flops() as counter:
+        token_loss(model(tokens)[0], tokens).backward()
+    model.zero_grad()
+    return counter.total
+
+
+costs = {}
+for name in MODELS:
+    model = language_model(name)
+    costs[name] = sum(p.numel() for p in model.parameters()), flops_of_step(model)
+    print(f"{name:16} {costs[name][0]:6,} parameters {costs[name][1] / 2048:8,.0f} FLOPs a token")
+
+# %% evidence
+# Equal parameters mean equal FLOPs: verdicts
+for what, column in (("parameters", 0), ("FLOPs a token", 1)):
+    lab.holds(
+        "E3",
+        f"the LSTM of 64 units has the {what} of the RNN of 128, to 2 %",
+        costs["LSTM, 64 units"][column] / costs["RNN, 128 units"][column],
+        between=(0.98, 1.02),
+    )
+
+# %% [markdown]
+# TEXT10
+
+
+# %%
+def cut(state):
+    """The same state without its history."""
+    return tuple(part.detach() for part in state) if isinstance(state, tuple) else state.detach()
+
+
+def train_language_model(model, rate, gflops):
+    """Spend ``gflops`` on training; the validation loss after each quarter of them."""
+    steps = int(gflops * 1e9 // flops_of_step(model))
+    optimizer = mt.optim.Adam(model.parameters(), lr=rate)
+    losses, done = [], 0
+    while done < steps:
+        state = None
+        for inputs, targets in windows(training, batch_size=32, length=64):
+            scores, state = model(inputs, state)
+            state = cut(state)
+            loss = token_loss(scores, targets)
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.param_groups[0]["lr"] = rate * (1 - done / steps)
+            optimizer.step()
+            done += 1
+            if done * 4 // steps > (done - 1) * 4 // steps:
+                losses.append(mean_loss(model, validation))
+            if done == steps:
+                return losses
+
+
+# %%
+@lab.experiment(
+    "E3",
+    model=["RNN, 128 units", "LSTM, 64 units"],
+    gflops=24,
+    rate=[2e-2, 4e-2],
+    full=dict(
+        model=list(MODELS),
+        gflops=[40, 120],
+        rate=Tuned(1e-2, 2e-2, 4e-2, lowest="loss on other text"),
+        seeds=3,
+    ),
+)
+def equal_compute(model, gflops, rate):
+    network = language_model(model)
+    losses = train_language_model(network, rate, gflops)
+    return {
+        "GFLOPs spent": [gflops * quarter / 4 for quarter in (1, 2, 3, 4)],
+        "validation loss": losses,
+        "perplexity": math.exp(losses[-1]),
+        "loss on other text": mean_loss(network, choosing),
+    }
+
+
+# %% evidence
+# Validation loss against compute, and perplexity: figure, tables and verdicts
+runs = equal_compute.run()
+pairs = list(zip(training.tolist()[:-1], training.tolist()[1:], strict=True))
+counts = mt.ones(len(letters), len(letters))  # one added to each count
+for before, following in pairs:
+    counts[before, following] += 1
+log_p = (counts / counts.sum(1, keepdim=True)).log()
+bigram = -log_p[validation[:-1], validation[1:]].mean().item()
+
+budgets = runs.best.settings_of("gflops")
+figure, panels = plot.subplots(1, len(budgets), width=9, height=3, sharey=True, squeeze=False)
+for axes, gflops in zip(panels[0], budgets, strict=True):
+    for name in runs.best.settings_of("model"):
+        part = runs.best.where(model=name, gflops=gflops)
+        plot.spread(axes, part[0]["GFLOPs spent"], part.values("validation loss"), label=name)
+    axes.axhline(bigram, color="0.5", linewidth=1)
+    axes.set(xlabel="GFLOPs spent", title=f"a budget of {gflops} GFLOPs")
+panels[0][0].set_ylabel("validation loss (nats)")
+panels[0][-1].legend(fontsize=8)
+plot.show(figure, alt="E3ALT")
+runs.table("model", "perplexity", columns="gflops")
+measured(f"perplexity of counting pairs of characters: {math.exp(bigram):.2f}")
+
+
+def best_perplexity(rows, model):
+    """The perplexities of the seeds, at the best rate, in the largest budget."""
+    rows = rows.where(model=model, gflops=rows.settings_of("gflops")[-1])
+    by_rate = [rows.values("perplexity", rate=rate) for rate in rows.settings_of("rate")]
+    return min(by_rate, key=np.median)
+
+
+runs.holds(
+    "the LSTM of 64 units needs less than 0.7 of the perplexity of counting pairs",
+    lambda rows: best_perplexity(rows, "LSTM, 64 units") / math.exp(bigram),
+    below=0.7,
+)
+runs.holds(
+    "with equal parameters the LSTM ends below the RNN",
+    lambda rows: (
+        np.median(best_perplexity(rows, "LSTM, 64 units"))
+        / np.median(best_perplexity(rows, "RNN, 128 units"))
+    ),
+    below=1,
+)
+
+# %% [markdown]
+# TEXT10b
+
+# %%
+trained = {}
+for name, rate in (("RNN, 128 units", 2e-2), ("LSTM, 64 units", 4e-2)):
+    mt.manual_seed(0)
+    trained[name] = language_model(name)
+    train_language_model(trained[name], rate, gflops=45)
+
+# %% evidence
+# What both write after the same compute, and their perplexity
+for name, model in trained.items():
+    mt.manual_seed(1)
+    perplexity = math.exp(mean_loss(model, validation))
+    texts = [write(model, letters, prompt, length=160) for prompt in ("The ", "If a class ")]
+    measured(
+        f"{name}, perplexity {perplexity:.2f}:\n{textwrap.fill(' / '.join(texts), width=90)}\n"
+    )
+
+# %% [markdown]
+# TEXT10c
+#
+# ## 11. A look inside
+#
+# What does a trained LSTM keep in its cells? We read all gates of the LSTM above on held-out text.
+
+# %%
+model = trained["LSTM, 64 units"]
+mt.manual_seed(0)
+untrained = language_model("LSTM, 64 units")
+
+
+def streams(text, length=600, count=12):
+    """The first ``count`` stretches of a text side by side, (length, count)."""
+    return text[: length * count].reshape(count, length).T
+
+
+searched, held_out = streams(training), streams(validation)
+with mt.no_grad():
+    inside = look_inside(model.rnn, model.embedding(held_out))
+    inside_untrained = look_inside(untrained.rnn, untrained.embedding(held_out))
+
+# %% evidence
+# Mean forget gate of each unit, before and after training: figure
+figure, axes = plot.subplots(width=6.5, height=2.6)
+for name, values in {"before training": inside_untrained, "after training": inside}.items():
+    mean_gate = values["f"].mean((0, 1)).sort()[0]
+    axes.plot(mean_gate.tolist(), label=name)
+    measured(
+        f"{name}: mean forget gates from {mean_gate[0].item():.2f} to {mean_gate[-1].item():.2f}"
+    )
+axes.set(xlabel="unit, in order of its mean", ylabel="mean forget gate", ylim=(0, 1))
+axes.legend()
+plot.show(
+    figure,
+    alt="Mean forget gate of the 64 units in order: all near one half before training, spread from "
+    "low to high after it.",
+)
+
+# %% [markdown]
+# Each unit has found its own time scale: a gate of $f$ forgets over about $1 / (1 - f)$ steps.
+#
+# ### One cell that can be read
+#
+# With 64 cells and some patience one finds a meaning in anything. So we say beforehand what we look
+# for: four properties of the text, each a number at each character. For each, the unit whose cell
+# is most **correlated** with it on the training text is chosen, and the correlation is then
+# measured on held-out text. And the same search goes through the *untrained* network, as a control:
+# what it finds is in the input, not learned.
+
+
+# %%
+def text_properties(tokens):
+    """Four properties after each token, one row a token: (T, 4)."""
+    quoted, letter, capital, place = False, 0, False, 0
+    rows = []
+    for token in tokens:
+        place = 0 if token == "<s>" else place + 1
+        quoted = False if token == "<s>" else quoted ^ (token == '"')
+        capital = token.isupper() or (capital and token.isalpha())
+        letter = letter + 1 if token.isalpha() else 0
+        rows.append([quoted, min(letter, 8), capital, min(place, 200)])
+    return mt.tensor(rows).float()
+
+
+PROPERTIES = ["in quotes", "letters in the word", "capital", "place"]
+
+
+def correlations(cells, values, skip=50):
+    """Correlation of each cell (T, B, H) with each property (T, B, 4), without the first steps."""
+    cells, values = cells[skip:].flatten(0, 1), values[skip:].flatten(0, 1)
+    cells, values = cells - cells.mean(0), values - values.mean(0)
+    lengths = cells.norm(dim=0).unsqueeze(1) * values.norm(dim=0) + 1e-9
+    return cells.T @ values / lengths  # (H, 4)
+
+
+# %%
+@mt.no_grad()
+def search(model):
+    """For each property the unit chosen on training text, and its held-out correlation."""
+    found = []
+    for tokens in (searched, held_out):
+        cells = look_inside(model.rnn, model.embedding(tokens))["c"]
+        values = mt.stack([text_properties(letters.decode(stream)) for stream in tokens.T], dim=1)
+        found.append(correlations(cells, values))
+    units = found[0].abs().argmax(0)  # (4)
+    return units, found[1][units, mt.arange(4)]
+
+
+units, there = search(model)
+control_units, control = search(untrained)
+
+# %% evidence
+# Held-out correlations of the cells found, trained and untrained: figure and verdict
+figure, axes = plot.subplots(width=8, height=2.6)
+for shift, label, values in ((-0.2, "trained", there), (0.2, "untrained (control)", control)):
+    axes.bar([at + shift for at in range(4)], values.abs().tolist(), width=0.38, label=label)
+axes.set(ylim=(0, 1), ylabel="|correlation|, held-out")
+axes.set_xticks(range(4), PROPERTIES)
+axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+plot.show(
+    figure,
+    alt="CORRALT",
+)
+for name, unit, value, other in zip(PROPERTIES, units, there, control, strict=True):
+    measured(
+        f"{name:20} unit {unit.item():2}: held-out {value.item():+.2f}, untrained {other.item():+.2f}"
+    )
+
+# %%
+at = PROPERTIES.index("letters in the word")
+unit, sign = units[at].item(), there[at].sign().item()
+cell = sign * inside["c"][..., unit]  # (T, B)
+forget = inside["f"][..., unit]
+text = [letters.decode(stream) for stream in held_out.T]
+
+# %% evidence
+# The text coloured by that cell, its forget gate at each space; the control's cell; verdicts
+steps = slice(60, 260)
+
+
+def shades(values):
+    """From 0, two standard deviations below the mean, to 1, two above it."""
+    return (values - values.mean()) / (4 * values.std()) + 0.5
+
+
+letters_shown = [{"<s>": "¶"}.get(token, token) for token in text[0][steps]]
+notes = [
+    f"{f:.1g}".removeprefix("0") if token == " " else ""
+    for token, f in zip(letters_shown, forget[steps, 0].tolist(), strict=True)
+]
+colored(letters_shown, shades(cell)[steps, 0].tolist(), notes, alt="COLORALT")
+in_control = inside_untrained["c"][..., control_units[at].item()] * control[at].sign()
+colored(letters_shown, shades(in_control)[steps, 0].tolist(), alt="CONTROLALT")
+
+tokens = held_out[50:]
+is_space = tokens == letters[" "]
+is_letter = mt.tensor([[token.isalpha() for token in stream[50:]] for stream in text]).T
+climbs = (cell[50:] > cell[49:-1])[is_letter].float().mean().item()
+measured(
+    f"forget gate at spaces: mean {forget[50:][is_space].mean().item():.4f}, "
+    f"largest {forget[50:][is_space].max().item():.4f}; "
+    f"below one half at {(forget[50:][is_letter] < 0.5).float().mean().item():.0%} of the letters; "
+    f"the cell climbs at {climbs:.0%} of the letters"
+)
+lab.holds(
+    "E3",
+    "the forget gate of the cell that counts letters is nearly shut at spaces, on average",
+    forget[50:][is_space].mean().item(),
+    below=0.1,
+)
+lab.holds(
+    "E3",
+    "its held-out correlation is above that of the best cell of the untrained network",
+    (there[at].abs() - control[at].abs()).item(),
+    above=0.1,
+)

@@ -27,5 +27,7 @@ def colored(tokens, values, notes=None, *, alt):
         f"{token}[{note}]" if note else token for token, note in zip(tokens, notes, strict=True)
     )
     frame = "background:white;color:black;font-family:monospace;line-height:2.2;max-width:48em"
-    markup = f'<div role="img" aria-label="{html.escape(alt)}" style="{frame}">{"".join(spans)}</div>'
+    markup = (
+        f'<div role="img" aria-label="{html.escape(alt)}" style="{frame}">{"".join(spans)}</div>'
+    )
     emit(f"{alt}\n{text}", markup=markup)
