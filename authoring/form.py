@@ -119,6 +119,7 @@ def form_problems(root: Path) -> Iterator[str]:
         for name in _defined(notebook):
             places[name].append(str(where))
         yield from _without_verdict(source, notebook, where)
+    yield from _two_meanings(root, {number_of(source) for source in sources})
     for name, found in places.items():
         if len(found) > 1:
             yield (
@@ -176,3 +177,37 @@ def _without_verdict(source: Path, notebook: NotebookNode, where: Path) -> Itera
     for verdict in found:
         if not verdict["holds"]:
             yield f"{where}: {verdict['claim']} does not hold: {verdict['sentence']}"
+
+
+def _two_meanings(root: Path, numbers: set[str]) -> Iterator[str]:
+    """Symbols that docs/notation.md gives two meanings within one of these chapters.
+
+    Each row of its table of letters names the chapters where it holds: "all", or "02, 05-10".
+    """
+    page = root / "docs" / "notation.md"
+    if not page.exists():
+        return
+    meanings: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for line in page.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("| $") or len(cells) != 4:
+            continue
+        symbols, _, meaning, where = cells
+        for symbol in re.findall(r"\$([^$]+)\$", symbols):
+            for number in numbers if where == "all" else numbers & _chapters_in(where):
+                meanings[number, symbol].append(meaning)
+    for (number, symbol), found in sorted(meanings.items()):
+        if len(found) > 1:
+            yield (
+                f"docs/notation.md: ${symbol}$ has two meanings in chapter {number}, "
+                f"'{found[0]}' and '{found[1]}': give one of them another letter"
+            )
+
+
+def _chapters_in(where: str) -> set[str]:
+    """The numbers that "02, 05-07" names."""
+    found = set()
+    for part in where.split(", "):
+        first, _, last = part.partition("-")
+        found |= {f"{i:02}" for i in range(int(first), int(last or first) + 1)}
+    return found

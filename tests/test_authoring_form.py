@@ -221,3 +221,21 @@ def test_a_record_of_another_library_is_a_warning_and_no_problem(book):
     problems = check(book, warned.append)
     assert not any("growing" in problem for problem in problems)
     assert len(warned) == 1 and "growing was recorded with other code of the library" in warned[0]
+
+
+NOTATION = """\
+| symbol | shape | meaning | chapters |
+| --- | --- | --- | --- |
+| $V$ | | size of the vocabulary | 00-03, 07 |
+| $Q$, $K$, $V$ | $(d, d)$ | matrices of queries, keys and values | 01, 05 |
+| $d$ | | size of a token's vector | all |
+"""
+
+
+def test_a_letter_with_two_meanings_in_one_chapter_is_told(book):
+    (book / "docs").mkdir()
+    (book / "docs/notation.md").write_text(NOTATION)
+    [problem] = [problem for problem in problems(book) if "notation" in problem]
+    assert "$V$ has two meanings in chapter 01, 'size of the vocabulary' and 'matrices" in problem
+    (book / "docs/notation.md").write_text(NOTATION.replace("01, 05", "04-06"))
+    assert not any("notation" in problem for problem in problems(book))

@@ -319,7 +319,7 @@ check.order_blind(order_blind, hidden=True)
 
 # %% solution="time_steps"
 def time_steps(needs, workers):
-    """Lists of what each operation needs, and a number of workers or None, give a number of steps."""
+    """Lists of what each operation needs and a number of workers or None give a number of steps."""
     ### BEGIN SOLUTION
     done, steps = set(), 0
     while len(done) < len(needs):

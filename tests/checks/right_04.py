@@ -352,12 +352,19 @@ class DecoderWithOneOutput(AttentionDecoder.reference):
 class FusedDecoder(AttentionDecoder.reference):
     """The weighted sum by the fused operation: scores as queries of unit vectors."""
 
-    def look(self, h, states, lengths):
-        scores = self.scores(h, states).unsqueeze(1)
+    def forward(self, targets, states, lengths, h, start):
         valid = (mt.arange(states.shape[1]) < lengths.unsqueeze(1)).unsqueeze(1)
         eye = mt.eye(states.shape[1], dtype=states.dtype).expand(len(states), -1, -1)
-        context = F.scaled_dot_product_attention(scores, eye, states, attn_mask=valid, scale=1.0)
-        return context.squeeze(1)
+        keys, context, results = self.from_key(states), mt.zeros_like(states[:, 0]), []
+        first = mt.full_like(targets[:, :1], start)
+        for token in mt.cat([first, targets[:, :-1]], dim=1).T:
+            h = self.cell(mt.cat([self.embedding(token), context], dim=-1), h)
+            scores = self.score((self.from_query(h).unsqueeze(1) + keys).tanh()).mT
+            context = F.scaled_dot_product_attention(
+                scores, eye, states, attn_mask=valid, scale=1.0
+            ).squeeze(1)
+            results.append(self.output(mt.cat([h, context], dim=-1)))
+        return mt.stack(results, dim=1)
 
 
 right = {

@@ -327,9 +327,10 @@ class BlockByHand(Block.reference):
 class BlockWithoutWeights(Block.reference):
     """Without the weights to return, nn.MultiheadAttention takes the fused operation."""
 
-    def look(self, query, key, value, allowed):
-        mask = self.mask(allowed)
-        return self.attention(query, key, value, attn_mask=mask, need_weights=False)[0]
+    def forward(self, x, allowed=None):
+        x_1, mask = self.norm_1(x), None if allowed is None else ~allowed
+        x = x + self.attention(x_1, x_1, x_1, attn_mask=mask, need_weights=False)[0]
+        return x + self.feed_forward(self.norm_2(x))
 
 
 right = {

@@ -183,9 +183,12 @@ class CrossWithEinsum(CrossAttention.reference):
 class CrossFused(CrossAttention.reference):
     def forward(self, x, memory, allowed=None):
         super().forward(x, memory, allowed)
-        query, key, value = (self.split(y, self.heads) for y in self.projected(x, memory))
+        query, key, value = (
+            y.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for y in (self.query(x), self.key(memory), self.value(memory))
+        )
         attended = F.scaled_dot_product_attention(query, key, value, attn_mask=allowed)
-        return self.out(self.merge(attended))
+        return self.out(attended.transpose(1, 2).flatten(2))
 
 
 # Block
@@ -271,9 +274,9 @@ class DecoderPrefixByPrefix(Decoder.reference):
     def forward(self, tokens, memory, real):
         scores = []
         for end in range(1, tokens.shape[1] + 1):
-            x = self.embed(tokens[:, :end])
+            x, causal = self.embed(tokens[:, :end]), mt.ones(end, end).tril().bool()
             for block in self.blocks:
-                x = block(x, self.causal(end), memory, real.unsqueeze(1).unsqueeze(2))
+                x = block(x, causal, memory, real.unsqueeze(1).unsqueeze(2))
             scores.append(self.embed.scores(self.norm(x))[:, -1])
         return mt.stack(scores, dim=1)
 

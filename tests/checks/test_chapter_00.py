@@ -9,6 +9,7 @@ from tests.checks import right_00
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, chapter_00
 from textbook.checks.chapter_00.linear_maps import _power_iteration
+from textbook.checks.chapter_00.training import ValueInPieces
 from textbook.checks.compare import difference
 
 
@@ -50,7 +51,7 @@ def test_the_factor_of_a_single_step_need_not_converge():
 
 
 def test_an_engine_that_calls_itself_for_each_value_is_told_where():
-    class Recursive(chapter_00.Value.reference):
+    class Recursive(ValueInPieces):
         def order(self, done=None):
             done = {} if done is None else done
             for parent in self.parents:

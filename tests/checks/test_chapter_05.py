@@ -56,8 +56,7 @@ def test_layers_that_are_not_registered_are_named():
             del self.query, self.key, self.value
 
         def forward(self, x):
-            query, key, value = (layer(x) for layer in self.layers)
-            return self.attend(query, key, value)
+            return chapter_05.attention.reference(*(layer(x) for layer in self.layers))
 
     with pytest.raises(CheckFailed, match="its layers are not found"):
         chapter_05.SelfAttention(InAList)

@@ -9,8 +9,9 @@ from minitorch.flops import count_flops
 from tests.checks import right_06
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, Draw, chapter_06
-from textbook.checks.chapter_06.layer import made
+from textbook.checks.chapter_06.layer import LayerInPieces
 from textbook.checks.compare import difference
+from textbook.checks.modules import made
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_06, right_06)))
@@ -82,7 +83,7 @@ def test_without_a_head_the_layer_gives_the_output_less_what_it_adds():
 
 
 def test_a_mask_that_lets_a_little_through_is_caught():
-    class Leaky(chapter_06.MultiHeadAttention.reference):
+    class Leaky(LayerInPieces):
         def masked(self, scores, allowed):
             return scores if allowed is None else scores.masked_fill(~allowed, -3.0)
 
@@ -100,8 +101,9 @@ def test_matrices_of_another_shape_are_told_their_shapes():
 
 
 def test_the_layer_by_finite_differences():
+    reference = chapter_06.MultiHeadAttention.reference
     for sizes, x, memory, allowed in chapter_06.MultiHeadAttention.all_cases():
-        layer = made(chapter_06.MultiHeadAttention.reference, sizes)
+        layer = made(reference, reference, sizes)
         inputs = [each.clone().requires_grad_() for each in (x, memory)]
         assert gradcheck(
             lambda x, memory, run=layer, allowed=allowed: run(x, memory, allowed), inputs

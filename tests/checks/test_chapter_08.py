@@ -9,7 +9,6 @@ from tests.checks import right_08
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, Draw, chapter_08
 from textbook.checks.chapter_08.distances import MORE_SCHEMES, SCHEMES
-from textbook.checks.chapter_08.tables import made
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_08, right_08)))
@@ -66,7 +65,7 @@ def test_the_tables_are_those_of_a_layer_for_one_hot_positions():
     layer, X = nn.Linear(3 + 6, 5), mt.randn(2, 4, 3)
     joined = mt.cat([X, mt.eye(6)[:4].expand(2, 4, 6)], dim=-1)
     matrix, table = chapter_08.learned_from_one_hot.reference(layer.weight, layer.bias, 6)
-    learned = made(chapter_08.LearnedPositions.reference, 6, 5).float()
+    learned = chapter_08.LearnedPositions.reference(6, 5)
     learned.load_state_dict({"table": table})
     assert mt.allclose(learned(X @ matrix), layer(joined), atol=1e-6)
 

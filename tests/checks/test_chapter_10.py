@@ -8,6 +8,7 @@ from tests.checks import right_05, right_09, right_10
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, Draw, chapter_09, chapter_10
 from textbook.checks.chapter_10 import assembly
+from textbook.checks.chapter_10.block import BlockInPieces
 from textbook.checks.chapter_10.modules import Attention
 from textbook.checks.chapter_10.transformer import transformer_of
 from textbook.checks.compare import difference
@@ -138,8 +139,8 @@ def test_a_copy_of_the_embedding_is_not_tied():
 
 def test_a_block_that_gives_nan_is_not_told_of_its_dropout():
     class Blind(chapter_10.Block.reference):
-        def think(self, x):
-            return super().think(x) * mt.nan
+        def forward(self, *given):
+            return super().forward(*given) * mt.nan
 
     with pytest.raises(CheckFailed, match="not right yet. The output") as caught:
         chapter_10.Block(Blind)
@@ -147,7 +148,7 @@ def test_a_block_that_gives_nan_is_not_told_of_its_dropout():
 
 
 def test_dropout_that_does_not_know_when_to_stop():
-    class Restless(chapter_10.Block.reference):
+    class Restless(BlockInPieces):
         def add(self, x, part):
             return x + nn.functional.dropout(part, self.dropout.p)
 

@@ -10,8 +10,9 @@ import pytest
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from textbook.checks import CheckFailed, exercise
+from textbook.checks import CheckFailed, chapter_05, exercise
 from textbook.checks.compare import difference
+from textbook.checks.exercise import exercises_in
 
 
 def _cases(draw, hidden):
@@ -411,3 +412,46 @@ def test_equal_results_may_come_in_other_types(got, right):
 )
 def test_differences_are_put_in_words(got, right, message):
     assert message in difference(got, right, "it")
+
+
+DEFINITION = """
+from textbook.checks import exercise
+
+@exercise(cases=lambda draw, hidden: [(1,)], see="")
+def {name}(n):
+    return n
+"""
+
+
+def package(folder, monkeypatch, **modules):
+    """The name and the path of a new package of these modules."""
+    (folder / folder.name).mkdir()
+    for name, text in modules.items():
+        (folder / folder.name / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(folder)
+    return folder.name, [str(folder / folder.name)]
+
+
+def test_the_exercises_of_a_package_are_those_that_its_modules_define(tmp_path, monkeypatch):
+    name, path = package(
+        tmp_path,
+        monkeypatch,
+        first=DEFINITION.format(name="one"),
+        second=f"from {tmp_path.name}.first import one" + DEFINITION.format(name="two"),
+        third="from textbook.checks.chapter_05 import attention",
+    )
+    assert exercises_in(name, path).keys() == {"one", "two"}
+
+
+def test_two_exercises_of_one_name_are_refused(tmp_path, monkeypatch):
+    one = DEFINITION.format(name="one")
+    name, path = package(tmp_path, monkeypatch, first=one, second=one)
+    message = f"{name}.first and {name}.second both define the exercise 'one': rename one"
+    with pytest.raises(ValueError, match=message):
+        exercises_in(name, path)
+
+
+def test_a_chapter_offers_its_exercises_by_name():
+    assert "attention" in dir(chapter_05)
+    with pytest.raises(AttributeError, match="has no attribute 'atention'"):
+        chapter_05.atention  # noqa: B018

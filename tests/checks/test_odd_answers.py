@@ -139,11 +139,7 @@ def test_an_answer_that_changes_its_arguments_is_told_so(check):
 
 @pytest.mark.parametrize("check", EXERCISES)
 def test_a_right_answer_may_be_a_partial(check):
-    """Where the reference runs what is forbidden, it is refused for that alone."""
-    try:
-        check(functools.partial(check.reference))
-    except CheckFailed as failure:
-        assert f"the library's '{check.forbidden[0]}'" in str(failure)
+    check(functools.partial(check.reference))
 
 
 def test_a_list_that_has_lost_its_items_is_a_changed_argument():

@@ -1,9 +1,11 @@
 """``Exercise``: run an answer on many cases, compare it with the reference, name the mistake."""
 
 import copy
+import importlib
 import inspect
 import io
 import os
+import pkgutil
 import sysconfig
 import traceback
 from contextlib import contextmanager, redirect_stdout
@@ -96,6 +98,20 @@ class Outcome:
 def exercise(**settings):
     """Make an ``Exercise`` out of its reference, whose name and parameters it takes over."""
     return lambda reference: Exercise(reference, **settings)
+
+
+def exercises_in(package, path):
+    """The exercises that the modules of a package define, by name."""
+    found = {}
+    for _, name, _ in pkgutil.iter_modules(path, f"{package}."):
+        for value in vars(importlib.import_module(name)).values():
+            if isinstance(value, Exercise) and value.reference.__module__ == name:
+                other = found.setdefault(value.name, value).reference.__module__
+                if other != name:
+                    raise ValueError(
+                        f"{other} and {name} both define the exercise {value.name!r}: rename one"
+                    )
+    return found
 
 
 @dataclass(eq=False)

@@ -26,10 +26,21 @@ def loaded(module, weights):
     return module
 
 
-def results_of(module, weights, inputs, call):
+def made(reference, answer, sizes):
+    """The answer's module of these sizes, in float64, with the weights for the reference."""
+    return loaded(answer(*sizes), drawn(reference, *sizes))
+
+
+def values(x):
+    """A tensor without its graph; anything else as it is."""
+    return x.detach() if isinstance(x, mt.Tensor) else x
+
+
+def results_of(module, weights, inputs, call, gradient="the gradient"):
     """Its parameters; and, if these are as they should be, its outputs and all gradients.
 
     ``inputs`` are the floating-point tensors by name; ``call(module)`` gives the outputs, by label.
+    The gradients are those of the sum of the outputs, each weighted at random if it is no number.
     """
     module = loaded(module, weights)
     found = {"the dict of parameters": _shapes(module.named_parameters())}
@@ -40,11 +51,9 @@ def results_of(module, weights, inputs, call):
     outputs = call(module)
     tensors = [x for x in outputs.values() if isinstance(x, mt.Tensor) and x.requires_grad]
     if tensors:
-        sum((x * Draw(1).normal(*x.shape)).sum() for x in tensors).backward()
+        sum((x * Draw(1).normal(*x.shape)).sum() if x.ndim else x for x in tensors).backward()
     for label, x in outputs.items():
-        found[label] = x.detach() if isinstance(x, mt.Tensor) else x
+        found[label] = values(x)
     for name, x in {**inputs, **dict(module.named_parameters())}.items():
-        found[f"the gradient with respect to {name}"] = (
-            mt.zeros_like(x) if x.grad is None else x.grad
-        )
+        found[f"{gradient} with respect to {name}"] = mt.zeros_like(x) if x.grad is None else x.grad
     return found

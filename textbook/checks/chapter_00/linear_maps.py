@@ -20,9 +20,9 @@ def _forward_flops(sizes, batch):
 
 @exercise(cases=_network_cases, see='chapter 00, "Counting the cost"')
 def training_flops(sizes, batch):
-    """A list of widths and a number -> a number."""
-    first = 2 * batch * sizes[0] * sizes[1]
-    return 3 * _forward_flops(sizes, batch) - first
+    """A list of widths and the number of examples -> the number of FLOPs."""
+    forward = [2 * batch * n * m for n, m in zip(sizes[:-1], sizes[1:], strict=True)]
+    return 3 * sum(forward) - forward[0]
 
 
 @training_flops.wrong(
@@ -94,8 +94,11 @@ def _interleaved(first, second):
     see='chapter 00, "Rotations: position as an angle"',
 )
 def rotate_pairs(x, angles):
-    """(..., d), (d / 2) -> (..., d)."""
-    return _interleaved(*_turned(x, angles))
+    """(..., d) vectors and (d / 2) angles -> (..., d)."""
+    cos, sin = mt.cos(angles), mt.sin(angles)  # (d / 2)
+    first, second = x[..., 0::2], x[..., 1::2]  # (..., d / 2)
+    turned = [first * cos - second * sin, first * sin + second * cos]
+    return mt.stack(turned, dim=-1).reshape(x.shape)  # (..., d / 2, 2) -> (..., d)
 
 
 @rotate_pairs.wrong(
@@ -164,8 +167,10 @@ def _affine_gradients(x, weight, g):
     see='chapter 00, "From numbers to arrays"',
 )
 def affine_gradients(x, weight, g):
-    """(..., k), (k, m), (..., m) -> (..., k), (k, m), (m)."""
-    return _affine_gradients(x, weight, g)
+    """(..., k), (k, m), (..., m) -> gradients of shape (..., k), (k, m) and (m)."""
+    k, m = weight.shape
+    rows, row_gradients = x.reshape(-1, k), g.reshape(-1, m)  # all leading axes as one
+    return g @ weight.T, rows.T @ row_gradients, row_gradients.sum(dim=0)
 
 
 @affine_gradients.wrong(
@@ -246,8 +251,13 @@ def _estimate(mean=_geometric_mean, chosen=lambda factors: factors[len(factors) 
 
 @exercise(cases=_matrix_cases, gradients=False, see='chapter 00, "The same matrix again and again"')
 def spectral_radius(matrix, steps):
-    """(n, n), a number -> a number."""
-    return _estimate()(matrix, steps)
+    """(n, n) and the number of steps -> a number."""
+    v, logs = mt.ones(len(matrix), dtype=matrix.dtype), []
+    for _ in range(steps):
+        v = (v / v.norm()) @ matrix
+        logs.append(math.log(v.norm().item()))
+    second_half = logs[steps // 2 :]
+    return math.exp(sum(second_half) / len(second_half))
 
 
 @spectral_radius.wrong(

@@ -35,8 +35,9 @@ def _softmax(scores, dim=-1):
     see='chapter 00, "Scores, probabilities, surprise"',
 )
 def softmax(scores):
-    """(..., V) -> (..., V)."""
-    return F.softmax(scores, dim=-1)
+    """The softmax along the last axis: (..., V) -> (..., V)."""
+    powers = mt.exp(scores - scores.amax(dim=-1, keepdim=True))
+    return powers / powers.sum(dim=-1, keepdim=True)
 
 
 @softmax.wrong(
@@ -111,8 +112,10 @@ def _surprises(scores, targets):
     see='chapter 00, "Scores, probabilities, surprise"',
 )
 def perplexity(scores, targets):
-    """(T, V), (T) -> a number."""
-    return math.exp(F.cross_entropy(scores, targets).item())
+    """(T, V) scores and (T) words -> a number."""
+    log_p = F.log_softmax(scores, dim=-1)  # (T, V)
+    log_p_of_targets = log_p.gather(1, targets.unsqueeze(1))  # (T, 1)
+    return math.exp(-log_p_of_targets.mean().item())
 
 
 @perplexity.wrong(
@@ -207,8 +210,9 @@ def _one_hot_like(scores, targets):
     see='chapter 00, "Scores, probabilities, surprise"',
 )
 def cross_entropy_gradient(scores, targets):
-    """(N, V), (N) -> (N, V)."""
-    return (_softmax(scores) - _one_hot_like(scores, targets)) / len(targets)
+    """(N, V) scores and (N) targets -> (N, V)."""
+    N, V = scores.shape
+    return (F.softmax(scores, dim=-1) - F.one_hot(targets, V)) / N
 
 
 @cross_entropy_gradient.wrong(

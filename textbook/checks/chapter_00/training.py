@@ -45,10 +45,18 @@ def _differences(function, x, step):
     see='chapter 00, "One sentence, one loss"',
 )
 def numerical_gradient(function, x, eps):
-    """A function of a tensor, the tensor (any shape), a number -> a tensor like x."""
-    return _differences(
-        function, x, lambda f, x, one: (f(x + eps * one) - f(x - eps * one)) / (2 * eps)
-    )
+    """A function of a tensor, the tensor, the step -> a tensor of the shape of x."""
+    moved = x.clone().reshape(-1)
+    slopes = []
+    for i in range(len(moved)):
+        kept = moved[i].item()
+        moved[i] = kept + eps
+        above = function(moved.reshape(x.shape)).item()
+        moved[i] = kept - eps
+        below = function(moved.reshape(x.shape)).item()
+        moved[i] = kept
+        slopes.append((above - below) / (2 * eps))
+    return mt.tensor(slopes, dtype=x.dtype).reshape(x.shape)
 
 
 @numerical_gradient.wrong(
@@ -115,10 +123,11 @@ def _moments(g, m, v, beta1, beta2):
 
 @exercise(cases=_adam_cases, gradients=False, see='chapter 00, "Training"')
 def adam_step(w, g, m, v, t, lr, beta1, beta2, eps):
-    """Tensors w, g, m, v of one shape and numbers -> the new w, m, v."""
-    m, v = _moments(g, m, v, beta1, beta2)
-    step = (m / (1 - beta1**t)) / ((v / (1 - beta2**t)).sqrt() + eps)
-    return w - lr * step, m, v
+    """The parameters and both running means after step t."""
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g**2
+    corrected_m, corrected_v = m / (1 - beta1**t), v / (1 - beta2**t)
+    return w - lr * corrected_m / (corrected_v.sqrt() + eps), m, v
 
 
 @adam_step.wrong(
@@ -227,35 +236,74 @@ def _run_program(value_class, program, a, b):
     }
 
 
-@exercise(
-    cases=_program_cases,
-    run=_run_program,
-    gradients=False,
-    see='chapter 00, "An engine for numbers"',
-)
 class Value:
     """A number that remembers how it was computed."""
 
     def __init__(self, data, parents=(), slopes=()):
-        self.data, self.grad = data, 0.0
-        self.parents, self.slopes = parents, slopes
+        self.data = data
+        self.grad = 0.0
+        self.parents = parents
+        self.slopes = slopes  # d self / d parent, one a parent
 
     def __add__(self, other):
-        return type(self)(self.data + other.data, (self, other), (1.0, 1.0))
+        return Value(self.data + other.data, (self, other), (1.0, 1.0))
 
     def __sub__(self, other):
-        return type(self)(self.data - other.data, (self, other), (1.0, -1.0))
+        return Value(self.data - other.data, (self, other), (1.0, -1.0))
 
     def __mul__(self, other):
-        return type(self)(self.data * other.data, (self, other), (other.data, self.data))
+        return Value(self.data * other.data, (self, other), (other.data, self.data))
 
     def __truediv__(self, other):
-        slopes = (1 / other.data, -self.data / other.data**2)
-        return type(self)(self.data / other.data, (self, other), slopes)
+        quotient = self.data / other.data
+        return Value(quotient, (self, other), (1 / other.data, -quotient / other.data))
 
     def exp(self):
-        result = math.exp(self.data)
-        return type(self)(result, (self,), (result,))
+        power = math.exp(self.data)
+        return Value(power, (self,), (power,))
+
+    def backward(self):
+        order, done, stack = [], set(), [self]  # order: parents before children
+        while stack:
+            node = stack[-1]
+            missing = [parent for parent in node.parents if parent not in done]
+            if missing:
+                stack.extend(missing)
+            elif stack.pop() not in done:
+                done.add(node)
+                order.append(node)
+        self.grad = 1.0
+        for node in reversed(order):
+            for parent, slope in zip(node.parents, node.slopes, strict=True):
+                parent.grad += node.grad * slope
+
+
+engine = exercise(
+    cases=_program_cases,
+    run=_run_program,
+    gradients=False,
+    see='chapter 00, "An engine for numbers"',
+)(Value)
+
+
+def _of_its_own_class(method):
+    """The method, with a result of the class of the value that it is called on."""
+
+    def call(self, *others):
+        result = method(self, *others)
+        return type(self)(result.data, result.parents, result.slopes)
+
+    return call
+
+
+class ValueInPieces(Value):
+    """The same; all values of a program are of the mistake's class, and their order is a method."""
+
+    __add__ = _of_its_own_class(Value.__add__)
+    __sub__ = _of_its_own_class(Value.__sub__)
+    __mul__ = _of_its_own_class(Value.__mul__)
+    __truediv__ = _of_its_own_class(Value.__truediv__)
+    exp = _of_its_own_class(Value.exp)
 
     def order(self):
         """This value and all before it, parents before children."""
@@ -276,11 +324,11 @@ class Value:
                 parent.grad += node.grad * slope
 
 
-@Value.wrong(
+@engine.wrong(
     "an engine that overwrites gradients",
     "A value that is used twice gets a share along each path. Add them: += in place of =.",
 )
-class _(Value.reference):
+class _(ValueInPieces):
     def backward(self):
         self.grad = 1.0
         for node in reversed(self.order()):
@@ -288,12 +336,12 @@ class _(Value.reference):
                 parent.grad = node.grad * slope
 
 
-@Value.wrong(
+@engine.wrong(
     "an engine that hands gradients on before all of them have arrived",
     "A value may pass its gradient on only when everything that used it has done so: walk a "
     "topological order from the end.",
 )
-class _(Value.reference):
+class _(ValueInPieces):
     def backward(self):
         self.grad, done, queue = 1.0, set(), [self]
         while queue:
@@ -306,49 +354,49 @@ class _(Value.reference):
                 queue.append(parent)
 
 
-@Value.wrong(
+@engine.wrong(
     "an engine whose last value starts with gradient 0",
     "The derivative of the result with respect to itself is 1: start with that.",
 )
-class _(Value.reference):
+class _(ValueInPieces):
     def backward(self):
         super().backward()
         for node in self.order():
             node.grad = 0.0
 
 
-@Value.wrong(
+@engine.wrong(
     "right but for the product, whose slopes are exchanged",
     "The slope of a * b with respect to a is b.",
 )
-class _(Value.reference):
+class _(ValueInPieces):
     def __mul__(self, other):
         return type(self)(self.data * other.data, (self, other), (self.data, other.data))
 
 
-@Value.wrong(
+@engine.wrong(
     "right but for the difference, which has slope 1 on both sides",
     "The slope of a - b with respect to b is -1.",
 )
-class _(Value.reference):
+class _(ValueInPieces):
     def __sub__(self, other):
         return type(self)(self.data - other.data, (self, other), (1.0, 1.0))
 
 
-@Value.wrong(
+@engine.wrong(
     "right but for the quotient, whose slope toward the denominator has the wrong sign",
     "The slope of a / b with respect to b is -a / b ** 2.",
 )
-class _(Value.reference):
+class _(ValueInPieces):
     def __truediv__(self, other):
         slopes = (1 / other.data, self.data / other.data**2)
         return type(self)(self.data / other.data, (self, other), slopes)
 
 
-@Value.wrong(
+@engine.wrong(
     "right but for exp, whose slope is not its argument",
     "The slope of exp(a) is exp(a): the result.",
 )
-class _(Value.reference):
+class _(ValueInPieces):
     def exp(self):
         return type(self)(math.exp(self.data), (self,), (self.data,))

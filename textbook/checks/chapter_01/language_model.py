@@ -1,6 +1,7 @@
 """The loss of a batch of sequences, the probability of one, and the choice of a token."""
 
 import minitorch as mt
+import minitorch.nn.functional as F
 from textbook.checks.chapter_01.states import draw_weights, padded_cases, rnn_cell, valid_steps
 from textbook.checks.exercise import exercise
 
@@ -35,8 +36,11 @@ def _average(values, lengths):
     see='chapter 01, "Next character: cross-entropy at every step"',
 )
 def sequence_loss(scores, targets, lengths):
-    """(T, B, V), (T, B), (B) -> one number."""
-    return _average(_losses(scores, targets), lengths)
+    """The mean cross-entropy over the tokens that are no padding, one number."""
+    log_p = F.log_softmax(scores, dim=-1)  # (T, B, V)
+    losses = -log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (T, B)
+    inside = mt.arange(len(scores)).unsqueeze(1) < lengths  # (T, B)
+    return (losses * inside).sum() / lengths.sum()
 
 
 @sequence_loss.wrong(
@@ -181,8 +185,14 @@ def _log_probabilities(step, inputs, tokens):
 
 @exercise(cases=_token_cases, gradients=False, see='chapter 01, "A language model"')
 def sequence_log_probability(step, tokens, start):
-    """step, (T, B), number -> (B)."""
-    return _log_probabilities(step, _shifted(tokens, start), tokens).sum(dim=0)
+    """The log-probability of each sequence in tokens (T, B), a tensor (B)."""
+    batch = tokens.shape[1]
+    previous, h, total = mt.full((batch,), start), None, 0
+    for token in tokens:  # (B)
+        scores, h = step(previous, h)  # (B, V)
+        total = total + scores.log_softmax(dim=-1)[mt.arange(batch), token]
+        previous = token
+    return total
 
 
 @sequence_log_probability.wrong(
@@ -368,8 +378,19 @@ def _best_stays_possible(answer, scores, temperature, top_k, top_p):
     see='chapter 01, "Choosing the next token"',
 )
 def sampling_distribution(scores, temperature=1.0, top_k=None, top_p=None):
-    """(B, V) -> (B, V)."""
-    return _sampling()(scores, temperature, top_k, top_p)
+    """The probabilities (B, V) to sample the next token from."""
+    scores = scores / temperature
+    if top_k is not None:
+        smallest_kept = scores.topk(top_k, dim=-1)[0][:, -1:]  # (B, 1)
+        scores = scores.masked_fill(scores < smallest_kept, -mt.inf)
+    probabilities = scores.softmax(dim=-1)
+    if top_p is not None:
+        ordered, order = probabilities.sort(dim=-1, descending=True)
+        likelier = ordered.cumsum(dim=-1) - ordered  # what the tokens before each one have together
+        kept = (likelier < top_p).gather(-1, order.argsort(dim=-1))
+        probabilities = probabilities * kept
+        probabilities = probabilities / probabilities.sum(dim=-1, keepdim=True)
+    return probabilities
 
 
 sampling_distribution.wrong(

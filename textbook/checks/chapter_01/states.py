@@ -31,7 +31,7 @@ def _cell_cases(draw, hidden):
     see='chapter 01, "The recurrent cell"',
 )
 def rnn_cell(x_t, h, W_ih, W_hh, b):
-    """(B, d), (B, H) -> (B, H)."""
+    """One step: input (B, d) and state (B, H) give the next state (B, H)."""
     return (x_t @ W_ih.T + h @ W_hh.T + b).tanh()
 
 
@@ -131,9 +131,13 @@ def _sequence_cases(draw, hidden):
     see='chapter 01, "Unrolling"',
 )
 def unroll(x, W_ih, W_hh, b, h0=None):
-    """(T, B, d) -> all states (T, B, H)."""
-    h = _start(h0, x, W_hh)
-    return mt.stack(_run(h, x, W_ih, W_hh, b)[1:])
+    """Inputs (T, B, d) give the states h_1 ... h_T, (T, B, H)."""
+    h = mt.zeros(x.shape[1], W_hh.shape[0], dtype=x.dtype) if h0 is None else h0
+    states = []
+    for x_t in x:
+        h = (x_t @ W_ih.T + h @ W_hh.T + b).tanh()  # (B, H)
+        states.append(h)
+    return mt.stack(states)  # (T, B, H)
 
 
 _unrolled = unroll.reference
@@ -268,9 +272,11 @@ def _layer_cases(draw, hidden):
 
 @exercise(cases=_layer_cases, see='chapter 01, "Deeper, and in both directions"')
 def deep_bidirectional(x, layers):
-    """(T, B, d) -> (T, B, 2 H), with the H of the last layer."""
+    """Inputs (T, B, d) give the output of the last layer, (T, B, 2 H)."""
     for forward, backward in layers:
-        x = mt.cat([forward(x), backward(x.flip(0)).flip(0)], dim=-1)
+        past = forward(x)  # (T, B, H)
+        future = backward(x.flip(0)).flip(0)  # (T, B, H)
+        x = mt.cat([past, future], dim=-1)  # (T, B, 2 H)
     return x
 
 
@@ -397,8 +403,12 @@ def _padding_is_not_read(answer, states, lengths):
     see='chapter 01, "Classification: the last state or the pooled states"',
 )
 def pool_states(states, lengths):
-    """(T, B, H), (B) -> last state (B, H) and mean state (B, H)."""
-    return _at(states, lengths - 1), _masked_sum(states, lengths) / lengths.unsqueeze(1)
+    """States (T, B, H) and lengths (B) give the last state (B, H) and the mean state (B, H)."""
+    steps, batch, _ = states.shape
+    last = states[lengths - 1, mt.arange(batch)]  # (B, H)
+    inside = mt.arange(steps).unsqueeze(1) < lengths  # (T, B)
+    mean = (states * inside.unsqueeze(-1)).sum(dim=0) / lengths.unsqueeze(1)  # (B, H)
+    return last, mean
 
 
 @pool_states.wrong(

@@ -38,8 +38,11 @@ def _scaled(gradients, norm, max_norm):
     see='chapter 01, "Gradient clipping"',
 )
 def clip_gradients(gradients, max_norm):
-    """A list of tensors -> a list of tensors of the same shapes."""
-    return _scaled(gradients, _joint_norm(gradients), max_norm)
+    """A list of tensors whose joint norm is at most max_norm."""
+    norm = sum((g**2).sum().item() for g in gradients) ** 0.5
+    if norm <= max_norm:
+        return gradients
+    return [g * (max_norm / norm) for g in gradients]
 
 
 @clip_gradients.wrong(
@@ -156,12 +159,16 @@ def _update(optimizer, loss):
     see='chapter 01, "Truncated backpropagation through time"',
 )
 def truncated_bptt(model, loss_function, optimizer, x, y, window):
-    """Train on each window in turn, carrying the state: the list of losses."""
+    """One pass over x and y in windows: a list of losses."""
     h, losses = None, []
-    for inputs, targets in _windows(x, y, window):
+    for inputs, targets in zip(x.split(window), y.split(window), strict=True):
         outputs, h = model(inputs, h)
-        losses.append(_update(optimizer, loss_function(outputs, targets)))
         h = h.detach()
+        loss = loss_function(outputs, targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
     return losses
 
 
@@ -332,8 +339,16 @@ def _by_hand(answer, *case):
     see='chapter 01, "Backpropagation through time"',
 )
 def backprop_through_time(states, h0, W_hh, grad_states):
-    """(T, B, H), (B, H), (H, H), (T, B, H) -> dL/dW_hh (H, H) and dL/dh0 (B, H)."""
-    return _backprop()(states, h0, W_hh, grad_states)
+    """The gradients of the loss with respect to W_hh (H, H) and h0 (B, H)."""
+    grad_W_hh = mt.zeros_like(W_hh)
+    from_later = mt.zeros_like(h0)  # what comes back through the next state, (B, H)
+    for t in reversed(range(len(states))):
+        grad_h = grad_states[t] + from_later  # (B, H)
+        grad_a = (1 - states[t] ** 2) * grad_h  # (B, H)
+        before = states[t - 1] if t > 0 else h0
+        grad_W_hh = grad_W_hh + grad_a.T @ before  # (H, H), summed over the batch
+        from_later = grad_a @ W_hh
+    return grad_W_hh, from_later
 
 
 backprop_through_time.wrong(

@@ -42,8 +42,10 @@ def _gates(add=_sum, gate=mt.sigmoid, candidate=mt.tanh):
     see='chapter 02, "The memory cell and its gates"',
 )
 def lstm_gates(x_t, h, weights_i, weights_f, weights_g, weights_o):
-    """(B, d), (B, H), four times (W_ih, W_hh, b) -> i, f, g, o, each (B, H)."""
-    return _gates()(x_t, h, weights_i, weights_f, weights_g, weights_o)
+    """Input (B, d) and old state (B, H) give i, f, g, o, each (B, H)."""
+    all_weights = [weights_i, weights_f, weights_g, weights_o]
+    i, f, g, o = (x_t @ W_ih.T + h @ W_hh.T + b for W_ih, W_hh, b in all_weights)
+    return i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
 
 
 lstm_gates.wrong(
@@ -153,8 +155,11 @@ def _two_products_at_most(answer, *case):
     see='chapter 02, "The loop, one product for all gates, and the library"',
 )
 def lstm_cell(x_t, h, c, W_ih, W_hh, b):
-    """(B, d), (B, H), (B, H) -> the new h and c, each (B, H)."""
-    return _lstm_cell()(x_t, h, c, W_ih, W_hh, b)
+    """Input (B, d) and old states (B, H) give the new h and the new c, each (B, H)."""
+    sums = x_t @ W_ih.T + h @ W_hh.T + b  # (B, 4 H)
+    i, f, g, o = sums.chunk(4, dim=-1)  # (B, H) each
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    return o.sigmoid() * c.tanh(), c
 
 
 lstm_cell.wrong(
@@ -250,8 +255,12 @@ def _gru_cell(order="rzn", candidate=_candidate, update=lambda z, n, h: (1 - z) 
     see='chapter 02, "The gated recurrent unit"',
 )
 def gru_cell(x_t, h, W_ih, W_hh, b_ih, b_hh):
-    """(B, d), (B, H) -> the new state (B, H)."""
-    return _gru_cell()(x_t, h, W_ih, W_hh, b_ih, b_hh)
+    """Input (B, d) and old state (B, H) give the new state (B, H)."""
+    r_x, z_x, n_x = (x_t @ W_ih.T + b_ih).chunk(3, dim=-1)  # (B, H) each
+    r_h, z_h, n_h = (h @ W_hh.T + b_hh).chunk(3, dim=-1)
+    r, z = (r_x + r_h).sigmoid(), (z_x + z_h).sigmoid()
+    n = (n_x + r * n_h).tanh()
+    return (1 - z) * n + z * h
 
 
 gru_cell.wrong(

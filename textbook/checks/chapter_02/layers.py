@@ -45,8 +45,18 @@ def _result(pairs, shown=0):
     see='chapter 02, "The loop, one product for all gates, and the library"',
 )
 def lstm(x, W_ih, W_hh, b, state=None):
-    """(T, B, d) -> all hidden states (T, B, H), and the last (h, c), each (B, H)."""
-    return _result(_run(x, (W_ih, W_hh, b), _initial(x, W_hh, state)))
+    """Inputs (T, B, d) give the states h_1 ... h_T, (T, B, H), and the last pair (h, c)."""
+    if state is None:
+        zeros = mt.zeros(x.shape[1], W_hh.shape[1], dtype=x.dtype)
+        state = zeros, zeros
+    h, c = state
+    states = []
+    for x_t in x:
+        i, f, g, o = (x_t @ W_ih.T + h @ W_hh.T + b).chunk(4, dim=-1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()  # (B, H)
+        h = o.sigmoid() * c.tanh()  # (B, H)
+        states.append(h)
+    return mt.stack(states), (h, c)
 
 
 @lstm.wrong(
@@ -204,8 +214,15 @@ def _bidirectional(
 
 @exercise(cases=_layer_cases, see='chapter 02, "Stacked and bidirectional"')
 def deep_bidirectional(x, layers):
-    """(T, B, d) -> output (T, B, 2 H), last h and last c of all runs, each (2 layers, B, H)."""
-    return _bidirectional()(x, layers)
+    """Inputs (T, B, d) give the output (T, B, 2 H) and the last h and c, each (2 L, B, H)."""
+    hidden, cells = [], []
+    for forward, backward in layers:
+        past, (h_forward, c_forward) = forward(x)
+        future, (h_backward, c_backward) = backward(x.flip(0))
+        hidden += [h_forward, h_backward]
+        cells += [c_forward, c_backward]
+        x = mt.cat([past, future.flip(0)], dim=-1)  # (T, B, 2 H)
+    return x, mt.stack(hidden), mt.stack(cells)
 
 
 deep_bidirectional.wrong(
@@ -302,8 +319,14 @@ def _count(
 
 @exercise(cases=_count_cases, gradients=False, see='chapter 02, "The gated recurrent unit"')
 def count_parameters(kind, inputs, hidden, layers, bidirectional):
-    """The number of weights of nn.RNN, nn.GRU or nn.LSTM."""
-    return _count()(kind, inputs, hidden, layers, bidirectional)
+    """The number of parameters of nn.RNN, nn.GRU or nn.LSTM."""
+    blocks = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
+    directions = 2 if bidirectional else 1
+    total = 0
+    for layer in range(layers):
+        width = inputs if layer == 0 else directions * hidden
+        total += directions * blocks * hidden * (width + hidden + 2)
+    return total
 
 
 count_parameters.wrong(
@@ -400,8 +423,14 @@ def _set_biases(rows=1, ih=lambda value, old: value, hh=lambda value, old: 0 * o
     see='chapter 02, "What keeps a gradient alive"',
 )
 def set_forget_bias(lstm, value):
-    """Let the biases of every forget gate add up to value; leave the rest as it is."""
-    _set_biases()(lstm, value)
+    """Let the two biases of each forget gate of an nn.LSTM add up to value."""
+    forget = slice(lstm.hidden_size, 2 * lstm.hidden_size)
+    with mt.no_grad():
+        for name, parameter in lstm.named_parameters():
+            if name.startswith("bias_ih"):
+                parameter[forget] = value
+            elif name.startswith("bias_hh"):
+                parameter[forget] = 0
 
 
 set_forget_bias.wrong(

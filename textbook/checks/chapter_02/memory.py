@@ -25,8 +25,11 @@ def _products_from_the_end(forget):
 
 @exercise(cases=_path_cases, gradients=False, see='chapter 02, "What keeps a gradient alive"')
 def cell_path(forget):
-    """Forget gates f_1 ... f_T (T, B, H) -> d c_T / d c_t for t = 1 ... T, (T, B, H)."""
-    return _products_from_the_end(mt.cat([forget[1:], mt.ones_like(forget[:1])]))
+    """Forget gates (T, B, H) give d c_T / d c_t for each t, (T, B, H)."""
+    paths = [mt.ones_like(forget[0])]  # (B, H)
+    for f in forget[1:].flip(0):
+        paths.append(paths[-1] * f)
+    return mt.stack(paths).flip(0)
 
 
 @cell_path.wrong(
@@ -175,8 +178,16 @@ def _by_hand(i=_WRITE, f=_UNLESS_WRITE, g=_BIT, o=_READ):
     see='chapter 02, "A bit behind a closed gate"',
 )
 def keep_a_bit():
-    """W_ih (4, 3), W_hh (4, 1) and b (4) of an LSTM with one unit."""
-    return _by_hand()()
+    """W_ih (4, 3), W_hh (4, 1) and b (4) of an LSTM that keeps a bit."""
+    W_ih = mt.tensor(
+        [
+            [30.0, 0.0, 0.0],  # i: open to write
+            [-30.0, 0.0, 0.0],  # f: open unless we write
+            [0.0, 4.0, 0.0],  # g: the bit
+            [0.0, 0.0, 30.0],  # o: open to read
+        ]
+    )
+    return W_ih, mt.zeros(4, 1), mt.tensor([-15.0, 15.0, 0.0, -15.0])
 
 
 keep_a_bit.wrong(
@@ -301,7 +312,19 @@ def _backward(
 )
 def lstm_step_backward(h, c, W_hh, gates, grad_h_new, grad_c_new):
     """The gradients with respect to h (B, H), c (B, H) and W_hh (4 H, H)."""
-    return _backward()(h, c, W_hh, gates, grad_h_new, grad_c_new)
+    i, f, g, o = gates
+    shown = (f * c + i * g).tanh()  # tanh(c'), (B, H)
+    grad_c_new = grad_c_new + grad_h_new * o * (1 - shown**2)
+    grad_sums = mt.cat(
+        [
+            grad_c_new * g * i * (1 - i),
+            grad_c_new * c * f * (1 - f),
+            grad_c_new * i * (1 - g**2),
+            grad_h_new * shown * o * (1 - o),
+        ],
+        dim=-1,
+    )  # (B, 4 H)
+    return grad_sums @ W_hh, grad_c_new * f, grad_sums.T @ h
 
 
 lstm_step_backward.wrong(

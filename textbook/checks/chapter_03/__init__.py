@@ -1,19 +1,5 @@
 """Checks of the exercises of chapter 03, sequence to sequence."""
 
-from textbook.checks.chapter_03.batches import decoder_pair, masked_loss, pad_batch
-from textbook.checks.chapter_03.decoders import beam_search, greedy_decode, scheduled_sampling
-from textbook.checks.chapter_03.encodings import encoder_state, mean_and_max
-from textbook.checks.chapter_03.evaluation import bleu, exact_match_by_length
+from textbook.checks.exercise import exercises_in
 
-__all__ = [
-    "beam_search",
-    "bleu",
-    "decoder_pair",
-    "encoder_state",
-    "exact_match_by_length",
-    "greedy_decode",
-    "masked_loss",
-    "mean_and_max",
-    "pad_batch",
-    "scheduled_sampling",
-]
+globals().update(exercises_in(__name__, __path__))

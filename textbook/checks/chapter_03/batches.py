@@ -1,6 +1,7 @@
 """Sentences as a batch, what the decoder reads and what it must say, and the loss."""
 
 import minitorch as mt
+import minitorch.nn.functional as F
 from textbook.checks.exercise import exercise
 
 # A batch of sentences
@@ -41,8 +42,10 @@ def _batch(sentences, start, end, pad, row=_row):
     see='chapter 03, "Batches of different lengths"',
 )
 def pad_batch(sentences, start, end, pad):
-    """A list of B lists of tokens -> tokens (B, T) and mask (B, T), True at padding."""
-    tokens = _batch(sentences, start, end, pad)
+    """B lists of tokens give tokens (B, T) and their mask (B, T), True at the padding."""
+    longest = max(len(sentence) for sentence in sentences)
+    rows = [[start, *sentence, end] + [pad] * (longest - len(sentence)) for sentence in sentences]
+    tokens = mt.tensor(rows)  # (B, T)
     return tokens, tokens == pad
 
 
@@ -158,9 +161,9 @@ def _token_cases(draw, hidden):
 
 @exercise(cases=_token_cases, gradients=False, see='chapter 03, "The decoder"')
 def decoder_pair(tokens, pad):
-    """(B, T) -> inputs (B, T - 1), targets (B, T - 1) and the targets' mask (B, T - 1)."""
-    targets = tokens[:, 1:]
-    return tokens[:, :-1], targets, targets == pad
+    """Target sentences (B, T) give inputs, targets and the targets' mask, each (B, T - 1)."""
+    inputs, targets = tokens[:, :-1], tokens[:, 1:]
+    return inputs, targets, targets == pad
 
 
 @decoder_pair.wrong(
@@ -295,8 +298,11 @@ def _padding_gets_no_gradient(answer, scores, targets, pad):
     see='chapter 03, "A mask for the loss"',
 )
 def masked_loss(scores, targets, pad):
-    """(B, T, V), (B, T), number -> one number."""
-    return _mean(_losses(scores, targets), targets != pad)
+    """The mean cross-entropy over the targets that are not pad, one number."""
+    log_p = F.log_softmax(scores, dim=-1)  # (B, T, V)
+    losses = -log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (B, T)
+    real = targets != pad
+    return (losses * real).sum() / real.sum()
 
 
 @masked_loss.wrong(

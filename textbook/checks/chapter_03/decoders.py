@@ -63,8 +63,15 @@ def _run(choose, carry=lambda new, old: new):
     see='chapter 03, "What teacher forcing costs"',
 )
 def scheduled_sampling(step, state, inputs, draws, p):
-    """step, (B, H), (B, T), (B, T), number -> scores (B, T, V)."""
-    return _run(lambda t, inputs, draws, p: draws[:, t] < p)(step, state, inputs, draws, p)
+    """The decoder's scores at each step, (B, T, V)."""
+    token, results = inputs[:, 0], []
+    for t in range(inputs.shape[1]):
+        if t > 0:
+            own = results[-1].argmax(dim=-1)  # (B)
+            token = mt.where(draws[:, t] < p, inputs[:, t], own)
+        scores, state = step(token, state)  # (B, V), (B, H)
+        results.append(scores)
+    return mt.stack(results, dim=1)  # (B, T, V)
 
 
 scheduled_sampling.wrong(
@@ -181,8 +188,15 @@ def _decode(
     see='chapter 03, "Translating"',
 )
 def greedy_decode(step, state, start, end, pad, max_length):
-    """step, (B, H), four numbers -> tokens (B, n)."""
-    return _decode()(step, state, start, end, pad, max_length)
+    """The tokens that the decoder says, (B, n) with n at most max_length."""
+    token, tokens = mt.full((len(state),), start), []
+    ended = mt.zeros(len(state), dtype=mt.bool)
+    while len(tokens) < max_length and not ended.all():
+        scores, state = step(token, state)  # (B, V), (B, H)
+        token = scores.argmax(dim=-1).masked_fill(ended, pad)  # (B)
+        tokens.append(token)
+        ended = ended | (token == end)
+    return mt.stack(tokens, dim=1)  # (B, n)
 
 
 greedy_decode.wrong(
@@ -341,8 +355,30 @@ def _search(
     see='chapter 03, "Beam search"',
 )
 def beam_search(step, state, start, end, beams, max_length, alpha):
-    """step, (1, H), numbers -> pairs (list of tokens, score), the best first, at most beams."""
-    return _search()(step, state, start, end, beams, max_length, alpha)
+    """The best finished hypotheses: pairs (list of tokens, score), the best first."""
+    hypotheses, finished = [([], 0.0)], []
+    for _ in range(max_length):
+        last = mt.tensor([tokens[-1] if tokens else start for tokens, _ in hypotheses])
+        scores, state = step(last, state)  # (open hypotheses, V)
+        candidates = []
+        for parent, row in enumerate(scores.log_softmax(dim=-1).tolist()):
+            tokens, log_p = hypotheses[parent]
+            for token, more in enumerate(row):
+                candidates.append((log_p + more, parent, [*tokens, token]))
+        candidates.sort(key=lambda candidate: -candidate[0])
+        hypotheses, parents = [], []
+        for log_p, parent, tokens in candidates[:beams]:
+            if tokens[-1] == end:
+                finished.append((tokens, log_p))
+            else:
+                hypotheses.append((tokens, log_p))
+                parents.append(parent)
+        if not hypotheses:
+            break
+        state = state[parents]
+    finished += hypotheses
+    scored = [(tokens, log_p / ((5 + len(tokens)) / 6) ** alpha) for tokens, log_p in finished]
+    return sorted(scored, key=lambda pair: -pair[1])[:beams]
 
 
 @beam_search.wrong(

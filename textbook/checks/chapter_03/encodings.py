@@ -39,9 +39,11 @@ def _padding_takes_no_part(answer, outputs, lengths):
     see='chapter 03, "The model and its training"',
 )
 def encoder_state(outputs, lengths):
-    """(B, T, 2 H), (B) -> (B, 2 H)."""
-    forward, backward = _halves(outputs)
-    return mt.cat([_at(forward, lengths - 1), backward[:, 0]], dim=-1)
+    """Outputs (B, T, 2 H) and lengths (B) give both final states side by side, (B, 2 H)."""
+    size = outputs.shape[-1] // 2
+    forward = outputs[mt.arange(len(outputs)), lengths - 1, :size]  # (B, H)
+    backward = outputs[:, 0, size:]  # (B, H)
+    return mt.cat([forward, backward], dim=-1)
 
 
 @encoder_state.wrong(
@@ -171,8 +173,11 @@ def _padding_is_not_read(answer, states, mask):
     see='chapter 03, "One vector for a sentence"',
 )
 def mean_and_max(states, mask):
-    """(B, T, H), (B, T) -> mean (B, H) and maximum (B, H) over the positions without padding."""
-    return _mean(states, mask), _largest(states, mask)
+    """States (B, T, H) and mask (B, T) give the mean (B, H) and the maximum (B, H)."""
+    padding = mask.unsqueeze(-1)  # (B, T, 1)
+    mean = states.masked_fill(padding, 0.0).sum(dim=1) / (~padding).sum(dim=1)  # (B, H)
+    largest = states.masked_fill(padding, -mt.inf).amax(dim=1)  # (B, H)
+    return mean, largest
 
 
 @mean_and_max.wrong(

@@ -67,8 +67,14 @@ def _by_length(score=_same, bin_of=_bin, share=lambda scores, count: sum(scores)
 
 @exercise(cases=_translation_cases, gradients=False, see='chapter 03, "Scores"')
 def exact_match_by_length(predicted, targets, source_lengths, end):
-    """(B, n), (B, T), list of B numbers, number -> {(1, 3): share, (4, 6): share, ...}."""
-    return _by_length()(predicted, targets, source_lengths, end)
+    """{(1, 3): share of exact matches, (4, 6): ..., ...}, by the length of the source."""
+    bins = {}
+    rows = zip(predicted.tolist(), targets.tolist(), source_lengths, strict=True)
+    for said, target, length in rows:
+        target = target[: target.index(end) + 1]  # the end token has to be there too
+        low = 1 + (length - 1) // 3 * 3
+        bins.setdefault((low, low + 2), []).append(said[: len(target)] == target)
+    return {key: sum(matches) / len(matches) for key, matches in bins.items()}
 
 
 def _share_of_tokens(said, target, end):
@@ -210,7 +216,6 @@ def _bleu(
     orders=lambda max_n: range(1, max_n + 1),
     mean=_geometric,
     penalty=_brevity,
-    length=len,
     scale=100,
 ):
     """BLEU with one of its pieces exchanged."""
@@ -226,7 +231,7 @@ def _bleu(
             if not (matched := sum(matches(said, right) for said, right in pairs)):
                 return 0.0
             precisions.append(matched / count)
-        c, r = sum(map(length, hypotheses)), sum(map(length, references))
+        c, r = sum(map(len, hypotheses)), sum(map(len, references))
         return scale * penalty(c, r) * mean(precisions)
 
     return measure
@@ -234,8 +239,22 @@ def _bleu(
 
 @exercise(cases=_corpus_cases, gradients=False, see='chapter 03, "Scores"')
 def bleu(hypotheses, references, max_n):
-    """Two lists of sentences, each a list of words, and a number -> one number."""
-    return _bleu()(hypotheses, references, max_n)
+    """BLEU of a corpus, from 0 to 100."""
+    log_precisions = []
+    for n in range(1, max_n + 1):
+        matches = total = 0
+        for pair in zip(hypotheses, references, strict=True):
+            said, right = (
+                Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+                for words in pair
+            )
+            matches += (said & right).total()  # & takes the smaller of two counts
+            total += said.total()
+        if matches == 0:
+            return 0.0
+        log_precisions.append(math.log(matches / total))
+    c, r = sum(map(len, hypotheses)), sum(map(len, references))
+    return 100 * min(1, math.exp(1 - r / c)) * math.exp(sum(log_precisions) / max_n)
 
 
 bleu.wrong(

@@ -48,8 +48,9 @@ def _weights_add_up_to_one(answer, *case):
     see='chapter 04, "One step, by hand"',
 )
 def attend(scores, values):
-    """(B, n), (B, n, d) -> context (B, d) and weights (B, n)."""
-    return _attending()(scores, values)
+    """Scores (B, n) and values (B, n, d) give the context (B, d) and the weights (B, n)."""
+    weights = scores.softmax(dim=-1)  # (B, n)
+    return (weights.unsqueeze(-1) * values).sum(dim=1), weights
 
 
 attend.wrong(
@@ -143,8 +144,10 @@ def _in_matrices(score=_dot, dim=-1, combine=mt.matmul):
     see='chapter 04, "In matrices"',
 )
 def attend_all(queries, keys, values):
-    """(B, T, d), (B, n, d), (B, n, d_v) -> contexts (B, T, d_v) and weights (B, T, n)."""
-    return _in_matrices()(queries, keys, values)
+    """Queries (B, T, d), keys (B, n, d), values (B, n, d_v) give contexts and weights (B, T, n)."""
+    scores = queries @ keys.transpose(1, 2)  # (B, T, n)
+    weights = scores.softmax(dim=-1)
+    return weights @ values, weights
 
 
 attend_all.wrong(
@@ -238,9 +241,9 @@ def _(queries, keys, values):
 # Padded keys
 
 
-def inside(lengths, n, extra=0):
+def inside(lengths, n):
     """(B, n): whether a source position is no padding."""
-    return ~padding_mask(lengths + extra, n)
+    return ~padding_mask(lengths, n)
 
 
 def masked_softmax(scores, lengths):
@@ -281,8 +284,9 @@ def _padding_takes_no_part(answer, scores, lengths):
     see='chapter 04, "In matrices"',
 )
 def padded_weights(scores, lengths):
-    """(B, T, n), (B) -> weights (B, T, n)."""
-    return masked_softmax(scores, lengths)
+    """Scores (B, T, n) and lengths (B) give weights (B, T, n) that are 0 in the padding."""
+    padding = mt.arange(scores.shape[-1]) >= lengths.unsqueeze(1)  # (B, n)
+    return scores.masked_fill(padding.unsqueeze(1), -mt.inf).softmax(dim=-1)
 
 
 @padded_weights.wrong(
@@ -406,8 +410,10 @@ def _right_scale(n, error):
     see='chapter 04, "Sharp and flat queries"',
 )
 def lookup_table(n, error):
-    """A number of entries, a number -> keys (n, d) and queries (n, d)."""
-    return _table(_right_scale)(n, error)
+    """Keys (n, d) and queries (n, d) with the weight 1 - error of query i on key i."""
+    # e^scale / 1 must be the ratio of the two weights.
+    scale = math.log((1 - error) / (error / (n - 1)))
+    return mt.eye(n), scale * mt.eye(n)
 
 
 lookup_table.wrong(

@@ -1,12 +1,11 @@
 """One decoder step with input feeding, and the whole decoder."""
 
-import functools
-
 import minitorch as mt
 from minitorch import nn
 from textbook.checks.chapter_01.states import draw_weights, rnn_cell
 from textbook.checks.chapter_04.averages import inside, masked_softmax, weighted_sum
-from textbook.checks.exercise import Draw, exercise
+from textbook.checks.exercise import exercise
+from textbook.checks.modules import drawn, made, results_of
 
 # One step
 
@@ -87,8 +86,13 @@ def _padding_takes_no_part(answer, x, context, h, cell, states, lengths, W):
     see='chapter 04, "Comparing score functions, and feeding back"',
 )
 def decoder_step(x, context, h, cell, states, lengths, W):
-    """(B, d), (B, H_e), (B, H), cell, (B, n, H_e), (B), (H, H_e) -> h, context, weights (B, n)."""
-    return _stepping()(x, context, h, cell, states, lengths, W)
+    """One step: the new state (B, H), the new context (B, H_e), the weights (B, n)."""
+    h = cell(mt.cat([x, context], dim=-1), h)  # (B, H)
+    scores = (states @ (h @ W).unsqueeze(-1)).squeeze(-1)  # (B, n)
+    padding = mt.arange(states.shape[1]) >= lengths.unsqueeze(1)
+    weights = scores.masked_fill(padding, -mt.inf).softmax(dim=-1)
+    context = (weights.unsqueeze(-1) * states).sum(dim=1)  # (B, H_e)
+    return h, context, weights
 
 
 decoder_step.wrong(
@@ -189,36 +193,17 @@ def _decoder_cases(draw, hidden):
     )
 
 
-@functools.cache
-def _weights(sizes):
-    return Draw(0).state(_Decoder(*sizes))
-
-
-def _made(answer, sizes):
-    """The decoder in float64, with weights that depend on the sizes alone."""
-    decoder = answer(*sizes).double()
-    decoder.load_state_dict(_weights(sizes))
-    return decoder
-
-
 def _run(answer, sizes, targets, states, lengths, h, start):
-    decoder = _made(answer, sizes)
-    inputs = {"states": states.requires_grad_(), "h": h.requires_grad_()}
-    scores = decoder(targets, states, lengths, h, start)
-    if isinstance(scores, mt.Tensor) and scores.requires_grad:
-        (scores * Draw(1).normal(*scores.shape)).sum().backward()
-        scores = scores.detach()
-    return {
-        "the tensor of scores": scores,
-        **{
-            f"the gradient with respect to {name}": mt.zeros_like(x) if x.grad is None else x.grad
-            for name, x in {**inputs, **dict(decoder.named_parameters())}.items()
-        },
-    }
+    return results_of(
+        answer(*sizes),
+        drawn(_Decoder, *sizes),
+        {"states": states, "h": h},
+        lambda decoder: {"the tensor of scores": decoder(targets, states, lengths, h, start)},
+    )
 
 
 def _nothing_leaks(answer, sizes, targets, states, lengths, h, start):
-    decoder = _made(answer, sizes)
+    decoder = made(_Decoder, answer, sizes)
     others = targets.clone()
     others[:, -1] = (targets[:, -1] + 1) % start
     before = decoder(targets, states, lengths, h, start)
@@ -237,10 +222,7 @@ def _nothing_leaks(answer, sizes, targets, states, lengths, h, start):
     see='chapter 04, "A translator with attention"',
 )
 class AttentionDecoder(nn.Module):
-    """Targets (B, T), states (B, n, H_e), lengths (B), h (B, H), start -> scores (B, T, V).
-
-    The pieces that mistakes exchange are methods of their own.
-    """
+    """A GRU decoder that looks at the encoder's states by additive attention."""
 
     def __init__(self, vocabulary_size, width, encoder_size, hidden_size, attention_size):
         super().__init__()
@@ -250,6 +232,28 @@ class AttentionDecoder(nn.Module):
         self.from_key = nn.Linear(encoder_size, attention_size, bias=False)
         self.score = nn.Linear(attention_size, 1, bias=False)
         self.output = nn.Linear(hidden_size + encoder_size, vocabulary_size)
+
+    def forward(self, targets, states, lengths, h, start):
+        """Targets (B, T), states (B, n, H_e), lengths (B) and h (B, H) give scores (B, T, V)."""
+        padding = mt.arange(states.shape[1]) >= lengths.unsqueeze(1)  # (B, n)
+        keys = self.from_key(states)  # (B, n, a)
+        context = mt.zeros_like(states[:, 0])  # (B, H_e)
+        first = mt.full_like(targets[:, :1], start)
+        results = []
+        for token in mt.cat([first, targets[:, :-1]], dim=1).unbind(1):  # (B)
+            h = self.cell(mt.cat([self.embedding(token), context], dim=-1), h)  # (B, H)
+            fit = self.score((self.from_query(h).unsqueeze(1) + keys).tanh()).squeeze(-1)  # (B, n)
+            weights = fit.masked_fill(padding, -mt.inf).softmax(dim=-1)
+            context = (weights.unsqueeze(-1) * states).sum(dim=1)
+            results.append(self.output(mt.cat([h, context], dim=-1)))
+        return mt.stack(results, dim=1)  # (B, T, V)
+
+
+_Decoder = AttentionDecoder.reference
+
+
+class DecoderInPieces(_Decoder):
+    """The same; each piece that mistakes exchange is a method of its own."""
 
     def forward(self, targets, states, lengths, h, start):
         context, results = mt.zeros_like(states[:, 0]), []
@@ -272,11 +276,9 @@ class AttentionDecoder(nn.Module):
         return mt.cat([x, context], dim=-1)
 
     def look(self, h, states, lengths):
-        return weighted_sum(self.weights(self.scores(h, states), lengths), states)
-
-    def scores(self, h, states):
         joined = self.from_query(h).unsqueeze(1) + self.from_key(states)  # (B, n, a)
-        return self.score(self.bent(joined)).squeeze(-1)  # (B, n)
+        scores = self.score(self.bent(joined)).squeeze(-1)  # (B, n)
+        return weighted_sum(self.weights(scores, lengths), states)
 
     def bent(self, joined):
         return joined.tanh()
@@ -285,15 +287,12 @@ class AttentionDecoder(nn.Module):
         return masked_softmax(scores, lengths)
 
 
-_Decoder = AttentionDecoder.reference
-
-
 @AttentionDecoder.wrong(
     "a leak: at each step the decoder reads the token that it has to predict",
     "Step t reads the target before it, targets[:, t - 1], and the first step reads the start "
     "token.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def inputs(self, targets, start):
         return targets.unbind(1)
 
@@ -302,7 +301,7 @@ class _(_Decoder):
     "a decoder that reads the start token at every step",
     "After the start token it reads the targets one by one: that is teacher forcing.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def inputs(self, targets, start):
         return mt.full_like(targets, start).unbind(1)
 
@@ -311,7 +310,7 @@ class _(_Decoder):
     "a decoder that reads its own best guess",
     "That is generation. In training it reads the targets, whatever it would have said itself.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def forward(self, targets, states, lengths, h, start):
         context, results = mt.zeros_like(states[:, 0]), []
         token = mt.full_like(targets[:, 0], start)
@@ -326,7 +325,7 @@ class _(_Decoder):
     "a decoder that forgets its state: every step starts from the first one",
     "The new state is the old state of the next step.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def forward(self, targets, states, lengths, h, start):
         context, results = mt.zeros_like(states[:, 0]), []
         for token in self.inputs(targets, start):
@@ -339,7 +338,7 @@ class _(_Decoder):
     "a decoder without input feeding: zeros go into the cell in place of the last context",
     "The cell reads the embedding and the context of the step before.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def fed(self, x, context):
         return mt.cat([x, mt.zeros_like(context)], dim=-1)
 
@@ -348,7 +347,7 @@ class _(_Decoder):
     "a decoder whose gradient stops at the context that is fed in",
     "Hand the context on as it is, without detach(): the gradient passes through it.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def fed(self, x, context):
         return mt.cat([x, context.detach()], dim=-1)
 
@@ -357,7 +356,7 @@ class _(_Decoder):
     "right but for the order in which the cell is fed: the context first",
     "Its weights belong to [embedding; context].",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def fed(self, x, context):
         return mt.cat([context, x], dim=-1)
 
@@ -366,7 +365,7 @@ class _(_Decoder):
     "right but for the order in the output: the context first",
     "The weights of self.output belong to [h; context].",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def step(self, token, h, context, states, lengths):
         h, context, _ = super().step(token, h, context, states, lengths)
         return h, context, self.output(mt.cat([context, h], dim=-1))
@@ -377,7 +376,7 @@ class _(_Decoder):
     "First the cell, then attention with the new state, then the output, from the new state and "
     "the new context.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def step(self, token, h, context, states, lengths):
         h, new, _ = super().step(token, h, context, states, lengths)
         return h, new, self.output(mt.cat([h, context], dim=-1))
@@ -387,7 +386,7 @@ class _(_Decoder):
     "a decoder that asks with the state before the step",
     "The query is the new state, which has read the last token.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def step(self, token, h, context, states, lengths):
         after = self.cell(self.fed(self.embedding(token), context), h)
         context = self.look(h, states, lengths)
@@ -398,7 +397,7 @@ class _(_Decoder):
     "a decoder whose scores lack the tanh",
     "Without it every query gets the same weights: the score is v . tanh(W_q q + W_k k).",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def bent(self, joined):
         return joined
 
@@ -407,7 +406,7 @@ class _(_Decoder):
     "a decoder that also looks at the padding of the source",
     "Positions from lengths[b] on get the score minus infinity before the softmax.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def weights(self, scores, lengths):
         return scores.softmax(dim=-1)
 
@@ -416,7 +415,7 @@ class _(_Decoder):
     "a decoder whose weights are set to 0 in the padding, after the softmax",
     "They no longer add up to 1. Mask the scores, before the softmax.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def weights(self, scores, lengths):
         return scores.softmax(dim=-1) * inside(lengths, scores.shape[-1])
 
@@ -425,7 +424,7 @@ class _(_Decoder):
     "a decoder with a softmax over the batch",
     "The positions of one source compete: the softmax goes over the last axis.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def weights(self, scores, lengths):
         return scores.masked_fill(~inside(lengths, scores.shape[-1]), -mt.inf).softmax(dim=0)
 
@@ -434,7 +433,7 @@ class _(_Decoder):
     "a decoder that averages the encoder states evenly",
     "That is mean pooling. Each state counts with its weight.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def weights(self, scores, lengths):
         return masked_softmax(0 * scores, lengths)
 
@@ -443,7 +442,7 @@ class _(_Decoder):
     "right but for the scores, which have been through a softmax",
     "Return the scores themselves: cross_entropy does the softmax.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def forward(self, *batch):
         return super().forward(*batch).softmax(dim=-1)
 
@@ -452,6 +451,6 @@ class _(_Decoder):
     "right but for the order of the axes: it is (T, B, V)",
     "Stack the scores of the steps along axis 1: (B, T, V).",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def forward(self, *batch):
         return super().forward(*batch).transpose(0, 1)

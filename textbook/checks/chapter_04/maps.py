@@ -67,8 +67,15 @@ def _error(missed=_looks_elsewhere, everything=False):
     see='chapter 04, "Alignment for free"',
 )
 def alignment_error(weights, alignments):
-    """(B, T, n), a list of B lists of tuples -> a number from 0 to 1."""
-    return _error()(weights, alignments)
+    """The share of target pieces whose largest weight lies at a wrong position."""
+    strongest = weights.argmax(dim=-1).tolist()  # B lists of T positions
+    misses = [
+        place not in known
+        for places, alignment in zip(strongest, alignments, strict=True)
+        for place, known in zip(places, alignment, strict=False)
+        if known
+    ]
+    return sum(misses) / len(misses)
 
 
 alignment_error.wrong(
@@ -171,8 +178,11 @@ def _rows_sum_to_zero(answer, *case):
     see='chapter 04, "A shorter path for the gradient"',
 )
 def attention_gradient(weights, values, grad_contexts):
-    """(B, T, n), (B, n, d), (B, T, d) -> dL/dscores (B, T, n) and dL/dvalues (B, n, d)."""
-    return _backward()(weights, values, grad_contexts)
+    """The gradients of the loss with respect to the scores (B, T, n) and the values (B, n, d)."""
+    grad_values = weights.transpose(1, 2) @ grad_contexts  # (B, n, d)
+    grad_weights = grad_contexts @ values.transpose(1, 2)  # (B, T, n)
+    average = (weights * grad_weights).sum(dim=-1, keepdim=True)  # (B, T, 1)
+    return weights * (grad_weights - average), grad_values
 
 
 attention_gradient.wrong(

@@ -45,8 +45,8 @@ def _is_cheap(answer, *case):
     see='chapter 04, "Four score functions"',
 )
 def reduced_rank_scores(queries, keys, U, V):
-    """(B, T, d_q), (B, n, d_k), (r, d_q), (r, d_k) -> (B, T, n)."""
-    return _project_each(queries, keys, U, V)
+    """Queries (B, T, d_q), keys (B, n, d_k), U (r, d_q), V (r, d_k) give scores (B, T, n)."""
+    return (queries @ U.T) @ (keys @ V.T).transpose(1, 2)
 
 
 @reduced_rank_scores.wrong(
@@ -146,8 +146,9 @@ def _additive(join=lambda query, key: (query + key).tanh(), read=lambda u, v: u 
 
 @exercise(cases=_additive_cases, see='chapter 04, "Four score functions"')
 def additive_scores(queries, keys, W_q, W_k, v):
-    """(B, T, d_q), (B, n, d_k), (a, d_q), (a, d_k), (a) -> (B, T, n)."""
-    return _additive()(queries, keys, W_q, W_k, v)
+    """Queries (B, T, d_q), keys (B, n, d_k), W_q (a, d_q), W_k (a, d_k), v (a) give (B, T, n)."""
+    joined = (queries @ W_q.T).unsqueeze(2) + (keys @ W_k.T).unsqueeze(1)  # (B, T, n, a)
+    return joined.tanh() @ v
 
 
 additive_scores.wrong(

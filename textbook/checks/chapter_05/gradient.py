@@ -65,8 +65,19 @@ def _backward(
     see='chapter 05, "In matrices"',
 )
 def self_attention_gradient(X, Q, K, V, grad_output):
-    """(n, d), three times (d, d), (n, d) -> dL/dX (n, d), dL/dQ, dL/dK and dL/dV, each (d, d)."""
-    return _backward()(X, Q, K, V, grad_output)
+    """The gradients of the loss with respect to X (n, d) and to Q, K and V (d, d)."""
+    query, key, value = X @ Q, X @ K, X @ V
+    root = math.sqrt(X.shape[1])
+    weights = (query @ key.T / root).softmax(dim=-1)  # (n, n)
+
+    grad_value = weights.T @ grad_output
+    grad_weights = grad_output @ value.T
+    average = (weights * grad_weights).sum(dim=-1, keepdim=True)
+    grad_scores = weights * (grad_weights - average) / root
+    grad_query, grad_key = grad_scores @ key, grad_scores.T @ query
+
+    grad_X = grad_query @ Q.T + grad_key @ K.T + grad_value @ V.T
+    return grad_X, X.T @ grad_query, X.T @ grad_key, X.T @ grad_value
 
 
 self_attention_gradient.wrong(

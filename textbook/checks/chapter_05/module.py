@@ -1,13 +1,11 @@
 """Self-attention as a module."""
 
-import functools
+import math
 
-import minitorch as mt
 from minitorch import nn
-from textbook.checks.chapter_05.layers import attending, attention
-from textbook.checks.exercise import Draw, exercise
-
-_attend = attention.reference
+from textbook.checks.chapter_05.layers import attending
+from textbook.checks.exercise import exercise
+from textbook.checks.modules import drawn, results_of
 
 
 def _module_cases(draw, hidden):
@@ -17,36 +15,13 @@ def _module_cases(draw, hidden):
         yield sizes, draw.normal(*shape)
 
 
-@functools.cache
-def _shapes(sizes):
-    return {name: tuple(x.shape) for name, x in _Module(*sizes).named_parameters()}
-
-
-def _made(answer, sizes):
-    """The layer in float64, and the shapes of its parameters by name."""
-    layer = answer(*sizes).double()
-    return layer, {name: tuple(x.shape) for name, x in layer.named_parameters()}
-
-
 def _run_module(answer, sizes, x):
-    layer, shapes = _made(answer, sizes)
-    results = dict.fromkeys(
-        ["the output", *map("the gradient with respect to {}".format, _shapes(sizes))]
+    return results_of(
+        answer(*sizes),
+        drawn(_Module, *sizes),
+        {"x": x},
+        lambda layer: {"the output": layer(x)},
     )
-    if shapes != _shapes(sizes):
-        return {"the dict of parameters": shapes, **results}
-    layer.load_state_dict(Draw(0).state(_Module(*sizes)))
-    output = layer(x)
-    results["the output"] = output
-    if isinstance(output, mt.Tensor) and output.requires_grad:
-        (output * Draw(1).normal(*output.shape)).sum().backward()
-        results["the output"] = output.detach()
-    for name, parameter in layer.named_parameters():
-        gradient = parameter.grad
-        results[f"the gradient with respect to {name}"] = (
-            mt.zeros_like(parameter) if gradient is None else gradient
-        )
-    return {"the dict of parameters": shapes, **results}
 
 
 @exercise(
@@ -58,15 +33,26 @@ def _run_module(answer, sizes, x):
     see='chapter 05, "In matrices"',
 )
 class SelfAttention(nn.Module):
-    """(..., n, width) -> (..., n, width). What mistakes exchange is a method of its own."""
-
-    bias = False
+    """Self-attention with trainable projections."""
 
     def __init__(self, width, key_size):
         super().__init__()
-        self.query = nn.Linear(width, key_size, bias=self.bias)
-        self.key = nn.Linear(width, key_size, bias=self.bias)
-        self.value = nn.Linear(width, width, bias=self.bias)
+        self.query = nn.Linear(width, key_size, bias=False)
+        self.key = nn.Linear(width, key_size, bias=False)
+        self.value = nn.Linear(width, width, bias=False)
+
+    def forward(self, x):
+        """Tokens (..., n, width) give outputs (..., n, width)."""
+        query, key, value = self.query(x), self.key(x), self.value(x)
+        scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])  # (..., n, n)
+        return scores.softmax(dim=-1) @ value
+
+
+_Module = SelfAttention.reference
+
+
+class ModuleInPieces(_Module):
+    """The same; each piece that mistakes exchange is a method of its own."""
 
     def forward(self, x):
         return self.attend(*self.project(x))
@@ -75,25 +61,26 @@ class SelfAttention(nn.Module):
         return self.query(x), self.key(x), self.value(x)
 
     def attend(self, query, key, value):
-        return _attend(query, key, value)
-
-
-_Module = SelfAttention.reference
+        return attending()(query, key, value)
 
 
 @SelfAttention.wrong(
     "right but for the biases",
     "The three layers are plain matrices: nn.Linear(..., bias=False).",
 )
-class _(_Module):
-    bias = True
+class _(ModuleInPieces):
+    def __init__(self, width, key_size):
+        super().__init__(width, key_size)
+        self.query = nn.Linear(width, key_size)
+        self.key = nn.Linear(width, key_size)
+        self.value = nn.Linear(width, width)
 
 
 @SelfAttention.wrong(
     "a module whose values have the size of a key",
     "What a token gives is as wide as what came in: nn.Linear(width, width) for the values.",
 )
-class _(_Module):
+class _(ModuleInPieces):
     def __init__(self, width, key_size):
         super().__init__(width, key_size)
         self.value = nn.Linear(width, key_size, bias=False)
@@ -103,7 +90,7 @@ class _(_Module):
     "a module whose queries and keys have the size of a token",
     "They have key_size numbers: nn.Linear(width, key_size).",
 )
-class _(_Module):
+class _(ModuleInPieces):
     def __init__(self, width, key_size):
         super().__init__(width, width)
 
@@ -112,7 +99,7 @@ class _(_Module):
     "a module with the two sizes of queries and keys exchanged",
     "nn.Linear takes the size of its input first: nn.Linear(width, key_size).",
 )
-class _(_Module):
+class _(ModuleInPieces):
     def __init__(self, width, key_size):
         super().__init__(width, key_size)
         self.query = nn.Linear(key_size, width, bias=False)
@@ -124,7 +111,7 @@ class _(_Module):
     "Only what is assigned to self in __init__, as self.query = nn.Linear(...), is registered; "
     "what stands in a list or dict, or is made in forward, is not trained.",
 )
-class _(_Module):
+class _(ModuleInPieces):
     def __init__(self, width, key_size):
         super().__init__(width, key_size)
         self.layers = [self.query, self.key, self.value]
@@ -135,7 +122,7 @@ class _(_Module):
     "a module with an output layer on top",
     "The output layer comes with the heads, in chapter 06. Here there are query, key and value.",
 )
-class _(_Module):
+class _(ModuleInPieces):
     def __init__(self, width, key_size):
         super().__init__(width, key_size)
         self.out = nn.Linear(width, width, bias=False)
@@ -145,7 +132,7 @@ class _(_Module):
     "a module that uses one layer for queries and keys",
     "Make two layers, self.query and self.key; each has its own weights.",
 )
-class _(_Module):
+class _(ModuleInPieces):
     def __init__(self, width, key_size):
         super().__init__(width, key_size)
         self.key = self.query
@@ -155,7 +142,7 @@ class _(_Module):
     "a module without the division by a square root",
     "Divide the scores by the square root of the size of a key (C11).",
 )
-class _(_Module):
+class _(ModuleInPieces):
     def attend(self, query, key, value):
         return attending(divisor=lambda *_: 1)(query, key, value)
 
@@ -165,7 +152,7 @@ class _(_Module):
     "A dot product of queries and keys adds up key_size numbers, so that is what to take the root "
     "of.",
 )
-class _(_Module):
+class _(ModuleInPieces):
     def attend(self, query, key, value):
         return attending(divisor=lambda *_: value.shape[-1] ** 0.5)(query, key, value)
 
@@ -174,7 +161,7 @@ class _(_Module):
     "a module that divides the scores by key_size",
     "Divide by its square root.",
 )
-class _(_Module):
+class _(ModuleInPieces):
     def attend(self, query, key, value):
         return attending(divisor=lambda *_: key.shape[-1])(query, key, value)
 
@@ -183,7 +170,7 @@ class _(_Module):
     "a module with queries and keys exchanged",
     "Row i of the scores belongs to the query of token i.",
 )
-class _(_Module):
+class _(ModuleInPieces):
     def project(self, x):
         return self.key(x), self.query(x), self.value(x)
 
@@ -192,7 +179,7 @@ class _(_Module):
     "a module that averages what came in: self.value is not used",
     "What is averaged are the values, self.value(x).",
 )
-class _(_Module):
+class _(ModuleInPieces):
     def project(self, x):
         return self.query(x), self.key(x), x
 
@@ -201,7 +188,7 @@ class _(_Module):
     "a module with a softmax over the queries",
     "Every token shares its attention among all tokens: the softmax goes over the last axis.",
 )
-class _(_Module):
+class _(ModuleInPieces):
     def attend(self, query, key, value):
         return attending(weigh=lambda scores: scores.softmax(dim=-2))(query, key, value)
 
@@ -210,7 +197,7 @@ class _(_Module):
     "right for two axes alone: the softmax goes over axis 1",
     "With leading axes the keys are no longer axis 1. Count from the end: dim=-1.",
 )
-class _(_Module):
+class _(ModuleInPieces):
     def attend(self, query, key, value):
         return attending(weigh=lambda scores: scores.softmax(dim=1))(query, key, value)
 
@@ -219,7 +206,7 @@ class _(_Module):
     "right but for the input, which is added to the output",
     "That is a residual connection, which comes in chapter 09.",
 )
-class _(_Module):
+class _(ModuleInPieces):
     def forward(self, x):
         return x + super().forward(x)
 
@@ -228,7 +215,7 @@ class _(_Module):
     "right for one axis of batch alone: axes 1 and 2 of the keys are exchanged",
     "There may be no leading axis, or several. Count from the end: transpose(-2, -1).",
 )
-class _(_Module):
+class _(ModuleInPieces):
     def attend(self, query, key, value):
         return attending(score=lambda query, key: query @ key.transpose(1, 2))(query, key, value)
 
@@ -237,6 +224,6 @@ class _(_Module):
     "right in its values, but no gradient reaches query and key",
     "Something cuts the weights off from the graph: detach(), numpy(), .data or tensor(...).",
 )
-class _(_Module):
+class _(ModuleInPieces):
     def attend(self, query, key, value):
         return attending(weigh=lambda scores: scores.softmax(dim=-1).detach())(query, key, value)

@@ -34,8 +34,9 @@ def _computed(answer, Q, K):
     see='chapter 05, "Scores against the width"',
 )
 def score_deviation(Q, K):
-    """Two matrices (d, d_k) -> a number."""
-    return _norm(Q @ K.T)
+    """Two matrices (d, d_k) give the standard deviation of a score, a number."""
+    between = Q @ K.T  # (d, d)
+    return (between**2).sum().sqrt().item()
 
 
 score_deviation.wrong(
@@ -131,8 +132,10 @@ def _left(jacobians=_jacobians, dim=-1, size=_norms):
     see='chapter 05, "Scores against the width"',
 )
 def jacobian_norms(scores):
-    """(T, n) -> (T)."""
-    return _left()(scores)
+    """Scores (T, n) give the norm of the softmax's Jacobian for each row, (T)."""
+    p = scores.softmax(dim=-1)
+    jacobians = mt.diag_embed(p) - p.unsqueeze(2) * p.unsqueeze(1)  # (T, n, n)
+    return (jacobians**2).sum(dim=(1, 2)).sqrt()
 
 
 jacobian_norms.wrong(

@@ -19,7 +19,7 @@ def _projection_cases(draw, hidden):
 
 @exercise(cases=_projection_cases, see='chapter 05, "Queries, keys and values"')
 def project(X, Q, K, V):
-    """(n, d), three times (d, d) -> queries, keys and values, each (n, d)."""
+    """X (n, d) and three matrices (d, d) give queries, keys and values, each (n, d)."""
     return X @ Q, X @ K, X @ V
 
 
@@ -177,8 +177,11 @@ def _weights_add_up_to_one(answer, *case):
     see='chapter 05, "One token at a time"',
 )
 def one_token(X, Q, K, V, i):
-    """(n, d), three times (d, d), a position -> output (d) and weights (n)."""
-    return _looking()(X, Q, K, V, i)
+    """X (n, d) and three matrices (d, d) give the output (d) and the weights (n) of token i."""
+    q = X[i] @ Q
+    scores = mt.stack([q @ (x @ K) for x in X])  # (n)
+    weights = scores.softmax(dim=0)
+    return weights @ (X @ V), weights
 
 
 one_token.wrong(

@@ -31,8 +31,9 @@ def split_every_other(X, heads):
 
 @exercise(cases=_split_cases, see='chapter 06, "The mistake that mixes positions"')
 def split_heads(X, heads):
-    """(B, n, d), a number -> (B, heads, n, d/heads)."""
-    return split(X, heads)
+    """X (B, n, d) gives (B, heads, n, d/heads)."""
+    batch, n, d = X.shape
+    return X.reshape(batch, n, heads, d // heads).transpose(1, 2)  # (B, heads, n, d/heads)
 
 
 split_heads.wrong(
@@ -110,8 +111,9 @@ def merge_every_other(X):
 
 @exercise(cases=_merge_cases, see='chapter 06, "Joining the heads"')
 def merge_heads(X):
-    """(B, heads, n, size) -> (B, n, heads size)."""
-    return merge(X)
+    """X (B, heads, n, size) gives (B, n, heads * size)."""
+    batch, heads, n, size = X.shape
+    return X.transpose(1, 2).reshape(batch, n, heads * size)
 
 
 merge_heads.wrong(
@@ -221,8 +223,14 @@ def _positions_stay_apart(answer, *case):
     see='chapter 06, "Heads as an axis"',
 )
 def heads_at_once(query, key, value, heads):
-    """(B, T, d), (B, n, d), (B, n, d), a number -> (B, T, d)."""
-    return _at_once()(query, key, value, heads)
+    """query (B, T, d), key and value (B, n, d) give the joined heads (B, T, d)."""
+    size = query.shape[-1] // heads
+    query, key, value = (
+        x.reshape(len(x), -1, heads, size).transpose(1, 2)  # (B, heads, T or n, size)
+        for x in (query, key, value)
+    )
+    scores = query @ key.transpose(2, 3) / size**0.5  # (B, heads, T, n)
+    return (scores.softmax(dim=-1) @ value).transpose(1, 2).flatten(2)
 
 
 heads_at_once.wrong(

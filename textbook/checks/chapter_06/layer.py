@@ -1,7 +1,5 @@
 """The layer, with memory and mask, and its weights in the layout of nn.MultiheadAttention."""
 
-import functools
-
 import minitorch as mt
 from minitorch import nn
 from textbook.checks.chapter_06.axes import (
@@ -11,7 +9,8 @@ from textbook.checks.chapter_06.axes import (
     split,
     split_without_transpose,
 )
-from textbook.checks.exercise import Draw, exercise
+from textbook.checks.exercise import exercise
+from textbook.checks.modules import drawn, made, results_of
 
 # The layout of nn.MultiheadAttention
 
@@ -41,8 +40,9 @@ def _weights(
 
 @exercise(cases=_weight_cases, gradients=False, see='chapter 06, "Joining the heads"')
 def module_weights(Q, K, V, W_O):
-    """Three lists of h matrices (d, d/h), (d, d) -> a dict of (3d, d) and (d, d)."""
-    return _weights()(Q, K, V, W_O)
+    """Lists of matrices (d, d/h) and W_O (d, d) give the state of nn.MultiheadAttention."""
+    parts = [mt.cat(matrices, dim=1).T for matrices in (Q, K, V)]  # (d, d) each
+    return {"in_proj_weight": mt.cat(parts), "out_proj.weight": W_O.T}
 
 
 module_weights.wrong(
@@ -116,38 +116,20 @@ def _layer_cases(draw, hidden):
         yield layer, x, memory, allowed
 
 
-@functools.cache
-def _drawn(layer):
-    return Draw(0).state(_Layer(*layer))
-
-
-def made(answer, layer):
-    """The layer in float64, with weights that depend on its sizes alone."""
-    module = answer(*layer).double()
-    module.load_state_dict(_drawn(layer))
-    return module
-
-
 def _run(answer, layer, x, memory, allowed):
-    module = made(answer, layer)
-    inputs = {"x": x.requires_grad_(), "memory": memory.requires_grad_()}
-    output = module(x, memory) if allowed is None else module(x, memory, allowed)
-    if isinstance(output, mt.Tensor) and output.requires_grad:
-        (output * Draw(1).normal(*output.shape)).sum().backward()
-        output = output.detach()
-    return {
-        "the output": output,
-        **{
-            f"the gradient with respect to {name}": mt.zeros_like(x) if x.grad is None else x.grad
-            for name, x in {**inputs, **dict(module.named_parameters())}.items()
-        },
-    }
+    others = () if allowed is None else (allowed,)
+    return results_of(
+        answer(*layer),
+        drawn(_Layer, *layer),
+        {"x": x, "memory": memory},
+        lambda module: {"the output": module(x, memory, *others)},
+    )
 
 
 def _nothing_leaks(answer, layer, x, memory, allowed):
     if allowed is None:
         return None
-    module, others = made(answer, layer), memory.clone()
+    module, others = made(_Layer, answer, layer), memory.clone()
     others[:, -1] += 10
     if not mt.allclose(module(x, memory, allowed), module(x, others, allowed)):
         return "Memory that no query is allowed to look at must not change the output."
@@ -164,10 +146,7 @@ def _nothing_leaks(answer, layer, x, memory, allowed):
     see='chapter 06, "Joining the heads"',
 )
 class MultiHeadAttention(nn.Module):
-    """x (B, T, width), memory (B, n, width), a mask or None -> (B, T, width).
-
-    The pieces that mistakes exchange are methods of their own.
-    """
+    """Multi-head attention: x asks, memory answers."""
 
     def __init__(self, width, heads):
         super().__init__()
@@ -176,6 +155,25 @@ class MultiHeadAttention(nn.Module):
         self.key = nn.Linear(width, width, bias=False)
         self.value = nn.Linear(width, width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
+
+    def forward(self, x, memory, allowed=None):
+        """x (B, T, width), memory (B, n, width), allowed: where to look. Gives (B, T, width)."""
+        query, key, value = (
+            projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, T or n, size)
+            for projected in (self.query(x), self.key(memory), self.value(memory))
+        )
+        scores = query @ key.transpose(2, 3) / query.shape[-1] ** 0.5  # (B, heads, T, n)
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed, -mt.inf)
+        joined = (scores.softmax(dim=-1) @ value).transpose(1, 2).flatten(2)  # (B, T, width)
+        return self.out(joined)
+
+
+_Layer = MultiHeadAttention.reference
+
+
+class LayerInPieces(_Layer):
+    """The same; each piece that mistakes exchange is a method of its own."""
 
     def forward(self, x, memory, allowed=None):
         return self.out(self.attended(x, memory, allowed))
@@ -205,15 +203,12 @@ class MultiHeadAttention(nn.Module):
         return merge(x)
 
 
-_Layer = MultiHeadAttention.reference
-
-
 @MultiHeadAttention.wrong(
     "self-attention alone: memory is not used",
     "x gives the queries, memory the keys and the values. Where both are one sequence the caller "
     "hands it in twice.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def projected(self, x, memory):
         return self.query(x), self.key(x), self.value(x)
 
@@ -222,7 +217,7 @@ class _(_Layer):
     "attention the wrong way round: memory asks, and x answers",
     "x gives the queries, memory the keys and the values: T outputs, one for each row of x.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def projected(self, x, memory):
         return self.query(memory), self.key(x), self.value(x)
 
@@ -231,7 +226,7 @@ class _(_Layer):
     "right but for two layers that are exchanged: self.key makes the queries",
     "Queries are self.query(x), keys self.key(memory).",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def projected(self, x, memory):
         return self.key(x), self.query(memory), self.value(memory)
 
@@ -240,7 +235,7 @@ class _(_Layer):
     "right but for the values, which are the keys",
     "Values have a layer of their own: self.value(memory).",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def projected(self, x, memory):
         return self.query(x), self.key(memory), self.key(memory)
 
@@ -249,7 +244,7 @@ class _(_Layer):
     "right but for the values, which are the memory itself",
     "Values have a layer of their own: self.value(memory).",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def projected(self, x, memory):
         return self.query(x), self.key(memory), memory
 
@@ -258,7 +253,7 @@ class _(_Layer):
     "attention over cut-up memory: it splits and merges without a transpose, and mixes positions",
     "Reshape to (B, n, heads, width/heads), then transpose; and back the same way.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def split(self, x, heads):
         return split_without_transpose(x, heads)
 
@@ -270,7 +265,7 @@ class _(_Layer):
     "right but for the split, which lacks the transpose and mixes positions",
     "Reshape to (B, n, heads, width/heads), then transpose axes 1 and 2.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def split(self, x, heads):
         return split_without_transpose(x, heads)
 
@@ -280,7 +275,7 @@ class _(_Layer):
     "Transpose (B, heads, T, width/heads) to (B, T, heads, width/heads) before you join the last "
     "two axes.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def merge(self, x):
         return merge_without_transpose(x)
 
@@ -290,7 +285,7 @@ class _(_Layer):
     "The positions attend. The last two axes have to be (T, width/heads), so that the scores are "
     "(B, heads, T, n).",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def split(self, x, heads):
         return split(x, heads).transpose(1, 2)
 
@@ -302,7 +297,7 @@ class _(_Layer):
     "attention in one head of the full width: heads is not used",
     "Each head has its own softmax, over the products of width/heads columns alone.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def split(self, x, heads):
         return split(x, 1)
 
@@ -311,7 +306,7 @@ class _(_Layer):
     "right but for the scale: it divides by the square root of the width",
     "The dot product of a head adds up width/heads terms: divide by the square root of that.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def scores(self, query, key):
         return super().scores(query, key) / self.heads**0.5
 
@@ -320,7 +315,7 @@ class _(_Layer):
     "right but for the scale, which is missing",
     "Divide the scores by the square root of the size of a head, width/heads.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def scores(self, query, key):
         return query @ key.transpose(-1, -2)
 
@@ -329,7 +324,7 @@ class _(_Layer):
     "right but for the scale: it divides by the square root of the number of heads",
     "Divide the scores by the square root of the size of a head, width/heads.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def scores(self, query, key):
         return query @ key.transpose(-1, -2) / self.heads**0.5
 
@@ -338,7 +333,7 @@ class _(_Layer):
     "right but for the softmax, which goes over the heads",
     "The keys compete, not the heads: the softmax goes over the last axis of (B, heads, T, n).",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def looking(self, scores, allowed):
         return self.masked(scores, allowed).softmax(dim=1)
 
@@ -347,7 +342,7 @@ class _(_Layer):
     "right but for the softmax, which goes over the queries",
     "Every query shares its attention among the n keys: the softmax goes over the last axis.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def looking(self, scores, allowed):
         return self.masked(scores, allowed).softmax(dim=2)
 
@@ -356,7 +351,7 @@ class _(_Layer):
     "right without a mask, but it does not look at allowed",
     "Where allowed is False the score becomes minus infinity, before the softmax.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def masked(self, scores, allowed):
         return scores
 
@@ -365,7 +360,7 @@ class _(_Layer):
     "right without a mask, but with one it is masked the wrong way round",
     "True means that a query may look. (In nn.MultiheadAttention True means that it may not.)",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def masked(self, scores, allowed):
         return super().masked(scores, None if allowed is None else ~allowed)
 
@@ -374,7 +369,7 @@ class _(_Layer):
     "right without a mask, but with one its weights are set to 0 after the softmax",
     "They no longer add up to 1. Mask the scores, before the softmax.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def looking(self, scores, allowed):
         weights = scores.softmax(dim=-1)
         return weights if allowed is None else weights * allowed
@@ -384,7 +379,7 @@ class _(_Layer):
     "right without a mask, but with one it sets scores to 0",
     "A score of 0 still has the weight exp(0) = 1. Only minus infinity takes a key out.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def masked(self, scores, allowed):
         return scores if allowed is None else scores * allowed
 
@@ -393,7 +388,7 @@ class _(_Layer):
     "right without a mask, but with one it sets scores to a number that is not low enough",
     "Where the other scores are lower still, the forbidden key wins. Use minus infinity.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def masked(self, scores, allowed):
         return scores if allowed is None else scores.masked_fill(~allowed, -100.0)
 
@@ -403,7 +398,7 @@ class _(_Layer):
     "True counts as 1: that raises the scores a little, and forbids nothing. Where allowed is "
     "False the score becomes minus infinity.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def masked(self, scores, allowed):
         return scores if allowed is None else scores + allowed
 
@@ -412,7 +407,7 @@ class _(_Layer):
     "right in its heads, but they are only put end to end",
     "The output projection is missing: self.out of the joined heads.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def forward(self, x, memory, allowed=None):
         return self.attended(x, memory, allowed)
 
@@ -421,7 +416,7 @@ class _(_Layer):
     "right but for x, which has been added to the output",
     "That is the residual connection of chapter 09; it stands outside this layer.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def forward(self, x, memory, allowed=None):
         return x + super().forward(x, memory, allowed)
 
@@ -430,7 +425,7 @@ class _(_Layer):
     "attention in which all heads share the mean of their weights",
     "Each head uses its own weights on its own values. With one map for all, they are one head.",
 )
-class _(_Layer):
+class _(LayerInPieces):
     def looking(self, scores, allowed):
         weights = super().looking(scores, allowed)
         return weights.mean(dim=1, keepdim=True).expand(*scores.shape)

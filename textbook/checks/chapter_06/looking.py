@@ -50,8 +50,14 @@ def _favorites(offsets=_offsets, share=lambda count, weights: count / weights[:,
 
 @exercise(cases=_map_cases, gradients=False, see='chapter 06, "What heads look at"')
 def strongest_offsets(weights):
-    """(B, heads, n, n) -> a list of heads pairs (offset, share)."""
-    return _favorites()(weights)
+    """weights (B, heads, n, n) give a list of pairs (offset, share), one for each head."""
+    n = weights.shape[-1]
+    offsets = weights.argmax(dim=-1) - mt.arange(n)  # (B, heads, n)
+    pairs = []
+    for of_head in offsets.transpose(0, 1).flatten(1).tolist():
+        [(offset, count)] = Counter(of_head).most_common(1)
+        pairs.append((offset, count / len(of_head)))
+    return pairs
 
 
 strongest_offsets.wrong(
@@ -198,8 +204,14 @@ def _two(sharpness=lambda k: 20 * k**0.5, asks=lambda k: (0, k), reads=lambda k:
     see='chapter 06, "A task for two heads"',
 )
 def two_heads(k, c):
-    """Two numbers -> lists of two matrices: Q (2k, k), K (k + c, k), V (k + c, c)."""
-    return _two()(k, c)
+    """Q[l] (2k, k), K[l] (k + c, k) and V[l] (k + c, c) of two heads."""
+    # The score of the key that is asked for is sharp / sqrt(k) = 20, all others are 0.
+    sharp = 20 * k**0.5
+    first = mt.cat([sharp * mt.eye(k), mt.zeros(k, k)])
+    second = mt.cat([mt.zeros(k, k), sharp * mt.eye(k)])
+    key = mt.cat([mt.eye(k), mt.zeros(c, k)])
+    value = mt.cat([mt.zeros(k, c), mt.eye(c)])
+    return [first, second], [key, key], [value, value]
 
 
 two_heads.wrong(

@@ -49,8 +49,13 @@ def _looping(
     see='chapter 06, "Heads in a loop"',
 )
 def heads_in_a_loop(X, Q, K, V, W_O):
-    """(B, n, d), three lists of h matrices (d, d/h), (d, d) -> (B, n, d)."""
-    return _looping()(X, Q, K, V, W_O)
+    """X (B, n, d), lists of matrices (d, d/h), W_O (d, d) give (B, n, d)."""
+    heads = []
+    for query, key, value in zip(Q, K, V, strict=True):
+        scores = (X @ query) @ (X @ key).transpose(1, 2)  # (B, n, n)
+        weights = (scores / query.shape[1] ** 0.5).softmax(dim=-1)
+        heads.append(weights @ (X @ value))  # (B, n, d/h)
+    return mt.cat(heads, dim=-1) @ W_O
 
 
 heads_in_a_loop.wrong(
@@ -169,8 +174,9 @@ def _adds_up(answer, Y, W_O):
     see='chapter 06, "Joining the heads"',
 )
 def contributions(Y, W_O):
-    """(B, heads, n, d/heads), (d, d) -> (B, heads, n, d)."""
-    return _contribute(Y, W_O)
+    """Y (B, heads, n, d/heads) and W_O (d, d) give what each head adds, (B, heads, n, d)."""
+    _, heads, _, size = Y.shape
+    return Y @ W_O.reshape(heads, size, -1)  # (B, heads, n, size) @ (heads, size, d)
 
 
 contributions.wrong(
@@ -247,8 +253,11 @@ def _counts(answer, T, n, d, heads):
     see='chapter 06, "What heads cost"',
 )
 def attention_cost(T, n, d, heads):
-    """Four numbers -> the numbers of weights, FLOPs and scores."""
-    return _cost()(T, n, d, heads)
+    """The numbers of weights, of FLOPs and of scores."""
+    weights = 4 * d**2
+    projections = 2 * (2 * T + 2 * n) * d**2  # queries and outputs of T, keys and values of n
+    in_a_head = 2 * (2 * T * n * (d // heads))  # scores, weighted values
+    return weights, projections + heads * in_a_head, heads * T * n
 
 
 attention_cost.wrong(

@@ -92,8 +92,10 @@ def _weights_add_up_to_one(answer, query, key, value, allowed):
     see='chapter 07, "Before the softmax, not after"',
 )
 def masked_attention(query, key, value, allowed):
-    """(..., T, d), (..., n, d), (..., n, d_v), boolean (..., T, n) -> (..., T, d_v)."""
-    return _attending()(query, key, value, allowed)
+    """Outputs (..., T, d_v): each query's average of the values that it may look at."""
+    scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])  # (..., T, n)
+    weights = scores.masked_fill(~allowed, -mt.inf).softmax(dim=-1)
+    return weights.masked_fill(~allowed, 0.0) @ value  # NaN stands only where nothing is allowed
 
 
 masked_attention.wrong(
@@ -355,8 +357,14 @@ def _does_nothing_in_vain(answer, *case):
     see='chapter 07, "The growing key set"',
 )
 def one_at_a_time(X, Q, K, V):
-    """(B, n, d) and three (d, d) -> (B, n, d)."""
-    return _growing()(X, Q, K, V)
+    """Causal self-attention of X (B, n, d), one token after the other: (B, n, d)."""
+    queries, keys, values = X @ Q, X @ K, X @ V
+    outputs = []
+    for t in range(X.shape[1]):
+        query = queries[:, t : t + 1]  # (B, 1, d)
+        scores = query @ keys[:, : t + 1].transpose(1, 2) / math.sqrt(X.shape[-1])  # (B, 1, t + 1)
+        outputs.append(scores.softmax(dim=-1) @ values[:, : t + 1])
+    return mt.cat(outputs, dim=1)
 
 
 one_at_a_time.wrong(

@@ -1,13 +1,13 @@
 """A masked language model and its loss."""
 
-import functools
 import math
 
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
 from textbook.checks.chapter_07.masks import steps_back
-from textbook.checks.exercise import Draw, exercise
+from textbook.checks.exercise import exercise
+from textbook.checks.modules import drawn, loaded, results_of, values
 
 LARGE = 4  # models of this width have scores of millions
 
@@ -20,40 +20,28 @@ def _text_cases(draw, hidden):
         yield (vocabulary_size, width), draw.integers(vocabulary_size, batch, n), lengths
 
 
-@functools.cache
-def _weights(sizes):
-    weights = Draw(0).state(_Model(*sizes))
-    if sizes[1] == LARGE:
-        weights["query.weight"] *= 1e6
+def _weights(vocabulary_size, width):
+    weights = drawn(_Model, vocabulary_size, width)
+    if width == LARGE:
+        return {**weights, "query.weight": 1e6 * weights["query.weight"]}
     return weights
 
 
-def _made(answer, sizes):
-    """The model in float64, with weights that depend on the sizes alone."""
-    model = answer(*sizes).double()
-    model.load_state_dict(_weights(sizes))
-    return model
-
-
 def _run(answer, sizes, tokens, lengths):
-    model = _made(answer, sizes)
-    scores, loss = model(tokens), model.loss(tokens, lengths)
-    if isinstance(loss, mt.Tensor) and loss.requires_grad and loss.numel() == 1:
-        loss.backward()
-    return {
-        "the tensor of scores": scores.detach() if isinstance(scores, mt.Tensor) else scores,
-        "the loss": loss.detach() if isinstance(loss, mt.Tensor) else loss,
-        **{
-            f"the gradient of the loss with respect to {name}": (
-                mt.zeros_like(x) if x.grad is None else x.grad
-            )
-            for name, x in model.named_parameters()
+    return results_of(
+        answer(*sizes),
+        _weights(*sizes),
+        {},
+        lambda model: {
+            "the tensor of scores": values(model(tokens)),
+            "the loss": model.loss(tokens, lengths),
         },
-    }
+        "the gradient of the loss",
+    )
 
 
 def _nothing_leaks(answer, sizes, tokens, lengths):
-    model, others = _made(answer, sizes), tokens.clone()
+    model, others = loaded(answer(*sizes), _weights(*sizes)), tokens.clone()
     others[:, -1] = (tokens[:, -1] + 1) % sizes[0]
     before, after = model(tokens), model(others)
     same = mt.equal if sizes[1] == LARGE else mt.allclose  # a late mask fails by its values there
@@ -66,7 +54,7 @@ def _nothing_leaks(answer, sizes, tokens, lengths):
 
 
 def _padding_takes_no_part(answer, sizes, tokens, lengths):
-    model = _made(answer, sizes)
+    model = loaded(answer(*sizes), _weights(*sizes))
     padding = mt.arange(tokens.shape[1]) >= lengths.unsqueeze(1)
     others = mt.where(padding, (tokens + 1) % sizes[0], tokens)
     if not mt.equal(model.loss(tokens, lengths), model.loss(others, lengths)):
@@ -84,10 +72,7 @@ def _padding_takes_no_part(answer, sizes, tokens, lengths):
     see='chapter 07, "A masked language model"',
 )
 class MaskedLanguageModel(nn.Module):
-    """Tokens (B, n) -> scores (B, n, V); tokens and lengths (B) -> the loss.
-
-    The pieces that mistakes exchange are methods of their own.
-    """
+    """A language model: one layer of masked self-attention between embedding and output."""
 
     def __init__(self, vocabulary_size, width):
         super().__init__()
@@ -97,6 +82,28 @@ class MaskedLanguageModel(nn.Module):
         self.key = nn.Linear(width, width, bias=False)
         self.value = nn.Linear(width, width, bias=False)
         self.output = nn.Linear(width, vocabulary_size)
+
+    def forward(self, tokens):
+        """Tokens (B, n) give scores (B, n, V); those at position i are for the token after it."""
+        X = self.embedding(tokens)  # (B, n, d)
+        scores = self.query(X) @ self.key(X).transpose(1, 2) / math.sqrt(X.shape[-1])  # (B, n, n)
+        future = mt.ones(scores.shape[1:], dtype=mt.bool).triu(1)
+        weights = scores.masked_fill(future, -mt.inf).softmax(dim=-1)
+        return self.output(weights @ self.value(X))
+
+    def loss(self, tokens, lengths):
+        """Tokens (B, n), of which lengths (B) are real, give the mean cross-entropy."""
+        start = mt.full_like(tokens[:, :1], self.start)
+        scores = self(mt.cat([start, tokens[:, :-1]], dim=1))  # (B, n, V)
+        real = mt.arange(tokens.shape[1]) < lengths.unsqueeze(1)  # (B, n)
+        return F.cross_entropy(scores[real], tokens[real])
+
+
+_Model = MaskedLanguageModel.reference
+
+
+class ModelInPieces(_Model):
+    """The same; each piece that mistakes exchange is a method of its own."""
 
     def forward(self, tokens):
         X = self.embedding(tokens)  # (B, n, d)
@@ -133,14 +140,11 @@ class MaskedLanguageModel(nn.Module):
         return (losses * real).sum() / real.sum()
 
 
-_Model = MaskedLanguageModel.reference
-
-
 @MaskedLanguageModel.wrong(
     "a model without a mask: it sees the token that it has to predict",
     "Where key j comes after query i the score is minus infinity, before the softmax.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def allowed(self, back):
         return back == back
 
@@ -150,7 +154,7 @@ class _(_Model):
     "Position i has read token i and predicts the next one: j <= i is allowed, the diagonal "
     "included. With j < i the first row is not a number.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def allowed(self, back):
         return back > 0
 
@@ -159,7 +163,7 @@ class _(_Model):
     "a model with a transposed mask: it sees the future alone",
     "Row i is query i, column j is key j: the lower triangle is allowed.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def allowed(self, back):
         return back <= 0
 
@@ -169,7 +173,7 @@ class _(_Model):
     "masked_fill changes the places where its mask is True: give it the places that are not "
     "allowed.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def allowed(self, back):
         return back < 0
 
@@ -179,7 +183,7 @@ class _(_Model):
     "The weights no longer add up to 1, and through their sum the future leaks. Mask the scores, "
     "before the softmax.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def weights(self, scores):
         return scores.softmax(-1) * self.allowed(steps_back(scores.shape[-1]))
 
@@ -189,7 +193,7 @@ class _(_Model):
     "On paper that is right, but where the hidden keys have the high scores the softmax leaves 0 "
     "for all others. Mask the scores, before the softmax.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def weights(self, scores):
         weights = scores.softmax(-1) * self.allowed(steps_back(scores.shape[-1]))
         return weights / weights.sum(dim=-1, keepdim=True)
@@ -199,7 +203,7 @@ class _(_Model):
     "a model that is masked with a score that is not low enough",
     "Where the other scores are lower still, the future wins. Use minus infinity.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def weights(self, scores):
         future = ~self.allowed(steps_back(scores.shape[-1]))
         return scores.masked_fill(future, -1e4).softmax(-1)
@@ -209,7 +213,7 @@ class _(_Model):
     "a model with scores of 0 for the future",
     "A score of 0 still has the weight exp(0) = 1. Only minus infinity takes a key out.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def weights(self, scores):
         return (scores * self.allowed(steps_back(scores.shape[-1]))).softmax(-1)
 
@@ -218,7 +222,7 @@ class _(_Model):
     "a model whose scores are not divided by the square root of d",
     "From chapter 05 on, scores are query . key / sqrt(d).",
 )
-class _(_Model):
+class _(ModelInPieces):
     def scale(self, width):
         return 1.0
 
@@ -227,7 +231,7 @@ class _(_Model):
     "a model whose softmax goes over the queries",
     "Every query shares its attention among the keys: the softmax goes over the last axis.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def weights(self, scores):
         future = ~self.allowed(steps_back(scores.shape[-1]))
         return scores.masked_fill(future, -mt.inf).softmax(1)
@@ -237,7 +241,7 @@ class _(_Model):
     "right but for the scores, which have been through a softmax",
     "forward returns the scores themselves: cross_entropy does the softmax.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def forward(self, tokens):
         return super().forward(tokens).softmax(dim=-1)
 
@@ -246,7 +250,7 @@ class _(_Model):
     "right but for the scores, which have been through a log_softmax",
     "forward returns the scores themselves: cross_entropy does the softmax.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def forward(self, tokens):
         return super().forward(tokens).log_softmax(dim=-1)
 
@@ -255,7 +259,7 @@ class _(_Model):
     "a model that averages the embeddings",
     "What is averaged are the values, self.value(X).",
 )
-class _(_Model):
+class _(ModelInPieces):
     def mixed(self, weights, X):
         return weights @ X
 
@@ -264,7 +268,7 @@ class _(_Model):
     "right but for a residual connection: X is added to the output of attention",
     "That is a good idea, and chapter 09's. Here self.output gets what attention gives, alone.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def mixed(self, weights, X):
         return X + weights @ self.value(X)
 
@@ -274,7 +278,7 @@ class _(_Model):
     "forward gives the scores for what comes after each token of its argument. The shift belongs "
     "into loss.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def forward(self, tokens):
         return super().forward(_Model.read(self, tokens))
 
@@ -287,7 +291,7 @@ class _(_Model):
     "Position t must read token t - 1 to predict token t: the start token comes first, and the "
     "last token is not read.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def read(self, tokens):
         return mt.cat([tokens[:, 1:], mt.full_like(tokens[:, :1], self.start)], dim=1)
 
@@ -297,7 +301,7 @@ class _(_Model):
     "The model reads the start token and all tokens but the last, and the first score is for the "
     "first token.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def predicted(self, tokens):
         first = mt.full_like(tokens[:, :1], self.start)
         return self(mt.cat([first, tokens], dim=1))[:, 1:]
@@ -307,7 +311,7 @@ class _(_Model):
     "right in forward, but the loss starts with token 0 in place of self.start",
     "Token 0 is a token like others. The start token has the number self.start.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def read(self, tokens):
         return mt.cat([mt.zeros_like(tokens[:, :1]), tokens[:, :-1]], dim=1)
 
@@ -317,7 +321,7 @@ class _(_Model):
     "The inputs are the start token and then all tokens but the last; and position t of sequence b "
     "counts if t < lengths[b].",
 )
-class _(_Model):
+class _(ModelInPieces):
     def read(self, tokens):
         return tokens
 
@@ -330,7 +334,7 @@ class _(_Model):
     "The first token is predicted, too, from self.start; and position t of sequence b counts if "
     "t < lengths[b].",
 )
-class _(_Model):
+class _(ModelInPieces):
     def loss(self, tokens, lengths):
         return F.cross_entropy(self(tokens[:, :-1]).transpose(1, 2), tokens[:, 1:])
 
@@ -340,7 +344,7 @@ class _(_Model):
     "Without the shift the model reads each token before it has to predict it: its loss falls, and "
     "it is good for nothing. The inputs are the start token and then all tokens but the last.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def read(self, tokens):
         return tokens
 
@@ -349,7 +353,7 @@ class _(_Model):
     "right in forward, but the loss leaves out the first token of each sequence",
     "The first token is predicted, too, from the start token: self.start comes before the others.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def loss(self, tokens, lengths):
         scores, targets = self(tokens[:, :-1]), tokens[:, 1:]
         real = mt.arange(1, tokens.shape[1]) < lengths.unsqueeze(1)
@@ -361,7 +365,7 @@ class _(_Model):
     "right in forward, but the loss also counts the padding",
     "Position t of sequence b counts if t < lengths[b].",
 )
-class _(_Model):
+class _(ModelInPieces):
     def averaged(self, losses, real):
         return losses.mean()
 
@@ -370,7 +374,7 @@ class _(_Model):
     "right in forward, but the loss is divided by all positions, padding included",
     "Divide by the number of real tokens.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def averaged(self, losses, real):
         return (losses * real).mean()
 
@@ -379,7 +383,7 @@ class _(_Model):
     "right in forward, but the loss is a sum, not a mean",
     "Divide by the number of real tokens.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def averaged(self, losses, real):
         return (losses * real).sum()
 
@@ -388,7 +392,7 @@ class _(_Model):
     "right in forward, but the loss is the mean over the sequences of each one's mean",
     "Every token counts the same: one sum over all real tokens, divided once.",
 )
-class _(_Model):
+class _(ModelInPieces):
     def averaged(self, losses, real):
         return ((losses * real).sum(dim=1) / real.sum(dim=1)).mean()
 
@@ -397,7 +401,7 @@ class _(_Model):
     "right in forward, but the loss leaves out the last token of each sequence",
     "Positions count from 0: position t counts if t < lengths[b].",
 )
-class _(_Model):
+class _(ModelInPieces):
     def averaged(self, losses, real):
         last = mt.arange(real.shape[1]) == real.sum(dim=1, keepdim=True) - 1
         return super().averaged(losses, real & ~last)

@@ -19,8 +19,9 @@ def _size_cases(draw, hidden):
 
 @exercise(cases=_size_cases, see='chapter 07, "The causal mask"')
 def causal_mask(n):
-    """A number of tokens -> (n, n) boolean, True where query i may look at key j."""
-    return steps_back(n) >= 0
+    """(n, n) boolean: True where query i may look at key j."""
+    positions = mt.arange(n)
+    return positions <= positions.unsqueeze(1)
 
 
 causal_mask.wrong(
@@ -79,8 +80,8 @@ def _real(lengths, n):
 
 @exercise(cases=_length_cases, see='chapter 07, "Padding"')
 def real_tokens(lengths, n):
-    """(B), a number of positions -> (B, n) boolean, True at real tokens."""
-    return _real(lengths, n)
+    """Lengths (B) give (B, n) boolean: True at real tokens."""
+    return mt.arange(n) < lengths.unsqueeze(1)
 
 
 real_tokens.wrong(
@@ -134,8 +135,10 @@ def _joined(real, seen=lambda back: back >= 0):
 
 @exercise(cases=_real_cases, see='chapter 07, "Padding"')
 def joined_mask(real):
-    """(B, n) boolean, True at real tokens -> (B, 1, n, n) boolean, True where to look."""
-    return _joined(real)
+    """Real (B, n) gives (B, 1, n, n) boolean: True where query i may look at key j."""
+    positions = mt.arange(real.shape[1])
+    causal = positions <= positions.unsqueeze(1)  # (n, n)
+    return causal & real.unsqueeze(1).unsqueeze(1)
 
 
 joined_mask.wrong(
@@ -201,8 +204,9 @@ def _window_cases(draw, hidden):
 
 @exercise(cases=_window_cases, see='chapter 07, "The causal mask"')
 def window_mask(n, width):
-    """Numbers of tokens and of keys in sight -> (n, n) boolean."""
-    back = steps_back(n)
+    """(n, n) boolean: True where query i may look at key j, one of the last `width` tokens."""
+    positions = mt.arange(n)
+    back = positions.unsqueeze(1) - positions  # (n, n)
     return (back >= 0) & (back < width)
 
 
@@ -288,7 +292,7 @@ def _weights_of_the_module(answer, allowed, heads):
     see='chapter 07, "The causal mask"',
 )
 def module_mask(allowed, heads):
-    """(B, T, n) boolean, True where to look -> (B heads, T, n), as nn.MultiheadAttention wants."""
+    """Allowed (B, T, n) gives the module's attn_mask, (B * heads, T, n)."""
     return (~allowed).repeat_interleave(heads, dim=0)
 
 

@@ -55,8 +55,10 @@ def _codes(frequencies=frequencies, places=mt.arange, first=mt.sin, second=mt.co
 
 @exercise(cases=_code_cases, gradients=False, see='chapter 08, "Sinusoids"')
 def sinusoidal_codes(n, d):
-    """Two numbers -> (n, d)."""
-    return _codes()(n, d)
+    """The codes of the places 0 to n - 1: (n, d)."""
+    omega = 10_000.0 ** (-mt.arange(0, d, 2) / d)  # (d/2)
+    angles = mt.arange(n).unsqueeze(1) * omega  # (n, d/2)
+    return mt.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
 
 sinusoidal_codes.wrong(
@@ -181,8 +183,13 @@ def _shifts_anywhere(answer, shift, d):
     see='chapter 08, "A shift is a rotation (C18)"',
 )
 def shift_matrix(shift, d):
-    """Two numbers -> (d, d)."""
-    return _shift()(shift, d)
+    """R (d, d): codes times R are the codes of the places that lie shift further on."""
+    R = mt.zeros(d, d)
+    for j in range(d // 2):
+        angle = shift * 10_000 ** (-2 * j / d)
+        c, s = math.cos(angle), math.sin(angle)
+        R[2 * j : 2 * j + 2, 2 * j : 2 * j + 2] = mt.tensor([[c, -s], [s, c]])
+    return R
 
 
 shift_matrix.wrong(

@@ -81,8 +81,12 @@ def _knows(
 
 @exercise(cases=_scheme_cases, run=_told, gradients=False, see='chapter 08, "The index appended"')
 def what_it_knows(scores, X):
-    """A function of (n, d) and (n), and (n, d) -> a word."""
-    return _knows()(scores, X)
+    """A function of X (n, d) and places (n), and X give "nothing", "distance" or "place"."""
+    places = mt.arange(len(X))
+    start, moved, apart = (scores(X, each) for each in (places, places + 3, 2 * places))
+    if not mt.allclose(start, moved, atol=1e-6):
+        return "place"
+    return "nothing" if mt.allclose(start, apart, atol=1e-6) else "distance"
 
 
 what_it_knows.wrong(
@@ -179,8 +183,16 @@ def _is_symmetric(answer, heads):
     see='chapter 08, "Positions from syntax"',
 )
 def tree_distances(heads):
-    """A list of n heads -> (n, n)."""
-    return _tree(_edges)(heads)
+    """A list of n heads gives the distances in the tree, (n, n)."""
+    paths = []  # of each word, the words from there to the root
+    for place in range(len(heads)):
+        path = set()
+        while place is not None:
+            path.add(place)
+            place = heads[place]
+        paths.append(path)
+    # An edge of the way lies above each word that is on one of the two paths alone.
+    return mt.tensor([[len(path ^ other) for other in paths] for path in paths])
 
 
 tree_distances.wrong(

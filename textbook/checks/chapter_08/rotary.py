@@ -84,8 +84,12 @@ def _has_no_loop(answer, x, positions):
     see='chapter 08, "Rotary positions"',
 )
 def rotate(x, positions):
-    """(..., n, d), (n) -> (..., n, d)."""
-    return _rotary()(x, positions)
+    """x (..., n, d) at positions (n) gives x turned, (..., n, d)."""
+    d = x.shape[-1]
+    angles = positions.unsqueeze(1) * 10_000.0 ** (-mt.arange(0, d, 2) / d)  # (n, d/2)
+    cos, sin = angles.cos(), angles.sin()
+    a, b = x[..., 0::2], x[..., 1::2]  # (..., n, d/2)
+    return mt.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
 
 
 rotate.wrong(

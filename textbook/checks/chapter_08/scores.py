@@ -31,8 +31,10 @@ def _bias(slopes=_slopes, distances=lambda n: differences(n).abs(), sign=-1):
 
 @exercise(cases=_bias_cases, gradients=False, see='chapter 08, "A bias for distance"')
 def alibi_bias(n, heads):
-    """Two numbers -> (heads, n, n)."""
-    return _bias()(n, heads)
+    """What is added to the scores: (heads, n, n)."""
+    slopes = 2.0 ** (-8 * mt.arange(1, heads + 1) / heads)  # (heads)
+    places = mt.arange(n)
+    return -slopes.reshape(-1, 1, 1) * (places - places.unsqueeze(1)).abs()
 
 
 alibi_bias.wrong(
@@ -143,8 +145,13 @@ def _relative(
 
 @exercise(cases=_relative_cases, gradients=False, see='chapter 08, "Relative positions"')
 def relative_scores(query, key, table):
-    """(B, n, d), (B, n, d), (2c + 1, d) -> (B, n, n)."""
-    return _relative()(query, key, table)
+    """query and key (B, n, d) and a table (2c + 1, d) give scores (B, n, n)."""
+    n, d = query.shape[1:]
+    c = len(table) // 2
+    places = mt.arange(n)
+    apart = (places - places.unsqueeze(1)).clamp(-c, c)  # (n, n)
+    keys = key.unsqueeze(1) + table[apart + c]  # (B, n, n, d): for query i, key j
+    return (query.unsqueeze(2) * keys).sum(dim=-1) / d**0.5
 
 
 relative_scores.wrong(

@@ -5,6 +5,7 @@ import re
 import minitorch as mt
 from minitorch import nn
 from textbook.checks.exercise import Draw, exercise
+from textbook.checks.modules import drawn, made, results_of
 
 # A table, added
 
@@ -14,13 +15,6 @@ def _table_cases(draw, hidden):
     sizes = [(4, 2, 2, 3), (3, 2, 3, 2), (3, 1, 5, 4), (6, 2, 7, 2)]
     for longest, batch, n, width in sizes + [(8, 3, 5, 6), (5, 5, 5, 4), (2, 2, 9, 3)] * hidden:
         yield longest, draw.normal(batch, n, width)
-
-
-def made(answer, longest, width):
-    """The module in float64, with a table that depends on its sizes alone."""
-    module = answer(longest, width).double()
-    module.load_state_dict({"table": Draw(longest).normal(longest, width)})
-    return module
 
 
 def _beyond_the_table(module, x):
@@ -38,21 +32,16 @@ def _beyond_the_table(module, x):
 
 
 def _run(answer, longest, x):
-    module = made(answer, longest, x.shape[-1])
+    sizes = longest, x.shape[-1]
     if x.shape[1] > longest:
+        module = made(_Learned, answer, sizes)
         return {"what happens with too long a sequence": _beyond_the_table(module, x)}
-    x.requires_grad_()
-    output = module(x)
-    if isinstance(output, mt.Tensor) and output.requires_grad:
-        (output * Draw(1).normal(*output.shape)).sum().backward()
-        output = output.detach()
-    return {
-        "the output": output,
-        **{
-            f"the gradient with respect to {name}": mt.zeros_like(x) if x.grad is None else x.grad
-            for name, x in {"x": x, "table": module.table}.items()
-        },
-    }
+    return results_of(
+        answer(*sizes),
+        drawn(_Learned, *sizes),
+        {"x": x},
+        lambda module: {"the output": module(x)},
+    )
 
 
 @exercise(
@@ -64,14 +53,25 @@ def _run(answer, longest, x):
     see='chapter 08, "Learned positions"',
 )
 class LearnedPositions(nn.Module):
-    """x (B, n, width) with a learned vector added for each position.
-
-    The pieces that mistakes exchange are methods of their own.
-    """
+    """A learned vector for each place, added."""
 
     def __init__(self, longest, width):
         super().__init__()
         self.table = nn.Parameter(mt.randn(longest, width))
+
+    def forward(self, x):
+        """x (B, n, width) gives (B, n, width)."""
+        longest, n = len(self.table), x.shape[1]
+        if n > longest:
+            raise IndexError(f"{n} positions, but the table has only {longest}")
+        return x + self.table[:n]
+
+
+_Learned = LearnedPositions.reference
+
+
+class LearnedInPieces(_Learned):
+    """The same; each piece that mistakes exchange is a method of its own."""
 
     def forward(self, x):
         self.refuse(x.shape[1], len(self.table))
@@ -88,15 +88,12 @@ class LearnedPositions(nn.Module):
         return x + rows
 
 
-_Learned = LearnedPositions.reference
-
-
 @LearnedPositions.wrong(
     "right for sequences that fit, but too long a one gets an error that is not yours",
     "The addition stops it with a RuntimeError about shapes, which tells nobody what went wrong. "
     "Compare the lengths first: raise IndexError(...), with both of them in the message.",
 )
-class _(_Learned):
+class _(LearnedInPieces):
     def refuse(self, n, longest):
         pass
 
@@ -105,7 +102,7 @@ class _(_Learned):
     "right for sequences that fit, but the error for too long a one does not say by how much",
     "Name the length of the sequence and the length of the table in the message.",
 )
-class _(_Learned):
+class _(LearnedInPieces):
     def refuse(self, n, longest):
         if n > longest:
             raise IndexError("too long")
@@ -115,7 +112,7 @@ class _(_Learned):
     "right for sequences that fit, but the error for too long a one is a ValueError",
     "What is missing is a row of the table: raise an IndexError.",
 )
-class _(_Learned):
+class _(LearnedInPieces):
     def refuse(self, n, longest):
         if n > longest:
             raise ValueError(f"{n} positions, but the table has only {longest}")
@@ -126,7 +123,7 @@ class _(_Learned):
     "The last row again, the first rows again, nothing at all: none of it was learned for such a "
     "position, and nobody is told. Raise an IndexError.",
 )
-class _(_Learned):
+class _(LearnedInPieces):
     def refuse(self, n, longest):
         pass
 
@@ -138,7 +135,7 @@ class _(_Learned):
     "off by one: it refuses a sequence that is just as long as the table",
     "A table with N rows has positions 0 to N - 1, which is N positions.",
 )
-class _(_Learned):
+class _(LearnedInPieces):
     def refuse(self, n, longest):
         super().refuse(n + 1, longest)
 
@@ -147,7 +144,7 @@ class _(_Learned):
     "right but for the first position, which gets the second row: it counts from 1",
     "Position 0 has row 0.",
 )
-class _(_Learned):
+class _(LearnedInPieces):
     def rows(self, n):
         return self.table[mt.arange(1, n + 1) % len(self.table)]
 
@@ -156,7 +153,7 @@ class _(_Learned):
     "right but for the rows: it takes the last ones of the table",
     "Position i has row i: the first n rows.",
 )
-class _(_Learned):
+class _(LearnedInPieces):
     def rows(self, n):
         return self.table[-n:]
 
@@ -165,7 +162,7 @@ class _(_Learned):
     "right for sequences that are just as long as the table: it adds all of it",
     "A sequence of n tokens gets the first n rows.",
 )
-class _(_Learned):
+class _(LearnedInPieces):
     def rows(self, n):
         return self.table
 
@@ -174,7 +171,7 @@ class _(_Learned):
     "right but for the rows: all positions get the first one",
     "Position i has row i.",
 )
-class _(_Learned):
+class _(LearnedInPieces):
     def rows(self, n):
         return self.table[0]
 
@@ -183,7 +180,7 @@ class _(_Learned):
     "the positions alone, without x",
     "Add the rows to x.",
 )
-class _(_Learned):
+class _(LearnedInPieces):
     def join(self, x, rows):
         return rows.expand(*x.shape)
 
@@ -192,7 +189,7 @@ class _(_Learned):
     "the product of x and the positions",
     "Add the rows to x.",
 )
-class _(_Learned):
+class _(LearnedInPieces):
     def join(self, x, rows):
         return x * rows
 
@@ -201,7 +198,7 @@ class _(_Learned):
     "x with the positions put beside it",
     "Here they are added: the width stays as it is.",
 )
-class _(_Learned):
+class _(LearnedInPieces):
     def join(self, x, rows):
         return mt.cat([x, rows.expand(*x.shape)], dim=-1)
 
@@ -210,7 +207,7 @@ class _(_Learned):
     "right but for the table, which cannot learn: no gradient reaches it",
     "Use self.table itself, not its .data, .detach() or a copy made with mt.tensor.",
 )
-class _(_Learned):
+class _(LearnedInPieces):
     def rows(self, n):
         return self.table.detach()[:n]
 
@@ -257,8 +254,9 @@ def _same_as_the_layer(answer, weight, bias, longest):
     see='chapter 08, "One-hot positions"',
 )
 def learned_from_one_hot(weight, bias, longest):
-    """(m, d + N), (m), N -> (d, m), (N, m)."""
-    return _cut()(weight, bias, longest)
+    """weight (m, d + N) and bias (m) give matrix (d, m) and table (N, m)."""
+    d = weight.shape[1] - longest
+    return weight[:, :d].T, weight[:, d:].T + bias
 
 
 learned_from_one_hot.wrong(

@@ -2,8 +2,8 @@
 
 import minitorch as mt
 from minitorch import nn
-from textbook.checks.chapter_09.modules import made, results_of
 from textbook.checks.exercise import exercise
+from textbook.checks.modules import drawn, made, results_of
 
 
 def _block_cases(draw, hidden):
@@ -20,7 +20,12 @@ def _block_cases(draw, hidden):
 
 def _run_block(answer, sizes, x, allowed):
     others = () if allowed is None else (allowed,)
-    return results_of(_Block, answer, sizes, x, *others)
+    return results_of(
+        answer(*sizes),
+        drawn(_Block, *sizes),
+        {"x": x},
+        lambda block: {"the output": block(x, *others)},
+    )
 
 
 def _nothing_leaks(answer, sizes, x, allowed):
@@ -41,10 +46,7 @@ def _nothing_leaks(answer, sizes, x, allowed):
     see='chapter 09, "The block"',
 )
 class Block(nn.Module):
-    """x (B, n, width), where to look (n, n) or None -> (B, n, width).
-
-    The pieces that mistakes exchange are methods of their own.
-    """
+    """A pre-norm block of attention and feed-forward network."""
 
     def __init__(self, width, heads, hidden):
         super().__init__()
@@ -53,6 +55,21 @@ class Block(nn.Module):
         self.feed_forward = nn.Sequential(
             nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width)
         )
+
+    def forward(self, x, allowed=None):
+        """x (B, n, width), allowed: where to look. Gives (B, n, width)."""
+        normal = self.norm_1(x)
+        masked = None if allowed is None else ~allowed
+        attended, _ = self.attention(normal, normal, normal, attn_mask=masked)
+        x = x + attended
+        return x + self.feed_forward(self.norm_2(x))
+
+
+_Block = Block.reference
+
+
+class BlockInPieces(_Block):
+    """The same; each piece that mistakes exchange is a method of its own."""
 
     def forward(self, x, allowed=None):
         x = x + self.attend(self.norm_1(x), allowed)
@@ -68,14 +85,11 @@ class Block(nn.Module):
         return None if allowed is None else ~allowed
 
 
-_Block = Block.reference
-
-
 @Block.wrong(
     "right but for the mask, which says the opposite",
     "allowed is True where a query may look, attn_mask where it may not: attn_mask=~allowed.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def mask(self, allowed):
         return allowed
 
@@ -84,7 +98,7 @@ class _(_Block):
     "right but for the mask, which is not used",
     "Hand it on to the attention, the other way round: attn_mask=~allowed.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def mask(self, allowed):
         return None
 
@@ -93,7 +107,7 @@ class _(_Block):
     "right but for the mask, which is always causal",
     "Use the argument allowed, and no mask where it is None.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def attend(self, x, allowed):
         return super().attend(x, mt.ones(x.shape[1], x.shape[1]).tril().bool())
 
@@ -102,7 +116,7 @@ class _(_Block):
     "right but for the mask, which is transposed",
     "Row i of allowed belongs to query i, as in attn_mask.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def mask(self, allowed):
         return None if allowed is None else ~allowed.T
 
@@ -111,7 +125,7 @@ class _(_Block):
     "a post-norm block: the norms come after the sums",
     "Pre-norm: norm_1 stands before the attention, norm_2 before the network, and none on the sum.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         x = self.norm_1(x + self.attend(x, allowed))
         return self.norm_2(x + self.feed_forward(x))
@@ -121,7 +135,7 @@ class _(_Block):
     "right but for the norms, which stand after attention and network",
     "Pre-norm: norm first, then attention or network, then the sum.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         x = x + self.norm_1(self.attend(x, allowed))
         return x + self.norm_2(self.feed_forward(x))
@@ -131,7 +145,7 @@ class _(_Block):
     "right but for the norms, which are missing",
     "norm_1 stands before the attention, norm_2 before the network.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         x = x + self.attend(x, allowed)
         return x + self.feed_forward(x)
@@ -141,7 +155,7 @@ class _(_Block):
     "right but for norm_2, which is missing",
     "norm_2 stands before the network.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         x = x + self.attend(self.norm_1(x), allowed)
         return x + self.feed_forward(x)
@@ -151,7 +165,7 @@ class _(_Block):
     "right but for norm_1, which is missing",
     "norm_1 stands before the attention.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         x = x + self.attend(x, allowed)
         return x + self.feed_forward(self.norm_2(x))
@@ -161,7 +175,7 @@ class _(_Block):
     "right but for norm_1, which is used twice",
     "norm_1 stands before the attention, norm_2 before the network: each has a gain of its own.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         x = x + self.attend(self.norm_1(x), allowed)
         return x + self.feed_forward(self.norm_1(x))
@@ -171,7 +185,7 @@ class _(_Block):
     "right but for the two norms, which are exchanged",
     "norm_1 stands before the attention, norm_2 before the network.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         x = x + self.attend(self.norm_2(x), allowed)
         return x + self.feed_forward(self.norm_1(x))
@@ -181,7 +195,7 @@ class _(_Block):
     "right but for the attention, where only the queries have been through the norm",
     "Queries, keys and values all come from norm_1(x).",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         x = x + self.look(self.norm_1(x), x, x, allowed)
         return x + self.feed_forward(self.norm_2(x))
@@ -191,7 +205,7 @@ class _(_Block):
     "right but for the attention, where the values have not been through the norm",
     "Queries, keys and values all come from norm_1(x).",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         normal = self.norm_1(x)
         x = x + self.look(normal, normal, x, allowed)
@@ -202,7 +216,7 @@ class _(_Block):
     "right but for the sums, which add the norm of x and not x",
     "The residual connection carries x itself, past the norm: x + attention(norm_1(x)).",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         normal = self.norm_1(x)
         normal = self.norm_2(normal + self.attend(normal, allowed))
@@ -213,7 +227,7 @@ class _(_Block):
     "right but for the first sum, which adds the norm of x and not x",
     "The residual connection carries x itself, past the norm: x + attention(norm_1(x)).",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         normal = self.norm_1(x)
         x = normal + self.attend(normal, allowed)
@@ -224,7 +238,7 @@ class _(_Block):
     "right but for the second sum, which adds the norm of x and not x",
     "The residual connection carries x itself, past the norm: x + feed_forward(norm_2(x)).",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         normal = self.norm_2(x + self.attend(self.norm_1(x), allowed))
         return normal + self.feed_forward(normal)
@@ -234,7 +248,7 @@ class _(_Block):
     "right but for both residual connections, which are missing",
     "Add x to what attention and network give.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         return self.feed_forward(self.norm_2(self.attend(self.norm_1(x), allowed)))
 
@@ -243,7 +257,7 @@ class _(_Block):
     "right but for the residual connection around the attention, which is missing",
     "There are two: one around the attention, one around the network.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         x = self.attend(self.norm_1(x), allowed)
         return x + self.feed_forward(self.norm_2(x))
@@ -253,7 +267,7 @@ class _(_Block):
     "right but for the residual connection around the network, which is missing",
     "There are two: one around the attention, one around the network.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         x = x + self.attend(self.norm_1(x), allowed)
         return self.feed_forward(self.norm_2(x))
@@ -263,7 +277,7 @@ class _(_Block):
     "right but for the second sum, which adds the input of the block",
     "The second residual connection starts after the first sum: x has changed by then.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         between = x + self.attend(self.norm_1(x), allowed)
         return x + self.feed_forward(self.norm_2(between))
@@ -273,7 +287,7 @@ class _(_Block):
     "a parallel block: attention and network both get the input",
     "The network comes after the attention: it gets the first sum.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         attended = self.attend(self.norm_1(x), allowed)
         return x + attended + self.feed_forward(self.norm_2(x))
@@ -283,7 +297,7 @@ class _(_Block):
     "right but for the order: the network comes before the attention",
     "First attention, then the network.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         x = x + self.feed_forward(self.norm_2(x))
         return x + self.attend(self.norm_1(x), allowed)
@@ -294,6 +308,6 @@ class _(_Block):
     "In pre-norm nothing stands on the sum. The one norm at the end of the model comes after the "
     "last block.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None):
         return self.norm_2(super().forward(x, allowed))

@@ -2,8 +2,8 @@
 
 import minitorch as mt
 from minitorch import nn
-from textbook.checks.chapter_09.modules import made, results_of
 from textbook.checks.exercise import exercise
+from textbook.checks.modules import drawn, made, results_of
 
 
 def _network_cases(draw, hidden):
@@ -14,7 +14,12 @@ def _network_cases(draw, hidden):
 
 
 def _run_network(answer, sizes, x):
-    return results_of(_Network, answer, sizes, x)
+    return results_of(
+        answer(*sizes),
+        drawn(_Network, *sizes),
+        {"x": x},
+        lambda network: {"the output": network(x)},
+    )
 
 
 def _positions_stay_apart(answer, sizes, x):
@@ -35,20 +40,16 @@ def _positions_stay_apart(answer, sizes, x):
     see='chapter 09, "The feed-forward network"',
 )
 class FeedForward(nn.Module):
-    """(..., width) -> (..., width). What mistakes exchange is a method of its own."""
-
-    bias = True
+    """A network with one hidden layer, the same for every position."""
 
     def __init__(self, width, hidden):
         super().__init__()
-        self.up = nn.Linear(width, hidden, bias=self.bias)
-        self.down = nn.Linear(hidden, width, bias=self.bias)
+        self.up = nn.Linear(width, hidden)
+        self.down = nn.Linear(hidden, width)
 
     def forward(self, x):
-        return self.down(self.between(self.up(x)))
-
-    def between(self, x):
-        return x.relu()
+        """Tokens (..., n, width) give outputs (..., n, width)."""
+        return self.down(self.up(x).relu())
 
 
 _Network = FeedForward.reference
@@ -59,8 +60,8 @@ _Network = FeedForward.reference
     "Put the ReLU between up and down: without it the network cannot compute more than a matrix.",
 )
 class _(_Network):
-    def between(self, x):
-        return x
+    def forward(self, x):
+        return self.down(self.up(x))
 
 
 @FeedForward.wrong(
@@ -104,8 +105,8 @@ class _(_Network):
     "This is no attention: each hidden unit has its ReLU, by itself.",
 )
 class _(_Network):
-    def between(self, x):
-        return x.softmax(dim=-1)
+    def forward(self, x):
+        return self.down(self.up(x).softmax(dim=-1))
 
 
 @FeedForward.wrong(
@@ -113,8 +114,8 @@ class _(_Network):
     "It should be the ReLU.",
 )
 class _(_Network):
-    def between(self, x):
-        return x.tanh()
+    def forward(self, x):
+        return self.down(self.up(x).tanh())
 
 
 @FeedForward.wrong(
@@ -122,8 +123,8 @@ class _(_Network):
     "It should be the ReLU.",
 )
 class _(_Network):
-    def between(self, x):
-        return x.sigmoid()
+    def forward(self, x):
+        return self.down(self.up(x).sigmoid())
 
 
 @FeedForward.wrong(
@@ -131,8 +132,8 @@ class _(_Network):
     "Many models have it there; this one has the ReLU of 2017.",
 )
 class _(_Network):
-    def between(self, x):
-        return nn.functional.gelu(x)
+    def forward(self, x):
+        return self.down(nn.functional.gelu(self.up(x)))
 
 
 @FeedForward.wrong(
@@ -140,8 +141,8 @@ class _(_Network):
     "ReLU(x) is max(x, 0).",
 )
 class _(_Network):
-    def between(self, x):
-        return x.clamp(max=0)
+    def forward(self, x):
+        return self.down(self.up(x).clamp(max=0))
 
 
 @FeedForward.wrong(
@@ -158,7 +159,10 @@ class _(_Network):
     "b_1 and b_2 are part of it: nn.Linear with its bias.",
 )
 class _(_Network):
-    bias = False
+    def __init__(self, width, hidden):
+        super().__init__(width, hidden)
+        self.up = nn.Linear(width, hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
 
 
 @FeedForward.wrong(

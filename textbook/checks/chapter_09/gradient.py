@@ -21,7 +21,6 @@ def _backward(
     toward_x=_toward_x,
     to_normal=lambda grad_output, gain: grad_output * gain,
     toward_gain=lambda grad_output, normal: grad_output * normal,
-    toward_bias=lambda grad_output: grad_output,
     gather=_sum_over_tokens,
     variance=variance_of,
     root=root_of,
@@ -35,7 +34,7 @@ def _backward(
         return (
             toward_x(to_normal(grad_output, gain), normal, deviation),
             gather(toward_gain(grad_output, normal)),
-            gather(toward_bias(grad_output)),
+            gather(grad_output),
         )
 
     return backward
@@ -56,9 +55,15 @@ def _named(answer, x, gain, grad_output, eps):
     gradients=False,
     see='chapter 09, "Its gradient by hand"',
 )
-def layer_norm_gradient(x, gain, grad_output, eps):
-    """(n, d), (d), (n, d), a number -> dL/dx (n, d), dL/dgain (d), dL/dbias (d)."""
-    return _backward()(x, gain, grad_output, eps)
+def layer_norm_gradient(x, gain, grad_output, eps=1e-5):
+    """x and grad_output (n, d), gain (d) give the gradients of x (n, d), gain (d) and bias (d)."""
+    centered = x - x.mean(dim=-1, keepdim=True)
+    s = ((centered**2).mean(dim=-1, keepdim=True) + eps).sqrt()  # (n, 1)
+    normal = centered / s
+    g = grad_output * gain  # the gradient at x-hat, g'
+    stretch = (g * normal).mean(dim=-1, keepdim=True)
+    toward_x = (g - g.mean(dim=-1, keepdim=True) - normal * stretch) / s
+    return toward_x, (grad_output * normal).sum(dim=0), grad_output.sum(dim=0)
 
 
 layer_norm_gradient.wrong(

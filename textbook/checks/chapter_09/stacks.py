@@ -18,7 +18,7 @@ def _warm_up_cases(draw, hidden):
     see='chapter 09, "Learning rate and warm-up (C22)"',
 )
 def warm_up(step, width, steps):
-    """Three numbers -> the learning rate."""
+    """The learning rate at a step, counted from 1."""
     return width**-0.5 * min(step**-0.5, step * steps**-1.5)
 
 
@@ -142,8 +142,10 @@ def _carries_x(answer, x, part, norm, pre):
     see='chapter 09, "Before or after"',
 )
 def add_and_norm(x, part, norm, pre):
-    """(..., n, d), two functions that keep the shape, True or False -> (..., n, d)."""
-    return _join()(x, part, norm, pre)
+    """x (..., n, d) and two functions give (..., n, d)."""
+    if pre:
+        return x + part(norm(x))
+    return norm(x + part(x))
 
 
 add_and_norm.wrong(
@@ -281,8 +283,11 @@ def _does_what_the_layers_do(answer, weights, values):
     see='chapter 09, "Given its weights, attention is linear (C19)"',
 )
 def one_layer(weights, values):
-    """L tensors (B, n, n), L matrices (d, d) -> A (B, n, n), V (d, d)."""
-    return _one()(weights, values)
+    """L tensors (B, n, n) and L matrices (d, d) give A (B, n, n) and V (d, d)."""
+    A, V = weights[0], values[0]
+    for weight, value in zip(weights[1:], values[1:], strict=True):
+        A, V = weight @ A, V @ value
+    return A, V
 
 
 one_layer.wrong(

@@ -1,15 +1,19 @@
 """Looking at another sequence."""
 
+import math
+
 import minitorch as mt
+from minitorch import nn
 from textbook.checks.chapter_06.axes import (
     merge_without_transpose,
     scaled_scores,
     split,
     split_without_transpose,
 )
-from textbook.checks.chapter_10.modules import Attention, real_mask, with_axes
+from textbook.checks.chapter_06.layer import LayerInPieces
+from textbook.checks.chapter_10.modules import real_mask, with_axes
 from textbook.checks.exercise import exercise
-from textbook.checks.modules import drawn, loaded, results_of
+from textbook.checks.modules import drawn, made, results_of, values
 
 
 def _cross_cases(draw, hidden):
@@ -28,21 +32,16 @@ def _run_cross(answer, sizes, x, memory, allowed):
         others = () if allowed is None else (allowed,)
         return {
             "the output": module(x, memory, *others),
-            "the tensor self.weights": _values(getattr(module, "weights", None)),
+            "the tensor self.weights": values(getattr(module, "weights", None)),
         }
 
     return results_of(answer(*sizes), drawn(_Cross, *sizes), {"x": x, "memory": memory}, call)
 
 
-def _values(x):
-    """Without the graph that a tensor of weights may still hang on."""
-    return x.detach() if isinstance(x, mt.Tensor) else x
-
-
 def _padding_is_not_seen(answer, sizes, x, memory, allowed):
     if allowed is None:
         return None
-    module = loaded(answer(*sizes), drawn(_Cross, *sizes))
+    module = made(_Cross, answer, sizes)
     padding = ~allowed[:, 0, 0].unsqueeze(-1)  # (B, n, 1)
     others = memory.masked_fill(padding, 50.0)
     before, after = (module(x, each, allowed) for each in (memory, others))
@@ -60,11 +59,36 @@ def _padding_is_not_seen(answer, sizes, x, memory, allowed):
     gradients=False,
     see='chapter 10, "One page"',
 )
-class CrossAttention(Attention):
-    """x (B, T, width), memory (B, n, width), a mask or None -> (B, T, width).
+class CrossAttention(nn.Module):
+    """Multi-head attention from x to the memory."""
 
-    Chapter 06's layer, which keeps its weights; with more pieces for mistakes to exchange.
-    """
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, width, bias=False)
+        self.value = nn.Linear(width, width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+
+    def forward(self, x, memory, allowed=None):
+        """x (B, T, width), memory (B, n, width), allowed: its tokens. Gives (B, T, width)."""
+        query, key, value = (
+            projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, T or n, size)
+            for projected in (self.query(x), self.key(memory), self.value(memory))
+        )
+        scores = query @ key.mT / math.sqrt(query.shape[-1])  # (B, heads, T, n)
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed, -mt.inf)
+        weights = scores.softmax(dim=-1)
+        self.weights = weights.detach()
+        return self.out((weights @ value).transpose(1, 2).flatten(2))
+
+
+_Cross = CrossAttention.reference
+
+
+class CrossInPieces(LayerInPieces):
+    """Chapter 06's layer in pieces, which keeps its weights."""
 
     def attended(self, x, memory, allowed):
         projected = self.projected(x, memory)
@@ -81,14 +105,11 @@ class CrossAttention(Attention):
         return weights
 
 
-_Cross = CrossAttention.reference
-
-
 @CrossAttention.wrong(
     "self-attention: memory is not used",
     "x gives the queries alone. Keys and values come from the memory.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def projected(self, x, memory):
         return self.query(x), self.key(x), self.value(x)
 
@@ -100,7 +121,7 @@ class _(_Cross):
     "attention the wrong way round: memory asks, and x answers",
     "x gives the queries, the memory keys and values: T outputs, one for each row of x.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def projected(self, x, memory):
         return self.query(memory), self.key(x), self.value(x)
 
@@ -109,7 +130,7 @@ class _(_Cross):
     "right but for the values, which come from x",
     "Keys and values both come from the memory: what is compared is what is read.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def projected(self, x, memory):
         return self.query(x), self.key(memory), self.value(x)
 
@@ -118,7 +139,7 @@ class _(_Cross):
     "right but for the keys, which come from x",
     "Keys and values both come from the memory: what is compared is what is read.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def projected(self, x, memory):
         return self.query(x), self.key(x), self.value(memory)
 
@@ -127,7 +148,7 @@ class _(_Cross):
     "right but for the values, which are the keys",
     "Values have a layer of their own: self.value(memory).",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def projected(self, x, memory):
         return self.query(x), self.key(memory), self.key(memory)
 
@@ -136,7 +157,7 @@ class _(_Cross):
     "right but for the mask, which is not used",
     "The padding of the memory must get no weight: minus infinity before the softmax.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def masked(self, scores, allowed):
         return scores
 
@@ -145,7 +166,7 @@ class _(_Cross):
     "right but for the mask, which is the wrong way round",
     "allowed is True where a query may look; masked_fill changes the places where it is True.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def masked(self, scores, allowed):
         return scores if allowed is None else scores.masked_fill(allowed, -mt.inf)
 
@@ -154,7 +175,7 @@ class _(_Cross):
     "masked too late: the weights are set to 0 after the softmax and no longer add up to 1",
     "Mask the scores, before the softmax.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def looking(self, scores, allowed):
         weights = scores.softmax(dim=-1)
         return weights if allowed is None else weights * allowed
@@ -164,7 +185,7 @@ class _(_Cross):
     "masked with a score of 0",
     "A score of 0 still has the weight exp(0) = 1. Only minus infinity takes a key out.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def masked(self, scores, allowed):
         return scores if allowed is None else scores * allowed
 
@@ -173,7 +194,7 @@ class _(_Cross):
     "a causal attention: a query sees no more of the memory than its own place",
     "All of the memory is there before the first word is written. Only its padding is hidden.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def masked(self, scores, allowed):
         causal = mt.ones(scores.shape[-2:], dtype=mt.bool).tril()
         return super().masked(scores, allowed).masked_fill(~causal, -mt.inf)
@@ -183,7 +204,7 @@ class _(_Cross):
     "right but for the scale: the scores are not divided by the square root of a head's size",
     "Divide the scores by the square root of width/heads.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def scores(self, query, key):
         return query @ key.mT
 
@@ -192,7 +213,7 @@ class _(_Cross):
     "right but for the scale: the scores are divided by the square root of the whole width",
     "Divide the scores by the square root of a head's size, width/heads.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def scores(self, query, key):
         return scaled_scores(query, key) / self.heads**0.5
 
@@ -201,7 +222,7 @@ class _(_Cross):
     "one head of the full width: nothing is split",
     "Split queries, keys and values into heads before the scores are computed.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def split(self, x, heads):
         return split(x, 1)
 
@@ -210,7 +231,7 @@ class _(_Cross):
     "right but for the split, which lacks the transpose and mixes positions",
     "Reshape to (B, n, heads, width/heads), then transpose axes 1 and 2.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def split(self, x, heads):
         return split_without_transpose(x, heads)
 
@@ -219,7 +240,7 @@ class _(_Cross):
     "right but for the merge, which lacks the transpose and mixes positions",
     "Transpose axes 1 and 2 back before the heads are put end to end.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def merge(self, x):
         return merge_without_transpose(x)
 
@@ -228,7 +249,7 @@ class _(_Cross):
     "right but for split and merge, which lack the transpose and mix positions",
     "Reshape to (B, n, heads, width/heads), then transpose axes 1 and 2; and back the same way.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def split(self, x, heads):
         return split_without_transpose(x, heads)
 
@@ -240,7 +261,7 @@ class _(_Cross):
     "right but for the softmax, which goes over the queries",
     "Every query shares its attention among the memory: the softmax goes over the last axis.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def looking(self, scores, allowed):
         return self.masked(scores, allowed).softmax(dim=-2)
 
@@ -249,7 +270,7 @@ class _(_Cross):
     "right but for the output projection, which is missing",
     "The heads, end to end, go through self.out.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def forward(self, x, memory, allowed=None):
         return self.attended(x, memory, allowed)
 
@@ -258,7 +279,7 @@ class _(_Cross):
     "right, and then x is added",
     "The residual connection belongs to the block, outside of the attention.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def forward(self, x, memory, allowed=None):
         return x + super().forward(x, memory, allowed)
 
@@ -267,7 +288,7 @@ class _(_Cross):
     "right but for self.weights, which holds the mean over the heads",
     "Keep the weights of all heads, (B, heads, T, n).",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def kept(self, weights, scores):
         return weights.detach().mean(dim=1)
 
@@ -276,7 +297,7 @@ class _(_Cross):
     "right but for self.weights, which holds the scores, before the softmax",
     "Keep what comes out of the softmax.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def kept(self, weights, scores):
         return scores.detach()
 
@@ -285,7 +306,7 @@ class _(_Cross):
     "right in its values, but the gradient stops at the weights: the detached ones are used",
     "Detach what is kept in self.weights, and multiply the values by the weights as they are.",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def used(self, weights):
         return weights.detach()
 
@@ -294,6 +315,6 @@ class _(_Cross):
     "right but for self.weights, which was not set",
     "Before you return: self.weights = the weights after the softmax, (B, heads, T, n).",
 )
-class _(_Cross):
+class _(CrossInPieces):
     def kept(self, weights, scores):
         return None

@@ -85,19 +85,31 @@ def _padding_is_not_seen(answer, width_cross_dropout, x, allowed, memory, memory
     see='chapter 10, "The parts put together"',
 )
 class Block(nn.Module):
-    """x (B, T, width), a mask, memory (B, n, width) and its mask or None -> (B, T, width).
-
-    The pieces that mistakes exchange are methods of their own.
-    """
+    """A pre-norm block of parts that are handed in."""
 
     def __init__(self, width, attention, feed_forward, cross=None, dropout=0.0, norm=nn.LayerNorm):
         super().__init__()
         self.attention, self.attention_norm = attention, norm(width)
+        self.cross = cross
         if cross is not None:
             self.cross_norm = norm(width)
-        self.cross = cross
         self.feed_forward, self.feed_forward_norm = feed_forward, norm(width)
         self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, allowed=None, memory=None, memory_allowed=None):
+        """x (B, T, width), memory (B, n, width) and two masks give (B, T, width)."""
+        normal = self.attention_norm(x)
+        x = x + self.dropout(self.attention(normal, normal, allowed))
+        if self.cross is not None:
+            x = x + self.dropout(self.cross(self.cross_norm(x), memory, memory_allowed))
+        return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+
+
+_Block = Block.reference
+
+
+class BlockInPieces(_Block):
+    """The same; each piece that mistakes exchange is a method of its own."""
 
     def forward(self, x, allowed=None, memory=None, memory_allowed=None):
         x = self.look(x, allowed)
@@ -119,14 +131,11 @@ class Block(nn.Module):
         return x + self.dropout(part)
 
 
-_Block = Block.reference
-
-
 @Block.wrong(
     "right but for the dropout, which is missing",
     "What each part gives goes through self.dropout before it is added to x.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def add(self, x, part):
         return x + part
 
@@ -135,7 +144,7 @@ class _(_Block):
     "right but for the dropout, which goes over the sum",
     "x itself is never dropped: x + self.dropout(part of the norm of x).",
 )
-class _(_Block):
+class _(BlockInPieces):
     def add(self, x, part):
         return self.dropout(x + part)
 
@@ -144,7 +153,7 @@ class _(_Block):
     "right but for the dropout, which stands before each part and not after it",
     "Dropout comes last, on what the part gives: x + self.dropout(part of the norm of x).",
 )
-class _(_Block):
+class _(BlockInPieces):
     def look(self, x, allowed):
         normal = self.dropout(self.attention_norm(x))
         return x + self.attention(normal, normal, allowed)
@@ -160,7 +169,7 @@ class _(_Block):
     "right but for the dropout, which only the network has",
     "Each part has its dropout: attention, cross-attention and network.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def look(self, x, allowed):
         normal = self.attention_norm(x)
         return x + self.attention(normal, normal, allowed)
@@ -173,7 +182,7 @@ class _(_Block):
     "right but for the dropout of the network, which is missing",
     "Each part has its dropout: attention, cross-attention and network.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def think(self, x):
         return x + self.feed_forward(self.feed_forward_norm(x))
 
@@ -182,7 +191,7 @@ class _(_Block):
     "right but for the dropout, which the whole block has once, at its end",
     "Each part has its dropout, before the sum.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, *others):
         return self.dropout(super().forward(x, *others))
 
@@ -194,7 +203,7 @@ class _(_Block):
     "a post-norm block: the norms come after the sums",
     "Pre-norm: each norm stands before its part, and none on the sum.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def look(self, x, allowed):
         return self.attention_norm(self.add(x, self.attention(x, x, allowed)))
 
@@ -209,7 +218,7 @@ class _(_Block):
     "right but for the mask, which is not used",
     "Hand allowed on to self.attention.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def look(self, x, allowed):
         return super().look(x, None)
 
@@ -218,7 +227,7 @@ class _(_Block):
     "right but for the mask of the memory, which is not used",
     "Hand memory_allowed on to self.cross: else the source's padding is read.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def read(self, x, memory, memory_allowed, allowed):
         return super().read(x, memory, None, allowed)
 
@@ -227,7 +236,7 @@ class _(_Block):
     "right but for the masks: the cross-attention gets the one of the attention",
     "allowed says where x may look in itself, memory_allowed where it may look in the memory.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def read(self, x, memory, memory_allowed, allowed):
         return super().read(x, memory, allowed, allowed)
 
@@ -236,7 +245,7 @@ class _(_Block):
     "right but for the masks, which are turned round",
     "True means: may be looked at, here and in the attentions. Hand the masks on as they are.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None, memory=None, memory_allowed=None):
         turned = [None if mask is None else ~mask for mask in (allowed, memory_allowed)]
         return super().forward(x, turned[0], memory, turned[1])
@@ -246,7 +255,7 @@ class _(_Block):
     "right but for the mask of the attention, which is turned round",
     "True means: may be looked at, here and in the attention. Hand allowed on as it is.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def look(self, x, allowed):
         return super().look(x, None if allowed is None else ~allowed)
 
@@ -255,7 +264,7 @@ class _(_Block):
     "right but for the mask of the memory, which is turned round",
     "True means: may be looked at, here and in the attention. Hand memory_allowed on as it is.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def read(self, x, memory, memory_allowed, allowed):
         turned = None if memory_allowed is None else ~memory_allowed
         return super().read(x, memory, turned, allowed)
@@ -265,7 +274,7 @@ class _(_Block):
     "right but for the last sum, which adds the input of the block",
     "Each residual connection starts where the part before it has ended: x has changed by then.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None, memory=None, memory_allowed=None):
         total = self.look(x, allowed)
         if self.cross is not None:
@@ -277,7 +286,7 @@ class _(_Block):
     "a block without cross-attention: self.cross is never called",
     "Where self.cross is not None, it comes between attention and network.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def read(self, x, memory, memory_allowed, allowed):
         return x
 
@@ -286,7 +295,7 @@ class _(_Block):
     "right but for the cross-attention, which looks at x itself",
     "x asks, the memory answers: self.cross(norm of x, memory, memory_allowed).",
 )
-class _(_Block):
+class _(BlockInPieces):
     def read(self, x, memory, memory_allowed, allowed):
         normal = self.cross_norm(x)
         return self.add(x, self.cross(normal, normal, allowed))
@@ -296,7 +305,7 @@ class _(_Block):
     "right but for the cross-attention, whose residual connection is missing",
     "Each of the three parts is added to what came in.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def read(self, x, memory, memory_allowed, allowed):
         return self.dropout(self.cross(self.cross_norm(x), memory, memory_allowed))
 
@@ -305,7 +314,7 @@ class _(_Block):
     "right but for the cross-attention, which gets x without a norm",
     "Each of the three parts has its norm: self.cross_norm stands before self.cross.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def read(self, x, memory, memory_allowed, allowed):
         return self.add(x, self.cross(x, memory, memory_allowed))
 
@@ -314,7 +323,7 @@ class _(_Block):
     "right but for the memory, which goes through a norm of the block",
     "The encoder ends with a norm of its own: the memory is used as it comes.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def read(self, x, memory, memory_allowed, allowed):
         return super().read(x, self.cross_norm(memory), memory_allowed, allowed)
 
@@ -323,7 +332,7 @@ class _(_Block):
     "right but for the cross-attention, where the memory asks and x answers",
     "x asks, the memory answers: self.cross(norm of x, memory, memory_allowed).",
 )
-class _(_Block):
+class _(BlockInPieces):
     def read(self, x, memory, memory_allowed, allowed):
         return self.add(x, self.cross(memory, self.cross_norm(x), memory_allowed))
 
@@ -332,7 +341,7 @@ class _(_Block):
     "right but for the order: cross-attention comes before the attention",
     "First the attention to itself, then the memory, then the network.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None, memory=None, memory_allowed=None):
         if self.cross is not None:
             x = self.read(x, memory, memory_allowed, allowed)
@@ -343,7 +352,7 @@ class _(_Block):
     "right but for the order: the network comes before the cross-attention",
     "First the attention to itself, then the memory, then the network.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None, memory=None, memory_allowed=None):
         x = self.think(self.look(x, allowed))
         return x if self.cross is None else self.read(x, memory, memory_allowed, allowed)
@@ -353,7 +362,7 @@ class _(_Block):
     "a parallel block: all parts get the input of the block",
     "Each part gets the sum that the part before it has left.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def forward(self, x, allowed=None, memory=None, memory_allowed=None):
         normal = self.attention_norm(x)
         total = self.add(x, self.attention(normal, normal, allowed))
@@ -367,7 +376,7 @@ class _(_Block):
     "right but for the sums, which add the norm of x and not x",
     "The residual connection carries x itself, past the norm.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def look(self, x, allowed):
         normal = self.attention_norm(x)
         return self.add(normal, self.attention(normal, normal, allowed))
@@ -385,7 +394,7 @@ class _(_Block):
     "right but for the attention, where only the queries have been through the norm",
     "Queries, keys and values all come from the norm of x: the first two arguments are equal.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def look(self, x, allowed):
         return self.add(x, self.attention(self.attention_norm(x), x, allowed))
 
@@ -394,7 +403,7 @@ class _(_Block):
     "right but for the residual connections, which are missing",
     "Add x to what each part gives.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def add(self, x, part):
         return self.dropout(part)
 
@@ -403,6 +412,6 @@ class _(_Block):
     "right but for a norm at the end",
     "In pre-norm nothing stands on the sum. The one norm at the end comes after the last block.",
 )
-class _(_Block):
+class _(BlockInPieces):
     def think(self, x):
         return self.feed_forward_norm(super().think(x))

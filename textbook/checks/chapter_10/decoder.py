@@ -58,13 +58,30 @@ def _sees_no_future(answer, sizes, tokens, memory, real):
     see='chapter 10, "One page"',
 )
 class Decoder(nn.Module):
-    """tokens (B, T), memory (B, n, width), real (B, n) -> scores (B, T, V)."""
+    """A stack of causal blocks with cross-attention, between embedding and scores."""
 
     def __init__(self, embed, make_block, layers, norm):
         super().__init__()
         self.embed = embed
         self.blocks = nn.ModuleList([make_block() for _ in range(layers)])
         self.norm = norm
+
+    def forward(self, tokens, memory, real):
+        """tokens (B, T), memory (B, n, width), real (B, n) give scores (B, T, V)."""
+        length = tokens.shape[1]
+        causal = mt.ones(length, length, dtype=mt.bool).tril()
+        memory_allowed = real.unsqueeze(1).unsqueeze(1)  # (B, 1, 1, n)
+        x = self.embed(tokens)
+        for block in self.blocks:
+            x = block(x, causal, memory, memory_allowed)
+        return self.embed.scores(self.norm(x))
+
+
+_Decoder = Decoder.reference
+
+
+class DecoderInPieces(_Decoder):
+    """The same; each piece that mistakes exchange is a method of its own."""
 
     def forward(self, tokens, memory, real):
         x, causal = self.embed(tokens), self.causal(tokens.shape[1])
@@ -82,15 +99,12 @@ class Decoder(nn.Module):
         return self.embed.scores(self.norm(x))
 
 
-_Decoder = Decoder.reference
-
-
 @Decoder.wrong(
     "right but for the causal mask, which is missing",
     "In training the whole target is there at once: without the mask each position reads the word "
     "that it should predict.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def causal(self, length):
         return None
 
@@ -99,7 +113,7 @@ class _(_Decoder):
     "right but for the causal mask, which is transposed: it looks at the future",
     "Row i belongs to query i, which may look at keys 0 to i: tril and not triu.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def causal(self, length):
         return super().causal(length).T
 
@@ -109,7 +123,7 @@ class _(_Decoder):
     "Token t may look at itself, too: the diagonal is True, tril() and not tril(-1). The first "
     "token would have nothing to look at.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def causal(self, length):
         return mt.ones(length, length).tril(-1).bool()
 
@@ -118,7 +132,7 @@ class _(_Decoder):
     "right but for the two masks, which are exchanged",
     "block(x, allowed, memory, memory_allowed): the causal mask comes first.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def forward(self, tokens, memory, real):
         x, causal = self.embed(tokens), self.causal(tokens.shape[1])
         for block in self.blocks:
@@ -130,7 +144,7 @@ class _(_Decoder):
     "right but for the mask of the memory, whose shape is (B, n)",
     "It meets scores (B, heads, T, n): make it (B, 1, 1, n).",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def seen(self, real):
         return real
 
@@ -140,7 +154,7 @@ class _(_Decoder):
     "It meets scores (B, heads, T, n): without an axis for the heads, broadcasting takes the "
     "sequences for heads. Make it (B, 1, 1, n).",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def seen(self, real):
         return real.unsqueeze(1)
 
@@ -149,7 +163,7 @@ class _(_Decoder):
     "right but for the causal mask, which means the opposite",
     "True means in this book: may be looked at.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def causal(self, length):
         return ~super().causal(length)
 
@@ -158,7 +172,7 @@ class _(_Decoder):
     "right but for the mask of the memory, which is missing",
     "Hand real to every block, as (B, 1, 1, n): else the source's padding is read.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def seen(self, real):
         return None
 
@@ -167,7 +181,7 @@ class _(_Decoder):
     "right but for the mask of the memory, which is the wrong way round",
     "True means in this book: may be looked at. real is True at tokens already.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def seen(self, real):
         return ~with_axes(real)
 
@@ -176,7 +190,7 @@ class _(_Decoder):
     "right but for the norm at the end, which is missing",
     "After the last block comes self.norm, then the scores.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def scores(self, x):
         return self.embed.scores(x)
 
@@ -185,7 +199,7 @@ class _(_Decoder):
     "right but for the end: it returns what the last block gives, after the norm",
     "Scores come from the embedding's matrix: self.embed.scores(...).",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def scores(self, x):
         return self.norm(x)
 
@@ -194,7 +208,7 @@ class _(_Decoder):
     "right but for a softmax at the end",
     "Return scores: the loss takes the softmax itself.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def scores(self, x):
         return super().scores(x).softmax(dim=-1)
 
@@ -203,7 +217,7 @@ class _(_Decoder):
     "right but for the memory, which grows: each block reads what the block before has written",
     "All blocks read the same memory, the encoder's output.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def forward(self, tokens, memory, real):
         x, causal, seen = self.embed(tokens), self.causal(tokens.shape[1]), self.seen(real)
         for i, block in enumerate(self.blocks):
@@ -215,7 +229,7 @@ class _(_Decoder):
     "right for one layer: it returns after the first block",
     "The return belongs after the loop.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def forward(self, tokens, memory, real):
         x = self.embed(tokens)
         x = self.blocks[0](x, self.causal(tokens.shape[1]), memory, self.seen(real))
@@ -227,7 +241,7 @@ class _(_Decoder):
     "counts",
     "Each block gets what the block before it has given: x = block(x, ...).",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def forward(self, tokens, memory, real):
         embedded, causal = self.embed(tokens), self.causal(tokens.shape[1])
         for block in self.blocks:
@@ -239,7 +253,7 @@ class _(_Decoder):
     "right but for the norm, which comes after every block",
     "One norm, after the last block: the blocks have norms of their own.",
 )
-class _(_Decoder):
+class _(DecoderInPieces):
     def forward(self, tokens, memory, real):
         x, causal = self.embed(tokens), self.causal(tokens.shape[1])
         for block in self.blocks:

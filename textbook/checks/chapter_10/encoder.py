@@ -48,14 +48,26 @@ def _sees_no_padding(answer, sizes, x, real):
     see='chapter 10, "One page"',
 )
 class Encoder(nn.Module):
-    """x (B, n, width), real (B, n) -> (B, n, width)."""
+    """A stack of blocks that look in both directions."""
 
     def __init__(self, make_block, layers, norm):
         super().__init__()
-        self.blocks, self.norm = nn.ModuleList(self.made(make_block, layers)), norm
+        self.blocks = nn.ModuleList([make_block() for _ in range(layers)])
+        self.norm = norm
 
-    def made(self, make_block, layers):
-        return [make_block() for _ in range(layers)]
+    def forward(self, x, real):
+        """x (B, n, width), real (B, n): True at tokens. Gives (B, n, width)."""
+        allowed = real.unsqueeze(1).unsqueeze(1)  # (B, 1, 1, n)
+        for block in self.blocks:
+            x = block(x, allowed)
+        return self.norm(x)
+
+
+_Encoder = Encoder.reference
+
+
+class EncoderInPieces(_Encoder):
+    """The same; each piece that mistakes exchange is a method of its own."""
 
     def forward(self, x, real):
         for block in self.blocks:
@@ -69,17 +81,15 @@ class Encoder(nn.Module):
         return self.norm(x)
 
 
-_Encoder = Encoder.reference
-
-
 @Encoder.wrong(
     "one block that is used again and again: all layers share their weights",
     "[make_block()] * layers is a list with one block several times. Call make_block once for each "
     "layer.",
 )
-class _(_Encoder):
-    def made(self, make_block, layers):
-        return [make_block()] * layers
+class _(EncoderInPieces):
+    def __init__(self, make_block, layers, norm):
+        block = make_block()
+        super().__init__(lambda: block, layers, norm)
 
 
 @Encoder.wrong(
@@ -87,7 +97,7 @@ class _(_Encoder):
     "A module finds the parameters of modules in an nn.ModuleList, and not those in a list: they "
     "would never be trained.",
 )
-class _(_Encoder):
+class _(EncoderInPieces):
     def __init__(self, make_block, layers, norm):
         super().__init__(make_block, layers, norm)
         blocks = list(self.blocks)
@@ -99,16 +109,16 @@ class _(_Encoder):
     "an encoder with one block too many",
     "There are as many blocks as layers says.",
 )
-class _(_Encoder):
-    def made(self, make_block, layers):
-        return super().made(make_block, layers + 1)
+class _(EncoderInPieces):
+    def __init__(self, make_block, layers, norm):
+        super().__init__(make_block, layers + 1, norm)
 
 
 @Encoder.wrong(
     "without mask and without norm",
     "Hand real to every block, as (B, 1, 1, n), and end with self.norm.",
 )
-class _(_Encoder):
+class _(EncoderInPieces):
     def mask(self, real):
         return None
 
@@ -121,7 +131,7 @@ class _(_Encoder):
     "The output of the last pre-norm block is a sum that grows with every layer: self.norm brings "
     "it back.",
 )
-class _(_Encoder):
+class _(EncoderInPieces):
     def end(self, x):
         return x
 
@@ -130,7 +140,7 @@ class _(_Encoder):
     "right but for the norm, which comes after every block",
     "One norm, after the last block: the blocks have norms of their own.",
 )
-class _(_Encoder):
+class _(EncoderInPieces):
     def forward(self, x, real):
         for block in self.blocks:
             x = self.norm(block(x, self.mask(real)))
@@ -141,7 +151,7 @@ class _(_Encoder):
     "right but for the norm, which stands before the blocks",
     "One norm, after the last block.",
 )
-class _(_Encoder):
+class _(EncoderInPieces):
     def forward(self, x, real):
         return super().forward(self.norm(x), real)
 
@@ -153,7 +163,7 @@ class _(_Encoder):
     "right but for the input of the blocks: each gets x, and only the last one counts",
     "Each block gets what the block before it has given: x = block(x, ...).",
 )
-class _(_Encoder):
+class _(EncoderInPieces):
     def forward(self, x, real):
         for block in self.blocks:
             output = block(x, self.mask(real))
@@ -164,7 +174,7 @@ class _(_Encoder):
     "right for one layer: it returns after the first block",
     "The return belongs after the loop.",
 )
-class _(_Encoder):
+class _(EncoderInPieces):
     def forward(self, x, real):
         return self.end(self.blocks[0](x, self.mask(real)))
 
@@ -173,7 +183,7 @@ class _(_Encoder):
     "right but for the mask, which is missing",
     "real says where the tokens are: hand it to every block, as (B, 1, 1, n).",
 )
-class _(_Encoder):
+class _(EncoderInPieces):
     def mask(self, real):
         return None
 
@@ -182,7 +192,7 @@ class _(_Encoder):
     "right but for the mask, which is the wrong way round",
     "True means in this book: may be looked at. real is True at tokens already.",
 )
-class _(_Encoder):
+class _(EncoderInPieces):
     def mask(self, real):
         return ~with_axes(real)
 
@@ -192,7 +202,7 @@ class _(_Encoder):
     "A query with nothing to look at gives nan. The mask hides keys alone, and the last axis of "
     "the scores belongs to them: (B, 1, 1, n).",
 )
-class _(_Encoder):
+class _(EncoderInPieces):
     def mask(self, real):
         return real.unsqueeze(1).unsqueeze(-1)
 
@@ -208,7 +218,7 @@ for axes, mask in (
         "It meets scores (B, heads, n, n): without an axis for the heads, broadcasting takes the "
         "sequences for heads. Make it (B, 1, 1, n).",
     )
-    class _(_Encoder):
+    class _(EncoderInPieces):
         made_mask = staticmethod(mask)
 
         def mask(self, real):
@@ -219,7 +229,7 @@ for axes, mask in (
     "right but for the mask, which is causal, too",
     "An encoder looks in both directions. Only padding is hidden.",
 )
-class _(_Encoder):
+class _(EncoderInPieces):
     def mask(self, real):
         return with_axes(real) & mt.ones(real.shape[1], real.shape[1]).tril().bool()
 
@@ -228,7 +238,7 @@ class _(_Encoder):
     "right but for the mask, which is causal and does not know the padding",
     "An encoder looks in both directions. Only padding is hidden, and real says where it is.",
 )
-class _(_Encoder):
+class _(EncoderInPieces):
     def mask(self, real):
         return mt.ones(real.shape[1], real.shape[1]).tril().bool()
 
@@ -237,7 +247,7 @@ class _(_Encoder):
     "right but for the mask, which only the first block gets",
     "Padding is padding in every layer.",
 )
-class _(_Encoder):
+class _(EncoderInPieces):
     def forward(self, x, real):
         for i, block in enumerate(self.blocks):
             x = block(x, None if i else self.mask(real))

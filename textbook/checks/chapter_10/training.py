@@ -52,8 +52,9 @@ def _setting(rate, groups=lambda optimizer: optimizer.param_groups):
     see='chapter 10, "A translator of numbers and dates"',
 )
 def set_rate(optimizer, step, width, steps):
-    """An optimizer and three numbers: every group gets the rate."""
-    _setting(rate)(optimizer, step, width, steps)
+    """Set the learning rate of a step, counted from 1, in all groups of the optimizer."""
+    for group in optimizer.param_groups:
+        group["lr"] = width**-0.5 * min(step**-0.5, step * steps**-1.5)
 
 
 @set_rate.wrong(
@@ -201,8 +202,11 @@ def _padding_takes_no_part(answer, scores, targets, smoothing, padding):
     see='chapter 10, "A translator of numbers and dates"',
 )
 def smoothed_cross_entropy(scores, targets, smoothing, padding):
-    """(B, T, V), (B, T), two numbers -> the loss."""
-    return _smoothed()(scores, targets, smoothing, padding)
+    """scores (B, T, V), targets (B, T) give the mean loss over all targets that are no padding."""
+    real = targets != padding
+    log_p = scores.log_softmax(dim=-1)[real]  # (number of real tokens, V)
+    right = log_p[mt.arange(len(log_p)), targets[real]]
+    return -((1 - smoothing) * right + smoothing * log_p.mean(dim=-1)).mean()
 
 
 for name, hint, pieces in (

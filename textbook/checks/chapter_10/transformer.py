@@ -64,7 +64,7 @@ def _more_padding_changes_nothing(answer, sizes, source, target, padding):
     see='chapter 10, "One page"',
 )
 class Transformer(nn.Module):
-    """source (B, n), target (B, T) -> scores (B, T, V)."""
+    """Encoder and decoder, joined."""
 
     def __init__(self, embed, encoder, decoder, padding):
         super().__init__()
@@ -72,14 +72,14 @@ class Transformer(nn.Module):
         self.padding = padding
 
     def encode(self, source):
-        real = self.real(source)
+        """source (B, n) gives the memory (B, n, width), and real (B, n)."""
+        real = source != self.padding
         return self.encoder(self.embed(source), real), real
 
-    def real(self, source):
-        return source != self.padding
-
     def forward(self, source, target):
-        return self.decoder(target, *self.encode(source))
+        """source (B, n), target (B, T) give scores (B, T, V)."""
+        memory, real = self.encode(source)
+        return self.decoder(target, memory, real)
 
 
 _Transformer = Transformer.reference
@@ -90,8 +90,9 @@ _Transformer = Transformer.reference
     "real is True at the tokens: source != self.padding.",
 )
 class _(_Transformer):
-    def real(self, source):
-        return source == self.padding
+    def encode(self, source):
+        real = source == self.padding
+        return self.encoder(self.embed(source), real), real
 
 
 @Transformer.wrong(
@@ -99,8 +100,9 @@ class _(_Transformer):
     "real is True at the tokens alone: source != self.padding.",
 )
 class _(_Transformer):
-    def real(self, source):
-        return mt.ones_like(source).bool()
+    def encode(self, source):
+        real = mt.ones_like(source).bool()
+        return self.encoder(self.embed(source), real), real
 
 
 @Transformer.wrong(
@@ -108,8 +110,9 @@ class _(_Transformer):
     "The padding's number is self.padding.",
 )
 class _(_Transformer):
-    def real(self, source):
-        return source != 0
+    def encode(self, source):
+        real = source != 0
+        return self.encoder(self.embed(source), real), real
 
 
 @Transformer.wrong(
@@ -128,7 +131,7 @@ class _(_Transformer):
 )
 class _(_Transformer):
     def encode(self, source):
-        return self.embed(source), self.real(source)
+        return self.embed(source), source != self.padding
 
 
 @Transformer.wrong(
@@ -156,7 +159,7 @@ class _(_Transformer):
 class _(_Transformer):
     def forward(self, source, target):
         memory, _ = self.encode(source)
-        return self.decoder(target, memory, self.real(target))
+        return self.decoder(target, memory, target != self.padding)
 
 
 @Transformer.wrong(

@@ -63,8 +63,13 @@ def _grows_as_it_should(answer, vocabulary, width, heads, hidden, layers, tied):
     see='chapter 10, "Base and big"',
 )
 def parameter_count(vocabulary, width, heads, hidden, layers, tied):
-    """Five integers and a boolean -> the number of weights."""
-    return _count()(vocabulary, width, heads, hidden, layers, tied)
+    """The number of weights of encoder, decoder and embeddings."""
+    attention = 4 * width**2
+    network = width * hidden + hidden + hidden * width + width
+    norm = 2 * width
+    encoder = layers * (attention + network + 2 * norm) + norm
+    decoder = layers * (2 * attention + network + 3 * norm) + norm
+    return (1 if tied else 3) * vocabulary * width + encoder + decoder
 
 
 for name, hint, pieces in (
@@ -218,19 +223,18 @@ def _both_follow_the_weight(answer, sizes, tokens, x):
     see='chapter 10, "One page"',
 )
 class TiedEmbedding(nn.Module):
-    """Tokens (B, n) -> (B, n, width); scores of x (B, T, width): (B, T, V)."""
+    """A matrix that embeds tokens and scores outputs."""
 
     def __init__(self, vocabulary, width):
         super().__init__()
         self.weight = nn.Parameter(mt.randn(vocabulary, width) * width**-0.5)
 
     def forward(self, tokens):
-        return self.weight[tokens] * self.stretch()
-
-    def stretch(self):
-        return math.sqrt(self.weight.shape[1])
+        """Tokens (B, n) give (B, n, width)."""
+        return self.weight[tokens] * math.sqrt(self.weight.shape[1])
 
     def scores(self, x):
+        """x (B, T, width) gives the scores of all tokens, (B, T, V)."""
         return x @ self.weight.T
 
 
@@ -243,8 +247,8 @@ _Tied = TiedEmbedding.reference
     "large as those of the sinusoids that are added next.",
 )
 class _(_Tied):
-    def stretch(self):
-        return 1.0
+    def forward(self, tokens):
+        return self.weight[tokens]
 
 
 @TiedEmbedding.wrong(
@@ -252,8 +256,8 @@ class _(_Tied):
     "Multiply by it.",
 )
 class _(_Tied):
-    def stretch(self):
-        return 1 / super().stretch()
+    def forward(self, tokens):
+        return self.weight[tokens] / math.sqrt(self.weight.shape[1])
 
 
 @TiedEmbedding.wrong(
@@ -261,8 +265,8 @@ class _(_Tied):
     "Multiply by its square root.",
 )
 class _(_Tied):
-    def stretch(self):
-        return self.weight.shape[1]
+    def forward(self, tokens):
+        return self.weight[tokens] * self.weight.shape[1]
 
 
 @TiedEmbedding.wrong(
@@ -270,8 +274,8 @@ class _(_Tied):
     "The root of the width, self.weight.shape[1], belongs here.",
 )
 class _(_Tied):
-    def stretch(self):
-        return math.sqrt(len(self.weight))
+    def forward(self, tokens):
+        return self.weight[tokens] * math.sqrt(len(self.weight))
 
 
 @TiedEmbedding.wrong(
@@ -280,7 +284,7 @@ class _(_Tied):
 )
 class _(_Tied):
     def scores(self, x):
-        return super().scores(x) * self.stretch()
+        return super().scores(x) * math.sqrt(x.shape[-1])
 
 
 @TiedEmbedding.wrong(
@@ -289,7 +293,7 @@ class _(_Tied):
 )
 class _(_Tied):
     def scores(self, x):
-        return super().scores(x) / self.stretch()
+        return super().scores(x) / math.sqrt(x.shape[-1])
 
 
 @TiedEmbedding.wrong(
