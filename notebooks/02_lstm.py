@@ -573,9 +573,8 @@ for bias in (0.0, 1.0, 3.0):
     print(f"b_f = {bias:.0f}: gate {gate:.3f}, after 40 steps {gate**40:.0e}")
 
 # %% [markdown]
-# A half-open gate halves the gradient at every step. Gers et al. (2000) already suggest a positive
-# $b_f$, and Jozefowicz, Zaremba and Sutskever (2015) found that $b_f = 1$ closes much of the gap
-# between architectures.
+# Gers et al. (2000) already suggest a positive $b_f$, and Jozefowicz, Zaremba and Sutskever (2015)
+# found that $b_f = 1$ closes much of the gap between architectures.
 #
 # ### The gradient against the distance, again (C4)
 #
@@ -586,9 +585,8 @@ for bias in (0.0, 1.0, 3.0):
 # network has to name the mark.
 #
 # How a network starts is a choice like the learning rate, so all get the same choice: $W_{hh}$ **as
-# it comes** (uniform within $\pm 1/\sqrt H$), or each of its blocks **orthogonal**, as chapter 01's
-# gain 1 nearly was. The gated cells have a bias of their own to choose besides, $b_f$ of the LSTM
-# and $b_z$ of the GRU's update gate.
+# it comes** (uniform within $\pm 1/\sqrt H$), or each of its blocks **orthogonal**. The gated cells
+# have a bias of their own to choose besides, $b_f$ of the LSTM and $b_z$ of the GRU's update gate.
 
 # %%
 NETWORKS = {
@@ -716,11 +714,19 @@ runs.holds(
 )
 
 # %% [markdown]
-# TEXT7
+# The straight-line estimate orders the LSTM's curves and misses their height, for $b_f = 0$ by a
+# factor of ten thousand: the gates see $h_{t-1}$, which opens side paths. With $b_f = 3$ these can
+# add up to a gradient that *grows* with distance: an LSTM can explode too, so we go on clipping.
+#
+# What a start of the weights does, and what a gate does, can now be told apart. As they come, LSTM
+# and GRU with bias 0 are no better than the plain RNN (its seeds reach above theirs): their gates
+# halve what its matrix shrinks. Orthogonal, the RNN keeps most of its gradient, and those two
+# hardly gain, since the gate still halves. An open gate keeps the gradient alive with either start.
 #
 # ### What training does to it
 #
-# TEXT7b
+# Gates are learned. We train the LSTM with the worst bias on recall, over delays that vary from 1 to
+# 20, and look again.
 
 
 # %%
@@ -794,13 +800,28 @@ runs.holds(
 )
 
 # %% [markdown]
-# > **C4 · TEXT**
+# Training raises the gradient, in different seeds to very different heights: how far is a matter of
+# which units happen to learn to remember, and they need not all do so. The task is learned in every
+# seed, at the longest delay too, where the next section shows that this network does not learn a
+# *fixed* delay half as long reliably: short delays teach the gates what long ones need.
+#
+# > **C4 · holds if the forget gate stands open.** *The lectures (deck 2)*: the LSTM keeps a side
+# > channel, additive update and gate values near 1; if gates permit it (learned behaviour), the
+# > gradient can survive many steps.
+# > *Measured*: gradient at distance 40, relative, as it comes: $10^{-8}$ for $b_f = 0$, 0.003 for
+# > $b_f = 1$, about 1 for $b_f = 3$; plain RNN $10^{-10}$ to $10^{-8}$, with an orthogonal $W_{hh}$
+# > 0.04. Training with $b_f = 0$ raises it at distance 60 by $10^5$ or more.
 #
 # ## 8. How far each network remembers
 #
 # ### The longest delay (E1)
 #
-# TEXT8
+# A gradient that arrives is no more than a chance to learn. So we ask directly: up to which delay
+# does each network learn to name the mark? A delay is **learned** if, within 200 batches of 32, five
+# in a row are answered without a mistake. $H = 32$, Adam, clipping at 1. The care is the same for
+# each: both starts of $W_{hh}$; in the recorded runs a learning rate of its own for each row and
+# delay, chosen with other seeds, from five values and from more where the best lies at the edge; then
+# three seeds. (Quick: one delay, one rate, one seed.)
 
 
 # %%
@@ -815,6 +836,7 @@ def batches_to_learn(model, optimizer, delay, batches=200):
     return None
 
 
+# %%
 @lab.experiment(
     "E1",
     network=["RNN", "GRU, b_z = 3", "LSTM, b_f = 0", "LSTM, b_f = 3"],
@@ -876,7 +898,11 @@ if 160 in recorded.settings_of("delay"):
 #
 # ### What carries a plain RNN that far
 #
-# TEXT8c
+# A plain RNN as it comes has a spectral radius near 0.6, and $0.6^{20}$ is $4 \cdot 10^{-5}$: by
+# section 7 of chapter 01 a delay of 20 should be out of its reach. It is not. Does a gradient that
+# small suffice, or does something else happen first? We watch two things, the spectral radius of
+# $W_{hh}$, and the norm of the gradient at the four columns of $W_{ih}$ that belong to the marks,
+# which occur at the first step only. And we take two things away: the freedom of $W_{hh}$, and Adam.
 
 
 # %%
@@ -943,9 +969,18 @@ runs.holds(
 )
 
 # %% [markdown]
+# Under Adam the radius climbs past one while the answers are still guesses. Only then does the
+# gradient at the marks rise, ten thousandfold, and the task is learned. With $W_{hh}$ held fixed, or
+# with SGD, none of this happens, at any of seven rates. So it is not the vanished gradient that
+# carries the mark. The weights move first, driven by the noise nearby, until nothing vanishes any
+# more. Why Adam and not SGD? Our reading: Adam divides each weight's gradient by its own size, so
+# that every weight moves by about the learning rate, however small its gradient is.
+#
 # ### Gates that were trained
 #
-# TEXT8d
+# What do gates do in an LSTM that has learned recall? We train two as in section 7, over delays from
+# 1 to 20, and read memory and gates of one unit over 40 steps. (The fused `nn.LSTM` returns only
+# hidden states, so we use our own loop, now also collecting gates.)
 
 
 # %%
@@ -998,12 +1033,28 @@ for (name, model), row in zip(on_recall.items(), panels, strict=True):
 for axes in panels[1]:
     axes.set_xlabel("step after the mark")
 panels[0][0].legend(fontsize=7)
-plot.show(figure, alt="GATESALT")
+plot.show(
+    figure,
+    alt="Two rows of four panels, one row an LSTM. The memory of one unit grows steadily upward for "
+    "some marks and downward for others, and stays at zero for one. Its forget, input and output "
+    "gates settle within five steps: near one for most marks, low for the mark at zero.",
+)
 
 # %% [markdown]
+# Within five steps the gates have settled, differently for each mark: they see it through
+# $h_{t-1}$. And the memory is not held still, as in section 4. For most marks forget and input gate
+# stand open, and the cell moves by up to one at every step, in the direction of the mark: it is
+# written again and again. For one mark all three gates close, and the cell stays at zero. Memory,
+# hidden state and gates hold each other in place, and so the answers stay right at delays far beyond
+# those of training. No mean gate near 1 is needed for that, with $b_f = 0$ it is 0.6: what counts are
+# the gates of the units that remember, while they do.
+#
 # ## 9. A side road: squash the memory or not (E2)
 #
-# TEXT9
+# The lecture's cell shows $h_t = o_t \odot c_t$, the usual one $h_t = o_t \odot \tanh(c_t)$. Does
+# it matter? The memory may grow beyond 1, as just seen, and $\tanh$ hides by how much: from 3 on
+# everything looks like 1. So we take two tasks: **counting** the ones in a stream of bits, trained on
+# 12 steps and tested on longer streams, and **recall** over 10 steps as above. The same care for both.
 
 
 # %%
@@ -1029,7 +1080,8 @@ class Shown(nn.Module):
 SQUASH = {"o * tanh(c)": mt.tanh, "o * c": lambda c: c}
 
 
-# %%
+# %% evidence
+# Two experiments: counting beyond the trained length, recall over 10 steps
 def bits_and_counts(steps, batch_size):
     """Bits as one-hot vectors (T, B, 2), and how many ones there were so far, (T, B)."""
     bits = mt.randint(0, 2, (steps, batch_size))
@@ -1063,7 +1115,6 @@ def count_ones(form, rate):
     return errors
 
 
-# %%
 @lab.experiment(
     "E2",
     form=list(SQUASH),
@@ -1162,7 +1213,12 @@ for what, column in (("parameters", 0), ("FLOPs a token", 1)):
     )
 
 # %% [markdown]
-# TEXT10
+# The two answers nearly agree. A recurrent layer uses each weight once a token, for 2 FLOPs forward
+# and 4 backward, so FLOPs a token are 6 times the number of weights, but for biases and the
+# embedding, which is a look-up. Equal compute becomes a question of its own only between sizes: the
+# wide LSTM costs three times as much a token, and so gets a third of the steps. Each network gets the
+# same budget of FLOPs, and its learning rate is chosen on one half of the held-out text, while the
+# loss is reported on the other. (Quick: two networks, two rates.)
 
 
 # %%
@@ -1285,7 +1341,8 @@ for name, model in trained.items():
     )
 
 # %% [markdown]
-# TEXT10c
+# Both have learned to spell the frequent words, and neither makes sense. Samples of this quality do
+# not tell the two apart; the perplexity does.
 #
 # ## 11. A look inside
 #
@@ -1336,7 +1393,8 @@ plot.show(
 # what it finds is in the input, not learned.
 
 
-# %%
+# %% evidence
+# The four properties, and the correlation of every cell with each
 def text_properties(tokens):
     """Four properties after each token, one row a token: (T, 4)."""
     quoted, letter, capital, place = False, 0, False, 0
@@ -1387,7 +1445,8 @@ axes.set_xticks(range(4), PROPERTIES)
 axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 plot.show(
     figure,
-    alt="CORRALT",
+    alt="For four properties of the text, the correlation on held-out text of the cell found for it, in "
+    "the trained and in the untrained network: highest for the letters in the word in both.",
 )
 for name, unit, value, other in zip(PROPERTIES, units, there, control, strict=True):
     measured(
@@ -1416,9 +1475,20 @@ notes = [
     f"{f:.1g}".removeprefix("0") if token == " " else ""
     for token, f in zip(letters_shown, forget[steps, 0].tolist(), strict=True)
 ]
-colored(letters_shown, shades(cell)[steps, 0].tolist(), notes, alt="COLORALT")
+colored(
+    letters_shown,
+    shades(cell)[steps, 0].tolist(),
+    notes,
+    alt="Held-out text coloured by the cell: the darker, the more letters of the word were read; pale "
+    "again after each space, where its forget gate, printed small, is near zero.",
+)
 in_control = inside_untrained["c"][..., control_units[at].item()] * control[at].sign()
-colored(letters_shown, shades(in_control)[steps, 0].tolist(), alt="CONTROLALT")
+colored(
+    letters_shown,
+    shades(in_control)[steps, 0].tolist(),
+    alt="The same text coloured by the best cell of the untrained network: shades differ between "
+    "letters and spaces, without the steady climb.",
+)
 
 tokens = held_out[50:]
 is_space = tokens == letters[" "]
@@ -1442,3 +1512,63 @@ lab.holds(
     (there[at].abs() - control[at].abs()).item(),
     above=0.1,
 )
+
+# %% [markdown]
+# The cell counts the letters of the word: it climbs at most letters, and at a space its forget gate
+# shuts, and it starts again. (At some letters it shuts, too.) But look at the control before being
+# impressed: the best unit of a random, untrained network has a correlation of about 0.5 with the same
+# property, since a space is an input like no other. What was learned is the difference. *Capital* and
+# *place*, how far we are into the paragraph, gained more. For quotes there is little to find in this
+# model, trained for seconds; Karpathy, Johnson and Li (2015) found such cells in larger ones. And a
+# correlation shows that a cell *could* tell, not that the network uses it: for that we would have to
+# change the cell and see what the output does.
+#
+# > **Where LSTMs went.** In 2018 OpenAI's players of the computer game Dota 2, and in 2019
+# > DeepMind's of StarCraft II, had an LSTM at their core, trained by reinforcement learning: games
+# > of many thousand steps, of which a player sees only a part at any time, need a memory. From
+# > about 2015 LSTMs ran large systems for speech and translation. In language they have since been
+# > replaced, for the reasons that the next chapters give.
+#
+# **Try it**: train the language model with $b_f = 1$; give recall two marks, of which the later one
+# counts; put an LSTM with $1 - f_t$ in place of $i_t$ through section 8; search for a property of
+# your own in `text_properties`.
+#
+# <details><summary>Common slips, and how other texts write it</summary>
+#
+# | what one may read | what is right, or what is meant | why |
+# | --- | --- | --- |
+# | gates without biases (the lectures) | each gate has a bias | sections 7 and 8 live off $b_f$ |
+# | $h_t = C_t \odot O_t$ (the lectures) | $h_t = o_t \odot \tanh(c_t)$ in PyTorch and most papers | both work; section 9 has the difference |
+# | three gates under the date 1997 (the lectures) | 1997 had an input and an output gate, $c_t = c_{t-1} + i_t \odot g_t$ | the forget gate came with Gers, Schmidhuber and Cummins (2000): section 4 |
+# | $W_f x_t + U_f h_{t-1}$ | $x_t W_{ih}^{f\,\top} + h_{t-1} W_{hh}^{f\,\top}$ | vectors as columns there, as rows here |
+# | a GRU with $h_t = z_t \odot n_t + (1 - z_t) \odot h_{t-1}$ | $h_t = (1 - z_t) \odot n_t + z_t \odot h_{t-1}$ | the names of $z$ and $1 - z$ exchanged |
+# | a candidate with $(r_t \odot h_{t-1})\, W_{hh}^{n\,\top}$ (Cho et al.) | $r_t \odot (h_{t-1} W_{hh}^{n\,\top} + b_{hh}^n)$ | PyTorch resets after the product, so that one product serves all gates |
+# | "LSTMs do not have vanishing gradients" | they have, where the forget gate is not open | C4 |
+#
+# </details>
+#
+# ## Summary
+#
+# - An LSTM carries a memory cell that is multiplied by a forget gate and added to; three gates
+#   decide what is written, kept and shown. A GRU does with two gates and one state. Four (three)
+#   maps are one product.
+# - With the output gate shut, the cell keeps information that no hidden state shows, over any
+#   distance (C30).
+# - The additive path multiplies the gradient by the forget gate at each step: it lives if that is
+#   open (C4). The bias decides at the start, and the usual $b_f = 0$ is a bad one.
+# SUMMARY
+#
+# What remains: everything that was read still has to fit into one vector (two, for an LSTM), and
+# the steps have to be taken one after the other. Chapter 03 makes the first painful, chapter 04
+# cures it.
+#
+# **Exercises**: [`../exercises/02_lstm/02_lstm.ipynb`](../exercises/02_lstm/02_lstm.ipynb)
+#
+# **Read on**: Hochreiter and Schmidhuber (1997), *Long short-term memory*. Gers, Schmidhuber and
+# Cummins (2000), *Learning to forget: continual prediction with LSTM*. Cho et al. (2014), *Learning
+# phrase representations using RNN encoder-decoder for statistical machine translation*. Chung et
+# al. (2014), *Empirical evaluation of gated recurrent neural networks on sequence modeling*.
+# Jozefowicz, Zaremba and Sutskever (2015), *An empirical exploration of recurrent network
+# architectures*. Karpathy, Johnson and Li (2015), *Visualizing and understanding recurrent
+# networks*. Greff et al. (2017), *LSTM: a search space odyssey*. Weiss, Goldberg and Yahav (2018),
+# *On the practical computational power of finite precision RNNs for language recognition*.
