@@ -241,6 +241,13 @@ def test_digits_are_shown_and_not_compared(capsys, shown):
     assert shown[-1][report.COMPARED] is None
 
 
+def test_a_table_of_part_of_the_runs_says_of_which(shown):
+    Runs("C7", ROWS, None).table("d", "loss", model="b")
+    lines = shown[-1]["text/plain"].splitlines()
+    assert lines[0] == "d: measured here, 2 seeds, model = b"
+    assert lines[2].split() == ["1", "11", "and", "12"]
+
+
 @pytest.mark.parametrize(
     ("values", "text"),
     [

@@ -48,7 +48,7 @@ class Runs:
         """Show medians with their spread over the seeds: a line for each value of ``rows``.
 
         A column for each of ``values``; or, with one of them, for each value of the setting
-        ``columns``. ``where`` keeps the runs with these settings.
+        ``columns``. ``where`` keeps the runs with these settings, and the caption says so.
         """
         names = [values] if isinstance(values, str) else list(values)
         for setting, all_rows in self.by_setting.items():
@@ -63,7 +63,8 @@ class Runs:
                 ]
                 lines.append([str(value), *cells])
             title = f"{names[0]}, by {columns}" if columns else rows
-            caption = f"{title}: {drawing.SETTINGS[setting]}{_seeds(chosen)}"
+            kept = "".join(f", {name} = {value}" for name, value in where.items())
+            caption = f"{title}: {drawing.SETTINGS[setting]}{_seeds(chosen)}{kept}"
             table([rows, *map(str, heads)], lines, caption, folded=False)
 
     def draw(self, **options: Any) -> None:
