@@ -49,10 +49,10 @@ lab = Lab("02")
 # ## 1. What breaks: a memory that is rewritten
 #
 # Take one unit, no input, and let it remember a number: $h_t = \tanh(w\,h_{t-1})$ from $h_0 = 0.6$.
-# Whatever $w$ is, the state soon settles where it would have settled from any other start. The
-# derivative $\partial h_T / \partial h_0$, by section 7 of chapter 01 a product of one factor a
-# step, says so: it shrinks. Compare a state that is only ever *added to*, $c_t = c_{t-1} + 0$. It
-# keeps any number, and its derivative is 1.
+# Whatever $w$ is, the state drifts to a place that does not tell how large the number was: to 0, or
+# to a fixed point of the same sign. The derivative $\partial h_T / \partial h_0$, by section 7 of
+# chapter 01 a product of one factor a step, says so: it shrinks. Compare a state that is only ever
+# *added to*, $c_t = c_{t-1} + 0$. It keeps any number, and its derivative is 1.
 
 
 # %%
@@ -720,8 +720,8 @@ runs.holds(
 #
 # What a start of the weights does, and what a gate does, can now be told apart. As they come, LSTM
 # and GRU with bias 0 are no better than the plain RNN (its seeds reach above theirs): their gates
-# halve what its matrix shrinks. Orthogonal, the RNN keeps most of its gradient, and those two
-# hardly gain, since the gate still halves. An open gate keeps the gradient alive with either start.
+# halve what its matrix shrinks. Orthogonal, the RNN is far ahead of those two, whose gates still
+# halve. An open gate keeps the gradient alive with either start.
 #
 # ### What training does to it
 #
@@ -802,14 +802,13 @@ runs.holds(
 # %% [markdown]
 # Training raises the gradient, in different seeds to very different heights: how far is a matter of
 # which units happen to learn to remember, and they need not all do so. The task is learned in every
-# seed, at the longest delay too, where the next section shows that this network does not learn a
-# *fixed* delay half as long reliably: short delays teach the gates what long ones need.
+# seed, at the longest delay too.
 #
 # > **C4 · holds if the forget gate stands open.** *The lectures (deck 2)*: the LSTM keeps a side
 # > channel, additive update and gate values near 1; if gates permit it (learned behaviour), the
 # > gradient can survive many steps.
 # > *Measured*: gradient at distance 40, relative, as it comes: $10^{-8}$ for $b_f = 0$, 0.003 for
-# > $b_f = 1$, about 1 for $b_f = 3$; plain RNN $10^{-10}$ to $10^{-8}$, with an orthogonal $W_{hh}$
+# > $b_f = 1$, about 1 for $b_f = 3$; plain RNN $10^{-10}$ to $4 \cdot 10^{-8}$, with an orthogonal $W_{hh}$
 # > 0.04. Training with $b_f = 0$ raises it at distance 60 by $10^5$ or more.
 #
 # ## 8. How far each network remembers
@@ -883,18 +882,46 @@ runs.holds(
 recorded = runs.best
 if 160 in recorded.settings_of("delay"):
     runs.holds(
-        "recorded: 160 is learned by every seed of the GRU with b_z = 3, with either start",
-        learned(recorded, network="GRU, b_z = 3", delay=160),
-        above=0.99,
+        "recorded: 160 is learned by more than four in five GRUs, with either bias",
+        [learned(recorded, network=f"GRU, b_z = {bias}", delay=160) for bias in (0, 3)],
+        above=0.8,
     )
     runs.holds(
-        "recorded: 160 is learned by less than half of the RNN's seeds",
-        learned(recorded, network="RNN", delay=160),
-        below=0.5,
+        "recorded: 160 is learned by less than one in ten RNNs and LSTMs",
+        [
+            learned(recorded, network=network, delay=160)
+            for network in NETWORKS
+            if not network.startswith("GRU")
+        ],
+        below=0.1,
     )
 
 # %% [markdown]
-# TEXT8b
+# The lectures lead us to expect RNN, GRU, LSTM in this order. Read the recorded table column by
+# column.
+#
+# - **Delay 10** is learned by all but the LSTM with $b_f = 0$, which fails in some seeds.
+# - **Delay 40** separates the starts. The LSTM needs $b_f = 3$; with 0 or 1 hardly a seed learns. The
+#   plain RNN needs an orthogonal $W_{hh}$, and then it is as good as any.
+# - **Delay 160** separates the cells: **the GRU learns it**, with either start and either bias, all
+#   but one of its seeds, within 50 batches. No RNN does, and no LSTM.
+#
+# So gates can do what is claimed for them, at equal care. But for which gates, the gradient of
+# section 7 does not say: the GRU with $b_z = 0$ starts from the same vanishing gradient as the LSTM
+# with $b_f = 0$, and learns the longest delay. Its best learning rate is 0.1 or more, ten times that
+# of the others. (Had our grid ended at 0.03, as it first did, this row would read "never".) Our
+# explanation, a guess: the tied gate. Before the mark is stored, the noise is in the way, and the
+# nearest gradient says: shut it out. In a GRU, to shut an input out *is* to keep the state. And its
+# state, an average, cannot grow, however far a large step moves the weights; the LSTM's cell can.
+#
+# Mind what was measured: one mark, small networks, 200 batches, few seeds. Rates were chosen by three
+# seeds, which is noisy where learning is a matter of luck. And a fixed delay is the hardest lesson:
+# section 7's LSTM with $b_f = 0$, twice as wide, learned 20 from delays that vary.
+#
+# > **E1 · holds if the cell is a GRU.** *Our question*: do gated cells learn longer delays than a plain
+# > RNN, at equal care?
+# > *Measured*: at a delay of 160, 11 of 12 GRUs learn, no RNN (of 6) and no LSTM (of 18); at 40 the
+# > RNN with an orthogonal $W_{hh}$ is level with the gated cells, and ahead of LSTMs with $b_f \le 1$.
 #
 # ### What carries a plain RNN that far
 #
@@ -951,6 +978,13 @@ plot.show(
     "SGD it stays near 0.6. Right: the gradient at the weights of the marks rises ten "
     "thousandfold under Adam at the same time, and not otherwise.",
 )
+under_adam = runs.best.where(way="Adam", rate=0.01)
+for batch in (1, 20, 40, 60):
+    radius, gradient = (
+        np.median(under_adam.values(name)[:, batch - 1])
+        for name in ("spectral radius", "gradient at the marks")
+    )
+    measured(f"Adam, batch {batch:2}: radius {radius:.2f}, gradient at the marks {gradient:.0e}")
 runs.table("way", "right", columns="rate")
 runs.holds(
     "Adam at rate 0.01 answers more than nine marks in ten over 20 steps",
@@ -1144,13 +1178,21 @@ counting.holds(
     below=0.6,
 )
 recalling.holds(
-    "both forms learn recall over 10 steps in most seeds",
-    lambda rows: [np.isfinite(rows.values("batches", form=form)).mean() for form in SQUASH],
-    above=0.5,
+    "without the tanh, every seed learns recall over 10 steps",
+    lambda rows: np.isfinite(rows.values("batches", form="o * c")).mean(),
+    above=0.99,
 )
 
 # %% [markdown]
-# TEXT9b
+# Up to the trained length both forms count. At twice that length $o \odot \tanh(c)$ is far off and
+# $o \odot c$ much less: a cell that grows by the same amount with each one is a counter, and $\tanh$
+# hides where it stands. Further out, small errors of the forget gate have added up, and the spread is
+# wide. Recall is learned without the $\tanh$ as well (with it, not by every seed). So squashing is no
+# part of what makes an LSTM remember. It keeps $h_t$ between $-1$ and 1; the price is the count.
+#
+# > **E2 · holds.** *Our question*: does it matter whether the LSTM shows $o \odot c$ or
+# > $o \odot \tanh(c)$?
+# > *Measured*: trained to count 12 bits, on 24 the error is 0.6 against 3.3, on 48 it is 3 against 15.
 #
 # ## 10. An LSTM language model (E3)
 #
@@ -1556,7 +1598,13 @@ lab.holds(
 #   distance (C30).
 # - The additive path multiplies the gradient by the forget gate at each step: it lives if that is
 #   open (C4). The bias decides at the start, and the usual $b_f = 0$ is a bad one.
-# SUMMARY
+# - On recall at equal care, the GRU learned the longest delay, with either bias; the LSTM needed a
+#   forget gate that starts open even for 40 steps, where an RNN with an orthogonal $W_{hh}$ did as
+#   well (E1). What a network learns is not told by its gradient at the start alone: under Adam the
+#   weights move first.
+# - Trained gates do not hold a memory still, they write it again at every step. The forms
+#   $o \odot c$ and $o \odot \tanh(c)$ differ where the memory grows large (E2).
+# SUMMARY10
 #
 # What remains: everything that was read still has to fit into one vector (two, for an LSTM), and
 # the steps have to be taken one after the other. Chapter 03 makes the first painful, chapter 04
