@@ -730,7 +730,7 @@ runs.holds(
 # halve what its matrix shrinks. Orthogonal, the RNN is far ahead of those two, whose gates still
 # halve. An open gate keeps the gradient alive with either start.
 #
-# #### What training does to it
+# ### What training does to it (C4)
 #
 # Gates are learned. We train the LSTM with the worst bias on recall, over delays that vary from 1 to
 # 20, and look again.
@@ -976,7 +976,7 @@ def plain_rnn_learns(way, rate):
 # %% evidence
 # Spectral radius and gradient while Adam and SGD train: figure, table by rate, verdicts
 runs = plain_rnn_learns.run()
-figure, panels = plot.subplots(1, 2, width=9, height=2.8)
+figure, panels = plot.subplots(1, 2, width=8, height=2.6)
 for way, rate in (("Adam", 0.01), ("Adam, W_hh fixed", 0.01), ("SGD", 1.0)):
     part = runs.best.where(way=way, rate=rate)
     for axes, name in zip(panels, ("spectral radius", "gradient at the marks"), strict=True):
@@ -1056,7 +1056,7 @@ on_recall = {name: trained_on_recall(name, 150) for name in ("LSTM, b_f = 0", "L
 # %% evidence
 # Memory and gates of the unit that tells the marks apart best, in two trained LSTMs: figure
 tokens = marked(40, 400)
-figure, panels = plot.subplots(2, 4, width=10, height=4, sharex=True)
+figure, panels = plot.subplots(2, 4, width=8.5, height=3.3, sharex=True)
 for (name, model), row in zip(on_recall.items(), panels, strict=True):
     inside = look_inside(model.rnn, F.one_hot(tokens, 8).float())
     at_end = mt.stack([inside["c"][-1, tokens[0] == mark].mean(0) for mark in range(4)])  # (4, H)
