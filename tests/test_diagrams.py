@@ -2,8 +2,8 @@
 
 import pytest
 
-from textbook.diagrams import cells, text
-from textbook.lab import report
+from textbook.diagrams import cells
+from textbook.lab import colored_text, report
 from textbook.plot import subplots
 
 
@@ -25,7 +25,7 @@ def test_a_cell_names_its_gates_and_stands_between_its_neighbours(draw, names):
 def test_coloured_text_is_darker_for_larger_values_and_escapes_markup(monkeypatch):
     shown = []
     monkeypatch.setattr(report, "notebook_display", lambda: lambda data, raw: shown.append(data))
-    text.colored(["a", "<", " "], [0.1, 2.0, -1.0], ["", "", ".5"], alt='a "small" one')
+    colored_text(["a", "<", " "], [0.1, 2.0, -1.0], ["", "", ".5"], alt='a "small" one')
     markup = shown[0]["text/html"]
     assert [part[:4] for part in markup.split("rgba(86,180,233,")[1:]] == ["0.10", "1.00", "0.00"]
     assert "&lt;" in markup and ">.5</sub>" in markup
@@ -33,5 +33,5 @@ def test_coloured_text_is_darker_for_larger_values_and_escapes_markup(monkeypatc
 
 
 def test_coloured_text_is_printed_without_a_notebook(capsys):
-    text.colored(["a", "b", " "], [0.1, 0.5, 0.9], ["", "", ".5"], alt="darker and darker")
+    colored_text(["a", "b", " "], [0.1, 0.5, 0.9], ["", "", ".5"], alt="darker and darker")
     assert capsys.readouterr().out == "darker and darker\nab [.5]\n"

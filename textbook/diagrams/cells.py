@@ -1,7 +1,5 @@
 """Recurrent cells with their gates, each between its neighbours in time."""
 
-from matplotlib.patches import Rectangle
-
 from textbook.plot import COLORS
 
 FLOW = dict(arrowstyle="-|>", color="0.3", shrinkA=0, shrinkB=0)
@@ -75,12 +73,17 @@ def gru(axes):
 
 def _neighbours(axes):
     """The cell of step t as a frame, those before and after it as closed boxes."""
-    axes.add_patch(Rectangle((-0.45, -0.45), 7.6, 3.95, fill=False, edgecolor="0.6"))
+    _frame(axes, -0.45, 7.15, shade="white")
     for x, step in ((-2.3, "t - 1"), (8, "t + 1")):
-        axes.add_patch(Rectangle((x, -0.45), 1.4, 3.95, facecolor="0.93", edgecolor="0.6"))
+        _frame(axes, x, x + 1.4, shade="0.93")
         _label(axes, x + 0.7, 1.5, f"the same\ncell,\nstep ${step}$")
     axes.set(xlim=(-2.4, 9.5), ylim=(-1.15, 3.6))
     axes.axis("off")
+
+
+def _frame(axes, left, right, shade):
+    corners = [left, right, right, left], [-0.45, -0.45, 3.5, 3.5]
+    axes.fill(*corners, facecolor=shade, edgecolor="0.6", linewidth=1)
 
 
 def _bus(axes, right):

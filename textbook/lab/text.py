@@ -6,13 +6,13 @@ from textbook.lab.report import emit
 from textbook.plot import COLORS
 
 
-def colored(tokens, values, notes=None, *, alt):
+def colored_text(tokens, values, notes=None, *, alt):
     """Show tokens on a background that is the darker the larger their value is, from 0 to 1.
 
     ``notes``, a short text for each token (or an empty one), stand small behind it. Where there is
     no notebook, the tokens and their notes are printed. ::
 
-        diagrams.text.colored("a cat", [0.1, 0.0, 0.3, 0.6, 0.9], alt="Darker with each letter.")
+        colored_text("a cat", [0.1, 0.0, 0.3, 0.6, 0.9], alt="Darker with each letter.")
     """
     notes = notes or [""] * len(tokens)
     red, green, blue = (int(COLORS[5][i : i + 2], 16) for i in (1, 3, 5))
