@@ -40,8 +40,7 @@ from textbook import plot
 from textbook.chapter_01 import LanguageModel, characters, mean_loss, token_loss, write
 from textbook.data import Vocabulary, language_reference, split, windows
 from textbook.diagrams import cells as diagrams
-from textbook.diagrams.text import colored
-from textbook.lab import Lab, Tuned, measured
+from textbook.lab import Lab, Tuned, colored_text, measured
 
 lab = Lab("02")
 
@@ -1581,7 +1580,7 @@ notes = [
     f"{f:.2f}".removeprefix("0") if token == " " else ""
     for token, f in zip(letters_shown, forget[steps, 0].tolist(), strict=True)
 ]
-colored(
+colored_text(
     letters_shown,
     shades(cell)[steps, 0].tolist(),
     notes,
@@ -1589,7 +1588,7 @@ colored(
     "again after each space, where its forget gate, printed small, is near zero.",
 )
 in_control = inside_untrained["c"][..., control_units[at].item()] * control[at].sign()
-colored(
+colored_text(
     letters_shown,
     shades(in_control)[steps, 0].tolist(),
     alt="The same text coloured by the best cell of the untrained network: shades differ between "
