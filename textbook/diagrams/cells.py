@@ -83,7 +83,7 @@ def _neighbours(axes):
 
 def _frame(axes, left, right, shade):
     corners = [left, right, right, left], [-0.45, -0.45, 3.5, 3.5]
-    axes.fill(*corners, facecolor=shade, edgecolor="0.6", linewidth=1)
+    axes.fill(*corners, facecolor=shade, edgecolor="0.6", linewidth=1, linestyle="-")
 
 
 def _bus(axes, right):
