@@ -564,8 +564,8 @@ print("bidirectional agrees with nn.LSTM:", mt.allclose(side_by_side, both(x)[0]
 #
 # No matrix and no $\tanh'$ in the first term: over $k$ steps it gives the product of $k$ forget
 # gates, unit by unit. The lecture calls this the *side channel* and adds *if gates permit it*. That
-# condition is the whole matter. At the start of training the gate is about $\sigma(b_f)$, and the
-# usual start is $b_f = 0$:
+# condition is the whole matter. At the start of training the gate is about $\sigma(b_f)$, and `nn.LSTM`
+# comes with $b_f$ near 0:
 
 # %%
 for bias in (0.0, 1.0, 3.0):
@@ -1442,8 +1442,8 @@ for name, model in trained.items():
     )
 
 # %% [markdown]
-# Both spell short frequent words, and neither makes sense. Samples of this quality do
-# not tell the two apart; the perplexity does.
+# Both spell short frequent words, and neither makes sense: samples of this quality do not tell the
+# two apart.
 #
 # ## 11. A look inside
 #
