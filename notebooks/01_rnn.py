@@ -336,11 +336,13 @@ class NextToken(nn.Module):
         return self.out(states), h
 
 
+# %% save
 def token_loss(scores, targets):
     """Cross-entropy of scores (T, B, V) against targets (T, B), averaged over steps and batch."""
     return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
 
 
+# %%
 def train_on_dice(bidirectional, steps=150):
     """The loss after training to predict the next throw."""
     mt.manual_seed(0)
@@ -1072,17 +1074,19 @@ print(f"perplexity  = {math.exp(-log_p.mean().item()):.2f}")
 # time ends the one before. Characters that are rare in the training text become `<unk>`.
 
 
-# %%
+# %% save
 def characters(paragraphs):
     """All paragraphs as one list of tokens, <s> before each and after the last."""
     return [token for paragraph in paragraphs for token in ["<s>", *paragraph]] + ["<s>"]
 
 
+# %%
 letters = Vocabulary(characters(training_text), specials=["<unk>", "<s>"], min_count=20)
 training = letters.encode(characters(training_text))
 validation = letters.encode(characters(validation_text))
 
 
+# %% save
 class LanguageModel(nn.Module):
     """Tokens (T, B) to scores of the next token (T, B, V), and the last state."""
 
@@ -1097,7 +1101,7 @@ class LanguageModel(nn.Module):
         return self.out(states), h
 
 
-# %%
+# %% save
 @mt.no_grad()
 def mean_loss(model, text):
     """Loss a token over a text, the state carried from window to window."""
@@ -1114,7 +1118,7 @@ def draw(scores):
 
 
 @mt.no_grad()
-def write(model, prompt="", length=200, choose=draw):
+def write(model, letters, prompt="", length=200, choose=draw):
     """Go on from a prompt, a token at a time, until <s> or ``length`` tokens."""
     token, h, text = letters.encode(["<s>", *prompt]), None, prompt
     for _ in range(length):
@@ -1129,7 +1133,7 @@ def write(model, prompt="", length=200, choose=draw):
 # %%
 mt.manual_seed(0)
 model = LanguageModel(len(letters))
-before_training = write(model)
+before_training = write(model, letters)
 untrained_loss = mean_loss(model, validation)
 
 # %% tags=["nbval-ignore-output"]
@@ -1223,7 +1227,7 @@ print("training text is easier than unseen text:", losses["RNN, training text"] 
 print(textwrap.fill(f"before: {before_training}", width=90))
 mt.manual_seed(1)
 for prompt in ("The ", "If a class ", ""):
-    print("\n" + textwrap.fill(f"after: {write(model, prompt, length=300)}", width=90))
+    print("\n" + textwrap.fill(f"after: {write(model, letters, prompt, length=300)}", width=90))
 
 # %% [markdown]
 # ## 10. Choosing the next token
@@ -1298,7 +1302,7 @@ choices = {
 }
 for name, choose in choices.items():
     mt.manual_seed(2)
-    text = write(model, "The ", length=160, choose=choose)
+    text = write(model, letters, "The ", length=160, choose=choose)
     print(textwrap.fill(f"{name}: {text}", width=90), "\n")
 
 # %% [markdown]

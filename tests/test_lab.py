@@ -257,6 +257,13 @@ def test_digits_are_shown_and_not_compared(capsys, shown):
     assert here.startswith("<details><summary>model: measured here")
 
 
+def test_a_table_of_part_of_the_runs_says_of_which(shown):
+    Runs("C7", ROWS, None).table("d", "loss", model="b")
+    lines = shown[-1]["text/plain"].splitlines()
+    assert lines[0] == "d: measured here, 2 seeds, model = b"
+    assert lines[2].split() == ["1", "11", "and", "12"]
+
+
 @pytest.mark.parametrize(
     ("values", "text"),
     [

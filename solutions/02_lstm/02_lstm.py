@@ -18,8 +18,9 @@
 #
 # **Shapes.** Time comes first: $T$ steps, $B$ sequences side by side, $d$ numbers per input, $H$ units
 # per state. Inputs are $(T, B, d)$, states $(T, B, H)$; at one step, $(B, d)$ and $(B, H)$. The hidden state is
-# $h_t$, the memory cell $c_t$, and the gates of the LSTM stand in PyTorch's order: $i, f, g, o$. What the
-# chapter calls $W$ and $U$ bears PyTorch's names here, $W_{ih}$ and $W_{hh}$.
+# $h_t$, the memory cell $c_t$, and the gates of the LSTM stand in PyTorch's order: $i, f, g, o$. Vectors are
+# rows, and $W_{ih}$, $(H, d)$, and $W_{hh}$, $(H, H)$, stand as PyTorch stores them, as in the chapter: the product
+# is $x_t W_{ih}^\top$.
 
 # %%
 import minitorch as mt
@@ -33,9 +34,9 @@ from textbook.checks import chapter_02 as check
 # Each of the four has its own weights, a tuple $(W_{ih}, W_{hh}, b)$ of shapes $(H, d)$, $(H, H)$ and $(H)$, and
 # looks at the input and at the old hidden state:
 #
-# $$i = \sigma(W_{ih}^i\, x_t + W_{hh}^i\, h_{t-1} + b^i) \qquad f = \sigma(W_{ih}^f\, x_t + W_{hh}^f\, h_{t-1} + b^f)$$
+# $$i = \sigma(x_t W_{ih}^{i\,\top} + h_{t-1} W_{hh}^{i\,\top} + b^i) \qquad f = \sigma(x_t W_{ih}^{f\,\top} + h_{t-1} W_{hh}^{f\,\top} + b^f)$$
 #
-# $$g = \tanh(W_{ih}^g\, x_t + W_{hh}^g\, h_{t-1} + b^g) \qquad o = \sigma(W_{ih}^o\, x_t + W_{hh}^o\, h_{t-1} + b^o)$$
+# $$g = \tanh(x_t W_{ih}^{g\,\top} + h_{t-1} W_{hh}^{g\,\top} + b^g) \qquad o = \sigma(x_t W_{ih}^{o\,\top} + h_{t-1} W_{hh}^{o\,\top} + b^o)$$
 #
 # $i$, $f$, $o$ are the input gate, the forget gate and the output gate; $g$ is the candidate, what is to be
 # written. For a whole batch: `x_t` is $(B, d)$, `h` is $(B, H)$. Return `i, f, g, o`, each $(B, H)$.
@@ -140,12 +141,12 @@ check.lstm(lstm, hidden=True)
 # The weights are stacked in the order $r, z, n$: `W_ih` is $(3H, d)$, `W_hh` is $(3H, H)$, and there are two biases,
 # `b_ih` and `b_hh`, each $(3H)$.
 #
-# $$r = \sigma(W_{ih}^r x_t + b_{ih}^r + W_{hh}^r h_{t-1} + b_{hh}^r) \qquad z = \sigma(W_{ih}^z x_t + b_{ih}^z + W_{hh}^z h_{t-1} + b_{hh}^z)$$
+# $$r = \sigma(x_t W_{ih}^{r\,\top} + b_{ih}^r + h_{t-1} W_{hh}^{r\,\top} + b_{hh}^r) \qquad z = \sigma(x_t W_{ih}^{z\,\top} + b_{ih}^z + h_{t-1} W_{hh}^{z\,\top} + b_{hh}^z)$$
 #
-# $$n = \tanh(W_{ih}^n x_t + b_{ih}^n + r \odot (W_{hh}^n h_{t-1} + b_{hh}^n)) \qquad h_t = (1 - z) \odot n + z \odot h_{t-1}$$
+# $$n = \tanh(x_t W_{ih}^{n\,\top} + b_{ih}^n + r \odot (h_{t-1} W_{hh}^{n\,\top} + b_{hh}^n)) \qquad h_t = (1 - z) \odot n + z \odot h_{t-1}$$
 #
-# Two things differ from paper to paper. The first paper has $W_{hh}^n (r \odot h_{t-1})$: the reset gate acts before
-# the product, so this product has to wait for $r$. Here it acts after it, so that one product, $W_{hh} h_{t-1}$, serves all
+# Two things differ from paper to paper. The first paper has $(r \odot h_{t-1}) W_{hh}^{n\,\top}$: the reset gate acts before
+# the product, so this product has to wait for $r$. Here it acts after it, so that one product, $h_{t-1} W_{hh}^\top$, serves all
 # three, and $r$ also multiplies the bias. And some papers exchange $z$ and $1 - z$. Weights trained in one form give other
 # numbers in another; this is PyTorch's. Return the new state, $(B, H)$.
 #
@@ -356,7 +357,7 @@ check.keep_a_bit(keep_a_bit, hidden=True)
 #
 # *Goal: compute the gradient of an LSTM step without the engine. Hard, 35 minutes, 7 points.*
 #
-# A step is done. Its sums, $a = W_{ih} x_t + W_{hh} h + b$, went through sigmoid and tanh and gave `gates`, the tuple
+# A step is done. Its sums, $a = x_t W_{ih}^\top + h W_{hh}^\top + b$, went through sigmoid and tanh and gave `gates`, the tuple
 # `(i, f, g, o)`, each $(B, H)$; then $c' = f \odot c + i \odot g$ and $h' = o \odot \tanh(c')$. You get the old states `h` and
 # `c`, each $(B, H)$, the matrix `W_hh` $(4H, H)$, the gates, and two gradients, each $(B, H)$: `grad_h_new` is
 # $\partial \mathcal L / \partial h'$, and `grad_c_new` is the part of $\partial \mathcal L / \partial c'$ that comes back from

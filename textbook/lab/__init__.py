@@ -22,5 +22,6 @@ from textbook.lab.experiments import Experiment, Lab, Tuned
 from textbook.lab.report import measured
 from textbook.lab.rows import Rows
 from textbook.lab.runs import Runs
+from textbook.lab.text import colored_text
 
-__all__ = ["Experiment", "Lab", "Rows", "Runs", "Tuned", "measured"]
+__all__ = ["Experiment", "Lab", "Rows", "Runs", "Tuned", "colored_text", "measured"]

@@ -48,8 +48,8 @@ class Runs:
         """Show medians with their spread over the seeds: a line for each value of ``rows``.
 
         A column for each of ``values``; or, with one of them, for each value of the setting
-        ``columns``. ``where`` keeps the runs with these settings. Of recorded runs and those made
-        here the recorded ones are shown, the others folded below.
+        ``columns``. ``where`` keeps the runs with these settings, and the caption says so. Of
+        recorded runs and those made here the recorded ones are shown, the others folded below.
         """
         names = [values] if isinstance(values, str) else list(values)
         tables = drawing.chosen(self.by_setting, where)
@@ -64,7 +64,8 @@ class Runs:
                 ]
                 lines.append([str(value), *cells])
             title = f"{names[0]}, by {columns}" if columns else rows
-            caption = f"{title}: {drawing.SETTINGS[setting]}{_seeds(chosen)}"
+            kept = "".join(f", {name} = {value}" for name, value in where.items())
+            caption = f"{title}: {drawing.SETTINGS[setting]}{_seeds(chosen)}{kept}"
             table([rows, *map(str, heads)], lines, caption, folded=i > 0)
 
     def draw(self, **options: Any) -> None:

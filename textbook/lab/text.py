@@ -1,0 +1,33 @@
+"""Text whose tokens are coloured by a number."""
+
+import html
+
+from textbook.lab.report import emit
+from textbook.plot import COLORS
+
+
+def colored_text(tokens, values, notes=None, *, alt):
+    """Show tokens on a background that is the darker the larger their value is, from 0 to 1.
+
+    ``notes``, a short text for each token (or an empty one), stand small behind it. Where there is
+    no notebook, the tokens and their notes are printed. ::
+
+        colored_text("a cat", [0.1, 0.0, 0.3, 0.6, 0.9], alt="Darker with each letter.")
+    """
+    notes = notes or [""] * len(tokens)
+    red, green, blue = (int(COLORS[5][i : i + 2], 16) for i in (1, 3, 5))
+    spans = []
+    for token, value, note in zip(tokens, values, notes, strict=True):
+        shade = f"rgba({red},{green},{blue},{min(max(value, 0), 1):.2f})"
+        shown = html.escape(token).replace(" ", "&nbsp;")
+        small = f'<sub style="font-size:60%">{html.escape(note)}</sub>&#8203;' if note else ""
+        style = f"background:{shade};padding:2px 0"
+        spans.append(f'<span title="{value:.2f}" style="{style}">{shown}</span>{small}')
+    text = "".join(
+        f"{token}[{note}]" if note else token for token, note in zip(tokens, notes, strict=True)
+    )
+    frame = "background:white;color:black;font-family:monospace;line-height:2.2;max-width:48em"
+    markup = (
+        f'<div role="img" aria-label="{html.escape(alt)}" style="{frame}">{"".join(spans)}</div>'
+    )
+    emit(f"{alt}\n{text}", markup=markup)
