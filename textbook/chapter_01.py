@@ -1,6 +1,7 @@
 """What chapter 01 defines and later chapters use.
 
-Generated from the cells of notebooks/01_rnn.py that start with `# %% save`: change them there.
+Generated from the cells of notebooks/01_rnn.py that start with
+`# %% save`: change them there.
 """
 
 import minitorch as mt
