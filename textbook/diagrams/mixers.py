@@ -67,7 +67,7 @@ def squeezed(axes, places=8, slots=3):
             for j in range(columns):
                 _box(axes, x + j, rows / 2 - 1 - i, 0.94, 0.94, color)
         axes.text(x + columns / 2, -places / 2 - 0.4, name, ha="center", va="top", fontsize=9)
-    axes.text(places + 0.55, 0, "times", ha="center", va="center", fontsize=8)
+    axes.text(places + 0.55, 0, "×", ha="center", va="center", fontsize=14)
     axes.text(places + 3.8, 0, "=", ha="center", va="center", fontsize=14)
     axes.set(xlim=(-0.3, places + 6.8), ylim=(-places / 2 - 2.4, places / 2 + 0.3), aspect="equal")
     axes.axis("off")
