@@ -16,7 +16,7 @@
 # - measure what a state of fixed size can hold, and tell room from learning;
 # - hold a modification beside the spread over seeds, and doubt a table.
 #
-# **Time**: about 150 minutes to read and try; all cells together run in about 40 seconds. **Before it**:
+# **Time**: about 150 minutes to read and try; all cells together run in about a minute. **Before it**:
 # chapters 05 to 10; chapter 08 for rotary positions, chapter 02 for gates.
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it
@@ -38,9 +38,10 @@ from minitorch import nn
 from minitorch.autograd.dispatch import operation
 from minitorch.flops import count_flops
 from textbook import plot
+from textbook.chapter_05 import attention
 from textbook.data import Vocabulary, language_reference, split, tasks
 from textbook.lab import Lab, Tuned, measured
-from textbook.lab.report import table
+from textbook.lab.report import spread, table
 
 lab = Lab("12")
 
@@ -129,8 +130,10 @@ lab.holds(
 # one at $n = 200$ should look for it: a fit over everything finds some number between 1 and 2 that says
 # how large $n/6d$ was.
 #
-# > **C24 · holds.** *The lectures (decks 1, 3, 5)*: all pairs of interactions cost $O(n^2d)$; for
-# > recurrent models it only grew linearly.
+# > **C24 · holds.** *The lectures* (deck 1, "Quadratic computation as a function of sequence length";
+# > deck 3; deck 5, "Why transformers?"): all pairs of interactions cost $O(n^2d)$; for recurrent models
+# > it only grew linearly.
+# >
 # > *Measured*: counted FLOPs equal $4n^2d + 24nd^2$ (GRU: $12nd^2$) at all 18 sizes. The exponent of the
 # > scores is 2.00; that of a whole block of width 64 is 1.19 from $n$ = 64 to 128 and 1.79 from 1024 to
 # > 2048.
@@ -170,14 +173,9 @@ for d in (768, 1600, 12288, 16384):
     axes.plot(contexts, 100 * attention_share(contexts, d), label=f"d = {d:,}")
 for name, (_, d, *_, n) in PUBLISHED.items():
     axes.plot(n, 100 * attention_share(n, d), "o", color="black")
-    axes.annotate(
-        name,
-        (n, 100 * attention_share(n, d)),
-        (-5, 4),
-        textcoords="offset points",
-        ha="right",
-        fontsize=8,
-    )
+    style = dict(ha="right", fontsize=8, bbox=dict(fc="white", ec="none", pad=0.5))
+    place = (n, 100 * attention_share(n, d))
+    axes.annotate(name, place, (-7, 5), textcoords="offset points", **style)
 axes.set(xscale="log", xlabel="tokens n", ylabel="attention's share, %", ylim=(0, 100))
 axes.legend(loc="upper left")
 plot.show(
@@ -222,15 +220,17 @@ lab.holds("C27", "405B with 128k tokens: above half", attention_share(131072, 16
 
 # %% [markdown]
 # Read a row from left to right before you quote a share. GPT-2's is 18 %, or 13 with the output layer, or
-# 7 if only the half of the scores is counted that a causal mask leaves, which is also all that good code
-# computes. And the cache, the keys and values of all tokens before (chapter 10), is memory that grows
-# with $n$: in the last row it is 68 GB for *one* text.
+# 7 if only the half of the scores is counted that a causal mask leaves. And the cache, the keys and
+# values of all tokens before (chapter 10), is memory that grows with $n$: in the last row it is 68 GB for
+# *one* text.
 #
-# > **C27 · holds if the context stays.** *The lectures (decks 1, 3)*: as Transformers grow larger, a
-# > larger and larger percentage of compute is outside attention, despite the quadratic cost.
-# > *Measured* (by formula, checked by counting): from GPT-2 to GPT-3 the share falls from 18.2 to 2.7 %,
-# > though the context doubled. Half is reached at $n = 6d$: at 131,072 tokens 405B spends 57 % on
-# > attention.
+# > **C27 · holds if the context stays.** *The lectures* (deck 1, "Do we even need to remove the quadratic
+# > cost of attention?"; deck 3): as Transformers grow larger, a larger and larger percentage of compute
+# > is outside attention, despite the quadratic cost.
+# >
+# > *Measured*: by the formula, which counting confirms, the share falls from 18.2 % (GPT-2) to 2.7 %
+# > (GPT-3), though the context doubled. Half is reached at $n = 6d$: with 131,072 tokens 405B spends 57 %
+# > on attention.
 #
 # ## 2. Generation
 #
@@ -358,8 +358,9 @@ written.holds(
 # So the cache does not divide the cost by some number: it takes one from the exponent. And it does not
 # make attention linear: from 4096 tokens on, at this width, its curve is nearly as steep as a square.
 #
-# > **C25 · holds.** *The lectures (deck 1)*: unlike Transformers, recurrent models generate in linear
-# > time.
+# > **C25 · holds.** *The lectures* (deck 1, "Back to the future – RNNs are back!"): unlike Transformers,
+# > recurrent models generate in linear time.
+# >
 # > *Measured*: counted FLOPs of $n$ tokens grow with exponent 1.00 for the recurrence, with a cache with
 # > 1.04 from 16 to 64 tokens and 1.91 from 4096 to 16384, without one with 2.02 and 2.93: higher by one
 # > throughout.
@@ -412,6 +413,7 @@ paces.draw(
 
 # %% [markdown]
 # > **E1 · holds.** *Our question*: do the exponents show on a clock?
+# >
 # > *Measured*: from the first 128 to the last of 4,096 tokens the time a token rises 3.7 to 7.0-fold with
 # > a cache, three seeds, and by less than a fifth for the recurrence.
 #
@@ -664,7 +666,7 @@ memory.draw(
 )
 
 
-def growth(rows, way):
+def growth_of_memory(rows, way):
     low, high = rows.settings_of("n")[-2:]
     return math.log2(
         rows.values("megabytes", way=way, n=high)[0] / rows.values("megabytes", way=way, n=low)[0]
@@ -673,12 +675,12 @@ def growth(rows, way):
 
 memory.holds(
     "all at once: memory grows with the square of n",
-    lambda rows: growth(rows, "all at once"),
+    lambda rows: growth_of_memory(rows, "all at once"),
     between=(1.8, 2.05),
 )
 memory.holds(
     "tiled, forward and backward: it grows in proportion to n",
-    lambda rows: growth(rows, "tiled"),
+    lambda rows: growth_of_memory(rows, "tiled"),
     between=(0.85, 1.1),
 )
 
@@ -691,7 +693,9 @@ memory.holds(
 # queries, too, each against all keys, and computes weights again in its backward pass where sequences are
 # long.
 #
-# > **C26 · holds.** *The lectures (deck 1)*: "systems optimizations work well" (FlashAttention).
+# > **C26 · holds.** *The lectures* (deck 1, "Do we even need to remove the quadratic cost of
+# > attention?"): "systems optimizations work well" (FlashAttention).
+# >
 # > *Measured*: in double precision tiles give outputs and gradients to 2e-14 of the largest number, in
 # > single to 7e-6, also with scores thirty times as large. From $n$ = 2048 to 4096 the peak memory of
 # > both passes grows with exponent 1.00 (all at once: 1.99), to 5.3 MB (202 MB).
@@ -716,10 +720,10 @@ plot.show(
 
 # %% [markdown]
 # To try mixers against one another we need a frame in which all else is equal. `Mixer` makes queries,
-# keys and values and leaves what happens with them to its subclasses. Two things are new. **Token
-# shift**: a key that should say what *follows* it must know its neighbour, so each use reads a learned
-# mix of this token and the one before, $\mu \odot x_t + (1 - \mu) \odot x_{t-1}$; it is RWKV's idea, and
-# all our mixers get it. Positions, if any, are rotary (chapter 08).
+# keys and values and leaves what happens with them to its subclasses. One thing is new, **token shift**:
+# a key that should say what *follows* it must know its neighbour, so each use reads a learned mix of this
+# token and the one before, $\mu \odot x_t + (1 - \mu) \odot x_{t-1}$; it is RWKV's idea, and all our
+# mixers get it. Positions, if any, are rotary (chapter 08).
 
 
 # %%
@@ -930,11 +934,10 @@ class OfRank(SoftmaxMixer):
     rank = None
 
     def mix(self, q, k, v):
-        n, e = q.shape[-2:]
-        future = mt.ones(n, n).triu(1).bool()
-        weights = (q @ k.mT / math.sqrt(e)).masked_fill(future, -math.inf).softmax(-1)
+        allowed = mt.ones(q.shape[-2], k.shape[-2]).tril().bool()
+        outputs, weights = attention(q, k, v, allowed)
         if self.rank is None:
-            return weights @ v
+            return outputs
         left, values, right = np.linalg.svd(weights.detach().numpy())
         cut = left[..., : self.rank] * values[..., None, : self.rank] @ right[..., : self.rank, :]
         return mt.from_numpy(cut) @ v
@@ -985,6 +988,18 @@ def kept_at(rows, task, rank):
     return curves[:, rows[0]["rank"].index(rank)]
 
 
+cut = ranks.best[0]["rank"]
+table(
+    ["share kept at rank", *map(str, cut)],
+    [
+        [task, *(spread(kept_at(ranks.best, task, rank)) for rank in cut)]
+        for task in ("recall", "text")
+    ],
+    "recorded, 3 seeds" if ranks.full else "measured here",
+    folded=False,
+)
+
+
 ranks.holds(
     "rank 16 keeps less than half of recall", lambda rows: kept_at(rows, "recall", 16), below=0.5
 )
@@ -998,6 +1013,7 @@ ranks.holds("rank 128 keeps all of recall", lambda rows: kept_at(rows, "recall",
 #
 # > **E2 · holds if the task allows.** *Our question*: is trained attention of low rank, as Linformer
 # > assumes?
+# >
 # > *Measured*: share of right answers kept, three seeds: at rank 16 recall .26 to .27, text .60 to .66;
 # > at rank 32 recall .43 to .44, text .81 to .85; at rank 64 recall .83 to .85, text .96 to .97.
 #
@@ -1021,6 +1037,7 @@ lab.holds("E3", "in causal softmax attention they do not", leaks["softmax"], bel
 
 # %% [markdown]
 # > **E3 · not so.** *Our question*: can Linformer write?
+# >
 # > *Measured*: a later token has a gradient at an earlier output. As a decoder it would cheat in training
 # > (chapter 07) and fail in writing. The paper's model is an encoder. Its matrices also fix the longest
 # > text.
@@ -1035,8 +1052,8 @@ lab.holds("E3", "in causal softmax attention they do not", leaks["softmax"], bel
 # {\phi(q_t)^\top \underbrace{\textstyle\sum_{j \le t} \phi(k_j)}_{z_t}} .$$
 #
 # $S_t$, of shape $(f, d)$ for $f$ features, and $z_t$ $(f)$ are sums that each token adds to. So
-# attention without softmax *is* a recurrent network, with a matrix as its state and nothing to be
-# forgotten. It can be computed in three ways.
+# attention without softmax *is* a recurrent network, with a matrix as its state, and it forgets nothing.
+# It can be computed in three ways.
 
 # %% evidence
 # Three forms of linear attention
@@ -1277,8 +1294,8 @@ print("as a difference:", bool(decays_between(20 * log_decay).isfinite().all()))
 # **What waits for what.** A loop takes $n$ steps, one after another (chapter 05). But two steps of
 # $h_t = a_t h_{t-1} + x_t$ are one step of the same kind,
 # $h_t = (a_t a_{t-1})\, h_{t-2} + (a_t x_{t-1} + x_t)$. So a *scan* can double its reach: after steps of
-# 1, 2, 4, ... back, all sums are complete. It is section 3's merging in another dress: an operation whose
-# order does not matter.
+# 1, 2, 4, ... back, all sums are complete. It is section 3's merging in another dress: tokens keep their
+# order, but how they are grouped does not matter.
 
 # %% evidence
 # A scan in logarithmic steps
@@ -1407,7 +1424,7 @@ NUMBERS = {  # carried from token to token, at 64 pairs and 16 questions
     "gated": 32,
     "GRU": 32,
 }
-figure, (left, right) = plot.subplots(1, 2, width=9.5, height=3.8)
+figure, (left, right) = plot.subplots(1, 2, width=8.2, height=3.8)
 shown = [
     name for name in recalls.best.settings_of("mixer") if name not in ("GRU", "linear, 16 features")
 ]
@@ -1417,13 +1434,14 @@ left.plot(PAIRS, counting, color="0.5", linestyle=":", label="counting values")
 left.set(xscale="log", xlabel="pairs", ylabel="share of right answers")
 left.set_xticks(PAIRS, PAIRS)
 left.minorticks_off()
-left.legend(fontsize=7.5, loc="lower left")
+figure.legend(*left.get_legend_handles_labels(), fontsize=8, ncols=4, loc="outside lower center")
 for name in recalls.best.settings_of("mixer"):
     last = recalls.best.values("share right", mixer=name)[:, -1]
     right.plot([NUMBERS[name]] * len(last), last, "o", color="black", fillstyle="none")
-    right.annotate(
-        name, (NUMBERS[name], np.median(last)), (4, 5), textcoords="offset points", fontsize=7.5
-    )
+    on_left = name in ("softmax", "linear, 64 features", "Mamba-2 style")
+    side = dict(ha="right", xytext=(-6, -3)) if on_left else dict(ha="left", xytext=(6, -3))
+    place = (NUMBERS[name], np.median(last))
+    right.annotate(name, place, textcoords="offset points", fontsize=8, **side)
 right.axhline(counting[-1], color="0.5", linestyle=":")
 right.set(
     xscale="log",
@@ -1438,7 +1456,7 @@ plot.show(
     "a little towards 64 pairs, Linformer breaks beyond 16, RWKV style and gated fall from the start. Right: the "
     "same at 64 pairs against the numbers in the state: larger states know more, with Linformer below the others.",
 )
-for setting, rows in recalls.by_setting.items():
+for setting, rows in reversed(recalls.by_setting.items()):
     lines = []
     for name in rows.settings_of("mixer"):
         shares = np.median(rows.values("share right", mixer=name), axis=0)
@@ -1459,7 +1477,7 @@ for setting, rows in recalls.by_setting.items():
         ["mixer", "state", *(f"{p} pairs" for p in PAIRS), "seeds at 64", "rate"],
         lines,
         caption,
-        folded=False,
+        folded=setting == "here" and recalls.full is not None,
     )
 
 
@@ -1491,7 +1509,7 @@ recalls.holds(
 # %% [markdown]
 # Softmax attention is right in all cases with every seed. Everything whose state has a fixed size falls
 # off towards 64 pairs, roughly in the order of that size. It is a slope and not a cliff: linear attention
-# goes from .97 with 2,112 numbers over .78 to .49 with 528, and states of 64 and 32 numbers are, at 64
+# goes from .98 with 2,112 numbers over .78 to .49 with 528, and states of 64 and 32 numbers are, at 64
 # pairs, hardly better than counting.
 #
 # Size is not all. Mamba-2's form keeps .72 with 512 numbers, where linear attention keeps .49 with 528:
@@ -1500,6 +1518,7 @@ recalls.holds(
 # 1,024 numbers: its slots are mixtures of *places*, made before anybody knows what will stand there.
 #
 # > **E4 · holds.** *Our question*: does a state of fixed size forget?
+# >
 # > *Measured*: right answers at 64 pairs, three seeds: softmax 1.00; linear attention with 2,112 numbers
 # > .97 to .98, with 1,056 .76 to .82, with 528 .46 to .50; Mamba-2 style .71 to .77; Linformer with 16
 # > slots .32 to .36; RWKV style, gated and GRU .18 and less, where counting gets .12.
@@ -1555,6 +1574,7 @@ if of_four.full:
 
 # %% [markdown]
 # > **E5 · not so.** *Our question*: does a small state fail for want of room?
+# >
 # > *Measured*: on four pairs alone, 2,000 steps, three seeds: RWKV style .94 to .95, gated .88 to .90,
 # > GRU .33 to .37, and .33 is had by counting. The GRU's failure is one of learning. With many pairs it
 # > may be either, and a curve of accuracy does not say which.
@@ -1672,20 +1692,21 @@ if on_more_text.full:
     )
 
 # %% [markdown]
-# The order is turned round. States that could hardly recall four pairs are ahead of softmax on text, and
-# the gated one, with 64 numbers a layer to carry, is as good as any. What 64 characters ask for is what
-# came last, and seldom a look-up among many pairs; we suspect that a decay is at home there from the
-# first step, where attention must learn what "one back" is. With three times the steps the gap shrinks
-# from .15 to .04 nats. Linear attention, which can neither let go nor point, stays behind.
+# The order is turned round. States that failed at recall are ahead of softmax on text, and the gated one,
+# with 64 numbers a layer to carry, is as good as any. What 64 characters ask for is what came last, and
+# seldom a look-up among many pairs; we suspect that a decay is at home there from the first step, where
+# attention must learn what "one back" is. With three times the steps the gap shrinks from .15 to .04
+# nats. Linear attention, which can neither let go nor point, stays behind.
 #
 # So the sentence on the slide needs its condition. Recall tells these mixers apart, short text hardly
 # does, and whoever compares models by loss alone may not see what is missing. Arora et al. (2024) found
-# the same in models of real size: most of the gap in loss between attention and its cheaper rivals is at
-# tokens that repeat a pair seen before.
+# it in larger models: most of the gap in loss between attention and its cheaper rivals is at tokens that
+# repeat a pair seen before.
 #
 # > **E6 · not at this size.** *Our question*: is cheaper attention worse on text?
+# >
 # > *Measured*: nats a character after 300 steps, three seeds: softmax 1.72 to 1.73, linear 1.95 to 1.98,
-# > Mamba-2 style 1.66 to 1.68, RWKV style 1.58 to 1.61, gated 1.56 to 1.59, at 642 to 742 MFLOPs a step.
+# > Mamba-2 style 1.65 to 1.68, RWKV style 1.58 to 1.61, gated 1.56 to 1.59, at 641 to 742 MFLOPs a step.
 # > After 900 steps softmax 1.45 to 1.46, gated 1.41 to 1.42.
 #
 # ## 8. Do modifications transfer?
@@ -1852,11 +1873,11 @@ def against_base(rows, change):
 
 
 best = changed.best
-spread = 2 * np.std(best.values("nats a character", change="base"), ddof=1) if changed.full else 0
+band = 2 * np.std(best.values("nats a character", change="base"), ddof=1) if changed.full else 0
 names = [name for name in best.settings_of("change") if name != "base"]
 names.sort(key=lambda name: np.median(against_base(best, name)))
 figure, axes = plot.subplots(width=7.5, height=3.6)
-axes.axvspan(-spread, spread, color="0.88", label="twice the standard deviation of the base")
+axes.axvspan(-band, band, color="0.88", label="twice the standard deviation of the base")
 for place, name in enumerate(reversed(names)):
     found = against_base(best, name)
     axes.plot(
@@ -1951,12 +1972,12 @@ if changed_in_time.full:
 
 # %% [markdown]
 # After 300 steps the ten changes fall into three groups. GELU and RMSNorm are within twice the standard
-# deviation of the base: none, by this book's rule. (GELU is below the base with four seeds of five. With
-# more seeds that would become certain; it would not become large.) SwiGLU and query-key norm are a little
-# beyond it. All that touches order, the norm or positions is far beyond, in both directions. That is
-# roughly what Narang et al. found for models more than a thousand times as large, where gated activations
-# and RMSNorm were among the few that helped; and a study of twenty later changes at 1 to 3 billion
-# weights (Zhao et al., 2026) found two that do.
+# deviation of the base: none, by this book's rule. (GELU is below the base with four seeds of five. A
+# difference may be reliable and still small.) SwiGLU and query-key norm are a little beyond it. All that
+# touches order, the norm or positions is far beyond, in both directions. Narang et al., with models more
+# than a thousand times as large, found most changes within the spread, too; gated activations and RMSNorm
+# were among the few that helped. Of twenty later changes at 1 to 3 billion weights (Zhao et al., 2026)
+# two did.
 #
 # Now doubt it. A model without norms better than one with? Chapter 09 showed that norms make *deep*
 # stacks train; this one has two blocks. And 300 steps are a start: the crosses show four of the changes
@@ -1966,10 +1987,12 @@ if changed_in_time.full:
 #
 # So before believing a row, ask: how many seeds, and how large is the spread of the base? Who chose the
 # rates, for whom, on what data? How long was the training, and do the curves still move? And how many
-# changes were tried before this one was printed: of ten, one will look good by luck.
+# changes were tried before this one was printed? Among many some look good by luck.
 #
-# > **C36 · holds for small changes.** *The lectures (decks 1, 3)*: most modifications do not meaningfully
-# > improve performance; the cheaper methods tend not to work as well at scale.
+# > **C36 · holds for small changes.** *The lectures* (deck 1, "Do Transformer Modifications Transfer?";
+# > deck 3): most modifications do not meaningfully improve performance; the cheaper methods tend not to
+# > work as well at scale.
+# >
 # > *Measured*: ten changes against a spread of .017 nats, five seeds, 300 steps: GELU -.02 and RMSNorm
 # > -.01 within twice of it, SwiGLU and query-key norm -.04, norms, order and positions -.12 to +.44.
 # > After 900 steps no norm .00, token shift -.03, SwiGLU -.04, sinusoids +.07. Cheaper attention: worse
@@ -2040,6 +2063,10 @@ for bits in (8, 4):
     print(f"{bits} bits: the outputs change by {error.item():.1%}")
 
 # %% [markdown]
+# **Try it**: give `LinformerMixer` 64 slots in section 7; take `GatedMixer` with `selective=False`; let
+# linear attention read 128 features; train the recall model without token shift (`shift=False`), softmax
+# too; put one softmax block and one gated block into section 7's model of characters.
+#
 # <details><summary>Common slips, and how other texts write it</summary>
 #
 # | what one may read | what is right | why |
@@ -2047,9 +2074,7 @@ for bits in (8, 4):
 # | attention is $O(n^2)$ | a block costs $4n^2d + 24nd^2$ | below $n = 6d$ the linear part is the larger one (C24) |
 # | FlashAttention makes attention linear | linear in memory; the FLOPs stay quadratic | C26 |
 # | the cache makes generation linear | it takes one from the exponent | C25 |
-# | chance on recall is one in 16 | a model that counts reaches more than twice that at 4 pairs | section 7 |
-# | RNNs scale linearly, so a GRU can replace attention | cost is linear, and what is kept has a fixed size | section 7 |
-# | $d$ is about 1,000 and a sentence $n \le 30$, so $n^2$ is small | true of a sentence; contexts are now $10^5$ | C27 |
+# | chance on recall is one in 16 | a model that counts reaches five times that at 4 pairs | section 7 |
 # | "linear attention" for Linformer too | Linformer keeps the softmax and shortens the keys | sections 4 and 5 |
 # | $S_t$ of shape $(d, f)$, $S_t q_t$ | columns; ours is $(f, d)$, $q_t^\top S_t$ | rows are tokens in this book |
 #
@@ -2067,7 +2092,7 @@ for bits in (8, 4):
 # | a state that never forgets | decays | recall, less of it; on short text nothing |
 #
 # - An exponent is seen in the part that has it; a whole block shows something in between.
-# - A partial softmax is three things that merge in any order, and so is a recurrence without nonlinearity: that makes tiles
+# - A partial softmax is three things, whose merging may be grouped at will, and so is a step of a recurrence without nonlinearity: that makes tiles
 #   and scans.
 # - What grows remembers, what has a fixed size forgets, on a slope. Failing to learn is another thing (E5).
 # - A change is held beside the spread over seeds, at more than one length of training. Most of ours moved the start.
