@@ -300,6 +300,7 @@ def test_recorded_runs_are_lines_and_those_made_here_circles(monkeypatch, capsys
     circles = [line.get_ydata().tolist() for line in axes.get_lines() if line.get_marker() == "o"]
     assert circles == [[1, 2], [11, 12]]
     assert len(axes.collections) == 2 and axes.get_xscale() == "log"
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "2"]
     assert lines["chance"].get_ydata()[0] == 5.0
     assert "the numbers: loss against d" in capsys.readouterr().out
 

@@ -61,6 +61,7 @@ def draw(
             axes.set(xlabel=x, ylabel=name, **({"ylim": limits} if limits else {}))
             if "x" in log:
                 axes.set_xscale("log")
+                _name_places(axes, list(both.values())[-1], x)
             if "y" in log:
                 axes.set_yscale("log")
         for i, (label, at) in enumerate((lines or {}).items()):
@@ -100,6 +101,14 @@ def _curve(
     else:
         style |= {"linestyle": "", "marker": "o", "fillstyle": "none"}
         axes.plot(xs, np.median(ys, axis=0), **style)
+
+
+def _name_places(axes: Any, rows: Rows, x: str) -> None:
+    """Ticks where something was measured, unless they are many: powers of ten alone say little."""
+    places = rows[0][x] if isinstance(rows[0][x], list) else rows.settings_of(x)
+    if len(places) <= 10:
+        axes.set_xticks(places, places)
+        axes.minorticks_off()
 
 
 def _bars(axes: Any, both: dict[str, Rows], name: str, by: str, values: list, labels: dict) -> None:
