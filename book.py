@@ -325,8 +325,8 @@ def write(path, content):
 
 
 def book_files():
-    """Everything that a student gets: chapters, results, exercises, the notation; no sources."""
-    found = [ROOT / "docs" / "notation.md"]
+    """What a student gets: chapters, results, exercises, notation, claims; no sources."""
+    found = [ROOT / "docs" / "notation.md", ROOT / "docs" / "claims.md"]
     for part in ["notebooks", "exercises"]:
         found.extend(sorted((ROOT / part).rglob("*")))
     for path in found:
@@ -370,8 +370,14 @@ def copy_for_student():
     return beside
 
 
-# JupyterLab without news from the network, and without the tools of authors and instructors.
+# JupyterLab without news from the network, and without the tools of authors and instructors; pages
+# such as docs/claims.md open as a reader wants them.
 JUPYTER_SETTINGS = {
+    "labconfig/default_setting_overrides.json": {
+        "@jupyterlab/docmanager-extension:plugin": {
+            "defaultViewers": {"markdown": "Markdown Preview"}
+        }
+    },
     "labconfig/page_config.json": {
         "disabledExtensions": {
             "@jupyter/nbgrader": True,

@@ -51,9 +51,11 @@ def _run(chosen: argparse.Namespace) -> int:
 
         hand_out(ROOT, chosen.folder)
     else:
+        from . import library, overview
         from .check import check
 
         problems = check(ROOT, warn=lambda warning: print(f"warning: {warning}"))
+        problems += [*overview.problems(ROOT), *library.problems(ROOT)]
         print("\n".join(problems) or "all generated files are in step with their sources")
         return 1 if problems else 0
     return 0

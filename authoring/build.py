@@ -15,6 +15,7 @@ from nbformat import NotebookNode
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager
 from traitlets import default
 
+from . import claims
 from .release import release
 from .saved import saved_module, saved_path
 from .sources import (
@@ -63,6 +64,10 @@ def build(root: Path, number: str | None = None) -> None:
             write_text(path, text)
         names = " and ".join(str(path.relative_to(root)) for path in texts)
         print(f"{names}: {perf_counter() - start:.1f} s", flush=True)
+    try:
+        claims.write(root)
+    except BookError as error:
+        failures.append(str(error))
     if failures:
         raise BookError("\n\n".join(failures))
 

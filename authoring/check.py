@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from . import claims
 from .experiments import declared, read_results, results_path
 from .form import claims_in_headings, form_problems
 from .release import release
@@ -38,6 +39,7 @@ def check(root: Path, warn: Callable[[str], None] = lambda warning: None) -> lis
         problems += _problems(root, source, partial(_chapter, warn=warn))
     for source in exercise_sets(root):
         problems += _problems(root, source, _exercise_set)
+    problems += _problems(root, root, lambda root, _: claims.problems(root))
     return problems + list(form_problems(root)) + list(_strays(root))
 
 

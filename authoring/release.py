@@ -27,6 +27,7 @@ HANDED_OUT = (
     "LICENSE",
     "LICENSE-text",
     "book.py",
+    "docs",
     "environment.yml",
     "pyproject.toml",
     "exercises",

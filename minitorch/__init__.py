@@ -9,9 +9,32 @@
     loss.backward()
     w.grad
 
-To read the library, follow its imports upwards: ``backend`` (arrays), ``autograd`` (the tape),
-``operations``, ``tensor``, ``creation``, then ``nn`` and ``optim``. What a module offers here is
-its ``__all__``; what is called ``compat`` can be skipped.
+To read the library in one evening, read its core in this order. Each file imports, of these, only
+those above it; what all of it is for shows in ``mul``, in ``operations/elementwise.py``::
+
+    autograd/modes.py  whether operations are recorded, and who listens to them
+    autograd/node.py  what is recorded of an operation
+    autograd/backward.py  the pass backward over the nodes
+    autograd/tensorbase.py  what a tensor is: an array, its gradient, where it came from
+    autograd/dispatch.py  how a function on arrays becomes an operation on tensors
+    operations/elementwise.py  arithmetic and functions of each element, with their gradients
+    operations/shapes.py  views, joins, pieces
+    operations/products.py  products of matrices, the linear layer's
+    operations/reductions.py  sums, extremes, softmax, sorting
+    nn/parameter.py  a tensor that a module trains
+    nn/module.py  what layers and models are built from
+    nn/layers.py  linear, embedding, dropout, activations
+    optim/optimizer.py  what optimizers share
+    optim/sgd.py  gradient descent
+    optim/adam.py  Adam and AdamW
+
+What the core takes from other files can be believed at first: ``backend`` (``array_module(x)`` is
+NumPy, or CuPy for an array on a GPU; ``blocks`` cuts arrays into pieces that fit the cache),
+``axes`` (``dim`` as axes, broadcasting undone), ``promotion`` (of which type a result is),
+``nn.functional`` and ``nn.init`` (what layers call), and ``autograd/inplace``, the second evening:
+who may write over a tensor's values, and what then becomes of the gradients. ``tensor`` and
+``methods`` list the operations as methods; what is called ``compat`` can be skipped. What a module
+offers here is its ``__all__``.
 """
 
 from math import e, inf, nan, pi
@@ -26,6 +49,7 @@ from minitorch.compat.functions import *
 from minitorch.compat.types import *
 from minitorch.creation import *
 from minitorch.generator import *
+from minitorch.operations.einsum import *
 from minitorch.operations.elementwise import *
 from minitorch.operations.indexing import *
 from minitorch.operations.logic import *

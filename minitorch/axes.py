@@ -1,4 +1,4 @@
-"""Axes and sizes: as users give them, as a tensor shows them, and as broadcasting needs them."""
+"""Axes and sizes: as users give them, as a tensor shows them, as products and broadcasting need."""
 
 import math
 from operator import index
@@ -41,6 +41,16 @@ def check_axes(name, *wanted):
                 f"{name} needs {' and '.join(str(n) for _, n in wanted)} axes; "
                 f"got shapes {', '.join(str(tuple(t.shape)) for t, _ in wanted)}"
             )
+
+
+def fold(array):
+    """All leading axes as one: (..., n) -> (N, n)."""
+    return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
+
+
+def transposed(array):
+    """The last two axes exchanged."""
+    return array.swapaxes(-1, -2)
 
 
 def unbroadcast(grad, shape):

@@ -261,6 +261,11 @@ sum_of = _reduction("add")
 product_of = _reduction("multiply")
 
 
+def largest_along(array, axes):
+    """The largest elements over the axes, which stay; any number where there are no elements."""
+    return array.max(axis=axes, keepdims=True) if array.size else sum_of(array, axes, True)
+
+
 # Elements that are computed together: with their intermediate results they fit a core's cache.
 BLOCK = 1 << 15
 

@@ -17,7 +17,7 @@ from collections import Counter
 import numpy as np
 
 from minitorch.autograd.modes import listening
-from minitorch.operations.products import explicit_subscripts
+from minitorch.operations.einsum import explicit_subscripts
 
 
 @contextlib.contextmanager

@@ -73,28 +73,28 @@ class Methods(TensorBase):
     # Functions
 
     exp = elementwise.exp
-    expm1 = elementwise.expm1
+    expm1 = functions.expm1
     log = elementwise.log
-    log2 = elementwise.log2
+    log2 = functions.log2
     log10 = elementwise.log10
-    log1p = elementwise.log1p
+    log1p = functions.log1p
     logaddexp = functions.logaddexp
     square = elementwise.square
     sqrt = elementwise.sqrt
     rsqrt = elementwise.rsqrt
-    reciprocal = elementwise.reciprocal
+    reciprocal = functions.reciprocal
     sin = elementwise.sin
     cos = elementwise.cos
-    tan = elementwise.tan
-    asin = arcsin = elementwise.asin
-    acos = arccos = elementwise.acos
-    atan = arctan = elementwise.atan
-    sinh = elementwise.sinh
-    cosh = elementwise.cosh
+    tan = functions.tan
+    asin = arcsin = functions.asin
+    acos = arccos = functions.acos
+    atan = arctan = functions.atan
+    sinh = functions.sinh
+    cosh = functions.cosh
     tanh = elementwise.tanh
     sigmoid = elementwise.sigmoid
     relu = elementwise.relu
-    erf = elementwise.erf
+    erf = functions.erf
     sign = elementwise.sign
     floor = elementwise.floor
     ceil = elementwise.ceil
@@ -187,7 +187,7 @@ class Methods(TensorBase):
     # Shapes
 
     transpose = swapaxes = swapdims = shapes.transpose
-    movedim = moveaxis = shapes.movedim
+    movedim = moveaxis = functions.movedim
     squeeze = shapes.squeeze
     unsqueeze = shapes.unsqueeze
     flatten = shapes.flatten
@@ -199,7 +199,7 @@ class Methods(TensorBase):
     diagonal = shapes.diagonal
     diag_embed = shapes.diag_embed
     diag = indexing.diag
-    trace = products.trace
+    trace = functions.trace
     ravel = functions.ravel
     chunk = shapes.chunk
     split_with_sizes = shapes.split_with_sizes
@@ -216,7 +216,7 @@ class Methods(TensorBase):
     permute = _sizes_first(shapes.permute)
     expand = broadcast_to = _sizes_first(shapes.expand)
     repeat = _sizes_first(shapes.repeat)
-    tile = _sizes_first(shapes.tile)
+    tile = _sizes_first(functions.tile)
     flip = _sizes_first(shapes.flip)
 
     def reshape_as(self, other):
@@ -252,11 +252,11 @@ class Methods(TensorBase):
     matmul = products.matmul
     mm = products.mm
     bmm = products.bmm
-    mv = products.mv
+    mv = functions.mv
     dot = products.dot
     outer = ger = products.outer
-    addmm = products.addmm
-    baddbmm = products.baddbmm
+    addmm = functions.addmm
+    baddbmm = functions.baddbmm
 
     # Positions
 
@@ -315,7 +315,7 @@ class Methods(TensorBase):
     square_ = in_place(elementwise.square)
     sqrt_ = in_place(elementwise.sqrt)
     rsqrt_ = in_place(elementwise.rsqrt)
-    reciprocal_ = in_place(elementwise.reciprocal)
+    reciprocal_ = in_place(functions.reciprocal)
     sin_ = in_place(elementwise.sin)
     cos_ = in_place(elementwise.cos)
     tanh_ = in_place(elementwise.tanh)

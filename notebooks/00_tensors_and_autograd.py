@@ -29,6 +29,14 @@
 # functions and classes, NumPy arrays, the derivative of a function of one variable, the product of matrices.
 # **Symbols** are listed on one page, [the book's notation](../docs/notation.md).
 #
+# **The lectures.** The book follows five lecture decks: 1 and 3, *Self-Attention and Transformers* (CS224N,
+# by Tatsunori Hashimoto and of 2023), 2, *Attention & Transformers* (10-701, Hoda Heidari), 4, *Attention &
+# Transformers* (Advanced NLP, Richard Sieg), and 5, *Is Attention All We Need?* (without a name). You need
+# none of them. What they claim has a number, C1, C2, ..., in the heading of the section that measures it;
+# questions of our own are E1, E2, ..., counted anew in each chapter. A box at the section's end says what
+# came out, and [one page](../docs/claims.md) has all boxes. A result is *quick* when this run of the notebook
+# produced it, and *full* when it was recorded before, with more seeds or larger sizes.
+#
 # **If a cell fails,** most often a cell above it was not run, or was changed. Choose *Run > Restart Kernel and Run All
 # Cells*. If it fails again, rename your copy of this notebook: the next `python book.py lab` gives you a fresh one.
 

@@ -415,6 +415,13 @@ print("           and the answer has the sign of the bit, at every distance:", a
 # distance, since each step multiplies it by $f = 1$. (To the *input* bit nothing comes back: at
 # $\tanh(10)$ the candidate is saturated.)
 #
+# > **C30 · holds.** *The lectures* (deck 2, "Long Short-Term Memory (Hochreiter & Schmidhuber, 1997)"): "The
+# > internal state allows information to move through time without needing to affect the hidden
+# > representations!"
+# >
+# > *Measured*: A cell set by hand: until it is asked, the hidden state stays below 1e-37 for either bit;
+# > asked, it is 0.762 with the sign of the bit, after 10, 100 and 500 steps.
+#
 # ### What the forget gate is for
 #
 # Our cell is that of 1997: with $f = 1$ it can add and never empty itself. Give it one bit after
@@ -740,6 +747,13 @@ print(
 # 10^{-7}$ in two seeds and to 0.1 in a third (full): how far is a matter of which units happen to
 # learn to remember, and they need not all do so.
 #
+# > **C4 · holds if the gates start open.** *The lectures* (deck 2, "LSTM and Gradients"): the cell-state path
+# > is close to the identity "if gates permit it", "so the gradient can survive many steps".
+# >
+# > *Measured*: Gradient at distance 60 over that at distance 0, three seeds: LSTM with forget bias 0 2e-13 to
+# > 5e-12, bias 1 3e-5 to 3e-4, bias 3 4 to 10; plain RNN of gain 1 1e-2. Training on recall raises bias 0 to
+# > between 4e-7 and 0.1.
+#
 # ## 8. The longest delay (E1)
 #
 # A gradient that arrives is no more than a chance to learn. So we ask directly: up to which delay
@@ -876,6 +890,12 @@ print("            by the GRU with b_z = 3:     ", fastest["GRU, b_z = 3"] is no
 #
 # Mind what was measured: one mark, small networks, 200 batches. With more training the numbers will
 # move, and with delays that vary, as in section 7, short ones teach the gates what long ones need.
+#
+# > **E1 · the start decides.** *Our question*: up to which delay does each network learn to remember?
+# >
+# > *Measured*: Longest delay learned by most of three seeds: GRU and LSTM with open gates 160, plain RNN with
+# > an orthogonal matrix 80, GRU with bias 0 40, LSTM with bias 0 or 1 10. The starts differ, not only the
+# > cells.
 #
 # ## 9. Squash the memory or not (E2)
 #
@@ -1017,6 +1037,13 @@ print("at twice the trained length o * c errs by less than 0.6 of o * tanh(c):",
 # steps. So squashing is no part of what makes an LSTM remember. It keeps $h_t$ between $-1$ and
 # 1, and with it all that is computed from $h_t$, however long the sequence; the price is the
 # count.
+#
+# > **E2 · not for recall, and it costs the count.** *Our question*: does it help to squash the memory, $h = o
+# > \odot \tanh(c)$ in place of $o \odot c$?
+# >
+# > *Measured*: Error of a count at twice the trained length, three seeds, two starts and two rates: 3.45 to
+# > 5.94 squashed, 0.26 to 3.45 not. Recall over ten steps takes about as many steps in either form at three
+# > of four choices.
 #
 # ## 10. An LSTM language model (E3)
 #
@@ -1234,6 +1261,12 @@ print("equal compute: the wide LSTM, with a third of the steps, is behind:", wid
 # Why is the difference so small? Most of what helps to predict a character stands in the same word
 # and the few before it, and that far an RNN can reach. Long memory pays where there is something
 # far away to remember.
+#
+# > **E3 · hardly, at this size.** *Our question*: is an LSTM the better language model at equal parameters
+# > and compute?
+# >
+# > *Measured*: Loss per character, three seeds, each at its best rate: LSTM of 64 units 1.54 to 1.66, GRU of
+# > 75 1.57 to 1.63, RNN of 128 1.60 to 1.77. With six times the budget LSTM 1.376, RNN 1.406 (one seed).
 #
 # ## 11. A look inside
 #

@@ -409,6 +409,12 @@ print("    self-attention + positions is at least 0.1 above words + positions:",
 # So self-attention restores the dependencies, and leaves out the order. The GRU gets both from reading
 # word after word. Section 6 shows that this is no weakness of training but a theorem.
 #
+# > **E1 · yes, with positions.** *Our question*: what must an encoder bring so that each word gets its place?
+# >
+# > *Measured*: Right places, three seeds, each at its best rate of three: words alone 0.43 to 0.44 (the best
+# > table has 0.434), self-attention 0.45 to 0.46, words with positions 0.56 to 0.64, both 0.975 to 0.997, GRU
+# > 1.000.
+#
 # ### Without recurrence, with self-attention (C33)
 #
 # Now chapter 04's translator. Embeddings, decoder and attention to the memory stay; only the encoder
@@ -539,6 +545,15 @@ print("           self-attention + positions is at least 0.15 above both:", gain
 # > **A note on the lectures.** One deck says of the encoder without recurrence that it has no temporal
 # > dependencies at all, and continues with self-attention as the repair. As our numbers show, that is half
 # > of it. The other half comes some slides later, as the first of four limitations: positions.
+#
+# > **C33 · holds only with positions.** *The lectures* (deck 5, "Is Attention All We Need?",
+# > "Self-Attention"): without recurrence "the encoder has no temporal dependencies at all!"; self-attention
+# > restores them.
+# >
+# > *Measured*: Exact match, three seeds, each at its best rate of three: GRU 0.98 to 0.99, words alone 0.22
+# > to 0.27, self-attention 0.19 to 0.23 (0.31 is all that words without their order give away),
+# > self-attention with positions 0.94 to 0.97; words with positions 0.86 to 0.98, since the decoder is
+# > recurrent.
 #
 # ## 2. Queries, keys and values
 #
@@ -898,6 +913,14 @@ print(
 #   two keys of nearly the same score and get a large gradient, all others next to none. So "the gradient
 #   vanishes" is true of most queries, not of their sum. It becomes rare and large.
 #
+# > **C11 · holds for most queries.** *The lectures* (deck 1, "Scaled Dot Product [Vaswani et al., 2017]";
+# > deck 3): "When dimensionality $d$ becomes large, dot products between vectors tend to become large",
+# > "making the gradients small".
+# >
+# > *Measured*: Five seeds. The variance of the scores grows like $d$; divided it stays at 1. The median norm
+# > of the softmax's Jacobian falls from 0.3 at $d = 16$ to less than 0.00003 at $d = 1024$, its mean to 0.04
+# > to 0.05; divided both stay at 0.2. At $d = 16$ the undivided softmax still passes on more.
+#
 # **When is a softmax dominated by one value?** One deck says that it always will be. It depends on how far the
 # scores lie apart and on how many there are. We draw $n$ scores with standard deviation $s$ and look at
 # the largest weight.
@@ -1000,6 +1023,11 @@ if full:
 # differ. Yet of 18 pairs with the same width, rate and seed, 15 are better divided. In one layer, a
 # hundred steps are enough to recover from a bad start. C11 is about the start; Vaswani et al. (2017) too
 # wrote "we suspect" where they gave this reason.
+#
+# > **E2 · a little.** *Our question*: does the division matter in training?
+# >
+# > *Measured*: Medians of three seeds at the best rate, undivided and divided: 0.947 and 0.955 at $d = 64$,
+# > 0.901 and 0.937 at $d = 256$. Divided is better in 15 of 18 pairs.
 #
 # With the division, attention has the form that the rest of the book uses. `allowed` is a mask, True where a
 # query may look; chapter 07 is about such masks.
@@ -1150,6 +1178,12 @@ for name in ("self-attention", "self-attention + positions"):
     print(f"{name:26} the same scores: {mt.allclose(scores[0], scores[1], atol=1e-5)}")
 
 # %% [markdown]
+# > **C10 · holds.** *The lectures* (deck 1, "Barriers and solutions for Self-Attention as a building
+# > block"; deck 3): self-attention "doesn't have an inherent notion of order!"
+# >
+# > *Measured*: Largest relative difference between the outputs of permuted words and the permuted outputs,
+# > sequences of 4 to 256 words, float64: 1.9e-15. With positions 0.32 to 1.4, for a GRU 0.42 to 1.6.
+#
 # ## 7. What waits for what
 #
 # A recurrent network computes $h_t = \tanh(x_t W + h_{t-1} U)$. Until $h_{t-1}$ is there, nothing can be done
@@ -1359,6 +1393,15 @@ print(
 # >
 # > "In a Transformer every token sees every other token" is true of what we have built here. In a decoder,
 # > which must not see what it is to predict, token $i$ sees the tokens $j \le i$ (chapter 07).
+#
+# > **C12 · holds for steps, not for time on two cores.** *The lectures* (deck 3, "Issues with recurrent
+# > models: Linear interaction distance", "Issues with recurrent models: Lack of parallelizability"): in a
+# > recurrent network O(sequence length) steps for distant words to interact, and as many unparallelizable
+# > operations; with attention O(1).
+# >
+# > *Measured*: Operations in sequence, counted: 3 for each word in an RNN, 8 in self-attention at any length;
+# > distance 3 for each word against 4. Time of a pass over one sentence: at 1,024 words 39 ms (RNN) and 19 ms
+# > (self-attention), at 2,048 79 and 93 ms.
 #
 # ## 8. The table of barriers
 #

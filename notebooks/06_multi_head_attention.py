@@ -191,10 +191,6 @@ for others in (2, 50, 1000):  # how many words of score 0 there are
 # that shrinks as the sequence gets longer, since more words have to be shut out. So one softmax is not *unable*
 # to look at two places. It does so badly, and hands over a mean that no longer says who said what.
 #
-# > **A note on the lectures.** One says that because of the softmax the output is "dominated by one value".
-# > That is so when score gaps are large. At a gap of 0.3 nothing dominates ($e^{0.3} = 1.35$), at a gap of
-# > 3 one weight is 20 times the other.
-#
 # The way out is plain. Two questions, two softmaxes.
 #
 # ## 2. Heads in a loop
@@ -280,12 +276,8 @@ print("output of be, before:", mt.cat([output[0] for output, _ in per_head]))
 print("output of be, after: ", after)
 
 # %% [markdown]
-# > **A note on the lectures.** Three things to watch. (1) They write the score of two words as $x_i^\top
-# > Q^\top K\, x_j$ and, on the next slides, all scores as $X Q K^\top X^\top$. Both are right, in two
-# > conventions: in the first a token is a column and $Q$ multiplies it from the left, in the second a token
-# > is a row and $Q$ multiplies from the right, so the one's $Q$ is the other's $Q^\top$. This book has rows.
-# > (2) $\text{output}_\ell \in \mathbb{R}^{d/h}$ is one token's; for all tokens it is $(n, d/h)$. (3) One
-# > writes $q_{\ell,i} \cdot k_{\ell,i}$ for the score of head $i$: the key is that of the other token, $k_{t,i}$.
+# Where a token is a column, the score of two words is $x_i^\top Q^\top K\, x_j$, and the one's $Q$ is the
+# other's $Q^\top$:
 
 # %%
 by_columns = mt.stack([mt.stack([x_i @ Q.T.T @ (K.T @ x_j) for x_j in X]) for x_i in X])
@@ -418,9 +410,6 @@ for name, split, merge in (
 #
 # $$\text{output} = [O_1, \dots, O_h]\, W_O \quad (n, d).$$
 #
-# > **A note on the lectures.** Two of them stop at the concatenation. The layer as it is built everywhere
-# > ends with $W_O$ (Vaswani et al., 2017); another lecture calls it $Y$.
-#
 # What is it for? Cut $W_O$ into $h$ blocks of $d/h$ *rows*, $W_O^{(\ell)}$ of shape $(d/h, d)$. Row blocks
 # meet column blocks, so the product is a sum with one term a head:
 #
@@ -551,12 +540,11 @@ print("as if the padding were not there:", mt.allclose(masked, alone, atol=1e-5)
 # The last row is the one that grows. Each score matrix has $n^2$ entries, however few columns it was made
 # from. Each entry also goes through a softmax, which the FLOPs of products leave out.
 #
-# > **A note on the lectures.** They say that with heads "the matrices are the same sizes". True of $XQ$,
-# > $XK$ and $XV$, not of the scores: $h \times n \times n$ in place of $n \times n$.
+#
 #
 # ### FLOPs, memory and time (C13)
 #
-# Claim: $h$ heads need the same projection and product FLOPs as one, and $h$ times the score memory. The
+# Do $h$ heads need the same projection and product FLOPs as one, and $h$ times the score memory? The
 # library counts the products that really run, and we look at how many numbers the weights have. Beside it
 # the time of a forward and backward pass over 8 sequences, $d = 128$, for our layer and the library's.
 
@@ -674,11 +662,18 @@ print(
 )
 
 # %% [markdown]
-# The claim holds, but what is free in FLOPs is not free in time. In the full run, our layer with eight heads
-# takes 2.3 times as long as with one at $n = 64$, and 3.1 times at $n = 256$; the library's fused operation
-# takes 1.3 and 4.3 times as long. (The softmax walks over $h n^2$ numbers several times, which is memory
-# traffic, not products.) These are times of one run on one shared machine, and yours will have other ratios;
-# the counts are everyone's.
+# What is free in FLOPs is not free in time: the softmax walks over $h n^2$ numbers several times, which is
+# memory traffic, not products. The times are those of one run on one shared machine, and yours will have
+# other ratios; the counts are everyone's.
+#
+# > **C13 · holds for FLOPs, not for memory and time.** *The lectures* (deck 1, "Multi-head self-attention is
+# > computationally efficient"; deck 3): "Even though we compute $h$ many attention heads, it's not really
+# > more costly."
+# >
+# > *Measured*: With 1, 2, 4 and 8 heads ($n = 64$, $d = 128$): always 65,536 parameters, 8,388,608 FLOPs of
+# > projections and 2,097,152 of products, and 4,096 to 32,768 numbers in the scores, $h$ times as many. Eight
+# > heads take 2.3 times as long as one at $n = 64$ and 3.1 times at $n = 256$ in our layer, 1.3 and 4.3 times
+# > in the library's.
 #
 # ## 6. A task for two heads
 #
@@ -934,23 +929,21 @@ print(
 )
 
 # %% [markdown]
-# **One head favours one place.** In the full runs, at its best rate, it answers both questions right in 19 to
-# 21 % of all tables. It does not get each a little wrong: one of the two answers is right in 91 to 94 % of the
-# cases, the other in 24 to 26 %. Which one it favours is an accident of the seed. And the wrong answers are not
-# just any numbers: 99.9 % of them are the right answer to the *other* question. That is the proof at work. The
-# two places have weights of 0.48 to 0.49 and of about 0.37 on average (section 7 prints them), and the larger
-# wins both times. Four times the steps do not change this (19 to 22 %), and neither does a head of twice the
-# width (21 %).
+# **One head favours one place.** It does not get each answer a little wrong: in the full runs one of the two
+# is right in 91 to 94 % of the cases, the other in 24 to 26 %. Which one it favours is an accident of the
+# seed. And the wrong answers are not just any numbers: 99.9 % of them are the right answer to the *other*
+# question. That is the proof at work. The two places have weights of 0.48 to 0.49 and of about 0.37 on
+# average (section 7 prints them), and the larger wins both times. Four times the steps do not change this,
+# and neither does a head of twice the width.
 #
 # The loss tells the same story more gently. The grey line at $\tfrac78 \log 2 = 0.61$ is the loss of someone
 # who knows both values and not which is which (one time in eight they are equal). One head ends near it, at
 # 0.68 to 0.69, and with four times the steps at 0.53 to 0.56: its unequal weights say something about the
 # order, but not enough to change its first choice.
 #
-# **Two heads get everything right**, all 2,000 tables with every seed, with exactly as many parameters as
-# one.
+# **Two heads get everything right**, with exactly as many parameters as one.
 #
-# **One head and a feed-forward net** reach 97 to 100 %. So one softmax *can* carry two places, if something
+# **One head and a feed-forward net** come close to that. So one softmax *can* carry two places, if something
 # that is not linear takes them apart. The trained model puts unequal weights on the two, 0.66 to 0.69 and
 # 0.25 to 0.27 on average, and the net tells $0.7 u_a + 0.3 u_b$ from $0.7 u_b + 0.3 u_a$. In a Transformer a
 # feed-forward net follows every attention layer (chapter 09). So C14 does not say that models with one head
@@ -960,6 +953,14 @@ print(
 # cut into pieces, and makes something of it. That looks like a model in need of more training, not like a
 # missing line. With eight heads each sees a single pair. That model falls to 15 or 16 %, where eight right
 # heads reach 100 %.
+#
+# > **C14 · holds if what reads the heads is linear.** *The lectures* (deck 5, "Multi-head attention"; deck 1,
+# > "Multi-headed attention"; deck 3): one softmax makes it "hard to specify that you want two different
+# > things"; "What if we want to look in multiple places in the sentence at once?"
+# >
+# > *Measured*: Both answers right, three seeds, chance 0.016: one head 0.19 to 0.21, with four times the
+# > steps 0.19 to 0.22, with twice the width 0.21; two heads 1.00 each time. One head that a feed-forward net
+# > reads: 0.97 to 1.00. (The rate was chosen on the tables that are reported.)
 #
 # ### As many heads as places (E1)
 #
@@ -1043,19 +1044,24 @@ print("three places, two heads: below 0.9: ", places_here["3"]["2"][0]["all"] < 
 print("three places, four heads: above 0.95:", places_here["3"]["4"][0]["all"] > 0.95)
 
 # %% [markdown]
-# With as many heads as letters, or more, at least 99.5 % of the tables are all right. With fewer, nearly
-# always few: one head gets two letters right in 20 %, three in 2 %; two heads get four letters right in 3 to
-# 4 %. But look at three letters and two heads: 25 %, 82 % and 21 % for the three seeds. How does the second
-# model do it? Its head 1 puts weights of 0.39 and 0.40 on the first and second letter, its head 2 puts 0.41
-# and 0.39 on the second and third. A linear layer can *subtract* heads: the second value cancels, and the
-# first less the third is left. If these two are equal, they cancel as well, and on such tables this model is
-# right in only 12 % of the cases, about as often as all three are equal. So "a head for each place" is a rule
-# of thumb. Our proof holds for one head, which has nothing to subtract from.
+# With as many heads as letters, or more, nearly all tables are right; with fewer, nearly always few. But look
+# at three letters and two heads. How does the second model do it? Its head 1 puts weights of 0.39 and 0.40 on
+# the first and second letter, its head 2 puts 0.41 and 0.39 on the second and third. A linear layer can
+# *subtract* heads: the second value cancels, and the first less the third is left. If these two are equal,
+# they cancel as well, and on such tables this model is right in only 12 % of the cases, about as often as all
+# three are equal. So "a head for each place" is a rule of thumb. Our proof holds for one head, which has
+# nothing to subtract from.
 #
-# How many heads, then? Here the task says it. For language nobody knows in advance. One of the lectures says
+# How many heads, then? Here the task says it. For language nobody knows in advance. Deck 5 says
 # that "around 8 heads" work well for big models, and Vaswani et al. (2017) found one head worse than eight,
 # and thirty-two worse than sixteen. For us that is a hypothesis: chapter 10 measures it in a whole
 # Transformer, with several seeds (C38).
+#
+# > **E1 · as a rule of thumb.** *Our question*: does a question for $k$ places take $k$ heads?
+# >
+# > *Measured*: All answers right, three seeds. As many heads as letters, or more: 0.996 to 1.000. Fewer: two
+# > letters with one head 0.194 to 0.207, three with one 0.020 to 0.024, four with two 0.034 to 0.039; but
+# > three letters with two heads 0.206, 0.248 and 0.816.
 #
 # ## 7. What heads look at
 #
@@ -1203,10 +1209,9 @@ print("any head of eight removed, both answers above 0.5:", worst > 0.5)
 
 # %% [markdown]
 # **Of two heads**, removal confirms the map. The answer that the head looks at falls to chance, the other
-# stays as it was. **Of eight heads**, in the full runs, 20 of 24 can be removed at a cost of at most 4 %, and
-# the worst of each seed leaves 90, 71 and 91 % of the answers that it looks at. Several heads look at the
-# same letter, and stand in for each other. And two heads with equally dark maps need not matter equally: the
-# worst of the first two seeds have weights of 0.91 and 0.92 on the letter.
+# stays as it was. **Of eight heads** several look at the same letter, and stand in for each other. And two
+# heads with equally dark maps need not matter equally: the worst of the first two seeds have weights of 0.91
+# and 0.92 on the letter.
 #
 # So there are two kinds of sentences about a head, and neither follows from the other. "Head 3 looks at the
 # letter that is asked second" is about the map, "the model needs head 3 for the second answer" about removal.
@@ -1236,9 +1241,30 @@ print(
 )
 
 # %% [markdown]
+# > **E2 · of two heads yes, of eight seldom.** *Our question*: does anything depend on the place that a head
+# > looks at?
+# >
+# > *Measured*: Right answers at that place without the head (quick, one seed): 0.13 and 0.14 of the two heads
+# > of one model, the other answer 1.00. Of eight heads, three seeds, 20 of 24 can be removed at a cost of at
+# > most 0.04; the worst of each seed leaves 0.90, 0.71 and 0.91.
+#
 # **Try it**: take the transpose out of `merge_heads` alone, and see which of the tests in section 3 notices;
 # train `LookUp(1, asked=2)` with 5 or 3 values in place of 8; remove *two* of the eight heads at a time; ask
 # for three letters with two heads and a feed-forward net.
+#
+# <details>
+# <summary>Common slips, and how other texts write it</summary>
+#
+# | one may read | right is | where |
+# | --- | --- | --- |
+# | the output of attention "will be dominated by one value" because of the softmax (deck 5) | only where score gaps are large: at a gap of 0.3 one weight is 1.35 times the other, at 3 it is 20 times | § 1 |
+# | scores as $x_i^\top Q^\top K\, x_j$ and as $X Q K^\top X^\top$ on neighbouring slides (decks 1 and 3) | two conventions: columns for tokens in the first, rows in the second. This book has rows | § 2 |
+# | $\text{output}_\ell \in \mathbb{R}^{d/h}$ (decks 1 and 3) | that is one token; all tokens make $(n, d/h)$ | § 2 |
+# | $e_{l,t,i} = q_{l,i} \cdot k_{l,i}$ (deck 5) | the key is that of the other token, $k_{t,i}$ | § 2 |
+# | the heads are concatenated, and that is the output (decks 2 and 5) | the output projection $W_O$ follows; decks 1 and 3 call it $Y$ | § 4 |
+# | "the matrices are the same sizes" (decks 1 and 3) | $XQ$, $XK$ and $XV$ are; the scores are $h \times n \times n$ in place of $n \times n$ | § 5 |
+#
+# </details>
 #
 # ## Summary
 #

@@ -9,7 +9,11 @@ CHAPTER = """\
 # %% [markdown]
 # # A chapter
 #
-# ## Doubling (C1)
+# ## 1. Doubling (C1)
+#
+# > **C1 · holds.** *The lectures* (deck 2, "Doubling"): doubling doubles.
+# >
+# > *Measured*: 3.0 from 1.5.
 
 # %%
 from textbook.experiments import Experiments

@@ -164,7 +164,7 @@ def test_a_result_outlives_changes_elsewhere(book, old, new):
 
 
 def test_a_claim_without_heading_or_result_is_told(book):
-    edit(book / CHAPTER, "## Doubling (C1)", "## Doubling")
+    edit(book / CHAPTER, "Doubling (C1)", "Doubling")
     assert f"{CHAPTER}: experiment C1 has no heading with (C1): write one" in check(book)
     edit(book / CHAPTER, '@lab.experiment("C1"', '@lab.experiment("C2"')
     problems = check(book)
@@ -172,8 +172,16 @@ def test_a_claim_without_heading_or_result_is_told(book):
     assert f"{RESULTS}: C1 is no experiment of the chapter: {EXPERIMENT}" in problems
 
 
+def test_a_claim_without_box_and_a_page_out_of_step_are_told(book):
+    edit(book / CHAPTER, "**C1 · holds.**", "**C1 · holds, twice.**")
+    assert any("docs/claims.md is not what" in problem for problem in check(book))
+    edit(book / CHAPTER, "**C1 · holds, twice.**", "C1 holds.")
+    assert any("'1. Doubling (C1)' has no box" in problem for problem in check(book))
+
+
 def test_an_experiment_that_not_every_machine_can_run_needs_no_result(book):
     edit(book / CHAPTER, "(C1)", "(C2)")
+    edit(book / CHAPTER, "**C1 ·", "**C2 ·")
     edit(book / CHAPTER, '@lab.experiment("C1",', '@lab.experiment("C2", lacks=lambda: "a GPU",')
     problems = check(book)
     assert not any("C2" in problem for problem in problems)
@@ -197,6 +205,8 @@ def test_results_say_where_they_come_from(book):
 
 def test_the_commands_end_with_a_status(book, monkeypatch, capsys):
     monkeypatch.setattr("authoring.__main__.ROOT", book)
+    monkeypatch.setattr("authoring.overview.problems", lambda root: [])  # it has no README
+    monkeypatch.setattr("authoring.library.problems", lambda root: [])  # and no library
     assert main(["check"]) == 0
     (book / RELEASE).unlink()
     assert main(["check"]) == 1

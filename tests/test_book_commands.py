@@ -104,6 +104,7 @@ class MiniBook:
         (root / "notebooks" / "00_start.py").write_text("# the source")
         (root / "docs").mkdir()
         (root / "docs" / "notation.md").write_text("T is the length")
+        (root / "docs" / "claims.md").write_text("C1 holds")
         (root / "notebooks" / "results" / "00.json").write_text("{}")
         (root / "exercises" / "00_start" / "00_start.ipynb").write_text(notebook("exercise"))
 
@@ -476,6 +477,7 @@ def test_copy_holds_chapters_results_and_exercises_but_no_sources(shelf):
     copied = {p.relative_to(shelf / "my").as_posix() for p in (shelf / "my").rglob("*.*")}
     assert copied == {
         ".book.json",
+        "docs/claims.md",
         "docs/notation.md",
         "exercises/00_start/00_start.ipynb",
         "notebooks/00_start.ipynb",

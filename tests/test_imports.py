@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from authoring.library import code_lines, core
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Each imports only from those before it. What stands on one line does not import each other.
 LIBRARY = [
@@ -94,6 +96,16 @@ def test_imports_go_one_way(name):
         assert part(other) in below, f"{name} imports {other}, which is not below it"
 
 
+def test_the_core_is_read_in_the_order_of_its_imports():
+    files = [name_of(ROOT / "minitorch" / file) for file in core(ROOT)]
+    for i, name in enumerate(files):
+        later = GRAPH[name] & set(files[i:])
+        assert not later, (
+            f"{name} imports {later}, which the docstring of minitorch/__init__.py lists below it: "
+            "change the order there and in README.md"
+        )
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_no_import_hides_a_builtin(name):
     if name == "minitorch":
@@ -120,30 +132,6 @@ def test_numpy_is_all_that_the_library_needs():
         roots = {other.partition(".")[0] for other in imported(path)}
         others = roots - set(sys.stdlib_module_names) - {"numpy", "minitorch", "textbook"}
         assert others <= OPTIONAL.get(name, set()), name
-
-
-def code_lines(path):
-    """How many lines hold code: all but empty ones, comments, docstrings and lists of names."""
-    text = path.read_text()
-    tree = ast.parse(text)
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    left_out = [
-        item.body[0]
-        for item in ast.walk(tree)
-        if isinstance(item, documented) and ast.get_docstring(item)
-    ]
-    left_out += [item for item in tree.body if isinstance(item, (ast.Import, ast.ImportFrom))]
-    left_out += [
-        item
-        for item in tree.body
-        if isinstance(item, ast.Assign) and getattr(item.targets[0], "id", "") == "__all__"
-    ]
-    skipped = {line for item in left_out for line in range(item.lineno, item.end_lineno + 1)}
-    lines = enumerate(text.splitlines(), start=1)
-    return sum(
-        bool(line.strip()) and not line.lstrip().startswith("#") and i not in skipped
-        for i, line in lines
-    )
 
 
 def test_library_is_small(capsys):

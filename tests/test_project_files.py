@@ -11,6 +11,7 @@ import pytest
 
 import book
 import minitorch
+from authoring import library, overview
 
 ROOT = Path(__file__).resolve().parent.parent
 in_git = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git checkout")
@@ -62,19 +63,15 @@ def test_readme_links_lead_somewhere():
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
-def test_readme_tells_minutes_and_exercises_of_each_chapter():
-    told = {}
-    for row in re.findall(r"^\| \d\d \|.*notebooks/.*$", README, re.MULTILINE):
-        number, _, _, minutes, exercises = row.strip("| ").split(" | ")
-        told[number] = int(minutes), int(re.match(r"\[(\d+)\]", exercises)[1])
-    found = {}
-    for chapter in (ROOT / "notebooks").glob("*.py"):
-        text = chapter.read_text(encoding="utf-8")
-        minutes = re.search(r"\*\*Time\*\*: about (\d+) minutes", text)[1]
-        answers = (ROOT / "solutions" / chapter.stem / chapter.name).read_text(encoding="utf-8")
-        headings = re.findall(r"^# ## \d+\. ", answers, re.MULTILINE)
-        found[chapter.name[:2]] = int(minutes), len(headings)
-    assert told == found
+def test_readme_lists_each_chapter_with_minutes_and_exercises():
+    problems = list(overview.problems(ROOT))
+    assert not problems, "\n".join(problems)
+
+
+def test_readme_and_docstring_name_the_core_of_the_library():
+    assert len(library.core(ROOT)) > 10
+    problems = list(library.core_problems(ROOT))
+    assert not problems, "\n".join(problems)
 
 
 def test_readme_tells_the_recorded_results_of_chapter_10():

@@ -1,6 +1,7 @@
 """Automatic differentiation: ``backward``, ``grad``, ``no_grad``, ``gradcheck``."""
 
 from minitorch.autograd.backward import backward, grad
+from minitorch.autograd.compat import Variable
 from minitorch.autograd.dispatch import operation
 from minitorch.autograd.gradcheck import gradcheck
 from minitorch.autograd.modes import (
@@ -10,7 +11,6 @@ from minitorch.autograd.modes import (
     record_operations,
     set_grad_enabled,
 )
-from minitorch.autograd.variable import Variable
 
 __all__ = [
     "Variable",

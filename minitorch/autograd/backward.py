@@ -3,6 +3,8 @@
 Calling ``loss.backward()`` visits the nodes from the loss to the leaves. Each node turns the
 gradient of the loss with respect to its output into the gradients with respect to its inputs, a
 *vector-Jacobian product*. Where a tensor was used several times, its gradients are added.
+
+What is imported from ``inplace`` refuses what changes in place made wrong, and can be read later.
 """
 
 from heapq import heappop, heappush

@@ -14,7 +14,8 @@ promotion: the backward pass does that for all.
 
 What the gradient functions of the arguments that need a gradient use of the function's variables is
 kept until backward, and an in-place change of its memory meanwhile is an error (``inplace`` finds
-it; the message names an argument, or the result if that is called ``out``).
+it; the message names an argument, or the result if that is called ``out``). A view of an argument,
+``view=True``, is noted for the same reason.
 """
 
 import functools

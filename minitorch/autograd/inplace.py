@@ -1,6 +1,7 @@
 """What happens in place: who may write over a tensor, and what then becomes of the gradients.
 
-Two things must not go wrong when values are written over.
+The rest of this folder is complete without it where nothing is written over. Two things must not go
+wrong when values are.
 
 *A gradient that needs the old values.* The gradient functions of a node keep arrays of the forward
 pass. ``changes`` says when memory was last changed; before a node that is older than the latest

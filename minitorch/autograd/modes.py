@@ -2,8 +2,9 @@
 
 A listener is a function that is called as ``listener(name, inputs, outputs, backward)``. For an
 operation, ``inputs`` lists its arguments (arrays and others) and ``outputs`` its resulting arrays.
-In a pass backward, for each node, they are the gradients with respect to the operation's results
-and with respect to its arguments, with None where there is none, and ``backward`` is True.
+In a pass backward, for each node (a recorded operation, see ``node``), they are the gradients with
+respect to the operation's results and with respect to its arguments, with None where there is none,
+and ``backward`` is True.
 ``listener("backward", [], [], True)`` announces the pass.
 
 ``state.clock`` counts recorded operations and changes in place, so that one can be told to be

@@ -1,6 +1,9 @@
 """What a tensor is to autograd: an array, whether it needs a gradient, and where it came from.
 
-The class that users see, ``minitorch.Tensor``, adds the operations as methods.
+The class that users see, ``minitorch.Tensor``, adds the operations as methods; ``result_class`` is
+that class. ``_edge`` is where a gradient goes (see ``node``), None for a leaf. ``_view`` says whose
+memory the tensor shows: it and ``_follow_base`` serve changes in place, and can be read later, with
+``inplace``.
 """
 
 import weakref

@@ -1,4 +1,4 @@
-"""Functions on tensors that no chapter uses."""
+"""Functions on tensors that no chapter and no exercise uses."""
 
 import math
 from itertools import pairwise
@@ -7,10 +7,10 @@ import numpy as np
 
 from minitorch.autograd.dispatch import numpy_names, operation
 from minitorch.autograd.tensorbase import TensorBase
-from minitorch.axes import axes_of
+from minitorch.axes import axes_of, check_axes
 from minitorch.backend import array_module
 from minitorch.operations import reductions
-from minitorch.operations.elementwise import add, div, mul, sub, where
+from minitorch.operations.elementwise import add, div, mul, sigmoid_array, sub, where
 from minitorch.operations.indexing import (
     add_at,
     as_index,
@@ -21,11 +21,26 @@ from minitorch.operations.indexing import (
     split_index,
 )
 from minitorch.operations.logic import isnan
-from minitorch.operations.shapes import expand, reshape, split_with_sizes
+from minitorch.operations.neural import erf_array
+from minitorch.operations.products import bmm, matmul, mm
+from minitorch.operations.shapes import (
+    cat,
+    diagonal,
+    expand,
+    listed,
+    numel,
+    permute,
+    repeat,
+    reshape,
+    split_with_sizes,
+    transpose,
+    unsqueeze,
+)
 
 __all__ = """
-addcdiv addcmul dist index_put is_tensor lerp logaddexp masked_scatter median nan_to_num ravel
-std_mean take_along_dim tensor_split var_mean
+acos addcdiv addcmul addmm asin atan baddbmm cosh dist erf expm1 hstack index_put is_tensor lerp
+log1p log2 logaddexp masked_scatter median meshgrid movedim mv nan_to_num ravel reciprocal sinh
+std_mean take_along_dim tan tensor_split tile trace var_mean vstack
 """.split()
 
 # Arithmetic
@@ -62,6 +77,116 @@ def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
     xp = array_module(input)
     finite = xp.isfinite(input)
     return xp.nan_to_num(input, nan=nan, posinf=posinf, neginf=neginf), (lambda g: g * finite,)
+
+
+# Functions
+
+
+@operation(promote="float")
+def log2(input):
+    """The logarithm to base 2."""
+    return array_module(input).log2(input), lambda g: g / (input * math.log(2))
+
+
+@operation(promote="float")
+def log1p(input):
+    """log(1 + input), exact for small input."""
+    return array_module(input).log1p(input), lambda g: g / (1 + input)
+
+
+@operation(promote="float")
+def expm1(input):
+    """e ** input - 1, exact for small input."""
+    out = array_module(input).expm1(input)
+    return out, lambda g: g * (out + 1)
+
+
+@operation(promote="float")
+def reciprocal(input):
+    """1 / input."""
+    out = 1 / input
+    return out, lambda g: -g * out * out
+
+
+@operation(promote="float")
+def tan(input):
+    """The tangent, of radians."""
+    out = array_module(input).tan(input)
+    return out, lambda g: g * (1 + out * out)
+
+
+@operation(promote="float")
+def asin(input):
+    """The angle, in radians, whose sine is ``input``."""
+    xp = array_module(input)
+    return xp.arcsin(input), lambda g: g / xp.sqrt(1 - input * input)
+
+
+@operation(promote="float")
+def acos(input):
+    """The angle, in radians, whose cosine is ``input``."""
+    xp = array_module(input)
+    return xp.arccos(input), lambda g: -g / xp.sqrt(1 - input * input)
+
+
+@operation(promote="float")
+def atan(input):
+    """The angle, in radians, whose tangent is ``input``."""
+    return array_module(input).arctan(input), lambda g: g / (1 + input * input)
+
+
+@operation(promote="float")
+def sinh(input):
+    """The hyperbolic sine, (exp(x) - exp(-x)) / 2."""
+    xp = array_module(input)
+    return xp.sinh(input), lambda g: g * xp.cosh(input)
+
+
+@operation(promote="float")
+def cosh(input):
+    """The hyperbolic cosine, (exp(x) + exp(-x)) / 2."""
+    xp = array_module(input)
+    return xp.cosh(input), lambda g: g * xp.sinh(input)
+
+
+@operation(promote="float")
+def softplus(input):
+    """log(1 + exp(x)), without overflow."""
+    xp = array_module(input)
+    return xp.logaddexp(input, input.dtype.type(0)), lambda g: g * sigmoid_array(input)
+
+
+@operation(promote="float")
+def erf(input):
+    """The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
+    xp = array_module(input)
+    scale = 2 / math.sqrt(math.pi)
+    return erf_array(input), lambda g: g * (scale * xp.exp(-input * input))
+
+
+# Products
+
+
+def mv(input, vec):
+    """The product of a matrix and a vector: (n, d) @ (d) -> (n)."""
+    check_axes("mv", (input, 2), (vec, 1))
+    return matmul(input, vec)
+
+
+def addmm(input, mat1, mat2, *, beta=1, alpha=1):
+    """beta * input + alpha * (mat1 @ mat2)."""
+    return add(mul(input, beta), mm(mat1, mat2), alpha=alpha)
+
+
+def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
+    """beta * input + alpha * (batch1 @ batch2), for batches of matrices."""
+    return add(mul(input, beta), bmm(batch1, batch2), alpha=alpha)
+
+
+def trace(input):
+    """The sum of a matrix's diagonal."""
+    check_axes("trace", (input, 2))
+    return reductions.sum(diagonal(input))
 
 
 # Statistics
@@ -120,6 +245,49 @@ def is_tensor(obj):
 def ravel(input):
     """All elements along one axis."""
     return reshape(input, (-1,))
+
+
+def movedim(input, source, destination):
+    """The axes ``source`` moved to the places ``destination``; the others keep their order."""
+    source, destination = axes_of(source, input.ndim), axes_of(destination, input.ndim)
+    order = [axis for axis in range(input.ndim) if axis not in source]
+    for place, axis in sorted(zip(destination, source, strict=True)):
+        order.insert(place, axis)
+    return permute(input, tuple(order))
+
+
+def tile(input, dims):
+    """``repeat``, where missing sizes are 1."""
+    return repeat(input, (1,) * (input.ndim - len(dims)) + tuple(dims))
+
+
+def meshgrid(*tensors, indexing="ij"):
+    """The coordinates of a grid: for each vector a tensor that varies along an axis of its own.
+
+    ``indexing="xy"`` exchanges the first two axes.
+    """
+    if len(tensors) == 1 and not isinstance(tensors[0], TensorBase):
+        tensors = tensors[0]
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f"indexing must be 'ij' or 'xy'; got {indexing!r}")
+    sizes = [numel(x) for x in tensors]
+    grids = [
+        expand(reshape(x, (-1,) + (1,) * (len(sizes) - 1 - i)), sizes)
+        for i, x in enumerate(tensors)
+    ]
+    return tuple(transpose(x, 0, 1) for x in grids) if indexing == "xy" else tuple(grids)
+
+
+def hstack(tensors):
+    """The tensors joined side by side: along axis 1, vectors along their only one."""
+    tensors = listed(tensors, "hstack")
+    return cat(tensors, 0 if tensors[0].ndim < 2 else 1)
+
+
+def vstack(tensors):
+    """The tensors joined one below the other; vectors are rows."""
+    tensors = listed(tensors, "vstack")
+    return cat([unsqueeze(x, 0) if x.ndim < 2 else x for x in tensors])
 
 
 def tensor_split(input, indices_or_sections, dim=0):

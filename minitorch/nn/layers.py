@@ -1,4 +1,8 @@
-"""Layers: linear, embedding, dropout, activations."""
+"""Layers: linear, embedding, dropout, activations.
+
+Each keeps its parameters, which ``init`` draws, and its options; ``forward`` calls the function of
+``nn.functional`` that computes.
+"""
 
 import math
 

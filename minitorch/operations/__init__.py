@@ -1,6 +1,7 @@
 """The operations: each a function on arrays beside its gradient.
 
 Read ``minitorch/autograd/dispatch.py`` first: it says how an operation is written. The files, from
-simple to composed: elementwise, logic, reductions, shapes, indexing, products, then what networks
-fuse: neural, attention, recurrent. What a file offers as ``minitorch.name`` is its ``__all__``.
+simple to composed: elementwise, logic, shapes, products, reductions, indexing, einsum, then what
+networks fuse: neural, attention, recurrent. What a file offers as ``minitorch.name`` is its
+``__all__``.
 """

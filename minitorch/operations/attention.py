@@ -5,12 +5,10 @@ import math
 import numpy as np
 
 from minitorch.autograd.dispatch import operation
-from minitorch.axes import unbroadcast
-from minitorch.backend import array_module
+from minitorch.axes import fold, transposed, unbroadcast
+from minitorch.backend import array_module, largest_along
 from minitorch.generator import numpy_generator
 from minitorch.operations.neural import dropout_factors
-from minitorch.operations.products import fold, transposed
-from minitorch.operations.reductions import largest_along
 
 # How many scores are computed at a time (1 MB in single precision, for the cache), but no fewer
 # rows of them than a product is fast on; and up to how many scores the weights are kept for

@@ -3,7 +3,6 @@
 In each gradient, ``g`` is the gradient of the loss with respect to the result.
 """
 
-import functools
 import math
 
 import numpy as np
@@ -13,9 +12,8 @@ from minitorch.backend import array_module
 from minitorch.promotion import result_type
 
 __all__ = """
-abs acos add asin atan ceil clamp cos cosh divide erf exp expm1 floor floor_divide fmod log log10
-log1p log2 masked_fill maximum minimum mul neg pow reciprocal relu remainder round rsqrt sigmoid
-sign sin sinh sqrt square sub tan tanh trunc where
+abs add ceil clamp cos divide exp floor floor_divide fmod log log10 masked_fill maximum minimum mul
+neg pow relu remainder round rsqrt sigmoid sign sin sqrt square sub tanh trunc where
 """.split()
 
 # Arithmetic
@@ -219,28 +217,9 @@ def log(input):
 
 
 @operation(promote="float")
-def log2(input):
-    """The logarithm to base 2."""
-    return array_module(input).log2(input), lambda g: g / (input * math.log(2))
-
-
-@operation(promote="float")
 def log10(input):
     """The logarithm to base 10."""
     return array_module(input).log10(input), lambda g: g / (input * math.log(10))
-
-
-@operation(promote="float")
-def expm1(input):
-    """e ** input - 1, exact for small input."""
-    out = array_module(input).expm1(input)
-    return out, lambda g: g * (out + 1)
-
-
-@operation(promote="float")
-def log1p(input):
-    """log(1 + input), exact for small input."""
-    return array_module(input).log1p(input), lambda g: g / (1 + input)
 
 
 @operation(promote="float")
@@ -254,13 +233,6 @@ def sqrt(input):
 def square(input):
     """input * input."""
     return input * input, lambda g: 2 * g * input
-
-
-@operation(promote="float")
-def reciprocal(input):
-    """1 / input."""
-    out = 1 / input
-    return out, lambda g: -g * out * out
 
 
 @operation(promote="float")
@@ -282,47 +254,6 @@ def cos(input):
     """The cosine, of radians."""
     xp = array_module(input)
     return xp.cos(input), lambda g: -g * xp.sin(input)
-
-
-@operation(promote="float")
-def tan(input):
-    """The tangent, of radians."""
-    out = array_module(input).tan(input)
-    return out, lambda g: g * (1 + out * out)
-
-
-@operation(promote="float")
-def asin(input):
-    """The angle, in radians, whose sine is ``input``."""
-    xp = array_module(input)
-    return xp.arcsin(input), lambda g: g / xp.sqrt(1 - input * input)
-
-
-@operation(promote="float")
-def acos(input):
-    """The angle, in radians, whose cosine is ``input``."""
-    xp = array_module(input)
-    return xp.arccos(input), lambda g: -g / xp.sqrt(1 - input * input)
-
-
-@operation(promote="float")
-def atan(input):
-    """The angle, in radians, whose tangent is ``input``."""
-    return array_module(input).arctan(input), lambda g: g / (1 + input * input)
-
-
-@operation(promote="float")
-def sinh(input):
-    """The hyperbolic sine, (exp(x) - exp(-x)) / 2."""
-    xp = array_module(input)
-    return xp.sinh(input), lambda g: g * xp.cosh(input)
-
-
-@operation(promote="float")
-def cosh(input):
-    """The hyperbolic cosine, (exp(x) + exp(-x)) / 2."""
-    xp = array_module(input)
-    return xp.cosh(input), lambda g: g * xp.sinh(input)
 
 
 @operation(promote="float")
@@ -359,50 +290,6 @@ def silu(input):
     """x s(x) with the sigmoid s (Elfwing et al., 2018; also called swish)."""
     s = sigmoid_array(input)
     return input * s, lambda g: g * (s * (1 + input * (1 - s)))
-
-
-@operation(promote="float")
-def softplus(input):
-    """log(1 + exp(x)), without overflow."""
-    xp = array_module(input)
-    return xp.logaddexp(input, input.dtype.type(0)), lambda g: g * sigmoid_array(input)
-
-
-# erf: NumPy has none. erf(x) / x is a smooth function of x^2, so on |x| <= limit a short series of
-# Chebyshev polynomials in x^2, fitted to the values of math.erf, is exact to rounding; beyond the
-# limit erf is 1 to rounding.
-_ERF = {"f": (4.0, 15), "d": (6.0, 40), "e": (4.0, 15)}
-
-
-@functools.cache
-def _erf_series(typecode):
-    limit, degree = _ERF[typecode]
-
-    def ratio(t):
-        roots = np.sqrt((t + 1) / 2) * limit
-        return np.array([math.erf(r) / r if r else 2 / math.sqrt(math.pi) for r in roots])
-
-    return limit, np.polynomial.chebyshev.chebinterpolate(ratio, degree).tolist()
-
-
-def erf_array(x):
-    """erf(x) for an array, to the accuracy of its type, by Clenshaw's recurrence."""
-    xp = array_module(x)
-    limit, coefficients = _erf_series(x.dtype.char)
-    inside = xp.clip(x, -limit, limit)
-    t = inside * inside * (4 / limit**2) - 2
-    last, total = xp.zeros_like(x), xp.zeros_like(x)
-    for c in coefficients[:0:-1]:
-        last, total = total, t * total - last + c
-    return inside * (t * total / 2 - last + coefficients[0])
-
-
-@operation(promote="float")
-def erf(input):
-    """The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
-    xp = array_module(input)
-    scale = 2 / math.sqrt(math.pi)
-    return erf_array(input), lambda g: g * (scale * xp.exp(-input * input))
 
 
 # Choosing

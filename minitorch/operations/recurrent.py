@@ -11,8 +11,8 @@ gradient, its docstring written out step by step.
 """
 
 from minitorch.autograd.dispatch import operation
+from minitorch.axes import fold
 from minitorch.backend import array_module, sum_of
-from minitorch.operations.products import fold
 
 
 def _prepare(input, weight_ih, biases, batch_sizes, reverse):

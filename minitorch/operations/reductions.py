@@ -9,7 +9,15 @@ from collections import namedtuple
 
 from minitorch.autograd.dispatch import numpy_names, operation
 from minitorch.axes import axes_of
-from minitorch.backend import array_module, int64, numpy_dtype, product_of, sum_of, wide
+from minitorch.backend import (
+    array_module,
+    int64,
+    largest_along,
+    numpy_dtype,
+    product_of,
+    sum_of,
+    wide,
+)
 from minitorch.operations.elementwise import maximum, minimum
 
 __all__ = """
@@ -336,11 +344,6 @@ def cumprod(input, dim, dtype=None):
         return xp.moveaxis(sum_of(slopes * g[..., None, :], -1), -1, axes[0])
 
     return input.cumprod(axis=axes[0]).astype(kind, copy=False), (vjp,)
-
-
-def largest_along(input, axes):
-    """The largest elements over the axes, which stay; any number where there are no elements."""
-    return input.max(axis=axes, keepdims=True) if input.size else sum_of(input, axes, True)
 
 
 @operation(promote="float")

@@ -11,9 +11,9 @@ from minitorch.axes import axes_of
 from minitorch.backend import array_module, sum_of, to_numpy
 
 __all__ = """
-broadcast_tensors cat chunk clone diag_embed diagonal flatten flip hstack is_floating_point
-meshgrid movedim numel permute repeat reshape roll split split_with_sizes squeeze stack t tile
-transpose tril triu unbind unflatten unsqueeze vstack
+broadcast_tensors cat chunk clone diag_embed diagonal flatten flip is_floating_point numel permute
+repeat reshape roll split split_with_sizes squeeze stack t transpose tril triu unbind unflatten
+unsqueeze
 """.split()
 
 
@@ -367,56 +367,13 @@ def t(input):
     return input if input.ndim < 2 else transpose(input, 0, 1)
 
 
-def movedim(input, source, destination):
-    """The axes ``source`` moved to the places ``destination``; the others keep their order."""
-    source, destination = axes_of(source, input.ndim), axes_of(destination, input.ndim)
-    order = [axis for axis in range(input.ndim) if axis not in source]
-    for place, axis in sorted(zip(destination, source, strict=True)):
-        order.insert(place, axis)
-    return permute(input, tuple(order))
-
-
 def unflatten(input, dim, sizes):
     """One axis as several, of the given sizes."""
     (axis,), shape = axes_of(dim, input.ndim), tuple(input.shape)
     return reshape(input, (*shape[:axis], *sizes, *shape[axis + 1 :]))
 
 
-def tile(input, dims):
-    """``repeat``, where missing sizes are 1."""
-    return repeat(input, (1,) * (input.ndim - len(dims)) + tuple(dims))
-
-
 def broadcast_tensors(*tensors):
     """The tensors expanded to the one shape to which they broadcast."""
     target = np.broadcast_shapes(*(x.array.shape for x in tensors))
     return tuple(expand(x, target) for x in tensors)
-
-
-def meshgrid(*tensors, indexing="ij"):
-    """The coordinates of a grid: for each vector a tensor that varies along an axis of its own.
-
-    ``indexing="xy"`` exchanges the first two axes.
-    """
-    if len(tensors) == 1 and not isinstance(tensors[0], TensorBase):
-        tensors = tensors[0]
-    if indexing not in ("ij", "xy"):
-        raise RuntimeError(f"indexing must be 'ij' or 'xy'; got {indexing!r}")
-    sizes = [numel(x) for x in tensors]
-    grids = [
-        expand(reshape(x, (-1,) + (1,) * (len(sizes) - 1 - i)), sizes)
-        for i, x in enumerate(tensors)
-    ]
-    return tuple(transpose(x, 0, 1) for x in grids) if indexing == "xy" else tuple(grids)
-
-
-def hstack(tensors):
-    """The tensors joined side by side: along axis 1, vectors along their only one."""
-    tensors = listed(tensors, "hstack")
-    return cat(tensors, 0 if tensors[0].ndim < 2 else 1)
-
-
-def vstack(tensors):
-    """The tensors joined one below the other; vectors are rows."""
-    tensors = listed(tensors, "vstack")
-    return cat([unsqueeze(x, 0) if x.ndim < 2 else x for x in tensors])

@@ -1,4 +1,7 @@
-"""Stochastic gradient descent."""
+"""Stochastic gradient descent.
+
+``update`` works on arrays, cut by ``blocks`` into pieces that fit the cache.
+"""
 
 from minitorch.backend import array_module, blocks
 from minitorch.optim.optimizer import Optimizer

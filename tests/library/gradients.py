@@ -1,6 +1,6 @@
 """Cases for operations, and three independent judges of a gradient.
 
-A row of ``operations_table`` draws a ``Case``: a function on tensors, float64 arrays to call it on,
+A row of ``rows`` draws a ``Case``: a function on tensors, float64 arrays to call it on,
 and the same function on arrays. ``check_values`` compares the results, ``check_differences`` the
 gradient with central differences, ``check_autograd`` the gradient with HIPS autograd.
 """

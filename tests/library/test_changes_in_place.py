@@ -14,9 +14,8 @@ from collections import Counter
 
 import gradients
 import numpy as np
-import operations_of_tensors  # noqa: F401  (more rows)
 import pytest
-from operations_table import ROWS
+from rows import ROWS
 
 import minitorch as mt
 from minitorch.autograd import inplace

@@ -6,9 +6,8 @@ import warnings
 
 import gradients as judges
 import numpy as np
-import operations_of_tensors  # noqa: F401  (more rows)
 import pytest
-from operations_table import ROWS
+from rows import ROWS
 
 import minitorch as mt
 import minitorch.nn as nn

@@ -6,7 +6,7 @@ import random
 import gradients
 import numpy as np
 import pytest
-from operations_table import ROWS
+from rows import ROWS
 
 import minitorch as mt
 import minitorch.nn.functional as F

@@ -1,40 +1,29 @@
 """Every operation: its values, and its gradient by two independent judges."""
 
-import ast
 import pathlib
 import random
 
 import gradients
-import operations_of_tensors  # noqa: F401  (more rows)
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from operations_table import ROWS
+from rows import ROWS
 
-import minitorch
+from authoring import library
 
-PACKAGE = pathlib.Path(minitorch.__file__).parent
-
-
-def operations():
-    """The name of every function in the library that is decorated with ``operation(...)``."""
-    names = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for item in ast.walk(ast.parse(path.read_text())):
-            if isinstance(item, ast.FunctionDef):
-                for decorator in item.decorator_list:
-                    called = getattr(decorator, "func", decorator)
-                    if getattr(called, "id", getattr(called, "attr", None)) == "operation":
-                        names.append(item.name)
-    return names
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 def test_every_operation_has_one_row():
-    names = operations()
-    assert sorted(names) == sorted(set(names)), "two operations of one name"
-    assert len(names) > 80, "the search for operations has lost them"
-    assert not set(names) - set(ROWS), "operations without a row in operations_table.py"
-    assert not set(ROWS) - set(names), "rows without an operation"
+    assert len(library.operations(ROOT)) > 80, "the search for operations has lost them"
+    problems = list(library.missing_rows(ROOT, ROWS))
+    assert not problems, "\n".join(problems)
+    assert library.rows(ROOT) == set(ROWS), "what is read of the rows is not what they register"
+
+
+def test_every_operation_is_exported():
+    problems = list(library.unexported(ROOT))
+    assert not problems, "\n".join(problems)
 
 
 def check(name, integer):

@@ -4,6 +4,7 @@ import math
 
 from minitorch.autograd.dispatch import operation
 from minitorch.backend import array_module
+from minitorch.compat import functions
 from minitorch.nn.functional_losses import reduced, warn_of_broadcasting
 from minitorch.operations import elementwise, neural
 from minitorch.operations.elementwise import clamp, exp, log, sigmoid, where
@@ -40,7 +41,7 @@ def relu6(input, inplace=False):
 
 def mish(input, inplace=False):
     """x tanh(softplus(x)) (Misra, 2019)."""
-    return _maybe_in_place(lambda x: x * elementwise.softplus(x).tanh(), input, inplace)
+    return _maybe_in_place(lambda x: x * functions.softplus(x).tanh(), input, inplace)
 
 
 def softsign(input):
@@ -72,21 +73,21 @@ def leaky_relu(input, negative_slope=0.01):
 
 def elu(input, alpha=1.0):
     """x where x > 0, else alpha (exp(x) - 1)."""
-    return where(input > 0, input, alpha * elementwise.expm1(input.clamp(max=0)))
+    return where(input > 0, input, alpha * functions.expm1(input.clamp(max=0)))
 
 
 def softplus(input, beta=1.0, threshold=20.0):
     """log(1 + exp(beta x)) / beta, and x itself where beta x > ``threshold``."""
     if beta == 1:
-        smooth = elementwise.softplus(input)
+        smooth = functions.softplus(input)
     else:
-        smooth = elementwise.softplus(input * beta) / beta
+        smooth = functions.softplus(input * beta) / beta
     return where(input * beta > threshold, input, smooth)
 
 
 def logsigmoid(input):
     """log(1 / (1 + exp(-x))), without overflow."""
-    return -elementwise.softplus(-input)
+    return -functions.softplus(-input)
 
 
 def glu(input, dim=-1):
@@ -185,7 +186,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean
     (1 - y) x + (1 + (p - 1) y) softplus(-x).
     """
     _check_equal_shapes("binary_cross_entropy_with_logits", input, target)
-    missed = elementwise.softplus(-input)
+    missed = functions.softplus(-input)
     if pos_weight is not None:
         missed = missed * (1 + (pos_weight - 1) * target)
     return reduced((1 - target) * input + missed, reduction, weight)

@@ -1,105 +1,111 @@
-"""More rows of ``operations_table``: functions, positions, diagonals."""
+"""Operations that read or write by position."""
 
 import math
 
 import autograd.numpy as anp
 import numpy as np
 from gradients import Case
-from operations_table import binary, row, unary
 
 import minitorch as mt
-from minitorch.compat import functions
-from minitorch.operations import logic, shapes
-
-# Elementwise
-
-unary("trunc", np.trunc, by_autograd=False)
-unary("expm1", anp.expm1)
-unary("log2", anp.log2, "positive")
-unary("log10", anp.log10, "positive")
-unary("square", lambda x: x * x)
-unary("reciprocal", lambda x: 1 / x, "nonzero")
-unary("tan", anp.tan, "positive", repeatable=False)
-unary("atan", anp.arctan)
-unary("sinh", anp.sinh)
-unary("cosh", anp.cosh)
-binary("logaddexp", anp.logaddexp, tensors_only=True, module=functions)
-binary("fmod", np.fmod, ("any", "nonzero"), repeatable=False, by_autograd=False)
-for name in ("logical_and", "logical_or", "logical_xor"):
-    binary(name, getattr(np, name), tensors_only=True, module=logic, differentiable=False)
-unary("nan_to_num", np.nan_to_num, module=functions, by_autograd=False)
-binary("isclose", np.isclose, tensors_only=True, module=logic, differentiable=False)
+from rows.table import row
 
 
-def _inverse(name, reference):
-    @row(name)
-    def case(draw):
-        inputs = [np.asarray(draw.array(draw.shape()) / 2.1)]
-        return Case(getattr(mt, name), inputs, reference)
+def _slice(draw, size):
+    start = draw.pick(None, *range(-size - 1, size + 2))
+    stop = draw.pick(None, *range(-size - 1, size + 2))
+    return slice(start, stop, draw.pick(None, 1, 2, 3))
 
 
-_inverse("asin", anp.arcsin)
-_inverse("acos", anp.arccos)
+def _index(draw, shape, repeated=True):
+    """Of one of four kinds: basic, arrays of integers with slices, one boolean array, empty."""
+    kind = draw.pick("basic", "arrays", "mask", "nothing")
+    if kind == "mask":
+        axes = draw.int(1, len(shape))
+        return draw.mask(shape[:axes])
+    if kind == "nothing":
+        return ...
+    parts = []
+    length = draw.int(0, 4) if repeated else draw.int(0, min(shape))
+    for i, size in enumerate(shape[: draw.int(1, len(shape))]):
+        choice = draw.int(0, 2)
+        if choice == 0 or (kind == "arrays" and i):
+            parts.append(_slice(draw, size))
+        elif kind == "arrays" and repeated:
+            parts.append(draw.indices((length,), size) - draw.int(0, 1) * size)
+        elif kind == "arrays":
+            parts.append(np.asarray(draw.order(size)[:length], dtype=np.int64))
+        else:
+            parts.append(draw.int(-size, size - 1))
+    if draw.flag() and kind == "basic":
+        parts.insert(draw.int(0, len(parts)), None)
+    if draw.flag():
+        parts.append(...)
+    return tuple(parts)
 
 
-# Reductions
+def _as_tensors(index):
+    if isinstance(index, tuple):
+        return tuple(_as_tensors(part) for part in index)
+    return mt.tensor(index) if isinstance(index, np.ndarray) else index
 
 
-@row("count_nonzero")
+@row("getitem")
 def _(draw):
-    array = draw.array(draw.shape(min_dims=1))
-    array[draw.mask(array.shape)] = 0
-    dim = draw.axes(array.ndim)
-    return Case(
-        lambda x: x.count_nonzero(dim),
-        [array],
-        lambda x: np.asarray(np.count_nonzero(x, axis=dim)),
-        differentiable=False,
-    )
+    shape = draw.shape(min_dims=1, min_side=1)
+    index = _index(draw, shape)
+    return Case(lambda x: x[_as_tensors(index)], [draw.array(shape)], lambda x: 1 * x[index])
 
 
-@row("cumprod")
+@row("setitem")
 def _(draw):
-    array = draw.array(draw.shape(min_dims=1))
-    array.flat[: draw.int(0, 2)] = 0
-    dim = draw.axis(array.ndim)
-    return Case(
-        lambda x: x.cumprod(dim), [array], lambda x: np.cumprod(x, axis=dim), by_autograd=False
-    )
+    shape = draw.shape(min_dims=1, min_side=1)
+    index = _index(draw, shape, repeated=False)
+    place = np.zeros(shape)[index].shape
+    value_shape = draw.pick(place, (), place[1:])
 
-
-# Diagonals
-
-
-@row("diagonal")
-def _(draw):
-    shape = draw.shape(min_dims=2)
-    first, second, *_ = draw.order(len(shape))
-    offset, back = draw.int(-5, 5), draw.pick(0, len(shape))
-    return Case(
-        lambda x: x.diagonal(offset, first, second - back),
-        [draw.array(shape)],
-        lambda x: np.diagonal(x, offset, first, second),
-        by_autograd=False,
-    )
-
-
-@row("diag_embed")
-def _(draw):
-    shape, offset = draw.shape(min_dims=1), draw.int(-2, 2)
-
-    def reference(x):
-        places = np.eye(x.shape[-1] + abs(offset), k=offset, dtype=bool)
-        result = np.zeros((*x.shape[:-1], *places.shape))
-        result[..., places] = x
+    def function(x, value):
+        result = x * 1
+        result[_as_tensors(index)] = value
         return result
 
+    def reference(x, value):
+        result = x.copy()
+        result[index] = value
+        return result
+
+    inputs = [draw.array(shape), draw.array(value_shape)]
+    return Case(function, inputs, reference, by_autograd=False, repeatable=False)
+
+
+@row("gather")
+def _(draw):
+    shape = draw.shape(min_side=1)
+    dim = draw.axis(len(shape) or 1)
+    axis = dim % (len(shape) or 1)
+    wanted = tuple(draw.int(0, 4) if i == axis else draw.int(0, n) for i, n in enumerate(shape))
+    if not shape and draw.flag():
+        wanted = (draw.int(0, 3),)
+    index = np.asarray(draw.indices(wanted, (shape or (1,))[axis]), draw.pick("int32", "int64"))
+    places = list(np.indices(wanted))
+    places[axis : axis + 1] = [index]
     return Case(
-        lambda x: shapes.diag_embed(x, offset), [draw.array(shape)], reference, by_autograd=False
+        lambda x: x.gather(dim, mt.tensor(index)),
+        [draw.array(shape)],
+        lambda x: anp.reshape(x, shape or (1,))[tuple(places)],
     )
 
 
-# Positions
+@row("index_select")
+def _(draw):
+    shape = draw.shape(min_dims=1, min_side=1)
+    dim = draw.axis(len(shape))
+    index = draw.indices((draw.int(0, 5),), shape[dim])
+    lead = (slice(None),) * (dim % len(shape))
+    return Case(
+        lambda x: x.index_select(dim, mt.tensor(index)),
+        [draw.array(shape)],
+        lambda x: x[(*lead, index)],
+    )
 
 
 @row("nonzero_")
@@ -247,43 +253,4 @@ def _(draw):
         [draw.array(shape)],
         lambda x: np.broadcast_arrays(x, mask)[0][np.broadcast_arrays(x, mask)[1]],
         by_autograd=False,
-    )
-
-
-@row("masked_scatter")
-def _(draw):
-    shape = draw.shape()
-    mask = draw.mask(shape)
-    source = draw.array((int(mask.sum()) + draw.int(0, 2),))
-
-    def reference(x, source):
-        result = x.copy()
-        result[mask] = source[: mask.sum()]
-        return result
-
-    return Case(
-        lambda x, s: x.masked_scatter(mt.tensor(mask), s),
-        [draw.array(shape), source],
-        reference,
-        by_autograd=False,
-    )
-
-
-@row("accumulated")
-def _(draw):
-    shape, length = draw.shape(min_dims=1, min_side=1), draw.int(0, 5)
-    places = tuple(draw.indices((length,), size) for size in shape[: draw.int(1, 3)])
-    values = draw.pick((), places[0].shape + shape[len(places) :])
-
-    def reference(x, values):
-        result = x.copy()
-        np.add.at(result, places, values)
-        return result
-
-    return Case(
-        lambda x, values: x.index_put(tuple(map(mt.tensor, places)), values, accumulate=True),
-        [draw.array(shape), draw.array(values)],
-        reference,
-        by_autograd=False,
-        repeatable=False,
     )

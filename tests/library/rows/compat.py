@@ -1,0 +1,86 @@
+"""What no chapter uses."""
+
+import math
+
+import autograd.numpy as anp
+import numpy as np
+from gradients import Case
+
+import minitorch as mt
+from minitorch.compat import functions
+from minitorch.nn.compat.functional import binary_cross_entropy_terms
+from rows.table import binary, row, unary
+
+unary(functions.log1p, anp.log1p, "positive")
+unary(functions.softplus, lambda x: anp.log(1 + anp.exp(x)))
+unary(functions.erf, lambda x: np.vectorize(math.erf, otypes=[float])(x), by_autograd=False)
+unary(functions.expm1, anp.expm1)
+unary(functions.log2, anp.log2, "positive")
+unary(functions.reciprocal, lambda x: 1 / x, "nonzero")
+unary(functions.tan, anp.tan, "positive", repeatable=False)
+unary(functions.atan, anp.arctan)
+unary(functions.sinh, anp.sinh)
+unary(functions.cosh, anp.cosh)
+binary(functions.logaddexp, anp.logaddexp, tensors_only=True)
+unary(functions.nan_to_num, np.nan_to_num, by_autograd=False)
+
+
+def _inverse(name, reference):
+    @row(name)
+    def case(draw):
+        inputs = [np.asarray(draw.array(draw.shape()) / 2.1)]
+        return Case(getattr(mt, name), inputs, reference)
+
+
+_inverse("asin", anp.arcsin)
+_inverse("acos", anp.arccos)
+
+
+@row("masked_scatter")
+def _(draw):
+    shape = draw.shape()
+    mask = draw.mask(shape)
+    source = draw.array((int(mask.sum()) + draw.int(0, 2),))
+
+    def reference(x, source):
+        result = x.copy()
+        result[mask] = source[: mask.sum()]
+        return result
+
+    return Case(
+        lambda x, s: x.masked_scatter(mt.tensor(mask), s),
+        [draw.array(shape), source],
+        reference,
+        by_autograd=False,
+    )
+
+
+@row("accumulated")
+def _(draw):
+    shape, length = draw.shape(min_dims=1, min_side=1), draw.int(0, 5)
+    places = tuple(draw.indices((length,), size) for size in shape[: draw.int(1, 3)])
+    values = draw.pick((), places[0].shape + shape[len(places) :])
+
+    def reference(x, values):
+        result = x.copy()
+        np.add.at(result, places, values)
+        return result
+
+    return Case(
+        lambda x, values: x.index_put(tuple(map(mt.tensor, places)), values, accumulate=True),
+        [draw.array(shape), draw.array(values)],
+        reference,
+        by_autograd=False,
+        repeatable=False,
+    )
+
+
+@row("binary_cross_entropy_terms")
+def _(draw):
+    shape = draw.shape()
+    inputs = [np.asarray(abs(draw.array(shape)) / 3 + shift) for shift in (0.1, 0.0)]
+
+    def reference(x, y):
+        return -(y * anp.log(x) + (1 - y) * anp.log(1 - x))
+
+    return Case(binary_cross_entropy_terms, inputs, reference)
