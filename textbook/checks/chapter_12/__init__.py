@@ -1,5 +1,8 @@
 """Checks of the exercises of chapter 12, what would we fix?"""
 
+from textbook.checks.chapter_12.leaks import suspects as suspects
+from textbook.checks.chapter_12.mixers import recalled as recalled
+from textbook.checks.chapter_12.mixers import train as train
 from textbook.checks.exercise import exercises_in
 
 globals().update(exercises_in(__name__, __path__))

@@ -61,8 +61,12 @@ def _copies_nothing(answer, query, key, value):
     inputs = draw.normal(2, 6, 3, 4), draw.normal(2, 2, 7, 4), draw.normal(2, 2, 7, 5)
     with listening(lambda name, came, went, backward: shapes.extend(x.shape for x in went)):
         answer(*inputs)
-    if any(tuple(shape)[-2:] in ((7, 4), (7, 5)) and math.prod(shape) >= 2 * 6 * 7 * 4
-           and shape[:2] == (2, 6) for shape in shapes):
+    if any(
+        tuple(shape)[-2:] in ((7, 4), (7, 5))
+        and math.prod(shape) >= 2 * 6 * 7 * 4
+        and shape[:2] == (2, 6)
+        for shape in shapes
+    ):
         return (
             "Your answer makes a copy of the keys or values for every query head: with 6 query "
             "heads and 2 key heads, three times the cache. Let the queries of a group stand "
@@ -128,13 +132,7 @@ grouped_attention.wrong(
 grouped_attention.wrong(
     "right but for the mask: no query may look at its own place",
     "A token may look at itself: places up to n - T + i, this one included.",
-)(
-    _grouping(
-        mask=lambda queries, n: (
-            mt.ones(queries, n, dtype=mt.bool).tril(n - queries - 1)
-        )
-    )
-)
+)(_grouping(mask=lambda queries, n: mt.ones(queries, n, dtype=mt.bool).tril(n - queries - 1)))
 grouped_attention.wrong(
     "right but for the mask: every query may look one place into the future",
     "Query i stands at place n - T + i, and that is the last one that it may see.",

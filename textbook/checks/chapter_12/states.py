@@ -133,11 +133,7 @@ windowed_attention.wrong(
 windowed_attention.wrong(
     "right but for the state: a token leaves only the sum of keys",
     "What the token has added to the state, key times value, must be subtracted as well.",
-)(
-    _stepping(
-        erased=lambda key, value, new_value: (mt.zeros_like(_outer(key, value)), key)
-    )
-)
+)(_stepping(erased=lambda key, value, new_value: (mt.zeros_like(_outer(key, value)), key)))
 windowed_attention.wrong(
     "right but for what leaves: the old key is taken out with the newest value",
     "Subtract what was added then: the old key with its own value.",
@@ -153,25 +149,11 @@ windowed_attention.wrong(
 windowed_attention.wrong(
     "right but for the divisor: it divides by the sum of keys without the query",
     "The weight of a token is query . key: divide by query . (sum of keys).",
-)(
-    _stepping(
-        divide=lambda mixed, query, total, places: mixed / total.sum(dim=-1, keepdim=True)
-    )
-)
+)(_stepping(divide=lambda mixed, query, total, places: mixed / total.sum(dim=-1, keepdim=True)))
 windowed_attention.wrong(
     "right but for the newest token, which is read before it is written",
     "A token may look at itself: write first, then read.",
 )(_stepping(read_first=True))
-windowed_attention.wrong(
-    "right but for the divisor, which is a sum of keys that only grows by the newest one",
-    "Add up the keys, and subtract the one that leaves.",
-)(
-    _stepping(
-        written=lambda key, value: (_outer(key, value), 0 * key),
-        erased=lambda key, value, new_value: (_outer(key, value), 0 * key),
-        divide=lambda mixed, query, total, places: mixed / query.sum(dim=-1, keepdim=True),
-    )
-)
 
 
 def _weighed(weigh, allowed):
@@ -233,8 +215,12 @@ def _before_exp(difference, seen):
     return difference.masked_fill(~seen, -mt.inf).exp()
 
 
-def _decaying(sum_up=lambda logs: logs.cumsum(dim=-1), subtract=_difference, seen=_same_text,
-              finish=_before_exp):
+def _decaying(
+    sum_up=lambda logs: logs.cumsum(dim=-1),
+    subtract=_difference,
+    seen=_same_text,
+    finish=_before_exp,
+):
     """The matrix with one of its pieces exchanged."""
 
     def decaying(log_decay, starts):
@@ -260,7 +246,7 @@ decay_matrix.wrong(
     "Take the difference first and one exp of it: it lies between 0 and 1.",
 )(
     _decaying(
-        subtract=lambda sums, logs: (sums.exp().unsqueeze(-1) * (-sums).exp().unsqueeze(-2)),
+        subtract=lambda sums, logs: sums.exp().unsqueeze(-1) * (-sums).exp().unsqueeze(-2),
         finish=lambda products, seen: products.masked_fill(~seen, 0.0),
     )
 )
@@ -289,11 +275,7 @@ decay_matrix.wrong(
 decay_matrix.wrong(
     "one decay too few: that of the query's own token is missing",
     "At step t the state decays first: the last factor is that of token t.",
-)(
-    _decaying(
-        subtract=lambda sums, logs: (sums - logs).unsqueeze(-1) - sums.unsqueeze(-2)
-    )
-)
+)(_decaying(subtract=lambda sums, logs: (sums - logs).unsqueeze(-1) - sums.unsqueeze(-2)))
 decay_matrix.wrong(
     "one place late: the factors are those of the tokens s to t - 1",
     "What token s writes meets the decays of the tokens s + 1 to t.",
@@ -331,9 +313,7 @@ decay_matrix.wrong(
     "All tokens of the new text are cut off from the old one: count the starts before each token.",
 )(
     _decaying(
-        seen=lambda starts: (
-            ~starts.unsqueeze(-1) | mt.eye(starts.shape[-1], dtype=mt.bool)
-        ).tril()
+        seen=lambda starts: (~starts.unsqueeze(-1) | mt.eye(starts.shape[-1], dtype=mt.bool)).tril()
     )
 )
 decay_matrix.wrong(

@@ -145,11 +145,7 @@ def _spread_or_nothing(row):
 believable.wrong(
     "a list of all rows with a better mean",
     "A difference alone says nothing. Look at the seeds, the rates, the choice and the steps.",
-)(
-    _believing(
-        _anything, _anything, _anything, _anything, lambda row: _gap(row) > 0
-    )
-)
+)(_believing(_anything, _anything, _anything, _anything, lambda row: _gap(row) > 0))
 believable.wrong(
     "right but for the number of seeds, at which it does not look",
     "From one or two runs nobody knows the spread: ask for three of each.",
@@ -208,8 +204,7 @@ believable.wrong(
     _believing(
         rates=lambda row: (
             row["rate"] not in (row["rates tried"][0], row["rates tried"][-1])
-            and row["base rate"]
-            not in (row["base rates tried"][0], row["base rates tried"][-1])
+            and row["base rate"] not in (row["base rates tried"][0], row["base rates tried"][-1])
         )
     )
 )
@@ -259,11 +254,7 @@ believable.wrong(
 believable.wrong(
     "right but for the difference, which is that of the best runs",
     "The best of several runs is luck. Compare the means.",
-)(
-    _believing(
-        effect=lambda row: min(row["base losses"]) - min(row["losses"]) > 2 * _spread(row)
-    )
-)
+)(_believing(effect=lambda row: min(row["base losses"]) - min(row["losses"]) > 2 * _spread(row)))
 believable.wrong(
     "right but for the difference, for which every run must beat every run of the base",
     "Compare the means, and measure their difference by the spread.",
