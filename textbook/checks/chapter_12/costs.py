@@ -161,8 +161,9 @@ block_flops.wrong(
     "A multiplication with its addition counts as 2.",
 )(_counted(flops=1))
 block_flops.wrong(
-    "right but for the scores, which it counts without the mixing of the values",
-    "There are two products with n: queries with keys, and weights with values.",
+    "right but for the scores, of which it counts half",
+    "There are two products with n: queries with keys, and weights with values. And the library "
+    "computes all T x n scores, also those that are masked, and so counts them.",
 )(_counted(products=1))
 block_flops.wrong(
     "right but for the scores: it counts the T new tokens as the only keys",
@@ -180,10 +181,6 @@ block_flops.wrong(
     "right but for the scores, which it multiplies by the number of heads",
     "The heads share the width: each one works on width / heads numbers.",
 )(_counted(shared=lambda heads, key_heads: heads))
-block_flops.wrong(
-    "right but for the scores, of which it leaves out the causal half",
-    "The library computes all T x n scores, also those that are masked, and so counts them.",
-)(_counted(shared=lambda heads, key_heads: 0.5))
 block_flops.wrong(
     "right but for the projections: it makes keys and values as wide as the model",
     "There are key_heads key heads of width / heads numbers each.",

@@ -1,7 +1,5 @@
 """Which of several mixers look into the future? Asked by changing what comes later."""
 
-import math
-
 import minitorch as mt
 from minitorch.autograd import grad
 from textbook.checks.exercise import Draw, exercise
@@ -29,9 +27,10 @@ class _Mixer:
 
 def _makers(draw, n, d):
     """Functions of (n, d) by name, those that leak and those that do not."""
-    Q, K, V, E = draw.normal(d, d), draw.normal(d, d), draw.normal(d, d), draw.normal(2, n)
+    Q, K, V = (draw.normal(d, d) for _ in range(3))
+    E, signs = draw.normal(2, n), draw.normal(n, d)
     causal = mt.ones(n, n, dtype=mt.bool).tril()
-    tile = mt.arange(n) // 2
+    tile = (mt.arange(n) + 1) // 2
 
     def scores(x):
         return x @ Q @ (x @ K).T / d
@@ -69,11 +68,15 @@ def _makers(draw, n, d):
         return running(x) / x.detach().norm(dim=-1).max()
 
     def counting(x):
-        """Steps: the number of tokens with a positive first number."""
-        return running(x) * (x[:, :1] > 0).to(x.dtype).sum()
+        """Steps: it changes where a number changes its sign."""
+        return running(x) * (signs * (x > 0)).sum()
+
+    def by_the_spread(x):
+        return running(x) / x.detach().std()
 
     def far(x):
-        return x + mt.cat([x[2:].tanh(), mt.zeros_like(x[:2])])
+        later = mt.cat([x[2:].tanh(), mt.zeros_like(x[:2])])
+        return x + later * (mt.arange(d) > 0)
 
     def faint(x):
         return running(x) + 1e-3 * mt.cat([x[-1:], mt.zeros_like(x[1:])]) * (mt.arange(d) == d - 1)
@@ -102,7 +105,8 @@ def _makers(draw, n, d):
         "attention in tiles, without a mask inside a tile": attending(tile <= tile.unsqueeze(1)),
         "a mean over all tokens, subtracted": centred,
         "divided by the length of the longest token": by_the_largest,
-        "multiplied by the number of tokens with a positive first number": counting,
+        "divided by the standard deviation of all numbers, detached": by_the_spread,
+        "multiplied by a number that depends on the signs in all tokens": counting,
         "a shift by two, the wrong way": far,
         "a faint look from the first token at the last": faint,
         "a leak that is 0 in the sum of an output's numbers": opposite,
@@ -119,11 +123,12 @@ def _makers(draw, n, d):
 
 
 def suspects(n, d):
-    """Eight mixers for n tokens of size d, some of which leak; the order says nothing."""
-    draw = Draw(7)
-    leaks, honest = _makers(draw, n, d)
-    made = [_Mixer(name, n, function) for name, function in (leaks | honest).items()]
-    return [made[i] for i in draw.random.permutation(len(made))[:8]]
+    """Eight mixers for n tokens of size d, four of which leak; the order says nothing."""
+    draw, chosen = Draw(3), []
+    for functions in _makers(draw, n, d):
+        names = draw.random.permutation(list(functions))[:4]
+        chosen += [_Mixer(f"mixer for {n} tokens", n, functions[name]) for name in names]
+    return [chosen[i] for i in draw.random.permutation(8)]
 
 
 def _leak_cases(draw, hidden):
@@ -132,6 +137,7 @@ def _leak_cases(draw, hidden):
         leaks, honest = _makers(draw, n, d)
         made = [_Mixer(name, n, function) for name, function in (leaks | honest).items()]
         x = draw.normal(n, d)
+        x[0] *= 2 * (x.norm(dim=-1).max() / x[0].norm())  # the longest of all
         for mixer in made:
             yield [mixer], x
         yield [made[i] for i in draw.random.permutation(len(made))], x
@@ -143,7 +149,7 @@ def _leak_cases(draw, hidden):
 
 def _later(x, t):
     """Everything after token t becomes large noise, then its opposite."""
-    noise = 20 * mt.randn_like(x[t + 1 :])
+    noise = 20 * Draw(t).normal(*x[t + 1 :].shape)
     return [mt.cat([x[: t + 1], changed]) for changed in (noise, -noise)]
 
 
@@ -178,7 +184,7 @@ def _testing(
 @exercise(
     cases=_leak_cases,
     gradients=False,
-    see='chapter 12, "Fewer numbers"',
+    see='chapter 12, "Why it is no decoder"',
 )
 def leaking(mixers, x):
     """The numbers of the mixers in which an output depends on a later token of x (n, d)."""
@@ -215,8 +221,14 @@ leaking.wrong(
 )(_by_gradients)
 
 
-def _only(x, t, place, by):
-    return [mt.cat([x[:place], x[place : place + 1] + by, x[place + 1 :]])]
+def _one(place):
+    """Change the token at place(x, t) alone."""
+
+    def change(x, t):
+        at = mt.arange(len(x)).unsqueeze(1) == place(x, t)
+        return [x + by * at for by in (33.0, -33.0)]
+
+    return change
 
 
 def _plus(by):
@@ -230,11 +242,16 @@ leaking.wrong(
 leaking.wrong(
     "a test that changes the last token alone",
     "A leak may reach two tokens far, or to the end of a tile: change all later tokens.",
-)(_testing(change=lambda x, t: [_only(x, t, len(x) - 1, by)[0] for by in (33.0, -33.0)]))
+)(_testing(change=_one(lambda x, t: len(x) - 1)))
 leaking.wrong(
-    "a test that changes the next token alone",
+    "a test that looks from each token to the next one alone",
     "A leak may reach past the next token. Change all later ones.",
-)(_testing(change=lambda x, t: [_only(x, t, t + 1, by)[0] for by in (33.0, -33.0)]))
+)(
+    _testing(
+        change=_one(lambda x, t: t + 1),
+        compared=lambda outputs, t: outputs[t],
+    )
+)
 leaking.wrong(
     "a test of the first output alone",
     "Any output but the last can depend on a later token: try every place.",
@@ -284,22 +301,18 @@ leaking.wrong(
     )
 )
 leaking.wrong(
-    "a test that changes the token itself as well",
-    "An output may depend on its own token. Change those after it.",
+    "a test that takes it for a leak when an output changes with its own token",
+    "An output may depend on its own token. Change those after it, and look at those before.",
 )(_testing(change=lambda x, t: _later(x, t - 1)))
 leaking.wrong(
     "a test of the past: it changes the tokens before a place and looks at the outputs from it on",
     "Later outputs may depend on earlier tokens. Change what is later, look at what is earlier.",
 )(
     _testing(
-        change=lambda x, t: [mt.cat([20 * mt.randn_like(x[: t + 1]), x[t + 1 :]])],
+        change=lambda x, t: [mt.cat([20 * Draw(t).normal(*x[: t + 1].shape), x[t + 1 :]])],
         compared=lambda outputs, t: outputs[t + 1 :],
     )
 )
-leaking.wrong(
-    "a test that compares all outputs, those of the changed tokens included",
-    "An output may change with its own token. Compare the outputs before the change alone.",
-)(_testing(compared=lambda outputs, t: outputs))
 leaking.wrong(
     "a list of the mixers that do not leak",
     "Return the numbers of those that do.",

@@ -129,8 +129,8 @@ scan.wrong(
 )(_scanning(offsets=lambda n: [1] * _steps(n)))
 scan.wrong(
     "a scan whose offset grows by 1",
-    "After a step each row stands for two rows, after the next for four: double the offset, or rows "
-    "are counted twice.",
+    "After a step each row stands for two rows, after the next for four: double the offset, or "
+    "rows are counted twice.",
 )(_scanning(offsets=lambda n: list(range(1, _steps(n) + 1))))
 scan.wrong(
     "a scan whose offsets begin with 2",

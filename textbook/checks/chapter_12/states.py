@@ -261,7 +261,7 @@ decay_matrix.wrong(
     )
 )
 decay_matrix.wrong(
-    "masked by a product after exp: above the diagonal exp is infinite, and infinity times 0 is NaN",
+    "masked by a product after exp: above the diagonal exp is infinite, and infinite * 0 is NaN",
     "Mask the differences, before exp.",
 )(_decaying(finish=lambda difference, seen: difference.exp() * seen))
 decay_matrix.wrong(

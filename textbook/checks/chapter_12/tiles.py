@@ -89,22 +89,18 @@ _merged = _merging()
     see='chapter 12, "The same numbers, cheaper"',
 )
 def one_tile(state, scores, value, allowed):
-    """The state (largest, total, mixed) after one tile of w keys more."""
-    largest, total, mixed = state
+    """The state (m, z, u) after one tile of w keys more."""
+    m, z, u = state
     scores = scores.masked_fill(~allowed, -mt.inf)  # (..., T, w)
-    new = mt.maximum(largest, scores.amax(dim=-1))
-    finite = new.masked_fill(new == -mt.inf, 0.0)  # rows that have not looked at anything
-    kept = (largest - finite).exp()
+    new = mt.maximum(m, scores.amax(dim=-1))  # (..., T)
+    finite = new.masked_fill(new == -mt.inf, 0.0)  # for rows that have looked at nothing so far
+    kept = (m - finite).exp()
     weights = (scores - finite.unsqueeze(-1)).exp()
-    return (
-        new,
-        kept * total + weights.sum(dim=-1),
-        kept.unsqueeze(-1) * mixed + weights @ value,
-    )
+    return new, kept * z + weights.sum(dim=-1), kept.unsqueeze(-1) * u + weights @ value
 
 
 one_tile.wrong(
-    "right but for total and mixed of before: they are not made smaller when the maximum grows",
+    "right but for z and u of before, which are not made smaller when the maximum grows",
     "They were sums of exp(score - old maximum). Multiply them by exp(old - new).",
 )(
     _merging(
@@ -112,15 +108,15 @@ one_tile.wrong(
     )
 )
 one_tile.wrong(
-    "right but for mixed of before, which is not made smaller when the maximum grows",
-    "Mixed is a sum over the same exponentials as total: multiply both by exp(old - new).",
+    "right but for u of before, which is not made smaller when the maximum grows",
+    "u is a sum over the same exponentials as z: multiply both by exp(old - new).",
 )(_merging(kept_mixed=lambda old, new: mt.ones_like(old)))
 one_tile.wrong(
-    "right but for total of before, which is not made smaller when the maximum grows",
-    "Total is a sum over the same exponentials as mixed: multiply both by exp(old - new).",
+    "right but for z of before, which is not made smaller when the maximum grows",
+    "z is a sum over the same exponentials as u: multiply both by exp(old - new).",
 )(_merging(kept_total=lambda old, new: mt.ones_like(old)))
 one_tile.wrong(
-    "right but for the factor of what was there before: it is exp(new - old), which makes it larger",
+    "right but for the factor of z and u: it is exp(new - old), which makes them larger",
     "exp(score - old) * exp(old - new) = exp(score - new).",
 )(
     _merging(
@@ -166,7 +162,7 @@ one_tile.wrong(
 )
 one_tile.wrong(
     "right but for the mask, which works the wrong way round",
-    "True means: may look. masked_fill changes the places where its mask is True: give it ~allowed.",
+    "True means: may look. masked_fill changes places where its mask is True: give it ~allowed.",
 )(lambda state, scores, value, allowed: one_tile.reference(state, scores, value, ~allowed))
 one_tile.wrong(
     "right but for the maximum, in which hidden scores take part",
@@ -178,7 +174,7 @@ one_tile.wrong(
 )
 one_tile.wrong(
     "right but for the mask, which it uses for the maximum alone",
-    "Hidden keys must have no part in total and mixed.",
+    "Hidden keys must have no part in z and u.",
 )(
     _merging(
         shares=lambda scores, allowed, new: (scores - _finite(new).unsqueeze(-1)).exp(),
@@ -186,7 +182,7 @@ one_tile.wrong(
 )
 one_tile.wrong(
     "right but for rows that have looked at nothing so far: they are not a number",
-    "Where the maximum is still minus infinity, -inf - -inf is NaN. Subtract a finite number there.",
+    "Where the maximum is minus infinity, -inf - -inf is NaN. Subtract a finite number there.",
 )(
     _merging(
         kept_total=lambda old, new: (old - new).exp(),
@@ -203,16 +199,16 @@ one_tile.wrong(
     )
 )
 one_tile.wrong(
-    "the state with mixed already divided by total",
-    "A later tile changes the total. Divide once, after the last tile.",
+    "the state with u already divided by z",
+    "A later tile changes z. Divide once, after the last tile.",
 )(_merging(end=lambda new, total, mixed: (new, total, mixed / total.unsqueeze(-1))))
 one_tile.wrong(
-    "right but for total, to which it adds the mean of the exponentials",
-    "Total is their sum.",
+    "right but for z, to which it adds the mean of the exponentials",
+    "z is their sum.",
 )(_merging(add=mt.mean))
 one_tile.wrong(
-    "right but for the order: it returns total, mixed and the maximum",
-    "Return the state as it came: largest, total, mixed.",
+    "right but for the order: it returns z, u and m",
+    "Return the state as it came: m, z, u.",
 )(_merging(end=lambda new, total, mixed: (total, mixed, new)))
 one_tile.wrong(
     "the output of the tile alone, without a state",
