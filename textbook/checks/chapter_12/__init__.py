@@ -3,6 +3,7 @@
 from textbook.checks.chapter_12.leaks import suspects as suspects
 from textbook.checks.chapter_12.mixers import recalled as recalled
 from textbook.checks.chapter_12.mixers import train as train
+from textbook.checks.chapter_12.tables import runs as runs
 from textbook.checks.exercise import exercises_in
 
 globals().update(exercises_in(__name__, __path__))

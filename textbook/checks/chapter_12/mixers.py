@@ -11,6 +11,7 @@ from minitorch import nn, optim
 from textbook.checks.compare import number
 from textbook.checks.exercise import CheckFailed, Draw, exercise
 from textbook.data import tasks
+from textbook.lab.report import measured
 
 # In two forms
 
@@ -121,7 +122,7 @@ def _in_two_forms(answer, x, y):
     gradients=False,
     see='chapter 12, "What a state can hold"',
 )
-class Mixer(nn.Module):
+class OwnMixer(nn.Module):
     """Mixes tokens (B, n, d) causally, at once or step by step with a state of one size."""
 
     def __init__(self, width):
@@ -164,11 +165,11 @@ class Mixer(nn.Module):
 # Mistakes in the two forms
 
 
-@Mixer.wrong(
+@OwnMixer.wrong(
     "a mixer that looks into the future: forward has no mask",
     "A token may look at itself and those before it. Set the weights of later ones to 0.",
 )
-class _(Mixer.reference):
+class _(OwnMixer.reference):
     def forward(self, x):
         before = mt.cat([mt.zeros_like(x[:, :1]), x[:, :-1]], dim=1)
         query, key, value = self.roles(x, before)
@@ -176,11 +177,11 @@ class _(Mixer.reference):
         return self.out(weights @ value / weights.sum(dim=-1, keepdim=True))
 
 
-@Mixer.wrong(
+@OwnMixer.wrong(
     "right in both forms, but its state is a cache that grows with the text",
     "All keys and values are as exact as softmax attention and cost as much. Add them up.",
 )
-class _(Mixer.reference):
+class _(OwnMixer.reference):
     def forward(self, x):
         query, key, value = self.query(x), self.key(x), self.value(x)
         future = mt.ones(x.shape[1], x.shape[1], dtype=mt.bool).triu(1)
@@ -200,20 +201,20 @@ class _(Mixer.reference):
         return self.out((weights @ values).squeeze(1)), (keys, values)
 
 
-@Mixer.wrong(
+@OwnMixer.wrong(
     "a mixer whose step returns the state that it was given",
     "Return the new state, with the token in it.",
 )
-class _(Mixer.reference):
+class _(OwnMixer.reference):
     def step(self, x, state):
         return super().step(x, state)[0], state
 
 
-@Mixer.wrong(
+@OwnMixer.wrong(
     "a mixer that keeps its state in self, beside the one that it is given",
     "A mixer may read several texts in turn. What a text has left behind is in its state alone.",
 )
-class _(Mixer.reference):
+class _(OwnMixer.reference):
     def start(self, batch):
         self.kept = super().start(batch)
         return self.kept
@@ -223,11 +224,11 @@ class _(Mixer.reference):
         return output, self.kept
 
 
-@Mixer.wrong(
+@OwnMixer.wrong(
     "a mixer whose step writes into the state that it was given",
     "Make new tensors: state = state + ..., not +=. Who kept the old state may need it.",
 )
-class _(Mixer.reference):
+class _(OwnMixer.reference):
     def step(self, x, state):
         output, new = super().step(x, state)
         with mt.no_grad():
@@ -236,30 +237,30 @@ class _(Mixer.reference):
         return output, state
 
 
-@Mixer.wrong(
+@OwnMixer.wrong(
     "a mixer that mixes the sequences of a batch",
     "Each sequence is a text of its own: no sum or mean over the first axis.",
 )
-class _(Mixer.reference):
+class _(OwnMixer.reference):
     def forward(self, x):
         return super().forward(x - x.mean(dim=0, keepdim=True))
 
 
-@Mixer.wrong(
+@OwnMixer.wrong(
     "a mixer whose two forms differ: step has no token shift",
     "Step needs the token before as forward does: keep it in the state.",
 )
-class _(Mixer.reference):
+class _(OwnMixer.reference):
     def step(self, x, state):
         output, (pairs, total, _) = super().step(x, state)
         return output, (pairs, total, mt.zeros_like(x))
 
 
-@Mixer.wrong(
+@OwnMixer.wrong(
     "a mixer with too large a state",
     "Four numbers for each weight of a d x d matrix must do.",
 )
-class _(Mixer.reference):
+class _(OwnMixer.reference):
     def start(self, batch):
         width = len(self.share)
         return *super().start(batch), self.share.new_zeros(batch, 4 * width, width)
@@ -269,21 +270,21 @@ class _(Mixer.reference):
         return output, (*new, state[3])
 
 
-@Mixer.wrong(
+@OwnMixer.wrong(
     "a mixer that has a parameter without use",
     "Every parameter must get a gradient from the outputs of forward.",
 )
-class _(Mixer.reference):
+class _(OwnMixer.reference):
     def __init__(self, width):
         super().__init__(width)
         self.gate = nn.Linear(width, width)
 
 
-@Mixer.wrong(
+@OwnMixer.wrong(
     "a mixer whose gradient is cut",
     "Stay with tensors: without detach, .item() or NumPy in forward.",
 )
-class _(Mixer.reference):
+class _(OwnMixer.reference):
     def forward(self, x):
         return self.out(super().forward(x).detach())
 
@@ -324,7 +325,7 @@ def _measure_cases(draw, hidden):
             yield table, rates, choosing, reporting
 
 
-def _measured(answer, table, rates, choosing, reporting):
+def _by_table(answer, table, rates, choosing, reporting):
     """What is returned, and which runs it took."""
     runs = _Runs(lambda rate, seed: table[rate, seed])
     found = answer(runs, rates, choosing, reporting)
@@ -376,7 +377,7 @@ def _measuring(
 
 @exercise(
     cases=_measure_cases,
-    run=_measured,
+    run=_by_table,
     gradients=False,
     see='chapter 12, "What a state can hold"',
 )
@@ -507,7 +508,7 @@ def train(mixer, rate, seed):
         optimizer.step()
         if process_time() - began > SECONDS:
             raise CheckFailed(
-                f"Mixer: after {SECONDS} seconds it has made {step + 1} of {STEPS} steps of "
+                f"OwnMixer: after {SECONDS} seconds it has made {step + 1} of {STEPS} steps of "
                 "training.\nLet forward compute all tokens at once, without a loop over them."
             )
     tokens, targets = _recall(PAIRS[-1], 256)
@@ -521,23 +522,25 @@ def counting():
     return F.one_hot(targets, VALUES).sum(dim=1).amax(dim=-1).float().mean().item() / PAIRS[-1]
 
 
-def recalled(mixer, measured, hidden=False):
+def recalled(mixer, measuring, hidden=False):
     """Raise ``CheckFailed`` unless the mixer has learned recall and is measured as it should be."""
-    for check, answer in ((Mixer, mixer), (measure, measured)):
+    for check, answer in ((OwnMixer, mixer), (measure, measuring)):
         with redirect_stdout(StringIO()):
             check(answer)
-    runs = _Runs(lambda rate, seed: train(mixer, rate, seed))
     choosing, reporting = ([20], [21, 22, 23]) if hidden else ([10], [0, 1, 2])
-    found = measured(runs, RATES, choosing, reporting)
-    mean, spread = number(found["mean"]), number(found["spread"])
+    found = measuring(lambda rate, seed: train(mixer, rate, seed), RATES, choosing, reporting)
+    state = f"a state of {_numbers(mixer(WIDTH).start(1)):,} numbers"
     mt.manual_seed(0)
-    if mean < ENOUGH:
+    reached = (
+        f"{number(found['mean']):.2f} of the answers after 16 pairs are right, the mean of 3 seeds "
+        f"(standard deviation {number(found['spread']):.2f}); counting values reaches "
+        f"{counting():.2f}"
+    )
+    if number(found["mean"]) < ENOUGH:
         raise CheckFailed(
-            f"Mixer: after 16 pairs {mean:.2f} of its answers are right, {spread:.2f} the standard "
-            f"deviation; {ENOUGH} is expected, and a model that only counts values reaches "
-            f"{counting():.2f}.\nA key and its value are neighbours: can one token of your mixer "
-            f"see both? And is there room for 16 pairs? Its state has "
-            f"{_numbers(mixer(WIDTH).start(1))} numbers.\n"
+            f"OwnMixer: {reached}, and {ENOUGH} is expected.\nA key and its value are neighbours: "
+            f"can one token of your mixer see both? And is there room for 16 pairs in {state}?\n"
             'See chapter 12, "What a state can hold".'
         )
-    print(f"recall: at least {ENOUGH} of the answers after 16 pairs are right, mean of 3 seeds")
+    measured(f"{reached}; {state}, rate {found['rate']:g}")
+    print(f"recall: at least {ENOUGH} of the answers after 16 pairs are right")
