@@ -156,26 +156,51 @@ def test_what_counts_values_is_far_from_enough():
     assert share < 0.5 * mixers.ENOUGH
 
 
-def test_the_model_answer_learns_recall_and_its_number_is_shown(capsys):
-    mixer, measure = chapter_12.OwnMixer.reference, chapter_12.measure.reference
-    chapter_12.recalled(mixer, measure)
-    assert "1,088 numbers" in capsys.readouterr().out
+MIXER, MEASURE = chapter_12.OwnMixer.reference, chapter_12.measure.reference
+
+
+def rates():
+    return [0.004, 0.02, 0.1, 0.5]
+
+
+def test_the_model_answer_learns_recall():
+    assert mixers.train(MIXER, 0.02, 0) > mixers.ENOUGH + 0.2
+
+
+def test_what_has_been_reached_is_shown(monkeypatch, capsys):
+    monkeypatch.setattr(mixers, "train", lambda mixer, rate, seed: 0.9 - abs(rate - 0.1))
+    chapter_12.recalled(MIXER, MEASURE, rates)
+    shown = capsys.readouterr().out
+    assert "0.90 of the answers after 16 pairs are right" in shown
+    assert "a state of 1,088 numbers, rate 0.1" in shown
 
 
 def test_a_mixer_that_cannot_recall_is_told_what_counting_reaches(monkeypatch):
     monkeypatch.setattr(mixers, "STEPS", 10)
-    with pytest.raises(CheckFailed, match="counting values reaches 0.25, and 0.6 is expected"):
-        chapter_12.recalled(right_12.RecurrentMixer, chapter_12.measure.reference)
+    with pytest.raises(CheckFailed, match="counting values reaches 0.27, and 0.6 is expected"):
+        chapter_12.recalled(right_12.RecurrentMixer, MEASURE, rates)
+
+
+def test_a_rate_at_the_edge_is_told(monkeypatch):
+    monkeypatch.setattr(mixers, "train", lambda mixer, rate, seed: rate)
+    with pytest.raises(CheckFailed, match="the chosen rate, 0.9, is the smallest or the largest"):
+        chapter_12.recalled(MIXER, MEASURE, lambda: [0.7, 0.8, 0.9])
+
+
+@pytest.mark.parametrize("given", [[], [0.1, 0.2], [0.1, 0.1, 0.2], [0.0, 0.1, 0.2], ["a", 1, 2]])
+def test_rates_that_are_too_few_or_none_are_refused(given):
+    with pytest.raises(CheckFailed, match="rates: expected three to six different rates"):
+        chapter_12.recalled(MIXER, MEASURE, lambda: given)
 
 
 def test_a_training_that_takes_too_long_stops(monkeypatch):
     monkeypatch.setattr(mixers, "SECONDS", 0)
-    with pytest.raises(CheckFailed, match="it has made 1 of 200 steps"):
-        chapter_12.recalled(chapter_12.OwnMixer.reference, chapter_12.measure.reference)
+    with pytest.raises(CheckFailed, match="it has made 1 of 120 steps"):
+        chapter_12.recalled(MIXER, MEASURE, rates)
 
 
 def test_a_wrong_measurement_is_told_before_anything_is_trained(monkeypatch):
     monkeypatch.setattr(mixers, "train", None)
-    mixer, wrong = chapter_12.OwnMixer.reference, chapter_12.measure.mistakes[0]
+    wrong = chapter_12.measure.mistakes[0]
     with pytest.raises(CheckFailed, match=wrong.name):
-        chapter_12.recalled(mixer, wrong.function)
+        chapter_12.recalled(MIXER, wrong.function, rates)

@@ -291,8 +291,6 @@ class _(OwnMixer.reference):
 
 # A fair measurement
 
-RATES = [0.002, 0.01, 0.05]
-
 
 class _Runs:
     """Accuracies of training runs: of a table, or of real training, each noted when it runs."""
@@ -465,7 +463,7 @@ def _(accuracy, rates, choosing, reporting):
 # Trained on recall
 
 KEYS, VALUES, PAIRS, WIDTH = 32, 8, (4, 8, 16), 32
-STEPS, SECONDS, ENOUGH = 200, 20, 0.6
+STEPS, SECONDS, ENOUGH = 120, 20, 0.6
 
 
 class _Reader(nn.Module):
@@ -522,13 +520,24 @@ def counting():
     return F.one_hot(targets, VALUES).sum(dim=1).amax(dim=-1).float().mean().item() / PAIRS[-1]
 
 
-def recalled(mixer, measuring, hidden=False):
+def _list_of(rates):
+    """The rates that the answer gives, if they can be tried."""
+    try:
+        given = [number(rate) for rate in rates()]
+    except NotImplementedError:
+        raise CheckFailed("rates: not solved yet.\nGive at least three learning rates.") from None
+    if None in given or not 3 <= len(set(given)) <= 6 or min(given) <= 0:
+        raise CheckFailed(f"rates: expected three to six different rates above 0, got {given}")
+    return given
+
+
+def recalled(mixer, measuring, rates, hidden=False):
     """Raise ``CheckFailed`` unless the mixer has learned recall and is measured as it should be."""
     for check, answer in ((OwnMixer, mixer), (measure, measuring)):
         with redirect_stdout(StringIO()):
             check(answer)
-    choosing, reporting = ([20], [21, 22, 23]) if hidden else ([10], [0, 1, 2])
-    found = measuring(lambda rate, seed: train(mixer, rate, seed), RATES, choosing, reporting)
+    given, reporting = _list_of(rates), [21, 22, 23] if hidden else [0, 1, 2]
+    found = measuring(lambda rate, seed: train(mixer, rate, seed), given, [10], reporting)
     state = f"a state of {_numbers(mixer(WIDTH).start(1)):,} numbers"
     mt.manual_seed(0)
     reached = (
@@ -541,6 +550,12 @@ def recalled(mixer, measuring, hidden=False):
             f"OwnMixer: {reached}, and {ENOUGH} is expected.\nA key and its value are neighbours: "
             f"can one token of your mixer see both? And is there room for 16 pairs in {state}?\n"
             'See chapter 12, "What a state can hold".'
+        )
+    if found["at the edge"]:
+        raise CheckFailed(
+            f"rates: {reached}, but the chosen rate, {found['rate']:g}, is the smallest or the "
+            "largest of yours.\nA better one may lie beyond: add a rate on that side, and keep at "
+            "least a factor of 3 between neighbours."
         )
     measured(f"{reached}; {state}, rate {found['rate']:g}")
     print(f"recall: at least {ENOUGH} of the answers after 16 pairs are right")
