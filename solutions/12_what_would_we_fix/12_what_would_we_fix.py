@@ -142,7 +142,8 @@ class Block(nn.Module):
         self.heads, self.key_heads = heads, key_heads
         key_width = width // heads * key_heads
         sizes = [(width, width), (width, key_width), (width, key_width), (width, width)]
-        self.query, self.key, self.value, self.out = (nn.Linear(*s, bias=False) for s in sizes)
+        projections = [nn.Linear(*size, bias=False) for size in sizes]
+        self.query, self.key, self.value, self.out = projections
         self.gate, self.up = (nn.Linear(width, hidden, bias=False) for _ in range(2))
         self.down = nn.Linear(hidden, width, bias=False)
 
