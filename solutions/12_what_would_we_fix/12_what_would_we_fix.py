@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 12: what would we fix?
 #
-# Ten exercises, from easy to hard, 40 points, about three and a half hours. They belong to
+# Ten exercises, from easy to hard, 40 points, about four and a half hours. They belong to
 # [chapter 12](../../notebooks/12_what_would_we_fix.ipynb) and stand alone: none needs the answer to another.
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run the
@@ -360,6 +360,7 @@ check.decay_matrix(decay_matrix, hidden=True)
 
 # %%
 eight = check.suspects(n=6, d=4)
+x = mt.randn(6, 4, dtype=mt.float64)
 
 # %% [markdown]
 # Everything is allowed.
@@ -370,7 +371,7 @@ def leaking(mixers, x):
     """The numbers of the mixers in which an output depends on a later token of x (n, d)."""
     ### BEGIN SOLUTION
     found = []
-    for number, mixer in enumerate(mixers):
+    for i, mixer in enumerate(mixers):
         outputs, leaks = mixer(x), False
         for t in range(len(x) - 1):
             noise = 20 * mt.randn_like(x[t + 1 :])
@@ -378,7 +379,7 @@ def leaking(mixers, x):
                 changed = mixer(mt.cat([x[: t + 1], later]))
                 leaks = leaks or not mt.allclose(changed[: t + 1], outputs[: t + 1])
         if leaks:
-            found.append(number)
+            found.append(i)
     return found
     ### END SOLUTION
 

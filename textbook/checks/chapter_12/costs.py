@@ -74,6 +74,10 @@ cache_bytes.wrong(
     "full_layers of the layers look at everything and keep everything.",
 )(_cached(kept=lambda n, layers, window, full: layers * min(n, window)))
 cache_bytes.wrong(
+    "right but for the window, from which it takes the newest token away",
+    "A window of `window` tokens includes the newest: all of them are kept.",
+)(_cached(kept=lambda n, layers, window, full: full * n + (layers - full) * min(n, window - 1)))
+cache_bytes.wrong(
     "right once the window is full; before, it counts places that are still empty",
     "After n tokens there are no more than n to keep: the smaller of n and window.",
 )(_cached(kept=lambda n, layers, window, full: full * n + (layers - full) * window))
@@ -93,6 +97,10 @@ cache_bytes.wrong(
     "a number of bits",
     "A byte has 8 bits.",
 )(_cached(in_bytes=lambda bits: bits))
+cache_bytes.wrong(
+    "as if a bit had 8 bytes",
+    "A byte has 8 bits: divide.",
+)(_cached(in_bytes=lambda bits: 8 * bits))
 cache_bytes.wrong(
     "a number of numbers, not of bytes",
     "Each number takes bits / 8 bytes.",
@@ -174,6 +182,10 @@ block_flops.wrong(
     "The tokens in the cache have had their turn. T tokens ask, n tokens are looked at.",
 )(_counted(looked_at=lambda T, n: n * n / T))
 block_flops.wrong(
+    "right but for the scores: it counts the new tokens twice among the keys",
+    "n tokens are looked at in all, the T new ones included.",
+)(_counted(looked_at=lambda T, n: n + T))
+block_flops.wrong(
     "right but for the scores, which it divides among the key heads",
     "Shared keys save memory and projections. Every query head still scores every token.",
 )(_counted(shared=lambda heads, key_heads: key_heads / heads))
@@ -201,6 +213,15 @@ block_flops.wrong(
     "right but for the network, which it takes for one of two matrices",
     "A gated network has three: two go up to `hidden`, one comes back.",
 )(_counted(matrices=2))
+
+
+@block_flops.wrong(
+    "the bill of the chapter, for a block with as many key heads and a network of two 4d matrices",
+    "This block has fewer key heads, and a network with three matrices of its own hidden width.",
+)
+def _(T, n, width, hidden, heads, key_heads):
+    square = T * width**2
+    return {"projections": 8 * square, "scores": 4 * T * n * width, "network": 16 * square}
 
 
 @block_flops.wrong(

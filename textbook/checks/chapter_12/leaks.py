@@ -2,6 +2,7 @@
 
 import minitorch as mt
 from minitorch.autograd import grad
+from textbook.checks.compare import brief, number
 from textbook.checks.exercise import Draw, exercise
 
 # The mixers
@@ -181,15 +182,31 @@ def _testing(
     return test
 
 
+def _named(answer, mixers, x):
+    """What the answer returns, with the names of the mixers for their numbers."""
+    found = answer(mixers, x)
+    form, names = "a list of numbers of mixers", None
+    if isinstance(found, (list, tuple)) and all(_is_number_of(i, mixers) for i in found):
+        names = ", ".join(mixers[int(number(i))].name for i in sorted(found)) or "none"
+    else:
+        form = brief(found)
+    return {"the form of the result": form, "the list of mixers that leak": names}
+
+
+def _is_number_of(i, mixers):
+    return type(number(i)) is int and 0 <= number(i) < len(mixers)
+
+
 @exercise(
     cases=_leak_cases,
+    run=_named,
     gradients=False,
     see='chapter 12, "Why it is no decoder"',
 )
 def leaking(mixers, x):
     """The numbers of the mixers in which an output depends on a later token of x (n, d)."""
     found = []
-    for number, mixer in enumerate(mixers):
+    for i, mixer in enumerate(mixers):
         outputs, leaks = mixer(x), False
         for t in range(len(x) - 1):
             noise = 20 * mt.randn_like(x[t + 1 :])
@@ -197,7 +214,7 @@ def leaking(mixers, x):
                 changed = mixer(mt.cat([x[: t + 1], later]))
                 leaks = leaks or not mt.allclose(changed[: t + 1], outputs[: t + 1])
         if leaks:
-            found.append(number)
+            found.append(i)
     return found
 
 
@@ -269,8 +286,9 @@ leaking.wrong(
     "A mean or a maximum over all tokens does not change with their order.",
 )(_testing(change=lambda x, t: [mt.cat([x[: t + 1], x[t + 1 :].flip(0)])]))
 leaking.wrong(
-    "a test that sets the later tokens to 0",
-    "What depends on the largest token does not notice smaller ones. Try large numbers, too.",
+    "a test without large changes",
+    "What depends on the longest of all tokens does not notice shorter ones. Make the later tokens "
+    "50 times as large, in both directions.",
 )(_testing(change=lambda x, t: [mt.cat([x[: t + 1], 0 * x[t + 1 :]])]))
 leaking.wrong(
     "a test that changes the first number of each later token alone",

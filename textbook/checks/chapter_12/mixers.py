@@ -8,7 +8,7 @@ from time import process_time
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn, optim
-from textbook.checks.compare import number
+from textbook.checks.compare import brief, number
 from textbook.checks.exercise import CheckFailed, Draw, exercise
 from textbook.data import tasks
 from textbook.lab.report import measured
@@ -82,15 +82,21 @@ def _without_gradient(mixer, x):
 def _in_two_forms(answer, x, y):
     """What holds of a mixer, in words; these are compared, since every mixer is another one."""
     width = x.shape[-1]
-    mixer = answer(width).double()
+    mixer = answer(width).double().eval()
     whole = mixer(x)
     found = {"the shape of the output": tuple(whole.shape)}
     if found["the shape of the output"] != tuple(x.shape):
         return found
+    found["the output"] = "finite" if bool(whole.isfinite().all()) else "not finite everywhere"
     found["the outputs that depend on later tokens"] = _place_of_a_leak(mixer, x)
     found["the output of a sequence"] = (
         "its own" if _alone(mixer, x) else "another one beside other sequences"
     )
+    state = mixer.start(len(x))
+    formed = isinstance(state, (tuple, list)) and all(part.shape[:1] == (len(x),) for part in state)
+    found["the state at the start"] = "a tuple of tensors (B, ...)" if formed else brief(state)
+    if not formed:
+        return found
     stepped, sizes = _steps(mixer, x)
     same = stepped.shape == whole.shape and mt.allclose(stepped, whole)
     found["the outputs of step"] = "those of forward" if same else "others than those of forward"

@@ -156,6 +156,29 @@ windowed_attention.wrong(
 )(_stepping(read_first=True))
 
 
+def _from_the_end(query, key, value, width):
+    n = key.shape[-2]
+    return _stepping(leaves=lambda t, width: (t - width) % n if width < n else NOTHING)(
+        query, key, value, width
+    )
+
+
+windowed_attention.wrong(
+    "right but for the first tokens: before the window is full, tokens of the text's end leave it",
+    "key[t - width] counts from the end where t < width. Take a token out from t = width on.",
+)(_from_the_end)
+
+
+@windowed_attention.wrong(
+    "linear attention in blocks: it begins anew every width tokens",
+    "The window moves with the token: at each step one enters and one leaves.",
+)
+def _(query, key, value, width):
+    blocks = [x.split(width, dim=-2) for x in (query, key, value)]
+    whole = _stepping(leaves=lambda t, width: NOTHING)
+    return mt.cat([whole(*block, width) for block in zip(*blocks, strict=True)], dim=-2)
+
+
 def _weighed(weigh, allowed):
     def attention(query, key, value, width):
         n = key.shape[-2]
@@ -229,8 +252,25 @@ def _decaying(
     return decaying
 
 
+def _zero_means_zero(answer, log_decay, starts):
+    """Asked with decays of 1, where nothing but the mask makes a number small.
+
+    Strong decays in the case hide other mistakes, which have a name.
+    """
+    if log_decay.min() < -10:
+        return None
+    matrix = answer(mt.zeros_like(log_decay), starts)
+    if bool((matrix.masked_fill(_same_text(starts), 0.0) != 0).any()):
+        return (
+            "Above the diagonal and across texts D must be 0 exactly. The check asked again with "
+            "decays of 1, and there were other numbers."
+        )
+    return None
+
+
 @exercise(
     cases=_decay_cases,
+    properties=(_zero_means_zero,),
     see='chapter 12, "Recurrence comes back"',
 )
 def decay_matrix(log_decay, starts):
@@ -314,6 +354,40 @@ decay_matrix.wrong(
 )(
     _decaying(
         seen=lambda starts: (~starts.unsqueeze(-1) | mt.eye(starts.shape[-1], dtype=mt.bool)).tril()
+    )
+)
+decay_matrix.wrong(
+    "right but for the starts: it hides the first token of each text from all",
+    "The first token of a text is seen by its own text. Compare the texts of the two tokens.",
+)(
+    _decaying(
+        seen=lambda starts: (~starts.unsqueeze(-2) & mt.ones_like(starts).unsqueeze(-1)).tril()
+    )
+)
+decay_matrix.wrong(
+    "not a number from the first start on: it is given a decay of 0, whose logarithm is -inf",
+    "-inf - -inf is NaN. Cut the texts apart by a mask, not by a sum.",
+)(
+    lambda log_decay, starts: _decaying(
+        seen=lambda starts: mt.ones_like(_same_text(starts)).tril()
+    )(log_decay.masked_fill(starts, -mt.inf), starts)
+)
+decay_matrix.wrong(
+    "right on and below the diagonal: above it differences were set to 0, whose exp is 1",
+    "Set the differences to minus infinity, or what exp makes of them to 0 once more.",
+)(
+    lambda log_decay, starts: (
+        decay_matrix.reference(log_decay, starts)
+        + _same_text(starts).new_ones(starts.shape[-1], starts.shape[-1]).triu(1)
+    )
+)
+decay_matrix.wrong(
+    "right within one text: above the diagonal differences were set to 0, whose exp is 1",
+    "Set the differences to minus infinity, or what exp makes of them to 0 once more.",
+)(
+    lambda log_decay, starts: (
+        _difference(log_decay.cumsum(dim=-1), log_decay).tril().exp()
+        * (starts.long().cumsum(dim=-1).unsqueeze(-1) == starts.long().cumsum(dim=-1).unsqueeze(-2))
     )
 )
 decay_matrix.wrong(

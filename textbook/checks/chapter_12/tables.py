@@ -1,5 +1,6 @@
 """Which rows of a table of runs may be believed."""
 
+import math
 import statistics
 
 from textbook.checks.exercise import exercise
@@ -9,18 +10,21 @@ RATES = [0.003, 0.01, 0.03]
 
 def _row(losses, base_losses, **other):
     """A row that was measured as it should be, but for what `other` says."""
-    return {
-        "change": "a change",
-        "losses": losses,
-        "base losses": base_losses,
-        "rate": 0.01,
-        "base rate": 0.01,
-        "rates tried": RATES,
-        "base rates tried": RATES,
-        "chosen on": "validation",
-        "steps": 300,
-        "base steps": 300,
-    } | other
+    return (
+        other
+        | {
+            "losses": [round(x, 3) for x in losses],
+            "base losses": [round(x, 3) for x in base_losses],
+            "rate": 0.01,
+            "base rate": 0.01,
+            "rates tried": RATES,
+            "base rates tried": RATES,
+            "chosen on": "validation",
+            "steps": 300,
+            "base steps": 300,
+        }
+        | other
+    )
 
 
 runs = [  # made up, each after a real habit
@@ -254,6 +258,17 @@ believable.wrong(
         effect=lambda row: (
             _gap(row)
             > 2 * max(statistics.pstdev(row["losses"]), statistics.pstdev(row["base losses"]))
+        )
+    )
+)
+believable.wrong(
+    "right but for the spread: it takes the root of the sum of both squares",
+    "Take the larger of the two standard deviations.",
+)(
+    _believing(
+        effect=lambda row: (
+            _gap(row)
+            > 2 * math.hypot(statistics.stdev(row["losses"]), statistics.stdev(row["base losses"]))
         )
     )
 )

@@ -199,6 +199,24 @@ one_tile.wrong(
     )
 )
 one_tile.wrong(
+    "right but for rows that have looked at nothing so far: a large finite number hides scores",
+    "With a finite number the hidden scores of such a row have their shares. Use minus infinity.",
+)(
+    lambda state, scores, value, allowed: one_tile.reference(
+        state, scores.masked_fill(~allowed, -1e9), value, mt.ones_like(allowed)
+    )
+)
+one_tile.wrong(
+    "right but for the maximum, which is that of all rows together",
+    "Each query has a maximum of its own, amax(dim=-1).",
+)(
+    _merging(
+        largest=lambda old, scores, allowed: (
+            mt.zeros_like(old) + mt.maximum(old.max(), _hide(scores, allowed).max())
+        )
+    )
+)
+one_tile.wrong(
     "the state with u already divided by z",
     "A later tile changes z. Divide once, after the last tile.",
 )(_merging(end=lambda new, total, mixed: (new, total, mixed / total.unsqueeze(-1))))
