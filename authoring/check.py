@@ -1,5 +1,6 @@
 """Tell, without executing anything, what in the book is out of step."""
 
+import ast
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from nbformat import NotebookNode
 
 from . import claims
 from .experiments import declared, read_results, results_path
-from .form import claims_in_headings, form_problems
+from .form import NOT_YET, claims_in_headings, defined, form_problems, verdict_problems
 from .release import release
 from .saved import saved_module, saved_path
 from .sources import (
@@ -40,7 +41,8 @@ def check(root: Path, warn: Callable[[str], None] = lambda warning: None) -> lis
     for source in exercise_sets(root):
         problems += _problems(root, source, _exercise_set)
     problems += _problems(root, root, lambda root, _: claims.problems(root))
-    return problems + list(form_problems(root)) + list(_strays(root))
+    problems += _problems(root, root, lambda root, _: form_problems(root))
+    return list(dict.fromkeys(problems)) + list(_strays(root))
 
 
 def _problems(root: Path, source: Path, look: Callable[[Path, Path], Iterator[str]]) -> list[str]:
@@ -53,7 +55,9 @@ def _problems(root: Path, source: Path, look: Callable[[Path, Path], Iterator[st
 
 
 def _chapter(root: Path, source: Path, warn: Callable[[str], None]) -> Iterator[str]:
-    yield from _in_step(source, read_chapter(source))
+    notebook = read_chapter(source)
+    ast.parse(source.read_text(encoding="utf-8"), source.name)  # an error names file and line
+    yield from _in_step(source, notebook)
     saved, path = saved_module(source), saved_path(root, source)
     if saved != (path.read_text(encoding="utf-8") if path.exists() else None):
         yield f"{path} is not what {source} saves: run: python book.py build {number_of(source)}"
@@ -149,7 +153,8 @@ def _experiments(source: Path, warn: Callable[[str], None]) -> Iterator[str]:
     One that needs what not every machine has may still be without a result.
     """
     results = read_results(source)
-    headings = claims_in_headings(read_chapter(source))
+    notebook = read_chapter(source)
+    headings, defines = claims_in_headings(notebook), defined(notebook)
     again = f"run: python book.py experiment {number_of(source)}"
     experiments = declared(source)
     for experiment in experiments:
@@ -157,7 +162,12 @@ def _experiments(source: Path, warn: Callable[[str], None]) -> Iterator[str]:
         if experiment.chapter != number_of(source):
             yield f"{source}: experiment {name} is recorded for chapter {experiment.chapter}"
         if claim not in headings:
-            yield f"{source}: experiment {name} has no heading with ({claim}): write one"
+            yield (
+                f"{source}: experiment {name} has no heading with ({claim}): "
+                "end the heading of its section with that"
+            )
+        if defines.count(name) > 1:
+            yield f"{source} defines {name} twice: give the experiment a name of its own"
         if name not in results:
             if experiment.anywhere:
                 yield f"{source}: experiment {name} has no full result: {again} {name}"
@@ -168,6 +178,9 @@ def _experiments(source: Path, warn: Callable[[str], None]) -> Iterator[str]:
                 f"{results_path(source).name}: {name} was recorded with other code of the library; "
                 f"where that may matter, {again} {name}"
             )
+    if number_of(source) in NOT_YET:  # of the others form_problems asks it
+        of_lab = dict.fromkeys(e.claim for e in experiments if e.name != e.claim)
+        yield from verdict_problems(source, list(of_lab), source)
     for name in sorted(set(results) - {experiment.name for experiment in experiments}):
         yield f"{results_path(source)}: {name} is no experiment of the chapter: {again}"
 

@@ -112,7 +112,10 @@ def problems(root: Path) -> Iterator[str]:
         for number in (box.number for box in boxes):
             key = number if number.startswith("C") else f"{source} {number}"
             if key in owners:
-                yield f"{source}: {number} has a box in {owners[key]} already: keep one of the two"
+                yield (
+                    f"{source}: {number} has a box in {owners[key]} already: "
+                    "keep one of the two, or give one another number"
+                )
             owners[key] = source
     path = root / PAGE
     if not path.exists() or path.read_text(encoding="utf-8") != page(root):

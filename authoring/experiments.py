@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 
 from .code_hash import Code, digest
 from .sources import BookError, chapters, number_of, write_text
+
+_CALL = '@lab.experiment("C1", name=[value, ...], full=dict(name=[more, ...]))'
 
 
 @dataclass
@@ -66,8 +69,9 @@ def record(root: Path, number: str, wanted: Sequence[str] = ()) -> None:
     chosen = [e for e in experiments if not wanted or {e.name, e.claim} & set(wanted)]
     old = read_results(source)
     for experiment in chosen:
-        took = old.get(experiment.name, {}).get("seconds", "?")
-        print(f"{experiment.name} ({experiment.claim}): took {took} s when it was last recorded")
+        took = old.get(experiment.name, {}).get("seconds")
+        told = f"took {took} s when it was last recorded" if took else "not recorded so far"
+        print(f"{experiment.name} ({experiment.claim}): {told}", flush=True)
     scratch = _scratch(source, experiments)
     variables = {
         "MINITORCH_BOOK": "full",
@@ -76,10 +80,13 @@ def record(root: Path, number: str, wanted: Sequence[str] = ()) -> None:
         "MPLBACKEND": "Agg",
         "PYTHONUNBUFFERED": "1",
     }
+    interrupted = False
     try:
         status = subprocess.call(
             [sys.executable, source.name], cwd=source.parent, env=os.environ | variables
         )
+    except KeyboardInterrupt:
+        interrupted = True
     finally:
         measured = {
             path.stem: json.loads(path.read_text(encoding="utf-8"))
@@ -93,6 +100,13 @@ def record(root: Path, number: str, wanted: Sequence[str] = ()) -> None:
             (scratch / f"{name}.jsonl").unlink(missing_ok=True)
         if not any(scratch.glob("*.jsonl")):
             shutil.rmtree(scratch)
+    if interrupted:
+        begun = [e.name for e in chosen if (scratch / f"{e.name}.jsonl").exists()]
+        raise BookError(
+            f"interrupted; recorded: {', '.join(measured) or 'nothing'}; "
+            f"begun: {', '.join(begun) or 'nothing'}; the same command goes on where it was, "
+            "unless the code changes"
+        )
     for name, what in lacking.items():
         print(f"{name} in full needs {what}: not recorded")
     unfinished = [e.name for e in chosen if e.name not in measured]
@@ -135,8 +149,23 @@ def _merge(source: Path, experiments: list[Declared], measured: dict[str, dict])
             results[name] = measured[name] | about | hashes
         elif name in old:
             results[name] = old[name]
-    text = json.dumps(results, indent=1, sort_keys=True, ensure_ascii=False)
-    write_text(results_path(source), text + "\n")
+    write_text(results_path(source), _as_text(results))
+
+
+def _as_text(results: dict[str, dict]) -> str:
+    """The records as JSON, a line for each run."""
+    lines: list[str] = []
+
+    def kept(row: dict) -> str:
+        lines.append(json.dumps(row, sort_keys=True, ensure_ascii=False))
+        return f"@{len(lines) - 1}@"
+
+    shortened = {
+        name: record | {key: [*map(kept, record[key])] for key in ("rows", "tried") & record.keys()}
+        for name, record in results.items()
+    }
+    text = json.dumps(shortened, indent=1, sort_keys=True, ensure_ascii=False)
+    return re.sub(r'"@(\d+)@"', lambda found: lines[int(found[1])], text) + "\n"
 
 
 def machine() -> dict:
@@ -194,8 +223,13 @@ def declared(source: Path) -> list[Declared]:
     for statement in code.tree.body:
         for call in getattr(statement, "decorator_list", []):
             if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "experiment":
-                claim = ast.literal_eval(call.args[0])
                 options = {word.arg: word.value for word in call.keywords}
+                where = f"{source}: experiment {statement.name}"
+                if len(call.args) != 1 or not isinstance(call.args[0], ast.Constant):
+                    raise BookError(f"{where} has no claim: write {_CALL}")
+                if "full" not in options:
+                    raise BookError(f"{where} has no full=dict(...): write {_CALL}")
+                claim = call.args[0].value
                 of_runs = "quick" not in options  # textbook.lab, not textbook.experiments
                 name = statement.name if of_runs else claim
                 pieces = {
@@ -203,7 +237,7 @@ def declared(source: Path) -> list[Declared]:
                     code.text_of(options["full"]),
                 }
                 if of_runs:
-                    replaced = {"full", "lacks", *_keys(options["full"])}
+                    replaced = {"full", "lacks", *_keys(where, options["full"])}
                     pieces |= {
                         f"{key} = {code.text_of(value)}"
                         for key, value in options.items()
@@ -214,7 +248,7 @@ def declared(source: Path) -> list[Declared]:
                     Declared(
                         name=name,
                         claim=claim,
-                        chapter=_chapter_of(code.tree, call.func.value),
+                        chapter=_chapter_of(code.tree, call.func.value, where, of_runs),
                         code_hash=digest(pieces),
                         library_hash=code.library_hash(pieces),
                         anywhere="lacks" not in options,
@@ -223,20 +257,26 @@ def declared(source: Path) -> list[Declared]:
     return experiments
 
 
-def _keys(settings: ast.expr) -> set[str]:
+def _keys(where: str, settings: ast.expr) -> set[str]:
     """The names in dict(name=...); anything else is refused."""
     if isinstance(settings, ast.Call) and ast.unparse(settings.func) == "dict":
         return {word.arg for word in settings.keywords if word.arg}
     if isinstance(settings, ast.Dict) and not settings.keys:
         return set()
-    raise BookError(f"full={ast.unparse(settings)}: write full=dict(name=value, ...)")
+    raise BookError(f"{where} has full={ast.unparse(settings)}: write full=dict(name=value, ...)")
 
 
-def _chapter_of(tree: ast.Module, lab: ast.expr) -> str:
-    """The chapter that stands in lab = Experiments("01")."""
+def _chapter_of(tree: ast.Module, lab: ast.expr, where: str, of_runs: bool) -> str:
+    """The chapter that stands in lab = Lab("01")."""
+    name = ast.unparse(lab)
     for statement in tree.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
             if any(ast.unparse(target) == ast.unparse(lab) for target in statement.targets):
+                if of_runs and ast.unparse(statement.value.func) == "Experiments":
+                    raise BookError(
+                        f"{where} has no quick=dict(...), which Experiments wants: for a grid "
+                        f'bind a second name beside {name}, such as grids = Lab("NN"), and '
+                        "decorate with it"
+                    )
                 return ast.literal_eval(statement.value.args[0])
-    name = ast.unparse(lab)
-    raise BookError(f'{name} is not bound at the top level: write {name} = Experiments("NN")')
+    raise BookError(f'{where}: {name} is not bound at the top level: write {name} = Lab("NN")')

@@ -11,7 +11,8 @@ from .sources import BookError, first_line, number_of, read_chapter
 HEAD = '''\
 """What chapter {number} defines and later chapters use.
 
-Generated from the cells of notebooks/{source} that start with `# %% save`: change them there.
+Generated from the cells of notebooks/{source} that start with
+`# %% save`: change them there.
 """
 '''
 

@@ -165,7 +165,8 @@ def test_a_result_outlives_changes_elsewhere(book, old, new):
 
 def test_a_claim_without_heading_or_result_is_told(book):
     edit(book / CHAPTER, "Doubling (C1)", "Doubling")
-    assert f"{CHAPTER}: experiment C1 has no heading with (C1): write one" in check(book)
+    told = f"{CHAPTER}: experiment C1 has no heading with (C1): end the heading of its section with"
+    assert any(problem.startswith(told) for problem in check(book))
     edit(book / CHAPTER, '@lab.experiment("C1"', '@lab.experiment("C2"')
     problems = check(book)
     assert f"{CHAPTER}: experiment C2 has no full result: {EXPERIMENT} C2" in problems

@@ -104,7 +104,10 @@ def test_a_claim_has_one_box_in_the_book(book):
     other = book / "notebooks/02_again.py"
     other.write_text((book / CHAPTER).read_text(encoding="utf-8"), encoding="utf-8")
     claims.write(book)
-    assert problem(book).endswith(f"C1 has a box in {book / CHAPTER} already: keep one of the two")
+    told = (
+        f"C1 has a box in {book / CHAPTER} already: keep one of the two, or give one another number"
+    )
+    assert problem(book).endswith(told)
 
 
 def test_two_chapters_may_have_the_same_question_but_one_chapter_has_it_once(book):

@@ -1,5 +1,7 @@
 """The form of a chapter, what it saves, and the kinds of its cells."""
 
+import json
+
 import mini_book
 import nbformat
 import pytest
@@ -132,6 +134,67 @@ def test_a_claim_without_a_verdict_and_a_verdict_that_fails_are_told(book):
     assert any("C1 does not hold: it grows" in problem for problem in problems(book))
 
 
+def test_in_a_chapter_of_the_older_form_the_verdicts_of_a_lab_are_asked_for(book, monkeypatch):
+    monkeypatch.setattr("authoring.check.NOT_YET", {"01"})
+    monkeypatch.setattr(form, "NOT_YET", {"01"})
+    outputs(book)
+    assert any("C1 has no verdict: write runs.holds" in problem for problem in check(book))
+    outputs(book, {"claim": "C1", "sentence": "it grows", "holds": False})
+    assert any("C1 does not hold: it grows" in problem for problem in check(book))
+
+
+def test_an_experiment_that_is_not_written_whole_is_told(book):
+    source = book / CHAPTER
+    for old, new, told in (
+        ('"C1", radius', "radius", "growing has no claim: write @lab.experiment"),
+        (
+            ", full=dict(radius=[3.0])",
+            "",
+            r"growing has no full=dict\(...\): write @lab.experiment",
+        ),
+        (
+            "full=dict(radius=[3.0])",
+            'full={"radius": 3}',
+            "01_double.py: experiment growing has full=",
+        ),
+        ('lab = Lab("01")', "", "lab is not bound at the top level: write lab = Lab"),
+        ('Lab("01")', 'Experiments("01")', "has no quick=.*bind a second name beside lab"),
+    ):
+        before = source.read_text()
+        edit(source, old, new)
+        with pytest.raises(BookError, match=told):
+            declared(source)
+        source.write_text(before)
+
+
+def test_two_experiments_of_one_name_are_told(book):
+    text = (book / CHAPTER).read_text()
+    again = '\n\n# %%\n@lab.experiment("C1", full={})\ndef growing():\n    return {"area": 1.0}\n'
+    assert not any("twice" in problem for problem in check(book))
+    (book / CHAPTER).write_text(text + again)
+    assert any("defines growing twice: give the experiment" in problem for problem in check(book))
+
+
+def test_code_that_is_no_python_hides_no_other_problem(book):
+    edit(book / CHAPTER, "import math\n", "import math math\n")
+    told = check(book)
+    assert [problem for problem in told if "syntax" in problem] == [
+        "invalid syntax (01_double.py, line 7)"
+    ]
+    assert any("claims.md is not what the boxes say" in problem for problem in told)
+
+
+def test_an_interrupted_recording_says_how_it_goes_on(book, monkeypatch):
+    def interrupted(command, cwd, env):
+        with open(env["MINITORCH_RECORD"] + "/growing.jsonl", "w") as file:
+            file.write("[]\n")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("authoring.experiments.subprocess.call", interrupted)
+    with pytest.raises(BookError, match="nothing; begun: growing; the same command goes on"):
+        record(book, "01")
+
+
 def test_a_chapter_saves_its_cells_with_the_imports_that_they_need(book):
     text = saved_module(book / CHAPTER)
     names = {}
@@ -160,7 +223,9 @@ def test_a_saved_module_that_is_out_of_step_is_told(book):
 def test_an_experiment_of_one_run_is_recorded_under_its_name(book):
     record(book, "01", ["growing"])
     text = (book / "notebooks/results/01.json").read_text()
-    assert '"growing"' in text and not list((book / "notebooks/results").glob(".unfinished*"))
+    assert json.loads(text)["growing"]["rows"][0]["seed"] == 0
+    assert [line for line in text.splitlines() if '"area"' in line and '"radius": 3.0' in line]
+    assert not list((book / "notebooks/results").glob(".unfinished*"))
     record(book, "01", ["C1"])
     with pytest.raises(BookError, match="has the experiments growing, and not shrinking"):
         record(book, "01", ["shrinking"])

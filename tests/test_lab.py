@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -50,7 +51,9 @@ def test_the_grid_is_run_in_its_order_and_each_run_is_seeded(lab):
 def test_full_replaces_settings_and_is_recorded(lab, monkeypatch, tmp_path):
     monkeypatch.setenv("MINITORCH_BOOK", "full")
     monkeypatch.setenv("MINITORCH_RECORD", str(tmp_path))
-    rows = scores(lab, d=[4], seeds=2).run().here
+    runs = scores(lab, d=[4], seeds=2).run()
+    rows = runs.here
+    assert runs.full is rows  # not the old record, whose names may be others
     assert [(row["divided"], row["seed"]) for row in rows] == [
         (False, 0), (False, 1), (True, 0), (True, 1),
     ]  # fmt: skip
@@ -142,6 +145,15 @@ def test_what_never_learned_is_not_chosen(lab):
         return {"steps": 30 if rate == 2.0 else None}
 
     assert trained.run().here[0]["rate"] == 2.0
+
+
+def test_results_lie_beside_the_script_that_defines_the_experiment():
+    @Lab("05").experiment("C1", full={})
+    @mt.no_grad()  # its wrapper is the library's
+    def wrapped():
+        return {"one": 1}
+
+    assert wrapped.path == Path(__file__).parent / "results" / "05.json"
 
 
 def test_mistakes_of_an_author_are_told(lab):
@@ -239,6 +251,10 @@ def test_digits_are_shown_and_not_compared(capsys, shown):
         ["b", "11", "and", "12", "12", "and", "13"],
     ]
     assert shown[-1][report.COMPARED] is None
+    Runs("C7", ROWS, ROWS).table("model", "loss")
+    recorded, here = (output["text/html"] for output in shown[-2:])
+    assert "model: recorded" in recorded and "<details>" not in recorded
+    assert here.startswith("<details><summary>model: measured here")
 
 
 @pytest.mark.parametrize(
@@ -299,3 +315,15 @@ def test_what_is_not_measured_cannot_be_drawn(monkeypatch):
     with pytest.raises(KeyError, match="nothing is called 'accuracy'"):
         Runs("C7", ROWS, None).draw(x="d", y="accuracy", alt="nothing")
     plt.close("all")
+
+
+def test_recorded_runs_are_shown_where_the_quick_grid_has_none(monkeypatch, capsys):
+    runs = Runs("C7", ROWS.where(d=1), ROWS)
+    [axes] = drawn(monkeypatch, runs, y="loss", by="model", d=2)
+    assert axes.figure.get_suptitle() == "bar: recorded median, marks: its 2 seeds"
+    [axes] = drawn(monkeypatch, runs, x="d", y="loss", by="model", d=2)
+    assert axes.figure.get_suptitle() == "line: recorded, band: 2 seeds"
+    runs.table("model", "loss", d=2)
+    assert "measured here" not in capsys.readouterr().out
+    with pytest.raises(KeyError, match="no run has d = 7"):
+        runs.table("model", "loss", d=7)

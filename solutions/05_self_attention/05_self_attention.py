@@ -64,10 +64,10 @@ check.project(project, hidden=True)
 #
 # Token `i` (counted from 0) asks all tokens of its sentence, itself among them:
 #
-# $$e_j = q_i \cdot k_j, \qquad \alpha_j = \frac{e^{e_j}}{\sum_{k=1}^{n} e^{e_k}}, \qquad o = \sum_{j=1}^{n} \alpha_j v_j$$
+# $$e_{ij} = q_i^\top k_j, \qquad \alpha_{ij} = \frac{\exp(e_{ij})}{\sum_{l=1}^{n} \exp(e_{il})}, \qquad o_i = \sum_{j=1}^{n} \alpha_{ij} v_j$$
 #
-# with queries, keys and values as in exercise 1. The scores are not scaled yet. Return the output $o$ $(d)$
-# and the weights $\alpha$ $(n)$. A loop over the tokens will do.
+# with queries, keys and values as in exercise 1. The scores are not scaled yet. Return the output
+# $o_i$ $(d)$ and the weights $\alpha_{ij}$, $(n)$. A loop over the tokens will do.
 #
 # Not allowed: `F.scaled_dot_product_attention`. `softmax` is allowed.
 
@@ -233,12 +233,12 @@ check.score_deviation(score_deviation, hidden=True)
 #
 # *Goal: measure how large scores starve the softmax of gradient. Medium, 15 minutes, 4 points.*
 #
-# Each row of `scores` $(T, n)$ belongs to a query, and $p$ is its softmax. The Jacobian of that softmax is
-# an $(n, n)$ matrix,
+# Each row of `scores` $(T, n)$ belongs to a query, and $p$ is its softmax, the weights $\alpha$ of the chapter. The
+# Jacobian of that softmax is an $(n, n)$ matrix,
 #
 # $$J_{kj} = \frac{\partial p_k}{\partial \text{score}_j} = p_k\,(\mathbb 1[k = j] - p_j), \qquad \lVert J \rVert = \sqrt{\sum_{k=1}^{n} \sum_{j=1}^{n} J_{kj}^2}$$
 #
-# (this is the Frobenius norm). Return $\lVert J \rVert$ of each row, a tensor $(T)$.
+# (this is the Frobenius norm, the root of the sum of all squares). Return $\lVert J \rVert$ of each row, a tensor $(T)$.
 #
 # Scores may be in the hundreds, positive or negative, which `softmax` can take.
 #
@@ -350,7 +350,7 @@ check.time_steps(time_steps, hidden=True)
 #
 # Go back one step at a time, from the output to the values and to the weights; through the softmax, for
 # each row
-# $\text{grad\_score}_j = \alpha_j\,(\text{grad\_weight}_j - \sum_k \alpha_k\, \text{grad\_weight}_k)$; then
+# $\text{grad\_score}_j = \alpha_j\,(\text{grad\_weight}_j - \sum_l \alpha_l\, \text{grad\_weight}_l)$; then
 # to queries and keys; then to the matrices, and to $X$, which three gradients reach. For $Y = XW$ and the
 # gradient $G$ of $Y$, those of $X$ and $W$ are $G W^\top$ and $X^\top G$.
 #

@@ -9,7 +9,7 @@ import numpy as np
 
 from textbook.lab.report import spread, table
 from textbook.lab.rows import Rows
-from textbook.plot import COLORS, show, subplots
+from textbook.plot import COLORS, LINES, show, subplots
 from textbook.plot import spread as draw_spread
 
 SETTINGS = {"here": "measured here", "recorded": "recorded"}
@@ -36,12 +36,12 @@ def draw(
     of ``by`` gets a bar. Recorded runs are a line (median) in a band (smallest to largest), or
     marks at a bar; those made here are circles, dotted where they are curves. ``labels`` are the
     words for values of ``by``, ``log`` the logarithmic axes ("x", "y", "xy"), ``lines`` values to
-    compare with, by name. ``limits`` are those of y; ``where`` keeps the runs with these settings.
-    The numbers follow in a table, folded.
+    compare with, by name. ``limits`` are those of y; ``where`` keeps the runs with these settings,
+    which the quick grid need not have. The numbers follow in a table, folded.
     """
     names = [y] if isinstance(y, str) else list(y)
     labels = labels or {}
-    both = {setting: rows.where(**where) for setting, rows in by_setting.items()}
+    both = chosen(by_setting, where)
     values = list(both.values())[-1].settings_of(by) if by else [None]
     columns = len(names)
     figure, panels = subplots(
@@ -65,13 +65,19 @@ def draw(
                 axes.set_yscale("log")
         for i, (label, at) in enumerate((lines or {}).items()):
             mark = axes.axvline if x is None else axes.axhline
-            mark(at, color="0.4", linewidth=1, linestyle=("--", ":")[i % 2], label=label)
+            mark(at, color="0.4", linewidth=1, linestyle=LINES[1 + i], label=label)
     if by and x is not None or lines:
         panels[0][-1].legend(fontsize=9)
     figure.suptitle(_explanation(both, x), fontsize=9, color="0.35")
     show(figure, alt=alt)
     for name in names:
         _numbers(both, name, x, by, labels)
+
+
+def chosen(by_setting: dict[str, Rows], where: dict[str, Any]) -> dict[str, Rows]:
+    """The runs with these settings; the quick grid may have none of them."""
+    list(by_setting.values())[-1].where(**where)
+    return {name: rows.where(**where) for name, rows in by_setting.items() if rows.has(**where)}
 
 
 def _curve(
@@ -148,13 +154,14 @@ def _label(by: str | None, value: Any, labels: dict[Any, str]) -> str:
 
 def _explanation(both: dict[str, Rows], x: str | None) -> str:
     """What lines, bands and circles are."""
-    if len(both) == 1:
+    if "recorded" not in both:
         return "measured here"
     seeds = len(both["recorded"].settings_of("seed"))
     if x is None:
-        spread_of = f", marks: its {seeds} seeds" if seeds > 1 else ""
-        return f"bar: recorded median{spread_of}; circle: measured here"
-    spread_of = f", band: {seeds} seeds" if seeds > 1 else ""
-    first = both["here"][0]
-    here = "dotted" if isinstance(first.get(x), list) else "circles"
-    return f"line: recorded{spread_of}; {here}: measured here"
+        recorded = "bar: recorded median" + (f", marks: its {seeds} seeds" if seeds > 1 else "")
+        here = "circle"
+    else:
+        recorded = "line: recorded" + (f", band: {seeds} seeds" if seeds > 1 else "")
+        curve = "here" in both and isinstance(both["here"][0].get(x), list)
+        here = "dotted" if curve else "circles"
+    return f"{recorded}; {here}: measured here" if "here" in both else recorded

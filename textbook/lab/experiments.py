@@ -125,7 +125,7 @@ class Lab:
 
     def path(self, function: Callable) -> Path:
         """Where results are kept: beside the script that defines the function, or the notebook."""
-        script = function.__globals__.get("__file__")
+        script = inspect.unwrap(function).__globals__.get("__file__")
         folder = Path(script).parent if script else Path.cwd()
         return folder / "results" / f"{self.chapter}.json"
 
@@ -188,7 +188,8 @@ class Experiment:
             }
             text = json.dumps(record, default=_plain)
             Path(folder, f"{self.name}.json").write_text(text, encoding="utf-8")
-        return Runs(self.claim, Rows(rows), self._recorded())
+        rows = Rows(rows)
+        return Runs(self.claim, rows, rows if recording else self._recorded())
 
     def _recorded(self) -> Rows | None:
         if not self.path.exists():

@@ -21,6 +21,10 @@ class Rows(list):
             raise KeyError(f"no run has all of {settings}")
         return Rows(found)
 
+    def has(self, **settings: Any) -> bool:
+        """Whether any run has these settings."""
+        return any(all(row[name] == x for name, x in settings.items()) for row in self)
+
     def values(self, name: str, **settings: Any) -> np.ndarray:
         """What was measured under this name in each run with these settings, nan for None.
 

@@ -48,11 +48,12 @@ class Runs:
         """Show medians with their spread over the seeds: a line for each value of ``rows``.
 
         A column for each of ``values``; or, with one of them, for each value of the setting
-        ``columns``. ``where`` keeps the runs with these settings.
+        ``columns``. ``where`` keeps the runs with these settings. Of recorded runs and those made
+        here the recorded ones are shown, the others folded below.
         """
         names = [values] if isinstance(values, str) else list(values)
-        for setting, all_rows in self.by_setting.items():
-            chosen = all_rows.where(**where)
+        tables = drawing.chosen(self.by_setting, where)
+        for i, (setting, chosen) in enumerate(reversed(tables.items())):
             heads = chosen.settings_of(columns) if columns else names
             lines = []
             for value in chosen.settings_of(rows):
@@ -64,7 +65,7 @@ class Runs:
                 lines.append([str(value), *cells])
             title = f"{names[0]}, by {columns}" if columns else rows
             caption = f"{title}: {drawing.SETTINGS[setting]}{_seeds(chosen)}"
-            table([rows, *map(str, heads)], lines, caption, folded=False)
+            table([rows, *map(str, heads)], lines, caption, folded=i > 0)
 
     def draw(self, **options: Any) -> None:
         """Draw what was measured: see ``textbook.lab.drawing.draw``."""
