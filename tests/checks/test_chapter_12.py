@@ -10,7 +10,7 @@ from minitorch.flops import count_flops
 from tests.checks import right_12
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, Draw, chapter_12
-from textbook.checks.chapter_12 import leaks, mixers
+from textbook.checks.chapter_12 import leaks, recall
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_12, right_12)))
@@ -152,8 +152,8 @@ def test_what_counts_values_is_far_from_enough():
     mt.manual_seed(0)
     drawn = np.random.default_rng(0).integers(8, size=(4000, 16))
     share = np.mean([np.bincount(row).max() / 16 for row in drawn])
-    assert mixers.counting() == pytest.approx(share, abs=0.01)
-    assert share < 0.5 * mixers.ENOUGH
+    assert recall.counting() == pytest.approx(share, abs=0.01)
+    assert share < 0.5 * recall.ENOUGH
 
 
 MIXER, MEASURE = chapter_12.OwnMixer.reference, chapter_12.measure.reference
@@ -164,11 +164,11 @@ def rates():
 
 
 def test_the_model_answer_learns_recall():
-    assert mixers.train(MIXER, 0.02, 0) > mixers.ENOUGH + 0.2
+    assert recall.train(MIXER, 0.02, 0) > recall.ENOUGH + 0.2
 
 
 def test_what_has_been_reached_is_shown(monkeypatch, capsys):
-    monkeypatch.setattr(mixers, "train", lambda mixer, rate, seed: 0.9 - abs(rate - 0.1))
+    monkeypatch.setattr(recall, "train", lambda mixer, rate, seed: 0.9 - abs(rate - 0.1))
     chapter_12.recalled(MIXER, MEASURE, rates)
     shown = capsys.readouterr().out
     assert "0.90 of the answers after 16 pairs are right" in shown
@@ -176,13 +176,13 @@ def test_what_has_been_reached_is_shown(monkeypatch, capsys):
 
 
 def test_a_mixer_that_cannot_recall_is_told_what_counting_reaches(monkeypatch):
-    monkeypatch.setattr(mixers, "STEPS", 10)
+    monkeypatch.setattr(recall, "STEPS", 10)
     with pytest.raises(CheckFailed, match="counting values reaches 0.27, and 0.6 is expected"):
         chapter_12.recalled(right_12.RecurrentMixer, MEASURE, rates)
 
 
 def test_a_rate_at_the_edge_is_told(monkeypatch):
-    monkeypatch.setattr(mixers, "train", lambda mixer, rate, seed: rate)
+    monkeypatch.setattr(recall, "train", lambda mixer, rate, seed: rate)
     with pytest.raises(CheckFailed, match="the chosen rate, 0.9, is the smallest or the largest"):
         chapter_12.recalled(MIXER, MEASURE, lambda: [0.7, 0.8, 0.9])
 
@@ -194,13 +194,13 @@ def test_rates_that_are_too_few_or_none_are_refused(given):
 
 
 def test_a_training_that_takes_too_long_stops(monkeypatch):
-    monkeypatch.setattr(mixers, "SECONDS", 0)
+    monkeypatch.setattr(recall, "SECONDS", 0)
     with pytest.raises(CheckFailed, match="it has made 1 of 120 steps"):
         chapter_12.recalled(MIXER, MEASURE, rates)
 
 
 def test_a_wrong_measurement_is_told_before_anything_is_trained(monkeypatch):
-    monkeypatch.setattr(mixers, "train", None)
+    monkeypatch.setattr(recall, "train", None)
     wrong = chapter_12.measure.mistakes[0]
     with pytest.raises(CheckFailed, match=wrong.name):
         chapter_12.recalled(MIXER, wrong.function, rates)

@@ -90,7 +90,7 @@ IN_PIECES = [
     (chapter_12.block_flops, chapter_12.costs._counted()),
     (chapter_12.grouped_attention, chapter_12.heads._grouping()),
     (chapter_12.leaking, chapter_12.leaks._testing()),
-    (chapter_12.measure, chapter_12.mixers._measuring()),
+    (chapter_12.measure, chapter_12.measuring._measuring()),
     (chapter_12.scan, chapter_12.scans._scanning()),
     (chapter_12.decay_matrix, chapter_12.states._decaying()),
     (chapter_12.windowed_attention, chapter_12.states._stepping()),

@@ -1,8 +1,8 @@
 """Checks of the exercises of chapter 12, what would we fix?"""
 
 from textbook.checks.chapter_12.leaks import suspects as suspects
-from textbook.checks.chapter_12.mixers import recalled as recalled
-from textbook.checks.chapter_12.mixers import train as train
+from textbook.checks.chapter_12.recall import recalled as recalled
+from textbook.checks.chapter_12.recall import train as train
 from textbook.checks.chapter_12.tables import runs as runs
 from textbook.checks.exercise import exercises_in
 
