@@ -14,6 +14,7 @@ from textbook.checks import (
     chapter_08,
     chapter_09,
     chapter_10,
+    chapter_12,
 )
 
 IN_PIECES = [
@@ -85,6 +86,16 @@ IN_PIECES = [
     (chapter_10.set_rate, chapter_10.training._setting(chapter_10.training.rate)),
     (chapter_10.smoothed_cross_entropy, chapter_10.training._smoothed()),
     (chapter_10.parameter_count, chapter_10.weights._count()),
+    (chapter_12.cache_bytes, chapter_12.costs._cached()),
+    (chapter_12.block_flops, chapter_12.costs._counted()),
+    (chapter_12.grouped_attention, chapter_12.heads._grouping()),
+    (chapter_12.leaking, chapter_12.leaks._testing()),
+    (chapter_12.measure, chapter_12.measuring._measuring()),
+    (chapter_12.scan, chapter_12.scans._scanning()),
+    (chapter_12.decay_matrix, chapter_12.states._decaying()),
+    (chapter_12.windowed_attention, chapter_12.states._stepping()),
+    (chapter_12.believable, chapter_12.tables._believing()),
+    (chapter_12.one_tile, chapter_12.tiles._merging()),
 ]
 
 

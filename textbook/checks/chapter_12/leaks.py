@@ -1,0 +1,341 @@
+"""Which of several mixers look into the future? Asked by changing what comes later."""
+
+import minitorch as mt
+from minitorch.autograd import grad
+from textbook.checks.compare import brief, number
+from textbook.checks.exercise import Draw, exercise
+
+# The mixers
+
+
+class _Mixer:
+    """A mixer of (n, d), made for one n, that says what it is when it is printed."""
+
+    def __init__(self, name, n, function):
+        self.name, self.n, self.function = name, n, function
+
+    def __call__(self, x):
+        if len(x) != self.n:
+            raise ValueError(f"this mixer is made for {self.n} tokens, got {len(x)}")
+        return self.function(x)
+
+    def __repr__(self):
+        return f"<{self.name}>"
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def _makers(draw, n, d):
+    """Functions of (n, d) by name, those that leak and those that do not."""
+    Q, K, V = (draw.normal(d, d) for _ in range(3))
+    E, signs = draw.normal(2, n), draw.normal(n, d)
+    causal = mt.ones(n, n, dtype=mt.bool).tril()
+    tile = (mt.arange(n) + 1) // 2
+
+    def scores(x):
+        return x @ Q @ (x @ K).T / d
+
+    def attending(allowed):
+        return lambda x: scores(x).masked_fill(~allowed, -mt.inf).softmax(dim=-1) @ x @ V
+
+    def positive(x):
+        return (x @ K).clamp(min=-30.0, max=30.0).exp()
+
+    def running(x):
+        return mt.stack([x[: t + 1].mean(dim=0) for t in range(n)])
+
+    def late(x):
+        return (scores(x).softmax(dim=-1) * causal) @ x @ V
+
+    def linformer(x):
+        return (x @ Q @ (E @ x @ K).T / d).softmax(dim=-1) @ (E @ x) @ V
+
+    def all_in_the_divisor(x):
+        weights = positive(x) @ positive(x).T
+        return (weights * causal) @ x / weights.sum(dim=-1, keepdim=True)
+
+    def turned_shift(x):
+        return x + 0.5 * x.roll(1, 0)
+
+    def shift(x):
+        return x + 0.5 * mt.cat([mt.zeros_like(x[:1]), x[:-1]])
+
+    def centred(x):
+        return (x - x.mean(dim=0)).tanh()
+
+    def by_the_largest(x):
+        """A scale for all, which no gradient tells."""
+        return running(x) / x.detach().norm(dim=-1).max()
+
+    def counting(x):
+        """Steps: it changes where a number changes its sign."""
+        return running(x) * (signs * (x > 0)).sum()
+
+    def by_the_spread(x):
+        return running(x) / x.detach().std()
+
+    def far(x):
+        later = mt.cat([x[2:].tanh(), mt.zeros_like(x[:2])])
+        return x + later * (mt.arange(d) > 0)
+
+    def faint(x):
+        return running(x) + 1e-3 * mt.cat([x[-1:], mt.zeros_like(x[1:])]) * (mt.arange(d) == d - 1)
+
+    def opposite(x):
+        """What it adds is 0 in the sum over an output's numbers."""
+        return running(x) + (mt.arange(d) - (d - 1) / 2) * x.mean()
+
+    def what_is_left(x):
+        """The sum of all tokens less those after each one: rounding errors, and no leak."""
+        after = mt.stack([x[t + 1 :].sum(dim=0) for t in range(n)])
+        return (x.sum(dim=0) - after) / n
+
+    def decaying(x):
+        state, outputs = x[0], [x[0]]
+        for token in x[1:]:
+            state = 0.9 * state + token
+            outputs.append(state)
+        return mt.stack(outputs)
+
+    leaks = {
+        "Linformer": linformer,
+        "attention with a mask after the softmax": late,
+        "linear attention with all tokens in the divisor": all_in_the_divisor,
+        "a token shift by roll": turned_shift,
+        "attention in tiles, without a mask inside a tile": attending(tile <= tile.unsqueeze(1)),
+        "a mean over all tokens, subtracted": centred,
+        "divided by the length of the longest token": by_the_largest,
+        "divided by the standard deviation of all numbers, detached": by_the_spread,
+        "multiplied by a number that depends on the signs in all tokens": counting,
+        "a shift by two, the wrong way": far,
+        "a faint look from the first token at the last": faint,
+        "a leak that is 0 in the sum of an output's numbers": opposite,
+    }
+    honest = {
+        "causal attention": attending(causal),
+        "attention within a window": attending(causal & ~causal.tril(-2)),
+        "a token shift": shift,
+        "a state that decays": decaying,
+        "the sum of all tokens less those that come later": what_is_left,
+        "a running mean divided by n": lambda x: running(x) / n,
+    }
+    return leaks, honest
+
+
+def suspects(n, d):
+    """Eight mixers for n tokens of size d, four of which leak; the order says nothing."""
+    draw, chosen = Draw(3), []
+    for functions in _makers(draw, n, d):
+        names = draw.random.permutation(list(functions))[:4]
+        chosen += [_Mixer(f"mixer for {n} tokens", n, functions[name]) for name in names]
+    return [chosen[i] for i in draw.random.permutation(8)]
+
+
+def _leak_cases(draw, hidden):
+    """Each mixer by itself, then several together."""
+    for n, d in [(5, 4), (6, 5)] if not hidden else [(7, 4), (4, 6)]:
+        leaks, honest = _makers(draw, n, d)
+        made = [_Mixer(name, n, function) for name, function in (leaks | honest).items()]
+        x = draw.normal(n, d)
+        x[0] *= 2 * (x.norm(dim=-1).max() / x[0].norm())  # the longest of all
+        for mixer in made:
+            yield [mixer], x
+        yield [made[i] for i in draw.random.permutation(len(made))], x
+    yield [], x
+
+
+# The test
+
+
+def _later(x, t):
+    """Everything after token t becomes large noise, then its opposite."""
+    noise = 20 * Draw(t).normal(*x[t + 1 :].shape)
+    return [mt.cat([x[: t + 1], changed]) for changed in (noise, -noise)]
+
+
+def _differ(got, expected):
+    return not mt.allclose(got, expected)
+
+
+def _testing(
+    change=_later,
+    places=lambda n: range(n - 1),
+    compared=lambda outputs, t: outputs[: t + 1],
+    differ=_differ,
+    say=lambda i, leaks: i if leaks else None,
+):
+    """The test with one of its pieces exchanged."""
+
+    def test(mixers, x):
+        found = []
+        for i, mixer in enumerate(mixers):
+            whole = mixer(x)
+            leaks = any(
+                bool(differ(compared(mixer(changed), t), compared(whole, t)))
+                for t in places(len(x))
+                for changed in change(x, t)
+            )
+            found.append(say(i, leaks))
+        return [answer for answer in found if answer is not None]
+
+    return test
+
+
+def _named(answer, mixers, x):
+    """What the answer returns, with the names of the mixers for their numbers."""
+    found = answer(mixers, x)
+    form, names = "a list of numbers of mixers", None
+    if isinstance(found, (list, tuple)) and all(_is_number_of(i, mixers) for i in found):
+        names = ", ".join(mixers[int(number(i))].name for i in sorted(found)) or "none"
+    else:
+        form = brief(found)
+    return {"the form of the result": form, "the list of mixers that leak": names}
+
+
+def _is_number_of(i, mixers):
+    return type(number(i)) is int and 0 <= number(i) < len(mixers)
+
+
+@exercise(
+    cases=_leak_cases,
+    run=_named,
+    gradients=False,
+    see='chapter 12, "Why it is no decoder"',
+)
+def leaking(mixers, x):
+    """The numbers of the mixers in which an output depends on a later token of x (n, d)."""
+    found = []
+    for i, mixer in enumerate(mixers):
+        outputs, leaks = mixer(x), False
+        for t in range(len(x) - 1):
+            noise = 20 * mt.randn_like(x[t + 1 :])
+            for later in (noise, -noise):
+                changed = mixer(mt.cat([x[: t + 1], later]))
+                leaks = leaks or not mt.allclose(changed[: t + 1], outputs[: t + 1])
+        if leaks:
+            found.append(i)
+    return found
+
+
+def _by_gradients(mixers, x):
+    found = []
+    for i, mixer in enumerate(mixers):
+        leaf = x.clone().requires_grad_()
+        outputs = mixer(leaf)
+        for t in range(len(x) - 1):
+            gradients = [grad(outputs[t, c], leaf, retain_graph=True)[0] for c in range(x.shape[1])]
+            if mt.stack(gradients)[:, t + 1 :].abs().max() > 1e-9:
+                found.append(i)
+                break
+    return found
+
+
+leaking.wrong(
+    "a test by gradients",
+    "Through detach, a comparison or a maximum no gradient passes, and values do. Change the later "
+    "tokens and look at the outputs before them.",
+)(_by_gradients)
+
+
+def _one(place):
+    """Change the token at place(x, t) alone."""
+
+    def change(x, t):
+        at = mt.arange(len(x)).unsqueeze(1) == place(x, t)
+        return [x + by * at for by in (33.0, -33.0)]
+
+    return change
+
+
+def _plus(by):
+    return lambda x, t: [mt.cat([x[: t + 1], x[t + 1 :] + by])]
+
+
+leaking.wrong(
+    "a test that changes the later tokens by little",
+    "A maximum over all tokens, for one, changes only if a later token becomes the largest.",
+)(_testing(change=_plus(1e-3), differ=lambda got, expected: (got - expected).abs().max() > 1e-9))
+leaking.wrong(
+    "a test that changes the last token alone",
+    "A leak may reach two tokens far, or to the end of a tile: change all later tokens.",
+)(_testing(change=_one(lambda x, t: len(x) - 1)))
+leaking.wrong(
+    "a test that looks from each token to the next one alone",
+    "A leak may reach past the next token. Change all later ones.",
+)(
+    _testing(
+        change=_one(lambda x, t: t + 1),
+        compared=lambda outputs, t: outputs[t],
+    )
+)
+leaking.wrong(
+    "a test of the first output alone",
+    "Any output but the last can depend on a later token: try every place.",
+)(_testing(places=lambda n: [0]))
+leaking.wrong(
+    "a test of the last output but one alone",
+    "Any output but the last can depend on a later token: try every place.",
+)(_testing(places=lambda n: [n - 2], compared=lambda outputs, t: outputs[t]))
+leaking.wrong(
+    "a test of one place in the middle",
+    "Any output but the last can depend on a later token: try every place.",
+)(_testing(places=lambda n: [n // 2], compared=lambda outputs, t: outputs[t]))
+leaking.wrong(
+    "a test that puts the later tokens into another order",
+    "A mean or a maximum over all tokens does not change with their order.",
+)(_testing(change=lambda x, t: [mt.cat([x[: t + 1], x[t + 1 :].flip(0)])]))
+leaking.wrong(
+    "a test without large changes",
+    "What depends on the longest of all tokens does not notice shorter ones. Make the later tokens "
+    "50 times as large, in both directions.",
+)(_testing(change=lambda x, t: [mt.cat([x[: t + 1], 0 * x[t + 1 :]])]))
+leaking.wrong(
+    "a test that changes the first number of each later token alone",
+    "A leak may go through any number of a token.",
+)(
+    _testing(
+        change=lambda x, t: [
+            mt.cat([x[: t + 1], x[t + 1 :] + by * (mt.arange(x.shape[1]) == 0)])
+            for by in (33.0, -33.0)
+        ]
+    )
+)
+leaking.wrong(
+    "a test that asks for equality to the last digit",
+    "Sums in another order differ in the last digits and leak nothing. Compare with allclose.",
+)(_testing(differ=lambda got, expected: (got != expected).any()))
+leaking.wrong(
+    "a test that overlooks small differences",
+    "A leak may be faint. Rounding errors are smaller than 1e-9; every other difference counts.",
+)(_testing(differ=lambda got, expected: (got - expected).abs().max() > 0.2))
+leaking.wrong(
+    "a test that adds up the numbers of an output before it compares",
+    "Changes of opposite sign cancel in a sum. Compare number by number.",
+)(
+    _testing(
+        compared=lambda outputs, t: outputs[: t + 1].sum(dim=-1),
+        differ=lambda got, expected: (got - expected).abs().max() > 1e-9,
+    )
+)
+leaking.wrong(
+    "a test that takes it for a leak when an output changes with its own token",
+    "An output may depend on its own token. Change those after it, and look at those before.",
+)(_testing(change=lambda x, t: _later(x, t - 1)))
+leaking.wrong(
+    "a test of the past: it changes the tokens before a place and looks at the outputs from it on",
+    "Later outputs may depend on earlier tokens. Change what is later, look at what is earlier.",
+)(
+    _testing(
+        change=lambda x, t: [mt.cat([20 * Draw(t).normal(*x[: t + 1].shape), x[t + 1 :]])],
+        compared=lambda outputs, t: outputs[t + 1 :],
+    )
+)
+leaking.wrong(
+    "a list of the mixers that do not leak",
+    "Return the numbers of those that do.",
+)(_testing(say=lambda i, leaks: None if leaks else i))
+leaking.wrong(
+    "a list of True and False",
+    "Return the numbers of the mixers that leak, counted from 0.",
+)(_testing(say=lambda i, leaks: leaks))

@@ -1,0 +1,286 @@
+"""A mixer of the student's own, in two forms: all tokens at once, and step by step."""
+
+import minitorch as mt
+import minitorch.nn.functional as F
+from minitorch import nn
+from textbook.checks.compare import brief
+from textbook.checks.exercise import Draw, exercise
+
+
+def _mixer_cases(draw, hidden):
+    for batch, n, width in [(3, 7, 8), (1, 4, 12)] if hidden else [(2, 3, 4), (3, 6, 8)]:
+        yield draw.normal(batch, n, width), draw.normal(batch, n, width)
+
+
+def numbers_of(state):
+    """How many numbers a sequence carries in its state, a tuple of tensors (B, ...)."""
+    return sum(x.numel() // len(x) for x in state)
+
+
+def _steps(mixer, x):
+    """The outputs token by token, and the numbers in the state after each."""
+    state, outputs, sizes = mixer.start(len(x)), [], []
+    for token in x.unbind(1):
+        output, state = mixer.step(token, state)
+        outputs.append(output)
+        sizes.append(numbers_of(state))
+    return mt.stack(outputs, dim=1), sizes
+
+
+def _in_turn(mixer, x, y):
+    """Two texts at once, a token of each in turn."""
+    states, outputs = [mixer.start(len(x)), mixer.start(len(y))], ([], [])
+    for pair in zip(x.unbind(1), y.unbind(1), strict=True):
+        for i, token in enumerate(pair):
+            output, states[i] = mixer.step(token, states[i])
+            outputs[i].append(output)
+    return [mt.stack(each, dim=1) for each in outputs]
+
+
+def _equal(one, other):
+    return len(one) == len(other) and all(
+        a.shape == b.shape and bool(mt.equal(a, b)) for a, b in zip(one, other, strict=True)
+    )
+
+
+def _place_of_a_leak(mixer, x):
+    whole = mixer(x)
+    for t in range(x.shape[1] - 1):
+        for sign in (1, -1):
+            later = sign * 20 * Draw(t).normal(*x[:, t + 1 :].shape)
+            changed = mixer(mt.cat([x[:, : t + 1], later], dim=1))
+            if not mt.allclose(changed[:, : t + 1], whole[:, : t + 1]):
+                return f"a token after place {t} changes them"
+    return "none"
+
+
+def _alone(mixer, x):
+    """Whether a sequence gives by itself what it gives in its batch."""
+    return all(mt.allclose(mixer(x[i : i + 1])[0], row) for i, row in enumerate(mixer(x)))
+
+
+def _without_gradient(mixer, x):
+    """The parameters that get no gradient, or one that is not a number."""
+    mixer.zero_grad()
+    (mixer(x) * Draw(0).normal(*x.shape)).sum().backward()
+    return [
+        name
+        for name, p in mixer.named_parameters()
+        if p.grad is None or not bool(p.grad.isfinite().all())
+    ]
+
+
+def _in_two_forms(answer, x, y):
+    """What holds of a mixer, in words; these are compared, since every mixer is another one."""
+    width = x.shape[-1]
+    mixer = answer(width).double().eval()
+    whole = mixer(x)
+    found = {"the shape of the output": tuple(whole.shape)}
+    if found["the shape of the output"] != tuple(x.shape):
+        return found
+    found["the output"] = "finite" if bool(whole.isfinite().all()) else "not finite everywhere"
+    found["the outputs that depend on later tokens"] = _place_of_a_leak(mixer, x)
+    found["the output of a sequence"] = (
+        "its own" if _alone(mixer, x) else "another one beside other sequences"
+    )
+    state = mixer.start(len(x))
+    formed = isinstance(state, (tuple, list)) and all(part.shape[:1] == (len(x),) for part in state)
+    found["the state at the start"] = "a tuple of tensors (B, ...)" if formed else brief(state)
+    if not formed:
+        return found
+    stepped, sizes = _steps(mixer, x)
+    same = stepped.shape == whole.shape and mt.allclose(stepped, whole)
+    found["the outputs of step"] = "those of forward" if same else "others than those of forward"
+    same = all(
+        mt.allclose(a, b) for a, b in zip(_in_turn(mixer, x, y), (whole, mixer(y)), strict=True)
+    )
+    found["two texts in turn"] = "apart" if same else "mixed: something is kept outside the state"
+    kept = mixer.start(len(x))
+    before = [part.clone() for part in kept]
+    _, new = mixer.step(x[:, 0], kept)
+    found["the state that step was given"] = (
+        "unchanged" if _equal(kept, before) else "changed in place"
+    )
+    found["the state that step returns"] = "as it was" if _equal(new, before) else "a new one"
+    _, later = _steps(mixer, mt.cat([x, y], dim=1))
+    found["the state"] = "of one size" if len({*sizes, *later}) == 1 else "grows with the text"
+    found["the numbers in the state"] = (
+        "at most 4 d^2" if sizes[0] <= 4 * width**2 else f"{sizes[0]} for d = {width}"
+    )
+    found["the parameters without a finite gradient"] = _without_gradient(mixer, x)
+    return found
+
+
+@exercise(
+    cases=_mixer_cases,
+    run=_in_two_forms,
+    forbidden=("scaled_dot_product_attention",),
+    instead="a state of one size",
+    gradients=False,
+    see='chapter 12, "What a state can hold"',
+)
+class OwnMixer(nn.Module):
+    """Mixes tokens (B, n, d) causally, at once or step by step with a state of one size."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (
+            nn.Linear(width, width, bias=False) for _ in range(4)
+        )
+        self.share = nn.Parameter(mt.ones(width))  # of the token before, in the key
+
+    def roles(self, x, before):
+        """Queries and keys, both positive, and values."""
+        share = self.share.sigmoid()
+        query, key = self.query(x), self.key(share * before + (1 - share) * x)
+        return F.elu(query) + 1, F.elu(key) + 1, self.value(x)
+
+    def forward(self, x):
+        """(B, n, d) -> (B, n, d), all tokens at once."""
+        before = mt.cat([mt.zeros_like(x[:, :1]), x[:, :-1]], dim=1)
+        query, key, value = self.roles(x, before)
+        weights = (query @ key.mT).tril()
+        return self.out(weights @ value / (weights.sum(dim=-1, keepdim=True) + 1e-6))
+
+    def start(self, batch):
+        """The state before the first token: a tuple of tensors (B, ...)."""
+        width = len(self.share)
+        sizes = (width, width), (width,), (width,)
+        return tuple(self.share.new_zeros(batch, *size) for size in sizes)
+
+    def step(self, x, state):
+        """One token (B, d) and the state give its output (B, d) and the new state."""
+        pairs, total, before = state
+        query, key, value = self.roles(x, before)
+        pairs = pairs + key.unsqueeze(-1) * value.unsqueeze(-2)  # (B, d, d)
+        total = total + key
+        mixed = (query.unsqueeze(-2) @ pairs).squeeze(-2)
+        output = self.out(mixed / ((query * total).sum(dim=-1, keepdim=True) + 1e-6))
+        return output, (pairs, total, x)
+
+
+# Mistakes in the two forms
+
+
+@OwnMixer.wrong(
+    "a mixer that looks into the future: forward has no mask",
+    "A token may look at itself and those before it. Set the weights of later ones to 0.",
+)
+class _(OwnMixer.reference):
+    def forward(self, x):
+        before = mt.cat([mt.zeros_like(x[:, :1]), x[:, :-1]], dim=1)
+        query, key, value = self.roles(x, before)
+        weights = query @ key.mT
+        return self.out(weights @ value / weights.sum(dim=-1, keepdim=True))
+
+
+@OwnMixer.wrong(
+    "right in both forms, but its state is a cache that grows with the text",
+    "All keys and values are as exact as softmax attention and cost as much. Add them up.",
+)
+class _(OwnMixer.reference):
+    def forward(self, x):
+        query, key, value = self.query(x), self.key(x), self.value(x)
+        future = mt.ones(x.shape[1], x.shape[1], dtype=mt.bool).triu(1)
+        return (query @ key.mT).masked_fill(future, -mt.inf).softmax(dim=-1) @ self.out(value)
+
+    def start(self, batch):
+        empty = self.share.new_zeros(batch, 0, len(self.share))
+        return empty, empty
+
+    def roles(self, x, before):
+        return self.share * 0 + super().roles(x, before)
+
+    def step(self, x, state):
+        keys = mt.cat([state[0], self.key(x).unsqueeze(1)], dim=1)
+        values = mt.cat([state[1], self.value(x).unsqueeze(1)], dim=1)
+        weights = (self.query(x).unsqueeze(1) @ keys.mT).softmax(dim=-1)
+        return self.out((weights @ values).squeeze(1)), (keys, values)
+
+
+@OwnMixer.wrong(
+    "a mixer whose step returns the state that it was given",
+    "Return the new state, with the token in it.",
+)
+class _(OwnMixer.reference):
+    def step(self, x, state):
+        return super().step(x, state)[0], state
+
+
+@OwnMixer.wrong(
+    "a mixer that keeps its state in self, beside the one that it is given",
+    "A mixer may read several texts in turn. What a text has left behind is in its state alone.",
+)
+class _(OwnMixer.reference):
+    def start(self, batch):
+        self.kept = super().start(batch)
+        return self.kept
+
+    def step(self, x, state):
+        output, self.kept = super().step(x, self.kept)
+        return output, self.kept
+
+
+@OwnMixer.wrong(
+    "a mixer whose step writes into the state that it was given",
+    "Make new tensors: state = state + ..., not +=. Who kept the old state may need it.",
+)
+class _(OwnMixer.reference):
+    def step(self, x, state):
+        output, new = super().step(x, state)
+        with mt.no_grad():
+            for old, part in zip(state, new, strict=True):
+                old.copy_(part)
+        return output, state
+
+
+@OwnMixer.wrong(
+    "a mixer that mixes the sequences of a batch",
+    "Each sequence is a text of its own: no sum or mean over the first axis.",
+)
+class _(OwnMixer.reference):
+    def forward(self, x):
+        return super().forward(x - x.mean(dim=0, keepdim=True))
+
+
+@OwnMixer.wrong(
+    "a mixer whose two forms differ: step has no token shift",
+    "Step needs the token before as forward does: keep it in the state.",
+)
+class _(OwnMixer.reference):
+    def step(self, x, state):
+        output, (pairs, total, _) = super().step(x, state)
+        return output, (pairs, total, mt.zeros_like(x))
+
+
+@OwnMixer.wrong(
+    "a mixer with too large a state",
+    "Four numbers for each weight of a d x d matrix must do.",
+)
+class _(OwnMixer.reference):
+    def start(self, batch):
+        width = len(self.share)
+        return *super().start(batch), self.share.new_zeros(batch, 4 * width, width)
+
+    def step(self, x, state):
+        output, new = super().step(x, state[:3])
+        return output, (*new, state[3])
+
+
+@OwnMixer.wrong(
+    "a mixer that has a parameter without use",
+    "Every parameter must get a gradient from the outputs of forward.",
+)
+class _(OwnMixer.reference):
+    def __init__(self, width):
+        super().__init__(width)
+        self.gate = nn.Linear(width, width)
+
+
+@OwnMixer.wrong(
+    "a mixer whose gradient is cut",
+    "Stay with tensors: without detach, .item() or NumPy in forward.",
+)
+class _(OwnMixer.reference):
+    def forward(self, x):
+        return self.out(super().forward(x).detach())
