@@ -30,8 +30,7 @@ def emit(text: str, *, markup: str | None = None, compared: Any = None) -> None:
 
 def measured(*values: Any) -> None:
     """Print digits that differ from machine to machine, such as seconds; nothing compares them."""
-    text = " ".join(map(str, values))
-    emit(text, markup=f'<pre style="font-family: monospace">{html.escape(text)}</pre>')
+    emit(" ".join(map(str, values)))
 
 
 def verdict(claim: str, sentence: str, numbers: dict[str, Any], bounds: dict[str, Any]) -> None:
