@@ -1292,8 +1292,8 @@ runs.holds(
 # Self-attention is cheaper than a GRU as long as $6nd^2 + 4n^2d < 12nd^2$, that is $n < 1.5d$, here 96, and never
 # cheaper than a plain RNN. On a machine with thousands of arithmetic units the wait decides. On one core it is the
 # work, and the overhead of Python, which the RNN pays once a step: so our milliseconds do *not* show parallelism.
-# One sentence takes self-attention less time than the RNN up to $n = 1024$ and more at 2048; four at a time take
-# it more already at 1024, since the RNN pays its overhead once for all four.
+# One sentence takes self-attention less time than the RNN up to $n = 256$, as much at 1024 and more at 2048; four at
+# a time take it twice as much at 1024, since the RNN pays its overhead once for all four.
 #
 # > **C12 · holds for steps, not for time on this machine.** *The lectures* (deck 3, "Issues with recurrent
 # > models: Linear interaction distance", "Issues with recurrent models: Lack of parallelizability"): in a
@@ -1301,8 +1301,8 @@ runs.holds(
 # > operations; with attention O(1).
 # >
 # > *Measured*: Operations in sequence, counted: 3 for each word in an RNN, 8 in self-attention at any length;
-# > distance 3 for each word against 4. Time of a pass over one sentence: at 1,024 words 17 ms (RNN) and 12 ms
-# > (self-attention), at 2,048 39 and 71 ms.
+# > distance 3 for each word against 4. Time of a pass over one sentence, one core: at 1,024 words 10 ms for both,
+# > at 2,048 29 ms (RNN) and 38 ms (self-attention).
 #
 # ## 9. The table of barriers
 #

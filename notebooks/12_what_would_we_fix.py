@@ -414,9 +414,8 @@ paces.draw(
 # %% [markdown]
 # > **E1 · holds.** *Our question*: do the exponents show on a clock?
 # >
-# > *Measured*: from the first 128 to the last of 4,096 tokens the time a token rises 4.3 to 7.8-fold with
-# > a cache, three seeds; for the recurrence the two differ by a factor of .57 to 1.23, noise of a busy
-# > machine.
+# > *Measured*: from the first 128 to the last of 4,096 tokens the time a token rises 5.1 to 7.7-fold with
+# > a cache, three seeds; with the recurrence it does not rise (.91 to .94).
 #
 # ## 3. The same numbers, cheaper
 #
