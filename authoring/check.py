@@ -61,7 +61,7 @@ def _chapter(root: Path, source: Path, warn: Callable[[str], None]) -> Iterator[
     saved, path = saved_module(source), saved_path(root, source)
     if saved != (path.read_text(encoding="utf-8") if path.exists() else None):
         yield f"{path} is not what {source} saves: run: python book.py build {number_of(source)}"
-    yield from _experiments(source, warn)
+    yield from _experiments(source, notebook, warn)
 
 
 def _exercise_set(root: Path, source: Path) -> Iterator[str]:
@@ -147,13 +147,14 @@ def output_problems(notebook: NotebookNode) -> Iterator[str]:
                     yield f"{where} has a picture of more than {LARGEST_IMAGE} bytes: draw less"
 
 
-def _experiments(source: Path, warn: Callable[[str], None]) -> Iterator[str]:
+def _experiments(
+    source: Path, notebook: NotebookNode, warn: Callable[[str], None]
+) -> Iterator[str]:
     """Each experiment: its claim in a heading, and a full result of the code as it is.
 
     One that needs what not every machine has may still be without a result.
     """
     results = read_results(source)
-    notebook = read_chapter(source)
     headings, defines = claims_in_headings(notebook), defined(notebook)
     again = f"run: python book.py experiment {number_of(source)}"
     experiments = declared(source)
