@@ -57,7 +57,7 @@ def _loss(
 
 @exercise(
     cases=_loss_cases,
-    forbidden=("cross_entropy", "nll_loss"),
+    forbidden=("cross_entropy",),
     instead="log_softmax or logsumexp, and the blanks as an index",
     see='chapter 13, "A masked language model"',
 )
@@ -334,7 +334,7 @@ def _masked(answer, tokens, words, share, mask, ordinary):
     cases=_mask_cases,
     run=_masked,
     gradients=False,
-    see='chapter 13, "A masked language model"',
+    see='chapter 13, "Which tokens are masked"',
 )
 def mask_words(tokens, words, share, mask, ordinary):
     """Tokens and words (B, n) give inputs (B, n) and blanks (B, n), whole words."""

@@ -118,7 +118,7 @@ def _scored(answer, model, prompts, choices, mean):
     cases=_completion_cases,
     run=_scored,
     gradients=False,
-    see='chapter 13, "What a causal model can do without fine-tuning"',
+    see='chapter 13, "A causal language model without fine-tuning"',
 )
 def completion_scores(model, prompts, choices, mean):
     """Log probabilities of the choices after their prompts: a list of tensors."""

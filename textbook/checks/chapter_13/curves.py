@@ -55,7 +55,7 @@ def _tokens_needed(
     return needed
 
 
-@exercise(cases=_curve_cases, see='chapter 13, "Scaling"')
+@exercise(cases=_curve_cases, see='chapter 13, "Loss against tokens (C29)"')
 def tokens_needed(tokens, losses, loss):
     """The number of tokens at which the loss is reached first; None if it never is."""
     if losses[0] <= loss:

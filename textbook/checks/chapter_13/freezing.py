@@ -139,9 +139,9 @@ def _tuned(answer, lengths, classes, vocabulary, layers, trained):
     returned = module.train()
     found["what module.train() returns"] = "the module" if returned is module else repr(returned)
     found["the dropouts that are on after train()"] = _dropping(module, tokens)
+    before = _names_in_any(module, weights)
     _train(module, tokens, classes)
-    left = _names_in_any(module, weights)
-    moved = [name for name in weights if name not in left and not name.startswith("out.")]
+    moved = before - _names_in_any(module, weights)
     found["the weights that training changes"] = _parts(moved)
     same = all(mt.equal(p.detach(), weights[n]) for n, p in pretrained.named_parameters())
     needs = all(p.requires_grad for p in pretrained.parameters())
@@ -164,7 +164,7 @@ def _names_in_any(module, weights):
     cases=_tuned_cases,
     run=_tuned,
     gradients=False,
-    see='chapter 13, "Fine-tuning, frozen, from scratch"',
+    see='chapter 13, "Fine-tuned, frozen, from scratch"',
 )
 class PartlyTuned(nn.Module):
     """Tokens (B, n) to scores (B, classes): a pretrained encoder, its last blocks trained."""
@@ -192,7 +192,7 @@ class PartlyTuned(nn.Module):
         return self.head(states.sum(dim=1) / real.sum(dim=1))
 
 
-class _Tuned(PartlyTuned.reference):
+class TunedInPieces(PartlyTuned.reference):
     """Right, in pieces."""
 
     keep = staticmethod(copy.deepcopy)
@@ -233,7 +233,7 @@ class _Tuned(PartlyTuned.reference):
     "a model in which nothing is frozen",
     "Set requires_grad to False for all but the last blocks, the norm after them, and the head.",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def fixes(self, blocks, trained):
         self.calm = super().fixes(blocks, trained)
         return []
@@ -246,7 +246,7 @@ class _(_Tuned):
     "a model in which nothing is frozen and dropout is on everywhere",
     "Frozen parts get requires_grad False, and stay in eval() when the module is in train().",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def fixes(self, blocks, trained):
         return []
 
@@ -255,7 +255,7 @@ class _(_Tuned):
     "right where nothing is trained: it freezes all of the encoder",
     "The last `trained` blocks and the norm after them are trained.",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def fixes(self, blocks, trained):
         return [self.encoder]
 
@@ -264,7 +264,7 @@ class _(_Tuned):
     "right but for the blocks: it trains the first ones",
     "The last blocks are the ones that say what is asked for; the first ones stay.",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def fixes(self, blocks, trained):
         usual = super().fixes([], trained)
         return [*usual, *blocks[trained:]]
@@ -274,7 +274,7 @@ class _(_Tuned):
     "right but for trained = 0, where it trains all blocks",
     "blocks[-0:] is blocks[0:]: all of them. Count from the front: blocks[: len(blocks) - trained].",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def fixes(self, blocks, trained):
         return [*super().fixes([], trained), *(blocks[:-trained] if trained else [])]
 
@@ -283,7 +283,7 @@ class _(_Tuned):
     "right but for trained = 0, where it trains the norm",
     "With trained = 0 all of the encoder is frozen, and the head alone is trained.",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def fixes(self, blocks, trained):
         return super().fixes(blocks, trained or 1) + (blocks[-1:] if not trained else [])
 
@@ -292,7 +292,7 @@ class _(_Tuned):
     "right but for the norm after the last block, which is frozen",
     "It belongs to the part that is trained, if there is one.",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def fixes(self, blocks, trained):
         return [*super().fixes(blocks, trained), self.encoder.norm]
 
@@ -301,7 +301,7 @@ class _(_Tuned):
     "right but for the embedding, which is trained",
     "It stands before all frozen blocks, which know nothing else: freeze it.",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def fixes(self, blocks, trained):
         self.calm = super().fixes(blocks, trained)
         return self.calm[1:]
@@ -314,7 +314,7 @@ class _(_Tuned):
     "right but for the old output layer, which is not frozen",
     "The encoder's `out` is not used any more. Freeze it, or take it out.",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def fixes(self, blocks, trained):
         return [part for part in super().fixes(blocks, trained) if part is not self.encoder.out]
 
@@ -324,7 +324,7 @@ class _(_Tuned):
     "train() turns all dropout on: write a train of your own that puts the frozen parts into "
     "eval() again.",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def quiet(self):
         return []
 
@@ -333,7 +333,7 @@ class _(_Tuned):
     "right but for the dropout, which is off in all of the encoder",
     "Blocks that are trained have their dropout on in train().",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def quiet(self):
         return [self.encoder]
 
@@ -342,7 +342,7 @@ class _(_Tuned):
     "right but for the dropout of the trained blocks, which stays on after eval()",
     "eval() calls train(False): hand the mode on to super().train(mode).",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def train(self, mode=True):
         return super().train(True)
 
@@ -351,7 +351,7 @@ class _(_Tuned):
     "right but for train(), which does not return the module",
     "End train with return self, as nn.Module does.",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def train(self, mode=True):
         super().train(mode)
 
@@ -360,7 +360,7 @@ class _(_Tuned):
     "right but for the model that it is given, which it freezes and trains",
     "The pretrained model will be needed for the next run: work on copy.deepcopy of it.",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     keep = staticmethod(lambda model: model)
 
 
@@ -368,7 +368,7 @@ class _(_Tuned):
     "right but for the head, which reads the mean of all places, padding included",
     "Padding has states, too. Leave them out of the sum, and divide by the number of real tokens.",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def pool(self, states, real):
         return states.mean(dim=1)
 
@@ -377,7 +377,7 @@ class _(_Tuned):
     "right but for the head, which reads the sum of the states",
     "Divide by the number of real tokens.",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def pool(self, states, real):
         return (states * real).sum(dim=1)
 
@@ -386,7 +386,7 @@ class _(_Tuned):
     "right but for the head, which reads the first token",
     "The mean of the states of all real tokens.",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def pool(self, states, real):
         return states[:, 0]
 
@@ -395,7 +395,7 @@ class _(_Tuned):
     "right but for the head, which reads the last place",
     "The mean of the states of all real tokens; the last place may be padding.",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def pool(self, states, real):
         return states[:, -1]
 
@@ -404,7 +404,7 @@ class _(_Tuned):
     "right but for the gradient, which ends before the trained blocks",
     "Neither detach the states nor compute them under no_grad: requires_grad False is enough.",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     def pool(self, states, real):
         return super().pool(states.detach(), real)
 
@@ -413,7 +413,7 @@ class _(_Tuned):
     "right but for the weights, which are new: those of the pretrained model are lost",
     "Copy the pretrained model with its weights.",
 )
-class _(_Tuned):
+class _(TunedInPieces):
     @staticmethod
     def keep(model):
         model = copy.deepcopy(model)

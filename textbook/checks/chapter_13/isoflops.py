@@ -114,7 +114,7 @@ def _best(
     return best
 
 
-@exercise(cases=_figure_cases, see='chapter 13, "Scaling"')
+@exercise(cases=_figure_cases, see='chapter 13, "The best size for a budget (C37)"')
 def best_sizes(runs):
     """The best number of weights for each budget: a dict, None where it is not bracketed."""
     found = {}
