@@ -267,9 +267,7 @@ def completion_scores(model, prompts, choices, mean):
     """Log probabilities of the choices after their prompts: a list of tensors."""
     ### BEGIN SOLUTION
     rows = [
-        (prompt, choice)
-        for prompt, each in zip(prompts, choices, strict=True)
-        for choice in each
+        (prompt, choice) for prompt, each in zip(prompts, choices, strict=True) for choice in each
     ]
     n = max(len(prompt) + len(choice) for prompt, choice in rows)
     tokens = mt.zeros(len(rows), n, dtype=mt.int64)
@@ -608,7 +606,7 @@ def plan():
         "pretraining steps": 1000,
         "pretraining rate": 0.003,
         "rates": [0.0003, 0.001, 0.003, 0.01, 0.03],
-        "steps": [25, 50, 100, 200],
+        "steps": [15, 30, 60, 120],
     }
     ### END SOLUTION
 

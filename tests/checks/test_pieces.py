@@ -106,7 +106,7 @@ IN_PIECES = [
     (chapter_13.best_sizes, chapter_13.isoflops._best()),
     (chapter_13.pretrain, chapter_13.labels._pretraining()),
     (chapter_13.probe, chapter_13.probing._probing()),
-    (chapter_13.unfair, chapter_13.studies._testing()),
+    (chapter_13.unfair, chapter_13.comparisons._testing()),
 ]
 
 

@@ -3,9 +3,8 @@
 import math
 
 import minitorch as mt
-import minitorch.nn.functional as F
 from textbook.checks.compare import brief
-from textbook.checks.exercise import Draw, exercise
+from textbook.checks.exercise import exercise
 
 # The loss
 
@@ -47,9 +46,7 @@ def _loss(
     """The loss with one of its pieces exchanged."""
 
     def loss(parts):
-        pairs = [
-            sums(nats(scores, original), chosen(blanks)) for scores, original, blanks in parts
-        ]
+        pairs = [sums(nats(scores, original), chosen(blanks)) for scores, original, blanks in parts]
         return together(*zip(*pairs, strict=True))
 
     return loss
@@ -123,19 +120,11 @@ blank_loss.wrong(
 blank_loss.wrong(
     "right but for a batch without blanks, where it divides 0 by 0",
     "Divide by the number of blanks, or by 1 if there are none.",
-)(
-    _loss(
-        together=lambda sums, counts: sum(sums) / mt.tensor(float(sum(counts)))
-    )
-)
+)(_loss(together=lambda sums, counts: sum(sums) / mt.tensor(float(sum(counts)))))
 blank_loss.wrong(
     "right but for a batch without blanks, whose loss is a plain number: backward stops there",
     "Keep it a sum of the scores, if one over no elements: its gradient is 0.",
-)(
-    lambda parts: (
-        blank_loss.reference(parts) if any(bool(part[2].any()) for part in parts) else 0.0
-    )
-)
+)(lambda parts: blank_loss.reference(parts) if any(bool(part[2].any()) for part in parts) else 0.0)
 blank_loss.wrong(
     "a mean of each sequence's mean",
     "All blanks count alike, whatever sequence they stand in.",
@@ -161,11 +150,7 @@ blank_loss.wrong(
 blank_loss.wrong(
     "a loss without softmax: it takes the scores for logarithms of probabilities",
     "Scores become log p by log_softmax.",
-)(
-    _loss(
-        nats=lambda scores, original: -mt.gather(scores, -1, original.unsqueeze(-1)).squeeze(-1)
-    )
-)
+)(_loss(nats=lambda scores, original: -mt.gather(scores, -1, original.unsqueeze(-1)).squeeze(-1)))
 blank_loss.wrong(
     "a loss with two softmaxes",
     "log_softmax takes scores, not probabilities.",
@@ -175,9 +160,9 @@ blank_loss.wrong(
     "log_softmax stays finite where log(softmax) does not.",
 )(
     _loss(
-        nats=lambda scores, original: -mt.gather(
-            scores.softmax(dim=-1).log(), -1, original.unsqueeze(-1)
-        ).squeeze(-1)
+        nats=lambda scores, original: (
+            -mt.gather(scores.softmax(dim=-1).log(), -1, original.unsqueeze(-1)).squeeze(-1)
+        )
     )
 )
 blank_loss.wrong(
@@ -240,7 +225,7 @@ def _share(count, total, expected):
 
 def _asked(asked, words, share):
     """Which words become blanks, in words."""
-    found, inside = {}, words >= 0
+    found = {}
     n, words, asked = words.shape[1], words.numpy(), asked.numpy()
     table = -mt.ones(len(words), n).numpy()  # of each word: -1 where there is none, 0 or 1
     whole = True
@@ -273,7 +258,9 @@ def _shown(inputs, tokens, words, asked, mask, ordinary):
     """What blanks show, in words."""
     blanks = asked.sum().item()
     masked, kept = inputs == mask, inputs == tokens
-    found = {"the share of blanks that show the mask": _share((asked & masked).sum().item(), blanks, 0.8)}
+    found = {
+        "the share of blanks that show the mask": _share((asked & masked).sum().item(), blanks, 0.8)
+    }
     rest = asked & ~masked
     count, others = rest.sum().item(), len(ordinary)
     found["of the other blanks, the share that keep their token"] = _share(
@@ -306,16 +293,14 @@ def _masked(answer, tokens, words, share, mask, ordinary):
         and not result[0].is_floating_point()
         and result[1].dtype == mt.bool
     )
-    found = {"the form of the result": "integers (B, n) and booleans (B, n)" if formed else brief(result)}
+    found = {
+        "the form of the result": "integers (B, n) and booleans (B, n)" if formed else brief(result)
+    }
     if not formed:
         return found
     inputs, asked = result
     special = words < 0
-    found["the special tokens"] = (
-        "some are blanks"
-        if (asked & special).any()
-        else "never blanks"
-    )
+    found["the special tokens"] = "some are blanks" if (asked & special).any() else "never blanks"
     found["the tokens that are no blanks"] = (
         "as they were" if (inputs == tokens)[~asked].all() else "changed"
     )
@@ -380,9 +365,7 @@ mask_words.wrong(
     "Where words is -1 nothing is asked: not padding, not the beginning, not the end.",
 )(
     _masking(
-        choose=lambda words, share: mt.gather(
-            mt.rand(words.shape) < share, 1, words.clamp(min=0)
-        )
+        choose=lambda words, share: mt.gather(mt.rand(words.shape) < share, 1, words.clamp(min=0))
     )
 )
 mask_words.wrong(
@@ -447,11 +430,7 @@ mask_words.wrong(
 mask_words.wrong(
     "right but for the three cases, which are drawn once for a word",
     "Which word is chosen is drawn for the word, what is shown for each of its tokens.",
-)(
-    _masking(
-        how=lambda tokens, words: mt.gather(mt.rand(tokens.shape), 1, words.clamp(min=0))
-    )
-)
+)(_masking(how=lambda tokens, words: mt.gather(mt.rand(tokens.shape), 1, words.clamp(min=0))))
 mask_words.wrong(
     "right but for the three cases, which are drawn once for a column",
     "What is shown is drawn for each token of each sequence: (B, n) numbers.",

@@ -123,9 +123,7 @@ def _scored(answer, model, prompts, choices, mean):
 def completion_scores(model, prompts, choices, mean):
     """Log probabilities of the choices after their prompts: a list of tensors."""
     rows = [
-        (prompt, choice)
-        for prompt, each in zip(prompts, choices, strict=True)
-        for choice in each
+        (prompt, choice) for prompt, each in zip(prompts, choices, strict=True) for choice in each
     ]
     n = max(len(prompt) + len(choice) for prompt, choice in rows)
     tokens = mt.zeros(len(rows), n, dtype=mt.int64)

@@ -85,8 +85,7 @@ tokens_needed.wrong(
     _tokens_needed(
         between=lambda first, second, loss: (
             first[0]
-            * (second[0] / first[0])
-            ** (math.log(first[1] / loss) / math.log(first[1] / second[1]))
+            * (second[0] / first[0]) ** (math.log(first[1] / loss) / math.log(first[1] / second[1]))
         )
     )
 )

@@ -64,7 +64,9 @@ def _names_in(module, weights):
 
 def _parts(names):
     """blocks.1.norm_1.weight and its like, in words; each part of the encoder once."""
-    parts = {".".join(name.split(".")[:2]) if "block" in name else name.split(".")[0] for name in names}
+    parts = {
+        ".".join(name.split(".")[:2]) if "block" in name else name.split(".")[0] for name in names
+    }
     return ", ".join(sorted(parts)) or "none"
 
 
@@ -272,7 +274,7 @@ class _(TunedInPieces):
 
 @PartlyTuned.wrong(
     "right but for trained = 0, where it trains all blocks",
-    "blocks[-0:] is blocks[0:]: all of them. Count from the front: blocks[: len(blocks) - trained].",
+    "blocks[-0:] is blocks[0:], all of them. Count from the front: len(blocks) - trained are kept.",
 )
 class _(TunedInPieces):
     def fixes(self, blocks, trained):

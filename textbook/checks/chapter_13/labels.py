@@ -12,7 +12,7 @@ import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn, optim
 from textbook.chapter_10 import OneStack
-from textbook.checks.chapter_13.studies import fair_study
+from textbook.checks.chapter_13.comparisons import fair_study
 from textbook.checks.compare import number
 from textbook.checks.exercise import CheckFailed, Draw, exercise
 from textbook.data import Vocabulary, number_pairs
@@ -148,7 +148,9 @@ def _hiding(read, sentences, mask):
     lengths = (known > 0).sum(axis=1)
     frames = {(int(n), *(row[0], row[n - 1])) for row, n in zip(known, lengths, strict=True)}
     found_lengths = (rows > 0).sum(axis=1)
-    seen = set(zip(found_lengths, rows[:, 0], rows[range(len(rows)), found_lengths - 1], strict=True))
+    seen = set(
+        zip(found_lengths, rows[:, 0], rows[range(len(rows)), found_lengths - 1], strict=True)
+    )
     found = {"the special tokens": "as they are" if seen <= frames else "hidden, too"}
     share = (rows == mask).sum() / max((rows > 4).sum(), 1)
     amounts = (0.0, "none"), (0.02, "hardly any"), (1.5, "some"), (math.inf, "most")
@@ -364,7 +366,7 @@ def _read_plan(plan):
 
 def _accuracies(pretrained, plan):
     """accuracy(method, rate, steps, seed, data): each training runs once."""
-    sets = {"validation": _labelled(200, 7), "test": _labelled(300, 8, held_out=True)}
+    sets = {"validation": _labelled(100, 7), "test": _labelled(200, 8, held_out=True)}
 
     @cache
     def curve(method, rate, seed):
@@ -419,9 +421,9 @@ def reached(pretraining, plan, hidden=False):
         rate, steps = found[method]["choice"]
         if found[method]["at the edge"]:
             raise CheckFailed(
-                f"plan: {said}; but the choice for '{method}', the rate {rate:g} with {steps} steps, "
-                "stands at the edge of yours.\nA better one may lie beyond: add a rate on that "
-                "side, or a larger number of steps."
+                f"plan: {said}; but the choice for '{method}', the rate {rate:g} with {steps} "
+                "steps, stands at the edge of yours.\nA better one may lie beyond: add a rate on "
+                "that side, or a larger number of steps."
             )
     choices = ", ".join("rate {:g} with {} steps".format(*found[m]["choice"]) for m in METHODS)
     measured(f"{said}; chosen: {choices}")

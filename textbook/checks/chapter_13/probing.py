@@ -1,4 +1,4 @@
-"""A linear probe of states: fitted, chosen and reported on three sets that have no part in common."""
+"""A linear probe of states: what fits it, what chooses and what is asked lie apart."""
 
 import numpy as np
 
@@ -202,9 +202,7 @@ probe.wrong(
     "What has no spread in training says nothing: let it count as 0 everywhere.",
 )(
     _probing(
-        standardise=lambda *sets: [
-            (x - sets[0].mean(axis=0)) / sets[0].std(axis=0) for x in sets
-        ]
+        standardise=lambda *sets: [(x - sets[0].mean(axis=0)) / sets[0].std(axis=0) for x in sets]
     )
 )
 probe.wrong(

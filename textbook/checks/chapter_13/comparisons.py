@@ -56,9 +56,7 @@ def _study(
         for method in METHODS:
             own_rates, own_steps = rates_of(method, rates), steps_of(method, steps)
             asked = (others or {}).get(method, method)
-            rate, count = choose(
-                accuracy, asked, own_rates, own_steps, seeds(choosing, reporting)
-            )
+            rate, count = choose(accuracy, asked, own_rates, own_steps, seeds(choosing, reporting))
             values = [
                 accuracy(method, rate, count, seed, data)
                 for seed in reported(choosing, reporting, method)
@@ -106,9 +104,7 @@ def _without_control(found):
 
 
 def _rounded(found):
-    return {
-        method: each | {"mean": round(each["mean"], 1)} for method, each in found.items()
-    }
+    return {method: each | {"mean": round(each["mean"], 1)} for method, each in found.items()}
 
 
 def _twice(accuracy, rates, steps, choosing, reporting):
@@ -189,7 +185,7 @@ def _kinds():
     return unfair, fair
 
 
-def some_studies():
+def studies():
     """Eight procedures, five of which are unfair; the order says nothing."""
     random, chosen = np.random.default_rng(11), []
     for count, functions in zip((5, 3), _kinds(), strict=True):
