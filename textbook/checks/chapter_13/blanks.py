@@ -398,6 +398,10 @@ mask_words.wrong(
     "Each word becomes a blank by itself: a sequence may have none, or many.",
 )(_masking(choose=_exactly))
 mask_words.wrong(
+    "right but for the first word of each sequence, which is never a blank",
+    "Words are counted from 0; special tokens have -1.",
+)(_masking(choose=lambda words, share: _by_word(words, share) & (words > 0)))
+mask_words.wrong(
     "right but for the share: it becomes that of words that stay",
     "share is the probability of a blank.",
 )(_masking(choose=lambda words, share: _by_word(words, 1 - share)))

@@ -31,6 +31,7 @@ def _planned(
     of_a_step=lambda batch, n: batch * n,
     read=lambda steps, batch, n, budget, each: steps * batch * n,
     text=lambda text, n: text,
+    passed=lambda passes: passes,
     blanks=lambda read, share: share * read,
 ):
     """The plan with one of its pieces exchanged."""
@@ -43,7 +44,7 @@ def _planned(
         return {
             "FLOPs of a token": each,
             "steps": steps,
-            "passes": tokens / text(text_length, n),
+            "passes": passed(tokens / text(text_length, n)),
             "blanks": blanks(tokens, share),
         }
 
@@ -106,6 +107,19 @@ training_plan.wrong(
     "A row of a table is looked up: no product. The scores at the end are one.",
 )(_planned(out=lambda width, vocabulary: 2 * width * vocabulary))
 training_plan.wrong(
+    "a plan by 6 N, with all weights and without the products of attention",
+    "The embedding is looked up and makes no product; attention's products have no weights.",
+)(
+    _planned(
+        attention=lambda n, width: 0,
+        out=lambda width, vocabulary: 2 * width * vocabulary,
+    )
+)
+training_plan.wrong(
+    "right for a network of the hidden size 4 d",
+    "The hidden size is `hidden`.",
+)(_planned(projections=12, network=0))
+training_plan.wrong(
     "right but for the output, which it counts once a layer",
     "The blocks come `layers` times, the scores of the vocabulary once.",
 )(_planned(layered=lambda block, out, layers: layers * (block + out)))
@@ -146,6 +160,10 @@ training_plan.wrong(
     "right but for the passes: it takes `text` for a number of sequences",
     "text is a number of tokens.",
 )(_planned(text=lambda text, n: text * n))
+training_plan.wrong(
+    "right but for the passes, which it rounds down",
+    "A text may be read two and a half times.",
+)(_planned(passed=math.floor))
 training_plan.wrong(
     "right but for the blanks: it counts every token that is read",
     "A masked language model is asked about its blanks alone.",

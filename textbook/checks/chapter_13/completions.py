@@ -233,6 +233,10 @@ completion_scores.wrong(
     "The log probability of each completion, whatever others there are.",
 )(_scoring(each=lambda scores: scores.log_softmax(dim=0)))
 completion_scores.wrong(
+    "a perplexity, not a log probability",
+    "Return the logarithm, without exp and without the minus.",
+)(_scoring(joined=lambda values: values.sum(), each=lambda scores: (-scores).exp()))
+completion_scores.wrong(
     "a score by the first token of each completion alone",
     "All its tokens count.",
 )(_scoring(last=lambda prompt, row, n: len(prompt) + 1))

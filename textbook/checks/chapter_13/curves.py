@@ -123,6 +123,14 @@ tokens_needed.wrong(
     "The run ended before: more than that, nobody knows how many more. Return None.",
 )(_tokens_needed(never=lambda tokens, losses, loss: tokens[-1]))
 tokens_needed.wrong(
+    "right but for a loss that is never reached, for which it returns -1",
+    "Return None, which nobody takes for a number of tokens.",
+)(_tokens_needed(never=lambda tokens, losses, loss: -1))
+tokens_needed.wrong(
+    "right but for a loss that the first point has: it returns 0",
+    "The run had read these tokens by then. Return the count of the first point.",
+)(_tokens_needed(early=lambda tokens, losses, loss: 0))
+tokens_needed.wrong(
     "right but for a loss that is never reached, for which it returns infinity",
     "A longer run might reach it. Return None.",
 )(_tokens_needed(never=lambda tokens, losses, loss: math.inf))

@@ -77,6 +77,7 @@ def _is_head(module, weights, classes):
         layer
         for layer in module.modules()
         if isinstance(layer, nn.Linear)
+        and layer.bias is not None
         and len(layer.weight) == classes
         and not any(mt.equal(x, layer.weight.detach()) for x in known)
     ]
@@ -260,6 +261,35 @@ class _(TunedInPieces):
 class _(TunedInPieces):
     def fixes(self, blocks, trained):
         return [self.encoder]
+
+
+@PartlyTuned.wrong(
+    "right but for the blocks, of which it trains none",
+    "The last `trained` blocks are trained with the norm behind them.",
+)
+class _(TunedInPieces):
+    def fixes(self, blocks, trained):
+        return super().fixes(blocks, trained) + blocks[len(blocks) - trained :]
+
+
+@PartlyTuned.wrong(
+    "right but for the blocks, of which it trains one too few",
+    "With 3 blocks and trained = 2 those with the numbers 1 and 2 are trained.",
+)
+class _(TunedInPieces):
+    def fixes(self, blocks, trained):
+        usual = super().fixes(blocks, trained)
+        return usual + blocks[len(blocks) - trained :][: min(trained, 1)]
+
+
+@PartlyTuned.wrong(
+    "right but for the new layer, which has no offset",
+    "nn.Linear(d, classes), as it is.",
+)
+class _(TunedInPieces):
+    def __init__(self, pretrained, classes, trained):
+        super().__init__(pretrained, classes, trained)
+        self.head = nn.Linear(pretrained.norm.weight.shape[0], classes, bias=False)
 
 
 @PartlyTuned.wrong(
