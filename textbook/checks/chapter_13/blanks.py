@@ -37,16 +37,21 @@ def _nats(scores, original):
     return -mt.gather(scores.log_softmax(dim=-1), -1, original.unsqueeze(-1)).squeeze(-1)
 
 
+def _of_blanks(nats, scores, original, blanks):
+    """The sum over the blanks, and their number."""
+    return nats(scores[blanks], original[blanks]).sum(), blanks.sum().item()
+
+
 def _loss(
     nats=_nats,
     chosen=lambda blanks: blanks,
-    sums=lambda nats, chosen: (nats[chosen].sum(), chosen.sum().item()),
+    sums=_of_blanks,
     together=lambda sums, counts: sum(sums) / max(sum(counts), 1),
 ):
     """The loss with one of its pieces exchanged."""
 
     def loss(parts):
-        pairs = [sums(nats(scores, original), chosen(blanks)) for scores, original, blanks in parts]
+        pairs = [sums(nats, scores, original, chosen(blanks)) for scores, original, blanks in parts]
         return together(*zip(*pairs, strict=True))
 
     return loss
@@ -69,8 +74,16 @@ def blank_loss(parts):
     return total / max(count, 1)
 
 
-def _by_sums(nats, chosen):
-    return (nats * chosen).sum(), chosen.sum().item()
+def _by_products(nats, scores, original, blanks):
+    return (nats(scores, original) * blanks).sum(), blanks.sum().item()
+
+
+def _by_sequences(nats, scores, original, blanks):
+    means = [
+        nats(row[asked], tokens[asked]).sum() / max(asked.sum().item(), 1)
+        for row, tokens, asked in zip(scores, original, blanks, strict=True)
+    ]
+    return sum(means), len(means)
 
 
 def _mean_of_means(sums, counts):
@@ -108,7 +121,7 @@ blank_loss.wrong(
 blank_loss.wrong(
     "the right sum, divided by the number of all tokens",
     "Divide by the number of blanks, else the loss depends on how many there are.",
-)(_loss(sums=lambda nats, chosen: (nats[chosen].sum(), chosen.numel())))
+)(_loss(sums=lambda *part: (_of_blanks(*part)[0], part[-1].numel())))
 blank_loss.wrong(
     "the sum over the blanks, not their mean",
     "Divide by the number of blanks.",
@@ -116,7 +129,7 @@ blank_loss.wrong(
 blank_loss.wrong(
     "right but for scores that are NaN where nothing is asked: it multiplies them by 0",
     "0 times NaN is NaN. Take the blanks out by an index: scores[blanks].",
-)(_loss(sums=_by_sums))
+)(_loss(sums=_by_products))
 blank_loss.wrong(
     "right but for a batch without blanks, where it divides 0 by 0",
     "Divide by the number of blanks, or by 1 if there are none.",
@@ -128,17 +141,7 @@ blank_loss.wrong(
 blank_loss.wrong(
     "a mean of each sequence's mean",
     "All blanks count alike, whatever sequence they stand in.",
-)(
-    _loss(
-        sums=lambda nats, chosen: (
-            sum(
-                row[asked].sum() / max(asked.sum().item(), 1)
-                for row, asked in zip(nats, chosen, strict=True)
-            ),
-            len(nats),
-        )
-    )
-)
+)(_loss(sums=_by_sequences))
 blank_loss.wrong(
     "the mean of the probabilities, not of their logarithms",
     "The loss is -log p.",
