@@ -13,7 +13,7 @@ from tests.checks.proof import exercises_of
 from textbook.checks import CheckFailed
 
 CHAPTERS = {
-    n: importlib.import_module(f"textbook.checks.chapter_{n:02d}") for n in (*range(11), 12)
+    n: importlib.import_module(f"textbook.checks.chapter_{n:02d}") for n in (*range(11), 12, 13)
 }
 EXERCISES = [
     pytest.param(check, id=f"{n:02d}-{name}")

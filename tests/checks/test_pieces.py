@@ -15,6 +15,7 @@ from textbook.checks import (
     chapter_09,
     chapter_10,
     chapter_12,
+    chapter_13,
 )
 
 IN_PIECES = [
@@ -96,6 +97,16 @@ IN_PIECES = [
     (chapter_12.windowed_attention, chapter_12.states._stepping()),
     (chapter_12.believable, chapter_12.tables._believing()),
     (chapter_12.one_tile, chapter_12.tiles._merging()),
+    (chapter_13.blank_loss, chapter_13.blanks._loss()),
+    (chapter_13.mask_words, chapter_13.blanks._masking()),
+    (chapter_13.training_plan, chapter_13.budgets._planned()),
+    (chapter_13.completion_scores, chapter_13.completions._scoring()),
+    (chapter_13.tokens_needed, chapter_13.curves._tokens_needed()),
+    (chapter_13.PartlyTuned, chapter_13.freezing.TunedInPieces),
+    (chapter_13.best_sizes, chapter_13.isoflops._best()),
+    (chapter_13.pretrain, chapter_13.labels._pretraining()),
+    (chapter_13.probe, chapter_13.probing._probing()),
+    (chapter_13.unfair, chapter_13.comparisons._testing()),
 ]
 
 

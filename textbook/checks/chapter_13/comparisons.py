@@ -1,0 +1,395 @@
+"""Comparisons of pretraining, fair and unfair, each a procedure that runs what it likes."""
+
+import statistics
+from collections import defaultdict
+
+import numpy as np
+
+from textbook.checks.compare import brief, number
+from textbook.checks.exercise import Draw, exercise
+
+METHODS = ["frozen", "untrained", "from scratch"]
+
+
+class _Study:
+    """A procedure that does not show what it does."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, accuracy, rates, steps, choosing, reporting):
+        return self.function(accuracy, rates, steps, choosing, reporting)
+
+
+def _mean(values):
+    return sum(values) / len(values)
+
+
+def _at_edge(rate, count, rates, steps):
+    return rate in (min(rates), max(rates)) or count == max(steps)
+
+
+def _chosen(accuracy, method, rates, steps, seeds, data="validation", value=_mean):
+    """The best rate and number of steps of a method."""
+    grid = [(rate, count) for rate in rates for count in steps]
+    return max(
+        grid, key=lambda pair: value([accuracy(method, *pair, seed, data) for seed in seeds])
+    )
+
+
+def _study(
+    choose=_chosen,
+    others=None,
+    rates_of=lambda method, rates: rates,
+    steps_of=lambda method, steps: steps,
+    seeds=lambda choosing, reporting: choosing,
+    reported=lambda choosing, reporting, method: reporting,
+    data="test",
+    mean=_mean,
+    edge=_at_edge,
+    finish=lambda found: found,
+):
+    """The honest procedure with one of its pieces exchanged."""
+
+    def study(accuracy, rates, steps, choosing, reporting):
+        found = {}
+        for method in METHODS:
+            own_rates, own_steps = rates_of(method, rates), steps_of(method, steps)
+            asked = (others or {}).get(method, method)
+            rate, count = choose(accuracy, asked, own_rates, own_steps, seeds(choosing, reporting))
+            values = [
+                accuracy(method, rate, count, seed, data)
+                for seed in reported(choosing, reporting, method)
+            ]
+            at_edge = edge(rate, count, rates, steps)
+            found[method] = {"mean": mean(values), "at the edge": at_edge}
+        return finish(found)
+
+    return study
+
+
+honest = _study()
+
+
+def fair_study(methods, accuracy, rates, steps, choosing, reporting):
+    """The honest procedure for these methods: values on test data, choices and edges."""
+    found = {}
+    for method in methods:
+        choice = _chosen(accuracy, method, rates, steps, choosing)
+        values = [accuracy(method, *choice, seed, "test") for seed in reporting]
+        edge = _at_edge(*choice, rates, steps)
+        found[method] = {"values": values, "choice": choice, "at the edge": edge}
+    return found
+
+
+def _steps_of_frozen(accuracy, method, rates, steps, seeds):
+    """Its own rate, and the steps that are best for the frozen encoder."""
+    _, count = _chosen(accuracy, "frozen", rates, steps, seeds)
+    return _chosen(accuracy, method, rates, [count], seeds)
+
+
+def _rate_of_frozen(accuracy, method, rates, steps, seeds):
+    rate, _ = _chosen(accuracy, "frozen", rates, steps, seeds)
+    return _chosen(accuracy, method, [rate], steps, seeds)
+
+
+def _one_after_the_other(accuracy, method, rates, steps, seeds):
+    """The rate with the fewest steps, then the steps: half a grid."""
+    rate, _ = _chosen(accuracy, method, rates, [min(steps)], seeds)
+    return _chosen(accuracy, method, [rate], steps, seeds)
+
+
+def _without_control(found):
+    return found | {"untrained": found["from scratch"]}
+
+
+def _rounded(found):
+    return {method: each | {"mean": round(each["mean"], 1)} for method, each in found.items()}
+
+
+def _twice(accuracy, rates, steps, choosing, reporting):
+    """Runs much that nobody needs, and reports what is honest."""
+    for method in METHODS:
+        for rate in rates:
+            accuracy(method, rate, max(steps), reporting[0], "test")
+    return honest(accuracy, rates, steps, choosing, reporting)
+
+
+def _in_another_order(accuracy, rates, steps, choosing, reporting):
+    ordered = sorted(rates, reverse=True), sorted(steps), choosing[::-1], reporting[::-1]
+    found = honest(accuracy, *ordered)
+    return {method: found[method] for method in reversed(METHODS)}
+
+
+def _kinds():
+    """Unfair and honest procedures, by kind."""
+
+    def first_seed(*case):
+        return _chosen(*case[:4], case[4][:1])
+
+    def by_luck(*case):
+        return _chosen(*case, value=max)
+
+    def on_test(*case):
+        return _chosen(*case, data="test")
+
+    def only(method, fewer):
+        return lambda each, values: [fewer(values)] if each == method else values
+
+    def at_ends(rate, count, rates, steps):
+        return rate in (rates[0], rates[-1]) or count == max(steps)
+
+    def at_rates(rate, count, rates, steps):
+        return rate in (min(rates), max(rates))
+
+    def at_top(rate, count, rates, steps):
+        return rate == max(rates) or count == max(steps)
+
+    def best_seeds(choosing, reporting, method):
+        return reporting[1:] if method == "frozen" else reporting
+
+    unfair = {
+        "chooses on test data": _study(choose=on_test),
+        "takes the steps of the frozen encoder for all": _study(choose=_steps_of_frozen),
+        "takes the rate of the frozen encoder for all": _study(choose=_rate_of_frozen),
+        "trains from scratch with the fewest steps": _study(steps_of=only("from scratch", min)),
+        "tries one rate from scratch": _study(rates_of=only("from scratch", lambda r: r[0])),
+        "takes rate and steps of the frozen encoder for the untrained one": _study(
+            others={"untrained": "frozen"}
+        ),
+        "has no control": _study(finish=_without_control),
+        "reports the best seed": _study(mean=max),
+        "reports the median for the mean": _study(mean=statistics.median),
+        "leaves a seed of one method out": _study(reported=best_seeds),
+        "reports seeds that have chosen": _study(
+            reported=lambda choosing, reporting, method: choosing
+        ),
+        "chooses on the seeds that are reported": _study(
+            seeds=lambda choosing, reporting: reporting
+        ),
+        "reports validation data": _study(data="validation"),
+        "chooses by one seed": _study(choose=first_seed),
+        "chooses by the luckiest seed": _study(choose=by_luck),
+        "chooses the rate with the fewest steps": _study(choose=_one_after_the_other),
+        "never says that a choice is at the edge": _study(edge=lambda *choice: False),
+        "says of rates alone that they are at the edge": _study(edge=at_rates),
+        "overlooks the lower edge": _study(edge=at_top),
+        "takes the ends of the list for the edges": _study(edge=at_ends),
+    }
+    fair = {
+        "honest": honest,
+        "honest, with numpy": _study(mean=lambda values: float(np.mean(values[::-1]))),
+        "honest, in another order": _in_another_order,
+        "honest, with runs that nobody needs": _twice,
+    }
+    return unfair, fair
+
+
+def studies():
+    """Eight procedures, five of which are unfair; the order says nothing."""
+    random, chosen = np.random.default_rng(11), []
+    for count, functions in zip((5, 3), _kinds(), strict=True):
+        for kind in random.permutation(list(functions))[:count]:
+            chosen.append(_Study(functions[kind]))
+    return [chosen[i] for i in random.permutation(8)]
+
+
+def _study_cases(draw, hidden):
+    """The kind of each procedure by itself, then all together."""
+    unfair, fair = _kinds()
+    kinds = [*unfair, *fair]
+    for kind in kinds:
+        yield ((kind,),)
+    yield (tuple(str(kind) for kind in draw.random.permutation(kinds)),)
+    yield ((),)
+
+
+def _named(answer, kinds):
+    """What the answer returns, with the kinds for the numbers."""
+    unfair, fair = _kinds()
+    found = answer([_Study((unfair | fair)[kind]) for kind in kinds])
+    form, names = "a list of numbers of studies", None
+    if isinstance(found, (list, tuple)) and all(
+        type(number(i)) is int and 0 <= number(i) < len(kinds) for i in found
+    ):
+        names = "; ".join(sorted(kinds[int(number(i))] for i in found)) or "none"
+    else:
+        form = brief(found)
+    return {"the form of the result": form, "the list of unfair studies": names}
+
+
+@exercise(
+    cases=_study_cases,
+    run=_named,
+    gradients=False,
+    see='chapter 13, "Against the number of labels (C28)"',
+)
+def unfair(studies):
+    """The numbers of the studies that do not always report what the honest procedure reports."""
+    methods = ["frozen", "untrained", "from scratch"]
+
+    def honest(accuracy, rates, steps, choosing, reporting):
+        found = {}
+        for method in methods:
+            best = -1.0
+            for rate in rates:
+                for count in steps:
+                    values = [
+                        accuracy(method, rate, count, seed, "validation") for seed in choosing
+                    ]
+                    if sum(values) > best:
+                        best, choice = sum(values), (rate, count)
+            values = [accuracy(method, *choice, seed, "test") for seed in reporting]
+            edge = choice[0] in (min(rates), max(rates)) or choice[1] == max(steps)
+            found[method] = {"mean": sum(values) / len(values), "at the edge": edge}
+        return found
+
+    def agree(one, other):
+        return all(
+            one[method]["at the edge"] == other[method]["at the edge"]
+            and abs(one[method]["mean"] - other[method]["mean"]) < 1e-9
+            for method in methods
+        )
+
+    found = []
+    for i, study in enumerate(studies):
+        for trial in range(20):
+            random = np.random.default_rng(trial)
+            table = defaultdict(random.random)  # the accuracy of each run, drawn once
+            grid = [0.01, 0.1, 0.001, 0.03], [300, 100, 30], [1, 2, 3], [4, 5, 6, 7]
+            case = (lambda *run, table=table: table[run], *grid)
+            if not agree(study(*case), honest(*case)):
+                found.append(i)
+                break
+    return found
+
+
+def _agree(one, other):
+    return all(
+        one[method]["at the edge"] == other[method]["at the edge"]
+        and abs(one[method]["mean"] - other[method]["mean"]) < 1e-9
+        for method in METHODS
+    )
+
+
+GRID = [0.01, 0.1, 0.001, 0.03], [300, 100, 30], [1, 2, 3], [4, 5, 6, 7]
+
+
+def _testing(
+    key=lambda *run: run,
+    value=lambda random: random.random(),
+    grid=GRID,
+    trials=20,
+    agree=_agree,
+    say=lambda i, bad: i if bad else None,
+):
+    """The test with one of its pieces exchanged."""
+
+    def test(studies):
+        found = []
+        for i, study in enumerate(studies):
+            bad = False
+            for trial in range(trials):
+                random = Draw(trial).random
+                table = defaultdict(lambda random=random: value(random))
+                case = (lambda *run, table=table: table[key(*run)], *grid)
+                bad = bad or not agree(study(*case), honest(*case))
+            found.append(say(i, bad))
+        return [answer for answer in found if answer is not None]
+
+    return test
+
+
+ANY = "Draw the accuracy of every run anew: it depends on method, rate, steps, seed and data."
+for place, forgotten in enumerate(("method", "rate", "steps", "seed", "data")):
+    unfair.wrong(
+        f"a test in which all runs that differ in the {forgotten} alone have the same accuracy",
+        ANY,
+    )(_testing(key=lambda *run, place=place: run[:place] + run[place + 1 :]))
+unfair.wrong(
+    "a test in which all runs have the same accuracy",
+    ANY,
+)(_testing(key=lambda *run: 0))
+unfair.wrong(
+    "a test with one seed to choose by",
+    "Give at least two seeds: who chooses by one of them, or by the luckiest, shows it only so.",
+)(_testing(grid=(*GRID[:2], [1], GRID[3])))
+unfair.wrong(
+    "a test with one seed to report",
+    "Give at least three: the best, the median and the mean of one are the same.",
+)(_testing(grid=(*GRID[:3], [4])))
+unfair.wrong(
+    "a test with two seeds to report",
+    "Give at least three: the median of two is their mean.",
+)(_testing(grid=(*GRID[:3], [4, 5])))
+unfair.wrong(
+    "a test in which the same seeds choose and are reported",
+    "Other seeds for reporting: else nobody sees which are taken.",
+)(_testing(grid=(*GRID[:2], [1, 2, 3], [1, 2, 3])))
+unfair.wrong(
+    "a test with rates in order",
+    "Give the rates in another order: the ends of the list are no edges then.",
+)(_testing(grid=(sorted(GRID[0]), *GRID[1:])))
+unfair.wrong(
+    "a test with one rate",
+    "Give several rates, with some inside.",
+)(_testing(grid=([0.01], *GRID[1:])))
+unfair.wrong(
+    "a test with one number of steps",
+    "Give several: training from scratch needs more of them.",
+)(_testing(grid=(GRID[0], [100], *GRID[2:])))
+unfair.wrong(
+    "a test of the means alone",
+    "A study also says whether a choice stands at the edge: that has to be true.",
+)(
+    _testing(
+        agree=lambda one, other: all(
+            abs(one[method]["mean"] - other[method]["mean"]) < 1e-9 for method in METHODS
+        )
+    )
+)
+unfair.wrong(
+    "a test of what is said of edges alone",
+    "The means have to be right as well.",
+)(
+    _testing(
+        agree=lambda one, other: all(
+            one[method]["at the edge"] == other[method]["at the edge"] for method in METHODS
+        )
+    )
+)
+unfair.wrong(
+    "a test of the frozen encoder alone",
+    "What is unfair is mostly done to the others.",
+)(
+    _testing(
+        agree=lambda one, other: (
+            one["frozen"]["at the edge"] == other["frozen"]["at the edge"]
+            and abs(one["frozen"]["mean"] - other["frozen"]["mean"]) < 1e-9
+        )
+    )
+)
+unfair.wrong(
+    "a test for equality to the last digit",
+    "Sums in another order differ in the last digits. Allow 1e-9.",
+)(_testing(agree=lambda one, other: one == other))
+unfair.wrong(
+    "a test that overlooks differences below 0.3",
+    "A difference of 0.001 is one. Allow 1e-9.",
+)(
+    _testing(
+        agree=lambda one, other: all(
+            one[method]["at the edge"] == other[method]["at the edge"]
+            and abs(one[method]["mean"] - other[method]["mean"]) < 0.3
+            for method in METHODS
+        )
+    )
+)
+unfair.wrong(
+    "a list of the fair studies",
+    "Return the numbers of the unfair ones.",
+)(_testing(say=lambda i, bad: None if bad else i))
+unfair.wrong(
+    "a list of True and False",
+    "Return the numbers of the unfair studies, counted from 0.",
+)(_testing(say=lambda i, bad: bad))

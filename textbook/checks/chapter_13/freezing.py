@@ -1,0 +1,454 @@
+"""A pretrained encoder of which the last blocks alone are trained."""
+
+import copy
+
+import minitorch as mt
+import minitorch.nn.functional as F
+from minitorch import nn, optim
+from textbook.chapter_10 import OneStack
+from textbook.checks.exercise import Draw, exercise
+
+
+class _Drop(nn.Module):
+    """Dropout that notes its name whenever it drops something."""
+
+    dropping = set()
+
+    def __init__(self, name, p):
+        super().__init__()
+        self.name, self.p = name, p
+
+    def forward(self, x):
+        if self.training:
+            self.dropping.add(self.name)
+        return F.dropout(x, self.p, self.training)
+
+
+def _encoder(vocabulary, layers, seed):
+    """A OneStack with drawn weights, whose dropouts say when they are on."""
+    model = OneStack(vocabulary, 8, 2, 12, layers, causal=False).double()
+    model.load_state_dict({name: x / 2 for name, x in Draw(seed).state(model).items()})
+    model.embedded.drop = _Drop("of the embedding", 0.3)
+    for i, block in enumerate(model.blocks):
+        block.drop = _Drop(f"of block {i}", 0.3)
+    return model
+
+
+def _tuned_cases(draw, hidden):
+    """Lengths of texts, classes, sizes of the encoder, and how many blocks are trained."""
+    if hidden:
+        yield (6, 2, 5), 3, 10, 2, 1
+        yield (3, 7, 4, 5), 2, 11, 3, 0
+        yield (5, 1), 4, 12, 3, 3
+    else:
+        yield (5, 2, 4), 3, 9, 2, 1
+        yield (2, 6), 4, 11, 3, 2
+        yield (4, 3, 1), 2, 10, 2, 0
+
+
+def _texts(lengths, vocabulary):
+    """Tokens (B, n) with padding behind."""
+    tokens = Draw(len(lengths)).integers(vocabulary - 1, len(lengths), max(lengths)) + 1
+    return tokens * (mt.arange(max(lengths)) < mt.tensor(lengths).unsqueeze(1))
+
+
+def _names_in(module, weights):
+    """The encoder's names of parameters of a module that have these weights, trainable ones."""
+    found = []
+    for p in module.parameters():
+        if p.requires_grad:
+            same = [n for n, x in weights.items() if x.shape == p.shape and mt.equal(x, p.detach())]
+            found += same[:1]
+    return found
+
+
+def _parts(names):
+    """blocks.1.norm_1.weight and its like, in words; each part of the encoder once."""
+    parts = {
+        ".".join(name.split(".")[:2]) if "block" in name else name.split(".")[0] for name in names
+    }
+    return ", ".join(sorted(parts)) or "none"
+
+
+def _is_head(module, weights, classes):
+    """The new layer (classes, d) among the layers of a module."""
+    known = [x for x in weights.values() if x.ndim == 2 and len(x) == classes]
+    found = [
+        layer
+        for layer in module.modules()
+        if isinstance(layer, nn.Linear)
+        and layer.bias is not None
+        and len(layer.weight) == classes
+        and not any(mt.equal(x, layer.weight.detach()) for x in known)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _pooled(states, real):
+    """What might be made of the states (B, n, d), by name."""
+    there = real.unsqueeze(-1)
+    return {
+        "the mean of the real tokens": (states * there).sum(dim=1) / there.sum(dim=1),
+        "the mean of all places, padding included": states.mean(dim=1),
+        "the sum of the real tokens": (states * there).sum(dim=1),
+        "the first token": states[:, 0],
+        "the last place": states[:, -1],
+        "the maximum of the real tokens": states.masked_fill(~there, -mt.inf).amax(dim=1),
+    }
+
+
+def _dropping(module, tokens):
+    """Which dropouts are on while the module reads tokens."""
+    _Drop.dropping.clear()
+    with mt.no_grad():
+        module(tokens)
+    return ", ".join(sorted(_Drop.dropping)) or "none"
+
+
+def _train(module, tokens, classes):
+    """Three steps of AdamW on all parameters."""
+    optimizer = optim.AdamW(module.parameters(), lr=0.05, weight_decay=0.1)
+    targets = mt.arange(len(tokens)) % classes
+    for _ in range(3):
+        optimizer.zero_grad()
+        F.cross_entropy(module(tokens), targets).backward()
+        optimizer.step()
+
+
+def _tuned(answer, lengths, classes, vocabulary, layers, trained):
+    """What holds of the module, in words."""
+    tokens = _texts(lengths, vocabulary)
+    pretrained = _encoder(vocabulary, layers, 3)
+    weights = {name: p.detach().clone() for name, p in pretrained.named_parameters()}
+    mt.manual_seed(1)
+    module = answer(pretrained, classes, trained).double()
+    found = {"the weights that can be trained": _parts(_names_in(module, weights))}
+    head = _is_head(module, weights, classes)
+    found["the new layer"] = "an nn.Linear(d, classes)" if head else f"no nn.Linear(d, {classes})"
+    evaluated = module.eval()
+    found["what module.eval() returns"] = "the module" if evaluated is module else repr(evaluated)
+    scores = module(tokens)
+    found["the shape of the scores"] = tuple(scores.shape)
+    if head is None or scores.shape != (len(tokens), classes):
+        return found
+    whole = copy.deepcopy(pretrained).eval()
+    for name, p in whole.named_parameters():
+        p.detach().copy_(weights[name])
+    with mt.no_grad():
+        pools = _pooled(whole.states(tokens), tokens != 0)
+        of = [name for name, x in pools.items() if mt.allclose(head(x), scores)]
+    found["the head reads"] = of[0] if of else "something else"
+    found["the dropouts that are on after eval()"] = _dropping(module, tokens)
+    returned = module.train()
+    found["what module.train() returns"] = "the module" if returned is module else repr(returned)
+    found["the dropouts that are on after train()"] = _dropping(module, tokens)
+    before = _names_in_any(module, weights)
+    _train(module, tokens, classes)
+    moved = before - _names_in_any(module, weights)
+    found["the weights that training changes"] = _parts(moved)
+    same = all(mt.equal(p.detach(), weights[n]) for n, p in pretrained.named_parameters())
+    needs = all(p.requires_grad for p in pretrained.parameters())
+    kept = "as it was" if same else "trained"
+    found["the pretrained model"] = kept if needs else "frozen"
+    return found
+
+
+def _names_in_any(module, weights):
+    """The encoder's names whose weights are still in the module as they were."""
+    kept = [p.detach() for p in module.parameters()]
+    return {
+        name
+        for name, x in weights.items()
+        if any(x.shape == p.shape and bool(mt.equal(x, p)) for p in kept)
+    }
+
+
+@exercise(
+    cases=_tuned_cases,
+    run=_tuned,
+    gradients=False,
+    see='chapter 13, "Fine-tuned, frozen, from scratch"',
+)
+class PartlyTuned(nn.Module):
+    """Tokens (B, n) to scores (B, classes): a pretrained encoder, its last blocks trained."""
+
+    def __init__(self, pretrained, classes, trained):
+        super().__init__()
+        self.encoder = copy.deepcopy(pretrained)
+        self.head = nn.Linear(pretrained.norm.weight.shape[0], classes)
+        blocks = list(self.encoder.blocks)
+        self.fixed = [self.encoder.embedded, *blocks[: len(blocks) - trained], self.encoder.out]
+        if not trained:
+            self.fixed.append(self.encoder.norm)
+        for part in self.fixed:
+            part.requires_grad_(False)
+
+    def train(self, mode=True):
+        super().train(mode)
+        for part in self.fixed:
+            part.eval()
+        return self
+
+    def forward(self, tokens):
+        real = (tokens != 0).unsqueeze(-1)
+        states = self.encoder.states(tokens) * real
+        return self.head(states.sum(dim=1) / real.sum(dim=1))
+
+
+class TunedInPieces(PartlyTuned.reference):
+    """Right, in pieces."""
+
+    keep = staticmethod(copy.deepcopy)
+
+    def fixes(self, blocks, trained):
+        """The parts that are not trained."""
+        encoder = self.encoder
+        fixed = [encoder.embedded, *blocks[: len(blocks) - trained], encoder.out]
+        return fixed if trained else [*fixed, encoder.norm]
+
+    def quiet(self):
+        """The parts without dropout."""
+        return self.fixed
+
+    def pool(self, states, real):
+        return (states * real).sum(dim=1) / real.sum(dim=1)
+
+    def __init__(self, pretrained, classes, trained):
+        nn.Module.__init__(self)
+        self.encoder = self.keep(pretrained)
+        self.head = nn.Linear(pretrained.norm.weight.shape[0], classes)
+        self.fixed = self.fixes(list(self.encoder.blocks), trained)
+        for part in self.fixed:
+            part.requires_grad_(False)
+
+    def train(self, mode=True):
+        nn.Module.train(self, mode)
+        for part in self.quiet():
+            part.eval()
+        return self
+
+    def forward(self, tokens):
+        real = (tokens != 0).unsqueeze(-1)
+        return self.head(self.pool(self.encoder.states(tokens), real))
+
+
+@PartlyTuned.wrong(
+    "a model in which nothing is frozen",
+    "Set requires_grad to False for all but the last blocks, the norm after them, and the head.",
+)
+class _(TunedInPieces):
+    def fixes(self, blocks, trained):
+        self.calm = super().fixes(blocks, trained)
+        return []
+
+    def quiet(self):
+        return self.calm
+
+
+@PartlyTuned.wrong(
+    "a model in which nothing is frozen and dropout is on everywhere",
+    "Frozen parts get requires_grad False, and stay in eval() when the module is in train().",
+)
+class _(TunedInPieces):
+    def fixes(self, blocks, trained):
+        return []
+
+
+@PartlyTuned.wrong(
+    "right where nothing is trained: it freezes all of the encoder",
+    "The last `trained` blocks and the norm after them are trained.",
+)
+class _(TunedInPieces):
+    def fixes(self, blocks, trained):
+        return [self.encoder]
+
+
+@PartlyTuned.wrong(
+    "right but for the blocks, of which it trains none",
+    "The last `trained` blocks are trained with the norm behind them.",
+)
+class _(TunedInPieces):
+    def fixes(self, blocks, trained):
+        return super().fixes(blocks, trained) + blocks[len(blocks) - trained :]
+
+
+@PartlyTuned.wrong(
+    "right but for the blocks, of which it trains one too few",
+    "With 3 blocks and trained = 2 those with the numbers 1 and 2 are trained.",
+)
+class _(TunedInPieces):
+    def fixes(self, blocks, trained):
+        usual = super().fixes(blocks, trained)
+        return usual + blocks[len(blocks) - trained :][: min(trained, 1)]
+
+
+@PartlyTuned.wrong(
+    "right but for the new layer, which has no offset",
+    "nn.Linear(d, classes), as it is.",
+)
+class _(TunedInPieces):
+    def __init__(self, pretrained, classes, trained):
+        super().__init__(pretrained, classes, trained)
+        self.head = nn.Linear(pretrained.norm.weight.shape[0], classes, bias=False)
+
+
+@PartlyTuned.wrong(
+    "right but for the blocks: it trains the first ones",
+    "The last blocks are the ones that say what is asked for; the first ones stay.",
+)
+class _(TunedInPieces):
+    def fixes(self, blocks, trained):
+        usual = super().fixes([], trained)
+        return [*usual, *blocks[trained:]]
+
+
+@PartlyTuned.wrong(
+    "right but for trained = 0, where it trains all blocks",
+    "blocks[-0:] is blocks[0:], all of them. Count from the front: len(blocks) - trained are kept.",
+)
+class _(TunedInPieces):
+    def fixes(self, blocks, trained):
+        return [*super().fixes([], trained), *(blocks[:-trained] if trained else [])]
+
+
+@PartlyTuned.wrong(
+    "right but for trained = 0, where it trains the norm",
+    "With trained = 0 all of the encoder is frozen, and the head alone is trained.",
+)
+class _(TunedInPieces):
+    def fixes(self, blocks, trained):
+        return super().fixes(blocks, trained or 1) + (blocks[-1:] if not trained else [])
+
+
+@PartlyTuned.wrong(
+    "right but for the norm after the last block, which is frozen",
+    "It belongs to the part that is trained, if there is one.",
+)
+class _(TunedInPieces):
+    def fixes(self, blocks, trained):
+        return [*super().fixes(blocks, trained), self.encoder.norm]
+
+
+@PartlyTuned.wrong(
+    "right but for the embedding, which is trained",
+    "It stands before all frozen blocks, which know nothing else: freeze it.",
+)
+class _(TunedInPieces):
+    def fixes(self, blocks, trained):
+        self.calm = super().fixes(blocks, trained)
+        return self.calm[1:]
+
+    def quiet(self):
+        return self.calm
+
+
+@PartlyTuned.wrong(
+    "right but for the old output layer, which is not frozen",
+    "The encoder's `out` is not used any more. Freeze it, or take it out.",
+)
+class _(TunedInPieces):
+    def fixes(self, blocks, trained):
+        return [part for part in super().fixes(blocks, trained) if part is not self.encoder.out]
+
+
+@PartlyTuned.wrong(
+    "right but for the dropout of the frozen parts, which is on while the module trains",
+    "train() turns all dropout on: write a train of your own that puts the frozen parts into "
+    "eval() again.",
+)
+class _(TunedInPieces):
+    def quiet(self):
+        return []
+
+
+@PartlyTuned.wrong(
+    "right but for the dropout, which is off in all of the encoder",
+    "Blocks that are trained have their dropout on in train().",
+)
+class _(TunedInPieces):
+    def quiet(self):
+        return [self.encoder]
+
+
+@PartlyTuned.wrong(
+    "right but for the dropout of the trained blocks, which stays on after eval()",
+    "eval() calls train(False): hand the mode on to super().train(mode).",
+)
+class _(TunedInPieces):
+    def train(self, mode=True):
+        return super().train(True)
+
+
+@PartlyTuned.wrong(
+    "right but for train(), which does not return the module",
+    "End train with return self, as nn.Module does.",
+)
+class _(TunedInPieces):
+    def train(self, mode=True):
+        super().train(mode)
+
+
+@PartlyTuned.wrong(
+    "right but for the model that it is given, which it freezes and trains",
+    "The pretrained model will be needed for the next run: work on copy.deepcopy of it.",
+)
+class _(TunedInPieces):
+    keep = staticmethod(lambda model: model)
+
+
+@PartlyTuned.wrong(
+    "right but for the head, which reads the mean of all places, padding included",
+    "Padding has states, too. Leave them out of the sum, and divide by the number of real tokens.",
+)
+class _(TunedInPieces):
+    def pool(self, states, real):
+        return states.mean(dim=1)
+
+
+@PartlyTuned.wrong(
+    "right but for the head, which reads the sum of the states",
+    "Divide by the number of real tokens.",
+)
+class _(TunedInPieces):
+    def pool(self, states, real):
+        return (states * real).sum(dim=1)
+
+
+@PartlyTuned.wrong(
+    "right but for the head, which reads the first token",
+    "The mean of the states of all real tokens.",
+)
+class _(TunedInPieces):
+    def pool(self, states, real):
+        return states[:, 0]
+
+
+@PartlyTuned.wrong(
+    "right but for the head, which reads the last place",
+    "The mean of the states of all real tokens; the last place may be padding.",
+)
+class _(TunedInPieces):
+    def pool(self, states, real):
+        return states[:, -1]
+
+
+@PartlyTuned.wrong(
+    "right but for the gradient, which ends before the trained blocks",
+    "Neither detach the states nor compute them under no_grad: requires_grad False is enough.",
+)
+class _(TunedInPieces):
+    def pool(self, states, real):
+        return super().pool(states.detach(), real)
+
+
+@PartlyTuned.wrong(
+    "right but for the weights, which are new: those of the pretrained model are lost",
+    "Copy the pretrained model with its weights.",
+)
+class _(TunedInPieces):
+    @staticmethod
+    def keep(model):
+        model = copy.deepcopy(model)
+        for p in model.parameters():
+            p.detach().copy_(mt.randn_like(p))
+        return model

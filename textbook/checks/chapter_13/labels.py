@@ -1,0 +1,440 @@
+"""A pretraining of the student's own, and what it is worth where labels are few."""
+
+import copy
+import math
+import statistics
+from contextlib import redirect_stdout
+from functools import cache
+from io import StringIO
+from time import process_time
+
+import minitorch as mt
+import minitorch.nn.functional as F
+from minitorch import nn, optim
+from textbook.chapter_10 import OneStack
+from textbook.checks.chapter_13.comparisons import fair_study
+from textbook.checks.compare import number
+from textbook.checks.exercise import CheckFailed, Draw, exercise
+from textbook.data import Vocabulary, number_pairs
+from textbook.lab.report import measured
+
+PAD, MASK, START, END = 0, 1, 2, 3
+SPECIAL = [PAD, MASK, START, END]
+
+# Sentences, and the place of each word as a label
+
+
+@cache
+def _vocabulary():
+    words = [word for pair in number_pairs(2000, digits=(1, 6), seed=0) for word in pair.source]
+    return Vocabulary(words, specials=["<pad>", "<mask>", "<s>", "</s>"])
+
+
+def _encoded(sentences):
+    return _vocabulary().encode_batch(sentences, start=True, end=True, batch_first=True)[0]
+
+
+def sentences(count, seed):
+    """Numbers of one to six digits in words, between <s> and </s>: tokens (count, n)."""
+    return _encoded([pair.source for pair in number_pairs(count, digits=(1, 6), seed=100 + seed)])
+
+
+def encoder():
+    """A fresh encoder for sentences."""
+    return OneStack(len(_vocabulary()), 64, 4, 128, 2, causal=False)
+
+
+def _places(words):
+    """What each word counts: 0 units and tens, 1 hundreds, 2 and 3 the same in thousands.
+
+    Words that are no digits are not asked for: -100.
+    """
+    labels, following, thousands = [], "", 0
+    for word in reversed(words):
+        if word in ("and", "hundred", "thousand"):
+            labels.append(-100)
+            thousands = 2 if word == "thousand" else thousands
+        else:
+            labels.append(thousands + (following == "hundred"))
+        following = word
+    return labels[::-1]
+
+
+def _labelled(count, seed, held_out=False):
+    """Tokens (count, n) and the place of each: -100 where nothing is asked."""
+    digits = (3, 6) if held_out else (1, 6)
+    pairs = number_pairs(count, digits=digits, held_out=held_out, seed=seed)
+    spoken = [pair.source for pair in pairs]
+    tokens = _encoded(spoken)
+    labels = mt.full(tokens.shape, -100, dtype=mt.int64)
+    for row, words in zip(labels, spoken, strict=True):
+        row[1 : 1 + len(words)] = mt.tensor(_places(words))
+    return tokens, labels
+
+
+@mt.no_grad()
+def _right(model, head, tokens, labels):
+    """The share of right labels."""
+    asked = labels >= 0
+    found = head(model.states(tokens)).argmax(dim=-1)
+    return (found == labels)[asked].float().mean().item()
+
+
+def _learn(model, rate, counts, seed, labels, sets):
+    """Train all weights on `labels` sentences; the share right on the sets after each count."""
+    mt.manual_seed(seed)
+    head = nn.Linear(64, 4)
+    tokens, truth = _labelled(labels, 1000 + seed)
+    optimizer = optim.Adam([*model.parameters(), *head.parameters()], betas=(0.9, 0.98))
+    found = {}
+    for step in range(max(counts)):
+        optimizer.param_groups[0]["lr"] = rate * min(1.0, (step + 1) / 10)
+        loss = F.cross_entropy(head(model.states(tokens)).flatten(0, 1), truth.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_([*model.parameters(), *head.parameters()], 1.0)
+        optimizer.step()
+        if step + 1 in counts:
+            found[step + 1] = {name: _right(model, head, *data) for name, data in sets.items()}
+    return found
+
+
+# A small language to prove a pretraining by: sentences of one word, said again and again
+
+
+class _Spy(OneStack):
+    """An encoder that notes what it reads while it is trained."""
+
+    def __init__(self, vocabulary):
+        super().__init__(vocabulary, 16, 2, 24, 1, causal=False)
+        self.read = []
+
+    def forward(self, tokens):
+        self.read.append(tokens.clone())
+        return super().forward(tokens)
+
+
+class _Sure(nn.Module):
+    """Sure of what it sees, and knows nothing of what is hidden."""
+
+    def __init__(self, vocabulary, mask):
+        super().__init__()
+        self.table = nn.Parameter(6.0 * mt.eye(vocabulary, dtype=mt.float64))
+        self.level = nn.Parameter(mt.zeros(vocabulary, dtype=mt.float64))
+        self.mask = mask
+
+    def forward(self, tokens):
+        return self.table[tokens] * (tokens != self.mask).unsqueeze(-1) + self.level
+
+
+def _pretrain_cases(draw, hidden):
+    """How many words, sentences and steps, the longest sentence, and the mask."""
+    yield (8, 30, 100, 9, 3) if hidden else (6, 24, 100, 8, 1)
+
+
+def _same_words(words, count, longest):
+    """Sentences (count, longest) of a word each, between 2 and 4; words begin at 5."""
+    draw = Draw(0).random
+    rows = mt.zeros(count, longest, dtype=mt.int64)
+    for i, row in enumerate(rows):
+        n = int(draw.integers(3, longest - 1))
+        row[0], row[1 : n + 1], row[n + 1] = 2, 5 + i % words, 4
+    return rows
+
+
+def _hiding(read, sentences, mask):
+    """What has been hidden in the batches that were read, in words."""
+    rows, known = mt.cat(read).numpy(), sentences.numpy()
+    lengths = (known > 0).sum(axis=1)
+    frames = {(int(n), *(row[0], row[n - 1])) for row, n in zip(known, lengths, strict=True)}
+    found_lengths = (rows > 0).sum(axis=1)
+    seen = set(
+        zip(found_lengths, rows[:, 0], rows[range(len(rows)), found_lengths - 1], strict=True)
+    )
+    found = {"the special tokens": "as they are" if seen <= frames else "hidden, too"}
+    share = (rows == mask).sum() / max((rows > 4).sum(), 1)
+    amounts = (0.0, "none"), (0.02, "hardly any"), (1.5, "some"), (math.inf, "most")
+    found["the tokens that are hidden"] = next(text for limit, text in amounts if share <= limit)
+    different = len({tuple(row) for row in rows})
+    found["what is hidden"] = (
+        "the same in each pass" if different <= len(known) else "drawn anew for each step"
+    )
+    return found
+
+
+@mt.no_grad()
+def _fills(model, sentences, mask):
+    """What the model says of the third token of each sentence when it is hidden, in words."""
+    hidden = sentences.clone()
+    hidden[:, 2] = mask
+    said = model(hidden)[:, 2].argmax(dim=-1)
+    if (said == mask).all():
+        return "the mask"
+    return "found" if (said == sentences[:, 2]).float().mean() > 0.8 else "not found"
+
+
+def _pretrained(answer, words, count, steps, longest, mask):
+    """What holds of the training, in words."""
+    sentences, special = _same_words(words, count, longest), sorted({0, 2, 4, mask})
+    vocabulary = words + 5
+    mt.manual_seed(0)
+    sure = _Sure(vocabulary, mask)
+    before = [p.detach().clone() for p in sure.parameters()]
+    losses = answer(sure, sentences, special, mask, 20, 0.0)
+    formed = isinstance(losses, (list, tuple)) and all(
+        isinstance(number(loss), (int, float)) for loss in losses
+    )
+    found = {"the result": f"a list of {len(losses)} numbers" if formed else "no list of numbers"}
+    if not formed or len(losses) != 20:
+        return found
+    level = sum(map(float, losses)) / len(losses)
+    kinds = (0.3, "of tokens that can be seen"), (1.4, "of blanks and of others")
+    found["the loss"] = next((text for limit, text in kinds if level <= limit), "of the blanks")
+    found["a step at the rate 0"] = (
+        "changes nothing"
+        if all(mt.equal(p.detach(), x) for p, x in zip(sure.parameters(), before, strict=True))
+        else "changes the weights"
+    )
+    kept = sure.level.grad
+    summed = kept is not None and kept.abs().sum() > 2.5  # that of one step is at most 2
+    found["the gradients"] = "added up from step to step" if summed else "those of the step"
+    mt.manual_seed(1)
+    model = _Spy(vocabulary).double()
+    weights = {name: x.detach().clone() for name, x in model.named_parameters()}
+    answer(model, sentences, special, mask, steps, 0.01)
+    found |= _hiding(model.read, sentences, mask)
+    found["the weights that do not change"] = [
+        name for name, x in model.named_parameters() if mt.equal(x.detach(), weights[name])
+    ]
+    found["the hidden words of these simple sentences"] = _fills(model.eval(), sentences, mask)
+    return found
+
+
+@exercise(
+    cases=_pretrain_cases,
+    run=_pretrained,
+    gradients=False,
+    see='chapter 13, "A masked language model"',
+)
+def pretrain(model, sentences, special, mask, steps, rate):
+    """Train a model to fill blanks, in place; the loss of each step."""
+    model.train()
+    special = mt.tensor(special)
+    optimizer = optim.Adam(model.parameters(), betas=(0.9, 0.98))
+    losses = []
+    for step in range(steps):
+        rise, fall = min(10 * (step + 1) / steps, 1.0), 1 - step / steps
+        optimizer.param_groups[0]["lr"] = rate * rise * fall
+        original = sentences[mt.randint(len(sentences), (32,))]  # (B, n)
+        ordinary = (original.unsqueeze(-1) != special).all(dim=-1)
+        blanks = (mt.rand(original.shape) < 0.15) & ordinary
+        how, others = mt.rand(original.shape), original[ordinary]
+        drawn = others[mt.randint(len(others), original.shape)]
+        shown = mt.where(how < 0.8, mask, mt.where(how < 0.9, drawn, original))
+        scores = model(mt.where(blanks, shown, original))
+        loss = F.cross_entropy(scores[blanks], original[blanks])
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def _ordinary(original, special):
+    return (original.unsqueeze(-1) != mt.tensor(special)).all(dim=-1)
+
+
+def _chosen(original, special, share):
+    return (mt.rand(original.shape) < share) & _ordinary(original, special)
+
+
+def _pretraining(
+    share=0.15,
+    choose=_chosen,
+    show=lambda original, blanks, mask: mt.where(blanks, mask, original),
+    asked=lambda blanks, original: blanks,
+    targets=lambda original, inputs: original,
+    parameters=lambda model: list(model.parameters()),
+    rate=lambda rate, step, steps: rate * min(10 * (step + 1) / steps, 1.0) * (1 - step / steps),
+    update=lambda optimizer: optimizer.step(),
+    clear=lambda optimizer: optimizer.zero_grad(),
+    once=False,
+    said=lambda losses: losses,
+    count=lambda steps: steps,
+):
+    """The training with one of its pieces exchanged."""
+
+    def pretraining(model, sentences, special, mask, steps, top):
+        optimizer, losses = optim.Adam(parameters(model), betas=(0.9, 0.98)), []
+        blanks_of_all = choose(sentences, special, share)
+        for step in range(count(steps)):
+            optimizer.param_groups[0]["lr"] = rate(top, step, steps)
+            rows = mt.randint(len(sentences), (32,))
+            original = sentences[rows]
+            blanks = blanks_of_all[rows] if once else choose(original, special, share)
+            inputs = show(original, blanks, mask)
+            where = asked(blanks, original)
+            loss = F.cross_entropy(model(inputs)[where], targets(original, inputs)[where])
+            clear(optimizer)
+            loss.backward()
+            update(optimizer)
+            losses.append(loss.item())
+        return said(losses)
+
+    return pretraining
+
+
+pretrain.wrong(
+    "a training without blanks: the model sees what it is asked for",
+    "It learns to copy. Hide 15 % of the words, and ask for these.",
+)(_pretraining(show=lambda original, blanks, mask: original))
+pretrain.wrong(
+    "a training that hides special tokens, too",
+    "There is nothing to learn from padding, beginning and end: hide none of `special`.",
+)(_pretraining(choose=lambda original, special, share: mt.rand(original.shape) < share))
+pretrain.wrong(
+    "a training with the same blanks in each step",
+    "Draw them anew for each batch: a sentence asks for other words every time it is read.",
+)(_pretraining(once=True))
+pretrain.wrong(
+    "right but for the loss, which is that of all places",
+    "What can be seen is no question, and padding neither. The loss of the blanks alone.",
+)(_pretraining(asked=lambda blanks, original: mt.ones_like(blanks)))
+pretrain.wrong(
+    "right but for the loss, which is that of the places that are not hidden",
+    "Ask for what is hidden.",
+)(_pretraining(asked=lambda blanks, original: ~blanks))
+pretrain.wrong(
+    "right but for the targets: it asks for what the blanks show, the mask",
+    "The targets are the tokens before they were hidden.",
+)(_pretraining(targets=lambda original, inputs: inputs))
+pretrain.wrong(
+    "a training that hides all words",
+    "From nothing nothing follows: hide 15 % of them.",
+)(_pretraining(share=1.0))
+pretrain.wrong(
+    "a training that changes no weight: the optimizer makes no step",
+    "zero_grad, forward, loss, backward, step.",
+)(_pretraining(update=lambda optimizer: None))
+pretrain.wrong(
+    "right but for the gradients, which add up from step to step",
+    "Call zero_grad() before each backward.",
+)(_pretraining(clear=lambda optimizer: None))
+pretrain.wrong(
+    "a training of the output layer alone",
+    "All weights learn: hand the optimizer model.parameters().",
+)(_pretraining(parameters=lambda model: [list(model.parameters())[-1]]))
+pretrain.wrong(
+    "right but for the rate, which is not the one that it is given",
+    "Who calls it chooses the rate.",
+)(_pretraining(rate=lambda rate, step, steps: 0.01))
+pretrain.wrong(
+    "right but for the result, which is no list of losses",
+    "Return the loss of each step, as a list of numbers.",
+)(_pretraining(said=lambda losses: losses[-1]))
+pretrain.wrong(
+    "right but for the steps, of which it makes one more",
+    "range(steps) has `steps` numbers.",
+)(_pretraining(count=lambda steps: steps + 1))
+
+
+# What it is worth
+
+METHODS, LABELS, MOST, SECONDS, GAIN = ["pretrained", "from scratch"], 20, 1500, 60, 0.1
+KEYS = ["pretraining rate", "pretraining steps", "rates", "steps"]
+
+
+def _numbers(values, low, high):
+    """The values, if they are so many different numbers above 0; else None."""
+    given = [number(x) for x in values] if isinstance(values, (list, tuple)) else []
+    if None in given or not low <= len(set(given)) <= high or min(given) <= 0:
+        return None
+    return given
+
+
+def _read_plan(plan):
+    """The plan, if it can be carried out."""
+    try:
+        given = plan()
+    except NotImplementedError:
+        raise CheckFailed(
+            "plan: not solved yet.\nReturn a dict of rates and steps, as the text says."
+        ) from None
+    if not isinstance(given, dict) or sorted(given) != KEYS:
+        raise CheckFailed(f"plan: expected a dict with the keys {KEYS}, got {given}")
+    given = dict(given)
+    given["rates"], given["steps"] = _numbers(given["rates"], 3, 6), _numbers(given["steps"], 3, 5)
+    if not given["rates"]:
+        raise CheckFailed("plan: expected three to six different rates above 0 as 'rates'")
+    if not given["steps"] or max(given["steps"]) > 400:
+        raise CheckFailed("plan: expected three to five different numbers up to 400 as 'steps'")
+    if not 0 < given["pretraining steps"] <= MOST or given["pretraining rate"] <= 0:
+        raise CheckFailed(f"plan: expected 1 to {MOST} steps of pretraining, at a rate above 0")
+    return given
+
+
+def _accuracies(pretrained, plan):
+    """accuracy(method, rate, steps, seed, data): each training runs once."""
+    sets = {"validation": _labelled(100, 7), "test": _labelled(200, 8, held_out=True)}
+
+    @cache
+    def curve(method, rate, seed):
+        mt.manual_seed(seed)
+        model = copy.deepcopy(pretrained) if method == "pretrained" else encoder()
+        return _learn(model, rate, plan["steps"], seed, LABELS, sets)
+
+    return lambda method, rate, steps, seed, data: curve(method, rate, seed)[steps][data]
+
+
+def reached(pretraining, plan):
+    """Raise ``CheckFailed`` unless pretraining has helped, measured as it should be."""
+    with redirect_stdout(StringIO()):
+        pretrain(pretraining)
+    given, seeds = _read_plan(plan), [0, 1, 2]
+    mt.manual_seed(seeds[0])
+    model, began = encoder(), process_time()
+    pretraining(
+        model,
+        sentences(5000, 0),
+        SPECIAL,
+        MASK,
+        given["pretraining steps"],
+        given["pretraining rate"],
+    )
+    seconds = process_time() - began
+    if seconds > SECONDS:
+        raise CheckFailed(
+            f"pretrain: it took {seconds:.0f} seconds, {SECONDS} are there.\nTake fewer steps, or "
+            "batches of 32 sentences."
+        )
+    accuracy = _accuracies(model, given)
+    found = fair_study(METHODS, accuracy, given["rates"], given["steps"], [10], seeds)
+    values = {method: found[method]["values"] for method in METHODS}
+    shown = {
+        method: f"{statistics.mean(x):.2f} (standard deviation {statistics.stdev(x):.2f})"
+        for method, x in values.items()
+    }
+    said = (
+        f"of the places {shown['pretrained']} are right after pretraining, "
+        f"{shown['from scratch']} from scratch, with {LABELS} labelled sentences, 3 seeds"
+    )
+    gain = statistics.mean(values["pretrained"]) - statistics.mean(values["from scratch"])
+    spread = max(statistics.stdev(x) for x in values.values())
+    if gain < max(GAIN, 2 * spread):
+        raise CheckFailed(
+            f"pretrain: {said}.\nThe gain is expected to be at least {GAIN} and twice the larger "
+            "standard deviation. Is the loss of the blanks still falling at the end of "
+            'pretraining?\nSee chapter 13, "Fine-tuned, frozen, from scratch".'
+        )
+    for method in METHODS:
+        rate, steps = found[method]["choice"]
+        if found[method]["at the edge"]:
+            raise CheckFailed(
+                f"plan: {said}; but the choice for '{method}', the rate {rate:g} with {steps} "
+                "steps, stands at the edge of yours.\nA better one may lie beyond: add a rate on "
+                "that side, or a larger number of steps."
+            )
+    choices = ", ".join("rate {:g} with {} steps".format(*found[m]["choice"]) for m in METHODS)
+    measured(f"{said}; chosen: {choices}")
+    print(f"pretraining: it gains at least {GAIN}, and twice the spread over seeds")
