@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 13: pretraining
 #
-# Ten exercises, from easy to hard, 40 points, about four and a half hours. They belong to
+# Ten exercises, from easy to hard, 40 points, about five and a quarter hours. They belong to
 # [chapter 13](../../notebooks/13_pretraining.ipynb) and stand alone: none needs the answer to another.
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run the
