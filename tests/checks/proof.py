@@ -4,6 +4,7 @@
 right answers, and ``refused``, right answers that run a forbidden operation by different routes.
 """
 
+import itertools
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from minitorch.autograd import record_operations
 from textbook.checks import CheckFailed, Exercise
+from textbook.checks.exercise import _difference
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 
@@ -26,6 +28,7 @@ def proofs(chapter, answers):
     assert exercises.keys() == answers.right.keys()
     for name, check in exercises.items():
         yield pytest.param(lambda check=check: _enough(check, answers), id=f"{name}-enough")
+        yield pytest.param(lambda check=check: _apart(check), id=f"{name}-apart")
         for hidden in (False, True):
             kind = "hidden" if hidden else "public"
             for i, mistake in enumerate(check.mistakes):
@@ -66,6 +69,20 @@ def _enough(check, answers):
                 check.run(answer, *case) if check.run else answer(*case)
         reached |= set(names)
     assert set(check.forbidden) <= reached
+
+
+def _apart(check):
+    """No two mistakes do the same on all cases: which was made could not be told."""
+    cases = {hidden: check.all_cases(hidden) for hidden in (False, True)}
+    for one, other in itertools.combinations(check.mistakes, 2):
+        assert any(
+            _difference(
+                check._expected(one.function, case, hidden, i),
+                check._expected(other.function, case, hidden, i),
+            )
+            for hidden in cases
+            for i, case in enumerate(cases[hidden])
+        ), f"{one.name} and {other.name} do the same"
 
 
 def _named(check, mistake, hidden):

@@ -9,14 +9,19 @@ from minitorch.autograd.tensorbase import TensorBase
 
 RTOL, ATOL = 1e-5, 1e-7
 SHOWN_WHOLE = 12  # elements
+NO_NUMBER = {
+    "nan": "0 / 0, inf - inf, 0 * inf or the logarithm of a negative number makes one",
+    "inf": "an exponential of a large number or a division by 0 makes one",
+}
 KINDS = {"f": "floating-point", "i": "integer", "u": "integer", "b": "boolean"}  # others: neither
 
 
 def difference(got, expected, label):
     """None if ``got`` agrees with ``expected``, else a text that begins with ``label``.
 
-    Tensors must agree in shape, kind of number and value; a number may come as a tensor with one
-    element, and a tensor without axes as a number; lists and tuples stand for one another.
+    Tensors must agree in shape, kind of number and value, integers exactly; a number may come as a
+    tensor with one element, and a tensor without axes as a number; lists and tuples stand for one
+    another.
     """
     if got is None and expected is not None:
         return f"{label} is None: end with a return"
@@ -33,14 +38,16 @@ def difference(got, expected, label):
     elif isinstance(expected, (list, tuple)):
         if not isinstance(got, (list, tuple)) or len(got) != len(expected):
             return _versus(f"{label} has the wrong form", _form(got), _form(expected))
-        return _first(
-            difference(g, e, f"item [{i}] of {label}")
+        problem = _first(
+            difference(g, e, f"{label}[{i}]")
             for i, (g, e) in enumerate(zip(got, expected, strict=True))
         )
+        if not problem or not all(isinstance(e, (numbers.Number, str)) for e in expected):
+            return problem
     elif isinstance(expected, dict):
         if not isinstance(got, dict) or got.keys() != expected.keys():
             return _versus(f"{label} has the wrong form", _form(got), _form(expected))
-        return _first(difference(got[k], expected[k], f"item [{k!r}] of {label}") for k in expected)
+        return _first(difference(got[k], expected[k], f"{label}[{k!r}]") for k in expected)
     elif got is expected or (type(got) is type(expected) and got == expected):
         return None
     return _versus(f"{label} differs", brief(got), brief(expected))
@@ -62,7 +69,7 @@ def _form(value):
 def _array_difference(got, expected, label):
     if not isinstance(got, type(expected)):
         return _versus(f"{label} has the wrong type", brief(got), brief(expected))
-    got, expected = _array(got), _array(expected)
+    got, expected = as_array(got), as_array(expected)
     if got.shape != expected.shape:
         return _versus(
             f"{label} has the wrong shape", f"shape {got.shape}", f"shape {expected.shape}"
@@ -70,13 +77,20 @@ def _array_difference(got, expected, label):
     kinds = [KINDS.get(x.dtype.kind, "neither") for x in (got, expected)]
     if kinds[0] != kinds[1]:
         return _versus(f"{label} holds the wrong kind of number", *kinds)
-    close = np.isclose(got, expected, RTOL, ATOL, equal_nan=True)
-    if close.all():
+    whole = expected.dtype.kind in "iu"
+    wrong = got != expected if whole else ~np.isclose(got, expected, RTOL, ATOL, equal_nan=True)
+    if not wrong.any():
         return None
+    lost = wrong & np.isfinite(expected) & ~np.isfinite(got)
+    if lost.any():
+        wrong, kind = lost, "nan" if np.isnan(got[lost]).any() else "inf"
+        what = f"holds {kind} where a number belongs ({NO_NUMBER[kind]})"
+    else:
+        what = "differs"
     if got.size <= SHOWN_WHOLE:
-        return _versus(f"{label} differs", *_printed(got, expected))
-    place = tuple(int(i) for i in np.argwhere(~close)[0])
-    head = f"{label}, of shape {got.shape}, differs in {(~close).sum()} of {got.size} elements"
+        return _versus(f"{label} {what}", *_printed(got, expected))
+    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+    head = f"{label}, of shape {got.shape}, {what} in {wrong.sum()} of {got.size} elements"
     at = ", ".join(map(str, place))
     return _versus(f"{head}, first at [{at}]", *_printed(got[place], expected[place]))
 
@@ -104,8 +118,8 @@ def number(value):
 
     It may also be a tensor or array of one element. None if there is no such number.
     """
-    if isinstance(value, (TensorBase, np.ndarray, np.generic)) and _array(value).size == 1:
-        value = _array(value).item()
+    if isinstance(value, (TensorBase, np.ndarray, np.generic)) and as_array(value).size == 1:
+        value = as_array(value).item()
     if isinstance(value, bool):
         return value
     kinds = {numbers.Integral: int, (numbers.Real, Decimal): float, numbers.Complex: complex}
@@ -117,13 +131,16 @@ def number(value):
 
 
 def _close(got, expected):
+    if isinstance(got, int) and isinstance(expected, int):
+        return got == expected
     try:
         return bool(np.isclose(complex(got), complex(expected), RTOL, ATOL, equal_nan=True))
     except OverflowError:  # integers that are too large for a float
         return got == expected
 
 
-def _array(value):
+def as_array(value):
+    """The NumPy array of a tensor; anything else as it is."""
     return value.array if isinstance(value, TensorBase) else value
 
 
@@ -138,7 +155,7 @@ def brief(value):
 def _in_a_line(value):
     if isinstance(value, (TensorBase, np.ndarray)):
         kind = "tensor" if isinstance(value, TensorBase) else "NumPy array"
-        array = _array(value)
+        array = as_array(value)
         if array.size > SHOWN_WHOLE:
             return f"{kind} of shape {array.shape}"
         text = np.array2string(array, precision=4)

@@ -4,13 +4,14 @@ import copy
 import importlib
 import inspect
 import io
+import itertools
 import os
 import pkgutil
 import sysconfig
 import traceback
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from minitorch.autograd.tensorbase import TensorBase
 from minitorch.backend import float32, float64, get_default_dtype, set_default_dtype
 from minitorch.creation import tensor
 from textbook.checks.compare import brief, difference, indented
+from textbook.checks.describe import in_common
 
 SEEDS = {False: (0, 1, 2), True: (100, 101, 102)}
 MUTABLE = (TensorBase, np.ndarray, list, tuple, dict)
@@ -84,6 +86,21 @@ def in_float64():
         set_default_dtype(default)
 
 
+class Trial:
+    """An answer and what it does on the cases of an exercise, each run once."""
+
+    def __init__(self, exercise, answer):
+        self.exercise, self.answer = exercise, answer
+        self.cases = {hidden: exercise.all_cases(hidden) for hidden in (False, True)}
+        self.outcome = cache(lambda hidden, i: exercise._observe(answer, self.cases[hidden][i]))
+
+    def outcomes(self, hidden, i):
+        """What the answer does on the case of that number, and what the reference does."""
+        case = self.cases[hidden][i]
+        right = self.exercise._expected(self.exercise.reference, case, hidden, i)
+        return self.outcome(hidden, i), right
+
+
 @dataclass
 class Outcome:
     """What an answer did with one case."""
@@ -93,6 +110,7 @@ class Outcome:
     operations: list = field(default_factory=list)
     changed: str | None = None
     error: Exception | None = None
+    returned: list = field(default_factory=list)
 
 
 def exercise(**settings):
@@ -162,20 +180,24 @@ class Exercise:
     def __call__(self, answer, hidden=False):
         """Raise ``CheckFailed`` unless the answer is right; else say so in a line."""
         self._refuse_what_is_no_answer(answer)
-        for i, case in enumerate(self.all_cases(hidden)):
-            got = self._observe(answer, case)
-            right = self._expected(self.reference, case, hidden, i)
+        trial = Trial(self, answer)
+        for i, case in enumerate(trial.cases[hidden]):
+            got, right = trial.outcomes(hidden, i)
             self._refuse_forbidden(got)
             self._refuse_changed_argument(got, case)
             problem = _difference(got, right)
             if problem and not isinstance(got.error, NotImplementedError):
                 with redirect_stdout(io.StringIO()):
-                    self._refuse_mistake(answer, hidden)
+                    self._refuse_mistake(trial)
             self._refuse_accidents(got, case)
             if problem:
-                with redirect_stdout(io.StringIO()):
-                    reason = self._reason(answer, case) if "differs" in problem else ""
-                raise self._failure(f"not right yet. {reason}{problem}", case)
+                if "differs" in problem:
+                    with redirect_stdout(io.StringIO()):
+                        problem = self._reason(answer, case) + problem
+                        problem += self._pattern(trial, hidden)
+                raise self._failure(f"not right yet. {problem}", case)
+            if i == 0 and len(trial.cases[hidden]) > 1:
+                self._refuse_what_remembers(answer, got, case)
             try:
                 violated = self._violated(answer, case)
             except (Exception, SystemExit) as error:
@@ -220,7 +242,7 @@ class Exercise:
             try:
                 with record_operations() as outcome.operations, in_float64():
                     if self.run:
-                        outcome.results = self.run(answer, *given)
+                        outcome.results = self.run(_watched(answer, outcome), *given)
                     else:
                         outcome.results = {"the result": answer(*given)}
                 outcome.gradients = self._gradients(outcome.results, leaves)
@@ -287,29 +309,82 @@ class Exercise:
                 "your answer, run that cell, then run this one again."
             ) from None
         if error:
-            raise self._failure(_stopped(error), case) from error
+            raise self._failure(_stopped(error, outcome.returned), case) from error
 
-    def _refuse_mistake(self, answer, hidden):
-        """Raise if the answer does on all cases what one of the known mistakes does."""
-        cases = self.all_cases(hidden)
-        outcome = cache(lambda number: self._observe(answer, cases[number]))
+    def _refuse_what_remembers(self, answer, first, case):
+        """Raise if the answer gives something else when it is called with the same once more."""
+        with redirect_stdout(io.StringIO()):
+            again = self._observe(answer, case)
+        if problem := _difference(again, first):
+            raise self._failure(
+                "called a second time with the same arguments, your code does something else. Does "
+                "it keep something from the first call, in a default argument, a global or an "
+                f"attribute? Or does it draw at random?\n{problem}",
+                case,
+            )
+
+    def _refuse_mistake(self, trial):
+        """Raise if the answer does on all cases, public and hidden, what one known mistake does."""
 
         def does_as(function, differ):
             return not any(
-                differ(outcome(number), self._expected(function, case, hidden, number))
-                for number, case in enumerate(cases)
+                differ(trial.outcome(hidden, i), self._expected(function, case, hidden, i))
+                for hidden, cases in trial.cases.items()
+                for i, case in enumerate(cases)
             )
 
         right_values = does_as(self.reference, _value_difference)
         differ = _difference if right_values else _value_difference
-        for mistake in self.mistakes:
-            if mistake.hidden and not hidden:
-                continue
-            if does_as(mistake.function, differ):
-                raise CheckFailed(
-                    f"{self.name}: not right yet. Your answer is {mistake.name}.\n"
-                    f"{mistake.hint}\nSee {self.see}."
-                )
+        fitting = [mistake for mistake in self.mistakes if does_as(mistake.function, differ)]
+        if len(fitting) == 1:
+            raise CheckFailed(
+                f"{self.name}: not right yet. Your answer is {fitting[0].name}.\n"
+                f"{fitting[0].hint}\nSee {self.see}."
+            )
+
+    def _pattern(self, trial, hidden):
+        """What all wrong results have in common, as a line to be added; or nothing."""
+        outcomes = [trial.outcomes(hidden, i) for i in range(len(trial.cases[hidden]))]
+        if any(got.error for got, _ in outcomes):
+            return ""
+        for label in outcomes[0][1].results:
+            pairs, sizes = [], []
+            for case, (got, right) in zip(trial.cases[hidden], outcomes, strict=True):
+                both = got.results[label], right.results[label]
+                if difference(*both, label):
+                    pairs.append(both)
+                    sizes.append(_lengths(self._parameters, case))
+            if pairs:
+                text = in_common(pairs, sizes) or self._ignored(trial, hidden)
+                return f"\n{text}" if text else ""
+        return ""
+
+    def _ignored(self, trial, hidden):
+        """A sentence on an argument that the answer does not look at, though it matters.
+
+        Cases of one shape exchange this argument: the reference gives something else then.
+        """
+        cases = trial.cases[hidden]
+        alike = [
+            (i, j)
+            for i, j in itertools.permutations(range(len(cases)), 2)
+            if _layout(cases[i]) == _layout(cases[j])
+        ]
+        for p, name in enumerate(self._parameters):
+            told = 0
+            for i, j in alike[:6]:
+                mixed = (*cases[i][:p], cases[j][p], *cases[i][p + 1 :])
+                got, right = (self._observe(f, mixed) for f in (trial.answer, self.reference))
+                before, expected = trial.outcomes(hidden, i)
+                if right.error or not _value_difference(right, expected):
+                    continue
+                if _value_difference(got, before):
+                    break
+                told += 1
+            else:
+                if told > 1:
+                    return f"Your result does not depend on {name}, and it should."
+        return ""
 
     def _violated(self, answer, case):
         with in_float64(), np.errstate(all="ignore"):
@@ -365,12 +440,28 @@ def _differences(got, expected):
             yield problem[0].upper() + problem[1:]
 
 
-def _stopped(error):
+def _watched(answer, outcome):
+    """A function that also notes in the outcome what it returned last; a class as it is."""
+    if not inspect.isfunction(answer):
+        return answer
+
+    @wraps(answer)
+    def watched(*case, **named):
+        outcome.returned[:] = [answer(*case, **named)]
+        return outcome.returned[0]
+
+    return watched
+
+
+def _stopped(error, returned=()):
     """The error with the last line of the student's own code on the way to it, if there is one."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(NOT_THE_STUDENTS)]
     if own:
         return f"your code stopped with {_text(error)}\nin the line: {own[-1].line}"
+    for value in returned:
+        end = ": end with a return" if value is None else f", where the check found {_text(error)}"
+        return f"the check cannot use what your code returned, {brief(value)}{end}"
     return f"the check cannot use what your code returned, and stopped with {_text(error)}"
 
 
@@ -410,6 +501,23 @@ def _detached(tensor):
 def _leaf(tensor):
     """A copy that requires a gradient, if it can have one."""
     return _detached(tensor).requires_grad_(tensor.is_floating_point())
+
+
+def _layout(value):
+    """The shapes in a value; of what has none, its type."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_layout, value))
+    return getattr(value, "shape", type(value))
+
+
+def _lengths(names, case):
+    """The lengths of all axes of the tensors among the arguments, each with a phrase for it."""
+    return {
+        f"the length of axis {axis} of {name}": length
+        for name, x in zip(names, case, strict=True)
+        if isinstance(x, TensorBase)
+        for axis, length in enumerate(x.shape)
+    }
 
 
 def _tensors(value, name):
