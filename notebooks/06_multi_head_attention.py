@@ -436,7 +436,7 @@ plot.show(
 
 
 # %%
-def self_attended(x, split, merge):
+def two_heads_of(x, split, merge):
     """Self-attention with two heads, their outputs side by side: (B, n, d)."""
     return merge(attention(*(split(x @ matrix, 2) for matrix in (Q, K, V)))[0])
 
@@ -447,8 +447,8 @@ for name, split, merge in (
     ("without transpose", split_without_transpose, lambda x: x.reshape(1, 4, 4)),
 ):
     own = (split(token, h)[0] == mt.arange(n).unsqueeze(1)).float().mean().item()
-    outputs = self_attended(batch, split, merge)
-    permuted = self_attended(batch[:, order], split, merge)
+    outputs = two_heads_of(batch, split, merge)
+    permuted = two_heads_of(batch[:, order], split, merge)
     change = (permuted - outputs[:, order]).abs().max().item()
     print(f"{name} rows with their own token: {own:.0%}, change by permuting: {change:.3f}")
 
@@ -669,7 +669,7 @@ lab.holds("C13", "numbers in the scores are h n^2", of_each, between=(1, 1))
 LETTERS, PAIRS, VALUES = "abcdefghijklmnop", 8, 8
 
 
-def draw(batch, asked):
+def draw_tables(batch, asked):
     """Tables, questions and answers: letters and values (B, 8), asked letters and answers (B, asked)."""
     letters = mt.rand(batch, len(LETTERS)).argsort(dim=1)[:, :PAIRS]
     values = mt.randint(0, VALUES, (batch, PAIRS))
@@ -678,7 +678,7 @@ def draw(batch, asked):
 
 
 mt.manual_seed(10)
-letters, values, asked, answers = draw(1, 2)
+letters, values, asked, answers = draw_tables(1, 2)
 pairs = zip(letters[0].tolist(), values[0].tolist(), strict=True)
 print("table:   ", "  ".join(f"{LETTERS[letter]}={value}" for letter, value in pairs))
 print("question:", ", ".join(LETTERS[letter] for letter in asked[0].tolist()))
@@ -745,11 +745,11 @@ class LookUp(nn.Module):
 
 
 # %%
-def train(model, asked, rate, steps):
+def train_look_up(model, asked, rate, steps):
     """Train with Adam on new tables at every step."""
     optimizer = mt.optim.Adam(model.parameters(), lr=rate)
     for _ in tqdm(range(steps), leave=False):
-        letters, values, questions, answers = draw(128, asked)
+        letters, values, questions, answers = draw_tables(128, asked)
         scores = model(letters, values, questions)
         loss = F.cross_entropy(scores.flatten(0, 1), answers.flatten())
         optimizer.zero_grad()
@@ -758,8 +758,8 @@ def train(model, asked, rate, steps):
 
 
 mt.manual_seed(100)
-reported = {asked: draw(2000, asked) for asked in (1, 2, 3, 4)}
-elsewhere = {asked: draw(2000, asked) for asked in (1, 2, 3, 4)}  # rates are chosen by these
+reported = {asked: draw_tables(2000, asked) for asked in (1, 2, 3, 4)}
+elsewhere = {asked: draw_tables(2000, asked) for asked in (1, 2, 3, 4)}  # rates are chosen by these
 
 
 # %%
@@ -820,7 +820,7 @@ MODELS = {
 )
 def one_head_or_two(model, rate, steps):
     look_up = LookUp(**MODELS[model])
-    train(look_up, 2, rate, 4 * steps if "4 x" in model else steps)
+    train_look_up(look_up, 2, rate, 4 * steps if "4 x" in model else steps)
     return {
         "both right": all_right(look_up, reported[2]),
         "both right elsewhere": all_right(look_up, elsewhere[2]),
@@ -899,7 +899,7 @@ runs.holds(
 )
 def one_head_by_rate(rate, steps):
     look_up = LookUp(heads=1)
-    train(look_up, 2, rate, steps)
+    train_look_up(look_up, 2, rate, steps)
     return {"both right": all_right(look_up, reported[2]), **in_detail(look_up, reported[2])}
 
 
@@ -950,7 +950,7 @@ class WithoutTranspose(MultiHeadAttention):
 )
 def heads_that_share_the_words(heads, rate, steps):
     look_up = LookUp(heads, layer=WithoutTranspose)
-    train(look_up, 2, rate, steps)
+    train_look_up(look_up, 2, rate, steps)
     return {
         "both right": all_right(look_up, reported[2]),
         "both right elsewhere": all_right(look_up, elsewhere[2]),
@@ -1005,7 +1005,7 @@ runs.holds(
 )
 def as_many_heads_as_places(asked, heads, rate, steps):
     look_up = LookUp(heads, asked)
-    train(look_up, asked, rate, steps)
+    train_look_up(look_up, asked, rate, steps)
     _, _, _, answers = reported[asked]
     alike = answers[:, 0] == answers[:, -1]  # the first answer equals the last
     return {
@@ -1089,14 +1089,14 @@ runs.holds(
 def trained(heads):
     mt.manual_seed(0)
     model = LookUp(heads)
-    train(model, 2, rate=3e-3, steps=250)
+    train_look_up(model, 2, rate=3e-3, steps=250)
     return model
 
 
 models = {heads: trained(heads) for heads in (1, 2, 8)}
 
 mt.manual_seed(10)
-letters, values, _, _ = draw(1, 2)
+letters, values, _, _ = draw_tables(1, 2)
 places = mt.tensor([(0, 1), (1, 0), (2, 5), (5, 2), (6, 3), (4, 7)])  # of the letters asked for
 asked = letters[0][places]  # (6, 2)
 table = letters.expand(6, PAIRS), values.expand(6, PAIRS)
@@ -1165,7 +1165,7 @@ def right_without(model, head, tables):
 @lab.experiment("E3", heads=[2, 8], rate=3e-3, steps=250, full=dict(steps=500, seeds=5))
 def without_each_head(heads, rate, steps):
     look_up = LookUp(heads)
-    train(look_up, 2, rate, steps)
+    train_look_up(look_up, 2, rate, steps)
     return {
         "looks": looked_at(look_up, reported[2]),
         "right without": [
