@@ -648,8 +648,8 @@ lab.holds("C13", "numbers in the scores are h n^2", of_each, between=(1, 1))
 
 # %% [markdown]
 # What is free in FLOPs is not free in time. Our guess at the cause: the softmax walks over $h n^2$ numbers several
-# times, which no product counts. Your machine will have other ratios; the counts are everyone's. The fused operation is
-# up to a third faster at $n = 64$ and no faster at $n = 256$; what it saves on long sequences is memory (chapter 12).
+# times, which no product counts. Your machine will have other ratios; the counts are everyone's. The fused operation
+# takes up to 30 % less time at $n = 64$ and no less at $n = 256$; on long sequences it saves memory (chapter 12).
 #
 # > **C13 · holds for FLOPs, not for memory and time.** *The lectures* (deck 1, "Multi-head self-attention is
 # > computationally efficient"; deck 3): "Even though we compute $h$ many attention heads, it's not really more costly."
