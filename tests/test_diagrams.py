@@ -2,7 +2,7 @@
 
 import pytest
 
-from textbook.diagrams import cells
+from textbook.diagrams import cells, heads
 from textbook.lab import colored_text, report
 from textbook.plot import subplots
 
@@ -20,6 +20,15 @@ def test_a_cell_names_its_gates_and_stands_between_its_neighbours(draw, names):
     written = [label.get_text() for label in axes.texts]
     assert names <= {line for label in written for line in label.split("\n")}
     assert sum("the same" in label for label in written) == 2
+
+
+def test_the_layer_has_three_heads_and_names_every_shape():
+    _, axes = subplots()
+    heads.layer(axes)
+    written = [label.get_text() for label in axes.texts]
+    shapes = {shape: written.count(shape) for shape in ("(n, d)", "(n, n)", "(n, d/h)", "(d, d)")}
+    assert shapes == {"(n, d)": 3, "(n, n)": 3, "(n, d/h)": 6, "(d, d)": 1}
+    assert {f"${made}_{head}$" for made in ("XQ", "A", "O") for head in (1, 2, 3)} <= {*written}
 
 
 def test_coloured_text_is_darker_for_larger_values_and_escapes_markup(monkeypatch):
