@@ -16,7 +16,7 @@
 # - test a model for leaks with gradients and with random tokens;
 # - train a masked language model in one pass a batch, and count what that saves.
 #
-# **Time**: about TIME minutes to read and try; all cells together run in half a minute. **Before it**:
+# **Time**: about 110 minutes to read and try; all cells together run in about half a minute. **Before it**:
 # chapters 05 (self-attention) and 06 (several heads). Language models and the corpus are those of chapter 01,
 # padding that of chapter 03.
 #
@@ -58,10 +58,9 @@ lab = Lab("07")
 
 # %% evidence
 # Inputs and what is to come out, in training and in writing
-words = "be water my friend".split()
 figure, panels = plot.subplots(1, 2, width=9, height=1.9)
 for axes, writing in zip(panels, (False, True), strict=True):
-    diagrams.shifted(axes, words, writing)
+    diagrams.shifted(axes, "be water my friend".split(), writing)
 plot.show(
     figure,
     alt="Left, training: the inputs be, water, my, friend below, the targets water, my, friend, end above; a thick "
@@ -70,14 +69,15 @@ plot.show(
 )
 
 # %% [markdown]
-# On the right is why that cannot go well. When the model writes, nobody knows the second input yet: it will be
-# the first output. And the first output wants to look at the second input. Nothing can begin.
+# On the right is why that cannot go well. When the model writes, the second input will be the first output
+# (dashed), and the first output wants to look at the second input (thick). Nothing can begin.
 #
 # To see it in numbers, we choose queries, keys and values of the $n = 4$ words by hand, with $d = 4$. Each key is
-# twice a unit vector, so that after the division by $\sqrt d = 2$ the score of query $i$ and key $j$ is simply
-# number $j$ of query $i$. `attention` is chapter 05's function.
+# twice a unit vector, so that after the division by $\sqrt d = 2$ the score of query $i$ and key $j$ is number $j$ of
+# query $i$. `attention` is chapter 05's function.
 
 # %%
+words = "be water my friend".split()
 query = mt.tensor(
     [
         [1.0, 2.0, 0.0, 0.0],  # be
@@ -320,7 +320,7 @@ def causal_by_loop(query, key, value):
     """Attention of each token to itself and the tokens before it, one after the other."""
     rows = []
     for i in range(len(query)):
-        scores = key[: i + 1] @ query[i] / math.sqrt(query.shape[-1])  # (i + 1)
+        scores = query[i] @ key[: i + 1].T / math.sqrt(query.shape[-1])  # (i + 1)
         rows.append(scores.softmax(-1) @ value[: i + 1])
     return mt.stack(rows)  # (n, d_v)
 
@@ -360,7 +360,7 @@ plot.mask(left, allowed, words, words, title="may look")
 plot.attention(middle, scores.masked_fill(~allowed, 0) / 5, words, words, colorbar=False)
 for (i, j), score in np.ndenumerate(scores.numpy()):
     text = "$-\\infty$" if score == -math.inf else f"{score:g}"
-    middle.text(j, i, text, ha="center", va="center", color="white" if score == 3 else "black")
+    middle.text(j, i, text, ha="center", va="center")
 plot.attention(right, weights, words, words, values=True, colorbar=False)
 for axes, title in ((left, "may look"), (middle, "scores"), (right, "weights")):
     axes.set(xlabel="", ylabel="", title=title, aspect="equal")
@@ -406,17 +406,17 @@ print("and so does is_causal=True:", mt.allclose(by_name, by_loop[2:]))
 # Mind the last line: with fewer queries than keys, the library, as PyTorch does, takes the triangle from the *top
 # left* corner, as if the queries were the first tokens. Pass the mask there.
 #
-# > **TRUE MEANS TWO OPPOSITE THINGS**
-# >
-# > PyTorch has two conventions, and so has every library that follows it, ours included.
-# >
-# > | | True means | argument |
-# > | --- | --- | --- |
-# > | `F.scaled_dot_product_attention` | **may look** | `attn_mask` |
-# > | `nn.MultiheadAttention`, `nn.Transformer` and its layers | **may NOT look** | `attn_mask`, `key_padding_mask` |
-# >
-# > This book's `allowed` is the first kind. `textbook.data.padding_mask`, made for `key_padding_mask`, is the
-# > second. Nothing raises an error if you mix them up. The model then sees *only* the future:
+# ### True means two opposite things
+#
+# PyTorch has two conventions, and our library follows it:
+#
+# | | True means | argument |
+# | --- | --- | --- |
+# | `F.scaled_dot_product_attention` | **may look** | `attn_mask` |
+# | `nn.MultiheadAttention`, `nn.Transformer` and its layers | **may not look** | `attn_mask`, `key_padding_mask` |
+#
+# This book's `allowed` is the first kind, `textbook.data.padding_mask` the second. Nothing raises an error if you mix
+# them up. The model then sees *only* the future:
 
 # %%
 mt.manual_seed(0)
@@ -447,9 +447,9 @@ print("rows add up to", wrong_weights.sum(-1))
 print("weights above the diagonal:", (wrong_weights * ~causal_mask(4)).sum().item())
 
 # %% [markdown]
-# No weight on the future, and yet two things are wrong. The first can be seen: rows no longer add up to one.
-# The second hides in *why* they do not. With $w_{ij}$ for the weights of the softmax over all keys and $f_i$
-# for the part of row $i$ that falls on the future,
+# No weight on the future, and yet two things are wrong. Rows no longer add up to one, and *why* they do not is
+# worse. With $w_{ij}$ for the weights of the softmax over all keys and $f_i$ for the part of row $i$ that falls on
+# the future,
 #
 # $$w_{ij} = \frac{\exp(e_{ij})}{\sum_{l=1}^{n} \exp(e_{il})}, \qquad f_i = \sum_{l > i} w_{il}, \qquad
 # \text{output}_i = \sum_{l \le i} w_{il} v_l = (1 - f_i)\, o_i ,$$
@@ -678,10 +678,10 @@ _, weights = attention(x, x, x, allowed)
 print(weights)
 
 # %% [markdown]
-# A softmax of minus infinity everywhere is $0/0$, NaN, "not a number". One might say: these rows are
-# padding, nobody reads them. But NaN spreads. In backward it meets the zeros that come from the loss, and
+# A softmax of minus infinity everywhere is $0/0$, NaN, "not a number". These rows are padding, and nobody reads
+# them. But NaN spreads. In backward it meets the zeros that come from the loss, and
 # $0 \cdot \mathrm{NaN} = \mathrm{NaN}$. We leave the two rows out of the loss, and ask which of a layer's projections
-# still has a finite gradient:
+# still have a finite gradient:
 
 
 # %%
@@ -706,13 +706,13 @@ report("as it is", lambda *inputs: attention(*inputs)[0])
 report("NaN to 0 in the output", output_filled)
 
 # %% [markdown]
-# One step of the optimizer, and the weights of the values, and with them the whole model, are NaN. The gradient of
-# the values is the transposed *weights* times the gradient of the output. With zeros in the output, the latter is
-# zero, but it is still multiplied by NaN. (Queries and keys are safe: what comes back to the scores is NaN, too, but
-# every score of such a row was filled, and `masked_fill` sends zeros back for all that it filled.)
+# One step of the optimizer, and the matrix that makes values is NaN, and soon the whole model. For the gradient of
+# the values is the transposed *weights* times the gradient of the output: with zeros filled into the output the latter
+# is zero, but it is still multiplied by NaN. (Queries and keys are safe. What comes back to the scores is NaN, too, but
+# every score of such a row was filled, and `masked_fill` sends back zeros for what it filled.)
 #
-# So NaN in the *output* is replaced too late, and in the *weights* early enough. Or no NaN arises at all, if the scores
-# of an empty row are left as they are:
+# So to replace NaN in the *output* is too late; in the *weights* it is early enough. Or let no NaN arise, and leave the
+# scores of an empty row as they are:
 
 
 # %%
@@ -742,9 +742,9 @@ report("the fused operation", F.scaled_dot_product_attention)
 report("-1e9", large_number)
 
 # %% [markdown]
-# The first three give zeros and finite gradients. With $-10^9$ all is finite, too, but look at what the row gets: all
-# scores are equal, so it is the mean of *all* values, also of those forbidden. Two more ways, with the module, whose
-# mask means the opposite. What it does depends on whether it is asked for weights:
+# The first three give zeros and finite gradients. With $-10^9$ all is finite, too, but the row gets the mean of *all*
+# values, also of those forbidden, for all its scores are equal. What the module does, whose mask means the opposite,
+# depends on whether it is asked for weights:
 
 # %%
 mt.manual_seed(0)
@@ -759,9 +759,9 @@ for need_weights in (True, False):
     print(f"need_weights={need_weights!s:5}: row 1 is {output[0, 0].tolist()}, gradients {finite=}")
 
 # %% [markdown]
-# With weights, NaN; without, it uses the fused operation, and the row gets zeros, then the bias of `out_proj`. (PyTorch's
-# fused operation gives zeros from version 2.5 on, NaN before.) The best remedy is to have no such rows: put padding at
-# the end where you can, or let every position look at itself.
+# Without weights it uses the fused operation, and the row gets zeros, then the bias of `out_proj`. (PyTorch's fused
+# operation gives zeros from version 2.5 on, NaN before.) The best remedy is to have no such rows: put padding at the
+# end where you can, or let every position look at itself.
 #
 # ## 6. Does anything leak?
 #
@@ -852,12 +852,12 @@ runs.holds(
 )
 
 # %% [markdown]
-# Only the right mask gives an exact zero. What renormalising leaves is rounding and harmless, but a test for
-# "exactly zero" can no longer tell it from a small leak. That is one more reason for minus infinity.
+# Only the right mask gives an exact zero. What renormalising leaves is rounding, but a test for "exactly zero" can
+# no longer tell it from a small leak: one more reason for minus infinity.
 #
-# Such a test belongs to the **whole model**, not to the mask: a layer that normalises over positions, or
-# pads in the wrong place, leaks as well. And gradients see what is smooth. For the rest, change a token and
-# compare: no earlier output may differ in a single bit.
+# Such a test belongs to the **whole model**, not to the mask: a layer that normalises over positions leaks as
+# well. And gradients see what is smooth. For the rest, change a token and compare: no earlier output may differ in a
+# single bit.
 
 # %%
 mt.manual_seed(0)
@@ -874,10 +874,10 @@ print("outputs that stay the same, bit for bit:", int(same.sum()), "of", CONTEXT
 # ### Random tokens: nothing to predict (E2)
 #
 # How much does a leak matter? Here is a text on which honest work is worth nothing: tokens drawn at random,
-# all $V = 8$ alike and independent of each other. The past tells nothing of the next one, so no honest model
-# can have a loss below $\log V = 2.08$ on fresh tokens. **Whatever a trained model stays below, it got from
-# the future.** The difference, $\log V$ minus loss, is a lower bound of the information that leaks, in nats
-# a token. The most that a window of $n = 8$ can give is $\tfrac78 \log V = 1.82$, for the last position has
+# 8 of them, all alike and independent of each other. The past tells nothing of the next one, so no honest model
+# can have a loss below $\log 8 = 2.08$ on fresh tokens. **Whatever a trained model stays below, it got from
+# the future.** The difference, $\log 8$ minus loss, is a lower bound of the information that leaks, in nats
+# a token. The most that a window of $n = 8$ can give is $\tfrac78 \log 8 = 1.82$, for the last position has
 # no future.
 
 
@@ -894,7 +894,7 @@ def random_windows(count):
 
 @mt.no_grad()
 def leaked(model):
-    """log V minus the loss on fresh random tokens."""
+    """The loss of guessing evenly minus that of the model, on fresh random tokens."""
     inputs, targets = random_windows(4000)
     loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
     return math.log(SYMBOLS) - loss.item()
@@ -946,9 +946,8 @@ for tight in ("zero after, renormalised", "minus infinity before"):
 # %% [markdown]
 # This is the surprise of the chapter. Weights set to zero after the softmax look almost right, and leak
 # almost as much as no mask at all. A head gives the future one number a position, the length of its output.
-# But one number is plenty to tell eight tokens apart: all that training has to do is to shape the keys so that each
-# next token gives its own row sum. Does it take many heads? And does it happen on text, where the past is worth
-# something?
+# But one number can tell eight tokens apart, if each next token gives its own row sum, and the keys can be trained to
+# do so. Does it take many heads? And does it happen on text, where the past is worth something?
 
 
 # %%
@@ -991,16 +990,15 @@ on_text.holds(
 )
 
 # %% [markdown]
-# On text it fails as it does on random tokens: its rows add up to less than one in training, where there is a future, and
-# to one at the last position, the only one that writing uses.
+# On text it cheats, too: its rows add up to less than one in training, where there is a future, and to one at the
+# last position, the only one that writing uses.
 #
 # BOX_E2
 #
 # ## 7. The growing key set
 #
 # Decks 1 and 3 name another way: at every time step, change the set of keys and queries to the past words.
-# They call that inefficient. We write it in two ways. `by_prefix` runs the whole layer again on each prefix,
-# as the sentence says.
+# They call that inefficient. `by_prefix` takes them by their word and runs the whole layer again on each prefix.
 
 
 # %%
@@ -1019,8 +1017,8 @@ def by_prefix(x, Q, K, V):
 
 # %% [markdown]
 # `in_blocks` is cleverer. It projects each token once and appends its key and value to those that it has. $T$ new tokens
-# come at a time and meet the $n$ keys so far, with section 2's mask. With $T = 1$ this is a loop over tokens that needs
-# no mask; with $T = n$ it is one masked pass; and anything between may be had.
+# at a time meet the keys so far, with section 2's mask. $T = 1$ is a loop over tokens, whose mask allows everything;
+# $T = n$ is one masked pass.
 
 
 # %%
@@ -1061,7 +1059,7 @@ PASSES = {
 @lab.experiment(
     "C16", way=list(PASSES), n=[16, 32, 64, 128], full=dict(n=[16, 32, 64, 128, 256], seeds=3)
 )
-def three_ways(way, n, d=64):
+def four_ways(way, n, d=64):
     x = mt.randn(n, d).double()
     matrices = [mt.randn(d, d).double() / math.sqrt(d) for _ in range(3)]
     with count_flops() as counter:
@@ -1077,7 +1075,7 @@ def three_ways(way, n, d=64):
 
 # %% evidence
 # FLOPs and time against length for the ways: figure and verdicts
-runs = three_ways.run()
+runs = four_ways.run()
 runs.draw(
     x="n",
     y=["FLOPs", "milliseconds"],
@@ -1120,8 +1118,8 @@ runs.holds(
 # So what is inefficient? By prefix, the *work*: everything is done over and over. With growing keys, not the
 # work: it is even **less** than that of the masked pass, since that computes all $n^2$ scores and throws
 # nearly half of them away. But its $n$ steps stand in a queue, each with products too small for the
-# processor. The mask buys parallelism with wasted work, and in training, where all tokens are known, that is
-# a good bargain: **one pass gives $n$ predictions and $n$ losses.**
+# processor; blocks stand between. The mask buys parallelism with wasted work, and in training, where all tokens are
+# known, that is a good bargain: **one pass gives $n$ predictions and $n$ losses.**
 #
 # When a model *writes*, there is nothing to do in parallel, for the next token waits for this one. Then
 # growing keys are the right way, under the name of key-value cache; chapter 11 comes back to it.
@@ -1131,8 +1129,8 @@ runs.holds(
 # ## 8. A masked language model
 #
 # Now the model of section 1 with the mask, the only change. (The library's fused operation, with the mask by name,
-# is the fastest.) Beside it chapter 01's RNN with about as many parameters, batch first. It may not carry its state
-# from window to window here, so that both see the same 32 characters at most.
+# computes the same.) Beside it chapter 01's RNN with about as many parameters. It may not carry its state from window
+# to window here, so that both see the same 32 characters at most.
 
 # %%
 fused_causal = partial(F.scaled_dot_product_attention, is_causal=True)
@@ -1161,7 +1159,7 @@ for name, make in MODELS.items():
 
 # %% [markdown]
 # A model writes as in chapter 01: the scores at the last position give the next token, which is appended to the
-# input. For a number, we count which share of the words that it writes occurs in the training text.
+# input. To judge that by a number, we count which share of the words that it writes occurs in the training text.
 
 
 # %%
@@ -1269,7 +1267,7 @@ lab.holds(
 # %% [markdown]
 # **The RNN wins.** Both use the first few characters and little beyond the eighth. So one layer of attention
 # is no replacement for a recurrent network yet. Two suspects: it has to learn what "one place back" means for each of
-# the 32 positions by itself, and it mixes values only once, linearly. Chapter 08 takes up this model again and
+# the 32 positions by itself, and it mixes values only once, linearly. Chapter 08 takes this model up again and
 # measures the first; chapter 09 is about the second. What the masked model has is that nothing waits.
 #
 # BOX_E3
