@@ -272,7 +272,8 @@ for sentence, name, bounds in (
 # It will. Such a loss is beyond any honest model of this text: chapter 01's RNN came to 1.4. And from the
 # prefix the model is **worse than guessing all tokens alike**. Why worse? Let us look at what it is so sure of.
 
-# %%
+# %% evidence
+# What a model without a mask answers to a prefix: table and verdicts
 mt.manual_seed(0)
 cheater = language_model(F.scaled_dot_product_attention)
 train_on(cheater, batch_of_text, rate=5e-3, steps=300)
@@ -281,26 +282,25 @@ found = []
 with mt.no_grad():
     for i in range(1, CONTEXT + 1):
         p, likeliest = cheater(inputs[:, :i])[:, -1].softmax(-1).max(-1)  # both (B)
-        in_prefix = (inputs[:, :i] == likeliest.unsqueeze(1)).any(1)
-        found.append([p, in_prefix.float(), (likeliest == targets[:, i - 1]).float()])
-shares = mt.stack([mt.stack(row).mean(1) for row in found])  # (n, 3)
-
-# %% evidence
-# What a model without a mask answers to a prefix: table and verdicts
-names = ["its probability", "stands in the prefix already", "is right"]
+        target = targets[:, i - 1]
+        stands = [(inputs[:, :i] == t.unsqueeze(1)).any(1) for t in (likeliest, target)]
+        found.append([p.mean(), *(x.float().mean() for x in (*stands, likeliest == target))])
+shares = np.array([[x.item() for x in row] for row in found])  # (n, 4)
 rows = [
-    ["at position 1", *(f"{x:.2f}" for x in shares[0].tolist())],
-    ["all positions", *(f"{x:.2f}" for x in shares.mean(0).tolist())],
+    [f"{a} to {b}", *(f"{x:.2f}" for x in shares[a - 1 : b].mean(0))]
+    for a, b in ((1, 1), (2, 4), (5, 8), (9, 16), (17, 32))
 ]
-table(["the likeliest token", *names], rows, "the cheating model, given a prefix", folded=False)
-probability, copied, right = shares.mean(0).tolist()
+names = ["probability of the likeliest", "it is in the prefix", "the right one is", "it is right"]
+table(["position", *names], rows, "the cheating model, given a prefix", folded=False)
+probability, copied, there, right = shares.mean(0)
 lab.holds("E1", "it is sure of something", probability, above=0.5)
-lab.holds("E1", "that it has copied from the prefix", copied, above=0.75)
-lab.holds("E1", "and that is wrong", right, below=0.2)
+lab.holds("E1", "that stands in the prefix", copied, above=0.75)
+lab.holds("E1", "more often than the right token does", copied - there, above=0.2)
+lab.holds("E1", "and is wrong", right, below=0.2)
 
 # %% [markdown]
 # It has learned one thing: the next token is among the inputs, copy it. When it is not among them, the model
-# copies another one, with the same confidence. At position 1 there is only the token itself to copy.
+# copies another one, and is sure of it. At position 1 there is only the token itself to copy.
 #
 # The **validation loss does not notice**, for the model cheats there just as well. But the **last position**
 # does: nothing stands to its right in the window, so its loss in one pass is the one from the prefix. A loss by
@@ -618,10 +618,15 @@ measured(
 )
 
 # %% [markdown]
-# So test masks with $B$, $h$, $T$ and $n$ all different, and larger than 1. With the right axes the same mask serves
-# all queries, also where they are those of another sequence: in cross-attention (chapter 04) $T$ target tokens look at
-# $n$ source tokens, and `real_tokens(source)` is $(B, 1, 1, n)$ as before.
-#
+# So test masks with $B$, $h$, $T$ and $n$ all different, and larger than 1. With the right axes, the mask also fits the
+# queries of another sequence. In cross-attention (chapter 04) $T$ target tokens look at $n$ source tokens:
+
+# %%
+target = mt.randn(3, 2, 24)  # (B, T, d)
+_, weights = MultiHeadAttention(24, heads=8).look(target, x, real)
+print(tuple(weights.shape), "weight on padding:", (weights * ~real).sum().item())
+
+# %% [markdown]
 # ### The loss
 #
 # The loss must ignore padding too: a padded position has no target. `F.cross_entropy` leaves out targets of the number
@@ -1355,7 +1360,6 @@ table(["head", *(f"{k} back" for k in range(6))], rows, "the numbers: mean weigh
 # | deck 4 masks with a `<START>` row and column | the same triangle, one token longer | a start token is a token; without it nothing predicts the first word (chapter 01) |
 # | the decoder receives "the decoder output at the previous time step" (deck 2) | that is an RNN decoder; one with self-attention gets all previous outputs | it has no state that could sum them up |
 # | in a Transformer "every token sees every other token" (deck 2) | true of an encoder; in a decoder token $i$ sees the tokens $j \le i$ | section 2 |
-# | $-10^9$ or $-10^{20}$ in place of $-\infty$ | the same, but for rows with nothing to look at | section 5: they get the mean of all values |
 # | `is_causal=True` for new tokens after those that were read | a mask $(T, n)$, the *last* rows of the triangle | section 2: the name means the top left corner |
 #
 # </details>
