@@ -306,7 +306,12 @@ lab.holds("E1", "and is wrong", right, below=0.2)
 # does: nothing stands to its right in the window, so its loss in one pass is the one from the prefix. A loss by
 # position is a cheap alarm.
 #
-# BOX_E1
+# > **E1 · no, but for the last position.** *Our question*: does its loss show that a model without a mask
+# > cheats?
+# >
+# > *Measured*: Three seeds, the rate chosen on other text and seeds: training 0.077 to 0.081, validation in one pass
+# > 0.084, from the prefix 8.4 to 9.5 (guessing all tokens alike: 4.2). At the last position, where there is no
+# > future, 2.66 to 2.68 in one pass.
 #
 # ## 2. The causal mask
 #
@@ -400,7 +405,7 @@ print(causal_mask(2, 4))
 last_two, _ = attention(query[2:], key, value, causal_mask(2, 4))
 print("equals the last two rows:", mt.allclose(last_two, by_loop[2:]))
 by_name = F.scaled_dot_product_attention(query[2:], key, value, is_causal=True)
-print("and so does is_causal=True:", mt.allclose(by_name, by_loop[2:]))
+print("is_causal=True does so, too:", mt.allclose(by_name, by_loop[2:]))
 
 # %% [markdown]
 # Mind the last line: with fewer queries than keys, the library, as PyTorch does, takes the triangle from the *top
@@ -745,6 +750,8 @@ report("NaN to 0 in the weights", weights_filled)
 report("scores left", scores_left)
 report("the fused operation", F.scaled_dot_product_attention)
 report("-1e9", large_number)
+mean = x.mean(0)
+print("the mean of all values:", mt.allclose(large_number(x, x, x, allowed)[0], mean, atol=1e-6))
 
 # %% [markdown]
 # The first three give zeros and finite gradients. With $-10^9$ all is finite, too, but the row gets the mean of *all*
@@ -874,7 +881,13 @@ same = (model(one) == model(other)).all(-1)[0]  # (n)
 print("outputs that stay the same, bit for bit:", int(same.sum()), "of", CONTEXT)
 
 # %% [markdown]
-# BOX_C15
+# > **C15 · holds.** *The lectures* (deck 1, "Necessities for a self-attention building block:"; deck
+# > 3): masking "keeps information about the future from 'leaking' to the past".
+# >
+# > *Measured*: Largest norm of a derivative from the future, windows of 2 to 32 tokens, five seeds: exactly 0
+# > with scores of minus infinity; 0.11 to 1.1 without a mask, 0.73 to 1.2 with a mask off by one, 4.2e-3 to
+# > 0.19 with weights set to zero after the softmax. On text (section 8) the loss from the prefix is LOSS_600 with the
+# > mask, 8.4 to 9.5 without, after as many steps.
 #
 # ### Random tokens: nothing to predict (E2)
 #
@@ -976,11 +989,12 @@ def zero_after_on_text(rate, steps):
 # Leaks by the number of heads, and zero after the softmax on text: tables and verdicts
 runs = heads_that_leak.run()
 runs.table("heads", "nats a token")
-runs.holds(
-    "one head leaks less than four",
-    lambda rows: rows.values("nats a token", heads=4) - rows.values("nats a token", heads=1),
-    above=0.1,
-)
+for heads, least in ((1, MOST / 4), (4, 0.8 * MOST)):
+    runs.holds(
+        f"more than {least / MOST:.0%} of all leaks through heads: {heads}",
+        lambda rows, heads=heads: rows.values("nats a token", heads=heads),
+        above=least,
+    )
 on_text = zero_after_on_text.run()
 on_text.table("rate", ["training", "in one pass", "from the prefix"])
 on_text.holds(
@@ -989,7 +1003,7 @@ on_text.holds(
     above=4.2,
 )
 on_text.holds(
-    "and in one pass better than any honest model here",
+    "in one pass it is better than any honest model here",
     lambda rows: rows.values("in one pass"),
     below=1.3,
 )
@@ -998,7 +1012,12 @@ on_text.holds(
 # On text it cheats, too: its rows add up to less than one in training, where there is a future, and to one at the
 # last position, the only one that writing uses.
 #
-# BOX_E2
+# > **E2 · nearly all.** *Our question*: how much of the future leaks if weights are set to zero after the
+# > softmax?
+# >
+# > *Measured*: Of 1.82 nats a token, three seeds, rates chosen on others: 1.82 with four heads, as much as without a
+# > mask, 1.76 to 1.81 with two, 0.86 to 1.74 with one; 0.00 with scores of minus infinity, and with rows that are
+# > divided by their sums. On text, 0.35 to 0.42 in one pass and 9.9 to 11.2 from the prefix.
 #
 # ## 7. The growing key set
 #
@@ -1129,7 +1148,13 @@ runs.holds(
 # When a model *writes*, there is nothing to do in parallel, for the next token waits for this one. Then
 # growing keys are the right way, under the name of key-value cache; chapter 11 comes back to it.
 #
-# BOX_C16
+# > **C16 · holds in time, not always in work.** *The lectures* (deck 1, "Masking the future in
+# > self-attention"; deck 3): a set of keys and queries that grows with the time step is "inefficient";
+# > masking enables parallelization.
+# >
+# > *Measured*: All ways give the same, to 1e-12. At $n = 256$, $d = 64$, three seeds, in processor time: by prefix
+# > 2.25e9 FLOPs and 89 to 128 ms, with growing keys 1.47e7 and 34 to 35 ms, in blocks of 16 1.52e7 and 1.7 to 2.6 ms,
+# > in one masked pass 2.31e7 and 0.9 to 1.0 ms.
 #
 # ## 8. A masked language model
 #
@@ -1357,7 +1382,7 @@ table(["head", *(f"{k} back" for k in range(6))], rows, "the numbers: mean weigh
 # | what one may read | what is right | why |
 # | --- | --- | --- |
 # | mask out the future "by artificially setting attention weights to 0" (decks 1 and 3) | zero *before* normalising, which is minus infinity for the scores, as the decks' own formula says; deck 5 puts 0 in place of $\exp(e)$ inside the softmax, which is the same | section 3: afterwards, the future stays in the denominator |
-# | deck 4 masks with a `<START>` row and column | the same triangle, one token longer | a start token is a token; without it nothing predicts the first word (chapter 01) |
+# | a mask with a row and a column for `<START>` (decks 1, 3 and 4) | the same triangle, one token longer | a start token is a token; without it nothing predicts the first word (chapter 01) |
 # | the decoder receives "the decoder output at the previous time step" (deck 2) | that is an RNN decoder; one with self-attention gets all previous outputs | it has no state that could sum them up |
 # | in a Transformer "every token sees every other token" (deck 2) | true of an encoder; in a decoder token $i$ sees the tokens $j \le i$ | section 2 |
 # | `is_causal=True` for new tokens after those that were read | a mask $(T, n)$, the *last* rows of the triangle | section 2: the name means the top left corner |
