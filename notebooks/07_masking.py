@@ -1,17 +1,15 @@
 # %% [markdown]
 # # 07 Masking
 #
-# Self-attention lets every token look at every other one, also at those that come after it. For a model
-# that reads a whole sentence this is its strength. For a model that has to *predict the next token* it is
-# a disaster: the answer stands in the input. This chapter takes the future away, and shows how to make
-# sure that it is gone.
+# Self-attention lets every token look at every other one, also at those that come after it. A model that reads a
+# whole sentence is the better for it. A model that has to *predict the next token* finds the answer in its
+# input. This chapter takes the future away, and shows how to make sure that it is gone.
 #
 # **After this chapter you will be able to**
 #
-# - tell a model that cheats from one that has learned, though its training and its validation loss are low;
+# - tell a model that cheats from one that has learned, though both its losses are low;
 # - write causal masks, padding masks and both together, with the axes that several heads need;
-# - explain why scores go to minus infinity before the softmax, and measure what leaks when weights go to zero
-#   after it;
+# - explain why scores go to minus infinity before the softmax, and not weights to zero after it;
 # - keep rows that may look nowhere from filling a model with NaN;
 # - test a model for leaks with gradients and with random tokens;
 # - train a masked language model in one pass a batch, and count what that saves.
@@ -93,8 +91,8 @@ print(weights.round(decimals=3))
 print("weight of 'be' on words that come later:", round(weights[0, 1:].sum().item(), 3))
 
 # %% [markdown]
-# More than three quarters of what position 1 gets comes from words that it is supposed to guess. A model needs
-# only to learn "copy what stands one place to the right". Will it?
+# More than three quarters of what "be" gets comes from words that it is supposed to guess. A model need only
+# learn "copy what stands one place to the right". Will it?
 #
 # The corpus is chapter 01's: Python's language reference, character by character, each paragraph starting
 # with `<s>`. The last tenth is kept to report on, a tenth of the rest to choose learning rates by.
@@ -126,11 +124,11 @@ def all_windows(text, n, first=0):
 
 
 # %% [markdown]
-# The model is the smallest that can be called a self-attention language model: embedding, one layer of
-# attention with the heads of chapter 06, and a network with one hidden layer (chapter 00) to read out the
-# scores of the next token. Attention knows no order (chapter 05, C10), so `positions` gives each place a vector,
-# to be added to the embedding: a learned one here; chapter 08 tries others. And *how* to attend is an argument,
-# too: `attend` is a function of queries, keys and values. The models of this chapter differ in nothing else.
+# The model is the smallest of its kind: embedding, one layer of attention with the heads of chapter 06, and a
+# network with one hidden layer (chapter 00) that reads out the scores of the next token. Attention knows no order
+# (chapter 05, C10), so `positions` gives each place a vector, which is added to the embedding: a learned one here;
+# chapter 08 tries others. And *how* to attend is an argument, `attend`, a function of queries, keys and values. The
+# models of this chapter differ in nothing else.
 
 
 # %% save
@@ -188,8 +186,7 @@ print(f"{VOCABULARY} tokens; guessing them evenly has the loss {math.log(VOCABUL
 # How do we judge it? By two losses, at each position $i$ of the validation text's windows:
 #
 # - **in one pass**: the model gets all $n$ inputs at once, as in training;
-# - **from the prefix**: it gets $x_1, \dots, x_i$ and nothing else. This is what it gets when it writes,
-#   since the rest is not there yet.
+# - **from the prefix**: it gets $x_1, \dots, x_i$ and nothing else, as when it writes.
 
 
 # %%
@@ -270,7 +267,7 @@ for sentence, name, bounds in (
 
 # %% [markdown]
 # It will. Such a loss is beyond any honest model of this text: chapter 01's RNN came to 1.4. And from the
-# prefix the model is **worse than guessing all tokens alike**. Why worse? Let us look at what it is so sure of.
+# prefix the model is **worse than guessing all tokens alike**. Why worse?
 
 # %% evidence
 # What a model without a mask answers to a prefix: table and verdicts
@@ -315,9 +312,8 @@ lab.holds("E1", "and is wrong", right, below=0.2)
 #
 # ## 2. The causal mask
 #
-# The cure is easy to say: token $i$ may look at $j \le i$ only. Its own position is included, since $x_i$
-# is known and $x_{i+1}$ is the target. First as a loop over tokens, each with the keys and values that it
-# may see:
+# The cure: token $i$ may look at $j \le i$ only. Its own position is included, since $x_i$ is known and $x_{i+1}$ is
+# the target. First as a loop over tokens, each with the keys and values that it may see:
 
 
 # %%
@@ -376,9 +372,8 @@ plot.show(
 )
 
 # %% [markdown]
-# Now the line in chapter 05's `attention` is clear that we passed over there:
-# `scores.masked_fill(~allowed, -math.inf)`. The library takes the mask as an argument, too, and knows the causal
-# one by name:
+# That is the line in chapter 05's `attention` that we passed over there: `scores.masked_fill(~allowed, -math.inf)`.
+# The library takes the mask as an argument, too, and knows the causal one by name:
 
 # %%
 output, _ = attention(query, key, value, allowed)
@@ -408,8 +403,8 @@ by_name = F.scaled_dot_product_attention(query[2:], key, value, is_causal=True)
 print("is_causal=True does so, too:", mt.allclose(by_name, by_loop[2:]))
 
 # %% [markdown]
-# Mind the last line: with fewer queries than keys, the library, as PyTorch does, takes the triangle from the *top
-# left* corner, as if the queries were the first tokens. Pass the mask there.
+# Mind the last line: there the library, as PyTorch does, takes the triangle from the *top left* corner, as if the
+# queries were the first tokens. Pass the mask.
 #
 # ### True means two opposite things
 #
@@ -485,7 +480,7 @@ print("gradient at the key of the second word:", leaf.grad[1])
 print("equals the formula:", mt.allclose(leaf.grad[1], formula, atol=1e-6))
 
 # %% [markdown]
-# Is that much? One number a position and head, it seems. Section 6 measures it, and it is nearly everything.
+# One number a position and head: is that much? Section 6 measures it, and it is nearly everything.
 #
 # **Divide by the row's sum afterwards**, then? In exact arithmetic that repairs it: $(1 - f_i)$ cancels, and
 # with it all that depends on the future. In floating-point numbers the future still has a say. If one of
@@ -512,8 +507,7 @@ for factor in (1, 80, 120):
 #
 # ## 4. Padding
 #
-# Sentences of a batch differ in length and are filled up (chapter 03). Padding must not be looked at either,
-# this time not because it comes later, but because it is nothing.
+# Sentences of a batch differ in length and are filled up (chapter 03). Padding must not be looked at either.
 
 # %%
 sentences = [words, ["be", "water"], ["be", "my", "friend"]]
@@ -598,8 +592,8 @@ for heads in (8, 3):
 
 # %% [markdown]
 # With eight heads there is an error, and we are lucky. With **three heads and three sentences nothing is said**: head 1
-# gets the mask of sentence 1, for all sentences, head 2 that of sentence 2. Only the check notices. Nor would a
-# batch of one sentence, for $(1, 1, n)$ fits, and rightly so.
+# gets the mask of sentence 1, for all sentences, head 2 that of sentence 2. Only the check notices. (In a batch of
+# one sentence it would not: $(1, 1, n)$ fits, and rightly so.)
 
 # %% evidence
 # Which mask each sentence and head gets, and how much weight falls on padding
@@ -635,9 +629,8 @@ print(tuple(weights.shape), "weight on padding:", (weights * ~real).sum().item()
 # ### The loss
 #
 # The loss must ignore padding too: a padded position has no target. `F.cross_entropy` leaves out targets of the number
-# `ignore_index`. The check again, now for a causal model: the summed loss of the batch, and its gradient,
-# against those of its sentences one by one. To have little to write, the model is one embedding $E$, the layer,
-# and $E^\top$ to read out scores.
+# `ignore_index`. The check again, now for a causal model, an embedding $E$, the layer, and $E^\top$ to read out
+# scores: the summed loss of the batch, and its gradient, against those of its sentences one by one.
 
 # %%
 targets, _ = small.encode_batch([s[1:] for s in sentences], end=True, batch_first=True)
@@ -671,10 +664,10 @@ for name, (loss, gradient) in ways.items():
     print(f"{name:23} {same} {mt.allclose(gradient, right_gradient, rtol=0, atol=1e-10)}")
 
 # %% [markdown]
-# The second line is worth a thought. With padding at the *end*, a real token never sees it under a causal
-# mask: padding is the future. The padding mask changes nothing there. It is needed where all tokens see all
-# (an encoder), where a decoder looks at an encoder (chapter 10), and where padding stands at the front. The
-# loss has to ignore padding in every case.
+# The second line is worth a thought. Under a causal mask a real token never sees padding at the *end*, for that is
+# the future, and the padding mask changes nothing. It is needed where all tokens see all (an encoder), where a
+# decoder looks at an encoder (chapter 10), and where padding stands at the front. The loss has to ignore padding in
+# every case.
 #
 # ## 5. Rows with nothing to look at
 #
@@ -777,8 +770,8 @@ for need_weights in (True, False):
 #
 # ## 6. Does anything leak?
 #
-# A mask off by one looks right, trains well, and is wrong. So we test. Here are five ways to attend to a
-# sequence, one right and four not or not quite:
+# A mask off by one looks right, trains well, and is wrong. So we test. Here are five ways to attend, one right and
+# four not or not quite:
 
 
 # %%
@@ -1139,14 +1132,14 @@ runs.holds(
 )
 
 # %% [markdown]
-# So what is inefficient? By prefix, the *work*: everything is done over and over. With growing keys, not the
-# work: it is even **less** than that of the masked pass, since that computes all $n^2$ scores and throws
-# nearly half of them away. But its $n$ steps stand in a queue, each with products too small for the
-# processor; blocks stand between. The mask buys parallelism with wasted work, and in training, where all tokens are
-# known, that is a good bargain: **one pass gives $n$ predictions and $n$ losses.**
+# So what is inefficient? By prefix, the *work*: everything is done over and over. With growing keys the work is even
+# **less** than that of the masked pass, which computes all $n^2$ scores and throws nearly half of them away. But its
+# $n$ steps stand in a queue, each with small products; blocks stand between. The mask buys parallelism with wasted
+# work, and in training, where all tokens are known, that is a good bargain: **one pass gives $n$ predictions and $n$
+# losses.**
 #
-# When a model *writes*, there is nothing to do in parallel, for the next token waits for this one. Then
-# growing keys are the right way, under the name of key-value cache; chapter 11 comes back to it.
+# When a model *writes*, the next token waits for this one. Then growing keys are the right way, under the name of
+# key-value cache (chapter 11).
 #
 # > **C16 · holds in time, not always in work.** *The lectures* (deck 1, "Masking the future in
 # > self-attention"; deck 3): a set of keys and queries that grows with the time step is "inefficient";
@@ -1158,9 +1151,8 @@ runs.holds(
 #
 # ## 8. A masked language model
 #
-# Now the model of section 1 with the mask, the only change. (The library's fused operation, with the mask by name,
-# computes the same.) Beside it chapter 01's RNN with about as many parameters. It may not carry its state from window
-# to window here, so that both see the same 32 characters at most.
+# Now the model of section 1 with the mask, the only change, and beside it chapter 01's RNN with about as many
+# parameters. It may not carry its state from window to window here, so that both see the same 32 characters at most.
 
 # %%
 fused_causal = partial(F.scaled_dot_product_attention, is_causal=True)
@@ -1188,8 +1180,8 @@ for name, make in MODELS.items():
     print(f"{name:22} {parameters:,} parameters, {flops / 1000:.0f} thousand FLOPs a token")
 
 # %% [markdown]
-# A model writes as in chapter 01: the scores at the last position give the next token, which is appended to the
-# input. To judge that by a number, we count which share of the words that it writes occurs in the training text.
+# A model writes as in chapter 01: the scores at the last position give the next token, which is appended. To judge
+# that by a number, we count which share of the words that it writes occurs in the training text.
 
 
 # %%
@@ -1373,9 +1365,8 @@ table(["head", *(f"{k} back" for k in range(6))], rows, "the numbers: mean weigh
 # HEADS_TEXT
 #
 # **Try it**: put `WAYS["diagonal off by one"]` into `language_model`, train it for 300 steps and compare `in_one_pass` with
-# `from_prefix`; draw `known_words` against the number of steps; set `CONTEXT = 8` in section 1 and run all cells
-# (the figure by tokens seen then ends at 8); give the model without a mask the last token twice, as if something
-# stood to its right, and let it write.
+# `from_prefix`; draw `known_words` against the number of steps; give the model without a mask the last token twice,
+# as if something stood to its right, and let it write.
 #
 # <details><summary>Common slips, and how other texts write it</summary>
 #
@@ -1384,23 +1375,20 @@ table(["head", *(f"{k} back" for k in range(6))], rows, "the numbers: mean weigh
 # | mask out the future "by artificially setting attention weights to 0" (decks 1 and 3) | zero *before* normalising, which is minus infinity for the scores, as the decks' own formula says; deck 5 puts 0 in place of $\exp(e)$ inside the softmax, which is the same | section 3: afterwards, the future stays in the denominator |
 # | a mask with a row and a column for `<START>` (decks 1, 3 and 4) | the same triangle, one token longer | a start token is a token; without it nothing predicts the first word (chapter 01) |
 # | the decoder receives "the decoder output at the previous time step" (deck 2) | that is an RNN decoder; one with self-attention gets all previous outputs | it has no state that could sum them up |
-# | in a Transformer "every token sees every other token" (deck 2) | true of an encoder; in a decoder token $i$ sees the tokens $j \le i$ | section 2 |
 # | `is_causal=True` for new tokens after those that were read | a mask $(T, n)$, the *last* rows of the triangle | section 2: the name means the top left corner |
 #
 # </details>
 #
 # ## Summary
 #
-# - A model that sees its target in the input copies it. Its training loss *and its validation loss* are near
-#   zero, and it cannot write (C15, E1). What a model knows is its loss from the prefix.
-# - Causal mask: query $i$ may look at key $j \le i$. Scores of all others go to minus infinity *before* the
-#   softmax. Zero after the softmax leaves the future in the denominator, and four heads are enough to read it
-#   off nearly completely (E2).
+# - A model that sees its target in the input copies it. Its training *and its validation loss* are near zero, and
+#   it cannot write (C15, E1). What a model knows is its loss from the prefix.
+# - Causal mask: query $i$ may look at key $j \le i$. Other scores go to minus infinity *before* the softmax. Zero
+#   after it leaves the future in the denominator, where four heads can read nearly all of it (E2).
 # - Padding mask: $(B, 1, 1, n)$, joined by `&` to the causal $(T, n)$. One axis short, and at $B = h$ nothing
-#   complains. The check: a sentence in a batch gets what it gets alone. The loss ignores padding by itself.
+#   complains. The check: a sentence in a batch gets what it gets alone. The loss must ignore padding, too.
 # - True means *may look* in `F.scaled_dot_product_attention`, *may not look* in `nn.MultiheadAttention`.
-# - A row that may look nowhere is NaN, and so is the gradient of the values. Zero its weights; its output is
-#   too late.
+# - A row that may look nowhere is NaN, and so is the gradient of the values. Zero its weights, not its output.
 # - Test the whole model: derivatives from the future are exactly zero (C15), and on random tokens nothing can
 #   be learned (E2).
 # - One masked pass gives what the loop over growing keys gives, with more FLOPs and in much less time (C16).
@@ -1415,14 +1403,13 @@ table(["head", *(f"{k} back" for k in range(6))], rows, "the numbers: mean weigh
 # | one place at a time | one softmax, one place (C14) | several heads | 06 |
 # | does not train when deep | gradients (C20) | open: chapter 09 | 09 |
 #
-# Two of our tools were borrowed, the learned positions and the network that reads out. Chapter 08 asks what
-# position is and how to tell it to a model that has no notion of order; chapter 09 asks what has to stand
-# between two layers of attention.
+# The learned positions were borrowed. Chapter 08 asks how to tell a model without a notion of order where its tokens
+# stand, and chapter 09 what has to stand between two layers of attention.
 #
 # **Exercises**: [`../exercises/07_masking/07_masking.ipynb`](../exercises/07_masking/07_masking.ipynb)
 #
 # **Read on**: Vaswani et al. (2017), *Attention is all you need*, section 3.2.3. Bengio et al. (2003), *A neural
-# probabilistic language model*, whose network reads a fixed number of tokens and is close to ours. Radford et
-# al. (2018), *Improving language understanding by generative pre-training*. Germain et al. (2015), *MADE: masked
-# autoencoder for distribution estimation*, and van den Oord et al. (2016), *Pixel recurrent neural networks*, on
-# masks in other networks. Dao et al. (2022), *FlashAttention*, on leaving out what the mask throws away.
+# probabilistic language model*, which reads a fixed number of tokens, as ours does. Radford et al. (2018),
+# *Improving language understanding by generative pre-training*. Germain et al. (2015), *MADE: masked autoencoder for
+# distribution estimation*, on masks in other networks. Dao et al. (2022), *FlashAttention*, on leaving out what the
+# mask throws away.
