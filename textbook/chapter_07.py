@@ -4,13 +4,16 @@ Generated from the cells of notebooks/07_masking.py that start with
 `# %% save`: change them there.
 """
 
+from tqdm.auto import tqdm
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
 from textbook.chapter_01 import characters
-from textbook.chapter_06 import MultiHeadAttention, merge_heads
-from textbook.data import Vocabulary, language_reference, split
-from tqdm.auto import tqdm
+from textbook.chapter_06 import MultiHeadAttention
+from textbook.chapter_06 import merge_heads
+from textbook.data import Vocabulary
+from textbook.data import language_reference
+from textbook.data import split
 
 
 def three_texts():
