@@ -176,7 +176,7 @@ VOCABULARY, CONTEXT = len(letters), 32  # tokens that a model knows, and sees at
 batch_of_text = partial(some_windows, training, 16, CONTEXT)
 
 
-def language_model(attend):
+def model_with(attend):
     return AttentionModel(VOCABULARY, nn.Embedding(CONTEXT, 96), attend)
 
 
@@ -216,7 +216,7 @@ def from_prefix(model, text):
 # %%
 def cheat_and_tell(attend, rate, steps):
     """Train a model that attends so; its losses where it may look ahead, and where it cannot."""
-    model = language_model(attend)
+    model = model_with(attend)
     history = train_on(model, batch_of_text, rate, steps)
     ways = in_one_pass(model, validation), from_prefix(model, validation)
     return {
@@ -272,7 +272,7 @@ for sentence, name, bounds in (
 # %% evidence
 # What a model without a mask answers to a prefix: table and verdicts
 mt.manual_seed(0)
-cheater = language_model(F.scaled_dot_product_attention)
+cheater = model_with(F.scaled_dot_product_attention)
 train_on(cheater, batch_of_text, rate=5e-3, steps=300)
 inputs, targets = all_windows(validation, CONTEXT)
 found = []
@@ -865,7 +865,7 @@ runs.holds(
 
 # %%
 mt.manual_seed(0)
-model = language_model(WAYS["minus infinity before"])
+model = model_with(WAYS["minus infinity before"])
 one = mt.full((1, CONTEXT), letters["e"])
 other = one.clone()
 other[:, -1] = letters["x"]
@@ -1152,23 +1152,20 @@ runs.holds(
 # Now the model of section 1 with the mask, the only change, and beside it chapter 01's RNN with about as many
 # parameters. It may not carry its state from window to window here, so that both see the same 32 characters at most.
 
-# %%
-fused_causal = partial(F.scaled_dot_product_attention, is_causal=True)
 
-
-class BatchFirst(nn.Module):
+# %% save
+class BatchFirst(LanguageModel):
     """Chapter 01's recurrent language model for tokens (B, n): scores (B, n, V)."""
 
-    def __init__(self):
-        super().__init__()
-        self.model = LanguageModel(VOCABULARY)
-
     def forward(self, tokens):
-        scores, _ = self.model(tokens.T)
+        scores, _ = super().forward(tokens.T)
         return scores.transpose(0, 1)
 
 
-MODELS = {"masked self-attention": partial(language_model, fused_causal), "RNN": BatchFirst}
+# %%
+fused_causal = partial(F.scaled_dot_product_attention, is_causal=True)
+RNN = partial(BatchFirst, VOCABULARY)
+MODELS = {"masked self-attention": partial(model_with, fused_causal), "RNN": RNN}
 for name, make in MODELS.items():
     model = make()
     with count_flops() as counter:
@@ -1314,7 +1311,7 @@ lab.holds(
 
 # %%
 mt.manual_seed(0)
-writer = language_model(fused_causal)
+writer = model_with(fused_causal)
 history = train_on(writer, batch_of_text, rate=5e-3, steps=1500)
 ways = in_one_pass(writer, validation), from_prefix(writer, validation)
 print("in one pass as from the prefix:", mt.allclose(*ways, atol=1e-4))
@@ -1385,7 +1382,7 @@ table(["head", *(f"{k} back" for k in range(6))], rows, "the numbers: mean weigh
 # One head looks at the token before, and it had to learn that for each of the 32 positions by itself. Most others
 # spread over the token itself and the three before it: beyond a handful of tokens little is used, as the loss said.
 #
-# **Try it**: put `WAYS["diagonal off by one"]` into `language_model`, train it for 300 steps and compare `in_one_pass` with
+# **Try it**: put `WAYS["diagonal off by one"]` into `model_with`, train it for 300 steps and compare `in_one_pass` with
 # `from_prefix`; draw `known_words` against the number of steps.
 #
 # <details><summary>Common slips, and how other texts write it</summary>
