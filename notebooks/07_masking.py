@@ -211,6 +211,8 @@ def from_prefix(model, text):
 
 # %% [markdown]
 # ### Low loss, useless text (E1)
+#
+# One run trains a model that attends in a given way, and measures both losses:
 
 
 # %%
@@ -658,6 +660,7 @@ ways = {
     "causal only": loss_and_gradient(tokens, targets, causal_mask(4)),
     "loss over padding, too": loss_and_gradient(tokens, targets, both, ignore=-1),
 }
+print("as each sentence alone: loss, gradient")
 for name, (loss, gradient) in ways.items():
     same = math.isclose(loss, right_loss, rel_tol=1e-12)
     print(f"{name:23} {same} {mt.allclose(gradient, right_gradient, rtol=0, atol=1e-10)}")
@@ -695,7 +698,7 @@ def report(name, attend):
     output[2:].sum().backward()
     finite = [bool(project.weight.grad.isfinite().all()) for project in projections]
     row = [round(number, 3) for number in output[0].tolist()]
-    print(f"{name:22} row 1: {row!s:16} finite gradients of queries, keys, values: {finite}")
+    print(f"{name:24} row 1: {row!s:16} finite gradients of queries, keys, values: {finite}")
 
 
 def output_filled(query, key, value, allowed):
