@@ -8,6 +8,7 @@ from tqdm.auto import tqdm
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
+from textbook.chapter_01 import LanguageModel
 from textbook.chapter_01 import characters
 from textbook.chapter_06 import MultiHeadAttention
 from textbook.chapter_06 import merge_heads
@@ -86,3 +87,11 @@ def causal_mask(T, n=None):
 def real_tokens(tokens, filler=0):
     """True where there is a token, False at padding, for all heads and queries: (B, 1, 1, n)."""
     return (tokens != filler)[:, None, None]
+
+
+class BatchFirst(LanguageModel):
+    """Chapter 01's recurrent language model for tokens (B, n): scores (B, n, V)."""
+
+    def forward(self, tokens):
+        scores, _ = super().forward(tokens.T)
+        return scores.transpose(0, 1)
