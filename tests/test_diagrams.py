@@ -1,10 +1,13 @@
 """Schematic drawings name what they show; coloured text says it in words, too."""
 
 import pytest
+from matplotlib.colors import to_rgb
 
 from textbook.diagrams import cells, heads
+import minitorch as mt
+from textbook.diagrams import cells, masks
 from textbook.lab import colored_text, report
-from textbook.plot import subplots
+from textbook.plot import COLORS, subplots
 
 
 @pytest.mark.parametrize(
@@ -29,6 +32,23 @@ def test_the_layer_has_three_heads_and_names_every_shape():
     shapes = {shape: written.count(shape) for shape in ("(n, d)", "(n, n)", "(n, d/h)", "(d, d)")}
     assert shapes == {"(n, d)": 3, "(n, n)": 3, "(n, d/h)": 6, "(d, d)": 1}
     assert {f"${made}_{head}$" for made in ("XQ", "A", "O") for head in (1, 2, 3)} <= {*written}
+
+
+@pytest.mark.parametrize("writing, unknown", [(False, 0), (True, 5)])
+def test_in_writing_only_the_first_input_is_known(writing, unknown):
+    _, axes = subplots()
+    masks.shifted(axes, ["be", "water", "my"], writing)
+    written = [label.get_text() for label in axes.texts]
+    assert written.count("?") == unknown and written.count("be") == 1
+
+
+def test_each_sentence_and_head_has_its_own_mask():
+    _, axes = subplots()
+    allowed = mt.ones(2, 3, 4, 5).tril().bool()
+    masks.grid(axes, allowed, ["one", "two"], "causal")
+    blue = [patch for patch in axes.patches if patch.get_facecolor()[:3] == to_rgb(COLORS[0])]
+    assert (len(blue), len(axes.patches)) == (6 * 10, 6 * 20)
+    assert {"one", "two", "head 1", "head 3"} <= {label.get_text() for label in axes.texts}
 
 
 def test_coloured_text_is_darker_for_larger_values_and_escapes_markup(monkeypatch):

@@ -147,6 +147,13 @@ def test_attention():
         plot.attention(axes, w, WORDS, ["a", "b"])
 
 
+def test_attention_writes_nothing_where_the_weight_is_exactly_zero():
+    _, axes = plot.subplots()
+    w = mt.tensor([[1.0, 0.0], [0.999, 0.001]])
+    plot.attention(axes, w, ["a", "b"], ["a", "b"], values=True)
+    assert [text.get_text() for text in axes.texts] == ["1", "1", ".00"]
+
+
 def test_attention_labels_turn_when_they_are_crowded():
     def rotation(width):
         _, axes = plot.subplots(width=width)

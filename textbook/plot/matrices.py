@@ -38,8 +38,8 @@ def heatmap(axes, matrix, *, row_labels=None, column_labels=None, colorbar=True,
 def attention(axes, weights, queries, keys, *, values=False, known=(), colorbar=True, title=""):
     """Draw attention weights (n, m): a row for each of n query tokens, a column for each key.
 
-    ``values=True`` writes the numbers into the cells; ``known`` frames the cells (row, column) of a
-    known alignment. White is 0, dark is 1. ::
+    ``values=True`` writes the numbers into the cells, but none where the weight is exactly 0;
+    ``known`` frames the cells (row, column) of a known alignment. White is 0, dark is 1. ::
 
         figure, axes = plot.subplots(width=5, height=4)
         plot.attention(axes, weights[0], target_words, source_words, values=True)
@@ -66,7 +66,8 @@ def attention(axes, weights, queries, keys, *, values=False, known=(), colorbar=
         weight = weights[row, column]
         shade = "white" if weight > 0.55 else "black"
         text = f"{weight:.2f}".removeprefix("0") if weight < 0.995 else "1"
-        axes.text(column, row, text, ha="center", va="center", color=shade, fontsize=8)
+        if weight:
+            axes.text(column, row, text, ha="center", va="center", color=shade, fontsize=8)
     for row, column in known:
         corner = (column - 0.5, row - 0.5)
         axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=COLORS[1], linewidth=2))

@@ -289,7 +289,7 @@ def _weights_of_the_module(answer, allowed, heads):
     cases=_allowed_cases,
     run=_weights_of_the_module,
     gradients=False,
-    see='chapter 07, "The causal mask"',
+    see='chapter 07, "True means two opposite things"',
 )
 def module_mask(allowed, heads):
     """Allowed (B, T, n) gives the module's attn_mask, (B * heads, T, n)."""
