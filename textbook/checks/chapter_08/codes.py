@@ -27,12 +27,12 @@ def double_exponents(d):
 
 
 def half_exponents(d):
-    """10000^(-j/d)."""
+    """10000^(-m/d)."""
     return 10_000.0 ** (-mt.arange(d // 2) / d)
 
 
 def from_one(d):
-    """j from 1 to d/2."""
+    """m from 1 to d/2."""
     return 10_000.0 ** (-mt.arange(2, d + 2, 2) / d)
 
 
@@ -75,7 +75,7 @@ sinusoidal_codes.wrong(
 )(_codes(frequencies=from_one))
 sinusoidal_codes.wrong(
     "right but for the exponent: it takes 2m/d with m = 0, 2, 4, ..., the number of the column",
-    "j counts the pairs of columns, 0, 1, 2, ... If you count the columns 0, 2, 4, ..., then the "
+    "m counts the pairs of columns, 0, 1, 2, ... If you count the columns 0, 2, 4, ..., then the "
     "factor 2 is in them already.",
 )(_codes(frequencies=double_exponents))
 sinusoidal_codes.wrong(
@@ -91,7 +91,7 @@ sinusoidal_codes.wrong(
     "omega_m is 10000 to the power of -2m/d: after the first, each hand is slower than the last.",
 )(_codes(frequencies=lambda d: 1 / frequencies(d)))
 sinusoidal_codes.wrong(
-    "right but for the exponent, which is 2 + j/d as on a slide",
+    "right but for the exponent, which is 2 + m/d as on a slide",
     "That is a misprint, for which even the fastest hand takes 600 million words. The exponent is "
     "-2m/d.",
 )(_codes(frequencies=lambda d: 10_000.0 ** -(2 + mt.arange(d // 2) / d)))
@@ -223,7 +223,7 @@ shift_matrix.wrong(
 )(_shift(frequencies=from_one))
 shift_matrix.wrong(
     "right but for the exponent: it takes 2m/d with m = 0, 2, 4, ..., the number of the column",
-    "j counts the pairs of columns, 0, 1, 2, ...",
+    "m counts the pairs of columns, 0, 1, 2, ...",
 )(_shift(frequencies=double_exponents))
 shift_matrix.wrong(
     "right but for the exponent, which lacks the 2",

@@ -24,7 +24,7 @@ def _rotate_cases(draw, hidden):
 
 
 def halves(x):
-    """The pairs (j, j + d/2), each coordinate (..., d/2)."""
+    """The pairs (m, m + d/2), each coordinate (..., d/2)."""
     return x.chunk(2, dim=-1)
 
 
@@ -93,7 +93,7 @@ def rotate(x, positions):
 
 
 rotate.wrong(
-    "right for other pairs: coordinates j and j + d/2",
+    "right for other pairs: coordinates m and m + d/2",
     "Many programs pair them like that, and it works as well, but not with the same weights. Here "
     "neighbors are a pair: coordinates 2m and 2m + 1.",
 )(_rotary(pairs=halves, join=side_by_side))
@@ -103,7 +103,7 @@ rotate.wrong(
     "axis, then flatten.",
 )(_rotary(join=side_by_side))
 rotate.wrong(
-    "right but for the pairs that are read: they are j and j + d/2",
+    "right but for the pairs that are read: they are m and m + d/2",
     "Read pair m from the coordinates 2m and 2m + 1: x[..., 0::2] and x[..., 1::2].",
 )(_rotary(pairs=halves))
 rotate.wrong(
@@ -150,7 +150,7 @@ rotate.wrong(
 )(_rotary(frequencies=from_one))
 rotate.wrong(
     "right but for the exponent: it takes 2m/d with m = 0, 2, 4, ..., the number of the coordinate",
-    "j counts the pairs, 0, 1, 2, ...",
+    "m counts the pairs, 0, 1, 2, ...",
 )(_rotary(frequencies=double_exponents))
 rotate.wrong(
     "right but for the exponent, which lacks the 2",
