@@ -285,10 +285,9 @@ class OneHot(Positions):
 #
 # ## 4. Sinusoids
 #
-# A good code would be bounded like one-hot codes, ordered like the index, and would not end at $N$. We write
-# numbers that way every day: as digits. In binary the last digit changes at every step, the next at every
-# second, and so on; each column has its own pace. Sinusoids (Vaswani et al., 2017) do the same smoothly, as the
-# hands of a clock do.
+# A good code would be bounded like one-hot codes, ordered like the index, and would not end at $N$. Digits are
+# such a code: in binary the last one changes at every step, the next at every second, and so on. Sinusoids
+# (Vaswani et al., 2017) do the same smoothly, as the hands of a clock do.
 
 # %% evidence
 # Binary digits of the places beside sinusoidal codes, and three of their sines
@@ -371,8 +370,8 @@ class Sinusoidal(Positions):
 # $$p_{t+s} = p_t\, R_s, \qquad R_s = \begin{pmatrix} R_s^{(0)} & & \\ & \ddots & \\ & & R_s^{(d/2-1)} \end{pmatrix}, \qquad
 # R_s^{(m)} = \begin{pmatrix} \cos s\omega_m & -\sin s\omega_m \\ \sin s\omega_m & \cos s\omega_m \end{pmatrix} .$$
 #
-# $R_s$, of shape $(d, d)$, depends on the shift $s$ and not on $t$. So one fixed matrix, which a layer can
-# learn, finds "three words back" from any place. And since $R_s$ is a rotation, $R_s^\top = R_{-s}$, the product of
+# $R_s$, of shape $(d, d)$, depends on the shift $s$ and not on $t$; the blocks of slow hands are nearly the identity. So
+# one fixed matrix, which a layer can learn, finds "three words back" from any place. And since $R_s$ is a rotation, $R_s^\top = R_{-s}$, the product of
 # two codes depends on their difference alone:
 #
 # $$p_t\, p_u^\top = \sum_{m=0}^{d/2-1} \cos\big((t - u)\,\omega_m\big) .$$
@@ -539,11 +538,15 @@ tokens.square().sum().backward()
 row_norms = learned.codes.weight.grad.norm(dim=1)
 print("rows 0 to 19 all get a gradient:", (row_norms[:20] > 0).all().item())
 print("largest gradient of rows 20 to 31:", row_norms[20:].amax().item())
+one_hot_rows = OneHot(width=16, heads=1, longest=32).join.weight[:, 16:]
+spreads = learned.codes.weight.std().item(), one_hot_rows.std().item()
+print("standard deviation at the start: table {:.2f}, one-hot's rows {:.2f}".format(*spreads))
 
 # %% [markdown]
-# The price is in the last line. The table ends: there is no place $N$. And rows beyond the longest training
+# The price is in the second line. The table ends: there is no place $N$. And rows beyond the longest training
 # sequence get a gradient of exactly zero. They exist, and hold the random numbers that they were born with. This is
-# what the model will meet there. (Nothing else that one could put there has been trained either.)
+# what the model will meet there. (The third line: one-hot positions start as a table of much smaller numbers, so
+# the two are the same functions, but do not learn at the same rate.)
 #
 # ## 6. Added or concatenated
 #
@@ -725,14 +728,14 @@ print("a thousand words later, the same scores:", same)
 # stands at angles that no layer has seen. A larger base makes more pairs slow.
 
 # %% evidence
-# A pair that is turned; how far each pair gets in 20 and in 64 places; our sentence
+# A pair that is turned; how far each pair gets in 20 places; our sentence
 figure, (left, middle, right) = plot.subplots(1, 3, width=9.5, height=2.8)
 diagrams.turned(left, (1.0, 0.0), 0.4, 7)
 left.set(xlim=(-0.9, 1.3), ylim=(-0.2, 1.3), aspect="equal", title="one pair at places 0 to 6")
 for base, marker in ((100, "o"), (10_000, "s"), (1_000_000, "^")):
     turns = (20 * frequencies(16, base) / (2 * math.pi)).tolist()
     middle.plot(turns, marker=marker, markersize=4, label=f"base {base:,}")
-middle.axhline(1, color="0.4", linewidth=1, linestyle="-")
+middle.axhline(1, color="0.4", linewidth=1, linestyle="-", label="one turn")
 middle.set(xlabel="pair m, d/h = 16", ylabel="turns", yscale="log", title="turns in 20 places")
 middle.legend(fontsize=8)
 scores = position_scores(Rotary(4, 1, 4), query, query, places, None)
@@ -740,14 +743,14 @@ plot.attention(right, scores.softmax(-1)[0, 0], words, words, **options)
 right.set(xlabel="", ylabel="", title="our sentence")
 plot.show(
     figure,
-    alt="Left: an arrow turned step by step. Middle: turns of each of eight pairs in 20 places, on a log scale: with "
-    "base 100 five pairs get round at least once or nearly, with base 10,000 two, with 1,000,000 one or two. Right: "
-    "weights of our sentence.",
+    alt="Left: an arrow turned step by step. Middle: turns of each of eight pairs in 20 places, on a log scale, lines "
+    "that fall: three pairs reach one turn with base 100, two with 10,000, one with 1,000,000. Right: weights of our "
+    "sentence.",
 )
 
 # %% [markdown]
 # So a longer context is not free here either. Two remedies are in use: to *squeeze* the places, so that the new
-# length has the angles of the old one (Chen et al., 2023), and a larger base from the start (500,000 in Llama 3).
+# length has the angles of the old one (Chen et al., 2023), and a larger base (500,000 in Llama 3; Dubey et al., 2024).
 # Section 10 tries both.
 #
 # ## 9. A bias for distance
@@ -1017,7 +1020,7 @@ for scheme in ("relative", "ALiBi"):
 # - **Index.** On *token 3 back* it learns little. On *last symbol* it holds: the bonus for a later index, as section
 #   9 led us to expect.
 # - **One-hot and learned** are the same functions, and fail alike: right within, and beyond near a guess, 1/16 on
-#   *token 3 back*.
+#   *token 3 back*. (One-hot wants a larger rate: it starts with smaller numbers.)
 # - **Sinusoidal** codes exist at every place and can be shifted exactly (C18). It does not help. The layers have
 #   learned what to do with twenty codes, and not with the next ones.
 # - **Relative** positions hold on *token 3 back*: no difference is new. On *last symbol* they lose a little.
@@ -1105,8 +1108,8 @@ if reach.full:
 # The suspicion is right. Where the answer is wrong, most of the weight lies on keys that are farther away than
 # anything in training; forbid them, and nearly all answers are right, though the model is the same. Squeezed places
 # help nearly as much: all angles are among the trained ones, only finer. (Real models are then trained a little
-# further.) A larger base alone does not help here; it leaves more pairs at angles that training never reached. It
-# helps those who train on with it.
+# further.) A larger base alone does not help; it leaves more pairs at angles that training never reached, and is made
+# for models that go on to train at the greater length.
 #
 # > **E1 · at far keys.** *Our question*: where do rotary positions go wrong beyond the trained length, and what helps?
 # >
@@ -1213,10 +1216,10 @@ LEVELS = [0, 1, 2, 3, 4, 6]
     sentences=500,
     tested=60,
     full=dict(
-        scheme=["none", "learned", "relative", "rotary", "tree depth", "tree distance"],
+        scheme=["learned", "relative", "rotary", "tree depth", "tree distance"],
         rate=Tuned(3e-3, 1e-2, 3e-2, lowest="loss"),
         seeds=3,
-        steps=250,
+        steps=200,
         sentences=3000,
         tested=200,
     ),
@@ -1268,14 +1271,13 @@ runs.holds(
 )
 
 # %% [markdown]
-# With no insertion everyone is right: there is one noun. What positions in words learn are patterns of distances, and
-# each further phrase makes new ones. In the tree *bark* and *dogs* stay one edge apart. Depth alone is enough here,
-# too: the subject is the only noun at depth 1.
+# With no insertion everyone is right: there is one noun. Positions in words learn patterns of distances, and each
+# further phrase makes new ones. In the tree *bark* and *dogs* stay one edge apart. Depth alone is enough here, too: the
+# subject is the only noun at depth 1.
 #
 # This is no free lunch. The tree nearly *is* the answer: whoever drew the arc from *dogs* to *bark* has solved the
-# hard part. (Not every wrong head hurts: many belong to articles and adverbs.) Wang et al. had trees from a parser, used
-# them together with distances in words, and report better translations. The price is a parser for each language, and
-# its mistakes.
+# hard part. (Not every wrong head hurts: many belong to articles and adverbs.) Wang et al. had trees from a parser,
+# and report better translations. The price is a parser for each language, and its mistakes.
 #
 # > **E2 · yes, given the tree.** *Our question*: do positions from syntax, which decks 1 and 3 name, reach
 # > where distances in words do not?
