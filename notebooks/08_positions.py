@@ -37,11 +37,18 @@ import minitorch.nn.functional as F
 import textbook.diagrams.positions as diagrams
 from minitorch import nn
 from textbook import plot
-from textbook.chapter_01 import LanguageModel, characters
+from textbook.chapter_01 import LanguageModel
 from textbook.chapter_05 import attention
 from textbook.chapter_06 import MultiHeadAttention, merge_heads
-from textbook.chapter_07 import causal_mask
-from textbook.data import Vocabulary, language_reference, split, tasks, treebank
+from textbook.chapter_07 import (
+    AttentionModel,
+    all_windows,
+    causal_mask,
+    some_windows,
+    three_texts,
+    train_on,
+)
+from textbook.data import Vocabulary, tasks, treebank
 from textbook.lab import Lab, Tuned, measured
 
 lab = Lab("08")
@@ -966,7 +973,7 @@ for axes, task, longer in zip(panels, runs.best.settings_of("task"), (24, 64), s
             axes.plot([shares.min(), shares.max()], [y, y], **line)
             axes.plot([np.median(shares)], [y], "o", **look)
         quick = runs.here.values("beyond", task=task, scheme=name)
-        axes.plot(quick, [y + 0.3], "x", color=plot.COLORS[0], markersize=5)
+        axes.plot(quick, [y + 0.3] * len(quick), "x", color=plot.COLORS[0], markersize=5)
     axes.set(xlim=(-0.03, 1.05), title=f"{task}, at {longer}", xlabel="share of right answers")
 panels[0].set_yticks(range(len(names)), names)
 panels[0].invert_yaxis()
@@ -1292,49 +1299,18 @@ runs.holds(
 
 
 # %%
-rest, validation_paragraphs = split(language_reference().splitlines(), validation=0.1)
-training_paragraphs, other_paragraphs = split(rest, validation=0.1)
-letters = Vocabulary(characters(training_paragraphs), specials=["<unk>", "<s>"], min_count=20)
-training, elsewhere, validation = (
-    letters.encode(characters(paragraphs))
-    for paragraphs in (training_paragraphs, other_paragraphs, validation_paragraphs)
-)
-CONTEXT = 32
+class CausalScheme(nn.Module):
+    """Causal attention of queries, keys and values (B, h, n, d/h) with a scheme's positions."""
 
-
-def windows_from(starts, text):
-    """Inputs and targets (B, n) of the windows of a text that start at ``starts`` (B, 1)."""
-    window = text[starts + mt.arange(CONTEXT + 1)]  # (B, n + 1)
-    return window[:, :-1], window[:, 1:]
-
-
-def text_batch():
-    inputs, targets = windows_from(mt.randint(0, len(training) - CONTEXT, (16, 1)), training)
-    return (inputs,), targets
-
-
-def nats(model, text):
-    """Loss a character over all windows that lie side by side in a text."""
-    starts = mt.arange(0, len(text) - CONTEXT, CONTEXT).unsqueeze(1)
-    inputs, targets = windows_from(starts, text)
-    return judged(model, (inputs,), targets)[0]
-
-
-# %%
-class PositionedLanguageModel(nn.Module):
-    """Chapter 07's model with any scheme: tokens (B, n) to scores of the next ones (B, n, V)."""
-
-    def __init__(self, scheme, size, width=96, heads=8, hidden=256):
+    def __init__(self, positions):
         super().__init__()
-        self.embedding, self.positions = nn.Embedding(size, width), scheme(width, heads, CONTEXT)
-        self.attention = PositionedAttention(width, heads)
-        self.read_out = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, size))
+        self.positions = positions
 
-    def forward(self, tokens):
-        places = mt.arange(tokens.shape[1])
-        x = self.positions.inputs(self.embedding(tokens), places)
-        where = causal_mask(len(places)), places, differences(places)
-        return self.read_out(self.attention(x, self.positions, *where))
+    def forward(self, query, key, value):
+        places = mt.arange(query.shape[2])
+        scores = position_scores(self.positions, query, key, places, differences(places))
+        weights = scores.masked_fill(~causal_mask(len(places)), -math.inf).softmax(-1)
+        return weights @ value
 
 
 class BatchFirst(LanguageModel):
@@ -1353,10 +1329,24 @@ class BatchFirst(LanguageModel):
 
 
 # %%
-def reader_of_text(network):
-    if network == "RNN":
+letters, learned_from, chosen_by, reported = three_texts()
+CONTEXT = 32
+
+
+def network_called(name):
+    """The RNN, or chapter 07's model with a scheme, which adds something to its words or not."""
+    if name == "RNN":
         return BatchFirst(len(letters))
-    return PositionedLanguageModel(SCHEMES[network], len(letters))
+    positions = SCHEMES[name](width=96, heads=8, longest=CONTEXT)
+    added = partial(positions.inputs, 0)  # what the scheme adds to words
+    return AttentionModel(len(letters), added, CausalScheme(positions))
+
+
+@mt.no_grad()
+def nats(model, text):
+    """Loss a character over all windows that lie side by side in a text."""
+    inputs, targets = all_windows(text, CONTEXT)
+    return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()).item()
 
 
 @lab.experiment(
@@ -1372,9 +1362,9 @@ def reader_of_text(network):
     ),
 )
 def positions_on_text(network, rate, steps):
-    model = reader_of_text(network)
-    minimise(model, text_batch, rate, steps)
-    losses = {"loss": nats(model, validation), "loss elsewhere": nats(model, elsewhere)}
+    model = network_called(network)
+    train_on(model, lambda: some_windows(learned_from, 16, CONTEXT), rate, steps)
+    losses = {"loss": nats(model, reported), "loss elsewhere": nats(model, chosen_by)}
     return losses | {"weights": sum(part.numel() for part in model.parameters())}
 
 

@@ -18,7 +18,9 @@ def three_texts():
     rest, validation = split(language_reference().splitlines(), validation=0.1)
     training, elsewhere = split(rest, validation=0.1)
     letters = Vocabulary(characters(training), specials=["<unk>", "<s>"], min_count=20)
-    return letters, *(letters.encode(characters(part)) for part in (training, elsewhere, validation))
+    return letters, *(
+        letters.encode(characters(part)) for part in (training, elsewhere, validation)
+    )
 
 
 def some_windows(text, count, n):
