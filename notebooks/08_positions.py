@@ -1045,7 +1045,11 @@ for scheme in ("relative", "ALiBi"):
 # > positions "definitely can't extrapolate"; sinusoids "maybe can", but "the extrapolation doesn't really
 # > work!"
 # >
-# > *Measured*: TODO
+# > *Measured*: Right within the trained length of 20 and beyond it, three seeds. *Token 3 back*, at 24:
+# > learned 1.00 and 0.06 to 0.07, sinusoidal 0.96 to 1.00 and 0.09 to 0.16; rotary 1.00 and 0.71 to 0.81,
+# > relative 1.00 and 1.00. *Last symbol*, at 64: learned 0.98 to 1.00 and 0.35, sinusoidal 0.98 to
+# > 0.99 and 0.34 to 0.37; rotary 1.00 and 0.78 to 0.80, relative 0.97 to 0.98 and 0.87 to 0.90, ALiBi 0.98 to
+# > 0.99 and 0.96 to 0.98.
 #
 # ### Rotary positions beyond their length (E1)
 #
@@ -1295,7 +1299,8 @@ runs.holds(
 #
 # Chapter 07's model had one layer of attention and a learned vector for each of 32 places, and the RNN of chapter 01
 # beat it. With such a table, what "one place back" means at place 5 says nothing of place 25; it has to be learned 32
-# times. Is that the reason? We train the same model on the same text with other positions.
+# times. Is that the reason? We train the same model on the same text with other positions. It takes them as two
+# functions, one that adds codes to the words and one that attends, and a scheme gives both.
 
 
 # %%
@@ -1448,7 +1453,7 @@ if longer.full:
 #
 # **Try it**: give `Learned` beyond its table the last trained row (`places.clamp(max=19)`); put ALiBi's bias
 # and rotary turns into one scheme; train `Relative` with `clip=2` on *token 3 back*; take away the mask
-# from *token 3 back* and see what becomes of "rotary"; give the language model one-hot positions.
+# from *token 3 back* and see what becomes of "rotary"; give the language model sinusoidal codes.
 
 # %% evidence
 # Two slips of the table below, in numbers
