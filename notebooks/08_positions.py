@@ -1118,13 +1118,16 @@ if reach.full:
 # %% [markdown]
 # The suspicion is right. Where the answer is wrong, most of the weight lies on keys that are farther away than
 # anything in training; forbid them, and nearly all answers are right, though the model is the same. Squeezed places
-# help nearly as much: all angles are among the trained ones, only finer. (Real models are then trained a little
-# further.) A larger base alone does not help; it leaves more pairs at angles that training never reached, and is made
-# for models that go on to train at the greater length.
+# help nearly as much: all angles lie between trained ones. (Real models are then trained a little
+# further.) A larger base alone makes it worse, a smaller one better: the fewer pairs have been all the way round in
+# training, the more angles are new. Large bases are made for models that go on to train at the greater length.
 #
 # > **E1 · at far keys.** *Our question*: where do rotary positions go wrong beyond the trained length, and what helps?
 # >
-# > *Measured*: TODO
+# > *Measured*: *Last symbol* at 64, three seeds, base 10,000: of the weight, 0.67 to 0.80 lies on keys 20 or more places
+# > away where the answer is wrong, 0.20 to 0.23 where it is right. Right answers 0.77 to 0.81; with far keys forbidden 0.95
+# > to 0.98, with squeezed places 0.94 to 0.96. Base 100 has 0.84 to 0.85 right, base 1,000,000 0.49 to 0.53; with squeezed
+# > places both have 0.95 to 0.98.
 #
 # ## 11. Positions from syntax
 #
@@ -1265,8 +1268,8 @@ runs.draw(
     limits=(0.4, 1.03),
     width=9.5,
     alt="Share of right answers at the main verb against the number of phrases inserted, 0 to 6. Left: tree distance "
-    "and tree depth stay at one; all others are near one up to 2 and fall behind beyond, rotary to a guess. "
-    "Right, with a tenth of the heads wrong: tree distance stays above the schemes of words.",
+    "stays at one, tree depth falls a little at 6; learned, relative and rotary positions are near one up to 2 and far "
+    "below beyond. Right, with a tenth of the heads wrong: tree distance and tree depth are a little lower.",
 )
 runs.holds(
     "6 phrases deep, tree distance is right",
@@ -1283,8 +1286,8 @@ runs.holds(
 
 # %% [markdown]
 # With no insertion everyone is right: there is one noun. Positions in words learn patterns of distances, and each
-# further phrase makes new ones. In the tree *bark* and *dogs* stay one edge apart. Depth alone is enough here, too: the
-# subject is the only noun at depth 1.
+# further phrase makes new ones. In the tree *bark* and *dogs* stay one edge apart. Depth alone is nearly enough here, since
+# the subject is the only noun at depth 1; but deeper trees have depths that training never had.
 #
 # This is no free lunch. The tree nearly *is* the answer: whoever drew the arc from *dogs* to *bark* has solved the
 # hard part. (Not every wrong head hurts: many belong to articles and adverbs.) Wang et al. had trees from a parser,
@@ -1293,7 +1296,9 @@ runs.holds(
 # > **E2 · yes, given the tree.** *Our question*: do positions from syntax, which decks 1 and 3 name, reach
 # > where distances in words do not?
 # >
-# > *Measured*: TODO
+# > *Measured*: Right 6 phrases deep, trained up to 2, three seeds, a guess 0.50: tree distance 1.00, with a tenth of all
+# > heads wrong 0.95 to 0.99; tree depth 0.88 to 0.97; learned positions 0.72 to 0.76, relative 0.60 to 0.68, rotary
+# > 0.55 to 0.57.
 #
 # ## 12. Back to the language model
 #
