@@ -2,7 +2,7 @@
 
 import pytest
 
-from textbook.diagrams import cells
+from textbook.diagrams import cells, positions
 from textbook.lab import colored_text, report
 from textbook.plot import subplots
 
@@ -20,6 +20,15 @@ def test_a_cell_names_its_gates_and_stands_between_its_neighbours(draw, names):
     written = [label.get_text() for label in axes.texts]
     assert names <= {line for label in written for line in label.split("\n")}
     assert sum("the same" in label for label in written) == 2
+
+
+def test_an_arrow_leads_from_each_word_of_a_tree_to_its_head():
+    _, axes = subplots()
+    positions.tree(axes, ["the", "dogs", "bark"], [1, 2, None], lit=1)
+    tips = [label.xy[0] for label in axes.texts if getattr(label, "arrow_patch", None)]
+    assert [round(tip, 6) for tip in tips] == [1, 2]
+    starts = [line.get_xdata()[0] for line in axes.lines]
+    assert [round(start, 6) for start in starts] == [0, 1]
 
 
 def test_coloured_text_is_darker_for_larger_values_and_escapes_markup(monkeypatch):
