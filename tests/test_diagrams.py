@@ -6,6 +6,7 @@ from matplotlib.colors import to_rgb
 from textbook.diagrams import cells, heads
 import minitorch as mt
 from textbook.diagrams import cells, masks
+from textbook.diagrams import cells, positions
 from textbook.lab import colored_text, report
 from textbook.plot import COLORS, subplots
 
@@ -49,6 +50,15 @@ def test_each_sentence_and_head_has_its_own_mask():
     blue = [patch for patch in axes.patches if patch.get_facecolor()[:3] == to_rgb(COLORS[0])]
     assert (len(blue), len(axes.patches)) == (6 * 10, 6 * 20)
     assert {"one", "two", "head 1", "head 3"} <= {label.get_text() for label in axes.texts}
+
+
+def test_an_arrow_leads_from_each_word_of_a_tree_to_its_head():
+    _, axes = subplots()
+    positions.tree(axes, ["the", "dogs", "bark"], [1, 2, None], lit=1)
+    tips = [label.xy[0] for label in axes.texts if getattr(label, "arrow_patch", None)]
+    assert [round(tip, 6) for tip in tips] == [1, 2]
+    starts = [line.get_xdata()[0] for line in axes.lines]
+    assert [round(start, 6) for start in starts] == [0, 1]
 
 
 def test_coloured_text_is_darker_for_larger_values_and_escapes_markup(monkeypatch):

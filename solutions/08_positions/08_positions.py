@@ -107,7 +107,7 @@ check.learned_from_one_hot(learned_from_one_hot, hidden=True)
 # Return the codes of the places $t = 0, \dots, n - 1$, a tensor $(n, d)$. Row $t$ is
 #
 # $$p_t = \big[\sin \omega_0 t,\ \cos \omega_0 t,\ \sin \omega_1 t,\ \cos \omega_1 t,\ \dots \big],
-# \qquad \omega_j = 10000^{-2j/d}, \qquad j = 0, \dots, d/2 - 1 .$$
+# \qquad \omega_m = 10000^{-2m/d}, \qquad m = 0, \dots, d/2 - 1 .$$
 #
 # Everything is allowed; a loop will do, though the codes can be made without one. Before you run the check,
 # write down the row of place 0.
@@ -170,12 +170,12 @@ check.shift_matrix(shift_matrix, hidden=True)
 #
 # *Goal: write ALiBi, near-sighted and far-sighted heads. Medium, 15 minutes, 4 points.*
 #
-# Press et al. (2022) add to the score of query $i$ and key $j$ in head $k$ the number
+# Press et al. (2022) add to the score of query $i$ and key $j$ in head $\ell$ the number
 #
-# $$-m_k\, |j - i|, \qquad m_k = 2^{-8k/h}, \qquad k = 1, \dots, h .$$
+# $$-\lambda_\ell\, |j - i|, \qquad \lambda_\ell = 2^{-8\ell/h}, \qquad \ell = 1, \dots, h .$$
 #
 # Return these numbers for all heads and all pairs of places, a tensor $(h, n, n)$: head by head, row $i$ for the
-# query, column $j$ for the key. Head $k = 1$ comes first. There is no mask in it.
+# query, column $j$ for the key. Head $\ell = 1$ comes first. There is no mask in it.
 #
 # Everything is allowed.
 
@@ -205,7 +205,7 @@ check.alibi_bias(alibi_bias, hidden=True)
 # row 0 belongs to $-c$, row $c$ to 0, the last row to $c$. Differences beyond share the outermost vectors. Return the
 # scores of Shaw et al. (2018),
 #
-# $$e_{ij} = \frac{q_i \cdot \big(k_j + a_{\operatorname{clip}(j - i)}\big)}{\sqrt d}, \qquad
+# $$e_{ij} = \frac{q_i\, \big(k_j + a_{\operatorname{clip}(j - i)}\big)^\top}{\sqrt d}, \qquad
 # \operatorname{clip}(r) = \max(-c, \min(c, r)),$$
 #
 # of shape $(B, n, n)$, where $a_r$ is the vector of the difference $r$. The scores only: no softmax.
@@ -239,11 +239,11 @@ check.relative_scores(relative_scores, hidden=True)
 #
 # `x` is $(\dots, n, d)$, queries or keys, with any number of axes in front: $(n, d)$ as well as $(B, h, n, d)$.
 # `positions`, $n$ integers, says where each of the $n$ rows stands; they need not be $0, 1, 2, \dots$ Coordinates
-# $2j$ and $2j + 1$ of a row are a pair $(a, b)$. At place $t$ it is turned by the angle $\theta = t \cdot 10000^{-2j/d}$ and becomes
+# $2m$ and $2m + 1$ of a row are a pair $(a, b)$. At place $t$ it is turned by the angle $\theta = t \cdot 10000^{-2m/d}$ and becomes
 #
 # $$(a \cos\theta - b \sin\theta,\quad a \sin\theta + b \cos\theta) .$$
 #
-# Return $(\dots, n, d)$, each coordinate where it was. (Su et al., 2021. Many programs pair $j$ with $j + d/2$; here
+# Return $(\dots, n, d)$, each coordinate where it was. (Su et al., 2021. Many programs pair $m$ with $m + d/2$; here
 # neighbors are a pair.)
 #
 # There must be no loop over the places: the check counts the operations, which may not be more for nine places

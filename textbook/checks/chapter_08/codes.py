@@ -7,7 +7,7 @@ from textbook.checks.exercise import exercise
 
 
 def frequencies(d):
-    """omega_j = 10000^(-2j/d), (d/2)."""
+    """omega_m = 10000^(-2m/d), (d/2)."""
     return 10_000.0 ** (-mt.arange(0, d, 2) / d)
 
 
@@ -22,17 +22,17 @@ def side_by_side(first, second):
 
 
 def double_exponents(d):
-    """2j/d, with j the number of the column 0, 2, 4, ... and not of the pair."""
+    """2m/d, with m the number of the column 0, 2, 4, ... and not of the pair."""
     return 10_000.0 ** (-2 * mt.arange(0, d, 2) / d)
 
 
 def half_exponents(d):
-    """10000^(-j/d)."""
+    """10000^(-m/d)."""
     return 10_000.0 ** (-mt.arange(d // 2) / d)
 
 
 def from_one(d):
-    """j from 1 to d/2."""
+    """m from 1 to d/2."""
     return 10_000.0 ** (-mt.arange(2, d + 2, 2) / d)
 
 
@@ -63,37 +63,37 @@ def sinusoidal_codes(n, d):
 
 sinusoidal_codes.wrong(
     "right but for the order of the columns: all sines come before all cosines",
-    "Sine and cosine of one hand stand side by side: columns 2j and 2j + 1.",
+    "Sine and cosine of one hand stand side by side: columns 2m and 2m + 1.",
 )(_codes(join=side_by_side))
 sinusoidal_codes.wrong(
     "right but for sine and cosine, which are exchanged",
-    "Column 2j holds the sine, column 2j + 1 the cosine: the code of place 0 is 0, 1, 0, 1, ...",
+    "Column 2m holds the sine, column 2m + 1 the cosine: the code of place 0 is 0, 1, 0, 1, ...",
 )(_codes(first=mt.cos, second=mt.sin))
 sinusoidal_codes.wrong(
     "right but for the hands, which are counted from 1",
-    "j runs from 0 to d/2 - 1: the fastest hand has the frequency 1.",
+    "m runs from 0 to d/2 - 1: the fastest hand has the frequency 1.",
 )(_codes(frequencies=from_one))
 sinusoidal_codes.wrong(
-    "right but for the exponent: it takes 2j/d with j = 0, 2, 4, ..., the number of the column",
-    "j counts the pairs of columns, 0, 1, 2, ... If you count the columns 0, 2, 4, ..., then the "
+    "right but for the exponent: it takes 2m/d with m = 0, 2, 4, ..., the number of the column",
+    "m counts the pairs of columns, 0, 1, 2, ... If you count the columns 0, 2, 4, ..., then the "
     "factor 2 is in them already.",
 )(_codes(frequencies=double_exponents))
 sinusoidal_codes.wrong(
     "right but for the exponent, which lacks the 2",
-    "The exponent is -2j/d, with j = 0, ..., d/2 - 1 for the pairs of columns.",
+    "The exponent is -2m/d, with m = 0, ..., d/2 - 1 for the pairs of columns.",
 )(_codes(frequencies=half_exponents))
 sinusoidal_codes.wrong(
     "right but for the exponent: it divides by d/2 - 1, so that the slowest hand has 1/10000",
-    "Some programs do so. Here, as in the paper, the exponent is -2j/d.",
+    "Some programs do so. Here, as in the paper, the exponent is -2m/d.",
 )(_codes(frequencies=lambda d: 10_000.0 ** (-mt.arange(d // 2) / max(d // 2 - 1, 1))))
 sinusoidal_codes.wrong(
     "right but for the sign of the exponent",
-    "omega_j is 10000 to the power of -2j/d: after the first, each hand is slower than the last.",
+    "omega_m is 10000 to the power of -2m/d: after the first, each hand is slower than the last.",
 )(_codes(frequencies=lambda d: 1 / frequencies(d)))
 sinusoidal_codes.wrong(
-    "right but for the exponent, which is 2 + j/d as on a slide",
+    "right but for the exponent, which is 2 + m/d as on a slide",
     "That is a misprint, for which even the fastest hand takes 600 million words. The exponent is "
-    "-2j/d.",
+    "-2m/d.",
 )(_codes(frequencies=lambda d: 10_000.0 ** -(2 + mt.arange(d // 2) / d)))
 sinusoidal_codes.wrong(
     "right but for the base, which is 1000",
@@ -105,7 +105,7 @@ sinusoidal_codes.wrong(
 )(_codes(frequencies=lambda d: frequencies(d) ** 1.25))
 sinusoidal_codes.wrong(
     "right but for the frequencies: all hands turn at the same speed",
-    "Hand j has the frequency 10000 to the power of -2j/d.",
+    "Hand m has the frequency 10000 to the power of -2m/d.",
 )(_codes(frequencies=lambda d: mt.ones(d // 2)))
 sinusoidal_codes.wrong(
     "right but for the places, which are counted from 1",
@@ -113,15 +113,15 @@ sinusoidal_codes.wrong(
 )(_codes(places=lambda n: mt.arange(1, n + 1)))
 sinusoidal_codes.wrong(
     "right but for the angles, which have a factor of 2 pi too much",
-    "Hand j turns by omega_j radians a word: no 2 pi.",
+    "Hand m turns by omega_m radians a word: no 2 pi.",
 )(_codes(places=lambda n: 2 * math.pi * mt.arange(n)))
 sinusoidal_codes.wrong(
     "right but for the angles, which are taken for degrees",
-    "Hand j turns by omega_j radians a word, and sin and cos expect radians.",
+    "Hand m turns by omega_m radians a word, and sin and cos expect radians.",
 )(_codes(places=lambda n: mt.arange(n) * math.pi / 180))
 sinusoidal_codes.wrong(
     "right but for the cosines, which are sines as well",
-    "Column 2j + 1 is the cosine. With both, a shift is a rotation of the pair.",
+    "Column 2m + 1 is the cosine. With both, a shift is a rotation of the pair.",
 )(_codes(second=mt.sin))
 sinusoidal_codes.wrong(
     "transposed: (d, n)",
@@ -131,8 +131,8 @@ sinusoidal_codes.wrong(
 
 @sinusoidal_codes.wrong(
     "right but for the cosines, each of which has a frequency of its own",
-    "Sine and cosine of a pair are two coordinates of one hand: columns 2j and 2j + 1 share "
-    "omega_j.",
+    "Sine and cosine of a pair are two coordinates of one hand: columns 2m and 2m + 1 share "
+    "omega_m.",
 )
 def _(n, d):
     angles = mt.arange(n).unsqueeze(1) * 10_000.0 ** (-mt.arange(d) / d)
@@ -211,29 +211,29 @@ shift_matrix.wrong(
 )(_shift(block=lambda c, s: [[s, -c], [c, s]]))
 shift_matrix.wrong(
     "right but for the angles, which are all those of the first hand",
-    "Each hand has a frequency of its own: block j turns by shift times omega_j.",
+    "Each hand has a frequency of its own: block m turns by shift times omega_m.",
 )(_shift(frequencies=lambda d: mt.ones(d // 2)))
 shift_matrix.wrong(
     "right but for the shift, which is not used: it shifts by 1",
-    "Block j turns by shift times omega_j.",
+    "Block m turns by shift times omega_m.",
 )(_shift(angle=lambda shift, omega: omega))
 shift_matrix.wrong(
     "right but for the hands, which are counted from 1",
-    "j runs from 0 to d/2 - 1: the first block turns by the shift itself.",
+    "m runs from 0 to d/2 - 1: the first block turns by the shift itself.",
 )(_shift(frequencies=from_one))
 shift_matrix.wrong(
-    "right but for the exponent: it takes 2j/d with j = 0, 2, 4, ..., the number of the column",
-    "j counts the pairs of columns, 0, 1, 2, ...",
+    "right but for the exponent: it takes 2m/d with m = 0, 2, 4, ..., the number of the column",
+    "m counts the pairs of columns, 0, 1, 2, ...",
 )(_shift(frequencies=double_exponents))
 shift_matrix.wrong(
     "right but for the exponent, which lacks the 2",
-    "The exponent is -2j/d, with j = 0, ..., d/2 - 1 for the pairs of columns.",
+    "The exponent is -2m/d, with m = 0, ..., d/2 - 1 for the pairs of columns.",
 )(_shift(frequencies=half_exponents))
 
 
 @shift_matrix.wrong(
     "right but for the places of the blocks, which overlap: each starts one column after the last",
-    "Block j has the rows and columns 2j and 2j + 1.",
+    "Block m has the rows and columns 2m and 2m + 1.",
 )
 def _(shift, d):
     result = mt.zeros(d, d)

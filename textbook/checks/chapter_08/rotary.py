@@ -24,12 +24,12 @@ def _rotate_cases(draw, hidden):
 
 
 def halves(x):
-    """The pairs (j, j + d/2), each coordinate (..., d/2)."""
+    """The pairs (m, m + d/2), each coordinate (..., d/2)."""
     return x.chunk(2, dim=-1)
 
 
 def neighbors(x):
-    """The pairs (2j, 2j + 1), each coordinate (..., d/2)."""
+    """The pairs (2m, 2m + 1), each coordinate (..., d/2)."""
     return x[..., 0::2], x[..., 1::2]
 
 
@@ -93,18 +93,18 @@ def rotate(x, positions):
 
 
 rotate.wrong(
-    "right for other pairs: coordinates j and j + d/2",
+    "right for other pairs: coordinates m and m + d/2",
     "Many programs pair them like that, and it works as well, but not with the same weights. Here "
-    "neighbors are a pair: coordinates 2j and 2j + 1.",
+    "neighbors are a pair: coordinates 2m and 2m + 1.",
 )(_rotary(pairs=halves, join=side_by_side))
 rotate.wrong(
     "right but for the order of the result: all first coordinates come before all second ones",
-    "Both coordinates of pair j go back where they were, to 2j and 2j + 1: stack along a new last "
+    "Both coordinates of pair m go back where they were, to 2m and 2m + 1: stack along a new last "
     "axis, then flatten.",
 )(_rotary(join=side_by_side))
 rotate.wrong(
-    "right but for the pairs that are read: they are j and j + d/2",
-    "Read pair j from the coordinates 2j and 2j + 1: x[..., 0::2] and x[..., 1::2].",
+    "right but for the pairs that are read: they are m and m + d/2",
+    "Read pair m from the coordinates 2m and 2m + 1: x[..., 0::2] and x[..., 1::2].",
 )(_rotary(pairs=halves))
 rotate.wrong(
     "right but for the direction: it turns by the negative angle",
@@ -142,19 +142,19 @@ rotate.wrong(
 )(_rotary(angles=lambda places, omega: mt.arange(len(places)).unsqueeze(-1) * omega))
 rotate.wrong(
     "right but for the frequencies: all pairs turn by the same angle",
-    "Pair j turns by the place times 10000 to the power of -2j/d.",
+    "Pair m turns by the place times 10000 to the power of -2m/d.",
 )(_rotary(frequencies=lambda d: mt.ones(d // 2)))
 rotate.wrong(
     "right but for the pairs, which are counted from 1",
-    "j runs from 0 to d/2 - 1: the first pair turns by the place itself.",
+    "m runs from 0 to d/2 - 1: the first pair turns by the place itself.",
 )(_rotary(frequencies=from_one))
 rotate.wrong(
-    "right but for the exponent: it takes 2j/d with j = 0, 2, 4, ..., the number of the coordinate",
-    "j counts the pairs, 0, 1, 2, ...",
+    "right but for the exponent: it takes 2m/d with m = 0, 2, 4, ..., the number of the coordinate",
+    "m counts the pairs, 0, 1, 2, ...",
 )(_rotary(frequencies=double_exponents))
 rotate.wrong(
     "right but for the exponent, which lacks the 2",
-    "The exponent is -2j/d, with j = 0, ..., d/2 - 1 for the pairs.",
+    "The exponent is -2m/d, with m = 0, ..., d/2 - 1 for the pairs.",
 )(_rotary(frequencies=half_exponents))
 rotate.wrong(
     "x with sinusoidal codes added",

@@ -59,34 +59,34 @@ alibi_bias.wrong(
 )(lambda n, heads: _bias()(n, heads).masked_fill(differences(n) > 0, -mt.inf))
 alibi_bias.wrong(
     "right but for the slopes: the heads are counted from 0",
-    "The first head has k = 1 and the slope 2 to the power of -8/h, the last one 2 to the power "
+    "The first head has ell = 1 and the slope 2 to the power of -8/h, the last one 2 to the power "
     "of -8.",
 )(_bias(slopes=lambda heads: 2.0 ** (-8 * mt.arange(heads) / heads)))
 alibi_bias.wrong(
     "right but for the order of the slopes: the flattest head comes first",
-    "Head k = 1 has the steepest slope, 2 to the power of -8/h.",
+    "Head ell = 1 has the steepest slope, 2 to the power of -8/h.",
 )(_bias(slopes=lambda heads: _slopes(heads).flip(0)))
 alibi_bias.wrong(
     "right for eight heads alone: its slopes are 1/2, 1/4, 1/8, ...",
-    "The exponent is -8k/h: it depends on the number of heads, so that the last slope is always "
+    "The exponent is -8 ell/h: it depends on the number of heads, so that the last slope is always "
     "2 to the power of -8.",
 )(_bias(slopes=lambda heads: 0.5 ** mt.arange(1.0, heads + 1)))
 alibi_bias.wrong(
     "right but for the slopes, which are all the same",
-    "Each head has a slope of its own: 2 to the power of -8k/h for head k.",
+    "Each head has a slope of its own: 2 to the power of -8 ell/h for head ell.",
 )(_bias(slopes=lambda heads: _slopes(heads)[:1].expand(heads)))
 alibi_bias.wrong(
     "right but for the slopes, which are missing",
-    "Multiply the distances by the slope of the head, 2 to the power of -8k/h.",
+    "Multiply the distances by the slope of the head, 2 to the power of -8 ell/h.",
 )(_bias(slopes=mt.ones))
 alibi_bias.wrong(
-    "right but for the slopes: they grow with k",
-    "The exponent is negative: -8k/h.",
+    "right but for the slopes: they grow with ell",
+    "The exponent is negative: -8 ell/h.",
 )(_bias(slopes=lambda heads: 1 / _slopes(heads)))
 alibi_bias.wrong(
-    "right but for the slopes: k/h has slipped out of the exponent",
-    "The slope of head k is 2 to the power of (-8k/h). In Python, 2 ** -8 * k / h is (2 ** -8) * k "
-    "/ h: set parentheses.",
+    "right but for the slopes: ell/h has slipped out of the exponent",
+    "The slope of head ell is 2 to the power of (-8 ell/h). In Python, 2 ** -8 * ell / h is "
+    "(2 ** -8) * ell / h: set parentheses.",
 )(_bias(slopes=lambda heads: 2.0**-8 * mt.arange(1, heads + 1) / heads))
 alibi_bias.wrong(
     "right but for the slopes, in which e stands for 2",
