@@ -2,7 +2,7 @@
 
 import pytest
 
-from textbook.diagrams import cells
+from textbook.diagrams import blocks, cells
 from textbook.lab import colored_text, report
 from textbook.plot import subplots
 
@@ -20,6 +20,21 @@ def test_a_cell_names_its_gates_and_stands_between_its_neighbours(draw, names):
     written = [label.get_text() for label in axes.texts]
     assert names <= {line for label in written for line in label.split("\n")}
     assert sum("the same" in label for label in written) == 2
+
+
+def test_a_block_has_a_skip_path_to_each_sum():
+    _, axes = subplots()
+    blocks.line(axes, ["norm", "attention", "+", "norm", "network", "+"])
+    written = [label.get_text() for label in axes.texts]
+    assert written.count("skip path") == written.count("+") == len(axes.lines) == 2
+
+
+def test_padding_is_hatched_and_shares_batch_norms_column_only():
+    _, axes = subplots()
+    blocks.shared_means(axes, real=(3, 2), longest=4, features=6)
+    assert sum(cell.get_hatch() is not None for cell in axes.patches) == (1 + 2) * 6
+    colors = [cell.get_facecolor()[:3] for cell in axes.patches]
+    assert sorted(colors.count(color) for color in set(colors)) == [6, 7, 35]
 
 
 def test_coloured_text_is_darker_for_larger_values_and_escapes_markup(monkeypatch):

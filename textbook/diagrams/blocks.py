@@ -3,6 +3,7 @@
 from textbook.plot.style import COLORS
 
 EDGE = "0.35"
+PLAIN = {"fc": "none", "ec": "none"}
 SHADES = {"+": "white", "norm": "#fbe3cf"}
 ARROW = {"arrowstyle": "->", "color": EDGE, "shrinkA": 0, "shrinkB": 0}
 
@@ -12,25 +13,23 @@ def line(axes, boxes, *, title=""):
 
     ``boxes`` are names; "norm" and "+" have a look of their own.
     """
-    start, behind = 0.45, 0.1
-    axes.text(0, 0, "$x$", ha="center", va="center")
-    for i, box in enumerate(boxes, start=1):
-        pad = "circle,pad=0.25" if box == "+" else "round,pad=0.45"
-        shape = {"boxstyle": pad, "fc": SHADES.get(box, "#d6e8f5"), "ec": EDGE}
-        half = 0.14 if box == "+" else 0.1 + 0.042 * len(box)
-        axes.text(i, 0, box, ha="center", va="center", bbox=shape)
-        axes.annotate("", (i - half, 0), (i - 1 + behind, 0), arrowprops=ARROW)
-        behind = half
+    start, before = 0.45, axes.text(0, 0, "$x$", ha="center", va="center", bbox=PLAIN)
+    for i, box in enumerate([*boxes, "$y$"], start=1):
+        shape = "circle,pad=0.25" if box == "+" else "round,pad=0.45"
+        look = {"boxstyle": shape, "fc": SHADES.get(box, "#d6e8f5"), "ec": EDGE}
+        look = PLAIN if box == "$y$" else look
+        here = axes.text(i, 0, box, ha="center", va="center", bbox=look)
+        ends = {"patchA": before.get_bbox_patch(), "patchB": here.get_bbox_patch()}
+        axes.annotate("", (i, 0), (i - 1, 0), arrowprops=ARROW | ends)
         if box == "+":
             skip = {"color": COLORS[1], "lw": 1.8}
             axes.plot([start, start, i], [0, 0.75, 0.75], linestyle="-", **skip)
-            axes.annotate("", (i, 0.2), (i, 0.77), arrowprops=ARROW | skip)
+            tip = ARROW | skip | {"patchB": here.get_bbox_patch()}
+            axes.annotate("", (i, 0), (i, 0.77), arrowprops=tip)
             axes.text((start + i) / 2, 0.8, "skip path", ha="center", va="bottom", color=COLORS[1])
             start = i + 0.45
-    end = len(boxes) + 0.9
-    axes.annotate("", (end - 0.08, 0), (len(boxes) + behind, 0), arrowprops=ARROW)
-    axes.text(end, 0, "$y$", ha="center", va="center")
-    axes.set(xlim=(-0.2, end + 0.2), ylim=(-0.45, 1.15), title=title)
+        before = here
+    axes.set(xlim=(-0.2, len(boxes) + 1.2), ylim=(-0.45, 1.15), title=title)
     axes.axis("off")
 
 
