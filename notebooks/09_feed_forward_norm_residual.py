@@ -1061,8 +1061,9 @@ for block, bounds in (
 # and in an untrained post-norm stack such changes add up from layer to layer (Liu et al., 2020b).
 #
 # We can tell them apart. "Averages first" lets Adam collect its averages at a rate of zero, for as many steps as
-# the warm-up has, and then takes full steps. And we ask E1's question after each of the first thirty steps: what is
-# left, in the last layer, of the differences between tokens?
+# the warm-up has, and then takes full steps. The reverse takes ten full steps first and then warms up. And we ask
+# E1's question after each of the first thirty steps: what is left, in the last layer, of the differences
+# between tokens?
 
 
 # %%
@@ -1130,12 +1131,18 @@ for block, bounds in (
     )
 
 # %% [markdown]
-# @E4text@
+# A single full step takes nearly all of the difference from post-norm, ten leave next to nothing: all tokens are
+# equal, as in E1, and training never comes back. Good averages do not help. And ten full steps before a
+# warm-up spoil it: the harm is done at once. With warm-up alone the tokens draw together slowly, and not
+# all the way; in pre-norm a tenth is left. So here it is the size of the first steps that matters, not
+# Adam's averages.
 #
 # > **E4 · the first steps must be small.** *Our question*: does warm-up help because Adam's averages are poor at
 # > first, or because the model cannot bear large steps?
 # >
-# > *Measured*: @E4@
+# > *Measured*: Six layers, rate 0.008, three seeds. Left after one full step in post-norm: 0.04 of 0.30 to 0.51, after
+# > ten at most 2e-4, and so with averages collected first; the loss ends at 2.78. With warm-up 0.13 to 0.15 after ten
+# > steps, loss 0.001; with ten full steps before the warm-up 2.75 to 2.78. Pre-norm: 0.11 to 0.14, loss 0.001.
 #
 # ## 7. The block
 #
@@ -1300,7 +1307,9 @@ runs.holds(
 # > **C34 · holds.** *The lectures* (deck 2, "Residual Connections"): "neural network layers actually have a
 # > hard time learning the identity function"; to learn zero "is easy".
 # >
-# > *Measured*: @C34@
+# > *Measured*: Error of one, two, four and eight networks asked for the identity (an answer of zeros has 1), three seeds,
+# > each at its best rate: without residual connections 0.0008 to 0.0017, 0.008 to 0.009, 0.31 to 0.36, 0.72 to 0.76;
+# > with them 9e-7 to 3e-6, 1e-4 to 4e-4, 0.0010 to 0.0012, 0.03 to 0.07.
 #
 # Deck 3 shows the **loss landscape** of a deep network (Li et al., 2018), ragged without residual connections. Ours is
 # around the weights that eight networks learned in a short run, along two random directions in weight space.
@@ -1450,12 +1459,17 @@ runs.holds(
 )
 
 # %% [markdown]
-# @C35text@
+# With the mean alone detached nothing changes. Without the deviation's part learning takes more steps, in pre-norm at
+# both rates and in post-norm at 0.002. So what the norm's gradient does for speed is the term with $\hat x$, the one
+# that takes out stretching; Xu et al. found the same. In post-norm at 0.008 it is the other way round: layer norm
+# fails (C22), and without that term training does better.
 #
 # > **C35 · holds for speed, at moderate rates.** *The lectures* (deck 1, "The Transformer Encoder: Layer
 # > normalization [Ba et al., 2016]"; deck 3): "LayerNorm's success may be due to its normalizing gradients".
 # >
-# > *Measured*: @C35@
+# > *Measured*: Steps to the goal, at most 200, four layers, three seeds, for layer norm, mean detached, deviation
+# > detached. Pre-norm, rate 0.002: 91 to 114, 92 to 113, 170 or more; rate 0.008: 60 to 63, 58 to 63, 67 to 83. Post-norm,
+# > rate 0.002: 120 to 135, 124 to 139, never; rate 0.008, loss at the end: 0.25 to 2.1, 0.05 to 2.0, 0.04 to 0.15.
 #
 # ### RMSNorm
 #
