@@ -101,8 +101,8 @@ plot.show(
 # %% [markdown]
 # ### Given its weights, attention is linear
 #
-# A function is linear if $f(aX + bY) = a f(X) + b f(Y)$ for all numbers $a$, $b$. We test it twice: with
-# weights that are given, and with weights computed from each input, as attention does it.
+# A function is linear if $f(aX + bY) = a f(X) + b f(Y)$ for all numbers $a$, $b$. We test it with weights that are
+# given, and with weights computed from each input.
 
 # %%
 other = mt.randn(4, 4).double()
@@ -128,8 +128,7 @@ lab.holds("C19", "with weights computed from its input it is not", departure(com
 
 # %% [markdown]
 # So "it's all just weighted averages" is true *given the weights*. As a function of its input attention is not
-# linear, since the weights hold a softmax of products of inputs. Is that enough for a task that no linear
-# function can do?
+# linear. Is that enough for a task that no linear function can do?
 #
 # A token has two bits, and the question is whether they differ: XOR. For a token alone in its sequence, $n = 1$,
 # the softmax has one entry, which is 1 whatever the score. Then $A = (1)$ in every layer, and the whole stack is
@@ -149,7 +148,7 @@ lab.holds("C19", "with weights computed from its input it is not", departure(com
 # | $W_1$, $b_1$ | into a hidden layer of $m$ units; $m = 4d$ is usual | $(d, m)$, $(m)$ |
 # | $W_2$, $b_2$ | and back | $(m, d)$, $(d)$ |
 #
-# The ReLU is what makes it more than a matrix. XOR takes two hidden units, by hand: $|a - b| =
+# XOR takes two hidden units, by hand: $|a - b| =
 # \operatorname{ReLU}(a - b) + \operatorname{ReLU}(b - a)$.
 
 # %%
@@ -172,8 +171,7 @@ class FeedForward(nn.Module):
 
 
 # %% [markdown]
-# **Position-wise** means that no token sees another. We hold the module against a loop over the words, and
-# change one word.
+# **Position-wise** means that no token sees another: we loop over the words, and change one.
 
 # %%
 mt.manual_seed(0)
@@ -386,11 +384,10 @@ runs.holds(
 #
 # $$\text{output}_i = \frac{\sum_j e^{q_i^\top k_j / \sqrt d}\; v_j}{\sum_j e^{q_i^\top k_j / \sqrt d}} .$$
 #
-# The query is linear in token $i$, but it stands in an exponent. Tokens of other kinds work like the hidden units
-# of a network: unit $j$ answers to $q_i$ with $e^{q_i^\top k_j / \sqrt d}$, and $v_j$ says what follows from it. Among copies of
-# itself a token finds equal values only, any weights give the same mean, and the trained model is linear in
-# the token: its bend is rounding. So attention computes, but only by comparing tokens with one another. What a
-# token *alone* means takes a network of its own.
+# The query is linear in token $i$, but it stands in an exponent. Other tokens work like the hidden units of a network:
+# unit $j$ answers to $q_i$ with $e^{q_i^\top k_j / \sqrt d}$, and $v_j$ says what follows. Among copies of itself a token finds
+# equal values only, any weights give the same mean, and the model is linear: its bend is rounding. So attention
+# computes, but only by comparing tokens. What a token *alone* means takes a network of its own.
 #
 # > **C19 · holds if the weights are given.** *The lectures* (deck 1, "Adding nonlinearities in
 # > self-attention"; deck 3; deck 5, "Self-Attention is Linear"): "stacking more self-attention layers just
@@ -436,7 +433,7 @@ runs.draw(
     by="stack",
     log="y",
     alt="Share of what tells tokens apart against layers passed, log scale: without sums it falls to rounding "
-    "error within about five layers; with them most of it is left after twelve.",
+    "error within three layers; with them most of it is left after twelve.",
 )
 for stack in ("attention", "attention, network"):
     runs.holds(
@@ -451,10 +448,9 @@ runs.holds(
 )
 
 # %% [markdown]
-# Untrained weights, as `nn.Linear` starts them, are nearly even, so a layer gives every token nearly the same
-# mean. After a few layers all tokens are equal to the last digit, and a network that works on each token cannot tell
-# equal tokens apart. (Dong et al., 2021, prove it: without sums, attention loses rank doubly exponentially
-# with depth.)
+# Untrained weights are nearly even, so a layer gives every token nearly the same mean. After three layers all tokens
+# are equal to the last digit, and a network that works on each token cannot tell equal tokens apart. (Dong et al., 2021,
+# prove that without sums attention loses rank doubly exponentially with depth.)
 #
 # > **E1 · nothing, without residual connections.** *Our question*: what is left of the differences between
 # > tokens after a stack of untrained layers?
@@ -530,9 +526,9 @@ for residual in (False, True):
     print(f"residual {residual!s:5}", " ".join(f"{norm:9.1e}" for norm in norms))
 
 # %% [markdown]
-# From left to right: before the first layer, after 4, 8 and 12. Read it from right to left, as the gradient goes.
-# Without sums it vanishes, as in chapter 01 over time. With sums it explodes: at this start (Xavier's, which keeps
-# sizes even) every $f(x)$ is about as large as $x$, so each sum is larger than the last.
+# From left to right: before the first layer, after 4, 8 and 12; the gradient goes from right to left. Without sums it
+# vanishes, as in chapter 01 over time. With sums it explodes: at this start (Xavier's, which keeps sizes even) every
+# $f(x)$ is about as large as $x$, so each sum is larger than the last.
 #
 # But the gradient grows far more than the states do. We suspect the scores: they are products of two states, so
 # what flows back through them grows with the states' size. The test: let the gradient take the weights for constants.
@@ -679,8 +675,7 @@ plot.show(
 )
 
 # %% [markdown]
-# Two ways to get it wrong: to take away the plain sum in place of the mean, and to put the standard deviation
-# where the variance belongs, under the root. For "water":
+# Two ways to get it wrong: the plain sum in place of the mean, and the standard deviation under the root.
 
 # %% evidence
 # Two ways to get it wrong, for "water"
@@ -722,8 +717,8 @@ tenfold = jacobian(lambda x: F.layer_norm(x, (4,)), 10 * X[1:2])
 print("ten times water, a tenth of it:", mt.allclose(10 * tenfold, by_hand, atol=1e-4))
 
 # %% [markdown]
-# The two terms that are subtracted take out what would only shift or stretch $x$: the two directions that the norm
-# threw away. And $1/s$ scales: a token with a long vector gets a small gradient. With $g = \partial L / \partial y$ and
+# The two terms that are subtracted take out what would only shift or stretch $x$, as the norm itself did. And $1/s$
+# scales: a token with a long vector gets a small gradient. With $g = \partial L / \partial y$ and
 # $g' = g \odot \gamma$, both of shape $(d)$, the chain rule makes of it
 #
 # $$\frac{\partial L}{\partial x} = \frac1s \Big( g' - \operatorname{mean}(g')
@@ -734,8 +729,8 @@ print("ten times water, a tenth of it:", mt.allclose(10 * tenfold, by_hand, atol
 # ## 5. Residual connection and norm together
 #
 # Sums keep tokens apart, and grow. A norm stops the growth. Which of the two does a deep stack need? There are four
-# combinations, and a second place for the norm, which waits for section 6. Where it stands on the branch, nothing
-# normalizes the sum, so one more norm follows the last layer (`last`).
+# combinations, and a second place for the norm, which waits for section 6. In pre-norm nothing normalizes the sum,
+# so one more norm follows the last layer (`last`).
 
 # %%
 WIRINGS = {
@@ -822,8 +817,9 @@ runs.draw(
     labels=NAMES,
     log="xy",
     lines={"chance, 16 symbols": math.log(16)},
-    alt="Loss at the end of training against depth, logarithmic. All four start at the goal with one layer. "
-    "Neither, norm alone and residual alone rise with depth; both together stay at the goal.",
+    alt="Loss at the end of training against depth, logarithmic. With one and two layers all four are near the goal. "
+    "With four, neither, norm alone and residual alone are near chance, with eight residual alone far above it; "
+    "both together stay at the goal.",
 )
 for wiring in ("neither", "norm"):
     runs.holds(
@@ -951,9 +947,8 @@ for wiring, bounds in (("pre-norm", (1 - 1e-5, 1 + 1e-5)), ("post-norm", (0, 0.0
 #
 # $$\eta(t) = d^{-1/2} \cdot \min\!\big(t^{-1/2},\; t \cdot w^{-3/2}\big),$$
 #
-# with step $t = 1, 2, \dots$, width $d$ and $w$ warm-up steps (4,000 there): up in a line for $w$ steps, then down with
-# the root of $t$. In the experiment the rate rises in a line and stays, so that with and without differ in
-# nothing else. Later chapters train with `warmed`, which also falls.
+# with step $t = 1, 2, \dots$, width $d$ and $w$ warm-up steps (4,000 there). In the experiment the rate rises in a line
+# and stays, so that with and without differ in nothing else. Later chapters train with `warmed`, which also falls.
 
 
 # %% save
@@ -1020,7 +1015,8 @@ runs.draw(
     by="block",
     log="xy",
     lines={"chance, 16 symbols": math.log(16)},
-    height=3.4,
+    height=3.6,
+    limits=(0.03, 60),
     alt="Loss at the end of training against the learning rate. Post-norm without warm-up is at chance at the "
     "larger rates; the other three stay at the goal over a wide range of rates.",
 )
@@ -1103,6 +1099,8 @@ runs.draw(
     y="what is left",
     by="block",
     log="y",
+    height=3.6,
+    limits=(1e-9, 2),
     alt="Share of what tells tokens apart in the last layer against the first thirty steps, log scale. Post-norm "
     "falls to a few hundredths within a step or two and on to almost nothing, also with averages first. Pre-norm "
     "falls to about a tenth, post-norm with warm-up more slowly.",
@@ -1300,8 +1298,8 @@ runs.holds(
 )
 
 # %% [markdown]
-# The identity is hard, zero is easier. But not to the letter: with residual connections, too, eight networks do worse
-# than one. (Our guess: they start as random parts and have to be unlearned.)
+# The identity is hard, zero is easier. But with residual connections, too, eight networks do worse than one. (Our guess:
+# they start as random parts and have to be unlearned.)
 #
 # > **C34 · holds.** *The lectures* (deck 2, "Residual Connections"): "neural network layers actually have a
 # > hard time learning the identity function"; to learn zero "is easy".
@@ -1371,8 +1369,7 @@ plot.show(
 # made it fail, and two directions are few.)
 #
 # What matters more about the norm, that the forward pass is normalized, or that the gradient is? Xu et al. (2019)
-# separate the two: they compute $\mu$ and $s$ as always but *detach* them, so that the gradient takes them for
-# constants. Forwards nothing changes, and the gradient is just $g'/s$.
+# compute $\mu$ and $s$ as always but *detach* them: forwards nothing changes, and the gradient is just $g'/s$.
 
 
 # %%
@@ -1624,10 +1621,9 @@ for name, (a, b) in found.items():
     )
 
 # %% [markdown]
-# For sequences that is awkward. If the real tokens of a feature have mean 2 and variance 1, and a share $p$ of all
-# positions is padded with zeros, batch norm, which does not know, finds a mean of $2(1 - p)$ and a variance of $(1 - p)(1 +
-# 4p)$. Padding can be left out of the statistics, but then, too, what becomes of a sentence depends on
-# its company in the batch. Layer norm does not look beyond its token: the same sentence, the same output.
+# If the real tokens have mean 2 and variance 1, and a share $p$ of all positions is padded with zeros, batch norm finds a
+# mean of $2(1 - p)$ and a variance of $(1 - p)(1 + 4p)$. Padding can be left out of the statistics, but then, too, what
+# becomes of a sentence depends on its company. Layer norm does not look beyond its token.
 #
 # ## 9. The table of barriers, filled in
 #
@@ -1639,7 +1635,7 @@ for name, (a, b) in found.items():
 # | one place at a time | one softmax, one place (C14) | several heads | 06 |
 # | does not train when deep | gradients (C20) | residual connection and norm together | 09 |
 #
-# No row is open any more. Chapter 10 assembles the parts.
+# No row is open. Chapter 10 assembles the parts.
 #
 # **Try it**: take the sum around attention only, or around the network only (`Layers`); start post-norm small, and see
 # whether it still needs warm-up; in `first_steps`, let the rate rise over 10 steps in place of 60.
@@ -1676,11 +1672,9 @@ for name, (a, b) in found.items():
 # [`../exercises/09_feed_forward_norm_residual/09_feed_forward_norm_residual.ipynb`](../exercises/09_feed_forward_norm_residual/09_feed_forward_norm_residual.ipynb)
 #
 # **Read on**: He et al. (2016), *Deep residual learning for image recognition*. Ba, Kiros and Hinton (2016), *Layer
-# normalization*.  Vaswani et al. (2017), *Attention is all
-# you need*. Li et al. (2018), *Visualizing the loss landscape of neural nets*. Xu et al. (2019), *Understanding and
+# normalization*. Li et al. (2018), *Visualizing the loss landscape of neural nets*. Xu et al. (2019), *Understanding and
 # improving layer normalization*. Zhang and Sennrich (2019), *Root mean square layer normalization*. Xiong et al.
 # (2020), *On layer normalization in the Transformer architecture*. Liu et al. (2020a), *On the variance of the adaptive
 # learning rate and beyond*. Liu et al. (2020b), *Understanding the difficulty of training Transformers*. Shazeer (2020),
-# *GLU variants improve Transformer*. Dong, Cordonnier and Loukas (2021), *Attention is not all you need: pure
-# attention loses rank doubly exponentially with depth*. Elhage et al. (2021), *A mathematical framework for Transformer
-# circuits*.
+# *GLU variants improve Transformer*. Dong, Cordonnier and Loukas (2021), *Attention is not all you need*. Elhage et al.
+# (2021), *A mathematical framework for Transformer circuits*.
