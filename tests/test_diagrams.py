@@ -7,6 +7,7 @@ from textbook.diagrams import cells, heads
 import minitorch as mt
 from textbook.diagrams import cells, masks
 from textbook.diagrams import cells, positions
+from textbook.diagrams import blocks, cells
 from textbook.lab import colored_text, report
 from textbook.plot import COLORS, subplots
 
@@ -59,6 +60,21 @@ def test_an_arrow_leads_from_each_word_of_a_tree_to_its_head():
     assert [round(tip, 6) for tip in tips] == [1, 2]
     starts = [line.get_xdata()[0] for line in axes.lines]
     assert [round(start, 6) for start in starts] == [0, 1]
+
+
+def test_a_block_has_a_skip_path_to_each_sum():
+    _, axes = subplots()
+    blocks.line(axes, ["norm", "attention", "+", "norm", "network", "+"])
+    written = [label.get_text() for label in axes.texts]
+    assert written.count("skip path") == written.count("+") == len(axes.lines) == 2
+
+
+def test_padding_is_hatched_and_shares_batch_norms_column_only():
+    _, axes = subplots()
+    blocks.shared_means(axes, real=(3, 2), longest=4, features=6)
+    assert sum(cell.get_hatch() is not None for cell in axes.patches) == (1 + 2) * 6
+    colors = [cell.get_facecolor()[:3] for cell in axes.patches]
+    assert sorted(colors.count(color) for color in set(colors)) == [6, 7, 35]
 
 
 def test_coloured_text_is_darker_for_larger_values_and_escapes_markup(monkeypatch):

@@ -19,6 +19,11 @@ class FeedForward(nn.Module):
         return self.down(self.up(x).relu())
 
 
+def warmed(step, steps, rate):
+    """Up in a line for a tenth of the steps, then down in a line to zero; step counts from 0."""
+    return rate * min(10 * (step + 1) / steps, 1) * (1 - step / steps)
+
+
 class Block(nn.Module):
     """x + attention(norm(x)), then x + network(norm(x)): (B, n, d) to (B, n, d)."""
 

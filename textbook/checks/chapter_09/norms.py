@@ -232,7 +232,7 @@ def _of_direction_alone(answer, x, gain, eps):
     forbidden=("layer_norm", "rsqrt"),  # F.rms_norm runs rsqrt
     instead="mean, *, / and sqrt",
     properties=(_of_direction_alone,),
-    see='chapter 09, "Batch norm and RMSNorm"',
+    see='chapter 09, "RMSNorm"',
 )
 def rms_norm(x, gain, eps=1e-5):
     """x (..., d) and gain (d) give (..., d)."""
@@ -361,7 +361,7 @@ def _padding_takes_no_part(answer, x, real):
     cases=_padded_cases,
     properties=(_padding_takes_no_part,),
     gradients=False,
-    see='chapter 09, "Batch norm and RMSNorm"',
+    see='chapter 09, "Batch norm"',
 )
 def batch_statistics(x, real):
     """x (B, n, d) and real (B, n) give mean (d) and variance (d)."""

@@ -280,7 +280,7 @@ def _does_what_the_layers_do(answer, weights, values):
     cases=_stack_cases,
     properties=(_does_what_the_layers_do,),
     gradients=False,
-    see='chapter 09, "Given its weights, attention is linear (C19)"',
+    see='chapter 09, "Given its weights, attention is linear"',
 )
 def one_layer(weights, values):
     """L tensors (B, n, n) and L matrices (d, d) give A (B, n, n) and V (d, d)."""
