@@ -70,8 +70,8 @@ plot.show(
 # %% [markdown]
 # It is our drawing of figure 1 of Vaswani et al. (2017). The **encoder** reads the source and turns it into the
 # **memory**, one vector for each source token. The **decoder** reads the target as far as it has been said, and gives
-# scores for the next token. At each layer one sequence of vectors becomes another, of the same shape; one of our
-# lectures takes the model's name from that. Two things are new:
+# scores for the next token. Each layer transforms one sequence of vectors into another, of the same shape; deck 5
+# takes the model's name from that. Two things need a word:
 #
 # - **The decoder's block has three parts.** Between its self-attention and its network stands **cross-attention**:
 #   chapter 04's look at the source, with chapter 06's heads. Queries come from the target, keys and values from the
@@ -294,7 +294,7 @@ scores = model.decode(target, memory.detach(), real)  # (1, T, V)
 hook.remove()
 for t in range(3):
     [gradient] = mt.autograd.grad(scores[0, t].sum(), kept, retain_graph=True)  # (1, T, d)
-    print(f"place {t + 1}: gradient of what is read later {gradient[0, t + 1 :].abs().sum():.1f}")
+    print(f"place {t + 1}: gradient of what is read later", gradient[0, t + 1 :].abs().sum().item())
 
 # %% [markdown]
 # *Padding changes nothing*: next to a longer sentence, "eight hundred" gets the scores that it gets alone.
@@ -463,7 +463,7 @@ def exact_share(model, pairs):
 
 # %% [markdown]
 # A tenth of all numbers is held out from training. We report on 300 of them, with three to six digits, and keep others
-# for choosing rates. Now twice the same model, as it was born and after half a minute of school:
+# for choosing rates. Now the same model twice, untrained and after 400 steps:
 
 # %%
 SIZES = dict(width=64, heads=4, hidden=256, layers=2)
@@ -500,8 +500,8 @@ lab.holds("E1", "untrained, no number is right", shares[0], below=0.01)
 lab.holds("E1", "trained, most held-out numbers are right", shares[1], above=0.7)
 
 # %% [markdown]
-# An untrained Transformer says one thing over and over. All that the second knows about either language it has
-# learned from the pairs; the code of the two is the same.
+# The code of the two is the same; all that the second knows of either language it has learned from the pairs. When it
+# is wrong, it is wrong in German: in the run stored here 600,012 comes out as 612,012, said without a mistake.
 #
 # ### What each part is for (E1)
 #
@@ -679,8 +679,9 @@ for name, model in (("decoder", decoder), ("encoder", encoder)):
 # ### Both sides or one (E2)
 #
 # What can an encoder be trained on, if the next token is out of the question? On something that we have taken out. We
-# give it $k$ characters of English, a **blank**, and $k$ more, and ask for the character in the middle. Beside it stands a language model that gets as many characters, the $2k$ to the left. The text is that of chapters 01
-# and 07, Python's language reference: nine tenths to learn from, the rest to choose rates and to report, half each.
+# give it $k$ characters of English, a **blank**, and $k$ more, and ask for the character in the middle. Beside it
+# stands a language model that gets as many characters, the $2k$ to the left. The text is that of chapters 01 and 07,
+# Python's language reference: nine tenths to learn from, the rest to choose rates and to report, half each.
 
 # %%
 reference, rest = split(language_reference(), validation=0.1)
@@ -717,11 +718,7 @@ def next_scores(model, windows):
     steps=[400],
     rate=2.5e-3,
     k=4,
-    full=dict(
-        steps=[250, 1000],
-        rate=Tuned(2.5e-3, 5e-3, 1e-2, lowest="loss elsewhere"),
-        seeds=3,
-    ),
+    full=dict(steps=[250, 1000], rate=Tuned(2.5e-3, 5e-3, 1e-2, lowest="loss elsewhere"), seeds=3),
 )
 def blank_filled(reads, steps, rate, k):
     scored = blank_scores if reads == "both sides" else next_scores
@@ -857,6 +854,7 @@ def misaligned_share(looked):
     return sum(wrong) / len(wrong)
 
 
+# %%
 @lab.experiment("E3", rate=2e-3, steps=300, full=dict(steps=400, seeds=3))
 def cross_alignment(rate, steps):
     model, pairs = Transformer(len(words), **SIZES), batches_of(*in_numbers(learned))
@@ -953,7 +951,9 @@ options = dict(dropout=0.0, batch_first=True, norm_first=True, dtype=mt.float64)
 theirs = nn.Transformer(32, 4, 2, 2, 64, **options)
 report = theirs.load_state_dict(named_as_in_pytorch(ours.state_dict()), strict=False)
 print("weights of ours that it has no place for:", report.unexpected_keys)
-print("kinds of its own that stay:", {name.rpartition(".")[2] for name in report.missing_keys})
+print(
+    "kinds of its own that stay:", sorted({name.rpartition(".")[2] for name in report.missing_keys})
+)
 print(
     "they are all zero:",
     all((theirs.state_dict()[name] == 0).all() for name in report.missing_keys),
