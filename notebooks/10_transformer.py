@@ -604,15 +604,19 @@ runs.holds(
 # causal mask it learns to copy the next token from its own input; when it translates, there is nothing to copy yet
 # (chapter 07, C15). Without positions "three hundred and two" and "two hundred and three" are one bag of words.
 #
-# The other three can be spared, which we had not expected. Take the encoder's self-attention: a German piece follows
-# from one or two English words and their places, and the decoder, with two layers that look, can find these for itself. So
-# this says how easy the task is, and not that these parts are for nothing: chapter 09 has tasks that fail without the
-# network, and stacks that do not train without norm and residuals (C19, C20).
+# Leaving out one of the other three makes no difference beyond the spread of the seeds, which we had not expected. (Our
+# guess for the encoder's self-attention: a German piece follows from one or two English words and their places, and the
+# decoder, which looks at them in both of its layers, can find these for itself.) So this says how easy the task is, and
+# not that these parts are for nothing: chapter 09 has a task that fails without the network, and stacks that do not train
+# without norm and residuals (C19, C20).
 #
 # > **E1 · cross-attention, mask and positions; the others can be spared here.** *Our question*: which parts does the
 # > translator of numbers need?
 # >
-# > *Measured*: BOX-E1
+# > *Measured*: Exact match on 300 held-out numbers after 300 steps, three seeds, each at the rate that is best on other
+# > numbers: with all parts 0.960 to 0.997; without cross-attention and without the causal mask 0; without positions 0.227
+# > to 0.243; without the encoder's self-attention 0.973 to 0.990, without the decoder's 0.933 to 0.977, without networks
+# > 0.963 to 0.997.
 #
 # ## 6. Three shapes of one block
 #
@@ -715,8 +719,8 @@ def next_scores(model, windows):
 @lab.experiment(
     "E2",
     reads=["both sides", "the left"],
-    steps=[400],
-    rate=2.5e-3,
+    steps=[600],
+    rate=5e-3,
     k=4,
     full=dict(steps=[250, 1000], rate=Tuned(2.5e-3, 5e-3, 1e-2, lowest="loss elsewhere"), seeds=3),
 )
@@ -748,8 +752,8 @@ runs.draw(
     y="characters right",
     by="reads",
     lines={"always a space": commonest},
-    alt="Share of characters guessed right against training steps. The encoder, which reads both sides, starts level "
-    "with the language model, which reads the left, and ends above it; both lie far above always guessing a space.",
+    alt="Share of characters guessed right against training steps. The encoder, which reads both sides, starts below "
+    "the language model, which reads the left, and ends above it; both lie far above always guessing a space.",
 )
 
 
@@ -770,9 +774,10 @@ runs.holds(
 )
 
 # %% [markdown]
-# At first the two are level: the encoder learns from an eighth of the targets. Trained longer it is ahead. What stands
-# to the right of a blank tells more than four more characters to the left of it. That is the trade between the two
-# shapes, and chapter 13 trains both in earnest: the one sees more, the other learns from every token, and can write.
+# The curves cross. At first the language model is ahead: it has eight times as many targets to learn from. Trained
+# longer the encoder is: what stands to the right of a blank tells more than four more characters to the left. That is
+# the trade between the two shapes, and chapter 13 trains both in earnest. The one sees more; the other learns from
+# every token, and can write.
 #
 # > **E2 · yes, once trained long enough.** *Our question*: do four characters on either side of a blank tell more than
 # > eight on its left?
