@@ -719,7 +719,7 @@ def next_scores(model, windows):
 @lab.experiment(
     "E2",
     reads=["both sides", "the left"],
-    steps=[600],
+    steps=[800],
     rate=5e-3,
     k=4,
     full=dict(steps=[250, 1000], rate=Tuned(2.5e-3, 5e-3, 1e-2, lowest="loss elsewhere"), seeds=3),
@@ -774,15 +774,16 @@ runs.holds(
 )
 
 # %% [markdown]
-# The curves cross. At first the language model is ahead: it has eight times as many targets to learn from. Trained
-# longer the encoder is: what stands to the right of a blank tells more than four more characters to the left. That is
+# After 250 steps the language model is ahead: it has eight times as many targets to learn from. After 1,000 the encoder
+# is: what stands to the right of a blank tells more than four more characters to the left. That is
 # the trade between the two shapes, and chapter 13 trains both in earnest. The one sees more; the other learns from
 # every token, and can write.
 #
 # > **E2 · yes, once trained long enough.** *Our question*: do four characters on either side of a blank tell more than
 # > eight on its left?
 # >
-# > *Measured*: BOX-E2
+# > *Measured*: Characters guessed right, three seeds, each at the rate that is best on other text: after 250 steps from
+# > both sides 0.392 to 0.398, from the left 0.439 to 0.458; after 1,000 steps 0.587 to 0.617 and 0.528 to 0.533.
 #
 # ## 7. Where it looks
 #
@@ -828,6 +829,14 @@ print("largest weight on the future:", ahead.amax().item())
 
 # %% evidence
 # The weights of every head on one sentence
+ALTS = {
+    "encoder": "Eight maps of the encoder, each word by each word: most are pale and spread over several words; a few "
+    "in layer 2 have single dark cells.",
+    "decoder, itself": "Eight maps of the decoder's self-attention, all lower triangles. In the first rows most of the "
+    "weight is on the start token; further down it moves along the diagonal and below it.",
+    "decoder, across": "Eight maps of cross-attention. In most of them zwei looks at two, hundert at hundred, drei at "
+    "three and neunzig at ninety, so that the dark cells step to the right end and back; some heads do it only in part.",
+}
 read, said = example.source, ["<s>", *example.target]
 written = [f"{a} > {b}" for a, b in zip(said, [*example.target, "</s>"], strict=True)]
 for name, (queries, keys) in {
@@ -837,7 +846,7 @@ for name, (queries, keys) in {
 }.items():
     figure, panels = plot.heads(maps[name], queries, keys, width=9)
     figure.suptitle(name)
-    plot.show(figure, alt="ALT")
+    plot.show(figure, alt=ALTS[name])
 
 # %% [markdown]
 # ### Alignment again (E3)
@@ -908,10 +917,27 @@ runs.holds(
     lambda rows: along - rows.values("mean of all heads"),
     above=0.1,
 )
-runs.holds("the worst head does not", lambda rows: along - rows.values("worst head"), below=0.05)
+runs.holds(
+    "so does every head by itself", lambda rows: along - rows.values("worst head"), above=0.05
+)
+runs.holds(
+    "the worst head is wrong at least 0.1 more often than the mean of layer 2",
+    lambda rows: rows.values("worst head") - rows.values("mean of layer 2"),
+    above=0.1,
+)
 
 # %% [markdown]
-# TEXT-E3
+# The alignment is there again, though nobody asked for it, and it is *shared out*: every head has some of it, the mean
+# of the second layer nearly all, in one run more than the best single head has in another. So whoever shows one head of
+# one layer shows what they chose. And chapter 04's warnings hold all the more: after two layers of mixing, a vector of
+# the memory is made of several words.
+#
+# > **E3 · yes, shared out over heads and layers.** *Our question*: does the cross-attention of a Transformer align words
+# > as chapter 04's did (C7)?
+# >
+# > *Measured*: Share of aligned pieces that look at a wrong word, three seeds of 0.990 to 0.997 exact match: best head of a
+# > run 0.010 to 0.072, worst 0.263 to 0.318; mean of layer 1 0.082 to 0.193, of layer 2 0.004 to 0.044, of all heads
+# > 0.008 to 0.035. Along the diagonal 0.510, at random 0.863.
 #
 # ## 8. The same weights in PyTorch
 #
