@@ -928,8 +928,7 @@ runs.holds(
 
 # %% [markdown]
 # The alignment is there again, though nobody asked for it, and it is *shared out*: every head has some of it, the mean
-# of the second layer nearly all, in one run more than the best single head has in another. So whoever shows one head of
-# one layer shows what they chose. And chapter 04's warnings hold all the more: after two layers of mixing, a vector of
+# of the second layer nearly all. So whoever shows one head of one layer shows what they chose. And chapter 04's warnings hold all the more: after two layers of mixing, a vector of
 # the memory is made of several words.
 #
 # > **E3 · yes, shared out over heads and layers.** *Our question*: does the cross-attention of a Transformer align words
@@ -1055,7 +1054,7 @@ for name, change in {
 # - Numbers need cross-attention, mask and positions. The other parts can be spared on a task this easy (E1).
 # - One block, three models: with cross-attention it translates, with a causal mask it writes, without one it reads.
 #   Both sides of a blank tell more than the left alone, if trained long enough (E2).
-# - The alignment is there again, shared out over heads (E3).
+# - The alignment of chapter 04 is there again, shared out over heads and layers (E3).
 # - `nn.Transformer` has the same weights under other names, and masks that say where a query may *not* look.
 #
 # The model is built. Which tokens it should read, how it is trained well, how it writes fast, and whether it beats

@@ -2,7 +2,7 @@
 
 import pytest
 
-from textbook.diagrams import cells
+from textbook.diagrams import cells, transformer
 from textbook.lab import colored_text, report
 from textbook.plot import subplots
 
@@ -20,6 +20,24 @@ def test_a_cell_names_its_gates_and_stands_between_its_neighbours(draw, names):
     written = [label.get_text() for label in axes.texts]
     assert names <= {line for label in written for line in label.split("\n")}
     assert sum("the same" in label for label in written) == 2
+
+
+def test_a_transformer_has_three_parts_in_the_decoder_and_reads_the_memory():
+    _, axes = subplots()
+    transformer.encoder_decoder(axes)
+    written = [label.get_text() for label in axes.texts]
+    assert written.count("+") == written.count("norm (09)") == 5
+    assert sum("self-attention" in label for label in written) == 2
+    assert sum("cross-attention" in label for label in written) == 1
+    assert "memory" in written and "next token" in written
+
+
+def test_three_shapes_differ_in_their_masks():
+    _, axes = subplots()
+    transformer.shapes(axes)
+    written = [label.get_text() for label in axes.texts]
+    assert sum("causal mask" in label for label in written) == 2
+    assert sum("no mask" in label for label in written) == 2
 
 
 def test_coloured_text_is_darker_for_larger_values_and_escapes_markup(monkeypatch):
