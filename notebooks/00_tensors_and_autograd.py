@@ -945,7 +945,7 @@ lost, left_out = np.linalg.norm(M - best), np.linalg.norm(sigma[r:])
 print(f"lost {lost:.4f}, left out {left_out:.4f}, the whole {np.linalg.norm(M):.4f}")
 
 # %% [markdown]
-# Chapter 04 scores queries against keys with such a thin product, chapter 11 makes attention cheap with one.
+# Chapter 04 scores queries against keys with such a thin product, chapter 12 makes attention cheap with one.
 
 # %% [markdown]
 # ## 12. Rotations: position as an angle

@@ -48,7 +48,7 @@ lab = Experiments("01")
 # ## 1. From text to numbers
 #
 # A network reads numbers, so we cut text into **tokens** and number them. Tokens may be words,
-# characters, or pieces of words (chapter 10). The list of all known tokens is the **vocabulary**;
+# characters, or pieces of words (chapter 11). The list of all known tokens is the **vocabulary**;
 # $V$ is its size. One sentence will go with us through this chapter. Its tokens are words:
 
 # %%

@@ -221,7 +221,7 @@ lab.holds("C27", "405B with 128k tokens: above half", attention_share(131072, 16
 # %% [markdown]
 # Read a row from left to right before you quote a share. GPT-2's is 18 %, or 13 with the output layer, or
 # 7 if only the half of the scores is counted that a causal mask leaves. And the cache, the keys and
-# values of all tokens before (chapter 10), is memory that grows with $n$: in the last row it is 68 GB for
+# values of all tokens before (chapter 11), is memory that grows with $n$: in the last row it is 68 GB for
 # *one* text.
 #
 # > **C27 · holds if the context stays.** *The lectures* (deck 1, "Do we even need to remove the quadratic

@@ -8,6 +8,7 @@ import minitorch as mt
 from textbook.diagrams import cells, masks
 from textbook.diagrams import cells, positions
 from textbook.diagrams import blocks, cells
+from textbook.diagrams import cells, transformer
 from textbook.lab import colored_text, report
 from textbook.plot import COLORS, subplots
 
@@ -75,6 +76,24 @@ def test_padding_is_hatched_and_shares_batch_norms_column_only():
     assert sum(cell.get_hatch() is not None for cell in axes.patches) == (1 + 2) * 6
     colors = [cell.get_facecolor()[:3] for cell in axes.patches]
     assert sorted(colors.count(color) for color in set(colors)) == [6, 7, 35]
+
+
+def test_a_transformer_has_three_parts_in_the_decoder_and_reads_the_memory():
+    _, axes = subplots()
+    transformer.encoder_decoder(axes)
+    written = [label.get_text() for label in axes.texts]
+    assert written.count("+") == written.count("norm (09)") == 5
+    assert sum("self-attention" in label for label in written) == 2
+    assert sum("cross-attention" in label for label in written) == 1
+    assert "memory" in written and "next token" in written
+
+
+def test_three_shapes_differ_in_their_masks():
+    _, axes = subplots()
+    transformer.shapes(axes)
+    written = [label.get_text() for label in axes.texts]
+    assert sum("causal mask" in label for label in written) == 2
+    assert sum("no mask" in label for label in written) == 2
 
 
 def test_coloured_text_is_darker_for_larger_values_and_escapes_markup(monkeypatch):

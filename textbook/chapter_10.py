@@ -6,7 +6,8 @@ Generated from the cells of notebooks/10_transformer.py that start with
 
 from minitorch import nn
 from textbook.chapter_06 import MultiHeadAttention
-from textbook.chapter_07 import causal_mask, real_tokens
+from textbook.chapter_07 import causal_mask
+from textbook.chapter_07 import real_tokens
 from textbook.chapter_08 import sinusoidal_codes
 from textbook.chapter_09 import Block
 

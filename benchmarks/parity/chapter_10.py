@@ -1,15 +1,15 @@
 """The Transformer of chapter 10 and PyTorch's: ``python benchmarks/parity/chapter_10.py``.
 
-Run by hand in an environment with the packages of ``requirements.txt``. The chapter's classes and
-functions are taken from its source as they stand there. A model gets random weights; under the
-names that section 12 gives them they go into ``torch.nn.Transformer``, and the embedding beside it.
-Both compute the loss of one padded batch, with the causal mask, and its gradient. Printed are the
-largest differences, relative to the largest number of the scores, and of each weight's gradient;
-and the time of forward and backward, in turns on one thread, minitorch's over PyTorch's.
+Run by hand in an environment with the packages of ``requirements.txt``. The model is what the
+chapter saves, and its function that renames weights is taken from its source. A model gets random
+weights; renamed, those of encoder and decoder go into ``torch.nn.Transformer``, and the embedding
+and the output layer beside it. Both compute the loss of one padded batch, with the causal mask, and
+its gradient. Printed are the largest differences, relative to the largest number of the scores, and
+of each weight's gradient; and the time of forward and backward, in turns on one thread,
+minitorch's over PyTorch's.
 """
 
 import ast
-import math
 import sys
 import time
 import warnings
@@ -23,8 +23,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 import minitorch as mt  # noqa: E402
+from textbook.chapter_10 import Transformer  # noqa: E402
 
 CHAPTER = ROOT / "notebooks" / "10_transformer.py"
+RENAMING = "named_as_in_pytorch"
 SIZES = {
     "small": dict(width=32, heads=4, hidden=64, layers=2),
     "base": dict(width=512, heads=8, hidden=2048, layers=6),
@@ -33,31 +35,27 @@ VOCABULARY, BATCH, LENGTH = 1000, 8, 30
 ROUNDS = 5
 
 
-def chapter():
-    """The classes, functions and constants of the chapter; nothing of it is run."""
+def renaming():
+    """The chapter's function from our names of weights to PyTorch's; nothing else of it is run."""
     tree = ast.parse(CHAPTER.read_text(encoding="utf-8"))
-    tree.body = [node for node in tree.body if _only_defines(node)]
-    names = {"mt": mt, "nn": mt.nn, "F": mt.nn.functional, "math": math}
+    tree.body = [node for node in tree.body if _names(node) & {"THEIR_NAMES", RENAMING}]
+    names = {"mt": mt}
     exec(compile(tree, str(CHAPTER), "exec"), names)
-    return names
+    return names[RENAMING]
 
 
-def _only_defines(node):
-    if isinstance(node, ast.Assign):
-        try:
-            ast.literal_eval(node.value)
-        except ValueError:
-            return False
-        return True
-    return isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.decorator_list
+def _names(node):
+    """What a function or an assignment at the top level is called."""
+    targets = getattr(node, "targets", [node])
+    return {getattr(target, "id", getattr(target, "name", None)) for target in targets}
 
 
 def to_torch(tensor):
     return torch.from_numpy(np.array(tensor.detach().numpy()))
 
 
-def theirs(model, named, sizes, norm_first, dtype):
-    """torch.nn.Transformer and the embedding, with the weights of our model."""
+def theirs(model, named, sizes, dtype):
+    """torch.nn.Transformer, embedding and output layer, with the weights of our model."""
     transformer = torch.nn.Transformer(
         sizes["width"],
         sizes["heads"],
@@ -66,7 +64,7 @@ def theirs(model, named, sizes, norm_first, dtype):
         sizes["hidden"],
         dropout=0.0,
         batch_first=True,
-        norm_first=norm_first,
+        norm_first=True,
         dtype=dtype,
     )
     weights = {name: to_torch(weight) for name, weight in named(model.state_dict()).items()}
@@ -74,15 +72,14 @@ def theirs(model, named, sizes, norm_first, dtype):
     assert not report.unexpected_keys, report.unexpected_keys
     for name, weight in transformer.named_parameters():
         assert name in weights or (name.endswith("bias") and not weight.any()), name
-    return transformer, torch.nn.Parameter(to_torch(model.source.embedding.weight))
+    beside = (model.embedded.embedding.weight, model.out.weight, model.out.bias)
+    return transformer, [torch.nn.Parameter(to_torch(weight)) for weight in beside]
 
 
-def their_scores(transformer, embedding, codes, source, target):
+def their_scores(transformer, beside, codes, source, target):
     """Scores (B, T, V), with PyTorch's masks: True where a query may not look."""
-    x, y = (
-        math.sqrt(embedding.shape[1]) * embedding[tokens] + codes[: tokens.shape[1]]
-        for tokens in (source, target)
-    )
+    embedding, weight, bias = beside
+    x, y = (embedding[tokens] + codes[: tokens.shape[1]] for tokens in (source, target))
     T = target.shape[1]
     padding = source == 0
     decoded = transformer(
@@ -92,7 +89,7 @@ def their_scores(transformer, embedding, codes, source, target):
         src_key_padding_mask=padding,
         memory_key_padding_mask=padding,
     )
-    return decoded @ embedding.T
+    return torch.nn.functional.linear(decoded, weight, bias)
 
 
 def largest(got, expected):
@@ -101,20 +98,17 @@ def largest(got, expected):
     return float(np.abs(got - expected).max() / np.abs(expected).max())
 
 
-def compare(names, size, norm_first, kind):
+def compare(named, size, kind):
     """A row: largest difference of scores and of gradients, ratio of times."""
     mt.manual_seed(0)
     sizes = SIZES[size]
-    model = names["Transformer"](VOCABULARY, VOCABULARY, **sizes, norm_first=norm_first)
-    model = model.to(getattr(mt, kind))
-    transformer, embedding = theirs(
-        model, names["named_as_in_pytorch"], sizes, norm_first, getattr(torch, kind)
-    )
+    model = Transformer(VOCABULARY, **sizes).to(getattr(mt, kind))
+    transformer, beside = theirs(model, named, sizes, getattr(torch, kind))
     lengths = mt.randint(LENGTH // 2, LENGTH + 1, (BATCH, 1))
     source = mt.randint(1, VOCABULARY, (BATCH, LENGTH)).masked_fill(mt.arange(LENGTH) >= lengths, 0)
     target = mt.randint(1, VOCABULARY, (BATCH, LENGTH))
     their_source, their_target = to_torch(source), to_torch(target)
-    codes = to_torch(model.source.codes)
+    codes = to_torch(model.embedded.codes)
 
     def ours():
         model.zero_grad()
@@ -124,8 +118,9 @@ def compare(names, size, norm_first, kind):
 
     def pytorch():
         transformer.zero_grad()
-        embedding.grad = None
-        scores = their_scores(transformer, embedding, codes, their_source, their_target[:, :-1])
+        for weight in beside:
+            weight.grad = None
+        scores = their_scores(transformer, beside, codes, their_source, their_target[:, :-1])
         torch.nn.functional.cross_entropy(
             scores.flatten(0, 1), their_target[:, 1:].flatten()
         ).backward()
@@ -133,14 +128,14 @@ def compare(names, size, norm_first, kind):
 
     scores = largest(ours().detach().numpy(), pytorch().detach().numpy())
     gradients = {name: weight.grad for name, weight in model.named_parameters()}
-    named = names["named_as_in_pytorch"](gradients)
-    pairs = [(named[n], w.grad) for n, w in transformer.named_parameters() if n in named]
-    pairs.append((model.source.embedding.weight.grad, embedding.grad))
-    assert len(pairs) == len(named) + 1
+    renamed = named(gradients)
+    pairs = [(renamed[n], w.grad) for n, w in transformer.named_parameters() if n in renamed]
+    assert len(pairs) == len(renamed)
+    ours_beside = (model.embedded.embedding.weight, model.out.weight, model.out.bias)
+    pairs += [(our.grad, their.grad) for our, their in zip(ours_beside, beside, strict=True)]
     gradient = max(largest(our.numpy(), their.numpy()) for our, their in pairs)
     ratio = median(_seconds(ours) / _seconds(pytorch) for _ in range(ROUNDS))
-    norm = "pre-norm" if norm_first else "post-norm"
-    print(f"| {size} | {norm} | {kind} | {scores:.0e} | {gradient:.0e} | {ratio:.2f} |", flush=True)
+    print(f"| {size} | {kind} | {scores:.0e} | {gradient:.0e} | {ratio:.2f} |", flush=True)
 
 
 def _seconds(run):
@@ -152,14 +147,13 @@ def _seconds(run):
 def main():
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    names = chapter()
+    named = renaming()
     print(f"PyTorch {torch.__version__}, minitorch {mt.__version__}, NumPy {np.__version__}\n")
-    print("| size | norm | type | scores | gradients | time |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print("| size | type | scores | gradients | time |")
+    print("| --- | --- | --- | --- | --- |")
     for size in SIZES:
-        for norm_first in (True, False):
-            for kind in ("float64", "float32"):
-                compare(names, size, norm_first, kind)
+        for kind in ("float64", "float32"):
+            compare(named, size, kind)
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def _computes_nothing_twice(answer, sizes, x):
     instead="the layers of the module, mt.cat, @ and softmax",
     properties=(_agrees_with_the_full_pass, _computes_nothing_twice),
     gradients=False,
-    see='chapter 10, "The cache (E2)"',
+    see='chapter 11, "The cache (E2)"',
 )
 def cached_step(layer, x, cache):
     """The newest token x (B, 1, width) and a cache give its output (B, 1, width) and the cache."""

@@ -49,7 +49,7 @@ def _setting(rate, groups=lambda optimizer: optimizer.param_groups):
     cases=_rate_cases,
     run=_rates_after,
     gradients=False,
-    see='chapter 10, "A translator of numbers and dates"',
+    see='chapter 11, "With and without each ingredient (E1)"',
 )
 def set_rate(optimizer, step, width, steps):
     """Set the learning rate of a step, counted from 1, in all groups of the optimizer."""
@@ -199,7 +199,7 @@ def _padding_takes_no_part(answer, scores, targets, smoothing, padding):
     forbidden=("cross_entropy",),
     instead="log_softmax, indexing, sums and means",
     properties=(_stays_finite, _padding_takes_no_part),
-    see='chapter 10, "A translator of numbers and dates"',
+    see='chapter 11, "With and without each ingredient (E1)"',
 )
 def smoothed_cross_entropy(scores, targets, smoothing, padding):
     """scores (B, T, V), targets (B, T) give the mean loss over all targets that are no padding."""

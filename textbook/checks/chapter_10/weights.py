@@ -60,7 +60,7 @@ def _grows_as_it_should(answer, vocabulary, width, heads, hidden, layers, tied):
     cases=_count_cases,
     properties=(_grows_as_it_should,),
     gradients=False,
-    see='chapter 10, "Base and big"',
+    see='chapter 10, "What each part costs"',
 )
 def parameter_count(vocabulary, width, heads, hidden, layers, tied):
     """The number of weights of encoder, decoder and embeddings."""
@@ -220,7 +220,7 @@ def _both_follow_the_weight(answer, sizes, tokens, x):
     properties=(_both_follow_the_weight,),
     run=_run_tied,
     gradients=False,
-    see='chapter 10, "One page"',
+    see='chapter 11, "The model with all that it needs at work"',
 )
 class TiedEmbedding(nn.Module):
     """A matrix that embeds tokens and scores outputs."""
