@@ -1,0 +1,1 @@
+"""Pretraining: the families of models, masking, and where labels enter."""
