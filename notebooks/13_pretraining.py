@@ -18,6 +18,7 @@ from minitorch import nn
 from minitorch.flops import count_flops
 from textbook import plot
 from textbook.chapter_05 import places
+from textbook.chapter_07 import causal_mask, real_tokens
 from textbook.chapter_10 import OneStack, Transformer
 from textbook.data import (
     Vocabulary,
@@ -102,6 +103,340 @@ def descend(parameters, loss_of_batch, steps, rate):
         optimizer.step()
         yield loss.item()
 
+
+# %%
+def number_model(causal=False):
+    """Chapter 10's stack, two blocks of width 64, for number sentences."""
+    return OneStack(V, 64, heads=4, hidden=256, layers=2, causal=causal)
+
+
+RULES = {
+    "100/0/0": (1.0, 0.0, 0.0),
+    "80/20/0": (0.8, 0.2, 0.0),
+    "80/0/20": (0.8, 0.0, 0.2),
+    "80/10/10": (0.8, 0.1, 0.1),
+}
+
+
+@cache
+def pretrained(kind, seed, steps):
+    """A model that has read the sentences: masked by a rule; "causal"; "shuffled" (masked)."""
+    mt.manual_seed(seed)
+    model = number_model(causal=kind == "causal")
+    tokens = text
+    if kind == "shuffled":
+        order = mt.rand(*text.shape).masked_fill(text < FIRST, 2.0).argsort(dim=1)
+        tokens = text.gather(1, order)
+
+    def loss():
+        batch = tokens[mt.randint(0, len(tokens), (64,))]
+        if model.causal:
+            return next_token_loss(model, batch)
+        return blanks_loss(model, batch, RULES.get(kind, RULES["80/10/10"]))
+
+    list(descend(model.parameters(), loss, steps, rate=3e-3))
+    return model
+
+
+# %%
+unseen = [pair.source for pair in number_pairs(2000, digits=(3, 6), held_out=True, seed=1)]
+unseen = [list(words) for words in dict.fromkeys(map(tuple, unseen))]
+choosing_sentences, reported_sentences = unseen[:300], unseen[300:1200]
+
+
+# %%
+@lab.experiment(
+    "E1",
+    rule=["100/0/0", "80/10/10"],
+    steps=700,
+    full=dict(rule=list(RULES), steps=1000, seeds=3),
+)
+@mt.no_grad()
+def masking_rules(rule, steps, seed):
+    """What a masked model makes of blanks, of right words that it sees, and of wrong ones."""
+    with mt.enable_grad():
+        model = pretrained(rule, seed, steps)
+    mt.manual_seed(seed)
+    tokens = encoded(reported_sentences)
+    words = tokens >= FIRST
+    blanks, _ = masked(tokens, RULES["100/0/0"])
+    wrong, _ = masked(tokens, (0.0, 1.0, 0.0))
+
+    def right(inputs, asked):
+        return (model(inputs).argmax(-1) == tokens)[asked].float().mean()
+
+    return {
+        "blanks filled": right(blanks, blanks == MASK),
+        "right words kept": right(tokens, words),
+        "wrong words mended": right(wrong, (wrong != tokens) & words),
+    }
+
+
+rules = masking_rules.run()
+
+# %% [markdown]
+# ## 3. Fine-tuned, frozen, from scratch
+#
+# TEXT3
+
+
+# %% evidence
+# Two labelled tasks on number sentences: data
+VALUES = {number_pieces(k)[0]: k for k in [*range(20), *range(20, 100, 10)]}
+
+
+def says_a_number(words):
+    """Whether English says a number below a million in these words."""
+    total = group = 0
+    for word in words:
+        if word == "hundred":
+            group *= 100
+        elif word == "thousand":
+            total, group = total + 1000 * group, 0
+        elif word != "and":
+            group += VALUES[word]
+    return total + group < 10**6 and number_pieces(total + group) == words
+
+
+def exchanged(words, rng):
+    """The words with two of them exchanged, so that they say no number."""
+    while True:
+        changed = list(words)
+        i, j = rng.sample(range(len(words)), 2)
+        changed[i], changed[j] = words[j], words[i]
+        if not says_a_number(changed):
+            return changed
+
+
+def labelled(task, sentences, seed):
+    """Tokens (B, n) and labels: places of words (B, n), or 1 where two were exchanged (B)."""
+    if task == "places":
+        tokens = encoded(sentences)
+        rows = [[-100, *places(words)] for words in sentences]
+        return tokens, mt.tensor([row + [-100] * (tokens.shape[1] - len(row)) for row in rows])
+    rng = random.Random(seed)
+    wrong = [i % 2 for i in range(len(sentences))]
+    pairs = zip(sentences, wrong, strict=True)
+    return encoded([exchanged(words, rng) if x else words for words, x in pairs]), mt.tensor(wrong)
+
+
+@cache
+def labelled_parts(task, labels, seed):
+    """Sentences to train on, to choose by, and to report on, with their labels."""
+    pairs = number_pairs(labels, digits=(3, 6), seed=1000 + seed)
+    parts = [[pair.source for pair in pairs], choosing_sentences, reported_sentences]
+    return [labelled(task, sentences, seed + i) for i, sentences in enumerate(parts)]
+
+
+# %%
+def mean_state(states, tokens):
+    """The mean of a sentence's states (B, n, d), padding left out: (B, d)."""
+    real = (tokens != 0).unsqueeze(-1).float()
+    return (states * real).sum(1) / real.sum(1)
+
+
+class WithHead(nn.Module):
+    """A model and a linear layer: scores of each word (B, n, 4), or of a sentence (B, 2)."""
+
+    def __init__(self, model, task):
+        super().__init__()
+        self.model, self.task = model, task
+        self.head = nn.Linear(64, 4 if task == "places" else 2)
+
+    def read(self, tokens):
+        states = self.model.states(tokens)
+        return states if self.task == "places" else mean_state(states, tokens)
+
+    def forward(self, tokens):
+        return self.head(self.read(tokens))
+
+
+@mt.no_grad()
+def share_right(scores, labels):
+    """The share of labels, where there are any, that have the largest score."""
+    return (scores.argmax(-1) == labels)[labels >= 0].float().mean().item()
+
+
+# %%
+def right_at_best(scores_of, parameters, parts, steps, rate):
+    """Train on the first part; the share right of the third, where that of the second is best."""
+    (inputs, labels), *judged = parts
+
+    def loss():
+        rows = mt.randint(0, len(inputs), (32,))
+        return F.cross_entropy(scores_of(inputs[rows]).flatten(0, -2), labels[rows].flatten())
+
+    best = -1, 0, 0
+    for step, _ in enumerate(descend(parameters, loss, steps, rate), 1):
+        if step % (steps // 8) == 0:
+            with mt.no_grad():
+                elsewhere, right = (share_right(scores_of(x), y) for x, y in judged)
+            if elsewhere > best[0]:
+                best = elsewhere, right, step
+    return dict(zip(("right elsewhere", "right", "best step"), best, strict=True))
+
+
+# %%
+METHODS = {  # where the weights come from, whether the model stays as it is, the usual rate
+    "frozen, untrained": ("untrained", True, 0.03),
+    "frozen": ("80/10/10", True, 0.03),
+    "fine-tuned": ("80/10/10", False, 1e-3),
+    "from scratch": ("untrained", False, 3e-3),
+    "fine-tuned, causal": ("causal", False, 1e-3),
+    "fine-tuned, shuffled": ("shuffled", False, 1e-3),
+}
+
+
+def from_labels(task, labels, method, factor, steps, pretraining, seed):
+    """Share of right labels after learning from this many labelled sentences."""
+    kind, frozen, rate = METHODS[method]
+    start = None if kind == "untrained" else pretrained(kind, seed, pretraining)
+    mt.manual_seed(seed)
+    whole = WithHead(number_model(kind == "causal"), task)
+    if start:
+        whole.model.load_state_dict(start.state_dict())
+    parts = labelled_parts(task, labels, seed)
+    if frozen:
+        parts = [(whole.read(tokens).detach(), answers) for tokens, answers in parts]
+    trained = whole.head if frozen else whole
+    return right_at_best(trained, trained.parameters(), parts, steps, factor * rate)
+
+
+# %% [markdown]
+# ### Against the number of labels (C28)
+#
+# TEXT28
+
+
+# %%
+@lab.experiment(
+    "C28",
+    method=["frozen, untrained", "fine-tuned", "from scratch"],
+    labels=[10, 300],
+    factor=1,
+    steps=160,
+    pretraining=700,
+    full=dict(
+        method=list(METHODS),
+        labels=[10, 30, 100, 300],
+        factor=Tuned(0.3, 1, 3, highest="right elsewhere"),
+        steps=240,
+        pretraining=1000,
+        seeds=3,
+    ),
+)
+def place_of_each_word(method, labels, factor, steps, pretraining, seed):
+    """The place of each word of a number."""
+    return from_labels("places", labels, method, factor, steps, pretraining, seed)
+
+
+on_places = place_of_each_word.run()
+
+
+# %%
+@lab.experiment(
+    "C28",
+    method=["fine-tuned", "from scratch"],
+    labels=[1000],
+    factor=1,
+    steps=240,
+    pretraining=700,
+    full=dict(
+        method=["frozen, untrained", "frozen", "fine-tuned", "from scratch"],
+        labels=[100, 1000, 10000],
+        factor=Tuned(0.3, 1, 3, highest="right elsewhere"),
+        steps=1200,
+        pretraining=1000,
+        seeds=3,
+    ),
+)
+def two_words_exchanged(method, labels, factor, steps, pretraining, seed):
+    """Whether two words of a number were exchanged."""
+    return from_labels("exchanged", labels, method, factor, steps, pretraining, seed)
+
+
+on_exchanged = two_words_exchanged.run()
+
+# %% [markdown]
+# ## 4. A causal language model without fine-tuning
+#
+# TEXT4
+
+
+# %%
+@mt.no_grad()
+def loss_of_each(model, tokens):
+    """The loss of each token but the first, 0 at padding: (B, n - 1)."""
+    scores, targets = model(tokens[:, :-1]), tokens[:, 1:]
+    losses = F.cross_entropy(scores.flatten(0, 1), targets.flatten(), reduction="none")
+    return losses.unflatten(0, targets.shape).masked_fill(targets == 0, 0.0)
+
+
+def area_under_curve(values, wrong):
+    """How often a wrong sentence has a larger value than a right one."""
+    return (values[wrong == 1][:, None] > values[wrong == 0]).float().mean()
+
+
+@lab.experiment("E3", pretraining=700, full=dict(pretraining=1000, seeds=3))
+def wrong_without_labels(pretraining, seed):
+    """Right and exchanged sentences told apart by their losses alone."""
+    model = pretrained("causal", seed, pretraining)
+    tokens, wrong = labelled("exchanged", reported_sentences, seed=2)
+    losses = loss_of_each(model, tokens)
+    return {
+        "by the largest loss": area_under_curve(losses.amax(1), wrong),
+        "by the mean loss": area_under_curve(losses.sum(1) / (tokens[:, 1:] != 0).sum(1), wrong),
+    }
+
+
+without_labels = wrong_without_labels.run()
+
+# %% [markdown]
+# ## 5. What does it know?
+#
+# TEXT5
+
+
+# %%
+def states_by_layer(model, tokens):
+    """The embedding, and what each block makes of it: (B, n, d) each, normalized."""
+    allowed = causal_mask(tokens.shape[1]) if model.causal else real_tokens(tokens)
+    states = [model.embedded(tokens)]
+    for block in model.blocks:
+        states.append(block(states[-1], allowed))
+    return [F.layer_norm(x, x.shape[-1:]) for x in states]
+
+
+@lab.experiment(
+    "E6",
+    kind=["80/10/10", "untrained"],
+    layer=[0, 2],
+    task=["places"],
+    steps=160,
+    pretraining=700,
+    full=dict(
+        kind=["80/10/10", "causal", "untrained"],
+        layer=[0, 1, 2],
+        task=["places", "exchanged"],
+        steps=240,
+        pretraining=1000,
+        seeds=3,
+    ),
+)
+def probe(task, kind, layer, steps, pretraining, seed, labels=1000):
+    """Share right of a linear head that reads one layer of a model that stays as it is."""
+    model = number_model() if kind == "untrained" else pretrained(kind, seed, pretraining)
+    mt.manual_seed(seed)
+    head = nn.Linear(64, 4)
+    parts = []
+    for tokens, answers in labelled_parts(task, labels, seed):
+        with mt.no_grad():
+            states = states_by_layer(model, tokens)[layer]
+        parts.append((states if task == "places" else mean_state(states, tokens), answers))
+    return right_at_best(head, head.parameters(), parts, steps, rate=0.03)
+
+
+probes = probe.run()
 
 # %% [markdown]
 # ## 6. Scaling
