@@ -22,15 +22,10 @@
 # stays in `notebooks/`.
 
 # %%
-import io
-import keyword
 import platform
 import random
-import tempfile
-import tokenize
 from functools import cache
-from itertools import islice, pairwise
-from pathlib import Path
+from itertools import pairwise
 
 import numpy as np
 
@@ -43,16 +38,10 @@ from textbook import plot
 from textbook.chapter_05 import places
 from textbook.chapter_07 import causal_mask, real_tokens
 from textbook.chapter_10 import OneStack, Transformer
-from textbook.data import (
-    Vocabulary,
-    language_reference,
-    library_source,
-    number_pairs,
-    number_pieces,
-    read_text,
-    split,
-)
-from textbook.data.numerals import is_held_out
+from textbook.data import Vocabulary, language_reference, library_source, number_pairs
+from textbook.data.files import read_text
+from textbook.data.numerals import is_held_out, number_pieces
+from textbook.data.text import split
 from textbook.decoding import sample
 from textbook.lab import Lab, Tuned, colored_text, measured
 from textbook.lab.report import spread, table
@@ -570,7 +559,8 @@ def place_of_each_word(method, labels, factor, steps, pretraining, seed):
 on_places = place_of_each_word.run()
 
 
-# %%
+# %% evidence
+# The same for exchanged words: experiment
 @lab.experiment(
     "C28",
     method=["fine-tuned", "from scratch"],
@@ -694,6 +684,11 @@ if on_places.full:
 
 # %% evidence
 # The kind of token that each character of a line of Python belongs to: data and experiment
+import io
+import keyword
+import tokenize
+from itertools import islice
+
 KINDS = ["name", "keyword", "number", "string", "comment", "operator"]
 
 
@@ -894,7 +889,8 @@ def documents(count, rng):
     return signs.encode_batch([line[:41] for line in lines], batch_first=True)[0]
 
 
-# %%
+# %% evidence
+# Exact match of an answer
 @mt.no_grad()
 def answered(model, tasks, examples, numbers, rng, count=100):
     """Exact match of the answer after some examples; the number asked for is one of numbers."""
@@ -907,6 +903,7 @@ def answered(model, tasks, examples, numbers, rng, count=100):
     return right / count
 
 
+# %%
 @cache
 def prompted(steps, seed):
     """A causal model of such documents."""
@@ -994,7 +991,8 @@ def repeater(layers, steps, seed):
     return model
 
 
-# %%
+# %% evidence
+# Attention's weights of each block
 @mt.no_grad()
 def weights_by_layer(model, tokens):
     """Attention's weights of each block: (B, h, n, n) each."""
@@ -1007,6 +1005,7 @@ def weights_by_layer(model, tokens):
     return found
 
 
+# %%
 def after_the_same(tokens):
     """True where a key's left neighbour is the symbol that the query stands at: (B, n, n)."""
     same = tokens[:, :, None] == tokens[:, None, :-1]
@@ -1014,7 +1013,8 @@ def after_the_same(tokens):
     return shifted & causal_mask(tokens.shape[1])
 
 
-# %%
+# %% evidence
+# Losses and looks of one layer and of two: experiment
 @lab.experiment("E5", layers=[1, 2], steps=400, full=dict(steps=800, seeds=3))
 @mt.no_grad()
 def symbols_again(layers, steps, seed):
@@ -1113,6 +1113,8 @@ def states_by_layer(model, tokens):
     return [F.layer_norm(x, x.shape[-1:]) for x in states]
 
 
+# %% evidence
+# A linear head on one layer of a model that stays as it is: experiment
 @lab.experiment(
     "E6",
     kind=["80/10/10", "untrained"],
@@ -1253,6 +1255,8 @@ def trained_on_code(model, steps, rate, batch, text=source):
     )
 
 
+# %% evidence
+# Losses on the way, for each width: experiment
 @lab.experiment(
     "C29",
     d=[16, 64],
@@ -1376,6 +1380,7 @@ def spent(d, budget, pace, batch=4):
     return model, steps
 
 
+# %%
 @lab.experiment(
     "C37",
     budget=[2e9, 1e10],
@@ -1568,7 +1573,8 @@ table(
 # of the first 20,000 characters, which are part of both.)
 
 
-# %%
+# %% evidence
+# A short text and a long one, read by the same model: experiment
 @lab.experiment(
     "E7",
     kept=[20_000, 4_000_000],
@@ -1659,6 +1665,8 @@ def with_hole(words, rng):
     return words[:start] + ["<mask>"] + words[start + count :], words[start : start + count]
 
 
+# %% evidence
+# Pairs as tokens
 def encoded_pairs(pairs):
     """Sources (N, n) and targets between <s> and </s> (N, T)."""
     sources, targets = zip(*pairs, strict=True)
@@ -1681,6 +1689,7 @@ def train_on_pairs(model, pairs, steps, rate):
     list(descend(model.parameters(), loss, steps, rate))
 
 
+# %%
 @cache
 def span_filler(steps, seed):
     """A Transformer that has filled holes in English and in German numbers, never in pairs."""
@@ -1788,6 +1797,7 @@ def trained_writer(own, steps, d=64):
     return model, letters, nats(model, drawn(kept, 128))
 
 
+# %%
 def written(model, letters, start, count, seed=0):
     """A continuation of start, drawn at temperature 0.7 from the last 64 characters."""
     generator = mt.Generator().manual_seed(seed)
@@ -1815,6 +1825,9 @@ measured(written(writer, letters, own[:20], 200))
 
 # %% evidence
 # Three files that cannot be used, and what is said of them
+import tempfile
+from pathlib import Path
+
 with tempfile.TemporaryDirectory() as folder:
     short, latin = Path(folder, "short.txt"), Path(folder, "latin.txt")
     short.write_text("Too short.", encoding="utf-8")
