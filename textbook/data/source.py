@@ -13,7 +13,7 @@ def library_source() -> tuple[str, str]:
     """The standard library's source, about six million characters, and files of it kept aside.
 
     Files in ASCII alone, in the order of their paths, without tests, encodings and data; every
-    tenth file is kept aside. Indentation and empty lines are left out. The text is that of the
+    tenth file is kept aside. Indentation is left out. The text is that of the
     Python that runs (``platform.python_version()``), so numbers differ a little from one Python to
     the next. FileNotFoundError for a Python without its source.
     """
