@@ -145,10 +145,10 @@ print("text:", tuple(text.shape), "- vocabulary:", V)
 # are replaced by a word drawn at random, and 10 % stay as they are. At *all* chosen places the model is
 # asked for the word that stood there, and nowhere else.
 #
-# Let $x$ be the $n$ tokens, $\tilde x$ what is left to read, $M$ the set of chosen places, and $h_i$,
+# Let $x$ be the $n$ tokens, $\tilde x$ what is left to read, $M$ the set of chosen places, and $s_i$,
 # of size $d$, the state of place $i$ after the last block on $\tilde x$. With $W$, $(d, V)$, and $b$, $(V)$, of the output layer,
 #
-# $$p_i = \operatorname{softmax}(h_i W + b), \qquad \text{loss} = -\frac{1}{|M|} \sum_{i \in M} \log p_i[x_i] .$$
+# $$p_i = \operatorname{softmax}(s_i W + b), \qquad \text{loss} = -\frac{1}{|M|} \sum_{i \in M} \log p_i[x_i] .$$
 
 
 # %% evidence
@@ -370,7 +370,18 @@ if rules.full:
     )
 
 # %% [markdown]
-# TEXT_E1
+# Blanks are filled equally well under all four rules: no difference. What differs is what a model makes of
+# words that it sees. Asked at blanks alone, it says little of use about the others. With kept words
+# (80/0/20) it copies whatever stands there. With replaced words (80/20/0) it trusts nothing, and guesses each
+# right word anew. Only the mixture believes what fits and doubts what does not. Whether that matters after
+# fine-tuning we did not measure.
+#
+# > **E1 · holds for words that are seen, not for blanks.** *Our question*: is each part of 80/10/10 good for
+# > something?
+# >
+# > *Measured*: three seeds. Blanks filled .47 to .51 under every rule. Right words kept: 100/0/0 .17 to .42,
+# > 80/20/0 .47 to .51, 80/0/20 1.00, 80/10/10 .98. Wrong words mended: .30 to .43, .46 to .50, .01 to
+# > .03, .42 to .48.
 #
 # %% [markdown]
 # ## 3. Fine-tuned, frozen, from scratch
@@ -848,7 +859,13 @@ without_labels.holds(
 )
 
 # %% [markdown]
-# TEXT_E3
+# In the spoilt sentence nearly all words cost what they cost in any number; one or two do not. The mean over
+# the sentence dilutes them a little, the maximum does not. What took thousands of labels above (C28) is free here,
+# because the task *is* the model's own question: could this word come next?
+#
+# > **E3 · holds.** *Our question*: can a causal model tell wrong sentences from right ones without a label?
+# >
+# > *Measured*: BOX_E3
 #
 # %% [markdown]
 # ### A prompt chooses a task (E4)
@@ -968,7 +985,19 @@ chosen_by_prompt.holds(
 )
 
 # %% [markdown]
-# TEXT_E4
+# Without an example the model knows the first language and must guess the task; 3 of the 7 trained tasks
+# are the most that one guess for each language gets right. With a single example it knows. On held-out
+# numbers it is right in about two of three: the words for them must be put together from others. But a task
+# that never occurred is not made by four examples of it, though all its words are known, and French to
+# English as well as English to German are trained. The prompt *chose*.
+#
+# Larger models do more than ours, and how much of that is choosing is debated (Xie et al., 2022; Min et
+# al., 2022). This experiment cannot settle it. It shows what to ask: was the task in the training text?
+#
+# > **E4 · holds for tasks that were trained.** *Our question*: do examples in the prompt teach a task?
+# >
+# > *Measured*: exact match with 0, 1 and 4 examples, three seeds: trained tasks .44 to .52, .98 to 1.00, .99 to
+# > 1.00; held-out numbers .25 to .34, .59 to .64, .52 to .67; tasks never trained .00, .02 to .07, .04 to .08.
 #
 # ### An induction head (E5)
 #
@@ -1096,7 +1125,17 @@ again.holds(
 )
 
 # %% [markdown]
-# TEXT_E5
+# The picture is the whole idea: after the first round, each row has its weight one place to the right of
+# where its own letter stood. With two layers the loss of what came before is near zero, with one it is not,
+# after as many steps. And the head goes by the symbol: it works after a gap that no training sequence had.
+# How the first layer tells it the left neighbour is less clear. No head there looks mainly one place back
+# (last column); the work seems shared. That is a guess.
+#
+# > **E5 · holds.** *Our question*: does a model that must look back grow an induction head?
+# >
+# > *Measured*: three seeds. Loss of what came before: one layer 1.80 to 1.81, two layers .06 to .07; after a gap 1.30
+# > to 1.42 and .001. The best head of the second layer has .95 to .96 of its weight just after the same
+# > symbol; the best of the first has .23 to .24 one place back.
 #
 # %% [markdown]
 # ## 5. What does it know?
@@ -1297,7 +1336,7 @@ by_tokens.draw(
     y="nats a character",
     by="d",
     log="x",
-    alt="ALT_29",
+    alt="Loss against characters read, a falling curve for each width; all begin together at about three nats, and the wider the model, the earlier and the deeper its curve falls.",
 )
 
 
@@ -1323,13 +1362,14 @@ def characters_to(rows, d, smallest):
 
 rows = by_tokens.best
 table(
-    ["d", "weights", "loss at the end", "characters until the loss of d = 16"],
+    ["d", "weights", "loss at the end", "characters until the loss of d = 16", "TFLOPs until then"],
     [
         [
             str(d),
             f"{rows.values('weights', d=d)[0]:,}",
             spread(rows.values("nats a character", d=d)[:, -1]),
             spread(characters_to(rows, d, 16)),
+            spread(characters_to(rows, d, 16) * flops_a_token(d) / 1e12),
         ]
         for d in rows.settings_of("d")
     ],
@@ -1355,7 +1395,17 @@ if by_tokens.full:
     )
 
 # %% [markdown]
-# TEXT_C29
+# At first all widths are alike: they learn letters and pairs of letters. Then the wider ones pull away, and
+# for the last loss of $d = 16$ they need a half, a third and a quarter of its text. That is what the slide
+# says. The last column says what it does not: each character costs the wider model more, and in FLOPs the
+# smallest one got there first.
+#
+# > **C29 · holds in text, not in compute.** *The lectures* (deck 4, "Scaling Transformer Models"): larger models
+# > require fewer samples to reach the same performance.
+# >
+# > *Measured*: three seeds, each width at its own rate. Of the 409,600 characters that $d = 16$ reads, $d$ =
+# > 32 needs 193,000 to 207,000 for the same loss, $d$ = 64 122,000 to 139,000, $d$ = 128 101,000 to
+# > 106,000. At the end 2.77 to 2.78, 2.56 to 2.59, 2.31 to 2.33 and 2.14 to 2.16 nats.
 #
 # ### The best size for a budget (C37)
 #
@@ -1612,7 +1662,7 @@ run_out.draw(
     y=["nats a character", "nats on its own text"],
     by="kept",
     labels={20_000: "20,000 characters", 4_000_000: "4 million"},
-    alt="ALT_E7",
+    alt="Two panels. On new files the short text's curve falls a little, turns and rises above 3.5, while that of the long text falls steadily; on the short text itself its own curve falls far below the other.",
 )
 
 
@@ -1644,7 +1694,13 @@ if run_out.full:
     )
 
 # %% [markdown]
-# TEXT_E7
+# The short text is learned by heart: its own windows cost less and less, new files more and more, from the
+# third measuring point on. Twenty times through a text is too often for this model. Muennighoff et al. (2023) found, for large
+# ones, that up to four times is nearly as good as new text.
+#
+# > **E7 · holds.** *Our question*: what happens when the text runs out?
+# >
+# > *Measured*: BOX_E7
 #
 # %% [markdown]
 # ## 7. Encoder and decoder together
