@@ -1695,7 +1695,7 @@ if run_out.full:
 
 # %% [markdown]
 # The short text is learned by heart: its own windows cost less and less, new files more and more, from the
-# third measuring point on. Twenty times through a text is too often for this model. Muennighoff et al. (2023) found, for large
+# third measuring point on. Forty times through a text is too often for this model. Muennighoff et al. (2023) found, for large
 # ones, that up to four times is nearly as good as new text.
 #
 # > **E7 · holds.** *Our question*: what happens when the text runs out?

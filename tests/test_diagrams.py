@@ -2,7 +2,7 @@
 
 import pytest
 
-from textbook.diagrams import cells
+from textbook.diagrams import cells, pretraining
 from textbook.lab import colored_text, report
 from textbook.plot import subplots
 
@@ -20,6 +20,26 @@ def test_a_cell_names_its_gates_and_stands_between_its_neighbours(draw, names):
     written = [label.get_text() for label in axes.texts]
     assert names <= {line for label in written for line in label.split("\n")}
     assert sum("the same" in label for label in written) == 2
+
+
+def test_a_decoder_looks_left_and_a_blank_to_both_sides():
+    words = ["a", "b", "c"]
+    for asked, looks, lines in (
+        (["b", "c", "d"], lambda i, j: j <= i, 6),
+        ([None, "b", None], lambda i, j: True, 3),
+    ):
+        _, axes = subplots()
+        pretraining.family(axes, words, asked, looks, "a family")
+        assert len(axes.lines) == lines
+        answers = [answer for answer in asked if answer]
+        assert [label.get_text() for label in axes.texts] == [*answers, *words]
+
+
+def test_a_masked_sentence_asks_at_its_chosen_places_alone():
+    _, axes = subplots()
+    pretraining.masking(axes, ["one", "two"], ["one", "<mask>"], ["", "hidden"])
+    written = [label.get_text() for label in axes.texts]
+    assert written.count("two") == 2 and written.count("one") == 2 and "hidden" in written
 
 
 def test_coloured_text_is_darker_for_larger_values_and_escapes_markup(monkeypatch):
