@@ -682,7 +682,21 @@ if on_places.full:
     )
 
 # %% [markdown]
-# TEXT_C28
+# *Places.* With ten labelled sentences fine-tuning gets nine words of ten right, and training from scratch
+# about half. At 300 nothing is left of the gain: then the labels tell all there is to tell. Frozen is close
+# behind fine-tuned, and one head is all that it trains. The untrained encoder does better than one
+# would think, and that much of "frozen" is not pretraining's merit. Of the causal model COND_CAUSAL. The shuffled text shows what
+# was learned: COND_SHUFFLED.
+#
+# *Exchanged words.* The task is harder, and the gain lies elsewhere. With 100 labels only what has read the text is above
+# chance. From scratch COND_SCRATCH; and it takes three times the steps (folded table): read it after as many
+# steps as fine-tuning needs, and pretraining seems to win where it does not.
+#
+# > **C28 · holds with few labels.** *The lectures* (deck 1, "Great Results with Transformers"; deck 3; deck 4, "The
+# > Success of the Transformer"): all top models of the board are pretrained; the Transformer is amazing for
+# > pre-training.
+# >
+# > *Measured*: BOX_C28
 #
 # %% [markdown]
 # ### Where it does not help (E2)
@@ -796,7 +810,14 @@ on_kinds.holds(
 )
 
 # %% [markdown]
-# TEXT_E2
+# Nothing is gained here: COND_E2. Kinds of tokens can be told from a few characters nearby, which a
+# head's own training finds out soon; and a minute of blanks teaches letters that go together more than
+# it teaches grammar. (That is a guess. So is the hope that a longer pretraining would help: BERT's took days.)
+#
+# > **E2 · not so at this size.** *Our question*: does pretraining also help where the labels ask for
+# > something else than the blanks did?
+# >
+# > *Measured*: BOX_E2
 #
 # %% [markdown]
 # ## 4. A causal language model without fine-tuning
@@ -1232,7 +1253,17 @@ if probes.full:
     )
 
 # %% [markdown]
-# TEXT_E6
+# COND_E6
+#
+# A probe says what can be *read* from a state, by a reader as simple as itself. It does not say that the model
+# uses it; for that one would have to change the state and look at the answer. Nor does it say that
+# pretraining put it there: without the untrained encoder beside it, the curve would seem to be all merit. And
+# what a linear probe misses may still be there in another form (Hewitt and Liang, 2019; Belinkov, 2022).
+#
+# > **E6 · holds beside an untrained encoder.** *Our question*: does a pretrained encoder know the places of words
+# > and the right order?
+# >
+# > *Measured*: BOX_E6
 #
 # %% [markdown]
 # ## 6. Scaling
@@ -1584,7 +1615,15 @@ best_sizes.holds("with more FLOPs the wider model gains more than the narrower",
 rates.table("d", "nats elsewhere", columns="pace")
 
 # %% [markdown]
-# TEXT_C37
+# Each curve has its lowest point inside, and it moves to the right: COND_C37. But look at the slopes
+# between neighbouring budgets. They scatter more than any exponent that one would like to
+# read off, and they must: the loss itself falls in steps (at 2.8 to 2.9 nats everything waits until pairs of letters are
+# learned), the widths are coarse, and near the lowest point a curve is flat. So: it grows. We claim no exponent.
+#
+# > **C37 · holds.** *The lectures* (deck 4, "Scaling Transformer Models"): the optimal model size grows
+# > smoothly with the loss target and compute budget.
+# >
+# > *Measured*: BOX_C37
 #
 # Two papers asked the same at a million times our budgets:
 #
@@ -1820,7 +1859,14 @@ by_pairs.holds(
 )
 
 # %% [markdown]
-# TEXT_E8
+# Filling spans did not help here: COND_E8. A sentence with one hole can be mended from its own grammar,
+# so neither side must learn what the other language calls a number; and the task is easy from scratch. T5's
+# gain came from thousands of times the text, and from tasks in the language that it had read. We
+# tried this one setting, and no more.
+#
+# > **E8 · not at this size.** *Our question*: does filling spans help a translator that gets few pairs?
+# >
+# > *Measured*: BOX_E8
 #
 # ## 8. Your own text
 #
@@ -1960,7 +2006,16 @@ with tempfile.TemporaryDirectory() as folder:
 #
 # ## Summary
 #
-# TEXT_SUMMARY
+# | question asked of plain text | what it gives | what it does not |
+# | --- | --- | --- |
+# | which word is hidden? | states that see both sides; few labels are enough (C28, E6) | a probability of the sentence |
+# | which word comes next? | a judge of sentences (E3), a writer (section 8), answers by example (E4) | states that see what comes later |
+# | which words fill the hole? | a whole encoder and decoder | a gain for our translator (E8) |
+#
+# - Pretraining is worth labels. Where labels are many, or ask for something else than the text did, it is worth little.
+# - Give the rival its own steps and rate, and put an untrained model beside the pretrained one.
+# - Larger models need less text and more compute; for each budget there is a best size, and it grows.
+# - Text that is read again and again is learned by heart.
 #
 # **Exercises**:
 # [`../exercises/13_pretraining/13_pretraining.ipynb`](../exercises/13_pretraining/13_pretraining.ipynb)
