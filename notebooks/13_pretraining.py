@@ -775,8 +775,8 @@ def line_reader(steps, seed):
     method=["fine-tuned", "from scratch"],
     labels=[30],
     factor=1,
-    steps=80,
-    pretraining=100,
+    steps=64,
+    pretraining=60,
     full=dict(
         labels=[10, 100],
         factor=Tuned(0.3, 1, 3, highest="right elsewhere"),
@@ -1071,7 +1071,7 @@ def after_the_same(tokens):
 
 # %% evidence
 # Losses and looks of one layer and of two: experiment
-@lab.experiment("E5", layers=[1, 2], steps=400, full=dict(steps=800, seeds=3))
+@lab.experiment("E5", layers=[1, 2], steps=320, full=dict(steps=800, seeds=3))
 @mt.no_grad()
 def symbols_again(layers, steps, seed):
     """Loss of symbols that come again, and how much the best heads look where we expect it."""
@@ -1103,7 +1103,7 @@ again = symbols_again.run()
 mt.manual_seed(5)
 letters = "_abcdefghijklmnop"
 tokens, _ = repeated(1, length=21)
-[second] = weights_by_layer(repeater(2, 400, 0), tokens[:, :-1])[1:]
+[second] = weights_by_layer(repeater(2, 320, 0), tokens[:, :-1])[1:]
 asked = after_the_same(tokens[:, :-1])
 best_head = int((second * asked[:, None]).sum((0, 2, 3)).argmax())
 figure, axes = plot.subplots(width=5.5, height=4.6)
@@ -1670,7 +1670,7 @@ table(
 @lab.experiment(
     "E7",
     kept=[20_000, 4_000_000],
-    steps=250,
+    steps=160,
     d=64,
     full=dict(steps=800, seeds=3),
 )
@@ -1818,8 +1818,8 @@ def translated(model, pairs):
     start=["from scratch", "span filling"],
     pairs=100,
     rate=2e-3,
-    steps=300,
-    pretraining=400,
+    steps=120,
+    pretraining=100,
     full=dict(
         rate=Tuned(1e-3, 2e-3, 4e-3, highest="exact match elsewhere"),
         steps=300,
