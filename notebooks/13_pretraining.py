@@ -1247,9 +1247,9 @@ probes.holds(
 )
 if probes.full:
     probes.holds(
-        "recorded: a causal state does not see what comes later: places below 0.8",
-        at_layer(probes.full, "causal", 2),
-        below=0.8,
+        "recorded: a causal state does not see what comes later: places at least 0.05 behind",
+        at_layer(probes.full, "80/10/10", 2) - at_layer(probes.full, "causal", 2),
+        above=0.05,
     )
 
 # %% [markdown]
@@ -1670,7 +1670,7 @@ table(
 @lab.experiment(
     "E7",
     kept=[20_000, 4_000_000],
-    steps=160,
+    steps=250,
     d=64,
     full=dict(steps=800, seeds=3),
 )
@@ -1711,9 +1711,9 @@ def last(rows, name, kept):
 
 
 run_out.holds(
-    "on new files the short text is at least 0.3 worse",
+    "on new files the short text is at least 0.2 worse",
     lambda rows: last(rows, "nats a character", 20_000) - last(rows, "nats a character", 4_000_000),
-    above=0.3,
+    above=0.2,
 )
 run_out.holds(
     "on its own text it is better",
@@ -1923,7 +1923,7 @@ measured(
 measured(written(writer, letters, own[:20], 200))
 
 # %% [markdown]
-# Three hundred steps give words and half a grammar. Take `steps=3000` (some minutes) and `d=128`; watch
+# Three hundred steps give letters in fitting company, and a word here and there. Take `steps=3000` (some minutes) and `d=128`; watch
 # the loss on the last tenth beside that of training, and stop where it turns. What is told of a file that is
 # too short, of one that is not there, and of one in another encoding:
 
