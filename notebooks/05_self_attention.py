@@ -475,7 +475,7 @@ for layer_with_order in ("self-attention, positions", "GRU"):
 # 100,000.
 
 
-# %%
+# %% save
 def places(words):
     """0, 1, 2, 3 for words that count 1, 100, 1,000 or 100,000 times; -100: not asked for."""
     labels, following, thousands = [], None, 0
@@ -487,6 +487,7 @@ def places(words):
     return labels[::-1]
 
 
+# %%
 for word, place in zip(words := number_pieces(203_006), places(words), strict=True):
     print(f"{word:9}", "" if place < 0 else f"times {(1, 100, 1000, 100_000)[place]:,}")
 

@@ -9,6 +9,7 @@ from textbook.diagrams import cells, masks
 from textbook.diagrams import cells, positions
 from textbook.diagrams import blocks, cells
 from textbook.diagrams import cells, transformer
+from textbook.diagrams import cells, pretraining
 from textbook.lab import colored_text, report
 from textbook.plot import COLORS, subplots
 
@@ -94,6 +95,26 @@ def test_three_shapes_differ_in_their_masks():
     written = [label.get_text() for label in axes.texts]
     assert sum("causal mask" in label for label in written) == 2
     assert sum("no mask" in label for label in written) == 2
+
+
+def test_a_decoder_looks_left_and_a_blank_to_both_sides():
+    words = ["a", "b", "c"]
+    for asked, looks, lines in (
+        (["b", "c", "d"], lambda i, j: j <= i, 6),
+        ([None, "b", None], lambda i, j: True, 3),
+    ):
+        _, axes = subplots()
+        pretraining.family(axes, words, asked, looks, "a family")
+        assert len(axes.lines) == lines
+        answers = [answer for answer in asked if answer]
+        assert [label.get_text() for label in axes.texts] == [*answers, *words]
+
+
+def test_a_masked_sentence_asks_at_its_chosen_places_alone():
+    _, axes = subplots()
+    pretraining.masking(axes, ["one", "two"], ["one", "<mask>"], ["", "hidden"])
+    written = [label.get_text() for label in axes.texts]
+    assert written.count("two") == 2 and written.count("one") == 2 and "hidden" in written
 
 
 def test_coloured_text_is_darker_for_larger_values_and_escapes_markup(monkeypatch):

@@ -27,3 +27,14 @@ class SelfAttention(nn.Module):
     def forward(self, x, allowed=None):
         outputs, _ = attention(self.query(x), self.key(x), self.value(x), allowed)
         return outputs  # (B, n, d)
+
+
+def places(words):
+    """0, 1, 2, 3 for words that count 1, 100, 1,000 or 100,000 times; -100: not asked for."""
+    labels, following, thousands = [], None, 0
+    for word in reversed(words):
+        thousands = 2 if word == "thousand" else thousands
+        hundreds = 1 if following == "hundred" else 0
+        labels.append(-100 if word in ("and", "hundred", "thousand") else thousands + hundreds)
+        following = word
+    return labels[::-1]

@@ -19,6 +19,7 @@ from textbook.data.numerals import (
     number_pieces,
     number_words,
 )
+from textbook.data.source import library_source
 from textbook.data.text import Vocabulary, language_reference, split, windows
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "exact_match",
     "join_pieces",
     "language_reference",
+    "library_source",
     "multi30k",
     "number_pair",
     "number_pairs",
