@@ -74,8 +74,8 @@ def test_readme_and_docstring_name_the_core_of_the_library():
     assert not problems, "\n".join(problems)
 
 
-def test_readme_tells_the_recorded_results_of_chapter_10():
-    recorded = json.loads((ROOT / "notebooks/results/10.json").read_text(encoding="utf-8"))["C23"]
+def test_readme_tells_the_recorded_results_of_chapter_11():
+    recorded = json.loads((ROOT / "notebooks/results/11.json").read_text(encoding="utf-8"))["C23"]
     budget = recorded["settings"]["budget"]
     rows = []
     for name in recorded["settings"]["names"]:
