@@ -7,13 +7,18 @@ from pathlib import Path
 from .sources import chapters, exercise_sets, number_of
 
 TABLE = 'README.md, "Chapters",'
-ROW = re.compile(r"^\| (\d\d) \| \[.*notebooks/.*\| (\d+) \| \[(\d+)\]\(.*\) \|$", re.MULTILINE)
+ROW = re.compile(
+    r"^\| (\d\d) \| \[.*notebooks/.*\| (\d+) \| (?:\[(\d+)\]\(.*\)|planned) \|$", re.MULTILINE
+)
 
 
 def problems(root: Path) -> Iterator[str]:
     """Every problem as one line that says what to do."""
     text = (root / "README.md").read_text(encoding="utf-8")
-    told = {number: (int(minutes), int(count)) for number, minutes, count in ROW.findall(text)}
+    told = {
+        number: (int(minutes), int(count) if count else None)
+        for number, minutes, count in ROW.findall(text)
+    }
     sources = {number_of(source): source for source in chapters(root)}
     sets = {number_of(source): source for source in exercise_sets(root)}
     for number in sorted(told.keys() - sources):
@@ -27,10 +32,12 @@ def problems(root: Path) -> Iterator[str]:
         if minutes is None:
             yield f'{where} does not say how long it takes: write "**Time**: about 100 minutes"'
         elif number not in sets:
-            yield (
-                f"{where} has no exercise set: write solutions/{stem}/{stem}.py, with a heading "
-                f'"## 1. Name" an exercise, and run: python book.py build {number}'
-            )
+            if told.get(number) != (int(minutes[1]), None):
+                yield (
+                    f"{where} has no exercise set: write solutions/{stem}/{stem}.py, with a heading "
+                    f'"## 1. Name" an exercise, and run: python book.py build {number}; until '
+                    f"then its row in {TABLE} ends | {minutes[1]} | planned |"
+                )
         else:
             answers = sets[number].read_text(encoding="utf-8")
             found = int(minutes[1]), len(re.findall(r"^# ## \d+\. ", answers, re.MULTILINE))

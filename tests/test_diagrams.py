@@ -3,13 +3,8 @@
 import pytest
 from matplotlib.colors import to_rgb
 
-from textbook.diagrams import cells, heads
 import minitorch as mt
-from textbook.diagrams import cells, masks
-from textbook.diagrams import cells, positions
-from textbook.diagrams import blocks, cells
-from textbook.diagrams import cells, transformer
-from textbook.diagrams import cells, pretraining
+from textbook.diagrams import blocks, cells, heads, masks, positions, pretraining, transformer
 from textbook.lab import colored_text, report
 from textbook.plot import COLORS, subplots
 
