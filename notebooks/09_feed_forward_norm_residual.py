@@ -839,7 +839,7 @@ runs.holds(
 )
 
 # %% [markdown]
-# One layer learns the task in any wiring, and so do two, if the rate is right. Four are too many for neither, for the
+# One layer learns the task in any wiring, and two do, or nearly, if the rate is right. Four are too many for neither, for the
 # norm alone and for the residual connection alone; with eight the latter ends *worse* than chance, the explosion of E2.
 # Only both together reach the goal at every depth: one keeps tokens apart and lets the gradient through, the
 # other keeps the sums in bounds.
@@ -1363,10 +1363,10 @@ plot.show(
 )
 
 # %% [markdown]
-# ### The gradient of the norm (C35)
-#
 # It is not ragged but flat, and with residual connections a hole. (A map of a model that has failed does not say what
 # made it fail, and two directions are few.)
+#
+# ### The gradient of the norm (C35)
 #
 # What matters more about the norm, that the forward pass is normalized, or that the gradient is? Xu et al. (2019)
 # compute $\mu$ and $s$ as always but *detach* them: forwards nothing changes, and the gradient is just $g'/s$.
@@ -1457,7 +1457,7 @@ runs.holds(
 # %% [markdown]
 # With the mean alone detached nothing changes. Without the deviation's part learning takes more steps, in pre-norm at
 # both rates and in post-norm at 0.002. So what the norm's gradient does for speed is the term with $\hat x$, the one
-# that takes out stretching; Xu et al. found the same. In post-norm at 0.008 it is the other way round: layer norm
+# that takes out stretching; Xu et al., too, found it the more important one. In post-norm at 0.008 it is the other way round: layer norm
 # fails (C22), and without that term training does better.
 #
 # > **C35 · holds for speed, at moderate rates.** *The lectures* (deck 1, "The Transformer Encoder: Layer
@@ -1564,12 +1564,12 @@ runs.holds(
 
 
 # %% [markdown]
-# Two layers hardly care. Six without a norm end worse than chance at any rate; with layer norm they are about as
-# fast as two, RMSNorm is level with it, and gain and bias can indeed be omitted here. The small start gets there without
+# Two layers learn without a norm, a little later. Six end worse than chance at any rate tried; with layer norm they take
+# little longer than two, RMSNorm is level with it, and gain and bias can indeed be omitted here. The small start gets there without
 # any norm, with two seeds of three. So what the norm cures here is the exploding start of E2, and another start
 # cures most of it. (A start keeps sizes in bounds only at the start. GPT-2 has both.)
 #
-# > **C21 · holds for deep stacks, and so does a small start.** *The lectures* (deck 1, "The Transformer
+# > **C21 · holds for deep stacks; a small start helps them too.** *The lectures* (deck 1, "The Transformer
 # > Encoder: Layer normalization [Ba et al., 2016]"; deck 3): "Layer normalization is a trick to help models
 # > train faster."
 # >
