@@ -68,7 +68,7 @@ plot.show(
 )
 
 # %% [markdown]
-# It is our drawing of figure 1 of Vaswani et al. (2017). The **encoder** reads the source and turns it into the
+# It is our drawing of figure 1 of Vaswani et al. (2017), but for the norms: theirs stand behind the sums. The **encoder** reads the source and turns it into the
 # **memory**, one vector for each source token. The **decoder** reads the target as far as it has been said, and gives
 # scores for the next token. Each layer transforms one sequence of vectors into another, of the same shape; deck 5
 # takes the model's name from that. Two things need a word:
@@ -91,8 +91,8 @@ plot.show(
 # && Y &\leftarrow Y + \operatorname{Network}(\operatorname{norm} Y)
 # \end{aligned}$$
 #
-# $\operatorname{Attention}(A, B)$ is that of chapter 06: rows of $A$ ask, rows of $B$ answer. Each norm and each
-# attention has weights of its own.
+# $\operatorname{Attention}$ is that of chapter 06: rows of its first argument ask, rows of the second answer. Each norm
+# and each attention has weights of its own.
 #
 # | symbol | meaning | shape |
 # | --- | --- | --- |
