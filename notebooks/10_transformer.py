@@ -68,10 +68,10 @@ plot.show(
 )
 
 # %% [markdown]
-# It is our drawing of figure 1 of Vaswani et al. (2017). The **encoder** reads the source and turns it into the
-# **memory**, one vector for each source token. The **decoder** reads the target as far as it has been said, and gives
-# scores for the next token. Each layer transforms one sequence of vectors into another, of the same shape; deck 5
-# takes the model's name from that. Two things need a word:
+# It is our drawing of figure 1 of Vaswani et al. (2017), but for the norms: theirs stand behind the sums. The
+# **encoder** reads the source and turns it into the **memory**, one vector for each source token. The **decoder** reads
+# the target as far as it has been said, and gives scores for the next token. Each layer transforms one sequence of
+# vectors into another, of the same shape; deck 5 takes the model's name from that. Two things need a word:
 #
 # - **The decoder's block has three parts.** Between its self-attention and its network stands **cross-attention**:
 #   chapter 04's look at the source, with chapter 06's heads. Queries come from the target, keys and values from the
@@ -91,8 +91,8 @@ plot.show(
 # && Y &\leftarrow Y + \operatorname{Network}(\operatorname{norm} Y)
 # \end{aligned}$$
 #
-# $\operatorname{Attention}(A, B)$ is that of chapter 06: rows of $A$ ask, rows of $B$ answer. Each norm and each
-# attention has weights of its own.
+# $\operatorname{Attention}$ is that of chapter 06: rows of its first argument ask, rows of the second answer. Each norm
+# and each attention has weights of its own.
 #
 # | symbol | meaning | shape |
 # | --- | --- | --- |
@@ -928,8 +928,8 @@ runs.holds(
 
 # %% [markdown]
 # The alignment is there again, though nobody asked for it, and it is *shared out*: every head has some of it, the mean
-# of the second layer nearly all. So whoever shows one head of one layer shows what they chose. And chapter 04's warnings hold all the more: after two layers of mixing, a vector of
-# the memory is made of several words.
+# of the second layer nearly all. So whoever shows one head of one layer shows what they chose. And chapter 04's
+# warnings hold all the more: after two layers of mixing, a vector of the memory is made of several words.
 #
 # > **E3 · yes, shared out over heads and layers.** *Our question*: does the cross-attention of a Transformer align words
 # > as chapter 04's did (C7)?
