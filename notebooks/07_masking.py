@@ -1123,12 +1123,10 @@ runs.holds(
     ),
     below=0.9,
 )
-runs.holds(
-    "and at least five times its time",
-    lambda rows: (
-        rows.values("milliseconds", way="growing keys", n=128)
-        / rows.values("milliseconds", way="one masked pass", n=128)
-    ),
+times = {way: runs.best.values("milliseconds", way=way, n=128) for way in PASSES}
+runs.holds(  # of the recorded runs alone: times of a busy machine prove nothing
+    "and, as recorded, at least five times its time",
+    times["growing keys"] / times["one masked pass"],
     above=5,
 )
 
