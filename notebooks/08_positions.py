@@ -37,11 +37,11 @@ import minitorch.nn.functional as F
 import textbook.diagrams.positions as diagrams
 from minitorch import nn
 from textbook import plot
-from textbook.chapter_01 import LanguageModel
 from textbook.chapter_05 import attention
 from textbook.chapter_06 import MultiHeadAttention, merge_heads
 from textbook.chapter_07 import (
     AttentionModel,
+    BatchFirst,
     all_windows,
     causal_mask,
     some_windows,
@@ -915,7 +915,7 @@ def minimise(model, draw, rate, steps):
 
 
 # %%
-def drawn(task, scheme, batch, n=None):
+def batch_of(task, scheme, batch, n=None):
     """Arguments (tokens, allowed) and targets of new sequences; without n, of a trained length."""
     n = n or mt.randint(8, 21, ()).item()
     if task == "token 3 back":
@@ -948,7 +948,7 @@ def judged(model, arguments, targets):
 def beyond_training(task, scheme, rate, steps, batch):
     layers, longer = {"token 3 back": (2, 24), "last symbol": (1, 64)}[task]
     model = SmallModel(SCHEMES[scheme.removesuffix(", no mask")], 17, 17, layers)
-    draw = partial(drawn, task, scheme)
+    draw = partial(batch_of, task, scheme)
     minimise(model, lambda: draw(batch), rate, steps)
     arguments, targets = draw(256, longer)
     targets[:, :20] = -100
@@ -1077,7 +1077,7 @@ def weight_far_away(model, tokens, allowed, apart):
 )
 def rotary_reach(base, rate, steps=250):
     model = SmallModel(partial(Rotary, base=base), tokens=17, classes=17, layers=1)
-    draw = partial(drawn, "last symbol", "rotary")
+    draw = partial(batch_of, "last symbol", "rotary")
     minimise(model, lambda: draw(32), rate, steps)
     results = {"loss": judged(model, *draw(256, 20))[0]}
     (tokens, allowed), targets = draw(256, 64)
@@ -1210,7 +1210,7 @@ def trees(count, levels, seed, wrong=0.0):
     return tokens, depths, distances, verbs, last
 
 
-def given(scheme, tokens, depths, distances):
+def inputs_of(scheme, tokens, depths, distances):
     """What a model with this scheme gets."""
     places = depths if scheme == "tree depth" else None
     apart = distances if scheme == "tree distance" else None
@@ -1244,15 +1244,15 @@ def agreement(scheme, rate, steps, sentences, tested, seed):
 
     def draw():
         rows = mt.randint(0, sentences, (32,))
-        return given(scheme, *(part[rows] for part in training)), verbs[rows]
+        return inputs_of(scheme, *(part[rows] for part in training)), verbs[rows]
 
     def right_at(level, wrong):
         *test, _, last = trees(tested, (level,), 9000 + seed, wrong)
-        return judged(model, given(scheme, *test), last)[1]
+        return judged(model, inputs_of(scheme, *test), last)[1]
 
     minimise(model, draw, rate, steps)
     *others, other_verbs, _ = trees(tested, (0, 1, 2), 5000 + seed)
-    loss, _ = judged(model, given(scheme, *others), other_verbs)
+    loss, _ = judged(model, inputs_of(scheme, *others), other_verbs)
     curves = {"right": 0.0, "right with wrong heads": 0.1}
     right = {name: [right_at(k, wrong) for k in LEVELS] for name, wrong in curves.items()}
     return {"loss": loss, "phrases": LEVELS} | right
@@ -1323,14 +1323,6 @@ class CausalScheme(nn.Module):
         return weights @ value
 
 
-class BatchFirst(LanguageModel):
-    """Chapter 01's RNN, which wants (n, B)."""
-
-    def forward(self, tokens):
-        scores, _ = super().forward(tokens.T)
-        return scores.transpose(0, 1)  # (B, n, V)
-
-
 # %% [markdown]
 # ### What the positions were worth (E3)
 #
@@ -1354,7 +1346,7 @@ def network_called(name):
 
 
 @mt.no_grad()
-def nats(model, text):
+def nats_a_letter(model, text):
     """Loss a character over all windows that lie side by side in a text."""
     inputs, targets = all_windows(text, CONTEXT)
     return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()).item()
@@ -1376,7 +1368,10 @@ def nats(model, text):
 def positions_on_text(network, rate, steps):
     model = network_called(network)
     train_on(model, lambda: some_windows(learned_from, 16, CONTEXT), rate, steps)
-    losses = {"loss": nats(model, reported), "loss elsewhere": nats(model, chosen_by)}
+    losses = {
+        "loss": nats_a_letter(model, reported),
+        "loss elsewhere": nats_a_letter(model, chosen_by),
+    }
     return losses | {"weights": sum(part.numel() for part in model.parameters())}
 
 

@@ -415,7 +415,7 @@ def batches_of(source, target, size=32):
 
 
 # %%
-def learn(model, loss_of_batch, rate, steps):
+def fit(model, loss_of_batch, rate, steps):
     """Minimise the loss of one batch after another, the rate falling to zero; the losses."""
     optimizer = mt.optim.Adam(model.parameters(), lr=rate)
     losses = []
@@ -477,7 +477,7 @@ mt.manual_seed(0)
 untrained = Transformer(len(words), **SIZES)
 mt.manual_seed(0)
 translator = Transformer(len(words), **SIZES)
-losses = learn(translator, lambda model: translation_loss(model, *next(batches)), 2e-3, steps=400)
+losses = fit(translator, lambda model: translation_loss(model, *next(batches)), 2e-3, steps=400)
 
 # %% evidence
 # The loss while it learned, and both models on the same sentences
@@ -562,7 +562,7 @@ PARTS += ["encoder's attention", "decoder's attention", "networks"]
 )
 def part_left_out(part, rate, steps):
     model, pairs = transformer_without(part), batches_of(*in_numbers(learned))
-    learn(model, lambda model: translation_loss(model, *next(pairs)), rate, steps)
+    fit(model, lambda model: translation_loss(model, *next(pairs)), rate, steps)
     with mt.no_grad():
         loss = translation_loss(model, *in_numbers(others)).item()
     return {"exact match": exact_share(model, reported), "loss on other numbers": loss}
@@ -732,7 +732,7 @@ def blank_filled(reads, steps, rate, k):
         scores, wanted = scored(model, windows_of(texts[0], 64, size))
         return F.cross_entropy(scores.flatten(0, 1), wanted.flatten())
 
-    learn(model, loss_of, rate, steps)
+    fit(model, loss_of, rate, steps)
     with mt.no_grad():
         (chosen_by, truth), (scores, wanted) = (
             scored(model, text[: len(text) // size * size].reshape(-1, size)) for text in texts[1:]
@@ -872,7 +872,7 @@ def misaligned_share(looked):
 @lab.experiment("E3", rate=2e-3, steps=300, full=dict(steps=400, seeds=3))
 def cross_alignment(rate, steps):
     model, pairs = Transformer(len(words), **SIZES), batches_of(*in_numbers(learned))
-    learn(model, lambda model: translation_loss(model, *next(pairs)), rate, steps)
+    fit(model, lambda model: translation_loss(model, *next(pairs)), rate, steps)
     source, target = in_numbers(reported)
     layers = weights_while_reading(
         model, [block.cross for block in model.decoder], source, target[:, :-1]

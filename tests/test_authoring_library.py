@@ -157,8 +157,12 @@ def test_sets_chapters_and_rows_without_each_other(book):
     (book / "solutions/01_rnn/01_rnn.py").rename(book / "01_rnn.py")
     assert problems(book) == [
         "notebooks/01_rnn.py has no exercise set: write solutions/01_rnn/01_rnn.py, with a heading "
-        '"## 1. Name" an exercise, and run: python book.py build 01'
+        '"## 1. Name" an exercise, and run: python book.py build 01; until then its row in '
+        f"{CHAPTERS} ends | 90 | planned |"
     ]
+    change(book, "README.md", "| 90 | [2](exercises/01_rnn/01_rnn.ipynb) |", "| 90 | planned |")
+    assert problems(book) == []
+    change(book, "README.md", "| 90 | planned |", "| 90 | [2](exercises/01_rnn/01_rnn.ipynb) |")
     (book / "01_rnn.py").rename(book / "solutions/01_rnn/01_rnn.py")
     (book / "notebooks/01_rnn.py").unlink()
     assert problems(book) == [
