@@ -287,8 +287,7 @@ class OneHot(Positions):
 
 
 # %% [markdown]
-# So these are the learned positions of section 5 in another dress. (*Added* to the word without a matrix they
-# would be odd: place $t$ would push coordinate $t$, and $N$ could be at most $d$.)
+# So these are the learned positions of section 5 in another dress.
 #
 # ## 4. Sinusoids
 #
@@ -551,14 +550,14 @@ print("standard deviation at the start: table {:.2f}, one-hot's rows {:.2f}".for
 
 # %% [markdown]
 # The price is in the second line. The table ends: there is no place $N$. And rows beyond the longest training
-# sequence get a gradient of exactly zero. They exist, and hold the random numbers that they were born with. This is
-# what the model will meet there. (The third line: one-hot positions start as a table of much smaller numbers. The
+# sequence get a gradient of exactly zero. They hold the random numbers that they were born with, and that is what the
+# model will meet there. (The third line: one-hot positions start as a table of much smaller numbers. The
 # two are the same functions, but training does not start from the same one.)
 #
 # ## 6. Added or concatenated
 #
-# Adding looks careless: two vectors that mean different things in one sum. Concatenating keeps them apart. But
-# after it there is always a matrix, and section 3 showed what that makes of it, for any code $p_t$:
+# Adding looks careless: two vectors that mean different things in one sum. Concatenating keeps them apart, but after it
+# there is always a matrix. For any code $p_t$, as in section 3,
 #
 # $$[x_t; p_t] \begin{pmatrix} W_x \\ W_p \end{pmatrix} = x_t W_x + p_t W_p, \qquad\text{and}\qquad (x_t + p_t)\, W = x_t W + p_t W .$$
 #
@@ -834,8 +833,7 @@ for name, scheme in SCHEMES.items():
     print(f"{name:20} {first:7.3f} {later:12.3f}         {abs(first - later) < 1e-5}")
 
 # %% [markdown]
-# The four that change the inputs change the score; the three others do not, whatever their weights. ("None" does not
-# either; it has nothing to change.) Deck 2 sorts positions by two questions, and all of ours find a cell:
+# The four that change the inputs change the score; the three others do not, whatever their weights. Deck 2 sorts positions by two questions, and all of ours find a cell:
 #
 # | | absolute: of the place | relative: of the difference |
 # | --- | --- | --- |
@@ -907,8 +905,7 @@ def minimise(model, draw, rate, steps):
 #   blank. Word *and* place matter, and the distance is not fixed. One layer.
 #
 # All models train on lengths 8 to 20. Then we test at 24 and at 64, and count **only places from 20 on**, which no
-# training sequence had. "None" runs twice, with the mask and without. Learned and one-hot positions meet their
-# untrained rows. Each scheme gets the learning rate whose loss on other sequences of *trained* length, with other
+# training sequence had. "None" runs twice, with the mask and without. Each scheme gets the learning rate whose loss on other sequences of *trained* length, with other
 # seeds, is lowest.
 #
 # ### Longer than trained (C17)
@@ -1038,7 +1035,7 @@ for scheme in ("relative", "ALiBi"):
 #   *within* the trained length. Its bonus falls with distance, so no head can have its peak at 3.
 #
 # So no scheme is best everywhere. One that meets nothing new at a greater length holds there; one whose form fits the
-# task learns it at all. Ask for both, on your own data.
+# task learns it at all.
 #
 # > **C17 · holds.** *The lectures* (deck 1, "Position representation vectors learned from scratch", "Position
 # > representation vectors through sinusoids"; deck 3; deck 5, "Positional encoding: learned"): learned
@@ -1290,8 +1287,8 @@ runs.holds(
 # the subject is the only noun at depth 1; but deeper trees have depths that training never had.
 #
 # This is no free lunch. The tree nearly *is* the answer: whoever drew the arc from *dogs* to *bark* has solved the
-# hard part. (Not every wrong head hurts: many belong to articles and adverbs.) Wang et al. had trees from a parser,
-# and report better translations. The price is a parser for each language, and its mistakes.
+# hard part. Wang et al. had trees from a parser, and report better translations. The price is a parser for each
+# language, and its mistakes.
 #
 # > **E2 · yes, given the tree.** *Our question*: do positions from syntax, which decks 1 and 3 name, reach
 # > where distances in words do not?
@@ -1462,8 +1459,7 @@ if longer.full:
 # | does not train when deep | gradients (C20) | open: chapter 09 | 09 |
 #
 # **Try it**: give `Learned` beyond its table the last trained row (`places.clamp(max=19)`); put ALiBi's bias
-# and rotary turns into one scheme; train `Relative` with `clip=2` on *token 3 back*; take away the mask
-# from *token 3 back* and see what becomes of "rotary"; give the language model sinusoidal codes.
+# and rotary turns into one scheme; train `Relative` with `clip=2` on *token 3 back*; give the language model sinusoidal codes.
 
 # %% evidence
 # Two slips of the table below, in numbers
@@ -1493,9 +1489,8 @@ print("sign of the fastest sine, places 1 to 12:", " ".join(signs))
 #   or through the scores. A causal mask leaks a little of it by itself.
 # - One-hot positions, concatenated and then multiplied, are learned positions. Adding is concatenating with
 #   one matrix for both parts.
-# - A shift of sinusoidal codes is a rotation, the same from every place, exact also where nobody has looked,
-#   and products depend on the difference alone, though not monotonically (C18). A least-squares fit shows
-#   nothing of this unless it is tested where it was not fitted.
+# - A shift of sinusoidal codes is a rotation, the same from every place, and products depend on the difference alone,
+#   though not monotonically (C18).
 # - Rotary positions turn queries and keys, $q_i R_{j-i} k_j^\top$. With relative positions and ALiBi they give scores
 #   that do not change when the whole sentence moves. The inputs' schemes do not.
 # - Learned positions end where training ended, and so, in practice, do sinusoids (C17). Which of the others
