@@ -84,8 +84,6 @@ options = dict(values=True, colorbar=False)
 plot.attention(left, weights, words, words, title="one order", **options)
 plot.attention(middle, permuted_weights, mixed, mixed, title="another", **options)
 plot.attention(right, masked_weights, words, words, title="with a causal mask", **options)
-for number in right.texts:
-    number.set_visible(number.get_text() != ".00")
 for axes in (left, middle, right):
     axes.set(xlabel="", ylabel="")
 plot.show(

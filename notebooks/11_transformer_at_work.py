@@ -537,7 +537,7 @@ print(writing_here["300"][0]["nats"] < unigram - 0.4)
 # %% [markdown]
 # Steps, tokens a step and blocks are the same for both. A step costs more with pieces, because the output
 # layer is larger, but a window of 64 pieces is 154 characters long, and the model need not learn to spell.
-# Chapter 07's single layer of attention came to 1.82 to 1.90 in 600 steps, the RNN beside it to 1.48 to 1.53,
+# Chapter 07's single layer of attention came to 1.87 to 1.89 in 600 steps, the RNN beside it to 1.60 to 1.62,
 # on windows of 32 characters. So with pieces our decoder comes to the RNN's number, with more text read; an
 # RNN of pieces we have not tried. With bytes it is behind.
 #

@@ -798,17 +798,19 @@ def line_reader(steps, seed):
     method=["fine-tuned", "from scratch"],
     labels=[30],
     factor=1,
-    steps=64,
-    pretraining=60,
+    steps=48,
+    pretraining=30,
+    aside=240,
     full=dict(
         labels=[10, 100],
         factor=Tuned(0.3, 1, 3, highest="right elsewhere"),
         steps=240,
         pretraining=800,
+        aside=900,
         seeds=3,
     ),
 )
-def kinds_of_tokens(method, labels, factor, steps, pretraining, seed):
+def kinds_of_tokens(method, labels, factor, steps, pretraining, aside, seed):
     """The kind of token that each character of a line belongs to."""
     start = line_reader(pretraining, seed) if method == "fine-tuned" else None
     mt.manual_seed(seed)
@@ -818,7 +820,8 @@ def kinds_of_tokens(method, labels, factor, steps, pretraining, seed):
         whole.model.load_state_dict(start.state_dict())
     (tokens, kinds), (new, new_kinds) = code_lines()
     rows = mt.randperm(len(tokens))[:labels]
-    judged = [(new[:300], new_kinds[:300]), (new[300:], new_kinds[300:])]
+    parts_aside = slice(0, aside // 3), slice(aside // 3, aside)  # to choose by, to report
+    judged = [(new[part], new_kinds[part]) for part in parts_aside]
     rate = factor * METHODS[method][2]
     parts = [(tokens[rows], kinds[rows]), *judged]
     return right_at_best(whole, whole.parameters(), parts, steps, rate)
@@ -991,7 +994,7 @@ def prompted(steps, seed):
 @lab.experiment(
     "E4",
     examples=[0, 1, 4],
-    steps=700,
+    steps=650,
     full=dict(examples=[0, 1, 2, 4], steps=1000, seeds=3),
 )
 def prompts(examples, steps, seed):
@@ -1716,7 +1719,7 @@ table(
 @lab.experiment(
     "E7",
     kept=[20_000, 4_000_000],
-    steps=180,
+    steps=120,
     d=64,
     full=dict(steps=800, seeds=3),
 )
