@@ -649,15 +649,16 @@ lab.holds("C13", "numbers in the scores are h n^2", of_each, between=(1, 1))
 # %% [markdown]
 # What is free in FLOPs is not free in time. Our guess at the cause: the softmax walks over $h n^2$ numbers several
 # times, which no product counts. Your machine will have other ratios; the counts are everyone's. The fused operation
-# takes up to 30 % less time at $n = 64$ and no less at $n = 256$; on long sequences it saves memory (chapter 12).
+# takes as long with one head; with eight, about half at $n = 64$ and 15 % less at $n = 256$. On long sequences it saves
+# memory, too (chapter 12).
 #
 # > **C13 · holds for FLOPs, not for memory and time.** *The lectures* (deck 1, "Multi-head self-attention is
 # > computationally efficient"; deck 3): "Even though we compute $h$ many attention heads, it's not really more costly."
 # >
 # > *Measured*: With 1, 2, 4 and 8 heads ($n = 64$, $d = 128$): always 65,536 parameters, 8,388,608 FLOPs of projections
 # > and 2,097,152 of products, and 4,096 to 32,768 numbers in the scores, $h$ times as many. Processor time of a pass with
-# > one head and with eight, medians of three runs: fused 1.9 and 2.7 ms at $n = 64$, 13 and 43 ms at $n = 256$; by
-# > chapter 05's function 2.4 and 3.9 ms, 14 and 34 ms.
+# > one head and with eight, medians of three runs: fused 1.7 and 1.7 ms at $n = 64$, 10 and 25 ms at $n = 256$; by
+# > chapter 05's function 1.5 and 3.3 ms, 10 and 29 ms.
 #
 # ## 6. A task for two heads
 #
