@@ -34,9 +34,9 @@ def problems(root: Path) -> Iterator[str]:
         elif number not in sets:
             if told.get(number) != (int(minutes[1]), None):
                 yield (
-                    f"{where} has no exercise set: write solutions/{stem}/{stem}.py, with a heading "
-                    f'"## 1. Name" an exercise, and run: python book.py build {number}; until '
-                    f"then its row in {TABLE} ends | {minutes[1]} | planned |"
+                    f"{where} has no exercise set: write solutions/{stem}/{stem}.py, with a "
+                    f'heading "## 1. Name" an exercise, and run: python book.py build {number}; '
+                    f"until then its row in {TABLE} ends | {minutes[1]} | planned |"
                 )
         else:
             answers = sets[number].read_text(encoding="utf-8")

@@ -265,6 +265,13 @@ def test_a_table_of_part_of_the_runs_says_of_which(shown):
 
 
 @pytest.mark.parametrize(
+    ("setting", "text"), [(1e10, "1e+10"), (0.003, "0.003"), (2.0, "2"), (64, "64"), ("rnn", "rnn")]
+)
+def test_a_setting_is_shown_without_needless_zeros(setting, text):
+    assert report.shown(setting) == text
+
+
+@pytest.mark.parametrize(
     ("values", "text"),
     [
         ([0.95], "0.95"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from textbook.lab.report import spread, table
+from textbook.lab.report import shown, spread, table
 from textbook.lab.rows import Rows
 from textbook.plot import COLORS, LINES, show, subplots
 from textbook.plot import spread as draw_spread
@@ -135,7 +135,7 @@ def _numbers(both: dict[str, Rows], name: str, x: str | None, by: str | None, la
     curve = isinstance(first[name], list)
     longest = list(both.values())[-1]
     across = [] if x is None or curve else longest.settings_of(x)
-    header = [by or "", "", *([str(at) for at in across] or ["at the end" if curve else name])]
+    header = [by or "", "", *([*map(shown, across)] or ["at the end" if curve else name])]
     lines = []
     for value in longest.settings_of(by) if by else [None]:
         for setting, rows in both.items():
@@ -158,7 +158,7 @@ def _numbers(both: dict[str, Rows], name: str, x: str | None, by: str | None, la
 def _label(by: str | None, value: Any, labels: dict[Any, str]) -> str:
     if by is None:
         return ""
-    return labels.get(value, value if isinstance(value, str) else f"{by} = {value}")
+    return labels.get(value, value if isinstance(value, str) else f"{by} = {shown(value)}")
 
 
 def _explanation(both: dict[str, Rows], x: str | None) -> str:

@@ -79,6 +79,11 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
+def shown(setting: Any) -> str:
+    """A value of a setting as text, a floating-point number without zeros that say nothing."""
+    return f"{setting:g}" if isinstance(setting, float) else str(setting)
+
+
 def spread(values: Sequence[float]) -> str:
     """The median, and the smallest and largest where they differ: "0.95 (0.93 to 0.97)"."""
     values = np.sort(np.asarray(values, dtype=float))  # what was never reached comes last

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from textbook.lab import drawing
-from textbook.lab.report import spread, table, verdict
+from textbook.lab.report import shown, spread, table, verdict
 from textbook.lab.rows import Rows
 
 
@@ -62,11 +62,11 @@ class Runs:
                     _cell(of_line, names[0], columns, head) if columns else _cell(of_line, head)
                     for head in heads
                 ]
-                lines.append([str(value), *cells])
+                lines.append([shown(value), *cells])
             title = f"{names[0]}, by {columns}" if columns else rows
-            kept = "".join(f", {name} = {value}" for name, value in where.items())
+            kept = "".join(f", {name} = {shown(value)}" for name, value in where.items())
             caption = f"{title}: {drawing.SETTINGS[setting]}{_seeds(chosen)}{kept}"
-            table([rows, *map(str, heads)], lines, caption, folded=i > 0)
+            table([rows, *map(shown, heads)], lines, caption, folded=i > 0)
 
     def draw(self, **options: Any) -> None:
         """Draw what was measured: see ``textbook.lab.drawing.draw``."""
