@@ -39,7 +39,7 @@ from textbook.chapter_01 import token_loss
 from textbook.chapter_05 import attention
 from textbook.chapter_06 import MultiHeadAttention, merge_heads
 from textbook.data import tasks
-from textbook.lab import Lab, Tuned
+from textbook.lab import Lab, Tuned, measured
 
 lab = Lab("09")
 
@@ -523,7 +523,7 @@ for residual in (False, True):
     mt.manual_seed(0)
     states = states_with_gradients(Layers(12, 32, residual=residual))
     norms = [state.grad.norm().item() for state in states[::8]]  # every fourth layer
-    print(f"residual {residual!s:5}", " ".join(f"{norm:9.1e}" for norm in norms))
+    measured(f"residual {residual!s:5}", " ".join(f"{norm:9.1e}" for norm in norms))
 
 # %% [markdown]
 # From left to right: before the first layer, after 4, 8 and 12; the gradient goes from right to left. Without sums it

@@ -40,6 +40,7 @@ OPTIONAL = {
     "textbook.plot.style": {"matplotlib", "IPython", "cycler", "PIL"},
     "textbook.plot.matrices": {"matplotlib"},
     "textbook.lab.experiments": {"tqdm"},
+    "textbook.chapter_07": {"tqdm"},
     "textbook.data.dates": {"babel"},
     "textbook.data.downloads": {"pooch", "requests"},
     "textbook.data.metrics": {"sacrebleu"},

@@ -120,7 +120,7 @@ def test_a_loss_that_overflows_is_told_so(hidden):
         real = targets != padding
         return (losses * real).sum() / real.sum()
 
-    with pytest.raises(CheckFailed, match="The loss must stay finite, with scores in the hund"):
+    with pytest.raises(CheckFailed, match="holds nan where .* exponential of a large number"):
         chapter_10.smoothed_cross_entropy(loss, hidden)
 
 

@@ -98,7 +98,7 @@ IN_PIECES = [
     (chapter_12.believable, chapter_12.tables._believing()),
     (chapter_12.one_tile, chapter_12.tiles._merging()),
     (chapter_13.blank_loss, chapter_13.blanks._loss()),
-    (chapter_13.mask_words, chapter_13.blanks._masking()),
+    (chapter_13.mask_words, chapter_13.words._masking()),
     (chapter_13.training_plan, chapter_13.budgets._planned()),
     (chapter_13.completion_scores, chapter_13.completions._scoring()),
     (chapter_13.tokens_needed, chapter_13.curves._tokens_needed()),

@@ -10,7 +10,8 @@ from minitorch.autograd.tensorbase import TensorBase
 RTOL, ATOL = 1e-5, 1e-7
 SHOWN_WHOLE = 12  # elements
 NO_NUMBER = {
-    "nan": "0 / 0, inf - inf, 0 * inf or the logarithm of a negative number makes one",
+    "nan": "0 / 0, the logarithm of a negative number, or inf - inf, inf / inf and 0 * inf, where "
+    "an exponential of a large number is inf",
     "inf": "an exponential of a large number or a division by 0 makes one",
 }
 KINDS = {"f": "floating-point", "i": "integer", "u": "integer", "b": "boolean"}  # others: neither
@@ -77,6 +78,9 @@ def _array_difference(got, expected, label):
     kinds = [KINDS.get(x.dtype.kind, "neither") for x in (got, expected)]
     if kinds[0] != kinds[1]:
         return _versus(f"{label} holds the wrong kind of number", *kinds)
+    if kinds[0] == "neither":
+        same = np.array_equal(got, expected)
+        return None if same else _versus(f"{label} differs", brief(got), brief(expected))
     whole = expected.dtype.kind in "iu"
     wrong = got != expected if whole else ~np.isclose(got, expected, RTOL, ATOL, equal_nan=True)
     if not wrong.any():

@@ -1,6 +1,5 @@
 """``Exercise``: run an answer on many cases, compare it with the reference, name the mistake."""
 
-import copy
 import importlib
 import inspect
 import io
@@ -21,6 +20,16 @@ from minitorch.autograd import grad, record_operations
 from minitorch.autograd.tensorbase import TensorBase
 from minitorch.backend import float32, float64, get_default_dtype, set_default_dtype
 from minitorch.creation import tensor
+from textbook.checks.arguments import (
+    copied,
+    detached,
+    is_plain,
+    layout,
+    leaf,
+    lengths,
+    size,
+    tensors,
+)
 from textbook.checks.compare import brief, difference, indented
 from textbook.checks.describe import in_common
 
@@ -210,8 +219,8 @@ class Exercise:
     def all_cases(self, hidden=False):
         """The cases of all seeds, the smallest first; those that draw nothing come once."""
         cases = [case for seed in SEEDS[hidden] for case in self.cases(Draw(seed), hidden)]
-        different = {repr(case) if _is_plain(case) else i: case for i, case in enumerate(cases)}
-        return sorted(different.values(), key=_size)
+        different = {repr(case) if is_plain(case) else i: case for i, case in enumerate(cases)}
+        return sorted(different.values(), key=size)
 
     def _refuse_what_is_no_answer(self, answer):
         if not callable(answer):
@@ -236,8 +245,8 @@ class Exercise:
 
     def _observe(self, answer, case):
         outcome = Outcome()
-        leaves = [_copied(value, _leaf if self.gradients else _detached) for value in case]
-        given = [_copied(value, lambda leaf: leaf.clone()) for value in leaves]
+        leaves = [copied(value, leaf if self.gradients else detached) for value in case]
+        given = [copied(value, lambda leaf: leaf.clone()) for value in leaves]
         with np.errstate(all="ignore"):
             try:
                 with record_operations() as outcome.operations, in_float64():
@@ -268,11 +277,11 @@ class Exercise:
 
     def _gradients(self, results, leaves):
         """The gradients of a fixed random combination of the results; None if they have none."""
-        outputs = [x for _, x in _tensors(results, "") if x.requires_grad]
+        outputs = [x for _, x in tensors(results, "") if x.requires_grad]
         inputs = [
             (name, x)
             for parameter, value in zip(self._parameters, leaves, strict=True)
-            for name, x in _tensors(value, parameter)
+            for name, x in tensors(value, parameter)
             if x.requires_grad
         ]
         if not outputs or not inputs:
@@ -347,13 +356,13 @@ class Exercise:
         outcomes = [trial.outcomes(hidden, i) for i in range(len(trial.cases[hidden]))]
         if any(got.error for got, _ in outcomes):
             return ""
-        for label in outcomes[0][1].results:
+        for label in dict.fromkeys(label for _, right in outcomes for label in right.results):
             pairs, sizes = [], []
             for case, (got, right) in zip(trial.cases[hidden], outcomes, strict=True):
-                both = got.results[label], right.results[label]
+                both = got.results.get(label), right.results.get(label)
                 if difference(*both, label):
                     pairs.append(both)
-                    sizes.append(_lengths(self._parameters, case))
+                    sizes.append(lengths(self._parameters, case))
             if pairs:
                 text = in_common(pairs, sizes) or self._ignored(trial, hidden)
                 return f"\n{text}" if text else ""
@@ -368,7 +377,7 @@ class Exercise:
         alike = [
             (i, j)
             for i, j in itertools.permutations(range(len(cases)), 2)
-            if _layout(cases[i]) == _layout(cases[j])
+            if layout(cases[i]) == layout(cases[j])
         ]
         for p, name in enumerate(self._parameters):
             told = 0
@@ -389,7 +398,7 @@ class Exercise:
     def _violated(self, answer, case):
         with in_float64(), np.errstate(all="ignore"):
             for holds in self.properties:
-                message = holds(answer, *(_copied(value, _detached) for value in case))
+                message = holds(answer, *(copied(value, detached) for value in case))
                 if message:
                     return message
         return None
@@ -436,7 +445,9 @@ def _gradient_difference(got, expected):
 
 def _differences(got, expected):
     for label, value in expected.items():
-        if problem := difference(got[label], value, label):
+        if label not in got:
+            yield f"{label[0].upper()}{label[1:]} is missing"
+        elif problem := difference(got[label], value, label):
             yield problem[0].upper() + problem[1:]
 
 
@@ -471,62 +482,3 @@ def _text(error):
         return f"{type(error).__name__}: {error}" if error else "None"
     except Exception:  # one of the answer's own, which has no text
         return type(error).__name__
-
-
-def _size(value):
-    """The number of elements in an argument, or in all arguments of a case."""
-    if isinstance(value, (list, tuple)):
-        return sum(map(_size, value))
-    return value.array.size if isinstance(value, TensorBase) else getattr(value, "size", 1)
-
-
-def _is_plain(value):
-    """Whether its ``repr`` says all of it."""
-    if isinstance(value, (list, tuple)):
-        return all(map(_is_plain, value))
-    return value is None or isinstance(value, (int, float, str))
-
-
-def _copied(value, of_tensor):
-    """A copy; ``of_tensor`` copies the tensors."""
-    if isinstance(value, (list, tuple)):
-        return type(value)(_copied(item, of_tensor) for item in value)
-    return of_tensor(value) if isinstance(value, TensorBase) else copy.deepcopy(value)
-
-
-def _detached(tensor):
-    return tensor.detach().clone()
-
-
-def _leaf(tensor):
-    """A copy that requires a gradient, if it can have one."""
-    return _detached(tensor).requires_grad_(tensor.is_floating_point())
-
-
-def _layout(value):
-    """The shapes in a value; of what has none, its type."""
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_layout, value))
-    return getattr(value, "shape", type(value))
-
-
-def _lengths(names, case):
-    """The lengths of all axes of the tensors among the arguments, each with a phrase for it."""
-    return {
-        f"the length of axis {axis} of {name}": length
-        for name, x in zip(names, case, strict=True)
-        if isinstance(x, TensorBase)
-        for axis, length in enumerate(x.shape)
-    }
-
-
-def _tensors(value, name):
-    """The tensors in a value, each with its name, in order."""
-    if isinstance(value, TensorBase):
-        yield name, value
-    elif isinstance(value, (list, tuple)):
-        for i, item in enumerate(value):
-            yield from _tensors(item, f"{name}[{i}]")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _tensors(item, f"{name}[{key!r}]")

@@ -1,0 +1,65 @@
+"""Arguments and results of answers: how they are copied, measured and searched for tensors."""
+
+import copy
+
+from minitorch.autograd.tensorbase import TensorBase
+
+
+def size(value):
+    """The number of elements in an argument, or in all arguments of a case."""
+    if isinstance(value, (list, tuple)):
+        return sum(map(size, value))
+    return value.array.size if isinstance(value, TensorBase) else getattr(value, "size", 1)
+
+
+def is_plain(value):
+    """Whether its ``repr`` says all of it."""
+    if isinstance(value, (list, tuple)):
+        return all(map(is_plain, value))
+    return value is None or isinstance(value, (int, float, str))
+
+
+def copied(value, of_tensor):
+    """A copy; ``of_tensor`` copies the tensors."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(copied(item, of_tensor) for item in value)
+    return of_tensor(value) if isinstance(value, TensorBase) else copy.deepcopy(value)
+
+
+def detached(tensor):
+    """A copy without history."""
+    return tensor.detach().clone()
+
+
+def leaf(tensor):
+    """A copy that requires a gradient, if it can have one."""
+    return detached(tensor).requires_grad_(tensor.is_floating_point())
+
+
+def layout(value):
+    """The shapes in a value; of what has none, its type."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(layout, value))
+    return getattr(value, "shape", type(value))
+
+
+def lengths(names, case):
+    """The lengths of all axes of the tensors among the arguments, each with a phrase for it."""
+    return {
+        f"the length of axis {axis} of {name}": length
+        for name, x in zip(names, case, strict=True)
+        if isinstance(x, TensorBase)
+        for axis, length in enumerate(x.shape)
+    }
+
+
+def tensors(value, name):
+    """The tensors in a value, each with its name, in order."""
+    if isinstance(value, TensorBase):
+        yield name, value
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            yield from tensors(item, f"{name}[{i}]")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from tensors(item, f"{name}[{key!r}]")
