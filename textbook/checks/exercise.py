@@ -100,12 +100,12 @@ class Trial:
 
     def __init__(self, exercise, answer):
         self.exercise, self.answer = exercise, answer
-        self.cases = {hidden: exercise.all_cases(hidden) for hidden in (False, True)}
-        self.outcome = cache(lambda hidden, i: exercise._observe(answer, self.cases[hidden][i]))
+        self.cases = cache(exercise.all_cases)
+        self.outcome = cache(lambda hidden, i: exercise._observe(answer, self.cases(hidden)[i]))
 
     def outcomes(self, hidden, i):
         """What the answer does on the case of that number, and what the reference does."""
-        case = self.cases[hidden][i]
+        case = self.cases(hidden)[i]
         right = self.exercise._expected(self.exercise.reference, case, hidden, i)
         return self.outcome(hidden, i), right
 
@@ -190,7 +190,7 @@ class Exercise:
         """Raise ``CheckFailed`` unless the answer is right; else say so in a line."""
         self._refuse_what_is_no_answer(answer)
         trial = Trial(self, answer)
-        for i, case in enumerate(trial.cases[hidden]):
+        for i, case in enumerate(trial.cases(hidden)):
             got, right = trial.outcomes(hidden, i)
             self._refuse_forbidden(got)
             self._refuse_changed_argument(got, case)
@@ -205,7 +205,7 @@ class Exercise:
                         problem = self._reason(answer, case) + problem
                         problem += self._pattern(trial, hidden)
                 raise self._failure(f"not right yet. {problem}", case)
-            if i == 0 and len(trial.cases[hidden]) > 1:
+            if i == 0 and len(trial.cases(hidden)) > 1:
                 self._refuse_what_remembers(answer, got, case)
             try:
                 violated = self._violated(answer, case)
@@ -338,8 +338,8 @@ class Exercise:
         def does_as(function, differ):
             return not any(
                 differ(trial.outcome(hidden, i), self._expected(function, case, hidden, i))
-                for hidden, cases in trial.cases.items()
-                for i, case in enumerate(cases)
+                for hidden in (False, True)
+                for i, case in enumerate(trial.cases(hidden))
             )
 
         right_values = does_as(self.reference, _value_difference)
@@ -353,12 +353,12 @@ class Exercise:
 
     def _pattern(self, trial, hidden):
         """What all wrong results have in common, as a line to be added; or nothing."""
-        outcomes = [trial.outcomes(hidden, i) for i in range(len(trial.cases[hidden]))]
+        outcomes = [trial.outcomes(hidden, i) for i in range(len(trial.cases(hidden)))]
         if any(got.error for got, _ in outcomes):
             return ""
         for label in dict.fromkeys(label for _, right in outcomes for label in right.results):
             pairs, sizes = [], []
-            for case, (got, right) in zip(trial.cases[hidden], outcomes, strict=True):
+            for case, (got, right) in zip(trial.cases(hidden), outcomes, strict=True):
                 both = got.results.get(label), right.results.get(label)
                 if difference(*both, label):
                     pairs.append(both)
@@ -373,7 +373,7 @@ class Exercise:
 
         Cases of one shape exchange this argument: the reference gives something else then.
         """
-        cases = trial.cases[hidden]
+        cases = trial.cases(hidden)
         alike = [
             (i, j)
             for i, j in itertools.permutations(range(len(cases)), 2)
