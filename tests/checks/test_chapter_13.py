@@ -11,7 +11,7 @@ from tests.checks import right_13
 from tests.checks.proof import proofs
 from textbook.chapter_10 import OneStack
 from textbook.checks import CheckFailed, Draw, chapter_13
-from textbook.checks.chapter_13 import blanks, comparisons, labels
+from textbook.checks.chapter_13 import comparisons, labels, words
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_13, right_13)))
@@ -65,8 +65,8 @@ def test_the_statistics_of_masking_do_not_refuse_by_chance(seed):
         mt.rand(seed + 1)
         return chapter_13.mask_words.reference(*arguments)
 
-    expected = blanks._masked(chapter_13.mask_words.reference, *case)
-    assert blanks._masked(seeded, *case) == expected
+    expected = words._masked(chapter_13.mask_words.reference, *case)
+    assert words._masked(seeded, *case) == expected
     assert expected["the share of words that become blanks"] == "0.15"
 
 
