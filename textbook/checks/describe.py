@@ -160,7 +160,9 @@ def _some_places(pairs, sizes):
         if min(x.shape[axis] for x in wrong) < 2:
             continue
         for index, word in ((0, "first"), (-1, "last")):
-            if all(x.take(index, axis).any() and not _without(x, index, axis).any() for x in wrong):
+            if all(
+                x.take(index, axis).any() and not np.delete(x, index, axis).any() for x in wrong
+            ):
                 return f"It is right but for the {word} place along axis {axis}."
     if len(axes) >= 2 and min(min(x.shape[-2:]) for x in wrong) >= 2:
         parts = {
@@ -174,20 +176,17 @@ def _some_places(pairs, sizes):
     return None
 
 
-def _without(x, index, axis):
-    return np.delete(x, index, axis)
-
-
 def _alike(pairs, sizes):
     for axis in range(min(expected.ndim for _, expected in pairs)):
-        if all(x.shape[axis] >= 2 for x, _ in pairs) and all(
-            _same(got, np.broadcast_to(got.take([0], axis), got.shape)) for got, _ in pairs
-        ):
-            if not any(
-                _same(want, np.broadcast_to(want.take([0], axis), want.shape)) for _, want in pairs
-            ):
+        if all(got.shape[axis] >= 2 and _level(got, axis) for got, _ in pairs):
+            if not any(_level(expected, axis) for _, expected in pairs):
                 return f"It is the same all along axis {axis}, which it should not be."
     return None
+
+
+def _level(x, axis):
+    """Whether all places along an axis hold the same."""
+    return _same(x, np.broadcast_to(x.take([0], axis), x.shape))
 
 
 PATTERNS = (_factor, _offset, _other_place, _sign, _function, _some_places, _alike)
