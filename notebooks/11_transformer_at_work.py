@@ -36,6 +36,8 @@ import minitorch.nn.functional as F
 from minitorch import nn
 from minitorch.flops import count_flops
 from minitorch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+# %%
 from textbook import plot
 from textbook.chapter_05 import attention
 from textbook.chapter_06 import merge_heads
@@ -365,7 +367,8 @@ CHANGES = {
 }
 
 
-# %%
+# %% evidence
+# One ingredient changed, on as many pairs as wanted: experiment
 @lab.experiment(
     "E1",
     change=["as it is", "output tied too"],
@@ -439,14 +442,12 @@ by_heart.table("change", ["right", "loss", "loss on what it learned", "rate"])
 
 # %% [markdown]
 # The second column is speed at the start, the third what is left of it at the end; a difference smaller than the spread
-# of a row is none. Tying the output makes the first steps slow: one matrix must say both how a token is read and when
-# it is said. Dropout and smoothing are cures for learning by heart, so the second table tries them where that is to be
+# of a row is none. Tying the output makes the first steps slow. Dropout and smoothing are cures for learning by heart, so the second table tries them where that is to be
 # feared, on 200 pairs that come round again and again. Its last column is the loss on just these pairs.
 #
-# None of this transfers by itself. The paper trained 100,000 steps on real text; there (its table 3, development set,
-# BLEU 25.8) no dropout costs 1.2 BLEU, and no smoothing 0.5, though it gives the better perplexity. Warm-up is what
-# post-norm needs (chapter 09, C22), and our norms stand before the parts. So try an ingredient at your size, beside the
-# spread, and early as well as late.
+# None of this transfers by itself. After the paper's 100,000 steps on real text (its table 3, BLEU 25.8) no dropout
+# costs 1.2 BLEU, and no smoothing 0.5, though it gives the better perplexity. Warm-up is what post-norm needs (chapter
+# 09, C22), and our norms stand before the parts. So try an ingredient at your size, beside the spread, early and late.
 #
 # > **E1 · holds if the output is tied.** *Our question*: does any ingredient of the paper change how fast a small
 # > translator learns?
@@ -538,16 +539,15 @@ in_two_ways.holds(
 #
 # ### Shakespeare (E3)
 #
-# Now a text that everybody knows: a million characters of Shakespeare's plays, of which the last tenth is held out. A
-# well-known teaching program, nanoGPT (Karpathy, 2022), gives two losses for it in its README, in nats per character:
-# **1.88** for a setting that takes "about 3 minutes" on a laptop's processor, **1.47** for ten million weights on a
-# GPU. Our setting has 0.8 million weights, four blocks of width 128, windows of 128 bytes, all ingredients of section 2
-# but smoothing and tying. It takes about ten minutes on one core. Whoever wants to watch it learn types
+# Now a million characters of Shakespeare's plays, of which the last tenth is held out. A well-known teaching program,
+# nanoGPT (Karpathy, 2022), gives two losses for it in its README, in nats per character: **1.88** for a few minutes of a
+# laptop's processor, **1.47** for ten million weights on a GPU. Our setting has 0.8 million weights, four blocks of width
+# 128, windows of 128 bytes, and is meant for ten minutes of one core. To watch it learn, type
 #
 #     python book.py experiment 11 plays
 #
-# once; the text is fetched at the first call. Here, with the chapter, a smaller model reads the language reference, in
-# pieces, for some seconds. Beside each loss stands what it writes at that moment.
+# (the text is fetched once). Here, with the chapter, a smaller model reads the language reference, in pieces, for some
+# seconds. Beside each loss stands what it writes at that moment.
 
 # %% evidence
 # How a model goes on from a text, and two numbers on what it wrote: functions for section 4
@@ -686,12 +686,10 @@ if read.full:
     read.holds("recorded: Shakespeare, below nanoGPT's 1.88 on a processor", last, below=1.88)
 
 # %% [markdown]
-# Three things are worth looking at. The curve still falls at the end: a longer run would be better, up to where the model
-# begins to know its text by heart, which the loss on the training text shows. The samples get their words first, then
-# phrases; a meaning that lasts for a sentence is not there yet. And the seconds: an evening's work of a laptop in 2015 is
-# a coffee's today. (For whoever compares: rate, width and dropout were chosen in trials on this same held-out text, so our
-# number is a little too good, as nanoGPT's best checkpoint is. nanoGPT's learned positions, GELU and GPU setting were not
-# run here; `model.to("cuda")` is all that is needed for the last.)
+# The samples get their words first, then phrases; a meaning that lasts for a sentence is not there. The gap between the
+# two losses says how much is known by heart. (For whoever compares: rate, width and dropout were chosen in trials on this
+# same held-out text, so the number is a little too good, as that of nanoGPT's best checkpoint is. A GPU setting was not
+# run.)
 #
 # > **E3 · still to come.** *Our question*: does our decoder reach nanoGPT's loss on Shakespeare on a processor?
 # >
@@ -777,9 +775,9 @@ ways.holds(
 )
 
 # %% [markdown]
-# Greedy writing is safe and says the same thing again and again; a high temperature never repeats itself and makes words
-# up. What one wants is to be near the square, the text itself. No way is best for all: for a translation, where one
-# answer is right, greedy or a beam (section 6); for a text something in between.
+# Greedy writing says the same thing again and again; a high temperature never repeats itself and makes words up. What
+# one wants is to be near the square, the text itself. For a translation, where one answer is right, section 6 takes
+# greedy decoding or a beam.
 #
 # > **E4 · holds.** *Our question*: does each way of choosing trade known words for variety?
 # >
@@ -1270,15 +1268,14 @@ plot.show(
 )
 
 # %% [markdown]
-# The captions are taken at fixed places of the test file, not picked. Read them with the table: where both fail, they
-# fail at the same thing, a word that training hardly showed. Such words come in pieces, and pieces can be put together to
-# words that nobody says; the tables count how many of the references' unseen words were found, and how many were made up.
-# The map is the last block's cross-attention: chapter 04's alignment (C7) on a real sentence.
+# The sentences stand at fixed places of the test file, none is picked. Words that training never showed are read and
+# written in pieces, and pieces can be put together to words that nobody says: the second table counts how many of the
+# references' unseen words were found, and how many were made up. The map is the last block's cross-attention, chapter
+# 04's alignment (C7).
 #
-# What does this say about the claim? The GRU without attention is far behind; with attention it is a rival. Equal data and
-# equal FLOPs leave the two so close that seeds and sentences decide. Two things the table cannot show. Nothing in the
-# Transformer's training waits for the token before, so on hardware with thousands of cores its seconds shrink and a
-# recurrence's do not; two cores cannot tell. And size: with more data and layers it may turn, as it did in the paper.
+# What does this say about the claim? The GRU without attention is far behind; with attention it is a rival. One thing the
+# table cannot show: nothing in the Transformer's training waits for the token before, which is worth more, the more
+# cores there are (chapter 05). Two cannot tell. And with more data and layers it may turn, as in the paper.
 #
 # > **C23 · not at this size.** *The lectures* (deck 3, "Great Results with Transformers"; deck 4, "The Success of the
 # > Transformer"): "Not just better Machine Translation BLEU scores", "Also more efficient to train!"
@@ -1485,10 +1482,9 @@ looked_up.holds(
 )
 
 # %% [markdown]
-# With two blocks the question is answered; with one block, or a GRU that looks once or twice, it is not, at equal weights
-# and FLOPs. Why a second look does not help the GRU more, we have not measured; but there is a difference in kind. In a
-# block *every* position looks, and the residual connection keeps what it was beside what it found. This is the kind of
-# step that a model of language needs whenever the meaning of a word is settled elsewhere in the text.
+# Two blocks are ahead, at equal weights and FLOPs. Why the GRU is behind, we have not measured; but there is a difference
+# in kind. In a block *every* position looks, and the residual connection keeps what it was beside what it found. A model
+# of language needs such steps whenever the meaning of a word is settled elsewhere in the text.
 #
 # > **E6 · holds.** *Our question*: is there a task at this size that a Transformer does better than a GRU with attention?
 # >
@@ -1675,15 +1671,14 @@ measured(f"loss of whoever knows letter frequencies only: {unigram:.3f}")
 # | **Transformer, base** | 27.3 | 38.1 | $3.3 \cdot 10^{18}$ | $3.3 \cdot 10^{18}$ |
 # | **Transformer, big** | 28.4 | 41.8 | $2.3 \cdot 10^{19}$ | $2.3 \cdot 10^{19}$ |
 #
-# - **English-German is a clear win.** Base is 1.3 BLEU above the best single model and 0.9 above the best ensemble, for
-#   a third of the cheapest one's cost.
-# - **English-French is not, for base.** 38.1 is below all other rows of its column. It took a thirtieth of their
-#   training, or less: a trade, not a win on both counts.
-# - **Big is best in both columns, but not cheap** for English-German: as GNMT + RL, and more than ConvS2S and MoE. 41.8
-#   is the number of later arXiv versions; the proceedings of 2017 have 41.0, below two ensembles.
-# - **The costs are capacities** (section 7) of different processors. A factor of two between rows says little.
-# - **One run each, no spread**, by different groups, with different care and different pieces. The Transformer's rows
-#   average their last checkpoints. A BLEU counted on a group's own tokens moves by a point and more (Post, 2018).
+# - **English-German is a clear win**: base is 0.9 BLEU above the best ensemble, for a third of the cheapest cost.
+# - **English-French is not, for base**: 38.1 is below all others of its column, for a thirtieth of their training or
+#   less. That is a trade.
+# - **Big is best in both columns, but not cheap** for English-German: as GNMT + RL, and more than ConvS2S and MoE. (41.8
+#   is the number of later arXiv versions; the proceedings of 2017 have 41.0, below two ensembles.)
+# - **The costs are capacities** (section 7) of different processors. A factor of two says little.
+# - **One run each, no spread**, by different groups, with different care. The Transformer's rows average their last
+#   checkpoints. A BLEU counted on a group's own tokens moves by a point and more (Post, 2018).
 #
 # Deck 1's second table is about documents, Wikipedia articles from their sources (Liu et al., 2018, table 4); $L$ is
 # there the number of input tokens.
@@ -1697,15 +1692,14 @@ measured(f"loss of whoever knows letter frequencies only: {unigram:.3f}")
 # | the same, 128 experts | 11000 | 1.93 | 37.9 | number of weights |
 # | the same, 256 experts | 7500 | 1.90 | 38.8 | number of weights and $L$ |
 #
-# - **Only one step changes one thing**, the experts in the fifth row. In the large step at the top the rival was a
-#   library's ready-made setting, two layers of width 128; the Transformer was base, of width 512.
-# - **From the second to the third row ROUGE-L falls** while the perplexity improves: the two measure different things.
-# - **The perplexities are logarithms.** 1.9 a piece would mean a text that is nearly known. Another table of the same
-#   paper has 2.46645 under "log-perplexity". If the logarithms are natural, the perplexities are $e^{5.05} = 156$,
-#   $e^{2.47} = 12$ and $e^{1.90} = 6.7$, for that vocabulary only (section 1).
+# - **Only one step changes one thing**, the experts in the fifth row. In the large step at the top the rival is a
+#   library's ready-made setting, two layers of width 128, and the Transformer base, of width 512.
+# - **From the second to the third row ROUGE-L falls** while the perplexity improves: they measure different things.
+# - **The perplexities are logarithms.** 1.9 a piece would mean a text that is nearly known, and another table of the paper
+#   has the same 2.46645 under "log-perplexity". If they are natural, the perplexities are $e^{5.05} = 156$,
+#   $e^{2.47} = 12$, $e^{1.90} = 6.7$, for that vocabulary only (section 1).
 #
-# None of this says that the results are wrong. It says how much they can carry. Our own table of section 6 is small, but
-# it has what these lack: one code, equal data and FLOPs, searched rates, seeds, intervals.
+# None of this says that the results are wrong. It says how much they can carry.
 #
 # **Try it**: give `plays` a text of your own (`read_text` of `textbook.data`); learn 1,000 merges in section 3; change
 # `look_back` for the translator's decoder; take `top_p=0.5`; train `GruWithAttention` without dropout on 200 pairs.
@@ -1717,22 +1711,10 @@ measured(f"loss of whoever knows letter frequencies only: {unigram:.3f}")
 # | recurrent networks: "we cannot parallelize and use GPUs for training and inference" (deck 4) | the sentences of a batch are read side by side; and a Transformer, too, writes token by token | sections 5 and 6 |
 # | the table of BLEU and training cost without the Transformer's own rows (deck 1), and without a word on how the cost was counted (decks 1 and 4) | deck 4 has the rows; the cost is what the hardware was taken to be able to do | sections 7 and 9 |
 # | "training FLOPs = 6 times weights times tokens" | of one stack; here an encoder's weights meet source tokens only | section 7 |
-# | a smaller loss per piece is a better model | only with the same pieces | section 1 |
-# | dropout at test time, a mask drawn in `eval` | it works in training only | section 2 |
 #
 # </details>
 #
 # ## Summary
-#
-# | what | in a line |
-# | --- | --- |
-# | byte-pair encoding | merge the two neighbours that stand together most often, again and again |
-# | schedule, clipping, decay | up in a line, down to zero; the gradient's norm at most 1; shrink the weights |
-# | dropout, label smoothing | no number relies on another; no probability goes to one |
-# | temperature, top-k, top-p | sharpen, keep the best few, keep the likeliest share |
-# | beam search | several beginnings at once, with a length penalty |
-# | cache | keys and values of what was read do not change: keep them |
-# | training FLOPs | 6 for each weight and each token that meets it, and the scores |
 #
 # - Losses of different vocabularies compare in nats per character; pieces beat bytes at the same number of steps (E2).
 # - Some ingredients are speed at the start, some a cure for learning by heart: look early and late (E1).
@@ -1744,13 +1726,11 @@ measured(f"loss of whoever knows letter frequencies only: {unigram:.3f}")
 #
 # What costs most when the text gets long, and what has been tried since 2017 to make it cheaper, is chapter 12.
 #
-# **Read on**: Vaswani et al. (2017), *Attention is all you need*. Sennrich, Haddow and Birch (2016),
-# *Neural machine translation of rare words with subword units*. Press and Wolf (2017), *Using the output
-# embedding to improve language models*. Srivastava et al. (2014), *Dropout*. Szegedy et al. (2016),
-# *Rethinking the Inception architecture for computer vision* (label smoothing). Holtzman et al. (2020), *The curious
-# case of neural text degeneration* (top-p). Koehn (2004), *Statistical significance tests for machine translation
-# evaluation* (the bootstrap). Elliott et al. (2016), *Multi30k*. Wu et al. (2016), *Google's neural machine translation
-# system*. Liu et al. (2018), *Generating Wikipedia by summarizing long sequences*. Post (2018), *A call for clarity in
-# reporting BLEU scores*. Sukhbaatar et al. (2015), *End-to-end memory networks*. Chen et al. (2018), *The best of both
-# worlds: combining recent advances in neural machine translation*, who took the ingredients apart. Radford et al.
-# (2019), *Language models are unsupervised multitask learners*.
+# **Read on**: Vaswani et al. (2017), *Attention is all you need*. Sennrich, Haddow and Birch (2016), *Neural machine
+# translation of rare words with subword units*. Press and Wolf (2017), *Using the output embedding to improve language
+# models*. Srivastava et al. (2014), *Dropout*. Szegedy et al. (2016), *Rethinking the Inception architecture* (label
+# smoothing). Holtzman et al. (2020), *The curious case of neural text degeneration* (top-p). Koehn (2004), *Statistical
+# significance tests for machine translation evaluation*. Elliott et al. (2016), *Multi30k*. Liu et al. (2018),
+# *Generating Wikipedia by summarizing long sequences*. Post (2018), *A call for clarity in reporting BLEU scores*.
+# Sukhbaatar et al. (2015), *End-to-end memory networks*. Chen et al. (2018), *The best of both worlds*, who took the
+# ingredients apart.
