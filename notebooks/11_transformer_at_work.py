@@ -229,8 +229,9 @@ plot.show(
 #   embedding has. One matrix can serve both, and source and target can share theirs. The paper ties all three, which
 #   saves two thirds of these weights. Chapter 10's model ties source and target only. Tying the output is a line; so
 #   that scores have a sensible size at the start, they are divided by $\sqrt d$.
-# - **Initialisation**: the library's default, Xavier (chapter 09), or *small ends*: the last matrix of each branch is
-#   divided by the root of the number of branches, so that their sum starts small (GPT-2's recipe).
+# - **Initialisation**: the library's default, Xavier (chapter 09); *small ends*, the last matrix of each branch divided
+#   by the root of the number of branches, so that their sum starts small; a *small embedding*, of standard deviation
+#   0.02 in place of 1. GPT-2 has both of the last.
 
 
 # %%
@@ -355,6 +356,10 @@ def ends_of_both(model):
     small_ends(model.decoder)
 
 
+def small_embedding(model):
+    nn.init.normal_(model.embedded.embedding.weight, std=0.02)
+
+
 CHANGES = {
     "as it is": {},
     "no warm-up": dict(warm=1),
@@ -363,6 +368,7 @@ CHANGES = {
     "nothing tied": dict(kind=OwnSource),
     "Xavier": dict(prepare=xavier),
     "small ends": dict(prepare=ends_of_both),
+    "small embedding": dict(prepare=small_embedding),
     "dropout 0.1": dict(dropout=0.1),
     "smoothing 0.1": dict(smoothing=SMOOTHING),
 }
@@ -377,7 +383,7 @@ CHANGES = {
     rate=4e-3,
     steps=60,
     full=dict(
-        change=list(CHANGES)[:7],
+        change=list(CHANGES)[:8],
         rate=Tuned(2e-3, 4e-3, 8e-3, lowest="loss elsewhere", steps=150),
         steps=300,
         seeds=3,
@@ -716,15 +722,16 @@ if read.full:
 
 # %%
 z = mt.tensor([3.0, 2.0, 1.0, 0.0, -1.0])
-rounded = [round(p, 2) for p in z.softmax(-1).tolist()]
-print("softmax(z)       ", rounded)
-print("temperature 0.5  ", [round(p, 2) for p in (z / 0.5).softmax(-1).tolist()])
-kept = z.masked_fill(z < z.topk(2).values[-1], -math.inf)
-print("top 2            ", [round(p, 2) for p in kept.softmax(-1).tolist()])
 ordered = z.sort(descending=True).values
 before = ordered.softmax(-1).cumsum(-1) - ordered.softmax(-1)  # what the likelier ones have
-kept = z.masked_fill(z < ordered[before < 0.9][-1], -math.inf)
-print("top 0.9          ", [round(p, 2) for p in kept.softmax(-1).tolist()])
+knobs = {
+    "softmax(z)": z,
+    "temperature 0.5": z / 0.5,
+    "top 2": z.masked_fill(z < ordered[1], -math.inf),
+    "top 0.9": z.masked_fill(z < ordered[before < 0.9][-1], -math.inf),
+}
+for name, scores in knobs.items():
+    print(f"{name:16}", "  ".join(f"{p:.2f}" for p in scores.softmax(-1).tolist()))
 
 # %% [markdown]
 # `sample` of `textbook.decoding` has them as `temperature`, `top_k` and `top_p`.
