@@ -174,7 +174,7 @@ axes.plot(
     label=r"paper: $\sqrt{w}\,\min(s^{-1/2},\ s\,w^{-3/2})$",
 )
 axes.set(xlabel="step s", ylabel="share of the highest rate")
-axes.legend()
+axes.legend(loc="upper right")
 plot.show(
     figure,
     alt="Three schedules over 1,000 steps, all rising in a line for 100 steps. Ours falls in a line to zero, the "
@@ -216,7 +216,7 @@ rest = (1 - sure) / 7
 right.plot(sure, -np.log(sure), label="plain")
 right.plot(sure, -(0.9 + 0.1 / 8) * np.log(sure) - 0.1 * 7 / 8 * np.log(rest), label="smoothed")
 right.set(xlabel="probability given to the right token", ylabel="loss", ylim=(0, 3))
-right.legend()
+right.legend(loc="upper right")
 plot.show(
     figure,
     alt="Left: bars of the smoothed target, 0.91 for the right token and 0.0125 for each other. Right: the plain loss "
@@ -1168,7 +1168,7 @@ for row, y_name in zip(panels, ("loss", "BLEU while it learns"), strict=True):
         if axes in panels[1]:
             axes.set_xlabel(x_name)
     row[0].set_ylabel(f"{y_name}\n(validation)")
-panels[0, 0].legend(fontsize=9)
+panels[0, 0].legend(fontsize=9, loc="upper right")
 panels[0, 1].set_title(f"{on}: " + ("recorded, band: 3 seeds" if contest.full else "here"))
 plot.show(
     figure,
