@@ -467,7 +467,7 @@ lab.holds(
 # > **E1 · holds if the output is tied.** *Our question*: does any ingredient of the paper change how fast a small
 # > translator learns?
 # >
-# > *Measured*: Here, one seed, after 60 steps: loss 1.4 with an output layer of its own, 2.8 with all three
+# > *Measured*: Here, one seed, after 60 steps: loss 1.4 with an output layer of its own, 2.3 with all three
 # > tied.
 #
 # ## 3. It writes
@@ -626,7 +626,7 @@ def ways_to_go_on(model, encoding, training, validation, context, samples):
     dropout=0.0,
     rate=5e-3,
     steps=400,
-    every=200,
+    every=100,
     samples=50,
     full=dict(
         text="tiny Shakespeare",
@@ -690,11 +690,11 @@ for i in sorted({0, len(best["step"]) // 2, len(best["step"]) - 1}):
     measured(f"[{head} nats a character]\n{best['written'][i][:400]}\n")
 read.table("text", ["nats a character", "training nats", "seconds", "weights"])
 read.holds(
-    "the held-out loss falls by more than 0.1 nats from the first look to the last",
+    "the held-out loss falls by more than 0.15 nats from the first look to the last",
     lambda rows: np.array(
         [row["nats a character"][0] - row["nats a character"][-1] for row in rows]
     ),
-    above=0.1,
+    above=0.15,
 )
 if read.full:
     last = read.full.values("nats a character")[:, -1]
@@ -754,7 +754,7 @@ figure, axes = plot.subplots(width=6.5, height=3)
 for i, (name, x, y_) in enumerate(zip(names, different, known, strict=True)):
     axes.plot(x, y_, "s" if i == 0 else "o", color="black" if i == 0 else plot.COLORS[0])
     axes.annotate(name, (x, y_), (6, 4), textcoords="offset points", fontsize=9)
-axes.set(xlabel="pairs of words that differ", ylabel="words that are known", xlim=(0, 1.2))
+axes.set(xlabel="pairs of words that differ", ylabel="words that are known", xlim=(0, 1.3))
 plot.show(
     figure,
     alt="Known words against different pairs. Greedy: many known words, few different pairs. Temperature 1.5: many "
@@ -797,8 +797,8 @@ ways.holds(
 #
 # > **E4 · holds.** *Our question*: does each way of choosing trade known words for variety?
 # >
-# > *Measured*: Of 50 continuations: greedy 0.77 known words and 0.32 different pairs; temperature 0.5 0.78 and 0.78;
-# > 1 0.68 and 0.94; 1.5 0.56 and 0.99; the five likeliest 0.75 and 0.77; a share of 0.9 0.70 and 0.95; the text
+# > *Measured*: Of 50 continuations: greedy 0.71 known words and 0.25 different pairs; temperature 0.5 0.75 and 0.81;
+# > 1 0.63 and 0.96; 1.5 0.54 and 0.98; the five likeliest 0.72 and 0.81; a share of 0.9 0.67 and 0.95; the text
 # > itself 0.91 and 0.92.
 #
 # ## 5. The cache
@@ -877,15 +877,16 @@ def tokens_with_cache(way, n, width):
 saved = tokens_with_cache.run()
 
 # %% evidence
-# FLOPs and time of a token with and without the cache: figure and verdicts
+# FLOPs and time of a token with and without the cache: figure, table, verdicts
 saved.draw(
     x="n",
-    y=["FLOPs", "milliseconds"],
+    y="FLOPs",
     by="way",
     log="xy",
-    alt="FLOPs and milliseconds for each token against the number of tokens: with the cache nearly level, without it "
-    "rising in proportion; in time the difference is smaller.",
+    alt="FLOPs for each token against the number of tokens: with the cache nearly level, without it rising in "
+    "proportion.",
 )
+saved.table("n", "milliseconds", columns="way")
 
 
 def over_cache(rows, n):
@@ -913,8 +914,8 @@ saved.holds(
 #
 # > **E5 · FLOPs, less so time.** *Our question*: what does the cache save?
 # >
-# > *Measured*: The same tokens. For each of 64 tokens, width 64: 7.5 million FLOPs and 1.0 ms without, 0.23 million and
-# > 0.9 ms with it.
+# > *Measured*: The same tokens. For each of 64 tokens, width 64: 7.5 million FLOPs and 0.7 ms without, 0.23 million and
+# > 0.5 ms with it.
 #
 # ## 6. It translates
 #
@@ -1093,7 +1094,7 @@ def judged(translator, encoding, parts, beams):
     dropout=0.0,
     merges=100,
     batch=32,
-    every=80,
+    every=40,
     beams=1,
     full=dict(
         corpus="Multi30k",
@@ -1173,7 +1174,7 @@ panels[0, 1].set_title(f"{on}: " + ("recorded, band: 3 seeds" if contest.full el
 plot.show(
     figure,
     alt="Six panels: loss and BLEU on validation sentences against steps, training FLOPs and seconds, a curve for the "
-    "GRU with attention and one for the Transformer. The two run close together.",
+    "GRU with attention and one for the Transformer.",
 )
 contest.table(
     "model",
@@ -1209,6 +1210,16 @@ table(
 )
 lab.holds(
     "C23", "both translate: BLEU", [*gru.values("BLEU"), *transformer.values("BLEU")], above=30
+)
+contest_here = {
+    name: contest.here.values("test loss", model=name)
+    for name in ("GRU with attention", "Transformer")
+}
+lab.holds(
+    "C23",
+    "number words, 160 steps: the GRU with attention is ahead of the Transformer by 0.1 in loss",
+    contest_here["Transformer"] - contest_here["GRU with attention"],
+    above=0.1,
 )
 if contest.full:
     contest.holds(
@@ -1256,7 +1267,7 @@ without = numbers_said.here.values("test loss", model="GRU without")
 lab.holds(
     "C23",
     "number words, 160 steps: without looking back the loss is higher by 0.3",
-    without - contest.here.values("test loss", model="GRU with attention"),
+    without - contest_here["GRU with attention"],
     above=0.3,
 )
 if numbers_said.full:
@@ -1294,15 +1305,16 @@ plot.show(
 # references' unseen words were found, and how many were made up. The map is the last block's cross-attention, chapter
 # 04's alignment (C7).
 #
-# What does this say about the claim? The GRU without attention is far behind; with attention it is a rival. One thing the
-# table cannot show: nothing in the Transformer's training waits for the token before, which is worth more, the more
+# What does this say about the claim? The GRU without attention is far behind; with attention it is a rival, and on number
+# words it learns sooner. (Our guess: it comes with the order that the task needs, and a Transformer must learn first what
+# order is.) One thing the table cannot show: nothing in the Transformer's training waits for the token before, which is worth more, the more
 # cores there are (chapter 05). Two cannot tell. And with more data and layers it may turn, as in the paper.
 #
 # > **C23 · not at this size.** *The lectures* (deck 3, "Great Results with Transformers"; deck 4, "The Success of the
 # > Transformer"): "Not just better Machine Translation BLEU scores", "Also more efficient to train!"
 # >
-# > *Measured*: On number words, equal data and nearly equal FLOPs, one seed, 160 steps: the loss of the GRU without
-# > attention is higher by more than 0.3; with attention and Transformer are level. Multi30k is still to come.
+# > *Measured*: On number words, equal data and FLOPs, one seed, 160 steps: test loss of the GRU without attention 0.86,
+# > of the Transformer 0.50, of the GRU with attention 0.25. Multi30k is still to come.
 #
 # ## 7. What training costs
 #
