@@ -116,7 +116,7 @@ measured(len(encoding), "pieces;", len(training), "in the training text")
 measured("|".join(encoding.pieces("The value of an unseen word: Transformer")))
 
 # %% [markdown]
-# One thing to keep in mind: a loss *per piece* cannot be compared between encodings, since longer pieces are harder to
+# A loss *per piece* cannot be compared between encodings, since longer pieces are harder to
 # guess and there are fewer of them. The loss of a whole text can. We divide it by the number of its characters: **nats
 # per character**. Section 3 asks what pieces are worth.
 #
@@ -545,8 +545,8 @@ in_two_ways.holds(
 )
 
 # %% [markdown]
-# Steps, pieces a step and blocks are the same. But a window of 64 pieces is a text more than twice as long, and the
-# model need not learn to spell. (A step also costs a little more, since the output layer is larger.)
+# A window of 64 pieces is a text more than twice as long, and the model need not learn to spell. (A step also costs a
+# little more, since the output layer is larger.)
 #
 # > **E2 · holds.** *Our question*: does a decoder learn more from pieces of words than from bytes in as many steps?
 # >
@@ -919,10 +919,9 @@ saved.holds(
 #
 # ## 6. It translates
 #
-# The lectures' proudest claim is about translation: the Transformer gives better translations than recurrent networks,
-# and is cheaper to train. Chapter 04's translator, a GRU that looks back with attention, is the rival. To be fair it gets
-# everything that the Transformer gets: pieces, dropout, smoothing, schedule, shared embedding, and attention by scaled
-# dot products.
+# The lectures say that the Transformer translates better than recurrent networks, and is cheaper to train. The rival is
+# chapter 04's GRU that looks back with attention. To be fair it gets everything that the Transformer gets: pieces,
+# dropout, smoothing, schedule, shared embedding, scaled dot products.
 
 
 # %%
@@ -1733,8 +1732,8 @@ measured(f"loss of whoever knows letter frequencies only: {unigram:.3f}")
 #
 # None of this says that the results are wrong. It says how much they can carry.
 #
-# **Try it**: give `plays` a text of your own (`read_text` of `textbook.data`); learn 1,000 merges in section 3; change
-# `look_back` for the translator's decoder; take `top_p=0.5`; train `GruWithAttention` without dropout on 200 pairs.
+# **Try it**: give `plays` a text of your own (`read_text` of `textbook.data`); learn 1,000 merges in section 3; write
+# the cache of the translator's decoder.
 #
 # <details><summary>Common slips, and how other texts write it</summary>
 #
@@ -1742,7 +1741,6 @@ measured(f"loss of whoever knows letter frequencies only: {unigram:.3f}")
 # | --- | --- | --- |
 # | recurrent networks: "we cannot parallelize and use GPUs for training and inference" (deck 4) | the sentences of a batch are read side by side; and a Transformer, too, writes token by token | sections 5 and 6 |
 # | the table of BLEU and training cost without the Transformer's own rows (deck 1), and without a word on how the cost was counted (decks 1 and 4) | deck 4 has the rows; the cost is what the hardware was taken to be able to do | sections 7 and 9 |
-# | "training FLOPs = 6 times weights times tokens" | of one stack; here an encoder's weights meet source tokens only | section 7 |
 #
 # </details>
 #
