@@ -269,7 +269,7 @@ def test_bleu_of_draws_lies_around_bleu_and_takes_the_same_draws_for_all():
     meant = [f"the number {i} is written in words number {i % 7}" for i in range(60)]
     said = [text.replace("written", "said") if i % 3 else text for i, text in enumerate(meant)]
     draws = bleu_of_draws(said, meant, draws=200)
-    assert len(draws) == 200 and len(set(draws)) > 50
+    assert len(draws) == 200 and len(set(draws)) > 10
     assert sum(draws) / 200 == pytest.approx(bleu(said, meant), abs=1)
     assert bleu_of_draws(meant, meant, draws=3) == [100, 100, 100]
     better = [text if i % 5 else meant[i] for i, text in enumerate(said)]
