@@ -235,7 +235,7 @@ plot.show(
 
 
 # %%
-class Translator(Transformer):
+class SpeakingTransformer(Transformer):
     """Chapter 10's Transformer with what decoding asks for: a state, and a step from it."""
 
     def begin(self, source):
@@ -245,7 +245,7 @@ class Translator(Transformer):
         return self.decode(tokens, *state), state
 
 
-class OwnSource(Translator):
+class OwnSource(SpeakingTransformer):
     """The source has an embedding of its own."""
 
     def __init__(self, vocabulary, width, *sizes):
@@ -392,7 +392,9 @@ CHANGES = {
 def ingredient(change, pairs, rate, steps):
     """A small Transformer with one thing changed, on the first pairs; how many numbers are right."""
     encoding, training, elsewhere, reported = encoded("numbers", 100)
-    setting = dict(kind=Translator, prepare=None, warm=steps // 10, dropout=0.0, smoothing=0.0)
+    setting = dict(
+        kind=SpeakingTransformer, prepare=None, warm=steps // 10, dropout=0.0, smoothing=0.0
+    )
     setting |= CHANGES[change]
     model = setting["kind"](len(encoding), 64, 4, 128, 2, setting["dropout"])
     if setting["prepare"]:
@@ -1010,10 +1012,16 @@ def translated(model, data, encoding, beams=1, alpha=0.0):
 # %% evidence
 # The translators at their sizes; what is reported of one: functions
 SIZES = {
-    ("Transformer", "numbers"): (Translator, dict(width=64, heads=4, hidden=128, layers=2)),
+    ("Transformer", "numbers"): (
+        SpeakingTransformer,
+        dict(width=64, heads=4, hidden=128, layers=2),
+    ),
     ("GRU with attention", "numbers"): (GruWithAttention, dict(width=102)),
     ("GRU without", "numbers"): (GruWithout, dict(width=106)),
-    ("Transformer", "Multi30k"): (Translator, dict(width=192, heads=6, hidden=512, layers=2)),
+    ("Transformer", "Multi30k"): (
+        SpeakingTransformer,
+        dict(width=192, heads=6, hidden=512, layers=2),
+    ),
     ("GRU with attention", "Multi30k"): (GruWithAttention, dict(width=304)),
 }
 
@@ -1158,7 +1166,7 @@ contest = captions.run()
 # %% evidence
 # Loss and BLEU while they learn, against steps, FLOPs and seconds: figure and table
 on = contest.best[0]["corpus"]
-figure, panels = plot.subplots(2, 3, width=9, height=4.8)
+figure, panels = plot.subplots(2, 3, width=8, height=3.8)
 for row, y_name in zip(panels, ("loss", "BLEU while it learns"), strict=True):
     for axes, x_name in zip(row, ("step", "TFLOPs", "seconds"), strict=True):
         for i, name in enumerate(contest.best.settings_of("model")):
