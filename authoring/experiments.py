@@ -70,7 +70,7 @@ def record(root: Path, number: str, wanted: Sequence[str] = ()) -> None:
     old = read_results(source)
     for experiment in chosen:
         took = old.get(experiment.name, {}).get("seconds")
-        told = f"took {took} s when it was last recorded" if took else "not recorded so far"
+        told = f"took {_in_words(took)} when last recorded" if took else "not recorded so far"
         print(f"{experiment.name} ({experiment.claim}): {told}", flush=True)
     scratch = _scratch(source, experiments)
     variables = {
@@ -119,6 +119,11 @@ def record(root: Path, number: str, wanted: Sequence[str] = ()) -> None:
         )
     print(f"recorded {', '.join(measured) or 'nothing'} in {results_path(source)}")
     print(f"run: python book.py build {number}")
+
+
+def _in_words(seconds: float) -> str:
+    """A time as one says it."""
+    return f"{round(seconds / 60)} minutes" if seconds >= 120 else f"{round(seconds)} s"
 
 
 def _scratch(source: Path, experiments: list[Declared]) -> Path:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mini_book import edit
 
-from authoring.experiments import declared, record
+from authoring.experiments import _in_words, declared, record
 from authoring.sources import BookError
 from textbook.experiments import Experiment, Experiments
 
@@ -153,6 +153,10 @@ def test_an_experiment_that_never_runs_is_told(book):
     edit(book / CHAPTER, 'doubling.run()["doubled"][0]', "0")
     with pytest.raises(BookError, match="status 0; recorded: nothing; not recorded: C1"):
         record(book, "01")
+
+
+def test_the_time_of_a_record_is_told_in_minutes_once_there_are_some():
+    assert _in_words(119.4) == "119 s" and _in_words(1834.5) == "31 minutes"
 
 
 def test_a_missing_chapter_is_told(book):

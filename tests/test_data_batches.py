@@ -15,8 +15,10 @@ from minitorch.utils.data import DataLoader
 from textbook.data import (
     BatchesByLength,
     BytePairEncoding,
+    EncodedPairs,
     Vocabulary,
     bleu,
+    bleu_of_draws,
     exact_match,
     language_reference,
     pad,
@@ -262,6 +264,18 @@ def test_bleu_takes_tokens_as_they_are():
         bleu([["a b"]], [["a"]])
 
 
+def test_bleu_of_draws_lies_around_bleu_and_takes_the_same_draws_for_all():
+    pytest.importorskip("sacrebleu")
+    meant = [f"the number {i} is written in words number {i % 7}" for i in range(60)]
+    said = [text.replace("written", "said") if i % 3 else text for i, text in enumerate(meant)]
+    draws = bleu_of_draws(said, meant, draws=200)
+    assert len(draws) == 200 and len(set(draws)) > 10
+    assert sum(draws) / 200 == pytest.approx(bleu(said, meant), abs=1)
+    assert bleu_of_draws(meant, meant, draws=3) == [100, 100, 100]
+    better = [text if i % 5 else meant[i] for i, text in enumerate(said)]
+    assert all(b >= a for a, b in zip(draws, bleu_of_draws(better, meant, 200), strict=True))
+
+
 def test_exact_match():
     assert exact_match(["a", "b"], ["a", "c"]) == 0.5
     assert exact_match([["a", "b"], ("c",)], [("a", "b"), ["c"]]) == 1.0
@@ -287,3 +301,37 @@ def test_without_sacrebleu_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(ModuleNotFoundError, match="BLEU needs .*: pip install sacrebleu"):
         bleu(["a"], ["a"])
+
+
+# Pairs of sentences
+
+
+@pytest.fixture(scope="module")
+def encoded():
+    pairs = [("a" * (1 + i * 7 % 13), "b" * (1 + i % 5)) for i in range(40)]
+    bpe = BytePairEncoding.learn("aaaa bbbb", 0, ["<pad>", "<s>", "</s>"])
+    return EncodedPairs(pairs, bpe), bpe
+
+
+def test_a_batch_of_pairs_starts_ends_and_is_filled_up(encoded):
+    data, bpe = encoded
+    source, target = data.batch([0, 1])  # ("a", "b") and eight times a, twice b
+    assert (source != bpe["<pad>"]).sum(1).tolist() == [1, 8]
+    a, b = bpe.encode("a").item(), bpe.encode("b").item()
+    assert source[1].tolist() == [a] * 8
+    assert target.tolist() == [
+        [bpe["<s>"], b, bpe["</s>"], bpe["<pad>"]],
+        [bpe["<s>"], b, b, bpe["</s>"]],
+    ]
+
+
+def test_pairs_come_in_batches_without_end_and_once_by_length(encoded):
+    data, _ = encoded
+    mt.manual_seed(0)
+    batches = data.batches(8)
+    seen = [len(next(batches)[0]) for _ in range(15)]
+    assert seen == [8] * 15
+    order = [i for numbers in data.by_length(16) for i in numbers]
+    assert sorted(order) == list(range(40)) == list(range(len(data)))
+    lengths = [len(data.pairs[i][0]) for i in order]
+    assert lengths == sorted(lengths)

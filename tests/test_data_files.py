@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from textbook.data import downloads, multi30k, read_pairs, read_text, tiny_shakespeare
+from textbook.data import downloads, lacking, multi30k, read_pairs, read_text, tiny_shakespeare
 
 
 @pytest.fixture
@@ -214,6 +214,14 @@ def test_no_network(server, tmp_path):
     with pytest.raises(ConnectionError, match="there is no connection"):
         tiny_shakespeare(folder=tmp_path, url=f"http://127.0.0.1:{closed}/")
     assert left(tmp_path) == []
+
+
+def test_what_is_lacking_is_told_in_a_sentence(server, tmp_path):
+    def fetch(manner):
+        return tiny_shakespeare(folder=tmp_path, url=f"{server}/{manner}")
+
+    assert "the server answered 503" in lacking(lambda: fetch("broken"))
+    assert lacking(lambda: fetch("well")) is None
 
 
 def test_a_file_put_there_by_hand_needs_no_network_and_no_pooch(server, tmp_path, monkeypatch):

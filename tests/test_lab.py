@@ -139,6 +139,18 @@ def test_a_grid_is_widened_until_its_best_lies_inside(lab):
     assert tuned(lab, 0.26, 1.0, 2.0, 4.0, lowest="elsewhere")[0] == 0.25
 
 
+def test_values_can_be_tried_in_shorter_runs(lab, tmp_path):
+    made = []
+
+    @lab.experiment("C1", rate=Tuned(1.0, 2.0, 4.0, lowest="loss", steps=5), steps=100, full={})
+    def trained(rate, steps):
+        made.append((rate, steps))
+        return {"loss": abs(rate - 2.0)}
+
+    [row] = trained.run().here
+    assert made == [(1.0, 5), (2.0, 5), (4.0, 5), (2.0, 100)] and row["steps"] == 100
+
+
 def test_what_never_learned_is_not_chosen(lab):
     @lab.experiment("C1", rate=Tuned(1.0, 2.0, 4.0, lowest="steps"), full={})
     def trained(rate):

@@ -1,16 +1,17 @@
 """Data that needs no download: text, vocabularies, batches, small tasks; a student's own files.
 
-Only ``multi30k`` and ``tiny_shakespeare`` fetch anything, when they are called; the book uses
-neither.
+Only ``multi30k`` and ``tiny_shakespeare`` fetch anything, when they are called: chapter 11 records
+what it measured on them, and runs on made-up data.
 """
 
 from textbook.data import tasks
 from textbook.data.batches import BatchesByLength, pad, padding_mask
 from textbook.data.bpe import BytePairEncoding
 from textbook.data.dates import date_pairs
-from textbook.data.downloads import multi30k, tiny_shakespeare
+from textbook.data.downloads import lacking, multi30k, tiny_shakespeare
+from textbook.data.encoded import EncodedPairs
 from textbook.data.files import read_pairs, read_text
-from textbook.data.metrics import bleu, exact_match
+from textbook.data.metrics import bleu, bleu_of_draws, exact_match
 from textbook.data.numerals import (
     NumberPair,
     join_pieces,
@@ -25,12 +26,15 @@ from textbook.data.text import Vocabulary, language_reference, split, windows
 __all__ = [
     "BatchesByLength",
     "BytePairEncoding",
+    "EncodedPairs",
     "NumberPair",
     "Vocabulary",
     "bleu",
+    "bleu_of_draws",
     "date_pairs",
     "exact_match",
     "join_pieces",
+    "lacking",
     "language_reference",
     "library_source",
     "multi30k",

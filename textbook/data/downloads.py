@@ -1,4 +1,4 @@
-"""Two well-known data sets, fetched when asked for. The book needs neither: links can die.
+"""Two well-known data sets, fetched when asked for. No chapter needs them to run: links can die.
 
 Where a link is dead, the same files from anywhere else serve as well: put them into the folder that
 the error names. A file counts by its checksum, not by where it came from.
@@ -7,6 +7,7 @@ the error names. A file counts by its checksum, not by where it came from.
 import gzip
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from textbook.data.optional import needs
@@ -69,6 +70,15 @@ def tiny_shakespeare(*, folder: str | os.PathLike = FOLDER, url: str = SHAKESPEA
     """
     path = _fetch("tinyshakespeare/input.txt", folder, url)
     return path.read_bytes().decode("utf-8")
+
+
+def lacking(fetch: Callable[[], object]) -> str | None:
+    """Why ``fetch()`` cannot be had on this machine, or None: what an experiment ``lacks``."""
+    try:
+        fetch()
+    except (ConnectionError, ModuleNotFoundError) as error:
+        return f"data: {error}"
+    return None
 
 
 def _fetch(name: str, folder: str | os.PathLike, url: str) -> Path:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from textbook.data.optional import needs
 
 Text = str | Sequence[str]
@@ -45,6 +47,27 @@ def bleu(hypotheses: Sequence[Text], references: Sequence[Text]) -> float:
     metric = BLEU(tokenize="none", force=True)
     spaced = list(map(_spaced, hypotheses)), [list(map(_spaced, references))]
     return metric.corpus_score(*spaced).score
+
+
+def bleu_of_draws(
+    hypotheses: Sequence[str], references: Sequence[str], draws: int = 300
+) -> list[float]:
+    """BLEU of as many sentences drawn with replacement, ``draws`` times (Koehn, 2004).
+
+    Between which numbers most of these lie says how much of a BLEU is owed to the sentences it was
+    measured on. The draws are the same for every model that is judged on as many sentences, so that
+    two models can be compared draw by draw.
+    """
+    _same_length(hypotheses, references)
+    with needs("sacrebleu", "BLEU"):
+        from sacrebleu import BLEU
+    metric = BLEU(effective_order=True)  # of a sentence alone; its counts are those of ``bleu``
+    scores = [metric.sentence_score(h, [r]) for h, r in zip(hypotheses, references, strict=True)]
+    counts = np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in scores])
+    chosen = np.random.default_rng(0).integers(0, len(counts), (draws, len(counts)))
+    sums = counts[chosen].sum(axis=1).tolist()  # (draws, 10)
+    found = [BLEU.compute_bleu(row[:4], row[4:8], row[8], row[9]) for row in sums]
+    return [round(score.score, 2) for score in found]
 
 
 def exact_match(hypotheses: Sequence[Text], references: Sequence[Text]) -> float:

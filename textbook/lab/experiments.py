@@ -31,7 +31,8 @@ class Tuned:
     Each of ``values`` is tried with ``seeds`` seeds that no reported run has; the one with the best
     median of the measured number ``lowest`` (or ``highest``) is taken. That number must come from
     data that is not reported. If the best lies at an edge, the grid is widened by the ratio of its
-    last two values there, so that nothing is chosen at an edge unseen. ::
+    last two values there, so that nothing is chosen at an edge unseen. Other settings can be
+    replaced while values are tried: ``Tuned(..., steps=100)`` tries them in shorter runs. ::
 
         @lab.experiment("C31", pooling=["last", "mean"], rate=4e-3,
                         full=dict(rate=Tuned(2e-3, 4e-3, 8e-3, lowest="loss elsewhere"), seeds=3))
@@ -41,16 +42,22 @@ class Tuned:
     lowest: str | None
     highest: str | None
     seeds: int
+    replaced: dict[str, Any]
 
     def __init__(
-        self, *values: float, lowest: str | None = None, highest: str | None = None, seeds: int = 1
+        self,
+        *values: float,
+        lowest: str | None = None,
+        highest: str | None = None,
+        seeds: int = 1,
+        **replaced: Any,
     ) -> None:
         if len(values) < 3:
             raise ValueError(f"Tuned needs at least three values to choose from, got {values}")
         if (lowest is None) == (highest is None):
             raise ValueError("Tuned needs the measured number to choose by: lowest= or highest=")
         self.values, self.seeds = tuple(sorted(values)), seeds
-        self.lowest, self.highest = lowest, highest
+        self.lowest, self.highest, self.replaced = lowest, highest, replaced
 
     def choose(self, measure: Callable[[float, int], dict]) -> tuple[float, list[dict]]:
         """The best value, and every run that was tried; ``measure(value, seed)`` makes one."""
@@ -86,7 +93,7 @@ class Tuned:
     def as_json(self) -> dict[str, Any]:
         """How it stands in a record."""
         by = {"lowest": self.lowest} if self.lowest else {"highest": self.highest}
-        return {"tuned": list(self.values), "seeds": self.seeds, **by}
+        return {"tuned": list(self.values), "seeds": self.seeds, **by, **self.replaced}
 
 
 def _rounded(value: float) -> float:
@@ -222,8 +229,9 @@ class Experiment:
         with tqdm(total=len(grid) * seeds, desc=self.name, leave=False) as progress:
             for chosen in grid:
                 for name, values in tuned.items():
+                    tried_with = chosen | values.replaced
                     best, more = values.choose(
-                        lambda value, seed, c=chosen, n=name: one(c | {n: value}, seed)
+                        lambda value, seed, c=tried_with, n=name: one(c | {n: value}, seed)
                     )
                     chosen, tried = chosen | {name: best}, tried + more
                 for seed in range(seeds):
