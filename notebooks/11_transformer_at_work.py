@@ -667,6 +667,7 @@ def plays(text, merges, width, blocks, context, dropout, rate, steps, every, sam
     encoding, training, validation = in_pieces(text, merges)
     model = OneStack(len(encoding), width, width // 32, 4 * width, blocks, True, dropout)
     small_ends(model.blocks)
+    scale_embedding(model)
     times, seconds, nats, written = [process_time()], [], [], []
 
     def loss_of_batch(model):
