@@ -132,7 +132,7 @@ def in_lines(step, steps, warm):
     return min(step / warm, (steps - step) / (steps - warm))
 
 
-def fit(model, loss_of_batch, steps, rate, warm, decay=0.0, every=None, look=None):
+def fit_scheduled(model, loss_of_batch, steps, rate, warm, decay=0.0, every=None, look=None):
     """Train on ``loss_of_batch(model)``; returns what ``look(model)`` said every so many steps."""
     optimizer = mt.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=decay)
     said = []
@@ -227,11 +227,15 @@ plot.show(
 # %% [markdown]
 # - **Tied embeddings** (Press and Wolf, 2017): the output layer has a row of $d$ numbers for each token, as the
 #   embedding has. One matrix can serve both, and source and target can share theirs. The paper ties all three, which
-#   saves two thirds of these weights. Chapter 10's model ties source and target only. Tying the output is a line; so
-#   that scores have a sensible size at the start, they are divided by $\sqrt d$.
+#   saves two thirds of these weights. Chapter 10's model ties source and target only.
+# - **A scaled embedding**: the paper multiplies embeddings by $\sqrt d$, and does not say why. Rows of standard deviation
+#   $1 / \sqrt d$ make scores of a sensible size where they also serve as output layer; the factor gives the vectors that
+#   are read the size of the position codes again. It does something else, too. Adam moves each *stored* number by about
+#   the rate, however large the number is, so behind the factor a vector moves $\sqrt d$ times as far: the factor is a
+#   higher learning rate, for the embedding alone.
 # - **Initialisation**: the library's default, Xavier (chapter 09); *small ends*, the last matrix of each branch divided
 #   by the root of the number of branches, so that their sum starts small; a *small embedding*, of standard deviation
-#   0.02 in place of 1. GPT-2 has both of the last.
+#   0.02 and without a factor. GPT-2 has both of the last.
 
 
 # %%
@@ -282,6 +286,7 @@ class TiedOutput(nn.Module):
         return F.linear(x, self.embedding.weight)  # (B, T, V)
 
 
+# %%
 def scale_embedding(model):
     model.embedded.embedding = ScaledEmbedding(*model.embedded.embedding.weight.shape)
 
@@ -328,7 +333,7 @@ CORPORA = {"numbers": numbers_in_words, "Multi30k": partial(multi30k, source="de
 
 
 @cache
-def encoded(corpus, merges):
+def encoded_corpus(corpus, merges):
     """One encoding of both languages, learned from the training pairs, and the three parts."""
     parts = [CORPORA[corpus](part) for part in ("train", "val", "test_2016_flickr")]
     text = "\n".join(sentence for pair in parts[0] for sentence in pair)
@@ -336,7 +341,7 @@ def encoded(corpus, merges):
     return encoding, *(EncodedPairs(pairs, encoding) for pairs in parts)
 
 
-joint, to_learn, _, to_report = encoded("numbers", 100)
+joint, to_learn, _, to_report = encoded_corpus("numbers", 100)
 for sentence in to_learn.pairs[6]:
     print("|".join(joint.pieces(sentence)))
 print("numbers to learn from and to report on:", len(to_learn), len(to_report))
@@ -359,7 +364,7 @@ def loss_on(model, data):
 
 
 @mt.no_grad()
-def share_right(model, data):
+def share_exact(model, data):
     """The share of targets of which every piece is the likeliest after those before it."""
     source, target = data.batch(range(len(data)))
     guess, wanted = model(source, target[:, :-1]).argmax(-1), target[:, 1:]
@@ -407,7 +412,7 @@ CHANGES = {
 )
 def ingredient(change, pairs, rate, steps):
     """A small Transformer with one thing changed, on the first pairs; how many numbers are right."""
-    encoding, training, elsewhere, reported = encoded("numbers", 100)
+    encoding, training, elsewhere, reported = encoded_corpus("numbers", 100)
     setting = dict(
         kind=SpeakingTransformer, prepare=None, warm=steps // 10, dropout=0.0, smoothing=0.0
     )
@@ -422,10 +427,12 @@ def ingredient(change, pairs, rate, steps):
         return next_word(model, next(batches), label_smoothing=setting["smoothing"])
 
     def look(model):
-        return share_right(model, reported)
+        return share_exact(model, reported)
 
     every = steps // 2
-    right = fit(model, loss_of_batch, steps, rate, setting["warm"], every=every, look=look)
+    right = fit_scheduled(
+        model, loss_of_batch, steps, rate, setting["warm"], every=every, look=look
+    )
     return {
         "right half way": right[0],
         "right": right[1],
@@ -540,7 +547,7 @@ def pieces_or_bytes(merges, steps, rate, context=64):
     def loss_of_batch(model):
         return next_piece(model, draw_windows(training, 16, context + 1))
 
-    fit(model, loss_of_batch, steps, rate, warm=steps // 10)
+    fit_scheduled(model, loss_of_batch, steps, rate, warm=steps // 10)
     elsewhere, reported = split(held_out, 0.5)
     return {
         "nats a character": nats_per_character(model, encoding, reported, context),
@@ -588,7 +595,7 @@ in_two_ways.holds(
 SIGNS = ".,:;!?'\"()[]-"
 
 
-def write_on(model, prompts, length, context, how):
+def continued(model, prompts, length, context, how):
     """Go on from prompts (B, n) by ``length`` pieces: greedily where ``how`` is None, else drawn."""
 
     def step(tokens, state):
@@ -624,7 +631,7 @@ def ways_to_go_on(model, encoding, training, validation, context, samples):
     windows = validation[starts + mt.arange(72)]  # 32 pieces are given, 40 follow
     texts = {"the text itself": windows}
     for way, how in WAYS.items():
-        texts[way] = write_on(model, windows[:, :32], 40, context, how)
+        texts[way] = continued(model, windows[:, :32], 40, context, how)
     judged = [
         known_and_different([encoding.decode(row[32:]) for row in rows], words)
         for rows in texts.values()
@@ -677,12 +684,12 @@ def plays(text, merges, width, blocks, context, dropout, rate, steps, every, sam
         seconds.append(sum(seconds[-1:]) + process_time() - times[-1])
         nats.append(nats_per_character(model, encoding, validation, context))
         start = encoding.encode("\n").unsqueeze(0)
-        drawn = write_on(model, start, 300, context, dict(temperature=0.5))[0]
+        drawn = continued(model, start, 300, context, dict(temperature=0.5))[0]
         written.append(encoding.decode(drawn).strip())
         measured(f"step {every * len(nats)}, {nats[-1]:.3f} nats: {written[-1][:100]!r}")
         times.append(process_time())
 
-    fit(model, loss_of_batch, steps, rate, warm=100, decay=0.1, every=every, look=look)
+    fit_scheduled(model, loss_of_batch, steps, rate, warm=100, decay=0.1, every=every, look=look)
     return {
         "weights": sum(p.numel() for p in model.parameters()),
         "step": list(range(every, steps + 1, every)),
@@ -1003,7 +1010,7 @@ class GruWithout(GruWithAttention):
 
 # %%
 @mt.no_grad()
-def translated(model, data, encoding, beams=1, alpha=0.0):
+def translations(model, data, encoding, beams=1, alpha=0.0):
     """A translation of each source; one beam is greedy decoding."""
     found = {}
     for numbers in data.by_length(100):
@@ -1081,19 +1088,19 @@ def looks_across(translator, source, target):
     return found[0].mean(1)[0]
 
 
-def judged(translator, encoding, parts, beams):
+def test_report(translator, encoding, parts, beams):
     """What is reported on the test sentences; alpha is chosen on validation sentences."""
     training, validation, test = parts
     references = [target for _, target in test.pairs]
-    greedily = translated(translator, test, encoding)
+    greedily = translations(translator, test, encoding)
     alpha, best = 0.0, greedily
     if beams > 1:
         few = EncodedPairs(validation.pairs[:200], encoding)
         wanted, tried = [target for _, target in few.pairs], {}
         for alpha in (0.6, 1.0, 1.4):
-            tried[alpha] = bleu(translated(translator, few, encoding, beams, alpha), wanted)
+            tried[alpha] = bleu(translations(translator, few, encoding, beams, alpha), wanted)
         alpha = max(tried, key=tried.get)
-        best = translated(translator, test, encoding, beams, alpha)
+        best = translations(translator, test, encoding, beams, alpha)
     order = np.argsort([len(source) for source in test.sources], kind="stable")
     quarters = np.array_split(order, 4)
     return {
@@ -1140,7 +1147,7 @@ def judged(translator, encoding, parts, beams):
 )
 def captions(corpus, model, rate, steps, warm, dropout, merges, batch, every, beams):
     """One translator on one corpus: how it learns, what that costs, what it says."""
-    encoding, *parts = encoded(corpus, merges)
+    encoding, *parts = encoded_corpus(corpus, merges)
     training, validation, test = parts
     translator = built(model, corpus, len(encoding), dropout)
     batches, some = training.batches(batch), EncodedPairs(validation.pairs[:300], encoding)
@@ -1155,14 +1162,14 @@ def captions(corpus, model, rate, steps, warm, dropout, merges, batch, every, be
         before = counter.total
         flops.append((before - sum(looking)) / 1e12)
         losses.append(loss_on(translator, validation))
-        said = translated(translator, some, encoding)
+        said = translations(translator, some, encoding)
         scores.append(bleu(said, [target for _, target in some.pairs]))
         measured(f"{model}, step {every * len(losses)}: loss {losses[-1]:.3f}, {said[0]!r}")
         looking.append(counter.total - before)
         times.append(process_time())
 
     with count_flops() as counter:
-        fit(translator, loss_of_batch, steps, rate, warm, every=every, look=look)
+        fit_scheduled(translator, loss_of_batch, steps, rate, warm, every=every, look=look)
     found = {
         "weights": sum(p.numel() for p in translator.parameters()),
         "step": list(range(every, steps + 1, every)),
@@ -1171,7 +1178,7 @@ def captions(corpus, model, rate, steps, warm, dropout, merges, batch, every, be
         "loss": losses,
         "BLEU while it learns": scores,
         "validation loss": losses[-1],
-    } | judged(translator, encoding, parts, beams)
+    } | test_report(translator, encoding, parts, beams)
     if model == "Transformer":
         source, said = test.batch([0])[0], found["examples"][0][2]
         read = mt.cat([mt.tensor([encoding["<s>"]]), encoding.encode(said)])
@@ -1508,7 +1515,9 @@ def two_look_ups(reader, keys, rate, budget):
     """A reader after as many FLOPs as two blocks take in ``budget`` steps."""
     steps = round(budget * flops_of_question("two blocks", keys) / flops_of_question(reader, keys))
     model = READERS[reader](keys)
-    fit(model, lambda model: question_loss(model, 64, keys), steps, rate, warm=steps // 10)
+    fit_scheduled(
+        model, lambda model: question_loss(model, 64, keys), steps, rate, warm=steps // 10
+    )
     shares = []
     for _ in range(2):
         tokens, wanted = code_book(2000, keys)
@@ -1589,7 +1598,7 @@ def text_loss_after(model, rate, steps, context):
     def loss_of_batch(model):
         return next_piece(model, draw_windows(training, 16, context + 1))
 
-    fit(model, loss_of_batch, steps, rate, warm=steps // 10)
+    fit_scheduled(model, loss_of_batch, steps, rate, warm=steps // 10)
     halves = split(held_out, 0.5)
     losses = [nats_per_character(model, encoding, half, context) for half in halves]
     return dict(zip(("nats elsewhere", "nats a character"), losses, strict=True))
