@@ -1,0 +1,148 @@
+"""What both processes have a copy of: tensors and containers, kept in step by each message."""
+
+import numpy as np
+
+from minitorch.autograd.modes import tell
+from minitorch.autograd.tensorbase import TensorBase
+from minitorch.tensor import Tensor
+
+LARGEST_STAND_IN = 10**7  # elements of the array that is shown to listeners
+
+
+class Record:
+    """A tensor of which the other process has a copy, and what that copy held at the last message.
+
+    ``tensor`` is the tensor, or a weak reference to it where it stands for one of theirs.
+    """
+
+    def __init__(self, tensor):
+        self.tensor = (lambda: tensor) if isinstance(tensor, TensorBase) else tensor
+        self.history = self.tensor().grad_fn
+        self.note()
+
+    def is_rewritten(self):
+        """Whether it was changed in place so that it has another history than it came with."""
+        return self.tensor().grad_fn is not self.history
+
+    def note(self):
+        """What the tensor holds now is what the other process knows."""
+        self.known = self._state()
+
+    def _state(self):
+        x = self.tensor()
+        grad = x.grad if self.history is None else None
+        return (
+            (x.array.dtype.str, x.array.shape, x.array.tobytes()),
+            None if grad is None else (grad.array.dtype.str, grad.array.shape, grad.array.tobytes()),
+            bool(x._requires_grad),
+        )
+
+    def changes(self, arrays):
+        """What the other process does not know yet, as part of a message; None if it knows all."""
+        if self.tensor() is None:
+            return None
+        before, now = self.known, self._state()
+        if before == now:
+            return None
+        self.known, told = now, {}
+        for name, old, new in zip(("array", "grad"), before, now, strict=False):
+            if old != new:
+                told[name] = new and [new[0], list(new[1]), len(arrays)]
+                if new:
+                    arrays.append(new[2])
+        if before[2] != now[2] and self.history is None:
+            told["requires_grad"] = now[2]
+        return told
+
+    def apply(self, told, arrays):
+        """Take over what the other process changed."""
+        x = self.tensor()
+        if x is None:
+            return
+        if "array" in told:
+            self.write(read_array(told["array"], arrays))
+        if "grad" in told and self.history is None:
+            grad = told["grad"] and read_array(told["grad"], arrays)
+            x.grad = None if grad is None else Tensor._wrap(grad.copy())
+        if "requires_grad" in told and self.history is None:
+            x._requires_grad = bool(told["requires_grad"]) and x.array.dtype.kind == "f"
+        self.note()
+
+    def write(self, array):
+        """Take over the values; whoever has a view of the old ones sees them."""
+        x = self.tensor()
+        if (x.array.dtype, x.array.shape) == (array.dtype, array.shape) and x.array.flags.writeable:
+            x.array[...] = array
+        else:
+            x.array = array.copy()
+        self.note()
+
+
+def read_array(told, arrays):
+    """The array that a message describes."""
+    kind, shape, index = told
+    dtype = np.dtype(kind)
+    if dtype.kind not in "biufcU" or index < 0:
+        raise ValueError(f"no array of {dtype}")
+    return np.frombuffer(arrays[index], dtype).reshape(shape)
+
+
+def write_over(mine, new):
+    """Make a list or dict, and those in it, equal to a copy that the other process changed."""
+    if isinstance(mine, list) and isinstance(new, list):
+        kept = mine[: len(new)] + [None] * (len(new) - len(mine))
+        mine[:] = [write_over(old, item) for old, item in zip(kept, new, strict=True)]
+        return mine
+    if isinstance(mine, dict) and isinstance(new, dict):
+        items = {key: write_over(mine.get(key), item) for key, item in new.items()}
+        mine.clear()
+        mine.update(items)
+        return mine
+    if isinstance(mine, tuple) and isinstance(new, tuple) and len(mine) == len(new):
+        changed = tuple(write_over(old, item) for old, item in zip(mine, new, strict=True))
+        return mine if all(a is b for a, b in zip(changed, mine, strict=True)) else changed
+    return new
+
+
+def contents(value, depth=0):
+    """What is in the lists and dicts of a value, to be compared later: the identity of the rest."""
+    if isinstance(value, (list, tuple)) and depth < 20:
+        return [type(value), *(contents(item, depth + 1) for item in value)]
+    if isinstance(value, dict) and depth < 20:
+        return [dict, *((key, contents(item, depth + 1)) for key, item in value.items())]
+    plain = value is None or type(value) in (bool, int, float, complex, str)
+    return (type(value), value) if plain else id(value)
+
+
+def noting(heard):
+    """A listener that notes the operations that run, without what their arrays hold."""
+
+    def listen(name, inputs, outputs, backward):
+        if not backward or name == "backward":
+            heard.append([name, [_outline(x) for x in inputs], [_outline(x) for x in outputs]])
+
+    return listen
+
+
+def _outline(value):
+    if isinstance(value, np.ndarray):
+        repeated = [stride == 0 for stride in value.strides]
+        return ["array", value.dtype.str, list(value.shape), repeated]
+    return ["plain", value if isinstance(value, (str, int, float, bool)) else None]
+
+
+def repeat(heard):
+    """Tell the listeners here what ran in the other process, with arrays that hold nothing."""
+    for name, inputs, outputs in heard:
+        came, went = [_filled(x) for x in inputs], [_filled(x) for x in outputs]
+        tell(str(name), came, went, name == "backward")
+
+
+def _filled(outline):
+    if outline[0] != "array":
+        return outline[1]
+    _, kind, shape, repeated = outline
+    held = [1 if again else length for length, again in zip(shape, repeated, strict=True)]
+    if np.prod(held, dtype=float) > LARGEST_STAND_IN:
+        held = [1] * len(shape)
+    return np.broadcast_to(np.empty(held, np.dtype(kind)), shape)

@@ -1,0 +1,325 @@
+"""Calls between two processes that share no memory: values, functions, objects and gradients.
+
+The grader's process and the student's each have a ``Peer``. What one hands to the other arrives as
+
+- a copy, if it is plain data, a NumPy array or a tensor without a gradient's history. Copies of
+  tensors stay in step: what either side writes into them is told with the next message;
+- a tensor whose gradient flows on at the other end, if it has a history there: the pass backward
+  asks for the vector-Jacobian product;
+- a stand-in that calls back, if it is a function or any other object.
+
+What comes home is the object itself again. Both sides act the same but for what they may ask:
+the student's process knows of the grader's objects only their public attributes and methods, and
+can neither reach an object that it was not given nor set an attribute.
+"""
+
+import contextlib
+import itertools
+import types
+import weakref
+
+from authoring.grading import values
+from authoring.grading.copies import Record, contents, noting, repeat, write_over
+from authoring.grading.stand_ins import Number
+from authoring.grading.wire import Lost, Wire
+from minitorch.autograd import grad
+from minitorch.autograd.modes import listening, state
+from minitorch.autograd.node import Node
+from minitorch.autograd.tensorbase import TensorBase, made
+from minitorch.nn import Module, Parameter
+from minitorch.optim import Optimizer
+from minitorch.tensor import Tensor
+
+ASKED = ("call", "get", "set", "item", "put", "length", "list", "operate", "gradients")
+ENVELOPE = ("kind", "modes", "listen", "containers", "updates", "dropped")
+
+
+class Refused(Exception):
+    """The other side asks for what it must not have."""
+
+
+class Peer:
+    """One end of a connection; ``trusting`` where the other end may ask for anything."""
+
+    def __init__(self, wire: Wire, trusting: bool, refused: tuple = ()):
+        self.wire, self.trusting = wire, trusting
+        self.refused = (types.ModuleType, *refused)
+        self.numbers = itertools.count()
+        self.own: dict[int, object] = {}  # what the other side knows of ours
+        self.number_of: dict[int, int] = {}  # by id; `own` keeps the object alive
+        self.theirs = weakref.WeakValueDictionary()  # what stands for theirs here, by number
+        self.home_of: dict[int, int] = {}  # by the id of what stands for theirs, its number
+        self.dropped: list[int] = []  # numbers of theirs of which nothing is left here
+        self.records: dict[tuple[bool, int], Record] = {}  # by whether it is ours, and number
+        self.borrowed: list = []  # lists and dicts that are attributes of theirs
+        self.sent: dict = {}  # the state of the random numbers that they know of
+        self.extra: dict = {}  # further requests that this side answers, by name
+
+    # Asking
+
+    def ask(self, kind: str, **request):
+        """Send a request, answer what the other side asks meanwhile, and return its reply."""
+        arrays = []
+        encode = values.Encoder(self, arrays, as_result=False)
+        told = {name: encode(value) for name, value in request.items()}
+        told |= {"kind": kind, "modes": values.modes(self.sent), "listen": bool(state.listeners)}
+        self._send(told, arrays)
+        while True:
+            message, arrays = self._receive()
+            if message.get("kind") in ("result", "error"):
+                break
+            self._answer(message, arrays)
+        try:
+            repeat(message["heard"])
+            if message["kind"] == "error":
+                result = values.error_from(message["error"])
+            else:
+                decode = values.Decoder(self, arrays)
+                result, changed = decode(message["value"]), decode(message["arguments"])
+                if changed is not None:
+                    write_over(request["arguments"], changed)
+        except Exception as error:
+            raise Lost(f"sent what is no reply ({error!r:.80})") from error
+        if message["kind"] == "error":
+            raise result
+        return result
+
+    def call(self, number: int, *args, **kwargs):
+        """Call a function of the other side."""
+        return self.ask("call", object=Number(number), arguments=list(args), named=kwargs)
+
+    def borrow(self, number: int, name: str):
+        """An attribute of an object of the other side; a list or dict goes back when it changed."""
+        value = self.ask("get", object=Number(number), name=name)
+        if isinstance(value, (list, dict)):
+            self.borrowed.append([number, name, value, contents(value)])
+        return value
+
+    # Answering
+
+    def serve(self):
+        """Answer requests until the other side ends."""
+        while True:
+            self._answer(*self._receive())
+
+    def _answer(self, message, arrays):
+        heard = []
+        try:
+            kind, answer = message["kind"], self.extra.get(message["kind"])
+            if answer is None and kind not in ASKED:
+                raise Refused(f"unknown request {kind!r:.40}")
+            decode = values.Decoder(self, arrays)
+            wanted = {
+                name: decode(value) for name, value in message.items() if name not in ENVELOPE
+            }
+            arguments = wanted.get("arguments", [])
+            before = contents(arguments)
+            listener = listening(noting(heard)) if message["listen"] else contextlib.nullcontext()
+            with listener, values.in_modes(message["modes"]):
+                result = answer(**wanted) if answer else self._do(kind, **wanted)
+                arrays = []
+                encode = values.Encoder(self, arrays, as_result=True)
+                reply = {"kind": "result", "value": encode(result), "heard": heard}
+                changed = contents(arguments) != before
+                reply["arguments"] = encode(arguments if changed else None)
+            self._send(reply, arrays)
+        except Lost:
+            raise
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and not self.trusting:
+                raise
+            self._send({"kind": "error", "error": values.described(error), "heard": heard}, [])
+
+    def _do(self, kind, object, **wanted):
+        if kind == "gradients":
+            found = grad(
+                [object], wanted["leaves"], [wanted["weight"]], retain_graph=True, allow_unused=True
+            )
+            return [None if x is None else x.array for x in found]
+        if not self.trusting:
+            self._allow(kind, object, wanted.get("name"))
+        if kind == "call":
+            return object(*wanted["arguments"], **wanted["named"])
+        if kind == "get":
+            return getattr(object, wanted["name"])
+        if kind == "set":
+            return setattr(object, wanted["name"], wanted["value"])
+        if kind == "item":
+            return object[wanted["key"]]
+        if kind == "put":
+            object[wanted["key"]] = wanted["value"]
+            return None
+        if kind == "operate":
+            method = getattr(object, wanted["name"], None)
+            return method(*wanted["arguments"]) if method else NotImplemented
+        return len(object) if kind == "length" else list(object)
+
+    def _allow(self, kind, object, name):
+        """Raise unless the other side, a student's, may ask this of an object of the grader's."""
+        if id(object) not in self.number_of:
+            raise Refused("no object of the grader's")
+        if kind == "get" and (not isinstance(name, str) or name.startswith("_")):
+            raise AttributeError(name)
+        if kind in ("put", "operate") or (kind == "get" and isinstance(object, types.FunctionType)):
+            raise Refused(f"{kind} of {type(object).__name__}")
+        if kind == "set" and not isinstance(object, (Module, Optimizer)):
+            raise Refused(f"set of {type(object).__name__}")
+
+    # Messages
+
+    def _send(self, message, arrays):
+        encode = values.Encoder(self, arrays, as_result=False)
+        message["containers"] = []
+        for loan in self.borrowed:
+            number, name, value, before = loan
+            if contents(value) != before:
+                message["containers"].append([number, name, encode(value)])
+                loan[3] = contents(value)
+        message["updates"] = self._updates(arrays)
+        message["dropped"], self.dropped = self.dropped, []
+        self.wire.send(message, arrays)
+
+    def _receive(self):
+        message, arrays = self.wire.receive()
+        try:
+            for number in message["dropped"]:
+                self._forget(number)
+            for own, number, changes in message["updates"]:
+                record = self.records.get((own, number))
+                if record is not None:
+                    record.apply(changes, arrays)
+            for number, name, value in message["containers"]:
+                if isinstance(name, str) and not name.startswith("_"):
+                    held = vars(self.own[number]).get(name)
+                    write_over(held, values.Decoder(self, arrays)(value))
+        except Lost:
+            raise
+        except Exception as error:
+            raise Lost(f"sent what is no message ({error!r:.80})") from error
+        return message, arrays
+
+    def _forget(self, number):
+        thing = self.own.pop(number, None)
+        if thing is not None:
+            self.number_of.pop(id(thing), None)
+            self.records.pop((True, number), None)
+
+    def _updates(self, arrays):
+        updates = []
+        for (own, number), record in list(self.records.items()):
+            changes = record.changes(arrays)
+            if changes:
+                updates.append([not own, number, changes])
+        return updates
+
+    # Values
+
+    def register(self, value) -> int:
+        """The number under which the other side knows an object of ours."""
+        if isinstance(value, self.refused):
+            raise Refused(f"a {type(value).__name__} is not handed over")
+        number = self.number_of.get(id(value))
+        if number is None:
+            number = next(self.numbers)
+            self.own[number], self.number_of[id(value)] = value, number
+        return number
+
+    def stands_for(self, value) -> int | None:
+        """The number of the other side's object for which a value stands here, if it does."""
+        number = self.home_of.get(id(value))
+        return number if number is not None and self.theirs.get(number) is value else None
+
+    def adopt(self, number, value):
+        """Note what stands for an object of theirs."""
+        self.theirs[number], self.home_of[id(value)] = value, number
+        if number in self.dropped:
+            self.dropped.remove(number)
+        weakref.finalize(value, self._lose, number, id(value)).atexit = False
+        return value
+
+    def _lose(self, number, key):
+        if self.home_of.get(key) == number:
+            del self.home_of[key]
+            self.records.pop((False, number), None)
+            self.dropped.append(number)
+
+    # Tensors
+
+    def encode_tensor(self, x, encoder):
+        number = self.stands_for(x)
+        if number is not None and not self.records[False, number].is_rewritten():
+            return ["home", number]
+        number = self.number_of.get(id(x))
+        if number is not None and self.records[True, number].is_rewritten():
+            del self.number_of[id(x)]  # it has another history now, and is another tensor there
+        number = self.register(x)
+        if (True, number) not in self.records:
+            self.records[True, number] = Record(x)
+        self.records[True, number].note()
+        leaves = None
+        if x.requires_grad and not x.is_leaf:
+            leaves = [encoder(leaf) for leaf in _leaves(x)] if encoder.as_result else []
+        kind = "parameter" if isinstance(x, Parameter) else "tensor"
+        return [kind, number, encoder.array(x.array), bool(x.requires_grad), leaves]
+
+    def decode_tensor(self, kind, number, array, needed, leaves):
+        there = self.theirs.get(number)
+        if isinstance(there, TensorBase):
+            self.records[False, number].write(array)
+            return there
+        array = array.copy()
+        if leaves is None:
+            x = (Parameter if kind == "parameter" else Tensor)._wrap(array)
+            x._requires_grad = bool(needed) and array.dtype.kind == "f"
+        elif leaves:
+            node = Node(remote, None, [leaf._gradient_edge() for leaf in leaves])
+            x = made(Tensor, array, node, 0)
+            node.vjp = _asking(self, number, leaves, x)
+        else:
+            inner = Boundary._wrap(array)
+            inner._requires_grad = True
+            x = inner.shown = made(Tensor, array.copy(), Node(remote, _unchanged, [inner]), 0)
+        self.adopt(number, x)
+        self.records[False, number] = Record(weakref.ref(x))
+        return x
+
+
+def _leaves(x):
+    """The tensors at which the history of ``x`` ends, as the other side is to know them."""
+    found, seen, waiting = {}, set(), [x.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        for edge in node.edges:
+            if type(edge) is tuple:
+                waiting.append(edge[0])
+            elif edge is not None:
+                leaf = edge.shown if type(edge) is Boundary else edge
+                found[id(leaf)] = leaf
+    return list(found.values())
+
+
+class Boundary(Tensor):
+    """The leaf at which a history ends here that goes on at the other side."""
+
+    shown = None  # the tensor that came from there
+
+
+def _unchanged(gradient):
+    return gradient
+
+
+def _asking(peer, number, leaves, kept):
+    """The gradient function of a tensor of the other side, which lives as long as this does."""
+
+    def gradients(gradient, kept=kept):
+        weight = Tensor._wrap(gradient)
+        return tuple(peer.ask("gradients", object=Number(number), leaves=leaves, weight=weight))
+
+    return gradients
+
+
+def remote():
+    """The name of a history that lies in another process."""

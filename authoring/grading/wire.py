@@ -1,0 +1,78 @@
+"""Messages between the grader and a student's process: JSON and the bytes of arrays.
+
+A message is a JSON object and a list of byte strings. Nothing in it is code, and reading it runs
+none: what does not fit is an error of the sender.
+"""
+
+import json
+import socket
+import struct
+import time
+
+HEADER = struct.Struct("!II")  # length of the JSON text, of all arrays together
+LARGEST = 256 * 2**20
+
+
+class Lost(BaseException):
+    """The other process ended, sends what is no message, or is too slow.
+
+    No ``Exception``, so that nothing on the way which catches those takes it for an answer's error.
+    """
+
+
+class Wire:
+    """A socket over which messages go; ``deadline`` is the time at which waiting ends."""
+
+    def __init__(self, link: socket.socket):
+        self.link = link
+        self.deadline: float | None = None
+
+    def send(self, message: dict, arrays: list[bytes]) -> None:
+        text = json.dumps(message | {"sizes": [len(array) for array in arrays]}).encode()
+        size = sum(map(len, arrays))
+        if len(text) + size > LARGEST:
+            raise ValueError(f"more than {LARGEST // 2**20} MB are too much to be handed over")
+        try:
+            self._limit_waiting()
+            self.link.sendall(b"".join([HEADER.pack(len(text), size), text, *arrays]))
+        except TimeoutError:
+            raise Lost("too slow") from None
+        except OSError:
+            raise Lost("ended") from None
+
+    def receive(self) -> tuple[dict, list[bytes]]:
+        length, size = HEADER.unpack(self._read(HEADER.size))
+        if length + size > LARGEST:
+            raise Lost("sent too much")
+        text, rest = self._read(length), memoryview(self._read(size))
+        try:
+            message = json.loads(text)
+            arrays, start = [], 0
+            for one in message.pop("sizes"):
+                arrays.append(rest[start : start + one])
+                start += one
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise Lost("sent what is no message") from None
+        return message, arrays
+
+    def _read(self, size):
+        found = bytearray()
+        while len(found) < size:
+            try:
+                self._limit_waiting()
+                part = self.link.recv(min(size - len(found), 2**20))
+            except TimeoutError:
+                raise Lost("too slow") from None
+            except OSError:
+                part = b""
+            if not part:
+                raise Lost("ended")
+            found += part
+        return bytes(found)
+
+    def _limit_waiting(self):
+        if self.deadline is not None:
+            left = self.deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self.link.settimeout(left)
