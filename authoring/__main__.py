@@ -24,9 +24,9 @@ def main(arguments: list[str]) -> int:
     commands.add_parser("grade", help="grade a folder of submissions", add_help=False)
     chosen, rest = parser.parse_known_args(arguments)
     if chosen.command == "grade":
-        from . import grading
+        from .grading.command import main as grade
 
-        return grading.main(rest)
+        return grade(rest)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     try:

@@ -1,0 +1,1 @@
+"""Grading: the command, and what it is made of."""

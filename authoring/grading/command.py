@@ -1,0 +1,48 @@
+"""The command ``book.py grade FOLDER``."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from authoring.grading.grade import GradingError, Settings, grade_folder, load_sets
+from authoring.grading.isolation import ROOT
+from authoring.release import from_shell
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Grade a folder of submissions; 0 means that all of them have a row."""
+    parser = argparse.ArgumentParser(prog="book.py grade", description="Grade a folder.")
+    parser.add_argument("folder", type=Path, help="holds a folder for each student")
+    parser.add_argument(
+        "--set", help="name or number of the exercise set (default: those handed in)"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="how many at a time (%(default)s)"
+    )
+    parser.add_argument("--resume", action="store_true", help="grade only what is new or changed")
+    parser.add_argument("--seed", type=int, help="repeat a grading, whose log names it")
+    parser.add_argument("--strict", action="store_true", help="refuse to grade without bubblewrap")
+    options = parser.parse_args(argv)
+    if options.jobs < 1:
+        parser.error("--jobs must be 1 or more")
+    for stream in (sys.stdout, sys.stderr):  # a name need not fit into the terminal's encoding
+        stream.reconfigure(errors="backslashreplace")
+    folder = from_shell(options.folder).resolve()
+    results = folder.with_name(f"{folder.name}-results")
+    settings = Settings(
+        jobs=options.jobs, resume=options.resume, seed=options.seed, strict=options.strict
+    )
+    try:
+        all_sets = load_sets(ROOT / "solutions")
+        sets = load_sets(ROOT / "solutions", options.set) if options.set else all_sets
+        rows = grade_folder(folder, results, sets, settings, all_sets=all_sets)
+    except GradingError as error:
+        print(f"grade: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"stopped: --resume goes on from here ({results})", file=sys.stderr)
+        return 130
+    problems = sum(bool(row["problem"]) for row in rows)
+    print(f"{len(rows)} graded, {problems} with a remark in the column problem: {results}")
+    return 0

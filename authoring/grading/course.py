@@ -1,0 +1,137 @@
+"""One exercise set: what a notebook of it is worth, and the page that goes back."""
+
+import functools
+import html
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbgrader
+from nbconvert import HTMLExporter
+from nbconvert.filters import markdown2html
+from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+from nbgrader.utils import is_grade
+from traitlets.config import Config
+
+from authoring import preflight
+from authoring.grading.isolation import ROOT, Place
+from authoring.grading.run import Helpers, run
+from authoring.release import release
+
+SHOWN_OUTPUTS = ["image/png", "image/jpeg", "text/plain"]  # none of them can hold a script
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'"
+FORMGRADER = Path(nbgrader.__file__).parent / "server_extensions" / "formgrader"
+BOOTSTRAP = FORMGRADER / "static" / "node_modules" / "bootstrap" / "dist" / "css"
+
+
+@dataclass
+class Graded:
+    """A notebook that ran: its points, what had to be mended or went wrong, and itself."""
+
+    points: dict[str, float]
+    notes: list[str]
+    notebook: NotebookNode
+
+
+class Course:
+    """A set, in the form in which notebooks of it are graded."""
+
+    def __init__(self, name: str, source: NotebookNode, place: Place, seconds: tuple[float, float]):
+        self.name, self.source, self.place, self.seconds = name, source, place, seconds
+        self.maximum = maximum(source)
+        self.release = release(ROOT, source)
+        self.helpers = Helpers(source)
+
+    def grade(self, submitted: NotebookNode) -> Graded:
+        """Run a notebook and count its points."""
+        notebook, notes = preflight.restore(submitted, self.source, self.release)
+        passed, more = run(notebook, self.place, self.helpers, *self.seconds)
+        notes += more
+        blank = {
+            preflight.grade_id(cell) for cell in notebook.cells if cell.metadata.get("blank_answer")
+        }
+        undeserved = [test for test, does in passed.items() if does and test in blank]
+        if undeserved:
+            names = ", ".join(map(exercise_of, undeserved))
+            notes.append(f"the test passed though the answer is blank, so 0 points: {names}")
+        unread = [exercise_of(test) for test, does in passed.items() if does is None]
+        if unread:
+            notes.append(f"to be read and graded by you: {', '.join(unread)}")
+        won = {exercise_of(test) for test, does in passed.items() if does and test not in blank}
+        points = {name: worth * (name in won) for name, worth in self.maximum.items()}
+        return Graded(points, notes, notebook)
+
+    def page(self, graded: Graded) -> str:
+        """The feedback: the graded notebook as HTML, opening with the notes."""
+        notebook = NotebookNode(graded.notebook)
+        for cell in notebook.cells:
+            mark = self._mark(cell)
+            cell.metadata = NotebookNode(nbgrader=mark) if mark else NotebookNode()
+            if mark and is_grade(cell):
+                mark.score = graded.points[exercise_of(mark.grade_id)]
+                mark.points = self.maximum[exercise_of(mark.grade_id)]
+        if graded.notes:
+            lines = "\n".join(f"- {note}" for note in graded.notes)
+            notebook.cells.insert(0, new_markdown_cell(f"Notes of the grader\n\n{lines}"))
+        totals = {
+            "notebook": self.name,
+            "score": sum(graded.points.values()),
+            "max_score": sum(self.maximum.values()),
+            "late_penalty": 0,
+        }
+        exporter = _exporter(tuple(c.source for c in self.source.cells if c.cell_type == "markdown"))
+        page, _ = exporter.from_notebook_node(notebook, {"nbgrader": totals})
+        return _without_scripts(page)
+
+    def _mark(self, cell):
+        """nbgrader's mark of the set's own cells, as the release has it."""
+        wanted = preflight.grade_id(cell)
+        marks = {preflight.grade_id(c): c.metadata.get("nbgrader") for c in self.release.cells}
+        return NotebookNode(marks[wanted]) if wanted and wanted in marks else None
+
+
+def exercise_of(test: str) -> str:
+    """The exercise that a test cell belongs to."""
+    return test.removeprefix("test_")
+
+
+def maximum(source: NotebookNode) -> dict[str, float]:
+    """The points of each exercise of a set."""
+    return {
+        exercise_of(preflight.grade_id(cell)): float(cell.metadata.nbgrader.points)
+        for cell in source.cells
+        if is_grade(cell)
+    }
+
+
+@functools.cache
+def _exporter(trusted: tuple[str, ...]) -> HTMLExporter:
+    """nbgrader's feedback; Markdown is read in the set's own texts alone.
+
+    Markdown may hold HTML, and HTML scripts: whatever else stands in a text cell is shown as is.
+    """
+
+    def render(text):
+        return markdown2html(text) if text in trusted else f"<pre>{html.escape(text)}</pre>"
+
+    config = Config()
+    config.NbConvertBase.display_data_priority = SHOWN_OUTPUTS
+    config.HTMLExporter.template_name = "feedback"
+    config.HTMLExporter.extra_template_basedirs = [str(FORMGRADER / "templates")]
+    config.HTMLExporter.extra_template_paths = [str(BOOTSTRAP)]
+    config.HTMLExporter.preprocessors = [CSSHTMLHeaderPreprocessor]
+    config.HTMLExporter.filters = {"markdown2html": render}
+    return HTMLExporter(config=config)
+
+
+def _without_scripts(page: str) -> str:
+    """The feedback page without nbgrader's own scripts, and with a policy that forbids any other.
+
+    The head is nbgrader's alone, and the policy is the first thing in it.
+    """
+    head, end, body = page.partition("</head>")
+    head = re.sub(r"<script.*?</script>", "", head, flags=re.DOTALL)
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"/>'
+    return head.replace("<head>", f"<head>\n{policy}", 1) + end + body

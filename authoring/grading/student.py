@@ -1,0 +1,198 @@
+"""The student's process: it runs the cells of a notebook, and what they define when asked to.
+
+It holds no reference, no case and no test. What the set calls ``check`` is a stand-in here.
+"""
+
+import base64
+import io
+import os
+import socket
+import sys
+import types
+
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+from authoring.grading.peer import Peer
+from authoring.grading.wire import Lost, Wire
+
+LONGEST_OUTPUT = 100_000  # characters of a cell
+MOST_OUTPUTS = 200  # of a cell
+SHOWN = ("image/png", "image/jpeg", "text/plain")
+CUT = "\n... (the rest of the output is cut off)\n"
+
+
+class Outputs:
+    """What the running cell has shown, in nbformat's form."""
+
+    def __init__(self):
+        self.shown, self.left = [], LONGEST_OUTPUT
+
+    def write(self, text):
+        if self.left <= 0:
+            return
+        text, self.left = text[: self.left], self.left - len(text)
+        text += CUT if self.left <= 0 else ""
+        if self.shown and self.shown[-1]["output_type"] == "stream":
+            self.shown[-1]["text"] += text
+        else:
+            self.add({"output_type": "stream", "name": "stdout", "text": text})
+
+    def add(self, output):
+        if len(self.shown) < MOST_OUTPUTS:
+            self.shown.append(output)
+
+
+class Stream(io.TextIOBase):
+    """Standard output, or the stream of errors, of the student's cells."""
+
+    encoding = "utf-8"
+
+    def __init__(self, outputs):
+        self.outputs = outputs
+
+    def writable(self):
+        return True
+
+    def write(self, text):
+        self.outputs().write(str(text))
+        return len(text)
+
+
+class Shown(DisplayPublisher):
+    def publish(self, data, metadata=None, **_):
+        self.shell.outputs.add({"output_type": "display_data", "data": data, "metadata": {}})
+
+
+class LastValue(DisplayHook):
+    def __call__(self, result=None):
+        if result is not None and not self.quiet():
+            data, _ = self.compute_format_data(result)
+            self.update_user_ns(result)
+            self.shell.outputs.add(
+                {
+                    "output_type": "execute_result",
+                    "data": data,
+                    "metadata": {},
+                    "execution_count": self.prompt_count,
+                }
+            )
+
+
+class Shell(InteractiveShell):
+    """IPython without a terminal and without a memory beyond its process."""
+
+    outputs = Outputs()
+
+    def enable_gui(self, gui=None):
+        pass
+
+    def ask_exit(self):
+        raise SystemExit("exit() ends this cell only")
+
+    def _showtraceback(self, etype, evalue, stb):
+        try:
+            text = str(evalue)
+        except Exception:  # an error of the student's own
+            text = ""
+        self.outputs.add(
+            {
+                "output_type": "error",
+                "ename": etype.__name__,
+                "evalue": text[:LONGEST_OUTPUT],
+                "traceback": [str(line)[:LONGEST_OUTPUT] for line in stb],
+            }
+        )
+
+    def run(self, source):
+        """The outputs of a cell."""
+        self.outputs = Outputs()
+        self.run_cell(source, store_history=True)
+        return [plain(output) for output in self.outputs.shown]
+
+
+def plain(output):
+    """An output with texts alone: what shows itself may give anything."""
+    if "data" in output:
+        output["data"] = {
+            str(kind): base64.b64encode(value).decode() if type(value) is bytes else str(value)
+            for kind, value in output["data"].items()
+            if kind in SHOWN
+        }
+    return output
+
+
+class Chapter(types.ModuleType):
+    """What a set imports as ``check``: its exercises are checked elsewhere."""
+
+    def __init__(self, name, ask):
+        super().__init__(name)
+        self._ask = ask
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        told = self._ask("helper", chapter=self.__name__, name=name)
+        return _said if told is None else told[0]
+
+
+def _said(*_, **__):
+    print("the grader runs its own check of this")
+
+
+def install_checks(chapters, ask):
+    """Let ``from textbook.checks import chapter_01 as check`` give stand-ins."""
+    import textbook
+
+    package = textbook.checks = types.ModuleType("textbook.checks")
+    package.__path__ = []
+    progress = types.ModuleType("textbook.checks.progress")
+    progress.show = _nothing
+    modules = {"progress": progress}
+    modules |= {name: Chapter(f"textbook.checks.{name}", ask) for name in chapters}
+    sys.modules["textbook.checks"] = package
+    for name, module in modules.items():
+        setattr(package, name, module)
+        sys.modules[f"textbook.checks.{name}"] = module
+
+
+def _nothing(*_, **__):
+    pass
+
+
+def main():
+    """Serve the grader, over the socket of the number given, until it ends."""
+    link, memory, *chapters = sys.argv[1:]
+    limit_memory(int(memory))
+    peer = Peer(Wire(socket.socket(fileno=int(link))), trusting=True)
+    install_checks(chapters, peer.ask)
+    settings = Config()
+    settings.HistoryManager.enabled = False
+    settings.InteractiveShell.colors = "NoColor"
+    shell = Shell.instance(
+        config=settings, display_pub_class=Shown, displayhook_class=LastValue
+    )
+    sys.stdout = sys.stderr = Stream(lambda: shell.outputs)
+    main_module = types.ModuleType("__main__")
+    sys.modules["__main__"] = main_module
+    peer.extra = {"run": shell.run, "name": lambda name: shell.user_ns[name]}
+    try:
+        peer.serve()
+    except Lost:
+        pass
+    os._exit(0)  # whatever threads a cell has left
+
+
+def limit_memory(size):
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (size, size))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""grades.csv, a row at a time, and what is known of the rows of an earlier run."""
+
+import csv
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from authoring.grading.course import maximum
+
+
+class Table:
+    """grades.csv, a row at a time.
+
+    The first row replaces the table of an earlier run. Each row is added by one write and is on the
+    disk before the next one, so that a reader, or a broken run, finds whole rows only.
+    """
+
+    def __init__(self, path: Path, sets: Iterable[NotebookNode]):
+        exercises = [name for source in sets for name in maximum(source)]
+        columns = ["student", "set", "total", "max", "problem", *exercises]
+        self.path, self.columns = path, list(dict.fromkeys(columns))
+        self.rows: list[dict] = []
+
+    def add(self, row: dict):
+        if not self.rows:
+            begun = self.path.with_name(self.path.name + ".part")
+            begun.unlink(missing_ok=True)
+            self._append(begun, dict(zip(self.columns, self.columns, strict=True)), row)
+            os.replace(begun, self.path)
+        else:
+            self._append(self.path, row)
+        self.rows.append(row)
+
+    def _append(self, path: Path, *rows: dict):
+        text = io.StringIO()
+        csv.DictWriter(text, self.columns).writerows(rows)
+        append(path, text.getvalue())
+
+
+def append(path: Path, text: str) -> None:
+    """Add text to a file by one write, and see it on the disk."""
+    with path.open("ab") as file:
+        file.write(text.encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class Memory:
+    """The rows that were graded, each under the hash of all that it came from.
+
+    A line of grades.jsonl is one row; a line that was broken off counts for nothing.
+    """
+
+    def __init__(self, path: Path, resume: bool):
+        self.path, self.known = path, {}
+        if not resume:
+            path.unlink(missing_ok=True)
+        elif path.exists():
+            content = path.read_bytes()
+            if content and not content.endswith(b"\n"):
+                append(path, "\n")
+            for line in content.splitlines():
+                try:
+                    key, row = json.loads(line)
+                    self.known[key] = row
+                except (ValueError, TypeError):
+                    continue
+
+    def add(self, key: str, row: dict):
+        self.known[key] = row
+        append(self.path, json.dumps([key, row]) + "\n")
+
+
+def content_hash(*parts: bytes | str) -> str:
+    """A hash of several texts or contents, in their order."""
+    found = hashlib.sha256()
+    for part in parts:
+        part = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
+        found.update(len(part).to_bytes(8, "big") + part)
+    return found.hexdigest()
