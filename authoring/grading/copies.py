@@ -33,7 +33,9 @@ class Record:
         grad = x.grad if self.history is None else None
         return (
             (x.array.dtype.str, x.array.shape, x.array.tobytes()),
-            None if grad is None else (grad.array.dtype.str, grad.array.shape, grad.array.tobytes()),
+            None
+            if grad is None
+            else (grad.array.dtype.str, grad.array.shape, grad.array.tobytes()),
             bool(x._requires_grad),
         )
 

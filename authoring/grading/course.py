@@ -17,10 +17,9 @@ from traitlets.config import Config
 
 from authoring import preflight
 from authoring.grading.isolation import ROOT, Place
-from authoring.grading.run import Helpers, run
+from authoring.grading.run import SHOWN_OUTPUTS, Helpers, run
 from authoring.release import release
 
-SHOWN_OUTPUTS = ["image/png", "image/jpeg", "text/plain"]  # none of them can hold a script
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'"
 FORMGRADER = Path(nbgrader.__file__).parent / "server_extensions" / "formgrader"
 BOOTSTRAP = FORMGRADER / "static" / "node_modules" / "bootstrap" / "dist" / "css"
@@ -81,7 +80,9 @@ class Course:
             "max_score": sum(self.maximum.values()),
             "late_penalty": 0,
         }
-        exporter = _exporter(tuple(c.source for c in self.source.cells if c.cell_type == "markdown"))
+        exporter = _exporter(
+            tuple(c.source for c in self.source.cells if c.cell_type == "markdown")
+        )
         page, _ = exporter.from_notebook_node(notebook, {"nbgrader": totals})
         return _without_scripts(page)
 

@@ -13,6 +13,7 @@ the student's process knows of the grader's objects only their public attributes
 can neither reach an object that it was not given nor set an attribute.
 """
 
+import collections
 import contextlib
 import itertools
 import types
@@ -30,7 +31,7 @@ from minitorch.nn import Module, Parameter
 from minitorch.optim import Optimizer
 from minitorch.tensor import Tensor
 
-ASKED = ("call", "get", "set", "item", "put", "length", "list", "operate", "gradients")
+ASKED = ("call", "get", "set", "item", "put", "length", "list", "operate")
 ENVELOPE = ("kind", "modes", "listen", "containers", "updates", "dropped")
 
 
@@ -48,12 +49,13 @@ class Peer:
         self.own: dict[int, object] = {}  # what the other side knows of ours
         self.number_of: dict[int, int] = {}  # by id; `own` keeps the object alive
         self.theirs = weakref.WeakValueDictionary()  # what stands for theirs here, by number
-        self.home_of: dict[int, int] = {}  # by the id of what stands for theirs, its number
-        self.dropped: list[int] = []  # numbers of theirs of which nothing is left here
+        self.lives = collections.Counter()  # by number, how much here needs that object of theirs
+        self.dropped: list[int] = []  # numbers of theirs that nothing here needs any more
         self.records: dict[tuple[bool, int], Record] = {}  # by whether it is ours, and number
         self.borrowed: list = []  # lists and dicts that are attributes of theirs
         self.sent: dict = {}  # the state of the random numbers that they know of
-        self.extra: dict = {}  # further requests that this side answers, by name
+        self.ends: dict[int, list] = {}  # the leaves of the histories of `own`
+        self.extra = {"gradients": self._gradients}  # what this side answers beside ASKED, by name
 
     # Asking
 
@@ -130,12 +132,13 @@ class Peer:
                 raise
             self._send({"kind": "error", "error": values.described(error), "heard": heard}, [])
 
+    def _gradients(self, number, weight):
+        """Of a tensor of ours that the other side has, with respect to the leaves of its history."""
+        leaves = self.ends[number]
+        found = grad([self.own[number]], leaves, [weight], retain_graph=True, allow_unused=True)
+        return [None if x is None else x.array for x in found]
+
     def _do(self, kind, object, **wanted):
-        if kind == "gradients":
-            found = grad(
-                [object], wanted["leaves"], [wanted["weight"]], retain_graph=True, allow_unused=True
-            )
-            return [None if x is None else x.array for x in found]
         if not self.trusting:
             self._allow(kind, object, wanted.get("name"))
         if kind == "call":
@@ -203,6 +206,7 @@ class Peer:
         if thing is not None:
             self.number_of.pop(id(thing), None)
             self.records.pop((True, number), None)
+            self.ends.pop(number, None)
 
     def _updates(self, arrays):
         updates = []
@@ -226,20 +230,23 @@ class Peer:
 
     def stands_for(self, value) -> int | None:
         """The number of the other side's object for which a value stands here, if it does."""
-        number = self.home_of.get(id(value))
+        number = getattr(value, "__dict__", {}).get("_home")
         return number if number is not None and self.theirs.get(number) is value else None
 
     def adopt(self, number, value):
-        """Note what stands for an object of theirs."""
-        self.theirs[number], self.home_of[id(value)] = value, number
+        """Note what stands for an object of theirs, which they keep as long as we need it."""
+        self.theirs[number] = value
+        vars(value).update(_home=number, _lifetime=Lifetime())
+        self.lives[number] += 1
         if number in self.dropped:
             self.dropped.remove(number)
-        weakref.finalize(value, self._lose, number, id(value)).atexit = False
+        weakref.finalize(vars(value)["_lifetime"], self._lose, number).atexit = False
         return value
 
-    def _lose(self, number, key):
-        if self.home_of.get(key) == number:
-            del self.home_of[key]
+    def _lose(self, number):
+        self.lives[number] -= 1
+        if not self.lives[number]:
+            del self.lives[number]
             self.records.pop((False, number), None)
             self.dropped.append(number)
 
@@ -258,7 +265,10 @@ class Peer:
         self.records[True, number].note()
         leaves = None
         if x.requires_grad and not x.is_leaf:
-            leaves = [encoder(leaf) for leaf in _leaves(x)] if encoder.as_result else []
+            leaves = []
+            if encoder.as_result:
+                self.ends[number] = _leaves(x)
+                leaves = [encoder(getattr(leaf, "number", leaf)) for leaf in self.ends[number]]
         kind = "parameter" if isinstance(x, Parameter) else "tensor"
         return [kind, number, encoder.array(x.array), bool(x.requires_grad), leaves]
 
@@ -271,21 +281,23 @@ class Peer:
         if leaves is None:
             x = (Parameter if kind == "parameter" else Tensor)._wrap(array)
             x._requires_grad = bool(needed) and array.dtype.kind == "f"
+            self.adopt(number, x)
         elif leaves:
             node = Node(remote, None, [leaf._gradient_edge() for leaf in leaves])
-            x = made(Tensor, array, node, 0)
-            node.vjp = _asking(self, number, leaves, x)
+            x = self.adopt(number, made(Tensor, array, node, 0))
+            node.vjp = _asking(self, number, x._lifetime)
         else:
             inner = Boundary._wrap(array)
             inner._requires_grad = True
-            x = inner.shown = made(Tensor, array.copy(), Node(remote, _unchanged, [inner]), 0)
-        self.adopt(number, x)
+            node = Node(remote, _unchanged, [inner])
+            x = self.adopt(number, made(Tensor, array.copy(), node, 0))
+            inner.number, inner.lifetime = Number(number), x._lifetime
         self.records[False, number] = Record(weakref.ref(x))
         return x
 
 
 def _leaves(x):
-    """The tensors at which the history of ``x`` ends, as the other side is to know them."""
+    """The tensors at which the history of ``x`` ends."""
     found, seen, waiting = {}, set(), [x.grad_fn]
     while waiting:
         node = waiting.pop()
@@ -296,27 +308,31 @@ def _leaves(x):
             if type(edge) is tuple:
                 waiting.append(edge[0])
             elif edge is not None:
-                leaf = edge.shown if type(edge) is Boundary else edge
-                found[id(leaf)] = leaf
+                found[id(edge)] = edge
     return list(found.values())
 
 
 class Boundary(Tensor):
-    """The leaf at which a history ends here that goes on at the other side."""
+    """The leaf at which a history ends here that goes on at the other side.
 
-    shown = None  # the tensor that came from there
+    ``number`` is that of the tensor there.
+    """
+
+
+class Lifetime:
+    """As long as it is needed, the other side keeps the object to which it belongs."""
 
 
 def _unchanged(gradient):
     return gradient
 
 
-def _asking(peer, number, leaves, kept):
+def _asking(peer, number, kept):
     """The gradient function of a tensor of the other side, which lives as long as this does."""
 
     def gradients(gradient, kept=kept):
         weight = Tensor._wrap(gradient)
-        return tuple(peer.ask("gradients", object=Number(number), leaves=leaves, weight=weight))
+        return tuple(peer.ask("gradients", number=number, weight=weight))
 
     return gradients
 

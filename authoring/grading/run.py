@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import io
 import pkgutil
+import re
 import time
 
 from IPython.core.inputtransformer2 import TransformerManager
@@ -19,10 +20,15 @@ from authoring.grading.peer import Peer
 from authoring.grading.wire import Lost, Wire
 from textbook import checks
 
-exercise = importlib.import_module("textbook.checks.exercise")  # the package has a function of this name
+exercise = importlib.import_module(
+    "textbook.checks.exercise"
+)  # the package has a function of this name
 START_SECONDS = 300
+SHOWN_OUTPUTS = ["image/png", "image/jpeg", "text/plain"]  # none of them can hold a script
 CHAPTERS = [
-    found.name for found in pkgutil.iter_modules(checks.__path__) if found.name.startswith("chapter_")
+    found.name
+    for found in pkgutil.iter_modules(checks.__path__)
+    if found.name.startswith("chapter_")
 ]
 # A line of ours is none of the student's when a check says where an answer stopped.
 exercise.NOT_THE_STUDENTS += (str(ROOT / "authoring"),)
@@ -33,21 +39,19 @@ class Helpers:
 
     def __init__(self, source: NotebookNode):
 
-        self.names = {node.attr for tree in _trees(source) for node in ast.walk(tree)
-                      if isinstance(node, ast.Attribute)}
-
+        self.names = {
+            node.attr
+            for cell in source.cells
+            if cell.cell_type == "code"
+            for node in ast.walk(ast.parse(TransformerManager().transform_cell(cell.source)))
+            if isinstance(node, ast.Attribute)
+        }
 
     def __call__(self, chapter, name):
         if chapter.rpartition(".")[2] not in CHAPTERS or name not in self.names:
             raise AttributeError(f"{chapter} has no {name}")
         value = getattr(importlib.import_module(chapter), name)
         return None if isinstance(value, exercise.Exercise) else [value]
-
-
-def _trees(notebook):
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            yield ast.parse(TransformerManager().transform_cell(cell.source))
 
 
 def run(
@@ -75,7 +79,7 @@ def run(
         student = place.start(CHAPTERS)
         try:
             peer = Peer(Wire(student.link), trusting=False, refused=(exercise.Exercise,))
-            peer.extra = {"helper": helpers}
+            peer.extra["helper"] = helpers
             peer.wire.deadline = time.monotonic() + START_SECONDS
             peer.ask("run", source="")
             for index, cell in enumerate(cells):
@@ -90,7 +94,9 @@ def run(
                     )
                     done.add(index)
                 else:
-                    cell.outputs = [output_from(told) for told in peer.ask("run", source=cell.source)]
+                    cell.outputs = [
+                        output_from(told) for told in peer.ask("run", source=cell.source)
+                    ]
             break
         except Lost as lost:
             if peer.wire.deadline == end:
@@ -125,8 +131,13 @@ def output_from(told):
         return new_output("stream", name="stdout", text=str(told["text"]))
     if kind == "error":
         lines = [str(line) for line in told["traceback"]]
-        return new_output("error", ename=str(told["ename"]), evalue=str(told["evalue"]), traceback=lines)
-    data = {name: str(text) for name, text in told["data"].items()}
+        return new_output(
+            "error", ename=str(told["ename"]), evalue=str(told["evalue"]), traceback=lines
+        )
+    data = {name: str(text) for name, text in told["data"].items() if name in SHOWN_OUTPUTS}
+    for name in [name for name in data if name.startswith("image")]:
+        if not re.fullmatch(r"[A-Za-z0-9+/=\s]*", data[name]):
+            del data[name]
     return new_output("display_data", data=data)
 
 
@@ -163,7 +174,9 @@ def _error(error):
         text = str(error)
     except Exception:
         text = ""
-    shown = text.split("\n") if isinstance(error, exercise.CheckFailed) else [
-        f"{type(error).__name__}: {text}"
-    ]
+    shown = (
+        text.split("\n")
+        if isinstance(error, exercise.CheckFailed)
+        else [f"{type(error).__name__}: {text}"]
+    )
     return new_output("error", ename=type(error).__name__, evalue=text, traceback=shown)

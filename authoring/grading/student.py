@@ -4,12 +4,14 @@ It holds no reference, no case and no test. What the set calls ``check`` is a st
 """
 
 import base64
+import builtins
 import io
 import os
 import socket
 import sys
 import types
 
+from IPython.core.display_functions import display
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
@@ -171,18 +173,22 @@ def main():
     settings = Config()
     settings.HistoryManager.enabled = False
     settings.InteractiveShell.colors = "NoColor"
-    shell = Shell.instance(
-        config=settings, display_pub_class=Shown, displayhook_class=LastValue
-    )
+    shell = Shell.instance(config=settings, display_pub_class=Shown, displayhook_class=LastValue)
     sys.stdout = sys.stderr = Stream(lambda: shell.outputs)
-    main_module = types.ModuleType("__main__")
-    sys.modules["__main__"] = main_module
-    peer.extra = {"run": shell.run, "name": lambda name: shell.user_ns[name]}
+    give_builtins_of_its_own(shell)
+    peer.extra |= {"run": shell.run, "name": lambda name: shell.user_ns[name]}
     try:
         peer.serve()
     except Lost:
         pass
     os._exit(0)  # whatever threads a cell has left
+
+
+def give_builtins_of_its_own(shell):
+    """What a cell makes of Python's names changes nothing for us."""
+    own = types.ModuleType("builtins")
+    vars(own).update(vars(builtins), get_ipython=shell.get_ipython, display=display)
+    shell.user_ns["__builtins__"] = sys.modules["builtins"] = own
 
 
 def limit_memory(size):
