@@ -15,7 +15,8 @@ import pytest
 import authoring.release
 import book
 from authoring import preflight
-from authoring.grading import command, grade
+from authoring.grading import grade
+from authoring.grading.command import main
 from authoring.grading.grade import GradingError, Settings, grade_folder, load_sets
 from authoring.grading.isolation import ROOT
 from authoring.grading.table import Table
@@ -594,7 +595,7 @@ def test_a_folder_is_relative_to_the_shell(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     for name, value in told[0].items():
         monkeypatch.setenv(name, value)
-    assert command.main(["week2", "--set", "01"]) == 1
+    assert main(["week2", "--set", "01"]) == 1
     assert f"{tmp_path / 'week2'} holds no folders" in capsys.readouterr().err
     with pytest.raises(BookError, match="week2 is not empty"):
         authoring.release.hand_out(ROOT, Path("week2"))

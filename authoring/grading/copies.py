@@ -31,13 +31,7 @@ class Record:
     def _state(self):
         x = self.tensor()
         grad = x.grad if self.history is None else None
-        return (
-            (x.array.dtype.str, x.array.shape, x.array.tobytes()),
-            None
-            if grad is None
-            else (grad.array.dtype.str, grad.array.shape, grad.array.tobytes()),
-            bool(x._requires_grad),
-        )
+        return _held(x), None if grad is None else _held(grad), bool(x._requires_grad)
 
     def changes(self, arrays):
         """What the other process does not know yet, as part of a message; None if it knows all."""
@@ -78,6 +72,11 @@ class Record:
         else:
             x.array = array.copy()
         self.note()
+
+
+def _held(tensor):
+    array = tensor.array
+    return array.dtype.str, array.shape, array.tobytes()
 
 
 def read_array(told, arrays):

@@ -80,10 +80,8 @@ class Course:
             "max_score": sum(self.maximum.values()),
             "late_penalty": 0,
         }
-        exporter = _exporter(
-            tuple(c.source for c in self.source.cells if c.cell_type == "markdown")
-        )
-        page, _ = exporter.from_notebook_node(notebook, {"nbgrader": totals})
+        texts = tuple(cell.source for cell in self.source.cells if cell.cell_type == "markdown")
+        page, _ = _exporter(texts).from_notebook_node(notebook, {"nbgrader": totals})
         return _without_scripts(page)
 
     def _mark(self, cell):

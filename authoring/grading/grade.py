@@ -9,7 +9,6 @@ import functools
 import importlib
 import json
 import logging
-import os
 import secrets
 import sys
 import tempfile
@@ -107,9 +106,7 @@ def grade_folder(
         say(f"protection: {place.kind} ({KINDS[place.kind]}); seed: {seed}")
         log.info("protection %s, seed %s", place.kind, seed)
         if settings.strict and place.kind != "bubblewrap":
-            raise GradingError(
-                "--strict needs bubblewrap, which is not there or does not work here"
-            )
+            raise GradingError("--strict needs bubblewrap, which does not work here")
         table = Table(results / "grades.csv", sets.values())
         memory = Memory(results / "grades.jsonl", settings.resume)
         seconds = settings.cell_seconds, settings.all_seconds
@@ -212,12 +209,9 @@ def _key(submission: Submission, source: NotebookNode, seconds) -> str:
 @functools.cache
 def _code() -> str:
     """A hash of the code that grades."""
-    paths = [
-        path
-        for part in ("minitorch", "textbook", "authoring")
-        for path in (ROOT / part).rglob("*.py")
-    ]
-    return content_hash(*(path.read_bytes() for path in sorted(paths)))
+    parts = (ROOT / "minitorch", ROOT / "textbook", ROOT / "authoring")
+    paths = sorted(path for part in parts for path in part.rglob("*.py"))
+    return content_hash(*(path.read_bytes() for path in paths))
 
 
 @contextlib.contextmanager

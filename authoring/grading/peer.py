@@ -44,7 +44,7 @@ class Peer:
 
     def __init__(self, wire: Wire, trusting: bool, refused: tuple = ()):
         self.wire, self.trusting = wire, trusting
-        self.refused = (types.ModuleType, *refused)
+        self.refused = refused
         self.numbers = itertools.count()
         self.own: dict[int, object] = {}  # what the other side knows of ours
         self.number_of: dict[int, int] = {}  # by id; `own` keeps the object alive
@@ -64,7 +64,11 @@ class Peer:
         arrays = []
         encode = values.Encoder(self, arrays, as_result=False)
         told = {name: encode(value) for name, value in request.items()}
-        told |= {"kind": kind, "modes": values.modes(self.sent), "listen": bool(state.listeners)}
+        told |= {
+            "kind": kind,
+            "modes": values.modes(self.sent),
+            "listen": bool(state.listeners) and not self.trusting,
+        }
         self._send(told, arrays)
         while True:
             message, arrays = self._receive()
@@ -133,7 +137,7 @@ class Peer:
             self._send({"kind": "error", "error": values.described(error), "heard": heard}, [])
 
     def _gradients(self, number, weight):
-        """Of a tensor of ours that the other side has, with respect to the leaves of its history."""
+        """Of a tensor of ours that the other side has, to the leaves of its history."""
         leaves = self.ends[number]
         found = grad([self.own[number]], leaves, [weight], retain_graph=True, allow_unused=True)
         return [None if x is None else x.array for x in found]

@@ -16,13 +16,15 @@ import numpy as np
 
 import minitorch
 from authoring.grading.copies import read_array
-from authoring.grading.stand_ins import Number, stand_in
+from authoring.grading.stand_ins import Number, RemoteModule, stand_in
 from minitorch import backend
 from minitorch.autograd import is_grad_enabled, set_grad_enabled
 from minitorch.autograd.tensorbase import TensorBase
 from minitorch.generator import default_generator
+from minitorch.nn import Module
 
 DEEPEST = 50
+TABLES = ("_parameters", "_buffers", "_modules")
 MOST_ITEMS = 100_000  # of an iterator, which may have no end
 LIBRARY = str(Path(minitorch.__file__).parent)
 ITERATORS = (types.GeneratorType, map, zip, filter, range, reversed, enumerate, set, frozenset)
@@ -91,10 +93,25 @@ class Encoder:
             return ["plain", float(value)]
         if isinstance(value, str):
             return ["plain", str(value)]
+        if isinstance(value, Module) and not self.peer.trusting:
+            return ["module", self.peer.register(value), *self._parts_of(value)]
         name = library_name(value)
         if name and not self.peer.trusting:
             return ["library", *name]
         return ["object", self.peer.register(value), _described_object(value)]
+
+    def _parts_of(self, module):
+        """What a module of the grader's consists of, to be made anew with copies of its parts."""
+        tables = [
+            [[name, self(part)] for name, part in vars(module)[table].items()] for table in TABLES
+        ]
+        rest = {
+            name: value
+            for name, value in vars(module).items()
+            if type(value) in (bool, int, float, str, tuple, types.NoneType)
+            and not any(name in vars(module)[table] for table in TABLES)
+        }
+        return library_name(type(module)), tables, [[n, self(value)] for n, value in rest.items()]
 
 
 class Decoder:
@@ -159,6 +176,20 @@ class Decoder:
         if not self.peer.trusting:
             raise ValueError("no name is taken from there")
         return getattr(importlib.import_module(module), name)
+
+    def _module(self, number, named, tables, rest):
+        there = self.peer.theirs.get(number)
+        if there is None:
+            kind = self._library(*named) if named else RemoteModule
+            there = kind.__new__(kind)
+            Module.__init__(there)
+            for table, parts in zip(TABLES, tables, strict=True):
+                for name, part in parts:
+                    vars(there)[table][name] = self(part)
+            vars(there).update({name: self(value) for name, value in rest})
+            self.peer.adopt(number, there)
+            vars(there)["_peer"] = self.peer
+        return there
 
     def _object(self, number, described):
         there = self.peer.theirs.get(number)
