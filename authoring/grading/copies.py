@@ -17,12 +17,17 @@ class Record:
 
     def __init__(self, tensor):
         self.tensor = (lambda: tensor) if isinstance(tensor, TensorBase) else tensor
-        self.history = self.tensor().grad_fn
+        self.history = self._made_at()
         self.note()
 
     def is_rewritten(self):
         """Whether it was changed in place so that it has another history than it came with."""
-        return self.tensor().grad_fn is not self.history
+        return self._made_at() != self.history
+
+    def _made_at(self):
+        """When its history was recorded, None for a leaf; the history itself must not live on."""
+        node = self.tensor().grad_fn
+        return None if node is None else node.order
 
     def note(self):
         """What the tensor holds now is what the other process knows."""
