@@ -4,8 +4,10 @@ Which protection there is, is found out by trying: ``bubblewrap``, else ``unshar
 else none but separate folders.
 """
 
+import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -111,10 +113,10 @@ class Student:
     def end(self):
         """End it with all that it started, and throw its home away."""
         self.link.close()
-        try:
-            os.killpg(self.process.pid, 9)
-        except ProcessLookupError:
-            pass
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(0.3)  # without its grader it ends by itself, if it can
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.kill()
         self.process.wait()
         shutil.rmtree(self.home, ignore_errors=True)

@@ -1,0 +1,126 @@
+"""How many submissions a minute are graded, beside nbgrader's own autograde on the same ones.
+
+    python benchmarks/grading.py [--count 60] [--jobs 2] [--set 01] [--nbgrader 6]
+
+Of four made-up submissions one is right, one has two wrong answers, one is half blank, one blank.
+Autograde, which is slower, grades the first few of them.
+"""
+
+import argparse
+import re
+import resource
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import nbformat  # noqa: E402
+from nbgrader.apps import NbGraderAPI  # noqa: E402
+from nbgrader.utils import is_solution  # noqa: E402
+from traitlets.config import Config  # noqa: E402
+
+from authoring.grading.grade import Settings, grade_folder, load_sets  # noqa: E402
+from authoring.grading.isolation import ROOT  # noqa: E402
+from authoring.release import release  # noqa: E402
+
+MARKS = re.compile(r"### (BEGIN|END) SOLUTION\n?")
+
+
+def make_class(folder: Path, name: str, source, count: int) -> None:
+    """Write the submissions in nbgrader's layout."""
+    for number in range(count):
+        notebook = release(ROOT, source)
+        answers = [i for i, cell in enumerate(source.cells) if is_solution(cell)]
+        kept = {0: len(answers), 1: len(answers), 2: len(answers) // 2, 3: 0}[number % 4]
+        for i in answers[:kept]:
+            notebook.cells[i].source = MARKS.sub("", source.cells[i].source)
+        if number % 4 == 1:
+            for i in answers[:2]:
+                defined = re.search(r"^(?:def|class) (\w+)", source.cells[i].source, re.MULTILINE)
+                notebook.cells[i].source += f"\n\n\ndef {defined[1]}(*case):\n    return case[0]"
+        place = folder / f"student-{number:03}" / name
+        place.mkdir(parents=True)
+        nbformat.write(notebook, place / f"{name}.ipynb")
+
+
+class Memory(threading.Thread):
+    """The most that this process and its descendants have held at once (Linux), in MiB."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.most = 0.0
+
+    def run(self):
+        while True:
+            held = 0
+            for path in Path("/proc").glob("[0-9]*/smaps_rollup"):
+                try:
+                    command = path.with_name("cmdline").read_bytes()
+                    if b"grading" in command:
+                        found = re.search(r"^Pss: +(\d+)", path.read_text(), re.MULTILINE)
+                        held += int(found[1])
+                except (OSError, TypeError):
+                    continue
+            self.most = max(self.most, held / 1024)
+            time.sleep(0.5)
+
+
+def seconds_of_processor() -> float:
+    """Of this process and of those that it waited for."""
+    found = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in found)
+
+
+def autograde(root: Path, name: str, source, count: int) -> float:
+    """The seconds that nbgrader takes, its database made before."""
+    config = Config()
+    config.CourseDirectory.root = str(root)
+    config.Exchange.root = str(root / "exchange")
+    place = root / "source" / name
+    place.mkdir(parents=True)
+    nbformat.write(source, place / f"{name}.ipynb")
+    api = NbGraderAPI(config=config)
+    api.generate_assignment(name)
+    begin = time.perf_counter()
+    for number in range(count):
+        result = api.autograde(name, f"student-{number:03}", force=False)
+        if not result["success"]:
+            raise SystemExit(result["log"])
+    return time.perf_counter() - begin
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--set", default="01")
+    parser.add_argument("--nbgrader", type=int, default=6, help="how many autograde grades")
+    options = parser.parse_args()
+    [(name, source)] = load_sets(ROOT / "solutions", options.set).items()
+    with tempfile.TemporaryDirectory() as root:
+        submitted = Path(root, "submitted")
+        make_class(submitted, name, source, options.count)
+        memory = Memory()
+        memory.start()
+        times = []
+        settings = Settings(jobs=options.jobs)
+
+        def say(line):
+            times.append((time.perf_counter(), seconds_of_processor()))
+            print(line, flush=True)
+
+        grade_folder(submitted, Path(root, "results"), {name: source}, settings, say)
+        (begin, used), (end, more) = times[-options.count - 1], times[-1]
+        print(f"{options.count / (end - begin) * 60:.1f} submissions a minute, {options.jobs} jobs")
+        print(f"{(more - used) / options.count:.2f} s of processor time a submission")
+        print(f"{memory.most:.0f} MiB at most")
+        if options.nbgrader:
+            took = autograde(Path(root), name, source, options.nbgrader)
+            print(f"nbgrader autograde: {options.nbgrader / took * 60:.1f} submissions a minute")
+
+
+if __name__ == "__main__":
+    main()

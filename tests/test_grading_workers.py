@@ -1,0 +1,155 @@
+"""Several processes at a time, the table that grows with them, and what is known from before."""
+
+import copy
+import json
+import os
+import signal
+import time
+
+import nbformat
+import pytest
+
+from authoring.grading import grade
+from authoring.grading.grade import GradingError, Settings, grade_folder
+from authoring.grading.isolation import KINDS, Place
+from authoring.grading.table import Memory
+from authoring.grading.workers import results_of
+from textbook.checks.exercise import SEEDS
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="made with fork")
+
+
+@forks
+def test_each_task_has_its_result_and_one_that_dies_harms_no_other():
+    def work(task):
+        if task == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"square": task**2, "process": os.getpid()}
+
+    results = dict(results_of(range(6), work, jobs=3, seconds=60))
+    assert {task: result and result["square"] for task, result in results.items()} == {
+        0: 0,
+        1: 1,
+        2: 4,
+        3: None,
+        4: 16,
+        5: 25,
+    }
+    assert len({result["process"] for result in results.values() if result}) == 5
+
+
+@forks
+def test_several_run_at_a_time_and_none_too_long():
+    def work(seconds):
+        time.sleep(seconds)
+        return {}
+
+    begin = time.monotonic()
+    results = dict(results_of([1, 1.1, 1.2, 1.3, 600], work, jobs=5, seconds=8))
+    assert results == {1: {}, 1.1: {}, 1.2: {}, 1.3: {}, 600: None}
+    assert time.monotonic() - begin < 60
+
+
+@forks
+def test_those_that_run_end_with_the_one_who_waits(tmp_path):
+    def work(task):
+        (tmp_path / f"{task}-{os.getpid()}").touch()
+        time.sleep(600 if task else 0)
+        return {}
+
+    waiting = results_of(range(3), work, jobs=2, seconds=600)
+    next(waiting)
+    while len(list(tmp_path.iterdir())) < 2:
+        time.sleep(0.05)
+    waiting.close()
+    for path in tmp_path.iterdir():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(path.name.partition("-")[2]), 0)
+
+
+def test_memory_outlives_a_run_that_is_broken_off(tmp_path):
+    path = tmp_path / "grades.jsonl"
+    Memory(path, resume=False).add("a", {"total": 1})
+    with path.open("a") as file:
+        file.write('["b", {"tot')
+    memory = Memory(path, resume=True)
+    assert memory.known == {"a": {"total": 1}}
+    memory.add("c", {"total": 3})
+    assert Memory(path, resume=True).known == {"a": {"total": 1}, "c": {"total": 3}}
+    assert Memory(path, resume=False).known == {} and not path.exists()
+
+
+SOURCE = nbformat.v4.new_notebook(
+    cells=[
+        nbformat.v4.new_code_cell(
+            "### BEGIN SOLUTION\nanswer = 42\n### END SOLUTION",
+            metadata={"nbgrader": {"schema_version": 3, "grade_id": "answer", "solution": True}
+            | dict(grade=False, locked=False, task=False)},
+        ),
+        nbformat.v4.new_code_cell(
+            "assert answer == 42",
+            metadata={"nbgrader": {"schema_version": 3, "grade_id": "test_answer", "points": 1}
+            | dict(grade=True, solution=False, locked=True, task=False)},
+        ),
+    ]
+)  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for number, student in enumerate(("anna", "ben", "carla")):
+        hand_in(tmp_path / "class" / student, "answer = 42" if number else "answer = 41")
+    return tmp_path / "class"
+
+
+def hand_in(place, answer):
+    notebook = copy.deepcopy(SOURCE)
+    notebook.cells[0].source = answer
+    place.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, place / "01_short.ipynb")
+
+
+def test_resume_grades_what_changed(folder, monkeypatch):
+    monkeypatch.setattr(Place, "_works", lambda place, kind: False)
+    results, said = folder.with_name("results"), []
+
+    def run(**settings):
+        said.clear()
+        settings = Settings(jobs=2, seed=5, **settings)
+        rows = grade_folder(folder, results, {"01_short": SOURCE}, settings, said.append)
+        return {row["student"]: row["total"] for row in rows}
+
+    assert run() == {"anna": 0, "ben": 1, "carla": 1}
+    assert any(line.startswith("protection: none") and "seed: 5" in line for line in said)
+    before = (results / "grades.csv").read_text(encoding="utf-8")
+    assert run(resume=True) == {"anna": 0, "ben": 1, "carla": 1}
+    assert said[1:] == ["3 of 3 are graded already and unchanged"]
+    hand_in(folder / "anna", "answer = 42")
+    (results / "feedback" / "ben" / "01_short.html").unlink()
+    hand_in(folder / "dora", "answer = 4")
+    assert run(resume=True) == {"anna": 1, "ben": 1, "carla": 1, "dora": 0}
+    assert said[1] == "1 of 4 are graded already and unchanged"
+    assert (results / "feedback" / "ben" / "01_short.html").exists()
+    assert len(before.splitlines()) == 4
+    lines = (results / "grades.jsonl").read_text().splitlines()
+    assert len(lines) == 6 and json.loads(lines[-1])[1]["set"] == "01_short"
+
+
+def test_strict_needs_bubblewrap(folder, monkeypatch):
+    monkeypatch.setattr(Place, "_works", lambda place, kind: kind == "unshare")
+    settings = Settings(strict=True)
+    with pytest.raises(GradingError, match="--strict needs bubblewrap"):
+        grade_folder(folder, folder.with_name("results"), {"01_short": SOURCE}, settings)
+    assert not (folder.with_name("results") / "grades.csv").exists()
+    assert list(KINDS) == ["bubblewrap", "unshare", "none"]
+
+
+def test_seeds_are_drawn_anew_unless_one_is_named():
+    before = dict(SEEDS)
+    drawn = []
+    for seed in (1, 1, 2):
+        with grade._drawn_from(seed):
+            drawn.append(dict(SEEDS))
+            assert len({*SEEDS[False], *SEEDS[True]}) == 6
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert before == SEEDS
