@@ -31,7 +31,7 @@ from minitorch.nn import Module, Parameter
 from minitorch.optim import Optimizer
 from minitorch.tensor import Tensor
 
-ASKED = ("call", "get", "set", "item", "put", "length", "list", "operate")
+ASKED = ("call", "get", "set", "item", "put", "length", "list", "operate", "instance")
 ENVELOPE = ("kind", "modes", "listen", "containers", "updates", "dropped")
 
 
@@ -156,6 +156,8 @@ class Peer:
         if kind == "put":
             object[wanted["key"]] = wanted["value"]
             return None
+        if kind == "instance":
+            return isinstance(wanted["value"], object)
         if kind == "operate":
             method = getattr(object, wanted["name"], None)
             return method(*wanted["arguments"]) if method else NotImplemented
@@ -167,7 +169,9 @@ class Peer:
             raise Refused("no object of the grader's")
         if kind == "get" and (not isinstance(name, str) or name.startswith("_")):
             raise AttributeError(name)
-        if kind in ("put", "operate") or (kind == "get" and isinstance(object, types.FunctionType)):
+        if kind in ("put", "operate", "instance") or (
+            kind == "get" and isinstance(object, types.FunctionType)
+        ):
             raise Refused(f"{kind} of {type(object).__name__}")
         if kind == "set" and not isinstance(object, (Module, Optimizer)):
             raise Refused(f"set of {type(object).__name__}")

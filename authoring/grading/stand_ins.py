@@ -54,6 +54,9 @@ class StandIn:
     def __bool__(self):
         return True
 
+    def __instancecheck__(self, value):
+        return self._ask("instance", value=value)
+
     def __deepcopy__(self, memo):
         return self
 
