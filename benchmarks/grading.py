@@ -26,7 +26,7 @@ from authoring.grading.grade import Settings, grade_folder, load_sets  # noqa: E
 from authoring.grading.isolation import ROOT  # noqa: E402
 from authoring.release import release  # noqa: E402
 
-MARKS = re.compile(r"### (BEGIN|END) SOLUTION\n?")
+MARKS = re.compile(r"^ *### (BEGIN|END) SOLUTION\n?", re.MULTILINE)
 
 
 def make_class(folder: Path, name: str, source, count: int) -> None:

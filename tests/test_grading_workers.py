@@ -135,6 +135,23 @@ def test_resume_grades_what_changed(folder, monkeypatch):
     assert len(lines) == 6 and json.loads(lines[-1])[1]["set"] == "01_short"
 
 
+def test_what_does_not_work_from_afar_is_tested_beside_the_answer(tmp_path, monkeypatch):
+    monkeypatch.setattr(Place, "_works", lambda place, kind: False)
+    source = copy.deepcopy(SOURCE)
+    source.cells[0].source = "### BEGIN SOLUTION\nclass Answer:\n    value = 42\n### END SOLUTION"
+    source.cells[1].source = "class Derived(Answer):\n    pass\n\n\nassert Derived().value == 42"
+    for student, value in {"anna": 42, "ben": 41}.items():
+        hand_in(tmp_path / "class" / student, f"class Answer:\n    value = {value}")
+    results, said = tmp_path / "results", []
+    rows = grade_folder(
+        tmp_path / "class", results, {"01_short": source}, Settings(jobs=2), said.append
+    )
+    assert {row["student"]: row["answer"] for row in rows} == {"anna": 1, "ben": 0}
+    assert any("checked in the student's process" in line and "answer" in line for line in said)
+    page = (results / "feedback" / "ben" / "01_short.html").read_text(encoding="utf-8")
+    assert "AssertionError" in page
+
+
 def test_strict_needs_bubblewrap(folder, monkeypatch):
     monkeypatch.setattr(Place, "_works", lambda place, kind: kind == "unshare")
     settings = Settings(strict=True)

@@ -104,6 +104,10 @@ def write_over(mine, new):
         mine.clear()
         mine.update(items)
         return mine
+    if isinstance(mine, set) and isinstance(new, set):
+        mine.clear()
+        mine.update(new)
+        return mine
     if isinstance(mine, tuple) and isinstance(new, tuple) and len(mine) == len(new):
         changed = tuple(write_over(old, item) for old, item in zip(mine, new, strict=True))
         return mine if all(a is b for a, b in zip(changed, mine, strict=True)) else changed
@@ -116,6 +120,8 @@ def contents(value, depth=0):
         return [type(value), *(contents(item, depth + 1) for item in value)]
     if isinstance(value, dict) and depth < 20:
         return [dict, *((key, contents(item, depth + 1)) for key, item in value.items())]
+    if isinstance(value, (set, frozenset)):
+        return set(map(id, value))
     plain = value is None or type(value) in (bool, int, float, complex, str)
     return (type(value), value) if plain else id(value)
 

@@ -17,7 +17,7 @@ from traitlets.config import Config
 
 from authoring import preflight
 from authoring.grading.isolation import ROOT, Place
-from authoring.grading.run import SHOWN_OUTPUTS, Helpers, run
+from authoring.grading.run import SHOWN_OUTPUTS, Helpers, Run
 from authoring.release import release
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'"
@@ -42,12 +42,14 @@ class Course:
         self.maximum = maximum(source)
         self.release = release(ROOT, source)
         self.helpers = Helpers(source)
+        self.beside: set[str] = set()  # tests that do not work from the grader's process
 
     def grade(self, submitted: NotebookNode) -> Graded:
         """Run a notebook and count its points."""
         notebook, notes = preflight.restore(submitted, self.source, self.release)
-        passed, more = run(notebook, self.place, self.helpers, *self.seconds)
-        notes += more
+        done = Run(notebook, self.place, self.helpers, self.beside).run(*self.seconds)
+        passed = done.passed
+        notes += done.notes(notebook)
         blank = {
             preflight.grade_id(cell) for cell in notebook.cells if cell.metadata.get("blank_answer")
         }
@@ -61,6 +63,10 @@ class Course:
         won = {exercise_of(test) for test, does in passed.items() if does and test not in blank}
         points = {name: worth * (name in won) for name, worth in self.maximum.items()}
         return Graded(points, notes, notebook)
+
+    def missed(self, graded: Graded) -> list[str]:
+        """The exercises that are not worth their full points."""
+        return [name for name, points in graded.points.items() if points < self.maximum[name]]
 
     def page(self, graded: Graded) -> str:
         """The feedback: the graded notebook as HTML, opening with the notes."""

@@ -234,7 +234,15 @@ def _drawn_from(seed: int):
 def _check_solution(course: Course, say):
     started = time.monotonic()
     graded = course.grade(preflight.plain(course.source))
-    missed = [name for name, points in graded.points.items() if points < course.maximum[name]]
+    missed = course.missed(graded)
+    if missed:
+        course.beside = {f"test_{name}" for name in missed}
+        graded = course.grade(preflight.plain(course.source))
+        say(
+            f"{course.name}: checked in the student's process, where who sets out to deceive can: "
+            + ", ".join(missed)
+        )
+        missed = course.missed(graded)
     if missed:
         reason = "; ".join([f"failed: {', '.join(missed)}", *graded.notes])
         raise GradingError(

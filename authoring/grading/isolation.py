@@ -32,31 +32,36 @@ class Place:
 
     def __init__(self, scratch: Path, kind: str | None = None):
         self.scratch = scratch
-        self.library = scratch / "library"
+        self.library, self.with_checks = scratch / "library", scratch / "library with checks"
         make_library(self.library)
+        make_library(self.with_checks, checks=True)
         kinds = [kind] if kind else list(KINDS)
         self.kind = next(kind for kind in kinds if kind == "none" or self._works(kind))
 
     def _works(self, kind):
         self.kind = kind
         with tempfile.TemporaryDirectory(dir=self.scratch) as home:
-            command = self._around(Path(home), [sys.executable, "-c", "import numpy"])
+            command = self._around(Path(home), [sys.executable, "-c", "import numpy"], self.library)
             try:
                 return not subprocess.run(command, capture_output=True, timeout=120).returncode
             except (OSError, subprocess.TimeoutExpired):
                 return False
 
     def start(self, chapters: list[str]) -> "Student":
-        """A fresh student's process, in a fresh home."""
+        """A fresh student's process, in a fresh home, with stand-ins for the checks of chapters.
+
+        Without chapters it has the checks themselves.
+        """
         home = Path(tempfile.mkdtemp(dir=self.scratch, prefix="home-"))
+        library = self.library if chapters else self.with_checks
         ours, theirs = socket.socketpair()
         with theirs:
             arguments = [str(theirs.fileno()), str(MEMORY), *chapters]
             program = [sys.executable, "-m", "authoring.grading.student", *arguments]
             process = subprocess.Popen(
-                self._around(home, program),
+                self._around(home, program, library),
                 cwd=home,
-                env=self._environment(home),
+                env=self._environment(home, library),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -65,11 +70,11 @@ class Place:
             )
         return Student(process, ours, home)
 
-    def _environment(self, home):
+    def _environment(self, home, library):
         return {
             **{f"{library}_NUM_THREADS": "1" for library in ONE_THREAD},
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.defpath]),
-            "PYTHONPATH": str(self.library),
+            "PYTHONPATH": str(library),
             "PYTHONUTF8": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
             "MPLBACKEND": "module://matplotlib_inline.backend_inline",
@@ -81,7 +86,7 @@ class Place:
             "MPLCONFIGDIR": str(home / ".matplotlib"),
         }
 
-    def _around(self, home, program):
+    def _around(self, home, program, library):
         """The command that runs a program with the protection."""
         limited = ["prlimit", f"--nproc={PROCESSES}", "--", *program]
         if self.kind == "unshare":
@@ -89,7 +94,7 @@ class Place:
             return ["unshare", *apart, "--mount-proc", "--kill-child", *limited]
         if self.kind == "bubblewrap":
             seen = {"/usr", "/lib", "/lib64", "/bin", "/etc/alternatives", "/etc/ld.so.cache"}
-            seen |= {"/etc/fonts", sys.prefix, sys.base_prefix, str(self.library)}
+            seen |= {"/etc/fonts", sys.prefix, sys.base_prefix, str(library)}
             seen |= {str(Path(sys.executable).resolve().parent.parent)}
             binds = [part for path in sorted(seen) for part in ("--ro-bind-try", path, path)]
             apart = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
@@ -122,9 +127,9 @@ class Student:
         shutil.rmtree(self.home, ignore_errors=True)
 
 
-def make_library(folder: Path) -> None:
-    """The library and the book's modules as students' code finds them: without checks."""
-    unwanted = shutil.ignore_patterns("__pycache__", "checks")
+def make_library(folder: Path, checks: bool = False) -> None:
+    """The library and the book's modules as students' code finds them."""
+    unwanted = shutil.ignore_patterns("__pycache__", *([] if checks else ["checks"]))
     for name in ("minitorch", "textbook"):
         shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
     ours = folder / "authoring" / "grading"

@@ -24,6 +24,9 @@ from textbook.checks.chapter_10 import assembly
 
 exercise = importlib.import_module("textbook.checks.exercise")  # not the function of this name
 START_SECONDS = 300
+SEEDED = (
+    "import sys, textbook.checks; sys.modules['textbook.checks.exercise'].SEEDS.update({seeds})"
+)
 SHOWN_OUTPUTS = ["image/png", "image/jpeg", "text/plain"]  # none of them can hold a script
 CHAPTERS = [
     name for _, name, _ in pkgutil.iter_modules(checks.__path__) if name.startswith("chapter_")
@@ -64,72 +67,111 @@ class PartsElsewhere(assembly.Parts):
         return part
 
 
-def run(
-    notebook: NotebookNode,
-    place: Place,
-    helpers: Helpers,
-    cell_seconds: float,
-    all_seconds: float,
-) -> tuple[dict[str, bool | None], list[str]]:
-    """Fill in the notebook's outputs; return which tests passed, by grade id, and remarks.
+class Run:
+    """One notebook on its way through the student's process.
 
-    None stands for what a person has to read. When a cell ends or blocks its process, everything
-    is run anew without it; tests that were done count.
+    ``passed`` says of each test, by grade id, whether it passed; None is for a person to read.
+    ``beside`` names tests that only work beside the answer: they run in the student's process, in
+    one that has the checks, and what it says is believed.
     """
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    for cell in cells:
-        cell.outputs = []
-    passed = {
-        preflight.grade_id(cell): None if is_solution(cell) else False
-        for cell in notebook.cells
-        if is_grade(cell)
-    }
-    fatal, done, end = {}, set(), time.monotonic() + all_seconds
-    while len(fatal) <= len(cells):
-        student = place.start(CHAPTERS)
+
+    def __init__(self, notebook: NotebookNode, place: Place, helpers: Helpers, beside=frozenset()):
+        self.place, self.helpers, self.beside = place, helpers, beside
+        self.cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        for cell in self.cells:
+            cell.outputs = []
+        self.passed = {
+            preflight.grade_id(cell): None if is_solution(cell) else False
+            for cell in notebook.cells
+            if is_grade(cell)
+        }
+        self.fatal: dict[int, str] = {}  # what stopped a cell, by its index
+        self.done: set[int] = set()
+
+    def run(self, cell_seconds: float, all_seconds: float):
+        """Fill in outputs and ``passed``.
+
+        When a cell ends or blocks its process, everything is run anew without it; tests that were
+        done count.
+        """
+        self.cell_seconds, self.all_seconds = cell_seconds, all_seconds
+        self.end = time.monotonic() + all_seconds
+        for together in (False, True) if self.beside else (False,):
+            while len(self.fatal) <= len(self.cells) and time.monotonic() < self.end:
+                if self._run_through(together):
+                    break
+        return self
+
+    def _run_through(self, together):
+        """Run all cells in a fresh process; False if one had to be given up."""
+        student = self.place.start([] if together else CHAPTERS)
+        self.running = None
+        peer = Peer(Wire(student.link), False, (types.ModuleType, exercise.Exercise))
+        peer.extra["helper"] = self.helpers
         try:
-            peer = Peer(
-                Wire(student.link), trusting=False, refused=(types.ModuleType, exercise.Exercise)
-            )
-            peer.extra["helper"] = helpers
             peer.wire.deadline = time.monotonic() + START_SECONDS
-            peer.ask("run", source="")
-            for index, cell in enumerate(cells):
-                if index in fatal or index in done:
-                    continue
-                peer.wire.deadline = min(time.monotonic() + cell_seconds, end)
-                running = index
-                if is_grade(cell) and not is_solution(cell):
-                    cell.outputs = examine(cell, peer)
-                    passed[preflight.grade_id(cell)] = not any(
-                        output.output_type == "error" for output in cell.outputs
-                    )
-                    done.add(index)
-                else:
-                    cell.outputs = [
-                        output_from(told) for told in peer.ask("run", source=cell.source)
-                    ]
-            break
+            peer.ask("run", source=SEEDED.format(seeds=exercise.SEEDS) if together else "")
+            for index, cell in enumerate(self.cells):
+                if index not in self.fatal and index not in self.done:
+                    peer.wire.deadline = min(time.monotonic() + self.cell_seconds, self.end)
+                    self.running = index
+                    self._run_cell(index, cell, peer, together)
+            return True
         except Lost as lost:
-            if peer.wire.deadline == end:
-                reason = f"the notebook as a whole was stopped after {all_seconds:g} seconds"
-            elif str(lost) == "too slow":
-                reason = f"stopped after {cell_seconds:g} seconds"
-            elif str(lost) == "ended":
-                reason = "this cell ended its process"
-            else:
-                reason = f"this cell {lost}"
-            fatal[running] = reason
-            cells[running].outputs = [_stopped(reason)]
-            if time.monotonic() >= end:
-                break
+            self._give_up(str(lost), peer.wire.deadline)
+            return False
         finally:
             student.end()
-    places = {id(cell): number for number, cell in enumerate(notebook.cells, start=1)}
-    return passed, [
-        f"cell {preflight.grade_id(cells[i]) or f'number {places[id(cells[i])]}'}: {reason}"
-        for i, reason in sorted(fatal.items())
-    ]
+
+    def _run_cell(self, index, cell, peer, together):
+        if not is_grade(cell) or is_solution(cell):
+            outputs = run_there(peer, cell.source)
+            cell.outputs = cell.outputs if together else outputs
+            return
+        name = preflight.grade_id(cell)
+        if together == (name in self.beside):
+            if together:
+                cell.outputs = run_there(peer, with_imports(cell))
+            else:
+                cell.outputs = examine(cell, peer)
+            self.passed[name] = not any(o.output_type == "error" for o in cell.outputs)
+            self.done.add(index)
+
+    def _give_up(self, why, deadline):
+        if self.running is None:
+            raise RuntimeError(f"no process for the student's cells: {why}")
+        if deadline == self.end:
+            reason = f"the notebook as a whole was stopped after {self.all_seconds:g} seconds"
+        elif why == "too slow":
+            reason = f"stopped after {self.cell_seconds:g} seconds"
+        else:
+            reason = "this cell ended its process" if why == "ended" else f"this cell {why}"
+        self.fatal[self.running] = reason
+        self.cells[self.running].outputs = [_stopped(reason)]
+
+    def notes(self, notebook: NotebookNode) -> list[str]:
+        """What stopped cells, each with its name or number in the notebook."""
+        places = {id(cell): number for number, cell in enumerate(notebook.cells, start=1)}
+        found = []
+        for index, reason in sorted(self.fatal.items()):
+            cell = self.cells[index]
+            name = preflight.grade_id(cell) or f"number {places[id(cell)]}"
+            found.append(f"cell {name}: {reason}")
+        return found
+
+
+def run_there(peer: Peer, source: str) -> list:
+    """The outputs of a cell that runs in the student's process."""
+    told = peer.ask("run", source=source)
+    try:
+        return [output_from(output) for output in told]
+    except (KeyError, TypeError, AttributeError):
+        raise Lost("sent what is no output") from None
+
+
+def with_imports(cell: NotebookNode) -> str:
+    """A test with the imports that it needs."""
+    return "\n".join([cell.metadata.get("grading_imports", ""), cell.source])
 
 
 def _stopped(reason):
@@ -155,8 +197,7 @@ def output_from(told):
 
 def examine(cell: NotebookNode, peer: Peer) -> list:
     """Run a test here, with the student's names; its outputs."""
-    source = "\n".join([cell.metadata.get("grading_imports", ""), cell.source])
-    tree = ast.parse(TransformerManager().transform_cell(source))
+    tree = ast.parse(TransformerManager().transform_cell(with_imports(cell)))
     loaded = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     bound = {
         (alias.asname or alias.name).partition(".")[0]

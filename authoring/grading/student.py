@@ -169,7 +169,8 @@ def main():
     link, memory, *chapters = sys.argv[1:]
     limit_memory(int(memory))
     peer = Peer(Wire(socket.socket(fileno=int(link))), trusting=True)
-    install_checks(chapters, peer.ask)
+    if chapters:
+        install_checks(chapters, peer.ask)
     settings = Config()
     settings.HistoryManager.enabled = False
     settings.InteractiveShell.colors = "NoColor"

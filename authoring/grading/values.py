@@ -27,7 +27,7 @@ DEEPEST = 50
 TABLES = ("_parameters", "_buffers", "_modules")
 MOST_ITEMS = 100_000  # of an iterator, which may have no end
 LIBRARY = str(Path(minitorch.__file__).parent)
-ITERATORS = (types.GeneratorType, map, zip, filter, range, reversed, enumerate, set, frozenset)
+ITERATORS = (types.GeneratorType, map, zip, filter, range, reversed, enumerate)
 VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 
 
@@ -72,6 +72,8 @@ class Encoder:
             return ["tuple", [self(item) for item in value]]
         if isinstance(value, list):
             return ["list", [self(item) for item in value]]
+        if isinstance(value, (set, frozenset)):
+            return ["set", [self(item) for item in value]]
         if isinstance(value, dict):
             return ["dict", [[self(key), self(item)] for key, item in value.items()]]
         if value is Ellipsis or value is NotImplemented:
@@ -158,6 +160,9 @@ class Decoder:
 
     def _list(self, items):
         return [self(item) for item in items]
+
+    def _set(self, items):
+        return {self(item) for item in items}
 
     def _dict(self, items):
         return {self(key): self(item) for key, item in items}
