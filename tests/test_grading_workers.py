@@ -9,11 +9,13 @@ import time
 import nbformat
 import pytest
 
-from authoring.grading import grade
+import minitorch as mt
+from authoring.grading import grade, run
 from authoring.grading.grade import GradingError, Settings, grade_folder
 from authoring.grading.isolation import KINDS, Place
 from authoring.grading.table import Memory
 from authoring.grading.workers import results_of
+from textbook.checks import CheckFailed, chapter_09
 from textbook.checks.exercise import SEEDS
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="made with fork")
@@ -170,3 +172,18 @@ def test_seeds_are_drawn_anew_unless_one_is_named():
             assert len({*SEEDS[False], *SEEDS[True]}) == 6
     assert drawn[0] == drawn[1] != drawn[2]
     assert before == SEEDS
+
+
+def test_the_library_s_parts_are_no_answers():
+    helper = run.Helpers(
+        nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("parts = check.Parts({})")])
+    )
+    [make] = helper("textbook.checks.chapter_10", "Parts")
+    parts = make({})
+    x = mt.randn(2, 3)
+    assert parts.layer_norm(x, mt.ones(3), mt.zeros(3), 1e-5).shape == (2, 3)
+    with pytest.raises(CheckFailed, match="of the library is no answer"):
+        chapter_09.layer_norm(parts.layer_norm)
+    for chapter, name in (("textbook.checks.chapter_10", "Block"), ("os", "Parts")):
+        with pytest.raises(AttributeError):
+            helper(chapter, name)

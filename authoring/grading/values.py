@@ -5,6 +5,7 @@ import contextlib
 import importlib
 import inspect
 import itertools
+import keyword
 import linecache
 import numbers
 import traceback
@@ -300,7 +301,7 @@ def error_from(told):
 
 def _frame(own, name, line, step):
     """A function whose frame has this name and shows this line, and which calls ``step``."""
-    name = name if name.isidentifier() else "cell"
+    name = name if name.isidentifier() and not keyword.iskeyword(name) else "cell"
     number = abs(hash((name, line)))
     filename = f"<cell {number}>" if own else f"{LIBRARY}/{number}"
     linecache.cache[filename] = (len(line), None, [line + "\n"], filename)
