@@ -237,6 +237,7 @@ def _check_solution(course: Course, say):
     missed = course.missed(graded)
     if missed:
         course.beside = {f"test_{name}" for name in missed}
+        course.place.add_checks()
         graded = course.grade(preflight.plain(course.source))
         say(
             f"{course.name}: checked in the student's process, where who sets out to deceive can: "

@@ -19,7 +19,6 @@ MEMORY = 4 * 2**30  # bytes of a process
 PROCESSES = 64
 DISK = 500_000_000  # bytes in a home, where it can be limited
 ONE_THREAD = ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM", "NUMEXPR")
-OURS = ("__init__", "wire", "peer", "values", "copies", "stand_ins", "student")
 KINDS = {
     "bubblewrap": "own home and process list, the rest read-only or unseen, no network",
     "unshare": "own home and process list, no network; other files can be read and written",
@@ -33,8 +32,7 @@ class Place:
     def __init__(self, scratch: Path, kind: str | None = None):
         self.scratch = scratch
         self.library, self.with_checks = scratch / "library", scratch / "library with checks"
-        make_library(self.library)
-        make_library(self.with_checks, checks=True)
+        make_library(self.library, without=("checks",))
         kinds = [kind] if kind else list(KINDS)
         self.kind = next(kind for kind in kinds if kind == "none" or self._works(kind))
 
@@ -46,6 +44,11 @@ class Place:
                 return not subprocess.run(command, capture_output=True, timeout=120).returncode
             except (OSError, subprocess.TimeoutExpired):
                 return False
+
+    def add_checks(self) -> None:
+        """Make ready for processes that have the checks."""
+        if not self.with_checks.exists():
+            make_library(self.with_checks)
 
     def start(self, chapters: list[str]) -> "Student":
         """A fresh student's process, in a fresh home, with stand-ins for the checks of chapters.
@@ -127,13 +130,8 @@ class Student:
         shutil.rmtree(self.home, ignore_errors=True)
 
 
-def make_library(folder: Path, checks: bool = False) -> None:
-    """The library and the book's modules as students' code finds them."""
-    unwanted = shutil.ignore_patterns("__pycache__", *([] if checks else ["checks"]))
-    for name in ("minitorch", "textbook"):
-        shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
-    ours = folder / "authoring" / "grading"
-    ours.mkdir(parents=True)
-    (ours.parent / "__init__.py").touch()
-    for name in OURS:
-        shutil.copy2(ROOT / "authoring" / "grading" / f"{name}.py", ours)
+def make_library(folder: Path, without: tuple[str, ...] = ()) -> None:
+    """The library, the book's modules and ours as students' code finds them, compiled as here."""
+    for name in ("minitorch", "textbook", "authoring/grading"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns(*without))
+    (folder / "authoring" / "__init__.py").touch()
