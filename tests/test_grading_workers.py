@@ -139,6 +139,7 @@ def test_resume_grades_what_changed(folder, monkeypatch):
 
 def test_what_does_not_work_from_afar_is_tested_beside_the_answer(tmp_path, monkeypatch):
     monkeypatch.setattr(Place, "_works", lambda place, kind: False)
+    monkeypatch.setattr(grade, "BESIDE", {"answer"})
     source = copy.deepcopy(SOURCE)
     source.cells[0].source = "### BEGIN SOLUTION\nclass Answer:\n    value = 42\n### END SOLUTION"
     source.cells[1].source = "class Derived(Answer):\n    pass\n\n\nassert Derived().value == 42"
