@@ -72,3 +72,18 @@ def _slope(axes, parent, child, bend, slope):
     box = dict(boxstyle="round,pad=0.1", facecolor="white", edgecolor="none")
     style = dict(ha="center", va="center", fontsize=8.5, bbox=box, color=COLORS[0])
     axes.text(*place, f"{slope:.3g}", **style)
+
+
+def table(axes, numbers, is_given, *, title=""):
+    """A table of numbers (rows, columns); cells that are given are orange, the others repeat."""
+    rows, columns = numbers.shape
+    for i in range(rows):
+        for j in range(columns):
+            given = is_given(i, j)
+            ink, fill = ("black", "#F7DFC4") if given else ("0.45", "white")
+            axes.fill(
+                [j, j + 1, j + 1, j], [-i, -i, 1 - i, 1 - i], fc=fill, ec=ink, lw=1, linestyle="-"
+            )
+            axes.text(j + 0.5, 0.5 - i, numbers[i, j], ha="center", va="center", color=ink)
+    axes.set(xlim=(-0.1, columns + 0.1), ylim=(0.9 - rows, 1.1), title=title, aspect="equal")
+    axes.axis("off")
