@@ -33,9 +33,9 @@
 # by Tatsunori Hashimoto and of 2023), 2, *Attention & Transformers* (10-701, Hoda Heidari), 4, *Attention &
 # Transformers* (Advanced NLP, Richard Sieg), and 5, *Is Attention All We Need?* (without a name). You need
 # none of them. What they claim has a number, C1, C2, ..., in the heading of the section that measures it;
-# questions of our own are E1, E2, ..., counted anew in each chapter. A box at the section's end says what
-# came out, and [one page](../docs/claims.md) has all boxes. A result is *quick* when this run of the notebook
-# produced it, and *full* when it was recorded before, with more seeds or larger sizes.
+# questions of our own are E1, E2, ... A box at the section's end says what came out, and
+# [one page](../docs/claims.md) has all boxes. What this run of the notebook measures is *quick*; what was
+# *recorded* before, with more seeds or larger sizes, stands beside it.
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it still fails,
 # restart the kernel and run all cells. Your copy in `my/` is yours to change; the original stays in `notebooks/`.
@@ -347,14 +347,14 @@ print(
 # a matrix each time, about $n^2$ products for $n \times n$ matrices. From the right, from the inputs forward, it
 # multiplies matrices, $n^3$ products. That is why we go *backward*: a loss is one number, and parameters are many.
 #
-# And we never have to build $J$. For $y = \tanh(x)$, for example, $J$ is diagonal, and $gJ$ is an element-wise product.
+# And we never have to build $J$. For $h = \tanh(a)$, for example, $J$ is diagonal, and $gJ$ is an element-wise product.
 
 # %%
-inputs = np.array([0.5, -0.9, 2.0])
-g = np.array([1.0, 10.0, 100.0])  # dL / dy
-J = np.diag(1 - np.tanh(inputs) ** 2)  # (3, 3)
+a = np.array([0.5, -0.9, 2.0])
+g = np.array([1.0, 10.0, 100.0])  # dL / dh
+J = np.diag(1 - np.tanh(a) ** 2)  # (3, 3)
 print("through the Jacobian:", g @ J)
-print("without it:          ", g * (1 - np.tanh(inputs) ** 2))
+print("without it:          ", g * (1 - np.tanh(a) ** 2))
 
 # %% [markdown]
 # **A matrix product.** For $Y = XW$ with $X \in \mathbb{R}^{n \times k}$ and $W \in \mathbb{R}^{k \times m}$, element
@@ -374,7 +374,7 @@ print("dL/dW = X^T G:", np.allclose(W_bar, X.T @ G), W_bar.tolist())
 # %% [markdown]
 # $$\frac{\partial L}{\partial X} = G W^\top \quad (n, k), \qquad \frac{\partial L}{\partial W} = X^\top G \quad (k, m).$$
 #
-# Forgot where the transposes go? A gradient has the shape of what it belongs to, and that leaves only one way.
+# A gradient has the shape of what it belongs to: that tells where the transposes go.
 #
 # **Broadcasting.** NumPy and all tensor libraries line shapes up from the right, and stretch an axis of size 1 to the
 # size of its partner. A bias of shape $(m)$ is added to each row of an $(n, m)$ matrix in this way.
@@ -480,7 +480,7 @@ arrays = lines_of(unbroadcast) + lines_of(Node) + lines_of(Array) + ordering
 print(f"the engine for numbers has {scalar} lines, that for arrays {arrays}")
 
 # %% [markdown]
-# Real libraries add speed, many more operations, and good error messages. They do not add another idea.
+# Real libraries add speed, more operations, and good error messages, but no other idea.
 #
 # ## 5. Scores, probabilities, surprise
 #
@@ -588,8 +588,8 @@ print("backward:", scores.grad.round(4), " p - one_hot(y):", (p - sat).round(4))
 
 # %% [markdown]
 # **One-hot times a matrix is an embedding.** A vector like `sat`, 1 at a word's number and 0 elsewhere, is called
-# **one-hot**. Multiplied by $E$ it picks the word's row. Looking the row up gives the same and does not spend
-# multiplications on zeros. In the gradient, a row collects the sum over all places where its word stands.
+# **one-hot**. Multiplied by $E$ it picks the word's row; looking the row up gives the same without multiplying zeros.
+# In the gradient, a row collects the sum over all places where its word stands.
 
 # %%
 text = [0, 1, 2, 0]  # the cat sat the
@@ -653,7 +653,7 @@ for step in range(0, 100, 20):
     print(f"step {step:2}: perplexity {math.exp(our_losses[step]):.3f}")
 
 # %% [markdown]
-# It works: a language model, trained by an engine that we have written ourselves. It knows its one sentence by heart.
+# A language model, trained by an engine that we have written ourselves. It knows its one sentence by heart.
 #
 # ## 7. The library's tensors
 #
@@ -803,13 +803,13 @@ print("all of them agree to 12 digits:", agree)
 # %% [markdown]
 # ## 9. Training
 #
-# When the loss is computed on a few examples drawn at random, the step $w \leftarrow w - \eta\, g$ is called
-# **stochastic gradient descent** (SGD). It has a weakness. Take a valley, steep across and flat along,
+# With a loss on a few examples drawn at random, the step $w \leftarrow w - \eta\, g$ is called **stochastic gradient
+# descent** (SGD). It has a weakness. Take a valley, steep across and flat along,
 #
 # $$L = \tfrac12 \, (w_1^2 + 100\, w_2^2).$$
 #
-# The steep side allows only small steps: above $\eta = 0.02$ they jump across the valley further than they came. For
-# the flat direction the same steps are far too short.
+# The steep side allows only small steps: above $\eta = 0.02$ they jump across the valley to a higher place. Along the
+# valley such steps are far too short.
 #
 # **Momentum** steps along a running sum of gradients $u$. Steps that disagree cancel, those that agree add up:
 #
@@ -905,9 +905,9 @@ plot.show(
 #
 # ### Three arms, three optimizers (E1)
 #
-# A valley of two parameters is no network. So here is a task that needs hidden layers: points on a spiral with three
-# arms, and the question which arm a point is on. The network is a **multi-layer perceptron** (MLP): linear maps with a
-# tanh between them, $2 \to 32 \to 32 \to 3$.
+# Now a network, and a task that needs hidden layers: points on a spiral with three arms, and the question which arm a
+# point is on. The network is a **multi-layer perceptron** (MLP): linear maps with a tanh between them, $2 \to 32 \to 32
+# \to 3$.
 
 
 # %%
@@ -948,8 +948,8 @@ def train(optimizer, rate, points, arms, steps=200):
 
 # %% [markdown]
 # Which optimizer is best? The question has no answer before we say how the learning rate was chosen. So we try many
-# rates, each with several **seeds**: a seed fixes all random numbers of a run, here the points, the initial weights and
-# the batches. What counts is the loss on points that the network has not seen.
+# rates, and record each with several **seeds**: a seed fixes all random numbers of a run, here the points, the first
+# weights and the batches. What counts is the loss on points that the network has not seen.
 
 # %%
 rates = [0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0]
@@ -996,9 +996,9 @@ runs.holds(
 )
 
 # %% [markdown]
-# With a single learning rate we could have "shown" either result. So each optimizer gets its own, and for all three it
-# is chosen with the same care: on points that are not reported, in runs with other seeds, from a grid that is widened
-# when the best rate lies at its edge. (That is what the lab's `Tuned` does.)
+# With a single learning rate we could have "shown" either result. So each optimizer gets its own, chosen with the same
+# care: on points that are not reported, in runs with other seeds, from a grid that is widened when the best rate lies
+# at its edge. (That is what `Tuned` does.)
 
 
 # %%
@@ -1053,15 +1053,13 @@ def times_the_best(rows):
 runs.holds("SGD's loss is more than twice as large as the others'", times_the_best, above=2)
 
 # %% [markdown]
-# **How to read a spread.** The *standard deviation* over $N$ seeds says how far one run lies from the mean. Divided by
-# $\sqrt N$ it says how far that mean lies from what infinitely many runs would give. This book asks for more: it shows
-# the median with the smallest and the largest result, and calls no difference a finding that is smaller than this
-# spread. An experiment names its seeds, and its conclusion must hold for all of them or say how often it does.
+# **How to read a spread.** The *standard deviation* over $N$ seeds says how far one run lies from the mean; divided by
+# $\sqrt N$, how far that mean lies from what infinitely many runs would give. This book asks for more. It shows the
+# median with the smallest and the largest result, and calls no difference a finding that is smaller than this spread.
 #
-# So which optimizer is best here? By the share of right answers, none. By the loss, SGD is behind: at the larger rate
-# that would make up for it, 3, its median is as good as the others', but one of the five recorded seeds ends in a
-# loss of 40.6. Who had tried a single other seed would have called 3 the best rate. Between momentum and Adam there
-# is no difference that is larger than the spread.
+# So which optimizer is best? By the share of right answers, none. By the loss, SGD is behind. At rate 3 its median is
+# as good as the others', but one of five seeds ends in a loss of 40.6: with another seed alone, we might have taken
+# that rate. Between momentum and Adam there is no difference larger than the spread.
 #
 # > **E1 · a question of the rate.** *Our question*: which optimizer is best, SGD, SGD with momentum, or Adam?
 # >
@@ -1241,10 +1239,9 @@ plot.show(
 )
 
 # %% [markdown]
-# Radius 0.9 dies, radius 1.1 explodes, and only near 1 does a signal last. Most eigenvalues of a random matrix are
-# complex: such a pair turns a plane while it stretches it. The last line is a warning: a matrix of radius 0.9 whose
-# powers first grow twentyfold. The radius tells the end of the story, the norm at $t = 1$ tells the first step. What a
-# tanh between the steps does to this is chapter 01's question.
+# Radius 0.9 dies, radius 1.1 explodes, and only near 1 does a signal last. (Most eigenvalues of a random matrix come in
+# complex pairs: a pair turns a plane while it stretches it.) The last line is a warning: radius 0.9, and powers that
+# first grow twentyfold. The radius tells the end of the story, the norm at $t = 1$ the first step.
 #
 # ### Rotations keep lengths
 #
@@ -1278,8 +1275,8 @@ print("R(0.3) R(0.5)^T = R(-0.2):", np.allclose(rotation(0.3) @ rotation(0.5).T,
 # ## 11. Counting the cost
 #
 # Seconds depend on the machine; operations can be counted. To multiply $(n, k)$ by $(k, m)$ takes $nm$ sums of $k$
-# products, that is $2nkm$ floating-point operations (**FLOPs**): one multiplication and one addition each. In a network,
-# matrix products outweigh everything else.
+# products, that is $2nkm$ floating-point operations (**FLOPs**): one multiplication and one addition each. In most
+# networks matrix products outweigh everything else.
 #
 # Backward, each product needs two of the same size, $G W^\top$ and $X^\top G$. So with $P$ weights, one example costs
 # about $2P$ forward, $4P$ backward, $6P$ together. (The input of the first layer needs no gradient, which saves a
@@ -1344,7 +1341,6 @@ for n in (8, 32, 128, 512):
 # | --- | --- | --- |
 # | $y = Wx + b$ | here $y = xW + b$ | other texts have columns, this book has rows; $W$ is transposed, and $gJ$ becomes $J^\top g$ |
 # | `F.cross_entropy` of probabilities | of scores | it takes the softmax itself; twice is no error, and trains badly |
-# | the gradient of $p_y$ as the gradient of the loss | of $-\log p_y$ | that of $p_y$ vanishes where the model is confidently wrong |
 # | $m$ for Adam's mean of the gradient | $u$ here | the papers' letter; here $m$ is a size |
 # | $u \leftarrow \mu u + (1 - \mu) g$ for momentum | without the factor, as PyTorch does | with it, the same path needs a rate ten times as large for $\mu = 0.9$ |
 # | perplexity as $2^{\text{loss}}$ | $e^{\text{loss}}$ | the loss is in nats, by the natural logarithm; base 2 belongs to bits |
@@ -1355,8 +1351,7 @@ for n in (8, 32, 128, 512):
 # ## Summary
 #
 # - A gradient is a sum over all paths to the loss, computed by walking the graph backward. Each node hands on a
-#   vector-Jacobian product, and a value that was used twice gets the sum.
-# - An engine that does this has less than a hundred lines, and trains a model to the digits of the library.
+#   vector-Jacobian product. An engine that does this has 54 lines, and trains a model to the digits of the library.
 # - Broadcasting repeats values, so its gradient sums. Gradients accumulate until they are zeroed. `gradcheck` in 64 bits
 #   finds wrong ones.
 # - The gradient of cross-entropy after softmax is $p - \text{one-hot}(y)$. Perplexity is the exponential of the mean
