@@ -61,7 +61,7 @@ lab = Lab("00")
 
 # %% [markdown]
 # `minitorch` is the book's own library. It has PyTorch's names and behavior: with PyTorch, `import torch` takes the
-# place of `import minitorch as mt`, and the rest of the code stays as it is. For five sections we do without it.
+# place of `import minitorch as mt`, and the rest of the code stays as it is. Until section 7 we do without it.
 #
 # ## 1. One sentence, one loss
 #
@@ -306,7 +306,7 @@ print("twice:", [f"{parameter.grad:.4f}" for parameter in parameters])
 
 # %% [markdown]
 # The first line is what we found by hand; a second call doubles it, as it should. (**Try it**: take the clearing out.
-# By which factor is $\bar w_1$ wrong after two calls, and why is $\bar r$ wrong by another?)
+# By which factors have $\bar w_1$ and $\bar b$ grown after two calls, and why not by the same?)
 #
 # The graph is recorded while the program runs. So loops and branches need no care: what was done is what is
 # differentiated.
@@ -874,10 +874,8 @@ figure, panels = plot.subplots(1, 4, width=11, height=2.9, width_ratios=[1, 1, 1
 across, along = np.meshgrid(np.linspace(-11, 3, 60), np.linspace(-1.3, 1.3, 60))
 for i, (name, way) in enumerate(ways.items()):
     with np.errstate(all="ignore"):
-        left_over = [
-            np.nan_to_num(np.hypot(*way(rate, (9.0, -0.8))[-1]), nan=np.inf) for rate in rates
-        ]
-    rate = rates[int(np.argmin(left_over))]
+        last = [np.hypot(*way(rate, (9.0, -0.8))[-10:].T).max() for rate in rates]
+    rate = rates[int(np.argmin(np.nan_to_num(last, nan=np.inf)))]
     places = way(rate, (-10.0, 1.0))
     panels[i].contour(
         across, along, across**2 + 100 * along**2, levels=8, colors="0.8", linewidths=1
@@ -896,12 +894,13 @@ panels[3].legend(fontsize=8)
 plot.show(
     figure,
     alt="Three paths down the same long valley. SGD jumps from side to side and creeps along. With momentum the path "
-    "swings at first and then runs along the valley. Adam goes down both directions at once. Right: the distance to "
-    "the lowest point against the step.",
+    "swings less and less while it runs along the valley. Adam swings once and moves along from the start. Right: the "
+    "distance to the lowest point against the step; SGD's is still 3 when the others are below 0.2.",
 )
 
 # %% [markdown]
-# Each method has the learning rate that was best from *another* start.
+# (The paths are the first 24 steps. Each method has the rate that brought it closest, in its last ten steps, from
+# *another* start.)
 #
 # ### Three arms, three optimizers (E1)
 #
@@ -1087,6 +1086,8 @@ for arm, marker in enumerate("os^"):
 axes.set(title="What the network learned", aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
 axes.grid(False)
 axes.legend(loc="upper right", fontsize=8)
+shares = [(region == arm).float().mean().item() for arm in range(3)]
+measured("share of the square given to each arm:", [f"{share:.2f}" for share in shares])
 plot.show(figure, alt="Points on three spiral arms, and the spiral regions that the network sees.")
 
 # %% [markdown]
@@ -1345,7 +1346,7 @@ for n in (8, 32, 128, 512):
 # | --- | --- | --- |
 # | $y = Wx + b$ | here $y = xW + b$ | other texts have columns, this book has rows; $W$ is transposed, and $gJ$ becomes $J^\top g$ |
 # | `F.cross_entropy` of probabilities | of scores | it takes the softmax itself; twice is no error, and trains badly |
-# | $m$ for Adam's mean of the gradient | $u$ here | the papers' letter; here $m$ is a size |
+# | $m$ for Adam's mean of the gradient | $u$ here | the papers write $m$, as the exercise does; in this chapter $m$ is a size |
 # | $u \leftarrow \mu u + (1 - \mu) g$ for momentum | without the factor, as PyTorch does | with it, the same path needs a rate ten times as large for $\mu = 0.9$ |
 # | perplexity as $2^{\text{loss}}$ | $e^{\text{loss}}$ | the loss is in nats, by the natural logarithm; base 2 belongs to bits |
 # | "FLOPs" for half as many | $2nkm$ | some count a multiplication with its addition as one |

@@ -67,10 +67,12 @@ def _edge(axes, boxes, parent, child, bend, back):
 
 
 def _slope(axes, parent, child, bend, slope):
+    """The number beside its edge: above it, or below where the parent is the lower one."""
     (x0, y0, _), (x1, y1, _) = NODES[parent], NODES[child]
-    place = (x0 + x1) / 2, (y0 + y1) / 2 - 1.1 * bend * (x1 - x0)
-    box = dict(boxstyle="round,pad=0.1", facecolor="white", edgecolor="none")
-    style = dict(ha="center", va="center", fontsize=8.5, bbox=box, color=COLORS[0])
+    beside = 0.55 if y0 == y1 else 0.32 if y0 > y1 else -0.32
+    shift = -1.1 * bend * (x1 - x0) if bend else beside
+    place = (x0 + x1) / 2, (y0 + y1) / 2 + shift
+    style = dict(ha="center", va="center", fontsize=8.5, color=COLORS[0])
     axes.text(*place, f"{slope:.3g}", **style)
 
 
