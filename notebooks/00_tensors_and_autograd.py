@@ -182,16 +182,17 @@ frames = [
     ("3. a, then s", ["a", "s"], ["L", "r", "h", "a", "s", "b", "s_1", "s_2"]),
     ("4. both products: done", ["s_1", "s_2"], list(found)),
 ]
-figure, panels = plot.subplots(2, 2, width=10.5, height=6)
-for axes, (title, visited, known) in zip(panels.flat, frames, strict=True):
-    passed = {name: slopes[name] for name in visited}
-    numbers = {name: found[name] for name in known}
-    diagrams.unit(axes, numbers, passed, visited=visited, title=title)
-plot.show(
-    figure,
-    alt="Four times the graph. Thick arrows lead back from the nodes that are visited: first from L, then from r and "
-    "h, from a and s, and at last from both products to the weights. Boxes that were reached show their gradient.",
-)
+alts = [
+    "Two frames. A thick arrow pair leads back from L to r; then arrows lead from r to h and to a.",
+    "Two frames. Arrows lead back from a and s to both products and to b; then from the products to the weights.",
+]
+for part, alt in zip((frames[:2], frames[2:]), alts, strict=True):
+    figure, panels = plot.subplots(1, 2, width=10.5, height=2.9)
+    for axes, (title, visited, known) in zip(panels, part, strict=True):
+        passed = {name: slopes[name] for name in visited}
+        numbers = {name: found[name] for name in known}
+        diagrams.unit(axes, numbers, passed, visited=visited, title=title)
+    plot.show(figure, alt)
 
 # %% [markdown]
 # Each line of code uses what the line before found, and each arrow is used once. One walk gives the gradients of *all*
@@ -817,7 +818,7 @@ print("all of them agree to 12 digits:", agree)
 
 
 # %%
-def descend(rate, momentum, start, steps=60):
+def roll_down(rate, momentum, start, steps=60):
     """Places (steps + 1, 2) on the way down the valley."""
     w, u, places = np.array(start), np.zeros(2), [start]
     for _ in range(steps):
@@ -828,7 +829,7 @@ def descend(rate, momentum, start, steps=60):
     return np.array(places)
 
 
-print("above the limit:", descend(0.021, 0.0, (-10.0, 1.0), steps=3)[:, 1].round(3))
+print("above the limit:", roll_down(0.021, 0.0, (-10.0, 1.0), steps=3)[:, 1].round(3))
 
 # %% [markdown]
 # **Adam** (Kingma and Ba, 2015) adds a second idea: each parameter gets a step size of its own. It keeps running means
@@ -853,7 +854,7 @@ for scale in (0.01, 1.0, 100.0):
 
 # %% evidence
 # Three ways down a valley, each at the rate that is best from another start
-def descend_adam(rate, start, steps=60):
+def roll_down_adam(rate, start, steps=60):
     w = mt.tensor(start, dtype=mt.float64, requires_grad=True)
     adam, places = mt.optim.Adam([w], lr=rate), [start]
     for _ in range(steps):
@@ -865,22 +866,22 @@ def descend_adam(rate, start, steps=60):
 
 
 ways = {
-    "SGD": lambda rate, start: descend(rate, 0.0, start),
-    "with momentum": lambda rate, start: descend(rate, 0.9, start),
-    "Adam": descend_adam,
+    "SGD": lambda rate, start: roll_down(rate, 0.0, start),
+    "momentum": lambda rate, start: roll_down(rate, 0.9, start),
+    "Adam": roll_down_adam,
 }
 rates = [10 ** (k / 20) for k in range(-60, 21)]  # 0.001 to 10
-figure, panels = plot.subplots(1, 4, width=11, height=2.9, width_ratios=[1, 1, 1, 1.1])
-across, along = np.meshgrid(np.linspace(-11, 3, 60), np.linspace(-1.3, 1.3, 60))
+figure, panels = plot.subplots(1, 4, width=9, height=2.4)
+along, across = np.meshgrid(np.linspace(-11, 3, 60), np.linspace(-1.3, 1.3, 60))
+height = (along**2 + 100 * across**2) / 2
 for i, (name, way) in enumerate(ways.items()):
     with np.errstate(all="ignore"):
         last = [np.hypot(*way(rate, (9.0, -0.8))[-10:].T).max() for rate in rates]
     rate = rates[int(np.argmin(np.nan_to_num(last, nan=np.inf)))]
     places = way(rate, (-10.0, 1.0))
-    panels[i].contour(
-        across, along, across**2 + 100 * along**2, levels=8, colors="0.8", linewidths=1
-    )
-    panels[i].plot(*places[:25].T, "o-", color=plot.COLORS[i], markersize=3, linewidth=1)
+    panels[i].contour(along, across, height, levels=4, colors="0.8", linewidths=1)
+    panels[i].grid(False)
+    panels[i].plot(*places[:21].T, "o-", color=plot.COLORS[i], markersize=3, linewidth=0.8)
     panels[i].set(title=f"{name}, rate {rate:.2g}", xlabel="$w_1$", xlim=(-11, 3), ylim=(-1.3, 1.3))
     distance = np.hypot(*places.T)
     panels[3].plot(distance, color=plot.COLORS[i], linestyle=plot.LINES[i], label=name)
@@ -889,7 +890,7 @@ for i, (name, way) in enumerate(ways.items()):
         *distance[[20, 40, 60]].round(4),
     )
 panels[0].set_ylabel("$w_2$")
-panels[3].set(yscale="log", xlabel="step", title="distance to the lowest point")
+panels[3].set(yscale="log", xlabel="step", title="distance left")
 panels[3].legend(fontsize=8)
 plot.show(
     figure,
@@ -899,7 +900,7 @@ plot.show(
 )
 
 # %% [markdown]
-# (The paths are the first 24 steps. Each method has the rate that brought it closest, in its last ten steps, from
+# (The paths are the first 20 steps. Each method has the rate that brought it closest, in its last ten steps, from
 # *another* start.)
 #
 # ### Three arms, three optimizers (E1)
@@ -931,7 +932,7 @@ def optimizer_for(name, parameters, rate):
 
 
 # %%
-def train(optimizer, rate, points, arms, steps=200):
+def train_perceptron(optimizer, rate, points, arms, steps=200):
     """A trained model, and the loss at each step."""
     model, losses = perceptron(), []
     optimizer = optimizer_for(optimizer, model.parameters(), rate)
@@ -956,7 +957,7 @@ rates = [0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0]
 
 @lab.experiment("E1", optimizer=["SGD", "momentum", "Adam"], rate=rates, full=dict(seeds=5))
 def spiral_by_rate(optimizer, rate):
-    model, _ = train(optimizer, rate, *spiral(200))
+    model, _ = train_perceptron(optimizer, rate, *spiral(200))
     points, arms = spiral(200)  # new ones
     with mt.no_grad():
         return {"loss on new points": F.cross_entropy(model(points), arms).item()}
@@ -1008,7 +1009,7 @@ runs.holds(
     full=dict(seeds=5),
 )
 def spiral_at_best(optimizer, rate):
-    model, losses = train(optimizer, rate, *spiral(200))
+    model, losses = train_perceptron(optimizer, rate, *spiral(200))
     (points, arms), (others, other_arms) = spiral(200), spiral(200)  # to report, to choose by
     with mt.no_grad():
         scores = model(points)
@@ -1072,7 +1073,7 @@ runs.holds("SGD's loss is more than twice as large as the others'", times_the_be
 # What the network has learned, as regions of the plane
 mt.manual_seed(0)
 points, arms = spiral(200)
-model, _ = train("Adam", 0.1, points, arms)
+model, _ = train_perceptron("Adam", 0.1, points, arms)
 axis = mt.linspace(-1.2, 1.2, 120)
 grid = mt.stack([axis.repeat(120), axis.reshape(120, 1).expand(120, 120).flatten()], dim=1)
 with mt.no_grad():
@@ -1137,7 +1138,7 @@ def deep_sizes(function, factor, depth=30, n=256):
 # %% evidence
 # E2: sizes forward and backward
 runs = deep_sizes.run()
-figure, panels = plot.subplots(2, 3, width=10, height=5, sharex=True, sharey=True)
+figure, panels = plot.subplots(2, 3, width=8.5, height=4.2, sharex=True, sharey=True)
 for axes, name in zip(panels.T, ("none", "tanh", "relu"), strict=True):
     for factor in (0.8, 1.0, 1.25):
         rows = runs.best.where(function=name, factor=factor)
