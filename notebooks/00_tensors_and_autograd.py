@@ -1152,7 +1152,7 @@ for axes, name in zip(panels.T, ("none", "tanh", "relu"), strict=True):
 figure.suptitle("line: median, band: all seeds; " + ("recorded" if runs.full else "measured here"))
 panels[0, 0].set_ylabel("size of the signal")
 panels[1, 0].set_ylabel("size of the gradient")
-panels[1, 0].legend(fontsize=8)
+panels[1, 1].legend(fontsize=8, loc="lower left")
 plot.show(
     figure,
     alt="Sizes against the layer, on a log scale, without a function, with tanh and with relu. Without one and with "
