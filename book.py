@@ -532,7 +532,8 @@ def author(command):
 
 
 COMMANDS = {"lab": lab, "test": test}
-COMMANDS.update({c: author(c) for c in ["build", "check", "experiment", "grade", "release", "site"]})
+AUTHORS = ["build", "check", "experiment", "grade", "release", "site"]
+COMMANDS.update({c: author(c) for c in AUTHORS})
 
 
 def main(arguments):
