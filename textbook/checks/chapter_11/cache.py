@@ -109,6 +109,11 @@ def _allowed(k, n):
     return mt.ones(k, n, dtype=mt.bool).tril(n - k)
 
 
+def _itself(k, n):
+    """Each of the last k tokens and its own key."""
+    return mt.arange(n) == mt.arange(n - k, n).unsqueeze(1)
+
+
 def _step(
     project=lambda layer, x: (layer.query(x), layer.key(x), layer.value(x)),
     keys=_grown,
@@ -173,14 +178,9 @@ for name, hint, pieces in (
         {"allowed": lambda k, n: mt.ones(k, n, dtype=mt.bool).tril(n - k + 1)},
     ),
     (
-        "right but for the mask, with which only the last of the new tokens sees itself and the "
-        "others before it",
-        "Each new token sees all of the cache and the new ones up to itself: tril(t).",
-        {
-            "allowed": lambda k, n: (
-                _allowed(k, n) & (mt.arange(n) < n - k) | _allowed(k, n) & _last(k)
-            )
-        },
+        "right but for the new tokens, which do not see each other: each sees the cache and itself",
+        "New token i sees all of the cache and the new ones up to itself: tril(t).",
+        {"allowed": lambda k, n: _itself(k, n) | (mt.arange(n) < n - k)},
     ),
     (
         "right but for the new tokens, which do not see themselves once there is a cache",
@@ -189,16 +189,6 @@ for name, hint, pieces in (
             "allowed": lambda k, n: (
                 _allowed(k, n) if n == k else mt.ones(k, n, dtype=mt.bool).tril(n - k - 1)
             )
-        },
-    ),
-    (
-        "right but for the new tokens, which look at the cache alone once there is one",
-        "They look at themselves and the new ones before them, too: grow the cache first.",
-        {
-            "seen": lambda key, value, cache: cache or (key, value),
-            "allowed": lambda k, n: mt.ones(k, n, dtype=mt.bool).tril(max(n - k, 0))
-            if n == k
-            else mt.ones(k, n, dtype=mt.bool),
         },
     ),
     (
@@ -288,11 +278,6 @@ for name, hint, pieces in (
     cached_step.wrong(name, hint)(_step(**pieces))
 
 
-def _last(k):
-    """(k, 1): True for the last of k queries."""
-    return (mt.arange(k) == k - 1).unsqueeze(1)
-
-
 @cached_step.wrong(
     "right, and then x is added",
     "The residual connection belongs to the block, outside of the attention.",
@@ -300,3 +285,16 @@ def _last(k):
 def _(layer, x, cache):
     output, cache = _step()(layer, x, cache)
     return output + x, cache
+
+
+@cached_step.wrong(
+    "right but for the new tokens, which look at the cache alone once there is one",
+    "They look at themselves and the new ones before them, too: grow the cache first.",
+)
+def _(layer, x, cache):
+    if cache is None:
+        return _step()(layer, x, cache)
+    return _step(
+        seen=lambda key, value, cache: cache,
+        allowed=lambda k, n: mt.ones(k, n, dtype=mt.bool),
+    )(layer, x, cache)

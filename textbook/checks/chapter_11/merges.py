@@ -11,6 +11,7 @@ NAMED = {  # corpora, words as strings with spaces between pieces
     "longer": {"a a a a a": 3, "c a b": 4, "a b c": 1},
     "alphabetical": {"z y": 4, "b c": 4, "b a": 1, "c c": 4},
     "pieces": {"ab c": 3, "a bc": 3, "b c": 2, "a b": 1},
+    "places": {"ab a": 2, "a c": 2, "b a": 1},
     "equal": {"ab c": 2, "a b c": 4, "a bc": 1, "a b d": 1},
     "boundaries": {"ba b": 2, "a b": 5, "a ba": 3, "b ab": 1, "bb a b b": 1},
     "twice": {"n a n a": 3, "n a": 1, "x y": 6, "y x": 2},
@@ -22,7 +23,8 @@ NAMED = {  # corpora, words as strings with spaces between pieces
 HIDDEN = {
     "overlapping": {"o o o o o": 3, "o x": 5, "x o o": 1, "x y": 2},
     "alphabetical": {"t s": 3, "s t": 3, "u a": 3, "s u": 2},
-    "pieces": {"x yz": 2, "xy z": 2, "x y": 1, "y z": 1},
+    "pieces": {"xy z": 2, "x yz": 2, "x y": 1, "y z": 1},
+    "places": {"xy x": 3, "x z": 3, "y x": 2},
     "equal": {"xy z": 5, "x y z": 7, "x y": 2, "x yz": 1},
     "boundaries": {"yx y": 4, "x y": 6, "x yx": 4, "x x y y": 2},
     "twice": {"l a l a l a": 2, "l a": 1, "b c": 6, "a l a": 2},
