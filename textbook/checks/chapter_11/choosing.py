@@ -115,11 +115,13 @@ for name, hint, pieces in (
     (
         "right but for a token too many",
         "As soon as the share is reached, the set is complete.",
-        {"stay": _by_order(
-            lambda ordered, total, share: mt.cat(
-                [mt.ones_like(share) > 0, (total - ordered < share)[:, :-1]], dim=1
+        {
+            "stay": _by_order(
+                lambda ordered, total, share: mt.cat(
+                    [mt.ones_like(share) > 0, (total - ordered < share)[:, :-1]], dim=1
+                )
             )
-        )},
+        },
     ),
     (
         "right but for the sum: the probabilities that stay do not add up to 1",
@@ -145,9 +147,7 @@ for name, hint, pieces in (
         "right but for the order: what stays is told for the ordered tokens and used for the "
         "others",
         "Column v belongs to token v: put `stays` back to where it came from, with scatter.",
-        {"stay": _by_order(
-            lambda ordered, total, share: total - ordered < share, back=False
-        )},
+        {"stay": _by_order(lambda ordered, total, share: total - ordered < share, back=False)},
     ),
     (
         "the least likely tokens: they are taken from the wrong end",

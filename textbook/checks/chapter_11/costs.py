@@ -13,7 +13,8 @@ def _cost_cases(draw, hidden):
             pairs = [
                 (int(n), int(t))
                 for n, t in zip(
-                    draw.random.integers(3, 12, count), draw.random.integers(3, 12, count),
+                    draw.random.integers(3, 12, count),
+                    draw.random.integers(3, 12, count),
                     strict=True,
                 )
             ]
@@ -46,8 +47,10 @@ def _costing(
         def of_pair(n, t):
             source = encoder * (block(d, m) + own_source(d, n)) + decoder * cross_source(d)
             target = decoder * (block(d, m) + own_target(d, t) + cross_target(d) + across(d, n))
-            return passes * flops * (
-                n * (source + embedding(d, V)) + t * (target + out(d, V) + embedding(d, V))
+            return (
+                passes
+                * flops
+                * (n * (source + embedding(d, V)) + t * (target + out(d, V) + embedding(d, V)))
             )
 
         whole = sum(count(part) * of_pair(*longest(part)) for part in parts(pairs, batch))

@@ -45,7 +45,13 @@ class Curve:
 def _measuring_cases(draw, hidden):
     """Trainings, the rates to begin with, seeds to choose by and to report."""
     unit = 0.0005 if hidden else 0.001
-    for best, first in (4, (1, 2, 4, 8)), (8, (4, 1, 2)), (1, (2, 4, 8)), (32, (1, 2)), (2, (16, 8)):
+    for best, first in (
+        (4, (1, 2, 4, 8)),
+        (8, (4, 1, 2)),
+        (1, (2, 4, 8)),
+        (32, (1, 2)),
+        (2, (16, 8)),
+    ):
         for choosing, reporting in (([5], [1, 2]), ([11, 12, 13], [3, 4, 6])):
             rates = [unit * x for x in first]
             table = [round(float(x), 3) for x in draw.random.uniform(-1, 1, 7)]
@@ -167,11 +173,7 @@ for name, hint, pieces in (
         "The next rate is twice the largest, or half the smallest.",
         {
             "beside": lambda rate, values: (
-                10 * rate
-                if rate == max(values)
-                else rate / 10
-                if rate == min(values)
-                else None
+                10 * rate if rate == max(values) else rate / 10 if rate == min(values) else None
             )
         },
     ),

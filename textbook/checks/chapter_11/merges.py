@@ -150,9 +150,7 @@ def _parts(answer, corpus):
     return {"the pair": pair, "the new corpus": merged}
 
 
-@exercise(
-    cases=_corpora, run=_parts, gradients=False, see='chapter 11, "Pieces of words"'
-)
+@exercise(cases=_corpora, run=_parts, gradients=False, see='chapter 11, "Pieces of words"')
 def merge_once(corpus):
     """A corpus, words as tuples of pieces and how often they occur: the pair, the new corpus."""
 
@@ -237,9 +235,11 @@ for name, hint, pieces in (
     (
         "counted with overlaps and merged from the right, as chapter 11 does",
         "Here a a a holds the pair a + a once, and becomes aa a.",
-        {"pairs": _pairs_of_neighbours, "apply": _applied_from_the_right, "choose": lambda counts: (
-            max(counts, key=counts.get)
-        )},
+        {
+            "pairs": _pairs_of_neighbours,
+            "apply": _applied_from_the_right,
+            "choose": lambda counts: max(counts, key=counts.get),
+        },
     ),
     (
         "right but for words that have the pair more than once: it merges the first place alone",

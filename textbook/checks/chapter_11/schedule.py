@@ -77,8 +77,10 @@ def _setting(
 
 
 @exercise(
-    cases=_rate_cases, run=_rates_after, gradients=False, see='chapter 11, "The ingredients of'
-    ' training"'
+    cases=_rate_cases,
+    run=_rates_after,
+    gradients=False,
+    see='chapter 11, "The ingredients of training"',
 )
 def set_rates(optimizer, step, warm, hold, steps):
     """Set the learning rate of a step, counted from 1, in all groups of the optimizer."""

@@ -6,7 +6,9 @@ from textbook.checks.exercise import exercise
 
 def _loss_cases(draw, hidden):
     """Scores (B, T, V), targets (B, T), smoothing, the number of the padding token."""
-    sizes = [(1, 3, 4, 0), (2, 4, 5, 2), (3, 3, 6, 5)] if not hidden else [(2, 5, 7, 3), (3, 4, 4, 0)]
+    sizes = (
+        [(1, 3, 4, 0), (2, 4, 5, 2), (3, 3, 6, 5)] if not hidden else [(2, 5, 7, 3), (3, 4, 4, 0)]
+    )
     for i, (batch, steps, size, padding) in enumerate(sizes):
         for smoothing in (0.1, 0.0, 0.3, 1.0)[: 4 if i == 1 else 2]:
             scores = draw.normal(batch, steps, size)
@@ -89,9 +91,7 @@ for name, hint, pieces in (
         "The right token keeps 1 - smoothing, padding gets nothing, and V - 2 tokens share the "
         "rest.",
         _spread(
-            lambda right, allowed, smoothing: (
-                (1 - smoothing) * right + smoothing / right.shape[-1]
-            )
+            lambda right, allowed, smoothing: (1 - smoothing) * right + smoothing / right.shape[-1]
         ),
     ),
     (
@@ -113,8 +113,7 @@ for name, hint, pieces in (
         "V - 2 tokens share the rest, so that all adds up to 1.",
         _spread(
             lambda right, allowed, smoothing: (
-                (1 - smoothing) * right
-                + smoothing * (allowed & (right == 0)) / right.shape[-1]
+                (1 - smoothing) * right + smoothing * (allowed & (right == 0)) / right.shape[-1]
             )
         ),
     ),
@@ -164,11 +163,7 @@ for name, hint, pieces in (
     (
         "right but for the mean: it is taken for each sequence, and then over the sequences",
         "Each real token of the batch counts the same: one mean over all of them.",
-        {
-            "reduce": lambda losses, real: (
-                mt.where(real, losses, 0.0).sum(1) / real.sum(1)
-            ).mean()
-        },
+        {"reduce": lambda losses, real: (mt.where(real, losses, 0.0).sum(1) / real.sum(1)).mean()},
     ),
     (
         "the sum of the losses, not their mean",

@@ -79,10 +79,13 @@ def _table_cases(draw, hidden):
             for claim in ((kind, 0, 1), (kind, 1, 0))
         ]
         yield [base, other], asked
-    yield [pairs["capacity below"], pairs["capacity above"]], [
-        ("fewer products", 0, 1),
-        ("fewer products", 1, 0),
-    ]
+    yield (
+        [pairs["capacity below"], pairs["capacity above"]],
+        [
+            ("fewer products", 0, 1),
+            ("fewer products", 1, 0),
+        ],
+    )
     random, rows = draw.random, []
     for _ in range(6 if hidden else 5):
         merges = int(random.choice([100, 1000]))
@@ -118,9 +121,9 @@ def _fewer(ours, theirs):
 
 
 def _one_setting(ours, theirs, name):
-    return [key for key in ours["settings"] if ours["settings"][key] != theirs["settings"][key]] == [
-        name
-    ]
+    return [
+        key for key in ours["settings"] if ours["settings"][key] != theirs["settings"][key]
+    ] == [name]
 
 
 def _same_text(ours, theirs):
@@ -278,11 +281,7 @@ for name, hint, pieces in (
     (
         "right but for costs, of which it compares products with products alone",
         "Who took fewer FLOPs even as capacity has computed fewer products, too.",
-        {
-            "fewer": lambda ours, theirs: (
-                ours["counted as"] == "products" and _fewer(ours, theirs)
-            )
-        },
+        {"fewer": lambda ours, theirs: ours["counted as"] == "products" and _fewer(ours, theirs)},
     ),
     (
         "right but for capacities: it lets them stand for the larger cost",
@@ -297,20 +296,14 @@ for name, hint, pieces in (
     (
         "right but for causes: it does not ask what else was changed",
         "Where two things were changed, either may be the cause, or both together.",
-        {
-            "cause": lambda ours, theirs, name: (
-                ours["settings"][name] != theirs["settings"][name]
-            )
-        },
+        {"cause": lambda ours, theirs, name: ours["settings"][name] != theirs["settings"][name]},
     ),
     (
         "right but for causes: it does not ask whether this was changed",
         "The one setting in which the rows differ must be the one that is claimed.",
         {
             "cause": lambda ours, theirs, name: (
-                sum(
-                    ours["settings"][key] != theirs["settings"][key] for key in ours["settings"]
-                )
+                sum(ours["settings"][key] != theirs["settings"][key] for key in ours["settings"])
                 == 1
             )
         },

@@ -88,7 +88,9 @@ def _trained(answer, vocabulary, steps):
         if plain and abs(first - math.log(vocabulary)) < 0.25
         else f"{first:.2f}, where log V is {math.log(vocabulary):.2f}",
         fallen: "less than a third" if last < first / 3 else "a third or more",
-        "what is left of the gradient of the step before": "something" if model.piled else "nothing",
+        "what is left of the gradient of the step before": "something"
+        if model.piled
+        else "nothing",
         "what padding is taught": _taught_by_padding(model),
         "what training changes": _changed(model),
         "the share of next words that are right": _right(model, batches),
@@ -207,11 +209,7 @@ for name, hint, pieces in (
     (
         "right but for padding, which the loss counts",
         "Places whose target is padding have no part in the loss: ignore_index=0.",
-        {
-            "loss": lambda scores, wanted: F.cross_entropy(
-                scores.flatten(0, 1), wanted.flatten()
-            )
-        },
+        {"loss": lambda scores, wanted: F.cross_entropy(scores.flatten(0, 1), wanted.flatten())},
     ),
     (
         "right but for the loss, which is a sum and not a mean",

@@ -138,16 +138,12 @@ for name, hint, answer in (
     (
         "right but for the scores, which are multiplied by the square root of the width, too",
         "Only the embedding is multiplied.",
-        _scores(
-            lambda self, x: x @ self.up.T @ self.table.T * math.sqrt(x.shape[-1]) + self.bias
-        ),
+        _scores(lambda self, x: x @ self.up.T @ self.table.T * math.sqrt(x.shape[-1]) + self.bias),
     ),
     (
         "right but for the scores, which are divided by the square root of the width",
         "The factor stands at the embedding alone.",
-        _scores(
-            lambda self, x: x @ self.up.T @ self.table.T / math.sqrt(x.shape[-1]) + self.bias
-        ),
+        _scores(lambda self, x: x @ self.up.T @ self.table.T / math.sqrt(x.shape[-1]) + self.bias),
     ),
     (
         "right but for the scores, whose bias is missing",
@@ -167,9 +163,7 @@ for name, hint, answer in (
     (
         "right in its values, but the output trains neither matrix: they are detached there",
         "Tied means that the gradients of both uses reach them: leave out .detach() and .data.",
-        _scores(
-            lambda self, x: x @ self.up.detach().T @ self.table.detach().T + self.bias
-        ),
+        _scores(lambda self, x: x @ self.up.detach().T @ self.table.detach().T + self.bias),
     ),
     (
         "right in its values, but the output does not train self.up: it is detached there",
