@@ -232,7 +232,7 @@ for name, hint, pieces in (
     ),
     (
         "right but for the spread, which is that of all numbers and not of a sample",
-        "A standard deviation from a few runs divides by their number minus 1, as statistics.stdev.",
+        "A standard deviation from a few runs divides by their number minus 1: statistics.stdev.",
         {"spread": statistics.pstdev},
     ),
     (

@@ -202,7 +202,7 @@ for name, hint, pieces in (
         {"log_p": lambda scores: (scores.softmax(dim=-1) + 1e-9).log()},
     ),
     (
-        "not a number where the score of padding is minus infinity: its share 0 is multiplied by it",
+        "not a number where padding has the score minus infinity: its share 0 is multiplied by it",
         "0 times infinity is not a number. Leave the column of padding out.",
         {"times": lambda q, log_p: q * log_p},
     ),

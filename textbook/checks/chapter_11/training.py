@@ -88,9 +88,7 @@ def _trained(answer, vocabulary, steps):
         if plain and abs(first - math.log(vocabulary)) < 0.25
         else f"{first:.2f}, where log V is {math.log(vocabulary):.2f}",
         fallen: "less than a third" if last < first / 3 else "a third or more",
-        "what is left of the gradient of the step before": "something"
-        if model.piled
-        else "nothing",
+        "what is left of the gradient before": "something" if model.piled else "nothing",
         "what padding is taught": _taught_by_padding(model),
         "what training changes": _changed(model),
         "the share of next words that are right": _right(model, batches),
