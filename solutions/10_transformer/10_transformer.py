@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 10: the Transformer
 #
-# Ten exercises, from easy to hard, 43 points, about four hours. They belong to
+# Ten exercises, from easy to hard, 44 points, about four hours. They belong to
 # [chapter 10](../../notebooks/10_transformer.ipynb). The first nine stand alone: none needs the answer to another.
 # The tenth puts some of them together with what you have written for the chapters 05 to 09: your Transformer.
 #
@@ -210,7 +210,9 @@ x, y = mt.randn(1, 4, 16).double(), mt.randn(1, 5, 16).double()
 
 
 def scores_of(x, y, forgotten):
-    encoder, cross = (None if name in forgotten else mt.tensor(real) for name in ("encoder", "cross"))
+    encoder, cross = (
+        None if name in forgotten else mt.tensor(real) for name in ("encoder", "cross")
+    )
     causal = None if "causal" in forgotten else mt.ones(5, 5).tril().bool()
     for block in model.encoder:
         x = block(x, encoder)
