@@ -312,53 +312,36 @@ def faults_one_by_one(decoder, vocabulary, width):
     return list(dict.fromkeys(answers))
 
 
-def faults_by_two_runs(decoder, vocabulary, width):
-    """Batches of copies, of which one thing differs."""
-    n, steps, copies = 5, 4, 5
-    found = set()
-    for length in (2, 5, 3):
-        target = mt.randint(0, vocabulary, (1, steps)).expand(copies, -1).clone()
-        memory = mt.randn(1, n, width).double().expand(copies, -1, -1).clone()
-        real = (mt.arange(n) < length).unsqueeze(0).expand(copies, -1)
-        alone = decoder(target[:1], memory[:1], real[:1])
-        others = mt.cat([(mt.arange(n) < 4).unsqueeze(0), real[1:]])
-        strangers = decoder(
-            mt.cat([(target[:1] + 1) % vocabulary, target[1:]]),
-            mt.cat([memory[:1].flip(1) * 2, memory[1:]]),
-            others,
-        )
-        if not mt.allclose(strangers[1:], alone.expand(copies - 1, -1, -1)):
-            found.add("batch")
-        for cut in range(1, steps):
+def faults_of_questions(decoder, vocabulary, width):
+    """Each question is a change, and the places that must stay, or must move."""
+    real = mt.tensor([[True] * 2 + [False] * 2, [True] * 4])
+    target, memory = mt.randint(0, vocabulary, (2, 4)), mt.randn(2, 4, width).double()
+    before, found = decoder(target, memory, real), set()
+
+    def ask(fault, words=target, vectors=memory, places=slice(None), row=slice(None), stay=True):
+        after = decoder(words, vectors, real)[row, places]
+        if stay and not mt.allclose(after, before[row, places]):
+            found.add(fault)
+        if not stay and (after == before[row, places]).all(dim=-1).any():
+            found.add(fault)
+
+    for shift in range(1, vocabulary):
+        for place in range(1, 4):
             words = target.clone()
-            words[:, cut:] = mt.randint(0, vocabulary, (copies, steps - cut))
-            if not mt.allclose(
-                decoder(words, memory, real)[:, :cut], alone[:, :cut].expand(copies, -1, -1)
-            ):
-                found.add("future")
-        vectors = memory + 30 * mt.randn(memory.shape).double() * ~real.unsqueeze(-1)
-        for b in range(copies):
-            if not mt.allclose(decoder(target[:1], vectors[b : b + 1], real[:1]), alone):
-                found.add("padding")
-        for i in range(length):
-            vectors = memory[:1].clone()
-            vectors[0, i] += 1.0
-            if (decoder(target[:1], vectors, real[:1]) == alone).all(dim=-1).any():
-                found.add("source")
-    first = mt.tensor([[True, False, False], [True, True, True]])
-    target, memory = mt.randint(0, vocabulary, (2, 4)), mt.randn(2, 3, width).double()
-    base = decoder(target, memory, first)
-    if mt.allclose(decoder(target, memory + first.unsqueeze(-1) * 0, first)[1], base[1]):
-        vectors = memory.clone()
-        vectors[1, 2] += 1.0
-        if mt.allclose(decoder(target, vectors, first)[1], base[1]):
-            found.add("source")
-    swapped = first.flip(0)
-    vectors = memory.clone()
-    vectors[1, 1:] += 9.0
-    if not mt.allclose(decoder(target, vectors, swapped)[1], decoder(target, memory, swapped)[1]):
-        found.add("padding")
-    return found
+            words[:, place] = (target[:, place] + shift) % vocabulary
+            ask("future", words, places=slice(0, place))
+        for row in range(2):
+            words = target.clone()
+            words[1 - row] = (target[1 - row] + shift) % vocabulary
+            ask("batch", words, row=row)
+    for row in range(2):
+        for place in range(4):
+            vectors = memory.clone()
+            vectors[row, place] += 1.5
+            ask("batch", vectors=vectors, row=1 - row)
+            fault = "source" if real[row, place] else "padding"
+            ask(fault, vectors=vectors, row=row, stay=fault == "padding")
+    return [fault for fault in ("source", "batch", "padding", "future") if fault in found]
 
 
 # Transformer
@@ -392,7 +375,7 @@ right = {
     "Block": [BlockInALoop, BlockWithFunctions],
     "Encoder": [EncoderByAppending, EncoderWithAFullMask],
     "Decoder": [DecoderWithPositions, DecoderPrefixByPrefix],
-    "faults": [faults_one_by_one, faults_by_two_runs],
+    "faults": [faults_one_by_one, faults_of_questions],
     "Transformer": [TransformerSpelledOut, TransformerWithLengths],
 }
 refused = {"CrossAttention": [CrossFused]}

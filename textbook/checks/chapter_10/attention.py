@@ -345,7 +345,7 @@ class _(CrossInPieces):
 )
 class _(CrossInPieces):
     def kept(self, weights, scores):
-        return getattr(self, "weights", None) if hasattr(self, "weights") else weights.detach()
+        return self.weights if hasattr(self, "weights") else weights.detach()
 
 
 @CrossAttention.wrong(
