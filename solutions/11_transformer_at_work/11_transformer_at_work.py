@@ -435,7 +435,7 @@ def supported(table, claims):
         return statistics.mean(other) - statistics.mean(one) > 2 * spread
 
     found = []
-    for number, (kind, i, j, *name) in enumerate(claims):
+    for k, (kind, i, j, *name) in enumerate(claims):
         ours, theirs = table[i], table[j]
         settings = ours["settings"], theirs["settings"]
         if kind == "better":
@@ -446,7 +446,7 @@ def supported(table, claims):
             changed = [key for key in settings[0] if settings[0][key] != settings[1][key]]
             holds = changed == name and better(ours, theirs)
         if holds:
-            found.append(number)
+            found.append(k)
     return found
     ### END SOLUTION
 

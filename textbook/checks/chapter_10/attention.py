@@ -405,3 +405,12 @@ class _(CrossInPieces):
 class _(CrossInPieces):
     def projected(self, x, memory):
         return self.query(x), self.key(memory), memory
+
+
+@CrossAttention.wrong(
+    "right but for the mask, which is the wrong way round, with a large number for infinity",
+    "allowed is True where a query may look; masked_fill changes the places where it is True.",
+)
+class _(CrossInPieces):
+    def masked(self, scores, allowed):
+        return scores if allowed is None else scores.masked_fill(allowed, -1e9)

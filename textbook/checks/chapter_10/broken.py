@@ -240,6 +240,7 @@ def _testing(
     moved=lambda moved: moved.all(),
     say=lambda found: sorted(found),
     kept=lambda real: real,
+    neighbours=lambda other, drawn, target, memory: (other, drawn),
 ):
     """The test with one of its pieces exchanged."""
 
@@ -258,11 +259,12 @@ def _testing(
             padded = mt.where(kept(real).unsqueeze(-1), memory, noise * drawn)
             if not same(decoder(target, padded, real), whole):
                 found.add("padding")
+            words, vectors = neighbours(other, drawn, target, memory)
             for b in range(batch):
                 mine = mt.arange(batch) == b
                 rest = decoder(
-                    mt.where(mine.unsqueeze(1), target, other),
-                    mt.where(mine.view(batch, 1, 1), memory, drawn),
+                    mt.where(mine.unsqueeze(1), target, words),
+                    mt.where(mine.view(batch, 1, 1), memory, vectors),
                     real,
                 )
                 if not same(rest[b], whole[b]):
@@ -297,6 +299,16 @@ for name, hint, pieces in (
         "a test with one sentence",
         "What a sentence takes from its neighbours, such as their mask, shows in a batch alone.",
         {"lengths": (6,)},
+    ),
+    (
+        "a test that changes the tokens of other sentences, and not their memory",
+        "A sentence may read the memory of another one: change both.",
+        {"neighbours": lambda other, drawn, target, memory: (other, memory)},
+    ),
+    (
+        "a test that changes the memory of other sentences, and not their tokens",
+        "A sentence may look at the words of another one: change both.",
+        {"neighbours": lambda other, drawn, target, memory: (target, drawn)},
     ),
     (
         "a test in which no sentence has padding",

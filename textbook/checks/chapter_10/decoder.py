@@ -299,3 +299,12 @@ class _(DecoderInPieces):
 class _(DecoderInPieces):
     def forward(self, tokens, memory, real):
         return super().forward(tokens, self.norm(memory), real)
+
+
+@Decoder.wrong(
+    "right but for a log_softmax at the end",
+    "Return scores: the loss takes the logarithm of the softmax itself.",
+)
+class _(DecoderInPieces):
+    def scores(self, x):
+        return super().scores(x).log_softmax(dim=-1)

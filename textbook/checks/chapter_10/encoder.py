@@ -272,3 +272,14 @@ class _(EncoderInPieces):
 class _(EncoderInPieces):
     def mask(self, real):
         return with_axes(real[:1])
+
+
+@Encoder.wrong(
+    "right but for residual connections around the blocks",
+    "Blocks have residual connections of their own: x = block(x, allowed).",
+)
+class _(EncoderInPieces):
+    def forward(self, x, real):
+        for block in self.blocks:
+            x = x + block(x, self.mask(real))
+        return self.end(x)

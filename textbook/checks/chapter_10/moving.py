@@ -2,7 +2,15 @@
 
 from textbook.checks.exercise import exercise
 
-FORGOTTEN = [(), ("encoder",), ("causal",), ("cross",), ("causal", "cross"), ("encoder", "causal")]
+FORGOTTEN = [
+    (),
+    ("encoder",),
+    ("causal",),
+    ("cross",),
+    ("causal", "cross"),
+    ("encoder", "causal"),
+    ("encoder", "cross"),
+]
 
 
 def _moving_cases(draw, hidden):

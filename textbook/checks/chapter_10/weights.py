@@ -171,6 +171,11 @@ for name, hint, pieces in (
         {"embedding": lambda V, d: 2 * V * d},
     ),
     (
+        "right but for the output layer, whose matrix is that of the embedding already",
+        "Before the change the output layer has a matrix of its own.",
+        {"out": lambda V, d: V},
+    ),
+    (
         "right but for a tied output, which loses its bias, too",
         "The matrix is shared; the bias is no part of the embedding, and stays.",
         {"tied": lambda V, d: -V * d - V},

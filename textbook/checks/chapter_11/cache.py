@@ -245,6 +245,14 @@ for name, hint, pieces in (
         {"score": lambda query, key: query @ key.mT / query.shape[-1]},
     ),
     (
+        "masked too late: the weights are set to 0 after the softmax and no longer add up to 1",
+        "Mask the scores, before the softmax.",
+        {
+            "allowed": lambda k, n: mt.ones(k, n, dtype=mt.bool),
+            "weigh": lambda scores: scores.softmax(dim=-1) * _allowed(*scores.shape[-2:]),
+        },
+    ),
+    (
         "right but for the weights: there is no softmax",
         "Scores become weights by a softmax over the keys, the last axis.",
         {"weigh": lambda scores: scores.masked_fill(scores == -mt.inf, 0.0)},

@@ -185,6 +185,11 @@ for name, hint, pieces in (
         {"shares": lambda share: share.mean().expand(len(share))},
     ),
     (
+        "right for 1 less the share: it takes the share for what is cut off",
+        "The share is what the set has together.",
+        {"shares": lambda share: 1 - share},
+    ),
+    (
         "the tokens whose own probability reaches the share",
         "The share is what the set has together: add up from the likeliest on.",
         {"stay": _by_order(lambda ordered, total, share: ordered >= share)},

@@ -37,6 +37,7 @@ def _costing(
     parts=lambda pairs, batch: [pairs[i : i + batch] for i in range(0, len(pairs), batch)],
     count=len,
     alone=lambda whole, single: single,
+    of_weights=False,
 ):
     """The count with one of its pieces exchanged."""
 
@@ -47,11 +48,10 @@ def _costing(
         def of_pair(n, t):
             source = encoder * (block(d, m) + own_source(d, n)) + decoder * cross_source(d)
             target = decoder * (block(d, m) + own_target(d, t) + cross_target(d) + across(d, n))
-            return (
-                passes
-                * flops
-                * (n * (source + embedding(d, V)) + t * (target + out(d, V) + embedding(d, V)))
-            )
+            source, target = source + embedding(d, V), target + embedding(d, V) + out(d, V)
+            if of_weights:
+                source = target = source + target
+            return passes * flops * (n * source + t * target)
 
         whole = sum(count(part) * of_pair(*longest(part)) for part in parts(pairs, batch))
         single = sum(of_pair(*pair) for pair in pairs)
@@ -222,6 +222,17 @@ for name, hint, pieces in (
         "right but for the embedding, which it counts as a product",
         "A row of a table is looked up: no product.",
         {"embedding": lambda d, V: d * V},
+    ),
+    (
+        "a count by 6 times all weights times all tokens, without the products of attention",
+        "The encoder's weights never meet the target, nor the output layer the source; and "
+        "attention's own products have no weights.",
+        {
+            "own_source": lambda d, n: 0,
+            "own_target": lambda d, t: 0,
+            "across": lambda d, n: 0,
+            "of_weights": True,
+        },
     ),
     (
         "right but for the layers: those of encoder and decoder are exchanged",

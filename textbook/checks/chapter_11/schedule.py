@@ -187,6 +187,16 @@ for name, hint, pieces in (
         {"hold_at": lambda warm, hold: warm},
     ),
     (
+        "right but for the warm-up, which begins at 0: it counts the steps before",
+        "At step t the share is t / w: a rate of 0 would waste the first step.",
+        {"up": lambda step, warm: (step - 1) / warm},
+    ),
+    (
+        "right but for the fall, which comes one step late",
+        "What is gone of it at step t is (t - k) / (s - k).",
+        {"down": lambda step, hold, steps: 1 - math.sqrt((step - hold - 1) / (steps - hold))},
+    ),
+    (
         "right but for the warm-up, which is missing",
         "Before step warm the share is step / warm.",
         {"up": lambda step, warm: 1.0},

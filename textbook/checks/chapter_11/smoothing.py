@@ -33,6 +33,11 @@ def _wanted(right, allowed, smoothing):
     return (1 - smoothing) * right + smoothing * others / others.sum(dim=-1, keepdim=True)
 
 
+def _column(scores, padding):
+    """(V): True at the padding token."""
+    return mt.arange(scores.shape[-1]) == padding
+
+
 def _mean(losses, real):
     return losses[real].mean()
 
@@ -45,6 +50,7 @@ def _smoothed(
     allowed=lambda tokens, padding: tokens != padding,
     times=lambda q, log_p: mt.where(q == 0, 0.0, q * log_p.masked_fill(q == 0, 0.0)),
     counts=lambda targets, padding: targets != padding,
+    keep=lambda scores, padding: scores,
 ):
     """The loss with one of its pieces exchanged."""
 
@@ -52,7 +58,7 @@ def _smoothed(
         real, tokens = counts(targets, padding), mt.arange(scores.shape[-1])
         right = (targets.unsqueeze(-1) == tokens).to(scores.dtype)
         q = wanted(right, allowed(tokens, padding), smoothing)
-        losses = -times(q, log_p(clean(scores, real))).sum(dim=-1)
+        losses = -times(q, log_p(keep(clean(scores, real), padding))).sum(dim=-1)
         return reduce(losses, real)
 
     return loss
@@ -189,6 +195,12 @@ for name, hint, pieces in (
         "right but for the softmax, which goes over the positions",
         "The softmax goes over the vocabulary, the last axis.",
         {"log_p": lambda scores: scores.log_softmax(dim=1)},
+    ),
+    (
+        "right but for the softmax, from which padding is left out",
+        "p is the softmax over all V tokens: what the model gives to padding, it loses elsewhere. "
+        "Only q is 0 there.",
+        {"keep": lambda scores, padding: scores.masked_fill(_column(scores, padding), -mt.inf)},
     ),
     (
         "infinite or not a number where scores are large: log(softmax) underflows",

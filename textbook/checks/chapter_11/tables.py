@@ -2,6 +2,7 @@
 
 import statistics
 
+from textbook.checks.compare import brief, number
 from textbook.checks.exercise import exercise
 
 
@@ -153,7 +154,7 @@ def _reading(
 
     def supported(table, claims):
         found = []
-        for number, (kind, i, j, *name) in enumerate(claims):
+        for k, (kind, i, j, *name) in enumerate(claims):
             ours, theirs = table[i], table[j]
             if kind == "better":
                 holds = better(ours, theirs)
@@ -161,13 +162,26 @@ def _reading(
                 holds = fewer(ours, theirs)
             else:
                 holds = cause(ours, theirs, *name) and (better(ours, theirs) or not needs_better)
-            found.append(say(number, holds))
+            found.append(say(k, holds))
         return [answer for answer in found if answer is not None]
 
     return supported
 
 
-@exercise(cases=_table_cases, see='chapter 11, "Reading tables"')
+def _said(answer, table, claims):
+    """The claims themselves, for the numbers that the answer returns."""
+    found = answer(table, claims)
+    form, told = "a list of numbers of claims", None
+    if isinstance(found, (list, tuple)) and all(
+        type(number(k)) is int and 0 <= number(k) < len(claims) for k in found
+    ):
+        told = "; ".join(" ".join(map(str, claims[k])) for k in sorted(map(number, found)))
+    else:
+        form = brief(found)
+    return {"the form of the result": form, "the list of claims": told or "none"}
+
+
+@exercise(cases=_table_cases, run=_said, gradients=False, see='chapter 11, "Reading tables"')
 def supported(table, claims):
     """The numbers of those claims that the table supports."""
 
@@ -181,7 +195,7 @@ def supported(table, claims):
         return statistics.mean(other) - statistics.mean(one) > 2 * spread
 
     found = []
-    for number, (kind, i, j, *name) in enumerate(claims):
+    for k, (kind, i, j, *name) in enumerate(claims):
         ours, theirs = table[i], table[j]
         settings = ours["settings"], theirs["settings"]
         if kind == "better":
@@ -192,7 +206,7 @@ def supported(table, claims):
             changed = [key for key in settings[0] if settings[0][key] != settings[1][key]]
             holds = changed == name and better(ours, theirs)
         if holds:
-            found.append(number)
+            found.append(k)
     return found
 
 
@@ -247,6 +261,18 @@ for name, hint, pieces in (
         "right but for the spread, which it takes of the worse row alone",
         "Take the larger of the two standard deviations.",
         {"spread": lambda one, other: statistics.stdev(other)},
+    ),
+    (
+        "right but for the spread, which is that of all numbers and not of a sample",
+        "A standard deviation from a few runs divides by their number minus 1: statistics.stdev.",
+        {
+            "spread": lambda one, other: max(statistics.pstdev(one), statistics.pstdev(other)),
+        },
+    ),
+    (
+        "right but for the spread: it takes the sum of both standard deviations",
+        "Take the larger of the two.",
+        {"spread": lambda one, other: statistics.stdev(one) + statistics.stdev(other)},
     ),
     (
         "right but for the difference, which is that of the best runs",

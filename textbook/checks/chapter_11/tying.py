@@ -146,6 +146,15 @@ for name, hint, answer in (
         _scores(lambda self, x: x @ self.up.T @ self.table.T / math.sqrt(x.shape[-1]) + self.bias),
     ),
     (
+        "right but for the scores, which are divided by the square root of the inner size",
+        "The factor stands at the embedding alone.",
+        _scores(
+            lambda self, x: (
+                x @ self.up.T @ self.table.T / math.sqrt(self.table.shape[1]) + self.bias
+            )
+        ),
+    ),
+    (
         "right but for the scores, whose bias is missing",
         "Each token has a bias of its own: + self.bias.",
         _scores(lambda self, x: x @ self.up.T @ self.table.T),

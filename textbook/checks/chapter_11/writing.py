@@ -117,6 +117,7 @@ def _looping(
     result=lambda tokens, start: tokens,
     rows=lambda memory, open_rows: memory[open_rows],
     left=lambda open_rows, over: open_rows[~over],
+    wide=False,
 ):
     """The loop with one of its pieces exchanged."""
 
@@ -140,6 +141,8 @@ def _looping(
             before = mt.cat([before, column.unsqueeze(1)], dim=1)
             said.append(column)
             open_rows = left(open_rows, finished(chosen, end))
+        while wide and len(said) < longest:
+            said.append(mt.full((len(source),), padding))
         return result(mt.stack(said, dim=1), start)
 
     return translate
@@ -270,6 +273,11 @@ for name, hint, pieces in (
                 len(open_rows) > 0 and (len(said) < longest - 1 or not said)
             )
         },
+    ),
+    (
+        "right but for the width, which is always that of the longest translation allowed",
+        "The result is as wide as the longest translation that came out.",
+        {"wide": True},
     ),
     (
         "right but for start, which stands at the front of the result",
