@@ -19,7 +19,7 @@ def _choice_cases(draw, hidden):
     scores = 2 * draw.normal(3, 6)
     scores[:, 1], scores[1:, 4] = -mt.inf, -mt.inf
     yield scores, mt.tensor([0.999, 1.0, 0.6], dtype=mt.float64), 0.7
-    yield 300 * draw.normal(3, 5), mt.tensor([0.9, 0.5, 1.0], dtype=mt.float64), 0.8
+    yield 900 * draw.normal(3, 5), mt.tensor([0.9, 0.5, 1.0], dtype=mt.float64), 0.8
     yield draw.normal(3, 5), mt.tensor([1.0, 0.0, 0.7], dtype=mt.float64), 1.5
 
 

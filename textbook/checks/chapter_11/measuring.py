@@ -63,7 +63,6 @@ def _measured(answer, curve, rates, choosing, reporting):
     """What is returned, and which trainings and which looks at the test data it took."""
     found = answer(curve.run, curve.score, rates, choosing, reporting)
     test = [each[:2] for each in curve.scored if each[2] == "test"]
-    rate = found.get("rate") if isinstance(found, dict) else None
     tried = {one for one, seed in curve.ran if seed in choosing}
     return {
         "the dict": found,
@@ -73,7 +72,6 @@ def _measured(answer, curve, rates, choosing, reporting):
         "what is scored twice": "nothing"
         if len(set(curve.scored)) == len(curve.scored)
         else "some model",
-        "the type of the rate": type(rate).__name__,
     }
 
 

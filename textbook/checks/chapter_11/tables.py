@@ -55,6 +55,7 @@ def _table_cases(draw, hidden):
         "clear": _row([1.8 + up, 1.82 + up, 1.78 + up], 4.0, 300, 2e12, width=64),
         "within the spread": _row([1.97 + up, 1.99 + up, 1.95 + up], 4.0, 300, 3e12, width=64),
         "restless": _row([1.7 + up, 2.1 + up, 1.75 + up], 4.0, 300, 3e12, width=64),
+        "restless and worse": _row([2.2 + up, 2.6 + up, 2.25 + up], 4.0, 300, 3e12, width=64),
         "just enough": _row([1.95 + up, 1.96 + up, 1.94 + up], 4.0, 300, 3e12, width=64),
         "shorter pieces": _row([1.8 + up, 1.82 + up, 1.78 + up], 2.5, 50, 1e12),
         "longer pieces": _row([2.2 + up, 2.22 + up, 2.18 + up], 6.0, 900, 4e12),

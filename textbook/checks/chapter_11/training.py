@@ -72,7 +72,7 @@ def _trained(answer, vocabulary, steps):
         asked.shape == target[:, :-1].shape and mt.equal(asked, target[:, :-1])
         for (_, asked, _), (_, target) in zip(model.asked, batches.drawn, strict=False)
     )
-    first, last = (_mean(part) for part in (losses[:3], losses[-10:])) if plain else (0, 0)
+    first, last = (_mean(part) for part in (losses[:1], losses[-10:])) if plain else (0, 0)
     still = Spy(vocabulary)
     answer(still, Batches(vocabulary), 3, 0.0)
     fallen = "the loss at the end, compared with the one at the start"
@@ -85,7 +85,7 @@ def _trained(answer, vocabulary, steps):
         "the mode of the model while it learns": _mode(all(each[2] for each in model.asked)),
         "the mode of the model afterwards": _mode(model.training),
         "the first loss": "that of the real tokens, about log V"
-        if plain and abs(first - math.log(vocabulary)) < 0.25
+        if plain and abs(first - math.log(vocabulary)) < 0.01
         else f"{first:.2f}, where log V is {math.log(vocabulary):.2f}",
         fallen: "less than a third" if last < first / 3 else "a third or more",
         "what is left of the gradient before": "something" if model.piled else "nothing",

@@ -41,7 +41,7 @@ class _Translator(nn.Module):
         seen = real[:, 0, 0].unsqueeze(-1)
         mean = memory[..., :6].masked_fill(~seen, 0.0).sum(1) / seen.sum(1)  # (B, 6)
         places = mt.arange(tokens.shape[1]).unsqueeze(1).to(mean.dtype)
-        scores = (mean @ self.out).tanh().unsqueeze(1) + self.after[tokens]
+        scores = 3 * (mean @ self.out).tanh().unsqueeze(1) + self.after[tokens]
         scores = scores + (places * (1 + mt.arange(vocabulary))).sin()  # (B, T, V)
         due = mt.tensor([self.ends[int(row[0, 6])] for row in memory]).unsqueeze(1)
         scores[..., end] = mt.where(due == places.T + 1, 50.0, -50.0)
