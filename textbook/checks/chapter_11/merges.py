@@ -22,6 +22,7 @@ NAMED = {  # corpora, words as strings with spaces between pieces
 }
 HIDDEN = {
     "overlapping": {"o o o o o": 3, "o x": 8, "x o o": 1, "x y": 2},
+    "longer": {"v v v v v": 5, "v w": 1},
     "alphabetical": {"t s": 3, "s t": 3, "u a": 3, "s u": 2},
     "pieces": {"xy z": 2, "x yz": 2, "x y": 1, "y z": 1},
     "places": {"xy x": 3, "x z": 3, "y x": 2},
