@@ -113,7 +113,8 @@ figure, panels = plot.subplots(1, 3, width=7, height=2.4)
 for axes, mask, name in zip(panels, three_masks(source, target, 0), names, strict=True):
     queries, keys = source if name == "encoder" else target, target if "its" in name else source
     seen = mask[0, 0].expand(queries.shape[1], -1)
-    plot.mask(axes, seen, queries[0].tolist(), keys[0].tolist(), title=name)
+    rows, columns = ([str(token) for token in part[0].tolist()] for part in (queries, keys))
+    plot.mask(axes, seen, rows, columns, title=name)
 plot.show(figure, alt="Three masks for a source and a target with padding, 0, at the front")
 ### BEGIN HIDDEN TESTS
 # There padding stood behind all tokens, and the causal mask hid it from them.

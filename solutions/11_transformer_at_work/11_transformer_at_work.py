@@ -72,7 +72,7 @@ group = {"params": [nn.Parameter(mt.zeros(1))], "peak": 0.01}
 optimizer, rates = optim.SGD([group], lr=1.0), []
 for step in range(1, 101):
     set_rates(optimizer, step, 10, 60, 100)
-    rates.append(group["lr"])
+    rates.append(optimizer.param_groups[0]["lr"])
 figure, axes = plot.subplots(width=5, height=2.2)
 axes.plot(range(1, 101), rates)
 axes.set(xlabel="step", ylabel="rate")
