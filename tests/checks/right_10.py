@@ -314,8 +314,9 @@ def faults_one_by_one(decoder, vocabulary, width):
 
 def faults_of_questions(decoder, vocabulary, width):
     """Each question is a change, and the places that must stay, or must move."""
-    real = mt.tensor([[True] * 2 + [False] * 2, [True] * 4])
-    target, memory = mt.randint(0, vocabulary, (2, 4)), mt.randn(2, 4, width).double()
+    real = mt.arange(4) < mt.tensor([[2], [4], [1]])
+    target, memory = mt.randint(0, vocabulary, (3, 4)), mt.randn(3, 4, width).double()
+    rows = mt.arange(3)
     before, found = decoder(target, memory, real), set()
 
     def ask(fault, words=target, vectors=memory, places=slice(None), row=slice(None), stay=True):
@@ -330,15 +331,15 @@ def faults_of_questions(decoder, vocabulary, width):
             words = target.clone()
             words[:, place] = (target[:, place] + shift) % vocabulary
             ask("future", words, places=slice(0, place))
-        for row in range(2):
+        for row in range(3):
             words = target.clone()
-            words[1 - row] = (target[1 - row] + shift) % vocabulary
-            ask("batch", words, row=row)
-    for row in range(2):
+            words[row] = (target[row] + shift) % vocabulary
+            ask("batch", words, row=rows != row)
+    for row in range(3):
         for place in range(4):
             vectors = memory.clone()
             vectors[row, place] += 1.5
-            ask("batch", vectors=vectors, row=1 - row)
+            ask("batch", vectors=vectors, row=rows != row)
             fault = "source" if real[row, place] else "padding"
             ask(fault, vectors=vectors, row=row, stay=fault == "padding")
     return [fault for fault in ("source", "batch", "padding", "future") if fault in found]
