@@ -301,14 +301,6 @@ concluded.wrong(
         ]
     )
 )
-concluded.wrong(
-    "right but for the places beyond, where the trained ones are left out as if all were right",
-    "Of the first T places the share in the row tested at T is right, not all.",
-)(
-    _concluding(
-        beyond=lambda row, inside: _beyond(row, {"right": [1.0] * len(row["right"])}),
-    )
-)
 for place, (left_out, hint) in enumerate(
     {
         "trained to other lengths": "Who has trained on longer texts has seen more of the places.",
