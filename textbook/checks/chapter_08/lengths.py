@@ -195,6 +195,7 @@ def _table_cases(draw, hidden):
         inside += [(f"q{steps}", 0.9, 0.5, {"steps": steps, "spread": spread})]
         inside += [(f"r{steps}", 0.9, 0.4, {"steps": steps, "spread": 0.0, "rates": 4})]
         inside += [(f"s{steps}", 0.9, 0.5, {"steps": steps, "spread": spread, "rates": 4})]
+    inside += [(s, 0.9, b, {"steps": 600, "spread": 0.03}) for s, b in (("t", 0.6), ("u", 0.5))]
     if hidden:
         inside = [(scheme, 1 - a, 0.9 * b, settings) for scheme, a, b, settings in inside]
     rows = []
