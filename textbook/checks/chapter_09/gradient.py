@@ -171,7 +171,7 @@ rms_norm_gradient.wrong(
 for name, hint, toward_gain in (
     (
         "right but for the gain: its gradient lacks x-hat",
-        "gain multiplies x-hat: the gradient is the sum over the tokens of grad_output times x-hat.",
+        "gain multiplies x-hat: the gradient is the sum over the tokens of grad_output times it.",
         lambda grad_output, normal, gain, root: grad_output,
     ),
     (
@@ -199,7 +199,7 @@ rms_norm_gradient.wrong(
     "Each feature has its own gain: sum over the tokens, all axes but the last.",
 )(_backward(gather=lambda x: x.sum(dim=-1)))
 rms_norm_gradient.wrong(
-    "right for tokens in a row, (n, d): the gradient of the gain is summed over the first axis alone",
+    "right for tokens in a row: the gradient of the gain is summed over the first axis alone",
     "Any number of axes may stand in front, or none: sum over all but the last.",
 )(_backward(gather=lambda x: x.sum(dim=0) if x.ndim > 1 else x.sum()))
 rms_norm_gradient.wrong(

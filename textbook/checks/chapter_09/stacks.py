@@ -109,7 +109,7 @@ paths.wrong(
 )(_walked(right=_elementwise))
 paths.wrong(
     "right but for the numbers of the paths: the first layer has the highest bit",
-    "Path k goes through layer l if bit l - 1 of k is 1: path 1 goes through the first layer alone.",
+    "Path k goes through layer l if bit l - 1 of k is 1: path 1 goes through the first alone.",
 )(_walked(goes=lambda k, layers: _bits(k, layers)[::-1]))
 paths.wrong(
     "right but for the numbers of the paths: a 1 stands for going past a layer",
@@ -224,7 +224,7 @@ for name, hint, pieces in (
     ),
     (
         "right but for the size of the sum, which grows as in a product: (1 + a^2)^(parts/2)",
-        "In pre-norm each part gets a vector of size 1, whatever the sum, and adds a vector of size a.",
+        "In pre-norm each part gets a vector of size 1, whatever the sum, and adds one of size a.",
         {"sums": lambda parts, a: (1 + a**2) ** (parts / 2)},
     ),
     (
@@ -252,8 +252,8 @@ for name, hint, pieces in (
     ),
     (
         "right but for post-norm, which has the shares of pre-norm",
-        "In post-norm each norm brings the sum back to size 1, and shrinks what was in it: each part "
-        "divides the input by the root of 1 + a^2.",
+        "In post-norm each norm brings the sum back to size 1 and shrinks what was in it: each "
+        "part divides the input by the root of 1 + a^2.",
         {
             "post": lambda parts, a: (
                 1 / (1 + parts * a**2) ** 0.5,

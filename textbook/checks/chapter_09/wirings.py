@@ -27,7 +27,7 @@ def _scaled(factor):
 
 
 def _kinds():
-    """Broken programs and right ones, by kind; a, b are the norms, f the attention, g the network."""
+    """Broken programs and right ones, by kind; a and b are the norms, f and g the parts."""
 
     def in_branches(x, a, f, b, g):
         first = f(a(x))
@@ -241,7 +241,7 @@ for name, hint, pieces in (
     ),
     (
         "a test with parts that look at each token by itself",
-        "An attention looks at other tokens: a part that mixes them shows who takes them one by one.",
+        "An attention looks at other tokens: a part that mixes them shows who takes each alone.",
         {"attention": lambda x: (x @ _matrix(0)).exp()},
     ),
     (
