@@ -44,7 +44,7 @@ def norm_token_by_token(x, gain, bias, eps=1e-5):
 
 
 def norm_with_matrices(x, gain, bias, eps=1e-5):
-    """Subtracting the mean is a product with I - 1/d; small numbers are divided by their largest."""
+    """Subtracting the mean is a product with I - 1/d."""
     d = x.shape[-1]
     centered = x @ (mt.eye(d) - 1 / d)
     by = (1 + centered.detach().abs()).max(dim=-1, keepdim=True).values
@@ -278,7 +278,7 @@ def broken_by_matrices(programs):
         M = mt.tensor(random.standard_normal((3, 3)))
         parts = [
             lambda x, w=W[0]: (x @ w).tanh(),
-            lambda x, w=W[1]: M @ (x @ w),
+            lambda x, w=W[1], M=M: M @ (x @ w),
             lambda x, w=W[2]: (x @ w).sigmoid(),
             lambda x, w=W[3]: (x @ w).sin(),
         ]
