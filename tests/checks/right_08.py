@@ -377,13 +377,13 @@ def broken_by_single_rows(programs):
         mt.manual_seed(3)
         x = mt.randn(2, 2, 3, 6).double()
         for start in (0, 601):
-            places = mt.tensor([start, start + 5, start + 72])
+            places = mt.tensor([start, start + 5, start + 45])
             y = rotate(x.clone(), places)
             if not mt.allclose(y, single(rotate, x, places)):
                 return True
             if start == 0:
                 first = y
-                if not mt.equal(y[:, :, 0] - x[:, :, 0] < 1e-9, mt.ones(2, 2, 6).bool()):
+                if not mt.allclose(y[:, :, 0], x[:, :, 0]):
                     return True
         same = mt.allclose(first @ first.mT, y @ y.mT)
         near = rotate(x.clone(), mt.tensor([0, 1, 2]))

@@ -6,7 +6,7 @@ import minitorch as mt
 from minitorch import nn
 from tests.checks import right_05, right_09, right_10
 from tests.checks.proof import proofs
-from textbook.checks import CheckFailed, Draw, chapter_09, chapter_10
+from textbook.checks import CheckFailed, Draw, chapter_10
 from textbook.checks.chapter_10 import assembly
 from textbook.checks.chapter_10.block import BlockInPieces
 from textbook.checks.chapter_10.modules import Attention
@@ -92,10 +92,11 @@ def test_the_count_is_that_of_a_built_model(tied):
     assert built == count
 
 
-def test_the_rate_is_that_of_chapter_09():
-    for case in chapter_09.warm_up.all_cases(hidden=True):
-        found = chapter_10.set_rate.run(chapter_10.set_rate.reference, [1.0], *case)
-        assert found["the list of the groups' rates"] == [chapter_09.warm_up.reference(*case)]
+def test_the_rate_is_that_of_the_paper():
+    for step, width, steps in [(1, 1, 1), (2, 512, 4000), (4001, 512, 4000), (9, 16, 5)]:
+        found = chapter_10.set_rate.run(chapter_10.set_rate.reference, [1.0], step, width, steps)
+        rate = width**-0.5 * min(step**-0.5, step * steps**-1.5)
+        assert found["the list of the groups' rates"] == [rate]
 
 
 def test_a_step_that_computes_everything_anew_is_told_what_it_costs():
