@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 08: positions
 #
-# Ten exercises, from easy to hard, 40 points, about four hours. They belong to
+# Ten exercises, from easy to hard, 40 points, about four and a half hours. They belong to
 # [chapter 08](../../notebooks/08_positions.ipynb) and stand alone: none needs the answer to another.
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run
@@ -476,16 +476,16 @@ check.right_beyond(right_beyond, hidden=True)
 # places 20 to 63 of longer texts. There at least 90 % have to be right with **each** seed. Choose with other seeds than 11, 12 and 13, which it takes: else you choose by luck.
 
 
-# %% solution="plan"
-def plan():
+# %% solution="chosen_scheme"
+def chosen_scheme():
     """What is trained: a dict."""
     ### BEGIN SOLUTION
     return {"scheme": "relative", "clip": 8, "rate": 0.01, "steps": 200}
     ### END SOLUTION
 
 
-# %% tests="plan" points=2
-check.reached(right_beyond, plan)
+# %% tests="chosen_scheme" points=2
+check.reached(right_beyond, chosen_scheme)
 ### BEGIN HIDDEN TESTS
 # A table of places has rows that were never trained, sinusoids make angles between codes that the
 # layer has not met; ALiBi knows near from far, but five from four hardly. Relative positions

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 09: feed-forward network, norm and residual connection
 #
-# Ten exercises, from easy to hard, 40 points, about four hours. They belong to
+# Ten exercises, from easy to hard, 40 points, about four and a half hours. They belong to
 # [chapter 09](../../notebooks/09_feed_forward_norm_residual.ipynb) and stand alone: none needs the answer to another.
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run
@@ -160,7 +160,7 @@ measured = {
     "last part, post-norm": (post * added).mean() / a,
 }
 for name, value in measured.items():
-    print(f"{name:26} predicted {predicted[name]:.4f}, drawn {value.item():.4f}")
+    print(f"{name:26} predicted {predicted[name]:.3f}, drawn {value.item():.2f}")
 ### BEGIN HIDDEN TESTS
 # In pre-norm a fifth of the input is left and the last part adds a fifth as well: late parts change less and
 # less. In post-norm each part has the share 0.71, and of the input 0.0002 is left.
@@ -502,16 +502,16 @@ check.steps_needed(steps_needed, hidden=True)
 # 150 steps at most, with **each** seed. (Who predicts zeros has a loss of 1.) Choose with other seeds than 11, 12 and 13, which it takes: else you choose by luck.
 
 
-# %% solution="plan"
-def plan():
+# %% solution="chosen_stack"
+def chosen_stack():
     """What is trained: a dict."""
     ### BEGIN SOLUTION
     return {"wiring": "pre-norm", "start": 0.1, "rate": 0.01, "warm-up": 0}
     ### END SOLUTION
 
 
-# %% tests="plan" points=2
-check.reached(steps_needed, plan)
+# %% tests="chosen_stack" points=2
+check.reached(steps_needed, chosen_stack)
 ### BEGIN HIDDEN TESTS
 # Without residual connections the loss stays near 1. With them alone it falls, but too slowly, unless the
 # start is small; in pre-norm it arrives from either start.

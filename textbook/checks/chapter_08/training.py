@@ -13,6 +13,7 @@ from textbook.checks.chapter_08.codes import sinusoidal_codes
 from textbook.checks.chapter_08.rotary import rotate
 from textbook.checks.compare import number
 from textbook.checks.exercise import CheckFailed, exercise
+from textbook.lab.report import measured
 
 # How much is right
 
@@ -248,19 +249,23 @@ def _read(plan):
     try:
         given = plan()
     except NotImplementedError:
-        raise CheckFailed("plan: not solved yet.\nReturn a dict, as the text says.") from None
+        raise CheckFailed(
+            "chosen_scheme: not solved yet.\nReturn a dict, as the text says."
+        ) from None
     keys = ["clip", "rate", "scheme", "steps"]
     if not isinstance(given, dict) or sorted(given) != keys:
-        raise CheckFailed(f"plan: expected a dict with the keys {keys}, got {given}")
+        raise CheckFailed(f"chosen_scheme: expected a dict with the keys {keys}, got {given}")
     if given["scheme"] not in SCHEMES:
-        raise CheckFailed(f"plan: expected one of {SCHEMES} as 'scheme', got {given['scheme']!r}")
+        raise CheckFailed(
+            f"chosen_scheme: expected one of {SCHEMES} as 'scheme', got {given['scheme']!r}"
+        )
     steps, clip, rate = (number(given[key]) for key in ("steps", "clip", "rate"))
     if type(steps) is not int or not 0 < steps <= MOST:
-        raise CheckFailed(f"plan: expected 1 to {MOST} as 'steps', got {given['steps']}")
+        raise CheckFailed(f"chosen_scheme: expected 1 to {MOST} as 'steps', got {given['steps']}")
     if type(clip) is not int or not 1 <= clip <= LONGEST:
-        raise CheckFailed(f"plan: expected 1 to {LONGEST} as 'clip', got {given['clip']}")
+        raise CheckFailed(f"chosen_scheme: expected 1 to {LONGEST} as 'clip', got {given['clip']}")
     if rate is None or not 0 < rate < 1:
-        raise CheckFailed(f"plan: expected a rate between 0 and 1, got {given['rate']}")
+        raise CheckFailed(f"chosen_scheme: expected a rate between 0 and 1, got {given['rate']}")
     return given["scheme"], clip, rate, steps
 
 
@@ -269,19 +274,19 @@ def reached(measure, plan):
     with redirect_stdout(StringIO()):
         right_beyond(measure)
     given, shares = _read(plan), []
-    print("seed    trained places    places beyond")
     for seed in (11, 12, 13):
         model = trained(*given, seed)
         mt.manual_seed(seed)
         short = [sequences(50, LONGEST) for _ in range(2)]
         long = [sequences(50, 64) for _ in range(2)]
         shares.append(measure(model, copy.deepcopy(long), LONGEST))
-        print(f"{seed:4} {measure(model, short, 0):17.1%} {shares[-1]:16.1%}")
+        known = measure(model, short, 0)
+        measured(f"seed {seed}: right at trained places {known:.1%}, beyond {shares[-1]:.1%}")
     if min(shares) < ENOUGH:
         raise CheckFailed(
-            f"plan: at the places from {LONGEST} to 63 at least {ENOUGH:.0%} have to be right with "
+            f"chosen_scheme: at the places from {LONGEST} to 63 at least {ENOUGH:.0%} have to be right with "
             "each of three seeds.\nIs it low at trained places as well? Then think of rate, steps "
             f"and clip: what has to be told apart is the token {BACK} places before. Else think of "
             "the scheme."
         )
-    print("plan: it holds beyond what was trained")
+    print("chosen_scheme: it holds beyond what was trained")

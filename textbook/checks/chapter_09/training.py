@@ -9,6 +9,7 @@ import minitorch.nn.functional as F
 from minitorch import nn, optim
 from textbook.checks.compare import number
 from textbook.checks.exercise import CheckFailed, exercise
+from textbook.lab.report import measured
 
 # When a loss has arrived
 
@@ -205,19 +206,27 @@ def _read(plan):
     try:
         given = plan()
     except NotImplementedError:
-        raise CheckFailed("plan: not solved yet.\nReturn a dict, as the text says.") from None
+        raise CheckFailed(
+            "chosen_stack: not solved yet.\nReturn a dict, as the text says."
+        ) from None
     keys = ["rate", "start", "warm-up", "wiring"]
     if not isinstance(given, dict) or sorted(given) != keys:
-        raise CheckFailed(f"plan: expected a dict with the keys {keys}, got {given}")
+        raise CheckFailed(f"chosen_stack: expected a dict with the keys {keys}, got {given}")
     if given["wiring"] not in JOINED:
-        raise CheckFailed(f"plan: expected one of {[*JOINED]} as 'wiring', got {given['wiring']!r}")
+        raise CheckFailed(
+            f"chosen_stack: expected one of {[*JOINED]} as 'wiring', got {given['wiring']!r}"
+        )
     start, rate, warm_up = (number(given[key]) for key in ("start", "rate", "warm-up"))
     if start is None or not 0 < start <= 1:
-        raise CheckFailed(f"plan: expected a 'start' above 0, 1 at most, got {given['start']}")
+        raise CheckFailed(
+            f"chosen_stack: expected a 'start' above 0, 1 at most, got {given['start']}"
+        )
     if rate is None or not 0 < rate < 1:
-        raise CheckFailed(f"plan: expected a 'rate' between 0 and 1, got {given['rate']}")
+        raise CheckFailed(f"chosen_stack: expected a 'rate' between 0 and 1, got {given['rate']}")
     if type(warm_up) is not int or not 0 <= warm_up < MOST:
-        raise CheckFailed(f"plan: expected 0 to {MOST - 1} as 'warm-up', got {given['warm-up']}")
+        raise CheckFailed(
+            f"chosen_stack: expected 0 to {MOST - 1} as 'warm-up', got {given['warm-up']}"
+        )
     return given["wiring"], start, rate, warm_up
 
 
@@ -230,11 +239,11 @@ def reached(measure, plan):
         found = losses(*given, MOST, seed)
         needed.append(measure(found, GOAL, WINDOW))
         end = sum(found[-WINDOW:]) / WINDOW
-        print(f"seed {seed}: steps needed {needed[-1]}, loss at the end {end:.3f}")
+        measured(f"seed {seed}: steps needed {needed[-1]}, loss at the end {end:.3f}")
     if not all(steps and steps <= LIMIT for steps in needed):
         raise CheckFailed(
-            f"plan: each of three seeds needs {LIMIT} steps at most, got {needed}.\nDoes the loss "
+            f"chosen_stack: each of three seeds needs {LIMIT} steps at most, got {needed}.\nDoes the loss "
             "stay near 1? Then nothing passes through: think of the wiring. Does it fall, "
             "but too slowly, or jump? Then of rate, warm-up and start."
         )
-    print("plan: the stack of twelve learns")
+    print("chosen_stack: the stack of twelve learns")
