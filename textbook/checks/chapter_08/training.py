@@ -284,9 +284,10 @@ def reached(measure, plan):
         measured(f"seed {seed}: right at trained places {known:.1%}, beyond {shares[-1]:.1%}")
     if min(shares) < ENOUGH:
         raise CheckFailed(
-            f"chosen_scheme: at the places from {LONGEST} to 63 at least {ENOUGH:.0%} have to be right with "
-            "each of three seeds.\nIs it low at trained places as well? Then think of rate, steps "
-            f"and clip: what has to be told apart is the token {BACK} places before. Else think of "
+            f"chosen_scheme: at the places from {LONGEST} to 63 at least {ENOUGH:.0%} have to be "
+            "right with each of three seeds.\nIs it low at trained places as well? Then think of "
+            f"rate, steps and clip: what has to be told apart is the token {BACK} places before. "
+            "Else think of "
             "the scheme."
         )
     print("chosen_scheme: it holds beyond what was trained")

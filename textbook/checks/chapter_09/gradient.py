@@ -102,11 +102,6 @@ for name, hint, toward_x in (
         lambda g, normal, root: (g - root**2 * normal * mean_of(g * normal)) / root,
     ),
     (
-        f"{FOR_X}, where x stands in place of one of the two x-hat",
-        "x-hat is x divided by the root, in both places.",
-        lambda g, normal, root: (g - root * normal * mean_of(g * normal)) / root,
-    ),
-    (
         f"{FOR_X}, where the term of the root is added",
         "It is subtracted: it takes out of the gradient what would only stretch x.",
         lambda g, normal, root: (g + normal * mean_of(g * normal)) / root,

@@ -251,7 +251,13 @@ layer_norm.wrong(
 layer_norm.wrong(
     "right forwards, with mean and deviation detached",
     "Leave out .detach(): the gradient goes through mean and variance too.",
-)(_norm(mean=lambda x: mean_of(x.detach()), variance=lambda x, m: variance_of(x.detach(), m)))
+)(
+    _norm(
+        mean=lambda x: mean_of(x.detach()),
+        variance=lambda x, mean: variance_of(x.detach(), mean),
+        scale=largest_of,
+    )
+)
 
 
 # The statistics of a batch with padding

@@ -242,8 +242,8 @@ def reached(measure, plan):
         measured(f"seed {seed}: steps needed {needed[-1]}, loss at the end {end:.3f}")
     if not all(steps and steps <= LIMIT for steps in needed):
         raise CheckFailed(
-            f"chosen_stack: each of three seeds needs {LIMIT} steps at most, got {needed}.\nDoes the loss "
-            "stay near 1? Then nothing passes through: think of the wiring. Does it fall, "
-            "but too slowly, or jump? Then of rate, warm-up and start."
+            f"chosen_stack: each of three seeds needs {LIMIT} steps at most, got {needed}.\n"
+            "Does the loss stay near 1? Then nothing passes through: think of the wiring. Does it "
+            "fall, but too slowly, or jump? Then of rate, warm-up and start."
         )
     print("chosen_stack: the stack of twelve learns")
