@@ -10,9 +10,9 @@ from textbook.checks.exercise import exercise
 
 
 def _context_cases(draw, hidden):
-    yield from [(8, 10_000.0, 20, 64), (4, 100.0, 9, 33), (64, 10_000.0, 2048, 8192)]
+    yield from [(8, 10_000.0, 20, 64), (4, 100.0, 7, 33), (64, 10_000.0, 2048, 8192)]
     if hidden:
-        yield from [(6, 500.0, 128, 129), (128, 500_000, 8192, 131_072), (16, 10.0, 50, 100)]
+        yield from [(6, 500.0, 128, 129), (128, 500_000, 8192, 131_072), (16, 10.0, 7, 100)]
 
 
 def _context(
@@ -77,6 +77,11 @@ for name, hint, turns in (
         lambda omega, trained, longer: sum(w * (longer - 1) >= 2 * math.pi for w in omega),
     ),
     (
+        f"{AROUND}: it takes the length for the last place",
+        "Places count from 0: the last one is trained - 1.",
+        lambda omega, trained, longer: sum(w * trained >= 2 * math.pi for w in omega),
+    ),
+    (
         f"{AROUND}: it counts coordinates, two for each pair",
         "d coordinates make d/2 pairs.",
         lambda omega, trained, longer: 2 * sum(w * (trained - 1) >= 2 * math.pi for w in omega),
@@ -101,6 +106,16 @@ longer_context.wrong(
     "Places count from 0: the last ones are trained - 1 and longer - 1.",
 )(
     _context(
+        squeeze=lambda trained, longer: trained / longer,
+        ratio=lambda trained, longer: longer / trained,
+    )
+)
+longer_context.wrong(
+    "right but for the last places, for which it takes the lengths everywhere",
+    "Places count from 0: the last ones are trained - 1 and longer - 1.",
+)(
+    _context(
+        turns=lambda omega, trained, longer: sum(w * trained >= 2 * math.pi for w in omega),
         squeeze=lambda trained, longer: trained / longer,
         ratio=lambda trained, longer: longer / trained,
     )
@@ -196,6 +211,8 @@ def _table_cases(draw, hidden):
         inside += [(f"r{steps}", 0.9, 0.4, {"steps": steps, "spread": 0.0, "rates": 4})]
         inside += [(f"s{steps}", 0.9, 0.5, {"steps": steps, "spread": spread, "rates": 4})]
     inside += [(s, 0.9, b, {"steps": 600, "spread": 0.03}) for s, b in (("t", 0.6), ("u", 0.5))]
+    inside += [("v", 0.9, 0.6, {"steps": 620, "spread": 0.2})]
+    inside += [("w", 0.9, 0.5, {"steps": 620, "spread": 0.0})]
     if hidden:
         inside = [(scheme, 1 - a, 0.9 * b, settings) for scheme, a, b, settings in inside]
     rows = []
@@ -338,6 +355,14 @@ concluded.wrong(
     "right but for noise: it takes the smaller of the standard deviations",
     "The larger of the two.",
 )(_concluding(worst=min))
+concluded.wrong(
+    "right but for noise: it takes the standard deviation of the better one alone",
+    "The larger of the two.",
+)(_concluding(worst=lambda x, y: x))
+concluded.wrong(
+    "right but for noise: it takes the standard deviation of the worse one alone",
+    "The larger of the two.",
+)(_concluding(worst=lambda x, y: y))
 concluded.wrong(
     "right but for noise: it takes the sum of the standard deviations",
     "Twice the larger of the two.",

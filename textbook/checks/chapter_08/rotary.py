@@ -160,6 +160,10 @@ rotate.wrong(
     "positions is (B, n): each sequence has places of its own.",
 )(_rotary(places=lambda positions: positions[:1]))
 rotate.wrong(
+    "right but for the places, which it counts from the first of each sequence",
+    "The first row may stand anywhere: take its place as it is.",
+)(_rotary(places=lambda positions: positions - positions[:, :1]))
+rotate.wrong(
     "right but for the places, which it counts from 1",
     "A row at place 0 is not turned.",
 )(_rotary(places=lambda positions: positions + 1))

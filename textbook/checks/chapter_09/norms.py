@@ -13,8 +13,9 @@ def _norm_cases(draw, hidden):
         scale, eps = [(1.0, 0.5), (0.1, 1e-5)][i % 2]
         x = scale * (draw.normal(*size) * 2 + 3)
         if i >= 2:
-            x[0] = 8.0 * x[0] if hidden else 7.0
             x[-1] = x[-1] * 1e200
+        if i == len(sizes) - 1:
+            x[0] = 7.0
         yield x, draw.normal(size[-1]) + 2, draw.normal(size[-1]), eps
 
 

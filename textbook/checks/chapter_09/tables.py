@@ -66,6 +66,8 @@ def _table_cases(draw, hidden):
         *_made_up("t", [200, 210, 220, 230, 240], ([290] * 5, none + none[:2]), depth=3),
         *_made_up("u", [100, 150, 120], (slow, none), depth=4),
         *_made_up("v", [140, 160, 130], (slow, none), depth=4),
+        *_made_up("w", [100, 190, 100], ([150] * 3, [151] * 3), depth=5),
+        *_made_up("x", [200, 201, 202], (slow, slow), depth=5),
     ]
     if hidden:
         rows = [
@@ -196,6 +198,11 @@ for name, hint, pieces in (
         "right but for the choice of the rate, which takes the worst seed",
         MEDIAN,
         {"value": lambda steps: max(_never(steps))},
+    ),
+    (
+        "right but for the choice of the rate, which takes the mean",
+        MEDIAN,
+        {"value": lambda steps: statistics.fmean(_never(steps))},
     ),
     (
         "right but for rates at the edge, which it allows",
