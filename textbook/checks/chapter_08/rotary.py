@@ -264,8 +264,8 @@ def _in_place(x, places):
 
 
 def _half(x, places):
-    """The first half of the coordinates is turned, the rest stays."""
-    half = x.shape[-1] // 2
+    """About the first half of the coordinates is turned, the rest stays."""
+    half = max(x.shape[-1] // 4 * 2, 2)
     return mt.cat([_whole()(x[..., :half], places), x[..., half:]], dim=-1)
 
 
