@@ -244,8 +244,11 @@ class _Program:
 
 
 def _whole(base=10_000.0, **pieces):
-    """A program that turns x (B, h, n, d) at places (n), with one of the pieces exchanged."""
-    return lambda x, places: _rotary(**pieces)(x, places.unsqueeze(0), base)
+    """A program that turns x (B, h, n, d) at places (n), with one of the pieces exchanged.
+
+    Its angles are in double precision, in a notebook as well: far places need it.
+    """
+    return lambda x, places: _rotary(**pieces)(x, places.unsqueeze(0).double(), base)
 
 
 def _remembers():
