@@ -69,6 +69,10 @@ alibi_bias.wrong(
     "Scores may be large as well: minus infinity, so that the weight is exactly 0.",
 )(_bias(hide=-1e9))
 alibi_bias.wrong(
+    "right but for later keys, which have -10000 in place of minus infinity",
+    "Scores may be large as well: minus infinity, so that the weight is exactly 0.",
+)(_bias(hide=-1e4))
+alibi_bias.wrong(
     "right but for later keys, which have the lowest number that there is",
     "Minus infinity: -mt.inf.",
 )(_bias(hide=-3.4028234663852886e38))
@@ -76,9 +80,9 @@ alibi_bias.wrong(
     "masked the wrong way round: earlier keys are hidden",
     "Query i sees keys j up to i.",
 )(
-    lambda queries, keys, heads: _bias(size=lambda apart: apart.abs(), hide=None)(
-        queries, keys, heads
-    ).masked_fill(_apart(queries, keys) > 0, -mt.inf)
+    lambda queries, keys, heads: _bias(hide=None)(queries, keys, heads).masked_fill(
+        _apart(queries, keys) > 0, -mt.inf
+    )
 )
 alibi_bias.wrong(
     "right but for a query's own place, which is masked, too",

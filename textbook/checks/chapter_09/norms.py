@@ -129,6 +129,34 @@ layer_norm.wrong(
     "right but for the scale, which is one for all tokens: next to a large one the others vanish",
     "Each token has its own largest difference: amax(dim=-1, keepdim=True).",
 )(_norm(scale=lambda centered: centered.detach().abs().amax().clamp(min=1.0)))
+for what, hint, pieces in (
+    (
+        "right but for the order, with large features right: the bias is added before the gain",
+        "First times gain, then plus bias.",
+        {"join": lambda normal, gain, bias: (normal + bias) * gain},
+    ),
+    (
+        "right but for the variance, with large features right: it divides by d - 1",
+        "The mean of the squares, over d: unbiased=False.",
+        {"variance": unbiased},
+    ),
+    (
+        "right but for eps, with large features right: it stands outside the root",
+        "Add eps to the variance, then take the root.",
+        {"root": lambda variance, eps: variance**0.5 + eps},
+    ),
+    (
+        "right but for eps, with large features right: it is left out",
+        "Add eps to the variance, divided like it by the square of the scale.",
+        {"root": lambda variance, eps: variance**0.5},
+    ),
+    (
+        "right but for the gain, with large features right: it is left out",
+        "Multiply each feature by its gain, then add its bias.",
+        {"join": lambda normal, gain, bias: normal + bias},
+    ),
+):
+    layer_norm.wrong(what, hint)(_norm(scale=largest_of, **pieces))
 layer_norm.wrong(
     "right but for tokens of equal features, which are divided by 0",
     "Their largest difference is 0: divide by at least 1, clamp(min=1.0).",

@@ -262,6 +262,16 @@ for name, hint, pieces in (
         },
     ),
     (
+        "right but for the input of post-norm, which has the share that it has in pre-norm",
+        "Each norm shrinks what was in the sum: by the root of 1 + a^2, each time.",
+        {"post": lambda parts, a: ((1 + parts * a**2) ** -0.5, a / (1 + a**2) ** 0.5)},
+    ),
+    (
+        "right but for the input of post-norm, whose share is squared",
+        "Shares of the size, not of the mean square.",
+        {"post": lambda parts, a: ((1 + a**2) ** -parts, a / (1 + a**2) ** 0.5)},
+    ),
+    (
         "right but for the last part of post-norm, which is a",
         "The norm after the last sum shrinks the last part, too.",
         {"post": lambda parts, a: ((1 + a**2) ** (-parts / 2), a)},
