@@ -597,12 +597,13 @@ chapter_07.masked_attention(masked_attention, hidden=True)
 
 # %% solution="sinusoidal_codes"
 # MARKED: copy your sinusoidal_codes of set 08 here.
-def sinusoidal_codes(n, d):
+def sinusoidal_codes(n, d, base=10_000.0):
     """The codes of the places 0 to n - 1: (n, d)."""
     ### BEGIN SOLUTION
-    omega = 10_000.0 ** (-mt.arange(0, d, 2) / d)  # (d/2)
-    angles = mt.arange(n).unsqueeze(1) * omega  # (n, d/2)
-    return mt.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+    k = d // 2
+    omega = base ** (-mt.arange(k) / max(k - 1, 1))  # (k)
+    angles = mt.arange(n).unsqueeze(1) * omega  # (n, k)
+    return mt.cat([angles.sin(), angles.cos()], dim=1)
     ### END SOLUTION
 
 
@@ -622,8 +623,10 @@ def layer_norm(x, gain, bias, eps=1e-5):
     """x (..., d), gain and bias (d) give (..., d)."""
     ### BEGIN SOLUTION
     centered = x - x.mean(dim=-1, keepdim=True)
-    variance = (centered**2).mean(dim=-1, keepdim=True)  # (..., 1)
-    return centered / mt.sqrt(variance + eps) * gain + bias
+    scale = centered.detach().abs().amax(dim=-1, keepdim=True).clamp(min=1.0)  # (..., 1)
+    small = centered / scale  # no square of these overflows
+    variance = (small**2).mean(dim=-1, keepdim=True)
+    return small / mt.sqrt(variance + eps / scale / scale) * gain + bias
     ### END SOLUTION
 
 
@@ -637,19 +640,20 @@ chapter_09.layer_norm(layer_norm, hidden=True)
 # %% solution="FeedForward"
 # MARKED: copy your FeedForward of set 09 here.
 class FeedForward(nn.Module):
-    """A network with one hidden layer, the same for every position."""
+    """A gated network with one hidden layer, the same for every position."""
 
     def __init__(self, width, hidden):
         super().__init__()
         ### BEGIN SOLUTION
-        self.up = nn.Linear(width, hidden)
-        self.down = nn.Linear(hidden, width)
+        self.gate = nn.Linear(width, hidden, bias=False)
+        self.up = nn.Linear(width, hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
         ### END SOLUTION
 
     def forward(self, x):
         """Tokens (..., n, width) give outputs (..., n, width)."""
         ### BEGIN SOLUTION
-        return self.down(F.relu(self.up(x)))
+        return self.down(F.silu(self.gate(x)) * self.up(x))
         ### END SOLUTION
 
 
