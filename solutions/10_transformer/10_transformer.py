@@ -30,9 +30,11 @@ import minitorch.nn.functional as F
 import textbook.chapter_10 as book
 from minitorch import nn, optim
 from textbook import plot
-from textbook.checks import chapter_05, chapter_06, chapter_07, chapter_08, chapter_09
+from textbook.checks import chapter_05, chapter_06, chapter_07, chapter_08, chapter_09, progress
 from textbook.checks import chapter_10 as check
 from textbook.data import Vocabulary, number_pairs, number_pieces
+
+progress.show("10")
 
 # %% [markdown]
 # ## 1. What is read, and what is asked
