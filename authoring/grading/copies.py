@@ -79,6 +79,35 @@ class Record:
         self.note()
 
 
+class ModuleRecord:
+    """A module of the grader's of which the student's process has a copy: its settings."""
+
+    def __init__(self, module, names):
+        self.module, self.names = module, names
+        self.known = self._state()
+
+    def _state(self):
+        module = self.module()
+        return {name: vars(module).get(name) for name in self.names if module is not None}
+
+    def changes(self, arrays):
+        """As of a tensor's record."""
+        before, self.known = self.known, self._state()
+        return {name: value for name, value in self.known.items() if value != before[name]}
+
+    def apply(self, told, arrays):
+        """As of a tensor's record."""
+        for name, value in told.items():
+            if name in self.names and is_setting(value) and self.module() is not None:
+                setattr(self.module(), name, value)
+        self.known = self._state()
+
+
+def is_setting(value):
+    """Whether it is plain data, as the settings of a module are."""
+    return value is None or type(value) in (bool, int, float, str)
+
+
 def _held(tensor):
     array = tensor.array
     return array.dtype.str, array.shape, array.tobytes()

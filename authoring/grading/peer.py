@@ -20,7 +20,7 @@ import types
 import weakref
 
 from authoring.grading import values
-from authoring.grading.copies import Record, contents, noting, repeat, write_over
+from authoring.grading.copies import ModuleRecord, Record, contents, noting, repeat, write_over
 from authoring.grading.stand_ins import Number
 from authoring.grading.wire import Lost, Wire
 from minitorch.autograd import grad
@@ -51,9 +51,12 @@ class Peer:
         self.theirs = weakref.WeakValueDictionary()  # what stands for theirs here, by number
         self.lives = collections.Counter()  # by number, how much here needs that object of theirs
         self.dropped: list[int] = []  # numbers of theirs that nothing here needs any more
-        self.records: dict[tuple[bool, int], Record] = {}  # by whether it is ours, and number
+        # What both sides have a copy of, by whether the original is ours, and number
+        self.records: dict[tuple[bool, int], Record | ModuleRecord] = {}
+        self.copies: list[TensorBase] = []  # of theirs, which may be written into until we tell
         self.borrowed: list = []  # lists and dicts that are attributes of theirs
         self.sent: dict = {}  # the state of the random numbers that they know of
+        self.result_of: dict[int, int] = {}  # alike, of results whose history goes on there
         self.ends: dict[int, list] = {}  # the leaves of the histories of `own`
         self.extra = {"gradients": self._gradients}  # what this side answers beside ASKED, by name
 
@@ -187,14 +190,13 @@ class Peer:
                 message["containers"].append([number, name, encode(value)])
                 loan[3] = contents(value)
         message["updates"] = self._updates(arrays)
+        self._let_go()
         message["dropped"], self.dropped = self.dropped, []
         self.wire.send(message, arrays)
 
     def _receive(self):
         message, arrays = self.wire.receive()
         try:
-            for number in message["dropped"]:
-                self._forget(number)
             for own, number, changes in message["updates"]:
                 record = self.records.get((own, number))
                 if record is not None:
@@ -203,6 +205,8 @@ class Peer:
                 if isinstance(name, str) and not name.startswith("_"):
                     held = vars(self.own[number]).get(name)
                     write_over(held, values.Decoder(self, arrays)(value))
+            for number in message["dropped"]:
+                self._forget(number)
         except Lost:
             raise
         except Exception as error:
@@ -212,7 +216,9 @@ class Peer:
     def _forget(self, number):
         thing = self.own.pop(number, None)
         if thing is not None:
-            self.number_of.pop(id(thing), None)
+            for numbers in (self.number_of, self.result_of):
+                if numbers.get(id(thing)) == number:
+                    del numbers[id(thing)]
             self.records.pop((True, number), None)
             self.ends.pop(number, None)
 
@@ -224,16 +230,23 @@ class Peer:
                 updates.append([not own, number, changes])
         return updates
 
+    def _let_go(self):
+        """Keep no copy any longer that nothing else here needs."""
+        kept = [weakref.ref(x) for x in self.copies]
+        self.copies.clear()
+        self.copies += [x for x in (ref() for ref in kept) if x is not None]
+
     # Values
 
-    def register(self, value) -> int:
+    def register(self, value, numbers=None) -> int:
         """The number under which the other side knows an object of ours."""
+        numbers = self.number_of if numbers is None else numbers
         if isinstance(value, self.refused):
             raise Refused(f"a {type(value).__name__} is not handed over")
-        number = self.number_of.get(id(value))
+        number = numbers.get(id(value))
         if number is None:
             number = next(self.numbers)
-            self.own[number], self.number_of[id(value)] = value, number
+            self.own[number], numbers[id(value)] = value, number
         return number
 
     def stands_for(self, value) -> int | None:
@@ -263,18 +276,22 @@ class Peer:
     def encode_tensor(self, x, encoder):
         number = self.stands_for(x)
         if number is not None and not self.records[False, number].is_rewritten():
-            return ["home", number]
-        number = self.number_of.get(id(x))
+            # As a result, what has a history here too must not lose it.
+            if not (encoder.as_result and x.grad_fn and x.grad_fn.vjp is not _unchanged):
+                return ["home", number]
+        as_result = encoder.as_result and x.grad_fn is not None
+        numbers = self.result_of if as_result else self.number_of
+        number = numbers.get(id(x))
         if number is not None and self.records[True, number].is_rewritten():
-            del self.number_of[id(x)]  # it has another history now, and is another tensor there
-        number = self.register(x)
+            del numbers[id(x)]  # it has another history now, and is another tensor there
+        number = self.register(x, numbers)
         if (True, number) not in self.records:
             self.records[True, number] = Record(x)
         self.records[True, number].note()
         leaves = None
         if x.requires_grad and not x.is_leaf:
             leaves = []
-            if encoder.as_result:
+            if as_result:
                 self.ends[number] = _leaves(x)
                 leaves = [encoder(getattr(leaf, "number", leaf)) for leaf in self.ends[number]]
         kind = "parameter" if isinstance(x, Parameter) else "tensor"
@@ -301,6 +318,7 @@ class Peer:
             x = self.adopt(number, made(Tensor, array.copy(), node, 0))
             inner.number, inner.lifetime = Number(number), x._lifetime
         self.records[False, number] = Record(weakref.ref(x))
+        self.copies.append(x)
         return x
 
 

@@ -70,12 +70,6 @@ class RemoteModule(Module):
     """A module of the grader's, with copies of its parts: it is run there."""
 
     def forward(self, *args, **kwargs):
-        for module in self.modules():
-            if "_peer" in vars(module) and vars(module).get("_told", True) != module.training:
-                vars(module)["_told"] = module.training
-                self._peer.ask(
-                    "set", object=Number(module._home), name="training", value=module.training
-                )
         return self._peer.call(self._home, *args, **kwargs)
 
     def __getattr__(self, name):

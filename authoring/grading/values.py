@@ -10,13 +10,14 @@ import linecache
 import numbers
 import traceback
 import types
+import weakref
 from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 
 import minitorch
-from authoring.grading.copies import read_array
+from authoring.grading.copies import ModuleRecord, is_setting, read_array
 from authoring.grading.stand_ins import Number, RemoteModule, stand_in
 from minitorch import backend
 from minitorch.autograd import is_grad_enabled, set_grad_enabled
@@ -97,13 +98,14 @@ class Encoder:
         if isinstance(value, str):
             return ["plain", str(value)]
         if isinstance(value, Module) and not self.peer.trusting:
-            return ["module", self.peer.register(value), *self._parts_of(value)]
+            number = self.peer.register(value)
+            return ["module", number, *self._parts_of(value, number)]
         name = library_name(value)
         if name and not self.peer.trusting:
             return ["library", *name]
         return ["object", self.peer.register(value), _described_object(value)]
 
-    def _parts_of(self, module):
+    def _parts_of(self, module, number):
         """What a module of the grader's consists of, to be made anew with copies of its parts."""
         tables = [
             [[name, self(part)] for name, part in vars(module)[table].items()] for table in TABLES
@@ -111,10 +113,18 @@ class Encoder:
         rest = {
             name: value
             for name, value in vars(module).items()
-            if type(value) in (bool, int, float, str, tuple, types.NoneType)
+            if (is_setting(value) or type(value) is tuple)
             and not any(name in vars(module)[table] for table in TABLES)
         }
-        return library_name(type(module)), tables, [[n, self(value)] for n, value in rest.items()]
+        kind = library_name(type(module))
+        if (True, number) not in self.peer.records:
+            self.peer.records[True, number] = ModuleRecord(lambda: module, _kept_in_step(kind, rest))
+        return kind, tables, [[n, self(value)] for n, value in rest.items()]
+
+
+def _kept_in_step(kind, rest):
+    """The settings of a copy that hold for the original: of the grader's own classes, the mode."""
+    return [name for name, value in rest.items() if is_setting(value)] if kind else ["training"]
 
 
 class Decoder:
@@ -192,8 +202,11 @@ class Decoder:
             for table, parts in zip(TABLES, tables, strict=True):
                 for name, part in parts:
                     vars(there)[table][name] = self(part)
-            vars(there).update({name: self(value) for name, value in rest})
+            rest = {name: self(value) for name, value in rest}
+            vars(there).update(rest)
             self.peer.adopt(number, there)
+            record = ModuleRecord(weakref.ref(there), _kept_in_step(named, rest))
+            self.peer.records[False, number] = record
             vars(there)["_peer"] = self.peer
         return there
 
