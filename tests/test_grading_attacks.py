@@ -49,7 +49,7 @@ send = peer.wire.send
 def forged(message, arrays):
     if message.get("kind") == "error":
         message = {{"kind": "result", "value": ["plain", None], "arguments": ["plain", None],
-                   "heard": [], "updates": [], "dropped": [], "containers": []}}
+                   "heard": [], "updates": [], "dropped": [], "containers": [], "random": None}}
     send(message, arrays)
 peer.wire.send = forged
 """

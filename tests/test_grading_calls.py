@@ -84,6 +84,19 @@ def product(a, b):
     return a.T @ b
 
 
+def passed_on(x, function):
+    return function(x * 2)
+
+
+def slope_of(program):
+    x = mt.ones(2).requires_grad_()
+    return mt.autograd.grad(program(lambda x: x, x).sum(), x)[0]
+
+
+def drawn(draw):
+    return [draw(), mt.rand(1).item(), draw(), mt.rand(1).item()]
+
+
 def ends():
     os._exit(0)
 
@@ -282,3 +295,45 @@ def test_what_is_needed_no_more_is_forgotten(student):
     function(1)
     assert len(student.own) < 5
     assert len(student.records) < 5
+
+
+def test_a_result_keeps_the_history_that_it_has_in_both_processes(student):
+    """What the student's function returns came from ours, and that from the student's."""
+    weights = mt.randn(2, 2)
+    x = mt.randn(3, 2).requires_grad_()
+    found = [
+        mt.autograd.grad(function(x, lambda x: (x @ weights).tanh()).sum(), x)[0]
+        for function in (student.named("passed_on"), passed_on)
+    ]
+    assert np.allclose(found[0].array, found[1].array)
+    given = mt.randn(2).requires_grad_()
+    result = student.named("slope_of")(lambda function, x: function(x * given))
+    assert np.allclose(result.array, given.array)
+
+
+def test_a_weight_may_be_written_into_and_let_go(student):
+    layer = student.named("Layer")(2)
+    before = layer.inner.weight.array.copy()
+    with mt.no_grad():
+        layer.inner.weight.mul_(2)
+        weight = layer.inner.weight
+        layer(mt.ones(1, 2))
+        weight.add_(1)
+        del weight
+    assert np.allclose(layer.inner.weight.array, 2 * before + 1)
+
+
+def test_the_mode_of_a_model_is_the_same_for_both(student):
+    model = nn.Sequential(Layer(2), nn.Dropout(0.5))
+    student.ask("do", text="given.eval()", given=model)
+    assert not model.training and not model[1].training
+    model.train()
+    assert student.ask("do", text="given.training and given[1].training", given=model)
+
+
+def test_both_draw_from_one_sequence(student):
+    ends = []
+    for function in (student.named("drawn"), drawn):
+        mt.manual_seed(3)
+        ends.append([*function(lambda: mt.rand(1).item()), mt.rand(1).item()])
+    assert ends[0] == ends[1]

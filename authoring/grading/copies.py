@@ -40,7 +40,8 @@ class Record:
 
     def changes(self, arrays):
         """What the other process does not know yet, as part of a message; None if it knows all."""
-        if self.tensor() is None:
+        x = self.tensor()
+        if x is None:
             return None
         before, now = self.known, self._state()
         if before == now:
@@ -143,16 +144,30 @@ def write_over(mine, new):
     return new
 
 
+class _Same:
+    """Equal for the same object alone, which lives as long as this does."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, _Same) and self.value is other.value
+
+    def __hash__(self):
+        return id(self.value)
+
+
 def contents(value, depth=0):
-    """What is in the lists and dicts of a value, to be compared later: the identity of the rest."""
+    """What is in the lists and dicts of a value, to be compared later: of the rest, whether it is
+    the same object."""
     if isinstance(value, (list, tuple)) and depth < 20:
         return [type(value), *(contents(item, depth + 1) for item in value)]
     if isinstance(value, dict) and depth < 20:
         return [dict, *((key, contents(item, depth + 1)) for key, item in value.items())]
     if isinstance(value, (set, frozenset)):
-        return set(map(id, value))
+        return set(map(_Same, value))
     plain = value is None or type(value) in (bool, int, float, complex, str)
-    return (type(value), value) if plain else id(value)
+    return (type(value), value) if plain else _Same(value)
 
 
 def noting(heard):

@@ -27,12 +27,13 @@ from minitorch.autograd import grad
 from minitorch.autograd.modes import listening, state
 from minitorch.autograd.node import Node
 from minitorch.autograd.tensorbase import TensorBase, made
+from minitorch.generator import default_generator
 from minitorch.nn import Module, Parameter
 from minitorch.optim import Optimizer
 from minitorch.tensor import Tensor
 
 ASKED = ("call", "get", "set", "item", "put", "length", "list", "operate", "instance")
-ENVELOPE = ("kind", "modes", "listen", "containers", "updates", "dropped")
+ENVELOPE = ("kind", "modes", "listen", "containers", "updates", "random", "dropped")
 
 
 class Refused(Exception):
@@ -54,8 +55,8 @@ class Peer:
         # What both sides have a copy of, by whether the original is ours, and number
         self.records: dict[tuple[bool, int], Record | ModuleRecord] = {}
         self.copies: list[TensorBase] = []  # of theirs, which may be written into until we tell
-        self.borrowed: list = []  # lists and dicts that are attributes of theirs
-        self.sent: dict = {}  # the state of the random numbers that they know of
+        self.borrowed: dict = {}  # lists and dicts that are attributes of theirs, by both names
+        self.random = None  # the state of the random numbers that both sides know of
         self.result_of: dict[int, int] = {}  # alike, of results whose history goes on there
         self.ends: dict[int, list] = {}  # the leaves of the histories of `own`
         self.extra = {"gradients": self._gradients}  # what this side answers beside ASKED, by name
@@ -69,7 +70,7 @@ class Peer:
         told = {name: encode(value) for name, value in request.items()}
         told |= {
             "kind": kind,
-            "modes": values.modes(self.sent),
+            "modes": values.modes(),
             "listen": bool(state.listeners) and not self.trusting,
         }
         self._send(told, arrays)
@@ -101,7 +102,9 @@ class Peer:
         """An attribute of an object of the other side; a list or dict goes back when it changed."""
         value = self.ask("get", object=Number(number), name=name)
         if isinstance(value, (list, dict)):
-            self.borrowed.append([number, name, value, contents(value)])
+            before, _ = self.borrowed.get((number, name), (value, None))
+            value = write_over(before, value)
+            self.borrowed[number, name] = value, contents(value)
         return value
 
     # Answering
@@ -184,12 +187,15 @@ class Peer:
     def _send(self, message, arrays):
         encode = values.Encoder(self, arrays, as_result=False)
         message["containers"] = []
-        for loan in self.borrowed:
-            number, name, value, before = loan
-            if contents(value) != before:
+        for (number, name), (value, before) in self.borrowed.items():
+            now = contents(value)
+            if now != before:
                 message["containers"].append([number, name, encode(value)])
-                loan[3] = contents(value)
+                self.borrowed[number, name] = value, now
         message["updates"] = self._updates(arrays)
+        drawn = default_generator.get_state()
+        message["random"] = None if drawn == self.random else drawn
+        self.random = drawn
         self._let_go()
         message["dropped"], self.dropped = self.dropped, []
         self.wire.send(message, arrays)
@@ -205,6 +211,9 @@ class Peer:
                 if isinstance(name, str) and not name.startswith("_"):
                     held = vars(self.own[number]).get(name)
                     write_over(held, values.Decoder(self, arrays)(value))
+            if message["random"] is not None:
+                default_generator.set_state(message["random"])
+                self.random = default_generator.get_state()
             for number in message["dropped"]:
                 self._forget(number)
         except Lost:
