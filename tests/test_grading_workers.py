@@ -188,3 +188,35 @@ def test_the_library_s_parts_are_no_answers():
     for chapter, name in (("textbook.checks.chapter_10", "Block"), ("os", "Parts")):
         with pytest.raises(AttributeError):
             helper(chapter, name)
+
+
+def test_a_verdict_that_depends_on_the_process_is_for_a_person_to_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(Place, "_works", lambda place, kind: False)
+    odd = "class Odd:\n    def __eq__(self, other):\n        return True\n\n\nanswer = Odd()"
+    for student, answer in {"anna": odd, "ben": "answer = 41", "carla": "answer = 42"}.items():
+        hand_in(tmp_path / "class" / student, answer)
+    sets, settings = {"01_short": SOURCE}, Settings(jobs=2)
+    rows = grade_folder(tmp_path / "class", tmp_path / "results", sets, settings, lambda line: None)
+    problems = {row["student"]: row["problem"] for row in rows}
+    assert [row["total"] for row in sorted(rows, key=lambda row: row["student"])] == [0, 0, 1]
+    assert problems["anna"] == (
+        "0 points, but the test passes in the student's process, read: answer"
+    )
+    assert problems["ben"] == problems["carla"] == ""
+    page = (tmp_path / "results" / "class.html").read_text(encoding="utf-8")
+    assert "answer: AssertionError" in page and "3 notebooks" in page
+
+
+def test_who_is_as_slow_as_the_solution_is_not_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(Place, "_works", lambda place, kind: False)
+    source = copy.deepcopy(SOURCE)
+    slow = "import time\n\ntime.sleep(1.5)\nanswer = 42"
+    source.cells[0].source = f"### BEGIN SOLUTION\n{slow}\n### END SOLUTION"
+    for student, answer in {"anna": slow, "ben": slow.replace("1.5", "600")}.items():
+        hand_in(tmp_path / "class" / student, answer)
+    rows = grade_folder(
+        tmp_path / "class", tmp_path / "results", {"01_short": source}, Settings(0.5), lambda _: 0
+    )
+    found = {row["student"]: (row["total"], row["problem"]) for row in rows}
+    assert found["anna"] == (1, "")
+    assert found["ben"][0] == 0 and "stopped after" in found["ben"][1]

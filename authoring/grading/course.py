@@ -3,6 +3,7 @@
 import functools
 import html
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from nbconvert.filters import markdown2html
 from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
-from nbgrader.utils import is_grade
+from nbgrader.utils import is_grade, is_solution
 from traitlets.config import Config
 
 from authoring import preflight
@@ -32,6 +33,9 @@ class Graded:
     points: dict[str, float]
     notes: list[str]
     notebook: NotebookNode
+    seconds: tuple[float, float]  # of its slowest cell, and of all
+    said: dict[str, str]  # the first line of what the check of an exercise said
+    answers: dict[str, str]  # the source of each answer that is not blank
 
 
 class Course:
@@ -46,6 +50,7 @@ class Course:
 
     def grade(self, submitted: NotebookNode) -> Graded:
         """Run a notebook and count its points."""
+        begin = time.monotonic()
         notebook, notes = preflight.restore(submitted, self.source, self.release)
         done = Run(notebook, self.place, self.helpers, self.beside).run(*self.seconds)
         passed = done.passed
@@ -60,9 +65,29 @@ class Course:
         unread = [exercise_of(test) for test, does in passed.items() if does is None]
         if unread:
             notes.append(f"to be read and graded by you: {', '.join(unread)}")
+        if done.disputed:
+            names = ", ".join(exercise_of(test) for test in passed if test in done.disputed)
+            notes.append(f"0 points, but the test passes in the student's process, read: {names}")
         won = {exercise_of(test) for test, does in passed.items() if does and test not in blank}
         points = {name: worth * (name in won) for name, worth in self.maximum.items()}
-        return Graded(points, notes, notebook)
+        said = {}
+        for cell in done.cells:
+            name = preflight.grade_id(cell)
+            errors = [output for output in cell.outputs if output.output_type == "error"]
+            if name in passed and errors and name not in blank:
+                line = errors[0].evalue.partition("\n")[0] or errors[0].ename
+                said[exercise_of(name)] = line.removeprefix(f"{exercise_of(name)}: ")
+        seconds = done.slowest, time.monotonic() - begin
+        return Graded(points, notes, notebook, seconds, said, self._answers(notebook, blank))
+
+    def _answers(self, notebook, blank):
+        return {
+            name: cell.source
+            for cell in notebook.cells
+            if is_solution(cell)
+            and (name := preflight.grade_id(cell))
+            and f"test_{name}" not in blank
+        }
 
     def missed(self, graded: Graded) -> list[str]:
         """The exercises that are not worth their full points."""

@@ -12,7 +12,6 @@ import logging
 import secrets
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +20,7 @@ import numpy as np
 from nbformat import NotebookNode
 
 from authoring import preflight
+from authoring.grading.class_page import class_page
 from authoring.grading.course import Course
 from authoring.grading.isolation import KINDS, ROOT, Place
 from authoring.grading.table import Memory, Table, content_hash
@@ -34,6 +34,7 @@ ALL_SECONDS = 600
 # Exercises whose tests train what the student wrote, inside a model of the grader's. They may be
 # tested beside the answer where it does not work from afar; no other exercise may.
 BESIDE = {"Transformer", "rates", "pretrain"}
+PATIENCE = 5  # who needs this many times the seconds of the set's solution is not stopped yet
 EXTRA_SECONDS = 600  # for what is not the student's: starting processes, the feedback page
 
 
@@ -131,14 +132,20 @@ def grade_folder(
             courses[name] = Course(name, sets[name], place, seconds)
             _check_solution(courses[name], say)
         work = functools.partial(_graded, courses)
-        limit = settings.all_seconds + EXTRA_SECONDS
-        for submission, row in results_of(left, work, settings.jobs, limit):
-            if row is None:
-                row = _row(submission, courses, {}, ["could not be graded: its process ended"])
-            memory.add(submission.key, row)
-            table.add(row)
-            done += 1
-            say(f"{done}/{len(submissions)} {_line(row)}")
+        limit = max((course.seconds[1] for course in courses.values()), default=0) + EXTRA_SECONDS
+        try:
+            for submission, row in results_of(left, work, settings.jobs, limit):
+                if row is None:
+                    row = _row(
+                        submission, courses, None, ["could not be graded: its process ended"]
+                    )
+                memory.add(submission.key, row)
+                table.add(row)
+                done += 1
+                say(f"{done}/{len(submissions)} {_line(row)}")
+        finally:
+            page = class_page(table.rows, sets)
+            (results / "class.html").write_text(page, encoding="utf-8")
     return table.rows
 
 
@@ -235,12 +242,11 @@ def _drawn_from(seed: int):
 
 
 def _check_solution(course: Course, say):
-    started = time.monotonic()
+    limits, course.seconds = course.seconds, tuple(PATIENCE * limit for limit in course.seconds)
     graded = course.grade(preflight.plain(course.source))
     missed = course.missed(graded)
     if missed and BESIDE.issuperset(missed):
         course.beside = {f"test_{name}" for name in missed}
-        course.place.add_checks()
         graded = course.grade(preflight.plain(course.source))
         say(
             f"{course.name}: checked in the student's process, where who sets out to deceive can: "
@@ -254,19 +260,23 @@ def _check_solution(course: Course, say):
             "grade when python book.py test passes"
         )
     course.page(graded)  # so that what it takes is loaded before the processes are forked
-    say(f"{course.name}: the solution gets full marks ({time.monotonic() - started:.0f} s)")
+    course.seconds = tuple(map(max, limits, (PATIENCE * taken for taken in graded.seconds)))
+    cell, whole = course.seconds
+    say(
+        f"{course.name}: the solution gets full marks ({graded.seconds[1]:.0f} s); "
+        f"a cell may take {cell:.0f} s, a notebook {whole:.0f} s"
+    )
 
 
 def _graded(courses: dict[str, Course], submission: Submission) -> dict:
     """Write the feedback page and return the row; whatever fails is the row's problem."""
-    points, notes, undone = {}, list(submission.notes), "graded"
+    graded, notes, undone = None, list(submission.notes), "graded"
     course, page = courses[submission.set], submission.page
     log.info("%s, %s", submission.set, submission.student)
     try:
         page.unlink(missing_ok=True)
         if submission.path is not None:
             graded = course.grade(preflight.read(submission.path))
-            points = graded.points
             notes += graded.notes
             undone = "shown on a feedback page"
             graded.notes = notes
@@ -278,14 +288,22 @@ def _graded(courses: dict[str, Course], submission: Submission) -> dict:
     except Exception:  # one student's notebook must not end the grading of the others
         log.exception("not %s", undone)
         notes.append(f"could not be {undone}: see grading.log")
-    return _row(submission, courses, points, notes)
+    return _row(submission, courses, graded, notes)
 
 
-def _row(submission, courses, points, notes) -> dict:
-    most = sum(courses[submission.set].maximum.values())
-    row = {"student": submission.student, "set": submission.set}
-    row |= {"total": sum(points.values()), "max": most}
-    return row | {"problem": "; ".join(dict.fromkeys(notes))} | points
+def _row(submission, courses, graded, notes) -> dict:
+    """What is known of a submission: the columns of the table, and what the class's page tells."""
+    points = graded.points if graded else {}
+    return {
+        "student": submission.student,
+        "set": submission.set,
+        "total": sum(points.values()),
+        "max": sum(courses[submission.set].maximum.values()),
+        "problem": "; ".join(dict.fromkeys(notes)),
+        "said": graded.said if graded else {},
+        "answers": graded.answers if graded else {},
+        **points,
+    }
 
 
 def _line(row: dict) -> str:

@@ -33,6 +33,7 @@ class Place:
         self.scratch = scratch
         self.library, self.with_checks = scratch / "library", scratch / "library with checks"
         make_library(self.library, without=("checks",))
+        make_library(self.with_checks)
         kinds = [kind] if kind else list(KINDS)
         self.kind = next(kind for kind in kinds if kind == "none" or self._works(kind))
 
@@ -44,11 +45,6 @@ class Place:
                 return not subprocess.run(command, capture_output=True, timeout=120).returncode
             except (OSError, subprocess.TimeoutExpired):
                 return False
-
-    def add_checks(self) -> None:
-        """Make ready for processes that have the checks."""
-        if not self.with_checks.exists():
-            make_library(self.with_checks)
 
     def start(self, chapters: list[str]) -> "Student":
         """A fresh student's process, in a fresh home, with stand-ins for the checks of chapters.

@@ -80,11 +80,14 @@ class Run:
 
     ``passed`` says of each test, by grade id, whether it passed; None is for a person to read.
     ``beside`` names tests that only work beside the answer: they run in the student's process, in
-    one that has the checks, and what it says is believed.
+    one that has the checks, and what it says is believed. There the tests that failed run once
+    more: those that pass are ``disputed``, and for a person to read.
     """
 
     def __init__(self, notebook: NotebookNode, place: Place, helpers: Helpers, beside=frozenset()):
         self.place, self.helpers, self.beside = place, helpers, beside
+        self.doubted: set[str] = set()
+        self.disputed: set[str] = set()
         self.cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
         for cell in self.cells:
             cell.outputs = []
@@ -94,6 +97,7 @@ class Run:
             if is_grade(cell)
         }
         self.fatal: dict[int, str] = {}  # what stopped a cell, by its index
+        self.slowest = 0.0  # seconds of a cell
         self.done: set[int] = set()
 
     def run(self, cell_seconds: float, all_seconds: float):
@@ -104,11 +108,21 @@ class Run:
         """
         self.cell_seconds, self.all_seconds = cell_seconds, all_seconds
         self.end = time.monotonic() + all_seconds
-        for together in (False, True) if self.beside else (False,):
-            while len(self.fatal) <= len(self.cells) and time.monotonic() < self.end:
-                if self._run_through(together):
-                    break
+        self._run_all(together=False)
+        self.doubted = {
+            preflight.grade_id(cell)
+            for index, cell in enumerate(self.cells)
+            if index in self.done and index not in self.fatal
+            if not self.passed[preflight.grade_id(cell)] and not cell.metadata.get("blank_answer")
+        }
+        if self.beside or self.doubted:
+            self._run_all(together=True)
         return self
+
+    def _run_all(self, together):
+        while len(self.fatal) <= len(self.cells) and time.monotonic() < self.end:
+            if self._run_through(together):
+                break
 
     def _run_through(self, together):
         """Run all cells in a fresh process; False if one had to be given up."""
@@ -120,10 +134,12 @@ class Run:
             peer.wire.deadline = time.monotonic() + START_SECONDS
             peer.ask("run", source=SEEDED.format(seeds=exercise.SEEDS) if together else "")
             for index, cell in enumerate(self.cells):
-                if index not in self.fatal and index not in self.done:
+                again = together and preflight.grade_id(cell) in self.doubted
+                if index not in self.fatal and (again or index not in self.done):
                     peer.wire.deadline = min(time.monotonic() + self.cell_seconds, self.end)
-                    self.running = index
+                    self.running, begin = index, time.monotonic()
                     self._run_cell(index, cell, peer, together)
+                    self.slowest = max(self.slowest, time.monotonic() - begin)
             return True
         except Lost as lost:
             self._give_up(str(lost), peer.wire.deadline)
@@ -137,23 +153,29 @@ class Run:
             cell.outputs = cell.outputs if together else outputs
             return
         name = preflight.grade_id(cell)
-        if together == (name in self.beside):
+        if name in self.doubted:
+            if passes(run_there(peer, with_imports(cell))):
+                self.disputed.add(name)
+        elif together == (name in self.beside):
             if together:
                 cell.outputs = run_there(peer, with_imports(cell))
             else:
                 cell.outputs = examine(cell, peer)
-            self.passed[name] = not any(o.output_type == "error" for o in cell.outputs)
+            self.passed[name] = passes(cell.outputs)
             self.done.add(index)
 
     def _give_up(self, why, deadline):
         if self.running is None:
             raise RuntimeError(f"no process for the student's cells: {why}")
         if deadline == self.end:
-            reason = f"the notebook as a whole was stopped after {self.all_seconds:g} seconds"
+            reason = f"the notebook as a whole was stopped after {self.all_seconds:.0f} seconds"
         elif why == "too slow":
-            reason = f"stopped after {self.cell_seconds:g} seconds"
+            reason = f"stopped after {self.cell_seconds:.0f} seconds"
         else:
             reason = "this cell ended its process" if why == "ended" else f"this cell {why}"
+        if preflight.grade_id(self.cells[self.running]) in self.doubted:
+            self.doubted.remove(preflight.grade_id(self.cells[self.running]))
+            return
         self.fatal[self.running] = reason
         self.cells[self.running].outputs = [_stopped(reason)]
 
@@ -175,6 +197,11 @@ def run_there(peer: Peer, source: str) -> list:
         return [output_from(output) for output in told]
     except (KeyError, TypeError, AttributeError):
         raise Lost("sent what is no output") from None
+
+
+def passes(outputs: list) -> bool:
+    """Whether a test with these outputs has passed."""
+    return not any(output.output_type == "error" for output in outputs)
 
 
 def with_imports(cell: NotebookNode) -> str:

@@ -38,7 +38,7 @@ class Table:
 
     def _append(self, path: Path, *rows: dict):
         text = io.StringIO()
-        csv.DictWriter(text, self.columns).writerows(rows)
+        csv.DictWriter(text, self.columns, extrasaction="ignore").writerows(rows)
         append(path, text.getvalue())
 
 

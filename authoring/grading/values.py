@@ -117,7 +117,9 @@ class Encoder:
         }
         kind = library_name(type(module))
         if (True, number) not in self.peer.records:
-            self.peer.records[True, number] = ModuleRecord(lambda: module, _kept_in_step(kind, rest))
+            self.peer.records[True, number] = ModuleRecord(
+                lambda: module, _kept_in_step(kind, rest)
+            )
         return kind, tables, [[n, self(value)] for n, value in rest.items()]
 
 
