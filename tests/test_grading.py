@@ -235,7 +235,7 @@ def make_class(release):
     add("patches Python", right(release, patch), FULL)
 
     notebook = right(release, STRIP_ASSERTS, **{name: "def largest(values):\n    return 0"})
-    add("strips asserts", notebook, zero)
+    add("strips asserts", notebook, zero, "passes in the student's process, read: largest")
     notebook = copy.deepcopy(release)
     own_cell(notebook, UNDEAD, before="double")
     add("blank, with hooks taken away", notebook, NOTHING, "no answer is filled in")

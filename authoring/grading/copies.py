@@ -31,10 +31,9 @@ class Record:
 
     def note(self):
         """What the tensor holds now is what the other process knows."""
-        self.known = self._state()
+        self.known = self._state(self.tensor())
 
-    def _state(self):
-        x = self.tensor()
+    def _state(self, x):
         grad = x.grad if self.history is None else None
         return _held(x), None if grad is None else _held(grad), bool(x._requires_grad)
 
@@ -43,7 +42,7 @@ class Record:
         x = self.tensor()
         if x is None:
             return None
-        before, now = self.known, self._state()
+        before, now = self.known, self._state(x)
         if before == now:
             return None
         self.known, told = now, {}
@@ -82,6 +81,8 @@ class Record:
 
 class ModuleRecord:
     """A module of the grader's of which the student's process has a copy: its settings."""
+
+    history = None
 
     def __init__(self, module, names):
         self.module, self.names = module, names

@@ -56,6 +56,7 @@ class Peer:
         self.records: dict[tuple[bool, int], Record | ModuleRecord] = {}
         self.copies: list[TensorBase] = []  # of theirs, which may be written into until we tell
         self.borrowed: dict = {}  # lists and dicts that are attributes of theirs, by both names
+        self.told_at = None  # the time of the last change in place of which they know
         self.random = None  # the state of the random numbers that both sides know of
         self.result_of: dict[int, int] = {}  # alike, of results whose history goes on there
         self.ends: dict[int, list] = {}  # the leaves of the histories of `own`
@@ -232,8 +233,15 @@ class Peer:
             self.ends.pop(number, None)
 
     def _updates(self, arrays):
-        updates = []
+        """What the other side does not know yet of that of which it has a copy.
+
+        What has a history is changed by operations alone, and these tell the time.
+        """
+        updates, quiet = [], self.told_at == state.last_change
+        self.told_at = state.last_change
         for (own, number), record in list(self.records.items()):
+            if quiet and record.history is not None:
+                continue
             changes = record.changes(arrays)
             if changes:
                 updates.append([not own, number, changes])
@@ -302,7 +310,7 @@ class Peer:
             leaves = []
             if as_result:
                 self.ends[number] = _leaves(x)
-                leaves = [encoder(getattr(leaf, "number", leaf)) for leaf in self.ends[number]]
+                leaves = [encoder(_named(leaf)) for leaf in self.ends[number]]
         kind = "parameter" if isinstance(x, Parameter) else "tensor"
         return [kind, number, encoder.array(x.array), bool(x.requires_grad), leaves]
 
@@ -352,6 +360,11 @@ class Boundary(Tensor):
 
     ``number`` is that of the tensor there.
     """
+
+
+def _named(leaf):
+    """The number of what a leaf stands for at the other side; else the leaf."""
+    return leaf.number if isinstance(leaf, Boundary) else leaf
 
 
 class Lifetime:
