@@ -55,7 +55,7 @@ class Peer:
         # What both sides have a copy of, by whether the original is ours, and number
         self.records: dict[tuple[bool, int], Record | ModuleRecord] = {}
         self.copies: list[TensorBase] = []  # of theirs, which may be written into until we tell
-        self.borrowed: dict = {}  # lists and dicts that are attributes of theirs, by both names
+        self.borrowed: dict[int, dict] = {}  # lists and dicts that are attributes of theirs
         self.told_at = None  # the time of the last change in place of which they know
         self.random = None  # the state of the random numbers that both sides know of
         self.result_of: dict[int, int] = {}  # alike, of results whose history goes on there
@@ -103,9 +103,10 @@ class Peer:
         """An attribute of an object of the other side; a list or dict goes back when it changed."""
         value = self.ask("get", object=Number(number), name=name)
         if isinstance(value, (list, dict)):
-            before, _ = self.borrowed.get((number, name), (value, None))
+            loans = self.borrowed.setdefault(number, {})
+            before, _ = loans.get(name, (value, None))
             value = write_over(before, value)
-            self.borrowed[number, name] = value, contents(value)
+            loans[name] = value, contents(value)
         return value
 
     # Answering
@@ -188,11 +189,12 @@ class Peer:
     def _send(self, message, arrays):
         encode = values.Encoder(self, arrays, as_result=False)
         message["containers"] = []
-        for (number, name), (value, before) in self.borrowed.items():
-            now = contents(value)
-            if now != before:
-                message["containers"].append([number, name, encode(value)])
-                self.borrowed[number, name] = value, now
+        for number, loans in list(self.borrowed.items()):
+            for name, (value, before) in loans.items():
+                now = contents(value)
+                if now != before:
+                    message["containers"].append([number, name, encode(value)])
+                    loans[name] = value, now
         message["updates"] = self._updates(arrays)
         drawn = default_generator.get_state()
         message["random"] = None if drawn == self.random else drawn
@@ -286,6 +288,7 @@ class Peer:
         if not self.lives[number]:
             del self.lives[number]
             self.records.pop((False, number), None)
+            self.borrowed.pop(number, None)
             self.dropped.append(number)
 
     # Tensors
