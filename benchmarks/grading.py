@@ -7,8 +7,8 @@ Autograde, which is slower, grades the first few of them.
 """
 
 import argparse
+import os
 import re
-import resource
 import sys
 import tempfile
 import threading
@@ -26,6 +26,7 @@ from authoring.grading.grade import Settings, grade_folder, load_sets  # noqa: E
 from authoring.grading.isolation import ROOT  # noqa: E402
 from authoring.release import release  # noqa: E402
 
+TICKS = os.sysconf("SC_CLK_TCK")
 MARKS = re.compile(r"^ *### (BEGIN|END) SOLUTION\n?", re.MULTILINE)
 
 
@@ -46,36 +47,34 @@ def make_class(folder: Path, name: str, source, count: int) -> None:
         nbformat.write(notebook, place / f"{name}.ipynb")
 
 
-class Memory(threading.Thread):
-    """The most that this process and its descendants have held at once (Linux), in MiB."""
+class Watch(threading.Thread):
+    """What this process and all others of the grading use (Linux), looked at ten times a second."""
 
     def __init__(self):
         super().__init__(daemon=True)
-        self.most = 0.0
+        self.memory = 0.0  # MiB that all have held at once
+        self.seconds = {}  # of processor time, by process
 
     def run(self):
         while True:
             held = 0
-            for path in Path("/proc").glob("[0-9]*/smaps_rollup"):
+            for process in Path("/proc").glob("[0-9]*"):
                 try:
-                    command = path.with_name("cmdline").read_bytes()
-                    if b"grading" in command:
-                        found = re.search(r"^Pss: +(\d+)", path.read_text(), re.MULTILINE)
+                    if b"grading" in (process / "cmdline").read_bytes():
+                        times = (process / "stat").read_text().rpartition(")")[2].split()[11:13]
+                        self.seconds[process] = sum(map(int, times)) / TICKS
+                        found = re.search(
+                            r"^Pss: +(\d+)", (process / "smaps_rollup").read_text(), re.M
+                        )
                         held += int(found[1])
                 except (OSError, TypeError):
                     continue
-            self.most = max(self.most, held / 1024)
-            time.sleep(0.5)
+            self.memory = max(self.memory, held / 1024)
+            time.sleep(0.1)
 
 
-def seconds_of_processor() -> float:
-    """Of this process and of those that it waited for."""
-    found = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in found)
-
-
-def autograde(root: Path, name: str, source, count: int) -> float:
-    """The seconds that nbgrader takes, its database made before."""
+def autograde(root: Path, name: str, source, count: int) -> tuple[float, float]:
+    """The seconds that nbgrader takes, its database made before, and those of the processor."""
     config = Config()
     config.CourseDirectory.root = str(root)
     config.Exchange.root = str(root / "exchange")
@@ -84,12 +83,12 @@ def autograde(root: Path, name: str, source, count: int) -> float:
     nbformat.write(source, place / f"{name}.ipynb")
     api = NbGraderAPI(config=config)
     api.generate_assignment(name)
-    begin = time.perf_counter()
+    begin, before = time.perf_counter(), sum(os.times()[:4])
     for number in range(count):
         result = api.autograde(name, f"student-{number:03}", force=False)
         if not result["success"]:
             raise SystemExit(result["log"])
-    return time.perf_counter() - begin
+    return time.perf_counter() - begin, sum(os.times()[:4]) - before
 
 
 def main():
@@ -103,23 +102,24 @@ def main():
     with tempfile.TemporaryDirectory() as root:
         submitted = Path(root, "submitted")
         make_class(submitted, name, source, options.count)
-        memory = Memory()
-        memory.start()
+        watch = Watch()
+        watch.start()
         times = []
         settings = Settings(jobs=options.jobs)
 
         def say(line):
-            times.append((time.perf_counter(), seconds_of_processor()))
+            times.append((time.perf_counter(), sum(watch.seconds.values())))
             print(line, flush=True)
 
         grade_folder(submitted, Path(root, "results"), {name: source}, settings, say)
         (begin, used), (end, more) = times[-options.count - 1], times[-1]
         print(f"{options.count / (end - begin) * 60:.1f} submissions a minute, {options.jobs} jobs")
         print(f"{(more - used) / options.count:.2f} s of processor time a submission")
-        print(f"{memory.most:.0f} MiB at most")
+        print(f"{watch.memory:.0f} MiB at most")
         if options.nbgrader:
-            took = autograde(Path(root), name, source, options.nbgrader)
-            print(f"nbgrader autograde: {options.nbgrader / took * 60:.1f} submissions a minute")
+            took, used = autograde(Path(root), name, source, options.nbgrader)
+            print(f"nbgrader autograde: {options.nbgrader / took * 60:.1f} submissions a minute,")
+            print(f"{used / options.nbgrader:.2f} s of processor time a submission")
 
 
 if __name__ == "__main__":

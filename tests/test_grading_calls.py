@@ -1,7 +1,9 @@
 """Calls between the grader and a student: values, gradients, errors, and what is refused."""
 
+import copy
 import os
 import socket
+import time
 import traceback
 import types
 
@@ -86,6 +88,14 @@ def product(a, b):
 
 def passed_on(x, function):
     return function(x * 2)
+
+
+def moved_copy(model, x):
+    moved = copy.deepcopy(model)
+    with mt.no_grad():
+        for parameter in moved.parameters():
+            parameter.add_(1)
+    return moved(x)
 
 
 def slope_of(program):
@@ -281,6 +291,17 @@ def test_waiting_has_an_end(student):
         student.named("double")
 
 
+def test_seconds_without_a_processor_do_not_count(student):
+    grants = [60.0]
+    student.wire.grant = lambda: grants.pop() if grants else 0.0
+    student.wire.deadline = time.monotonic() - 1
+    assert student.named("double")(2) == 4
+    assert not grants
+    student.wire.deadline = time.monotonic() + 0.2
+    with pytest.raises(Lost, match="too slow"):
+        student.ask("do", text="__import__('time').sleep(3)", given=None)
+
+
 def test_a_process_that_ends_is_lost(student):
     with pytest.raises(Lost, match="ended"):
         student.named("ends")()
@@ -329,6 +350,17 @@ def test_the_mode_of_a_model_is_the_same_for_both(student):
     assert not model.training and not model[1].training
     model.train()
     assert student.ask("do", text="given.training and given[1].training", given=model)
+
+
+def test_a_model_of_the_grader_s_can_be_copied(student):
+    for model in (Layer(2), nn.Linear(2, 2), nn.Sequential(Layer(2))):
+        weights = [p.array.copy() for p in model.parameters()]
+        x = mt.randn(3, 2)
+        found = student.named("moved_copy")(model, x)
+        assert all(
+            np.array_equal(p.array, w) for p, w in zip(model.parameters(), weights, strict=True)
+        )
+        assert not np.allclose(found.array, model(x).array)
 
 
 def test_both_draw_from_one_sequence(student):

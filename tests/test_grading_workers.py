@@ -13,7 +13,9 @@ import minitorch as mt
 from authoring.grading import grade, run
 from authoring.grading.grade import GradingError, Settings, grade_folder
 from authoring.grading.isolation import KINDS, Place
+from authoring.grading.peer import Peer
 from authoring.grading.table import Memory
+from authoring.grading.wire import Wire
 from authoring.grading.workers import results_of
 from textbook.checks import CheckFailed, chapter_09
 from textbook.checks.exercise import SEEDS
@@ -153,6 +155,23 @@ def test_what_does_not_work_from_afar_is_tested_beside_the_answer(tmp_path, monk
     assert any("checked in the student's process" in line and "answer" in line for line in said)
     page = (results / "feedback" / "ben" / "01_short.html").read_text(encoding="utf-8")
     assert "AssertionError" in page
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="Linux tells it alone")
+def test_waiting_for_a_processor_is_known(tmp_path):
+    place = Place(tmp_path)
+    student = place.start(run.CHAPTERS)
+    peer = Peer(Wire(student.link), False)
+    try:
+        before = student.seconds_without_processor()
+        told = peer.ask("run", source="import os, sys\nprint(len(sys.argv))")
+        assert told[0]["text"].strip() == str(3 + len(run.CHAPTERS))
+        inner = student._inner_process()
+        command = open(f"/proc/{inner}/cmdline", "rb").read()
+        assert b"authoring.grading.student" in command and b"bwrap" not in command
+        assert 0 < before <= student.seconds_without_processor()
+    finally:
+        student.end()
 
 
 def test_strict_needs_bubblewrap(folder, monkeypatch):

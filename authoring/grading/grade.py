@@ -23,6 +23,7 @@ from authoring import preflight
 from authoring.grading.class_page import class_page
 from authoring.grading.course import Course
 from authoring.grading.isolation import KINDS, ROOT, Place
+from authoring.grading.run import LONGEST_WAIT
 from authoring.grading.table import Memory, Table, content_hash
 from authoring.grading.workers import results_of
 from authoring.preflight import Problem, printable
@@ -132,7 +133,8 @@ def grade_folder(
             courses[name] = Course(name, sets[name], place, seconds)
             _check_solution(courses[name], say)
         work = functools.partial(_graded, courses)
-        limit = max((course.seconds[1] for course in courses.values()), default=0) + EXTRA_SECONDS
+        longest = max((course.seconds[1] for course in courses.values()), default=0)
+        limit = (1 + LONGEST_WAIT) * longest + EXTRA_SECONDS
         try:
             for submission, row in results_of(left, work, settings.jobs, limit):
                 if row is None:

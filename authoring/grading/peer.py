@@ -15,6 +15,7 @@ can neither reach an object that it was not given nor set an attribute.
 
 import collections
 import contextlib
+import copy
 import itertools
 import types
 import weakref
@@ -32,7 +33,7 @@ from minitorch.nn import Module, Parameter
 from minitorch.optim import Optimizer
 from minitorch.tensor import Tensor
 
-ASKED = ("call", "get", "set", "item", "put", "length", "list", "operate", "instance")
+ASKED = ("call", "get", "set", "item", "put", "length", "list", "operate", "instance", "copy")
 ENVELOPE = ("kind", "modes", "listen", "containers", "updates", "random", "dropped")
 
 
@@ -166,6 +167,8 @@ class Peer:
             return None
         if kind == "instance":
             return isinstance(wanted["value"], object)
+        if kind == "copy":
+            return copy.deepcopy(object)
         if kind == "operate":
             method = getattr(object, wanted["name"], None)
             return method(*wanted["arguments"]) if method else NotImplemented
@@ -181,6 +184,8 @@ class Peer:
             kind == "get" and isinstance(object, types.FunctionType)
         ):
             raise Refused(f"{kind} of {type(object).__name__}")
+        if kind == "copy" and not isinstance(object, Module):
+            raise Refused(f"copy of {type(object).__name__}")
         if kind == "set" and not isinstance(object, (Module, Optimizer)):
             raise Refused(f"set of {type(object).__name__}")
 

@@ -3,6 +3,7 @@
 import ast
 import builtins
 import contextlib
+import functools
 import importlib
 import io
 import pkgutil
@@ -25,6 +26,7 @@ from textbook.checks.chapter_10 import assembly
 
 exercise = importlib.import_module("textbook.checks.exercise")  # not the function of this name
 START_SECONDS = 300
+LONGEST_WAIT = 10  # times the seconds of a cell: how long it may wait for a processor
 SEEDED = (
     "import sys, textbook.checks; sys.modules['textbook.checks.exercise'].SEEDS.update({seeds})"
 )
@@ -128,8 +130,10 @@ class Run:
         """Run all cells in a fresh process; False if one had to be given up."""
         student = self.place.start([] if together else CHAPTERS)
         self.running = None
+        self.waited, self.granted = student.seconds_without_processor(), 0.0
         peer = Peer(Wire(student.link), False, (types.ModuleType, exercise.Exercise))
         peer.extra["helper"] = self.helpers
+        peer.wire.grant = functools.partial(self._grant, student)
         try:
             peer.wire.deadline = time.monotonic() + START_SECONDS
             peer.ask("run", source=SEEDED.format(seeds=exercise.SEEDS) if together else "")
@@ -138,6 +142,7 @@ class Run:
                 if index not in self.fatal and (again or index not in self.done):
                     peer.wire.deadline = min(time.monotonic() + self.cell_seconds, self.end)
                     self.running, begin = index, time.monotonic()
+                    self.waited, self.granted = student.seconds_without_processor(), 0.0
                     self._run_cell(index, cell, peer, together)
                     self.slowest = max(self.slowest, time.monotonic() - begin)
             return True
@@ -163,6 +168,14 @@ class Run:
                 cell.outputs = examine(cell, peer)
             self.passed[name] = passes(cell.outputs)
             self.done.add(index)
+
+    def _grant(self, student):
+        """The seconds that a cell has had no processor: they do not count as its own."""
+        waited = student.seconds_without_processor()
+        more = min(waited - self.waited, LONGEST_WAIT * self.cell_seconds - self.granted)
+        more = more if more > 0.1 else 0.0
+        self.waited, self.granted, self.end = waited, self.granted + more, self.end + more
+        return more
 
     def _give_up(self, why, deadline):
         if self.running is None:

@@ -73,6 +73,9 @@ class RemoteModule(Module):
     def forward(self, *args, **kwargs):
         return self._peer.call(self._home, *args, **kwargs)
 
+    def __deepcopy__(self, memo):
+        return self._peer.ask("copy", object=Number(self._home))
+
     def __getattr__(self, name):
         if name.startswith("_"):
             raise AttributeError(name)

@@ -208,7 +208,8 @@ class Decoder:
             self.peer.adopt(number, there)
             record = ModuleRecord(weakref.ref(there), _kept_in_step(named, rest))
             self.peer.records[False, number] = record
-            vars(there)["_peer"] = self.peer
+            if not named:
+                vars(there)["_peer"] = self.peer
         return there
 
     def _object(self, number, described):
