@@ -82,7 +82,10 @@ def autograde(root: Path, name: str, source, count: int) -> tuple[float, float]:
     place.mkdir(parents=True)
     nbformat.write(source, place / f"{name}.ipynb")
     api = NbGraderAPI(config=config)
-    api.generate_assignment(name)
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    result = api.generate_assignment(name)
+    if not result["success"]:
+        raise SystemExit(result["log"])
     begin, before = time.perf_counter(), sum(os.times()[:4])
     for number in range(count):
         result = api.autograde(name, f"student-{number:03}", force=False)
