@@ -22,6 +22,50 @@ SPECIALS = ["<pad>", "<s>", "</s>"]
 PAD, START, END = range(3)  # their numbers in every vocabulary
 
 
+class SourceEncoder(nn.Module):
+    """Reads source tokens (B, n), never their padding."""
+
+    def __init__(self, source_size, width, hidden, layers, bidirectional):
+        super().__init__()
+        each = hidden // 2 if bidirectional else hidden  # numbers a direction
+        self.source_embedding = nn.Embedding(source_size, width)
+        self.encoder = nn.GRU(width, each, layers, batch_first=True, bidirectional=bidirectional)
+
+    def encode(self, source):
+        """States of all source words (B, n, H), and the last of each layer (layers, B, H)."""
+        x, lengths = self.source_embedding(source), (source != PAD).sum(1)  # (B, n, d), (B)
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        packed_states, last = self.encoder(packed)
+        states, _ = pad_packed_sequence(packed_states, batch_first=True)  # (B, n, H)
+        if self.encoder.bidirectional:  # last: forward, backward, forward, ..., (B, H/2) each
+            last = mt.cat([last[0::2], last[1::2]], dim=-1)
+        return states, last
+
+
+class EncoderDecoder(SourceEncoder):
+    """Source (B, n) and target so far (B, T) to scores of each next target token (B, T, V)."""
+
+    def __init__(
+        self, source_size, target_size, width=64, hidden=128, layers=1, bidirectional=True
+    ):
+        super().__init__(source_size, width, hidden, layers, bidirectional)
+        self.target_embedding = nn.Embedding(target_size, width)
+        self.decoder = nn.GRU(width, hidden, layers, batch_first=True)
+        self.out = nn.Linear(hidden, target_size)
+
+    def begin(self, source):
+        """All that the decoder gets to know of the source: the last states (layers, B, H)."""
+        return self.encode(source)[1]
+
+    def decode(self, tokens, state):
+        """Scores of the token after each of ``tokens`` (B, T), and the decoder's last state."""
+        states, state = self.decoder(self.target_embedding(tokens), state)  # (B, T, H)
+        return self.out(states), state
+
+    def forward(self, source, tokens):
+        return self.decode(tokens, self.begin(source))[0]
+
+
 class ParallelText:
     """Pairs of sentences as numbers: source (N, n), target with <s> and </s> (N, T + 1)."""
 
@@ -58,42 +102,6 @@ def number_texts(source="en", target="de", digits=(1, 9), tested=(3, 9)):
     return [
         ParallelText(pairs, source_words, target_words) for pairs in (training, held_out, elsewhere)
     ]
-
-
-class EncoderDecoder(nn.Module):
-    """Source (B, n) and target so far (B, T) to scores of each next target token (B, T, V)."""
-
-    def __init__(
-        self, source_size, target_size, width=64, hidden=128, layers=1, bidirectional=True
-    ):
-        super().__init__()
-        each = hidden // 2 if bidirectional else hidden  # numbers a direction
-        self.source_embedding = nn.Embedding(source_size, width)
-        self.target_embedding = nn.Embedding(target_size, width)
-        self.encoder = nn.GRU(width, each, layers, batch_first=True, bidirectional=bidirectional)
-        self.decoder = nn.GRU(width, hidden, layers, batch_first=True)
-        self.out = nn.Linear(hidden, target_size)
-
-    def encode(self, source):
-        """States of all source words (B, n, H), and the last of each layer (layers, B, H)."""
-        x, lengths = self.source_embedding(source), (source != PAD).sum(1)
-        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        states, last = self.encoder(packed)
-        if self.encoder.bidirectional:  # last: forward, backward, forward, ... (B, H/2)
-            last = mt.cat([last[0::2], last[1::2]], dim=-1)
-        return pad_packed_sequence(states, batch_first=True)[0], last
-
-    def begin(self, source):
-        """All that the decoder gets to know of the source: the last states (layers, B, H)."""
-        return self.encode(source)[1]
-
-    def decode(self, tokens, state):
-        """Scores of the token after each of ``tokens`` (B, T), and the decoder's last state."""
-        states, state = self.decoder(self.target_embedding(tokens), state)  # (B, T, H)
-        return self.out(states), state
-
-    def forward(self, source, tokens):
-        return self.decode(tokens, self.begin(source))[0]
 
 
 def teacher_forced_loss(model, source, target):
@@ -153,6 +161,22 @@ def right_by_length(model, text):
     return [right[group == i].float().mean().item() for i in range(len(LENGTHS))]
 
 
+def last_state(states, padding):
+    """The state of the last word (B, H), from states (B, n, H) and padding (B, n)."""
+    return states[mt.arange(len(states)), (~padding).sum(1) - 1]
+
+
+def mean_of_states(states, padding):
+    """Mean pooling (B, H)."""
+    real = states.masked_fill(padding.unsqueeze(-1), 0.0)
+    return real.sum(1) / (~padding).sum(1, keepdim=True)
+
+
+def max_of_states(states, padding):
+    """Max pooling (B, H), unit by unit."""
+    return states.masked_fill(padding.unsqueeze(-1), -math.inf).amax(1)
+
+
 FILLERS = "the a and then in of to one big old day town wood road".split()
 ANIMALS = "cat dog cow pig fox hen owl bee".split()
 story_words = Vocabulary(FILLERS + ANIMALS, ["<pad>"])
@@ -170,22 +194,6 @@ def stories(count, longest, named):
     last = tokens[rows, places.amax(1)]
     tokens = tokens.masked_fill(padding_mask(lengths, longest), PAD)
     return tokens, (last.unsqueeze(1) == animals).long().argmax(1)
-
-
-def last_state(states, padding):
-    """The state of the last word (B, H), from states (B, n, H) and padding (B, n)."""
-    return states[mt.arange(len(states)), (~padding).sum(1) - 1]
-
-
-def mean_of_states(states, padding):
-    """Mean pooling (B, H)."""
-    real = states.masked_fill(padding.unsqueeze(-1), 0.0)
-    return real.sum(1) / (~padding).sum(1, keepdim=True)
-
-
-def max_of_states(states, padding):
-    """Max pooling (B, H), unit by unit."""
-    return states.masked_fill(padding.unsqueeze(-1), -math.inf).amax(1)
 
 
 class StoryReader(nn.Module):
