@@ -4,7 +4,17 @@ import pytest
 from matplotlib.colors import to_rgb
 
 import minitorch as mt
-from textbook.diagrams import blocks, cells, heads, masks, positions, pretraining, transformer
+from textbook.data import number_pair
+from textbook.diagrams import (
+    blocks,
+    cells,
+    heads,
+    masks,
+    positions,
+    pretraining,
+    transformer,
+    translation,
+)
 from textbook.lab import colored_text, report
 from textbook.plot import COLORS, subplots
 
@@ -110,6 +120,41 @@ def test_a_masked_sentence_asks_at_its_chosen_places_alone():
     pretraining.masking(axes, ["one", "two"], ["one", "<mask>"], ["", "hidden"])
     written = [label.get_text() for label in axes.texts]
     assert written.count("two") == 2 and written.count("one") == 2 and "hidden" in written
+
+
+def test_words_that_speak_for_the_same_digits_are_joined():
+    _, axes = subplots()
+    pair = number_pair(293, target="fr")  # "quatre-vingt-treize": all three words say "ninety"
+    translation.aligned(axes, pair, "293")
+    assert len(axes.lines) == sum(map(len, pair.alignment)) == 6
+    assert [label.get_text() for label in axes.texts] == [*pair.source, *pair.target]
+
+
+def test_one_thick_arrow_leads_from_the_encoder_to_the_decoder():
+    _, axes = subplots()
+    translation.encoder_decoder(axes, ["two"], ["zwei", "</s>"])
+    written = [label.get_text() for label in axes.texts if label.get_text()]
+    assert written == ["two", "$h_{1}$", "<s>", "$s_{1}$", "zwei", "zwei", "$s_{2}$", "</s>", "$c$"]
+    arrows = [label.arrow_patch for label in axes.texts if getattr(label, "arrow_patch", None)]
+    widths = [arrow.get_linewidth() for arrow in arrows]
+    assert (len(widths), widths.count(4)) == (7, 1)
+
+
+def test_only_padding_is_grey_in_a_layout():
+    _, axes = subplots()
+    translation.layout(axes, [["a", "b"], ["c", "<pad>"]], "padded")
+    grey = [label for label in axes.texts if label.get_bbox_patch().get_facecolor()[0] == 0.75]
+    assert [label.get_text() for label in grey] == ["<pad>"] and len(axes.texts) == 4
+
+
+def test_a_beam_shows_every_candidate_and_marks_those_that_were_kept():
+    _, axes = subplots()
+    first = [(0.5, ("<s>", "ein")), (0.4, ("<s>", "eine")), (0.1, ("<s>", "elf"))]
+    second = [(0.4, ("<s>", "eine", "</s>"))]
+    translation.beam(axes, [(first, first[:2]), (second, second)], "K = 2")
+    boxes = {label.get_text(): label.get_bbox_patch() for label in axes.texts if label.get_text()}
+    assert {*boxes} == {"<s>", "ein  .500", "eine  .400", "elf  .100", "</s>  .400"}
+    assert boxes["elf  .100"].get_linewidth() < boxes["eine  .400"].get_linewidth()
 
 
 def test_coloured_text_is_darker_for_larger_values_and_escapes_markup(monkeypatch):
