@@ -723,8 +723,8 @@ for axes, steps in zip(panels[0], steps_shown, strict=True):
         style = dict(color=plot.COLORS[i], linestyle=plot.LINES[i], marker="o", label=numbers)
         plot.spread(axes, LENGTHS, found, **style)
         if runs.full and runs.here.has(numbers=numbers, steps=steps):
-            [here] = runs.here.values("exact match", numbers=numbers, steps=steps)
-            axes.plot(LENGTHS, here, "x", color=plot.COLORS[i], markersize=8)
+            here = runs.here.values("exact match", numbers=numbers, steps=steps)
+            axes.plot(LENGTHS, here.T, "x", color=plot.COLORS[i], markersize=8)
     axes.set(xlabel="words of the source", ylim=(-0.03, 1.03), title=f"{steps:,} steps")
 panels[0, 0].set_ylabel("exact match")
 figure.legend(
@@ -1288,8 +1288,9 @@ for network, row in zip(NETWORKS, panels, strict=True):
             style = dict(color=plot.COLORS[i], linestyle=plot.LINES[i], marker="os^"[i])
             plot.spread(axes, longest, found, label=pooling, **style)
             if runs.full:
-                options = dict(network=network, question=question, pooling=pooling)
-                axes.plot(40, runs.here.values("right", **options), "x", color=plot.COLORS[i])
+                options = dict(network=network, question=question, pooling=pooling, longest=40)
+                here = runs.here.values("right", **options)
+                axes.plot([40] * len(here), here, "x", color=plot.COLORS[i])
         axes.axhline(1 / 8, color="0.4", linewidth=1, linestyle=":", label="chance")
         axes.set(ylim=(0, 1.08), title=f"{network}, {question}")
     row[0].set_ylabel("right answers")
