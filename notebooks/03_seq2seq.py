@@ -699,7 +699,7 @@ def right_by_length(model, text):
     full=dict(
         numbers=[8, 16, 32, 64, 128],
         steps=[300, 1500],
-        rate=Tuned(8e-3, 1.6e-2, 3.2e-2, lowest="loss elsewhere", steps=300),
+        rate=Tuned(4e-3, 8e-3, 1.6e-2, lowest="loss elsewhere"),
         seeds=3,
     ),
 )
