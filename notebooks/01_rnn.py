@@ -2,9 +2,8 @@
 # # 01 Recurrent neural networks
 #
 # A multilayer perceptron takes one vector of fixed size. Text, speech and measurements come as
-# sequences, of any length, in which order matters. This chapter builds the first network that
-# reads such input: one small network, applied step by step, that hands a summary of what it has
-# read to its own next step.
+# sequences, of any length, in which order matters. This chapter builds the first network that reads
+# them: a small one, applied step by step, that hands a summary of what it has read to its next step.
 #
 # **After this chapter you will be able to**
 #
@@ -48,8 +47,8 @@ lab = Lab("01")
 # ## 1. From text to numbers
 #
 # A network reads numbers, so we cut text into **tokens** and number them. Tokens may be words,
-# characters, or pieces of words (chapter 11). The list of all known tokens is the **vocabulary**;
-# $V$ is its size. One sentence will go with us through this chapter. Its tokens are words:
+# characters, or pieces of words (chapter 11). The list of all known tokens is the **vocabulary**, of
+# size $V$. One sentence will go with us through this chapter. Its tokens are words:
 
 # %%
 sentence = "we read one word at a time".split()
@@ -59,9 +58,8 @@ number_of = {token: number for number, token in enumerate(known)}
 print([number_of[token] for token in sentence])
 
 # %% [markdown]
-# Two entries are no words. `<unk>` stands for every token that we have not met before, and `<s>`
-# marks the start of a text; section 4 shows what that is good for. The book's `Vocabulary` does the
-# same, and puts frequent tokens first.
+# Two entries are no words: `<unk>` stands for every token that we have not met before, and `<s>` marks
+# the start of a text (section 4). The book's `Vocabulary` does the same, frequent tokens first.
 
 # %%
 vocabulary = Vocabulary(sentence, specials=["<unk>", "<s>"])
@@ -93,8 +91,7 @@ x = E[tokens]  # (T, d)
 print(x.shape)
 
 # %% [markdown]
-# What could we do with these $T$ vectors without a new idea? We could add them up, which works for
-# any $T$. But a sum does not know the order:
+# Without a new idea, we could add these $T$ vectors up. But a sum does not know the order:
 
 # %%
 backwards = vocabulary.encode(sentence[::-1])
@@ -104,13 +101,12 @@ print("same sum read backwards:", mt.allclose(E[tokens].sum(0), E[backwards].sum
 # ### Training and validation text
 #
 # We want to know how a model does on text that it has not seen, so we keep some aside. With text
-# this is easy to get wrong. Random windows will not do: they overlap, so the model has seen most of
-# each in training. We cut once, and keep the last tenth. Even then the two parts may hold copies of
-# the same paragraph.
+# this is easy to get wrong. Random windows overlap, so the model would have seen most of each in
+# training. We cut once, and keep the last tenth. Even then both parts may hold the same paragraph.
 #
-# Our corpus is the reference manual of the Python language, which every Python carries along. Its
-# topics repeat whole passages; `language_reference` keeps each paragraph once, and leaves out
-# programs and grammar. What remains is English prose, one paragraph a line.
+# Our corpus is the reference manual of the Python language, which every Python carries along.
+# `language_reference` keeps each paragraph once, and leaves out programs and grammar. What remains is
+# English prose, one paragraph a line.
 
 # %%
 paragraphs = language_reference().splitlines()
@@ -153,9 +149,8 @@ plot.show(
 )
 
 # %% [markdown]
-# The same parameters serve every step. So their number does not depend on $T$, and the cell can read
-# a sequence of any length. The weights stand as PyTorch stores them; hence the $\top$. Our cell has
-# $H = 3$ units and, just to have one, $C = 2$ outputs.
+# The same parameters serve every step, so the cell can read a sequence of any length. The weights stand
+# as PyTorch stores them; hence the $\top$. Our cell has $H = 3$ units and $C = 2$ outputs.
 
 # %%
 W_ih = mt.tensor([[1.0, 0.5], [-0.5, 1.0], [0.6, -0.4]])
@@ -180,9 +175,8 @@ print("o_1 =", h_1 @ W_o.T)
 # %% [markdown]
 # ## 3. Unrolling
 #
-# To read the sentence, apply the cell once a token. Drawn step by step, as on the right of the
-# picture, the loop is a deep network with one layer a step, all layers sharing their weights: the
-# network is **unrolled**.
+# To read the sentence, apply the cell once a token. Drawn step by step, as on the right above, the loop
+# is a deep network with one layer a step, all sharing their weights: the network is **unrolled**.
 
 
 # %%
@@ -219,8 +213,8 @@ for unit, values in zip(units, states.T.tolist(), strict=True):
 # %% [markdown]
 # ### In matrices, and in the library
 #
-# A loop in Python over $T$ steps is slow. Two things help. First, many sequences are read side by
-# side: the input becomes $(T, B, d)$ and the state $(B, H)$, and our `cell` needs no change.
+# A loop in Python is slow. Two things help. First, $B$ sequences are read side by side: the input
+# becomes $(T, B, d)$ and the state $(B, H)$, and our `cell` needs no change.
 
 # %%
 batch = mt.stack([x, E[backwards]], dim=1)  # (T, B, d), B = 2
@@ -232,9 +226,8 @@ print("same as one by one:", mt.allclose(batch_states[:, 0], states, atol=1e-6))
 # for the state. What waits is $h_{t-1} W_{hh}^\top$: the $T$ steps have to be taken one after the
 # other, on any hardware.
 #
-# `nn.RNN` does this inside a single operation. It has two biases, $b_{ih}$ and $b_{hh}$, which are
-# simply added, and no output: $W_o$ is a layer of our own, `nn.Linear`. With our weights it gives
-# our numbers:
+# `nn.RNN` does this as a single operation. It has two biases, which are simply added, and no output:
+# $W_o$ is a layer of our own, `nn.Linear`. With our weights it gives our numbers:
 
 # %%
 rnn = nn.RNN(input_size=2, hidden_size=3)
@@ -259,15 +252,14 @@ print("last state:", last)
 # | numbers for each step | $\hat y_t = o_t$ | $\frac1T \sum_t \lVert y_t - \hat y_t \rVert^2$ |
 # | one class for the sequence | scores from $h_T$, or from $\frac1T \sum_t h_t$ | $\mathrm{CE}(y, \mathrm{softmax}(\cdot))$ |
 #
-# CE is the cross-entropy of chapter 00, $-\log$ of the probability given to the right class $y$,
-# measured in **nats** since the logarithm is the natural one. The output has no $\tanh$:
-# cross-entropy wants scores of any size, and a forecast may be larger than 1.
+# CE is the cross-entropy of chapter 00, $-\log$ of the probability given to the right class $y$, in
+# **nats** since the logarithm is natural. The output has no $\tanh$: scores may have any size.
 #
 # ### Next character: cross-entropy at every step
 #
-# The first task matters most in this book: at each step, predict the next token. Mind the shift:
-# **the output at $x_t$ predicts $x_{t+1}$**. Then nothing predicts $x_1$, unless we put the **start
-# token** `<s>` before it. Inputs and targets are the same tokens, one step apart:
+# The task that matters most in this book: at each step, predict the next token. Mind the shift: **the
+# output at $x_t$ predicts $x_{t+1}$**. Then nothing predicts $x_1$, unless we put the **start token**
+# `<s>` before it. Inputs and targets are the same tokens, one step apart:
 
 # %%
 start = vocabulary.encode(["<s>"])
@@ -301,9 +293,9 @@ def token_loss(scores, targets):
 
 
 # %% [markdown]
-# The task: our sentence as characters, over and over, read through a window that may begin
-# anywhere. After the first character "e" the model cannot know which of the four "e" it is. Later
-# it can, if its state remembers.
+# The task: our sentence as characters, over and over, read from any place on. Where the first
+# character is an "e", the model cannot know which of the sentence's four it is. Later it can, if its
+# state remembers.
 
 # %%
 letters = Vocabulary(" ".join(sentence) + " ")
@@ -351,8 +343,8 @@ print("from the sixth on there is none:", max(by_position[5:]) < 0.1)
 #
 # ### Forecasting: squared error at every step
 #
-# A series made by a formula: two waves that come together again only after 744 steps, and a little
-# noise. At each step the model says what comes next.
+# Two waves, which come together again only after 744 steps, and a little noise. At each step the model
+# says what comes next.
 
 
 # %%
@@ -389,8 +381,8 @@ for _ in range(300):
     optimizer.step()
 
 # %% [markdown]
-# To look further ahead than one step, we feed the forecast back in as the next input. We test on
-# times that training did not reach, from 500 on.
+# To look further ahead, we feed the forecast back in as the next input. We test on times that
+# training did not reach, from 500 on.
 
 # %%
 seen, ahead = 48, 40
@@ -429,9 +421,9 @@ print("one step ahead, a tenth of the rival's error or less:", one_step_error < 
 # ### Classification: the last state or the pooled states (E1)
 #
 # One label for a whole sequence. Somewhere in $T$ tokens of noise stands one of two marks, and the
-# label says which. The classifier looks either at the last state $h_T$, or at the mean of all states
-# (**mean pooling**). The last state has to carry the mark from where it stood to the end; the mean
-# only has to notice it once. (With padded batches, the mean must run over the real steps only.)
+# label says which. The classifier looks at the last state $h_T$, which has to carry the mark to the
+# end, or at the mean of all states (**mean pooling**), which only has to notice it once. (With padded
+# batches, the mean must run over the real steps only.)
 
 
 # %%
@@ -458,11 +450,11 @@ class Classifier(nn.Module):
 
 
 # %% [markdown]
-# Which does better is a first **experiment**: a function of one run. The lines above it give the
-# settings. A list is tried value by value; `full=` replaces settings in the *recorded* experiment,
-# which was run once with `python book.py experiment 01`, with several seeds and a learning rate
-# chosen on other data. What you run here is the *quick* one. Figures and tables show both.
-# A heading's number names what is judged: (C1) a claim of the lectures, (E1) a question of our own.
+# Which does better? This is our first **experiment**: a function of one run, and above it the
+# settings. A list is tried value by value. What you run is the small, *quick* experiment; `full=`
+# replaces settings in the one that was *recorded* with `python book.py experiment 01`, with several
+# seeds and a learning rate chosen on other seeds. Figures and tables show both. A heading's number
+# names what is judged: (C1) a claim of the lectures, (E1) a question of our own.
 
 
 # %%
@@ -508,8 +500,8 @@ runs.holds(
 
 # %% [markdown]
 # Over 20 tokens nothing separates the two. Over 60 the last state depends on luck: some seeds learn,
-# others stay at chance, which is 0.5. (Chapter 03 goes on with this comparison.) Why distance makes
-# it hard is the subject of sections 6 and 7.
+# others stay at chance, 0.5. (Chapter 03 goes on from here.) Why distance makes it hard is the subject
+# of sections 6 and 7.
 #
 # > **E1 · at long distances.** *Our question*: does a classifier do better with the mean of the states
 # > than with the last one?
@@ -518,13 +510,11 @@ runs.holds(
 #
 # ## 5. Deeper, and in both directions
 #
-# **Deep.** One cell has one layer of nonlinearity a step. We may stack: the states of layer $l$ are
-# the inputs of layer $l + 1$, each layer with its own weights.
+# **Deep.** The states of layer $l$ are the inputs of layer $l + 1$, each layer with its own weights.
 #
 # **Bidirectional.** The state $h_t$ knows only $x_1 \dots x_t$. To judge a word by what follows it,
-# run a second network from the end to the beginning, and lay the two states side by side:
-# $[h_t^{(f)}, h_t^{(b)}]$, of width $2H$. The output reads both,
-# $o_t = h_t^{(f)} W_f^\top + h_t^{(b)} W_b^\top$, which is one linear map of the wide state.
+# run a second network from the end, and lay the two states side by side: $[h_t^{(f)}, h_t^{(b)}]$, of
+# width $2H$. An output $o_t = h_t^{(f)} W_f^\top + h_t^{(b)} W_b^\top$ is one linear map of that.
 
 # %% evidence
 # Stacked and bidirectional networks: drawings
@@ -568,11 +558,11 @@ with mt.no_grad():
 print("bidirectional, agrees with nn.RNN:", mt.allclose(by_hand, both(x)[0], atol=1e-6))
 
 # %% [markdown]
-# The backward states are turned round again (the second `flip`), so that row $t$ of both halves
-# speaks of word $t$. Forgetting that is the usual mistake.
+# The second `flip` puts the states back in the words' order, so that row $t$ of both halves speaks of
+# word $t$. Forgetting it is the usual mistake.
 #
 # Which words can a state depend on? We ask the engine for the Jacobian of the state after word $t$
-# with respect to $x_s$, unit by unit, and take its norm (the root of the sum of its squares).
+# with respect to $x_s$, unit by unit, and take its norm (the root of the sum of all squares).
 
 
 # %%
@@ -618,11 +608,11 @@ plot.show(
 # %% [markdown]
 # ### Why not for generation (E2)
 #
-# The lectures (deck 2) count it against RNN language models that they do not see later steps, and
-# add that bidirectional RNNs can address this. For labeling a text that is there, they do. For
-# *predicting the next token*, they do not: the backward half has read the very token that is to be
-# predicted. We show it on text that nobody can predict, tokens thrown with a die, where no honest
-# model can have a loss below $\log 6 = 1.79$, give or take the luck of the throws.
+# An RNN language model does not see later steps. That, say the lectures (deck 2), can be addressed by
+# bidirectional RNNs. For labeling a text that is there, it can. For *predicting the next token*, it
+# cannot: the backward half has read the very token that is to be predicted. We show it on text that
+# nobody can predict, throws of a die, where no honest model has a loss below $\log 6 = 1.79$, give
+# or take the luck of the throws.
 
 
 # %%
@@ -657,8 +647,8 @@ runs.holds(
 )
 
 # %% [markdown]
-# A loss that is too good to be true usually is. When we sample from such a model, there is no future
-# to read, and it is worth nothing.
+# A loss that is too good to be true usually is. When such a model writes, there is no future to read,
+# and it is worth nothing.
 #
 # > **E2 · no.** *Our question*: can a bidirectional network be trained to predict the next token?
 # >
@@ -666,9 +656,9 @@ runs.holds(
 #
 # ## 6. Backpropagation through time
 #
-# The unrolled network is an ordinary deep network, so backpropagation applies unchanged; because its
-# layers are time steps it is called **backpropagation through time**, BPTT. One thing is special: all
-# steps share $W_{hh}$, so its gradient is a sum over steps.
+# The unrolled network is an ordinary deep network, so backpropagation applies unchanged; its layers are
+# time steps, hence **backpropagation through time**, BPTT. One thing is special: all steps share
+# $W_{hh}$, so its gradient is a sum over steps.
 #
 # Write $a_t = x_t W_{ih}^\top + h_{t-1} W_{hh}^\top + b$, so $h_t = \tanh(a_t)$, and let the loss be a
 # sum over steps, $L = \sum_t \ell_t$. A state acts on $L$ in two ways, through its own output and
@@ -690,10 +680,9 @@ plot.show(
 # \qquad \frac{\partial L}{\partial a_t} = \frac{\partial L}{\partial h_t} \odot (1 - h_t^2),
 # \qquad \frac{\partial L}{\partial W_{hh}} = \sum_{t=1}^{T} \Big(\frac{\partial L}{\partial a_t}\Big)^{\!\top} h_{t-1} .$$
 #
-# All three are read from the last step to the first, after which nothing comes: there the second term
-# is missing. Two steps of one unit fit on paper. Take $w_{hh} = 0.5$, inputs that make
-# $a_1 = 1$ and $a_2 = 0.5\,h_1$, and $\ell_t = \frac12 h_t^2$, so that
-# $\partial \ell_t / \partial h_t = h_t$:
+# They are computed from the last step, where the second term is missing, to the first. Two steps of one
+# unit fit on paper: $w_{hh} = 0.5$, $a_1 = 1$, $a_2 = 0.5\,h_1$, and $\ell_t = \frac12 h_t^2$, so that
+# $\partial \ell_t / \partial h_t = h_t$.
 #
 # | | $t = 2$ | $t = 1$ |
 # | --- | --- | --- |
@@ -710,9 +699,9 @@ d_h_1, d_w = mt.autograd.grad(0.5 * h_1**2 + 0.5 * h_2**2, [h_1, w])
 print(f"d L / d h_1 = {d_h_1.item():.3f}, d L / d w = {d_w.item():.3f}")
 
 # %% [markdown]
-# Now our sentence: after `<s>` and each of the first six words, predict the next one, with a random
-# $W_o$ for all $V$ tokens. The loss is the mean, so each $\ell_t$ is a cross-entropy over $T$. Double
-# precision, to compare exactly. First the engine:
+# Now our sentence, each word predicted from those before, with a random $W_o$ for all $V$ tokens. The
+# loss is the mean, so each $\ell_t$ is a cross-entropy divided by $T$. Double precision, to compare
+# exactly. First the engine:
 
 # %%
 mt.manual_seed(1)
@@ -760,11 +749,11 @@ print("norm of what each step adds:", shares)
 # \operatorname{diag}(1 - h_T^2)\, W_{hh} \operatorname{diag}(1 - h_{T-1}^2)\, W_{hh} \cdots
 # \operatorname{diag}(1 - h_{t+1}^2)\, W_{hh} .$$
 #
-# What does a product of so many matrices do? Take away the $1 - h^2$, and a power of $W_{hh}$ is left.
-# Along an eigenvector with eigenvalue $\lambda$, the $k$th power multiplies by $\lambda^k$. So what
-# counts for large $k$ is the **spectral radius** $\rho$, the largest $|\lambda|$: the power grows or
-# shrinks like $\rho^k$. And $1 - h^2 \le 1$ can only shrink it further. So the gradient is bound to
-# **vanish** with distance or to **explode**, with little in between.
+# What does such a product do? Take away the $1 - h^2$, and a power of $W_{hh}$ is left. Along an
+# eigenvector with eigenvalue $\lambda$, the $k$th power multiplies by $\lambda^k$. So it grows or
+# shrinks, for large $k$, like $\rho^k$, where the **spectral radius** $\rho$ is the largest
+# $|\lambda|$. The factors $1 - h^2 \le 1$ shrink in addition. So the gradient is bound to **vanish**
+# with distance or to **explode**, with little in between.
 #
 # ### The gradient against the distance (C1)
 #
@@ -824,9 +813,9 @@ runs.holds(
 
 # %% [markdown]
 # On a log scale the curves are nearly straight: exponential in the distance. With gain 0.5 the factor
-# of a step is nearly the spectral radius. With larger gains it stays behind, since the states grow and
-# $1 - h^2$ with them becomes small; so the edge between the two fates lies above gain 1. Training
-# moves the weights, and with them the edge.
+# of a step is nearly the spectral radius. With larger gains it stays behind, for the states are larger
+# and $1 - h^2$ smaller. So the edge between the two fates lies above gain 1, and training moves the
+# weights away from it.
 #
 # What vanishes is not the gradient as a whole but the part that comes from far away: the network
 # learns what is near and is deaf to what is far. Chapter 02 cures this by another cell. For the
@@ -840,7 +829,7 @@ runs.holds(
 # ## 8. Gradient clipping (C2)
 #
 # We train a network of gain 1.5 to recall the first of 20 symbols, by gradient descent with momentum.
-# Of the eight symbols each is as likely, so chance is a loss of $\log 8 = 2.08$.
+# There are eight symbols, so chance is a loss of $\log 8 = 2.08$.
 
 
 # %%
@@ -905,14 +894,14 @@ plot.show(
 # %% [markdown]
 # The loss has steep walls, which Pascanu, Mikolov and Bengio (2013) call **cliffs**. Where the
 # gradient is tame (left), a step of $\eta = 0.03$ times the gradient stays on the floor of the valley.
-# On a wall (right) it is long enough to land on the wall across, and momentum carries it further. The
-# *direction* was right. So keep it, and bound the length, by a threshold $c$:
+# On a wall (right) it lands on the wall across. The *direction* was right. So keep it, and bound the
+# length by a threshold $c$:
 #
 # $$g \leftarrow g \cdot \min\Big(1, \frac{c}{\lVert g \rVert}\Big).$$
 #
-# Then a step moves the weights by $\eta c$ at most. Here $g$ is the gradient of **all** parameters
-# together, one long vector with one norm. To clip the gradient of each weight matrix by itself is
-# something else: large ones shrink and small ones do not, so the direction changes. A small example:
+# A step of gradient descent then moves the weights by $\eta c$ at most. Here $g$ is the gradient of
+# **all** parameters, one long vector with one norm. To clip that of each weight matrix by itself is
+# something else: large ones shrink and small ones do not, so the direction changes:
 
 # %%
 d_W1, d_W2 = mt.tensor([30.0, 40.0]), mt.tensor([0.6, 0.8])  # norms 50 and 1
@@ -997,9 +986,8 @@ runs.holds(
 )
 
 # %% [markdown]
-# Clipping does not make a better model. It widens the range of learning rates that work, and it saves
-# the run that meets a cliff. Why, then, do later chapters clip beside Adam, which divides by the size
-# of the gradient anyway?
+# Clipping does not make a better model. It widens the range of learning rates that work, and saves the
+# run that meets a cliff. Why, then, clip beside Adam, which divides by the gradient's size anyway?
 
 
 # %%
@@ -1037,13 +1025,13 @@ runs.holds(
 #
 # ## 9. A text as 32 streams
 #
-# BPTT keeps all states until the end of the sequence. Our corpus is one sequence of some 160,000
-# characters: we cannot keep it all, nor wait for its end before the first update. We want to read it
-# a **window** of $w$ steps at a time. And for speed we want 32 columns side by side, as in section 3.
-# Which 32 pieces of text stand side by side?
+# BPTT keeps all states until the end of the sequence. Our corpus is one sequence, of a hundred and
+# sixty thousand characters: we cannot keep it all, nor wait for its end before the first update. We
+# read it a **window** of $w$ steps at a time. And for speed we read 32 columns side by side, as in
+# section 3. Which 32 pieces of text?
 #
-# The state settles it. At the end of a window, column $i$ has a state that sums up what column $i$
-# has read. That is the right state to go on from, if column $i$ of the next window **goes on where it
+# The state settles it. At the end of a window, the state of a column sums up what this column has
+# read. It is the right state to go on from, if the same column of the next window **goes on where it
 # stopped**. So cut the text into 32 long **streams** first, lay them side by side, and cut windows
 # across. Here with 4 streams, for a text of the numbers 0 to 24:
 
@@ -1074,9 +1062,8 @@ plot.show(
 
 # %% [markdown]
 # On the right the text was cut into windows first. There the state after 2 would be handed to 12, a
-# place that it knows nothing of. Nothing crashes; the network learns that its state is worthless.
-#
-# With streams, reading in windows is the same as reading in one go, if the state is carried:
+# place of which it knows nothing, and no error would say so. With streams, to read in windows is the
+# same as to read in one go, if the state is carried:
 
 # %%
 h, parts = None, []
@@ -1093,7 +1080,7 @@ print(
 )
 
 # %% [markdown]
-# The book's `windows` gives the windows of the streams one by one, each with its targets.
+# The book's `windows` gives such windows one by one, each with its targets.
 #
 # ## 10. Truncated backpropagation through time (C3)
 #
@@ -1125,9 +1112,8 @@ def cost_of_a_window(window):
 
 
 # %% [markdown]
-# Then what it loses: 32 streams of random symbols, and at each step the task is to name the symbol of
-# 8 steps before (chance: 0.25). All windows read the same number of steps, so shorter ones get more
-# updates.
+# Then what it loses: in 32 streams of random symbols, name at each step the symbol of 8 steps before
+# (chance: 0.25). All windows read the same number of steps, so shorter ones get more updates.
 
 
 # %%
@@ -1214,8 +1200,8 @@ runs.holds(
 # P(x_t \mid x_{<t}) = \frac{P(x_1, \dots, x_t)}{P(x_1, \dots, x_{t-1})} .$$
 #
 # Each factor is a distribution over $V$ tokens given the past, and an RNN has just the shape for it: the
-# state after $x_{t-1}$ sums up the past, and $\mathrm{softmax}(o)$ is the distribution of what comes
-# next. For our sentence and the random $W_o$ of section 6:
+# state sums up the past, and $\mathrm{softmax}(o)$ is the distribution of what comes next. For our
+# sentence and the random $W_o$ of section 6:
 
 # %%
 with mt.no_grad():
@@ -1227,13 +1213,13 @@ print(f"P(sentence) = {log_p.sum().exp().item():.2e}")
 print(f"perplexity  = {math.exp(-log_p.mean().item()):.2f}")
 
 # %% [markdown]
-# **Perplexity** is $\exp$ of the mean loss per token (chapter 00): the number of equally likely tokens that
-# would be as hard to guess. Guessing evenly among the 9 tokens has perplexity 9. Our random weights do
-# worse than that: they are sure of wrong things.
+# **Perplexity** is $\exp$ of the mean loss per token (chapter 00), here of section 6's 2.686: the number of
+# equally likely tokens that would be as hard to guess. Guessing evenly among the 9 tokens has perplexity 9.
+# Our random weights do worse: they are sure of wrong things.
 #
 # **Teacher forcing.** In training, the input at each step is the true token before, whatever the model
-# would have said. So all targets are known in advance, and one pass over the text trains every step. In
-# writing, the model feeds on its own output, and may get into places that training never showed it.
+# would have said. So one pass over the text trains every step. In writing, the model feeds on its own
+# output, and may get into places that training never showed it.
 
 # %% evidence
 # A language model in training and in writing: a drawing
@@ -1250,8 +1236,8 @@ plot.show(
 # %% [markdown]
 # ### Train it
 #
-# Tokens are now characters of the reference manual. Each paragraph starts with `<s>`, which at the same
-# time ends the one before. Characters that are rare in the training text become `<unk>`.
+# Tokens are now characters of the reference manual. Each paragraph starts with `<s>`, which also ends the
+# one before. Characters that are rare in the training text become `<unk>`.
 
 
 # %% save
@@ -1293,8 +1279,7 @@ def mean_loss(model, text):
 
 
 # %% [markdown]
-# To write, draw a token, feed it in, and so on: the model begins with `<s>`, and stops where it draws
-# the next one.
+# In writing, the model begins with `<s>`, and stops where it draws the next one.
 
 
 # %% save
@@ -1317,9 +1302,9 @@ def write(model, letters, prompt="", length=200, choose=draw):
 
 
 # %% [markdown]
-# The loop has everything in it: streams, windows, the state carried over, teacher forcing, cross-entropy
-# at every step, clipping. The learning rate falls to zero, so that the last steps settle. It takes about
-# 20 seconds. After each pass we look at the loss on the validation text, and let the model write.
+# The loop has everything in it: 32 streams in windows, the state carried over, teacher forcing,
+# cross-entropy at every step, clipping. The learning rate falls to zero, so that the last steps settle.
+# It takes about 20 seconds. After each pass the model is tested and writes a line.
 
 # %%
 mt.manual_seed(0)
@@ -1386,10 +1371,10 @@ for count in (0, 1, 3, 9):
     measured(f"after {count} passes: {samples[count]}")
 
 # %% [markdown]
-# The two rivals only count: how often each character occurs (unigram), and how often it follows each
-# other one (bigram, with one added to each count). The RNN passes both. At first it has no idea of
-# letters; in the end it spells many words and has the tone of a manual. What it says makes no sense: a
-# state of 256 numbers and 20 seconds of training go no further.
+# Two rivals only count: how often each character occurs (unigram), and how often it follows each other
+# one (bigram, with one added to each count). The RNN passes both. At first it has no idea of letters; in
+# the end it spells many words and has the tone of a manual. What it says makes no sense: a state of 256
+# numbers and 20 seconds of training go no further.
 
 # %% evidence
 # Longer texts after training
@@ -1400,13 +1385,12 @@ for prompt in ("The ", "If a class ", ""):
 # %% [markdown]
 # ## 12. Choosing the next token
 #
-# The model gives a distribution; which token to take is another matter. `draw` takes a token with the
-# probability that the model gives it. There are others; all change the scores $z$ before the softmax.
+# The model gives a distribution; which token to take is another matter. `draw` takes each with the
+# probability that the model gives it. Other ways change the scores $z$ before the softmax:
 #
 # - **Greedy**: always the most likely token.
-# - **Temperature** $\tau$: $\mathrm{softmax}(z / \tau)$. Below 1 it sharpens, above 1 it flattens; towards 0 it
-#   is greedy.
-# - **Top-k**: keep the $k$ most likely tokens, give the others probability 0.
+# - **Temperature** $\tau$: $\mathrm{softmax}(z / \tau)$ sharpens below 1, flattens above; towards 0 it is greedy.
+# - **Top-k**: keep the $k$ most likely tokens.
 # - **Top-p** (nucleus; Holtzman et al., 2020): keep the fewest most likely tokens whose probabilities add up
 #   to at least $p$. Where the model is sure, few remain; where it is not, many.
 
@@ -1436,8 +1420,8 @@ def top_p(scores, p):
 
 
 # %% [markdown]
-# In top-p, a token is dropped when those before it already reach $p$. The token that crosses the line
-# stays: dropping it too would leave less than $p$, and nothing at all where one token has more than $p$.
+# In top-p, the token that crosses the line stays. Dropping it too would leave less than $p$, and nothing
+# at all where one token has more than $p$.
 
 # %% evidence
 # One distribution, changed in four ways
@@ -1463,7 +1447,8 @@ plot.show(
 # %% [markdown]
 # And in the model's writing:
 
-# %%
+# %% evidence
+# The model's text under six ways to choose
 choices = {
     "greedy": greedy,
     "temperature 0.5": lambda scores: draw(with_temperature(scores, 0.5)),
@@ -1479,11 +1464,11 @@ for name, choose in choices.items():
 
 # %% [markdown]
 # Greedy text runs in circles: the likeliest continuation of a phrase is often the phrase itself. High
-# temperature breaks words, since many unlikely characters together are likely. The cuts remove that tail.
+# temperature breaks words: many unlikely characters together are likely. The cuts remove that tail.
 #
 # **Try it**: put a text of your own in place of the manual, `split(open("my_text.txt").read().splitlines())`;
-# double `hidden`; train with windows of 8 instead of 64 and look at the perplexity; set `h = None` before
-# every window; take the clipping away and raise the learning rate.
+# train with windows of 8 instead of 64; set `h = None` before every window; take the clipping away and raise
+# the learning rate.
 #
 # <details><summary>Common slips, and how other texts write it</summary>
 #
@@ -1501,20 +1486,17 @@ for name, choose in choices.items():
 #
 # - An RNN applies one cell step by step; its state sums up what was read. Layers may be stacked, and a second
 #   network may read backward, though not to predict what comes next (E2).
-# - The loss fits the task: cross-entropy or squared error at every step, cross-entropy on the last or the
-#   pooled state (E1).
-# - BPTT is backpropagation on the unrolled network; gradients of shared weights add up over steps.
-# - The gradient from afar vanishes or explodes exponentially (C1). Clipping by the global norm bounds the
-#   step (C2).
+# - The loss fits the task: at every step, or on the last or the pooled state (E1).
+# - BPTT is backpropagation on the unrolled network; gradients of shared weights add up over steps. The
+#   gradient from afar vanishes or explodes exponentially (C1). Clipping by the global norm bounds the step (C2).
 # - A text is read as parallel streams, so that states may be carried from window to window. Truncation bounds
 #   memory and work, and gives up dependencies longer than the window (C3).
 # - A language model multiplies the probabilities of each token given those before. Start token, teacher
 #   forcing, perplexity on unseen text; sampling with temperature, top-k, top-p.
 #
-# What speaks for an RNN: any length with the same number of parameters, and training by plain
-# backpropagation. What remains to be done: the far past is out of reach of the gradient (chapter 02 works on
-# that), the state is one vector for everything read so far (chapters 03 and 04), and the steps have to be
-# taken one after the other (chapter 05).
+# For an RNN speaks that it reads any length with the same parameters, and that plain backpropagation trains
+# it. Against it: the far past is out of the gradient's reach (chapter 02 works on that), the state is one
+# vector for everything read so far (chapters 03 and 04), and its steps wait for each other (chapter 05).
 #
 # **Exercises**: [`../exercises/01_rnn/01_rnn.ipynb`](../exercises/01_rnn/01_rnn.ipynb)
 #
