@@ -536,12 +536,10 @@ mt.manual_seed(0)
 lower, upper = nn.RNN(2, 3), nn.RNN(3, 3)
 by_hand = upper(lower(x)[0])[0]  # (T, H): the lower one's states are the upper one's inputs
 
-deep = nn.RNN(2, 3, num_layers=2)
+deep, parameters = nn.RNN(2, 3, num_layers=2), [*lower.parameters(), *upper.parameters()]
 with mt.no_grad():
-    for to, value in zip(
-        deep.parameters(), [*lower.parameters(), *upper.parameters()], strict=True
-    ):
-        to.copy_(value)
+    for ours, its in zip(parameters, deep.parameters(), strict=True):
+        its.copy_(ours)
 print("deep, agrees with nn.RNN:", mt.allclose(by_hand, deep(x)[0], atol=1e-6))
 
 # %%
@@ -549,12 +547,10 @@ onward, back = nn.RNN(2, 3), nn.RNN(2, 3)
 from_the_end = back(x.flip(0))[0].flip(0)  # read from the end, then put in the words' order
 by_hand = mt.cat([onward(x)[0], from_the_end], dim=-1)  # (T, 2H)
 
-both = nn.RNN(2, 3, bidirectional=True)
+both, parameters = nn.RNN(2, 3, bidirectional=True), [*onward.parameters(), *back.parameters()]
 with mt.no_grad():
-    for to, value in zip(
-        both.parameters(), [*onward.parameters(), *back.parameters()], strict=True
-    ):
-        to.copy_(value)
+    for ours, its in zip(parameters, both.parameters(), strict=True):
+        its.copy_(ours)
 print("bidirectional, agrees with nn.RNN:", mt.allclose(by_hand, both(x)[0], atol=1e-6))
 
 # %% [markdown]
@@ -776,6 +772,7 @@ def gradient_through_time(gain, hidden=64, steps=61):
         "distance": list(range(steps)),
         "relative norm": norms / norms[0],
         "spectral radius": np.abs(np.linalg.eigvals(W_hh.detach().numpy())).max(),
+        "mean of 1 - h^2": (1 - mt.stack(states) ** 2).mean().item(),
         "factor a step": ((norms[50] / norms[10]) ** (1 / 40)).item(),
         "at distance 40": (norms[40] / norms[0]).item(),
     }
@@ -794,7 +791,7 @@ runs.draw(
     alt="Norm of the gradient against distance on a log scale, nearly straight lines: steeply down "
     "for gain 0.5, gently down for 1, about level for 1.5, up for 3.",
 )
-runs.table("gain", ["spectral radius", "factor a step", "at distance 40"])
+runs.table("gain", ["spectral radius", "mean of 1 - h^2", "factor a step", "at distance 40"])
 runs.holds(
     "with gain 0.5 less than 1e-10 is left at distance 40",
     lambda rows: rows.values("at distance 40", gain=0.5),
@@ -814,8 +811,7 @@ runs.holds(
 # %% [markdown]
 # On a log scale the curves are nearly straight: exponential in the distance. With gain 0.5 the factor
 # of a step is nearly the spectral radius. With larger gains it stays behind, for the states are larger
-# and $1 - h^2$ smaller. So the edge between the two fates lies above gain 1, and training moves the
-# weights away from it.
+# and $1 - h^2$ smaller, as the table shows. So the edge between the two fates lies above gain 1.
 #
 # What vanishes is not the gradient as a whole but the part that comes from far away: the network
 # learns what is near and is deaf to what is far. Chapter 02 cures this by another cell. For the
