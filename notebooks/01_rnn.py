@@ -1305,7 +1305,7 @@ def write(model, letters, prompt="", length=200, choose=draw):
 # %%
 mt.manual_seed(0)
 model = LanguageModel(len(letters))
-rate, passes = 4e-3, 9
+rate, passes = 4e-3, 7
 steps = passes * len(list(windows(training, batch_size=32, length=64)))
 optimizer = mt.optim.Adam(model.parameters(), lr=rate)
 history, checks, samples = [], [mean_loss(model, validation)], [write(model, letters, "The ", 80)]
@@ -1363,7 +1363,7 @@ for name, loss in losses.items():
     measured(f"{name:20} loss {loss:.3f}   perplexity {math.exp(loss):6.2f}")
 print("perplexity below half of the bigram's:", math.exp(losses["RNN"] - losses["bigram"]) < 0.5)
 print("training text is easier than unseen text:", losses["RNN, training text"] < losses["RNN"])
-for count in (0, 1, 3, 9):
+for count in (0, 1, 3, 7):
     measured(f"after {count} passes: {samples[count]}")
 
 # %% [markdown]
