@@ -503,10 +503,11 @@ runs.holds(
 # others stay at chance, 0.5. (Chapter 03 goes on from here.) Why distance makes it hard is the subject
 # of sections 6 and 7.
 #
-# > **E1 · at long distances.** *Our question*: does a classifier do better with the mean of the states
+# > **E1 · more reliably, at long distances.** *Our question*: does a classifier do better with the mean of the states
 # > than with the last one?
 # >
-# > *Measured*: MEASURED-E1
+# > *Measured*: Accuracy, three seeds, chance 0.5. Over 20 tokens: last state 1.00, mean of states 0.995 to
+# > 1.00. Over 60 tokens: last state 0.53, 0.72 and 0.997, mean of states 0.90 to 0.98.
 #
 # ## 5. Deeper, and in both directions
 #
@@ -648,7 +649,8 @@ runs.holds(
 #
 # > **E2 · no.** *Our question*: can a bidirectional network be trained to predict the next token?
 # >
-# > *Measured*: MEASURED-E2
+# > *Measured*: Loss on new throws, three seeds: forward 1.79, as by chance; bidirectional 0.002, which is
+# > reading, not predicting.
 #
 # ## 6. Backpropagation through time
 #
@@ -820,7 +822,9 @@ runs.holds(
 # > **C1 · holds.** *The lectures* (deck 2, "Training RNNs: Challenges"): "as the sequence length grows, the
 # > gradient is more likely to explode or vanish".
 # >
-# > *Measured*: MEASURED-C1
+# > *Measured*: The norm of the gradient at distance 40 over that at distance 0, median of five seeds (smallest
+# > to largest): gain 0.5 5.5e-13 (1e-13 to 1e-12), gain 1 0.03 (0.003 to 0.03), gain 1.5 2.1 (1.5 to 18), gain 3
+# > 24,000 (5,700 to 740,000). It turns between gains 1 and 1.5.
 #
 # ## 8. Gradient clipping (C2)
 #
@@ -967,7 +971,8 @@ runs.draw(
     log="xy",
     lines={"chance": math.log(8)},
     alt="Final loss against the learning rate. Without clipping it is small at 0.003 and 0.01 and "
-    "above chance from 0.03 on; with clipping it is small up to 0.1.",
+    "above chance from 0.03 on; with clipping it falls from 0.25 at 0.003 to below 0.02 and is above "
+    "chance only at 0.3.",
 )
 runs.holds(
     "at rate 0.03 training fails without clipping",
@@ -1015,7 +1020,9 @@ runs.holds(
 # > 2013)"): scale a gradient above a threshold down to the threshold, a "common strategy to deal with
 # > exploding gradients".
 # >
-# > *Measured*: MEASURED-C2
+# > *Measured*: Final loss, three seeds, chance 2.08. At rates 0.03 and 0.1 all runs without clipping end at 1.7
+# > to 2.7; with it, five of six below 0.011 and one at 0.18. At 0.003 and 0.01 no clipping is needed (0.009 to
+# > 0.05 without it), and at 0.003 it slows training down (0.25 to 0.35 with it). At 0.3 neither works.
 #
 # ## 9. A text as 32 streams
 #
