@@ -960,8 +960,8 @@ runs.draw(
     labels=NAMES,
     rate=3e-2,
     lines={"chance": math.log(8)},
-    alt="At rate 0.03. Without clipping the loss falls to about 0.2, jumps back above one, and from "
-    "there stays near chance to the end; with clipping it goes to zero.",
+    alt="At rate 0.03. Without clipping the loss falls to about a half, jumps back, and stays near "
+    "chance to the end; with clipping it goes to zero.",
 )
 runs.draw(
     x="rate",
