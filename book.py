@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 NAME = "minitorch-book"
-EXTRAS = ["lab", "test", "grading"]
+EXTRAS = ["lab", "test", "grading", "site"]
 BOOK = f".[{','.join(EXTRAS)}]"  # what pip installs, and what environment.yml names
 OLDEST = (3, 11)
 UNFINISHED = "unfinished"
@@ -39,6 +39,7 @@ for authors
   check             say which generated files are out of step with their source; executes nothing
   experiment NN     run chapter NN's experiments in full and record their results; with claims
                     (experiment NN C7 E1) only theirs
+  site FOLDER       write the book as web pages, from the stored outputs
 
 for instructors
   release FOLDER    write what students get, without solutions
@@ -531,7 +532,8 @@ def author(command):
 
 
 COMMANDS = {"lab": lab, "test": test}
-COMMANDS.update({c: author(c) for c in ["build", "check", "experiment", "grade", "release"]})
+AUTHORS = ["build", "check", "experiment", "grade", "release", "site"]
+COMMANDS.update({c: author(c) for c in AUTHORS})
 
 
 def main(arguments):

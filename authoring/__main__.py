@@ -21,6 +21,8 @@ def main(arguments: list[str]) -> int:
     experiment.add_argument("names", nargs="*", help="only these, by name or claim (all)")
     release = commands.add_parser("release", help="copy what students get, without solutions")
     release.add_argument("folder", type=Path, help="a new folder")
+    site = commands.add_parser("site", help="write the book as web pages; executes nothing")
+    site.add_argument("folder", type=Path, help="a new folder")
     commands.add_parser("grade", help="grade a folder of submissions", add_help=False)
     chosen, rest = parser.parse_known_args(arguments)
     if chosen.command == "grade":
@@ -50,6 +52,10 @@ def _run(chosen: argparse.Namespace) -> int:
         from .release import hand_out
 
         hand_out(ROOT, chosen.folder)
+    elif chosen.command == "site":
+        from .site import site
+
+        site(ROOT, chosen.folder)
     else:
         from . import library, overview
         from .check import check

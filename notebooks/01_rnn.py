@@ -833,13 +833,13 @@ runs.holds(
 
 
 # %%
-def recall_model():
+def first_symbol_model():
     model = NextToken(8, 64)
     nn.init.normal_(model.rnn.weight_hh_l0, std=1.5 / 64**0.5)
     return model
 
 
-def recall_loss(model, sequences):
+def first_symbol_loss(model, sequences):
     """Cross-entropy of the last output against the first symbol of sequences (T, B)."""
     scores, _ = model(sequences)
     return F.cross_entropy(scores[-1], sequences[0])
@@ -848,13 +848,13 @@ def recall_loss(model, sequences):
 # %% evidence
 # The loss along the gradient, at an early step and at the first whose gradient is above 10: figure
 mt.manual_seed(0)
-model = recall_model()
+model = first_symbol_model()
 optimizer = mt.optim.SGD(model.parameters(), lr=0.03, momentum=0.9)
 figure, panels = plot.subplots(1, 2, width=8.5, height=2.8, sharey=True)
 step, waiting = 0, list(panels)
 while waiting:
     sequences = mt.randint(0, 8, (20, 32))
-    loss = recall_loss(model, sequences)
+    loss = first_symbol_loss(model, sequences)
     optimizer.zero_grad()
     loss.backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), math.inf).item()
@@ -865,7 +865,7 @@ while waiting:
             for far in walked:
                 for p, at in zip(model.parameters(), here, strict=True):
                     p.copy_(at - p.grad * (far / norm))
-                losses.append(recall_loss(model, sequences).item())
+                losses.append(first_symbol_loss(model, sequences).item())
             for p, at in zip(model.parameters(), here, strict=True):
                 p.copy_(at)
         axes.plot(walked, losses)
@@ -926,7 +926,7 @@ for name, result in {"per matrix": per_matrix, "global norm": clipped(joint)}.it
 def learn_to_recall(model, optimizer, clip, steps=250):
     losses = []
     for _ in range(steps):
-        loss = recall_loss(model, mt.randint(0, 8, (20, 32)))
+        loss = first_symbol_loss(model, mt.randint(0, 8, (20, 32)))
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0 if clip else math.inf)
@@ -944,7 +944,7 @@ def learn_to_recall(model, optimizer, clip, steps=250):
     full=dict(rate=[3e-3, 1e-2, 3e-2, 1e-1, 3e-1], seeds=3),
 )
 def recall_by_sgd(clip, rate):
-    model = recall_model()
+    model = first_symbol_model()
     optimizer = mt.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
     return learn_to_recall(model, optimizer, clip)
 
@@ -998,7 +998,7 @@ runs.holds(
     full=dict(rate=[1e-3, 3e-3, 1e-2], seeds=3),
 )
 def recall_by_adam(clip, rate):
-    model = recall_model()
+    model = first_symbol_model()
     optimizer = mt.optim.Adam(model.parameters(), lr=rate)
     return learn_to_recall(model, optimizer, clip)
 

@@ -18,8 +18,8 @@
 # - prove that one head cannot do a task that two can, and say with care what a trained head looks at.
 #
 # **Time**: about 100 minutes to read and try; all cells together run in about half a minute. **Before
-# it**: chapter 05 (queries, keys and values; the division by $\sqrt d$; the table of barriers). Softmax, rank
-# and counting FLOPs are those of chapter 00.
+# it**: chapter 05 (queries, keys and values; the division by $\sqrt d$; the table of barriers). Softmax and
+# counting FLOPs are those of chapter 00.
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it
 # still fails, restart the kernel and run all cells. Your copy in `my/` is yours to change; the original
@@ -339,7 +339,7 @@ print("join and project = sum over heads:", mt.allclose(concatenated @ W_O, as_s
 #
 # The sum also shows what a head is. Its weights depend on $Q_\ell$ and $K_\ell$ only through the product $Q_\ell
 # K_\ell^\top$, and what it passes on depends on $V_\ell W_O^{(\ell)}$. Both are of shape $(d, d)$ and of rank at most
-# $d/h$. A head sees every token through a slit of $d/h$ directions: the price of having several.
+# $d/h$: the rows of a product are mixtures of the rows of its second factor, here $d/h$ of them. A head sees every token through a slit of $d/h$ directions: the price of having several.
 
 # %%
 mt.manual_seed(0)

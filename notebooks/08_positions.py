@@ -18,7 +18,7 @@
 # - say how much of the RNN's lead on text was a matter of positions.
 #
 # **Time**: about 130 minutes to read and try; all cells together run in less than a minute. **Before
-# it**: chapters 05 (self-attention), 06 (heads) and 07 (masks), and section 12 of chapter 00 (rotations).
+# it**: chapters 05 (self-attention), 06 (heads) and 07 (masks), and the rotations of chapter 00.
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it
 # still fails, restart the kernel and run all cells. Your copy in `my/` is yours to change; the original

@@ -923,7 +923,9 @@ def text_model(blocks, width, norm=nn.LayerNorm):
 #
 # Linformer rests on a claim about attention: its $(n, n)$ weights are nearly of low rank, so few mixed
 # keys can stand for all. We train softmax attention on both tasks, and then cut its weights down to rank
-# $r$ by their singular values. What is left of the right answers?
+# $r$ by their singular values: any matrix is a sum of matrices of rank 1 with weights $\sigma_1 \ge \sigma_2 \ge \dots$,
+# and the $r$ largest make the best approximation of rank $r$ (Eckart and Young, 1936). What is left of the right
+# answers?
 
 
 # %% evidence

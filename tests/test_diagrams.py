@@ -1,10 +1,12 @@
 """Schematic drawings name what they show; coloured text says it in words, too."""
 
+import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
 import minitorch as mt
 from textbook.diagrams import (
+    autograd,
     blocks,
     cells,
     heads,
@@ -23,6 +25,25 @@ from textbook.plot.style import plt
 def figures_are_closed():
     yield
     plt.close("all")
+
+
+def test_the_graph_of_a_unit_shows_every_slope_and_leads_back_where_it_is_visited():
+    _, axes = subplots()
+    slopes = {"L": (-0.5, -0.5), "h": (0.75,)}
+    autograd.unit(axes, {"L": 1.0, "r": -1.0}, slopes, visited=["L"])
+    written = [label.get_text() for label in axes.texts]
+    assert [text for text in written if "." in text and "$" not in text] == ["0.75", "-0.5", "-0.5"]
+    assert {"$L$:  ×\n1.000", "$r$:  +\n-1.000", "$h$:  tanh", "$w_1$"} <= {*written}
+    arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+    back = [arrow for arrow in arrows if arrow.xy[0] < arrow.xyann[0]]
+    assert len(arrows) == 13 and [arrow.xy for arrow in back] == [(6.5, 2), (6.5, 2)]
+
+
+def test_a_table_shades_what_is_given():
+    _, axes = subplots()
+    autograd.table(axes, np.arange(6).reshape(2, 3), lambda i, j: j == 0)
+    assert [label.get_text() for label in axes.texts] == list("012345")
+    assert [patch.get_facecolor()[2] < 1 for patch in axes.patches] == [True, False, False] * 2
 
 
 @pytest.mark.parametrize(

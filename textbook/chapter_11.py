@@ -14,7 +14,7 @@ def in_lines(step, steps, warm):
     return min(step / warm, (steps - step) / (steps - warm))
 
 
-def fit(model, loss_of_batch, steps, rate, warm, decay=0.0, every=None, look=None):
+def fit_scheduled(model, loss_of_batch, steps, rate, warm, decay=0.0, every=None, look=None):
     """Train on ``loss_of_batch(model)``; returns what ``look(model)`` said every so many steps."""
     optimizer = mt.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=decay)
     said = []

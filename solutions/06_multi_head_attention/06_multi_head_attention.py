@@ -26,6 +26,9 @@ from collections import Counter
 import minitorch as mt
 from minitorch import nn
 from textbook.checks import chapter_06 as check
+from textbook.checks import progress
+
+progress.show("06")
 
 # %% [markdown]
 # ## 1. Splitting

@@ -27,6 +27,9 @@ import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
 from textbook.checks import chapter_07 as check
+from textbook.checks import progress
+
+progress.show("07")
 
 # %% [markdown]
 # ## 1. The causal mask

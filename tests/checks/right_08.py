@@ -1,482 +1,451 @@
 """Right answers to the exercises of chapter 08, and forbidden ones."""
 
+import itertools
 import math
-from collections import deque
+import statistics
 
 import numpy as np
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch import nn
-from textbook.checks.chapter_08 import LearnedPositions
-
-# LearnedPositions
-
-
-class LearnedByIndex(LearnedPositions.reference):
-    def forward(self, x):
-        places = mt.arange(x.shape[1])
-        if places[-1] >= len(self.table):
-            raise IndexError(
-                f"The table ends after {len(self.table)} places, the sequence has {len(places)}."
-            )
-        return x + self.table[places].unsqueeze(0)
-
-
-class LearnedByProduct(LearnedPositions.reference):
-    """One-hot rows times the table."""
-
-    def forward(self, x):
-        longest, n = self.table.shape[0], x.size(1)
-        if not n <= longest:
-            raise IndexError(f"n = {n} > longest = {longest}")
-        return mt.eye(longest)[:n] @ self.table + x
-
-
-class LearnedInALoop(LearnedPositions.reference):
-    def forward(self, x):
-        batch, n, _ = x.shape
-        rows = []
-        for t in range(n):
-            try:
-                rows.append(x[:, t] + self.table[t])
-            except IndexError as error:
-                raise IndexError(f"{n} positions, {len(self.table)} rows") from error
-        return mt.stack(rows, dim=1)
-
-
-class LearnedByOneHotRows(LearnedPositions.reference):
-    def forward(self, x):
-        longest, n = len(self.table), x.shape[1]
-        if n > longest:
-            raise IndexError(f"{n} positions, but only {longest} rows")
-        return x + F.one_hot(mt.arange(n), longest).float() @ self.table
-
-
-class TooLong(IndexError):
-    pass
-
-
-class LearnedWithAnErrorOfItsOwn(LearnedPositions.reference):
-    def forward(self, x):
-        longest, n = self.table.shape[0], x.shape[1]
-        if n > longest:
-            raise TooLong(f"{n} > {longest}")
-        return self.table.narrow(0, 0, n) + x
-
-
-class LearnedByFunction(LearnedPositions.reference):
-    def forward(self, x):
-        if x.shape[1] > len(self.table):
-            raise IndexError(f"{x.shape[1]} positions, {len(self.table)} rows")
-        return x + F.embedding(mt.arange(x.shape[1]), self.table)
-
-
-class LearnedByModule(LearnedPositions.reference):
-    def forward(self, x):
-        rows = nn.Embedding.from_pretrained(self.table, freeze=False)
-        if x.shape[1] > len(self.table):
-            raise IndexError(f"{x.shape[1]} positions, {len(self.table)} rows")
-        return x + rows(mt.arange(x.shape[1]))
-
 
 # learned_from_one_hot
 
 
-def parts_by_split(weight, bias, longest):
-    word, place = weight.T.split([len(weight.T) - longest, longest])
-    return word, place + bias
+def tables_by_slices(weight, bias, longest, segments):
+    d = weight.shape[1] - longest - segments
+    place = weight[:, d : d + longest].T + bias
+    return [weight[:, :d].mT, place + weight[:, -segments:].T.reshape(segments, 1, -1)]
 
 
-def parts_from_the_end(weight, bias, longest):
-    return [weight.mT[:-longest], weight[:, -longest:].transpose(0, 1) + bias.unsqueeze(0)]
+def tables_entry_by_entry(weight, bias, longest, segments):
+    columns = weight.unbind(1)
+    d = len(columns) - longest - segments
+    table = [
+        mt.stack([columns[d + t] + columns[d + longest + s] + bias for t in range(longest)])
+        for s in range(segments)
+    ]
+    return mt.stack(columns[:d]), mt.stack(table)
 
 
-def parts_row_by_row(weight, bias, longest):
-    rows = weight.unbind(1)
-    d = len(rows) - longest
-    return mt.stack(rows[:d]), mt.stack([row + bias for row in rows[d:]])
+def tables_in_numpy(weight, bias, longest, segments):
+    matrix, place, segment = np.split(weight.numpy().T, [-longest - segments, -segments])
+    table = segment[:, None] + place[None] + bias.numpy()
+    return mt.tensor(matrix.copy()), mt.tensor(table)
 
 
-def parts_in_numpy(weight, bias, longest):
-    matrix, table = np.split(weight.numpy().T, [-longest])
-    return mt.tensor(matrix.copy()), mt.tensor(table + bias.numpy())
-
-
-def parts_by_asking_the_layer(weight, bias, longest):
+def tables_by_asking_the_layer(weight, bias, longest, segments):
     """What the layer makes of each unit vector."""
-    d = weight.shape[1] - longest
-    outputs = mt.eye(weight.shape[1]).to(weight) @ weight.T + bias
-    return outputs[:d] - bias, outputs[d:]
+    d = weight.shape[1] - longest - segments
+    outputs = mt.eye(weight.shape[1]).to(weight) @ weight.T
+    place, segment = outputs[d : d + longest], outputs[d + longest :]
+    return outputs[:d], place + segment.unsqueeze(1) + bias
 
 
-def parts_by_linear(weight, bias, longest):
-    d = weight.shape[1] - longest
+def tables_by_linear(weight, bias, longest, segments):
+    d = weight.shape[1] - longest - segments
     outputs = F.linear(mt.eye(weight.shape[1]).to(weight), weight)
-    return outputs[:d], outputs[d:] + bias
-
-
-# sinusoidal_codes
-
-
-def codes_in_a_loop(n, d):
-    codes = mt.zeros(n, d)
-    for t in range(n):
-        for j in range(d // 2):
-            angle = t / 10_000 ** (2 * j / d)
-            codes[t, 2 * j], codes[t, 2 * j + 1] = math.sin(angle), math.cos(angle)
-    return codes
-
-
-def codes_in_float32(n, d):
-    """As most programs have it."""
-    codes = mt.zeros(n, d, dtype=mt.float32)
-    places = mt.arange(n).float().unsqueeze(1)
-    factors = mt.exp(mt.arange(0, d, 2).float() * (-math.log(10_000.0) / d))
-    codes[:, 0::2] = mt.sin(places * factors)
-    codes[:, 1::2] = mt.cos(places * factors)
-    return codes
-
-
-def codes_by_a_product(n, d):
-    omega = mt.tensor([[10_000 ** (-j / d) for j in range(0, d, 2)]])
-    angles = mt.arange(n).float().unsqueeze(1) @ omega
-    return mt.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
-
-
-def codes_with_numpy(n, d):
-    """A cosine is a sine, a quarter of a turn ahead."""
-    columns = np.arange(d)
-    angles = np.arange(n)[:, None] * 10_000.0 ** (-(columns - columns % 2) / d)
-    return mt.tensor(np.sin(angles + columns % 2 * np.pi / 2))
-
-
-def codes_by_turning(n, d):
-    """Each row is the one before, shifted by 1."""
-    rows, shift = [mt.tensor([0.0, 1.0] * (d // 2))], shift_in_the_matrix(1, d)
-    while len(rows) < n:
-        rows.append(rows[-1] @ shift)
-    return mt.stack(rows)
-
-
-# shift_matrix
-
-
-def shift_in_the_matrix(shift, d):
-    matrix = mt.zeros(d, d)
-    for j in range(0, d, 2):
-        angle = shift / 10_000 ** (j / d)
-        matrix[j, j] = matrix[j + 1, j + 1] = math.cos(angle)
-        matrix[j + 1, j] = math.sin(angle)
-        matrix[j, j + 1] = -math.sin(angle)
-    return matrix
-
-
-def shift_with_diagonals(shift, d):
-    angles = (shift * 10_000.0 ** (-mt.arange(0, d, 2) / d)).repeat_interleave(2)
-    even = mt.arange(d - 1) % 2 == 0
-    off = mt.where(even, angles[:-1].sin(), 0.0)
-    return mt.diag(angles.cos()) + mt.diag(off, -1) - mt.diag(off, 1)
-
-
-def shift_with_complex_numbers(shift, d):
-    """A pair (sine, cosine) is the number cosine + i sine; columns are images of unit vectors."""
-    turns = np.exp(1j * shift * 10_000.0 ** (-np.arange(0, d, 2) / d))
-    pairs = np.eye(d).reshape(d, d // 2, 2)
-    turned = (pairs[..., 1] + 1j * pairs[..., 0]) * turns
-    return mt.tensor(np.stack([turned.imag, turned.real], axis=-1).reshape(d, d)).float()
-
-
-def shift_by_a_fit(shift, d):
-    """A least-squares fit block by block, to so many codes that nothing else fits them."""
-    codes = codes_with_numpy(60, d).numpy()
-    before, after = codes[10:50], codes[10 + shift : 50 + shift]
-    matrix = np.zeros((d, d))
-    for j in range(0, d, 2):
-        pair = slice(j, j + 2)
-        matrix[pair, pair] = np.linalg.lstsq(before[:, pair], after[:, pair], rcond=None)[0]
-    return mt.tensor(matrix)
+    return outputs[:d], outputs[d : d + longest] + outputs[d + longest :].unsqueeze(1) + bias
 
 
 # alibi_bias
 
 
-def bias_in_a_loop(n, heads):
-    bias = mt.zeros(heads, n, n)
+def bias_in_a_loop(queries, keys, heads):
+    bias = mt.zeros(heads, queries, keys)
     for head in range(heads):
-        for i in range(n):
-            for j in range(n):
-                bias[head, i, j] = -abs(i - j) / 2 ** (8 * (head + 1) / heads)
+        for row in range(queries):
+            for j in range(keys):
+                i = keys - queries + row
+                slope = 1 / 2 ** (8 * (head + 1) / heads)
+                bias[head, row, j] = -slope * (i - j) if j <= i else -math.inf
     return bias
 
 
-def bias_by_powers(n, heads):
-    """Each slope is the one before, times 2^(-8/h)."""
-    places = mt.arange(n)
-    distances = (places.unsqueeze(0) - places.unsqueeze(1)).abs()
+def bias_of_the_last_rows(queries, keys, heads):
+    """All rows first."""
+    places = mt.arange(keys).float()
+    apart = places.unsqueeze(1) - places
     ratio = 2 ** (-8 / heads)
-    return mt.stack([-(ratio**k) * distances for k in range(1, heads + 1)])
+    bias = mt.stack([-(ratio**k) * apart for k in range(1, heads + 1)])
+    return mt.where(apart >= 0, bias, -mt.inf)[:, -queries:]
 
 
-def bias_with_minimum(n, heads):
-    places = mt.arange(n).float()
-    apart = places - places.unsqueeze(1)
-    slopes = mt.tensor([0.5 ** (8 * k / heads) for k in range(1, heads + 1)])
-    return mt.einsum("h,ij->hij", slopes, mt.minimum(apart, -apart))
+def bias_in_numpy(queries, keys, heads):
+    apart = np.arange(keys)[None] - np.arange(keys - queries, keys)[:, None]
+    slopes = np.array([0.5 ** (8 * k / heads) for k in range(1, heads + 1)])
+    return mt.tensor(np.where(apart > 0, -np.inf, slopes[:, None, None] * apart))
 
 
-# relative_scores
+# sinusoidal_codes
 
 
-def relative_in_a_loop(query, key, table):
-    batch, n, d = query.shape
-    c = (len(table) - 1) // 2
-    scores = []
-    for b in range(batch):
-        for i in range(n):
-            for j in range(n):
-                vector = table[max(-c, min(c, j - i)) + c]
-                scores.append((query[b, i] * (key[b, j] + vector)).sum() / math.sqrt(d))
-    return mt.stack(scores).reshape(batch, n, n)
+def codes_in_a_loop(n, d, base=10_000.0):
+    k = d // 2
+    codes = mt.zeros(n, d)
+    for t in range(n):
+        for m in range(k):
+            omega = base ** -(m / (k - 1)) if k > 1 else 1
+            codes[t, m], codes[t, k + m] = math.sin(omega * t), math.cos(omega * t)
+    return codes
 
 
-def relative_by_one_hot_rows(query, key, table):
-    n, d = query.shape[1:]
-    c = (len(table) - 1) // 2
-    rows = (mt.arange(n) - mt.arange(n).unsqueeze(1)).clamp(-c, c) + c
-    vectors = F.one_hot(rows, 2 * c + 1).float() @ table  # (n, n, d)
-    return (query.unsqueeze(2) * (key.unsqueeze(1) + vectors)).sum(-1) / math.sqrt(d)
+def codes_with_linspace(n, d, base=10_000.0):
+    """As the program has it."""
+    omega = mt.exp(-math.log(base) * mt.linspace(0.0, 1.0, d // 2))
+    angles = mt.arange(n).float().unsqueeze(1) @ omega.unsqueeze(0)
+    return mt.cat([mt.sin(angles), mt.cos(angles)], dim=-1)
 
 
-def relative_in_numbers(query, key, table):
-    batch, n, d = query.shape
-    c = (len(table) - 1) // 2
-    scores = mt.zeros(batch, n, n)
-    for b in range(batch):
-        for i in range(n):
-            for j in range(n):
-                vector = table[max(-c, min(c, j - i)) + c]
-                scores[b, i, j] = (query[b, i] @ (key[b, j] + vector)).item() / d**0.5
-    return scores
+def codes_with_numpy(n, d, base=10_000.0):
+    angles = np.outer(np.arange(n), np.geomspace(1, 1 / base, d // 2))
+    return mt.tensor(np.concatenate([np.sin(angles), np.cos(angles)], axis=1))
 
 
-def relative_with_a_key_for_each_pair(query, key, table):
-    n, c = query.shape[1], len(table) // 2
+def codes_by_turning(n, d, base=10_000.0):
+    """Each row is the one before, shifted by 1."""
+    k, rows = d // 2, [[0.0] * (d // 2) + [1.0] * (d // 2)]
+    omega = [base ** (-m / max(1, k - 1)) for m in range(k)]
+    while len(rows) < n:
+        pairs = zip(rows[-1][:k], rows[-1][k:], omega, strict=True)
+        turned = [
+            (s * math.cos(w) + c * math.sin(w), c * math.cos(w) - s * math.sin(w))
+            for s, c, w in pairs
+        ]
+        rows.append([s for s, _ in turned] + [c for _, c in turned])
+    return mt.tensor(rows)
+
+
+# shift_matrix
+
+
+def shift_number_by_number(shift, omega):
+    k = len(omega)
+    matrix = mt.zeros(2 * k, 2 * k)
+    for m, angle in enumerate((shift * omega).tolist()):
+        matrix[m, m] = matrix[k + m, k + m] = math.cos(angle)
+        matrix[k + m, m] = math.sin(angle)
+        matrix[m, k + m] = -math.sin(angle)
+    return matrix
+
+
+def shift_with_kron(shift, omega):
+    angles = shift * omega.numpy()
+    c, s = np.diag(np.cos(angles)), np.diag(np.sin(angles))
+    return mt.tensor(np.kron(np.eye(2), c) + np.kron(np.array([[0, -1], [1, 0]]), s))
+
+
+def shift_from_pairs(shift, omega):
+    """The chapter's blocks, with rows and columns in the other order."""
+    k = len(omega)
+    blocks = mt.zeros(2 * k, 2 * k)
+    for m, angle in enumerate((shift * omega).tolist()):
+        c, s = math.cos(angle), math.sin(angle)
+        blocks[2 * m : 2 * m + 2, 2 * m : 2 * m + 2] = mt.tensor([[c, -s], [s, c]])
+    order = mt.tensor([*range(0, 2 * k, 2), *range(1, 2 * k, 2)])
+    return blocks[order][:, order].float()
+
+
+def shift_by_two_codes(shift, omega):
+    """Two codes of each hand are enough to solve for its four numbers."""
+    k, matrix = len(omega), np.zeros((2 * len(omega),) * 2)
+    for m, w in enumerate(omega.tolist()):
+        before = np.array([[math.sin(0), math.cos(0)], [1.0, 0.0]])
+        quarter = math.pi / 2
+        after = np.array([[math.sin(a), math.cos(a)] for a in (shift * w, quarter + shift * w)])
+        block = np.linalg.solve(before, after)
+        matrix[np.ix_([m, k + m], [m, k + m])] = block
+    return mt.tensor(matrix)
+
+
+# longer_context
+
+
+def context_with_numpy(d, base, trained, longer):
+    omega = base ** (-2 * np.arange(d // 2) / d)
+    angles = omega * (trained - 1)
+    ratio = np.float64(longer - 1) / (trained - 1)
+    return {
+        "base": base * ratio ** (d / (d - 2)),
+        "squeeze": 1 / ratio,
+        "pairs that have been around": np.count_nonzero(angles >= 2 * np.pi),
+    }
+
+
+def context_by_bisection(d, base, trained, longer):
+    """The base is looked for; pairs are counted until one has not been around."""
+    wanted = (trained - 1) * base ** (2 / d - 1)
+    low, high = base, base * 1e12
+    for _ in range(200):
+        middle = math.sqrt(low * high)
+        if (longer - 1) * middle ** (2 / d - 1) > wanted:
+            low = middle
+        else:
+            high = middle
+    around = itertools.takewhile(
+        lambda m: (trained - 1) / base ** (2 * m / d) >= math.tau, range(d // 2)
+    )
+    return {
+        "pairs that have been around": len(list(around)),
+        "squeeze": (trained - 1) / (longer - 1),
+        "base": low,
+    }
+
+
+# concluded
+
+
+def concluded_with_numpy(rows):
+    trained = {row["scheme"]: row for row in rows if row["tested at"] == row["trained to"]}
+    longer = [row for row in rows if row["tested at"] > row["trained to"]]
+    keys = ("trained to", "tested at", "steps", "rates tried")
+    found = set()
+    for a, b in itertools.permutations(longer, 2):
+        x, y = (
+            (
+                np.array(row["right"]) * row["tested at"]
+                - np.array(trained[row["scheme"]]["right"]) * row["trained to"]
+            )
+            / (row["tested at"] - row["trained to"])
+            for row in (a, b)
+        )
+        if any(a[key] != b[key] for key in keys) or len(x) < 3 or len(y) < 3:
+            continue
+        if x.mean() - y.mean() > 2 * max(x.std(ddof=1), y.std(ddof=1)):
+            found.add((a["scheme"], b["scheme"]))
+    return found
+
+
+def concluded_by_groups(rows):
+    groups = {}
+    for name in {row["scheme"] for row in rows}:
+        short, long = sorted(
+            (row for row in rows if row["scheme"] == name), key=lambda row: row["tested at"]
+        )
+        if len(long["right"]) > 2:
+            T, n = short["tested at"], long["tested at"]
+            beyond = [
+                y + (y - x) * T / (n - T)
+                for x, y in zip(short["right"], long["right"], strict=True)
+            ]
+            key = T, n, long["steps"], long["rates tried"]
+            mean, spread = statistics.fmean(beyond), statistics.variance(beyond) ** 0.5
+            groups.setdefault(key, []).append((mean, spread, name))
+    pairs = []
+    for group in groups.values():
+        for low, high in itertools.combinations(sorted(group), 2):
+            if high[0] > low[0] + 2 * low[1] and high[0] - low[0] > 2 * high[1]:
+                pairs.append([high[2], low[2]])
+    return pairs
+
+
+# relative_attention
+
+
+def relative_in_a_loop(query, key, value, keys_of, values_of, allowed=None):
+    batch, heads, n, d = query.shape
+    c = len(keys_of) // 2
+    if allowed is None:
+        allowed = mt.ones(n, n).bool()
+    allowed = allowed.expand(batch, heads, n, n)
+    result = mt.zeros(*value.shape)
+    for b, h, i in itertools.product(range(batch), range(heads), range(n)):
+        seen = [j for j in range(n) if allowed[b, h, i, j]]
+        rows = [max(-c, min(c, j - i)) + c for j in seen]
+        scores = mt.stack(
+            [
+                query[b, h, i] @ (key[b, h, j] + keys_of[r]) / math.sqrt(d)
+                for j, r in zip(seen, rows, strict=True)
+            ]
+        )
+        weights = scores.softmax(dim=0)
+        for w, j, r in zip(weights, seen, rows, strict=True):
+            result[b, h, i] = result[b, h, i] + w * (value[b, h, j] + values_of[r])
+    return result
+
+
+def relative_with_a_key_for_each_pair(query, key, value, keys_of, values_of, allowed=None):
+    n, c = query.shape[-2], len(keys_of) // 2
     places = mt.arange(n)
-    keys = key.unsqueeze(1) + table[(places - places[:, None] + c).clamp(0, 2 * c)]  # (B, n, n, d)
-    return (query.unsqueeze(2) * keys).sum(-1) / query.shape[-1] ** 0.5
+    rows = (places - places[:, None] + c).clamp(0, 2 * c)
+    keys = key.unsqueeze(-3) + keys_of[rows]  # (B, h, n, n, d)
+    values = value.unsqueeze(-3) + values_of[rows]
+    scores = (query.unsqueeze(-2) * keys).sum(-1) * query.shape[-1] ** -0.5
+    if allowed is not None:
+        scores = mt.where(allowed, scores, -mt.inf)
+    return (scores.softmax(-1).unsqueeze(-1) * values).sum(-2)
 
 
-def relative_query_by_query(query, key, table):
-    n, c = query.shape[1], len(table) // 2
-    query = query / query.shape[-1] ** 0.5
-    rows = []
-    for i in range(n):
-        vectors = table[(mt.arange(n) - i).clamp(-c, c) + c]  # (n, d)
-        rows.append((query[:, i : i + 1] @ (key + vectors).mT).squeeze(1))
-    return mt.stack(rows, dim=1)
-
-
-def relative_by_gathering(query, key, table):
-    """The queries meet each vector once, and every pair picks its product."""
-    batch, n, d = query.shape
-    c = len(table) // 2
+def relative_by_one_hot_rows(query, key, value, keys_of, values_of, allowed=None):
+    """The queries meet each vector once; the weights of one difference are added up."""
+    n, d = query.shape[-2:]
+    c = len(keys_of) // 2
     rows = (mt.arange(n) - mt.arange(n).unsqueeze(1)).clamp(-c, c) + c
-    place = (query @ table.T).gather(2, rows.expand(batch, n, n))
-    return (query @ key.transpose(1, 2) + place) * d**-0.5
+    pick = F.one_hot(rows, 2 * c + 1).float()  # (n, n, 2c + 1)
+    place = mt.einsum("bhir,ijr->bhij", query @ keys_of.T, pick)
+    scores = (query @ key.transpose(-1, -2) + place) / math.sqrt(d)
+    if allowed is not None:
+        scores = scores + mt.zeros(allowed.shape).masked_fill(allowed.logical_not(), -mt.inf)
+    weights = scores.softmax(-1)
+    return weights @ value + mt.einsum("bhij,ijr->bhir", weights, pick) @ values_of
 
 
 # rotate
 
 
-def rotate_pair_by_pair(x, positions):
-    d, columns = x.shape[-1], []
-    for j in range(d // 2):
-        angles = positions * 10_000 ** (-2 * j / d)
-        a, b = x[..., 2 * j], x[..., 2 * j + 1]  # (..., n)
-        columns += [
-            a * angles.cos() - b * angles.sin(),
-            a * angles.sin() + b * angles.cos(),
-        ]
-    return mt.stack(columns, dim=-1)
+def rotate_pair_by_pair(x, positions, base):
+    d, first, second = x.shape[-1], [], []
+    for m in range(d // 2):
+        angles = positions.unsqueeze(1) * base ** (-2 * m / d)  # (B, 1, n)
+        a, b = x[..., m], x[..., m + d // 2]  # (B, h, n)
+        first.append(a * angles.cos() - b * angles.sin())
+        second.append(a * angles.sin() + b * angles.cos())
+    return mt.stack(first + second, dim=-1)
 
 
-def rotate_as_most_programs_do(x, positions):
-    """x cos + (x with its pairs exchanged) sin, in float32."""
-    d = x.shape[-1]
-    factors = 1.0 / 10_000 ** (mt.arange(0, d, 2).float() / d)
-    angles = mt.outer(positions.float(), factors).repeat_interleave(2, dim=-1)  # (n, d)
-    exchanged = mt.stack([-x[..., 1::2], x[..., ::2]], dim=-1).reshape(*x.shape)
+def rotate_as_most_programs_do(x, positions, base):
+    """x cos + (x with its halves exchanged and one negative) sin."""
+    half = x.shape[-1] // 2
+    inverse = 1.0 / (base ** (mt.arange(0, 2 * half, 2).float() / (2 * half)))
+    angles = positions[:, None, :, None].float() * inverse
+    angles = mt.cat([angles, angles], dim=-1)
+    exchanged = mt.cat([-x[..., half:], x[..., :half]], dim=-1)
     return x * angles.cos() + exchanged * angles.sin()
 
 
-def rotate_with_matrices(x, positions):
-    d = x.shape[-1]
-    angles = positions[:, None] * 10_000.0 ** (-mt.arange(0, d, 2) / d)  # (n, d/2)
-    cos, sin = angles.cos(), angles.sin()
-    blocks = mt.stack([mt.stack([cos, sin], -1), mt.stack([-sin, cos], -1)], -2)  # (n, d/2, 2, 2)
-    pairs = x.unflatten(-1, (d // 2, 1, 2))
-    return (pairs @ blocks).flatten(-3)
+def rotate_in_numpy(x, positions, base):
+    half = x.shape[-1] // 2
+    turns = np.exp(1j * positions.numpy()[..., None] * base ** (-np.arange(half) / half))
+    numbers = x.numpy()
+    turned = (numbers[..., :half] + 1j * numbers[..., half:]) * turns[:, None]
+    return mt.tensor(np.concatenate([turned.real, turned.imag], axis=-1))
 
 
-def rotate_with_complex_weights(x, positions):
-    """Even coordinates plus i times odd ones, times cos + i sin, written out by einsum."""
-    d = x.shape[-1]
-    angles = mt.outer(positions, 10_000.0 ** (-mt.arange(0, d, 2) / d))
-    turn = mt.stack([angles.cos(), angles.sin()])  # (2, n, d/2)
-    signs = mt.zeros(2, 2, 2)  # coordinate, part of the turn, new coordinate
-    signs[0, 0, 0] = signs[0, 1, 1] = signs[1, 0, 1] = 1.0
-    signs[1, 1, 0] = -1.0
-    turned = mt.einsum("...njc,pnj,cpe->...nje", x.unflatten(-1, (-1, 2)), turn, signs)
-    return turned.flatten(-2)
+def rotate_sequence_by_sequence(x, positions, base):
+    def one(rows, places):
+        half = rows.shape[-1] // 2
+        angles = mt.outer(places.to(rows.dtype), base ** (-mt.arange(half) / half))
+        a, b = rows.split(half, dim=-1)
+        c, s = angles.cos(), angles.sin()
+        return mt.cat([c * a - s * b, s * a + c * b], dim=-1)
+
+    return mt.stack([one(rows, places) for rows, places in zip(x, positions, strict=True)])
 
 
-def rotate_in_numpy(x, positions):
-    x, d = x.numpy(), x.shape[-1]
-    angles = positions.numpy()[:, None] * 10_000.0 ** (-np.arange(0, d, 2) / d)
-    turned = (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)
-    return mt.tensor(np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape))
+# broken_rotations
 
 
-# what_it_knows
+def broken_by_random_trials(programs):
+    """Each rule by itself, at drawn places."""
+    found = []
+    for number, rotate in enumerate(programs):
+        broken = False
+        for trial in range(4):
+            random = np.random.default_rng(trial)
+            x = mt.tensor(random.standard_normal((2, 2, 4, 4)))
+            places = mt.tensor(random.permutation(5000)[:4])
+            kept = x.clone()
+            y = rotate(x, places)
+            broken |= (kept != x).any().item()
+            x = kept
+            alone = rotate(x[1:, 1:, 1:2].clone(), places[1:2])
+            broken |= not np.allclose(alone.numpy(), y[1:, 1:, 1:2].numpy(), atol=1e-9)
+            at_zero = rotate(x.clone(), places * 0)
+            broken |= not np.allclose(at_zero.numpy(), x.numpy(), atol=1e-9)
+            scores = (y @ y.mT).numpy()
+            later = rotate(x.clone(), places + 2 * trial + 1)
+            broken |= not np.allclose(scores, (later @ later.mT).numpy(), atol=1e-9)
+            apart = rotate(x.clone(), places + mt.tensor([0, 3, 7, 1]))
+            broken |= np.allclose(scores, (apart @ apart.mT).numpy(), atol=1e-9)
+        if broken:
+            found.append(number)
+    return tuple(found)
 
 
-def knows_by_standing_together(scores, X):
-    """All words at one place, at another place, and apart."""
-    n = len(X)
-    at_0, at_9 = scores(X, mt.zeros(n, dtype=mt.int64)), scores(X, mt.full((n,), 9))
-    if (at_0 - at_9).abs().max() > 1e-6:
-        return "place"
-    apart = scores(X, mt.arange(n))
-    return "distance" if (at_0 - apart).abs().max() > 1e-6 else "nothing"
+def broken_by_single_rows(programs):
+    """Everything is compared with what single rows become."""
+
+    def single(rotate, x, places):
+        y = mt.zeros_like(x)
+        for b, h, i in itertools.product(*map(range, x.shape[:3])):
+            y[b, h, i] = rotate(
+                x[b, h, i].reshape(1, 1, 1, -1).clone(), places[i : i + 1]
+            ).flatten()
+        return y
+
+    def broken(rotate):
+        mt.manual_seed(3)
+        x = mt.randn(2, 2, 3, 6).double()
+        for start in (0, 601):
+            places = mt.tensor([start, start + 5, start + 45])
+            y = rotate(x.clone(), places)
+            if not mt.allclose(y, single(rotate, x, places)):
+                return True
+            if start == 0:
+                first = y
+                if not mt.allclose(y[:, :, 0], x[:, :, 0]):
+                    return True
+        same = mt.allclose(first @ first.mT, y @ y.mT)
+        near = rotate(x.clone(), mt.tensor([0, 1, 2]))
+        changes = not mt.allclose(first @ first.mT, near @ near.mT)
+        given = x.clone()
+        rotate(given, places)
+        return not (same and changes and mt.equal(given, x))
+
+    return [i for i, rotate in enumerate(programs) if broken(rotate)]
 
 
-def knows_by_drawing_places(scores, X):
-    random = np.random.default_rng(0)
-    here, there = (mt.tensor(random.permutation(40)[: len(X)]) for _ in range(2))
-    for first, second, name in [(here, here + 20, "place"), (here, there, "distance")]:
-        if not np.allclose(scores(X, first).numpy(), scores(X, second).numpy()):
-            return name
-    return "nothing"
+# right_beyond
 
 
-def knows_by_table(scores, X):
-    places = mt.arange(len(X))
-    start = scores(X, places)
-    moves = bool(mt.allclose(start, scores(X, places + 1), atol=1e-5))
-    spreads = bool(mt.allclose(start, scores(X, places * 7), atol=1e-5))
-    return {(True, True): "nothing", (True, False): "distance"}.get((moves, spreads), "place")
+def right_in_a_loop(model, batches, first):
+    mode = model.training
+    model.eval()
+    answers = []
+    for tokens, targets in batches:
+        scores = model(tokens)
+        for b in range(len(tokens)):
+            for t in range(first, tokens.shape[1]):
+                if targets[b, t].item() != -100:
+                    answers.append(scores[b, t].argmax().item() == targets[b, t].item())
+    if mode:
+        model.train()
+    return np.mean(answers) if answers else None
 
 
-# tree_distances
-
-
-def tree_by_paths(heads):
-    def up(place):
-        return [] if place is None else [place, *up(heads[place])]
-
-    n = len(heads)
-    distances = mt.zeros(n, n, dtype=mt.int64)
-    for i in range(n):
-        for j in range(n):
-            here, there = up(i), up(j)
-            while here and there and here[-1] == there[-1]:
-                here.pop(), there.pop()
-            distances[i, j] = len(here) + len(there)
-    return distances
-
-
-def tree_by_search(heads):
-    """From each word to its neighbors, their neighbors, ..."""
-    neighbors = [[] for _ in heads]
-    for place, head in enumerate(heads):
-        if head is not None:
-            neighbors[place].append(head)
-            neighbors[head].append(place)
-    rows = []
-    for start in range(len(heads)):
-        found, queue = {start: 0}, deque([start])
-        while queue:
-            place = queue.popleft()
-            for other in neighbors[place]:
-                if other not in found:
-                    found[other] = found[place] + 1
-                    queue.append(other)
-        rows.append([found[place] for place in range(len(heads))])
-    return mt.tensor(rows)
-
-
-def tree_by_shortest_paths(heads):
-    """Floyd and Warshall: over each word in turn."""
-    n = len(heads)
-    distances = np.full((n, n), n)
-    np.fill_diagonal(distances, 0)
-    for place, head in enumerate(heads):
-        if head is not None:
-            distances[place, head] = distances[head, place] = 1
-    for over in range(n):
-        distances = np.minimum(distances, distances[:, [over]] + distances[[over]])
-    return mt.tensor(distances)
-
-
-def tree_by_common_ancestors(heads):
-    """depth(i) + depth(j) - 2 depth(where they meet), from a matrix of who is above whom."""
-    above = np.eye(len(heads), dtype=int)
-    for start in range(len(heads)):
-        place = start
-        while (place := heads[place]) is not None:
-            above[start, place] = 1
-    size, shared = above.sum(axis=1), above @ above.T
-    return mt.tensor(size[:, None] + size - 2 * shared)
+def right_with_cut_tensors(model, batches, first):
+    training = model.training
+    try:
+        model.eval()
+        said = [model(tokens).argmax(-1)[:, first:].flatten() for tokens, _ in batches]
+    finally:
+        model.train(training)
+    targets = mt.cat([targets[:, first:].flatten() for _, targets in batches])
+    asked = targets != -100
+    if not asked.any():
+        return None
+    return (mt.cat(said) == targets)[asked].double().mean()
 
 
 right = {
-    "LearnedPositions": [
-        LearnedByIndex,
-        LearnedByProduct,
-        LearnedInALoop,
-        LearnedByOneHotRows,
-        LearnedWithAnErrorOfItsOwn,
-    ],
-    "learned_from_one_hot": [parts_by_split, parts_from_the_end, parts_row_by_row, parts_in_numpy],
-    "sinusoidal_codes": [
-        codes_in_a_loop,
-        codes_in_float32,
-        codes_with_numpy,
-        codes_by_turning,
-        codes_by_a_product,
-    ],
-    "shift_matrix": [
-        shift_in_the_matrix,
-        shift_with_diagonals,
-        shift_with_complex_numbers,
-        shift_by_a_fit,
-    ],
-    "alibi_bias": [bias_in_a_loop, bias_by_powers, bias_with_minimum],
-    "relative_scores": [
+    "learned_from_one_hot": [tables_by_slices, tables_entry_by_entry, tables_in_numpy],
+    "alibi_bias": [bias_in_a_loop, bias_of_the_last_rows, bias_in_numpy],
+    "sinusoidal_codes": [codes_in_a_loop, codes_with_linspace, codes_with_numpy, codes_by_turning],
+    "shift_matrix": [shift_number_by_number, shift_with_kron, shift_from_pairs, shift_by_two_codes],
+    "longer_context": [context_with_numpy, context_by_bisection],
+    "concluded": [concluded_with_numpy, concluded_by_groups],
+    "relative_attention": [
         relative_in_a_loop,
         relative_with_a_key_for_each_pair,
-        relative_query_by_query,
-        relative_by_gathering,
         relative_by_one_hot_rows,
-        relative_in_numbers,
     ],
     "rotate": [
         rotate_pair_by_pair,
         rotate_as_most_programs_do,
-        rotate_with_matrices,
-        rotate_with_complex_weights,
         rotate_in_numpy,
+        rotate_sequence_by_sequence,
     ],
-    "what_it_knows": [knows_by_standing_together, knows_by_drawing_places, knows_by_table],
-    "tree_distances": [
-        tree_by_paths,
-        tree_by_search,
-        tree_by_shortest_paths,
-        tree_by_common_ancestors,
-    ],
+    "broken_rotations": [broken_by_random_trials, broken_by_single_rows],
+    "right_beyond": [right_in_a_loop, right_with_cut_tensors],
 }
-refused = {
-    "LearnedPositions": [LearnedByFunction, LearnedByModule],
-    "learned_from_one_hot": [parts_by_asking_the_layer, parts_by_linear],
-}
+refused = {"learned_from_one_hot": [tables_by_asking_the_layer, tables_by_linear]}

@@ -1,7 +1,9 @@
 """Right answers to the exercises of chapter 09, and forbidden ones."""
 
 import functools
+import itertools
 import math
+import statistics
 
 import numpy as np
 
@@ -14,23 +16,30 @@ from textbook.checks.chapter_09 import Block, FeedForward
 
 
 def norm_with_var(x, gain, bias, eps=1e-5):
-    variance = x.var(dim=-1, unbiased=False, keepdim=True)
-    return gain * (x - x.mean(-1, keepdim=True)) * (variance + eps) ** -0.5 + bias
+    centered = x - x.mean(-1, keepdim=True)
+    by = mt.maximum(centered.abs().amax(-1, keepdim=True), mt.ones(1).to(x))
+    small = centered / by
+    variance = small.var(dim=-1, unbiased=False, keepdim=True)
+    return gain * small * (variance + eps / by / by) ** -0.5 + bias
 
 
-def norm_by_second_moment(x, gain, bias, eps=1e-5):
-    mean = x.sum(-1, keepdim=True) / x.size(-1)
-    variance = x.square().mean(-1, keepdim=True) - mean**2
-    scale = gain / (variance + eps).sqrt()
-    return x * scale + (bias - mean * scale)
+def norm_with_the_root_taken_apart(x, gain, bias, eps=1e-5):
+    """The root of (variance + eps) as a length: scaled before it is squared."""
+    d = x.shape[-1]
+    centered = x - x.sum(-1, keepdim=True) / d
+    legs = mt.cat([centered, mt.full((*x.shape[:-1], 1), math.sqrt(d * eps))], dim=-1)
+    longest = legs.abs().amax(-1, keepdim=True).detach()
+    s = longest * ((legs / longest) ** 2).sum(-1, keepdim=True).sqrt() / math.sqrt(d)
+    return centered / s * gain + bias
 
 
 def norm_token_by_token(x, gain, bias, eps=1e-5):
     rows = []
     for token in x.reshape(-1, x.shape[-1]):
-        mean = sum(token) / len(token)
-        variance = sum((number - mean) ** 2 for number in token) / len(token)
-        rows.append((token - mean) / mt.sqrt(variance + eps) * gain + bias)
+        centered = token - sum(token) / len(token)
+        by = max(1.0, max(abs(number.item()) for number in centered))
+        variance = sum((number / by) ** 2 for number in centered) / len(token)
+        rows.append(centered / by / mt.sqrt(variance + eps / by / by) * gain + bias)
     return mt.stack(rows).reshape(x.shape)
 
 
@@ -38,7 +47,9 @@ def norm_with_matrices(x, gain, bias, eps=1e-5):
     """Subtracting the mean is a product with I - 1/d."""
     d = x.shape[-1]
     centered = x @ (mt.eye(d) - 1 / d)
-    return centered / (centered * centered @ mt.full((d, 1), 1 / d) + eps).sqrt() * gain + bias
+    by = (1 + centered.detach().abs()).max(dim=-1, keepdim=True).values
+    small = centered / by
+    return small / (small * small @ mt.full((d, 1), 1 / d) + eps / by / by).sqrt() * gain + bias
 
 
 def library_norm(x, gain, bias, eps=1e-5):
@@ -50,48 +61,27 @@ def norm_of_the_module(x, gain, bias, eps=1e-5):
     return norm(x) * gain + bias
 
 
-# rms_norm
-
-
-def rms_with_power(x, gain, eps=1e-5):
-    return gain * x * (x.square().mean(-1, keepdim=True) + eps) ** -0.5
-
-
-def rms_from_length(x, gain, eps=1e-5):
-    d = x.shape[-1]
-    return x * gain * math.sqrt(d) / ((x * x).sum(-1, keepdim=True) + d * eps).sqrt()
-
-
-def rms_with_einsum(x, gain, eps=1e-5):
-    squares = mt.einsum("...d,...d->...", x, x) / len(gain)
-    return x / (squares + eps).sqrt().unsqueeze(-1) * gain
-
-
-def library_rms(x, gain, eps=1e-5):
-    return F.rms_norm(x, (x.shape[-1],), gain, eps)
-
-
-def rms_by_norm_of_both_signs(x, gain, eps=1e-5):
-    """The mean of x and -x is 0, so layer norm of both is an RMSNorm."""
-    both = mt.cat([x, -x], dim=-1)
-    return F.layer_norm(both, (both.shape[-1],), eps=eps)[..., : x.shape[-1]] * gain
-
-
 # FeedForward
 
 
 class NetworkOfFunctions(nn.Module):
     def __init__(self, width, hidden):
         super().__init__()
-        self.up, self.down = nn.Linear(width, hidden), nn.Linear(hidden, width)
+        self.gate, self.up = (nn.Linear(width, hidden, bias=False) for _ in range(2))
+        self.down = nn.Linear(hidden, width, bias=False)
 
     def forward(self, x):
-        return F.linear(F.relu(F.linear(x, self.up.weight, self.up.bias)), *self.down.parameters())
+        gate = F.linear(x, self.gate.weight)
+        return (gate / (1 + (-gate).exp()) * (x @ self.up.weight.T)) @ self.down.weight.T
 
 
-class NetworkWithClamp(FeedForward.reference):
-    def between(self, x):
-        return x.clamp(min=0)
+class NetworkOfModules(FeedForward.reference):
+    def __init__(self, width, hidden):
+        super().__init__(width, hidden)
+        self.bend = nn.SiLU()
+
+    def forward(self, x):
+        return self.down(self.up(x).mul(self.bend(self.gate(x))))
 
 
 class NetworkInALoop(FeedForward.reference):
@@ -99,12 +89,12 @@ class NetworkInALoop(FeedForward.reference):
 
     def __init__(self, width, hidden):
         nn.Module.__init__(self)
-        self.activation = nn.ReLU()
-        self.up = nn.Linear(width, hidden)
-        self.down = nn.Linear(hidden, width)
+        self.down = nn.Linear(hidden, width, bias=False)
+        self.up = nn.Linear(width, hidden, bias=False)
+        self.gate = nn.Linear(width, hidden, bias=False)
 
     def forward(self, x):
-        rows = [self.down(self.activation(self.up(token))) for token in x.flatten(0, -2)]
+        rows = [self.down(F.silu(self.gate(t)) * self.up(t)) for t in x.flatten(0, -2)]
         return mt.stack(rows).reshape(x.shape)
 
 
@@ -112,88 +102,90 @@ class NetworkUnitByUnit(FeedForward.reference):
     """The sum of what the hidden units give."""
 
     def forward(self, x):
-        total = self.down.bias
-        for toward, bias, give in zip(
-            self.up.weight, self.up.bias, self.down.weight.T, strict=True
-        ):
-            total = total + (x @ toward + bias).relu().unsqueeze(-1) * give
-        return total
+        units = zip(self.gate.weight, self.up.weight, self.down.weight.T, strict=True)
+        return sum(
+            (F.silu(x @ gate) * (x @ toward)).unsqueeze(-1) * give for gate, toward, give in units
+        )
 
 
-# warm_up
+# shares_of_a_sum
 
 
-def warm_up_in_two_branches(step, width, steps):
-    peak = 1 / math.sqrt(width * steps)
-    return peak * step / steps if step < steps else peak * math.sqrt(steps / step)
+def shares_step_by_step(parts, a):
+    square, left = 1.0, 1.0
+    for _ in range(parts):
+        square += a * a
+        left /= math.hypot(1, a)
+    size = math.sqrt(square)
+    return {
+        "last part, post-norm": a / math.hypot(1, a),
+        "last part, pre-norm": a / size,
+        "input, post-norm": left,
+        "input, pre-norm": 1 / size,
+        "size of the sum, pre-norm": size,
+    }
 
 
-def warm_up_with_numpy(step, width, steps):
-    terms = np.array([1 / np.sqrt(step), step / steps**1.5])
-    return terms.min() / np.sqrt(width)
+def shares_with_numpy(parts, a):
+    size = np.sqrt(1 + parts * np.float64(a) ** 2)
+    shrink = 1 / np.sqrt(1 + np.float64(a) ** 2)
+    return {
+        "size of the sum, pre-norm": size,
+        "input, pre-norm": 1 / size,
+        "last part, pre-norm": a / size,
+        "input, post-norm": shrink**parts,
+        "last part, post-norm": mt.tensor(a * shrink, dtype=mt.float64),
+    }
 
 
-def warm_up_as_a_tensor(step, width, steps):
-    terms = mt.tensor([step**-0.5, step * steps**-1.5], dtype=mt.float64)
-    return terms.min() / math.sqrt(width)
+# paths
 
 
-# add_and_norm
+def paths_by_bits(weights, values):
+    L = len(weights)
+    found = []
+    for k in range(2**L):
+        A = mt.stack([mt.eye(weights[0].shape[-1])] * len(weights[0]))
+        V = mt.eye(len(values[0]))
+        for layer in range(L):
+            if k // 2**layer % 2:
+                A, V = mt.bmm(weights[layer], A), V.matmul(values[layer])
+        found.append([A, V])
+    return tuple(found)
 
 
-def join_step_by_step(x, part, norm, pre):
-    given = norm(x) if pre else x
-    total = part(given) + x
-    return total if pre else norm(total)
-
-
-def join_with_lambdas(x, part, norm, pre):
-    before, after = (norm, lambda y: y) if pre else (lambda y: y, norm)
-    return after(mt.stack([x, part(before(x))]).sum(0))
-
-
-# one_layer
-
-
-def layers_by_recursion(weights, values):
+def paths_by_recursion(weights, values):
+    if not weights:
+        raise ValueError("at least one layer")
     if len(weights) == 1:
-        return weights[0], values[0]
-    A, V = layers_by_recursion(weights[1:], values[1:])
-    return A @ weights[0], values[0] @ V
+        n, d = weights[0].shape[-1], len(values[0])
+        before = [(mt.eye(n).expand(*weights[0].shape), mt.eye(d))]
+    else:
+        before = paths_by_recursion(weights[:-1], values[:-1])
+    return before + [(weights[-1] @ A, V @ values[-1]) for A, V in before]
 
 
-def layers_from_identities(weights, values):
-    A = mt.eye(weights[0].shape[-1])
-    V = mt.eye(len(values[0]))
-    for weight in weights:
-        A = weight @ A
-    for value in reversed(values):
-        V = value @ V
-    return [A, V]
-
-
-def layers_in_numpy(weights, values):
-    A = functools.reduce(np.matmul, [weight.numpy() for weight in reversed(weights)])
-    V = functools.reduce(np.matmul, [value.numpy() for value in values])
-    return mt.tensor(A), mt.tensor(V)
-
-
-def layers_seen_from_outside(weights, values):
-    """What the stack does to the one-hot rows and columns."""
-    A = mt.eye(weights[0].shape[-1]).expand(*weights[0].shape)
-    for weight in weights:
-        A = mt.einsum("bij,bjk->bik", weight, A)
-    return A, functools.reduce(mt.matmul, values)
+def paths_in_numpy(weights, values):
+    W, M = [w.numpy() for w in weights], [v.numpy() for v in values]
+    batch, n, _ = W[0].shape
+    found = []
+    for bits in itertools.product([0, 1], repeat=len(W)):
+        through = [i for i, bit in enumerate(bits[::-1]) if bit]
+        A = functools.reduce(lambda A, i: W[i] @ A, through, np.tile(np.eye(n), (batch, 1, 1)))
+        V = functools.reduce(lambda V, i: V @ M[i], through, np.eye(len(M[0])))
+        found.append((mt.tensor(A), mt.tensor(V)))
+    return found
 
 
 # batch_statistics
 
 
-def statistics_with_a_mask(x, real):
-    mask = real.unsqueeze(-1).to(x.dtype)
-    count = mask.sum()
-    mean = (x * mask).sum(dim=(0, 1)) / count
-    return mean, (((x - mean) * mask) ** 2).sum(dim=(0, 1)) / count
+def statistics_with_where(x, real):
+    """NaN is replaced before it is multiplied by anything."""
+    there = real.unsqueeze(-1)
+    count = real.sum()
+    mean = mt.where(there, x, 0.0).sum(dim=(0, 1)) / count
+    return mean, (mt.where(there, x - mean, 0.0) ** 2).sum(dim=(0, 1)) / count
 
 
 def statistics_by_second_moment(x, real):
@@ -219,58 +211,184 @@ def statistics_with_products(x, real):
     return mean, shares @ (rows - mean) ** 2
 
 
-# layer_norm_gradient
+# faster
+
+
+def faster_with_sorted_steps(rows):
+    """Sorted, the median is in the middle; None is a large number."""
+    never = 10**9
+
+    def key(steps):
+        s = sorted(never if x is None else x for x in steps)
+        return (s[(len(s) - 1) // 2] + s[len(s) // 2]) / 2
+
+    groups = {}
+    for row in rows:
+        groups.setdefault(row["name"], []).append(row)
+    best = []
+    for own in groups.values():
+        own = sorted(own, key=lambda row: row["rate"])
+        values = [key(row["steps needed"]) for row in own]
+        place = values.index(min(values))
+        if min(values) < never / 2 and 0 < place < len(own) - 1:
+            best.append(own[place])
+    return {
+        (a["name"], b["name"])
+        for a, b in itertools.permutations(best, 2)
+        if a["depth"] == b["depth"] and a["budget"] == b["budget"]
+        if None not in a["steps needed"]
+        and all(y is None or max(a["steps needed"]) < y for y in b["steps needed"])
+    }
+
+
+def faster_with_numpy(rows):
+    def steps(row):
+        return np.array([np.inf if s is None else s for s in row["steps needed"]], dtype=float)
+
+    names = sorted({row["name"] for row in rows})
+    chosen = {}
+    for name in names:
+        own = [row for row in rows if row["name"] == name]
+        medians = [np.median(steps(row)) for row in own]
+        rates = [row["rate"] for row in own]
+        order = np.lexsort((rates, medians))
+        best = own[order[0]]
+        if np.isfinite(medians[order[0]]) and best["rate"] not in (min(rates), max(rates)):
+            chosen[name] = best
+    pairs = []
+    for a, b in itertools.permutations(chosen, 2):
+        one, other = chosen[a], chosen[b]
+        if (one["depth"], one["budget"]) != (other["depth"], other["budget"]):
+            continue
+        if np.all(steps(one)[:, None] < steps(other)):
+            pairs.append([a, b])
+    return pairs
+
+
+# broken_blocks
+
+
+def broken_by_matrices(programs):
+    """Two trials with drawn functions; the gradient by finite differences."""
+    found = set()
+    for trial in range(2):
+        random = np.random.default_rng(trial)
+        x = random.standard_normal((2, 3, 4))
+        W = [mt.tensor(random.standard_normal((4, 4))) for _ in range(4)]
+        M = mt.tensor(random.standard_normal((3, 3)))
+        parts = [
+            lambda x, w=W[0]: (x @ w).tanh(),
+            lambda x, w=W[1], M=M: M @ (x @ w),
+            lambda x, w=W[2]: (x @ w).sigmoid(),
+            lambda x, w=W[3]: (x @ w).sin(),
+        ]
+        for i, program in enumerate(programs):
+            leaf = mt.tensor(x, requires_grad=True)
+            y = program(leaf, *parts)
+            a, f, b, g = parts
+            other = mt.tensor(x, requires_grad=True)
+            between = other + f(a(other))
+            right = between + g(b(between))
+            y.square().sum().backward()
+            right.square().sum().backward()
+            if not np.allclose(y.detach().numpy(), right.detach().numpy()):
+                found.add(i)
+            elif leaf.grad is None or not np.allclose(leaf.grad.numpy(), other.grad.numpy()):
+                found.add(i)
+    return sorted(found)
+
+
+def broken_by_noting_calls(programs):
+    """What each function is asked, besides what comes out; and a derivative along one direction."""
+
+    def calls(program, x):
+        noted = []
+
+        def part(name, factor):
+            def function(z):
+                noted.append((name, z.detach().clone()))
+                return factor * (z + z.flip(1)) ** 2
+
+            return function
+
+        names = {"a": 0.3, "f": 0.7, "b": -0.2, "g": 0.11}
+        y = program(x, *(part(name, factor) for name, factor in names.items()))
+        return sorted(noted, key=lambda each: each[0]), y
+
+    def right(x, a, f, b, g):
+        y = x + f(a(x))
+        return y + g(b(y))
+
+    mt.manual_seed(4)
+    found = []
+    for i, program in enumerate(programs):
+        x, direction = mt.randn(2, 2, 4, 3).double().unbind(0)
+        mine, y = calls(right, x)
+        theirs, z = calls(program, x)
+        same = len(mine) == len(theirs) and all(
+            p == q and u.shape == v.shape and mt.allclose(u, v)
+            for (p, u), (q, v) in zip(mine, theirs, strict=True)
+        )
+        leaf = x.clone().requires_grad_()
+        (slope,) = mt.autograd.grad(calls(program, leaf)[1].sum(), leaf)
+        ends = [calls(right, x + step * direction)[1].sum() for step in (1e-6, -1e-6)]
+        along = (ends[0] - ends[1]) / 2e-6
+        close = abs((slope * direction).sum().item() - along.item()) < 1e-4 * (
+            1 + abs(along.item())
+        )
+        if not (same and mt.allclose(y, z) and close):
+            found.append(i)
+    return found
+
+
+# rms_norm_gradient
 
 
 def gradient_with_the_jacobian(x, gain, grad_output, eps=1e-5):
     d = x.shape[-1]
-    mean = x.mean(-1, keepdim=True)
-    s = (x.var(-1, unbiased=False, keepdim=True) + eps).sqrt()
-    normal = (x - mean) / s
-    outer = normal.unsqueeze(-1) * normal.unsqueeze(-2)  # (n, d, d)
-    jacobian = (mt.eye(d) - (1 + outer) / d) / s.unsqueeze(-1)
+    r = (x.square().mean(-1, keepdim=True) + eps).sqrt()
+    normal = x / r
+    outer = normal.unsqueeze(-1) * normal.unsqueeze(-2)  # (..., d, d)
+    jacobian = (mt.eye(d) - outer / d) / r.unsqueeze(-1)
     toward_x = ((grad_output * gain).unsqueeze(-2) @ jacobian).squeeze(-2)
-    return [toward_x, (grad_output * normal).sum(0), grad_output.sum(0)]
+    toward_gain = grad_output * normal
+    while toward_gain.ndim > 1:
+        toward_gain = toward_gain.sum(0)
+    return [toward_x, toward_gain]
 
 
 def gradient_step_by_step(x, gain, grad_output, eps=1e-5):
     """Each operation of the forward pass, backwards."""
-    n, d = x.shape
-    centered = x - x.mean(-1, keepdim=True)
-    s = ((centered**2).mean(-1, keepdim=True) + eps).sqrt()
+    d = x.shape[-1]
+    square = (x**2).mean(-1, keepdim=True) + eps
+    r = square**0.5
     toward_normal = grad_output * gain
-    toward_s = -(toward_normal * centered).sum(-1, keepdim=True) / s**2
-    toward_variance = toward_s / (2 * s)
-    toward_centered = toward_normal / s + toward_variance * 2 * centered / d
-    toward_mean = -toward_centered.sum(-1, keepdim=True)
-    ones = mt.ones(n)
-    return (
-        toward_centered + toward_mean / d,
-        ones @ (grad_output * centered / s),
-        ones @ grad_output,
-    )
+    toward_r = -(toward_normal * x).sum(-1, keepdim=True) / r**2
+    toward_square = toward_r / (2 * r)
+    toward_x = toward_normal / r + toward_square * 2 * x / d
+    rows, normal = grad_output.reshape(-1, d), (x / r).reshape(-1, d)
+    return toward_x, mt.einsum("nd,nd->d", rows, normal)
 
 
-def gradient_token_by_token(x, gain, grad_output, eps=1e-5):
-    rows, toward_gain, toward_bias = [], mt.zeros(len(gain)), mt.zeros(len(gain))
-    for token, g in zip(x, grad_output, strict=True):
-        s = ((token - token.mean()).square().mean() + eps).sqrt()
-        normal, at_normal = (token - token.mean()) / s, g * gain
-        rows.append((at_normal - at_normal.mean() - normal * (at_normal @ normal) / len(g)) / s)
-        toward_gain, toward_bias = toward_gain + g * normal, toward_bias + g
-    return mt.stack(rows), toward_gain, toward_bias
+def gradient_in_numpy(x, gain, grad_output, eps=1e-5):
+    x, gain, g = x.numpy(), gain.numpy(), grad_output.numpy()
+    r = np.sqrt((x**2).mean(-1, keepdims=True) + eps)
+    toward_x = g * gain / r - x * (g * gain * x).mean(-1, keepdims=True) / r**3
+    return mt.tensor(toward_x), mt.tensor((g * x / r).sum(axis=tuple(range(x.ndim - 1))))
+
+
+def _library(x, gain, eps):
+    return F.rms_norm(x, (x.shape[-1],), gain, eps)
 
 
 def gradient_by_the_engine(x, gain, grad_output, eps=1e-5):
-    leaves = [x.clone(), gain.clone(), mt.zeros_like(gain)]
-    leaves = [leaf.requires_grad_() for leaf in leaves]
-    return mt.autograd.grad(norm_with_var(*leaves, eps), leaves, grad_output)
+    leaves = [leaf.detach().clone().requires_grad_() for leaf in (x, gain)]
+    return mt.autograd.grad(_library(*leaves, eps), leaves, grad_output)
 
 
 def gradient_by_backward(x, gain, grad_output, eps=1e-5):
-    leaves = [x.detach().clone(), gain.detach().clone(), mt.zeros_like(gain)]
-    leaves = [leaf.requires_grad_() for leaf in leaves]
-    library_norm(*leaves, eps).backward(grad_output)
+    leaves = [leaf.detach().clone().requires_grad_() for leaf in (x, gain)]
+    _library(*leaves, eps).backward(grad_output)
     return [leaf.grad for leaf in leaves]
 
 
@@ -278,13 +396,16 @@ def gradient_by_backward(x, gain, grad_output, eps=1e-5):
 
 
 class BlockInSteps(Block.reference):
-    """The mask of numbers: 0 where a query may look, minus infinity elsewhere."""
+    """One mask of numbers: 0 where a query may look, minus infinity elsewhere."""
 
-    def forward(self, x, allowed=None):
-        normal = self.norm_1(x)
-        mask = None
+    def forward(self, x, allowed=None, real=None):
+        batch, n, _ = x.shape
+        normal, mask = self.norm_1(x), mt.zeros(batch, n, n)
         if allowed is not None:
-            mask = mt.zeros(allowed.shape).masked_fill(~allowed, -mt.inf)
+            mask = mask.masked_fill(~allowed, -mt.inf)
+        if real is not None:
+            mask = mask.masked_fill(~real.unsqueeze(1), -mt.inf)
+        mask = mask.repeat_interleave(self.attention.num_heads, dim=0)
         attended = self.attention(normal, normal, normal, attn_mask=mask)[0]
         total = attended + x
         for layer in (self.norm_2, *self.feed_forward):
@@ -293,14 +414,14 @@ class BlockInSteps(Block.reference):
 
 
 class BlockSequenceBySequence(Block.reference):
-    def forward(self, x, allowed=None):
-        if allowed is None:
-            allowed = mt.ones(x.shape[1], x.shape[1]).bool()
+    def forward(self, x, allowed=None, real=None):
+        n = x.shape[1]
         rows = []
-        for sequence in x:
+        for b, sequence in enumerate(x):
+            seen = mt.ones(n, n).bool() if allowed is None else allowed
+            seen = seen if real is None else seen & real[b]
             normal = self.norm_1(sequence).unsqueeze(0)
-            mask = allowed.logical_not()
-            attended, _ = self.attention(normal, normal, normal, attn_mask=mask)
+            attended, _ = self.attention(normal, normal, normal, attn_mask=seen.logical_not())
             rows.append(sequence + attended[0])
         between = mt.stack(rows)
         return self.feed_forward(self.norm_2(between)) + between
@@ -309,7 +430,7 @@ class BlockSequenceBySequence(Block.reference):
 class BlockByHand(Block.reference):
     """From the weights alone, without the modules."""
 
-    def forward(self, x, allowed=None):
+    def forward(self, x, allowed=None, real=None):
         width, heads = x.shape[-1], self.attention.num_heads
         normal = norm_with_var(x, self.norm_1.weight, self.norm_1.bias)
         projected = normal @ self.attention.in_proj_weight.T
@@ -319,6 +440,8 @@ class BlockByHand(Block.reference):
         scores = query @ key.mT / math.sqrt(width // heads)
         if allowed is not None:
             scores = mt.where(allowed, scores, -mt.inf)
+        if real is not None:
+            scores = mt.where(real[:, None, None], scores, -mt.inf)
         joined = (scores.softmax(-1) @ value).transpose(1, 2).flatten(2)
         x = x + joined @ self.attention.out_proj.weight.T
         return x + self.feed_forward(norm_with_var(x, self.norm_2.weight, self.norm_2.bias))
@@ -327,40 +450,56 @@ class BlockByHand(Block.reference):
 class BlockWithoutWeights(Block.reference):
     """Without the weights to return, nn.MultiheadAttention takes the fused operation."""
 
-    def forward(self, x, allowed=None):
+    def forward(self, x, allowed=None, real=None):
         x_1, mask = self.norm_1(x), None if allowed is None else ~allowed
-        x = x + self.attention(x_1, x_1, x_1, attn_mask=mask, need_weights=False)[0]
+        padding = None if real is None else ~real
+        x = x + self.attention(x_1, x_1, x_1, padding, need_weights=False, attn_mask=mask)[0]
         return x + self.feed_forward(self.norm_2(x))
 
 
+# steps_needed
+
+
+def steps_with_convolve(losses, goal, window):
+    if len(losses) < window:
+        return None
+    means = np.array([np.mean(losses[i : i + window]) for i in range(len(losses) - window + 1)])
+    below = np.flatnonzero(means < goal)
+    return below[0] + window if len(below) else None
+
+
+def steps_with_a_running_list(losses, goal, window):
+    last = []
+    for step, loss in enumerate(losses, start=1):
+        last = [*last, loss][-window:]
+        if len(last) == window and statistics.fmean(last) < goal:
+            return step
+
+
 right = {
-    "layer_norm": [norm_with_var, norm_by_second_moment, norm_token_by_token, norm_with_matrices],
-    "rms_norm": [rms_with_power, rms_from_length, rms_with_einsum],
-    "FeedForward": [NetworkOfFunctions, NetworkWithClamp, NetworkInALoop, NetworkUnitByUnit],
-    "warm_up": [warm_up_in_two_branches, warm_up_with_numpy, warm_up_as_a_tensor],
-    "add_and_norm": [join_step_by_step, join_with_lambdas],
-    "one_layer": [
-        layers_by_recursion,
-        layers_from_identities,
-        layers_seen_from_outside,
-        layers_in_numpy,
+    "layer_norm": [
+        norm_with_var,
+        norm_with_the_root_taken_apart,
+        norm_token_by_token,
+        norm_with_matrices,
     ],
+    "FeedForward": [NetworkOfFunctions, NetworkOfModules, NetworkInALoop, NetworkUnitByUnit],
+    "shares_of_a_sum": [shares_step_by_step, shares_with_numpy],
+    "paths": [paths_by_bits, paths_by_recursion, paths_in_numpy],
     "batch_statistics": [
-        statistics_with_a_mask,
+        statistics_with_where,
         statistics_by_second_moment,
         statistics_of_kept_tokens,
         statistics_with_products,
         statistics_in_numpy,
     ],
-    "layer_norm_gradient": [
-        gradient_with_the_jacobian,
-        gradient_step_by_step,
-        gradient_token_by_token,
-    ],
+    "faster": [faster_with_sorted_steps, faster_with_numpy],
+    "broken_blocks": [broken_by_matrices, broken_by_noting_calls],
+    "rms_norm_gradient": [gradient_with_the_jacobian, gradient_step_by_step, gradient_in_numpy],
     "Block": [BlockInSteps, BlockSequenceBySequence, BlockByHand, BlockWithoutWeights],
+    "steps_needed": [steps_with_convolve, steps_with_a_running_list],
 }
 refused = {
     "layer_norm": [library_norm, norm_of_the_module],
-    "rms_norm": [library_rms, rms_by_norm_of_both_signs],
-    "layer_norm_gradient": [gradient_by_the_engine, gradient_by_backward],
+    "rms_norm_gradient": [gradient_by_the_engine, gradient_by_backward],
 }

@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
@@ -10,141 +12,129 @@ from textbook.checks.chapter_10 import (
     CrossAttention,
     Decoder,
     Encoder,
-    TiedEmbedding,
     Transformer,
 )
 
-# set_rate
+# teacher_forcing
 
 
-def rates_in_two_branches(optimizer, step, width, steps):
-    peak = 1 / math.sqrt(width * steps)
-    rate = peak * step / steps if step < steps else peak * math.sqrt(steps / step)
-    for i in range(len(optimizer.param_groups)):
-        optimizer.param_groups[i].update(lr=rate)
+def force_row_by_row(sentences, start, end, padding):
+    width, read, asked = sentences.shape[1] + 1, [], []
+    for row in sentences.tolist():
+        words = [word for word in row if word != padding]
+        read.append([start, *words] + [padding] * (width - 1 - len(words)))
+        asked.append([*words, end] + [padding] * (width - 1 - len(words)))
+    return mt.tensor(read), mt.tensor(asked)
 
 
-def rates_and_a_return(optimizer, step, width, steps):
-    rate = min(1 / math.sqrt(step), step / steps**1.5) / math.sqrt(width)
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-    return rate
+def force_by_rolling(sentences, start, end, padding):
+    """What is asked for is what is read, one place earlier, and the end where padding begins."""
+    wide = F.pad(sentences, (1, 1), value=padding)
+    read = wide[:, :-1].masked_fill(mt.arange(wide.shape[1] - 1) == 0, start)
+    begins = (wide[:, 1:] == padding).cumsum(dim=1) == 1
+    return [read, mt.where(begins & (wide[:, 1:] == padding), end, wide[:, 1:])]
 
 
-# smoothed_cross_entropy
+# three_masks
 
 
-def loss_with_one_hot_rows(scores, targets, smoothing, padding):
-    classes = scores.shape[-1]
-    right = F.one_hot(targets, classes).to(scores.dtype)
-    wanted = right * (1 - smoothing) + smoothing / classes
-    losses = -mt.einsum("btv,btv->bt", wanted, scores.log_softmax(dim=-1))
-    real = (targets != padding).to(scores.dtype)
-    return (losses * real).sum() / real.sum()
+def masks_by_lists(source, target, padding):
+    length = target.shape[1]
+    own = [
+        [
+            [
+                [
+                    j == i or (j < i and row[i] != padding and row[j] != padding)
+                    for j in range(length)
+                ]
+                for i in range(length)
+            ]
+        ]
+        for row in target.tolist()
+    ]
+    encoder = mt.tensor([[[[token != padding for token in row]]] for row in source.tolist()])
+    return [encoder, mt.tensor(own), encoder.clone()]
 
 
-def loss_token_by_token(scores, targets, smoothing, padding):
-    losses = []
-    for sentence, words in zip(scores, targets.tolist(), strict=True):
-        for row, word in zip(sentence, words, strict=True):
-            if word != padding:
-                log_p = row - row.logsumexp(dim=-1)
-                losses.append(-(1 - smoothing) * log_p[word] - smoothing * log_p.mean())
-    return mt.stack(losses).mean()
+def masks_by_first_token(source, target, padding):
+    """Padding stands at the front: all from the first token on."""
+
+    def real(tokens):
+        first = (tokens == padding).sum(dim=1).reshape(-1, 1, 1, 1)
+        return mt.arange(tokens.shape[1]) >= first
+
+    n = mt.arange(target.shape[1])
+    own = mt.where(n == n.unsqueeze(1), mt.tensor(True), (n < n.unsqueeze(1)) & real(target))
+    return real(source), own, real(source)
 
 
-def loss_with_gather(scores, targets, smoothing, padding):
-    log_p = nn.LogSoftmax(dim=-1)(scores)
-    right = log_p.gather(2, targets.unsqueeze(2)).squeeze(2)
-    losses = (smoothing - 1) * right - smoothing * log_p.mean(2)
-    return losses.masked_fill(targets == padding, 0.0).sum() / (targets != padding).sum()
+# weights_more
 
 
-def loss_of_the_divergence(scores, targets, smoothing, padding):
-    """Two cross-entropies: of the right tokens and of the even distribution."""
-    log_p = scores.log_softmax(-1).flatten(0, 1)
-    keep = [i for i, word in enumerate(targets.flatten().tolist()) if word != padding]
-    hard = F.nll_loss(log_p[keep], targets.flatten()[keep])
-    return (1 - smoothing) * hard - smoothing * log_p[keep].mean()
-
-
-def loss_of_the_library(scores, targets, smoothing, padding):
-    rows = scores.flatten(0, 1)
-    return F.cross_entropy(rows, targets.flatten(), ignore_index=padding, label_smoothing=smoothing)
-
-
-def loss_of_the_module(scores, targets, smoothing, padding):
-    return nn.CrossEntropyLoss(ignore_index=padding, label_smoothing=smoothing)(
-        scores.transpose(1, 2), targets
-    )
-
-
-# parameter_count
-
-
-def count_shapes(vocabulary, width, heads, hidden, layers, tied):
+def counts_of_shapes(vocabulary, width, heads, hidden, layers):
     """Every weight by its shape."""
-    square, gain = (width, width), (width,)
-    network = [(width, hidden), (hidden,), (hidden, width), (width,)]
-    encoder = [square] * 4 + network + [gain] * 4
-    decoder = [square] * 8 + network + [gain] * 6
-    matrices = [(vocabulary, width)] * (1 if tied else 3)
-    return sum(map(math.prod, matrices + layers * (encoder + decoder) + [gain] * 4))
+
+    def count(h, m, layers, tied=False, ends=2):
+        square, gain = (h, width // h, width), (width,)
+        network = [(width, m), (m,), (m, width), (width,)]
+        encoder = [square] * 4 + network + [gain] * 4
+        decoder = [square] * 8 + network + [gain] * 6
+        tables = [(vocabulary, width)] * (1 if tied else 2) + [(vocabulary,)]
+        return sum(map(math.prod, tables + layers * (encoder + decoder) + [gain] * 2 * ends))
+
+    now = count(heads, hidden, layers)
+    after = {
+        "a layer more in each stack": count(heads, hidden, layers + 1),
+        "twice the heads": now,
+        "twice the hidden width": count(heads, 2 * hidden, layers),
+        "output tied": count(heads, hidden, layers, tied=True),
+        "no norms at the ends": count(heads, hidden, layers, ends=0),
+    }
+    return {"weights": now} | {name: n - now for name, n in after.items()}
 
 
-def count_of_what_is_built(vocabulary, width, heads, hidden, layers, tied):
-    """All layers are made, one after the other."""
-
-    def made():
-        yield from (nn.Embedding(vocabulary, width) for _ in range(1 if tied else 3))
-        yield from (nn.LayerNorm(width) for _ in range(2))
-        for attentions in [1, 2] * layers:
-            yield from (nn.LayerNorm(width) for _ in range(attentions + 1))
-            yield from (nn.Linear(width, width, bias=False) for _ in range(4 * attentions))
-            yield from (nn.Linear(width, hidden), nn.Linear(hidden, width))
-
-    return sum(x.numel() for layer in made() for x in layer.parameters())
+def counts_in_numpy(vocabulary, width, heads, hidden, layers):
+    V, d, m, L = np.array([vocabulary, width, hidden, layers], dtype=np.int64)
+    layer = 12 * d**2 + 4 * d * m + 2 * m + 12 * d
+    return dict(
+        zip(
+            ("weights", "no norms at the ends", "output tied", "twice the hidden width"),
+            (2 * V * d + V + L * layer + 4 * d, -4 * d, -V * d, L * (4 * d * m + 2 * m)),
+            strict=True,
+        )
+    ) | {"twice the heads": 0, "a layer more in each stack": layer}
 
 
-def count_in_one_line(vocabulary, width, heads, hidden, layers, tied):
-    d = width
-    return (
-        d * vocabulary * (3 - 2 * tied)
-        + layers * (12 * d * d + 4 * d * hidden + 2 * hidden + 12 * d)
-        + 4 * d
-    )
+# moved
 
 
-# TiedEmbedding
+def moved_by_reach(real, T, place, forgotten):
+    """Who sees whom, as sets."""
+    where, i = place
+    sees = {t: {*range(T)} if "causal" in forgotten else {*range(t + 1)} for t in range(T)}
+    if where == "target":
+        return [t for t in sees if i in sees[t]]
+    carriers = {i} | ({*range(len(real))} if real[i] or "encoder" in forgotten else set())
+    read = {j for j in range(len(real)) if real[j] or "cross" in forgotten}
+    return [t for t in range(T) if carriers & read]
 
 
-class TiedWithFunctions(TiedEmbedding.reference):
-    def forward(self, tokens):
-        return F.embedding(tokens, self.weight) * self.weight.shape[-1] ** 0.5
+def moved_by_running(real, T, place, forgotten):
+    """Numbers that are sums of what is seen: no number cancels another one."""
+    n, (where, i) = len(real), place
+    vectors = {"source": [1.0] * n, "target": [1.0] * T}
 
-    def scores(self, x):
-        return F.linear(x, self.weight)
+    def run():
+        x, y = vectors["source"], vectors["target"]
+        seen = [k for k in range(n) if real[k] or "encoder" in forgotten]
+        memory = [x[k] + 0.5 * sum(x[j] for j in seen) for k in range(n)]
+        across = sum(memory[k] for k in range(n) if real[k] or "cross" in forgotten)
+        ends = [T if "causal" in forgotten else t + 1 for t in range(T)]
+        return [sum(y[:end]) + across for end in ends]
 
-
-class TiedWithOneHotRows(TiedEmbedding.reference):
-    def forward(self, tokens):
-        rows = F.one_hot(tokens, len(self.weight)).to(self.weight.dtype)
-        return math.sqrt(self.weight.shape[1]) * (rows @ self.weight)
-
-    def scores(self, x):
-        return mt.einsum("btd,vd->btv", x, self.weight)
-
-
-class TiedToALinearLayer(TiedEmbedding.reference):
-    """One weight with two names."""
-
-    def __init__(self, vocabulary, width):
-        super().__init__(vocabulary, width)
-        self.output = nn.Linear(width, vocabulary, bias=False)
-        self.output.weight = self.weight
-
-    def scores(self, x):
-        return self.output(x)
+    before = run()
+    vectors[where][i] += 1.0
+    return tuple(t for t, (a, b) in enumerate(zip(before, run(), strict=True)) if a != b)
 
 
 # CrossAttention
@@ -281,59 +271,78 @@ class DecoderPrefixByPrefix(Decoder.reference):
         return mt.stack(scores, dim=1)
 
 
-# cached_step
+# faults
 
 
-def step_with_one_joined_cache(layer, x, cache):
-    """Keys and values side by side, (B, t, 2 width), split into heads at each step."""
-    new = mt.cat([layer.key(x), layer.value(x)], dim=-1)
-    kept = new if cache is None else mt.cat([cache, new], dim=1)
-    outputs = []
-    size = x.shape[-1] // layer.heads
-    query, (keys, values) = layer.query(x), kept.split(x.shape[-1], dim=-1)
-    for head in range(layer.heads):
-        columns = slice(head * size, (head + 1) * size)
-        scores = query[..., columns] @ keys[..., columns].transpose(1, 2)
-        outputs.append((scores / size**0.5).softmax(dim=-1) @ values[..., columns])
-    return layer.out(mt.cat(outputs, dim=-1)), kept
+def faults_one_by_one(decoder, vocabulary, width):
+    """A question for each fault; token by token, place by place."""
+    mt.manual_seed(7)
+    lengths, n, steps = [3, 7, 5, 1], 7, 6
+    real = mt.tensor([[i < length for i in range(n)] for length in lengths])
+    target = mt.randint(0, vocabulary, (4, steps))
+    memory = mt.randn(4, n, width).double()
+    base = decoder(target, memory, real).numpy()
+
+    def moved(target=target, memory=memory):
+        now = decoder(target, memory, real).numpy()
+        same = (now == base) | (np.abs(np.nan_to_num(now - base, nan=1.0)) < 1e-9)
+        return ~same.all(axis=-1)  # (B, T)
+
+    answers = []
+    for t in range(1, steps):
+        for _ in range(3):
+            other = target.clone()
+            other[:, t:] = mt.randint(0, vocabulary, (4, steps - t))
+            if moved(target=other)[:, :t].any():
+                answers.append("future")
+    for factor in (100.0, -3.0, 0.0):
+        if moved(memory=mt.where(real.unsqueeze(-1), memory, factor * memory + factor)).any():
+            answers.append("padding")
+    for b in range(4):
+        words, vectors = target.clone(), memory.clone()
+        words[b] = (words[b] + 1 + mt.randint(0, vocabulary - 1, (steps,))) % vocabulary
+        vectors[b] = 2 * mt.randn(n, width).double()
+        if np.delete(moved(words, vectors), b, axis=0).any():
+            answers.append("batch")
+        for i in range(lengths[b]):
+            vectors = memory.clone()
+            vectors[b, i] = -vectors[b, i] + 0.5
+            if not moved(memory=vectors)[b].all():
+                answers.append("source")
+    return list(dict.fromkeys(answers))
 
 
-def step_with_lists(layer, x, cache):
-    """A dict of lists, grown in place; the newest token stands first."""
-    cache = cache or {"keys": [], "values": []}
-    cache["keys"].insert(0, layer.key(x))
-    cache["values"].insert(0, layer.value(x))
-    keys, values = (mt.cat(cache[name], dim=1) for name in ("keys", "values"))
-    query, keys, values = (
-        each.unflatten(-1, (layer.heads, -1)) for each in (layer.query(x), keys, values)
-    )
-    scores = mt.einsum("bihs,bjhs->bhij", query, keys) / math.sqrt(query.shape[-1])
-    mixed = mt.einsum("bhij,bjhs->bihs", scores.softmax(-1), values)
-    return [layer.out(mixed.flatten(2)), cache]
+def faults_of_questions(decoder, vocabulary, width):
+    """Each question is a change, and the places that must stay, or must move."""
+    real = mt.arange(4) < mt.tensor([[2], [4], [1]])
+    target, memory = mt.randint(0, vocabulary, (3, 4)), mt.randn(3, 4, width).double()
+    rows = mt.arange(3)
+    before, found = decoder(target, memory, real), set()
 
+    def ask(fault, words=target, vectors=memory, places=slice(None), row=slice(None), stay=True):
+        after = decoder(words, vectors, real)[row, places]
+        if stay and not mt.allclose(after, before[row, places]):
+            found.add(fault)
+        if not stay and (after == before[row, places]).all(dim=-1).any():
+            found.add(fault)
 
-def step_without_a_graph(layer, x, cache):
-    """Nothing is trained while it writes: neither output nor cache need a graph."""
-    with mt.no_grad():
-        output, kept = step_with_one_joined_cache(layer, x, cache)
-    return output, kept.detach()
-
-
-def step_fused(layer, x, cache):
-    query, key, value = (
-        each.unflatten(-1, (layer.heads, -1)).transpose(1, 2)
-        for each in (layer.query(x), layer.key(x), layer.value(x))
-    )
-    if cache is not None:
-        key, value = (mt.cat(pair, dim=2) for pair in zip(cache, (key, value), strict=True))
-    output = F.scaled_dot_product_attention(query, key, value)
-    return layer.out(output.transpose(1, 2).flatten(2)), (key, value)
-
-
-def step_that_starts_anew(layer, x, cache):
-    """All inputs are kept and go through the layer again: right, and dear."""
-    seen = x if cache is None else mt.cat([cache, x], dim=1)
-    return layer(x, seen), seen
+    for shift in range(1, vocabulary):
+        for place in range(1, 4):
+            words = target.clone()
+            words[:, place] = (target[:, place] + shift) % vocabulary
+            ask("future", words, places=slice(0, place))
+        for row in range(3):
+            words = target.clone()
+            words[row] = (target[row] + shift) % vocabulary
+            ask("batch", words, row=rows != row)
+    for row in range(3):
+        for place in range(4):
+            vectors = memory.clone()
+            vectors[row, place] += 1.5
+            ask("batch", vectors=vectors, row=rows != row)
+            fault = "source" if real[row, place] else "padding"
+            ask(fault, vectors=vectors, row=row, stay=fault == "padding")
+    return [fault for fault in ("source", "batch", "padding", "future") if fault in found]
 
 
 # Transformer
@@ -359,24 +368,15 @@ class TransformerWithLengths(Transformer.reference):
 
 
 right = {
-    "set_rate": [rates_in_two_branches, rates_and_a_return],
-    "smoothed_cross_entropy": [
-        loss_with_one_hot_rows,
-        loss_token_by_token,
-        loss_with_gather,
-        loss_of_the_divergence,
-    ],
-    "parameter_count": [count_shapes, count_in_one_line, count_of_what_is_built],
-    "TiedEmbedding": [TiedWithFunctions, TiedWithOneHotRows, TiedToALinearLayer],
+    "teacher_forcing": [force_row_by_row, force_by_rolling],
+    "three_masks": [masks_by_lists, masks_by_first_token],
+    "weights_more": [counts_of_shapes, counts_in_numpy],
+    "moved": [moved_by_reach, moved_by_running],
     "CrossAttention": [CrossHeadByHead, CrossWithEinsum],
     "Block": [BlockInALoop, BlockWithFunctions],
     "Encoder": [EncoderByAppending, EncoderWithAFullMask],
     "Decoder": [DecoderWithPositions, DecoderPrefixByPrefix],
-    "cached_step": [step_with_one_joined_cache, step_with_lists, step_without_a_graph],
+    "faults": [faults_one_by_one, faults_of_questions],
     "Transformer": [TransformerSpelledOut, TransformerWithLengths],
 }
-refused = {
-    "smoothed_cross_entropy": [loss_of_the_library, loss_of_the_module],
-    "CrossAttention": [CrossFused],
-    "cached_step": [step_fused],
-}
+refused = {"CrossAttention": [CrossFused]}

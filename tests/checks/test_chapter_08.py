@@ -1,14 +1,16 @@
 """The checks of chapter 08 catch and name what is wrong, and pass what is right."""
 
+import statistics
+
 import pytest
 
 import minitorch as mt
+import textbook.chapter_08
 from minitorch import nn
-from minitorch.autograd import gradcheck
 from tests.checks import right_08
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, Draw, chapter_08
-from textbook.checks.chapter_08.distances import MORE_SCHEMES, SCHEMES
+from textbook.checks.chapter_08.turning import _kinds, _Program
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_08, right_08)))
@@ -17,10 +19,10 @@ def test_checks(proof):
 
 
 def test_a_loop_over_the_places_is_told_to_make_all_angles_at_once():
-    def place_by_place(x, positions):
+    def place_by_place(x, positions, base):
         rows = [
-            chapter_08.rotate.reference(x[..., i : i + 1, :], positions[i : i + 1])
-            for i in range(len(positions))
+            chapter_08.rotate.reference(x[..., i : i + 1, :], positions[:, i : i + 1], base)
+            for i in range(positions.shape[1])
         ]
         return mt.cat(rows, dim=-2)
 
@@ -28,97 +30,117 @@ def test_a_loop_over_the_places_is_told_to_make_all_angles_at_once():
         chapter_08.rotate(place_by_place)
 
 
-def test_a_shift_that_fits_a_few_codes_is_told_that_it_must_hold_everywhere():
+def test_a_shift_that_fits_one_code_is_told_that_it_must_hold_everywhere():
     """A matrix of rank one that takes the code of place 0 to where it should go."""
 
-    def fitted(shift, d):
-        codes = chapter_08.sinusoidal_codes.reference(abs(shift) + 1, d)
-        return mt.outer(codes[0], codes[-1]) / codes[0].square().sum()
+    def fitted(shift, omega):
+        before = mt.cat([mt.zeros(len(omega)), mt.ones(len(omega))])
+        after = mt.cat([(shift * omega).sin(), (shift * omega).cos()])
+        return mt.outer(before, after) / len(omega)
 
     with pytest.raises(CheckFailed, match="At every t, p_t @ matrix must be the code of place"):
         chapter_08.shift_matrix(fitted)
 
 
-def test_positions_beyond_the_table_are_caught_however_they_are_made_up():
-    learned = chapter_08.LearnedPositions.reference
-
-    class Around(learned):
-        def forward(self, x):
-            return x + self.table[mt.arange(x.shape[1]) % len(self.table)]
-
-    class NoneThere(learned):
-        def forward(self, x):
-            kept = min(x.shape[1], len(self.table))
-            return mt.cat([x[:, :kept] + self.table[:kept], x[:, kept:]], dim=1)
-
-    class CutOff(learned):
-        def forward(self, x):
-            return x[:, : len(self.table)] + self.table[: x.shape[1]]
-
-    for answer in (Around, NoneThere, CutOff):
-        with pytest.raises(CheckFailed, match="without an error"):
-            chapter_08.LearnedPositions(answer)
-
-
-def test_the_tables_are_those_of_a_layer_for_one_hot_positions():
+def test_the_tables_are_those_of_a_layer_for_one_hot_vectors():
     mt.manual_seed(0)
-    layer, X = nn.Linear(3 + 6, 5), mt.randn(2, 4, 3)
-    joined = mt.cat([X, mt.eye(6)[:4].expand(2, 4, 6)], dim=-1)
-    matrix, table = chapter_08.learned_from_one_hot.reference(layer.weight, layer.bias, 6)
-    learned = chapter_08.LearnedPositions.reference(6, 5)
-    learned.load_state_dict({"table": table})
-    assert mt.allclose(learned(X @ matrix), layer(joined), atol=1e-6)
+    layer, X = nn.Linear(3 + 6 + 2, 5), mt.randn(2, 4, 3)
+    place = mt.eye(6)[:4].expand(2, 4, 6)
+    segment = mt.eye(2).unsqueeze(1).expand(2, 4, 2)
+    matrix, table = chapter_08.learned_from_one_hot.reference(layer.weight, layer.bias, 6, 2)
+    outputs = layer(mt.cat([X, place, segment], dim=-1))
+    assert mt.allclose(X @ matrix + table[:, :4], outputs, atol=1e-6)
 
 
-def test_a_shift_turns_codes_and_rotating_turns_back():
-    """Codes keep the sine first, so that time runs clockwise; rotary positions turn to the left."""
-    X = Draw(0).normal(5, 8)
-    for place in (0, 3, 11):
-        turned = chapter_08.rotate.reference(X, mt.full((5,), place))
-        assert mt.allclose(turned, X @ chapter_08.shift_matrix.reference(-place, 8).double())
+def test_the_codes_are_not_the_chapters():
+    ours = chapter_08.sinusoidal_codes.reference(9, 6)
+    theirs = textbook.chapter_08.sinusoidal_codes(9, 6)
+    assert not mt.allclose(ours[:, [0, 3]], theirs[:, [2, 3]])
+    assert mt.allclose(ours[:, [0, 3]], theirs[:, :2])  # the fastest hand is the same
 
 
-def test_with_equal_vectors_for_all_differences_the_relative_term_is_a_constant_of_the_query():
-    draw = Draw(0)
-    query, key, vector = draw.normal(2, 5, 3), draw.normal(2, 5, 3), draw.normal(3)
-    scores = chapter_08.relative_scores.reference(query, key, vector.expand(7, 3))
-    assert mt.allclose(scores, query @ (key + vector).mT / 3**0.5)
-
-
-def test_the_bias_and_a_bonus_for_the_index_give_the_same_causal_weights():
+def test_the_bias_and_a_bonus_for_the_index_give_the_same_weights():
     """What the message to a bonus for the index says."""
-    past = mt.ones(6, 6).tril().bool()
-    bias = chapter_08.alibi_bias.reference(6, 4)
-    bonus = -bias[:, :1, :].expand(4, 6, 6)
-    weights = (x.masked_fill(~past, -mt.inf).softmax(dim=-1) for x in (bias, bonus))
-    assert mt.allclose(*weights, atol=1e-6)
+    bias = chapter_08.alibi_bias.reference(3, 6, 4)
+    bonus = bias - bias[:, :, :1]
+    assert mt.allclose(bias.softmax(dim=-1), bonus.softmax(dim=-1), atol=1e-6)
+    assert mt.allclose(bonus[:, -1], chapter_08.alibi_bias.reference(6, 6, 4)[:, -1].flip(-1).neg())
 
 
-def test_the_schemes_know_what_the_chapter_says():
-    X = Draw(0).normal(4, 4)
-    knows = chapter_08.what_it_knows.reference
-    kinds = {name: knows(scores, X) for name, scores in {**SCHEMES, **MORE_SCHEMES}.items()}
-    assert kinds["no positions"] == "nothing"
-    assert {kinds[name] for name in ("rotary positions", "ALiBi")} == {"distance"}
-    assert {kinds[name] for name in ("an index appended", "sinusoids added")} == {"place"}
+def test_without_tables_relative_attention_is_attention():
+    draw = Draw(0)
+    query, key, value = draw.normal(2, 2, 5, 4), draw.normal(2, 2, 5, 4), draw.normal(2, 2, 5, 3)
+    nothing = mt.zeros(7, 4).double(), mt.zeros(7, 3).double()
+    found = chapter_08.relative_attention.reference(query, key, value, *nothing)
+    assert mt.allclose(found, (query @ key.mT / 2).softmax(dim=-1) @ value)
 
 
-def test_distances_of_the_sentence_of_the_exercise():
-    distances = chapter_08.tree_distances.reference([1, None, 1, 5, 5, 1])
-    assert distances[0, 3].item() == 3
+def test_the_remedies_for_a_longer_text_do_what_the_exercise_says():
+    d, base, trained, longer = 8, 10_000.0, 20, 64
+    found = chapter_08.longer_context.reference(d, base, trained, longer)
+    slowest = -(d - 2) / d
+    seen = (trained - 1) * base**slowest
+    assert (longer - 1) * found["base"] ** slowest == pytest.approx(seen)
+    assert found["squeeze"] * (longer - 1) * base**slowest == pytest.approx(seen)
 
 
-def test_distances_of_the_sentence_with_inserted_phrases():
-    """the dogs that the cat near the trees follow bark"""
-    heads = [1, 9, 8, 4, 8, 7, 7, 4, 1, None]
-    distances = chapter_08.tree_distances.reference(heads)
-    assert distances[9].tolist() == [2, 1, 3, 4, 3, 5, 5, 4, 2, 0]
+def test_what_the_exercise_says_of_its_table():
+    """That relative is not shown to be better than ALiBi, and the numbers in the solution."""
+    pairs = chapter_08.concluded.reference(chapter_08.table)
+    assert ("relative", "ALiBi") not in pairs
+    assert ("relative", "sinusoids") in pairs
+    assert not any("rotary" in pair or "index" in pair for pair in pairs)
+    rows = {(row["scheme"], row["tested at"]): row["right"] for row in chapter_08.table}
+    best = max((sum(right) / 3, name) for (name, n), right in rows.items() if n == 64)
+    assert best[1] == "relative"
+
+    def beyond(name):
+        shares = zip(rows[name, 64], rows[name, 20], strict=True)
+        return [(64 * b - 20 * a) / 44 for b, a in shares]
+
+    assert statistics.mean(beyond("relative")) == pytest.approx(0.82, abs=5e-3)
+    assert statistics.mean(beyond("ALiBi")) == pytest.approx(0.71, abs=5e-3)
+    assert statistics.stdev(beyond("ALiBi")) == pytest.approx(0.13, abs=5e-3)
+    assert max(beyond("table of places")) < 0.1
 
 
-@pytest.mark.parametrize("name", ["relative_scores", "rotate"])
-def test_references_by_finite_differences(name):
-    check = getattr(chapter_08, name)
-    case = check.all_cases()[0]
-    floats = [x.clone().requires_grad_() for x in case if x.is_floating_point()]
-    rest = [x for x in case if not x.is_floating_point()]
-    assert gradcheck(lambda *inputs: check.reference(*inputs, *rest), floats)
+def test_five_of_the_nine_programs_are_broken():
+    nine = chapter_08.programs()
+    assert len(nine) == 9
+    assert len(chapter_08.broken_rotations.reference(nine)) == 5
+
+
+def test_each_rule_is_broken_by_a_program_that_keeps_the_others():
+    """No rule follows from the rest, so each has to be asked for."""
+    broken, _ = _kinds()
+    for rule, kind in {
+        "zero": "counts places from 1",
+        "moved": "stops at place 512",
+        "apart": "turns nothing",
+        "row": "has a base that grows with the number of rows",
+        "argument": "writes into x",
+    }.items():
+        relaxed = chapter_08.turning._testing(drop=(rule, "lengths"))
+        assert relaxed([_Program(broken[kind]())]) == [], rule
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ({"scheme": "relative"}, "expected a dict with the keys"),
+        ({"scheme": "one-hot", "clip": 8, "rate": 0.01, "steps": 200}, "expected one of"),
+        ({"scheme": "rotary", "clip": 8, "rate": 0.01, "steps": 900}, "expected 1 to 250"),
+        ({"scheme": "rotary", "clip": 0, "rate": 0.01, "steps": 90}, "as 'clip', got 0"),
+        ({"scheme": "rotary", "clip": 8, "rate": 3, "steps": 90}, "a rate between 0 and 1"),
+        ({"scheme": "ALiBi", "clip": 8, "rate": 0.01, "steps": 10}, "at least 90%"),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out_or_does_not_hold_is_told_why(plan, message):
+    with pytest.raises(CheckFailed, match=message):
+        chapter_08.reached(chapter_08.right_beyond.reference, lambda: plan)
+
+
+def test_a_plan_that_holds_passes(capsys):
+    plan = {"scheme": "relative", "clip": 8, "rate": 0.01, "steps": 200}
+    chapter_08.reached(chapter_08.right_beyond.reference, lambda: plan)
+    assert "it holds beyond what was trained" in capsys.readouterr().out

@@ -91,7 +91,7 @@ def _interleaved(first, second):
     cases=_rotation_cases,
     properties=(_lengths_kept,),
     gradients=False,
-    see='chapter 00, "Rotations: position as an angle"',
+    see='chapter 00, "Rotations keep lengths"',
 )
 def rotate_pairs(x, angles):
     """(..., d) vectors and (d / 2) angles -> (..., d)."""

@@ -1,4 +1,4 @@
-"""Sinusoidal codes, and the matrix that shifts them."""
+"""Sinusoidal codes in the order of the paper's program, and the matrix that shifts them."""
 
 import math
 
@@ -6,14 +6,10 @@ import minitorch as mt
 from textbook.checks.exercise import exercise
 
 
-def frequencies(d):
-    """omega_m = 10000^(-2m/d), (d/2)."""
-    return 10_000.0 ** (-mt.arange(0, d, 2) / d)
-
-
-def interleave(first, second):
-    """Two tensors (..., d/2) in turn: (..., d)."""
-    return mt.stack([first, second], dim=-1).flatten(-2)
+def frequencies(d, base):
+    """From 1 down to 1/base, each the same factor slower than the last: (d/2)."""
+    k = d // 2
+    return base ** (-mt.arange(k) / max(k - 1, 1))
 
 
 def side_by_side(first, second):
@@ -21,95 +17,93 @@ def side_by_side(first, second):
     return mt.cat([first, second], dim=-1)
 
 
-def double_exponents(d):
-    """2m/d, with m the number of the column 0, 2, 4, ... and not of the pair."""
-    return 10_000.0 ** (-2 * mt.arange(0, d, 2) / d)
-
-
-def half_exponents(d):
-    """10000^(-m/d)."""
-    return 10_000.0 ** (-mt.arange(d // 2) / d)
-
-
-def from_one(d):
-    """m from 1 to d/2."""
-    return 10_000.0 ** (-mt.arange(2, d + 2, 2) / d)
+def interleave(first, second):
+    """Two tensors (..., d/2) in turn: (..., d)."""
+    return mt.stack([first, second], dim=-1).flatten(-2)
 
 
 # The codes
 
 
 def _code_cases(draw, hidden):
-    yield from [(1, 2), (2, 4), (3, 2), (4, 6)] + [(2, 10), (9, 4), (12, 8)] * hidden
+    yield from [(3, 4, 50.0), (4, 6, 10_000.0), (5, 2, 10_000.0), (2, 8, 3.0)]
+    if hidden:
+        yield from [(1, 2, 7.0), (12, 10, 10_000.0), (70, 4, 1e6), (9, 6, 100)]
 
 
-def _codes(frequencies=frequencies, places=mt.arange, first=mt.sin, second=mt.cos, join=interleave):
+def _codes(
+    frequencies=frequencies, places=mt.arange, first=mt.sin, second=mt.cos, join=side_by_side
+):
     """Codes with one of their pieces exchanged."""
 
-    def codes(n, d):
-        angles = places(n).unsqueeze(1) * frequencies(d)  # (n, d/2)
+    def codes(n, d, base):
+        angles = places(n).unsqueeze(1) * frequencies(d, base)  # (n, d/2)
         return join(first(angles), second(angles))
 
     return codes
 
 
 @exercise(cases=_code_cases, gradients=False, see='chapter 08, "Sinusoids"')
-def sinusoidal_codes(n, d):
+def sinusoidal_codes(n, d, base=10_000.0):
     """The codes of the places 0 to n - 1: (n, d)."""
-    omega = 10_000.0 ** (-mt.arange(0, d, 2) / d)  # (d/2)
-    angles = mt.arange(n).unsqueeze(1) * omega  # (n, d/2)
-    return mt.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+    k = d // 2
+    omega = base ** (-mt.arange(k) / max(k - 1, 1))  # (k)
+    angles = mt.arange(n).unsqueeze(1) * omega  # (n, k)
+    return mt.cat([angles.sin(), angles.cos()], dim=1)
 
 
 sinusoidal_codes.wrong(
-    "right but for the order of the columns: all sines come before all cosines",
-    "Sine and cosine of one hand stand side by side: columns 2m and 2m + 1.",
-)(_codes(join=side_by_side))
+    "right but for the order of the columns: sine and cosine of a hand stand side by side",
+    "So it is in the paper and in the chapter. Here all sines come first, then all cosines.",
+)(_codes(join=interleave))
+sinusoidal_codes.wrong(
+    "right but for the exponent: it is that of the paper's formula, -2m/d = -m/k",
+    "The slowest hand has the frequency 1/base exactly: with k hands there are k - 1 steps.",
+)(_codes(frequencies=lambda d, base: base ** (-mt.arange(d // 2) / (d // 2))))
+sinusoidal_codes.wrong(
+    "the codes of the paper's formula: other columns, and another exponent",
+    "Here all sines come first, then all cosines, and the slowest hand has the frequency 1/base.",
+)(
+    _codes(
+        frequencies=lambda d, base: base ** (-mt.arange(d // 2) / (d // 2)),
+        join=interleave,
+    )
+)
+sinusoidal_codes.wrong(
+    "right but for the exponent, which divides by d - 1",
+    "There are k = d/2 hands and k - 1 steps between them.",
+)(_codes(frequencies=lambda d, base: base ** (-mt.arange(d // 2) / (d - 1))))
 sinusoidal_codes.wrong(
     "right but for sine and cosine, which are exchanged",
-    "Column 2m holds the sine, column 2m + 1 the cosine: the code of place 0 is 0, 1, 0, 1, ...",
+    "The sines come first: the code of place 0 is 0, ..., 0, 1, ..., 1.",
 )(_codes(first=mt.cos, second=mt.sin))
 sinusoidal_codes.wrong(
     "right but for the hands, which are counted from 1",
-    "m runs from 0 to d/2 - 1: the fastest hand has the frequency 1.",
-)(_codes(frequencies=from_one))
-sinusoidal_codes.wrong(
-    "right but for the exponent: it takes 2m/d with m = 0, 2, 4, ..., the number of the column",
-    "m counts the pairs of columns, 0, 1, 2, ... If you count the columns 0, 2, 4, ..., then the "
-    "factor 2 is in them already.",
-)(_codes(frequencies=double_exponents))
-sinusoidal_codes.wrong(
-    "right but for the exponent, which lacks the 2",
-    "The exponent is -2m/d, with m = 0, ..., d/2 - 1 for the pairs of columns.",
-)(_codes(frequencies=half_exponents))
-sinusoidal_codes.wrong(
-    "right but for the exponent: it divides by d/2 - 1, so that the slowest hand has 1/10000",
-    "Some programs do so. Here, as in the paper, the exponent is -2m/d.",
-)(_codes(frequencies=lambda d: 10_000.0 ** (-mt.arange(d // 2) / max(d // 2 - 1, 1))))
+    "m runs from 0 to k - 1: the fastest hand has the frequency 1.",
+)(_codes(frequencies=lambda d, base: base ** (-mt.arange(1, d // 2 + 1) / max(d // 2 - 1, 1))))
 sinusoidal_codes.wrong(
     "right but for the sign of the exponent",
-    "omega_m is 10000 to the power of -2m/d: after the first, each hand is slower than the last.",
-)(_codes(frequencies=lambda d: 1 / frequencies(d)))
+    "After the first, each hand is slower than the last.",
+)(_codes(frequencies=lambda d, base: 1 / frequencies(d, base)))
 sinusoidal_codes.wrong(
-    "right but for the exponent, which is 2 + m/d as on a slide",
-    "That is a misprint, for which even the fastest hand takes 600 million words. The exponent is "
-    "-2m/d.",
-)(_codes(frequencies=lambda d: 10_000.0 ** -(2 + mt.arange(d // 2) / d)))
+    "right but for the order of the hands: the slowest comes first",
+    "The hand with the frequency 1 comes first.",
+)(_codes(frequencies=lambda d, base: frequencies(d, base).flip(0)))
 sinusoidal_codes.wrong(
-    "right but for the base, which is 1000",
-    "The base is 10000.",
-)(_codes(frequencies=lambda d: frequencies(d) ** 0.75))
+    "right but for the frequencies between the first and the last, which are on a line",
+    "Each hand is slower than the one before by the same factor, not by the same amount.",
+)(_codes(frequencies=lambda d, base: mt.linspace(1, 1 / base, d // 2)))
 sinusoidal_codes.wrong(
-    "right but for the base, which is 100000",
-    "The base is 10000.",
-)(_codes(frequencies=lambda d: frequencies(d) ** 1.25))
+    "right but for the base, which is always 10000",
+    "Use the argument base; 10000 is only what it is when the caller does not say.",
+)(_codes(frequencies=lambda d, base: frequencies(d, 10_000.0)))
 sinusoidal_codes.wrong(
     "right but for the frequencies: all hands turn at the same speed",
-    "Hand m has the frequency 10000 to the power of -2m/d.",
-)(_codes(frequencies=lambda d: mt.ones(d // 2)))
+    "The frequencies go from 1 down to 1/base.",
+)(_codes(frequencies=lambda d, base: mt.ones(d // 2)))
 sinusoidal_codes.wrong(
     "right but for the places, which are counted from 1",
-    "The first row is that of place 0: 0, 1, 0, 1, ...",
+    "The first row is that of place 0: zeros, then ones.",
 )(_codes(places=lambda n: mt.arange(1, n + 1)))
 sinusoidal_codes.wrong(
     "right but for the angles, which have a factor of 2 pi too much",
@@ -121,57 +115,64 @@ sinusoidal_codes.wrong(
 )(_codes(places=lambda n: mt.arange(n) * math.pi / 180))
 sinusoidal_codes.wrong(
     "right but for the cosines, which are sines as well",
-    "Column 2m + 1 is the cosine. With both, a shift is a rotation of the pair.",
+    "Columns k to 2k - 1 are cosines. With both, a shift is a rotation.",
 )(_codes(second=mt.sin))
 sinusoidal_codes.wrong(
     "transposed: (d, n)",
     "A place is a row: (n, d).",
-)(lambda n, d: _codes()(n, d).T)
+)(lambda n, d, base: _codes()(n, d, base).T)
 
 
 @sinusoidal_codes.wrong(
-    "right but for the cosines, each of which has a frequency of its own",
-    "Sine and cosine of a pair are two coordinates of one hand: columns 2m and 2m + 1 share "
-    "omega_m.",
+    "right but for one hand alone (d = 2), where 0/0 gives NaN",
+    "With k = 1 there is no step: the one hand has the frequency 1.",
 )
-def _(n, d):
-    angles = mt.arange(n).unsqueeze(1) * 10_000.0 ** (-mt.arange(d) / d)
-    return interleave(angles[:, 0::2].sin(), angles[:, 1::2].cos())
+def _(n, d, base):
+    return _codes()(n, d, base) * (mt.nan if d == 2 else 1.0)
 
 
 # The shift
 
 
 def _shift_cases(draw, hidden):
-    yield from [(1, 2), (2, 4), (-3, 4), (0, 2), (1, 6)]
-    if hidden:
-        yield from [(5, 8), (-1, 10), (2, 12)]
+    """Shifts forwards and backwards, whole and not; frequencies in no order."""
+    shifts = [5, -1.75, 1000, 0] if hidden else [1, 2.75, -3]
+    for k, shift in enumerate(shifts, start=1):
+        yield shift, draw.normal(k).abs()
 
 
-def clockwise(c, s):
-    """Takes (sin a, cos a) to (sin(a + b), cos(a + b)), for c = cos b and s = sin b."""
+def turned(c, s):
+    """Takes [sin a, cos a] to [sin(a + b), cos(a + b)], for diagonal c = cos b and s = sin b."""
     return [[c, -s], [s, c]]
 
 
-def _shift(frequencies=frequencies, block=clockwise, angle=lambda shift, omega: shift * omega):
+def _shift(blocks=turned, angle=lambda shift, omega: shift * omega):
     """The shift with one of its pieces exchanged."""
 
-    def matrix(shift, d):
-        result = mt.zeros(d, d)
-        for j, omega in enumerate(frequencies(d).tolist()):
-            turn = angle(shift, omega)
-            pair = slice(2 * j, 2 * j + 2)
-            result[pair, pair] = mt.tensor(block(math.cos(turn), math.sin(turn)))
-        return result
+    def matrix(shift, omega):
+        turn = angle(shift, omega)
+        rows = blocks(mt.diag(turn.cos()), mt.diag(turn.sin()))
+        return mt.cat([mt.cat(row, dim=1) for row in rows])
 
     return matrix
 
 
-def _shifts_anywhere(answer, shift, d):
-    codes = sinusoidal_codes.reference(50, d)
-    matrix = answer(shift, d).to(codes)
-    before, after = codes[5:-5], codes[5 + shift : 45 + shift]
-    if matrix.shape == (d, d) and not mt.allclose(before @ matrix, after, atol=1e-5):
+def _in_pairs(matrix):
+    """The same with sine and cosine of a hand side by side."""
+    order = mt.arange(len(matrix)).reshape(2, -1).T.flatten()
+    return matrix[order][:, order]
+
+
+def _codes_at(places, omega):
+    angles = places.unsqueeze(1) * omega
+    return mt.cat([angles.sin(), angles.cos()], dim=1)
+
+
+def _shifts_anywhere(answer, shift, omega):
+    matrix, places = answer(shift, omega).to(omega), mt.tensor([-3.0, 0.0, 0.5, 7.0, 40.0])
+    k = len(omega)
+    before, after = _codes_at(places, omega), _codes_at(places + shift, omega)
+    if matrix.shape == (2 * k, 2 * k) and not mt.allclose(before @ matrix, after, atol=1e-5):
         return "At every t, p_t @ matrix must be the code of place t + shift."
     return None
 
@@ -182,82 +183,78 @@ def _shifts_anywhere(answer, shift, d):
     gradients=False,
     see='chapter 08, "A shift is a rotation (C18)"',
 )
-def shift_matrix(shift, d):
-    """R (d, d): codes times R are the codes of the places that lie shift further on."""
-    R = mt.zeros(d, d)
-    for j in range(d // 2):
-        angle = shift * 10_000 ** (-2 * j / d)
-        c, s = math.cos(angle), math.sin(angle)
-        R[2 * j : 2 * j + 2, 2 * j : 2 * j + 2] = mt.tensor([[c, -s], [s, c]])
-    return R
+def shift_matrix(shift, omega):
+    """R (2k, 2k): codes times R are the codes of the places that lie shift further on."""
+    angles = shift * omega
+    c, s = mt.diag(angles.cos()), mt.diag(angles.sin())  # (k, k)
+    return mt.cat([mt.cat([c, -s], dim=1), mt.cat([s, c], dim=1)])
 
 
 shift_matrix.wrong(
     "transposed: it shifts by as much in the other direction",
-    "Codes are rows: sin(a + b) = sin a cos b + cos a sin b is the first column of a block, "
-    "(cos b, sin b). Papers that write columns have the transpose.",
-)(_shift(block=lambda c, s: [[c, s], [-s, c]]))
+    "Codes are rows: sin(a + b) = sin a cos b + cos a sin b belongs to a column of sines. Papers "
+    "that write columns have the transpose.",
+)(_shift(lambda c, s: [[c, s], [-s, c]]))
 shift_matrix.wrong(
-    "right but for a sign: its blocks are reflections, not rotations",
-    "cos(a + b) = cos a cos b - sin a sin b: the second column of a block is (-sin b, cos b).",
-)(_shift(block=lambda c, s: [[c, s], [s, c]]))
+    "right but for a sign: it has reflections, not rotations",
+    "cos(a + b) = cos a cos b - sin a sin b: the block from sines to cosines is -sin b.",
+)(_shift(lambda c, s: [[c, s], [s, c]]))
 shift_matrix.wrong(
     "right but for the signs: both sines are negative",
-    "sin(a + b) = sin a cos b + cos a sin b: the first column of a block is (cos b, sin b).",
-)(_shift(block=lambda c, s: [[c, -s], [-s, c]]))
+    "sin(a + b) = sin a cos b + cos a sin b: the block from cosines to sines is sin b.",
+)(_shift(lambda c, s: [[c, -s], [-s, c]]))
 shift_matrix.wrong(
     "right but for sines and cosines, which are exchanged",
-    "cos(s omega) stands on the diagonal: for the shift 0 the matrix is the identity.",
-)(_shift(block=lambda c, s: [[s, -c], [c, s]]))
+    "cos b stands on the diagonal: for the shift 0 the matrix is the identity.",
+)(_shift(lambda c, s: [[s, -c], [c, s]]))
+shift_matrix.wrong(
+    "right for codes with sine and cosine of a hand side by side",
+    "So it is in the chapter. Here columns m and k + m belong together: four diagonal blocks.",
+)(lambda shift, omega: _in_pairs(_shift()(shift, omega)))
+shift_matrix.wrong(
+    "the chapter's matrix, turned the other way: two by two blocks, transposed",
+    "Here columns m and k + m belong together, and codes are rows: four diagonal blocks.",
+)(lambda shift, omega: _in_pairs(_shift()(shift, omega)).T)
 shift_matrix.wrong(
     "right but for the angles, which are all those of the first hand",
-    "Each hand has a frequency of its own: block m turns by shift times omega_m.",
-)(_shift(frequencies=lambda d: mt.ones(d // 2)))
+    "Each hand has a frequency of its own: hand m turns by shift times omega[m].",
+)(_shift(angle=lambda shift, omega: shift * omega[:1].expand(len(omega))))
 shift_matrix.wrong(
     "right but for the shift, which is not used: it shifts by 1",
-    "Block m turns by shift times omega_m.",
+    "Hand m turns by shift times omega[m].",
 )(_shift(angle=lambda shift, omega: omega))
 shift_matrix.wrong(
-    "right but for the hands, which are counted from 1",
-    "m runs from 0 to d/2 - 1: the first block turns by the shift itself.",
-)(_shift(frequencies=from_one))
+    "right for shifts forwards; it takes the size of the shift alone",
+    "A negative shift goes back: cos stays, sin changes its sign.",
+)(_shift(angle=lambda shift, omega: abs(shift) * omega))
 shift_matrix.wrong(
-    "right but for the exponent: it takes 2m/d with m = 0, 2, 4, ..., the number of the column",
-    "m counts the pairs of columns, 0, 1, 2, ...",
-)(_shift(frequencies=double_exponents))
+    "right for whole shifts; it rounds all others",
+    "Half a place further on is a place as well: the angle is shift times omega[m].",
+)(_shift(angle=lambda shift, omega: round(shift) * omega))
 shift_matrix.wrong(
-    "right but for the exponent, which lacks the 2",
-    "The exponent is -2m/d, with m = 0, ..., d/2 - 1 for the pairs of columns.",
-)(_shift(frequencies=half_exponents))
-
-
-@shift_matrix.wrong(
-    "right but for the places of the blocks, which overlap: each starts one column after the last",
-    "Block m has the rows and columns 2m and 2m + 1.",
+    "right for whole shifts; it cuts off what comes after the point",
+    "Half a place further on is a place as well: the angle is shift times omega[m].",
+)(_shift(angle=lambda shift, omega: int(shift) * omega))
+shift_matrix.wrong(
+    "right for wavelengths in place of frequencies: it divides by omega",
+    "omega[m] is what hand m turns by in a word: shift times omega[m].",
+)(_shift(angle=lambda shift, omega: shift / omega))
+shift_matrix.wrong(
+    "right but for the angles, which have a factor of 2 pi too much",
+    "Hand m turns by omega[m] radians a word.",
+)(_shift(angle=lambda shift, omega: 2 * math.pi * shift * omega))
+shift_matrix.wrong(
+    "right for frequencies 10000^(-m/k): it does not use omega",
+    "The frequencies are given: hand m turns by shift times omega[m].",
+)(_shift(angle=lambda shift, omega: shift * 10_000.0 ** (-mt.arange(len(omega)) / len(omega))))
+shift_matrix.wrong(
+    "full blocks, in which each hand takes something of the others",
+    "Hand m turns for itself: the blocks are diagonal, mt.diag(...).",
+)(
+    lambda shift, omega: mt.cat(
+        [
+            mt.cat([each.expand(len(omega), len(omega)) for each in row], dim=1)
+            for row in turned((shift * omega).cos(), (shift * omega).sin())
+        ]
+    )
 )
-def _(shift, d):
-    result = mt.zeros(d, d)
-    for j, omega in enumerate(frequencies(d).tolist()):
-        c, s = math.cos(shift * omega), math.sin(shift * omega)
-        result[j : j + 2, j : j + 2] = mt.tensor(clockwise(c, s))
-    return result
-
-
-@shift_matrix.wrong(
-    "for codes with all sines before all cosines",
-    "Sine and cosine of a hand stand side by side, so that the matrix has blocks of two by two on "
-    "its diagonal.",
-)
-def _(shift, d):
-    turns = shift * frequencies(d)
-    c, s = mt.diag(turns.cos()), mt.diag(turns.sin())
-    return mt.cat([mt.cat([c, -s], dim=1), mt.cat([s, c], dim=1)])
-
-
-@shift_matrix.wrong(
-    "a permutation that moves rows: it shifts positions in a sequence, not their codes",
-    "The matrix multiplies one code, (d), from the right. It turns each pair of numbers "
-    "of the code.",
-)
-def _(shift, d):
-    return mt.eye(d).roll(shift, 0)

@@ -2,25 +2,26 @@
 
 import minitorch as mt
 from minitorch.autograd import record_operations
-from textbook.checks.chapter_08.codes import (
-    double_exponents,
-    frequencies,
-    from_one,
-    half_exponents,
-    interleave,
-    side_by_side,
-    sinusoidal_codes,
-)
+from textbook.checks.chapter_08.codes import interleave, side_by_side
 from textbook.checks.exercise import Draw, exercise
 
 
 def _rotate_cases(draw, hidden):
-    """Inputs with and without batch and heads, among them as many heads as places."""
-    sizes = [((2, 2), [0, 1]), ((2, 2, 4), [1, 0]), ((1, 3, 3, 4), [2, 5, 4])]
+    """Inputs whose sequences stand at places of their own, far ones among them."""
+    cases = [
+        ((1, 1, 3, 4), [[0, 1, 2]], 10_000.0),
+        ((2, 3, 3, 6), [[1, 0, 5], [2, 3, 4]], 10_000.0),
+        ((3, 2, 2, 6), [[7, 3], [0, 70], [5000, 1]], 500.0),
+    ]
     if hidden:
-        sizes = [((1, 6), [7]), ((2, 2, 2), [9, 3]), ((2, 3, 3, 8), [3, 6, 4])]
-    for shape, places in sizes:
-        yield draw.normal(*shape), mt.tensor(places)
+        cases = [
+            ((3, 3, 3, 4), [[0, 1, 2], [3, 6, 4], [9, 0, 0]], 10_000.0),
+            ((2, 1, 4, 8), [[0, 4, 5000, 70], [1, 2, 3, 4]], 500_000.0),
+            ((1, 4, 1, 10), [[7]], 100),
+            ((4, 2, 2, 2), [[1, 2], [30, 4], [5, 50], [0, 8]], 2.0),
+        ]
+    for shape, places, base in cases:
+        yield draw.normal(*shape), mt.tensor(places), base
 
 
 def halves(x):
@@ -33,46 +34,55 @@ def neighbors(x):
     return x[..., 0::2], x[..., 1::2]
 
 
+def _omega(d, base):
+    return base ** (-mt.arange(d // 2) / (d // 2))
+
+
+def _left(a, b, cos, sin):
+    return a * cos - b * sin, a * sin + b * cos
+
+
 def _rotary(
-    pairs=neighbors,
-    frequencies=frequencies,
-    angles=lambda places, omega: places.unsqueeze(-1) * omega,
-    turn=lambda a, b, cos, sin: (a * cos - b * sin, a * sin + b * cos),
-    join=interleave,
+    pairs=halves,
+    omega=_omega,
+    places=lambda positions: positions,
+    turn=_left,
+    join=side_by_side,
+    axis=lambda angles: angles.unsqueeze(1),
 ):
     """Rotary positions with one of their pieces exchanged."""
 
-    def rotate(x, positions):
-        turns = angles(positions, frequencies(x.shape[-1]))  # (n, d/2)
-        return join(*turn(*pairs(x), turns.cos(), turns.sin()))
+    def rotate(x, positions, base):
+        angles = axis(places(positions).unsqueeze(-1) * omega(x.shape[-1], base))  # (B, 1, n, d/2)
+        return join(*turn(*pairs(x), angles.cos(), angles.sin()))
 
     return rotate
 
 
-def _keeps_lengths(answer, x, positions):
-    if not mt.allclose(answer(x, positions).to(x).norm(dim=-1), x.norm(dim=-1), rtol=1e-4):
+def _keeps_lengths(answer, x, positions, base):
+    if not mt.allclose(answer(x, positions, base).to(x).norm(dim=-1), x.norm(dim=-1), rtol=1e-4):
         return "A rotation keeps the length of each vector."
     return None
 
 
-def _scores_depend_on_distance(answer, x, positions):
-    here, later = answer(x, positions), answer(x, positions + 7)
+def _scores_depend_on_distance(answer, x, positions, base):
+    here, later = answer(x, positions, base), answer(x, positions + 7, base)
     if not mt.allclose(here @ here.mT, later @ later.mT, atol=1e-4):
         return "Scores must stay as they are when all words move by the same number of places."
     return None
 
 
-def _operations(answer, n):
+def _operations(answer, batch, n):
     with record_operations() as names:
-        answer(Draw(0).normal(n, 4), mt.arange(n))
+        answer(Draw(0).normal(batch, 2, n, 4), mt.arange(batch * n).reshape(batch, n), 100.0)
     return len(names)
 
 
-def _has_no_loop(answer, x, positions):
-    if _operations(answer, 9) > _operations(answer, 3):
+def _has_no_loop(answer, x, positions, base):
+    if _operations(answer, 2, 9) > _operations(answer, 2, 3):
         return (
             "Your answer runs more operations for nine places than for three. Make all angles at "
-            "once, (n, d/2), and let them broadcast: no loop over the places."
+            "once, (B, n, d/2), and let them broadcast: no loop over the places."
         )
     return None
 
@@ -83,29 +93,29 @@ def _has_no_loop(answer, x, positions):
     gradients=False,
     see='chapter 08, "Rotary positions"',
 )
-def rotate(x, positions):
-    """x (..., n, d) at positions (n) gives x turned, (..., n, d)."""
-    d = x.shape[-1]
-    angles = positions.unsqueeze(1) * 10_000.0 ** (-mt.arange(0, d, 2) / d)  # (n, d/2)
+def rotate(x, positions, base):
+    """x (B, h, n, d) at positions (B, n) gives x turned, (B, h, n, d)."""
+    half = x.shape[-1] // 2
+    omega = base ** (-mt.arange(half) / half)  # (d/2)
+    angles = (positions.unsqueeze(-1) * omega).unsqueeze(1)  # (B, 1, n, d/2)
     cos, sin = angles.cos(), angles.sin()
-    a, b = x[..., 0::2], x[..., 1::2]  # (..., n, d/2)
-    return mt.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
+    a, b = x[..., :half], x[..., half:]  # (B, h, n, d/2)
+    return mt.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
 
 
 rotate.wrong(
-    "right for other pairs: coordinates m and m + d/2",
-    "Many programs pair them like that, and it works as well, but not with the same weights. Here "
-    "neighbors are a pair: coordinates 2m and 2m + 1.",
-)(_rotary(pairs=halves, join=side_by_side))
+    "right for other pairs: coordinates 2m and 2m + 1",
+    "So it is in the chapter, and works as well, but not with the same weights. Here coordinates "
+    "m and m + d/2 are a pair.",
+)(_rotary(pairs=neighbors, join=interleave))
 rotate.wrong(
-    "right but for the order of the result: all first coordinates come before all second ones",
-    "Both coordinates of pair m go back where they were, to 2m and 2m + 1: stack along a new last "
-    "axis, then flatten.",
-)(_rotary(join=side_by_side))
+    "right but for the order of the result: pairs are put back as neighbors",
+    "Both coordinates of pair m go back where they were, to m and m + d/2: cat, not stack.",
+)(_rotary(join=interleave))
 rotate.wrong(
-    "right but for the pairs that are read: they are m and m + d/2",
-    "Read pair m from the coordinates 2m and 2m + 1: x[..., 0::2] and x[..., 1::2].",
-)(_rotary(pairs=halves))
+    "right but for the pairs that are read: they are neighbors",
+    "Read pair m from the coordinates m and m + d/2: x[..., : d // 2] and x[..., d // 2 :].",
+)(_rotary(pairs=neighbors))
 rotate.wrong(
     "right but for the direction: it turns by the negative angle",
     "The scores would be the same, but the first coordinate is a cos - b sin, the second one "
@@ -139,39 +149,84 @@ rotate.wrong(
 rotate.wrong(
     "right but for the places: it takes 0, 1, 2, ... instead of positions",
     "The rows of x stand at positions: use them.",
-)(_rotary(angles=lambda places, omega: mt.arange(len(places)).unsqueeze(-1) * omega))
+)(
+    _rotary(
+        places=lambda positions: mt.arange(positions.shape[1]).expand(*positions.shape),
+    )
+)
+rotate.wrong(
+    "right but for the places: all sequences have those of the first one",
+    "positions is (B, n): each sequence has places of its own.",
+)(_rotary(places=lambda positions: positions[:1]))
+rotate.wrong(
+    "right but for the places, which it counts from the first of each sequence",
+    "The first row may stand anywhere: take its place as it is.",
+)(_rotary(places=lambda positions: positions - positions[:, :1]))
+rotate.wrong(
+    "right but for the places, which it counts from 1",
+    "A row at place 0 is not turned.",
+)(_rotary(places=lambda positions: positions + 1))
+rotate.wrong(
+    "right for near places; those beyond 63 start again from 0",
+    "Places may be as large as you like: no table of a fixed length.",
+)(_rotary(places=lambda positions: positions % 64))
+rotate.wrong(
+    "right for near places; those beyond 63 are taken for 63",
+    "Places may be as large as you like: no table of a fixed length.",
+)(_rotary(places=lambda positions: positions.clamp(max=63)))
 rotate.wrong(
     "right but for the frequencies: all pairs turn by the same angle",
-    "Pair m turns by the place times 10000 to the power of -2m/d.",
-)(_rotary(frequencies=lambda d: mt.ones(d // 2)))
+    "Pair m turns by the place times base to the power of -2m/d.",
+)(_rotary(omega=lambda d, base: mt.ones(d // 2)))
+rotate.wrong(
+    "right but for the base, which is always 10000",
+    "Use the argument base.",
+)(_rotary(omega=lambda d, base: _omega(d, 10_000.0)))
 rotate.wrong(
     "right but for the pairs, which are counted from 1",
     "m runs from 0 to d/2 - 1: the first pair turns by the place itself.",
-)(_rotary(frequencies=from_one))
+)(_rotary(omega=lambda d, base: base ** (-mt.arange(1, d // 2 + 1) / (d // 2))))
 rotate.wrong(
     "right but for the exponent: it takes 2m/d with m = 0, 2, 4, ..., the number of the coordinate",
     "m counts the pairs, 0, 1, 2, ...",
-)(_rotary(frequencies=double_exponents))
+)(_rotary(omega=lambda d, base: base ** (-2 * mt.arange(d // 2) / (d // 2))))
 rotate.wrong(
     "right but for the exponent, which lacks the 2",
     "The exponent is -2m/d, with m = 0, ..., d/2 - 1 for the pairs.",
-)(_rotary(frequencies=half_exponents))
+)(_rotary(omega=lambda d, base: base ** (-mt.arange(d // 2) / d)))
 rotate.wrong(
-    "x with sinusoidal codes added",
-    "Nothing is added here: each pair of coordinates of x is turned.",
-)(lambda x, positions: x + sinusoidal_codes.reference(10, x.shape[-1])[positions])
+    "right but for the exponent: it divides by d/2 - 1, as in exercise 3",
+    "Here the exponent is -2m/d.",
+)(_rotary(omega=lambda d, base: base ** (-mt.arange(d // 2) / max(d // 2 - 1, 1))))
 rotate.wrong(
-    "x times sinusoidal codes",
-    "Each pair of coordinates of x is turned: a cos - b sin, a sin + b cos.",
-)(lambda x, positions: x * sinusoidal_codes.reference(10, x.shape[-1])[positions])
+    "right but for the sign of the exponent",
+    "The exponent is -2m/d: each pair turns more slowly than the last.",
+)(_rotary(omega=lambda d, base: 1 / _omega(d, base)))
 
 
 @rotate.wrong(
-    "turned along the wrong axis: the heads have the places",
-    "The places belong to the axis before the last: angles (n, d/2) broadcast against "
-    "(..., n, d/2) as they are.",
+    "right for as many heads as sequences or one of them: else the places go to the wrong axis",
+    "angles (B, n, d/2) need an axis for the heads: unsqueeze(1), (B, 1, n, d/2).",
 )
-def _(x, positions):
-    if x.ndim < 4 or x.shape[1] != len(positions):
-        return rotate.reference(x, positions)
-    return rotate.reference(x.transpose(1, 2), positions).transpose(1, 2)
+def _(x, positions, base):
+    if len({1, len(x), x.shape[1]}) > 2:
+        raise ValueError("shapes do not broadcast")
+    return _rotary(axis=lambda angles: angles)(x, positions, base)
+
+
+def _added(x, positions, base):
+    angles = positions.unsqueeze(-1) * _omega(x.shape[-1], base)
+    return mt.cat([angles.sin(), angles.cos()], dim=-1).unsqueeze(1)
+
+
+rotate.wrong(
+    "x with sinusoidal codes added",
+    "Nothing is added here: each pair of coordinates of x is turned.",
+)(lambda x, positions, base: x + _added(x, positions, base))
+rotate.wrong(
+    "x times sinusoidal codes",
+    "Each pair of coordinates of x is turned: a cos - b sin, a sin + b cos.",
+)(lambda x, positions, base: x * _added(x, positions, base))
+
+
+# Programs

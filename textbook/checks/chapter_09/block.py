@@ -7,34 +7,59 @@ from textbook.checks.modules import drawn, made, results_of
 
 
 def _block_cases(draw, hidden):
-    """Sizes (width, heads, hidden), x (B, n, width) and where to look."""
-    public = [((3, 1, 2), 1, 2, None), ((4, 2, 3), 2, 3, "random")]
-    others = [((3, 3, 4), 1, 3, "causal"), ((6, 2, 4), 2, 2, "random")]
-    for sizes, batch, n, mask in others if hidden else public:
+    """Sizes (width, heads, hidden), x (B, n, width), where to look, and which tokens are real."""
+    public = [
+        ((4, 1, 3), 1, 3, None, False),
+        ((4, 2, 3), 2, 3, "random", False),
+        ((6, 3, 4), 2, 4, None, True),
+        ((4, 2, 5), 3, 4, "causal", True),
+    ]
+    others = [
+        ((3, 3, 4), 1, 3, "causal", False),
+        ((6, 2, 4), 2, 4, "random", True),
+        ((4, 2, 6), 4, 5, None, True),
+        ((4, 4, 2), 2, 3, None, False),
+    ]
+    for sizes, batch, n, mask, padded in others if hidden else public:
         allowed = None if mask is None else mt.ones(n, n).tril().bool()
         if mask == "random":  # every query may look somewhere, and none at the last key
             allowed = draw.integers(2, n, n) > 0
             allowed[:, 0], allowed[:, -1] = True, False
-        yield sizes, draw.normal(batch, n, sizes[0]), allowed
+        x, real = draw.normal(batch, n, sizes[0]), None
+        if padded:  # the first sequence has padding as well, the last one none
+            real = draw.integers(2, batch, n) > 0
+            real[:, 0], real[0, -1], real[-1] = True, False, True
+            x[~real] = 1000 * x[~real]
+        yield sizes, x, allowed, real
 
 
-def _run_block(answer, sizes, x, allowed):
-    others = () if allowed is None else (allowed,)
+def _run_block(answer, sizes, x, allowed, real):
+    """Two calls of one module: the second without masks, on fewer tokens."""
+    others = {"allowed": allowed, "real": real}
+    others = {name: value for name, value in others.items() if value is not None}
     return results_of(
         answer(*sizes),
         drawn(_Block, *sizes),
         {"x": x},
-        lambda block: {"the output": block(x, *others)},
+        lambda block: {
+            "the output": block(x, **others),
+            "the output of a second call, for fewer tokens": block(x[:, :2]),
+        },
     )
 
 
-def _nothing_leaks(answer, sizes, x, allowed):
-    if allowed is None:
+def _nothing_leaks(answer, sizes, x, allowed, real):
+    if allowed is None and real is None:
         return None
     module, others = made(_Block, answer, sizes), x.clone()
-    others[:, -1] *= -1
-    if not mt.allclose(module(x, allowed)[:, :-1], module(others, allowed)[:, :-1]):
-        return "A token that the others are not allowed to look at must not change their outputs."
+    if real is None:
+        others[:, -1] *= -1
+        if not mt.allclose(module(x, allowed)[:, :-1], module(others, allowed)[:, :-1]):
+            return "A token that the others may not look at must not change their outputs."
+    else:
+        others[~real] = 3.0
+        if not mt.allclose(module(x, allowed, real)[real], module(others, allowed, real)[real]):
+            return "What stands at the padding must not change the outputs of real tokens."
     return None
 
 
@@ -56,11 +81,16 @@ class Block(nn.Module):
             nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width)
         )
 
-    def forward(self, x, allowed=None):
-        """x (B, n, width), allowed: where to look. Gives (B, n, width)."""
+    def forward(self, x, allowed=None, real=None):
+        """x (B, n, width), allowed (n, n) and real (B, n) or None. Gives (B, n, width)."""
         normal = self.norm_1(x)
-        masked = None if allowed is None else ~allowed
-        attended, _ = self.attention(normal, normal, normal, attn_mask=masked)
+        attended, _ = self.attention(
+            normal,
+            normal,
+            normal,
+            attn_mask=None if allowed is None else ~allowed,
+            key_padding_mask=None if real is None else ~real,
+        )
         x = x + attended
         return x + self.feed_forward(self.norm_2(x))
 
@@ -71,18 +101,125 @@ _Block = Block.reference
 class BlockInPieces(_Block):
     """The same; each piece that mistakes exchange is a method of its own."""
 
-    def forward(self, x, allowed=None):
-        x = x + self.attend(self.norm_1(x), allowed)
+    def forward(self, x, allowed=None, real=None):
+        self.allowed, self.real = allowed, real
+        return self.both(x)
+
+    def both(self, x):
+        x = x + self.attend(self.norm_1(x))
         return x + self.feed_forward(self.norm_2(x))
 
-    def attend(self, x, allowed):
-        return self.look(x, x, x, allowed)
+    def attend(self, x):
+        return self.look(x, x, x)
 
-    def look(self, query, key, value, allowed):
-        return self.attention(query, key, value, attn_mask=self.mask(allowed))[0]
+    def look(self, query, key, value):
+        masks = {"attn_mask": self.mask(self.allowed), "key_padding_mask": self.padding(self.real)}
+        return self.attention(query, key, value, **masks)[0]
 
     def mask(self, allowed):
         return None if allowed is None else ~allowed
+
+    def padding(self, real):
+        return None if real is None else ~real
+
+
+@Block.wrong(
+    "right but for allowed and real, which are handed on as they are",
+    "PyTorch's masks say the opposite of ours: attn_mask=~allowed, key_padding_mask=~real.",
+)
+class _(BlockInPieces):
+    def mask(self, allowed):
+        return allowed
+
+    def padding(self, real):
+        return real
+
+
+@Block.wrong(
+    "right but for real, which is handed on as it is",
+    "real is True at real tokens, key_padding_mask at padding: key_padding_mask=~real.",
+)
+class _(BlockInPieces):
+    def padding(self, real):
+        return real
+
+
+@Block.wrong(
+    "right but for real, which is not used",
+    "Padding must not be looked at: key_padding_mask=~real, where real is not None.",
+)
+class _(BlockInPieces):
+    def padding(self, real):
+        return None
+
+
+@Block.wrong(
+    "right but for allowed and real, which are not used",
+    "Hand both on to the attention, the other way round.",
+)
+class _(BlockInPieces):
+    def mask(self, allowed):
+        return None
+
+    def padding(self, real):
+        return None
+
+
+@Block.wrong(
+    "right but for real, which is used only together with allowed",
+    "Each of the two may be None while the other is not.",
+)
+class _(BlockInPieces):
+    def padding(self, real):
+        return None if self.allowed is None else super().padding(real)
+
+
+@Block.wrong(
+    "right but for allowed, which is used only without real",
+    "Where both are given, both count.",
+)
+class _(BlockInPieces):
+    def mask(self, allowed):
+        return super().mask(allowed) if self.real is None else None
+
+
+@Block.wrong(
+    "right but for real, which is that of the first sequence for all",
+    "real is (B, n): each sequence has padding of its own.",
+)
+class _(BlockInPieces):
+    def padding(self, real):
+        return None if real is None else ~real[:1].expand(*real.shape)
+
+
+@Block.wrong(
+    "right, and then the outputs at the padding are set to 0",
+    "Nobody asks for that: what stands there is masked wherever it matters.",
+)
+class _(BlockInPieces):
+    def both(self, x):
+        y = super().both(x)
+        return y if self.real is None else y.masked_fill(~self.real.unsqueeze(-1), 0.0)
+
+
+@Block.wrong(
+    "right, but the masks of the first call are kept for all later ones",
+    "A module may be called again, with other masks or none: use the arguments.",
+)
+class _(BlockInPieces):
+    def forward(self, x, allowed=None, real=None):
+        if not hasattr(self, "allowed"):
+            self.allowed, self.real = allowed, real
+        n = x.shape[1]
+        allowed, real = self.allowed, self.real
+        self.kept = allowed, real
+        if allowed is not None:
+            self.allowed = allowed[:n, :n]
+        if real is not None:
+            self.real = real[:, :n]
+        y = self.both(x)
+        self.allowed, self.real = self.kept
+        return y
 
 
 @Block.wrong(
@@ -108,8 +245,9 @@ class _(BlockInPieces):
     "Use the argument allowed, and no mask where it is None.",
 )
 class _(BlockInPieces):
-    def attend(self, x, allowed):
-        return super().attend(x, mt.ones(x.shape[1], x.shape[1]).tril().bool())
+    def attend(self, x):
+        self.allowed = mt.ones(x.shape[1], x.shape[1]).tril().bool()
+        return super().attend(x)
 
 
 @Block.wrong(
@@ -126,8 +264,8 @@ class _(BlockInPieces):
     "Pre-norm: norm_1 stands before the attention, norm_2 before the network, and none on the sum.",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
-        x = self.norm_1(x + self.attend(x, allowed))
+    def both(self, x):
+        x = self.norm_1(x + self.attend(x))
         return self.norm_2(x + self.feed_forward(x))
 
 
@@ -136,8 +274,8 @@ class _(BlockInPieces):
     "Pre-norm: norm first, then attention or network, then the sum.",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
-        x = x + self.norm_1(self.attend(x, allowed))
+    def both(self, x):
+        x = x + self.norm_1(self.attend(x))
         return x + self.norm_2(self.feed_forward(x))
 
 
@@ -146,8 +284,8 @@ class _(BlockInPieces):
     "norm_1 stands before the attention, norm_2 before the network.",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
-        x = x + self.attend(x, allowed)
+    def both(self, x):
+        x = x + self.attend(x)
         return x + self.feed_forward(x)
 
 
@@ -156,8 +294,8 @@ class _(BlockInPieces):
     "norm_2 stands before the network.",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
-        x = x + self.attend(self.norm_1(x), allowed)
+    def both(self, x):
+        x = x + self.attend(self.norm_1(x))
         return x + self.feed_forward(x)
 
 
@@ -166,8 +304,8 @@ class _(BlockInPieces):
     "norm_1 stands before the attention.",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
-        x = x + self.attend(x, allowed)
+    def both(self, x):
+        x = x + self.attend(x)
         return x + self.feed_forward(self.norm_2(x))
 
 
@@ -176,8 +314,8 @@ class _(BlockInPieces):
     "norm_1 stands before the attention, norm_2 before the network: each has a gain of its own.",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
-        x = x + self.attend(self.norm_1(x), allowed)
+    def both(self, x):
+        x = x + self.attend(self.norm_1(x))
         return x + self.feed_forward(self.norm_1(x))
 
 
@@ -186,8 +324,8 @@ class _(BlockInPieces):
     "norm_1 stands before the attention, norm_2 before the network.",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
-        x = x + self.attend(self.norm_2(x), allowed)
+    def both(self, x):
+        x = x + self.attend(self.norm_2(x))
         return x + self.feed_forward(self.norm_1(x))
 
 
@@ -196,8 +334,8 @@ class _(BlockInPieces):
     "Queries, keys and values all come from norm_1(x).",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
-        x = x + self.look(self.norm_1(x), x, x, allowed)
+    def both(self, x):
+        x = x + self.look(self.norm_1(x), x, x)
         return x + self.feed_forward(self.norm_2(x))
 
 
@@ -206,9 +344,9 @@ class _(BlockInPieces):
     "Queries, keys and values all come from norm_1(x).",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
+    def both(self, x):
         normal = self.norm_1(x)
-        x = x + self.look(normal, normal, x, allowed)
+        x = x + self.look(normal, normal, x)
         return x + self.feed_forward(self.norm_2(x))
 
 
@@ -217,9 +355,9 @@ class _(BlockInPieces):
     "The residual connection carries x itself, past the norm: x + attention(norm_1(x)).",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
+    def both(self, x):
         normal = self.norm_1(x)
-        normal = self.norm_2(normal + self.attend(normal, allowed))
+        normal = self.norm_2(normal + self.attend(normal))
         return normal + self.feed_forward(normal)
 
 
@@ -228,9 +366,9 @@ class _(BlockInPieces):
     "The residual connection carries x itself, past the norm: x + attention(norm_1(x)).",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
+    def both(self, x):
         normal = self.norm_1(x)
-        x = normal + self.attend(normal, allowed)
+        x = normal + self.attend(normal)
         return x + self.feed_forward(self.norm_2(x))
 
 
@@ -239,8 +377,8 @@ class _(BlockInPieces):
     "The residual connection carries x itself, past the norm: x + feed_forward(norm_2(x)).",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
-        normal = self.norm_2(x + self.attend(self.norm_1(x), allowed))
+    def both(self, x):
+        normal = self.norm_2(x + self.attend(self.norm_1(x)))
         return normal + self.feed_forward(normal)
 
 
@@ -249,8 +387,8 @@ class _(BlockInPieces):
     "Add x to what attention and network give.",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
-        return self.feed_forward(self.norm_2(self.attend(self.norm_1(x), allowed)))
+    def both(self, x):
+        return self.feed_forward(self.norm_2(self.attend(self.norm_1(x))))
 
 
 @Block.wrong(
@@ -258,8 +396,8 @@ class _(BlockInPieces):
     "There are two: one around the attention, one around the network.",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
-        x = self.attend(self.norm_1(x), allowed)
+    def both(self, x):
+        x = self.attend(self.norm_1(x))
         return x + self.feed_forward(self.norm_2(x))
 
 
@@ -268,8 +406,8 @@ class _(BlockInPieces):
     "There are two: one around the attention, one around the network.",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
-        x = x + self.attend(self.norm_1(x), allowed)
+    def both(self, x):
+        x = x + self.attend(self.norm_1(x))
         return self.feed_forward(self.norm_2(x))
 
 
@@ -278,8 +416,8 @@ class _(BlockInPieces):
     "The second residual connection starts after the first sum: x has changed by then.",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
-        between = x + self.attend(self.norm_1(x), allowed)
+    def both(self, x):
+        between = x + self.attend(self.norm_1(x))
         return x + self.feed_forward(self.norm_2(between))
 
 
@@ -288,8 +426,8 @@ class _(BlockInPieces):
     "The network comes after the attention: it gets the first sum.",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
-        attended = self.attend(self.norm_1(x), allowed)
+    def both(self, x):
+        attended = self.attend(self.norm_1(x))
         return x + attended + self.feed_forward(self.norm_2(x))
 
 
@@ -298,9 +436,9 @@ class _(BlockInPieces):
     "First attention, then the network.",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
+    def both(self, x):
         x = x + self.feed_forward(self.norm_2(x))
-        return x + self.attend(self.norm_1(x), allowed)
+        return x + self.attend(self.norm_1(x))
 
 
 @Block.wrong(
@@ -309,5 +447,5 @@ class _(BlockInPieces):
     "last block.",
 )
 class _(BlockInPieces):
-    def forward(self, x, allowed=None):
-        return self.norm_2(super().forward(x, allowed))
+    def both(self, x):
+        return self.norm_2(super().both(x))

@@ -1,6 +1,7 @@
-"""The feed-forward network as a module."""
+"""The gated feed-forward network as a module."""
 
 import minitorch as mt
+import minitorch.nn.functional as F
 from minitorch import nn
 from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, made, results_of
@@ -18,14 +19,17 @@ def _run_network(answer, sizes, x):
         answer(*sizes),
         drawn(_Network, *sizes),
         {"x": x},
-        lambda network: {"the output": network(x)},
+        lambda network: {
+            "the output": network(x),
+            "the output of a second call": network(2 * x[..., :1, :]),
+        },
     )
 
 
 def _positions_stay_apart(answer, sizes, x):
     network, others = made(_Network, answer, sizes), x.clone()
-    if not mt.equal(network(x), network(x)):
-        return "Two calls with the same input must give the same output."
+    if not all(mt.equal(network(x), network(x)) for _ in range(5)):
+        return "Two calls with the same input must give the same output: no dropout in here."
     others[..., -1, :] += 1
     if not mt.allclose(network(x)[..., :-1, :], network(others)[..., :-1, :]):
         return "The output at a position must not depend on what stands at another."
@@ -40,55 +44,127 @@ def _positions_stay_apart(answer, sizes, x):
     see='chapter 09, "The feed-forward network"',
 )
 class FeedForward(nn.Module):
-    """A network with one hidden layer, the same for every position."""
+    """A gated network with one hidden layer, the same for every position."""
 
     def __init__(self, width, hidden):
         super().__init__()
-        self.up = nn.Linear(width, hidden)
-        self.down = nn.Linear(hidden, width)
+        self.gate = nn.Linear(width, hidden, bias=False)
+        self.up = nn.Linear(width, hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
 
     def forward(self, x):
         """Tokens (..., n, width) give outputs (..., n, width)."""
-        return self.down(self.up(x).relu())
+        return self.down(F.silu(self.gate(x)) * self.up(x))
 
 
 _Network = FeedForward.reference
 
 
-@FeedForward.wrong(
-    "two linear layers with nothing between them, so one linear map",
-    "Put the ReLU between up and down: without it the network cannot compute more than a matrix.",
-)
-class _(_Network):
+class NetworkInPieces(_Network):
+    """The same; each piece that mistakes exchange is a method of its own."""
+
     def forward(self, x):
-        return self.down(self.up(x))
+        return self.down(self.between(self.gate(x), self.up(x)))
+
+    def between(self, gate, up):
+        return self.bend(gate) * up
+
+    def bend(self, gate):
+        return gate * gate.sigmoid()
+
+
+def _bent(function):
+    class Bent(NetworkInPieces):
+        def bend(self, gate):
+            return function(gate)
+
+    return Bent
+
+
+def _between(function):
+    class Between(NetworkInPieces):
+        def between(self, gate, up):
+            return function(gate, up)
+
+    return Between
+
+
+for name, hint, answer in (
+    (
+        "right but for the gate, which has a sigmoid",
+        "SiLU(z) is z times sigmoid(z).",
+        _bent(mt.sigmoid),
+    ),
+    (
+        "right but for the gate, which has a ReLU",
+        "SiLU(z) is z times sigmoid(z), which is not 0 below 0.",
+        _bent(mt.relu),
+    ),
+    (
+        "right but for the gate, which has a GELU",
+        "SiLU(z) is z times sigmoid(z).",
+        _bent(F.gelu),
+    ),
+    (
+        "right but for the gate, which has a tanh",
+        "SiLU(z) is z times sigmoid(z).",
+        _bent(mt.tanh),
+    ),
+    (
+        "right but for the gate, which has a softmax",
+        "Each hidden unit has its SiLU, by itself.",
+        _bent(lambda gate: gate.softmax(dim=-1)),
+    ),
+    (
+        "right but for the gate, which is not bent: it has no SiLU",
+        "SiLU(gate(x)) times up(x).",
+        _bent(lambda gate: gate),
+    ),
+    (
+        "right but for gate and up, which are exchanged: up(x) goes through the SiLU",
+        "SiLU(gate(x)) times up(x).",
+        _between(lambda gate, up: gate * F.silu(up)),
+    ),
+    (
+        "right but for a second SiLU, on up(x)",
+        "SiLU(gate(x)) times up(x), as it is.",
+        _between(lambda gate, up: F.silu(gate) * F.silu(up)),
+    ),
+    (
+        "right but for the SiLU, which comes after the product",
+        "SiLU(gate(x)) times up(x).",
+        _between(lambda gate, up: F.silu(gate * up)),
+    ),
+    (
+        "right but for gate and up, which are added",
+        "A gate multiplies.",
+        _between(lambda gate, up: F.silu(gate) + up),
+    ),
+    (
+        "a network without a gate: down(SiLU(up(x)))",
+        "SiLU(gate(x)) times up(x).",
+        _between(lambda gate, up: F.silu(up) + 0 * gate),
+    ),
+    (
+        "the network of the chapter: down(ReLU(up(x))), with a gate that is not used",
+        "SiLU(gate(x)) times up(x).",
+        _between(lambda gate, up: up.relu() + 0 * gate),
+    ),
+):
+    FeedForward.wrong(name, hint)(answer)
 
 
 @FeedForward.wrong(
-    "right but for the ReLU, which comes after the second layer",
-    "It belongs between the two. The output may be negative.",
+    "the network of the chapter, without a gate",
+    "Three layers without biases: gate, up and down. down(SiLU(gate(x)) * up(x)).",
 )
-class _(_Network):
+class _(nn.Module):
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.up, self.down = nn.Linear(width, hidden), nn.Linear(hidden, width)
+
     def forward(self, x):
-        return self.down(self.up(x)).relu()
-
-
-@FeedForward.wrong(
-    "right but for a second ReLU, at the end",
-    "The output may be negative: nothing comes after the second layer.",
-)
-class _(_Network):
-    def forward(self, x):
-        return super().forward(x).relu()
-
-
-@FeedForward.wrong(
-    "right but for the ReLU, which comes before the first layer",
-    "It belongs between the two layers.",
-)
-class _(_Network):
-    def forward(self, x):
-        return self.down(self.up(x.relu()))
+        return self.down(self.up(x).relu())
 
 
 @FeedForward.wrong(
@@ -101,48 +177,12 @@ class _(_Network):
 
 
 @FeedForward.wrong(
-    "right but for the function between the layers, which is a softmax",
-    "This is no attention: each hidden unit has its ReLU, by itself.",
+    "right but for the layer down, which is missing: its output is (..., n, hidden)",
+    "down goes from hidden back to width.",
 )
 class _(_Network):
     def forward(self, x):
-        return self.down(self.up(x).softmax(dim=-1))
-
-
-@FeedForward.wrong(
-    "right but for the function between the layers, which is a tanh",
-    "It should be the ReLU.",
-)
-class _(_Network):
-    def forward(self, x):
-        return self.down(self.up(x).tanh())
-
-
-@FeedForward.wrong(
-    "right but for the function between the layers, which is a sigmoid",
-    "It should be the ReLU.",
-)
-class _(_Network):
-    def forward(self, x):
-        return self.down(self.up(x).sigmoid())
-
-
-@FeedForward.wrong(
-    "right but for the function between the layers, which is a GELU",
-    "Many models have it there; this one has the ReLU of 2017.",
-)
-class _(_Network):
-    def forward(self, x):
-        return self.down(nn.functional.gelu(self.up(x)))
-
-
-@FeedForward.wrong(
-    "right but for the sign: it takes the negative part",
-    "ReLU(x) is max(x, 0).",
-)
-class _(_Network):
-    def forward(self, x):
-        return self.down(self.up(x).clamp(max=0))
+        return F.silu(self.gate(x)) * self.up(x)
 
 
 @FeedForward.wrong(
@@ -155,19 +195,19 @@ class _(_Network):
 
 
 @FeedForward.wrong(
-    "right but for the biases, which its layers do not have",
-    "b_1 and b_2 are part of it: nn.Linear with its bias.",
+    "right but for biases, which its layers have",
+    "nn.Linear(..., bias=False), all three.",
 )
 class _(_Network):
     def __init__(self, width, hidden):
         super().__init__(width, hidden)
-        self.up = nn.Linear(width, hidden, bias=False)
-        self.down = nn.Linear(hidden, width, bias=False)
+        self.gate, self.up = nn.Linear(width, hidden), nn.Linear(width, hidden)
+        self.down = nn.Linear(hidden, width)
 
 
 @FeedForward.wrong(
     "a network whose hidden layer is as wide as the input",
-    "The layer up goes from width to hidden, the layer down from hidden to width.",
+    "gate and up go from width to hidden, down from hidden to width.",
 )
 class _(_Network):
     def __init__(self, width, hidden):
@@ -175,8 +215,8 @@ class _(_Network):
 
 
 @FeedForward.wrong(
-    "a network whose two layers are exchanged, or the sizes of its layers",
-    "The layer up goes from width to hidden, the layer down from hidden to width.",
+    "a network whose sizes are exchanged",
+    "gate and up go from width to hidden, down from hidden to width.",
 )
 class _(_Network):
     def __init__(self, width, hidden):

@@ -1,4 +1,4 @@
-"""Layer norm, RMSNorm, and the statistics of a batch with padding."""
+"""Layer norm of large features."""
 
 import minitorch as mt
 from textbook.checks.exercise import exercise
@@ -7,10 +7,15 @@ from textbook.checks.exercise import exercise
 
 
 def _norm_cases(draw, hidden):
-    """Among them, an epsilon so large that it shows where it stands."""
-    for i, size in enumerate([(4,), (5, 2), (2, 3, 2, 4)] if hidden else [(2, 4), (2, 3, 3)]):
+    """Among them an epsilon that shows where it stands, tokens of equal and of large features."""
+    sizes = [(5,), (5, 4), (2, 3, 2, 4), (3, 3)] if hidden else [(2, 4), (3, 3, 5), (2, 3)]
+    for i, size in enumerate(sizes):
         scale, eps = [(1.0, 0.5), (0.1, 1e-5)][i % 2]
         x = scale * (draw.normal(*size) * 2 + 3)
+        if i >= 2:
+            x[-1] = x[-1] * 1e200
+        if i == len(sizes) - 1:
+            x[0] = 7.0
         yield x, draw.normal(size[-1]) + 2, draw.normal(size[-1]), eps
 
 
@@ -44,17 +49,26 @@ def stretched_and_shifted(normal, gain, bias):
     return normal * gain + bias
 
 
+def largest_of(centered):
+    """The largest feature of each token, 1 if that is less: what has squares that are small."""
+    return centered.detach().abs().amax(dim=-1, keepdim=True).clamp(min=1.0)
+
+
 def _norm(
     mean=mean_of,
     variance=variance_of,
     root=root_of,
     join=stretched_and_shifted,
+    scale=lambda centered: 1.0,
+    eps_of=lambda eps, by: eps / by / by,
 ):
-    """Layer norm with one of its pieces exchanged."""
+    """Layer norm with one of its pieces exchanged; without a scale large squares overflow."""
 
     def norm(x, gain, bias, eps):
         center = mean(x)
-        return join((x - center) / root(variance(x, center), eps), gain, bias)
+        by = scale(x - center)
+        small, middle = x / by, center / by
+        return join((small - middle) / root(variance(small, middle), eps_of(eps, by)), gain, bias)
 
     return norm
 
@@ -82,10 +96,71 @@ def _ignores_shifts(answer, x, gain, bias, eps):
 def layer_norm(x, gain, bias, eps=1e-5):
     """x (..., d), gain and bias (d) give (..., d)."""
     centered = x - x.mean(dim=-1, keepdim=True)
-    variance = (centered**2).mean(dim=-1, keepdim=True)  # (..., 1)
-    return centered / mt.sqrt(variance + eps) * gain + bias
+    scale = centered.detach().abs().amax(dim=-1, keepdim=True).clamp(min=1.0)  # (..., 1)
+    small = centered / scale  # no square of these overflows
+    variance = (small**2).mean(dim=-1, keepdim=True)
+    return small / mt.sqrt(variance + eps / scale / scale) * gain + bias
 
 
+layer_norm.wrong(
+    "right for features of usual size; the squares of large ones overflow",
+    "The square of 1e200 is infinite, and x / infinity is 0. Divide the differences by the largest "
+    "of them first, and eps by its square: the quotient stays as it is.",
+)(_norm())
+layer_norm.wrong(
+    "right but for large features, where infinity - infinity gives NaN",
+    "Mean of squares less square of the mean: both overflow. Subtract the mean first, and divide "
+    "by the largest difference before you square.",
+)(
+    _norm(
+        variance=lambda x, mean: mean_square(x) - mean**2,
+    )
+)
+layer_norm.wrong(
+    "right but for eps, which does not shrink with the features",
+    "If the differences are divided by a number, the variance is divided by its square, and eps "
+    "has to be as well.",
+)(_norm(scale=largest_of, eps_of=lambda eps, by: eps))
+layer_norm.wrong(
+    "right but for eps, which shrinks with the scale and not with its square",
+    "If the differences are divided by a number, the variance is divided by its square.",
+)(_norm(scale=largest_of, eps_of=lambda eps, by: eps / by))
+layer_norm.wrong(
+    "right but for the scale, which is one for all tokens: next to a large one the others vanish",
+    "Each token has its own largest difference: amax(dim=-1, keepdim=True).",
+)(_norm(scale=lambda centered: centered.detach().abs().amax().clamp(min=1.0)))
+for what, hint, pieces in (
+    (
+        "right but for the order, with large features right: the bias is added before the gain",
+        "First times gain, then plus bias.",
+        {"join": lambda normal, gain, bias: (normal + bias) * gain},
+    ),
+    (
+        "right but for the variance, with large features right: it divides by d - 1",
+        "The mean of the squares, over d: unbiased=False.",
+        {"variance": unbiased},
+    ),
+    (
+        "right but for eps, with large features right: it stands outside the root",
+        "Add eps to the variance, then take the root.",
+        {"root": lambda variance, eps: variance**0.5 + eps},
+    ),
+    (
+        "right but for eps, with large features right: it is left out",
+        "Add eps to the variance, divided like it by the square of the scale.",
+        {"root": lambda variance, eps: variance**0.5},
+    ),
+    (
+        "right but for the gain, with large features right: it is left out",
+        "Multiply each feature by its gain, then add its bias.",
+        {"join": lambda normal, gain, bias: normal + bias},
+    ),
+):
+    layer_norm.wrong(what, hint)(_norm(scale=largest_of, **pieces))
+layer_norm.wrong(
+    "right but for tokens of equal features, which are divided by 0",
+    "Their largest difference is 0: divide by at least 1, clamp(min=1.0).",
+)(_norm(scale=lambda centered: centered.detach().abs().amax(dim=-1, keepdim=True)))
 layer_norm.wrong(
     "right but for the mean, which is a sum",
     "The mean is the sum divided by d.",
@@ -205,291 +280,13 @@ layer_norm.wrong(
 layer_norm.wrong(
     "right forwards, with mean and deviation detached",
     "Leave out .detach(): the gradient goes through mean and variance too.",
-)(_norm(mean=lambda x: mean_of(x.detach()), variance=lambda x, m: variance_of(x.detach(), m)))
-
-
-# RMSNorm
-
-
-def _rms_cases(draw, hidden):
-    for x, gain, _, eps in _norm_cases(draw, hidden):
-        yield x, gain, eps
-
-
-def _rms(square=mean_square, root=root_of):
-    """RMSNorm with one of its pieces exchanged."""
-    return lambda x, gain, eps: x / root(square(x), eps) * gain
-
-
-def _of_direction_alone(answer, x, gain, eps):
-    if not mt.allclose(answer(3 * x, gain, 9 * eps), answer(x, gain, eps)):
-        return "Three times x with nine times eps must give what x gives."
-    return None
-
-
-@exercise(
-    cases=_rms_cases,
-    forbidden=("layer_norm", "rsqrt"),  # F.rms_norm runs rsqrt
-    instead="mean, *, / and sqrt",
-    properties=(_of_direction_alone,),
-    see='chapter 09, "RMSNorm"',
-)
-def rms_norm(x, gain, eps=1e-5):
-    """x (..., d) and gain (d) give (..., d)."""
-    mean_square = (x**2).mean(dim=-1, keepdim=True)  # (..., 1)
-    return x / mt.sqrt(mean_square + eps) * gain
-
-
-rms_norm.wrong(
-    "a layer norm without bias: the mean is subtracted",
-    "RMSNorm leaves x where it is, and divides by the root of the mean of its squares.",
-)(lambda x, gain, eps: _norm(join=lambda normal, gain, _: normal * gain)(x, gain, None, eps))
-rms_norm.wrong(
-    "a division by the standard deviation",
-    "The mean is not subtracted under the root either: take the mean of the squares of x.",
-)(_rms(square=lambda x: variance_of(x, mean_of(x))))
-rms_norm.wrong(
-    "right but for the mean under the root, which is a sum",
-    "Divide the sum of the squares by d. Without that, x gets the length 1, not the mean square 1.",
-)(_rms(square=lambda x: (x**2).sum(dim=-1, keepdim=True)))
-rms_norm.wrong(
-    "a division by the length of x",
-    "Divide by the root of the mean of the squares plus eps.",
-)(_rms(square=lambda x: (x**2).sum(dim=-1, keepdim=True), root=lambda square, eps: square**0.5))
-rms_norm.wrong(
-    "a division by the length of x, plus eps",
-    "Divide by the root of (mean of the squares + eps).",
 )(
-    _rms(
-        square=lambda x: (x**2).sum(dim=-1, keepdim=True),
-        root=lambda square, eps: square**0.5 + eps,
+    _norm(
+        mean=lambda x: mean_of(x.detach()),
+        variance=lambda x, mean: variance_of(x.detach(), mean),
+        scale=largest_of,
     )
 )
-rms_norm.wrong(
-    "right but for the root, which is missing",
-    "Divide by the square root of (mean of the squares + eps).",
-)(_rms(root=lambda square, eps: square + eps))
-rms_norm.wrong(
-    "right but for eps, which stands outside the root",
-    "Add eps to the mean of the squares, then take the root.",
-)(_rms(root=lambda square, eps: square**0.5 + eps))
-rms_norm.wrong(
-    "right but for eps, which is left out",
-    "A token of zeros would give 0/0: add eps under the root.",
-)(_rms(root=lambda square, eps: square**0.5))
-rms_norm.wrong(
-    "right but for eps, which is always 1e-5",
-    "Use the argument eps; 1e-5 is only what it is when the caller does not say.",
-)(_rms(root=lambda square, eps: (square + 1e-5) ** 0.5))
-rms_norm.wrong(
-    "right but for the square, which is that of the mean",
-    "First square, then take the mean: positive and negative numbers must not cancel.",
-)(_rms(square=lambda x: mean_of(x) ** 2))
-rms_norm.wrong(
-    "right but for the axis: its mean goes over the tokens of a sequence",
-    "The mean of the squares is taken over the d numbers of one token, the last axis.",
-)(_rms(square=lambda x: mean_square(x, -2 if x.ndim > 1 else -1)))
-rms_norm.wrong(
-    "right but for the axis: its mean goes over the batch, the first axis",
-    "The mean of the squares is taken over the d numbers of one token, the last axis.",
-)(_rms(square=lambda x: mean_square(x, 0)))
-rms_norm.wrong(
-    "right but for the axis: one mean for all numbers",
-    "Each token has a mean square of its own: dim=-1, and keepdim=True.",
-)(_rms(square=lambda x: mean_square(x, tuple(range(x.ndim)))))
-rms_norm.wrong(
-    "right but for the gain, which is left out",
-    "Multiply each feature by its gain.",
-)(lambda x, gain, eps: _rms()(x, 1.0, eps))
-rms_norm.wrong(
-    "right but for the gain, which is multiplied before the norm and so goes under the root",
-    "First divide x, then multiply by gain.",
-)(lambda x, gain, eps: _rms()(x * gain, 1.0, eps))
-rms_norm.wrong(
-    "right forwards, with the root detached",
-    "Leave out .detach(): the gradient goes through the mean of the squares too.",
-)(_rms(square=lambda x: mean_square(x.detach())))
 
 
 # The statistics of a batch with padding
-
-
-def _padded_cases(draw, hidden):
-    """Among them, batch, positions and features that are all different, or equal."""
-    sizes = [(3, 3, 3, [3, 1, 2]), (1, 4, 2, [2])] if hidden else [(2, 3, 4, [3, 1])]
-    sizes += [(4, 5, 2, [0, 5, 2, 3])] if hidden else [(2, 2, 2, [1, 2]), (3, 4, 1, [4, 0, 1])]
-    for batch, n, d, lengths in sizes:
-        real = mt.arange(n) < mt.tensor(lengths).unsqueeze(1)
-        yield draw.normal(batch, n, d) + 2, real
-
-
-def _share(real):
-    """1 at real tokens and 0 elsewhere, with an axis for the features: (B, n, 1)."""
-    return real.unsqueeze(-1).double()
-
-
-def _mean_of_real(x, real):
-    """(..., d)."""
-    return (x * _share(real)).sum(dim=(0, 1)) / real.sum()
-
-
-def _statistics(
-    mean=_mean_of_real, variance=lambda x, real, mean: _mean_of_real((x - mean) ** 2, real)
-):
-    """Mean and variance with one of them exchanged."""
-
-    def statistics(x, real):
-        center = mean(x, real)
-        return center, variance(x, real, center)
-
-    return statistics
-
-
-def _variance_of_all(x, real, mean):
-    return ((x - mean) ** 2).mean(dim=(0, 1))
-
-
-def _padding_takes_no_part(answer, x, real):
-    padding = (~real).unsqueeze(-1)
-    before, after = answer(x, real), answer(mt.where(padding, x + 5, x), real)
-    if not all(mt.allclose(a, b) for a, b in zip(before, after, strict=True)):
-        return "What stands in the padding must change neither the mean nor the variance."
-    return None
-
-
-@exercise(
-    cases=_padded_cases,
-    properties=(_padding_takes_no_part,),
-    gradients=False,
-    see='chapter 09, "Batch norm"',
-)
-def batch_statistics(x, real):
-    """x (B, n, d) and real (B, n) give mean (d) and variance (d)."""
-    tokens = x[real]  # (number of real tokens, d)
-    mean = tokens.mean(dim=0)
-    return mean, ((tokens - mean) ** 2).mean(dim=0)
-
-
-batch_statistics.wrong(
-    "the statistics of all positions: padding is counted with whatever stands there",
-    "Only positions where real is True count: in the sums, and in their number.",
-)(_statistics(lambda x, real: x.mean(dim=(0, 1)), _variance_of_all))
-batch_statistics.wrong(
-    "the statistics of all positions with zeros for the padding: what batch norm finds",
-    "Zeros change the mean and the variance, too. Divide by the number of real tokens, and leave "
-    "padding out of the sum of the squared differences.",
-)(
-    lambda x, real: _statistics(lambda x, real: x.mean(dim=(0, 1)), _variance_of_all)(
-        x * _share(real), real
-    )
-)
-batch_statistics.wrong(
-    "right but for the number that the sums are divided by, which counts the padding",
-    "Divide by the number of real tokens, real.sum().",
-)(
-    _statistics(
-        lambda x, real: (x * _share(real)).mean(dim=(0, 1)),
-        lambda x, real, mean: ((x - mean) ** 2 * _share(real)).mean(dim=(0, 1)),
-    )
-)
-batch_statistics.wrong(
-    "right but for the variance, which goes over all positions",
-    "The squared differences of real tokens alone.",
-)(_statistics(variance=_variance_of_all))
-batch_statistics.wrong(
-    "right but for the variance: padding, set to zero, still differs from the mean",
-    "First the difference and its square, then the mask: a masked x of 0 adds the square of the "
-    "mean.",
-)(
-    _statistics(
-        variance=lambda x, real, mean: ((x * _share(real) - mean) ** 2).sum(dim=(0, 1)) / real.sum()
-    )
-)
-batch_statistics.wrong(
-    "right but for the variance: its sum is divided by all positions",
-    "Divide by the number of real tokens, as for the mean.",
-)(
-    _statistics(
-        variance=lambda x, real, mean: ((x - mean) ** 2 * _share(real)).mean(dim=(0, 1)),
-    )
-)
-batch_statistics.wrong(
-    "right but for the mean: its sum is divided by all positions",
-    "Divide by the number of real tokens, real.sum().",
-)(
-    lambda x, real: (
-        (x * _share(real)).mean(dim=(0, 1)),
-        _statistics()(x, real)[1],
-    )
-)
-batch_statistics.wrong(
-    "right but for the variance, which divides by the number of real tokens less one",
-    "Here the variance is the mean of the squares. Library functions divide by one less unless "
-    "told otherwise: unbiased=False.",
-)(
-    _statistics(
-        variance=lambda x, real, mean: (
-            ((x - mean) ** 2 * _share(real)).sum(dim=(0, 1)) / (real.sum() - 1)
-        )
-    )
-)
-batch_statistics.wrong(
-    "right but for the variance, of which it gives the root",
-    "The variance itself: no square root.",
-)(_statistics(variance=lambda x, real, mean: _statistics()(x, real)[1] ** 0.5))
-batch_statistics.wrong(
-    "right but for the variance, from which the mean is not subtracted",
-    "The variance is the mean of (x - mean) squared.",
-)(_statistics(variance=lambda x, real, mean: _mean_of_real(x**2, real)))
-batch_statistics.wrong(
-    "the sums, not yet divided",
-    "Divide by the number of real tokens, real.sum().",
-)(
-    _statistics(
-        lambda x, real: (x * _share(real)).sum(dim=(0, 1)),
-        lambda x, real, mean: ((x - _mean_of_real(x, real)) ** 2 * _share(real)).sum(dim=(0, 1)),
-    )
-)
-batch_statistics.wrong(
-    "the statistics of the padding",
-    "real is True at real tokens, and these are wanted.",
-)(lambda x, real: _statistics()(x, ~real))
-batch_statistics.wrong(
-    "a mean and a variance for each token, as in layer norm",
-    "A number for each feature, over all real tokens of the batch: (d).",
-)(_statistics(lambda x, real: x.mean(dim=-1), lambda x, real, _: x.var(dim=-1, unbiased=False)))
-batch_statistics.wrong(
-    "one mean and one variance for all features",
-    "A number for each feature: (d).",
-)(
-    lambda x, real: (
-        x[real].mean(),
-        x[real].var(unbiased=False),
-    )
-)
-batch_statistics.wrong(
-    "right but for the order: the variance comes first",
-    "Return the mean, then the variance.",
-)(lambda x, real: _statistics()(x, real)[::-1])
-
-
-@batch_statistics.wrong(
-    "an average over the sequences, each with its own mean and variance",
-    "Every real token counts the same: a short sequence must not count as much as a long one.",
-)
-def _(x, real):
-    shares = _share(real)
-    lengths = shares.sum(dim=1)  # (B, 1)
-    means = (x * shares).sum(dim=1) / lengths  # (B, d)
-    variances = ((x - means.unsqueeze(1)) ** 2 * shares).sum(dim=1) / lengths
-    return means.mean(dim=0), variances.mean(dim=0)
-
-
-@batch_statistics.wrong(
-    "right but for the mean, which is the mean of the sequences' own means",
-    "Every real token counts the same: a short sequence must not count as much as a long one.",
-)
-def _(x, real):
-    shares = _share(real)
-    means = (x * shares).sum(dim=1) / shares.sum(dim=1)
-    return means.mean(dim=0), _statistics()(x, real)[1]

@@ -1,348 +1,315 @@
-"""How parts are joined, what a stack of attention amounts to, and how it is warmed up."""
+"""What stacks amount to: paths through attention, and what is left of the input of a sum."""
 
 import minitorch as mt
 from textbook.checks.exercise import exercise
-
-# Warm-up
-
-
-def _warm_up_cases(draw, hidden):
-    yield from [(1, 16, 4), (3, 16, 5), (4, 16, 4), (9, 4, 4), (100, 64, 25)]
-    if hidden:
-        yield from [(1, 1, 1), (2, 512, 4000), (4001, 512, 4000), (100_000, 768, 10_000)]
-
-
-@exercise(
-    cases=_warm_up_cases,
-    gradients=False,
-    see='chapter 09, "Learning rate and warm-up (C22)"',
-)
-def warm_up(step, width, steps):
-    """The learning rate at a step, counted from 1."""
-    return width**-0.5 * min(step**-0.5, step * steps**-1.5)
-
-
-warm_up.wrong(
-    "right but for the minimum, which is a maximum",
-    "At step 1 the second term is the smaller one: it rises until both meet at step w.",
-)(lambda step, width, steps: width**-0.5 * max(step**-0.5, step * steps**-1.5))
-warm_up.wrong(
-    "right but for the width, which is left out",
-    "Multiply by width to the power of -1/2.",
-)(lambda step, width, steps: min(step**-0.5, step * steps**-1.5))
-warm_up.wrong(
-    "right but for the power of the width, which is positive",
-    "A wider model gets a smaller rate: width to the power of -1/2.",
-)(lambda step, width, steps: width**0.5 * min(step**-0.5, step * steps**-1.5))
-warm_up.wrong(
-    "right but for the power of the width, which is -1",
-    "Width to the power of -1/2.",
-)(lambda step, width, steps: min(step**-0.5, step * steps**-1.5) / width)
-warm_up.wrong(
-    "right but for the rise, whose power of w is -1/2",
-    "The line must meet the fall at step w: w times w to the power of -3/2 is w to the power of "
-    "-1/2.",
-)(lambda step, width, steps: width**-0.5 * min(step**-0.5, step * steps**-0.5))
-warm_up.wrong(
-    "right but for the rise, whose power of w is -1",
-    "The line must meet the fall at step w: w times w to the power of -3/2 is w to the power of "
-    "-1/2.",
-)(lambda step, width, steps: width**-0.5 * min(step**-0.5, step / steps))
-warm_up.wrong(
-    "right but for the rise, which lacks the step",
-    "The second term is t times w to the power of -3/2: a line through 0.",
-)(lambda step, width, steps: width**-0.5 * min(step**-0.5, steps**-1.5))
-warm_up.wrong(
-    "right but for the fall, which goes with 1/t",
-    "It falls with the root: t to the power of -1/2.",
-)(lambda step, width, steps: width**-0.5 * min(1 / step, step * steps**-1.5))
-warm_up.wrong(
-    "right but for the count of steps: it adds 1",
-    "The first step is 1 already.",
-)(lambda step, width, steps: width**-0.5 * min((step + 1) ** -0.5, (step + 1) * steps**-1.5))
-warm_up.wrong(
-    "right but for the count of steps: it subtracts 1 in the rise",
-    "The first step is 1, and has a rate above 0.",
-)(lambda step, width, steps: width**-0.5 * min(step**-0.5, (step - 1) * steps**-1.5))
-warm_up.wrong(
-    "right up to step w, then constant",
-    "After the warm-up the rate falls with the root of t.",
-)(lambda step, width, steps: width**-0.5 * steps**-0.5 * min(1, step / steps))
-warm_up.wrong(
-    "right up to step w, but it goes on rising",
-    "The smaller of two terms: from step w on, t to the power of -1/2.",
-)(lambda step, width, steps: width**-0.5 * step * steps**-1.5)
-warm_up.wrong(
-    "a fall from the first step on, without warm-up",
-    "Up to step w the smaller term is t times w to the power of -3/2 (and not of 3/2).",
-)(lambda step, width, steps: width**-0.5 * step**-0.5)
-warm_up.wrong(
-    "a rise to 1 and then a fall: the height is not that of the paper",
-    "The peak, at step w, is 1 / sqrt(width times w).",
-)(lambda step, width, steps: min(step / steps, (steps / step) ** 0.5))
-warm_up.wrong(
-    "right but for width and steps, which are exchanged",
-    "The root of the width stands in front, w belongs to the rise.",
-)(lambda step, width, steps: steps**-0.5 * min(step**-0.5, step * width**-1.5))
-
-
-# The residual connection and the norm
-
-
-def normal(x):
-    """A layer norm with gain and bias, so that norming twice differs from norming once."""
-    center = x - x.mean(dim=-1, keepdim=True)
-    deviation = ((center**2).mean(dim=-1, keepdim=True) + 0.1) ** 0.5
-    return center / deviation * (mt.arange(x.shape[-1]) + 2.0) - 0.5
-
-
-def turn(x):
-    """A part that looks at each token by itself."""
-    return (x.flip(-1) + 0.3).tanh()
-
-
-def square(x):
-    """A part that looks at all tokens."""
-    return x**2 - x.mean(dim=-2, keepdim=True)
-
-
-def _join_cases(draw, hidden):
-    shapes = [(2, 2, 3), (5, 4)] if hidden else [(2, 3), (2, 2, 4)]
-    for shape, part in zip(shapes, (turn, square), strict=True):
-        x = draw.normal(*shape)
-        yield x, part, normal, True
-        yield x, part, normal, False
-
-
-def _before(x, part, norm):
-    return x + part(norm(x))
-
-
-def _after(x, part, norm):
-    return norm(x + part(x))
-
-
-def _join(before=_before, after=_after):
-    """Pre-norm and post-norm with one of them exchanged."""
-    return lambda x, part, norm, pre: (before if pre else after)(x, part, norm)
-
-
-def _carries_x(answer, x, part, norm, pre):
-    """A part that gives zeros leaves what the connection carries."""
-    if not mt.allclose(answer(x, mt.zeros_like, norm, pre), x if pre else norm(x)):
-        kept = "x itself" if pre else "norm(x)"
-        order = "pre-norm" if pre else "post-norm"
-        return f"With a part that gives zeros only, {order} must give {kept}."
-    return None
-
-
-@exercise(
-    cases=_join_cases,
-    properties=(_carries_x,),
-    see='chapter 09, "Before or after"',
-)
-def add_and_norm(x, part, norm, pre):
-    """x (..., n, d) and two functions give (..., n, d)."""
-    if pre:
-        return x + part(norm(x))
-    return norm(x + part(x))
-
-
-add_and_norm.wrong(
-    "right but for pre, which is the wrong way round",
-    "pre is True for pre-norm, x + part(norm(x)).",
-)(_join(_after, _before))
-add_and_norm.wrong(
-    "post-norm in any case",
-    "Where pre is True, the norm comes before the part: x + part(norm(x)).",
-)(_join(before=_after))
-add_and_norm.wrong(
-    "pre-norm in any case",
-    "Where pre is False, the norm comes after the sum: norm(x + part(x)).",
-)(_join(after=_before))
-add_and_norm.wrong(
-    "right but for the residual connection, which is missing",
-    "Add x to what the part gives.",
-)(_join(lambda x, part, norm: part(norm(x)), lambda x, part, norm: norm(part(x))))
-add_and_norm.wrong(
-    "right but for the residual connection of pre-norm, which is missing",
-    "Add x to what the part gives.",
-)(_join(before=lambda x, part, norm: part(norm(x))))
-add_and_norm.wrong(
-    "right but for the residual connection of post-norm, which is missing",
-    "Add x to what the part gives, then comes the norm.",
-)(_join(after=lambda x, part, norm: norm(part(x))))
-add_and_norm.wrong(
-    "right for post-norm; in pre-norm it adds norm(x), not x",
-    "The residual connection carries x itself, past the norm.",
-)(_join(before=lambda x, part, norm: norm(x) + part(norm(x))))
-add_and_norm.wrong(
-    "right for post-norm; in pre-norm the part comes before the norm",
-    "Pre-norm means that the norm is the first thing: part(norm(x)).",
-)(_join(before=lambda x, part, norm: x + norm(part(x))))
-add_and_norm.wrong(
-    "right for post-norm; in pre-norm there is a norm on the sum, too",
-    "In pre-norm nothing stands on the residual connection: x + part(norm(x)).",
-)(_join(before=lambda x, part, norm: norm(x + part(norm(x)))))
-add_and_norm.wrong(
-    "right for post-norm; in pre-norm the norm is on the residual connection only",
-    "The norm is for what the part gets; x is added as it is.",
-)(_join(before=lambda x, part, norm: norm(x) + part(x)))
-add_and_norm.wrong(
-    "right for pre-norm; in post-norm only the part's result goes through the norm",
-    "Post-norm is a norm of the sum: norm(x + part(x)).",
-)(_join(after=lambda x, part, norm: x + norm(part(x))))
-add_and_norm.wrong(
-    "right for pre-norm; in post-norm x and the part's result are normalized one by one",
-    "Post-norm is a norm of the sum: norm(x + part(x)).",
-)(_join(after=lambda x, part, norm: norm(x) + norm(part(x))))
-add_and_norm.wrong(
-    "right for pre-norm; in post-norm x alone goes through the norm",
-    "Post-norm is a norm of the sum: norm(x + part(x)).",
-)(_join(after=lambda x, part, norm: norm(x) + part(x)))
-add_and_norm.wrong(
-    "right for pre-norm; in post-norm there is a norm before the part, too",
-    "In post-norm the part gets x itself: norm(x + part(x)).",
-)(_join(after=lambda x, part, norm: norm(x + part(norm(x)))))
-add_and_norm.wrong(
-    "in both cases a norm of what the part gives, and of nothing else",
-    "Pre-norm is x + part(norm(x)), post-norm norm(x + part(x)).",
-)(_join(*(lambda x, part, norm: x + norm(part(x)),) * 2))
-add_and_norm.wrong(
-    "in both cases a norm before the part and one after the sum",
-    "Each has one norm: pre-norm before the part, post-norm after the sum.",
-)(_join(*(lambda x, part, norm: norm(x + part(norm(x))),) * 2))
-add_and_norm.wrong(
-    "right but for the norm, which is missing",
-    "Pre-norm is x + part(norm(x)), post-norm norm(x + part(x)).",
-)(lambda x, part, norm, pre: x + part(x))
-add_and_norm.wrong(
-    "right forwards, with x detached on the residual connection",
-    "The gradient has to come through the connection: leave out .detach().",
-)(
-    _join(
-        lambda x, part, norm: x.detach() + part(norm(x)),
-        lambda x, part, norm: norm(x.detach() + part(x)),
-    )
-)
-
 
 # What a stack of attention layers amounts to
 
 
 def _stack_cases(draw, hidden):
     for layers, batch, n, d in (
-        [(1, 1, 3, 2), (4, 2, 2, 3)] if hidden else [(2, 1, 2, 2), (3, 2, 3, 3)]
+        [(1, 1, 3, 2), (4, 2, 3, 4)] if hidden else [(1, 2, 3, 2), (2, 1, 3, 4), (3, 2, 4, 3)]
     ):
         weights = [draw.normal(batch, n, n).softmax(dim=-1) for _ in range(layers)]
         yield weights, [draw.normal(d, d) for _ in range(layers)]
 
 
-def _first_to_last(matrices):
+def _first_to_last(matrices, one):
     """M_1 M_2 ... M_L."""
-    product = matrices[0]
-    for matrix in matrices[1:]:
+    product = one
+    for matrix in matrices:
         product = product @ matrix
     return product
 
 
-def _last_to_first(matrices):
+def _last_to_first(matrices, one):
     """M_L ... M_2 M_1."""
-    return _first_to_last(matrices[::-1])
+    return _first_to_last(matrices[::-1], one)
 
 
-def _elementwise(matrices):
-    product = matrices[0]
+def _elementwise(matrices, one):
+    product = matrices[0] if matrices else one
     for matrix in matrices[1:]:
         product = product * matrix
     return product
 
 
-def _one(left=_last_to_first, right=_first_to_last):
-    """Both products with one of them exchanged."""
-    return lambda weights, values: (left(weights), right(values))
+def _bits(k, layers):
+    return [bool(k >> layer & 1) for layer in range(layers)]
 
 
-def _does_what_the_layers_do(answer, weights, values):
-    X = mt.arange(weights[0].shape[1] * values[0].shape[0]).reshape(-1, values[0].shape[0]) / 3.0
-    A, V = answer(weights, values)
-    Y = X
+def _walked(
+    left=_last_to_first,
+    right=_first_to_last,
+    goes=_bits,
+    numbers=lambda layers: range(2**layers),
+    pair=lambda A, V: (A, V),
+):
+    """The paths with one of the pieces exchanged."""
+
+    def paths(weights, values):
+        layers = len(weights)
+        eye = mt.eye(weights[0].shape[-1]).expand(*weights[0].shape)
+        found = []
+        for k in numbers(layers):
+            through = [layer for layer, goes_on in enumerate(goes(k, layers)) if goes_on]
+            A = left([weights[layer] for layer in through], eye)
+            V = right([values[layer] for layer in through], mt.eye(len(values[0])))
+            found.append(pair(A, V))
+        return found
+
+    return paths
+
+
+def _adds_up(answer, weights, values):
+    n, d = weights[0].shape[1], len(values[0])
+    X = (mt.arange(n * d).reshape(n, d) * 1.7).sin()
+    Y = X.expand(len(weights[0]), n, d)
     for weight, value in zip(weights, values, strict=True):
-        Y = weight @ Y @ value
-    if not mt.allclose(A @ X @ V, Y):
-        return "A X V must be what X becomes in one layer after the other."
-    if not mt.allclose(A.sum(dim=-1), mt.ones(A.shape[:-1])):
-        return "Each row of A must add up to one."
+        Y = Y + weight @ Y @ value
+    if not mt.allclose(sum(A @ X @ V for A, V in answer(weights, values)), Y):
+        return "The sum of all A X V must be what the stack makes of X."
     return None
 
 
 @exercise(
     cases=_stack_cases,
-    properties=(_does_what_the_layers_do,),
+    properties=(_adds_up,),
     gradients=False,
     see='chapter 09, "Given its weights, attention is linear"',
 )
-def one_layer(weights, values):
-    """L tensors (B, n, n) and L matrices (d, d) give A (B, n, n) and V (d, d)."""
-    A, V = weights[0], values[0]
-    for weight, value in zip(weights[1:], values[1:], strict=True):
-        A, V = weight @ A, V @ value
-    return A, V
+def paths(weights, values):
+    """L tensors (B, n, n) and L matrices (d, d) give 2^L pairs A (B, n, n), V (d, d)."""
+    eye = mt.eye(weights[0].shape[-1]).expand(*weights[0].shape)
+    found = [(eye, mt.eye(len(values[0])))]  # the path that goes through no layer
+    for weight, value in zip(weights, values, strict=True):
+        found += [(weight @ A, V @ value) for A, V in found]
+    return found
 
 
-one_layer.wrong(
+paths.wrong(
     "right but for the order of the weights: the first layer's come first",
     "Weights multiply from the left, so those of a later layer stand further left: A_2 (A_1 X).",
-)(_one(left=_first_to_last))
-one_layer.wrong(
+)(_walked(left=_first_to_last))
+paths.wrong(
     "right but for the order of the values: the last layer's come first",
     "Values multiply from the right, so those of a later layer stand further right: (X V_1) V_2.",
-)(_one(right=_last_to_first))
-one_layer.wrong(
+)(_walked(right=_last_to_first))
+paths.wrong(
     "right but for the order of both products, which are the wrong way round",
     "Weights of a later layer stand further left, values further right: A_2 (A_1 X V_1) V_2.",
-)(_one(left=_first_to_last, right=_last_to_first))
-one_layer.wrong(
-    "products element by element",
-    "These are products of matrices: @ and not *.",
-)(_one(_elementwise, _elementwise))
-one_layer.wrong(
+)(_walked(left=_first_to_last, right=_last_to_first))
+paths.wrong(
     "right but for the weights, which are multiplied element by element",
     "The weights of two layers make a product of matrices: @ and not *.",
-)(_one(left=_elementwise))
-one_layer.wrong(
+)(_walked(left=_elementwise))
+paths.wrong(
     "right but for the values, which are multiplied element by element",
     "The values of two layers make a product of matrices: @ and not *.",
-)(_one(right=_elementwise))
-one_layer.wrong(
-    "right but for the weights, which are averaged",
-    "One layer after the other: a product, not a mean.",
-)(_one(left=lambda matrices: sum(matrices) / len(matrices)))
-one_layer.wrong(
-    "a mean of the layers",
-    "One layer after the other: products, not means.",
-)(_one(*(lambda matrices: sum(matrices) / len(matrices),) * 2))
-one_layer.wrong(
-    "a sum of the layers",
-    "One layer after the other: products, not sums.",
-)(_one(sum, sum))
-one_layer.wrong(
-    "the last layer alone",
-    "What the layers before it do to X counts too.",
-)(_one(*(lambda matrices: matrices[-1],) * 2))
-one_layer.wrong(
-    "the first layer alone",
-    "What the layers after it do counts too.",
-)(_one(*(lambda matrices: matrices[0],) * 2))
-one_layer.wrong(
-    "right for two layers only",
-    "There may be more than two, and there may be one: a loop over the lists.",
-)(lambda weights, values: (weights[1] @ weights[0], values[0] @ values[1]))
-one_layer.wrong(
-    "right but for the order of what it returns: the values come first",
-    "Return A, then V.",
-)(lambda weights, values: _one()(weights, values)[::-1])
-one_layer.wrong(
-    "right but for the weights, to whose product a softmax is applied once more",
+)(_walked(right=_elementwise))
+paths.wrong(
+    "right but for the numbers of the paths: the first layer has the highest bit",
+    "Path k goes through layer l if bit l - 1 of k is 1: path 1 goes through the first alone.",
+)(_walked(goes=lambda k, layers: _bits(k, layers)[::-1]))
+paths.wrong(
+    "right but for the numbers of the paths: a 1 stands for going past a layer",
+    "Path 0 goes through no layer, the last one through all.",
+)(_walked(goes=lambda k, layers: [not bit for bit in _bits(k, layers)]))
+paths.wrong(
+    "right but for the numbers of the paths: they are ordered by how many layers they go through",
+    "Path k goes through layer l if bit l - 1 of k is 1: path 4 goes through the third alone.",
+)(_walked(numbers=lambda layers: sorted(range(2**layers), key=lambda k: sum(_bits(k, layers)))))
+paths.wrong(
+    "right but for path 0, which is missing",
+    "The residual connections alone make a path as well: A and V are identities.",
+)(_walked(numbers=lambda layers: range(1, 2**layers)))
+paths.wrong(
+    "the path through all layers alone",
+    "Each layer may be gone through or past: 2^L paths.",
+)(_walked(numbers=lambda layers: [2**layers - 1]))
+paths.wrong(
+    "the paths through one layer each, and the one through none",
+    "A path may go through several layers: 2^L of them.",
+)(_walked(numbers=lambda layers: [0, *(2**layer for layer in range(layers))]))
+paths.wrong(
+    "right but for the pairs: the values come first",
+    "Pairs of A, then V.",
+)(_walked(pair=lambda A, V: (V, A)))
+paths.wrong(
+    "the layers with their residual connections inside, (I + A)",
+    "Each path is a product of A's, without an identity added to them.",
+)(
+    _walked(
+        left=lambda matrices, one: _last_to_first([x + one for x in matrices], one),
+    )
+)
+paths.wrong(
+    "right but for the weights, to whose products a softmax is applied once more",
     "Rows of a product of such matrices add up to one already.",
-)(_one(left=lambda matrices: _last_to_first(matrices).softmax(dim=-1)))
+)(
+    _walked(
+        left=lambda matrices, one: (
+            _last_to_first(matrices, one).softmax(dim=-1) if matrices else one
+        )
+    )
+)
+
+
+# What is left of the input of a sum
+
+
+def _sum_cases(draw, hidden):
+    yield from [(1, 1.0), (4, 0.5), (12, 1.0), (2, 3)]
+    if hidden:
+        yield from [(96, 0.25), (7, 2.0), (3, 0.1), (1000, 1)]
+
+
+def _shares(
+    sums=lambda parts, a: (1 + parts * a**2) ** 0.5,
+    pre=lambda parts, a, size: (1 / size, a / size),
+    post=lambda parts, a: ((1 + a**2) ** (-parts / 2), a / (1 + a**2) ** 0.5),
+    finish=lambda found: found,
+):
+    """The shares with one of the pieces exchanged."""
+
+    def shares(parts, a):
+        size = sums(parts, a)
+        before, after = pre(parts, a, size), post(parts, a)
+        return finish(
+            {
+                "size of the sum, pre-norm": size,
+                "input, pre-norm": before[0],
+                "last part, pre-norm": before[1],
+                "input, post-norm": after[0],
+                "last part, post-norm": after[1],
+            }
+        )
+
+    return shares
+
+
+@exercise(cases=_sum_cases, gradients=False, see='chapter 09, "Before or after"')
+def shares_of_a_sum(parts, a):
+    """What is left of the input, and what the last part adds, in pre-norm and post-norm: a dict."""
+    size = (1 + parts * a**2) ** 0.5
+    return {
+        "size of the sum, pre-norm": size,
+        "input, pre-norm": 1 / size,
+        "last part, pre-norm": a / size,
+        "input, post-norm": (1 + a**2) ** (-parts / 2),
+        "last part, post-norm": a / (1 + a**2) ** 0.5,
+    }
+
+
+for name, hint, pieces in (
+    (
+        "right but for the size of the sum: sizes are added, not their squares",
+        "Independent vectors are nearly at right angles: the squares of their sizes add up.",
+        {"sums": lambda parts, a: 1 + parts * a},
+    ),
+    (
+        "right but for the size of the sum, of which it takes no root",
+        "The mean square grows by a^2 with each part; the size is its root.",
+        {"sums": lambda parts, a: 1 + parts * a**2},
+    ),
+    (
+        "right but for the size of the sum, in which a is not squared",
+        "A part of size a has the mean square a^2.",
+        {"sums": lambda parts, a: (1 + parts * a) ** 0.5},
+    ),
+    (
+        "right but for the size of the sum, from which the input is missing",
+        "The input has the mean square 1, and each part adds a^2.",
+        {"sums": lambda parts, a: (parts * a**2) ** 0.5},
+    ),
+    (
+        "right but for the size of the sum, which grows as in a product: (1 + a^2)^(parts/2)",
+        "In pre-norm each part gets a vector of size 1, whatever the sum, and adds one of size a.",
+        {"sums": lambda parts, a: (1 + a**2) ** (parts / 2)},
+    ),
+    (
+        "right but for the last part of pre-norm: it has the size of the sum before it",
+        "Its share is a by the size of the whole sum, with itself in it.",
+        {"pre": lambda parts, a, size: (1 / size, a / (1 + (parts - 1) * a**2) ** 0.5)},
+    ),
+    (
+        "right but for the shares of pre-norm, which are squared",
+        "Shares of the size, not of the mean square.",
+        {"pre": lambda parts, a, size: (1 / size**2, a**2 / size**2)},
+    ),
+    (
+        "right but for the shares of post-norm, which are squared",
+        "Shares of the size, not of the mean square.",
+        {"post": lambda parts, a: ((1 + a**2) ** -parts, a**2 / (1 + a**2))},
+    ),
+    (
+        "right but for the shares, which are all squared",
+        "Shares of the size, not of the mean square.",
+        {
+            "pre": lambda parts, a, size: (1 / size**2, a**2 / size**2),
+            "post": lambda parts, a: ((1 + a**2) ** -parts, a**2 / (1 + a**2)),
+        },
+    ),
+    (
+        "right but for post-norm, which has the shares of pre-norm",
+        "In post-norm each norm brings the sum back to size 1 and shrinks what was in it: each "
+        "part divides the input by the root of 1 + a^2.",
+        {
+            "post": lambda parts, a: (
+                1 / (1 + parts * a**2) ** 0.5,
+                a / (1 + parts * a**2) ** 0.5,
+            )
+        },
+    ),
+    (
+        "right but for the input of post-norm, which has the share that it has in pre-norm",
+        "Each norm shrinks what was in the sum: by the root of 1 + a^2, each time.",
+        {"post": lambda parts, a: ((1 + parts * a**2) ** -0.5, a / (1 + a**2) ** 0.5)},
+    ),
+    (
+        "right but for the input of post-norm, whose share is squared",
+        "Shares of the size, not of the mean square.",
+        {"post": lambda parts, a: ((1 + a**2) ** -parts, a / (1 + a**2) ** 0.5)},
+    ),
+    (
+        "right but for the last part of post-norm, which is a",
+        "The norm after the last sum shrinks the last part, too.",
+        {"post": lambda parts, a: ((1 + a**2) ** (-parts / 2), a)},
+    ),
+    (
+        "right but for the last part of post-norm, which shrinks with every part",
+        "Only the last norm comes after it.",
+        {
+            "post": lambda parts, a: (
+                (1 + a**2) ** (-parts / 2),
+                a * (1 + a**2) ** (-parts / 2),
+            )
+        },
+    ),
+    (
+        "right but for the input of post-norm, which lacks one norm",
+        "As many norms as parts: each comes after its sum.",
+        {
+            "post": lambda parts, a: (
+                (1 + a**2) ** (-(parts - 1) / 2),
+                a / (1 + a**2) ** 0.5,
+            )
+        },
+    ),
+    (
+        "right but for post-norm, where sizes are added: 1 + a",
+        "Independent vectors: the squares of their sizes add up.",
+        {"post": lambda parts, a: ((1 + a) ** -parts, a / (1 + a))},
+    ),
+    (
+        "right but for the last part of pre-norm, which is a",
+        "What the part adds is a; its share in the sum is a by the size of the sum.",
+        {"pre": lambda parts, a, size: (1 / size, a)},
+    ),
+    (
+        "a list of numbers, not a dict",
+        "A dict with the keys of the text.",
+        {"finish": lambda found: [*found.values()]},
+    ),
+):
+    shares_of_a_sum.wrong(name, hint)(_shares(**pieces))

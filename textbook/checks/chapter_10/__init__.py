@@ -2,6 +2,7 @@
 
 from textbook.checks.chapter_10.assembly import Parts as Parts
 from textbook.checks.chapter_10.assembly import assembled as assembled
+from textbook.checks.chapter_10.broken import suspects as suspects
 from textbook.checks.exercise import exercises_in
 
 globals().update(exercises_in(__name__, __path__))

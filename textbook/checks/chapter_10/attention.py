@@ -18,8 +18,8 @@ from textbook.checks.modules import drawn, made, results_of, values
 
 def _cross_cases(draw, hidden):
     """Sizes (width, heads), x (B, T, width), memory (B, n, width), the mask or None."""
-    public = [((4, 2), 1, 2, 3, False), ((4, 2), 2, 3, 3, True)]
-    others = [((4, 4), 1, 3, 2, False), ((6, 2), 2, 2, 4, True)]
+    public = [((8, 2), 1, 2, 3, False), ((6, 3), 3, 4, 5, True)]
+    others = [((12, 3), 1, 3, 4, False), ((8, 4), 3, 3, 5, True)]
     for layer, batch, steps, n, masked in others if hidden else public:
         allowed = None
         if masked:
@@ -28,12 +28,21 @@ def _cross_cases(draw, hidden):
 
 
 def _run_cross(answer, sizes, x, memory, allowed):
+    """The output and what is kept: after a call, after another one, and beside another module."""
+
+    def kept(module):
+        return values(getattr(module, "weights", None))
+
     def call(module):
         others = () if allowed is None else (allowed,)
-        return {
-            "the output": module(x, memory, *others),
-            "the tensor self.weights": values(getattr(module, "weights", None)),
-        }
+        found = {"the output": module(x, memory, *others), "the tensor self.weights": kept(module)}
+        carried = getattr(getattr(module, "weights", None), "requires_grad", False)
+        module(x[:, 1:], memory, *others)
+        found["the tensor self.weights after a second call"] = kept(module)
+        made(_Cross, answer, sizes)(2 * x, memory, *others)
+        found["the tensor self.weights after another module was called"] = kept(module)
+        found["what self.weights carries"] = "its history" if carried else "numbers alone"
+        return found
 
     return results_of(answer(*sizes), drawn(_Cross, *sizes), {"x": x, "memory": memory}, call)
 
@@ -43,7 +52,7 @@ def _padding_is_not_seen(answer, sizes, x, memory, allowed):
         return None
     module = made(_Cross, answer, sizes)
     padding = ~allowed[:, 0, 0].unsqueeze(-1)  # (B, n, 1)
-    others = memory.masked_fill(padding, 50.0)
+    others = memory.masked_fill(padding, 1e4)
     before, after = (module(x, each, allowed) for each in (memory, others))
     if not mt.allclose(before, after, equal_nan=True):
         return "What stands in the padding of the memory must not change the output."
@@ -318,3 +327,90 @@ class _(CrossInPieces):
 class _(CrossInPieces):
     def kept(self, weights, scores):
         return None
+
+
+@CrossAttention.wrong(
+    "right but for self.weights, which carries its history: it is not detached",
+    "Kept with its history, it keeps the whole graph of the step in memory: self.weights = "
+    "weights.detach().",
+)
+class _(CrossInPieces):
+    def kept(self, weights, scores):
+        return weights
+
+
+@CrossAttention.wrong(
+    "right but for self.weights, which is set at the first call alone",
+    "Each call has weights of its own: set self.weights in every one.",
+)
+class _(CrossInPieces):
+    def kept(self, weights, scores):
+        return self.weights if hasattr(self, "weights") else weights.detach()
+
+
+@CrossAttention.wrong(
+    "right but for self.weights, which all modules share: it is kept on the class",
+    "Two layers have weights of their own: set self.weights, and not the attribute of the class.",
+)
+class _(CrossInPieces):
+    def forward(self, x, memory, allowed=None):
+        output = super().forward(x, memory, allowed)
+        type(self).shared = self.__dict__.pop("weights")
+        return output
+
+    def __getattr__(self, name):
+        return type(self).shared if name == "weights" else super().__getattr__(name)
+
+
+@CrossAttention.wrong(
+    "right but for the scale: the scores are divided by a head's size, not by its root",
+    "Divide the scores by the square root of width/heads.",
+)
+class _(CrossInPieces):
+    def scores(self, query, key):
+        return query @ key.mT / query.shape[-1]
+
+
+@CrossAttention.wrong(
+    "right but for the mask, which is that of the first sentence for all",
+    "Each sentence of the batch has its own: scores.masked_fill(~allowed, -mt.inf) does it.",
+)
+class _(CrossInPieces):
+    def masked(self, scores, allowed):
+        return super().masked(scores, None if allowed is None else allowed[:1])
+
+
+@CrossAttention.wrong(
+    "right but for the heads, which are interleaved: head i has the columns i, i + h, ...",
+    "Heads are blocks of neighbouring columns: reshape to (B, n, heads, width/heads).",
+)
+class _(CrossInPieces):
+    def split(self, x, heads):
+        return x.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2)
+
+
+@CrossAttention.wrong(
+    "right but for the softmax, which goes over the heads",
+    "Every query shares its attention among the memory: the softmax goes over the last axis.",
+)
+class _(CrossInPieces):
+    def looking(self, scores, allowed):
+        return self.masked(scores, allowed).softmax(dim=1)
+
+
+@CrossAttention.wrong(
+    "right but for the values, which are not projected: they are the memory itself",
+    "Values have a layer of their own: self.value(memory).",
+)
+class _(CrossInPieces):
+    def projected(self, x, memory):
+        return self.query(x), self.key(memory), memory
+
+
+@CrossAttention.wrong(
+    "right but for the mask, which is the wrong way round, with a large number for infinity",
+    "allowed is True where a query may look; masked_fill changes the places where it is True.",
+)
+class _(CrossInPieces):
+    def masked(self, scores, allowed):
+        return scores if allowed is None else scores.masked_fill(allowed, -1e9)

@@ -2,32 +2,29 @@
 
 import minitorch as mt
 from minitorch import nn
-from textbook.checks.chapter_10.modules import Look
+from textbook.checks.chapter_10.modules import Look, real_mask, with_axes
 from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, loaded, results_of
 
 
-def lengths_mask(draw, batch, n):
-    """(B, 1, 1, n): the first sequence is whole, each of the others has a token and padding."""
-    lengths = mt.cat([mt.tensor([n]), 1 + draw.integers(n - 1, batch - 1)])
-    return (mt.arange(n) < lengths.unsqueeze(1)).unsqueeze(1).unsqueeze(1)
-
-
 def _block_cases(draw, hidden):
-    """Sizes (width, cross, dropout), then what forward gets."""
-    public = [((3, False, 0.0), 1, 2, 0), ((3, True, 0.3), 2, 3, 3)]
-    others = [((4, True, 0.4), 2, 2, 4)]
-    for block, batch, steps, n in others if hidden else public:
-        width, cross, _ = block
-        memory = draw.normal(batch, n, width) if cross else None
-        causal = mt.ones(steps, steps).tril().bool()
-        allowed = causal if cross else lengths_mask(draw, batch, steps)
+    """Sizes (width, cross, dropout), then what forward gets: every mask may be None."""
+    width, batch, steps, n = (5, 3, 3, 4) if hidden else (4, 2, 3, 5)
+    for cross, dropout, causal, memory, seen in (
+        (False, 0.0, False, False, False),
+        (False, 0.0, True, True, True),
+        (True, 0.3, True, True, True),
+        (True, 0.0, True, True, False),
+        (True, 0.0, False, True, True),
+    ):
+        own = mt.ones(steps, steps).tril().bool() if cross else None
+        own = with_axes(real_mask(draw, batch, steps)) if own is None else own
         yield (
-            block,
+            (width, cross, dropout),
             draw.normal(batch, steps, width),
-            allowed if batch > 1 else None,
-            memory,
-            lengths_mask(draw, batch, n) if cross and batch > 1 else None,
+            own if causal else None,
+            draw.normal(batch, n, width) if memory else None,
+            with_axes(real_mask(draw, batch, n)) if seen else None,
         )
 
 
@@ -46,7 +43,7 @@ def _run_block(answer, width_cross_dropout, x, allowed, memory, memory_allowed):
         mt.manual_seed(0)
         return {"the output": block(x, allowed, memory, memory_allowed)}
 
-    inputs = {"x": x} if memory is None else {"x": x, "memory": memory}
+    inputs = {"x": x, "memory": memory} if width_cross_dropout[1] else {"x": x}
     return results_of(
         block_of(answer, *width_cross_dropout),
         drawn(_reference, *width_cross_dropout),
@@ -70,7 +67,7 @@ def _padding_is_not_seen(answer, width_cross_dropout, x, allowed, memory, memory
     block = loaded(
         block_of(answer, *width_cross_dropout), drawn(_reference, *width_cross_dropout)
     ).eval()
-    others = memory.masked_fill(~memory_allowed[:, 0, 0].unsqueeze(-1), 50.0)
+    others = memory.masked_fill(~memory_allowed[:, 0, 0].unsqueeze(-1), 1e4)
     before, after = (block(x, allowed, each, memory_allowed) for each in (memory, others))
     if not mt.allclose(before, after, equal_nan=True):
         return "What stands in the padding of the memory must not change the output."
@@ -415,3 +412,56 @@ class _(BlockInPieces):
 class _(BlockInPieces):
     def think(self, x):
         return self.feed_forward_norm(super().think(x))
+
+
+@Block.wrong(
+    "right but for a memory without a mask, at which it leaves the cross-attention out",
+    "Without a mask the whole memory may be looked at. Ask self.cross is not None.",
+)
+class _(BlockInPieces):
+    def read(self, x, memory, memory_allowed, allowed):
+        return x if memory_allowed is None else super().read(x, memory, memory_allowed, allowed)
+
+
+@Block.wrong(
+    "right but for a block of the encoder that is handed a memory: it asks for the memory, not for "
+    "self.cross",
+    "Whether there is a cross-attention, self.cross says.",
+)
+class _(BlockInPieces):
+    def forward(self, x, allowed=None, memory=None, memory_allowed=None):
+        x = self.look(x, allowed)
+        if memory is not None:
+            x = self.add(x, self.cross(self.cross_norm(x), memory, memory_allowed))
+        return self.think(x)
+
+
+@Block.wrong(
+    "right but for the norms of attention and network, which are exchanged",
+    "Each part has the norm of its name.",
+)
+class _(BlockInPieces):
+    def look(self, x, allowed):
+        normal = self.feed_forward_norm(x)
+        return self.add(x, self.attention(normal, normal, allowed))
+
+    def think(self, x):
+        return self.add(x, self.feed_forward(self.attention_norm(x)))
+
+
+@Block.wrong(
+    "right but for the norm of the cross-attention, for which it takes that of the attention",
+    "Each part has the norm of its name: self.cross_norm.",
+)
+class _(BlockInPieces):
+    def read(self, x, memory, memory_allowed, allowed):
+        return self.add(x, self.cross(self.attention_norm(x), memory, memory_allowed))
+
+
+@Block.wrong(
+    "right but for the dropout of the cross-attention, which is missing",
+    "Each part has its dropout: attention, cross-attention and network.",
+)
+class _(BlockInPieces):
+    def read(self, x, memory, memory_allowed, allowed):
+        return x + self.cross(self.cross_norm(x), memory, memory_allowed)

@@ -2,16 +2,15 @@
 
 import minitorch as mt
 from minitorch import nn
-from textbook.checks.chapter_10.modules import Layer, real_mask, with_axes
-from textbook.checks.chapter_10.weights import TiedEmbedding
+from textbook.checks.chapter_10.modules import Embedded, Layer, real_mask, with_axes
 from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, loaded, results_of
 
 
 def _decoder_cases(draw, hidden):
     """Sizes (vocabulary, width, layers), tokens (B, T), memory (B, n, width), real (B, n)."""
-    public = [((4, 3, 1), 1, 2, 3), ((5, 3, 2), 2, 3, 3)]
-    others = [((5, 3, 1), 2, 3, 4), ((4, 5, 2), 2, 3, 2)]
+    public = [((6, 4, 1), 1, 3, 4), ((7, 4, 2), 3, 4, 5)]
+    others = [((6, 5, 1), 3, 3, 5), ((5, 4, 2), 2, 4, 3)]
     for size, batch, steps, n in others if hidden else public:
         yield (
             size,
@@ -23,7 +22,7 @@ def _decoder_cases(draw, hidden):
 
 def decoder_of(answer, vocabulary, width, layers):
     """A decoder with the parts that the check hands in."""
-    embed = TiedEmbedding.reference(vocabulary, width)
+    embed = Embedded(vocabulary, width)
     return answer(embed, lambda: Layer(width), layers, nn.LayerNorm(width))
 
 
@@ -259,3 +258,53 @@ class _(DecoderInPieces):
         for block in self.blocks:
             x = self.norm(block(x, causal, memory, self.seen(real)))
         return self.embed.scores(x)
+
+
+@Decoder.wrong(
+    "right but for the causal mask, which is one place too wide: each token sees the next one",
+    "Token t may look at itself and those before it: tril() and not tril(1).",
+)
+class _(DecoderInPieces):
+    def causal(self, length):
+        return mt.ones(length, length).tril(1).bool()
+
+
+@Decoder.wrong(
+    "right but for the mask of the memory, which is that of the first sentence for all",
+    "Each sentence of the batch has its own: (B, 1, 1, n).",
+)
+class _(DecoderInPieces):
+    def seen(self, real):
+        return with_axes(real[:1])
+
+
+@Decoder.wrong(
+    "right but for the mask of the memory, which is causal, too",
+    "The source is there as a whole before the first word is written: hide its padding alone.",
+)
+class _(DecoderInPieces):
+    def forward(self, tokens, memory, real):
+        n = memory.shape[1]
+        x, causal = self.embed(tokens), self.causal(tokens.shape[1])
+        before = mt.arange(n) <= mt.arange(tokens.shape[1]).unsqueeze(1)
+        for block in self.blocks:
+            x = block(x, causal, memory, self.seen(real) & before)
+        return self.scores(x)
+
+
+@Decoder.wrong(
+    "right but for the memory, which goes through the decoder's norm first",
+    "The memory is used as it comes: the encoder has a norm of its own.",
+)
+class _(DecoderInPieces):
+    def forward(self, tokens, memory, real):
+        return super().forward(tokens, self.norm(memory), real)
+
+
+@Decoder.wrong(
+    "right but for a log_softmax at the end",
+    "Return scores: the loss takes the logarithm of the softmax itself.",
+)
+class _(DecoderInPieces):
+    def scores(self, x):
+        return super().scores(x).log_softmax(dim=-1)

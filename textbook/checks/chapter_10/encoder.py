@@ -9,8 +9,8 @@ from textbook.checks.modules import drawn, loaded, results_of
 
 def _encoder_cases(draw, hidden):
     """Sizes (width, layers), x (B, n, width), real (B, n)."""
-    public = [((3, 1), 1, 2), ((3, 2), 2, 3)]
-    for sizes, batch, n in [((3, 2), 3, 3), ((4, 3), 2, 4)] if hidden else public:
+    public = [((4, 1), 1, 3), ((5, 2), 3, 4)]
+    for sizes, batch, n in [((5, 2), 3, 3), ((4, 3), 2, 5)] if hidden else public:
         yield sizes, draw.normal(batch, n, sizes[0]), real_mask(draw, batch, n)
 
 
@@ -34,7 +34,7 @@ def _run_encoder(answer, sizes, x, real):
 
 def _sees_no_padding(answer, sizes, x, real):
     encoder = loaded(encoder_of(answer, *sizes), drawn(_reference_encoder, *sizes))
-    others = mt.where(real.unsqueeze(-1), x, -2 * x)
+    others = mt.where(real.unsqueeze(-1), x, 1e4 * x)
     if not mt.allclose(encoder(x, real)[real], encoder(others, real)[real]):
         return "What stands in the padding must not change the outputs at real tokens."
     return None
@@ -207,16 +207,16 @@ class _(EncoderInPieces):
         return real.unsqueeze(1).unsqueeze(-1)
 
 
-for axes, mask in (
-    ("(B, n)", lambda real: real),
-    ("(B, 1, n)", lambda real: real.unsqueeze(1)),
-    ("(B, n, n)", lambda real: real.unsqueeze(1) & real.unsqueeze(2)),
+for axes, taken, mask in (
+    ("(B, n)", "queries", lambda real: real),
+    ("(B, 1, n)", "heads", lambda real: real.unsqueeze(1)),
+    ("(B, n, n)", "heads", lambda real: real.unsqueeze(1) & real.unsqueeze(2)),
 ):
 
     @Encoder.wrong(
         f"right but for the mask, whose shape is {axes}",
-        "It meets scores (B, heads, n, n): without an axis for the heads, broadcasting takes the "
-        "sequences for heads. Make it (B, 1, 1, n).",
+        f"It meets scores (B, heads, n, n): broadcasting takes the sequences for {taken}. Make it "
+        "(B, 1, 1, n).",
     )
     class _(EncoderInPieces):
         made_mask = staticmethod(mask)
@@ -251,4 +251,35 @@ class _(EncoderInPieces):
     def forward(self, x, real):
         for i, block in enumerate(self.blocks):
             x = block(x, None if i else self.mask(real))
+        return self.end(x)
+
+
+@Encoder.wrong(
+    "right but for the order: the last block comes first",
+    "The blocks come in the order in which they were made.",
+)
+class _(EncoderInPieces):
+    def forward(self, x, real):
+        for block in reversed(list(self.blocks)):
+            x = block(x, self.mask(real))
+        return self.end(x)
+
+
+@Encoder.wrong(
+    "right but for the mask, which is that of the first sentence for all",
+    "Each sentence of the batch has its own: (B, 1, 1, n).",
+)
+class _(EncoderInPieces):
+    def mask(self, real):
+        return with_axes(real[:1])
+
+
+@Encoder.wrong(
+    "right but for residual connections around the blocks",
+    "Blocks have residual connections of their own: x = block(x, allowed).",
+)
+class _(EncoderInPieces):
+    def forward(self, x, real):
+        for block in self.blocks:
+            x = x + block(x, self.mask(real))
         return self.end(x)

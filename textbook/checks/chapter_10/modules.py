@@ -46,9 +46,25 @@ class Layer(nn.Module):
         return x if memory is None else x + _mixed(x, memory, memory_allowed)
 
 
+class Embedded(nn.Module):
+    """One matrix that embeds tokens, and gives scores."""
+
+    def __init__(self, vocabulary, width):
+        super().__init__()
+        self.weight = nn.Parameter(mt.ones(vocabulary, width))
+
+    def forward(self, tokens):
+        """Tokens (B, n) give (B, n, width)."""
+        return 2 * self.weight[tokens]
+
+    def scores(self, x):
+        """x (B, T, width) gives (B, T, V)."""
+        return x @ self.weight.T
+
+
 def real_mask(draw, batch, n):
-    """(B, n): the first sequence is whole, each of the others has a token and padding."""
-    lengths = mt.cat([mt.tensor([n]), 1 + draw.integers(n - 1, batch - 1)])
+    """(B, n): the last sequence is whole, each of the others has a token and padding."""
+    lengths = mt.cat([1 + draw.integers(n - 1, batch - 1), mt.tensor([n])])
     return mt.arange(n) < lengths.unsqueeze(1)
 
 

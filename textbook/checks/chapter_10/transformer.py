@@ -11,8 +11,8 @@ from textbook.checks.modules import drawn, loaded, results_of
 
 def _joined_cases(draw, hidden):
     """Sizes (vocabulary, width, layers), source (B, n) with padding at the end, target (B, T)."""
-    public = [((4, 3, 1), 1, 3, 2, 0), ((5, 3, 1), 2, 2, 3, 1)]
-    others = [((4, 4, 1), 2, 4, 3, 1), ((6, 3, 2), 2, 3, 5, 0)]
+    public = [((6, 4, 1), 1, 4, 3, 0), ((7, 4, 1), 3, 3, 4, 1)]
+    others = [((6, 5, 1), 2, 5, 3, 1), ((8, 4, 2), 3, 4, 5, 0)]
     for size, batch, n, steps, padding in others if hidden else public:
         source = (padding + 1 + draw.integers(size[0] - 1, batch, n)) % size[0]
         source = source.masked_fill(~real_mask(draw, batch, n), padding)

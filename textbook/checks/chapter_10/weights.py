@@ -1,327 +1,204 @@
-"""How many weights there are, and one matrix that is used twice."""
+"""How many weights there are, and how many more after a change."""
 
-import math
-
-import minitorch as mt
-from minitorch import nn
+from textbook.checks.compare import number
 from textbook.checks.exercise import exercise
-from textbook.checks.modules import drawn, loaded, results_of
-
-# Counting
 
 
 def _count_cases(draw, hidden):
-    yield from [(7, 4, 2, 8, 2, True), (7, 4, 4, 8, 1, False), (11, 6, 3, 5, 3, True)]
-    yield 37_000, 512, 8, 2048, 6, True
+    """The sizes of chapter 10's Transformer: V, d, h, m, L."""
+    yield from [(7, 4, 2, 9, 2), (11, 6, 3, 5, 3), (13, 8, 4, 32, 1)]
+    yield (37_000, 512, 8, 2048, 6) if not hidden else (37_000, 1024, 16, 4096, 6)
     if hidden:
-        yield from [(37_000, 1024, 16, 4096, 6, True), (3, 2, 1, 1, 5, False)]
+        yield 5, 12, 6, 7, 4
 
 
-def _count(
-    embeddings=3,
-    attention=lambda d, heads: 4 * d**2,
-    biases=lambda d, hidden: hidden + d,
+def _predicting(
+    attention=lambda d, h: 4 * d * d,
+    network=lambda d, m: 2 * d * m + m + d,
+    embedding=lambda V, d: V * d,
+    out=lambda V, d: V * d + V,
+    norm=lambda d: 2 * d,
+    attentions=(1, 2),
+    networks=2,
     norms=5,
     last=2,
-    norm=2,
-    attentions=3,
-    networks=2,
+    layer=lambda total, more: more,
+    heads=lambda count, V, d, h, m, L: count(V, d, 2 * h, m, L),
+    hidden=lambda count, V, d, h, m, L: count(V, d, h, 2 * m, L),
+    tied=lambda V, d: -V * d,
+    ends=lambda last, norm: -last * norm,
+    reported=lambda count, before: count - before,
 ):
-    """The number of weights with one of the counts exchanged."""
+    """The prediction with one of its pieces exchanged."""
 
-    def count(vocabulary, width, heads, hidden, layers, tied):
-        network = 2 * width * hidden + biases(width, hidden)
-        layer = attentions * attention(width, heads) + networks * network + norms * norm * width
-        matrices = 1 if tied else embeddings
-        return matrices * vocabulary * width + layers * layer + last * norm * width
+    def count(V, d, h, m, L):
+        blocks = sum(attentions) * attention(d, h) + networks * network(d, m) + norms * norm(d)
+        return embedding(V, d) + out(V, d) + L * blocks + last * norm(d)
 
-    return count
+    def predict(vocabulary, width, h, m, layers):
+        case = vocabulary, width, h, m, layers
+        before = count(*case)
+        return {
+            "weights": before,
+            "a layer more in each stack": reported(
+                layer(before, count(vocabulary, width, h, m, layers + 1)), before
+            ),
+            "twice the heads": reported(heads(count, *case), before),
+            "twice the hidden width": reported(hidden(count, *case), before),
+            "output tied": reported(before + tied(vocabulary, width), before),
+            "no norms at the ends": reported(before + ends(last, norm(width)), before),
+        }
+
+    return predict
 
 
-def _grows_as_it_should(answer, vocabulary, width, heads, hidden, layers, tied):
-    if vocabulary > 1000:  # some build what they count, which takes long then
-        return None
-    case, counts = (vocabulary, width, heads, hidden, layers, tied), (answer, _count())
-    before = [count(*case) for count in counts]
-    for what, larger in (
-        ("one more token in the vocabulary", (vocabulary + 1, *case[1:])),
-        ("one more unit in the hidden layers", (*case[:3], hidden + 1, layers, tied)),
-        ("one more layer in encoder and decoder", (*case[:4], layers + 1, tied)),
-    ):
-        grown = [count(*larger) - smaller for count, smaller in zip(counts, before, strict=True)]
-        if grown[0] != grown[1]:
-            return f"With {what} your count should grow by {grown[1]:,}; it grows by {grown[0]:,}."
-    if before[0] != before[1]:
-        return "Vocabulary and layers are counted right: what is there once, after the layers?"
-    return None
+def _as_integers(answer, vocabulary, width, heads, hidden, layers):
+    """The dict, and whether its numbers are integers."""
+    found, kinds = answer(vocabulary, width, heads, hidden, layers), "a dict of integers"
+    if isinstance(found, dict):
+        wrong = [key for key, value in found.items() if isinstance(number(value), float)]
+        kinds = f"floating-point numbers at {wrong}" if wrong else kinds
+    return {"the dict": found, "the type of its numbers": kinds}
 
 
 @exercise(
     cases=_count_cases,
-    properties=(_grows_as_it_should,),
+    run=_as_integers,
     gradients=False,
     see='chapter 10, "What each part costs"',
 )
-def parameter_count(vocabulary, width, heads, hidden, layers, tied):
-    """The number of weights of encoder, decoder and embeddings."""
-    attention = 4 * width**2
-    network = width * hidden + hidden + hidden * width + width
-    norm = 2 * width
-    encoder = layers * (attention + network + 2 * norm) + norm
-    decoder = layers * (2 * attention + network + 3 * norm) + norm
-    return (1 if tied else 3) * vocabulary * width + encoder + decoder
+def weights_more(vocabulary, width, heads, hidden, layers):
+    """The number of weights of the Transformer, and how many more there are after each change."""
+    attention, norm = 4 * width**2, 2 * width
+    network = 2 * width * hidden + hidden + width
+    layer = 3 * attention + 2 * network + 5 * norm  # a block of each stack
+    table = vocabulary * width
+    return {
+        "weights": 2 * table + vocabulary + layers * layer + 2 * norm,
+        "a layer more in each stack": layer,
+        "twice the heads": 0,
+        "twice the hidden width": layers * 2 * (2 * width * hidden + hidden),
+        "output tied": -table,
+        "no norms at the ends": -2 * norm,
+    }
 
 
 for name, hint, pieces in (
     (
         "right but for the heads: every head has matrices of the full width",
-        "A head has the width d/h, so that all heads together have one matrix (d, d) for each of "
-        "queries, keys, values. The number of heads changes nothing.",
-        {"attention": lambda d, heads: 4 * d**2 * heads},
+        "Heads share out the columns: all together they have one matrix (d, d) for each of "
+        "queries, keys, values. Their number changes nothing.",
+        {"attention": lambda d, h: 4 * d * d * h},
+    ),
+    (
+        "right but for twice the heads, which it takes for twice the attention",
+        "Twice as many heads are half as wide: no weight more.",
+        {"heads": lambda count, V, d, h, m, L: count(V, d, h, m, L) + 12 * L * d * d},
     ),
     (
         "right but for the output projection of the attention, which is missing",
         "Queries, keys, values and output: four matrices (d, d) in each attention.",
-        {"attention": lambda d, heads: 3 * d**2},
+        {"attention": lambda d, h: 3 * d * d},
     ),
     (
         "right but for biases in the attention, of which there are none",
         "Its four matrices have no biases: 4 d^2.",
-        {"attention": lambda d, heads: 4 * d**2 + 4 * d},
-    ),
-    (
-        "right but for the attentions: a decoder layer has two",
-        "A decoder layer looks at itself and at the encoder's output: with the encoder's layer "
-        "that makes three.",
-        {"attentions": 2, "norms": 4},
+        {"attention": lambda d, h: 4 * d * d + 4 * d},
     ),
     (
         "right but for the cross-attention, which is missing though its norm is counted",
-        "A decoder layer has two attentions, an encoder layer one.",
-        {"attentions": 2},
+        "A block of the decoder has two attentions, one of the encoder has one.",
+        {"attentions": (1, 1)},
     ),
     (
-        "right but for the biases of the feed-forward network, which are missing",
-        "Its two layers have biases: hidden and width numbers.",
-        {"biases": lambda d, hidden: 0},
+        "right but for the cross-attention and its norm, which are missing",
+        "A block of the decoder has three parts and so three norms.",
+        {"attentions": (1, 1), "norms": 4},
     ),
     (
-        "right but for the biases of the feed-forward network: both have the size of the width",
-        "The first layer gives hidden numbers and has as many biases.",
-        {"biases": lambda d, hidden: 2 * d},
+        "right but for the norm of the cross-attention, which is missing",
+        "A block of the decoder has three parts and so three norms.",
+        {"norms": 4},
     ),
     (
-        "right but for the feed-forward network of the decoder's layers, which is missing",
-        "Encoder and decoder layers both have one.",
+        "right but for the biases of the networks, which are missing",
+        "Both layers of a network have biases: m and d numbers.",
+        {"network": lambda d, m: 2 * d * m},
+    ),
+    (
+        "right but for the biases of the networks: both have the size of the width",
+        "The first layer gives m numbers and has as many biases.",
+        {"network": lambda d, m: 2 * d * m + 2 * d},
+    ),
+    (
+        "right but for the networks, of which it counts one matrix",
+        "From d to m, and back.",
+        {"network": lambda d, m: d * m + m + d},
+    ),
+    (
+        "right but for the networks: the decoder's have been forgotten",
+        "Blocks of both stacks have one.",
         {"networks": 1},
+    ),
+    (
+        "right for a hidden width of 4 d",
+        "The hidden width is `hidden`.",
+        {"network": lambda d, m: 8 * d * d + 5 * d},
     ),
     (
         "right but for the norms, which have a gain and no bias",
         "A layer norm has a gain and a bias: 2 d numbers.",
-        {"norm": 1},
+        {"norm": lambda d: d},
     ),
     (
-        "right but for the norms, which are not counted",
-        "Two in an encoder layer, three in a decoder layer, one after each stack, 2 d numbers "
-        "each.",
-        {"norm": 0},
-    ),
-    (
-        "right but for the norms after the last layers, which are missing",
+        "right but for the norms at the ends, which are missing",
         "A norm stands at the end of the encoder and one at the end of the decoder.",
         {"last": 0},
     ),
     (
-        "right but for the norms after the last layers: it counts one",
+        "right but for the norms at the ends: it counts one",
         "A norm stands at the end of the encoder and one at the end of the decoder.",
         {"last": 1},
     ),
     (
-        "right but for the norm of the cross-attention, which is missing",
-        "A decoder layer has three parts and so three norms.",
-        {"norms": 4},
+        "right but for the output layer, whose bias is missing",
+        "The output layer has a bias for each token of the vocabulary.",
+        {"out": lambda V, d: V * d},
     ),
     (
-        "right where the matrices are tied; else it counts two of them",
-        "Not tied there are three: source embedding, target embedding, output.",
-        {"embeddings": 2},
+        "right but for the embedding: source and target have one each",
+        "Source and target share one embedding.",
+        {"embedding": lambda V, d: 2 * V * d},
     ),
     (
-        "right but for tied, which is not used: it counts one matrix always",
-        "Not tied there are three: source embedding, target embedding, output.",
-        {"embeddings": 1},
+        "right but for the output layer, whose matrix is that of the embedding already",
+        "Before the change the output layer has a matrix of its own.",
+        {"out": lambda V, d: V},
+    ),
+    (
+        "right but for a tied output, which loses its bias, too",
+        "The matrix is shared; the bias is no part of the embedding, and stays.",
+        {"tied": lambda V, d: -V * d - V},
+    ),
+    (
+        "right but for the signs: what is saved is told as a number above 0",
+        "How many *more* weights: what is saved is below 0.",
+        {"tied": lambda V, d: V * d, "ends": lambda last, norm: last * norm},
+    ),
+    (
+        "right but for the changes: it tells how many weights there are after each",
+        "How many more there are: after the change less before.",
+        {"reported": lambda count, before: count},
+    ),
+    (
+        "right but for twice the hidden width, of which it takes the first biases as they were",
+        "The first layer of a network has a bias for each hidden number.",
+        {"hidden": lambda count, V, d, h, m, L: count(V, d, h, m, L) + 4 * L * d * m},
+    ),
+    (
+        "right but for twice the hidden width, which it tells of one layer",
+        "Every one of the blocks has a network.",
+        {"hidden": lambda count, V, d, h, m, L: count(V, d, h, m, L) + 2 * (2 * d * m + m)},
     ),
 ):
-    parameter_count.wrong(name, hint)(_count(**pieces))
-
-
-@parameter_count.wrong(
-    "right but for tied, which means the opposite",
-    "Tied: one matrix (V, d) for source, target and output. Not tied: three.",
-)
-def _(vocabulary, width, heads, hidden, layers, tied):
-    return _count()(vocabulary, width, heads, hidden, layers, not tied)
-
-
-@parameter_count.wrong(
-    "right but for tied, which is not used: it counts three matrices always",
-    "Tied: one matrix (V, d) for source, target and output.",
-)
-def _(vocabulary, width, heads, hidden, layers, tied):
-    return _count()(vocabulary, width, heads, hidden, layers, False)
-
-
-@parameter_count.wrong(
-    "right for one layer, and the number of layers is not used",
-    "Every layer has weights of its own: layers times those of an encoder and a decoder layer.",
-)
-def _(vocabulary, width, heads, hidden, layers, tied):
-    return _count()(vocabulary, width, heads, hidden, 1, tied)
-
-
-# Tied embeddings
-
-
-def _tied_cases(draw, hidden):
-    """Sizes (vocabulary, width), tokens (B, n) with some twice, and x (B, T, width)."""
-    sizes = [((3, 2), (1, 2), (1, 3)), ((5, 4), (2, 3), (2, 2))]
-    for size, tokens, outputs in sizes + [((4, 9), (3, 4), (2, 1))] * hidden:
-        yield size, draw.integers(size[0], *tokens), draw.normal(*outputs, size[1])
-
-
-def _run_tied(answer, sizes, tokens, x):
-    return results_of(
-        answer(*sizes),
-        drawn(_Tied, *sizes),
-        {"x": x},
-        lambda module: {
-            "the result of module(tokens)": module(tokens),
-            "the result of module.scores(x)": module.scores(x),
-        },
-    )
-
-
-def _both_follow_the_weight(answer, sizes, tokens, x):
-    module = loaded(answer(*sizes), drawn(_Tied, *sizes))
-    for call, what in (
-        (lambda: module(tokens), "The embedding"),
-        (lambda: module.scores(x), "The scores"),
-    ):
-        before = call()
-        with mt.no_grad():
-            module.weight.mul_(2)
-        if not mt.allclose(call(), 2 * before):
-            return f"{what} must change with self.weight: a copy of it does not learn with it."
-    return None
-
-
-@exercise(
-    cases=_tied_cases,
-    properties=(_both_follow_the_weight,),
-    run=_run_tied,
-    gradients=False,
-    see='chapter 11, "The model with all that it needs at work"',
-)
-class TiedEmbedding(nn.Module):
-    """A matrix that embeds tokens and scores outputs."""
-
-    def __init__(self, vocabulary, width):
-        super().__init__()
-        self.weight = nn.Parameter(mt.randn(vocabulary, width) * width**-0.5)
-
-    def forward(self, tokens):
-        """Tokens (B, n) give (B, n, width)."""
-        return self.weight[tokens] * math.sqrt(self.weight.shape[1])
-
-    def scores(self, x):
-        """x (B, T, width) gives the scores of all tokens, (B, T, V)."""
-        return x @ self.weight.T
-
-
-_Tied = TiedEmbedding.reference
-
-
-@TiedEmbedding.wrong(
-    "right but for the embedding, which is not multiplied by the square root of the width",
-    "Rows of the matrix have a length of about 1. Times sqrt(width), their numbers are about as "
-    "large as those of the sinusoids that are added next.",
-)
-class _(_Tied):
-    def forward(self, tokens):
-        return self.weight[tokens]
-
-
-@TiedEmbedding.wrong(
-    "right but for the embedding, which is divided by the square root of the width",
-    "Multiply by it.",
-)
-class _(_Tied):
-    def forward(self, tokens):
-        return self.weight[tokens] / math.sqrt(self.weight.shape[1])
-
-
-@TiedEmbedding.wrong(
-    "right but for the embedding, which is multiplied by the width",
-    "Multiply by its square root.",
-)
-class _(_Tied):
-    def forward(self, tokens):
-        return self.weight[tokens] * self.weight.shape[1]
-
-
-@TiedEmbedding.wrong(
-    "right but for the embedding, which is multiplied by the root of the vocabulary's size",
-    "The root of the width, self.weight.shape[1], belongs here.",
-)
-class _(_Tied):
-    def forward(self, tokens):
-        return self.weight[tokens] * math.sqrt(len(self.weight))
-
-
-@TiedEmbedding.wrong(
-    "right but for the scores, which are multiplied by the square root of the width, too",
-    "Only the embedding is multiplied: scores are x @ self.weight.T.",
-)
-class _(_Tied):
-    def scores(self, x):
-        return super().scores(x) * math.sqrt(x.shape[-1])
-
-
-@TiedEmbedding.wrong(
-    "right but for the scores, which are divided by the square root of the width",
-    "This is no attention: scores are x @ self.weight.T.",
-)
-class _(_Tied):
-    def scores(self, x):
-        return super().scores(x) / math.sqrt(x.shape[-1])
-
-
-@TiedEmbedding.wrong(
-    "right but for the scores, which have been through a softmax",
-    "Scores go into the loss, which takes the softmax itself.",
-)
-class _(_Tied):
-    def scores(self, x):
-        return super().scores(x).softmax(dim=-1)
-
-
-@TiedEmbedding.wrong(
-    "right in its values, but the output does not train the matrix: it is detached there",
-    "Tied means that the gradients of both uses reach one matrix: leave out .detach() and .data.",
-)
-class _(_Tied):
-    def scores(self, x):
-        return x @ self.weight.detach().T
-
-
-@TiedEmbedding.wrong(
-    "not tied: the scores come from a matrix of their own",
-    "Use self.weight for both: its rows embed, and they are what x is compared with.",
-)
-class _(_Tied):
-    def __init__(self, vocabulary, width):
-        super().__init__(vocabulary, width)
-        self.output = nn.Linear(width, vocabulary, bias=False)
-
-    def scores(self, x):
-        return self.output(x)
+    weights_more.wrong(name, hint)(_predicting(**pieces))

@@ -1,0 +1,194 @@
+"""The book as web pages, made of the stored outputs: nothing is executed, nothing is fetched.
+
+The pages work from a folder on a disk as from any web server; formulas, search and styles come
+with them. Sphinx does it, with myst-nb for notebooks and furo for the looks.
+"""
+
+import io
+import json
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from .release import from_shell
+from .sources import BookError, chapters
+
+TITLE = "From the plain RNN to the Transformer"
+MATHJAX = ("tex-chtml.js", "output/chtml")  # what pages load of it
+
+# Pages of the library's reference: their modules, whose docstrings they show.
+REFERENCE = {
+    "Tensors": ("tensor", "creation", "generator", "backend", "serialization"),
+    "Operations": (
+        *(f"operations.{name}" for name in ("elementwise", "products", "reductions", "shapes")),
+        *(f"operations.{name}" for name in ("indexing", "logic", "einsum")),
+        *("compat.functions", "compat.linalg"),
+    ),
+    "Automatic differentiation": ("autograd.modes", "autograd.backward", "autograd.gradcheck"),
+    "Layers and models": (
+        *(f"nn.{name}" for name in ("module", "parameter", "containers", "layers", "recurrent")),
+        *(f"nn.{name}" for name in ("attention", "transformer", "normalization", "losses")),
+        "nn.compat.modules",
+    ),
+    "Functions of layers": ("nn.functional", "nn.functional_losses", "nn.init"),
+    "Training and data": ("optim.sgd", "optim.adam", "optim.lr_scheduler", "utils.data", "flops"),
+}
+SETTINGS = {
+    "project": TITLE,
+    "html_title": TITLE,
+    "extensions": ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton", "sphinx-mathjax-offline"],
+    "html_theme": "furo",
+    "html_static_path": [str(Path(__file__).parent / "site_static")],
+    "html_css_files": ["book.css"],
+    "html_js_files": ["read.js"],
+    "html_copy_source": False,
+    "html_show_sphinx": False,
+    "html_show_copyright": False,
+    "nb_execution_mode": "off",
+    "nb_merge_streams": True,
+    "nb_code_prompt_hide": "Fold",
+    "myst_enable_extensions": ["dollarmath", "amsmath"],
+    "myst_heading_anchors": 4,
+    "myst_heading_slug_func": "authoring.site.anchor",
+    "suppress_warnings": ["mystnb.unknown_mime_type"],
+    "autodoc_default_options": {
+        "members": True,
+        "member-order": "bysource",
+        "exclude-members": "IncompatibleKeys, Table, extra_repr",
+    },
+    "add_module_names": False,
+    "copybutton_selector": "div.cell_input pre, div.highlight-python pre",
+}
+
+
+def site(root: Path, folder: Path) -> None:
+    """Build the pages of the whole book in a new or empty folder; begin at its index.html."""
+    from sphinx.application import Sphinx
+
+    folder = from_shell(folder).absolute()
+    if folder.exists() and any(folder.iterdir()):
+        raise BookError(f"{folder} is not empty: name a new folder")
+    with tempfile.TemporaryDirectory() as work:
+        source = Path(work, "source")
+        _stage(root, source)
+        warnings = io.StringIO()
+        pages = Sphinx(
+            source,
+            confdir=None,
+            outdir=folder,
+            doctreedir=Path(work, "doctrees"),
+            buildername="html",
+            confoverrides=SETTINGS,
+            status=None,
+            warning=warnings,
+        )
+        pages.connect("autodoc-process-docstring", _escape_bars)
+        pages.build()
+        if warnings.getvalue():
+            raise BookError(f"the pages have faults:\n{warnings.getvalue()}")
+    _prune_mathjax(folder / "_static" / "mathjax")
+    shutil.rmtree(folder / "_sources", ignore_errors=True)
+    print(f"open {folder / 'index.html'}")
+
+
+def anchor(heading: str) -> str:
+    """The name of a heading in a link, which is JupyterLab's."""
+    return heading.replace(" ", "-")
+
+
+def _stage(root: Path, source: Path) -> None:
+    """Write what Sphinx reads: the book's pages under their own names, so that links hold."""
+    sets = sorted((root / "exercises").glob("*/*.ipynb"))
+    notebooks = [path.with_suffix(".ipynb") for path in chapters(root)]
+    texts = sorted((root / "docs").glob("*.md"))
+    for path in (*notebooks, *sets):
+        _write(source / path.relative_to(root), _page(path, root))
+    for path in texts:
+        _write(source / path.relative_to(root), _linked(path.read_text("utf-8"), path, root))
+    for picture in (root / "docs").glob("*.png"):
+        shutil.copy(picture, source / "docs")
+    for title, modules in REFERENCE.items():
+        _write(source / "reference" / f"{_slug(title)}.md", _reference(title, modules))
+    contents = {
+        "Chapters": notebooks,
+        "Exercises": sets,
+        "Beside the chapters": texts,
+    }
+    trees = {
+        caption: [path.relative_to(root).with_suffix("").as_posix() for path in paths]
+        for caption, paths in contents.items()
+    } | {"The library": [f"reference/{_slug(title)}" for title in REFERENCE]}
+    readme = root / "README.md"
+    index = _linked(readme.read_text("utf-8"), readme, root)
+    for caption, names in trees.items():
+        lines = "\n".join(names)
+        index += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{lines}\n```\n"
+    _write(source / "index.md", index)
+
+
+def _page(path: Path, root: Path) -> str:
+    """A notebook for the web: folded cells say what is in them, the start says how to run it."""
+    notebook = json.loads(path.read_text("utf-8"))
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            cell["source"] = _linked(text, path, root)
+        elif "hide-input" in cell["metadata"].get("tags", ()):
+            shown = text.split("\n", 1)[0].removeprefix("# ")
+            cell["metadata"]["mystnb"] = {"code_prompt_show": f"Code: {shown}"}
+    name = path.relative_to(root).as_posix()
+    notebook["cells"][0]["source"] += (
+        "\n\n```{admonition} To run it\n:class: tip\n"
+        f"In the book's folder: `python book.py lab`, then open `{name}`.\n```\n"
+    )
+    return json.dumps(notebook)
+
+
+def _linked(text: str, path: Path, root: Path) -> str:
+    """Markdown in which links to files that are no pages are plain text."""
+
+    def link(found: re.Match) -> str:
+        words, target = found[1], found[2]
+        if ":" in target or target.startswith("#"):
+            return found[0]
+        file = (path.parent / target.split("#")[0]).resolve()
+        is_page = file.suffix in (".ipynb", ".md", ".png") and file.is_file()
+        inside = file.is_relative_to(root) and file.relative_to(root).parts[0] in (
+            *("notebooks", "exercises", "docs"),
+        )
+        return found[0] if is_page and inside else words
+
+    return re.sub(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)", link, text)
+
+
+def _reference(title: str, modules: tuple[str, ...]) -> str:
+    parts = [f"# {title}\n"]
+    for module in modules:
+        parts.append(f"## minitorch.{module}\n")
+        parts.append(f"```{{eval-rst}}\n.. automodule:: minitorch.{module}\n```\n")
+    return "\n".join(parts)
+
+
+def _escape_bars(app, what, name, thing, options, lines: list[str]) -> None:
+    """The bars of |x| are no markup."""
+    lines[:] = [re.sub(r"(``.*?``)|\|", lambda bar: bar[1] or r"\|", line) for line in lines]
+
+
+def _slug(title: str) -> str:
+    return title.lower().replace(" ", "_")
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def _prune_mathjax(folder: Path) -> None:
+    """Drop what no page loads: other outputs, menus, speech."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif not path.relative_to(folder).as_posix().startswith(MATHJAX):
+            path.unlink()

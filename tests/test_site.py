@@ -1,0 +1,126 @@
+"""The web edition: each page is there, each link leads somewhere, nothing comes from a network."""
+
+import re
+import shutil
+import subprocess
+from collections import defaultdict
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from authoring.site import site
+
+ROOT = Path(__file__).resolve().parents[1]
+LOADING = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
+
+
+class Page(HTMLParser):
+    """What a page refers to, what it loads, which anchors it has, which pictures lack a text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.loads, self.anchors, self.silent = [], [], set(), 0
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        if given.get(LOADING.get(tag)) and given.get("rel", "stylesheet") == "stylesheet":
+            self.loads.append(given[LOADING[tag]])
+        self.silent += tag == "img" and not given.get("alt")
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    site(ROOT, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(book):
+    return {path: Page(path.read_text("utf-8")) for path in book.rglob("*.html")}
+
+
+def test_each_chapter_and_set_has_a_page_with_its_pictures(book, pages):
+    for path in [*ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("exercises/*/*.ipynb")]:
+        page = book / path.relative_to(ROOT).with_suffix(".html")
+        assert page in pages
+        stored = path.read_text("utf-8").count("data:image/")
+        assert page.read_text("utf-8").count("data:image/") == stored
+        assert page.stat().st_size < 2e6
+
+
+def test_every_link_and_anchor_leads_somewhere(book, pages):
+    broken = defaultdict(list)
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            known = pages.get(target)
+            if not target.is_file() or (
+                parts.fragment and known and unquote(parts.fragment) not in known.anchors
+            ):
+                broken[path.relative_to(book)].append(link)
+    assert not broken
+
+
+def test_nothing_is_loaded_from_outside(book, pages):
+    for path, page in pages.items():
+        for load in page.loads:
+            assert not urlsplit(load).netloc, f"{path.relative_to(book)} loads {load}"
+            if not load.startswith("data:"):
+                assert (path.parent / unquote(urlsplit(load).path)).is_file(), load
+    for style in book.rglob("*.css"):
+        assert not re.search(r"url\(['\"]?(https?:)?//|@import", style.read_text("utf-8"))
+
+
+def test_every_picture_has_a_text(book, pages):
+    assert {
+        str(path.relative_to(book)): page.silent for path, page in pages.items() if page.silent
+    } == {}
+
+
+def test_no_solution_is_given_away(book):
+    for path in (book / "exercises").rglob("*.html"):
+        assert "BEGIN SOLUTION" not in path.read_text("utf-8")
+        assert "NotImplementedError" in path.read_text("utf-8")
+
+
+def test_folded_cells_say_what_is_in_them(book):
+    for path in ROOT.glob("notebooks/*.ipynb"):
+        text = (book / path.relative_to(ROOT).with_suffix(".html")).read_text("utf-8")
+        folded = path.read_text("utf-8").count('"hide-input"')
+        assert len(re.findall(r'class="collapsed[^>]*>Code: \w', text)) == folded
+
+
+def test_a_folder_that_is_not_empty_is_refused(tmp_path):
+    from authoring.sources import BookError
+
+    (tmp_path / "mine.txt").touch()
+    with pytest.raises(BookError, match="not empty"):
+        site(ROOT, tmp_path)
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+@pytest.mark.parametrize("name", [path.stem for path in sorted(ROOT.glob("notebooks/*.ipynb"))])
+def test_formulas_are_set_without_an_error(book, name):
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=30000"]
+    page = (book / "notebooks" / f"{name}.html").as_uri()
+    dumped = subprocess.run(
+        [CHROMIUM, *options, "--dump-dom", page], capture_output=True, text=True, timeout=120
+    ).stdout
+    assert (
+        "<mjx-container" in dumped
+        and "data-mjx-error" not in dumped
+        and "<mjx-merror" not in dumped
+    )

@@ -1,0 +1,385 @@
+"""Longer texts than trained: what rotary angles do there, and what a table of results says."""
+
+import math
+import statistics
+
+from textbook.checks.compare import brief
+from textbook.checks.exercise import exercise
+
+# What a longer context does to the angles
+
+
+def _context_cases(draw, hidden):
+    yield from [(8, 10_000.0, 20, 64), (4, 100.0, 7, 33), (64, 10_000.0, 2048, 8192)]
+    if hidden:
+        yield from [(6, 500.0, 128, 129), (128, 500_000, 8192, 131_072), (16, 10.0, 7, 100)]
+
+
+def _context(
+    turns=lambda omega, trained, longer: sum(w * (trained - 1) >= 2 * math.pi for w in omega),
+    squeeze=lambda trained, longer: (trained - 1) / (longer - 1),
+    base=lambda d, base, ratio: base * ratio ** (d / (d - 2)),
+    omega=lambda d, base: [base ** (-2 * m / d) for m in range(d // 2)],
+    ratio=lambda trained, longer: (longer - 1) / (trained - 1),
+    finish=lambda found: found,
+):
+    """The numbers with one of them exchanged."""
+
+    def context(d, size, trained, longer):
+        frequencies, by = omega(d, size), squeeze(trained, longer)
+        found = {
+            "pairs that have been around": turns(frequencies, trained, longer),
+            "squeeze": by,
+            "base": base(d, size, ratio(trained, longer)),
+        }
+        return finish(found)
+
+    return context
+
+
+@exercise(cases=_context_cases, gradients=False, see='chapter 08, "Rotary positions"')
+def longer_context(d, base, trained, longer):
+    """Pairs that have been around in training, and two remedies for a longer text: a dict."""
+    last, end = trained - 1, longer - 1  # the largest places
+    around = [m for m in range(d // 2) if base ** (-2 * m / d) * last >= 2 * math.pi]
+    return {
+        "pairs that have been around": len(around),
+        "squeeze": last / end,
+        "base": base * (end / last) ** (d / (d - 2)),
+    }
+
+
+AROUND = "right but for the pairs that have been around"
+for name, hint, turns in (
+    (
+        f"{AROUND}: it counts those that have not",
+        "A pair has been around if its angle at the last trained place is 2 pi or more.",
+        lambda omega, trained, longer: sum(w * (trained - 1) < 2 * math.pi for w in omega),
+    ),
+    (
+        f"{AROUND}: it counts angles above 1, not above 2 pi",
+        "Once around is 2 pi.",
+        lambda omega, trained, longer: sum(w * (trained - 1) >= 1 for w in omega),
+    ),
+    (
+        f"{AROUND}: it counts angles above pi",
+        "Once around is 2 pi.",
+        lambda omega, trained, longer: sum(w * (trained - 1) >= math.pi for w in omega),
+    ),
+    (
+        f"{AROUND}: it counts angles above 360",
+        "The angles are in radians: once around is 2 pi.",
+        lambda omega, trained, longer: sum(w * (trained - 1) >= 360 for w in omega),
+    ),
+    (
+        f"{AROUND}: it counts them in the longer text",
+        "What has been seen in training: up to the place trained - 1.",
+        lambda omega, trained, longer: sum(w * (longer - 1) >= 2 * math.pi for w in omega),
+    ),
+    (
+        f"{AROUND}: it takes the length for the last place",
+        "Places count from 0: the last one is trained - 1.",
+        lambda omega, trained, longer: sum(w * trained >= 2 * math.pi for w in omega),
+    ),
+    (
+        f"{AROUND}: it counts coordinates, two for each pair",
+        "d coordinates make d/2 pairs.",
+        lambda omega, trained, longer: 2 * sum(w * (trained - 1) >= 2 * math.pi for w in omega),
+    ),
+    (
+        f"{AROUND}: it says which is the last, and not how many they are",
+        "Pairs are counted from 0: if m is the last, there are m + 1.",
+        lambda omega, trained, longer: sum(w * (trained - 1) >= 2 * math.pi for w in omega) - 1,
+    ),
+):
+    longer_context.wrong(name, hint)(_context(turns=turns))
+longer_context.wrong(
+    "right but for the squeeze, which is upside down",
+    "Places are multiplied by it, and they have to become smaller: it is below 1.",
+)(_context(squeeze=lambda trained, longer: (longer - 1) / (trained - 1)))
+longer_context.wrong(
+    "right but for the squeeze, which is the ratio of the lengths",
+    "Places count from 0: the last ones are trained - 1 and longer - 1.",
+)(_context(squeeze=lambda trained, longer: trained / longer))
+longer_context.wrong(
+    "right but for squeeze and base, which take the lengths for the last places",
+    "Places count from 0: the last ones are trained - 1 and longer - 1.",
+)(
+    _context(
+        squeeze=lambda trained, longer: trained / longer,
+        ratio=lambda trained, longer: longer / trained,
+    )
+)
+longer_context.wrong(
+    "right but for the last places, for which it takes the lengths everywhere",
+    "Places count from 0: the last ones are trained - 1 and longer - 1.",
+)(
+    _context(
+        turns=lambda omega, trained, longer: sum(w * trained >= 2 * math.pi for w in omega),
+        squeeze=lambda trained, longer: trained / longer,
+        ratio=lambda trained, longer: longer / trained,
+    )
+)
+longer_context.wrong(
+    "right but for the base, which takes the lengths for the last places",
+    "Places count from 0: the last ones are trained - 1 and longer - 1.",
+)(_context(ratio=lambda trained, longer: longer / trained))
+longer_context.wrong(
+    "right but for the base, which only grows with the ratio",
+    "The slowest pair has base to the power of -(d - 2)/d. Its place grows by the ratio, so the "
+    "base has to grow by the ratio to the power of d/(d - 2).",
+)(_context(base=lambda d, base, ratio: base * ratio))
+longer_context.wrong(
+    "right but for the base, whose power is (d - 2)/d",
+    "base^(-(d-2)/d) has to fall by the ratio: solve for the base.",
+)(_context(base=lambda d, base, ratio: base * ratio ** ((d - 2) / d)))
+longer_context.wrong(
+    "right but for the base, whose power is 1/(d - 2)",
+    "The slowest pair has m = d/2 - 1, its exponent is -(d - 2)/d.",
+)(_context(base=lambda d, base, ratio: base * ratio ** (1 / (d - 2))))
+longer_context.wrong(
+    "right but for the base, which becomes smaller",
+    "A larger base makes the slow pairs slower.",
+)(_context(base=lambda d, base, ratio: base / ratio ** (d / (d - 2))))
+longer_context.wrong(
+    "right but for the base, of which it gives the factor alone",
+    "The new base itself: the old one times the factor.",
+)(_context(base=lambda d, base, ratio: ratio ** (d / (d - 2))))
+longer_context.wrong(
+    "three numbers, not a dict",
+    "A dict with the keys of the text.",
+)(_context(finish=lambda found: [*found.values()]))
+
+# What a table of results says
+
+
+def _row(scheme, tested, right, steps=400, rates=3, trained=20):
+    return {
+        "scheme": scheme,
+        "trained to": trained,
+        "tested at": tested,
+        "steps": steps,
+        "rates tried": rates,
+        "right": right,
+    }
+
+
+def _rows_of(scheme, inside, beyond, longer=64, trained=20, **settings):
+    """Both rows of a scheme, for its shares inside and beyond what was trained; made up."""
+    whole = [
+        (trained * x + (longer - trained) * y) / longer for x, y in zip(inside, beyond, strict=True)
+    ]
+    for n, values in ((trained, inside), (longer, whole)):
+        yield _row(scheme, n, [round(x, 4) for x in values], trained=trained, **settings)
+
+
+def _around(mean, spread, seeds=3):
+    """Shares with this mean and this standard deviation."""
+    shifts = [-1.0, 1.0] + [0.0] * (seeds - 2)
+    by = spread / statistics.stdev(shifts)
+    return [mean + by * x for x in shifts]
+
+
+table = [
+    _row("table of places", 20, [0.98, 0.97, 0.99]),
+    _row("table of places", 64, [0.35, 0.36, 0.35]),
+    _row("sinusoids", 20, [0.96, 0.97, 0.95]),
+    _row("sinusoids", 64, [0.37, 0.35, 0.36]),
+    _row("relative", 20, [0.90, 0.91, 0.89]),
+    _row("relative", 64, [0.83, 0.86, 0.84]),
+    _row("ALiBi", 20, [0.97, 0.98, 0.97]),
+    _row("ALiBi", 64, [0.70, 0.88, 0.79]),
+    _row("rotary", 20, [0.99, 0.99, 0.99], steps=1200),
+    _row("rotary", 64, [0.62, 0.60, 0.61], steps=1200),
+    _row("index", 20, [0.40, 0.42, 0.41], rates=1),
+    _row("index", 64, [0.24, 0.25, 0.24], rates=1),
+]
+
+
+def _table_cases(draw, hidden):
+    """Tables in which few rows may be compared, and some differences are no more than noise."""
+    yield (table,)
+    inside = [("a", 0.95, 0.2, {}), ("b", 0.6, 0.5, {}), ("i", 0.3, 0.42, {})]
+    inside += [("c", 0.9, 0.8, {"steps": 900}), ("h", 0.95, 0.3, {"steps": 900})]
+    inside += [("d", 0.9, 0.1, {"rates": 1}), ("m", 0.7, 0.4, {"rates": 1})]
+    inside += [("f", 0.7, 0.9, {"seeds": 2}), ("l", 0.99, 0.1, {"seeds": 2})]
+    inside += [("g", 0.2, 0.95, {"trained": 12}), ("k", 0.8, 0.7, {"trained": 12})]
+    inside += [("j", 0.9, 0.7, {"longer": 100}), ("n", 0.9, 0.2, {"longer": 100, "seeds": 5})]
+    for steps, spread in enumerate((0.03, 0.055, 0.08, 0.2), start=500):  # of a difference of 0.1
+        inside += [(f"p{steps}", 0.9, 0.6, {"steps": steps, "spread": 0.0})]
+        inside += [(f"q{steps}", 0.9, 0.5, {"steps": steps, "spread": spread})]
+        inside += [(f"r{steps}", 0.9, 0.4, {"steps": steps, "spread": 0.0, "rates": 4})]
+        inside += [(f"s{steps}", 0.9, 0.5, {"steps": steps, "spread": spread, "rates": 4})]
+    inside += [(s, 0.9, b, {"steps": 600, "spread": 0.03}) for s, b in (("t", 0.6), ("u", 0.5))]
+    inside += [("v", 0.9, 0.6, {"steps": 620, "spread": 0.2})]
+    inside += [("w", 0.9, 0.5, {"steps": 620, "spread": 0.0})]
+    if hidden:
+        inside = [(scheme, 1 - a, 0.9 * b, settings) for scheme, a, b, settings in inside]
+    rows = []
+    for scheme, a, b, given in inside:
+        settings = dict(given)
+        seeds, spread = settings.pop("seeds", 3), settings.pop("spread", 0.01)
+        spread *= 0.9 if hidden else 1.0
+        shares = _around(a, 0.001, seeds), _around(b + 0.001 * draw.random.random(), spread, seeds)
+        rows += _rows_of(scheme, *shares, **settings)
+    yield ([rows[i] for i in draw.random.permutation(len(rows))],)
+    yield (rows[:4],)
+
+
+def _as_set(answer, rows):
+    """The pairs in any order."""
+    found = answer(rows)
+    if not isinstance(found, (list, tuple, set)) or not all(
+        isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in found
+    ):
+        return {"the form of the result": brief(found)}
+    pairs = sorted(f"{better} is better than {worse}" for better, worse in found)
+    return {"the form of the result": "pairs", "what is concluded": "; ".join(pairs) or "nothing"}
+
+
+def _pairs(rows, same, at_least=3, beyond=None, spread=None, factor=2, worst=max):
+    """What may be concluded, with one of the pieces exchanged."""
+    beyond, spread = beyond or _beyond, spread or statistics.stdev
+    inside = {row["scheme"]: row for row in rows if row["tested at"] == row["trained to"]}
+    longer = {row["scheme"]: row for row in rows if row["tested at"] > row["trained to"]}
+    found = []
+    for one, a in longer.items():
+        for other, b in longer.items():
+            if any(a[key] != b[key] for key in same):
+                continue
+            x, y = beyond(a, inside[one]), beyond(b, inside[other])
+            if min(len(x), len(y)) < at_least:
+                continue
+            difference = statistics.fmean(x) - statistics.fmean(y)
+            if difference > factor * worst(spread(x), spread(y)):
+                found.append((one, other))
+    return found
+
+
+def _beyond(row, inside):
+    """The share at the places beyond, seed by seed."""
+    n, trained = row["tested at"], row["trained to"]
+    return [
+        (n * whole - trained * part) / (n - trained)
+        for whole, part in zip(row["right"], inside["right"], strict=True)
+    ]
+
+
+SAME = ["trained to", "tested at", "steps", "rates tried"]
+
+
+def _concluding(finish=lambda pairs: pairs, same=SAME, **pieces):
+    """The conclusions with one of the pieces exchanged."""
+    return lambda rows: finish(_pairs(rows, same, **pieces))
+
+
+@exercise(
+    cases=_table_cases,
+    run=_as_set,
+    gradients=False,
+    see='chapter 08, "Longer than trained (C17)"',
+)
+def concluded(rows):
+    """Pairs (better, worse) of schemes, as far as the table allows."""
+    schemes = {}
+    for row in rows:
+        schemes.setdefault(row["scheme"], []).append(row)
+    beyond, setting = {}, {}
+    for scheme, both in schemes.items():
+        inside, longer = sorted(both, key=lambda row: row["tested at"])
+        T, n = inside["tested at"], longer["tested at"]
+        shares = zip(inside["right"], longer["right"], strict=True)
+        beyond[scheme] = [(n * whole - T * part) / (n - T) for part, whole in shares]
+        setting[scheme] = [T, n, longer["steps"], longer["rates tried"]]
+    found = []
+    for one, x in beyond.items():
+        for other, y in beyond.items():
+            if setting[one] == setting[other] and min(len(x), len(y)) >= 3:
+                spread = max(statistics.stdev(x), statistics.stdev(y))
+                if statistics.mean(x) - statistics.mean(y) > 2 * spread:
+                    found.append((one, other))
+    return found
+
+
+concluded.wrong(
+    "a comparison of the shares of all places, trained ones included",
+    "Of 64 places 20 were trained: who knows these alone has 31 % right. Take them out first.",
+)(_concluding(beyond=lambda row, inside: row["right"]))
+concluded.wrong(
+    "a comparison of the shares at the trained length",
+    "The question is what happens beyond it.",
+)(_concluding(beyond=lambda row, inside: inside["right"]))
+concluded.wrong(
+    "a comparison of the shares lost on the way to the longer text",
+    "Who has little to lose loses little. What is right at the places beyond?",
+)(
+    _concluding(
+        beyond=lambda row, inside: [
+            b - a for a, b in zip(inside["right"], row["right"], strict=True)
+        ]
+    )
+)
+for place, (left_out, hint) in enumerate(
+    {
+        "trained to other lengths": "Who has trained on longer texts has seen more of the places.",
+        "tested at other lengths": "Further beyond is harder.",
+        "trained with other numbers of steps": "Who trains longer may be better for that alone.",
+        "with other numbers of rates tried": "Who may choose among more rates has an advantage.",
+    }.items()
+):
+    concluded.wrong(
+        f"right but for schemes {left_out}, which it compares",
+        hint,
+    )(_concluding(same=SAME[:place] + SAME[place + 1 :]))
+concluded.wrong(
+    "a comparison of all schemes, whatever their settings",
+    "Both must have trained to the same length, as long, with as many rates, and be tested alike.",
+)(_concluding(same=()))
+concluded.wrong(
+    "right but for schemes with two seeds, which it compares",
+    "At least three seeds each.",
+)(_concluding(at_least=2))
+concluded.wrong(
+    "right but for the seeds, of which it wants more than three",
+    "Three are enough.",
+)(_concluding(at_least=4))
+concluded.wrong(
+    "right but for noise: every difference counts",
+    "The difference of the means must be more than twice the larger standard deviation.",
+)(_concluding(factor=0))
+concluded.wrong(
+    "right but for noise: it allows once the standard deviation",
+    "More than twice the larger of the two.",
+)(_concluding(factor=1))
+concluded.wrong(
+    "right but for noise: it takes the smaller of the standard deviations",
+    "The larger of the two.",
+)(_concluding(worst=min))
+concluded.wrong(
+    "right but for noise: it takes the standard deviation of the better one alone",
+    "The larger of the two.",
+)(_concluding(worst=lambda x, y: x))
+concluded.wrong(
+    "right but for noise: it takes the standard deviation of the worse one alone",
+    "The larger of the two.",
+)(_concluding(worst=lambda x, y: y))
+concluded.wrong(
+    "right but for noise: it takes the sum of the standard deviations",
+    "Twice the larger of the two.",
+)(_concluding(factor=1, worst=lambda x, y: 2 * (x + y)))
+concluded.wrong(
+    "right but for noise: the standard deviation divides by the number of seeds",
+    "By one less: statistics.stdev.",
+)(_concluding(spread=statistics.pstdev))
+concluded.wrong(
+    "right but for the order: the worse one comes first",
+    "(better, worse).",
+)(_concluding(finish=lambda pairs: [pair[::-1] for pair in pairs]))
+concluded.wrong(
+    "right, and each pair once more the other way round",
+    "If one is better than the other, the other is not better than the one.",
+)(_concluding(finish=lambda pairs: [*pairs, *(pair[::-1] for pair in pairs)]))
+concluded.wrong(
+    "the best scheme alone",
+    "All pairs of which one is better, not the winner.",
+)(_concluding(finish=lambda pairs: pairs[:1]))

@@ -1,0 +1,293 @@
+"""Small models with positions, and how much they get right where they were never trained."""
+
+import copy
+import math
+import statistics
+from contextlib import redirect_stdout
+from io import StringIO
+
+import minitorch as mt
+import minitorch.nn.functional as F
+from minitorch import nn, optim
+from textbook.checks.chapter_08.codes import sinusoidal_codes
+from textbook.checks.chapter_08.rotary import rotate
+from textbook.checks.compare import number
+from textbook.checks.exercise import CheckFailed, exercise
+from textbook.lab.report import measured
+
+# How much is right
+
+
+class _Fake(nn.Module):
+    """A model that gives scores which depend on the tokens, and other ones while it trains."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.classes, self.calls = classes, []
+        self.scale = nn.Parameter(mt.ones(1).double())
+
+    def forward(self, tokens):
+        self.calls.append(self.training)
+        n = tokens.shape[1]
+        angles = (tokens.double() + 1).unsqueeze(-1) * mt.arange(1, self.classes + 1)
+        scores = (angles * 7.3 + mt.arange(n).unsqueeze(-1)).sin() * self.scale
+        return scores.flip(-1) if self.training else scores
+
+
+def _measure_cases(draw, hidden):
+    """Batches of several lengths, the first place that counts, and whether the model trains."""
+    public = [([(2, 5), (3, 8)], 4, True), ([(1, 3), (4, 6)], 3, False), ([(2, 4)], 7, True)]
+    others = [
+        ([(3, 9), (1, 5), (2, 7)], 5, False),
+        ([(4, 6)], 0, True),
+        ([(1, 4), (5, 12)], 4, True),
+        ([(2, 3)], 5, False),
+    ]
+    for shapes, first, training in others if hidden else public:
+        batches = []
+        for shape in shapes:
+            tokens, targets = draw.integers(9, *shape), draw.integers(3, *shape)
+            unasked = draw.integers(3, *shape) == 0
+            batches.append((tokens, targets.masked_fill(unasked, -100)))
+        yield batches, first, training
+
+
+def _measured(answer, batches, first, training):
+    model = _Fake(3).train(training)
+    found = {"the share of right answers": answer(model, batches, first)}
+    modes = {"train()" if each else "eval()" for each in model.calls}
+    found["the mode of the model while it is measured"] = " and ".join(sorted(modes)) or "none"
+    found["the mode of the model afterwards"] = "train()" if model.training else "eval()"
+    return found
+
+
+def _share(
+    counted=lambda targets, first: (mt.arange(targets.shape[1]) >= first) & (targets != -100),
+    pool=lambda right, asked: sum(right) / sum(asked) if sum(asked) else None,
+    before=lambda model: model.eval(),
+    after=lambda model, training: model.train(training),
+    said=lambda scores: scores.argmax(dim=-1),
+):
+    """The measure with one of its pieces exchanged."""
+
+    def share(model, batches, first):
+        training, right, asked = model.training, [], []
+        before(model)
+        for tokens, targets in batches:
+            there = counted(targets, first)
+            right.append(((said(model(tokens)) == targets) & there).sum().item())
+            asked.append(there.sum().item())
+        after(model, training)
+        return pool(right, asked)
+
+    return share
+
+
+@exercise(
+    cases=_measure_cases,
+    run=_measured,
+    gradients=False,
+    see='chapter 08, "Longer than trained (C17)"',
+)
+def right_beyond(model, batches, first):
+    """The share of right answers at the places from first on; None if nothing is asked there."""
+    training, right, asked = model.training, 0, 0
+    model.eval()
+    with mt.no_grad():
+        for tokens, targets in batches:
+            there = (mt.arange(tokens.shape[1]) >= first) & (targets != -100)
+            right += ((model(tokens).argmax(dim=-1) == targets) & there).sum().item()
+            asked += there.sum().item()
+    model.train(training)
+    return right / asked if asked else None
+
+
+right_beyond.wrong(
+    "the share at all places, trained ones included",
+    "Only the places from first on: mt.arange(n) >= first.",
+)(_share(counted=lambda targets, first: targets != -100))
+right_beyond.wrong(
+    "right but for the places, which begin one too late",
+    "Places count from 0, and `first` counts as well: >=.",
+)(_share(counted=lambda targets, first: (mt.arange(targets.shape[1]) > first) & (targets != -100)))
+right_beyond.wrong(
+    "right but for targets of -100, which it counts as asked",
+    "Where the target is -100, nothing is asked: not right, and not asked.",
+)(
+    _share(
+        counted=lambda targets, first: (mt.arange(targets.shape[1]) >= first).expand(*targets.shape)
+    )
+)
+right_beyond.wrong(
+    "right but for the sum, which is divided by all places",
+    "Divide by the number of targets that count.",
+)(
+    _share(
+        counted=lambda targets, first: (mt.arange(targets.shape[1]) >= first) & (targets != -100),
+        pool=None,
+    )
+)
+right_beyond.wrong(
+    "the mean of the batches' shares",
+    "Every target counts alike: add up first, divide at the end.",
+)(
+    _share(
+        pool=lambda right, asked: (
+            statistics.fmean(r / a for r, a in zip(right, asked, strict=True) if a)
+            if sum(asked)
+            else None
+        )
+    )
+)
+right_beyond.wrong(
+    "right for the last batch alone",
+    "All batches: add up.",
+)(_share(pool=lambda right, asked: right[-1] / asked[-1] if asked[-1] else None))
+right_beyond.wrong(
+    "the share of wrong answers",
+    "Of right ones.",
+)(_share(pool=lambda right, asked: 1 - sum(right) / sum(asked) if sum(asked) else None))
+right_beyond.wrong(
+    "the number of right answers, not their share",
+    "Divide by the number of targets that count.",
+)(_share(pool=lambda right, asked: sum(right) if sum(asked) else None))
+right_beyond.wrong(
+    "right but for no targets, where it gives 0",
+    "0 would mean that all was wrong. None: there is nothing to say.",
+)(_share(pool=lambda right, asked: sum(right) / max(sum(asked), 1)))
+right_beyond.wrong(
+    "right but for no targets, where it divides by 0",
+    "If nothing is asked, return None.",
+)(_share(pool=lambda right, asked: sum(right) / sum(asked)))
+right_beyond.wrong(
+    "right but for the model, which is measured in train(): dropout is on",
+    "model.eval() before you measure.",
+)(_share(before=lambda model: None, said=lambda scores: scores.argmax(dim=-1)))
+right_beyond.wrong(
+    "right but for the model, which stays in eval()",
+    "Put it back into the mode it was in: note model.training first.",
+)(_share(after=lambda model, training: None))
+right_beyond.wrong(
+    "right but for the model, which is in train() afterwards in any case",
+    "Put it back into the mode it was in: note model.training first.",
+)(_share(after=lambda model, training: model.train()))
+right_beyond.wrong(
+    "right but for the answers, which are the lowest scores",
+    "The answer is the class with the largest score: argmax.",
+)(_share(said=lambda scores: scores.argmin(dim=-1)))
+
+
+# What was reached
+
+SYMBOLS, BACK, LONGEST, MOST, ENOUGH = 12, 5, 20, 250, 0.9
+SCHEMES = ["table of places", "sinusoids", "relative", "rotary", "ALiBi"]
+
+
+class Model(nn.Module):
+    """One layer of attention with positions: tokens (B, n) to scores (B, n, symbols)."""
+
+    def __init__(self, scheme, clip, width=32, longest=64):
+        super().__init__()
+        self.scheme, self.clip = scheme, clip
+        self.embedding, self.out = nn.Embedding(SYMBOLS, width), nn.Linear(width, SYMBOLS)
+        self.query, self.key = nn.Linear(width, width), nn.Linear(width, width)
+        self.value = nn.Linear(width, width)
+        if scheme == "table of places":
+            self.places = nn.Parameter(mt.randn(longest, width) / 4)
+        if scheme == "relative":
+            self.vectors = nn.Parameter(mt.randn(2 * clip + 1, width) / 4)
+        self.codes = sinusoidal_codes.reference(longest, width, 10_000.0).float()
+
+    def forward(self, tokens):
+        n = tokens.shape[1]
+        x, places = self.embedding(tokens), mt.arange(n)
+        apart = places - places.unsqueeze(1)
+        if self.scheme == "table of places":
+            x = x + self.places[:n]
+        if self.scheme == "sinusoids":
+            x = x + self.codes[:n]
+        query, key = self.query(x), self.key(x)
+        if self.scheme == "rotary":
+            query, key = (
+                rotate.reference(each.unsqueeze(1), places.unsqueeze(0), 10_000.0).squeeze(1)
+                for each in (query, key)
+            )
+        scores = query @ key.mT
+        if self.scheme == "relative":
+            rows = apart.clamp(-self.clip, self.clip) + self.clip
+            products = query @ self.vectors.T  # (B, n, 2c + 1)
+            scores = scores + products.gather(2, rows.expand(len(tokens), n, n))
+        if self.scheme == "ALiBi":
+            scores = scores - apart.abs() / 2
+        weights = (scores / math.sqrt(x.shape[-1])).masked_fill(apart > 0, -mt.inf).softmax(-1)
+        return self.out(weights @ self.value(x))
+
+
+def sequences(batch, n):
+    """Tokens (B, n), and as targets the tokens five places before; -100 where there is none."""
+    tokens = mt.randint(0, SYMBOLS, (batch, n))
+    return tokens, mt.cat([mt.full((batch, BACK), -100), tokens[:, :-BACK]], dim=1)
+
+
+def trained(scheme, clip, rate, steps, seed):
+    """A model that has learned sequences of 8 to 20 tokens."""
+    mt.manual_seed(seed)
+    model = Model(scheme, clip)
+    optimizer = optim.Adam(model.parameters())
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = rate * (1 - step / steps)
+        tokens, targets = sequences(32, mt.randint(8, LONGEST + 1, ()).item())
+        loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model
+
+
+def _read(plan):
+    """The plan, if it can be carried out."""
+    try:
+        given = plan()
+    except NotImplementedError:
+        raise CheckFailed(
+            "chosen_scheme: not solved yet.\nReturn a dict, as the text says."
+        ) from None
+    keys = ["clip", "rate", "scheme", "steps"]
+    if not isinstance(given, dict) or sorted(given) != keys:
+        raise CheckFailed(f"chosen_scheme: expected a dict with the keys {keys}, got {given}")
+    if given["scheme"] not in SCHEMES:
+        raise CheckFailed(
+            f"chosen_scheme: expected one of {SCHEMES} as 'scheme', got {given['scheme']!r}"
+        )
+    steps, clip, rate = (number(given[key]) for key in ("steps", "clip", "rate"))
+    if type(steps) is not int or not 0 < steps <= MOST:
+        raise CheckFailed(f"chosen_scheme: expected 1 to {MOST} as 'steps', got {given['steps']}")
+    if type(clip) is not int or not 1 <= clip <= LONGEST:
+        raise CheckFailed(f"chosen_scheme: expected 1 to {LONGEST} as 'clip', got {given['clip']}")
+    if rate is None or not 0 < rate < 1:
+        raise CheckFailed(f"chosen_scheme: expected a rate between 0 and 1, got {given['rate']}")
+    return given["scheme"], clip, rate, steps
+
+
+def reached(measure, plan):
+    """Raise ``CheckFailed`` unless the plan holds at places that no training has seen."""
+    with redirect_stdout(StringIO()):
+        right_beyond(measure)
+    given, shares = _read(plan), []
+    for seed in (11, 12, 13):
+        model = trained(*given, seed)
+        mt.manual_seed(seed)
+        short = [sequences(50, LONGEST) for _ in range(2)]
+        long = [sequences(50, 64) for _ in range(2)]
+        shares.append(measure(model, copy.deepcopy(long), LONGEST))
+        known = measure(model, short, 0)
+        measured(f"seed {seed}: right at trained places {known:.1%}, beyond {shares[-1]:.1%}")
+    if min(shares) < ENOUGH:
+        raise CheckFailed(
+            f"chosen_scheme: at the places from {LONGEST} to 63 at least {ENOUGH:.0%} have to be "
+            "right with each of three seeds.\nIs it low at trained places as well? Then think of "
+            f"rate, steps and clip: what has to be told apart is the token {BACK} places before. "
+            "Else think of "
+            "the scheme."
+        )
+    print("chosen_scheme: it holds beyond what was trained")

@@ -1,0 +1,263 @@
+"""What a table of steps needed says of who is faster."""
+
+import itertools
+import math
+import statistics
+
+from textbook.checks.compare import brief
+from textbook.checks.exercise import exercise
+
+
+def _row(name, rate, steps, budget=300, depth=6):
+    return {"name": name, "depth": depth, "rate": rate, "budget": budget, "steps needed": steps}
+
+
+table = [
+    _row("no norm", 0.001, [None, None, None]),
+    _row("no norm", 0.002, [118, None, None]),
+    _row("no norm", 0.004, [None, None, None]),
+    _row("post-norm", 0.001, [241, 236, 250]),
+    _row("post-norm", 0.002, [180, 195, 187]),
+    _row("post-norm", 0.004, [None, 131, None]),
+    _row("pre-norm", 0.001, [170, 165, 181]),
+    _row("pre-norm", 0.002, [124, 133, 129]),
+    _row("pre-norm", 0.004, [149, 160, 141]),
+    _row("RMSNorm", 0.001, [171, 176, 166]),
+    _row("RMSNorm", 0.002, [127, 121, 136]),
+    _row("RMSNorm", 0.004, [150, 144, 162]),
+    _row("small start", 0.001, [205, 260, 233]),
+    _row("small start", 0.002, [152, 188, 171]),
+    _row("small start", 0.004, [119, 126, 122]),
+    _row("slow schedule", 0.001, [410, 380, 395], budget=600),
+    _row("slow schedule", 0.002, [320, 311, 350], budget=600),
+    _row("slow schedule", 0.004, [351, 342, 390], budget=600),
+]
+
+
+def _made_up(name, best, others, budget=300, depth=6):
+    """Rows of one name: the steps at the rate in the middle, and at the two others."""
+    for rate, steps in zip((0.001, 0.003, 0.01), (others[0], best, others[1]), strict=True):
+        yield _row(name, rate, steps, budget, depth)
+
+
+def _table_cases(draw, hidden):
+    """Tables with failures, edges, overlaps and other budgets."""
+    yield (table,)
+    none, slow = [None] * 3, [250, 260, 255]
+    rows = [
+        *_made_up("a", [100, 110, 120], (slow, slow)),
+        *_made_up("b", [130, 125, 140], (slow, none)),
+        *_made_up("c", [119, 135, 150], (slow, slow)),
+        *_made_up("d", [90, None, 95], (slow, none)),
+        *_made_up("e", [80, None, None], ([200, 210, 220], none)),
+        *_made_up("f", slow, ([70, 75, 72], none)),
+        *_made_up("g", slow, (none, [60, 61, 62])),
+        *_made_up("h", [50, 55, 60], ([100] * 3, [100] * 3), budget=200),
+        *_made_up("i", [150, 155, 160], ([170] * 3, [190] * 3), budget=200),
+        *_made_up("j", [40, 45, 42], (none, none), depth=2),
+        *_made_up("k", [85, 95, 240], ([90, None, None], [99, 98, 97])),
+        *_made_up("l", none, (none, none)),
+        *_made_up("m", [150, None, 145], (none, none), depth=2),
+        *_made_up("o", [240, 241, 242], ([239, 290, 290], none), depth=8),
+        *_made_up("p", [130, 131, 132], ([250, 120, 250], none), depth=8),
+        *_made_up("q", [100, 200], ([299, 299], [298, 298]), depth=12),
+        *_made_up("r", [250, 260], ([290, 295], [291, None]), depth=12),
+        *_made_up("s", [None, 150, 160, 170, None], ([290] * 5, none + none[:2]), depth=3),
+        *_made_up("t", [200, 210, 220, 230, 240], ([290] * 5, none + none[:2]), depth=3),
+        *_made_up("u", [100, 150, 120], (slow, none), depth=4),
+        *_made_up("v", [140, 160, 130], (slow, none), depth=4),
+        *_made_up("w", [100, 190, 100], ([150] * 3, [151] * 3), depth=5),
+        *_made_up("x", [200, 201, 202], (slow, slow), depth=5),
+    ]
+    if hidden:
+        rows = [
+            row | {"steps needed": [s if s is None else s + 7 for s in row["steps needed"]]}
+            for row in rows
+        ]
+    yield ([rows[i] for i in draw.random.permutation(len(rows))],)
+    yield ([row for row in rows if row["name"] in "ab"],)
+
+
+def _as_set(answer, rows):
+    """The pairs in any order."""
+    found = answer(rows)
+    if not isinstance(found, (list, tuple, set)) or not all(
+        isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in found
+    ):
+        return {"the form of the result": brief(found)}
+    pairs = sorted(f"{one} is faster than {other}" for one, other in found)
+    return {"the form of the result": "pairs", "what is concluded": "; ".join(pairs) or "nothing"}
+
+
+def _never(steps):
+    """Steps as numbers: never is infinite."""
+    return [math.inf if s is None else s for s in steps]
+
+
+def _arrived(steps):
+    return [s for s in steps if s is not None] or [math.inf]
+
+
+def _concluding(
+    value=lambda steps: statistics.median(_never(steps)),
+    edge=lambda rate, rates: rate in (min(rates), max(rates)),
+    faster=lambda a, b: max(_never(a)) < min(_never(b)),
+    same=("depth", "budget"),
+    finish=lambda pairs: pairs,
+):
+    """The conclusions with one of the pieces exchanged."""
+
+    def concluding(rows):
+        kept = []
+        for name in sorted({row["name"] for row in rows}):
+            own = [row for row in rows if row["name"] == name]
+            best = min(own, key=lambda row: (value(row["steps needed"]), row["rate"]))
+            known = value(best["steps needed"]) < math.inf
+            if known and not edge(best["rate"], [row["rate"] for row in own]):
+                kept.append(best)
+        return finish(
+            [
+                (a["name"], b["name"])
+                for a, b in itertools.permutations(kept, 2)
+                if all(a[key] == b[key] for key in same)
+                and faster(a["steps needed"], b["steps needed"])
+            ]
+        )
+
+    return concluding
+
+
+@exercise(
+    cases=_table_cases,
+    run=_as_set,
+    gradients=False,
+    see='chapter 09, "Speed of training (C21)"',
+)
+def faster(rows):
+    """Pairs (faster, slower) of names, as far as the table allows."""
+
+    def steps(row):
+        return [math.inf if s is None else s for s in row["steps needed"]]
+
+    best = {}
+    for name in {row["name"] for row in rows}:
+        own = [row for row in rows if row["name"] == name]
+        rates = [row["rate"] for row in own]
+        chosen = min(own, key=lambda row: (statistics.median(steps(row)), row["rate"]))
+        known = statistics.median(steps(chosen)) < math.inf
+        if known and min(rates) < chosen["rate"] < max(rates):
+            best[name] = chosen
+    return [
+        (one, other)
+        for one, a in best.items()
+        for other, b in best.items()
+        if (a["depth"], a["budget"]) == (b["depth"], b["budget"]) and max(steps(a)) < min(steps(b))
+    ]
+
+
+FAILED = (
+    "Who fails with two seeds of three is not fast because the third was. None is more than any "
+    "number of steps."
+)
+MEDIAN = "The rate is chosen by the median over the seeds."
+EDGE = "Who is best at the smallest or largest rate tried may be better still beyond it."
+SEEDS = "All seeds of the faster one before all seeds of the slower one."
+for name, hint, pieces in (
+    (
+        "right but for runs that never reached the goal, which it leaves out",
+        FAILED,
+        {
+            "value": lambda steps: statistics.median(_arrived(steps)),
+            "faster": lambda a, b: max(_arrived(a)) < min(_arrived(b)),
+        },
+    ),
+    (
+        "right but for the choice of the rate, where runs that failed are left out",
+        FAILED,
+        {"value": lambda steps: statistics.median(_arrived(steps))},
+    ),
+    (
+        "right but for the comparison, where runs that failed are left out",
+        "A seed that never got there is slower than all that did.",
+        {"faster": lambda a, b: max(_arrived(a)) < min(_arrived(b))},
+    ),
+    (
+        "right but for runs that never reached the goal, which it takes for 0 steps",
+        "None is more than any number of steps.",
+        {
+            "value": lambda steps: statistics.median(s or 0 for s in steps),
+            "faster": lambda a, b: max(s or 0 for s in a) < min(s or 0 for s in b),
+        },
+    ),
+    (
+        "right but for the choice of the rate, which takes the best seed",
+        MEDIAN,
+        {"value": lambda steps: min(_never(steps))},
+    ),
+    (
+        "right but for the choice of the rate, which takes the worst seed",
+        MEDIAN,
+        {"value": lambda steps: max(_never(steps))},
+    ),
+    (
+        "right but for the choice of the rate, which takes the mean",
+        MEDIAN,
+        {"value": lambda steps: statistics.fmean(_never(steps))},
+    ),
+    (
+        "right but for rates at the edge, which it allows",
+        EDGE,
+        {"edge": lambda rate, rates: False},
+    ),
+    (
+        "right but for the largest rate, which it allows as the best one",
+        EDGE,
+        {"edge": lambda rate, rates: rate == min(rates)},
+    ),
+    (
+        "right but for the smallest rate, which it allows as the best one",
+        EDGE,
+        {"edge": lambda rate, rates: rate == max(rates)},
+    ),
+    (
+        "right but for the seeds: it compares medians",
+        SEEDS,
+        {"faster": lambda a, b: statistics.median(_never(a)) < statistics.median(_never(b))},
+    ),
+    (
+        "right but for the seeds: it compares means",
+        SEEDS,
+        {"faster": lambda a, b: statistics.fmean(_never(a)) < statistics.fmean(_never(b))},
+    ),
+    (
+        "right but for the seeds: it compares the fastest of both",
+        SEEDS,
+        {"faster": lambda a, b: min(_never(a)) < min(_never(b))},
+    ),
+    (
+        "right but for the seeds: it compares the slowest of both",
+        SEEDS,
+        {"faster": lambda a, b: max(_never(a)) < max(_never(b))},
+    ),
+    (
+        "right but for other depths, which it compares",
+        "A stack of two is no match for one of eight.",
+        {"same": ("budget",)},
+    ),
+    (
+        "right but for other budgets, which it compares",
+        "The schedule goes by the budget: who was given twice the steps has learned more slowly.",
+        {"same": ("depth",)},
+    ),
+    (
+        "right but for other depths and budgets, which it compares",
+        "Both have to be the same, or it is another task.",
+        {"same": ()},
+    ),
+    (
+        "right but for the order: the slower one comes first",
+        "(faster, slower).",
+        {"finish": lambda pairs: [pair[::-1] for pair in pairs]},
+    ),
+):
+    faster.wrong(name, hint)(_concluding(**pieces))

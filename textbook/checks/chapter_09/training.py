@@ -1,0 +1,249 @@
+"""When a loss has arrived, and a deep stack that is to learn."""
+
+import math
+from contextlib import redirect_stdout
+from io import StringIO
+
+import minitorch as mt
+import minitorch.nn.functional as F
+from minitorch import nn, optim
+from textbook.checks.compare import number
+from textbook.checks.exercise import CheckFailed, exercise
+from textbook.lab.report import measured
+
+# When a loss has arrived
+
+
+def _loss_cases(draw, hidden):
+    """Restless curves that arrive, fall back, never arrive, or end in NaN; a goal and a window."""
+    for n, goal, window in [(30, 0.5, 5), (9, 0.5, 10), (40, 0.4, 1), (45, 0.3, 4)]:
+        losses = [0.9**i + 0.3 * float(draw.random.random()) for i in range(n)]
+        losses[n // 4] = 0.01  # one lucky batch
+        yield losses, goal, window
+        yield losses[::-1], goal, window
+    x = 0.125 if hidden else 0.0625
+    yield [0.9, 0.5, math.nan, x, x, x, x, x], 0.2, 4
+    yield [x, x, x, math.nan, x, x, 0.9], 0.2, 3
+    yield [x] * 4, 0.2, 4
+    yield [x] * 6, x, 3
+    yield [math.nan] * 6, 0.2, 2
+    yield [0.9, x, x, x, 0.9, 0.9, 0.9, x, x, x, x], 0.2, 3
+    yield [0.9, x, x, 1.5, x, x, 0.2, 0.2, 0.3, 0.1], 0.2, 3
+    yield [], 0.2, 1
+
+
+def _last(losses, end, window):
+    return losses[max(end - window, 0) : end]
+
+
+def _mean(losses):
+    return sum(losses) / len(losses)
+
+
+def _arrival(
+    part=_last,
+    mean=_mean,
+    full=True,
+    below=lambda value, goal: value < goal,
+    count=lambda end, window: end,
+    never=lambda losses: None,
+    ends=lambda n: range(1, n + 1),
+):
+    """The steps needed with one of the pieces exchanged."""
+
+    def arrival(losses, goal, window):
+        for end in ends(len(losses)):
+            if (end >= window or not full) and below(mean(part(losses, end, window)), goal):
+                return count(end, window)
+        return never(losses)
+
+    return arrival
+
+
+@exercise(cases=_loss_cases, gradients=False, see='chapter 09, "Depth with and without (C20)"')
+def steps_needed(losses, goal, window):
+    """After how many steps the mean of the last losses is below the goal first; None if never."""
+    for end in range(window, len(losses) + 1):
+        if sum(losses[end - window : end]) / window < goal:
+            return end
+    return None
+
+
+LAST = "The mean of the last `window` losses."
+NEVER = "None: nobody knows when they would have arrived."
+for name, hint, pieces in (
+    (
+        "right but for the count, which is one too small: it counts from 0",
+        "After the first loss one step has been made.",
+        {"count": lambda end, window: end - 1},
+    ),
+    (
+        "right but for the count, which ends where the window begins",
+        "The window has to be over: its losses have all been paid.",
+        {"count": lambda end, window: end - window},
+    ),
+    (
+        "right but for the count, which is that of the first loss of the window",
+        "The window has to be over: its losses have all been paid.",
+        {"count": lambda end, window: end - window + 1},
+    ),
+    (
+        "right but for the window, which need not be full",
+        "A lucky first batch is no proof: `window` losses have to be there.",
+        {"full": False},
+    ),
+    (
+        "right but for the goal, which may be reached exactly",
+        "Below the goal: <.",
+        {"below": lambda value, goal: value <= goal},
+    ),
+    (
+        "right but for the window, which has one loss too many",
+        "losses[end - window : end] has `window` losses.",
+        {"part": lambda losses, end, window: _last(losses, end, window + 1)},
+    ),
+    ("right but for the window, of which it takes the smallest loss", LAST, {"mean": min}),
+    ("right but for the window, of which it takes the largest loss", LAST, {"mean": max}),
+    (
+        "right but for the window, of which it takes the last loss",
+        LAST,
+        {"mean": lambda losses: losses[-1]},
+    ),
+    ("right but for the window, of which it takes the sum", LAST, {"mean": sum}),
+    (
+        "right but for the window, which is all losses so far",
+        LAST,
+        {"part": lambda losses, end, window: losses[:end]},
+    ),
+    (
+        "right but for curves that do not arrive, which get the number of all steps",
+        NEVER,
+        {"never": len},
+    ),
+    (
+        "right but for curves that do not arrive, which get infinity",
+        NEVER,
+        {"never": lambda losses: math.inf},
+    ),
+    (
+        "the last time that the goal is reached, not the first",
+        "The first time: the loss may rise again.",
+        {"ends": lambda n: range(n, 0, -1)},
+    ),
+    (
+        "right but for NaN, which it leaves out of the mean",
+        "A window with NaN has no mean below the goal.",
+        {"mean": lambda losses: _mean([x for x in losses if x == x] or [math.inf])},
+    ),
+    (
+        "right but for NaN, for which it takes the goal as reached",
+        "NaN compares with nothing: `not mean >= goal` is True for it. Ask for mean < goal.",
+        {"below": lambda value, goal: not value >= goal},
+    ),
+    (
+        "right but for the end: it looks at the last window alone",
+        "The first window that is below the goal, wherever it stands.",
+        {"ends": lambda n: range(n, n + 1)},
+    ),
+):
+    steps_needed.wrong(name, hint)(_arrival(**pieces))
+
+
+# What was reached
+
+WIDTH, DEPTH, MOST, GOAL, WINDOW, LIMIT = 16, 12, 200, 0.15, 10, 150
+JOINED = {
+    "neither": lambda x, part, norm: part(x),
+    "norm": lambda x, part, norm: norm(part(x)),
+    "residual": lambda x, part, norm: x + part(x),
+    "pre-norm": lambda x, part, norm: x + part(norm(x)),
+    "post-norm": lambda x, part, norm: norm(x + part(x)),
+}
+
+
+class _Stack(nn.Module):
+    """Twelve networks, one after the other, and a linear layer."""
+
+    def __init__(self, wiring, start):
+        super().__init__()
+        self.join = JOINED[wiring]
+        self.parts = nn.ModuleList(
+            nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.ReLU(), nn.Linear(2 * WIDTH, WIDTH))
+            for _ in range(DEPTH)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(DEPTH))
+        self.out = nn.Linear(WIDTH, WIDTH)
+        with mt.no_grad():
+            for part in self.parts:
+                for layer in (part[0], part[2]):
+                    nn.init.xavier_uniform_(layer.weight)
+                part[2].weight.mul_(start)
+
+    def forward(self, x):
+        for part, norm in zip(self.parts, self.norms, strict=True):
+            x = self.join(x, part, norm)
+        return self.out(x)
+
+
+def losses(wiring, start, rate, warm_up, steps, seed):
+    """The losses of a stack that learns to turn round the numbers of a vector."""
+    mt.manual_seed(seed)
+    model = _Stack(wiring, start)
+    optimizer, found = optim.Adam(model.parameters()), []
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = rate * min(1.0, (step + 1) / (warm_up + 1))
+        x = mt.randn(64, WIDTH)
+        loss = F.mse_loss(model(x), x.flip(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+def _read(plan):
+    """The plan, if it can be carried out."""
+    try:
+        given = plan()
+    except NotImplementedError:
+        raise CheckFailed(
+            "chosen_stack: not solved yet.\nReturn a dict, as the text says."
+        ) from None
+    keys = ["rate", "start", "warm-up", "wiring"]
+    if not isinstance(given, dict) or sorted(given) != keys:
+        raise CheckFailed(f"chosen_stack: expected a dict with the keys {keys}, got {given}")
+    if given["wiring"] not in JOINED:
+        raise CheckFailed(
+            f"chosen_stack: expected one of {[*JOINED]} as 'wiring', got {given['wiring']!r}"
+        )
+    start, rate, warm_up = (number(given[key]) for key in ("start", "rate", "warm-up"))
+    if start is None or not 0 < start <= 1:
+        raise CheckFailed(
+            f"chosen_stack: expected a 'start' above 0, 1 at most, got {given['start']}"
+        )
+    if rate is None or not 0 < rate < 1:
+        raise CheckFailed(f"chosen_stack: expected a 'rate' between 0 and 1, got {given['rate']}")
+    if type(warm_up) is not int or not 0 <= warm_up < MOST:
+        raise CheckFailed(
+            f"chosen_stack: expected 0 to {MOST - 1} as 'warm-up', got {given['warm-up']}"
+        )
+    return given["wiring"], start, rate, warm_up
+
+
+def reached(measure, plan):
+    """Raise ``CheckFailed`` unless the stack arrives soon enough with each of three seeds."""
+    with redirect_stdout(StringIO()):
+        steps_needed(measure)
+    given, needed = _read(plan), []
+    for seed in (11, 12, 13):
+        found = losses(*given, MOST, seed)
+        needed.append(measure(found, GOAL, WINDOW))
+        end = sum(found[-WINDOW:]) / WINDOW
+        measured(f"seed {seed}: steps needed {needed[-1]}, loss at the end {end:.3f}")
+    if not all(steps and steps <= LIMIT for steps in needed):
+        raise CheckFailed(
+            f"chosen_stack: each of three seeds needs {LIMIT} steps at most, got {needed}.\n"
+            "Does the loss stay near 1? Then nothing passes through: think of the wiring. Does it "
+            "fall, but too slowly, or jump? Then of rate, warm-up and start."
+        )
+    print("chosen_stack: the stack of twelve learns")

@@ -1,0 +1,290 @@
+"""Programs that say they are a pre-norm block, and the test that tells which are not."""
+
+import minitorch as mt
+from textbook.checks.compare import brief, number
+from textbook.checks.exercise import Draw, exercise
+
+
+class _Program:
+    """A program that does not show what it does."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, x, norm_1, attention, norm_2, network):
+        return self.function(x, norm_1, attention, norm_2, network)
+
+
+def _right(x, norm_1, attention, norm_2, network):
+    y = x + attention(norm_1(x))
+    return y + network(norm_2(y))
+
+
+def _scaled(factor):
+    return lambda x, norm_1, attention, norm_2, network: _right(
+        x, norm_1, lambda z: factor * attention(z), norm_2, network
+    )
+
+
+def _kinds():
+    """Broken programs and right ones, by kind; a and b are the norms, f and g the parts."""
+
+    def in_branches(x, a, f, b, g):
+        first = f(a(x))
+        return first + (g(b(first + x)) + x)
+
+    def by_sums(x, a, f, b, g):
+        states = [x]
+        for norm, part in ((a, f), (b, g)):
+            states.append(part(norm(sum(states))))
+        return sum(states)
+
+    def parallel(x, a, f, b, g):
+        return x + f(a(x)) + g(b(x))
+
+    def input_twice(x, a, f, b, g):
+        return x + g(b(x + f(a(x))))
+
+    def carries_norm_1(x, a, f, b, g):
+        y = a(x) + f(a(x))
+        return y + g(b(y))
+
+    def carries_norm_2(x, a, f, b, g):
+        y = x + f(a(x))
+        return b(y) + g(b(y))
+
+    def detached(x, a, f, b, g):
+        y = x.detach() + f(a(x))
+        return y + g(b(y))
+
+    def part_detached(x, a, f, b, g):
+        y = x + f(a(x))
+        return y + g(b(y).detach())
+
+    def last_token(x, a, f, b, g):
+        y = _right(x, a, f, b, g)
+        return mt.cat([y[:, :-1], x[:, -1:]], dim=1)
+
+    def first_only(x, a, f, b, g):
+        return mt.cat([_right(x, a, f, b, g)[:1], _right(x, b, f, a, g)[1:]])
+
+    def token_by_token(x, a, f, b, g):
+        places = mt.arange(x.shape[1]).unsqueeze(1)
+        alone = [mt.where(places == i, x, 0.0) for i in range(x.shape[1])]
+        rows = [_right(each, a, f, b, g)[:, i : i + 1] for i, each in enumerate(alone)]
+        return mt.cat(rows, dim=1)
+
+    broken = {
+        "is post-norm": lambda x, a, f, b, g: b((y := a(x + f(x))) + g(y)),
+        "has the norms on the parts": lambda x, a, f, b, g: (y := x + a(f(x))) + b(g(y)),
+        "uses norm_1 twice": lambda x, a, f, b, g: _right(x, a, f, a, g),
+        "exchanges the norms": lambda x, a, f, b, g: _right(x, b, f, a, g),
+        "exchanges attention and network": lambda x, a, f, b, g: _right(x, a, g, b, f),
+        "has no norm_2": lambda x, a, f, b, g: _right(x, a, f, lambda z: z, g),
+        "has no norm_1": lambda x, a, f, b, g: _right(x, lambda z: z, f, b, g),
+        "has a norm at the end": lambda x, a, f, b, g: b(_right(x, a, f, b, g)),
+        "has no connection around the attention": lambda x, a, f, b, g: (y := f(a(x))) + g(b(y)),
+        "has no connection around the network": lambda x, a, f, b, g: g(b(x + f(a(x)))),
+        "is parallel": parallel,
+        "adds the input in the second sum": input_twice,
+        "carries norm_1(x)": carries_norm_1,
+        "carries norm_2(y)": carries_norm_2,
+        "halves the attention": _scaled(0.5),
+        "has the wrong sign before the network": lambda x, a, f, b, g: (y := x + f(a(x))) - g(b(y)),
+        "detaches the connection": detached,
+        "detaches what the network gets": part_detached,
+        "leaves the last token out": last_token,
+        "is right for the first sequence alone": first_only,
+        "takes each token by itself": token_by_token,
+    }
+    right = {
+        "in order": _right,
+        "in branches": in_branches,
+        "by sums": by_sums,
+    }
+    return broken, right
+
+
+def programs():
+    """Eight programs, five of which are broken; the order says nothing."""
+    random, chosen = Draw(7).random, []
+    for count, functions in zip((5, 3), _kinds(), strict=True):
+        for kind in random.permutation(list(functions))[:count]:
+            chosen.append(_Program(functions[kind]))
+    return [chosen[i] for i in random.permutation(8)]
+
+
+def _program_cases(draw, hidden):
+    """Each kind by itself, all together, and none."""
+    broken, right = _kinds()
+    for kind in (*broken, *right):
+        yield ((kind,),)
+    yield (tuple(str(kind) for kind in draw.random.permutation([*broken, *right])),)
+    yield ((),)
+
+
+def _found(answer, kinds):
+    """What the answer returns, with the kinds for the numbers."""
+    broken, right = _kinds()
+    found = answer([_Program((broken | right)[kind]) for kind in kinds])
+    form, names = "a list of numbers of programs", None
+    if isinstance(found, (list, tuple)) and all(
+        type(number(i)) is int and 0 <= number(i) < len(kinds) for i in found
+    ):
+        names = "; ".join(sorted(kinds[number(i)] for i in found)) or "none"
+    else:
+        form = brief(found)
+    return {"the form of the result": form, "the list of broken programs": names}
+
+
+@exercise(cases=_program_cases, run=_found, gradients=False, see='chapter 09, "The block"')
+def broken_blocks(programs):
+    """The numbers of the programs that are no pre-norm block."""
+    mt.manual_seed(0)
+    x, weight = mt.randn(2, 2, 3, 4).double().unbind(0)
+    W, M = mt.randn(4, 4, 4).double(), mt.randn(3, 3).double()
+
+    def attention(x):
+        return M @ x @ W[0]
+
+    def network(x):
+        return (x @ W[1]).tanh()
+
+    def norm_1(x):
+        return (x @ W[2]).sin()
+
+    def norm_2(x):
+        return (x @ W[3]).cos()
+
+    def block(x, norm_1, attention, norm_2, network):
+        y = x + attention(norm_1(x))
+        return y + network(norm_2(y))
+
+    def observed(program):
+        given = x.clone().requires_grad_()
+        y = program(given, norm_1, attention, norm_2, network)
+        (gradient,) = mt.autograd.grad((y * weight).sum(), given)
+        return y.detach(), gradient
+
+    expected = observed(block)
+    return [
+        i
+        for i, program in enumerate(programs)
+        if not all(map(mt.allclose, observed(program), expected))
+    ]
+
+
+def _mixing(x):
+    """A part in which tokens look at one another."""
+    return (x + x.flip(1) * mt.arange(1.0, x.shape[1] + 1).unsqueeze(1)) @ _matrix(0)
+
+
+def _matrix(seed):
+    return Draw(seed).normal(4, 4)
+
+
+PARTS = {
+    "norm_1": lambda x: (x @ _matrix(1)).sin(),
+    "attention": _mixing,
+    "norm_2": lambda x: (x @ _matrix(2)).cos(),
+    "network": lambda x: (x @ _matrix(3)).tanh(),
+}
+
+
+def _testing(
+    shape=(2, 3, 4),
+    gradient=True,
+    value=True,
+    close=mt.allclose,
+    say=lambda i, broken: i if broken else None,
+    shown=lambda y: y,
+    **parts,
+):
+    """The test with one of its pieces exchanged."""
+
+    def observed(program):
+        given = Draw(4).normal(*shape).requires_grad_()
+        y = program(given, *(PARTS | parts).values())
+        (slope,) = mt.autograd.grad((y * Draw(5).normal(*y.shape)).sum(), given)
+        return shown(y.detach()), slope
+
+    def test(programs):
+        expected, found = observed(_right), []
+        for i, program in enumerate(programs):
+            (y, slope), broken = observed(program), False
+            broken |= value and not close(y, expected[0])
+            broken |= gradient and not close(slope, expected[1])
+            found.append(say(i, broken))
+        return [each for each in found if each is not None]
+
+    return test
+
+
+def _same(x):
+    return x
+
+
+NORM, PART = PARTS["norm_1"], PARTS["network"]
+for name, hint, pieces in (
+    (
+        "a test with the same norm in both places",
+        "Two functions that differ: else nobody sees which of them is used where.",
+        {"norm_2": NORM},
+    ),
+    (
+        "a test with norms that change nothing",
+        "Hand over functions that change what they get: else a norm that is missing does not show.",
+        {"norm_1": _same, "norm_2": _same},
+    ),
+    (
+        "a test with the same function for attention and network",
+        "Two functions that differ: else nobody sees which comes first.",
+        {"attention": PART},
+    ),
+    (
+        "a test with parts that look at each token by itself",
+        "An attention looks at other tokens: a part that mixes them shows who takes each alone.",
+        {"attention": lambda x: (x @ _matrix(0)).exp()},
+    ),
+    (
+        "a test with an attention that gives zeros",
+        "What the attention adds does not show then.",
+        {"attention": lambda x: 0 * x},
+    ),
+    (
+        "a test with a network that gives zeros",
+        "What the network adds does not show then.",
+        {"network": lambda x: 0 * x},
+    ),
+    (
+        "a test of the values alone",
+        "A residual connection that is detached has the right values. Compare gradients, too.",
+        {"gradient": False},
+    ),
+    (
+        "a test with one sequence",
+        "Give a batch of two or more.",
+        {"shape": (1, 3, 4)},
+    ),
+    (
+        "a test of the first token alone",
+        "All tokens of the output have to be right.",
+        {"shown": lambda y: y[:, :1], "gradient": False},
+    ),
+    (
+        "a test for equality to the last digit",
+        "Sums in another order differ in the last digits: mt.allclose.",
+        {"close": mt.equal},
+    ),
+    (
+        "a list of the programs that are right",
+        "Return the numbers of the broken ones.",
+        {"say": lambda i, broken: None if broken else i},
+    ),
+    (
+        "a list of True and False",
+        "Return the numbers of the broken programs, counted from 0.",
+        {"say": lambda i, broken: broken},
+    ),
+):
+    broken_blocks.wrong(name, hint)(_testing(**pieces))

@@ -1,0 +1,405 @@
+"""Ready-made decoders, some of them broken, and the test that shows which."""
+
+import minitorch as mt
+from textbook.checks.compare import brief
+from textbook.checks.exercise import Draw, exercise
+
+FAULTS = ["batch", "future", "padding", "source"]
+
+# The decoders
+
+
+def _mixed(queries, values, allowed):
+    """What each query gets of the values; no weight of an allowed one is ever near 0."""
+    scores = queries.tanh() @ values.tanh().mT / values.shape[-1]
+    return scores.masked_fill(~allowed, -mt.inf).softmax(dim=-1) @ values
+
+
+def _causal(n):
+    return mt.ones(n, n, dtype=mt.bool).tril()
+
+
+class _Decoder:
+    """Target (B, T), memory (B, n, d), real (B, n) to scores (B, T, V), with pieces exchanged."""
+
+    def __init__(self, vocabulary, width, own=None, cross=None, x=None, memory=None, end=None):
+        draw = Draw(vocabulary)
+        self.table, self.out = draw.normal(vocabulary, width), draw.normal(width, vocabulary)
+        self.codes = draw.normal(50, width)
+        self.own = own or (lambda y: _mixed(y, y, _causal(y.shape[1])))
+        self.cross = cross or (lambda y, memory, real: _mixed(y, memory, real.unsqueeze(1)))
+        self.x, self.memory = x or (lambda x: x), memory or (lambda memory, real: memory)
+        self.end = end or (lambda scores: scores)
+
+    def __call__(self, target, memory, real):
+        if target.ndim != 2 or memory.ndim != 3 or real.shape != memory.shape[:2]:
+            raise TypeError(
+                "a decoder gets tokens (B, T), a memory (B, n, d) and real (B, n); got shapes "
+                f"{tuple(target.shape)}, {tuple(memory.shape)} and {tuple(real.shape)}"
+            )
+        with mt.no_grad():
+            x = self.x(self.table[target] + self.codes[: target.shape[1]])
+            x = x + self.own(x)
+            x = x + self.cross(x, self.memory(memory, real), real)
+            return self.end(x @ self.out)
+
+    def __repr__(self):
+        return "<a decoder>"
+
+
+def _by_growing(y):
+    """One query after the other."""
+    rows = [_mixed(y[:, t : t + 1], y[:, : t + 1], mt.tensor(True)) for t in range(y.shape[1])]
+    return mt.cat(rows, dim=1)
+
+
+def _less_what_follows(y):
+    """Sums of all less sums of what comes later: rounding errors, and no leak."""
+    total = y.sum(dim=1, keepdim=True)
+    later = total - y.cumsum(dim=1)
+    return (total - later) / 7
+
+
+def _late(y, memory, real):
+    scores = y.tanh() @ memory.tanh().mT / memory.shape[-1]
+    return (scores.softmax(dim=-1) * real.unsqueeze(1)) @ memory.masked_fill(
+        ~real.unsqueeze(-1), 0.0
+    )
+
+
+def _nearly_hidden(y, memory, real):
+    scores = y.tanh() @ memory.tanh().mT / memory.shape[-1]
+    return (scores - 6.0 * ~real.unsqueeze(1)).softmax(dim=-1) @ memory.tanh()
+
+
+def _next_to_first(y):
+    """The first place alone sees the second."""
+    allowed = _causal(y.shape[1])
+    allowed[0, :2] = True
+    return _mixed(y, y, allowed)
+
+
+def _next_to_middle(y):
+    """One place in the middle sees the one behind it."""
+    n = y.shape[1]
+    allowed = _causal(n)
+    allowed[n // 2, : n // 2 + 2] = True
+    return _mixed(y, y, allowed)
+
+
+def _with_the_one_before(memory, real):
+    tokens = memory.masked_fill(~real.unsqueeze(-1), 0.0)
+    return memory + 0.3 * tokens.roll(1, 0)
+
+
+def _first_reads_one(y, memory, real):
+    n = mt.arange(memory.shape[1])
+    allowed = (n == 0) | (mt.arange(y.shape[1]) > 0).unsqueeze(1)
+    return _mixed(y, memory, allowed & real.unsqueeze(1))
+
+
+def _last_real_dropped(y, memory, real):
+    shorter = real & (mt.arange(real.shape[1]) < real.sum(dim=1, keepdim=True) - 1)
+    return _mixed(y, memory, (shorter | (mt.arange(real.shape[1]) == 0)).unsqueeze(1))
+
+
+def _as_far_as_written(y, memory, real):
+    """Place t sees the source up to t + 1; longer sources are never read to their end."""
+    n = mt.arange(real.shape[1])
+    allowed = (n <= mt.arange(y.shape[1]).unsqueeze(1)) & real.unsqueeze(1)
+    return _mixed(y, memory, allowed)
+
+
+def _faint(y):
+    """A little of the last place goes to the first."""
+    mixed = _mixed(y, y, _causal(y.shape[1]))
+    return mt.cat([mixed[:, :1] + 1e-3 * y[:, -1:].tanh(), mixed[:, 1:]], dim=1)
+
+
+def _never_said(scores):
+    scores = scores.clone()
+    scores[..., 0] = -mt.inf
+    return scores
+
+
+KINDS = {  # name: the pieces, and what is wrong
+    "right": ({}, ""),
+    "right, token after token": ({"own": _by_growing}, ""),
+    "right, by sums that are taken off again": ({"own": _less_what_follows}, ""),
+    "right, and never says the token 0": ({"end": _never_said}, ""),
+    "right, with a window of two tokens": (
+        {"own": lambda y: _mixed(y, y, _causal(y.shape[1]) & ~_causal(y.shape[1]).tril(-2))},
+        "",
+    ),
+    "no causal mask": ({"own": lambda y: _mixed(y, y, mt.tensor(True))}, "future"),
+    "causal mask transposed": ({"own": lambda y: _mixed(y, y, _causal(y.shape[1]).T)}, "future"),
+    "the mean over all places taken off": (
+        {"x": lambda x: x - x.mean(dim=1, keepdim=True)},
+        "future",
+    ),
+    "the first place sees the second": ({"own": _next_to_first}, "future"),
+    "a place in the middle sees the next one": ({"own": _next_to_middle}, "future"),
+    "the last place is faintly seen by the first": ({"own": _faint}, "future"),
+    "a causal mask one place too wide": (
+        {"own": lambda y: _mixed(y, y, mt.ones(y.shape[1], y.shape[1]).tril(1).bool())},
+        "future",
+    ),
+    "no mask of the source": (
+        {"cross": lambda y, memory, real: _mixed(y, memory, mt.tensor(True))},
+        "padding",
+    ),
+    "the mask after the softmax": ({"cross": _late}, "padding"),
+    "padding with a score that is 6 less": ({"cross": _nearly_hidden}, "padding"),
+    "the memory's mean over all places taken off": (
+        {"memory": lambda memory, real: memory - memory.mean(dim=1, keepdim=True)},
+        "padding",
+    ),
+    "the mask of the first sentence for all": (
+        {"cross": lambda y, memory, real: _mixed(y, memory, real[:1].unsqueeze(1))},
+        "padding, source",
+    ),
+    "sentences that read the memory of the one before": (
+        {"memory": _with_the_one_before},
+        "batch",
+    ),
+    "a norm over the batch": (
+        {"end": lambda scores: scores - scores.mean(dim=0, keepdim=True)},
+        "batch",
+    ),
+    "sentences that look at the one before": (
+        {"x": lambda x: x + 0.1 * x.roll(1, 0)},
+        "batch",
+    ),
+    "the source not read": ({"cross": lambda y, memory, real: mt.zeros_like(y)}, "source"),
+    "the last token of the source not read": ({"cross": _last_real_dropped}, "source"),
+    "the source read as far as the target is written": ({"cross": _as_far_as_written}, "source"),
+    "the first place reads the first token of the source alone": (
+        {"cross": _first_reads_one},
+        "source",
+    ),
+    "no mask at all": (
+        {
+            "own": lambda y: _mixed(y, y, mt.tensor(True)),
+            "cross": lambda y, memory, real: _mixed(y, memory, mt.tensor(True)),
+        },
+        "future, padding",
+    ),
+}
+
+
+def suspects():
+    """Six decoders for 9 tokens and the width 5; the order says nothing."""
+    names = Draw(5).random.permutation([*KINDS][5:])[:4].tolist() + ["right", "no mask at all"]
+    return [_Decoder(9, 5, **KINDS[name][0]) for name in Draw(6).random.permutation(names)]
+
+
+# The test
+
+
+def _decoder_cases(draw, hidden):
+    """Each decoder by its name, with the sizes."""
+    for name in KINDS:
+        yield (name, 11, 4) if hidden else (name, 9, 5)
+
+
+def _found(answer, decoder, vocabulary, width):
+    """The names that the answer gives, in order."""
+    mt.manual_seed(0)
+    found = answer(_Decoder(vocabulary, width, **KINDS[decoder][0]), vocabulary, width)
+    if not isinstance(found, (list, tuple, set)) or not {*map(str, found)} <= {*FAULTS}:
+        return {"the form of the result": brief(found), "the list of faults": None}
+    return {
+        "the form of the result": "a list of names",
+        "the list of faults": ", ".join(sorted({*map(str, found)})) or "none",
+    }
+
+
+@exercise(cases=_decoder_cases, run=_found, gradients=False, see='chapter 10, "Three masks"')
+def faults(decoder, vocabulary, width):
+    """What is wrong with a decoder: a list of "future", "padding", "batch" and "source"."""
+    lengths = mt.tensor([[4], [6], [2]])
+    real = mt.arange(6) < lengths  # (B, n)
+    target, memory = mt.randint(0, vocabulary, (3, 5)), mt.randn(3, 6, width).double()
+    whole, found = decoder(target, memory, real), set()
+    for _ in range(2):
+        other, noise = mt.randint(0, vocabulary, (3, 5)), mt.randn(3, 6, width).double()
+        for t in range(4):
+            later = mt.cat([target[:, : t + 1], other[:, t + 1 :]], dim=1)
+            if not mt.allclose(decoder(later, memory, real)[:, : t + 1], whole[:, : t + 1]):
+                found.add("future")
+        padded = mt.where(real.unsqueeze(-1), memory, 20 * noise)
+        if not mt.allclose(decoder(target, padded, real), whole):
+            found.add("padding")
+        for b in range(3):
+            mine = mt.arange(3) == b
+            others = decoder(
+                mt.where(mine.unsqueeze(1), target, other),
+                mt.where(mine.view(3, 1, 1), memory, noise),
+                real,
+            )
+            if not mt.allclose(others[b], whole[b]):
+                found.add("batch")
+        for i in range(6):
+            changed = mt.where((mt.arange(6) == i).unsqueeze(1), noise, memory)
+            moved = (decoder(target, changed, real) != whole).any(dim=-1)  # (B, T)
+            if not moved[real[:, i]].all():
+                found.add("source")
+    return sorted(found)
+
+
+def _same(one, other):
+    return mt.allclose(one, other)
+
+
+def _testing(
+    asked=FAULTS,
+    lengths=(4, 6, 2),
+    steps=5,
+    later=lambda target, other, t: mt.cat([target[:, : t + 1], other[:, t + 1 :]], dim=1),
+    cuts=lambda steps: range(steps - 1),
+    same=_same,
+    noise=20.0,
+    places=lambda n: [[i] for i in range(n)],
+    moved=lambda moved: moved.all(),
+    say=lambda found: sorted(found),
+    neighbours=lambda other, drawn, target, memory: (other, drawn),
+):
+    """The test with one of its pieces exchanged."""
+
+    def test(decoder, vocabulary, width):
+        real = _real(lengths)
+        batch, n = real.shape
+        target = mt.randint(0, vocabulary, (batch, steps))
+        memory = mt.randn(batch, n, width).double()
+        whole, found = decoder(target, memory, real), set()
+        for _ in range(3):
+            other, drawn = mt.randint(0, vocabulary, target.shape), mt.randn(memory.shape).double()
+            for t in cuts(steps):
+                changed = decoder(later(target, other, t), memory, real)
+                if not same(changed[:, : t + 1], whole[:, : t + 1]):
+                    found.add("future")
+            padded = mt.where(real.unsqueeze(-1), memory, noise * drawn)
+            if not same(decoder(target, padded, real), whole):
+                found.add("padding")
+            words, vectors = neighbours(other, drawn, target, memory)
+            for b in range(batch):
+                mine = mt.arange(batch) == b
+                rest = decoder(
+                    mt.where(mine.unsqueeze(1), target, words),
+                    mt.where(mine.view(batch, 1, 1), memory, vectors),
+                    real,
+                )
+                if not same(rest[b], whole[b]):
+                    found.add("batch")
+            for these in places(n):
+                here = mt.tensor([i in these for i in range(n)])
+                changed = mt.where(here.unsqueeze(1), drawn, memory)
+                differs = (decoder(target, changed, real) != whole).any(dim=-1)
+                if not moved(differs[(real & here).any(dim=1)]):
+                    found.add("source")
+        return say(found & {*asked})
+
+    return test
+
+
+def _real(lengths):
+    """(B, n): True at the tokens."""
+    return mt.arange(max(lengths)) < mt.tensor(lengths).unsqueeze(1)
+
+
+for name, hint, pieces in (
+    *(
+        (
+            f"a test that never says {fault!r}",
+            f"Four things can be wrong, and {fault!r} is one of them: change what must not matter, "
+            "and see whether scores move ('source': what must matter, and see whether they stay).",
+            {"asked": [other for other in FAULTS if other != fault]},
+        )
+        for fault in FAULTS
+    ),
+    (
+        "a test with one sentence",
+        "What a sentence takes from its neighbours, such as their mask, shows in a batch alone.",
+        {"lengths": (6,)},
+    ),
+    (
+        "a test that changes the tokens of other sentences, and not their memory",
+        "A sentence may read the memory of another one: change both.",
+        {"neighbours": lambda other, drawn, target, memory: (other, memory)},
+    ),
+    (
+        "a test that changes the memory of other sentences, and not their tokens",
+        "A sentence may look at the words of another one: change both.",
+        {"neighbours": lambda other, drawn, target, memory: (target, drawn)},
+    ),
+    (
+        "a test in which no sentence has padding",
+        "Give the sentences different lengths.",
+        {"lengths": (6, 6, 6)},
+    ),
+    (
+        "a test in which the first sentence is the longest",
+        "Whoever takes its mask for all then hides no token of the others. Let another one be the "
+        "longest.",
+        {"lengths": (6, 4, 2)},
+    ),
+    (
+        "a test that changes the last token alone",
+        "The first place may see the second: change all that comes after a place, for each place.",
+        {
+            "cuts": lambda steps: [steps - 2],
+        },
+    ),
+    (
+        "a test that cuts behind the first token alone",
+        "A place in the middle may leak, too: cut at each place.",
+        {"cuts": lambda steps: [0]},
+    ),
+    (
+        "a test that overlooks differences below 0.01",
+        "A faint leak is one: numbers that do not depend on each other differ by rounding alone.",
+        {"same": lambda one, other: mt.allclose(one, other, atol=1e-2)},
+    ),
+    (
+        "a test for equality to the last digit",
+        "Sums in another order differ in the last digits, and nothing is broken: allclose.",
+        {"same": lambda one, other: bool((one == other).all())},
+    ),
+    (
+        "a test of differences, which are not a number where a score is minus infinity",
+        "inf - inf is not a number. allclose takes equal infinities for equal.",
+        {"same": lambda one, other: bool((one - other).abs().max() < 1e-6)},
+    ),
+    (
+        "a test that finds every decoder to read padding",
+        "Does it put NaN there? A weight of 0 times NaN is NaN: take large numbers. Or does it "
+        "change the tokens, where real is True?",
+        {"noise": mt.nan},
+    ),
+    (
+        "a test that changes the whole source at once, to see whether it is read",
+        "One token of it may be overlooked: change one at a time.",
+        {"places": lambda n: [range(n)]},
+    ),
+    (
+        "a test in which one place that moves is enough for the source to be read",
+        "Every place of the target should see it: all must move.",
+        {"moved": lambda moved: moved.any() if moved.numel() else mt.tensor(True)},
+    ),
+    (
+        "a list of what is right",
+        "Return what is wrong with the decoder.",
+        {"say": lambda found: sorted({*FAULTS} - found)},
+    ),
+    (
+        "True or False: whether anything is wrong",
+        "Return the names of what is wrong, as a list.",
+        {"say": bool},
+    ),
+    (
+        "the first fault alone",
+        "A decoder may have several: return all.",
+        {"say": lambda found: sorted(found)[:1]},
+    ),
+):
+    faults.wrong(name, hint)(_testing(**pieces))

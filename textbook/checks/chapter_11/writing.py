@@ -1,0 +1,297 @@
+"""A greedy loop for a batch of sentences that end at different places."""
+
+import minitorch as mt
+from minitorch import nn
+from textbook.checks.compare import brief
+from textbook.checks.exercise import Draw, exercise
+
+
+class _Translator(nn.Module):
+    """A made-up translator (B, 1, 1, n) in, that notes how it is called.
+
+    A score depends on the last token and its place, and on the mean of those source vectors that
+    the mask shows; ``ends`` gives for each source's first token the place at which it says end.
+    """
+
+    def __init__(self, vocabulary, ends, start, end, padding, seed):
+        super().__init__()
+        self.sizes = vocabulary, start, end, padding
+        draw = Draw(seed)
+        self.vectors, self.after = draw.normal(vocabulary, 6), draw.normal(vocabulary, vocabulary)
+        self.out, self.ends, self.rows = draw.normal(6, vocabulary), ends, []
+
+    def encode(self, source, real):
+        self.mask("encode", source, real)
+        places = mt.arange(source.shape[1]).unsqueeze(1)
+        x = self.vectors[source] + places / 7
+        seen = real[:, 0, 0].unsqueeze(-1)  # (B, n, 1)
+        mixed = x.masked_fill(~seen, 0.0).sum(dim=1, keepdim=True) / seen.sum(1, keepdim=True)
+        first = source[:, :1].to(x.dtype).unsqueeze(-1).expand(x[..., :1].shape)
+        return mt.cat([(x + mixed).masked_fill(~seen, 1e4), first], dim=-1)  # (B, n, 7)
+
+    def decode(self, tokens, memory, real):
+        self.mask("decode", memory, real)
+        if tokens.ndim != 2 or len(tokens) != len(memory):
+            raise TypeError(
+                f"decode gets tokens (B, T), a memory (B, n, d) and a mask, of as many sentences; "
+                f"got tokens of shape {tuple(tokens.shape)}, a memory of {tuple(memory.shape)}"
+            )
+        self.rows.append(len(tokens))
+        vocabulary, start, end, padding = self.sizes
+        seen = real[:, 0, 0].unsqueeze(-1)
+        mean = memory[..., :6].masked_fill(~seen, 0.0).sum(1) / seen.sum(1)  # (B, 6)
+        places = mt.arange(tokens.shape[1]).unsqueeze(1).to(mean.dtype)
+        scores = 3 * (mean @ self.out).tanh().unsqueeze(1) + self.after[tokens]
+        scores = scores + (places * (1 + mt.arange(vocabulary))).sin()  # (B, T, V)
+        due = mt.tensor([self.ends[int(row[0, 6])] for row in memory]).unsqueeze(1)
+        scores[..., end] = mt.where(due == places.T + 1, 50.0, -50.0)
+        even = (places % 2 == 0).T  # padding and start: never learned, and never to be said
+        scores[..., padding] = mt.where(even, 60.0, -60.0)
+        scores[..., start] = mt.where(even, -60.0, 60.0)
+        return scores
+
+    def mask(self, where, of, real):
+        wanted = len(of), 1, 1, of.shape[1]
+        if not isinstance(real, mt.Tensor) or tuple(real.shape) != wanted:
+            raise TypeError(f"{where} needs a mask of shape {wanted}; got {brief(real)}")
+        if real.dtype != mt.bool:
+            raise TypeError(f"{where} needs a boolean mask; got {brief(real)}")
+
+    def __repr__(self):
+        return "a translator with encode and decode"
+
+    def __deepcopy__(self, memo):
+        return _Translator.made(self.sizes, self.ends)
+
+    @classmethod
+    def made(cls, sizes, ends):
+        return cls(sizes[0], ends, *sizes[1:], seed=4)
+
+
+def _writing_cases(draw, hidden):
+    """The translator, the source (B, n), start, end, padding and the longest translation."""
+    sizes = (9, 1, 2, 0), (10, 4, 0, 7)
+    for i, (vocabulary, start, end, padding) in enumerate(sizes if not hidden else sizes[::-1]):
+        words = [w for w in range(vocabulary) if w not in (start, end, padding)]
+        for batch, n, longest in ((4, 5, 6), (3, 4, 9), (1, 3, 4), (2, 6, 5)):
+            firsts = [int(w) for w in draw.random.permutation(words)[:batch]]
+            at = [int(x) for x in draw.random.permutation(range(1, 7))[:batch]]
+            if longest == 5:
+                at = [9, 3] if i else [1, 1]  # one that does not end; all at once
+            source = mt.tensor(words)[draw.integers(len(words), batch, n)]
+            source[:, 0] = mt.tensor(firsts)
+            lengths = 1 + draw.integers(n, batch).unsqueeze(1)
+            lengths[-1] = n
+            source = source.masked_fill(mt.arange(n) >= lengths, padding)
+            ends = dict.fromkeys(range(vocabulary), 4) | dict(zip(firsts, at, strict=True))
+            model = _Translator.made((vocabulary, start, end, padding), ends)
+            yield model, source, start, end, padding, longest
+
+
+def _written(answer, model, source, start, end, padding, longest):
+    """What is written, and how many rows each call of decode got."""
+    found = answer(model, source, start, end, padding, longest)
+    return {
+        "the result": found,
+        "the list of the numbers of sentences in the calls of decode": list(model.rows),
+    }
+
+
+def _real(source, padding):
+    return (source != padding).unsqueeze(1).unsqueeze(1)
+
+
+def _likeliest(scores, start, padding):
+    banned = mt.arange(scores.shape[-1])
+    banned = (banned == start) | (banned == padding)
+    return scores[:, -1].masked_fill(banned, -mt.inf).argmax(dim=-1)
+
+
+def _looping(
+    real=_real,
+    choose=_likeliest,
+    more=lambda open_rows, said, longest: len(open_rows) > 0 and len(said) < longest,
+    finished=lambda chosen, end: chosen == end,
+    fill=lambda padding, end: padding,
+    narrow=True,
+    result=lambda tokens, start: tokens,
+    rows=lambda memory, open_rows: memory[open_rows],
+    left=lambda open_rows, over: open_rows[~over],
+    wide=False,
+):
+    """The loop with one of its pieces exchanged."""
+
+    @mt.no_grad()
+    def translate(model, source, start, end, padding, longest):
+        allowed = real(source, padding)
+        memory = model.encode(source, allowed)
+        open_rows, said = mt.arange(len(source)), []
+        before = mt.full((len(source), 1), start)
+        while more(open_rows, said, longest):
+            column = mt.full((len(source),), fill(padding, end))
+            if narrow:
+                scores = model.decode(
+                    before[open_rows], rows(memory, open_rows), rows(allowed, open_rows)
+                )
+                chosen = choose(scores, start, padding)
+            else:
+                scores = model.decode(before, memory, allowed)
+                chosen = choose(scores, start, padding)[open_rows]
+            column[open_rows] = chosen
+            before = mt.cat([before, column.unsqueeze(1)], dim=1)
+            said.append(column)
+            open_rows = left(open_rows, finished(chosen, end))
+        while wide and len(said) < longest:
+            said.append(mt.full((len(source),), padding))
+        return result(mt.stack(said, dim=1), start)
+
+    return translate
+
+
+@exercise(
+    cases=_writing_cases, run=_written, gradients=False, see='chapter 10, "It learns to translate"'
+)
+def translate(model, source, start, end, padding, longest):
+    """source (B, n) gives translations (B, T), each with its end, filled up with padding."""
+    real = (source != padding).unsqueeze(1).unsqueeze(1)  # (B, 1, 1, n)
+    memory = model.encode(source, real)
+    said = mt.full((len(source), 1), start)
+    writing = mt.arange(len(source))  # the rows that have not ended
+    while len(writing) and said.shape[1] <= longest:
+        scores = model.decode(said[writing], memory[writing], real[writing])[:, -1]  # (b, V)
+        scores[:, [start, padding]] = -mt.inf
+        words = scores.argmax(dim=-1)
+        column = mt.full((len(source), 1), padding)
+        column[writing, 0] = words
+        said = mt.cat([said, column], dim=1)
+        writing = writing[words != end]
+    return said[:, 1:]
+
+
+def _with_end_cut_off(tokens, start):
+    return tokens[:, :-1]
+
+
+for name, hint, pieces in (
+    (
+        "right but for rows that have ended, which are computed on and on",
+        "Hand decode the rows alone that are still written: said[writing], memory[writing], "
+        "real[writing].",
+        {"narrow": False},
+    ),
+    (
+        "right but for the memory, of which the first rows are taken",
+        "The memory of row i belongs to source i: memory[writing], not memory[: len(writing)].",
+        {"rows": lambda memory, open_rows: memory[: len(open_rows)]},
+    ),
+    (
+        "right but for the mask, which is turned round",
+        "True at the tokens of the source: source != padding.",
+        {"real": lambda source, padding: ~_real(source, padding)},
+    ),
+    (
+        "right but for the mask, which is True everywhere",
+        "True at the tokens of the source alone: source != padding.",
+        {"real": lambda source, padding: mt.ones(len(source), 1, 1, source.shape[1]).bool()},
+    ),
+    (
+        "right but for the mask, which takes 0 for the padding",
+        "The padding's number is the argument padding.",
+        {"real": lambda source, padding: _real(source, 0)},
+    ),
+    (
+        "right but for padding and start, which it says where their scores are the largest",
+        "They were never learned as words: set their scores to minus infinity before argmax.",
+        {"choose": lambda scores, start, padding: scores[:, -1].argmax(dim=-1)},
+    ),
+    (
+        "right but for padding, which it says where its score is the largest",
+        "Neither padding nor start is a word.",
+        {
+            "choose": lambda scores, start, padding: (
+                scores[:, -1]
+                .masked_fill(mt.arange(scores.shape[-1]) == padding, -mt.inf)
+                .argmax(dim=-1)
+            )
+        },
+    ),
+    (
+        "right but for start, which it says where its score is the largest",
+        "Neither padding nor start is a word.",
+        {
+            "choose": lambda scores, start, padding: (
+                scores[:, -1]
+                .masked_fill(mt.arange(scores.shape[-1]) == start, -mt.inf)
+                .argmax(dim=-1)
+            )
+        },
+    ),
+    (
+        "right but for the place: it takes the scores of the first place, not of the last",
+        "The next token follows the last one: scores[:, -1].",
+        {"choose": lambda scores, start, padding: _likeliest(scores[:, :1], start, padding)},
+    ),
+    (
+        "the least likely token each time",
+        "argmax, not argmin.",
+        {"choose": lambda scores, start, padding: _likeliest(-scores, start, padding)},
+    ),
+    (
+        "right but for the end of the loop: it stops when the first row has ended",
+        "Go on while any row is still being written.",
+        {
+            "more": lambda open_rows, said, longest: (
+                len(said) < longest and (not said or len(open_rows) == len(said[0]))
+            )
+        },
+    ),
+    (
+        "right but for rows that have ended: it goes on writing behind the end",
+        "Each row stops at its own end, and padding fills it up.",
+        {"left": lambda open_rows, over: open_rows},
+    ),
+    (
+        "right but for rows that have ended, which it fills up with the end",
+        "Behind its end a row has padding.",
+        {"fill": lambda padding, end: end},
+    ),
+    (
+        "right but for rows that have ended, which it fills up with 0",
+        "The padding's number is the argument padding.",
+        {"fill": lambda padding, end: 0},
+    ),
+    (
+        "right but for the longest translation, which is one token too long",
+        "`longest` tokens at most, the end included and the start not.",
+        {"more": lambda open_rows, said, longest: len(open_rows) > 0 and len(said) <= longest},
+    ),
+    (
+        "right but for the longest translation, which is one token too short",
+        "`longest` tokens at most; the start does not count.",
+        {
+            "more": lambda open_rows, said, longest: (
+                len(open_rows) > 0 and (len(said) < longest - 1 or not said)
+            )
+        },
+    ),
+    (
+        "right but for the width, which is always that of the longest translation allowed",
+        "The result is as wide as the longest translation that came out.",
+        {"wide": True},
+    ),
+    (
+        "right but for start, which stands at the front of the result",
+        "The decoder reads it; the result begins with the first word.",
+        {
+            "result": lambda tokens, start: mt.cat(
+                [mt.full_like(tokens[:, :1], start), tokens], dim=1
+            )
+        },
+    ),
+    (
+        "right but for the last column, which is missing",
+        "The end belongs to the translation.",
+        {"result": _with_end_cut_off},
+    ),
+):
+    translate.wrong(name, hint)(_looping(**pieces))

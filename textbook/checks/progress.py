@@ -1,0 +1,84 @@
+"""Which exercises of a set pass, and their points: one line at the top of the set.
+
+It is kept in ``my/``, the student's copy of the book. Anywhere else, as where answers are graded,
+nothing is kept and nothing is shown. ::
+
+    from textbook.checks import progress
+
+    progress.show("07")  # from now on, each check brings the line up to date
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+BOOK = Path(__file__).resolve().parents[2]
+
+
+def show(number):
+    """Show the line of the set of this chapter, where the student works."""
+    if _in_my_copy():
+        _display(number, update=False)
+
+
+def note(module, name, passed):
+    """Keep whether the check of this name, defined in this module, passed; renew the line."""
+    found = re.match(r"textbook\.checks\.chapter_(\d\d)\.", module)
+    if found and _in_my_copy():
+        kept = _kept()
+        kept.setdefault(found[1], {})[name] = passed
+        _file().write_text(json.dumps(kept, indent=1, sort_keys=True), encoding="utf-8")
+        _display(found[1], update=True)
+
+
+def line(number):
+    """The exercises of a set with their marks, and the points of those checks that passed."""
+    passed = {name for name, does in _kept().get(number, {}).items() if does}
+    checks = _checks(number)
+    marks = {}
+    for name, (exercise, _) in checks.items():
+        marks[exercise] = marks.get(exercise, True) and name in passed
+    shown = "  ".join(
+        f"{exercise} {'✓' if all_of_it else '–'}" for exercise, all_of_it in marks.items()
+    )
+    points = sum(worth for name, (_, worth) in checks.items() if name in passed)
+    return (
+        f"Set {number}:  {shown}   {points} of {sum(worth for _, worth in checks.values())} points"
+    )
+
+
+def _checks(number):
+    """The number of the exercise and the points of each check of a set, as it was given out."""
+    [path] = BOOK.glob(f"exercises/{number}_*/{number}_*.ipynb")
+    checks, exercise = {}, 0
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        if heading := re.match(r"## (\d+)\. ", text):
+            exercise = int(heading[1])
+        for name in re.findall(r"^check\.(\w+)\(", text, re.MULTILINE):
+            checks[name] = exercise, cell["metadata"].get("nbgrader", {}).get("points", 0)
+    return checks
+
+
+def _in_my_copy():
+    return Path.cwd().is_relative_to(BOOK / "my")
+
+
+def _file():
+    return BOOK / "my" / ".progress.json"
+
+
+def _kept():
+    try:
+        return json.loads(_file().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _display(number, update):
+    if "IPython" in sys.modules:
+        from IPython.display import display
+
+        text = {"text/plain": line(number)}
+        display(text, raw=True, display_id=f"progress-{number}", update=update)
