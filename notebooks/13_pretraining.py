@@ -731,7 +731,7 @@ if on_places.full:
 
 
 # %%
-def characters(text):
+def ascii_codes(text):
     """A character's number is its ASCII code: (N)."""
     return mt.tensor(np.frombuffer(text.encode("ascii"), np.uint8)).long()
 
@@ -769,7 +769,7 @@ def lines_and_kinds(text, count):
     chosen = list(islice(((line, kinds) for line, kinds in found if kinds), count))
     tokens, labels = mt.zeros(count, 64).long(), mt.full((count, 64), -100)
     for i, (line, kinds) in enumerate(chosen):
-        tokens[i, : len(line)], labels[i, : len(line)] = characters(line), mt.tensor(kinds)
+        tokens[i, : len(line)], labels[i, : len(line)] = ascii_codes(line), mt.tensor(kinds)
     return tokens, labels
 
 
@@ -1331,7 +1331,7 @@ def drawn(text, count, length=64):
     return text[starts[:, None] + mt.arange(length + 1)]
 
 
-source, aside = map(characters, library_source())
+source, aside = map(ascii_codes, library_source())
 mt.manual_seed(0)
 reported_code, choosing_code = (drawn(half, 512) for half in aside.split((len(aside) + 1) // 2))
 

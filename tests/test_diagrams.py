@@ -14,11 +14,19 @@ from textbook.diagrams import (
     masks,
     positions,
     pretraining,
+    recurrent,
     transformer,
     translation,
 )
 from textbook.lab import colored_text, report
 from textbook.plot import COLORS, subplots
+from textbook.plot.style import plt
+
+
+@pytest.fixture(autouse=True)
+def figures_are_closed():
+    yield
+    plt.close("all")
 
 
 def test_the_graph_of_a_unit_shows_every_slope_and_leads_back_where_it_is_visited():
@@ -62,6 +70,69 @@ def test_the_layer_has_three_heads_and_names_every_shape():
     shapes = {shape: written.count(shape) for shape in ("(n, d)", "(n, n)", "(n, d/h)", "(d, d)")}
     assert shapes == {"(n, d)": 3, "(n, n)": 3, "(n, d/h)": 6, "(d, d)": 1}
     assert {f"${made}_{head}$" for made in ("XQ", "A", "O") for head in (1, 2, 3)} <= {*written}
+
+
+WORDS = ["we", "read", "one", "word"]
+
+
+def texts(axes):
+    return [label.get_text() for label in axes.texts]
+
+
+def test_a_recurrent_network_names_its_weights_folded_and_unrolled():
+    _, (left, right) = subplots(1, 2)
+    recurrent.folded(left)
+    recurrent.unrolled(right, WORDS)
+    for axes in (left, right):
+        assert {"$W_{ih}$", "$W_{hh}$", "$W_o$"} <= {*texts(axes)}
+    assert [label for label in texts(right) if label in WORDS] == WORDS
+    assert {"$h_0$", "$h_4$", "$o_4$"} <= {*texts(right)}
+
+
+def test_a_deep_network_runs_forward_and_a_bidirectional_one_both_ways():
+    _, (left, right) = subplots(1, 2)
+    recurrent.deep(left, WORDS)
+    recurrent.bidirectional(right, WORDS)
+
+    def ways(axes):
+        """Arrows from state to state, to the right and to the left."""
+        arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+        steps = [a.xy[0] - a.xyann[0] for a in arrows if a.xy[1] == a.xyann[1]]
+        return sum(step > 0 for step in steps), sum(step < 0 for step in steps)
+
+    assert (ways(left), ways(right)) == ((6, 0), (3, 3))
+    assert "$[h_4^{(f)}, h_4^{(b)}]$" in texts(right)
+
+
+def test_two_gradients_come_back_to_a_state():
+    _, axes = subplots()
+    recurrent.backward(axes)
+    arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+    back = [a for a in arrows if to_rgb(a.arrow_patch.get_edgecolor()) == to_rgb(COLORS[1])]
+    into_the_middle = [a.xyann for a in back if abs(a.xy[0] - 2) < 0.5]
+    assert len(into_the_middle) == 2
+
+
+@pytest.mark.parametrize("first, solid", [("streams", 4), ("windows", 0)])
+def test_an_arrow_is_solid_where_the_text_goes_on(first, solid):
+    numbers = mt.arange(24).reshape(4, 6).T
+    if first == "windows":
+        numbers = mt.arange(24).reshape(2, 4, 3).transpose(1, 2).reshape(6, 4)
+    _, axes = subplots()
+    recurrent.streams(axes, numbers.tolist(), 3, "")
+    arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+    assert sum(a.arrow_patch.get_linestyle() in ("-", "solid") for a in arrows) == solid
+    assert len(arrows) == 4
+
+
+@pytest.mark.parametrize("writing, fed_back", [(False, 0), (True, 3)])
+def test_in_writing_each_output_is_the_next_input(writing, fed_back):
+    _, axes = subplots()
+    recurrent.language_model(axes, WORDS, writing)
+    arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+    dashed = [a for a in arrows if a.arrow_patch.get_linestyle() in ("--", "dashed")]
+    assert len(dashed) == fed_back
+    assert [texts(axes).count(word) for word in ("<s>", *WORDS)] == [1, 2, 2, 2, 1]
 
 
 @pytest.mark.parametrize("writing, unknown", [(False, 0), (True, 5)])
