@@ -909,7 +909,7 @@ measured(f"after one wrong word: {after_slip.mean().item():.2f} of {len(remain)}
 #
 # - **own words**: a quarter of the words it reads are those that it finds likeliest after the true ones. (This is
 #   a cheap form of **scheduled sampling**, Bengio et al., 2015: the guesses come from one pass over the true
-#   words. In the original, and in exercise 8, each guess follows on the guesses before it.)
+#   words. In the original each guess follows on the guesses before it.)
 # - **random words**: a tenth of the words it reads are drawn at random.
 
 
@@ -1003,7 +1003,7 @@ runs.holds(
 # The source is the same, the encoding is the same, and one wrong word ruins many of the rests, the more the more is still to
 # be said: what the decoder has to say, it seems to work out partly from what it has read. Training can make the bias
 # smaller, not make it go away. Exact match, which cannot see it, differs by no more than the seeds. At the end
-# of training far fewer of its own words are wrong than of the random ones, and they help nearly as much. Teacher forcing is a
+# of training far fewer of its own words are wrong than of the random ones, and they help, too. Teacher forcing is a
 # bargain where only the perfect sentence counts. It is a risk where texts are long and one slip is followed by a
 # thousand words.
 #
@@ -1357,8 +1357,9 @@ runs.holds(
 # > 0.96 (RNN) and 1.00 (GRU); mean 0.28 to 0.38; max 0.26 to 0.30 (RNN) and 0.67 to 0.86 (GRU).
 #
 # **Try it**: `new_translator(training, layers=2)`, `hidden=64`, or `bidirectional=False`, and the same training. Feed the
-# source in reverse, as Sutskever, Vinyals and Le did for a forward encoder: `text.source_words.encode_batch` of
-# reversed lists. Translate back to English, `number_texts("de", "en")`, or to French, `number_texts("en", "fr")`.
+# source in reverse, as Sutskever, Vinyals and Le did for a forward encoder: `pair._replace(source=pair.source[::-1])`
+# for all pairs of a `ParallelText`. Translate back to English, `number_texts("de", "en")`, or to French,
+# `number_texts("en", "fr")`.
 #
 # > **From statistical to neural translation.** Until 2014 the best systems counted: phrase tables and
 # > language models, tuned over years by many engineers. In 2014 the first sequence-to-sequence papers came
