@@ -38,6 +38,15 @@ import textbook.diagrams.cross_attention as diagrams
 from minitorch import nn
 from minitorch.flops import count_flops
 from textbook import plot
+from textbook.data import join_pieces, number_pair, number_pairs
+from textbook.lab import Lab, Tuned, measured
+
+lab = Lab("04")
+
+# %% [markdown]
+# Translator, data, stories and training come from chapter 03, as they are:
+
+# %%
 from textbook.chapter_03 import (
     LENGTHS,
     PAD,
@@ -56,10 +65,6 @@ from textbook.chapter_03 import (
     train_translator,
     translate,
 )
-from textbook.data import join_pieces, number_pair, number_pairs
-from textbook.lab import Lab, Tuned, measured
-
-lab = Lab("04")
 
 # %% [markdown]
 # ## 1. From one vector to a weighted mean
@@ -274,8 +279,8 @@ print("outputs agree with the loop:", mt.allclose(outputs, outputs_by_loop, atol
 # **A batch** holds sentences of several lengths, filled up with padding. A padded state must get no
 # weight. Its *score* is set to minus infinity, so that its weight is $\exp(-\infty) = 0$ and the rest
 # still adds up to one. That is the argument `padding`, True at padding. (Setting the *weight* to zero after
-# the softmax would leave a sum below one.) Chapter 07 makes more of this trick. We try it with "ninety
-# three" beside our sentence:
+# the softmax would leave a sum below one.)
+# We try it with "ninety three" beside our sentence:
 
 # %%
 two_words = memory[3:]  # the states of "ninety three"
@@ -775,7 +780,7 @@ class LooksBack(EncoderDecoder):
 
 
 # %%
-def new_translator(reads, hidden):
+def translator_that_reads(reads, hidden):
     if reads == "attention":
         return LooksBack(DotProduct(hidden), training, hidden)
     return EncoderDecoder(len(training.source_words), len(training.target_words), hidden=hidden)
@@ -793,7 +798,7 @@ def new_translator(reads, hidden):
     ),
 )
 def right_with_attention(reads, hidden, rate, steps=500):
-    model = new_translator(reads, hidden)
+    model = translator_that_reads(reads, hidden)
     train_translator(model, training, rate, steps)
     by_length = right_by_length(model, held_out)
     return {
@@ -834,7 +839,10 @@ runs.holds(
 )
 
 # %% [markdown]
-# TODO-C6-TEXT
+# With one vector, exact match falls with the length of the source, and the sooner the narrower the vector. With
+# attention all widths are nearly level. States of 32 numbers that are looked at carry long sentences better than
+# one vector of 128: no vector has to hold eighteen words any more, each state holds its own word and something
+# of its neighbours. (Longer training lifts the lower curves, but not to the upper ones: chapter 03.)
 #
 # > **C6 · holds.** *The lectures* (deck 3, "Attention is great!"): "Attention solves the bottleneck problem".
 # >
@@ -897,7 +905,7 @@ six_digits = number_pairs(300, digits=(6, 6), held_out=True, seed=3)
 too_long = ParallelText(six_digits, short.source_words, short.target_words)
 
 
-def share_right(model, text):
+def share_fully_right(model, text):
     return fully_right(model, text).float().mean().item()
 
 
@@ -926,7 +934,7 @@ def steps_to_ninety(score, rate, steps=120, hidden=64):
     model = make(CONTESTANTS[score](hidden), short, hidden)
 
     def look():
-        return share_right(model, short_held_out), share_right(model, short_elsewhere)
+        return share_fully_right(model, short_held_out), share_fully_right(model, short_elsewhere)
 
     _, looks = train_translator(model, short, rate, steps, every=10, look=look)
     right, other = zip(*looks, strict=True)
@@ -936,7 +944,7 @@ def steps_to_ninety(score, rate, steps=120, hidden=64):
         "exact match": right,
         "steps to 90 %": at_ninety[0] if at_ninety else None,
         "elsewhere": sum(other) / len(other),
-        "six digits": share_right(model, too_long),
+        "six digits": share_fully_right(model, too_long),
         "ms a pass": pass_time(model),
     }
 
@@ -975,7 +983,13 @@ runs.holds("scores differ less than the seeds of one do", between_and_within(run
 runs.holds("six digits remain out of reach", lambda rows: rows.values("six digits"), below=0.05)
 
 # %% [markdown]
-# TODO-C8-TEXT
+# - **Any choice beats none.** The mean does learn, but it is far behind when all others are done.
+# - **Among the four there is no winner**: the seeds of one score differ more than the medians of two. So take the
+#   cheap one: later models use products, and chapter 05 goes back to the simplest. (In a larger study, Britz et
+#   al., 2017, the additive score came out slightly ahead.)
+# - **Input feeding gains nothing here**, and a pass takes TODO times as long.
+# - **None gets a single number of six digits right.** Attention removes the bottleneck, but it does not teach a
+#   model what it has never seen: hundreds before *tausend*.
 #
 # > **C8 · not at this size.** *The lectures* (deck 3, "Attention variants", "Sequence-to-sequence with
 # > attention"): the four score functions have "relative advantages/disadvantages"; "sometimes we take the
@@ -1065,7 +1079,10 @@ runs.holds(
 )
 
 # %% [markdown]
-# TODO-C32-TEXT
+# Without attention the gradient falls by a factor of ten every four or five steps, as in chapter 01. With it, the
+# curve is the same for the last few states, and then level, at about twice the first term alone: the paths
+# through the weights give as much again. The shortcut helps whatever is attended to. It does nothing for the
+# recurrence itself: what state $j$ knows of the words before it still comes the long way.
 #
 # > **C32 · holds.** *The lectures* (deck 3, "Attention is great!"): attention "helps with the vanishing
 # > gradient problem", it "provides shortcut to faraway states".
@@ -1176,7 +1193,7 @@ def shares(pieces):
     return {kind: sum(of_kind) / len(of_kind) for kind, of_kind in found.items()}
 
 
-@lab.experiment("C7", steps=300, full=dict(steps=500, seeds=5))
+@lab.experiment("C7", steps=300, full=dict(seeds=5))
 def alignment_and_use(seed, steps):
     model = trained_to_look(seed, steps)
     picks = [weights.argmax(-1).tolist() for weights in weights_of_pairs(model, held_out)]
@@ -1255,7 +1272,12 @@ runs.holds(
 )
 
 # %% [markdown]
-# TODO-C7-TEXT
+# Where German turns the order round, the diagonal is practically always wrong and attention practically never;
+# and about half of these digits change when the weights are made equal. There the map shows something that the
+# answer depends on. *hundert* is the other case. It nearly always stays: the decoder knows from its own words, and
+# from the rough picture that the mean gives, that it must come, and needs no look at a single word. So nothing in
+# training tells the model where to look (our guess at the cause), and where it looks is an accident: the seeds
+# differ, with equally right translations.
 #
 # > **C7 · holds where the answer depends on the look.** *The lectures* (deck 3, "Attention is great!"): "We
 # > get (soft) alignment for free!"
@@ -1306,16 +1328,15 @@ lab.holds(
 
 # %% [markdown]
 # About half of a state is its own word. So a model can look at a neighbour and still read the right word
-# there, and an alignment error need not be a mistake of the translation. Reading a map, ask two things:
-# would the answer change if the weight moved, and what is in the state that it rests on?
+# there. Reading a map, ask two things: would the answer change if the weight moved, and what is in the state that
+# it rests on?
 #
-# The other side has a point too. Equal weights in a model *trained* with attention are a harsh test, said
+# The other side has a point, too. Equal weights in a model *trained* with attention are a harsh test, said
 # Wiegreffe and Pinter (2019): train one with equal weights from the start, and see whether it misses attention.
-# That is the mean in section 8, and it does. So choosing where to look matters here, even if not every
-# single look does.
+# That is the mean in section 8, and it does.
 #
 # **Try it**: translate to French, `number_texts(target="fr")`, and look at 97, where three pieces come from one
-# word; give `new_translator` another score; take the `masked_fill` out of `attend` and train again; feed
+# word; give `translator_that_reads` another score; take the `masked_fill` out of `attend` and train again; feed
 # back the *weights* instead of the output.
 #
 # <details>
