@@ -149,7 +149,7 @@ plot.show(
 # next. We compare it with each encoder state. The simplest comparison is the dot product: large if the
 # two point the same way. Then a softmax (chapter 00) turns scores into weights:
 #
-# $$e_{tj} = s_t^\top h_j, \qquad \alpha_{tj} = \frac{\exp(e_{tj})}{\sum_{k=1}^{n} \exp(e_{tk})}, \qquad
+# $$e_{tj} = s_t^\top h_j, \qquad \alpha_{tj} = \frac{\exp(e_{tj})}{\sum_{l=1}^{n} \exp(e_{tl})}, \qquad
 # o_t = \sum_{j=1}^{n} \alpha_{tj}\, h_j .$$
 #
 # | symbol | meaning | shape |
@@ -411,30 +411,32 @@ runs.holds(
 # > **C9 · holds.** *The lectures* (deck 1, "Attention is weighted averaging, which lets you do lookups!";
 # > deck 3): attention is "weighted averaging, which lets you do lookups!"
 # >
-# > *Measured*: TODO-C9
+# > *Measured*: With a query of factor 0 the answer is the mean of the values, to 1e-12. With a factor of 64 it is the
+# > stored value: the largest distance in tables of 4 to 256 entries and five seeds is 3.3e-11. In between it is a
+# > mixture: at 16 the distance is at most 8.4e-05 with 4 entries and 3.5e-03 with 256.
 #
 # ### Without any network
 #
-# Soft look-up needs no network. Given $n$ measured pairs of numbers $(x_j, y_j)$, what is $y$ at a place $q$ where
-# nothing was measured? A sensible guess is the mean of all $y_j$, near ones counting more. **Kernel regression**
+# Soft look-up needs no network. Somebody has measured numbers $v_j$ at $n$ places $k_j$. What is to be expected
+# at a place $q$ where nothing was measured? A sensible guess is the mean of all $v_j$, near ones counting more. **Kernel regression**
 # (Nadaraya, 1964; Watson, 1964) takes
 #
-# $$\hat y(q) = \sum_{j=1}^{n} \alpha_j\, y_j, \qquad \alpha = \operatorname{softmax}(e_1, \dots, e_n), \qquad
-# e_j = -\frac{(q - x_j)^2}{2 \sigma^2} .$$
+# $$o = \sum_{j=1}^{n} \alpha_j\, v_j, \qquad \alpha = \operatorname{softmax}(e_1, \dots, e_n), \qquad
+# e_j = -\frac{(q - k_j)^2}{2 \sigma^2} .$$
 #
-# That is attention, with queries $q$, keys $x_j$ and values $y_j$. Nothing is trained. The width $\sigma$ (a number)
-# makes the query sharp or flat.
+# That is attention, with query, keys and values. Nothing is trained. The width $\sigma$ (a number) makes the query
+# sharp or flat.
 
 # %%
 mt.manual_seed(0)
-x = 6 * mt.rand(40)  # keys (n)
-y = x.sin() + 0.3 * mt.randn(40)  # values (n), noisy
+k = 6 * mt.rand(40)  # keys (n)
+v = k.sin() + 0.3 * mt.randn(40)  # values (n), noisy
 q = mt.linspace(0, 6, 121)  # queries (T)
 
 
 def kernel_regression(width):
-    scores = -(((q.unsqueeze(1) - x) / width) ** 2) / 2  # (T, n)
-    outputs, weights = attend(scores, y.unsqueeze(1))
+    scores = -(((q.unsqueeze(1) - k) / width) ** 2) / 2  # (T, n)
+    outputs, weights = attend(scores, v.unsqueeze(1))
     return outputs.squeeze(1), weights  # (T), (T, n)
 
 
@@ -446,15 +448,15 @@ for name, width in WIDTHS.items():
 # %% evidence
 # Kernel regression at three widths, and its weights
 figure, (left, right) = plot.subplots(1, 2, width=9.5, height=3, width_ratios=[1.4, 1])
-left.plot(x.tolist(), y.tolist(), "o", color="0.6", markersize=4, label="measured")
+left.plot(k.tolist(), v.tolist(), "o", color="0.6", markersize=4, label="measured")
 for name, width in WIDTHS.items():
     left.plot(q.tolist(), kernel_regression(width)[0].tolist(), label=f"{name}, width {width}")
-left.set(xlabel="query q, key x", ylabel="value y")
+left.set(xlabel="query, key", ylabel="output, value")
 left.legend(fontsize=8, loc="lower left")
 _, weights = kernel_regression(WIDTHS["in between"])
-plot.heatmap(right, weights[:, x.argsort()], cmap="Blues")
+plot.heatmap(right, weights[:, k.argsort()], cmap="Blues")
 right.set_yticks(range(0, 121, 20), range(7))
-right.set(xlabel="key, in order", ylabel="query q", title="weights, width 0.3")
+right.set(xlabel="key, in order", ylabel="query", title="weights, width 0.3")
 plot.show(
     figure,
     alt="Left: noisy points of a sine. The flat curve is nearly level, the sharp one jumps from point to "
@@ -471,9 +473,11 @@ plot.show(
 # difference is gone. The states of section 1, as they are and cut to length 1:
 
 # %%
-for name, k in (("as they are", memory), ("of length 1", F.normalize(memory, dim=1))):
-    by_distance = -(queries.unsqueeze(1) - k).square().sum(-1) / 2  # (T, n)
-    difference = (attend(by_distance, k)[1] - attend(queries @ k.T, k)[1]).abs().max().item()
+for name, keys in (("as they are", memory), ("of length 1", F.normalize(memory, dim=1))):
+    by_distance = -(queries.unsqueeze(1) - keys).square().sum(-1) / 2  # (T, n)
+    difference = (
+        (attend(by_distance, keys)[1] - attend(queries @ keys.T, keys)[1]).abs().max().item()
+    )
     print(f"keys {name}: largest difference of the weights {difference:.3f}")
 
 # %% [markdown]
@@ -582,8 +586,8 @@ for question, pool, sentence, bound in (
 # | --- | --- | --- | --- |
 # | dot product | $s^\top h$ | nothing | Luong et al., 2015 |
 # | multiplicative (bilinear) | $s^\top W h$ | $W$ $(H, H)$ | Luong et al., 2015 |
-# | reduced-rank multiplicative | $(U s)^\top (V h)$ | $U$, $V$ $(k, H)$ with $k < H$ | the same, of rank $k$: $W = U^\top V$ |
-# | additive | $w^\top \tanh(W_1 h + W_2 s)$ | $W_1$, $W_2$ $(k, H)$, $w$ $(k)$ | Bahdanau et al., 2015 |
+# | reduced-rank multiplicative | $(U s)^\top (V h)$ | $U$, $V$ $(r, H)$ with $r < H$ | the same, of rank $r$: $W = U^\top V$ |
+# | additive | $w^\top \tanh(W_1 h + W_2 s)$ | $W_1$, $W_2$ $(r, H)$, $w$ $(r)$ | Bahdanau et al., 2015 |
 #
 # The dot product needs both states to have one size; the others do not. Each is a few lines, from states
 # $(B, T, H)$ and memory $(B, n, H)$ to scores $(B, T, n)$.
@@ -625,8 +629,8 @@ class ReducedRank(nn.Module):
 
 
 # %% [markdown]
-# "Additive" is an odd name for a small feed-forward network with $k$ hidden units that gives a number. Two
-# `unsqueeze` lay out the memory as $(B, 1, n, k)$ and the states as $(B, T, 1, k)$, and broadcasting adds
+# "Additive" is an odd name for a small feed-forward network with $r$ hidden units that gives a number. Two
+# `unsqueeze` lay out the memory as $(B, 1, n, r)$ and the states as $(B, T, 1, r)$, and broadcasting adds
 # every pair. A fifth score is the same for every word: that is the mean, our starting point.
 
 
@@ -642,7 +646,7 @@ class Additive(nn.Module):
 
     def forward(self, states, memory):
         hidden = (self.W_1(memory).unsqueeze(-3) + self.W_2(states).unsqueeze(-2)).tanh()
-        return self.w(hidden).squeeze(-1)  # (..., T, n, k) to (..., T, n)
+        return self.w(hidden).squeeze(-1)  # (..., T, n, r) to (..., T, n)
 
 
 class Mean(nn.Module):
@@ -684,8 +688,8 @@ for name, formula in formulas.items():
 
 # %% [markdown]
 # What do they cost? Parameters can be counted, and so can FLOPs (chapter 00), here for $T = n = 12$ and $H = 64$.
-# The products over *pairs* of states cost $2 T n H$ for the dot product; the others first project, $2 n H k$
-# for each matrix that is applied to $n$ words. The additive score makes $k$ numbers for every pair and puts
+# The products over *pairs* of states cost $2 T n H$ for the dot product; the others first project, $2 n H r$
+# for each matrix that is applied to $n$ words. The additive score makes $r$ numbers for every pair and puts
 # each through a $\tanh$; that is the last column.
 
 
@@ -1061,25 +1065,27 @@ for decoder, sentence, bound in (
         return curves[:, 40] / curves[:, 0]
 
     runs.holds(sentence, far_from_near, **bound)
-runs.holds(
-    "the level is at least the first term, at most four times",
-    lambda rows: (
-        rows.values("gradient", decoder="attention")[:, 40]
-        / rows.values("first term", decoder="attention")
-    ),
-    between=(1, 4),
-)
+
+
+def level(rows):
+    """The median from 20 steps back on, over the first term alone."""
+    curves = rows.values("gradient", decoder="attention")
+    return np.median(curves[:, 20:], axis=1) / rows.values("first term", decoder="attention")
+
+
+runs.holds("the level is a few times the first term alone", level, between=(1, 5))
 
 # %% [markdown]
 # Without attention the gradient falls by a factor of ten every four or five steps, as in chapter 01. With it, the
-# curve is the same for the last few states, and then level, at about twice the first term alone: the paths
-# through the weights give as much again. The shortcut helps whatever is attended to. It does nothing for the
-# recurrence itself: what state $j$ knows of the words before it still comes the long way.
+# curve is the same for the last few states, and then level, at two to three times the first term alone; the rest
+# are the dots. The shortcut helps whatever is attended to. It does nothing for the recurrence itself: what state
+# $j$ knows of the words before it still comes the long way.
 #
 # > **C32 · holds.** *The lectures* (deck 3, "Attention is great!"): attention "helps with the vanishing
 # > gradient problem", it "provides shortcut to faraway states".
 # >
-# > *Measured*: TODO-C32
+# > *Measured*: Norm of the gradient at the state 40 steps back, five seeds, untrained: 0.010 to 0.028 with attention,
+# > 3.0e-10 to 1.3e-9 with one vector; at the nearest state 0.22 to 0.26 and 0.25 to 0.35.
 #
 # ## 10. Where it looks
 #
@@ -1336,8 +1342,8 @@ lab.holds(
 # That is the mean in section 8, and it does.
 #
 # **Try it**: translate to French, `number_texts(target="fr")`, and look at 97, where three pieces come from one
-# word; give `translator_that_reads` another score; take the `masked_fill` out of `attend` and train again; feed
-# back the *weights* instead of the output.
+# word; draw the maps of a `LooksBack(DotProduct(64), training, 64)`; take the `masked_fill` out of `attend` and
+# train again; feed back the *weights* instead of the output.
 #
 # <details>
 # <summary>Common slips, and how other texts write it</summary>
