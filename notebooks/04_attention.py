@@ -79,9 +79,8 @@ print("source:", " ".join(english_words))
 print("target:", " ".join(german_words), "=", join_pieces(german_words, "de"))
 
 # %% [markdown]
-# We cut German words into the pieces that speak for a digit or a power of ten. An encoder has read the
-# source and left a state $h_j$ for each of the $n = 5$ words. To follow everything with a pencil, we give
-# the states just two numbers each, chosen by hand. Later they are learned.
+# An encoder has read the source and left a state $h_j$ for each of the $n = 5$ words. To follow everything with a
+# pencil, we give the states just two numbers each, chosen by hand. Later they are learned.
 
 # %%
 memory = mt.tensor(
@@ -101,13 +100,13 @@ memory = mt.tensor(
 # $$o = \frac1n \sum_{j=1}^{n} h_j .$$
 #
 # But it is the same $o$ at every step of the decoder, whether the next piece is *zwei* or *neunzig*, and
-# the more words there are, the less of each is in it. The step from here to attention is small. A mean is
-# a sum with equal weights. Let the weights differ, and let them differ from step to step:
+# the more words there are, the less of each is in it. A mean is a sum with equal weights. Let the weights
+# differ, and let them differ from step to step:
 #
 # $$o_t = \sum_{j=1}^{n} \alpha_{tj}\, h_j, \qquad \alpha_{tj} \ge 0, \quad \sum_{j=1}^{n} \alpha_{tj} = 1 .$$
 #
 # $\alpha_{tj}$ (a number) says how much source word $j$ counts at decoder step $t$, and $o_t$, of shape
-# $(H)$, is the **attention output**, also called context vector.
+# $(H)$, is the **attention output**.
 
 # %%
 equal = mt.ones(5) / 5
@@ -140,8 +139,7 @@ plot.show(
 
 # %% [markdown]
 # On the left, everything has to pass through one line. On the right, each piece gets what it needs. Where
-# do such weights come from? Not from a table of word positions: every sentence is different. The decoder
-# has to ask.
+# do such weights come from? Every sentence is different: the decoder has to ask.
 #
 # ## 2. One step, by hand
 #
@@ -176,8 +174,7 @@ print("attention output:", o_3)
 
 # %% [markdown]
 # With a pencil: the score of "three" is $(-0.5)(-1) + (-1.5)(-2) = 3.5$, its exponential 33.1, the sum of
-# all five 34.6, so its weight is $33.1 / 34.6 = 0.957$. The output is nearly $h_5 = (-1, -2)$, not quite:
-# the other words pull a little.
+# all five 34.6, so its weight is $33.1 / 34.6 = 0.957$. The output is nearly $h_5 = (-1, -2)$.
 
 # %% evidence
 # The step as a diagram, and in the plane
@@ -201,9 +198,9 @@ plot.show(
 )
 
 # %% [markdown]
-# Three things to notice. The number of weights follows $n$, but there is no parameter for a position: the
-# same rule serves any length. Everything is differentiable, so the gradient can say "look elsewhere". And
-# looking *is* computing a mean: there is no hard choice anywhere.
+# The number of weights follows $n$, but no parameter belongs to a position: the same rule serves any length.
+# Everything is differentiable, so the gradient can say "look elsewhere". And looking *is* computing a mean:
+# there is no hard choice anywhere.
 #
 # ## 3. All steps
 #
@@ -339,7 +336,7 @@ for factor in (0, 2, 8):
 #
 # $$\lVert o - v_{\text{best}} \rVert \le (n - 1)\, e^{-\Delta} \max_j \lVert v_j - v_{\text{best}} \rVert .$$
 #
-# We fill tables with random keys of length 1 and random values, and ask with each key times a factor.
+# Tables with random keys of length 1 and random values, asked with each key times a factor:
 
 
 # %%
@@ -571,8 +568,8 @@ for question, pool, sentence, bound in (
 # A query finds *content*: wherever the animal stands, it is found, as by the maximum. It does not find *order*: a
 # weighted mean of a set forgets in which order the set came (TODO-GRU). Chapter 05 makes a theorem of that (C10).
 #
-# > **E1 · TODO.** *Our question*: does attention with one learned query pool better than the last state, the mean
-# > and the maximum (chapter 03, C31)?
+# > **E1 · yes, unless order counts.** *Our question*: does attention with one learned query pool better than the
+# > last state and the mean (chapter 03, C31)?
 # >
 # > *Measured*: TODO-E1
 #
@@ -668,7 +665,7 @@ SCORES = {
 }
 
 # %% [markdown]
-# Do they agree with the table? We compare one entry of each, the score of step 2 and word 4, with its formula.
+# One entry of each, the score of step 2 and word 4, beside its formula in the table:
 
 # %%
 mt.manual_seed(0)
@@ -771,9 +768,8 @@ class LooksBack(EncoderDecoder):
 #
 # ### The bottleneck gone (C6)
 #
-# Chapter 03 varied the width of the vector between encoder and decoder (C5). Here are states of several widths with
-# one vector and with attention by dot product. Both get the same data, 500 steps and the same care: for each
-# width a learning rate chosen elsewhere.
+# Chapter 03 varied the width of the one vector (C5). Here are several widths with one vector and with attention by
+# dot product. Both get the same data, 500 steps and the same care: for each width a learning rate chosen elsewhere.
 
 
 # %%
@@ -1011,8 +1007,7 @@ runs.holds("six digits remain out of reach", lambda rows: rows.values("six digit
 # ### The gradient at early states (C32)
 #
 # An untrained GRU reads $n = 60$ random inputs, an untrained decoder takes one step from its last state,
-# and an output layer reads either $s_1$ or $[s_1; o_1]$. We take the norm of the gradient at every encoder
-# state, as in chapter 01.
+# and an output layer reads either $s_1$ or $[s_1; o_1]$. The norm of the gradient at every encoder state:
 
 
 # %%
@@ -1138,8 +1133,7 @@ plot.show(
 # ### Alignment for free (C7)
 #
 # How good are these maps? For each target piece that translates some word, take the word with the largest
-# weight. The **alignment error** is the share of pieces for which it is a wrong one. Two rivals know nothing: one
-# picks a word *at random*, the other follows the *diagonal*, the word $j$ with $(j - \tfrac12) / n$ nearest to
+# weight. The **alignment error** is the share of pieces for which it is a wrong one. Of two rivals one picks a word *at random*, the other follows the *diagonal*, the word $j$ with $(j - \tfrac12) / n$ nearest to
 # $(t - \tfrac12) / T$. That is strong wherever order is kept, so we look at kinds of pieces apart: digits whose order
 # German turns round (a unit with *und* and its ten after it), other digits, and the large words.
 #
@@ -1281,10 +1275,10 @@ runs.holds(
 # %% [markdown]
 # Where German turns the order round, the diagonal is practically always wrong and attention practically never;
 # and about half of these digits change when the weights are made equal. There the map shows something that the
-# answer depends on. *hundert* is the other case. It nearly always stays: the decoder knows from its own words, and
-# from the rough picture that the mean gives, that it must come, and needs no look at a single word. So nothing in
-# training tells the model where to look (our guess at the cause), and where it looks is an accident: the seeds
-# differ, with equally right translations.
+# answer depends on. *hundert* nearly always stays: the decoder knows from its own words, and
+# from the rough picture that the mean gives, that it must come. So nothing in training tells the model where to
+# look (our guess at the cause): its alignment error is larger than that of the digits, and differs from seed to
+# seed.
 #
 # > **C7 · holds where the answer depends on the look.** *The lectures* (deck 3, "Attention is great!"): "We
 # > get (soft) alignment for free!"
@@ -1337,9 +1331,8 @@ lab.holds(
 # there. Reading a map, ask two things: would the answer change if the weight moved, and what is in the state that
 # it rests on?
 #
-# The other side has a point, too. Equal weights in a model *trained* with attention are a harsh test, said
-# Wiegreffe and Pinter (2019): train one with equal weights from the start, and see whether it misses attention.
-# That is the mean in section 8, and it does.
+# Wiegreffe and Pinter (2019) replied that equal weights in a model *trained* with attention are a harsh test, and
+# that one should train with equal weights from the start. That is the mean in section 8, and it misses attention.
 #
 # **Try it**: translate to French, `number_texts(target="fr")`, and look at 97, where three pieces come from one
 # word; draw the maps of a `LooksBack(DotProduct(64), training, 64)`; take the `masked_fill` out of `attend` and
@@ -1351,8 +1344,7 @@ lab.holds(
 # | one may read | what is right | why |
 # | --- | --- | --- |
 # | cross-attention: "all pairs of attention scores" in $\mathbb{R}^{T \times T}$, both sequences of length $T$ (deck 1) | $T \times n$ | target and source have two lengths, and the softmax runs over the source (section 4) |
-# | $v^\top \tanh(W_1 h + W_2 s)$ (deck 3) | the same as our additive score | we write $w$, since $v$ is a value here |
-# | "context vector", $c_t$ or $a_t$ | our attention output $o_t$ | the name of Bahdanau et al.; the exercises use it for their arguments |
+# | "context vector" | our attention output $o_t$ | the name of Bahdanau et al., and of the exercises |
 #
 # </details>
 #
@@ -1360,8 +1352,7 @@ lab.holds(
 #
 # - Attention is a weighted mean whose weights are a softmax of scores between a query and keys. In matrices,
 #   $\operatorname{softmax}(S M^\top) M$, with minus infinity at padding.
-# - It needs no translator and no network: it is soft look-up (C9), kernel regression, and pooling by a query,
-#   which finds content and not order (E1).
+# - It is also soft look-up (C9), kernel regression, and pooling by a query, which finds content and not order (E1).
 # - Scores may be dot products, bilinear, of reduced rank, or additive. They differ in parameters and
 #   cost; in how fast they learn we found no difference beyond that of the seeds (C8). Feeding the
 #   attention output back costs the parallel decoder.
@@ -1371,9 +1362,8 @@ lab.holds(
 #   had to, and it looked at states, not at words.
 #
 # What remains: encoder and decoder still read step by step, and the decoder, which sees all states of the
-# encoder, has only its own *current* state to speak from. If a decoder can look at all states of the source at
-# once, why should it not look back at its own, and why must the encoder pass its summary from state to state?
-# Chapter 05 takes the recurrence away.
+# encoder, has only its own *current* state to speak from. If it can look at all words of the source at once, why
+# not at its own, and why must the encoder pass anything from state to state? Chapter 05 takes the recurrence away.
 #
 # **Exercises**:
 # [`../exercises/04_attention/04_attention.ipynb`](../exercises/04_attention/04_attention.ipynb)
