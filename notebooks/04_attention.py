@@ -566,12 +566,13 @@ for question, pool, sentence, bound in (
 
 # %% [markdown]
 # A query finds *content*: wherever the animal stands, it is found, as by the maximum. It does not find *order*: a
-# weighted mean of a set forgets in which order the set came (TODO-GRU). Chapter 05 makes a theorem of that (C10).
+# weighted mean of a set forgets in which order the set came. Chapter 05 makes a theorem of that (C10).
 #
 # > **E1 · yes, unless order counts.** *Our question*: does attention with one learned query pool better than the
 # > last state and the mean (chapter 03, C31)?
 # >
-# > *Measured*: TODO-E1
+# > *Measured*: Right answers in stories of 20 to 40 words, plain RNN, one run: anywhere, query and maximum 1.00, mean
+# > 0.49, last state 0.24; which came last, last state 0.90, query 0.38, mean 0.33, maximum 0.30.
 #
 # ## 6. Four score functions
 #
@@ -838,7 +839,8 @@ runs.holds(
 #
 # > **C6 · holds.** *The lectures* (deck 3, "Attention is great!"): "Attention solves the bottleneck problem".
 # >
-# > *Measured*: TODO-C6
+# > *Measured*: Exact match at 16 to 18 words after 500 steps, states of 32 numbers, one run: 0.93 with attention, 0
+# > with one vector.
 #
 # ## 8. Comparing score functions, and feeding back
 #
@@ -981,7 +983,7 @@ runs.holds("six digits remain out of reach", lambda rows: rows.values("six digit
 # - **Among the four there is no winner**: the seeds of one score differ more than the medians of two. So take the
 #   cheap one: later models use products, and chapter 05 goes back to the simplest. (In a larger study, Britz et
 #   al., 2017, the additive score came out slightly ahead.)
-# - **Input feeding gains nothing here**, and a pass takes TODO times as long.
+# - **Input feeding gains nothing here**, and a pass takes more than twice as long.
 # - **None gets a single number of six digits right.** Attention removes the bottleneck, but it does not teach a
 #   model what it has never seen: hundreds before *tausend*.
 #
@@ -989,7 +991,8 @@ runs.holds("six digits remain out of reach", lambda rows: rows.values("six digit
 # > attention"): the four score functions have "relative advantages/disadvantages"; "sometimes we take the
 # > attention output from the previous step, and also feed it into the decoder".
 # >
-# > *Measured*: TODO-C8
+# > *Measured*: Steps to 90 % exact match, one run: dot product 70, multiplicative 80, reduced rank 70, additive 80,
+# > additive and fed back 80; the mean never. Parameters differ from 0 to 8,256, FLOPs from 18,432 to 215,040.
 #
 # ## 9. A shorter path for the gradient
 #
@@ -1029,7 +1032,7 @@ def gradient_at_states(decoder, n=60, width=64):
     F.cross_entropy(scores, mt.randint(0, 32, (1,))).backward()
     norms = [state.grad.norm().item() for state in reversed(states)]
     direct = o.grad.norm() * weights.median() if decoder == "attention" else 0.0
-    return {"distance n - j": list(range(n)), "gradient": norms, "first term": direct}
+    return {"distance n - j": list(range(n)), "norm of the gradient": norms, "first term": direct}
 
 
 # %% evidence
@@ -1038,7 +1041,7 @@ runs = gradient_at_states.run()
 first_term = float(np.median(runs.best.values("first term", decoder="attention")))
 runs.draw(
     x="distance n - j",
-    y="gradient",
+    y="norm of the gradient",
     by="decoder",
     log="y",
     lines={"the first term alone": first_term},
@@ -1056,7 +1059,7 @@ for decoder, sentence, bound in (
 ):
 
     def far_from_near(rows, decoder=decoder):
-        curves = rows.values("gradient", decoder=decoder)
+        curves = rows.values("norm of the gradient", decoder=decoder)
         return curves[:, 40] / curves[:, 0]
 
     runs.holds(sentence, far_from_near, **bound)
@@ -1064,7 +1067,7 @@ for decoder, sentence, bound in (
 
 def level(rows):
     """The median from 20 steps back on, over the first term alone."""
-    curves = rows.values("gradient", decoder="attention")
+    curves = rows.values("norm of the gradient", decoder="attention")
     return np.median(curves[:, 20:], axis=1) / rows.values("first term", decoder="attention")
 
 
@@ -1233,7 +1236,7 @@ plot.show(
     figure,
     alt="Left, alignment error: attention's is near zero for digits, where the diagonal's is near one if they are "
     "turned round; for hundert and tausend it may be larger. Right: with equal weights nearly every hundert stays, "
-    "and about half of the digits.",
+    "and less than half of the digits.",
 )
 rows = [
     [
@@ -1252,7 +1255,7 @@ table(
     f"alignment error by kind of piece; exact match of the translators {exact}",
     folded=True,
 )
-for kind, below in (("all pieces", 0.3), ("digits turned round", 0.1)):
+for kind, below in (("all pieces", 0.1), ("digits turned round", 0.05)):
     runs.holds(
         f"attention picks the right word, {kind}",
         lambda rows, kind=kind: rows.values(f"error, {kind}"),
@@ -1273,17 +1276,18 @@ runs.holds(
 )
 
 # %% [markdown]
-# Where German turns the order round, the diagonal is practically always wrong and attention practically never;
-# and about half of these digits change when the weights are made equal. There the map shows something that the
-# answer depends on. *hundert* nearly always stays: the decoder knows from its own words, and
-# from the rough picture that the mean gives, that it must come. So nothing in training tells the model where to
-# look (our guess at the cause): its alignment error is larger than that of the digits, and differs from seed to
-# seed.
+# Attention nearly always picks the right word, also where German turns the order round and the diagonal is
+# practically always wrong. Most of the digits change when the weights are made equal: there the map shows
+# something that the answer depends on. *hundert* is the other case. Its maps are good, too, and yet nearly every
+# *hundert* stays: the decoder knows (we guess) from its own words, and from the rough picture that the mean gives,
+# that it must come. A clear map is no proof that the look was needed.
 #
-# > **C7 · holds where the answer depends on the look.** *The lectures* (deck 3, "Attention is great!"): "We
-# > get (soft) alignment for free!"
+# > **C7 · holds.** *The lectures* (deck 3, "Attention is great!"): "We get (soft) alignment for free!"
 # >
-# > *Measured*: TODO-C7
+# > *Measured*: Alignment error, five seeds of 0.986 to 0.996 exact match: over the digits whose order German turns 0 to
+# > 0.002, against 0.999 along the diagonal and 0.892 at random; over all pieces 0.009 to 0.020, against 0.516 and
+# > 0.895. With equal weights 0.36 to 0.43 of the turned digits stay, and 0.95 to 0.99 of *hundert*, whose error is
+# > 0.009 to 0.072.
 #
 # ### A state is not a word
 #
@@ -1358,8 +1362,8 @@ lab.holds(
 #   attention output back costs the parallel decoder.
 # - The bottleneck of chapter 03 is gone (C6), and the gradient gets a path whose length does not grow with
 #   the distance (C32).
-# - Alignment comes for free where the answer depends on it (C7). A map shows where the model looked, not that it
-#   had to, and it looked at states, not at words.
+# - Alignment comes for free (C7). A map shows where the model looked, not that it had to, and it looked at states,
+#   not at words.
 #
 # What remains: encoder and decoder still read step by step, and the decoder, which sees all states of the
 # encoder, has only its own *current* state to speak from. If it can look at all words of the source at once, why
