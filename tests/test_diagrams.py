@@ -10,6 +10,7 @@ from textbook.diagrams import (
     autograd,
     blocks,
     cells,
+    cross_attention,
     heads,
     masks,
     positions,
@@ -133,6 +134,29 @@ def test_in_writing_each_output_is_the_next_input(writing, fed_back):
     dashed = [a for a in arrows if a.arrow_patch.get_linestyle() in ("--", "dashed")]
     assert len(dashed) == fed_back
     assert [texts(axes).count(word) for word in ("<s>", *WORDS)] == [1, 2, 2, 2, 1]
+
+
+def test_a_line_leads_from_each_key_to_each_query_that_gives_it_weight():
+    _, axes = subplots()
+    weights = mt.tensor([[1.0, 0.0, 0.0], [0.2, 0.3, 0.5]])
+    cross_attention.connections(axes, weights, ["drei", "und"], ["ninety", "and", "three"])
+    widths = [line.get_linewidth() for line in axes.lines]
+    assert widths == pytest.approx([4.3, 1.1, 1.5, 2.3])
+
+
+def test_one_step_says_its_scores_and_weights():
+    _, axes = subplots()
+    cross_attention.one_step(axes, ["ninety", "three"], [-0.5, 3.5], [0.018, 0.982], t=3)
+    written = {label.get_text() for label in axes.texts}
+    assert {"$h_2$", "-0.50", "3.50", "0.018", "0.982", "$s_3$", "$o_3$"} <= written
+
+
+def test_each_state_of_the_decoder_looks_back_at_all_states_of_the_encoder():
+    _, axes = subplots()
+    cross_attention.decoder(axes, ["one", "two"], ["eins", "zwei", "</s>"], mt.ones(3, 2) / 2)
+    written = [label.get_text() for label in axes.texts]
+    assert len(axes.lines) == 3 * 2 and written.count("eins") == written.count("zwei") == 2
+    assert written.count("</s>") == 1 and written[-1] == "</s>" and "$s_{3}$" in written
 
 
 @pytest.mark.parametrize("writing, unknown", [(False, 0), (True, 5)])
