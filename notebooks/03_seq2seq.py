@@ -771,7 +771,7 @@ for sentence, measure, bounds in (
 # Every curve falls with the length of the source. After 300 steps the widths from 32 on overlap: the encoder has to *learn*
 # to write into its vector so that the decoder can find everything again. After 1,500 steps the width decides. Of the
 # sources of 10 to 12 words, 8 numbers translate fewer than one in four, 16 more than half, 32 about four in five, 64 and 128
-# about nine in ten; for 13 words and more these two part as well. Nothing but the vector was changed, so it *is* the vector.
+# about nine in ten; at 13 to 15 words these two part as well. Nothing but the vector was changed, so it *is* the vector.
 # (That long sentences have more words that can go wrong makes all curves fall, but does not set them apart.)
 #
 # Two things to read with care. From 16 words on, 32 and 64 numbers do not differ by more than their seeds. And there even
