@@ -716,7 +716,7 @@ def one_vector(numbers, steps, rate):
 # Exact match against the length of the source, a curve for each width: figure, table and verdicts
 runs = one_vector.run()
 steps_shown = runs.best.settings_of("steps")
-figure, panels = plot.subplots(1, len(steps_shown), width=9, height=3.2, sharey=True, squeeze=False)
+figure, panels = plot.subplots(1, len(steps_shown), width=8, height=2.8, sharey=True, squeeze=False)
 for axes, steps in zip(panels[0], steps_shown, strict=True):
     for i, numbers in enumerate(runs.best.settings_of("numbers")):
         found = runs.best.values("exact match", numbers=numbers, steps=steps)
