@@ -48,6 +48,7 @@ from textbook.data import (
 from textbook.decoding import beam_search, greedy
 from textbook.diagrams import translation as diagrams
 from textbook.lab import Lab, Tuned, measured
+from textbook.lab.report import spread, table
 
 lab = Lab("03")
 
@@ -737,10 +738,16 @@ plot.show(
     alt="Exact match falls with the length of the source, for each width of the vector. After 1,500 steps "
     "the curves lie in order: the narrower the vector, the earlier the fall.",
 )
-for setting, rows in runs.by_setting.items():
-    for row in sorted(rows, key=lambda row: (row["steps"], row["numbers"])):
-        shares = " ".join(f"{share:.2f}" for share in row["exact match"])
-        measured(f"{setting:8} {row['steps']:5} steps {row['numbers']:4} numbers: {shares}")
+for steps in steps_shown:
+    by_numbers = [
+        [
+            str(numbers),
+            *map(spread, runs.best.values("exact match", numbers=numbers, steps=steps).T),
+        ]
+        for numbers in runs.best.settings_of("numbers")
+    ]
+    caption = f"exact match by words of the source after {steps:,} steps"
+    table(["numbers", *LENGTHS], by_numbers, caption, folded=False)
 short, middle, long = 0, 1, 4  # places in LENGTHS
 for sentence, measure, bounds in (
     (
