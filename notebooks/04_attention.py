@@ -749,7 +749,7 @@ plot.show(
 # The blue lines are new. `begin` hands over the states of *all* words, and `look` lets the decoder's states
 # attend to them. What they find is joined to them before the output layer:
 #
-# $$P(y_t \mid y_{<t}, x) = \operatorname{softmax}(W_o\,[s_t; o_t] + b_o), \qquad [s_t; o_t] \in \mathbb{R}^{2H} .$$
+# $$P(y_t \mid y_{<t}, x) = \operatorname{softmax}([s_t; o_t]\, W_o + b_o)_{y_t}, \qquad [s_t; o_t] \in \mathbb{R}^{2H} .$$
 
 
 # %%
