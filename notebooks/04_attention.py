@@ -38,7 +38,7 @@ from minitorch import nn
 from minitorch.flops import count_flops
 from textbook import plot
 from textbook.data import join_pieces, number_pair, number_pairs
-from textbook.lab import Lab, Tuned
+from textbook.lab import Lab, Tuned, measured
 from textbook.lab.report import spread, table
 
 lab = Lab("04")
@@ -1145,7 +1145,7 @@ shown = (293, 68, 4_783, 71_234)
 four = [number_pair(number) for number in shown]
 examples = ParallelText(four, training.source_words, training.target_words)
 for pair, said in zip(four, translate(model, examples), strict=True):
-    print(f"{pair.number:6,}  {join_pieces(said, 'de')}")
+    measured(f"{pair.number:6,}  {join_pieces(said, 'de')}")
 
 # %% evidence
 # Maps of four held-out numbers, with the true alignment framed
@@ -1310,9 +1310,8 @@ runs.holds(
 # %% [markdown]
 # Attention nearly always picks the right word, also where German turns the order round and the diagonal is
 # practically always wrong. Half of the digits or more change when the weights are made equal: there the map shows
-# something that the answer depends on. *hundert* is the other case. Its maps are good, too, and yet four in five
-# or more stay: the decoder knows (we guess) from its own words, and from the rough picture that the mean gives,
-# that it must come. A clear map is no proof that the look was needed.
+# something that the answer depends on. *hundert* is the other case. Its maps are good, too, and yet most stay: the
+# decoder knows (we guess) from its own words, and from the rough picture that the mean gives, that it must come. A clear map is no proof that the look was needed.
 #
 # > **C7 · holds.** *The lectures* (deck 3, "Attention is great!"): "We get (soft) alignment for free!"
 # >
