@@ -243,9 +243,11 @@ talking_heads.wrong(
 talking_heads.wrong(
     "right but for the values, which are split in as many heads as queries and keys",
     "There are as many heads of values as maps: mix is (maps, heads).",
-)(lambda query, key, value, mix: _talking(split_value=lambda x, _: split(x, mix.shape[1]))(
-    query, key, value, mix
-))
+)(
+    lambda query, key, value, mix: _talking(split_value=lambda x, _: split(x, mix.shape[1]))(
+        query, key, value, mix
+    )
+)
 talking_heads.wrong(
     "multi-head attention: mix is not used",
     "Mix the scores: map g gets the sum over the heads l of mix[g, l] times the scores of head l.",
@@ -270,9 +272,11 @@ talking_heads.wrong(
 talking_heads.wrong(
     "right but for the scale: it divides by the square root of d",
     "The dot product of a head adds up d/heads terms: divide by the square root of that.",
-)(lambda query, key, value, mix: _talking(
-    scores=lambda q, k: q @ k.mT / query.shape[-1] ** 0.5
-)(query, key, value, mix))
+)(
+    lambda query, key, value, mix: _talking(scores=lambda q, k: q @ k.mT / query.shape[-1] ** 0.5)(
+        query, key, value, mix
+    )
+)
 talking_heads.wrong(
     "right but for the scale, which is missing",
     "Divide the scores by the square root of the size of a head, d/heads.",
@@ -288,9 +292,11 @@ talking_heads.wrong(
 talking_heads.wrong(
     "right but for the scale: it divides by the square root of d_v/maps, the size of the values",
     "What the dot product adds up are d/heads terms: divide by the square root of that.",
-)(lambda query, key, value, mix: _talking(
-    scores=lambda q, k: q @ k.mT / (value.shape[-1] / len(mix)) ** 0.5
-)(query, key, value, mix))
+)(
+    lambda query, key, value, mix: _talking(
+        scores=lambda q, k: q @ k.mT / (value.shape[-1] / len(mix)) ** 0.5
+    )(query, key, value, mix)
+)
 talking_heads.wrong(
     "right but for the softmax, which goes over the maps",
     "The keys compete, not the maps: the softmax goes over the last axis of (B, maps, T, n).",

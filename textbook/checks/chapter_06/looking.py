@@ -5,7 +5,6 @@ from textbook.checks.chapter_06.axes import scaled_scores
 from textbook.checks.exercise import exercise
 
 
-
 def _pair_cases(draw, hidden):
     """Sizes k and c, then x (T, 2k), pairs of different keys, and memory (n, k + c)."""
     sizes = [(2, 1, 2, 2), (4, 2, 3, 3), (16, 3, 4, 8)]

@@ -262,11 +262,7 @@ without_each_head.wrong(
 without_each_head.wrong(
     "the output of each head alone, with the means of all others",
     "Only head l is replaced by its mean; all others stay.",
-)(
-    lambda Y, W_O: (
-        (merge(_mean(Y)) @ W_O).unsqueeze(1) + (Y - _mean(Y)) @ _blocks(W_O, Y.shape[1])
-    )
-)
+)(lambda Y, W_O: (merge(_mean(Y)) @ W_O).unsqueeze(1) + (Y - _mean(Y)) @ _blocks(W_O, Y.shape[1]))
 without_each_head.wrong(
     "the whole output, once for each head",
     "Put the mean of head l in its place before W_O.",
@@ -275,8 +271,9 @@ without_each_head.wrong(
     "right for the first head alone: for the others, the heads before stay removed",
     "Begin with the whole Y for each head: work on a fresh copy.",
 )(
-    lambda Y, W_O: (merge(Y) @ W_O).unsqueeze(1)
-    + ((_mean(Y) - Y) @ _blocks(W_O, Y.shape[1])).cumsum(dim=1)
+    lambda Y, W_O: (
+        (merge(Y) @ W_O).unsqueeze(1) + ((_mean(Y) - Y) @ _blocks(W_O, Y.shape[1])).cumsum(dim=1)
+    )
 )
 without_each_head.wrong(
     "right but for the rows of W_O, which are dealt out in turn",
@@ -404,11 +401,7 @@ attention_cost.wrong(
 attention_cost.wrong(
     "right but for the FLOPs, which lack the output projection",
     "The joined heads are multiplied by W_O: (T, d) times (d, d).",
-)(
-    _cost(
-        projections=lambda T, n, d, heads, groups: 2 * T * d * d + 4 * n * d * d * groups // heads
-    )
-)
+)(_cost(projections=lambda T, n, d, heads, groups: 2 * T * d * d + 4 * n * d * d * groups // heads))
 attention_cost.wrong(
     "right but for the weights: it counts biases",
     "The four layers have no bias.",

@@ -1,4 +1,4 @@
-"""Which of several layers mix what should stay apart? Asked by permuting, and by single sequences."""
+"""Which of several layers mix positions or sequences? Asked by permuting, and one by one."""
 
 import itertools
 
@@ -87,8 +87,9 @@ def _kinds():
 
     cut = split_without_transpose
     mixing = {
-        "splits and merges without a transpose": layer((cut, cut, cut), merge=lambda X: X.reshape(
-            len(X), X.shape[2], -1)),
+        "splits and merges without a transpose": layer(
+            (cut, cut, cut), merge=lambda X: X.reshape(len(X), X.shape[2], -1)
+        ),
         "splits without a transpose": layer((cut, cut, cut)),
         "splits the keys alone without a transpose": layer((split, cut, split)),
         "splits the values alone without a transpose": layer((split, split, cut)),
@@ -119,9 +120,11 @@ def _kinds():
         "has no scale": layer(scores=lambda q, k: q @ k.mT),
         "adds its input": layer(after=lambda Y, X: Y + X),
         "is right, head by head": lambda X: sum(
-            layer(merge=lambda Y, head=head: merge(
-                Y * (mt.arange(HEADS) == head).double()[:, None, None]
-            ))(X)
+            layer(
+                merge=lambda Y, head=head: merge(
+                    Y * (mt.arange(HEADS) == head).double()[:, None, None]
+                )
+            )(X)
             for head in range(HEADS)
         ),
         "takes the mean of all positions away": layer(
@@ -147,7 +150,11 @@ def _suspect_cases(draw, hidden):
     draw = Draw(int(hidden))  # the same for all seeds: each layer is asked once
     kinds = [str(kind) for kind in draw.random.permutation(kinds)]
     half = len(kinds) // 2
-    yield from [((),), (tuple(kinds),)] if hidden else [((),), (tuple(kinds[:half]),), (tuple(kinds[half:]),)]
+    yield from (
+        [((),), (tuple(kinds),)]
+        if hidden
+        else [((),), (tuple(kinds[:half]),), (tuple(kinds[half:]),)]
+    )
 
 
 def _named(answer, kinds):
@@ -182,10 +189,8 @@ def mixing(layers):
             others, outputs[:, order], atol=1e-9
         )
 
-    sizes = [(batch, n) for batch in (2, 3, 4) for n in (3, 5, 8)]
-    return [
-        i for i, layer in enumerate(layers) if not all(apart(layer, *size) for size in sizes)
-    ]
+    sizes = [(batch, n) for batch in (2, 3, 4) for n in (3, 5, 8)] * 2
+    return [i for i, layer in enumerate(layers) if not all(apart(layer, *size) for size in sizes)]
 
 
 def _shuffled(n, trial):
@@ -229,8 +234,7 @@ def _testing(
 
 BOTH = "Ask both: permuted positions, and each sequence of a batch alone."
 SIZES = (
-    "Some layers are right at some sizes alone: try one to four sequences of up to eight "
-    "positions."
+    "Some layers are right at some sizes alone: try one to four sequences of up to eight positions."
 )
 mixing.wrong(
     "a test of positions alone: it does not see layers in which sequences meet",

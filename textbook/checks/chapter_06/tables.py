@@ -138,12 +138,14 @@ def heads_needed(runs):
         [weights] = {run["weights"] for run in rows if run["heads"] == 1}
         found[asked] = None
         for heads in sorted({run["heads"] for run in rows}, reverse=True):
-            fair = [run for run in rows if run["heads"] == heads and run["weights"] == weights]
             by_rate = {}
-            for run in fair:
-                by_rate.setdefault(run["rate"], []).append(run)
+            for run in rows:
+                if run["heads"] == heads and run["weights"] == weights:
+                    by_rate.setdefault(run["rate"], []).append(run)
             if by_rate:
-                best = max(by_rate.values(), key=lambda of: sum(run["validation"] for run in of))
+                best = max(
+                    by_rate.values(), key=lambda each: sum(run["validation"] for run in each)
+                )
                 if min(run["test"] for run in best) >= 0.95:
                     found[asked] = heads
     return found
@@ -159,9 +161,7 @@ heads_needed.wrong(
     "A layer with fewer weights is no fair comparison either: take as many as with one head.",
 )(
     _needed(
-        fair=lambda rows: [
-            run for run in rows if run["weights"] <= _same_size(rows)[0]["weights"]
-        ]
+        fair=lambda rows: [run for run in rows if run["weights"] <= _same_size(rows)[0]["weights"]]
     )
 )
 heads_needed.wrong(
