@@ -84,7 +84,7 @@ def _kinds():
         "has no mask": encoder(none),
         "has a mask that is one axis short": encoder(short),
         "has a mask that is turned round": encoder(
-            lambda lengths, n: _real(lengths, n)[:, None, None] == (lengths.max() == lengths.min())
+            lambda lengths, n: ~_real(lengths, n)[:, None, None]
         ),
         "sets weights to zero after the softmax": encoder(
             weigh=lambda scores, allowed: scores.softmax(-1) * allowed

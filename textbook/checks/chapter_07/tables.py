@@ -49,9 +49,8 @@ def _run_cases(draw, hidden):
         count, rows = int(draw.random.integers(4, 9)), []
         for i in range(9):
             level = 1.5 + float(draw.random.uniform(0, 1.5))
-            prefix = [
-                round(level + 2.0 / (t + 1) - 0.1 * (t % 3 == i % 3), 3) for t in range(count)
-            ]
+            falls = [2.0 / (t + 1) - 0.1 * (t % 3 == i % 3) for t in range(count)]
+            prefix = [round(level + fall, 3) for fall in falls]
             one_pass = [round(x + float(draw.random.uniform(-2, 2)) / 1000, 4) for x in prefix]
             place = int(draw.random.integers(count - 1))
             if i in (1, 2, 6):
@@ -128,8 +127,8 @@ def judged(runs):
 
 judged.wrong(
     "right but for the last position, which counts as all others",
-    "At the last position there is no future: both losses are the same number, or something else is "
-    "compared. Say 'measured wrongly' there, before anything else.",
+    "At the last position there is no future: both losses are the same number, or something else "
+    "is compared. Say 'measured wrongly' there, before anything else.",
 )(_judging(first="leaks"))
 judged.wrong(
     "right but for models that are measured wrongly: it does not look at the last position",
@@ -142,8 +141,8 @@ judged.wrong(
 )
 judged.wrong(
     "a comparison of mean losses",
-    "What is lost at one position may be won at another, and a leak at one position is small in the "
-    "mean: compare position by position.",
+    "What is lost at one position may be won at another, and a leak at one position is small in "
+    "the mean: compare position by position.",
 )(
     _judging(
         leaking=lambda ahead, behind: abs(statistics.fmean(ahead) - statistics.fmean(behind)) > 0.01

@@ -1,4 +1,4 @@
-"""How many nats leak? A text of which the best honest loss is known, and a model that is trained."""
+"""How many nats leak? A text of which the best honest loss is known, and trained models."""
 
 import math
 from contextlib import redirect_stdout
@@ -112,20 +112,20 @@ def nats_leaked(answer, hidden=False):
                 continue
             found = _said(answer, way, transitions, seed)
             text = (
-                f"nats_leaked: with {way} it says {found:.3f}; the best honest loss of this text is "
-                f"{honest:.3f}, and {most:.3f} nats a token are all that can leak"
+                f"nats_leaked: with {way} it says {found:.3f}; the best honest loss of this text "
+                f"is {honest:.3f}, and {most:.3f} nats a token are all that can leak"
             )
             if found > most * high:
                 raise CheckFailed(
-                    f"{text}.\nThat is too much. Is the best honest loss that of somebody who knows the "
-                    "token before, each weighted by how often it occurs? Is the loss measured on new "
-                    "windows, and many of them? A loss in nats is log to the base e.\n"
+                    f"{text}.\nThat is too much. Is the best honest loss that of somebody who knows "
+                    "the token before, each weighted by how often it occurs? Is the loss measured on "
+                    "new windows, and many of them? A loss in nats is log to the base e.\n"
                     'See chapter 07, "Random tokens: nothing to predict (E2)".'
                 )
             if found < most * low:
                 raise CheckFailed(
-                    f"{text}.\nThat is too little. Has the training come to its end? Try more steps "
-                    "and a rate of 0.01; the loss has to be that of all positions, in one pass.\n"
+                    f"{text}.\nThat is too little. Has the training come to its end? Try more "
+                    "steps and a rate of 0.01; the loss has to be that of all positions, in one pass.\n"
                     'See chapter 07, "Random tokens: nothing to predict (E2)".'
                 )
             measured(f"{way}: {found:.3f} of {most:.3f} nats")
