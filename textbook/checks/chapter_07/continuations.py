@@ -37,7 +37,7 @@ class _Reader:
 
 
 def _prompt_cases(draw, hidden):
-    """Some continuations end early and others do not; token 0 occurs, and so does end in prompts."""
+    """Some continuations end early, others do not; token 0 occurs, and so does end in prompts."""
     sizes = [((2, 4), 4), ((1, 3, 5), 5), ((3,), 3)]
     for lengths, count in sizes + [((6, 2, 4, 1), 6), ((4, 4), 1), ((2, 7), 9)] * hidden:
         while True:
@@ -140,8 +140,8 @@ continue_prompts.wrong(
 )(_continuing(mask=lambda real, tokens: _causal(real.shape[1])[None, None]))
 continue_prompts.wrong(
     "a continuation without a causal mask: earlier tokens look at later ones",
-    "The model was trained with a causal mask, and what a token has seen counts for those that look "
-    "at it: join both masks.",
+    "The model was trained with a causal mask, and what a token has seen counts for those that "
+    "look at it: join both masks.",
 )(_continuing(mask=lambda real, tokens: real[:, None, None]))
 continue_prompts.wrong(
     "a continuation without any mask",
@@ -193,8 +193,8 @@ continue_prompts.wrong(
 )
 continue_prompts.wrong(
     "right but for prompts that hold the end themselves, which it does not continue",
-    "An end in the prompt is part of what is to be continued. A prompt is finished when a NEW token "
-    "is the end.",
+    "An end in the prompt is part of what is to be continued. A prompt is finished when a NEW "
+    "token is the end.",
 )(
     lambda model, prompts, end, count: [
         [] if prompt[-1] == end else new

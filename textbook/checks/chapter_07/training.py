@@ -117,15 +117,15 @@ def nats_leaked(answer, hidden=False):
             )
             if found > most * high:
                 raise CheckFailed(
-                    f"{text}.\nThat is too much. Is the best honest loss that of somebody who knows "
-                    "the token before, each weighted by how often it occurs? Is the loss measured on "
-                    "new windows, and many of them? A loss in nats is log to the base e.\n"
+                    f"{text}.\nThat is too much. Is the best honest loss that of somebody who "
+                    "knows the token before, each weighted by how often it occurs? Is the loss "
+                    "measured on new windows, and many of them? A loss in nats is log to the base e.\n"
                     'See chapter 07, "Random tokens: nothing to predict (E2)".'
                 )
             if found < most * low:
                 raise CheckFailed(
                     f"{text}.\nThat is too little. Has the training come to its end? Try more "
-                    "steps and a rate of 0.01; the loss has to be that of all positions, in one pass.\n"
+                    "steps and a rate of 0.01; the loss is that of all positions, in one pass.\n"
                     'See chapter 07, "Random tokens: nothing to predict (E2)".'
                 )
             measured(f"{way}: {found:.3f} of {most:.3f} nats")
