@@ -12,7 +12,7 @@ from textbook.checks.exercise import CheckFailed
 from textbook.lab import measured
 
 SYMBOLS, LENGTH, SECONDS = 6, 8, 20
-SEEDS = {False: (0,), True: (10, 11)}
+SEEDS = {False: (0,), True: (10,)}
 
 
 def chain(seed):
@@ -72,7 +72,6 @@ LEAKS = {  # shares of all that there is to leak: at least, at most
     "a causal mask": (-0.1, 0.02),
     "a mask that is off by one": (0.8, 1.01),
     "weights set to zero after the softmax": (0.3, 1.01),
-    "no mask": (0.8, 1.01),
 }
 
 
@@ -108,8 +107,6 @@ def nats_leaked(answer, hidden=False):
         honest = honest_loss(transitions)
         most = honest * (LENGTH - 1) / LENGTH
         for way, (low, high) in LEAKS.items():
-            if hidden and way == "no mask":
-                continue
             found = _said(answer, way, transitions, seed)
             text = (
                 f"nats_leaked: with {way} it says {found:.3f}; the best honest loss of this text "
@@ -119,7 +116,7 @@ def nats_leaked(answer, hidden=False):
                 raise CheckFailed(
                     f"{text}.\nThat is too much. Is the best honest loss that of somebody who "
                     "knows the token before, each weighted by how often it occurs? Is the loss "
-                    "measured on new windows, and many of them? A loss in nats is log to the base e.\n"
+                    "measured on new windows, and many of them? Nats are logs to the base e.\n"
                     'See chapter 07, "Random tokens: nothing to predict (E2)".'
                 )
             if found < most * low:
