@@ -408,7 +408,7 @@ check.two_heads(two_heads, hidden=True)
 # minutes, 5 points.*
 #
 # In the layer below the heads share keys and values: `groups` divides `heads`, and there are `groups` heads of keys and of
-# values, each of the same size as a query's, $s$ = width / heads. Query heads share with their neighbours: heads 0 to
+# values, each of the same size as a query's, $s$ = width / heads (if it is None, as many as heads). Query heads share with their neighbours: heads 0 to
 # heads/groups $- 1$ look at group 0, the next heads/groups at group 1, and so on. Write its `forward`. Its arguments:
 #
 # - `x` $(B, T, \text{width})$ gives the queries, through `self.query`;
@@ -430,12 +430,12 @@ check.two_heads(two_heads, hidden=True)
 class GroupedAttention(nn.Module):
     """Multi-head attention: x asks, memory answers; heads / groups heads share keys and values."""
 
-    def __init__(self, width, heads, groups):
+    def __init__(self, width, heads, groups=None):
         super().__init__()
-        self.heads, self.groups, self.size = heads, groups, width // heads
+        self.heads, self.groups, self.size = heads, groups or heads, width // heads
         self.query = nn.Linear(width, width, bias=False)
-        self.key = nn.Linear(width, groups * self.size, bias=False)
-        self.value = nn.Linear(width, groups * self.size, bias=False)
+        self.key = nn.Linear(width, self.groups * self.size, bias=False)
+        self.value = nn.Linear(width, self.groups * self.size, bias=False)
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, x, memory, allowed=None):

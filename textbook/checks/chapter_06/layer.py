@@ -93,12 +93,12 @@ def _calls_are_apart(answer, layer, x, memory, allowed):
 class GroupedAttention(nn.Module):
     """Multi-head attention: x asks, memory answers; heads / groups heads share keys and values."""
 
-    def __init__(self, width, heads, groups):
+    def __init__(self, width, heads, groups=None):
         super().__init__()
-        self.heads, self.groups, self.size = heads, groups, width // heads
+        self.heads, self.groups, self.size = heads, groups or heads, width // heads
         self.query = nn.Linear(width, width, bias=False)
-        self.key = nn.Linear(width, groups * self.size, bias=False)
-        self.value = nn.Linear(width, groups * self.size, bias=False)
+        self.key = nn.Linear(width, self.groups * self.size, bias=False)
+        self.value = nn.Linear(width, self.groups * self.size, bias=False)
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, x, memory, allowed=None):
