@@ -58,32 +58,24 @@ def _run_cases(draw, hidden):
         yield (runs,)
     for _ in range(3):
         rows, rates = [], [float(x) for x in draw.random.permutation([0.0005, 0.002, 0.008])]
-        for asked in draw.random.permutation(6)[:3] + 1:
+        for asked in draw.random.permutation(6)[:4] + 1:
             for heads in draw.random.permutation([1, 2, 4, 6]):
-                best, lucky, late = draw.random.permutation(3)
-                level = float(draw.random.choice([0.4, 0.93, 0.965, 0.99]))
-                size = int(draw.random.choice([1024, 1024, 1024, 512, 4096])) if heads > 1 else 1024
-                unlucky = int(draw.random.integers(-2, 3))  # a seed that falls behind, or none
+                size = int(draw.random.choice([1024, 1024, 512, 4096])) if heads > 1 else 1024
+                best, lucky, _ = draw.random.permutation(3)
+                level = float(draw.random.choice([0.9, 0.97]))  # of the validation numbers
                 for i, rate in enumerate(rates):
+                    reached = float(draw.random.choice([0.6, 0.955, 0.97, 0.99]))
+                    behind = int(draw.random.integers(-2, 3))  # a seed that falls, or none
                     for seed in range(3):
-                        validation = level - 0.3 * (i != best) + draw.random.uniform(-2, 2) / 1000
-                        test = validation + draw.random.uniform(-1, 1) / 1000
-                        if i == lucky:
-                            validation += 0.45 * (seed == 1) - 0.1 * (seed != 1)
-                        if i == late:
-                            test += 0.35
-                        test -= 0.06 * (seed == unlucky)
-                        rows.append(
-                            {
-                                "asked": int(asked),
-                                "heads": int(heads),
-                                "weights": size,
-                                "rate": rate,
-                                "seed": seed,
-                                "validation": round(min(validation, 1.0), 4),
-                                "test": round(min(max(test, 0.0), 1.0), 4),
-                            }
-                        )
+                        chosen = level if i == best else level - 0.1
+                        chosen += (0.12 if seed == 1 else -0.1) * (i == lucky)
+                        test = reached - 0.02 * (seed == behind)
+                        row = {"asked": int(asked), "heads": int(heads), "weights": size}
+                        row |= {"rate": rate, "seed": seed, "validation": chosen, "test": test}
+                        rows.append(row)
+        for row in rows:
+            for data in ("validation", "test"):
+                row[data] = round(row[data] + draw.random.uniform(-1, 1) / 1000, 4)
         yield ([rows[i] for i in draw.random.permutation(len(rows))],)
 
 
