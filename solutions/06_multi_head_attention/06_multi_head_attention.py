@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 06: multi-head attention
 #
-# Ten exercises, from easy to hard, 40 points, about four and a quarter hours. They belong to
+# Ten exercises, from easy to hard, 40 points, about five hours. They belong to
 # [chapter 06](../../notebooks/06_multi_head_attention.ipynb) and stand alone: none needs the answer to another.
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run
@@ -9,9 +9,8 @@
 # several sizes: any way of writing it that gives the right result is right. A wrong answer is told what it
 # looks like. What you see passing are the *public checks*; when the set is graded, the same checks run
 # once more on other numbers and sizes. Where an exercise does not allow an operation, the check records
-# what runs inside your function, under whatever name you call it. Tensors must stay tensors that the
-# library's operations have made, without `.item()`, `float()`, `detach()` or NumPy on the way, in exercises 1, 3, 5,
-# 6 and 9: their checks compare gradients, too.
+# what runs inside your function, under whatever name you call it. In exercises 1, 3, 5, 6 and 9 the gradients of your
+# results count, too: stay with tensors there, and away from `.item()`, `detach()` and NumPy.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
@@ -124,9 +123,10 @@ check.attention_cost(attention_cost, hidden=True)
 #
 # *Goal: write multi-head self-attention as its definition says it. Medium, 20 minutes, 4 points.*
 #
-# Nothing says that all heads have the same size. `Q`, `K` and `V` are lists of $h$ matrices, one for each head: `Q[l]` and
-# `K[l]` are $(d, s_l)$, `V[l]` is $(d, v_l)$, where $s_l$ and $v_l$ may differ from head to head. `X` is $(B, n, d)$, and `W_O` has a
-# row for each number of the joined heads: $(v_0 + \dots + v_{h-1}, m)$. Each head is a scaled dot-product attention of its own,
+# Nothing says that all heads have the same size. `Q`, `K` and `V` are lists of $h$ matrices, one for each head:
+# `Q[l]` and `K[l]` are $(d, s_l)$, `V[l]` is $(d, v_l)$, where $s_l$ and $v_l$ may differ from head to head. `X` is
+# $(B, n, d)$, and `W_O` has a row for each number of the joined heads: $(v_0 + \dots + v_{h-1}, m)$. Each head is a
+# scaled dot-product attention of its own,
 #
 # $$\text{head}_l = \operatorname{softmax}\!\left(\frac{(X Q_l)(X K_l)^\top}{\sqrt{s_l}}\right) X V_l \qquad (n, v_l),$$
 #
@@ -161,15 +161,16 @@ check.heads_in_a_loop(heads_in_a_loop, hidden=True)
 #
 # *Goal: find, by a test, the mistake that raises no error. Medium, 30 minutes, 4 points.*
 #
-# Eight layers claim to be multi-head self-attention without positions: functions that make of `X` $(B, n, 8)$ outputs
-# $(B, n, 8)$, in float64, for any $B$ and $n$. You do not know what is inside. A layer **mixes** if there is an `X` for which one of
-# the following fails by more than rounding ($10^{-9}$):
+# Eight layers claim to be multi-head self-attention without positions: functions that make of `X` $(B, n, 8)$
+# outputs $(B, n, 8)$, in float64, for any $B$ and $n$. You do not know what is inside. A layer **mixes** if there is
+# an `X` for which one of the following fails by more than rounding ($10^{-9}$):
 #
 # - where the positions of `X` are permuted, in all sequences alike, the outputs are permuted in the same way;
 # - a sequence gets in a batch what it gets alone.
 #
-# Whatever else a layer does is no matter here. Some show what they do at some sizes alone: every layer that mixes does so with
-# some $B$ up to 4 and some $n$ up to 8. `layers` is a list of such layers. Return the numbers of those that mix, counted from 0, as a list.
+# Whatever else a layer does is no matter here. Some show what they do at some sizes alone: every layer that mixes
+# does so with some $B$ up to 4 and some $n$ up to 8. `layers` is a list of such layers. Return the numbers of those
+# that mix, counted from 0, as a list.
 #
 # Here are eight to try your test on; five of them mix.
 
@@ -211,16 +212,19 @@ check.mixing(mixing, hidden=True)
 #
 # *Goal: treat the heads as an axis, and not only as a batch. Medium, 30 minutes, 5 points.*
 #
-# Heads need not look each for itself. In *talking heads* (Shazeer et al., 2020) the scores of all heads are mixed before the
-# softmax. The projections are done: `query` is $(B, T, d)$, `key` $(B, n, d)$, `value` $(B, n, d_v)$, and `mix` is a matrix $(g, h)$.
+# Heads need not look each for itself. In *talking heads* (Shazeer et al., 2020) the scores of all heads are mixed
+# before the softmax. The projections are done: `query` is $(B, T, d)$, `key` $(B, n, d)$, `value` $(B, n, d_v)$, and
+# `mix` is a matrix $(g, h)$.
 #
-# - Head $l$ of $h$ makes scores with its own $d/h$ columns of `query` and `key`, divided by $\sqrt{d/h}$: $e_l$, of shape $(T, n)$.
+# - Head $l$ of $h$ makes scores with its own $d/h$ columns of `query` and `key`, divided by $\sqrt{d/h}$: $e_l$, of
+#   shape $(T, n)$.
 # - There are $g$ maps: map $m$ is the softmax, row by row, of $\sum_l \text{mix}_{ml}\, e_l$.
 # - Map $m$ takes its own $d_v/g$ columns of `value` to its outputs, $(T, d_v/g)$.
 #
-# Return the outputs of all maps put end to end at each position, $(B, T, d_v)$. Scores may be in the thousands. There must be no loop
-# over heads or maps: the check counts the products, which may not be more for eight heads than for two. Which `mix` gives
-# multi-head attention back, and which one the single softmax over the sum of all heads' scores?
+# Return the outputs of all maps put end to end at each position, $(B, T, d_v)$. Scores may be in the thousands.
+# There must be no loop over heads or maps: the check counts the products, which may not be more for eight heads than
+# for two. Which `mix` gives multi-head attention back, and which one the single softmax over the sum of all heads'
+# scores?
 #
 # Not allowed: `F.scaled_dot_product_attention` and `nn.MultiheadAttention` (the operations
 # `scaled_dot_product_attention` and `linear`), which have no place for the mixing between scores and softmax.
@@ -287,9 +291,10 @@ check.without_each_head(without_each_head, hidden=True)
 #
 # *Goal: read off a table of runs what it shows, and no more. Medium, 30 minutes, 4 points.*
 #
-# "A question for $k$ letters needs $k$ heads." Somebody has trained the chapter's model for one to four letters with one to eight heads,
-# with three rates and three seeds. The numbers are made up. The figure shows the test numbers, the best rate of each. Look at it
-# before you compute: which points do not support the sentence that they seem to support, and what is in the table that the figure does not show?
+# "A question for $k$ letters needs $k$ heads." Somebody has trained the chapter's model for one to four letters with
+# one to eight heads, with three rates and three seeds. The numbers are made up. The figure shows the test numbers,
+# the best rate of each. Look at it before you compute: which points do not support the sentence that they seem to
+# support, and what is in the table that the figure does not show?
 
 # %%
 figure, axes = plot.subplots(width=7, height=3)
@@ -315,8 +320,8 @@ for run in check.runs:
         )
 
 # %% [markdown]
-# Now write the reader down. `runs` is a list of dicts like those of `check.runs`, in any order. Return a dict from each number of
-# letters `"asked"` to the smallest number of heads that is **enough**, None if the table shows none:
+# Now write the reader down. `runs` is a list of dicts like those of `check.runs`, in any order. Return a dict from
+# each number of letters `"asked"` to the smallest number of heads that is **enough**, None if the table shows none:
 #
 # - leave out every run that has not as many `"weights"` as the runs with one head for the same question;
 # - for each number of heads choose the rate with the best mean of `"validation"` over the seeds;
@@ -407,20 +412,21 @@ check.two_heads(two_heads, hidden=True)
 # *Goal: write multi-head attention as models use it today, for one sequence or two, with a mask. Hard, 40
 # minutes, 5 points.*
 #
-# In the layer below the heads share keys and values: `groups` divides `heads`, and there are `groups` heads of keys and of
-# values, each of the same size as a query's, $s$ = width / heads (if it is None, as many as heads). Query heads share with their neighbours: heads 0 to
-# heads/groups $- 1$ look at group 0, the next heads/groups at group 1, and so on. Write its `forward`. Its arguments:
+# In the layer below the heads share keys and values: `groups` divides `heads`, and there are `groups` heads of keys
+# and of values, each of the same size as a query's, $s$ = width / heads (if it is None, as many as heads). Query
+# heads share with their neighbours: heads 0 to heads/groups $- 1$ look at group 0, the next heads/groups at group 1,
+# and so on. Write its `forward`. Its arguments:
 #
 # - `x` $(B, T, \text{width})$ gives the queries, through `self.query`;
 # - `memory` $(B, n, \text{width})$ gives keys and values, through `self.key` and `self.value`. In self-attention
 #   `memory` is `x`, in cross-attention it is another sequence, of another length;
 # - `allowed` is None, or a boolean tensor: **True where a query may look at a key**, as in
-#   `F.scaled_dot_product_attention`. It broadcasts against the scores of all heads, $(B, h, T, n)$: $(T, n)$, $(B, 1, 1, n)$,
-#   $(B, h, T, n)$, where each head has a mask of its own, and the like. Where it is False, the score becomes minus infinity before
-#   the softmax. Every query may look at one key at least.
+#   `F.scaled_dot_product_attention`. It broadcasts against the scores of all heads, $(B, h, T, n)$: $(T, n)$,
+#   $(B, 1, 1, n)$, $(B, h, T, n)$, where each head has a mask of its own, and the like. Where it is False, the score
+#   becomes minus infinity before the softmax. Every query may look at one key at least.
 #
-# Scores are divided by $\sqrt s$ and may be very large. The heads are put end to end, and `self.out` is the output projection.
-# Return $(B, T, \text{width})$. Keep `__init__` as it is; loop over the heads or not, as you like.
+# Scores are divided by $\sqrt s$ and may be very large. The heads are put end to end, and `self.out` is the output
+# projection. Return $(B, T, \text{width})$. Keep `__init__` as it is; loop over the heads or not, as you like.
 #
 # Not allowed: `F.scaled_dot_product_attention`, which is the middle of this exercise. Useful: `masked_fill`,
 # `repeat_interleave`.
@@ -467,20 +473,21 @@ check.GroupedAttention(GroupedAttention, hidden=True)
 #
 # *Goal: train a model so that no answer hangs on one head, and measure whether it worked. Hard, 40 minutes, 4 points.*
 #
-# `model` is the chapter's model for two letters of a table, with `model.heads` = 4 heads: `model(letters, values, asked, gates)` gives
-# scores $(B, 2, 8)$ of the two answers. `gates`, $(B, 4)$ or $(1, 4)$, multiply what each head says: ones leave all heads in, a 0
-# removes one. `draw(count)` draws new tables: `letters`, `values`, `asked` and the right answers $(\text{count}, 2)$. Trained with
-# all gates open, most models cannot do without some head: one of four seeds is right in every table with all heads, and in half of
-# them without one.
+# `model` is the chapter's model for two letters of a table, with `model.heads` = 4 heads: `model(letters, values,
+# asked, gates)` gives scores $(B, 2, 8)$ of the two answers. `gates`, $(B, 4)$ or $(1, 4)$, multiply what each head
+# says: ones leave all heads in, a 0 removes one. `draw(count)` draws new tables: `letters`, `values`, `asked` and
+# the right answers $(\text{count}, 2)$. Trained with all gates open, most models cannot do without some head: one of
+# four seeds is right in every table with all heads, and in half of them without one.
 #
-# Train the model, in place, so that **any one head can be removed**: both answers right in at least 98 % of new tables with
-# all heads, and in at least 95 % without whichever head is missed most. Then measure it, on new tables, at least 1,000. Return a
-# dict of two shares of tables in which **both** answers are right: `"all heads"`, and `"without the worst"`, the smallest of the
-# four shares with one head removed.
+# Train the model, in place, so that **any one head can be removed**: both answers right in at least 98 % of new
+# tables with all heads, and in at least 95 % without whichever head is missed most. Then measure it, on new tables,
+# at least 1,000. Return a dict of two shares of tables in which **both** answers are right: `"all heads"`, and
+# `"without the worst"`, the smallest of the four shares with one head removed.
 #
-# The check hands you fresh models with several seeds. It measures for itself, on other tables: what is reached must be enough, and
-# what you say must agree to 0.03. A training has 20 seconds of processor time; 400 steps of 128 tables with Adam and the rate 0.01 take
-# one or two. To try things out, `check.look_up(seed)` makes a model and `check.draw` draws tables.
+# The check hands you fresh models with several seeds. It measures for itself, on other tables: what is reached must
+# be enough, and what you say must agree to 0.03. A training has 20 seconds of processor time; 400 steps of 128
+# tables with Adam and the rate 0.01 take one or two. To try things out, `check.look_up(seed)` makes a model and
+# `check.draw` draws tables.
 #
 # Everything is allowed.
 

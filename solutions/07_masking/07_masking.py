@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 07: masking
 #
-# Ten exercises, from easy to hard, 40 points, about five hours. They belong to
+# Ten exercises, from easy to hard, 40 points, about five and three quarter hours. They belong to
 # [chapter 07](../../notebooks/07_masking.ipynb) and stand alone: none needs the answer to another.
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run
@@ -9,9 +9,8 @@
 # several sizes: any way of writing it that gives the right result is right. A wrong answer is told what it
 # looks like. What you see passing are the *public checks*; when the set is graded, the same checks run
 # once more on other numbers and sizes. Where an exercise does not allow an operation, the check records
-# what runs inside your function, under whatever name you call it. Tensors must stay tensors that the
-# library's operations have made, without `.item()`, `float()`, `detach()` or NumPy on the way, in exercises 7 and 8:
-# their checks compare gradients, too.
+# what runs inside your function, under whatever name you call it. In exercises 7 and 8 the gradients of your results
+# count, too: stay with tensors there, and away from `.item()`, `detach()` and NumPy.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
@@ -36,13 +35,14 @@ from textbook.checks import chapter_07 as check
 #
 # *Goal: join two masks, and give the result the axes that scores have. Easy, 20 minutes, 3 points.*
 #
-# A model writes. The prompts of a batch have different lengths and all end in the last of $n$ positions, so the padding stands **in
-# front**: `lengths` $(B)$ says how many of the last positions hold tokens, from 1 to $n$. Keys and values of earlier tokens are kept, and
-# only the last $T$ positions ask ($T \le n$). Return the mask for their scores $(B, h, T, n)$: a query may look at a key that does not come after
-# it and is no padding. All heads share the mask, so its shape is $(B, 1, T, n)$, boolean.
+# A model writes. The prompts of a batch have different lengths and all end in the last of $n$ positions, so the
+# padding stands **in front**: `lengths` $(B)$ says how many of the last positions hold tokens, from 1 to $n$. Keys
+# and values of earlier tokens are kept, and only the last $T$ positions ask ($T \le n$). Return the mask for their
+# scores $(B, h, T, n)$: a query may look at a key that does not come after it and is no padding. All heads share the
+# mask, so its shape is $(B, 1, T, n)$, boolean.
 #
-# Only keys are masked. The rows that belong to padding stay what the rule makes of them, even if nothing is left to look at. For
-# lengths 1 and 3, $T = 2$ and $n = 3$, write down all twelve entries first.
+# Only keys are masked. The rows that belong to padding stay what the rule makes of them, even if nothing is left to
+# look at. For lengths 1 and 3, $T = 2$ and $n = 3$, write down all twelve entries first.
 #
 # If the padding stood at the end and all positions asked, the causal mask alone would do for the real tokens. Why?
 #
@@ -73,15 +73,16 @@ check.chunk_mask(chunk_mask, hidden=True)
 #
 # *Goal: make one mask of this book out of PyTorch's two. Medium, 25 minutes, 4 points.*
 #
-# A colleague's code calls `nn.MultiheadAttention` with two masks, and you want to use them with the book's `attention`. Both may be None,
-# which hides nothing. Of the module,
+# A colleague's code calls `nn.MultiheadAttention` with two masks, and you want to use them with the book's
+# `attention`. Both may be None, which hides nothing. Of the module,
 #
-# - `attn_mask` is $(T, n)$, for all heads of all sequences, or $(B \cdot h, T, n)$: first the $h$ heads of sequence 0, then the $h$ heads of
-#   sequence 1, and so on. If it is boolean, True means: may **not** look. If it holds numbers, they are added to the scores, and here
-#   they are 0 or minus infinity;
+# - `attn_mask` is $(T, n)$, for all heads of all sequences, or $(B \cdot h, T, n)$: first the $h$ heads of sequence
+#   0, then the $h$ heads of sequence 1, and so on. If it is boolean, True means: may **not** look. If it holds
+#   numbers, they are added to the scores, and here they are 0 or minus infinity;
 # - `key_padding_mask` $(B, n)$ is boolean, and True means: this key is padding, nobody may look at it.
 #
-# Return the mask of the book, boolean, True where a query **may** look, of the whole shape `shape`, which is the tuple $(B, h, T, n)$.
+# Return the mask of the book, boolean, True where a query **may** look, of the whole shape `shape`, which is the
+# tuple $(B, h, T, n)$.
 #
 # Everything is allowed.
 
@@ -113,13 +114,15 @@ check.allowed_of(allowed_of, hidden=True)
 #
 # *Goal: write the test that finds a wrong padding mask. Medium, 35 minutes, 4 points.*
 #
-# Eight encoders are functions of `x` $(B, n, 6)$ and `lengths` $(B)$: of sentence $b$ the first `lengths[b]` positions are real, at least one,
-# and the others padding. They compute in float64 and return $(B, n, 6)$, for any $B$ and $n$. You do not know what is inside. An encoder is
-# right if **every real position of a sentence in a batch gets what it gets alone**, without any padding, up to rounding ($10^{-9}$). What an
-# encoder returns at the padding is no matter, and whatever else it does, either. It **reads the padding** if for some batch this fails.
+# Eight encoders are functions of `x` $(B, n, 6)$ and `lengths` $(B)$: of sentence $b$ the first `lengths[b]`
+# positions are real, at least one, and the others padding. They compute in float64 and return $(B, n, 6)$, for any
+# $B$ and $n$. You do not know what is inside. An encoder is right if **every real position of a sentence in a batch
+# gets what it gets alone**, without any padding, up to rounding ($10^{-9}$). What an encoder returns at the padding
+# is no matter, and whatever else it does, either. It **reads the padding** if for some batch this fails.
 #
-# `encoders` is a list of such functions. Return the numbers of those that read the padding, counted from 0, as a list. All that do show it
-# with at most four sentences and eight positions; some show it with some numbers of sentences alone.
+# `encoders` is a list of such functions. Return the numbers of those that read the padding, counted from 0, as a
+# list. All that do show it with at most four sentences and eight positions; some show it with some numbers of
+# sentences alone.
 #
 # Here are eight to try your test on; five of them read the padding.
 
@@ -204,13 +207,14 @@ check.dependence(dependence, hidden=True)
 #
 # *Goal: know what a stack of masks lets through before it runs. Medium, 25 minutes, 3 points.*
 #
-# A stack of layers of self-attention: the first makes of tokens `x` $(n, d)$ as many outputs, the next one takes these, and so on. Layer $l$ has
-# the mask `masks[l]`, boolean $(n, n)$, which may differ from layer to layer, and **adds** what its attention gives to its input. (A row
-# with nothing to look at adds nothing.) `masks` is the list, the first layer first. Return the boolean tensor $(n, n)$ whose entry $(i, j)$ is True
-# if output $i$ of the last layer depends on token $j$, over whatever way. That follows from the masks alone, without any model.
+# A stack of layers of self-attention: the first makes of tokens `x` $(n, d)$ as many outputs, the next one takes
+# these, and so on. Layer $l$ has the mask `masks[l]`, boolean $(n, n)$, which may differ from layer to layer, and
+# **adds** what its attention gives to its input. (A row with nothing to look at adds nothing.) `masks` is the list,
+# the first layer first. Return the boolean tensor $(n, n)$ whose entry $(i, j)$ is True if output $i$ of the last
+# layer depends on token $j$, over whatever way. That follows from the masks alone, without any model.
 #
-# Write down first: each of $L$ layers has a window, so that a token sees itself and the $w - 1$ tokens before it. How many tokens does an output
-# depend on? The cell of the check lets such a stack run and asks its gradients.
+# Write down first: each of $L$ layers has a window, so that a token sees itself and the $w - 1$ tokens before it.
+# How many tokens does an output depend on? The cell of the check lets such a stack run and asks its gradients.
 #
 # Everything is allowed.
 
@@ -256,9 +260,10 @@ check.reach(reach, hidden=True)
 #
 # *Goal: read a table of losses, and say which of them may be compared. Medium, 30 minutes, 4 points.*
 #
-# Seven language models have been measured twice, as in section 1 of the chapter: in one pass, and from the prefix, at each of eight
-# positions. The numbers are made up. Look at the figure and the table before you compute. Which models leak? Which curve leaks at a single position? One
-# model was measured wrongly, for its two losses belong to different weights: how can one tell? And why is the lowest curve of all not the best model?
+# Seven language models have been measured twice, as in section 1 of the chapter: in one pass, and from the prefix,
+# at each of eight positions. The numbers are made up. Look at the figure and the table before you compute. Which
+# models leak? Which curve leaks at a single position? One model was measured wrongly, for its two losses belong to
+# different weights: how can one tell? And why is the lowest curve of all not the best model?
 
 # %%
 figure, panels = plot.subplots(1, 2, width=9.5, height=3, sharey=True)
@@ -275,13 +280,14 @@ for run in check.runs:
         print(f"{run['model']:28} {run['text']:9} {way:16} {losses}")
 
 # %% [markdown]
-# Now write the reader down. `runs` is a list of dicts like those of `check.runs`. Two losses are the same if they differ by at most 0.01. Return a
-# dict:
+# Now write the reader down. `runs` is a list of dicts like those of `check.runs`. Two losses are the same if they
+# differ by at most 0.01. Return a dict:
 #
-# - `"verdicts"`: a dict from each model to `"measured wrongly"` if its two losses at the **last** position are not the same, whatever else there is;
-#   else to `"leaks"` if they are not the same at some other position; else to `"no leak seen"`;
-# - `"best"`: of the models with no leak seen whose `"text"` is `"held out"`, the one with the lowest mean loss from the prefix; None if
-#   there is none.
+# - `"verdicts"`: a dict from each model to `"measured wrongly"` if its two losses at the **last** position are not
+#   the same, whatever else there is; else to `"leaks"` if they are not the same at some other position; else to `"no
+#   leak seen"`;
+# - `"best"`: of the models with no leak seen whose `"text"` is `"held out"`, the one with the lowest mean loss from
+#   the prefix; None if there is none.
 #
 # Everything is allowed.
 
@@ -336,8 +342,8 @@ check.judged(judged, hidden=True)
 #
 # $$L = -\frac{1}{\sum_b \text{length}_b} \sum_{b} \sum_{t < \text{length}_b} \log p(\text{token}_{b,t} \mid \text{start}, \text{token}_{b,0}, \dots, \text{token}_{b,t-1})$$
 #
-# Not allowed: `F.scaled_dot_product_attention`, which knows the causal mask by name. Useful: `F.cross_entropy`, which wants the classes in axis 1 and
-# has `reduction="none"` and `ignore_index`.
+# Not allowed: `F.scaled_dot_product_attention`, which knows the causal mask by name. Useful: `F.cross_entropy`,
+# which wants the classes in axis 1 and has `reduction="none"` and `ignore_index`.
 
 
 # %% solution="MaskedLanguageModel"
@@ -385,8 +391,8 @@ check.MaskedLanguageModel(MaskedLanguageModel, hidden=True)
 # *Goal: mask before the softmax, and survive what stands at hidden places. Hard, 45 minutes, 5 points.*
 #
 # `query` is $(\dots, T, d)$, `key` $(\dots, n, d)$, `value` $(\dots, n, d_v)$, with any number of axes in front.
-# `allowed` is boolean and fits the scores $(\dots, T, n)$ by broadcasting, as $(T, n)$, $(B, 1, 1, n)$ or $(B, 1, T, n)$ do; or it is None: then
-# every query may look everywhere. With $a_{ij}$ for the entries of `allowed`,
+# `allowed` is boolean and fits the scores $(\dots, T, n)$ by broadcasting, as $(T, n)$, $(B, 1, 1, n)$ or
+# $(B, 1, T, n)$ do; or it is None: then every query may look everywhere. With $a_{ij}$ for the entries of `allowed`,
 #
 # $$e_{ij} = \begin{cases} q_i k_j^\top / \sqrt d & \text{where } a_{ij} \\ -\infty & \text{elsewhere,} \end{cases}
 # \qquad \text{output}_i = \sum_{j} \operatorname{softmax}(e_i)_j\, v_j .$$
@@ -394,12 +400,14 @@ check.MaskedLanguageModel(MaskedLanguageModel, hidden=True)
 # Return the outputs $(\dots, T, d_v)$. Four things are checked with care:
 #
 # - scores may be large, hundred thousands even, and what stands at a hidden place changes nothing;
-# - **a key that no query may look at, and its value, may hold anything: NaN and infinity, too**, as memory does that nobody has
-#   filled. The output must not notice. (Sequences and heads are apart: who may look is asked of the queries of the same sequence and head.)
+# - **a key that no query may look at, and its value, may hold anything: NaN and infinity, too**, as memory does that
+#   nobody has filled. The output must not notice. (Sequences and heads are apart: who may look is asked of the
+#   queries of the same sequence and head.)
 # - such keys and values get the gradient 0, exactly, and no gradient is NaN;
 # - **a row with nothing to look at**, which may occur in some sequences, gives an output of zeros.
 #
-# Not allowed: `F.scaled_dot_product_attention`, which does a part of this unseen, and `nn.MultiheadAttention` (the operation `linear`).
+# Not allowed: `F.scaled_dot_product_attention`, which does a part of this unseen, and `nn.MultiheadAttention` (the
+# operation `linear`).
 
 
 # %% solution="masked_attention"
@@ -427,17 +435,20 @@ check.masked_attention(masked_attention, hidden=True)
 #
 # *Goal: write a greedy loop with a mask, for prompts of different lengths. Hard, 45 minutes, 4 points.*
 #
-# `model(tokens, allowed)` has no mask of its own: it takes tokens $(B, n)$ and a boolean mask $(B, 1, n, n)$, True where a token may look at another, and
-# gives scores $(B, n, V)$; those at position $i$ are for the token after it. It was trained with a causal mask and without padding. What
-# it makes of a token depends on the tokens that this one may look at, directly or over others, and on their order, but not on how far from the
-# beginning they stand. So padding that nobody looks at may stand anywhere.
+# `model(tokens, allowed)` has no mask of its own: it takes tokens $(B, n)$ and a boolean mask $(B, 1, n, n)$, True
+# where a token may look at another, and gives scores $(B, n, V)$; those at position $i$ are for the token after it.
+# It was trained with a causal mask and without padding. What it makes of a token depends on the tokens that this one
+# may look at, directly or over others, and on their order, but not on how far from the beginning they stand. So
+# padding that nobody looks at may stand anywhere.
 #
-# `prompts` is a list of lists of tokens, at least one each, of different lengths. Tokens are the numbers 0 to $V - 1$, and all of
-# them may occur in a prompt: there is no token for padding. Continue each prompt greedily: the new token is the likeliest one, and it is read before the
-# next one is picked. A continuation is finished when it has `count` tokens, or when its newest token is `end` (an `end` inside the
-# prompt means nothing). Return a list with a list of new tokens for each prompt, plain numbers, the `end` included if it came.
+# `prompts` is a list of lists of tokens, at least one each, of different lengths. Tokens are the numbers 0 to
+# $V - 1$, and all of them may occur in a prompt: there is no token for padding. Continue each prompt greedily: the
+# new token is the likeliest one, and it is read before the next one is picked. A continuation is finished when it
+# has `count` tokens, or when its newest token is `end` (an `end` inside the prompt means nothing). Return a list
+# with a list of new tokens for each prompt, plain numbers, the `end` included if it came.
 #
-# The result must be what each prompt would give alone, but all prompts go through the model together: at most `count` calls. Padding and mask are yours.
+# The result must be what each prompt would give alone, but all prompts go through the model together: at most
+# `count` calls. Padding and mask are yours.
 #
 # Everything is allowed; loops will do.
 
@@ -473,19 +484,22 @@ check.continue_prompts(continue_prompts, hidden=True)
 #
 # *Goal: train a model to find a leak, and measure it against what an honest one can do. Hard, 45 minutes, 4 points.*
 #
-# The chapter measures leaks on a text of independent tokens. Here each of six symbols depends on the one before it, and on nothing else:
-# `transitions` is $(6, 6)$, and its row $a$ holds the probabilities of what follows symbol $a$. `check.windows(transitions, count)` draws windows of a long text,
-# inputs and targets $(\text{count}, 8)$. No honest model can have a lower loss on new windows than
+# The chapter measures leaks on a text of independent tokens. Here each of six symbols depends on the one before it,
+# and on nothing else: `transitions` is $(6, 6)$, and its row $a$ holds the probabilities of what follows symbol $a$.
+# `check.windows(transitions, count)` draws windows of a long text, inputs and targets $(\text{count}, 8)$. No honest
+# model can have a lower loss on new windows than
 #
 # $$H = -\sum_a \pi_a \sum_b p(b \mid a) \log p(b \mid a), \qquad \pi_b = \sum_a \pi_a\, p(b \mid a), \qquad \sum_a \pi_a = 1,$$
 #
-# where $\pi_a$ is how often symbol $a$ occurs in a long text. What a trained model stays below that, it got from the future: $H$ minus its loss is
-# a lower bound of the nats a token that leak.
+# where $\pi_a$ is how often symbol $a$ occurs in a long text. What a trained model stays below that, it got from the
+# future: $H$ minus its loss is a lower bound of the nats a token that leak.
 #
-# `attend` is a way to attend, a function of queries, keys and values $(B, h, n, d/h)$, as in `check.ways`. Train a model that attends so, measure its loss on new windows, at least
-# 2,000, all positions in one pass, and return $H$ minus the loss, a number. With a right mask it is 0 or a little below. The check knows
-# what there is to leak; a training has 20 seconds of processor time. `AttentionModel(6, nn.Embedding(8, 32), attend, width=32, heads=4, hidden=64)` is a model, and
-# `train_on(model, draw, rate, steps)` trains one with batches from `draw()`, both from the chapter; Adam learns this in some 400 steps of 64 windows at the rate 0.01.
+# `attend` is a way to attend, a function of queries, keys and values $(B, h, n, d/h)$, as in `check.ways`. Train a
+# model that attends so, measure its loss on new windows, at least 2,000, all positions in one pass, and return $H$
+# minus the loss, a number. With a right mask it is 0 or a little below. The check knows what there is to leak; a
+# training has 20 seconds of processor time. `AttentionModel(6, nn.Embedding(8, 32), attend, width=32, heads=4,
+# hidden=64)` is a model, and `train_on(model, draw, rate, steps)` trains one with batches from `draw()`, both from
+# the chapter; Adam learns this in some 400 steps of 64 windows at the rate 0.01.
 #
 # Everything is allowed.
 
