@@ -78,14 +78,6 @@ chunk_mask.wrong(
     "A query may look only where both masks allow it: &.",
 )(_chunk(join=lambda causal, real: causal | real[:, None, None]))
 chunk_mask.wrong(
-    "masked along keys and queries: also the rows of the padding are all False",
-    "Mask the keys alone: what the queries of the padding see does no harm.",
-)(
-    _chunk(
-        join=lambda causal, real: causal & real[:, None, None] & real[:, None, -len(causal) :, None]
-    )
-)
-chunk_mask.wrong(
     "a mask along the queries: the rows of the padding are masked, not the columns",
     "What must not be looked at is a key, and keys are columns: real as (B, 1, 1, n).",
 )(_chunk(join=lambda causal, real: causal & real[:, None, -len(causal) :, None]))

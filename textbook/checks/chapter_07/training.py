@@ -69,9 +69,9 @@ ways = {
     "no mask": F.scaled_dot_product_attention,
 }
 LEAKS = {  # shares of all that there is to leak: at least, at most
-    "a causal mask": (-0.1, 0.02),
-    "a mask that is off by one": (0.8, 1.01),
-    "weights set to zero after the softmax": (0.3, 1.01),
+    "a causal mask": (-0.1, 0.04),
+    "a mask that is off by one": (0.8, 1.05),
+    "weights set to zero after the softmax": (0.3, 1.05),
 }
 
 
