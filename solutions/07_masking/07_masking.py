@@ -437,9 +437,9 @@ check.masked_attention(masked_attention, hidden=True)
 #
 # `model(tokens, allowed)` has no mask of its own: it takes tokens $(B, n)$ and a boolean mask $(B, 1, n, n)$, True
 # where a token may look at another, and gives scores $(B, n, V)$; those at position $i$ are for the token after it.
-# It was trained with a causal mask and without padding. What it makes of a token depends on the tokens that this one
-# may look at, directly or over others, and on their order, but not on how far from the beginning they stand. So
-# padding that nobody looks at may stand anywhere.
+# It was trained with a causal mask and without padding. What it makes of a token depends on this token and on those
+# that it may look at, directly or over others, and on their order, but not on how far from the beginning they stand.
+# So padding that nobody looks at may stand anywhere.
 #
 # `prompts` is a list of lists of tokens, at least one each, of different lengths. Tokens are the numbers 0 to
 # $V - 1$, and all of them may occur in a prompt: there is no token for padding. Continue each prompt greedily: the

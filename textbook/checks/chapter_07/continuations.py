@@ -26,7 +26,7 @@ class _Reader:
             )
         seen, x = allowed[:, 0].double(), self.embedding[tokens]
         for _ in range(2):
-            x = (seen * (1 + seen.cumsum(dim=-1) / 2) @ x).sin()  # order counts, places do not
+            x = (x + seen * (1 + seen.cumsum(dim=-1) / 2) @ x).sin()  # order counts, places do not
         return x @ self.output
 
     def __repr__(self):

@@ -51,6 +51,7 @@ def _run_cases(draw, hidden):
             level = 1.5 + float(draw.random.uniform(0, 1.5))
             falls = [2.0 / (t + 1) - 0.1 * (t % 3 == i % 3) for t in range(count)]
             prefix = [round(level + fall, 3) for fall in falls]
+            prefix[-1] = round(prefix[-1] + float(draw.random.uniform(-0.9, 0.9)), 3)
             one_pass = [round(x + float(draw.random.uniform(-2, 2)) / 1000, 4) for x in prefix]
             place = int(draw.random.integers(count - 1))
             if i in (1, 2, 6):
