@@ -476,11 +476,11 @@ check.GroupedAttention(GroupedAttention, hidden=True)
 # `model` is the chapter's model for two letters of a table, with `model.heads` = 4 heads: `model(letters, values,
 # asked, gates)` gives scores $(B, 2, 8)$ of the two answers. `gates`, $(B, 4)$ or $(1, 4)$, multiply what each head
 # says: ones leave all heads in, a 0 removes one. `draw(count)` draws new tables: `letters`, `values`, `asked` and
-# the right answers $(\text{count}, 2)$. Trained with all gates open, most models cannot do without some head: one of
-# four seeds is right in every table with all heads, and in half of them without one.
+# the right answers $(\text{count}, 2)$. Trained with all gates open, such models are right in nearly every
+# table, and yet some of them fail in half of the tables or more as soon as a certain head is missing.
 #
 # Train the model, in place, so that **any one head can be removed**: both answers right in at least 98 % of new
-# tables with all heads, and in at least 95 % without whichever head is missed most. Then measure it, on new tables,
+# tables with all heads, and in at least 97 % without whichever head is missed most. Then measure it, on new tables,
 # at least 1,000. Return a dict of two shares of tables in which **both** answers are right: `"all heads"`, and
 # `"without the worst"`, the smallest of the four shares with one head removed.
 #
