@@ -299,7 +299,7 @@ class _(ModelInPieces):
 )
 class _(ModelInPieces):
     def forward(self, tokens):
-        return super().forward(_Model.read(self, tokens))
+        return super().forward(ModelInPieces.read(self, tokens))
 
     def read(self, tokens):
         return tokens
