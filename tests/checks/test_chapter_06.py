@@ -11,7 +11,7 @@ from tests.checks import right_06
 from tests.checks.proof import proofs
 from textbook.chapter_06 import merge_heads, split_heads
 from textbook.checks import CheckFailed, Draw, chapter_06
-from textbook.checks.chapter_06 import suspects, training
+from textbook.checks.chapter_06 import mixers, training
 from textbook.checks.chapter_06.layer import LayerInPieces
 from textbook.checks.compare import difference
 from textbook.checks.modules import made
@@ -75,7 +75,7 @@ def test_the_cost_is_what_the_layer_has_and_runs(case):
 def test_five_of_the_eight_layers_mix_and_are_found():
     eight = chapter_06.suspects()
     found = chapter_06.mixing.reference(eight)
-    mixing, _ = suspects._kinds()
+    mixing, _ = mixers._kinds()
     names = {function.__qualname__ for function in mixing.values()}
     assert len(eight) == 8
     assert len(found) == 5

@@ -10,7 +10,7 @@ from minitorch import nn
 from tests.checks import right_07
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, Draw, chapter_07
-from textbook.checks.chapter_07 import suspects, training
+from textbook.checks.chapter_07 import padding, training
 from textbook.checks.chapter_07.attention import masked_softmax, scaled
 from textbook.checks.compare import difference
 
@@ -101,7 +101,7 @@ def test_windows_reach_as_far_as_the_solution_says():
 def test_five_of_the_eight_encoders_read_the_padding_and_are_found():
     eight = chapter_07.suspects()
     found = chapter_07.reading_padding.reference(eight)
-    reading, _ = suspects._kinds()
+    reading, _ = padding._kinds()
     names = {function.__qualname__ for function in reading.values()}
     assert len(eight) == 8
     assert len(found) == 5

@@ -1,6 +1,6 @@
 """Checks of the exercises of chapter 07, masking."""
 
-from textbook.checks.chapter_07.suspects import suspects as suspects
+from textbook.checks.chapter_07.padding import suspects as suspects
 from textbook.checks.chapter_07.tables import runs as runs
 from textbook.checks.chapter_07.training import chain as chain
 from textbook.checks.chapter_07.training import nats_leaked as nats_leaked
