@@ -395,6 +395,10 @@ attention_cost.wrong(
     )
 )
 attention_cost.wrong(
+    "right but for the weights: it counts four matrices of full size",
+    GROUPS,
+)(_cost(weights=lambda d, heads, groups: 4 * d * d))
+attention_cost.wrong(
     "right but for the weights, which lack the output projection",
     "W_O has d x d weights too: there are four matrices.",
 )(_cost(weights=lambda d, heads, groups: d * d + 2 * d * d * groups // heads))

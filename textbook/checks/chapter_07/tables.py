@@ -47,7 +47,7 @@ def _run_cases(draw, hidden):
     yield (runs,)
     for trial in range(5 if hidden else 3):
         count, rows = int(draw.random.integers(4, 9)), []
-        for i in range(9):
+        for i in range(12):
             level = 1.5 + float(draw.random.uniform(0, 1.5))
             falls = [2.0 / (t + 1) - 0.1 * (t % 3 == i % 3) for t in range(count)]
             prefix = [round(level + fall, 3) for fall in falls]
@@ -66,7 +66,7 @@ def _run_cases(draw, hidden):
                 one_pass[0], one_pass[1] = one_pass[0] + 0.2, one_pass[1] - 0.2
             text = "training" if i in (0, 8) and trial != 1 else "held out"
             rows.append(_run(f"model {i}", one_pass, prefix, text))
-        order = [int(i) for i in draw.random.permutation(9)]
+        order = [int(i) for i in draw.random.permutation(12)]
         yield ([rows[i] for i in order],)
     yield ([_run("a", [1.0, 1.0], [3.0, 1.0]), _run("b", [2.0, 2.0], [2.0, 2.0], "training")],)
 
