@@ -30,7 +30,8 @@ import minitorch.nn.functional as F
 import textbook.chapter_10 as book
 from minitorch import nn, optim
 from textbook import plot
-from textbook.checks import chapter_05, chapter_06, chapter_07, chapter_08, chapter_09
+from textbook.chapter_06 import merge_heads, split_heads
+from textbook.checks import chapter_05, chapter_07, chapter_08, chapter_09
 from textbook.checks import chapter_10 as check
 from textbook.data import Vocabulary, number_pairs, number_pieces
 
@@ -506,9 +507,9 @@ check.faults(faults, hidden=True)
 # ## 10. Your Transformer
 #
 # *Goal: put together what you have written since chapter 05, train it, and let it translate. Hard, 35 minutes,
-# 10 points: one for each of seven parts, three for the model.*
+# 10 points: one for each of five parts, five for the model.*
 #
-# Below come seven marked cells, one for each part from the exercises of the chapters 05 to 09. **Copy your own answer over the
+# Below come five marked cells, one for each part from the exercises of the chapters 05 to 09. **Copy your own answer over the
 # function in the cell.** What is forbidden in the exercise stays forbidden here. A cell that still holds
 # `raise NotImplementedError` counts as empty: the library's part takes its place, which works as well and scores
 # nothing. The same holds for a part that does not pass its check. Your answers to the exercises 1 and 5 to 8 above
@@ -534,43 +535,6 @@ chapter_05.attention(attention, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### Heads (set 06)
-
-
-# %% solution="split_heads"
-# MARKED: copy your split_heads of set 06 here.
-def split_heads(X, heads):
-    """X (B, n, d) gives (B, heads, n, d/heads)."""
-    ### BEGIN SOLUTION
-    batch, n, d = X.shape
-    return X.reshape(batch, n, heads, d // heads).transpose(1, 2)  # (B, heads, n, d/heads)
-    ### END SOLUTION
-
-
-# %% tests="split_heads" points=1
-chapter_06.split_heads(split_heads)
-### BEGIN HIDDEN TESTS
-chapter_06.split_heads(split_heads, hidden=True)
-### END HIDDEN TESTS
-
-
-# %% solution="merge_heads"
-# MARKED: copy your merge_heads of set 06 here.
-def merge_heads(X):
-    """X (B, heads, n, size) gives (B, n, heads * size)."""
-    ### BEGIN SOLUTION
-    batch, heads, n, size = X.shape
-    return X.transpose(1, 2).reshape(batch, n, heads * size)
-    ### END SOLUTION
-
-
-# %% tests="merge_heads" points=1
-chapter_06.merge_heads(merge_heads)
-### BEGIN HIDDEN TESTS
-chapter_06.merge_heads(merge_heads, hidden=True)
-### END HIDDEN TESTS
-
-# %% [markdown]
 # ### Masked attention (set 07)
 
 
@@ -579,7 +543,11 @@ chapter_06.merge_heads(merge_heads, hidden=True)
 def masked_attention(query, key, value, allowed):
     """Outputs (..., T, d_v): each query's average of the values that it may look at."""
     ### BEGIN SOLUTION
-    scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])  # (..., T, n)
+    shape = *query.shape[:-1], key.shape[-2]  # of the scores, (..., T, n)
+    allowed = mt.ones(shape, dtype=mt.bool) if allowed is None else allowed.expand(*shape)
+    unseen = ~allowed.any(dim=-2).unsqueeze(-1)  # (..., n, 1)
+    key, value = key.masked_fill(unseen, 0.0), value.masked_fill(unseen, 0.0)
+    scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
     weights = scores.masked_fill(~allowed, -mt.inf).softmax(dim=-1)
     return weights.masked_fill(~allowed, 0.0) @ value  # NaN stands only where nothing is allowed
     ### END SOLUTION
@@ -709,8 +677,9 @@ parts = check.Parts(globals())
 print(parts)
 
 # %% [markdown]
-# What is left is glue, and ready. Self-attention splits into heads (06), attends, with a mask (07) or, where nothing
-# is hidden, without (05), and merges. The norm keeps gain and bias for your function, and the embedding adds the positions.
+# What is left is glue, and ready. Self-attention splits into heads as chapter 06 does, attends, with a mask (07) or, where
+# nothing is hidden, without (05), and merges. The norm keeps gain and bias for your function, and the embedding adds the
+# positions.
 
 
 # %%
@@ -727,14 +696,14 @@ class SelfAttention(nn.Module):
 
     def forward(self, x, memory, allowed=None):
         query, key, value = (
-            parts.split_heads(projected, self.heads)  # (B, heads, n, size)
+            split_heads(projected, self.heads)  # (B, heads, n, size)
             for projected in (self.query(x), self.key(memory), self.value(memory))
         )
         if allowed is None or allowed.all():
             heads = parts.attention(query, key, value)
         else:
             heads = parts.masked_attention(query, key, value, allowed)
-        return self.out(parts.merge_heads(heads))
+        return self.out(merge_heads(heads))
 
 
 class Norm(nn.Module):
@@ -862,7 +831,7 @@ plot.show(figure, alt=f"Weights of the last cross-attention while {number} is tr
 # The last check: your `Transformer` is right, it has learned to translate numbers that it has never seen, and all parts
 # of your own have run in it.
 
-# %% tests="Transformer" points=3
+# %% tests="Transformer" points=5
 check.Transformer(Transformer)
 check.assembled(parts, model, translate, held_out)
 ### BEGIN HIDDEN TESTS
