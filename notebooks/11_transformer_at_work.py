@@ -787,7 +787,10 @@ known, different = (
 figure, axes = plot.subplots(width=6.5, height=3)
 for i, (name, x, y_) in enumerate(zip(names, different, known, strict=True)):
     axes.plot(x, y_, "s" if i == 0 else "o", color="black" if i == 0 else plot.COLORS[0])
-    axes.annotate(name, (x, y_), (6, 4), textcoords="offset points", fontsize=9)
+    left, down = name.startswith("top"), name in ("top 5", "the text itself")
+    place = dict(ha="right" if left else "left", va="top" if down else "bottom")
+    offset = (-6 if left else 6, -3 if down else 3)
+    axes.annotate(name, (x, y_), offset, textcoords="offset points", fontsize=9, **place)
 axes.set(xlabel="pairs of words that differ", ylabel="words that are known", xlim=(0, 1.3))
 plot.show(
     figure,
@@ -1809,6 +1812,9 @@ measured(f"loss of whoever knows letter frequencies only: {unigram:.3f}")
 # - "Training cost" may be products or capacity: ask which.
 #
 # What costs most when the text gets long, and what has been tried since 2017 to make it cheaper, is chapter 12.
+#
+# **Exercises**:
+# [`../exercises/11_transformer_at_work/11_transformer_at_work.ipynb`](../exercises/11_transformer_at_work/11_transformer_at_work.ipynb)
 #
 # **Read on**: Vaswani et al. (2017), *Attention is all you need*. Sennrich, Haddow and Birch (2016), *Neural machine
 # translation of rare words with subword units*. Press and Wolf (2017), *Using the output embedding to improve language

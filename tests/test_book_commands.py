@@ -33,6 +33,7 @@ dependencies = []
 lab = []
 test = []
 grading = []
+site = []
 """
 
 BACKEND = '''\
@@ -53,7 +54,7 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
     with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as wheel:
         wheel.writestr("minitorch_book.pth", str(pathlib.Path.cwd()))
         head = "Metadata-Version: 2.1\\nName: minitorch-book\\nVersion: 0.1.0\\n"
-        extras = "".join(f"Provides-Extra: {e}\\n" for e in ["lab", "test", "grading"])
+        extras = "".join(f"Provides-Extra: {e}\\n" for e in ["lab", "test", "grading", "site"])
         wheel.writestr(INFO + "METADATA", head + extras + needs)
         tag = "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
         wheel.writestr(INFO + "WHEEL", tag)

@@ -41,6 +41,8 @@ OPTIONAL = {
     "textbook.plot.matrices": {"matplotlib"},
     "textbook.lab.experiments": {"tqdm"},
     "textbook.chapter_07": {"tqdm"},
+    "textbook.chapter_11": {"tqdm"},
+    "textbook.checks.progress": {"IPython"},
     "textbook.data.dates": {"babel"},
     "textbook.data.downloads": {"pooch", "requests"},
     "textbook.data.metrics": {"sacrebleu"},

@@ -23,6 +23,9 @@
 import minitorch as mt
 import minitorch.nn.functional as F
 from textbook.checks import chapter_01 as check
+from textbook.checks import progress
+
+progress.show("01")
 
 # %% [markdown]
 # ## 1. One step

@@ -25,6 +25,9 @@
 # %%
 import minitorch as mt
 from textbook.checks import chapter_02 as check
+from textbook.checks import progress
+
+progress.show("02")
 
 # %% [markdown]
 # ## 1. The gates

@@ -28,6 +28,9 @@ from collections import Counter
 import minitorch as mt
 import minitorch.nn.functional as F
 from textbook.checks import chapter_03 as check
+from textbook.checks import progress
+
+progress.show("03")
 
 # %% [markdown]
 # ## 1. A batch of sentences

@@ -25,6 +25,9 @@ import math
 import minitorch as mt
 from minitorch import nn
 from textbook.checks import chapter_04 as check
+from textbook.checks import progress
+
+progress.show("04")
 
 # %% [markdown]
 # ## 1. One query

@@ -27,6 +27,9 @@ import math
 import minitorch as mt
 from minitorch import nn
 from textbook.checks import chapter_05 as check
+from textbook.checks import progress
+
+progress.show("05")
 
 # %% [markdown]
 # ## 1. Three roles

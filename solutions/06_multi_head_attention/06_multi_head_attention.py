@@ -27,6 +27,9 @@ from minitorch.flops import count_flops
 from textbook import plot
 from textbook.chapter_06 import MultiHeadAttention
 from textbook.checks import chapter_06 as check
+from textbook.checks import progress
+
+progress.show("06")
 
 # %% [markdown]
 # ## 1. Out of one product
@@ -485,7 +488,7 @@ check.GroupedAttention(GroupedAttention, hidden=True)
 # `"without the worst"`, the smallest of the four shares with one head removed.
 #
 # The check hands you fresh models with several seeds. It measures for itself, on other tables: what is reached must
-# be enough, and what you say must agree to 0.03. A training has 20 seconds of processor time; 400 steps of 128
+# be enough, and what you say must agree to 0.03. A training has 60 seconds of processor time; 400 steps of 128
 # tables with Adam and the rate 0.01 take one or two. To try things out, `check.look_up(seed)` makes a model and
 # `check.draw` draws tables.
 #

@@ -29,6 +29,9 @@ from minitorch import nn
 from textbook import plot
 from textbook.chapter_07 import AttentionModel, train_on
 from textbook.checks import chapter_07 as check
+from textbook.checks import progress
+
+progress.show("07")
 
 # %% [markdown]
 # ## 1. The last tokens of a batch
@@ -497,7 +500,7 @@ check.continue_prompts(continue_prompts, hidden=True)
 # `attend` is a way to attend, a function of queries, keys and values $(B, h, n, d/h)$, as in `check.ways`. Train a
 # model that attends so, measure its loss on new windows, at least 2,000, all positions in one pass, and return $H$
 # minus the loss, a number. With a right mask it is 0 or a little below. The check knows what there is to leak; a
-# training has 20 seconds of processor time. `AttentionModel(6, nn.Embedding(8, 32), attend, width=32, heads=4,
+# training has 60 seconds of processor time. `AttentionModel(6, nn.Embedding(8, 32), attend, width=32, heads=4,
 # hidden=64)` is a model, and `train_on(model, draw, rate, steps)` trains one with batches from `draw()`, both from
 # the chapter; Adam learns this in some 400 steps of 64 windows at the rate 0.01.
 #

@@ -24,6 +24,9 @@ import statistics
 
 import minitorch as mt
 from textbook.checks import chapter_08 as check
+from textbook.checks import progress
+
+progress.show("08")
 
 # %% [markdown]
 # ## 1. A table inside a layer

@@ -28,6 +28,9 @@ import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
 from textbook.checks import chapter_09 as check
+from textbook.checks import progress
+
+progress.show("09")
 
 # %% [markdown]
 # ## 1. Layer norm of large numbers
@@ -291,7 +294,7 @@ def faster(rows):
 
 # %% tests="faster" points=4
 check.faster(faster)
-for one, other in faster(check.table):
+for one, other in sorted(faster(check.table)):
     print(f"{one} is faster than {other}")
 ### BEGIN HIDDEN TESTS
 # 118 steps: "no norm", with one seed of three, and the other two never arrived. The small start is best at the largest rate,
@@ -310,7 +313,7 @@ check.faster(faster, hidden=True)
 #     program(x, norm_1, attention, norm_2, network)
 #
 # gets `x` $(B, n, d)$ and four functions, each from a tensor to one of the same shape, and should return `y + network(norm_2(y))` with
-# `y = x + attention(norm_1(x))`. You cannot look inside, but `x` and the four functions are yours, and they need not be norms or networks. A program is broken if for some `x`
+# $y = x + \operatorname{attention}(\operatorname{norm}_1(x))$. You cannot look inside, but `x` and the four functions are yours, and they need not be norms or networks. A program is broken if for some `x`
 # and some functions its output, **or the gradient that reaches `x`**, is another one. (Sums may be made in another order: differences below $10^{-9}$ in float64 are rounding.)
 #
 # Return the numbers of the broken programs, counted from 0, as a list. Five of these eight are broken; the check has others, too.

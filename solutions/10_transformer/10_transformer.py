@@ -31,9 +31,11 @@ import textbook.chapter_10 as book
 from minitorch import nn, optim
 from textbook import plot
 from textbook.chapter_06 import merge_heads, split_heads
-from textbook.checks import chapter_05, chapter_07, chapter_08, chapter_09
+from textbook.checks import chapter_05, chapter_07, chapter_08, chapter_09, progress
 from textbook.checks import chapter_10 as check
 from textbook.data import Vocabulary, number_pairs, number_pieces
+
+progress.show("10")
 
 # %% [markdown]
 # ## 1. What is read, and what is asked
@@ -509,17 +511,24 @@ check.faults(faults, hidden=True)
 # *Goal: put together what you have written since chapter 05, train it, and let it translate. Hard, 35 minutes,
 # 10 points: one for each of five parts, five for the model.*
 #
-# Below come five marked cells, one for each part from the exercises of the chapters 05 to 09. **Copy your own answer over the
-# function in the cell.** What is forbidden in the exercise stays forbidden here. A cell that still holds
-# `raise NotImplementedError` counts as empty: the library's part takes its place, which works as well and scores
-# nothing. The same holds for a part that does not pass its check. Your answers to the exercises 1 and 5 to 8 above
-# are parts, too, and need no copying.
+# Below come five cells, one for each part from the exercises of the chapters 05 to 09. **Each gets your own answer.** To have
+# them copied, take the `# ` in the next cell away, run it, then run the five: what is still blank is replaced by your answer
+# from the set that lies beside this one, where you have saved it. Or copy by hand. What is forbidden in the exercise stays
+# forbidden here.
 #
+# A cell that still holds `raise NotImplementedError` counts as empty: the library's part takes its place, which works as
+# well and scores nothing. The same holds for a part that does not pass its check. Your answers to the exercises 1 and 5 to
+# 8 above are parts, too, and need no copying.
+
+# %%
+# check.copy_my_answers()
+
+# %% [markdown]
 # ### Attention (set 05)
 
 
 # %% solution="attention"
-# MARKED: copy your attention of set 05 here.
+# Your attention of set 05 belongs here.
 def attention(query, key, value):
     """Query (..., T, d), key (..., n, d) and value (..., n, d_v) give the outputs (..., T, d_v)."""
     ### BEGIN SOLUTION
@@ -539,7 +548,7 @@ chapter_05.attention(attention, hidden=True)
 
 
 # %% solution="masked_attention"
-# MARKED: copy your masked_attention of set 07 here.
+# Your masked_attention of set 07 belongs here.
 def masked_attention(query, key, value, allowed):
     """Outputs (..., T, d_v): each query's average of the values that it may look at."""
     ### BEGIN SOLUTION
@@ -564,7 +573,7 @@ chapter_07.masked_attention(masked_attention, hidden=True)
 
 
 # %% solution="sinusoidal_codes"
-# MARKED: copy your sinusoidal_codes of set 08 here.
+# Your sinusoidal_codes of set 08 belongs here.
 def sinusoidal_codes(n, d, base=10_000.0):
     """The codes of the places 0 to n - 1: (n, d)."""
     ### BEGIN SOLUTION
@@ -586,7 +595,7 @@ chapter_08.sinusoidal_codes(sinusoidal_codes, hidden=True)
 
 
 # %% solution="layer_norm"
-# MARKED: copy your layer_norm of set 09 here.
+# Your layer_norm of set 09 belongs here.
 def layer_norm(x, gain, bias, eps=1e-5):
     """x (..., d), gain and bias (d) give (..., d)."""
     ### BEGIN SOLUTION
@@ -606,7 +615,7 @@ chapter_09.layer_norm(layer_norm, hidden=True)
 
 
 # %% solution="FeedForward"
-# MARKED: copy your FeedForward of set 09 here.
+# Your FeedForward of set 09 belongs here.
 class FeedForward(nn.Module):
     """A gated network with one hidden layer, the same for every position."""
 
@@ -642,7 +651,7 @@ chapter_09.FeedForward(FeedForward, hidden=True)
 #   token of the source is no padding;
 # - `forward(source, target)` takes source $(B, n)$ and target $(B, T)$ and returns the decoder's scores $(B, T, V)$.
 #
-# Its check runs at the end, when the model has been trained: there are the three points.
+# Its check runs at the end, when the model has been trained: there are the five points.
 
 
 # %% solution="Transformer"

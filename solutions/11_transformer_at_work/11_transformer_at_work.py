@@ -31,6 +31,9 @@ from minitorch.flops import count_flops
 from textbook import plot
 from textbook.chapter_10 import Transformer
 from textbook.checks import chapter_11 as check
+from textbook.checks import progress
+
+progress.show("11")
 
 # %% [markdown]
 # ## 1. Up, level, down

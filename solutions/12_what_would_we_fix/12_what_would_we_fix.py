@@ -27,6 +27,9 @@ import minitorch.nn.functional as F
 from minitorch import nn
 from minitorch.flops import count_flops
 from textbook.checks import chapter_12 as check
+from textbook.checks import progress
+
+progress.show("12")
 
 # %% [markdown]
 # ## 1. The size of a cache

@@ -34,6 +34,9 @@ from minitorch.flops import count_flops
 from textbook import plot
 from textbook.chapter_10 import OneStack
 from textbook.checks import chapter_13 as check
+from textbook.checks import progress
+
+progress.show("13")
 
 # %% [markdown]
 # ## 1. Tokens for a loss

@@ -10,7 +10,7 @@ from minitorch import nn
 from tests.checks import right_08
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, Draw, chapter_08
-from textbook.checks.chapter_08.rotary import _kinds, _Program
+from textbook.checks.chapter_08.turning import _kinds, _Program
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_08, right_08)))
@@ -120,7 +120,7 @@ def test_each_rule_is_broken_by_a_program_that_keeps_the_others():
         "row": "has a base that grows with the number of rows",
         "argument": "writes into x",
     }.items():
-        relaxed = chapter_08.rotary._testing(drop=(rule, "lengths"))
+        relaxed = chapter_08.turning._testing(drop=(rule, "lengths"))
         assert relaxed([_Program(broken[kind]())]) == [], rule
 
 

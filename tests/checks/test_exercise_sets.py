@@ -89,3 +89,9 @@ def test_a_set_says_which_of_its_checks_compare_gradients(path):
         return
     numbers = numbers_of_exercises(cells)
     assert {numbers[name] for name in compared} == set(listed(said[1]))
+
+
+@pytest.mark.parametrize("path", sorted(EXERCISES.glob("*/*.ipynb")), ids=lambda path: path.stem)
+def test_a_set_begins_with_the_line_of_progress(path):
+    first = next(c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code")
+    assert first.source.endswith(f'\n\nprogress.show("{path.stem[:2]}")')

@@ -81,6 +81,16 @@ def _kinds():
         before = mt.cat([mt.zeros_like(X[:1]), X[:-1]]).mean(dim=1, keepdim=True)
         return X + 0.1 * before.cumsum(dim=0)
 
+    def two_before(X):
+        nothing = mt.zeros_like(X[:1])
+        return X + 0.1 * mt.cat([nothing, nothing, X])[: len(X)]
+
+    def shorter(scores):
+        """Hides the last keys of a sequence, as many as there are sequences before it."""
+        batch, _, _, n = scores.shape
+        seen = (n - mt.arange(batch)).clamp(min=1)[:, None, None, None]
+        return scores.masked_fill(mt.arange(n) >= seen, -mt.inf).softmax(-1)
+
     def late_codes(X):
         late = codes[: X.shape[1]] * (mt.arange(X.shape[1]) >= 6).unsqueeze(1)
         return X + late
@@ -101,6 +111,8 @@ def _kinds():
         ),
         "takes the mean of the batch away": layer(before=lambda X: X - X.mean(dim=0)),
         "hears of the sequences before": layer(before=neighbours),
+        "hears of the sequence two before": layer(before=two_before),
+        "has the padding mask of another batch": layer(weigh=shorter),
         "multiplies sequences by the gates of heads, if there are four": layer(after=gated),
         "has a causal mask": layer(weigh=allowing(lambda i, j: j <= i)),
         "has a window to both sides": layer(weigh=allowing(lambda i, j: (i - j).abs() < 2)),
@@ -119,6 +131,8 @@ def _kinds():
         "is right, with eight heads": layer(heads=8),
         "has no scale": layer(scores=lambda q, k: q @ k.mT),
         "adds its input": layer(after=lambda Y, X: Y + X),
+        "doubles its input": lambda X: 2 * X,
+        "says nothing": mt.zeros_like,
         "is right, head by head": lambda X: sum(
             layer(
                 merge=lambda Y, head=head: merge(

@@ -2,7 +2,7 @@
 
 from contextlib import redirect_stdout
 from io import StringIO
-from time import process_time
+from time import thread_time
 
 import minitorch as mt
 import minitorch.nn.functional as F
@@ -14,7 +14,7 @@ from textbook.lab import measured
 
 LETTERS, PAIRS, VALUES = 16, 8, 8
 SEEDS = {False: (0, 1), True: (10, 11)}
-ALL, WITHOUT, AGREE, SECONDS = 0.98, 0.97, 0.03, 20
+ALL, WITHOUT, AGREE, SECONDS = 0.98, 0.97, 0.03, 60
 KEYS = ["all heads", "without the worst"]
 
 
@@ -73,7 +73,7 @@ def shares(model, count=2000):
 
 def _trained(answer, seed):
     """A model, what the answer says of it, and the seconds that it took."""
-    model, began = look_up(seed), process_time()
+    model, began = look_up(seed), thread_time()
     before = {name: x.clone() for name, x in model.state_dict().items()}
     with redirect_stdout(StringIO()):
         try:
@@ -83,7 +83,7 @@ def _trained(answer, seed):
                 "spare_heads: not solved yet.\nReplace 'raise NotImplementedError' by your answer, "
                 "run that cell, then run this one again."
             ) from None
-    seconds = process_time() - began
+    seconds = thread_time() - began
     if not isinstance(said, dict) or sorted(said) != KEYS or None in map(number, said.values()):
         raise CheckFailed(
             f"spare_heads: expected a dict of two numbers with the keys {KEYS}, got {brief(said)}"

@@ -178,10 +178,10 @@ _wrong(
     "True counts as 1, so an allowed score is larger by 1 and the others stay. What must be added "
     "is 0 where a query may look and minus infinity where not.",
 )(dict(weigh=lambda scores, allowed: (scores + allowed).softmax(dim=-1)))
-_wrong(
+masked_attention.wrong(
     "not a number at every allowed place: 0 times minus infinity has been added",
     "0 * -inf is NaN, so a product cannot make the mask. Use masked_fill or mt.where.",
-)(dict(weigh=lambda scores, allowed: (scores + ~allowed * -mt.inf).softmax(dim=-1)))
+)(_attending(weigh=lambda scores, allowed: (scores + ~allowed * -mt.inf).softmax(dim=-1)))
 
 # After the softmax, and divided anew
 
@@ -302,13 +302,13 @@ masked_attention.wrong(
         output := _attending(weigh=_softmax)(query, key, value, allowed)
     ).masked_fill(output.isnan(), 0.0)
 )
-_wrong(
+masked_attention.wrong(
     "right in its values, but the gradient is not a number where a row has nothing to look at",
     "The NaN comes back through the softmax, where 0 times NaN is NaN, to scores that had minus "
     "infinity added. masked_fill lets nothing through to the scores that it replaces; an addition "
     "does.",
 )(
-    dict(
+    _attending(
         weigh=lambda scores, allowed: (
             (scores + mt.zeros(allowed.shape).masked_fill(~allowed, -mt.inf))
             .softmax(dim=-1)
@@ -319,6 +319,7 @@ _wrong(
 
 # Mistakes that come with and without care for the rows with nothing to look at
 
+EMPTY = " (and rows with nothing to look at are not zeros)"
 for careful, weights in (True, masked_softmax), (False, _softmax):
     for name, hint, pieces in (
         (
@@ -331,11 +332,6 @@ for careful, weights in (True, masked_softmax), (False, _softmax):
             "right but for the mask, which is transposed",
             "Row i of the mask belongs to query i and column j to key j, as in the scores.",
             dict(weigh=lambda scores, allowed, weights=weights: weights(scores, allowed.mT)),
-        ),
-        (
-            "right but for the softmax, which goes over the queries",
-            "Every query shares its attention among the keys: the softmax goes over the last axis.",
-            dict(weigh=functools.partial(weights, dim=-2)),
         ),
         (
             "right but for the scale: the scores are not divided by the square root of d",
@@ -351,5 +347,13 @@ for careful, weights in (True, masked_softmax), (False, _softmax):
             ),
         ),
     ):
-        also = "" if careful else " (and rows with nothing to look at are not zeros)"
-        _wrong(name + also, hint)(pieces)
+        _wrong(name if careful else name + EMPTY, hint)(pieces)
+
+OVER_QUERIES = (
+    "right but for the softmax, which goes over the queries",
+    "Every query shares its attention among the keys: the softmax goes over the last axis.",
+)
+_wrong(*OVER_QUERIES)(dict(weigh=functools.partial(masked_softmax, dim=-2)))
+masked_attention.wrong(OVER_QUERIES[0] + EMPTY, OVER_QUERIES[1])(
+    _attending(weigh=functools.partial(_softmax, dim=-2))
+)

@@ -36,8 +36,8 @@ def _kinds():
     Q, K, V = (draw.normal(WIDTH, WIDTH) for _ in range(3))
     codes = draw.normal(20, WIDTH)
 
-    def filled(scores, allowed):
-        return scores.masked_fill(~allowed, -mt.inf).softmax(-1)
+    def filled(scores, allowed, number=-mt.inf):
+        return scores.masked_fill(~allowed, number).softmax(-1)
 
     def encoder(
         mask=lambda lengths, n: _real(lengths, n)[:, None, None],
@@ -90,10 +90,10 @@ def _kinds():
             weigh=lambda scores, allowed: scores.softmax(-1) * allowed
         ),
         "fills scores with 0": encoder(
-            weigh=lambda scores, allowed: scores.masked_fill(~allowed, 0.0).softmax(-1)
+            weigh=lambda scores, allowed: filled(scores, allowed, 0.0)
         ),
-        "fills scores with -15": encoder(
-            weigh=lambda scores, allowed: scores.masked_fill(~allowed, -15.0).softmax(-1)
+        "fills small scores with -8": encoder(
+            weigh=lambda scores, allowed: filled(scores / 6, allowed, -8.0)
         ),
         "counts one padding as real": encoder(of_lengths(lambda lengths: lengths + 1)),
         "takes the longest length for all": encoder(

@@ -1,0 +1,285 @@
+"""Programs that turn queries and keys by their places, some of them broken."""
+
+import minitorch as mt
+from textbook.checks.chapter_08.codes import interleave
+from textbook.checks.chapter_08.rotary import _added, _rotary, neighbors
+from textbook.checks.compare import brief, number
+from textbook.checks.exercise import Draw, exercise
+
+
+class _Program:
+    """A program that does not show what it does."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, x, places):
+        return self.function(x, places)
+
+
+def _whole(base=10_000.0, **pieces):
+    """A program that turns x (B, h, n, d) at places (n), with one of the pieces exchanged.
+
+    Its angles are in double precision, in a notebook as well: far places need it.
+    """
+    return lambda x, places: _rotary(**pieces)(x, places.unsqueeze(0).double(), base)
+
+
+def _remembers():
+    """The angles of the first call, as long as there are as many places."""
+    kept = {}
+
+    def rotate(x, places):
+        return _whole()(x, kept.setdefault(len(places), places))
+
+    return rotate
+
+
+def _in_place(x, places):
+    x[:] = _whole()(x, places)
+    return x
+
+
+def _half(x, places):
+    """About the first half of the coordinates is turned, the rest stays."""
+    half = max(x.shape[-1] // 4 * 2, 2)
+    return mt.cat([_whole()(x[..., :half], places), x[..., half:]], dim=-1)
+
+
+def _row_by_row(x, places):
+    turned = _whole(pairs=neighbors, join=interleave)
+    return mt.stack([turned(x[:, :, [i]], places[[i]])[:, :, 0] for i in range(len(places))], dim=2)
+
+
+def _kinds():
+    """Functions that make a broken program, and right ones, by kind."""
+
+    def growing_base(x, places):
+        return _whole(base=100.0 * len(places))(x, places)
+
+    def first_head(x, places):
+        return mt.cat([_whole()(x[:, :1], places), x[:, 1:]], dim=1)
+
+    def first_sequence(x, places):
+        return mt.cat([_whole()(x[:1], places), x[1:]])
+
+    def other_row(x, places):
+        return _whole()(x - 0.1 * x.mean(dim=2, keepdim=True), places)
+
+    def growing(x, places):
+        return _whole()(x, places) * (1 + places / 1e4).unsqueeze(-1)
+
+    broken = {
+        "adds codes": lambda: lambda x, places: x + _added(x, places.unsqueeze(0), 100.0),
+        "has a wrong sign": lambda: _whole(
+            turn=lambda a, b, cos, sin: (a * cos + b * sin, a * sin + b * cos)
+        ),
+        "exchanges sine and cosine": lambda: _whole(
+            turn=lambda a, b, cos, sin: (a * sin - b * cos, a * cos + b * sin)
+        ),
+        "turns with the square of the place": lambda: _whole(places=lambda places: places**2),
+        "turns with every other place": lambda: _whole(places=lambda places: places // 2),
+        "takes 0, 1, 2, ... for the places": lambda: _whole(
+            places=lambda places: mt.arange(places.shape[1]).unsqueeze(0)
+        ),
+        "has a table of 64 places": lambda: _whole(places=lambda places: places % 64),
+        "stops at place 512": lambda: _whole(places=lambda places: places.clamp(max=512)),
+        "turns nothing": lambda: lambda x, places: x * 1.0,
+        "counts places from 1": lambda: _whole(places=lambda places: places + 1),
+        "grows with the place": lambda: growing,
+        "takes the mean of the sequence away": lambda: other_row,
+        "has a base that grows with the number of rows": lambda: growing_base,
+        "turns the first head alone": lambda: first_head,
+        "turns the first sequence alone": lambda: first_sequence,
+        "writes into x": lambda: _in_place,
+        "remembers its first places": _remembers,
+    }
+    right = {
+        "turns halves": _whole,
+        "turns neighbors": lambda: _whole(pairs=neighbors, join=interleave),
+        "turns to the right": lambda: _whole(places=lambda places: -places),
+        "has the base 500": lambda: _whole(base=500.0),
+        "turns half of the coordinates": lambda: _half,
+        "goes row by row": lambda: _row_by_row,
+    }
+    return broken, right
+
+
+def programs():
+    """Nine programs, five of which are broken; the order says nothing."""
+    random, chosen = Draw(5).random, []
+    for count, makers in zip((5, 4), _kinds(), strict=True):
+        for kind in random.permutation(list(makers))[:count]:
+            chosen.append(_Program(makers[kind]()))
+    return [chosen[i] for i in random.permutation(9)]
+
+
+def _program_cases(draw, hidden):
+    """Each kind by itself, all together, and none."""
+    broken, right = _kinds()
+    for kind in (*broken, *right):
+        yield ((kind,),)
+    yield (tuple(str(kind) for kind in draw.random.permutation([*broken, *right])),)
+    yield ((),)
+
+
+def _found(answer, kinds):
+    """What the answer returns, with the kinds for the numbers."""
+    broken, right = _kinds()
+    found = answer([_Program((broken | right)[kind]()) for kind in kinds])
+    form, names = "a list of numbers of programs", None
+    if isinstance(found, (list, tuple)) and all(
+        type(number(i)) is int and 0 <= number(i) < len(kinds) for i in found
+    ):
+        names = "; ".join(sorted(kinds[number(i)] for i in found)) or "none"
+    else:
+        form = brief(found)
+    return {"the form of the result": form, "the list of broken programs": names}
+
+
+@exercise(
+    cases=_program_cases,
+    run=_found,
+    gradients=False,
+    see='chapter 08, "Rotary positions"',
+)
+def broken_rotations(programs):
+    """The numbers of the programs that break a rule."""
+    mt.manual_seed(0)
+    x = mt.randn(2, 3, 5, 8).double()
+    places = mt.tensor([3, 0, 90, 1, 7])
+
+    def follows_the_rules(rotate):
+        given = x.clone()
+        here, later = rotate(given, places), rotate(x.clone(), places + 1001)
+        apart = rotate(x.clone(), 2 * places)
+        alone = rotate(x[1:, 2:, 4:].clone(), places[4:])
+        scores = here @ here.mT
+        return (
+            mt.equal(given, x)
+            and mt.allclose(here[:, :, 1], x[:, :, 1])  # at place 0
+            and mt.allclose(here[1:, 2:, 4:], alone)
+            and mt.allclose(later @ later.mT, scores)
+            and not mt.allclose(apart @ apart.mT, scores)
+        )
+
+    return [i for i, rotate in enumerate(programs) if not follows_the_rules(rotate)]
+
+
+def _rules(
+    places=(3, 0, 90, 1, 7), far=1001, drop=("lengths",), shape=(2, 3, 5, 8), close=mt.allclose
+):
+    """What the rules say of a program, by name; without the rules to be dropped."""
+    places = mt.tensor(places)
+
+    def broken(rotate):
+        x = Draw(0).normal(*shape)
+        given = x.clone()
+        here, later = rotate(given, places), rotate(x.clone(), places + far)
+        apart, scores = rotate(x.clone(), 2 * places), here @ here.mT
+        alone = {
+            "row": rotate(x[:, :, 4:].clone(), places[4:])[:, :, 0] - here[:, :, 4],
+            "head": rotate(x[:, 2:].clone(), places)[:, 0] - here[:, 2],
+            "sequence": rotate(x[1:].clone(), places)[0] - here[1],
+        }
+        follows = {
+            "argument": mt.equal(given, x),
+            "zero": (places != 0).all().item() or close(here[:, :, 1], x[:, :, 1]),
+            "lengths": close(here.norm(dim=-1), x.norm(dim=-1)),
+            "moved": close(later @ later.mT, scores),
+            "apart": not close(apart @ apart.mT, scores),
+        }
+        follows |= {name: close(rest, mt.zeros_like(rest)) for name, rest in alone.items()}
+        return not all(kept for name, kept in follows.items() if name not in drop)
+
+    return broken
+
+
+def _testing(say=lambda i, broken: i if broken else None, **pieces):
+    """The test with one of its pieces exchanged."""
+    broken = _rules(**pieces)
+
+    def test(programs):
+        found = [say(i, broken(rotate)) for i, rotate in enumerate(programs)]
+        return [each for each in found if each is not None]
+
+    return test
+
+
+FORGOTTEN = {
+    "argument": ("that x is left as it is", "Compare x with a copy that you made before."),
+    "zero": ("place 0", "At place 0 nothing is turned: the result is x."),
+    "moved": (
+        "whether scores stay when all words move",
+        "Move all places by the same number: the scores must stay.",
+    ),
+    "apart": (
+        "whether scores know of places at all",
+        "A program that turns nothing keeps all other rules. Move words apart: scores must change.",
+    ),
+    "row": (
+        "whether a row depends on the others of its sequence",
+        "Turn one row by itself: the same must come out.",
+    ),
+    "head": (
+        "whether a head depends on the others",
+        "Turn one head by itself: the same must come out.",
+    ),
+    "sequence": (
+        "whether a sequence depends on the others",
+        "Turn one sequence by itself: the same must come out.",
+    ),
+}
+for rule, (what, hint) in FORGOTTEN.items():
+    broken_rotations.wrong(f"a test that does not ask for {what}", hint)(
+        _testing(drop=(rule, "lengths"))
+    )
+broken_rotations.wrong(
+    "a test with near places alone",
+    "A table may end at 64 or at 512: go further.",
+)(_testing(places=(3, 0, 5, 1, 7), far=11))
+broken_rotations.wrong(
+    "a test with places up to a few hundred",
+    "A table may end at 512: go further.",
+)(_testing(places=(3, 0, 90, 1, 7), far=111))
+broken_rotations.wrong(
+    "a test in which all words move by an even number of places",
+    "A program that halves the places and cuts off the rest keeps the scores then. Move by an odd "
+    "number.",
+)(_testing(far=1000))
+broken_rotations.wrong(
+    "a test of the scores alone",
+    "There are more rules than that of distance: place 0, single rows, x itself.",
+)(_testing(drop=("argument", "zero", "lengths", "row", "head", "sequence")))
+broken_rotations.wrong(
+    "a test of the lengths alone",
+    "A rotation keeps lengths, but much that keeps lengths is no rotation by the place.",
+)(_testing(drop=("argument", "zero", "moved", "apart", "row", "head", "sequence")))
+broken_rotations.wrong(
+    "a test for equality to the last digit",
+    "Right programs differ by rounding: mt.allclose.",
+)(_testing(close=mt.equal))
+broken_rotations.wrong(
+    "a test that overlooks differences below 0.5",
+    "Smaller differences are differences: mt.allclose as it is.",
+)(_testing(close=lambda a, b: mt.allclose(a, b, atol=0.5)))
+broken_rotations.wrong(
+    "a list of the programs that are right",
+    "Return the numbers of the broken ones.",
+)(_testing(say=lambda i, broken: None if broken else i))
+broken_rotations.wrong(
+    "a list of True and False",
+    "Return the numbers of the broken programs, counted from 0.",
+)(_testing(say=lambda i, broken: broken))
+
+
+@broken_rotations.wrong(
+    "a comparison with one program that is right",
+    "Pairs, direction and base are a program's own business: ask for the rules.",
+)
+def _(programs):
+    x, places = Draw(0).normal(2, 3, 5, 8), mt.tensor([3, 0, 90, 1, 7])
+    right = _whole(pairs=neighbors, join=interleave)(x, places)
+    return [
+        i for i, rotate in enumerate(programs) if not mt.allclose(rotate(x.clone(), places), right)
+    ]
