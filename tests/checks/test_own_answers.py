@@ -1,6 +1,8 @@
-"""A blank cell of set 10 gets the student's own answer from the set beside it, and never another."""
+"""A blank cell of set 10 gets the student's own answer from the set beside it, never another."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -47,7 +49,9 @@ def test_the_last_answer_is_taken_as_its_cell_stands(tmp_path, beside):
         notebook(),
         notebook(BLANK),
         notebook("def other():\n    pass"),
-        notebook("def attention(query):\n    ### BEGIN SOLUTION\n    return 1\n    ### END SOLUTION"),
+        notebook(
+            "def attention(query):\n    ### BEGIN SOLUTION\n    return 1\n    ### END SOLUTION"
+        ),
     ],
 )
 def test_without_an_answer_of_the_students_own_there_is_none(tmp_path, beside, text):
@@ -76,9 +80,12 @@ def test_where_there_is_no_set_it_says_where_it_looked(tmp_path, beside, capsys)
 
 
 def replaced(texts, folder):
-    """What the cells hold after they have run, and the kernel's word on the last of them."""
+    """What the cells hold after they have run, one after the other, in a kernel."""
     manager = pytest.importorskip("jupyter_client.manager")
-    kernel, client = manager.start_new_kernel(kernel_name="python3", cwd=str(folder))
+    environment = os.environ | {"PYTHONPATH": str(Path(own_answers.__file__).parents[3])}
+    kernel, client = manager.start_new_kernel(
+        kernel_name="python3", cwd=str(folder), env=environment
+    )
     try:
         for i, text in enumerate(texts):
             reply = client.execute_interactive(text, timeout=120, output_hook=lambda message: None)

@@ -81,9 +81,9 @@ def _kinds():
         before = mt.cat([mt.zeros_like(X[:1]), X[:-1]]).mean(dim=1, keepdim=True)
         return X + 0.1 * before.cumsum(dim=0)
 
-    def two_before(X):
+    def two_after(X):
         nothing = mt.zeros_like(X[:1])
-        return X + 0.1 * mt.cat([nothing, nothing, X])[: len(X)]
+        return X + 0.1 * mt.cat([X, nothing, nothing])[2:]
 
     def shorter(scores):
         """Hides the last keys of a sequence, as many as there are sequences before it."""
@@ -111,7 +111,7 @@ def _kinds():
         ),
         "takes the mean of the batch away": layer(before=lambda X: X - X.mean(dim=0)),
         "hears of the sequences before": layer(before=neighbours),
-        "hears of the sequence two before": layer(before=two_before),
+        "hears of the sequence two after": layer(before=two_after),
         "has the padding mask of another batch": layer(weigh=shorter),
         "multiplies sequences by the gates of heads, if there are four": layer(after=gated),
         "has a causal mask": layer(weigh=allowing(lambda i, j: j <= i)),
@@ -123,6 +123,9 @@ def _kinds():
         "adds codes from the seventh position on": layer(before=late_codes),
         "adds something to the first output": layer(
             after=lambda Y, X: Y + 0.1 * (mt.arange(Y.shape[1]) == 0).double().unsqueeze(1)
+        ),
+        "adds something to the last output": layer(
+            after=lambda Y, X: Y + 0.1 * (mt.arange(Y.shape[1]) == Y.shape[1] - 1).double()[:, None]
         ),
     }
     apart = {
@@ -284,6 +287,10 @@ mixing.wrong(
     "order at random.",
 )(_testing(permute=lambda n, trial: mt.arange(n).flip(0)))
 mixing.wrong(
+    "a test that exchanges the first two positions alone",
+    "A layer may treat all others in another way. Draw an order of all positions at random.",
+)(_testing(permute=lambda n, trial: mt.tensor([1, 0, *range(2, n)])))
+mixing.wrong(
     "a test that asks for the same outputs in the same order",
     "Permuted positions must give permuted outputs: compare with outputs[:, order].",
 )(_testing(unpermuted=lambda outputs, order: outputs))
@@ -291,6 +298,10 @@ mixing.wrong(
     "a test of the first sequence alone",
     "Compare all sequences of the batch: the first may have none before it.",
 )(_testing(of_batch=lambda alone, outputs: (alone[:1], outputs[:1])))
+mixing.wrong(
+    "a test of the last sequence alone",
+    "Compare all sequences of the batch: the last may have none after it.",
+)(_testing(of_batch=lambda alone, outputs: (alone[-1:], outputs[-1:])))
 mixing.wrong(
     "blind to small differences",
     "A right layer computes in float64 and differs by rounding alone, less than 1e-9.",

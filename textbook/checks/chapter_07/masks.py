@@ -311,6 +311,7 @@ def _stack_cases(draw, hidden):
     yield ([strict & strict.tril(-2), strict & ~strict.tril(-2)],)
     yield ([mt.eye(3).bool()],)
     yield ([draw.normal(5, 5) > 0.8 for _ in range(3)],)
+    yield ([causal] * 40,)  # more ways than an int64 can count
     if hidden:
         yield ([window] * 4,)
         yield ([mt.zeros(4, 4, dtype=mt.bool), causal.T],)
@@ -387,6 +388,18 @@ reach.wrong(
     "the opposite: True where an output does not depend on a token",
     "True where there is a way from token j to output i.",
 )(lambda masks: ~_reached()(masks))
+reach.wrong(
+    "right but for deep stacks, where the number of ways is too large for an integer",
+    "Turn the numbers into True and False after each layer.",
+)(
+    lambda masks: (
+        _reached(
+            layer=lambda allowed: (allowed | mt.eye(len(allowed)).bool()).long(),
+            step=lambda layer, before: layer @ before.long(),
+        )(masks)
+        > 0
+    )
+)
 reach.wrong(
     "the number of ways, not yet turned into True and False",
     "Only yes or no is asked: compare with 0.",

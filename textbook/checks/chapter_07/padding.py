@@ -77,6 +77,16 @@ def _kinds():
     def garbage(y, x, lengths):
         return mt.where(_real(lengths, x.shape[1]).unsqueeze(-1), y, 1e6 * x.sum() + 7)
 
+    def next_token(x, lengths):
+        """A little of the token after it, for all tokens but the first."""
+        after = mt.cat([x[:, 1:], mt.zeros_like(x[:, :1])], dim=1)
+        return x + 0.1 * after * (mt.arange(x.shape[1]) > 0).double().unsqueeze(1)
+
+    def first_everywhere(lengths, n):
+        """The first of several tokens looks at all places, a single one at itself."""
+        first = (mt.arange(n).unsqueeze(1) == 0) & (lengths > 1)[:, None, None]  # (B, n, 1)
+        return (_real(lengths, n).unsqueeze(1) | first).unsqueeze(1)
+
     def causal(lengths, n):
         return _real(lengths, n)[:, None, None] & mt.ones(n, n, dtype=mt.bool).tril()
 
@@ -89,9 +99,7 @@ def _kinds():
         "sets weights to zero after the softmax": encoder(
             weigh=lambda scores, allowed: scores.softmax(-1) * allowed
         ),
-        "fills scores with 0": encoder(
-            weigh=lambda scores, allowed: filled(scores, allowed, 0.0)
-        ),
+        "fills scores with 0": encoder(weigh=lambda scores, allowed: filled(scores, allowed, 0.0)),
         "fills small scores with -8": encoder(
             weigh=lambda scores, allowed: filled(scores / 6, allowed, -8.0)
         ),
@@ -117,6 +125,8 @@ def _kinds():
         "counts places from the end of the batch": encoder(
             before=lambda x, lengths: x + codes[: x.shape[1]].flip(0)
         ),
+        "hears of the next token from the second place on": encoder(before=next_token),
+        "lets the first of several tokens look everywhere": encoder(first_everywhere),
         "masks the queries of the padding, not its keys": encoder(
             lambda lengths, n: _real(lengths, n)[:, None, :, None] | (mt.arange(n) == 0)
         ),
@@ -209,12 +219,13 @@ def _testing(
     sentences=lambda count: range(count),
     agree=lambda x, y: mt.allclose(x, y, atol=1e-9),
     other=None,
+    cut=lambda length: length,
     say=lambda found, count: found,
 ):
     """The test with one of its pieces exchanged; ``other`` compares with another batch."""
 
     def alone(encoder, x, lengths, b):
-        return encoder(x[b : b + 1, : lengths[b]], mt.tensor([lengths[b]]))[0]
+        return encoder(x[b : b + 1, : cut(lengths[b])], mt.tensor([lengths[b]]))[0]
 
     def same(encoder, lengths, n):
         x = draw(lengths, n)
@@ -223,7 +234,7 @@ def _testing(
         return all(
             agree(
                 together[b, : lengths[b]],
-                expected[b, : lengths[b]] if other else alone(encoder, x, lengths, b),
+                (expected[b] if other else alone(encoder, x, lengths, b))[: lengths[b]],
             )
             for b in sentences(len(lengths))
         )
@@ -279,6 +290,18 @@ reading_padding.wrong(
     "That is another test. An encoder may also use how many positions there are: compare with the "
     "sentence alone, without padding.",
 )(_testing(other=_other_padding))
+reading_padding.wrong(
+    "a comparison with each sentence by itself, but with its padding",
+    "Then the padding is read on both sides. Cut it off: x[b : b + 1, : lengths[b]].",
+)(_testing(cut=lambda length: None))
+reading_padding.wrong(
+    "a test of the first token of each sentence",
+    "Compare all real positions.",
+)(_testing(agree=lambda x, y: mt.allclose(x[:1], y[:1], atol=1e-9)))
+reading_padding.wrong(
+    "a test of the last token of each sentence",
+    "Compare all real positions.",
+)(_testing(agree=lambda x, y: mt.allclose(x[-1:], y[-1:], atol=1e-9)))
 reading_padding.wrong(
     "a test with zeros in the padding",
     "Zeros hide what is only added up. Let anything stand there.",

@@ -121,8 +121,9 @@ def nats_leaked(answer, hidden=False):
                 )
             if found < most * low:
                 raise CheckFailed(
-                    f"{text}.\nThat is too little. Has the training come to its end? Try more "
-                    "steps and a rate of 0.01; the loss is that of all positions, in one pass.\n"
+                    f"{text}.\nThat is too little. Is it H minus the loss, in this order? Has the "
+                    "training come to its end? Try more steps and a rate of 0.01; the loss is that "
+                    "of all positions, in one pass.\n"
                     'See chapter 07, "Random tokens: nothing to predict (E2)".'
                 )
             measured(f"{way}: {found:.3f} of {most:.3f} nats")
