@@ -123,6 +123,18 @@ def test_a_layer_that_keeps_something_from_a_call_is_caught():
                 chapter_06.GroupedAttention(layer, hidden)
 
 
+def test_a_layer_that_is_wrong_is_not_said_to_keep_something():
+    class FirstMask(LayerInPieces):
+        def masked(self, scores, allowed):
+            first = allowed[:, :1] if allowed is not None and allowed.ndim == 4 else allowed
+            return super().masked(scores, first)
+
+    for hidden in (False, True):
+        with pytest.raises(CheckFailed) as caught:
+            chapter_06.GroupedAttention(FirstMask, hidden)
+        assert "keep nothing" not in str(caught.value)
+
+
 def test_matrices_of_another_shape_are_told_their_shapes():
     def wide(k, c):
         Q, K, V = chapter_06.two_heads.reference(k, c)

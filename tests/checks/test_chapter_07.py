@@ -134,6 +134,16 @@ def test_a_model_that_keeps_something_from_a_call_is_caught():
             chapter_07.MaskedLanguageModel(Keeping, hidden)
 
 
+def test_a_model_that_is_wrong_is_not_said_to_keep_something():
+    class PerText(chapter_07.MaskedLanguageModel.reference):
+        def loss(self, tokens, lengths):
+            return super().loss(tokens, lengths) * lengths.sum() / len(lengths)
+
+    with pytest.raises(CheckFailed) as caught:
+        chapter_07.MaskedLanguageModel(PerText)
+    assert "keep nothing" not in str(caught.value)
+
+
 def test_the_best_honest_loss_is_what_follows_from_the_transitions():
     transitions = chapter_07.chain(3)
     shares = training.stationary(transitions)

@@ -30,6 +30,7 @@ def _layer_cases(draw, hidden):
             ((10, 5, 1), 3, 2, 6, (3, 1, 1, 6)),
             ((12, 4, 2), 2, 3, 3, (2, 1, 3, 3)),
             ((12, 6, 3), 2, 3, 4, (6, 1, 4)),
+            ((8, 4, 2), 2, 3, 5, (2, 4, 3, 5)),
         ]
     for layer, batch, steps, n, mask in sizes:
         x, memory = draw.normal(batch, steps, layer[0]), draw.normal(batch, n, layer[0])

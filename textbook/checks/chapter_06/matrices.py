@@ -256,6 +256,14 @@ without_each_head.wrong(
     "The mean of a head is a vector, as long as its outputs.",
 )(_without(mean=lambda Y: Y.mean(dim=(0, 2, 3), keepdim=True).expand(*Y.shape)))
 without_each_head.wrong(
+    "right but for the mean, which is that of all heads at all positions",
+    "In the place of head l stands the mean of head l.",
+)(_without(mean=lambda Y: Y.mean(dim=(0, 1, 2), keepdim=True).expand(*Y.shape)))
+without_each_head.wrong(
+    "right in its values, but the mean is taken out of the gradient",
+    "The mean depends on Y, too: away from detach() and numbers.",
+)(_without(mean=lambda Y: _mean(Y).detach()))
+without_each_head.wrong(
     "what each head adds to the output",
     "What is wanted is what is left without the head, with its mean in its place.",
 )(lambda Y, W_O: Y @ _blocks(W_O, Y.shape[1]))

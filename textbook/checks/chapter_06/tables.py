@@ -188,6 +188,22 @@ heads_needed.wrong(
         ]
     )
 )
+
+
+def _one_rate(runs):
+    """The reading with one rate for all numbers of heads of a question."""
+    chosen = {
+        asked: _best_rate(_same_size([run for run in runs if run["asked"] == asked]))
+        for asked in {run["asked"] for run in runs}
+    }
+    rows = [run for run in runs if run["rate"] == chosen[run["asked"]]]
+    return _needed()(rows)
+
+
+heads_needed.wrong(
+    "right but for the rate, which is one for all numbers of heads",
+    "What suits one head may be too high for eight: choose a rate for each number of heads.",
+)(_one_rate)
 heads_needed.wrong(
     "about the runs of all rates together",
     "A bad rate says nothing about the number of heads: choose one by the validation numbers.",

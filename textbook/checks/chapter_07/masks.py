@@ -253,6 +253,14 @@ allowed_of.wrong(
     "Both count: a query may look where neither hides the key.",
 )(_converted(join=lambda one, other: other))
 allowed_of.wrong(
+    "right but for key_padding_mask, which is not used",
+    "Nobody may look at a key that is padding.",
+)(lambda attn_mask, key_padding_mask, shape: _converted()(attn_mask, None, shape))
+allowed_of.wrong(
+    "right but for attn_mask, which is not used",
+    "A query may look where neither of the two hides the key.",
+)(lambda attn_mask, key_padding_mask, shape: _converted()(None, key_padding_mask, shape))
+allowed_of.wrong(
     "right but for masks (B h, T, n): they are taken apart as (h, B, T, n)",
     "First the h heads of sequence 0, then those of sequence 1: (B h) becomes (B, h).",
 )(

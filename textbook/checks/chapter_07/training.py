@@ -12,7 +12,7 @@ from textbook.checks.exercise import CheckFailed
 from textbook.lab import measured
 
 SYMBOLS, LENGTH, SECONDS = 6, 8, 60
-SEEDS = {False: (0,), True: (10,)}
+SEEDS = {False: (10,), True: (0,)}
 
 
 def chain(seed):
