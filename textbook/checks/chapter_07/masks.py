@@ -319,7 +319,7 @@ def _stack_cases(draw, hidden):
     yield ([strict & strict.tril(-2), strict & ~strict.tril(-2)],)
     yield ([mt.eye(3).bool()],)
     yield ([draw.normal(5, 5) > 0.8 for _ in range(3)],)
-    yield ([causal] * 40,)  # more ways than an int64 can count
+    yield ([mt.ones(4, 4, dtype=mt.bool)] * 40,)  # more ways than an int64 can count
     if hidden:
         yield ([window] * 4,)
         yield ([mt.zeros(4, 4, dtype=mt.bool), causal.T],)

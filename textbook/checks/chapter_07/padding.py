@@ -77,10 +77,10 @@ def _kinds():
     def garbage(y, x, lengths):
         return mt.where(_real(lengths, x.shape[1]).unsqueeze(-1), y, 1e6 * x.sum() + 7)
 
-    def next_token(x, lengths):
-        """A little of the token after it, for all tokens but the first."""
+    def next_token(y, x, lengths):
+        """All but the first hear a little of the token after them."""
         after = mt.cat([x[:, 1:], mt.zeros_like(x[:, :1])], dim=1)
-        return x + 0.1 * after * (mt.arange(x.shape[1]) > 0).double().unsqueeze(1)
+        return y + 0.1 * after * (mt.arange(x.shape[1]) > 0).double().unsqueeze(1)
 
     def first_everywhere(lengths, n):
         """The first of several tokens looks at all places, a single one at itself."""
@@ -125,7 +125,7 @@ def _kinds():
         "counts places from the end of the batch": encoder(
             before=lambda x, lengths: x + codes[: x.shape[1]].flip(0)
         ),
-        "hears of the next token from the second place on": encoder(before=next_token),
+        "hears of the next token from the second place on": encoder(after=next_token),
         "lets the first of several tokens look everywhere": encoder(first_everywhere),
         "masks the queries of the padding, not its keys": encoder(
             lambda lengths, n: _real(lengths, n)[:, None, :, None] | (mt.arange(n) == 0)
