@@ -32,7 +32,7 @@ progress.show("01")
 #
 # *Goal: write the recurrent cell. Easy, 10 minutes, 2 points.*
 #
-# $$h_t = \tanh(W_{ih}\, x_t + W_{hh}\, h_{t-1} + b)$$
+# $$h_t = \tanh(x_t W_{ih}^\top + h_{t-1} W_{hh}^\top + b)$$
 #
 # for a whole batch at once: `x_t` is $(B, d)$, `h` is $(B, H)$, `W_ih` $(H, d)$, `W_hh` $(H, H)$, `b` $(H)$.
 # Return the new state, $(B, H)$.
@@ -154,7 +154,7 @@ check.pool_states(pool_states, hidden=True)
 # `scores` $(T, B, V)$ are the scores (logits) for each token, `targets` $(T, B)$ the right tokens, `lengths` $(B)$ as
 # in exercise 4. Return
 #
-# $$\mathcal L = -\frac{1}{N} \sum_{i=1}^{B} \; \sum_{t < \text{lengths}_i} \log \mathrm{softmax}(\text{scores}_{t,i})[\text{targets}_{t,i}]$$
+# $$L = -\frac{1}{N} \sum_{i=1}^{B} \; \sum_{t < \text{lengths}_i} \log \mathrm{softmax}(\text{scores}_{t,i})[\text{targets}_{t,i}]$$
 #
 # where $N$ is the number of tokens that are no padding. In the padding, `targets` holds arbitrary tokens.
 #
@@ -292,11 +292,11 @@ check.truncated_bptt(truncated_bptt, hidden=True)
 #
 # *Goal: compute the gradient of a recurrent network without the engine. Hard, 30 minutes, 6 points.*
 #
-# A forward pass is done: $h_t = \tanh(a_t)$, $a_t = W_{ih} x_t + W_{hh} h_{t-1} + b$. You get the states `states`
+# A forward pass is done: $h_t = \tanh(a_t)$, $a_t = x_t W_{ih}^\top + h_{t-1} W_{hh}^\top + b$. You get the states `states`
 # $(T, B, H)$ (row 0 is $h_1$), the first state `h0` $(B, H)$, `W_hh` $(H, H)$, and `grad_states` $(T, B, H)$: the
 # gradient of the loss with respect to each state as far as it reaches the loss **directly**, through the
-# output at that step, not through later states. Return two tensors: $\partial \mathcal L / \partial W_{hh}$,
-# $(H, H)$, and $\partial \mathcal L / \partial h_0$, $(B, H)$.
+# output at that step, not through later states. Return two tensors: $\partial L / \partial W_{hh}$,
+# $(H, H)$, and $\partial L / \partial h_0$, $(B, H)$.
 #
 # For one sequence, section 6 of the chapter derives what you need. Here there are $B$ of them, each a row, and the
 # gradient of $W_{hh}$ is the sum over all.

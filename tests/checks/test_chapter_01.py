@@ -73,6 +73,6 @@ def test_clipping_in_place_is_refused():
 
 def test_see_names_a_heading_of_the_chapter():
     text = (Path(__file__).parents[2] / "notebooks/01_rnn.py").read_text(encoding="utf-8")
-    headings = re.findall(r"^# ##+ (?:\d+\. )?(.*?)(?: \(C\d+\))?$", text, re.MULTILINE)
+    headings = re.findall(r"^# ##+ (?:\d+\. )?(.*?)(?: \([CE]\d+\))?$", text, re.MULTILINE)
     places = {check.see for check in exercises_of(chapter_01).values()}
     assert places <= {f'chapter 01, "{heading}"' for heading in headings}
