@@ -29,11 +29,13 @@ CHAPTERS = {
     )
     for n in range(14)
 }
+LONG = {"Value"}  # tens of thousands of calls: left to the command
 exercise = importlib.import_module("textbook.checks.exercise")
 EXERCISES = [
     pytest.param(n, name, id=f"{n:02d}-{name}")
     for n, (chapter, _) in CHAPTERS.items()
     for name in exercises_of(chapter)
+    if name not in LONG
 ]
 # The mistakes of this one differ in whether a graph is freed; beyond a process it is kept.
 NAMED_OTHERWISE = {"truncated_bptt"}
