@@ -1062,9 +1062,9 @@ SIZES = {
 }
 
 
-def built(model, corpus, vocabulary, dropout):
+def built(model, corpus, vocabulary, dropout, sizes=SIZES):
     """One of the translators, at its size for this corpus."""
-    kind, sizes = SIZES[model, corpus]
+    kind, sizes = sizes[model, corpus]
     translator = kind(vocabulary, **sizes, dropout=dropout)
     if model == "Transformer":
         scale_embedding(translator)
@@ -1322,6 +1322,77 @@ if numbers_said.full:
         right["GRU with attention"].min() - right["GRU without"].max(),
         above=0.1,
     )
+
+# %% evidence
+# Half the width, and a quarter of the pairs besides: experiment
+NARROW = {
+    ("Transformer", "numbers"): (
+        SpeakingTransformer,
+        dict(width=32, heads=4, hidden=64, layers=2),
+    ),
+    ("GRU with attention", "numbers"): (GruWithAttention, dict(width=52)),
+    ("Transformer", "Multi30k"): (
+        SpeakingTransformer,
+        dict(width=96, heads=3, hidden=256, layers=2),
+    ),
+    ("GRU with attention", "Multi30k"): (GruWithAttention, dict(width=152)),
+}
+
+
+@lab.experiment(
+    "C23",
+    corpus="numbers",
+    model=["GRU with attention", "Transformer"],
+    one_in=[1, 20],
+    rate=8e-3,
+    steps=200,
+    warm=40,
+    dropout=0.0,
+    merges=100,
+    batch=32,
+    full=dict(
+        corpus="Multi30k",
+        one_in=[1, 4],
+        rate=Tuned(2.5e-3, 5e-3, 1e-2, lowest="validation loss", steps=400, warm=100),
+        steps=3000,
+        warm=300,
+        dropout=0.2,
+        merges=3000,
+        batch=64,
+        seeds=3,
+    ),
+    lacks=partial(lacking, CORPORA["Multi30k"]),
+)
+def captions_of_less(corpus, model, one_in, rate, steps, warm, dropout, merges, batch):
+    """A translator of half the width, from one in so many of the pairs, at the rules of ``captions``."""
+    encoding, training, validation, test = encoded_corpus(corpus, merges)
+    translator = built(model, corpus, len(encoding), dropout, NARROW)
+    some = EncodedPairs(training.pairs[::one_in], encoding)
+    batches, before = some.batches(batch), process_time()
+    losses, every = [], steps // 5
+
+    def loss_of_batch(translator):
+        return next_word(translator, next(batches), label_smoothing=SMOOTHING)
+
+    def look(translator):
+        losses.append(loss_on(translator, validation))
+        measured(f"{model}, one pair in {one_in}, step {every * len(losses)}: {losses[-1]:.3f}")
+
+    with count_flops() as counter:
+        fit_scheduled(translator, loss_of_batch, steps, rate, warm, every=every, look=look)
+    return {
+        "pairs": len(some),
+        "weights": sum(p.numel() for p in translator.parameters()),
+        "TFLOPs": counter.total / 1e12,
+        "seconds": process_time() - before,
+        "validation loss": losses[-1],
+        "lowest validation loss": min(losses),
+        "test loss": loss_on(translator, test),
+        "BLEU greedy": bleu(translations(translator, test, encoding), [y for _, y in test.pairs]),
+    }
+
+
+less = captions_of_less.run()
 
 # %% evidence
 # Captions, each hundredth or so of the test sentences: table
