@@ -1353,7 +1353,7 @@ NARROW = {
     full=dict(
         corpus="Multi30k",
         one_in=[1, 4],
-        rate=Tuned(2.5e-3, 5e-3, 1e-2, lowest="validation loss", steps=400, warm=100),
+        rate=5e-3,
         steps=3000,
         warm=300,
         dropout=0.2,
