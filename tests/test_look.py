@@ -1,0 +1,186 @@
+"""The window into attention: its numbers are the model's, and the page shows and chooses them."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import minitorch as mt
+from minitorch import nn
+from textbook.chapter_05 import SelfAttention
+from textbook.chapter_07 import causal_mask
+from textbook.chapter_10 import OneStack, Transformer
+from textbook.data import Vocabulary
+from textbook.look import look
+
+SOURCE, TARGET = "two hundred and three".split(), "<s> zwei hundert drei".split()
+WORDS = Vocabulary(SOURCE + TARGET, ["<pad>", "<s>"])
+
+
+@pytest.fixture(scope="module")
+def translator():
+    mt.manual_seed(0)
+    return Transformer(len(WORDS), width=16, heads=4, hidden=32, layers=2, dropout=0.1)
+
+
+def numbers_of(words):
+    return WORDS.encode(words).unsqueeze(0)
+
+
+def looks_of(attentions, model, *inputs):
+    """The weights (h, T, n) that chapter 06's ``look`` gives for each of these attentions."""
+    found = []
+
+    def keep(attention, inputs, output):
+        found.append(attention.look(*inputs)[1][0].detach().numpy())
+
+    hooks = [attention.register_forward_hook(keep) for attention in attentions]
+    model.eval()
+    model(*inputs)
+    for hook in hooks:
+        hook.remove()
+    return found
+
+
+@pytest.mark.parametrize("length", [2, 4])  # the second is as long as the source
+def test_weights_are_those_of_the_chapter(translator, length):
+    said = TARGET[:length]
+    translator.train()
+    view = look(translator, SOURCE, said, WORDS)
+    assert translator.training
+    for name, attentions, shape in (
+        ("self-attention, source", [block.attention for block in translator.encoder], (4, 4, 4)),
+        (
+            "self-attention, target",
+            [block.attention for block in translator.decoder],
+            (4, length, length),
+        ),
+        ("cross-attention", [block.cross for block in translator.decoder], (4, length, 4)),
+    ):
+        expected = looks_of(attentions, translator, numbers_of(SOURCE), numbers_of(said))
+        for own, other in zip(view.stacks[name].layers, expected, strict=True):
+            assert own.shape == shape
+            np.testing.assert_allclose(own, other, atol=1e-6)
+    assert (np.triu(view.stacks["self-attention, target"].layers[0], 1) == 0).all()
+
+
+def test_any_way_to_attend_is_heard():
+    mt.manual_seed(0)
+    x = mt.randn(1, 4, 8)
+    by_hand, module = SelfAttention(8), nn.MultiheadAttention(8, 2, batch_first=True)
+    for model, heads in (
+        (lambda words: by_hand(x, causal_mask(4)), 1),
+        (lambda words: module(x, x, x, attn_mask=~causal_mask(4)), 2),
+        (lambda words: module(x, x, x, attn_mask=~causal_mask(4), need_weights=False), 2),
+    ):
+        [layer] = look(model, SOURCE).stacks["self-attention, source"].layers
+        assert layer.shape == (heads, 4, 4)
+        np.testing.assert_allclose(layer.sum(-1), 1, atol=1e-6)
+        assert (np.triu(layer, 1) == 0).all()
+
+
+def test_what_cannot_be_shown_is_refused(translator):
+    with pytest.raises(ValueError, match="no attention"):
+        look(lambda words: None, SOURCE)
+    x = mt.randn(1, 3, 8)
+    with pytest.raises(ValueError, match="3 queries to 3 keys does not fit the words"):
+        look(lambda words: SelfAttention(8)(x), SOURCE)
+
+
+def test_the_page_needs_nothing_else_and_is_small(translator, tmp_path):
+    view = look(translator, SOURCE, TARGET, WORDS)
+    view.save(tmp_path / "look.html")
+    page = (tmp_path / "look.html").read_text("utf-8")
+    assert page == view.page() and len(page) < 25_000
+    assert not re.search(r"https?:|\ssrc=|<link|@import|fetch\(", page)
+    bundle = view._repr_mimebundle_()
+    assert bundle["text/html"].startswith("<iframe title=") and "<main>" not in bundle["text/html"]
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
+in_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+FIRST = """<script>
+const faults = [];
+onerror = (message) => { faults.push(message); };
+onunhandledrejection = (event) => faults.push(String(event.reason));
+console.error = (...words) => faults.push(words.join(" "));
+</script>"""
+LAST = """<script>
+const find = (selector) => document.querySelector(selector);
+const press = (selector, key) => find(selector).dispatchEvent(
+  new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+const point = (selector) => find(selector).dispatchEvent(
+  new PointerEvent("pointerover", { bubbles: true }));
+const click = (selector) => find(selector).dispatchEvent(
+  new MouseEvent("click", { bubbles: true }));
+addEventListener("load", async () => {
+  const found = await (async () => { STEPS })();
+  document.documentElement.dataset.found = JSON.stringify({ found, faults });
+});
+</script>"""
+
+
+def in_chromium(page, steps, tmp_path):
+    """What these steps, JavaScript that returns something, find in the page."""
+    path = tmp_path / "page.html"
+    path.write_text(FIRST + page + LAST.replace("STEPS", steps), encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"]
+    command = [CHROMIUM, *options, "--dump-dom", path.as_uri()]
+    dumped = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+    told = json.loads(html.unescape(re.search(r'data-found="([^"]*)"', dumped)[1]))
+    assert told["faults"] == []
+    return told["found"]
+
+
+@in_browser
+def test_pointing_and_keys_choose_and_the_numbers_are_the_models(translator, tmp_path):
+    view = look(translator, SOURCE, TARGET[:3], WORDS)
+    steps = """
+      const told = [find("#said").textContent.trim().replace(/\\s+/g, " ")];
+      const tell = () => told.push([{ ...here }, find("#number").textContent]);
+      point("#map rect[data-query='2'][data-key='1']"); tell();
+      click("#maps svg[data-layer='1'][data-head='2']"); tell();
+      press("#maps", "ArrowUp"); press("#maps", "ArrowRight"); press("#maps", "ArrowRight"); tell();
+      press("#head", "ArrowUp"); press("#head", "ArrowRight"); tell();
+      click("#stacks [data-stack='0']"); tell();
+      point("#lines text[data-key='3']"); tell();
+      return told;
+    """
+    first, *rest = in_chromium(view.page(), steps, tmp_path)
+    assert re.fullmatch(r"layer 1, head 1: zwei looks at \w+ with weight 0\.\d{3}", first)
+    places = [tuple(here[name] for name in ("stack", "layer", "head", "query")) for here, _ in rest]
+    assert places == [
+        (2, 0, 0, 2),
+        (2, 1, 2, 2),
+        (2, 0, 3, 2),
+        (2, 0, 3, 1),
+        (0, 0, 3, 1),
+        (0, 0, 3, 1),
+    ]
+    assert rest[0][0]["key"] == 1 and rest[-1][0]["key"] == 3
+    stacks = list(view.stacks.values())
+    for here, number in rest:
+        layer = stacks[here["stack"]].layers[here["layer"]]
+        assert abs(layer[here["head"], here["query"], here["key"]] - float(number)) < 6e-4
+
+
+@in_browser
+def test_a_frame_is_as_high_as_its_page_and_dressed_as_the_page_around(tmp_path):
+    mt.manual_seed(0)
+    model = OneStack(len(WORDS), 16, 4, 32, layers=1, causal=True)
+    view = look(model, SOURCE, vocabulary=WORDS)
+    page = f"<body style='background: rgb(20, 20, 20)'>{view._repr_html_()}"
+    steps = """
+      await new Promise((done) => setTimeout(done, 500));
+      const frame = find("iframe"), inside = frame.contentDocument;
+      const scheme = () => inside.documentElement.style.colorScheme;
+      const found = [scheme(), frame.offsetHeight - inside.body.offsetHeight];
+      document.body.style.background = "rgb(255, 255, 255)";
+      await new Promise((done) => setTimeout(done, 100));
+      return [...found, scheme()];
+    """
+    assert in_chromium(page, steps, tmp_path) == ["dark", 8, "light"]
