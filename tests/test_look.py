@@ -168,6 +168,173 @@ def test_pointing_and_keys_choose_and_the_numbers_are_the_models(translator, tmp
         assert abs(layer[here["head"], here["query"], here["key"]] - float(number)) < 6e-4
 
 
+@mt.no_grad()
+def next_token(model, *sequences, temperature=1.0, off=None):
+    """Probabilities (T, V) of the next token; ``off`` names an attention and a silent head."""
+    if off is not None:
+        attention, head = off
+        size = attention.out.weight.shape[1] // attention.heads
+        kept = attention.out.weight.clone()
+        attention.out.weight[:, head * size : (head + 1) * size] = 0
+    scores = model.eval()(*map(numbers_of, sequences))
+    if off is not None:
+        attention.out.weight[:] = kept
+    return (scores[0] / temperature).softmax(-1).numpy()
+
+
+@in_browser
+def test_knobs_of_a_translator_give_the_models_numbers(translator, tmp_path):
+    said = TARGET[:3]
+    view = look(translator, SOURCE, said, WORDS, knobs=True)
+    steps = """
+      const tell = (turned) => {
+        turn({ ...begun, ...turned });
+        return trace.scores.map((row) => probabilities(row, knobs.temperature));
+      };
+      const told = [
+        tell({}),
+        tell({ temperature: 0.5 }),
+        tell({ off: ["decoder.1.cross 2"] }),
+        tell({ masked: false }),
+        tell({ source: ["two", "three", "and", "hundred"] }),
+      ];
+      turn(begun);
+      return [told, stacks.map((stack) => stack.layers.map((layer) => layer.heads))];
+    """
+    told, heads = in_chromium(view.page(), steps, tmp_path)
+    for layers, stack in zip(heads, view.stacks.values(), strict=True):
+        np.testing.assert_allclose(layers, stack.layers, atol=1e-6)
+    changed = ["two", "three", "and", "hundred"]
+    for own, expected in zip(
+        told,
+        [
+            next_token(translator, SOURCE, said),
+            next_token(translator, SOURCE, said, temperature=0.5),
+            next_token(translator, SOURCE, said, off=(translator.decoder[1].cross, 2)),
+            unmasked(translator, SOURCE, said),
+            next_token(translator, changed, said),
+        ],
+        strict=True,
+    ):
+        np.testing.assert_allclose(own, expected, atol=1e-5)
+        assert own is told[0] or np.abs(np.subtract(own, told[0])).max() > 1e-3
+
+
+@mt.no_grad()
+def unmasked(translator, source, said):
+    """Probabilities of a decoder that looks ahead."""
+    y, real = translator.embedded(numbers_of(said)), mt.ones(1, 1, 1, len(source)).bool()
+    memory = translator.encode(numbers_of(source))
+    for block in translator.decoder:
+        y = block(y, None, memory, real)
+    return translator.out(translator.decoder_norm(y))[0].softmax(-1).numpy()
+
+
+@in_browser
+def test_a_reader_turns_the_knobs(translator, tmp_path):
+    view = look(translator, SOURCE, TARGET[:3], WORDS, knobs=True)
+    steps = """
+      const told = {};
+      const shown = () => [...document.querySelectorAll("#next .number")].map(
+        (number) => [vocabulary[number.dataset.token], number.textContent]);
+      press("#head", "ArrowDown");
+      told.first = shown();
+      click("#source-0"); click("#source-3");
+      told.swapped = [knobs.source, shown()];
+      click("#reset");
+      told.again = shown();
+      find("#temperature").value = 0.5;
+      find("#temperature").dispatchEvent(new Event("input", { bubbles: true }));
+      told.colder = shown();
+      click("#reset");
+      find("#off").click();
+      told.off = [knobs.off, shown(), document.querySelectorAll("#maps svg.off").length];
+      find("#off").click();
+      find("#masked").click();
+      told.masked = knobs.masked;
+      click("#reset");
+      click("#say");
+      told.target = knobs.target;
+      find("#words").value = "three hundred";
+      find("#typed").requestSubmit();
+      told.typed = [knobs.source, knobs.target];
+      find("#words").value = "three hundert x";
+      find("#typed").requestSubmit();
+      told.refused = [knobs.source, find("#words").validationMessage];
+      click("#maps svg[data-layer='1'][data-head='0']");
+      find("#way details").open = true;
+      told.way = [...document.querySelectorAll("#way .name")].map((name) => name.textContent);
+      told.numbers = find("#way .numbers p").innerText.split(/\\s+/).length;
+      press("#head", "ArrowUp");
+      told.open = document.querySelectorAll("#way details[open]").length;
+      return told;
+    """
+    told = in_chromium(view.page(), steps, tmp_path)
+
+    def likeliest(*arguments, **knobs):
+        row = next_token(translator, *arguments, **knobs)[-1]
+        best = sorted(range(len(row)), key=lambda token: -row[token])[:6]
+        return [[WORDS.tokens[token], f"{row[token]:.3f}"] for token in best]
+
+    said, swapped = TARGET[:3], ["three", "hundred", "and", "two"]
+    assert told["first"] == told["again"] == likeliest(SOURCE, said)
+    assert told["swapped"] == [swapped, likeliest(swapped, said)]
+    assert told["colder"] == likeliest(SOURCE, said, temperature=0.5)
+    silent = likeliest(SOURCE, said, off=(translator.decoder[0].cross, 0))
+    assert told["off"] == [["decoder.0.cross 0"], silent, 1]
+    assert told["masked"] is False
+    assert told["target"] == [*said, likeliest(SOURCE, said)[0][0]]
+    assert told["typed"] == [["three", "hundred"], ["<s>"]]
+    assert told["refused"][0] == ["three", "hundred"]
+    assert told["refused"][1] == "not in the vocabulary: x"
+    assert told["way"][:7] == [
+        *("residual stream", "norm", "query", "keys", "scores", "mask", "softmax")
+    ]
+    assert told["way"][-2:] == ["logits", "probabilities"]
+    assert (told["numbers"], told["open"]) == (16, 1)
+
+
+@in_browser
+def test_a_language_model_computes_too_and_its_way_is_a_chain(tmp_path):
+    mt.manual_seed(0)
+    letters = Vocabulary("the value", ["<unk>", "<s>"])
+    model = OneStack(len(letters), 16, 4, 32, layers=2, causal=True)
+    text = ["<s>", *"the val"]
+    steps = """
+      choose({ layer: 1, query: 5 });
+      const way = steps().map(([name, , , rows]) => [name, rows]);
+      const told = [trace.scores, way];
+      find("#words").value = "<s>the value";
+      find("#typed").requestSubmit();
+      return [...told, knobs.source];
+    """
+    page = look(model, text, vocabulary=letters, knobs=True).page()
+    scores, way, typed = in_chromium(page, steps, tmp_path)
+    with mt.no_grad():
+        expected = model(letters.encode(text).unsqueeze(0))[0].numpy()
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
+    assert typed == [*text, "u", "e"]
+    way = [(name, np.array(rows, dtype=float)) for name, rows in way]
+    found = dict(way)
+    streams = [rows for name, rows in way if name == "residual stream"]
+    scores, mask = found["scores"][0], found["mask"][0]
+    np.testing.assert_allclose(found["query"] @ found["keys"].T / 2, found["scores"], atol=1e-6)
+    np.testing.assert_array_equal(mask[:6], scores[:6])
+    assert np.isnan(mask[6:]).all()  # JSON has no infinity
+    np.testing.assert_allclose(found["softmax"] @ found["values"], found["mixed values"], atol=1e-6)
+    np.testing.assert_allclose(streams[0] + found["output"], streams[1], atol=1e-6)
+    np.testing.assert_allclose(streams[1] + found["feed-forward, output"], streams[2], atol=1e-6)
+    np.testing.assert_allclose(found["logits"][0], expected[5], atol=1e-5)
+
+
+def test_knobs_are_for_the_books_small_models(translator):
+    with pytest.raises(TypeError, match="chapter 10's Transformer or OneStack"):
+        look(lambda *inputs: translator(*inputs), SOURCE, TARGET, WORDS, knobs=True)
+    wide = OneStack(len(WORDS), 256, 4, 512, layers=1, causal=True)
+    with pytest.raises(ValueError, match="at most 1,048,576 bytes"):
+        look(wide, SOURCE, vocabulary=WORDS, knobs=True)
+
+
 @in_browser
 def test_a_frame_is_as_high_as_its_page_and_dressed_as_the_page_around(tmp_path):
     mt.manual_seed(0)

@@ -2,16 +2,21 @@
 
 import base64
 import html
+import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from minitorch.serialization import save
+from textbook.chapter_10 import OneStack, Transformer
 from textbook.lab.report import COMPARED
 from textbook.look.listening import attention_weights
 
 PAGE = Path(__file__).with_name("page")
+MOST_WEIGHTS = 1 << 20  # bytes that a page may carry
+SCRIPTS = ("forward.js", "way.js", "knobs.js")
 STACKS = {  # who asks and who answers
     ("source", "source"): "self-attention, source",
     ("target", "target"): "self-attention, target",
@@ -32,11 +37,11 @@ class View:
     """The attention of a model as a page: a notebook shows it, ``save`` writes it to a file.
 
     ``stacks`` has the numbers: ``view.stacks["cross-attention"].layers[1][0]`` are the weights
-    (T, n) of the first head in the second layer.
+    (T, n) of the first head in the second layer. ``model`` is what a page with knobs carries.
     """
 
-    def __init__(self, stacks):
-        self.stacks = stacks
+    def __init__(self, stacks, model=None):
+        self.stacks, self.model = stacks, model
 
     def __repr__(self):
         parts = [
@@ -45,28 +50,29 @@ class View:
         ]
         return "[where each head looks: " + "; ".join(parts) + "]"
 
-    def page(self):
-        """The whole page, HTML that needs nothing else."""
-        stacks = [
-            {
-                "name": name,
-                "queries": stack.queries,
-                "keys": stack.keys,
-                "layers": [
-                    {"heads": len(layer), "weights": _packed(layer)} for layer in stack.layers
-                ],
-            }
-            for name, stack in self.stacks.items()
-        ]
-        text = (PAGE / "look.html").read_text(encoding="utf-8")
-        for name in ("look.css", "look.js"):
-            text = text.replace(f"/* {name} */", (PAGE / name).read_text(encoding="utf-8"))
-        data = json.dumps({"stacks": stacks}, separators=(",", ":")).replace("</", "<\\/")
-        return text.replace("/* data */", data)
+    def page(self, chapters=None):
+        """The whole page, HTML that needs nothing else; ``chapters`` has addresses by number."""
+        if self.model is None:
+            data, parts = {"stacks": [_told(*stack) for stack in self.stacks.items()]}, ["look"]
+        else:
+            data, parts = self.model | {"chapters": chapters}, ["look", "knobs"]
 
-    def save(self, path):
+        def read(*names):
+            return "".join((PAGE / name).read_text(encoding="utf-8") for name in names)
+
+        text = read("look.html")
+        for mark, content in {
+            "<!-- knobs -->": read("knobs.html") if self.model else "",
+            "/* styles */": read(*(f"{part}.css" for part in parts)),
+            "/* scripts */": read("look.js", *(SCRIPTS if self.model else ())),
+            "/* data */": json.dumps(data, separators=(",", ":")).replace("</", "<\\/"),
+        }.items():
+            text = text.replace(mark, content)
+        return text
+
+    def save(self, path, chapters=None):
         """Write the page to a file, which any browser opens."""
-        Path(path).write_text(self.page(), encoding="utf-8")
+        Path(path).write_text(self.page(chapters), encoding="utf-8")
 
     def _repr_html_(self):
         """The page in a frame of its own, so that its styles stay inside."""
@@ -81,13 +87,17 @@ class View:
         return {"text/html": self._repr_html_(), "text/plain": repr(self), COMPARED: None}
 
 
-def look(model, source, target=None, vocabulary=None):
+def look(model, source, target=None, vocabulary=None, knobs=False):
     """Where each head of a model looks while it reads ``source`` and writes ``target``: a ``View``.
 
     Both are lists of words; a model of one sequence has a source alone. The model gets their
     numbers by ``vocabulary``, (1, n) and (1, T), or without one the lists themselves. It is
     anything that can be called and attends by ``scaled_dot_product_attention`` or as chapter 05
-    does. ::
+    does.
+
+    With ``knobs`` the page carries the weights of chapter 10's ``Transformer`` or ``OneStack`` and
+    computes by itself: it shows the way of a token through each block, and what follows when words
+    change places, a head or the causal mask is switched off, or the temperature changes. ::
 
         look(translator, ["two", "hundred"], ["<s>", "zwei", "hundert"], vocabulary=words)
         look(language_model, list("the value"), vocabulary=letters).save("value.html")
@@ -117,10 +127,39 @@ def look(model, source, target=None, vocabulary=None):
         stack = stacks[STACKS[asks, answers]]
         stack.queries, stack.keys = words[asks], words[answers]
         stack.layers.append(weights)
-    return View({name: stack for name, stack in stacks.items() if stack.layers})
+    carried = _carried(model, vocabulary) | words if knobs else None
+    return View({name: stack for name, stack in stacks.items() if stack.layers}, carried)
+
+
+def _told(name, stack):
+    """A stack as the page reads it."""
+    layers = [{"heads": len(layer), "weights": _packed(layer)} for layer in stack.layers]
+    return {"name": name, "queries": stack.queries, "keys": stack.keys, "layers": layers}
 
 
 def _packed(weights):
     """Numbers from 0 to 1 as integers of 16 bits, in text: an error below 0.00001."""
     whole = np.round(weights * 65535).astype("<u2")
     return base64.b64encode(whole.tobytes()).decode()
+
+
+def _carried(model, vocabulary):
+    """What a page needs to compute the model by itself."""
+    if not isinstance(model, Transformer | OneStack) or vocabulary is None:
+        raise TypeError("knobs need chapter 10's Transformer or OneStack, and a vocabulary")
+    file = io.BytesIO()
+    save({name: weight.float() for name, weight in model.state_dict().items()}, file)
+    if file.tell() > MOST_WEIGHTS:
+        raise ValueError(
+            f"knobs are for weights of at most {MOST_WEIGHTS:,} bytes: {file.tell():,}"
+        )
+    blocks = model.blocks if isinstance(model, OneStack) else model.encoder
+    return {
+        "model": {
+            "kind": type(model).__name__,
+            "heads": blocks[0].attention.heads,
+            "causal": getattr(model, "causal", True),
+            "vocabulary": vocabulary.tokens,
+            "weights": base64.b64encode(file.getvalue()).decode(),
+        }
+    }

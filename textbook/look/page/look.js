@@ -1,5 +1,5 @@
-// Where each head looks. `data.stacks` is a list of { name, queries, keys, layers }: words, and for
-// each layer its weights, heads[h][i][j] from query i to key j. `here` is what the reader chose.
+// Where each head looks. `stacks` is a list of { name, queries, keys, layers }: words, and for each
+// layer its weights, heads[h][i][j] from query i to key j. `here` is what the reader chose.
 const data = JSON.parse(document.getElementById("data").textContent);
 const here = { stack: 0, layer: 0, head: 0, query: 0, key: 0 };
 const element = (id) => document.getElementById(id);
@@ -9,25 +9,25 @@ const visible = (word) => escaped(word.replace(/ /g, "\u2423").replace(/\n/g, "\
 const largest = (row) => row.indexOf(Math.max(...row));
 const within = (value, count) => Math.min(Math.max(value, 0), count - 1);
 
-function unpacked(stack) {
-  for (const layer of stack.layers) {
-    const bytes = Uint8Array.from(atob(layer.weights), (sign) => sign.charCodeAt());
+function unpacked({ name, queries, keys, layers }) {
+  const [T, n] = [queries.length, keys.length];
+  return { name, queries, keys, layers: layers.map(({ heads, weights }) => {
+    const bytes = Uint8Array.from(atob(weights), (sign) => sign.charCodeAt());
     const whole = new Uint16Array(bytes.buffer);
-    const [T, n] = [stack.queries.length, stack.keys.length];
-    layer.heads = times(layer.heads, (h) =>
-      times(T, (i) => times(n, (j) => whole[(h * T + i) * n + j] / 65535)));
-  }
-  return stack;
+    return { heads: times(heads, (h) =>
+      times(T, (i) => times(n, (j) => whole[(h * T + i) * n + j] / 65535))) };
+  }) };
 }
 
-const stack = () => data.stacks[here.stack];
+let stacks = (data.stacks ?? []).map(unpacked);
+const stack = () => stacks[here.stack];
 const weights = () => stack().layers[here.layer].heads[here.head];
 
 // A choice: what it leaves open stays; a new query looks at the key with its largest weight.
 function choose(change) {
   const before = { ...here };
   Object.assign(here, change);
-  here.stack = within(here.stack, data.stacks.length);
+  here.stack = within(here.stack, stacks.length);
   here.layer = within(here.layer, stack().layers.length);
   here.head = within(here.head, stack().layers[here.layer].heads.length);
   here.query = within(here.query, stack().queries.length);
@@ -40,9 +40,9 @@ function choose(change) {
 }
 
 function drawStacks() {
-  element("stacks").innerHTML = data.stacks.map(({ name }, i) =>
+  element("stacks").innerHTML = stacks.map(({ name }, i) =>
     `<button data-stack="${i}" aria-pressed="${i === here.stack}">${name}</button>`).join("");
-  element("stacks").hidden = data.stacks.length === 1;
+  element("stacks").hidden = stacks.length === 1;
 }
 
 const cells = (rows, size, more) => rows.map((row, i) => row.map((weight, j) =>
@@ -70,6 +70,7 @@ function drawHead() {
   element("said").innerHTML = `layer ${here.layer + 1}, head ${here.head + 1}:
     <b>${visible(queries[here.query])}</b> looks at <b>${visible(keys[here.key])}</b>
     with weight <b id="number">${weights()[here.query][here.key].toFixed(3)}</b>`;
+  document.dispatchEvent(new Event("chosen"));
 }
 
 // Queries at the left, keys at the right; the chosen query's weights as numbers and bars.
@@ -165,6 +166,8 @@ if (frameElement) {
   dress();
 }
 
-data.stacks.forEach(unpacked);
-here.stack = -1;
-choose({ stack: data.stacks.length - 1, query: 1 });
+function start() {
+  here.stack = -1;
+  choose({ stack: stacks.length - 1, query: 1 });
+}
+if (data.stacks) start();
