@@ -345,9 +345,10 @@ def test_a_frame_is_as_high_as_its_page_and_dressed_as_the_page_around(tmp_path)
       await new Promise((done) => setTimeout(done, 500));
       const frame = find("iframe"), inside = frame.contentDocument;
       const scheme = () => inside.documentElement.style.colorScheme;
-      const found = [scheme(), frame.offsetHeight - inside.body.offsetHeight];
+      const found = [scheme(), frame.offsetHeight - inside.body.offsetHeight,
+        document.querySelectorAll("p").length];
       document.body.style.background = "rgb(255, 255, 255)";
       await new Promise((done) => setTimeout(done, 100));
       return [...found, scheme()];
     """
-    assert in_chromium(page, steps, tmp_path) == ["dark", 8, "light"]
+    assert in_chromium(page, steps, tmp_path) == ["dark", 8, 0, "light"]

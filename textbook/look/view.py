@@ -65,7 +65,7 @@ class View:
             "<!-- knobs -->": read("knobs.html") if self.model else "",
             "/* styles */": read(*(f"{part}.css" for part in parts)),
             "/* scripts */": read("look.js", *(SCRIPTS if self.model else ())),
-            "/* data */": json.dumps(data, separators=(",", ":")).replace("</", "<\\/"),
+            "/* data */": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         }.items():
             text = text.replace(mark, content)
         return text
@@ -75,11 +75,12 @@ class View:
         Path(path).write_text(self.page(chapters), encoding="utf-8")
 
     def _repr_html_(self):
-        """The page in a frame of its own, so that its styles stay inside."""
+        """The page in a frame, so that its styles stay inside; where none is, a line says so."""
         page = html.escape(self.page(), quote=False).replace('"', "&quot;")
         return (
             f'<iframe title="{html.escape(repr(self))}" srcdoc="{page}" '
             'style="width: 100%; height: 30em; border: 0"></iframe>'
+            "<p>A view to point at: run the cell, and it is here.</p>"
         )
 
     def _repr_mimebundle_(self, include=None, exclude=None):
@@ -113,9 +114,9 @@ def look(model, source, target=None, vocabulary=None, knobs=False):
     if not found:
         raise ValueError("no attention was heard while the model ran")
     lengths = {len(sequence): name for name, sequence in words.items()}
-    if len(lengths) < len(words):  # a target as long as the source: look at a shorter one, too
-        apart = heard(source, target[:-1])
-        lengths = {len(source): "source", len(target) - 1: "target"}
+    if len(lengths) < len(words):  # a target as long as the source: try a longer one, too
+        apart = heard(source, [*target, target[-1]])
+        lengths = {len(source): "source", len(target) + 1: "target"}
     stacks = {name: Stack([], [], []) for name in STACKS.values()}
     for weights, twin in zip(found, apart, strict=True):
         asks, answers = (lengths.get(length) for length in twin.shape[1:])

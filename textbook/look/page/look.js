@@ -155,6 +155,7 @@ function dress() {
   root.background = color;
 }
 if (frameElement) {
+  frameElement.nextElementSibling?.remove();  // the line that stands in where no frame may be
   new ResizeObserver(() => {
     frameElement.style.height = `${document.body.offsetHeight + 8}px`;
   }).observe(document.body);
