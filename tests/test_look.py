@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import minitorch as mt
+from authoring import window
 from minitorch import nn
 from textbook.chapter_05 import SelfAttention
 from textbook.chapter_07 import causal_mask
 from textbook.chapter_10 import OneStack, Transformer
-from textbook.data import Vocabulary
+from textbook.data import Vocabulary, number_pairs
 from textbook.look import look
 
 SOURCE, TARGET = "two hundred and three".split(), "<s> zwei hundert drei".split()
@@ -140,6 +141,7 @@ def in_chromium(page, steps, tmp_path):
 def test_pointing_and_keys_choose_and_the_numbers_are_the_models(translator, tmp_path):
     view = look(translator, SOURCE, TARGET[:3], WORDS)
     steps = """
+      choose({ layer: 0, head: 0 });
       const told = [find("#said").textContent.trim().replace(/\\s+/g, " ")];
       const tell = () => told.push([{ ...here }, find("#number").textContent]);
       point("#map rect[data-query='2'][data-key='1']"); tell();
@@ -235,6 +237,7 @@ def test_a_reader_turns_the_knobs(translator, tmp_path):
     view = look(translator, SOURCE, TARGET[:3], WORDS, knobs=True)
     steps = """
       const told = {};
+      choose({ layer: 0, head: 0 });
       const shown = () => [...document.querySelectorAll("#next .number")].map(
         (number) => [vocabulary[number.dataset.token], number.textContent]);
       press("#head", "ArrowDown");
@@ -325,6 +328,22 @@ def test_a_language_model_computes_too_and_its_way_is_a_chain(tmp_path):
     np.testing.assert_allclose(streams[0] + found["output"], streams[1], atol=1e-6)
     np.testing.assert_allclose(streams[1] + found["feed-forward, output"], streams[2], atol=1e-6)
     np.testing.assert_allclose(found["logits"][0], expected[5], atol=1e-5)
+
+
+@mt.no_grad()
+def test_the_models_of_the_web_page_have_learned():
+    kept = mt.load(window.FOLDER / "translator.safetensors")
+    model, words = Transformer(**kept["sizes"]), Vocabulary([], kept["tokens"])
+    model.load_state_dict(kept["weights"])
+    pairs = number_pairs(100, digits=(3, 6), held_out=True, seed=1)
+    right = 0
+    for pair in pairs:
+        source = words.encode(pair.source).unsqueeze(0)
+        target = words.encode(["<s>", *pair.target, "</s>"]).unsqueeze(0)
+        right += mt.equal(model(source, target[:, :-1]).argmax(-1), target[:, 1:])
+    assert right >= 95
+    view = window.view("language model")
+    assert [len(layer) for layer in view.stacks["self-attention, source"].layers] == [4, 4]
 
 
 def test_knobs_are_for_the_books_small_models(translator):

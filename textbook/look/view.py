@@ -16,7 +16,7 @@ from textbook.look.listening import attention_weights
 
 PAGE = Path(__file__).with_name("page")
 MOST_WEIGHTS = 1 << 20  # bytes that a page may carry
-SCRIPTS = ("forward.js", "way.js", "knobs.js")
+SCRIPTS = ("look.js", "forward.js", "way.js", "knobs.js")
 STACKS = {  # who asks and who answers
     ("source", "source"): "self-attention, source",
     ("target", "target"): "self-attention, target",
@@ -53,35 +53,40 @@ class View:
     def page(self, chapters=None):
         """The whole page, HTML that needs nothing else; ``chapters`` has addresses by number."""
         if self.model is None:
-            data, parts = {"stacks": [_told(*stack) for stack in self.stacks.items()]}, ["look"]
+            data = {"stacks": [_told(*stack) for stack in self.stacks.items()]}
+            knobs, styles, scripts = [], ["look.css"], ["look.js"]
         else:
-            data, parts = self.model | {"chapters": chapters}, ["look", "knobs"]
+            data = self.model | {"chapters": chapters}
+            knobs, styles, scripts = ["knobs.html"], ["look.css", "knobs.css"], SCRIPTS
 
         def read(*names):
             return "".join((PAGE / name).read_text(encoding="utf-8") for name in names)
 
         text = read("look.html")
         for mark, content in {
-            "<!-- knobs -->": read("knobs.html") if self.model else "",
-            "/* styles */": read(*(f"{part}.css" for part in parts)),
-            "/* scripts */": read("look.js", *(SCRIPTS if self.model else ())),
+            "<!-- knobs -->": read(*knobs),
+            "/* styles */": read(*styles),
+            "/* scripts */": read(*scripts),
             "/* data */": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         }.items():
             text = text.replace(mark, content)
         return text
 
-    def save(self, path, chapters=None):
+    def save(self, path):
         """Write the page to a file, which any browser opens."""
-        Path(path).write_text(self.page(chapters), encoding="utf-8")
+        Path(path).write_text(self.page(), encoding="utf-8")
 
-    def _repr_html_(self):
-        """The page in a frame, so that its styles stay inside; where none is, a line says so."""
-        page = html.escape(self.page(), quote=False).replace('"', "&quot;")
+    def frame(self, chapters=None):
+        """The page in a frame, so that its styles stay inside, and a line for where none may be."""
+        page = html.escape(self.page(chapters), quote=False).replace('"', "&quot;")
         return (
             f'<iframe title="{html.escape(repr(self))}" srcdoc="{page}" '
             'style="width: 100%; height: 30em; border: 0"></iframe>'
             "<p>A view to point at: run the cell, and it is here.</p>"
         )
+
+    def _repr_html_(self):
+        return self.frame()
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         """Trained weights differ from machine to machine, so tests compare nothing of the page."""

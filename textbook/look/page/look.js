@@ -6,6 +6,7 @@ const element = (id) => document.getElementById(id);
 const times = (count, make) => Array.from({ length: count }, (_, i) => make(i));
 const escaped = (word) => word.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt()};`);
 const visible = (word) => escaped(word.replace(/ /g, "\u2423").replace(/\n/g, "\u21b5"));
+const room = (words) => 16 + 7.5 * Math.max(...words.map((word) => word.length));  // pixels
 const largest = (row) => row.indexOf(Math.max(...row));
 const within = (value, count) => Math.min(Math.max(value, 0), count - 1);
 
@@ -75,15 +76,14 @@ function drawHead() {
 
 // Queries at the left, keys at the right; the chosen query's weights as numbers and bars.
 function drawLines(queries, keys, rows) {
-  const step = 24, top = 14, [left, right] = [110, 250];
-  const longest = (words) => Math.max(...words.map((word) => word.length));
+  const step = 24, top = 14, left = room(queries), right = left + 140;
   const y = (i) => top + step * i;
   const line = (i, j, kind) => `<path class="line ${kind}" stroke-width="${1 + 4 * rows[i][j]}"
     stroke-opacity="${rows[i][j].toFixed(3)}"
     d="M${left} ${y(i)}C${left + 60} ${y(i)} ${right - 60} ${y(j)} ${right} ${y(j)}"/>`;
   const all = (i, kind) => keys.map((_, j) => rows[i][j] > 0.01 ? line(i, j, kind) : "").join("");
   const height = top + step * Math.max(queries.length, keys.length);
-  const numbers = right + 16 + 7.5 * longest(keys);
+  const numbers = right + room(keys);
   const lines = element("lines");
   lines.setAttribute("viewBox", `0 0 ${numbers + 90} ${height}`);
   lines.setAttribute("width", numbers + 90);
@@ -100,9 +100,8 @@ function drawLines(queries, keys, rows) {
 
 function drawMap(queries, keys, rows) {
   const size = Math.max(12, Math.min(30, 330 / keys.length));
-  const letters = (words) => 8 + 7.5 * Math.max(...words.map((word) => word.length));
-  const upright = letters(keys) > 1.6 * size;
-  const [left, top] = [letters(queries), upright ? letters(keys) : 24];
+  const upright = room(keys) > 2 * size;
+  const [left, top] = [room(queries), upright ? room(keys) : 24];
   const [width, height] = [size * keys.length, size * queries.length];
   const map = element("map");
   map.setAttribute("viewBox", `0 0 ${left + width + 4} ${top + height + 4}`);
@@ -167,8 +166,12 @@ if (frameElement) {
   dress();
 }
 
+// At first, the head of the last stack whose queries look most at one key.
 function start() {
+  const { layers } = stacks.at(-1), sure = (head) => head.reduce((sum, row) => sum + Math.max(...row), 0);
+  const heads = layers.flatMap((layer, l) => layer.heads.map((head, h) => [l, h, sure(head)]));
+  const [layer, head] = heads.reduce((best, other) => other[2] > best[2] ? other : best);
   here.stack = -1;
-  choose({ stack: stacks.length - 1, query: 1 });
+  choose({ stack: stacks.length - 1, layer, head, query: 1 });
 }
 if (data.stacks) start();
