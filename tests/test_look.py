@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from textbook.chapter_05 import SelfAttention
 from textbook.chapter_07 import causal_mask
 from textbook.chapter_10 import OneStack, Transformer
 from textbook.data import Vocabulary, number_pairs
-from textbook.look import look
+from textbook.look import View, look
+
+ROOT = Path(__file__).resolve().parents[1]
 
 SOURCE, TARGET = "two hundred and three".split(), "<s> zwei hundert drei".split()
 WORDS = Vocabulary(SOURCE + TARGET, ["<pad>", "<s>"])
@@ -100,6 +103,22 @@ def test_the_page_needs_nothing_else_and_is_small(translator, tmp_path):
     assert not re.search(r"https?:|\ssrc=|<link|@import|fetch\(", page)
     bundle = view._repr_mimebundle_()
     assert bundle["text/html"].startswith("<iframe title=") and "<main>" not in bundle["text/html"]
+
+
+@pytest.mark.parametrize("number", ["06", "07", "10"])
+def test_stored_views_are_the_page_as_it_is_now(number):
+    [path] = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
+    shown = [
+        "".join(output["data"]["text/html"])
+        for cell in json.loads(path.read_text("utf-8"))["cells"]
+        for output in cell.get("outputs", ())
+        if "<iframe" in "".join(output.get("data", {}).get("text/html", ""))
+    ]
+    assert len(shown) == 1 and len(shown[0]) < 60_000
+    stored = html.unescape(re.search(r'srcdoc="([^"]*)"', shown[0])[1])
+    data = r'(?<=id="data">).*?(?=</script>)'
+    empty = View({}).page()
+    assert re.sub(data, "", stored) == re.sub(data, "", empty), f"python book.py build {number}"
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
