@@ -1,6 +1,10 @@
 // The models of chapter 10 in JavaScript. A matrix is a list of rows, a row a token; `weights` are
 // those of the state dict. Every function keeps what it computes, so that the page can show it.
-const dot = (a, b) => { let sum = 0; for (let i = 0; i < a.length; i++) sum += a[i] * b[i]; return sum; };
+const dot = (a, b) => {
+  let sum = 0;
+  for (let i = 0; i < a.length; i++) sum += a[i] * b[i];
+  return sum;
+};
 const plus = (a, b) => a.map((row, i) => row.map((x, j) => x + b[i][j]));
 const mixture = (weights, rows) => Array.from(rows[0], (_, c) =>
   weights.reduce((sum, weight, j) => sum + weight * rows[j][c], 0));
@@ -63,14 +67,15 @@ class Model {
 
   // A block: its attentions, then its network; each reads the norm and adds to the stream.
   block(name, x, memory, allowed, off) {
-    const normed = this.norm(`${name}.norm_1`, x);
-    const parts = [{ before: x, normed, ...this.attention(`${name}.attention`, normed, normed, allowed, off) }];
-    x = plus(x, parts[0].output);
-    if (memory) {
-      const normed = this.norm(`${name}.norm_3`, x);
-      parts.push({ before: x, normed, ...this.attention(`${name}.cross`, normed, memory, () => true, off) });
-      x = plus(x, parts[1].output);
-    }
+    const parts = [];
+    const attend = (which, norm, memory, allowed) => {
+      const normed = this.norm(`${name}.${norm}`, x);
+      const looked = this.attention(`${name}.${which}`, normed, memory ?? normed, allowed, off);
+      parts.push({ before: x, normed, ...looked });
+      x = plus(x, looked.output);
+    };
+    attend("attention", "norm_1", null, allowed);
+    if (memory) attend("cross", "norm_3", memory, () => true);
     const network = { before: x, normed: this.norm(`${name}.norm_2`, x) };
     network.hidden = this.linear(`${name}.feed_forward.up`, network.normed)
       .map((row) => row.map((h) => Math.max(h, 0)));
@@ -109,8 +114,8 @@ function tensors(text) {
   const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, start)));
   delete header.__metadata__;
   return Object.fromEntries(Object.entries(header).map(([name, { shape, data_offsets }]) => {
-    const numbers = new Float32Array(bytes.slice(start + data_offsets[0], start + data_offsets[1]).buffer);
-    const [rows, columns] = shape;
+    const [first, last] = data_offsets, [rows, columns] = shape;
+    const numbers = new Float32Array(bytes.slice(start + first, start + last).buffer);
     return [name, columns === undefined ? numbers
       : times(rows, (i) => numbers.subarray(i * columns, (i + 1) * columns))];
   }));

@@ -48,9 +48,9 @@ function begin(words) {
 
 function drawSentences() {
   const focused = document.activeElement.id;
-  const chips = (side) => knobs[side].map((word, i) => `<button id="${side}-${i}" data-side="${side}"
-    data-place="${i}" aria-pressed="${taken?.side === side && taken.place === i}">${visible(word)}
-    </button>`).join("");
+  const chip = (side, word, i) => `<button id="${side}-${i}" data-side="${side}" data-place="${i}"
+    aria-pressed="${taken?.side === side && taken.place === i}">${visible(word)}</button>`;
+  const chips = (side) => knobs[side].map((word, i) => chip(side, word, i)).join("");
   element("sentences").innerHTML = ["source", "target"].filter((side) => knobs[side])
     .map((side) => `<p>${chips(side)}</p>`).join("");
   element(focused)?.focus();

@@ -5,9 +5,11 @@ const here = { stack: 0, layer: 0, head: 0, query: 0, key: 0 };
 const element = (id) => document.getElementById(id);
 const times = (count, make) => Array.from({ length: count }, (_, i) => make(i));
 const escaped = (word) => word.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt()};`);
-const visible = (word) => escaped(word.replace(/ /g, "\u2423").replace(/\n/g, "\u21b5"));
-const room = (words) => 16 + 7.5 * Math.max(...words.map((word) => word.length));  // pixels
+const visible = (word) => ({ " ": "\u2423", "\n": "\u21b5" })[word] ?? escaped(word);
+const LETTER = 8.4;  // pixels, at most
+const room = (words) => 16 + LETTER * Math.max(...words.map((word) => word.length));
 const largest = (row) => row.indexOf(Math.max(...row));
+const mark = (chosen) => chosen ? "chosen" : "";
 const within = (value, count) => Math.min(Math.max(value, 0), count - 1);
 
 function unpacked({ name, queries, keys, layers }) {
@@ -53,15 +55,15 @@ const cells = (rows, size, more) => rows.map((row, i) => row.map((weight, j) =>
 function drawMaps() {
   const { layers, queries, keys } = stack();
   const most = Math.max(...layers.map((layer) => layer.heads.length));
-  const maps = element("maps");
-  maps.style.gridTemplateColumns = `auto repeat(${most}, minmax(20px, 64px))`;
-  maps.innerHTML = "<span></span>" + times(most, (head) => `<span>${head + 1}</span>`).join("") +
-    layers.map((layer, l) => `<span>layer ${l + 1}</span>` + layer.heads.map((rows, h) => `
+  const name = (text) => `<span class="name">${text}</span>`;
+  element("maps").style.gridTemplateColumns = `auto repeat(${most}, minmax(20px, 64px))`;
+  element("maps").innerHTML =
+    name("head") + times(most, (head) => `<span>${head + 1}</span>`).join("") +
+    layers.map((layer, l) => name(`layer ${l + 1}`) + layer.heads.map((rows, h) => `
       <svg viewBox="0 0 ${keys.length} ${queries.length}" preserveAspectRatio="none"
         shape-rendering="crispEdges" data-layer="${l}" data-head="${h}"
-        class="${l === here.layer && h === here.head ? "chosen" : ""}">
+        class="${mark(l === here.layer && h === here.head)}">
         ${cells(rows, 1, () => "")}</svg>`).join("")).join("");
-  maps.querySelector("span").textContent = "head";
 }
 
 function drawHead() {
@@ -89,9 +91,9 @@ function drawLines(queries, keys, rows) {
   lines.setAttribute("width", numbers + 90);
   lines.innerHTML = queries.map((_, i) => i === here.query ? "" : all(i, "of-others")).join("") +
     all(here.query, "") +
-    queries.map((word, i) => `<text class="ends ${i === here.query ? "chosen" : ""}" x="${left - 6}"
+    queries.map((word, i) => `<text class="ends ${mark(i === here.query)}" x="${left - 6}"
       y="${y(i)}" data-query="${i}">${visible(word)}</text>`).join("") +
-    keys.map((word, j) => `<text class="${j === here.key ? "chosen" : ""}" x="${right + 6}"
+    keys.map((word, j) => `<text class="${mark(j === here.key)}" x="${right + 6}"
       y="${y(j)}" data-key="${j}">${visible(word)}</text>
       <text class="number" x="${numbers}" y="${y(j)}">${rows[here.query][j].toFixed(2)}</text>
       <rect class="bar" x="${numbers + 28}" y="${y(j) - 5}" height="10"
@@ -100,17 +102,21 @@ function drawLines(queries, keys, rows) {
 
 function drawMap(queries, keys, rows) {
   const size = Math.max(12, Math.min(30, 330 / keys.length));
-  const upright = room(keys) > 2 * size;
+  const inARow = keys.reduce((sum, word) => sum + LETTER * word.length + 6, 0);
+  const upright = inARow > size * keys.length;
   const [left, top] = [room(queries), upright ? room(keys) : 24];
   const [width, height] = [size * keys.length, size * queries.length];
   const map = element("map");
   map.setAttribute("viewBox", `0 0 ${left + width + 4} ${top + height + 4}`);
   map.setAttribute("width", left + width + 4);
-  map.innerHTML = queries.map((word, i) => `<text class="ends ${i === here.query ? "chosen" : ""}"
-      x="${left - 6}" y="${top + size * (i + 0.5)}" data-query="${i}">${visible(word)}</text>`).join("") +
-    keys.map((word, j) => `<text class="${j === here.key ? "chosen" : ""}" data-key="${j}"
-      text-anchor="${upright ? "start" : "middle"}" transform="translate(${left + size * (j + 0.5)}
-      ${top - (upright ? 6 : 12)}) rotate(${upright ? -90 : 0})">${visible(word)}</text>`).join("") +
+  const middle = (place) => size * (place + 0.5);
+  map.innerHTML =
+    queries.map((word, i) => `<text class="ends ${mark(i === here.query)}" x="${left - 6}"
+      y="${top + middle(i)}" data-query="${i}">${visible(word)}</text>`).join("") +
+    keys.map((word, j) => `<text class="${mark(j === here.key)}" data-key="${j}"
+      text-anchor="${upright ? "start" : "middle"}"
+      transform="translate(${left + middle(j)} ${top - (upright ? 6 : 12)})
+      rotate(${upright ? -90 : 0})">${visible(word)}</text>`).join("") +
     `<g transform="translate(${left} ${top})" shape-rendering="crispEdges">` +
     cells(rows, size, (i, j) => `data-query="${i}" data-key="${j}"`) +
     `<rect class="box" width="${width}" height="${height}" pointer-events="none"/>
@@ -123,8 +129,10 @@ const chosen = (event) => {
   const found = event.target.closest("[data-stack], [data-layer], [data-query], [data-key]");
   return found && Object.fromEntries(Object.entries(found.dataset).map(([k, v]) => [k, Number(v)]));
 };
-const differs = (change) => change && Object.keys(change).some((name) => change[name] !== here[name]);
-const pointed = (event) => { const change = chosen(event); if (differs(change)) choose(change); };
+const pointed = (event) => {
+  const change = chosen(event) ?? {};
+  if (Object.keys(change).some((name) => change[name] !== here[name])) choose(change);
+};
 for (const id of ["stacks", "maps", "head"]) element(id).addEventListener("click", pointed);
 element("head").addEventListener("pointerover", pointed);
 
@@ -168,8 +176,9 @@ if (frameElement) {
 
 // At first, the head of the last stack whose queries look most at one key.
 function start() {
-  const { layers } = stacks.at(-1), sure = (head) => head.reduce((sum, row) => sum + Math.max(...row), 0);
-  const heads = layers.flatMap((layer, l) => layer.heads.map((head, h) => [l, h, sure(head)]));
+  const sure = (rows) => rows.reduce((sum, row) => sum + Math.max(...row), 0);
+  const heads = stacks.at(-1).layers.flatMap((layer, l) =>
+    layer.heads.map((rows, h) => [l, h, sure(rows)]));
   const [layer, head] = heads.reduce((best, other) => other[2] > best[2] ? other : best);
   here.stack = -1;
   choose({ stack: stacks.length - 1, layer, head, query: 1 });

@@ -43,17 +43,20 @@ function strip(rows) {
   const most = Math.max(...rows.flat().map(Math.abs).filter(Number.isFinite), 1e-9);
   return `<svg class="strip" viewBox="0 0 ${rows[0].length} ${rows.length}"
     preserveAspectRatio="none" width="${20 * rows[0].length}" height="${8 + 6 * rows.length}">` +
-    rows.map((row, i) => row.map((x, j) => Number.isFinite(x) ? `<rect x="${j}" y="${i}" width="1"
-      height="1" class="${x < 0 ? "below" : "cell"}" fill-opacity="${(Math.abs(x) / most).toFixed(2)}"
-      />` : "").join("")).join("") + "</svg>";
+    rows.map((row, i) => row.map((x, j) => !Number.isFinite(x) ? "" : `<rect x="${j}" y="${i}"
+      width="1" height="1" class="${x < 0 ? "below" : "cell"}"
+      fill-opacity="${(Math.abs(x) / most).toFixed(2)}"/>`).join("")).join("") + "</svg>";
 }
 
 function numbers(rows, words) {
   const cell = (x, word) => `<span>${word ? `<em>${visible(word)}</em> ` : ""}${shown(x)}</span>`;
-  const line = (row, i) => `<p>${words && rows.length > 1 ? `<em>${visible(words[i])}</em> ` : ""}` +
-    row.map((x, j) => cell(x, words && rows.length === 1 && words[j])).join(" ") + "</p>";
+  const line = (row, i) => rows.length > 1
+    ? `<p><em>${visible(words[i])}</em> ${row.map((x) => cell(x)).join(" ")}</p>`
+    : `<p>${row.map((x, j) => cell(x, words?.[j])).join(" ")}</p>`;
   return rows.map(line).join("");
 }
+
+const shape = (rows) => (rows.length > 1 ? `${rows.length}, ` : "") + rows[0].length;
 
 function chapter(number) {
   const name = `chapter ${String(number).padStart(2, "0")}`;
@@ -64,11 +67,12 @@ function chapter(number) {
 function drawWay() {
   const open = new Set([...document.querySelectorAll("#way details[open]")].map((step) => step.id));
   element("way").innerHTML = `<h2>The way of <b>${visible(stack().queries[here.query])}</b> through
-    layer ${here.layer + 1}, by head ${here.head + 1}</h2>` + steps().map(
-    ([name, text, number, rows, words], s) => `<details id="step-${s}" ${open.has(`step-${s}`) ? "open" : ""}>
-      <summary><span class="name">${name}</span> <span class="shape">(${rows.length > 1
-        ? `${rows.length}, ` : ""}${rows[0].length})</span> <span class="text">${text}</span>
-      ${strip(rows)}</summary>
-      <div class="numbers">${numbers(rows, words)}<p class="hint">built in ${chapter(number)}</p></div>
-    </details>`).join("");
+    layer ${here.layer + 1}, by head ${here.head + 1}</h2>` +
+    steps().map(([name, text, number, rows, words], s) => `
+      <details id="step-${s}" ${open.has(`step-${s}`) ? "open" : ""}>
+        <summary><span class="name">${name}</span>
+          <span class="text">(${shape(rows)}) ${text}</span>${strip(rows)}</summary>
+        <div class="numbers">${numbers(rows, words)}</div>
+        <p class="hint">built in ${chapter(number)}</p>
+      </details>`).join("");
 }
