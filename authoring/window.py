@@ -15,7 +15,7 @@ from textbook.chapter_11 import fit_scheduled
 from textbook.data import BatchesByLength, Vocabulary, number_pair, number_pairs
 from textbook.look import View, look
 
-FOLDER = Path(__file__).parent / "window"
+FOLDER = Path(__file__).parent / "models"
 PAD = 0
 
 
