@@ -40,6 +40,7 @@ OPTIONAL = {
     "textbook.plot.style": {"matplotlib", "IPython", "cycler", "PIL"},
     "textbook.plot.matrices": {"matplotlib"},
     "textbook.lab.experiments": {"tqdm"},
+    "textbook.chapter_03": {"tqdm"},
     "textbook.chapter_07": {"tqdm"},
     "textbook.chapter_11": {"tqdm"},
     "textbook.checks.progress": {"IPython"},
