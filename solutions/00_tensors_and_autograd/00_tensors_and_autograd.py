@@ -345,7 +345,9 @@ for marker, name in zip("os^Dv", sorted({run["optimizer"] for run in check.table
     axes.plot(rates, losses, marker, alpha=0.6, label=name)
 axes.set(xscale="log", yscale="log", xlabel="rate", ylabel="loss on new points")
 axes.legend(fontsize=8)
-plot.show(figure, alt="Loss on new points against the rate, a point for each run of five optimizers")
+plot.show(
+    figure, alt="Loss on new points against the rate, a point for each run of five optimizers"
+)
 for run in check.table:
     print("{optimizer:8}  rate {rate:6g}  seed {seed}  {elsewhere:6} {new:6}".format(**run))
 

@@ -20,8 +20,15 @@ from textbook.checks import (
 )
 
 IN_PIECES = [
+    (chapter_00.broken_gradients, chapter_00.broken._testing()),
+    (chapter_00.Value, chapter_00.engine.ValueInPieces),
+    (chapter_00.sum_copies, chapter_00.gradients._summed()),
+    (chapter_00.tied_gradients, chapter_00.gradients._tied()),
+    (chapter_00.training_flops, chapter_00.linear_maps._flops()),
     (chapter_00.spectral_radius, chapter_00.linear_maps._estimate()),
-    (chapter_00.Value, chapter_00.training.ValueInPieces),
+    (chapter_00.perplexity, chapter_00.probabilities._perplexity()),
+    (chapter_00.conclusions, chapter_00.tables._concluding()),
+    (chapter_00.step_in_parts, chapter_00.training._stepping()),
     (chapter_01.sampling_distribution, chapter_01.language_model._sampling()),
     (chapter_01.backprop_through_time, chapter_01.training._backprop()),
     (chapter_02.lstm_gates, chapter_02.cells._gates()),

@@ -225,8 +225,7 @@ def _testing(
         draw = Draw(0)
         inputs = [change(2 * draw.normal(*shape)) for shape in shapes]
         found = [
-            say(i, any([broken(program, x) for x in inputs]))
-            for i, program in enumerate(programs)
+            say(i, any([broken(program, x) for x in inputs])) for i, program in enumerate(programs)
         ]
         return [each for each in found if each is not None]
 
@@ -309,8 +308,7 @@ broken_gradients.wrong(
 )(
     _testing(
         near=lambda gradient, slopes: (
-            gradient.shape == slopes.shape
-            and mt.allclose(gradient, slopes, rtol=0.7, atol=1.0)
+            gradient.shape == slopes.shape and mt.allclose(gradient, slopes, rtol=0.7, atol=1.0)
         )
     )
 )

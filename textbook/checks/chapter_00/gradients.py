@@ -114,11 +114,7 @@ sum_copies.wrong(
 sum_copies.wrong(
     "right but for axes of length 1, which are gone",
     "The result has the shape of what was copied: keepdim=True.",
-)(
-    lambda g, shape: (
-        _summed()(g, shape).reshape(*[size for size in shape if size != 1])
-    )
-)
+)(lambda g, shape: _summed()(g, shape).reshape(*[size for size in shape if size != 1]))
 sum_copies.wrong(
     "the sum over everything",
     "Each element of what was copied has copies of its own.",
@@ -183,9 +179,9 @@ ONCE = "The weight acts on the loss in two places: add both shares."
 tied_gradients.wrong(
     "right but for the weight, of whose two uses it counts the second alone", ONCE
 )(_tied(add=lambda first, second: second))
-tied_gradients.wrong(
-    "right but for the weight, of whose two uses it counts the first alone", ONCE
-)(_tied(add=lambda first, second: first))
+tied_gradients.wrong("right but for the weight, of whose two uses it counts the first alone", ONCE)(
+    _tied(add=lambda first, second: first)
+)
 tied_gradients.wrong(
     "right but for the weight, whose two shares it averages", "Shares are added, not averaged."
 )(_tied(add=lambda first, second: (first + second) / 2))

@@ -258,9 +258,7 @@ def _(matrix, steps):
     return np.linalg.norm(matrix.numpy(), 2)
 
 
-@spectral_radius.wrong(
-    "the iteration with one step too many", "Make `steps` products."
-)
+@spectral_radius.wrong("the iteration with one step too many", "Make `steps` products.")
 def _(matrix, steps):
     return spectral_radius.reference(matrix, steps + 1)
 

@@ -224,8 +224,7 @@ perplexity.wrong(
 )(
     _perplexity(
         mix=lambda scores, others, share, targets: (
-            mt.logaddexp(_logs(scores, targets), _logs(others, targets))
-            + mt.tensor(share).log()
+            mt.logaddexp(_logs(scores, targets), _logs(others, targets)) + mt.tensor(share).log()
         )
     )
 )

@@ -24,9 +24,7 @@ def _step_cases(draw, hidden):
         ([[2, 2, 5], [4, 1]], 2, 1, 0.1),
         ([[3, 1], [2, 2], [1, 6]], 4, 7, 0.02),
     ] + [([[5, 1, 1, 3]] * 4, 3, 90, 0.2)] * hidden:
-        batches = [
-            [(draw.normal(n, d), draw.normal(n, 1)) for n in of_step] for of_step in sizes
-        ]
+        batches = [[(draw.normal(n, d), draw.normal(n, 1)) for n in of_step] for of_step in sizes]
         start = [draw.normal(d, 3), draw.normal(3), draw.normal(3, 1), draw.normal(2)]
         means = [0 * each if t == 1 else draw.normal(*each.shape) for each in start]
         squares = [0 * each if t == 1 else draw.normal(*each.shape) ** 2 for each in start]
@@ -179,11 +177,7 @@ step_in_parts.wrong(
 )(_stepping(update=lambda m, v, t, lr: _adam(m, v, t + 1, lr)))
 step_in_parts.wrong(
     "right but for the root of v, which is missing", "v holds squares: divide by its root."
-)(
-    _stepping(
-        update=lambda m, v, t, lr: lr * (m / (1 - BETA1**t)) / (v / (1 - BETA2**t) + EPS)
-    )
-)
+)(_stepping(update=lambda m, v, t, lr: lr * (m / (1 - BETA1**t)) / (v / (1 - BETA2**t) + EPS)))
 step_in_parts.wrong("a step up the slope", "A step goes against the gradient: w minus.")(
     _stepping(update=lambda m, v, t, lr: -_adam(m, v, t, lr))
 )
@@ -194,6 +188,8 @@ step_in_parts.wrong(
     "right but for v, the running mean of the gradient and not of its square",
     "Square g in the update of v.",
 )(_stepping(square=lambda g: g))
+
+
 @step_in_parts.wrong(
     "a step of plain gradient descent",
     "Adam divides the running mean of the gradient by the root of that of its square.",
