@@ -1,6 +1,5 @@
 """Gradients of what is used several times: copies of a tensor, and a weight in two places."""
 
-import minitorch as mt
 from textbook.checks.exercise import exercise
 
 # Copies

@@ -22,7 +22,7 @@ table = [  # made up
     *_runs("SGD", 0.1, [0.31, 0.30, 0.33], [0.29, 0.33, 0.30]),
     *_runs("SGD", 0.3, [0.12, 0.14, 0.11], [0.13, 0.11, 0.14]),
     *_runs("SGD", 1.0, [0.06, 0.05, 0.07], [0.06, 0.07, 0.05]),
-    *_runs("SGD", 3.0, [0.02, 0.03, 9.40], [0.02, 0.03, 8.90]),
+    *_runs("SGD", 3.0, [0.04, 0.05, 9.40], [0.045, 0.05, 8.90]),
     *_runs("SGD", 10.0, [math.nan, 7.1, math.nan], [math.nan, 7.0, math.nan]),
     *_runs("momentum", 0.03, [0.05, 0.06, 0.05], [0.05, 0.05, 0.06]),
     *_runs("momentum", 0.1, [0.022, 0.018, 0.020], [0.021, 0.033, 0.019]),
@@ -41,18 +41,33 @@ table = [  # made up
 
 def _table_cases(draw, hidden):
     yield (table,)
-    for _ in range(4):
+    for best in ([-3.2, -2.4, -1.8, -2.2, -9.0], [-2.0, -2.6, -1.9, -2.3, 0.0]):
         runs = []
-        for optimizer in "ABCDE"[: 4 + hidden]:
-            rates = sorted(draw.random.choice([0.01, 0.03, 0.1, 0.3, 1.0], 4, replace=False))
-            best = draw.random.uniform(-3.5, -0.5)
-            for rate in map(float, rates):
+        for optimizer, optimum in zip("ABCDE", best, strict=True):
+            height = math.exp(draw.random.normal(0, 1.2))
+            for rate in (0.01, 0.03, 0.1, 0.3, 1.0):
                 count = 2 if optimizer == "D" else int(draw.random.integers(3, 6))
-                far = abs(math.log(rate) - best)
-                losses = np.exp(far + draw.random.normal(0, 0.35, (2, count))) / 50
-                runs += _runs(optimizer, rate, *losses.round(4).tolist())
+                far = abs(math.log(rate) - optimum) / 2
+                noise = draw.random.normal(0, 0.5, (2, count))
+                losses = (height * np.exp(far + noise) / 50).round(4).tolist()
+                runs += _runs(optimizer, rate, *losses)
         yield ([runs[i] for i in draw.random.permutation(len(runs))],)
-    yield ([*table[:12], *_runs("SGD", 30.0, [math.nan] * 3, [math.nan] * 3), *table[15:24]],)
+    plain = [[0.5] * 3, [0.2, 0.3, 0.2], [0.4] * 3, [0.6] * 3]
+    for chosen_by, reported in (
+        ([[0.5] * 3, [0.2] * 3, [math.nan, 0.01, math.nan], [0.3] * 3], [[0.1] * 3, [0.4] * 3]),
+        ([[0.1] * 3, [0.2] * 3, [0.3] * 3, [0.3] * 3], [[0.1] * 3, [0.1] * 3]),
+        ([[0.4] * 3, [0.3] * 3, [0.2] * 3, [0.1] * 3], [[0.1] * 3, [0.1] * 3]),
+        ([[0.5] * 3, [0.3] * 3, [0.01, 0.35, 0.35], [0.4] * 3], [[0.1] * 3, [0.4] * 3]),
+        ([[0.5] * 3, [0.3] * 3, [0.1, 0.2, 9.0], [0.4] * 3], [[0.3] * 3, [0.1] * 3]),
+        ([[0.5] * 3, [0.2] * 3, [0.3] * 3, [0.4] * 3], [[0.28, 0.28, 0.29], [0.4] * 3]),
+    ):
+        inner = [[0.5] * 3, *reported, [0.5] * 3]
+        of_b = [[0.9] * 3, [0.2, 0.25, 0.3], [0.9] * 3, [0.9] * 3]
+        runs = []
+        for i, rate in enumerate((0.01, 0.03, 0.1, 0.3)):
+            runs += _runs("A", rate, chosen_by[i], inner[i])
+            runs += _runs("B", rate, plain[i], of_b[i])
+        yield (runs,)
     equal = [[0.2, 0.1, 0.2], [0.1, 0.1, 0.2], [0.3, 0.3, 0.2]]
     both = [[0.1, 0.2, 0.3], [0.3, 0.4, 0.5]]
     yield (

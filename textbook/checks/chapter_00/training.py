@@ -296,13 +296,14 @@ def reached(step, plan):
     mean = sum(shares) / len(shares)
     if mean < ENOUGH:
         raise CheckFailed(
-            f"chosen_training: on new points {mean:.1%} are right, the mean of {len(shares)} seeds; "
-            f"at least {ENOUGH:.0%} have to be.\nTry rates from 0.001 to 1, each with several seeds."
+            f"chosen_training: on new points {mean:.1%} are right, the mean of {len(shares)} "
+            f"seeds; at least {ENOUGH:.0%} have to be.\n"
+            "Try rates from 0.001 to 1, each with several seeds."
         )
     if abs(said - mean) > TOLERANCE:
         raise CheckFailed(
-            f"chosen_training: you say that {said:.1%} are right on new points; with other seeds it "
-            f"is {mean:.1%}.\nMeasure on many points that no training has seen, with several seeds, "
-            "and not with those by which you chose."
+            f"chosen_training: you say that {said:.1%} are right on new points; with other seeds "
+            f"it is {mean:.1%}.\nMeasure on many points that no training has seen, with several "
+            "seeds, and not with those by which you chose."
         )
     print("chosen_training: it is reached, and measured well")
