@@ -152,7 +152,8 @@ unroll.wrong(
     "The new state has to become the old state of the next step.",
 )(_run(carry=lambda h, first: first))
 unroll.wrong(
-    "a run from zeros, whatever h0 is", "Zeros are only the default. Start from h0 when it is given."
+    "a run from zeros, whatever h0 is",
+    "Zeros are only the default. Start from h0 when it is given.",
 )(_run(start=lambda h0, zeros: zeros))
 unroll.wrong(
     "a run from ones when h0 is left out",
@@ -300,8 +301,7 @@ both_directions.wrong(
     "Places count from 0: the last one of a sequence is lengths - 1.",
 )(
     _directions(
-        outside=lambda y, inside: y
-        * mt.cat([inside[1:], mt.zeros_like(inside[:1])]).unsqueeze(-1)
+        outside=lambda y, inside: y * mt.cat([inside[1:], mt.zeros_like(inside[:1])]).unsqueeze(-1)
     )
 )
 
