@@ -11,7 +11,8 @@ from textbook.checks.exercise import exercise
 def _matrix_cases(draw, hidden):
     grows_first = mt.tensor([[0.9, 5.0], [0.0, 0.9]], dtype=mt.float64)
     yield grows_first, 1.0, 200
-    yield grows_first, 30.0, 200
+    yield grows_first, 10.0, 200
+    yield mt.tensor([[0.0, 0.05], [15.0, 0.0]], dtype=mt.float64), 0.8, 90  # falls and grows
     yield 0.5 * mt.eye(3, dtype=mt.float64), 0.2, 50
     yield 0.5 * mt.eye(3, dtype=mt.float64), 1e-4, 5
     yield 0.5 * mt.eye(2, dtype=mt.float64), 2.0, 9
@@ -82,8 +83,9 @@ reach.wrong(
     "np.linalg.norm(power, 2).",
 )(_reach(size=lambda power: np.linalg.norm(power)))
 reach.wrong(
-    "right but for the norm, which is the spectral radius of the power",
-    "A power may stretch a vector far more than its eigenvalues say: np.linalg.norm(power, 2).",
+    "right but for the norm, in whose place stands the spectral radius",
+    "The radius tells the end of the story. A power may stretch a vector far more than its "
+    "eigenvalues say: np.linalg.norm(power, 2).",
 )(_reach(size=lambda power: max(np.abs(np.linalg.eigvals(power)).max(), 1e-300)))
 reach.wrong(
     "right but for the norm, which is the largest element",
@@ -129,14 +131,6 @@ def _(W_hh, share, most):
 def _(W_hh, share, most):
     norm = np.linalg.norm(W_hh.numpy(), 2)
     return _by_factor(norm, share, most)
-
-
-@reach.wrong(
-    "an estimate from the spectral radius, as if each step multiplied by it",
-    "The radius tells the end of the story. Make the powers and take their norms.",
-)
-def _(W_hh, share, most):
-    return _by_factor(np.abs(np.linalg.eigvals(W_hh.numpy())).max(), share, most)
 
 
 def _by_factor(factor, share, most):
