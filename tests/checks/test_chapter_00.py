@@ -10,6 +10,7 @@ from minitorch.flops import count_flops
 from tests.checks import right_00
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, chapter_00
+from textbook.checks.chapter_00.broken import _kinds
 from textbook.checks.chapter_00.engine import ValueInPieces
 from textbook.checks.chapter_00.linear_maps import _power_iteration
 from textbook.checks.chapter_00.tables import _concluding
@@ -97,7 +98,10 @@ def test_the_engine_agrees_with_the_library_on_second_derivatives():
     assert found == approx([each.item() for each in mt.autograd.grad(slope, [x, y])])
 
 
-def test_five_of_the_nine_programs_are_broken():
+def test_the_reference_tells_the_broken_programs_and_no_others():
+    broken, right = _kinds()
+    made = [make() for make in {**broken, **right}.values()]
+    assert chapter_00.broken_gradients.reference(made) == list(range(len(broken)))
     nine = chapter_00.programs()
     assert len(nine) == 9
     assert len(chapter_00.broken_gradients.reference(nine)) == 5
