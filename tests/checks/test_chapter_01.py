@@ -64,11 +64,7 @@ def test_clipping_in_place_is_refused():
 def test_the_probabilities_of_all_texts_add_up_to_one():
     """With their ends; what is left over is that of longer ones."""
     step, _, _ = chapter_01.log_probability.all_cases()[0]
-    texts = [[]]
-    for _ in range(4):
-        texts += [
-            [*text, token] for text in texts for token in (0, 1) if [*text, token] not in texts
-        ]
+    texts = [[*text] for n in range(5) for text in itertools.product((0, 1), repeat=n)]
     total = chapter_01.log_probability.reference(step, texts, 2).exp().sum().item()
     assert 0.5 < total < 1
 

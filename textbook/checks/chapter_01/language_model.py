@@ -134,6 +134,24 @@ log_probability.wrong(
     "the mean over the tokens", "The chain rule is a sum over all tokens: do not divide."
 )(_log_probability(total=lambda parts: sum(parts) / len(parts)))
 log_probability.wrong(
+    "right but for a small number that is added to each probability",
+    "log_softmax never takes the logarithm of 0: nothing need be added.",
+)(
+    _log_probability(
+        score=lambda scores, token: (scores.softmax(dim=-1)[0, token] + 1e-9).log().item()
+    )
+)
+log_probability.wrong(
+    "the logarithm of the last factor alone", "A sum over all tokens, and the end."
+)(_log_probability(total=lambda parts: parts[-1]))
+log_probability.wrong(
+    "a softmax over the batch, not over the vocabulary",
+    "At each step the V tokens compete: the softmax goes over the last axis.",
+)(_log_probability(score=lambda scores, token: scores.log_softmax(dim=0)[0, token].item()))
+log_probability.wrong("a list of numbers, not a tensor", "mt.tensor(totals) makes one.")(
+    _log_probability(told=lambda found: found)
+)
+log_probability.wrong(
     "one number for all texts", "Each text has its own log-probability: a tensor of as many."
 )(_log_probability(told=lambda found: mt.tensor(sum(found))))
 log_probability.wrong("right but for the sign", "A log-probability is at most 0.")(
@@ -193,6 +211,7 @@ def _sampling_cases(draw, hidden):
         yield scores, 0.0, None, None
         yield scores, 0, k, p
     yield 1000 * draw.normal(2, 5), 0.7, 3, 0.9
+    yield mt.tensor([[0.3, 0.31, -1.0]], dtype=mt.float64), 0.0, None, None  # nearly a tie
     example = mt.tensor([[0.1, 0.4, 0.2, 0.3], [0.4, 0.3, 0.2, 0.1]], dtype=mt.float64)
     yield example.log(), 1.0, 2, 0.5
 
@@ -215,6 +234,11 @@ def _nucleus(probabilities, p):
 
 def _nucleus_without_last(probabilities, p):
     return _by_rank(probabilities, lambda ordered, sums: sums <= p)
+
+
+def _nucleus_not_turned_back(probabilities, p):
+    ordered, order = probabilities.sort(dim=-1, descending=True)
+    return (ordered.cumsum(dim=-1) - ordered < p).gather(-1, order)
 
 
 def _nucleus_and_one(probabilities, p):
@@ -390,3 +414,24 @@ sampling_distribution.wrong(
         else _sampling()(scores, temperature, top_k, top_p)
     )
 )
+sampling_distribution.wrong(
+    "right but for top-p, whose choice goes back to the wrong tokens",
+    "`order` says which token stands at each place of the sorted row. To go back you need its "
+    "inverse, the place of each token: order.argsort(-1).",
+)(_sampling(nucleus=_nucleus_not_turned_back))
+sampling_distribution.wrong(
+    "right but for top-p, which keeps the tail and drops the most probable tokens",
+    "What stays are the most probable tokens: those before which less than p has been reached.",
+)(
+    _sampling(
+        nucleus=lambda probabilities, p: _by_rank(probabilities, lambda ordered, sums: sums > p)
+    )
+)
+sampling_distribution.wrong(
+    "right but for top-k, whose threshold is the k-th smallest score",
+    "Sort in descending order, or take topk.",
+)(_sampling(largest=lambda scores, k: scores >= scores.sort(dim=-1)[0][:, k - 1 : k]))
+sampling_distribution.wrong(
+    "right but for temperature 0, which it takes for a small number",
+    "At temperature 0 the likeliest token has probability 1, exactly.",
+)(_sampling(cold=lambda scores: (scores / 1e-2).softmax(dim=-1)))

@@ -92,6 +92,15 @@ reach.wrong(
     "The norm is the factor by which the matrix stretches the vector that it stretches most.",
 )(_reach(size=lambda power: np.abs(power).max()))
 reach.wrong(
+    "right but for the norm, which is the largest sum of a row",
+    "The norm is the factor by which the matrix stretches the vector that it stretches most: "
+    "np.linalg.norm(power, 2).",
+)(_reach(size=lambda power: np.abs(power).sum(axis=1).max()))
+reach.wrong(
+    "right but for a norm that never reaches `share`, where it says -1",
+    "If no power reaches it, return None.",
+)(_reach(told=lambda found: -1 if found is None else found))
+reach.wrong(
     "one too many: the first distance at which the norm is below `share` for good",
     "The largest distance at which it is still `share` or more.",
 )(_reach(told=lambda found: None if found is None else found + 1))

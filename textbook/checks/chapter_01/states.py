@@ -92,6 +92,17 @@ unroll.wrong(
     "a run that goes on in the padding",
     "After its end, the state of a sequence stays as it was: mt.where(t < lengths, new, old).",
 )(_run(keep=lambda new, old, inside, h0: new))
+
+
+@unroll.wrong(
+    "a run that goes on in the padding, which it reads as zeros",
+    "Zeros are inputs, too: the state moves on. Keep it as it was at the end of the sequence.",
+)
+def _(x, lengths, *weights):
+    zeroed = x * _inside(x, lengths).unsqueeze(-1)
+    return _run(keep=lambda new, old, inside, h0: new)(zeroed, lengths, *weights)
+
+
 unroll.wrong(
     "right but for the padding, where the states are zeros",
     "After its end, the state of a sequence stays as it was at its end.",
@@ -117,6 +128,10 @@ unroll.wrong(
     "W_hh is square, so h @ W_hh fits too, but row i of W_hh belongs to unit i of "
     "the new state: the product is h @ W_hh.T.",
 )(_run(cell=lambda x_t, h, W_ih, W_hh, b: rnn_cell(x_t, h, W_ih, W_hh.T, b)))
+unroll.wrong(
+    "right but for the old state, which is missing in the step",
+    "A cell that does not read h has no memory: add h @ W_hh.T inside the tanh.",
+)(_run(cell=lambda x_t, h, W_ih, W_hh, b: rnn_cell(x_t, 0 * h, W_ih, W_hh, b)))
 unroll.wrong(
     "right but for the bias, which is missing", "Three terms go into the tanh: b is the third."
 )(_run(cell=lambda x_t, h, W_ih, W_hh, b: rnn_cell(x_t, h, W_ih, W_hh, 0 * b)))
@@ -252,6 +267,22 @@ both_directions.wrong(
     "x.flip(0) turns the padding to the front. Turn each sequence within its own length: place t "
     "reads place lengths - 1 - t.",
 )(_directions(turn=_flip, back=_flip))
+both_directions.wrong(
+    "right for sequences without padding: `lengths` is not used",
+    "Turn each sequence within its own length, and put zeros into the padding.",
+)(_directions(turn=_flip, back=_flip, outside=lambda y, inside: y))
+both_directions.wrong(
+    "right but for the padding, which the backward half reads first, as zeros",
+    "Zeros are inputs, too: they move the state. Turn each sequence within its own length, so that "
+    "the first thing that is read is its last word.",
+)(_directions(turn=lambda x, lengths: (x * _inside(x, lengths).unsqueeze(-1)).flip(0), back=_flip))
+both_directions.wrong(
+    "right but for the order of the axes: it is (B, T, 2 H)", "Time comes first: (T, B, 2 H)."
+)(lambda *case: _directions()(*case).transpose(0, 1))
+both_directions.wrong(
+    "right but for the backward half, for which you run `forward`",
+    "The two have weights of their own: `backward` reads from the end.",
+)(lambda x, lengths, forward, backward: _directions()(x, lengths, forward, forward))
 both_directions.wrong(
     "right but for one thing: the backward states are not turned back",
     "They come in reading order, the last word first. Turn the result once more, so that place t "

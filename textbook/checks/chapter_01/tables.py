@@ -101,6 +101,14 @@ ranking.wrong(
     "A long token shares its loss among its characters: divide by the characters of a token.",
 )(_ranking(value=lambda row: row["loss"] * row["characters"] / row["tokens"]))
 ranking.wrong(
+    "a ranking by the loss of a token, divided by the characters of the text",
+    "The loss of the whole text is that of a token times the number of tokens.",
+)(_ranking(value=lambda row: row["loss"] / row["characters"]))
+ranking.wrong(
+    "right but for what is left out: only models that do not know all words",
+    "Those that read the future, or their training text, cannot be compared either.",
+)(_ranking(honest=lambda row: True, unseen=lambda row: True))
+ranking.wrong(
     "a ranking by the loss of the whole text",
     "Texts differ in length: divide by the number of characters.",
 )(_ranking(value=lambda row: row["loss"] * row["tokens"]))

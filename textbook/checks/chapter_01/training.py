@@ -116,6 +116,20 @@ clip_gradients.wrong(
     "The norm goes over all tensors together: add their sums of squares, then take the root.",
 )(_clipping(norm=lambda gradients: max(_joint_norm([g]) for g in gradients)))
 clip_gradients.wrong(
+    "a clipping by the largest of all elements",
+    "The norm is the root of the sum of all squares.",
+)(
+    _clipping(
+        norm=lambda gradients: max(
+            (g.abs().max().item() for g in gradients if g is not None), default=0.0
+        )
+    )
+)
+clip_gradients.wrong(
+    "a scaling of small gradients in place of large ones",
+    "Scale where the norm is above max_norm.",
+)(_clipping(factor=lambda norm, max_norm: max_norm / norm if 0 < norm < max_norm else 1.0))
+clip_gradients.wrong(
     "a clipping by the sum of absolute values",
     "The norm here is the Euclidean one: the square root of the sum of squares.",
 )(_clipping(norm=lambda gradients: sum(g.abs().sum().item() for g in gradients if g is not None)))
@@ -135,9 +149,9 @@ clip_gradients.wrong(
     "Return the norm as it was: it tells whether a cliff was near.",
 )(_clipping(told=lambda norm, clipped: _joint_norm(clipped)))
 clip_gradients.wrong(
-    "right but for parameters without a gradient, which get zeros",
+    "right but for parameters without a gradient, which get 0",
     "None stays None: the optimizer leaves such a parameter as it is.",
-)(_clipping(nothing=lambda: mt.zeros(1)))
+)(_clipping(nothing=lambda: 0.0))
 
 
 @clip_gradients.wrong(
@@ -146,6 +160,13 @@ clip_gradients.wrong(
 )
 def _(gradients, max_norm):
     return _clipping()([g for g in gradients if g is not None], max_norm)
+
+
+@clip_gradients.wrong(
+    "right but for the order: the norm comes first", "Return the list first, then the norm."
+)
+def _(gradients, max_norm):
+    return _clipping()(gradients, max_norm)[::-1]
 
 
 @clip_gradients.wrong(
@@ -246,6 +267,18 @@ backprop_through_time.wrong(
     "right but for the slope of tanh, taken at the state: 1 - h * h",
     "In this cell h is not tanh(a), but a mixture. Get u = tanh(a) back from h_t and h_(t-1).",
 )(_backprop(slope=lambda h, before, leak: 1 - h**2))
+backprop_through_time.wrong(
+    "right but for tanh(a), which is not divided by leak",
+    "h_t - (1 - leak) h_(t-1) is leak times tanh(a_t).",
+)(_backprop(slope=lambda h, before, leak: 1 - (h - (1 - leak) * before) ** 2))
+backprop_through_time.wrong(
+    "right but for the order: the gradient of h0 comes first",
+    "Return the gradient of W_hh, then that of h0.",
+)(lambda *case: _backprop()(*case)[::-1])
+backprop_through_time.wrong(
+    "right but for h0, whose gradient is summed over the batch",
+    "Each sequence has a first state of its own: (B, H).",
+)(lambda *case: (_backprop()(*case)[0], _backprop()(*case)[1].sum(dim=0)))
 backprop_through_time.wrong(
     "right but for the way past tanh, which is missing",
     "h_(t-1) enters h_t twice: through a_t, and directly, with the factor 1 - leak.",

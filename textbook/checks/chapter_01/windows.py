@@ -123,6 +123,13 @@ truncated_bptt.wrong(
     "Each column by itself: h.masked_fill(new.unsqueeze(-1), 0.0).",
 )(_loop(carry=lambda h, new: None if bool(new.any()) else h.detach()))
 truncated_bptt.wrong(
+    "a loop in which a new text starts from a state of ones",
+    "From zeros: before the first token there is nothing to remember.",
+)(_loop(carry=lambda h, new: h.detach().masked_fill(new.unsqueeze(-1), 1.0)))
+truncated_bptt.wrong("a loop that returns the sum of the losses", "A list, one number a window.")(
+    lambda *case: sum(_loop()(*case))
+)
+truncated_bptt.wrong(
     "a loop that sets those columns to zero that go on",
     "Zeros where `begins` is True.",
 )(_loop(carry=lambda h, new: h.detach().masked_fill(~new.unsqueeze(-1), 0.0)))
