@@ -11,9 +11,9 @@ from textbook.checks.exercise import exercise
 class _LanguageModel:
     """step(token (B), h) -> scores (B, V), new h."""
 
-    def __init__(self, draw, tokens, hidden=3):
+    def __init__(self, draw, tokens, scale=2, hidden=3):
         self.tokens = tokens
-        self.inputs, self.outputs = draw.normal(tokens, hidden), 2 * draw.normal(tokens, hidden)
+        self.inputs, self.outputs = draw.normal(tokens, hidden), scale * draw.normal(tokens, hidden)
         self.weights = draw_weights(draw, hidden, hidden)
 
     def __call__(self, token, h=None):
@@ -35,6 +35,7 @@ def _text_cases(draw, hidden):
         if start == 0:
             texts = [[token + 1 for token in text] for text in texts]
         yield _LanguageModel(draw, size), texts, start
+    yield _LanguageModel(draw, 5, scale=300), [draw.integers(4, 6).tolist(), []], 4  # very sure
     yield _LanguageModel(draw, 9), [draw.integers(8, 400).tolist()], 8  # a probability of about 0
 
 
