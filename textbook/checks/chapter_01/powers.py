@@ -10,17 +10,17 @@ from textbook.checks.exercise import exercise
 
 def _matrix_cases(draw, hidden):
     grows_first = mt.tensor([[0.9, 5.0], [0.0, 0.9]], dtype=mt.float64)
-    yield grows_first, 1.0, 200
-    yield grows_first, 10.0, 200
+    yield grows_first, 1.0, 99
+    yield grows_first, 10.0, 60
     yield mt.tensor([[0.0, 0.05], [15.0, 0.0]], dtype=mt.float64), 0.8, 90  # falls and grows
     yield 0.5 * mt.eye(3, dtype=mt.float64), 0.2, 50
     yield 0.5 * mt.eye(3, dtype=mt.float64), 1e-4, 5
     yield 0.5 * mt.eye(2, dtype=mt.float64), 2.0, 9
     yield mt.zeros(3, 3, dtype=mt.float64), 0.1, 6
     for size, scale in [(2, 0.5), (3, 0.4)] + [(5, 0.3)] * hidden:
-        yield scale * draw.normal(size, size), 1e-3, 120
-    yield 4 * mt.eye(3, dtype=mt.float64) + draw.normal(3, 3) / 9, 0.5, 700
-    yield draw.normal(3, 3) / 99, 1e-250, 700
+        yield scale * draw.normal(size, size), 1e-3, 60
+    yield 1000 * mt.eye(3, dtype=mt.float64) + draw.normal(3, 3), 0.5, 120
+    yield draw.normal(3, 3) / 10_000, 1e-250, 120
 
 
 def _reach(
@@ -113,7 +113,7 @@ reach.wrong(
 )(_reach(start=1))
 reach.wrong(
     "right but for `most`, beyond which it goes", "Distances from 0 to `most`, both included."
-)(_reach(until=lambda most: 10 * most))
+)(_reach(until=lambda most: 2 * most + 2))
 reach.wrong(
     "right but for a norm that never reaches `share`, where it says 0",
     "At distance 0 the norm is 1. If even that is too small, and no power reaches it: None.",
