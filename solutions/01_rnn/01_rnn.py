@@ -145,13 +145,12 @@ random = 0.9 * random / np.abs(np.linalg.eigvals(random.numpy())).max()
 turn = 0.9 * mt.tensor([[0.0, 1.0], [-1.0, 0.0]]).double()
 steep = mt.tensor([[0.9, 5.0], [0.0, 0.9]]).double()
 for name, W_hh in {"random": random, "turn": turn, "steep": steep}.items():
-    h = start = mt.zeros(2).double().requires_grad_()
-    distance, measured = 0, 0
-    while distance < 200:
-        h, distance = (h @ W_hh.T + 0.2 * mt.randn(2)).tanh(), distance + 1
-        rows = [mt.autograd.grad(unit, [start], retain_graph=True)[0] for unit in h]
-        if np.linalg.norm(mt.stack(rows).numpy(), 2) >= 0.01:
-            measured = distance
+    h, jacobian, measured = mt.zeros(2).double(), mt.eye(2).double(), 0
+    for k in range(1, 201):
+        h = (h @ W_hh.T + 0.2 * mt.randn(2)).tanh()
+        jacobian = (1 - h**2).unsqueeze(1) * (W_hh @ jacobian)  # of h_k with respect to h_0
+        if np.linalg.norm(jacobian.numpy(), 2) >= 0.01:
+            measured = k
     print(f"{name:7} predicted {reach(W_hh, 0.01, 200)}, in a network {measured}")
 ### BEGIN HIDDEN TESTS
 # "steep" reaches farthest: its powers first grow twentyfold, and only then do they fall by 0.9 a step.
@@ -336,7 +335,7 @@ def broken_readers(readers):
             and length - 1 - len(asked) < count * window
         )
 
-    trials = [(25, 4, 3), (29, 4, 7), (26, 3, 5), (12, 1, 4)]
+    trials = [(25, 4, 3), (29, 4, 3), (26, 3, 4), (12, 1, 4)]
     return [
         i
         for i, reader in enumerate(readers)
