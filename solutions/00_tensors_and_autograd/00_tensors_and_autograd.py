@@ -466,8 +466,8 @@ check.step_in_parts(step_in_parts, hidden=True)
 # - `"right"`: the share of right answers (the largest of the model's three scores) on **new** points that your training reaches,
 #   by your own measurement.
 #
-# The last check trains your choice with 16 seeds of its own. At least 83 % have to be right on new points, and `"right"` may
-# be off by 4 percentage points. Its seeds are 11 to 26: leave them alone, in choosing and in measuring. Is the share on the 90 points a good
+# The last check trains your choice with ten seeds of its own. At least 83 % have to be right on new points, and `"right"` may
+# be off by 4 percentage points. Its seeds are 11 to 20: leave them alone, in choosing and in measuring. Is the share on the 90 points a good
 # guess?
 
 
