@@ -99,6 +99,24 @@ sum_copies.wrong(
     )
 )
 sum_copies.wrong(
+    "the gradient of the last copy alone",
+    "All copies have acted on the loss: add their gradients up.",
+)(
+    _summed(
+        fold=lambda axis, size, g: g.narrow(axis, g.shape[axis] - size, size),
+        in_front=lambda g: g[-1],
+    )
+)
+sum_copies.wrong(
+    "right but for axes that are longer than they were, over whose copies it averages",
+    "Each copy has acted on the loss, and what they did adds up: a sum.",
+)(_summed(fold=lambda axis, size, g: _apart(axis, size, g).mean(dim=axis)))
+sum_copies.wrong(
+    "the sum over blocks of `shape` as they lie in memory",
+    "Copies lie along each axis by themselves: reshape(-1, *shape) cuts across them. Go axis by "
+    "axis.",
+)(lambda g, shape: g.reshape(-1, *shape).sum(dim=0))
+sum_copies.wrong(
     "right but for the axes in front, of which it takes the first place alone",
     "Along an added axis all is the same, so each place is a copy: sum.",
 )(_summed(in_front=lambda g: g[0]))
@@ -225,6 +243,22 @@ tied_gradients.wrong(
     "right but for the bias, whose gradient is not summed over the rows",
     "The bias was added to each row, so its gradient is the sum over the rows.",
 )(_tied(bias=lambda g_h: g_h))
+tied_gradients.wrong(
+    "right but for the bias, whose gradient has an axis too many",
+    "The bias has shape (m): no keepdim.",
+)(_tied(bias=lambda g_h: _rows(g_h).sum(dim=0, keepdim=True)))
+tied_gradients.wrong(
+    "right but for the bias, whose gradient is summed over everything",
+    "The bias has shape (m): sum over all axes but the last.",
+)(_tied(bias=lambda g_h: g_h.sum()))
+tied_gradients.wrong(
+    "right but for the weight, to which both uses are taken for the same",
+    "The two uses have different shares: x^T g_h for the first, g^T h for the second.",
+)(_tied(add=lambda first, second: 2 * first))
+tied_gradients.wrong(
+    "right but for x, which gets g itself",
+    "g is the gradient of y. Send it back through both products.",
+)(lambda x, weight, bias, g: (g, *_tied()(x, weight, bias, g)[1:]))
 tied_gradients.wrong(
     "right but for x, whose gradient stops at h",
     "From h it goes on through the first product: g_h @ W.T.",

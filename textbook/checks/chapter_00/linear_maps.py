@@ -1,6 +1,7 @@
 """The cost of training, and the powers of a matrix."""
 
 import math
+import statistics
 
 import numpy as np
 
@@ -74,6 +75,28 @@ training_flops.wrong(
     "right but for gradients that are sent down through the frozen layers",
     "Below the first layer that is trained nobody needs a gradient: the way back ends there.",
 )(_flops(inputs=lambda costs, frozen: sum(costs[1:])))
+training_flops.wrong(
+    "the count with one frozen layer too many",
+    "Layer number `frozen`, counted from 0, is the first that is trained.",
+)(
+    _flops(
+        weights=lambda costs, frozen: sum(costs[frozen + 1 :]),
+        inputs=lambda costs, frozen: sum(costs[frozen + 2 :]),
+    )
+)
+training_flops.wrong(
+    "the count with one frozen layer too few",
+    "Layer number `frozen`, counted from 0, is the first that is trained.",
+)(
+    _flops(
+        weights=lambda costs, frozen: sum(costs[max(frozen - 1, 0) :]),
+        inputs=lambda costs, frozen: sum(costs[max(frozen, 1) :]),
+    )
+)
+training_flops.wrong(
+    "right where no layer is frozen; else with an input gradient for the first trained layer",
+    "Below the first layer that is trained nobody needs a gradient, frozen layers included.",
+)(_flops(inputs=lambda costs, frozen: sum(costs[max(frozen, 1) :])))
 training_flops.wrong(
     "the count in which frozen layers cost nothing at all",
     "Their forward pass is needed: what is above reads their output.",
@@ -189,6 +212,14 @@ spectral_radius.wrong(
     "the iteration with the sum of squares for the length",
     "The root is missing: v.norm().",
 )(_estimate(length=lambda v: (v * v).sum()))
+spectral_radius.wrong(
+    "the smallest factor of the second half",
+    "Factors swing; what counts is their geometric mean.",
+)(_estimate(mean=min))
+spectral_radius.wrong(
+    "the median factor of the second half",
+    "Factors are multiplied: what counts is their geometric mean.",
+)(_estimate(mean=statistics.median))
 spectral_radius.wrong(
     "the largest factor of the second half",
     "Factors swing; what counts is their geometric mean.",

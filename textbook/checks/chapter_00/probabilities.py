@@ -13,6 +13,7 @@ def _score_cases(draw, hidden):
     for shape in [(3,), (2, 3), (4, 1, 5)] + [(7, 2, 6)] * hidden:
         yield (3 * draw.normal(*shape),)
     yield (100 * draw.normal(2, 4) + mt.tensor([[-1000.0], [1000.0]]),)
+    yield (mt.tensor([[0.0] * 9 + [-1000.0], [0.5] * 10], dtype=mt.float64),)
     alone = mt.full((2, 10), -1000.0, dtype=mt.float64)
     alone[0, 3], alone[1, 7] = 1000, 0  # far from the mean of their row
     yield (alone,)
@@ -79,6 +80,50 @@ def _(scores):
 def _(scores):
     weights = (scores - scores.mean(dim=-1, keepdim=True)).exp()
     return weights / weights.sum(dim=-1, keepdim=True)
+
+
+@softmax.wrong(
+    "the softmax with the smallest score of each row subtracted, not its largest",
+    "Then all differences are above 0, and exp of a large one is infinite. After subtracting the "
+    "largest score none is above 0.",
+)
+def _(scores):
+    weights = (scores - scores.amin(dim=-1, keepdim=True)).exp()
+    return weights / weights.sum(dim=-1, keepdim=True)
+
+
+@softmax.wrong(
+    "the softmax with the largest absolute value of each row subtracted",
+    "Where all scores are far below 0, that makes them smaller still, and 0 / 0 is left. Subtract "
+    "the largest score itself.",
+)
+def _(scores):
+    weights = (scores - scores.abs().amax(dim=-1, keepdim=True)).exp()
+    return weights / weights.sum(dim=-1, keepdim=True)
+
+
+@softmax.wrong(
+    "the powers of e without the division by their sum",
+    "Probabilities add up to 1: divide by the sum of the row.",
+)
+def _(scores):
+    return (scores - scores.amax(dim=-1, keepdim=True)).exp()
+
+
+@softmax.wrong(
+    "a softmax of scores that are cut off at a bound",
+    "Scores far apart have to stay far apart. Subtract the largest one of each row: then nothing "
+    "overflows.",
+)
+def _(scores):
+    return _softmax(scores.clamp(-50, 50))
+
+
+@softmax.wrong(
+    "a sigmoid of each score", "Words compete: the probability of one depends on all scores."
+)
+def _(scores):
+    return scores.sigmoid()
 
 
 @softmax.wrong(
@@ -250,6 +295,40 @@ def _(scores, others, share, targets):
     return math.exp(-mt.logaddexp(*logs).mean().item())
 
 
+perplexity.wrong(
+    "the perplexity of a model that takes the larger of both probabilities",
+    "Such probabilities add up to more than 1. Mix them: share and 1 - share.",
+)(
+    _perplexity(
+        mix=lambda scores, others, share, targets: mt.maximum(
+            _logs(scores, targets), _logs(others, targets)
+        )
+    )
+)
+perplexity.wrong(
+    "right but for a small number that is added to each probability",
+    "A word may be less probable than that. Stay with logarithms: mt.logaddexp(a, b).",
+)(
+    _perplexity(
+        mix=lambda *case: (_both(*case).exp() + 1e-12).log(),
+    )
+)
+perplexity.wrong(
+    "the perplexity of a softmax of mixed probabilities",
+    "What you have mixed are probabilities already: take their logarithm, and no softmax.",
+)(
+    _perplexity(
+        mix=lambda scores, others, share, targets: _logs(
+            share * _softmax(scores) + (1 - share) * _softmax(others), targets
+        )
+    )
+)
+perplexity.wrong("the perplexity of the last word alone", "A mean over all words of the text.")(
+    _perplexity(summary=lambda logs: (-logs[-1]).exp())
+)
+perplexity.wrong(
+    "the perplexity of each word, one by one", "One number for the text: the mean first, then exp."
+)(_perplexity(summary=lambda logs: (-logs).exp()))
 perplexity.wrong(
     "the mean of the words' own perplexities",
     "Average the surprises first, then take one exponential: the order matters.",

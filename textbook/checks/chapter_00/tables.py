@@ -196,6 +196,22 @@ conclusions.wrong(
     "With one or two seeds nobody knows the spread: leave them out.",
 )(_concluding(enough=1))
 conclusions.wrong(
+    "right but for optimizers with two seeds, of which it concludes something",
+    "Fewer than three seeds: nothing is concluded.",
+)(_concluding(enough=2))
+conclusions.wrong(
+    "right but for optimizers with three seeds, of which it concludes nothing",
+    "Three are enough: fewer than three are not.",
+)(_concluding(enough=4))
+conclusions.wrong(
+    "right but for losses that are not a number, which count as 0",
+    "A run that ended in NaN has failed: it is the worst of all.",
+)(_concluding(of_nan=lambda loss: 0.0 if math.isnan(loss) else loss))
+conclusions.wrong(
+    "right but for the choice of the rate, which is made by the unluckiest seed",
+    "By the median over the seeds.",
+)(_concluding(middle=max))
+conclusions.wrong(
     "right but for the difference, which it takes between medians, whatever the spread",
     "A difference that is smaller than the spread is no finding: all seeds of one have to be "
     "below all seeds of the other.",

@@ -151,6 +151,63 @@ step_in_parts.wrong(
     "a step on the last part alone",
     "zero_grad once, before the first part: the parts' gradients have to add up.",
 )(_stepping(chosen=lambda parts: parts[-1:]))
+
+
+@step_in_parts.wrong(
+    "right but for the gradient, which is that of the last part alone",
+    "Set .grad to None once, before the first part: the parts' gradients add up by themselves.",
+)
+def _(loss_of, parts, parameters, means, squares, t, lr):
+    count = sum(len(y) for _, y in parts)
+    with mt.no_grad():
+        total = sum(loss_of(x, y).item() * len(y) / count for x, y in parts)
+
+    def shrunk(inputs, targets):
+        return loss_of(inputs, targets) * (len(targets) / count)
+
+    step_in_parts.reference(shrunk, parts[-1:], parameters, means, squares, t, lr)
+    return total
+
+
+step_in_parts.wrong(
+    "right but for the gradient, which is that of the summed losses of all examples",
+    "The loss is the mean over all examples: a part of n examples out of N has the share n / N.",
+)(
+    _stepping(
+        share=lambda size, count, parts: size,
+        told=lambda losses, shares: (
+            sum(x * y for x, y in zip(losses, shares, strict=True)) / sum(shares)
+        ),
+    )
+)
+step_in_parts.wrong(
+    "right but for the correction of m, which is missing",
+    "Both m and v start at 0 and are too small in the first steps.",
+)(_stepping(update=lambda m, v, t, lr: lr * m / ((v / (1 - BETA2**t)).sqrt() + EPS)))
+step_in_parts.wrong(
+    "right but for the correction of v, which is missing",
+    "Both m and v start at 0 and are too small in the first steps.",
+)(_stepping(update=lambda m, v, t, lr: lr * (m / (1 - BETA1**t)) / (v.sqrt() + EPS)))
+
+
+@step_in_parts.wrong(
+    "right but for the parameters, which stay as they were",
+    "`w = w - ...` makes a new tensor, which nobody sees. Change w in place, inside no_grad: "
+    "w -= ....",
+)
+def _(loss_of, parts, parameters, means, squares, t, lr):
+    kept = [w.detach().clone() for w in parameters]
+    total = step_in_parts.reference(loss_of, parts, parameters, means, squares, t, lr)
+    with mt.no_grad():
+        for w, before in zip(parameters, kept, strict=True):
+            w.copy_(before)
+    return total
+
+
+step_in_parts.wrong(
+    "right but for the number that it returns, the loss of the first part",
+    "Return the mean loss over all examples.",
+)(_stepping(told=lambda losses, shares: losses[0]))
 step_in_parts.wrong(
     "right but for the number that it returns, the loss of the last part",
     "Return the mean loss over all examples.",
