@@ -5,16 +5,19 @@ import pytest
 from matplotlib.colors import to_rgb
 
 import minitorch as mt
+from textbook.data import number_pair
 from textbook.diagrams import (
     autograd,
     blocks,
     cells,
+    cross_attention,
     heads,
     masks,
     positions,
     pretraining,
     recurrent,
     transformer,
+    translation,
 )
 from textbook.lab import colored_text, report
 from textbook.plot import COLORS, subplots
@@ -133,6 +136,29 @@ def test_in_writing_each_output_is_the_next_input(writing, fed_back):
     assert [texts(axes).count(word) for word in ("<s>", *WORDS)] == [1, 2, 2, 2, 1]
 
 
+def test_a_line_leads_from_each_key_to_each_query_that_gives_it_weight():
+    _, axes = subplots()
+    weights = mt.tensor([[1.0, 0.0, 0.0], [0.2, 0.3, 0.5]])
+    cross_attention.connections(axes, weights, ["drei", "und"], ["ninety", "and", "three"])
+    widths = [line.get_linewidth() for line in axes.lines]
+    assert widths == pytest.approx([4.3, 1.1, 1.5, 2.3])
+
+
+def test_one_step_says_its_scores_and_weights():
+    _, axes = subplots()
+    cross_attention.one_step(axes, ["ninety", "three"], [-0.5, 3.5], [0.018, 0.982], t=3)
+    written = {label.get_text() for label in axes.texts}
+    assert {"$h_2$", "-0.50", "3.50", "0.018", "0.982", "$s_3$", "$o_3$"} <= written
+
+
+def test_each_state_of_the_decoder_looks_back_at_all_states_of_the_encoder():
+    _, axes = subplots()
+    cross_attention.decoder(axes, ["one", "two"], ["eins", "zwei", "</s>"], mt.ones(3, 2) / 2)
+    written = [label.get_text() for label in axes.texts]
+    assert len(axes.lines) == 3 * 2 and written.count("eins") == written.count("zwei") == 2
+    assert written.count("</s>") == 1 and written[-1] == "</s>" and "$s_{3}$" in written
+
+
 @pytest.mark.parametrize("writing, unknown", [(False, 0), (True, 5)])
 def test_in_writing_only_the_first_input_is_known(writing, unknown):
     _, axes = subplots()
@@ -210,6 +236,41 @@ def test_a_masked_sentence_asks_at_its_chosen_places_alone():
     pretraining.masking(axes, ["one", "two"], ["one", "<mask>"], ["", "hidden"])
     written = [label.get_text() for label in axes.texts]
     assert written.count("two") == 2 and written.count("one") == 2 and "hidden" in written
+
+
+def test_words_that_speak_for_the_same_digits_are_joined():
+    _, axes = subplots()
+    pair = number_pair(293, target="fr")  # "quatre-vingt-treize": all three words say "ninety"
+    translation.aligned(axes, pair, "293")
+    assert len(axes.lines) == sum(map(len, pair.alignment)) == 6
+    assert [label.get_text() for label in axes.texts] == [*pair.source, *pair.target]
+
+
+def test_one_thick_arrow_leads_from_the_encoder_to_the_decoder():
+    _, axes = subplots()
+    translation.encoder_decoder(axes, ["two"], ["zwei", "</s>"])
+    written = [label.get_text() for label in axes.texts if label.get_text()]
+    assert written == ["two", "$h_{1}$", "<s>", "$s_{1}$", "zwei", "zwei", "$s_{2}$", "</s>", "$c$"]
+    arrows = [label.arrow_patch for label in axes.texts if getattr(label, "arrow_patch", None)]
+    widths = [arrow.get_linewidth() for arrow in arrows]
+    assert (len(widths), widths.count(4)) == (7, 1)
+
+
+def test_only_padding_is_grey_in_a_layout():
+    _, axes = subplots()
+    translation.layout(axes, [["a", "b"], ["c", "<pad>"]], "padded")
+    grey = [label for label in axes.texts if label.get_bbox_patch().get_facecolor()[0] == 0.75]
+    assert [label.get_text() for label in grey] == ["<pad>"] and len(axes.texts) == 4
+
+
+def test_a_beam_shows_every_candidate_and_marks_those_that_were_kept():
+    _, axes = subplots()
+    first = [(0.5, ("<s>", "ein")), (0.4, ("<s>", "eine")), (0.1, ("<s>", "elf"))]
+    second = [(0.4, ("<s>", "eine", "</s>"))]
+    translation.beam(axes, [(first, first[:2]), (second, second)], "K = 2")
+    boxes = {label.get_text(): label.get_bbox_patch() for label in axes.texts if label.get_text()}
+    assert {*boxes} == {"<s>", "ein  .500", "eine  .400", "elf  .100", "</s>  .400"}
+    assert boxes["elf  .100"].get_linewidth() < boxes["eine  .400"].get_linewidth()
 
 
 def test_coloured_text_is_darker_for_larger_values_and_escapes_markup(monkeypatch):

@@ -28,7 +28,7 @@ TEXTBOOK = [
     {"data", "decoding", "experiments", "plot"},
     {"diagrams", "lab"},
     *({path.stem} for path in sorted((ROOT / "textbook").glob("chapter_*.py"))),
-    {"checks"},
+    {"checks", "look"},
 ]
 LAYERS = [
     *({f"minitorch.{part}" for part in layer} for layer in LIBRARY),

@@ -17,9 +17,9 @@
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
 # **Shapes.** In this set the batch comes first: $B$ sentences, $T$ positions, $H$ units per state, $V$ tokens
-# in the vocabulary. Tokens are $(B, T)$, states $(B, T, H)$. A **mask** $(B, T)$ is boolean and True **at the
-# padding**, as in the library. The numbers of the start, end and padding tokens come as arguments `start`,
-# `end` and `pad`; any of them may be 0 or not.
+# in the vocabulary. Tokens are $(B, T)$, states $(B, T, H)$. A **mask** $(B, T)$ is what the chapter calls
+# `padding`: boolean and True **at the padding**, as in the library. The numbers of the start, end and padding
+# tokens come as arguments `start`, `end` and `pad`; any of them may be 0 or not.
 
 # %%
 import math

@@ -18,6 +18,9 @@
 # **Shapes.** $B$ sequences side by side come first, $n$ is the length of the source (the number of keys),
 # $T$ the number of decoder steps (the number of queries). So scores and weights of all steps are
 # $(B, T, n)$: row $t$ belongs to step $t$, column $j$ to source position $j$.
+#
+# **Names.** As in the papers, the chapter's attention output $o_t$ is called the context here, its memory $M$ the
+# encoder's `states`, its decoder state $s_t$ is $h_t$, and the vector $w$ of its additive score is $v$.
 
 # %%
 import math

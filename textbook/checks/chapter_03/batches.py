@@ -295,7 +295,7 @@ def _padding_gets_no_gradient(answer, scores, targets, pad):
     instead="log_softmax, a choice of the targets' elements (gather or indexing) and a masked mean "
     "(F.nll_loss, which runs 'amin', is not allowed either)",
     properties=(_padding_gets_no_gradient,),
-    see='chapter 03, "A mask for the loss"',
+    see='chapter 03, "The loss of a padded batch"',
 )
 def masked_loss(scores, targets, pad):
     """The mean cross-entropy over the targets that are not pad, one number."""
