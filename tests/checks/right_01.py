@@ -204,7 +204,7 @@ def broken_by_places(readers):
     """Where each input and each target came from, as lists."""
     found = []
     for i, reader in enumerate(readers):
-        for length, count, window in [(40, 5, 4), (41, 5, 4), (23, 2, 20), (23, 3, 3), (9, 1, 2)]:
+        for length, count, window in [(40, 5, 4), (41, 5, 4), (23, 2, 9), (23, 3, 3), (9, 1, 2)]:
             pieces = [(x.tolist(), y.tolist()) for x, y in reader(mt.arange(length), count, window)]
             columns = [[] for _ in range(count)]
             wrong = not pieces
@@ -231,7 +231,7 @@ def broken_by_shuffled_text(readers):
     """A text in which each token stands once, in random order."""
     random, found = np.random.default_rng(0), set()
     for i, reader in enumerate(readers):
-        for length, count, window in [(33, 4, 3), (31, 3, 4), (20, 3, 9), (11, 1, 4)]:
+        for length, count, window in [(33, 4, 3), (31, 3, 4), (20, 3, 5), (11, 1, 4)]:
             text = random.permutation(length)
             place = np.argsort(text)
             last, asked = None, []
