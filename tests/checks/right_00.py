@@ -414,7 +414,7 @@ def softmax_by_cross_entropy(scores):
 
 def softmax_by_attention(scores):
     eye = mt.eye(scores.shape[-1], dtype=scores.dtype)
-    rows = scores.reshape(1, -1, scores.shape[-1])
+    rows = scores.clamp(min=-1e30).reshape(1, -1, scores.shape[-1])  # -inf times 0 is no number
     found = F.scaled_dot_product_attention(rows, eye.unsqueeze(0), eye.unsqueeze(0), scale=1.0)
     return found.reshape(scores.shape)
 
