@@ -47,7 +47,7 @@ def _recurrent(draw, d):
     def run(X):
         h, states = mt.zeros(1, d, dtype=X.dtype), []
         for x in X.split(1):
-            h = rnn_cell.reference(x, h, *weights)
+            h = rnn_cell(x, h, *weights)
             states.append(h)
         return mt.cat(states)
 
