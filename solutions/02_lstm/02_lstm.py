@@ -245,7 +245,8 @@ for distance in (1, 10, 40, 160):
     one = mt.nn.LSTM(1, 1)
     open_forget_gates(one, distance, 0.5)
     bias = (one.bias_ih_l0 + one.bias_hh_l0)[1].item()
-    print(f"half after {distance:3} steps: bias {bias:.2f}; a bias of 1 leaves {0.7311**distance:.1e}")
+    leaves = 0.7311**distance  # sigmoid(1) is 0.7311
+    print(f"half after {distance:3} steps: bias {bias:.2f}; a bias of 1 leaves {leaves:.1e}")
 ### BEGIN HIDDEN TESTS
 check.open_forget_gates(open_forget_gates, hidden=True)
 ### END HIDDEN TESTS
@@ -380,8 +381,8 @@ check.broken_layers(broken_layers, hidden=True)
 # %%
 print("name        parameters  FLOPs a token     tokens   rate  validation       test")
 for row in check.table:
-    numbers = f"{row['parameters']:10,} {row['FLOPs a token']:14,} {row['tokens']:10,} {row['rate']:6}"
-    print(f"{row['name']:11} {numbers}  {row['validation']}  {row['test']}")
+    sizes = f"{row['parameters']:10,} {row['FLOPs a token']:14,} {row['tokens']:10,}"
+    print(f"{row['name']:11} {sizes} {row['rate']:6}  {row['validation']}  {row['test']}")
 
 # %% [markdown]
 # Write the reader down. `rows` is a list of dicts like those of `check.table`, in any order. Return a list of triples `(better, worse, what)` of two names and

@@ -51,7 +51,7 @@ def _peephole(
     """The step with one of its pieces exchanged."""
 
     def cell(x_t, h, c, W_ih, W_hh, b, peepholes):
-        p_i, p_f, p_o = (peepholes[row] for row in rows)
+        p_i, p_f, p_o = (0 * peepholes[0] if row is None else peepholes[row] for row in rows)
         i, f, g, o = blocks(add(x_t, h, W_ih, W_hh, b))
         written = candidate(g, p_i, c)
 
@@ -118,6 +118,26 @@ for name, hint, pieces in (
         "right but for the peepholes: the gates see tanh(c)",
         "What goes into the sums is p * c, with the cell as it is.",
         {"seen": lambda p, c: p * c.tanh()},
+    ),
+    (
+        "right but for the forget gate, which has no peephole",
+        "All three gates have one.",
+        {"rows": (0, None, 2)},
+    ),
+    (
+        "right but for the input gate, which has no peephole",
+        "All three gates have one.",
+        {"rows": (None, 1, 2)},
+    ),
+    (
+        "right but for the output gate, which has no peephole",
+        "All three gates have one.",
+        {"rows": (0, 1, None)},
+    ),
+    (
+        "right but for the output gate, which sees tanh of the new cell",
+        "What goes into its sum is p * c_t, with the cell as it is.",
+        {"shown": lambda c, c_new: c_new.tanh()},
     ),
     (
         "right but for the peepholes, of which input and forget gate have each other's",
@@ -228,6 +248,17 @@ def _(*case):
     return c, h
 
 
+@peephole_cell.wrong(
+    "right but for the peepholes: the gates see the old h in place of the cell",
+    "A peephole looks at the memory: p * c.",
+)
+def _(x_t, h, c, W_ih, W_hh, b, peepholes):
+    i, f, g, o = _blocks(_sum(x_t, h, W_ih, W_hh, b))
+    p_i, p_f, p_o = peepholes
+    c = (f + p_f * h).sigmoid() * c + (i + p_i * h).sigmoid() * g.tanh()
+    return (o + p_o * h).sigmoid() * c.tanh(), c
+
+
 def lstm_step(x_t, h, c, W_ih, W_hh, b):
     """The step of the usual LSTM."""
     i, f, g, o = (x_t @ W_ih.T + h @ W_hh.T + b).chunk(4, dim=-1)
@@ -279,7 +310,7 @@ def _moved(answer, kernel, recurrent, bias):
         return {"what is returned": brief(found)}
     shapes = {"what is returned": ", ".join(str(tuple(x.shape)) for x in found)}
     if [tuple(x.shape) for x in found] != expected:
-        return shapes
+        return shapes | {"the weights": [*found]}
     x, h = mt.linspace(-1, 1, 4 * d).reshape(4, d), mt.linspace(1, -1, 4 * size).reshape(4, size)
     weights = [weight.detach().double() for weight in found]
     return shapes | {"the new state of a GRU with these weights": gru_step(x, h, *weights)}
@@ -299,7 +330,7 @@ def _moving(
     def moving(kernel, recurrent, bias):
         def parts(x, turning=True):
             named = dict(zip(stands, x.chunk(3, dim=-1), strict=True))
-            return [turn(named[k]) if k == turned and turning else named[k] for k in order]
+            return [turn(named[k]) if k in turned and turning else named[k] for k in order]
 
         b_ih, b_hh = (mt.cat(parts(b, k in turned_biases)) for k, b in enumerate(bias))
         return matrix(parts(kernel)), matrix(parts(recurrent)), *biases(b_ih, b_hh)
@@ -360,6 +391,21 @@ for name, hint, pieces in (
         "right but for z: its weights are replaced by 1 minus them",
         "1 - z is no matter of 1 - weights. " + TURN,
         {"turn": lambda x: 1 - x},
+    ),
+    (
+        "right but for the signs, which have changed in all blocks",
+        TURN,
+        {"turned": "rzn"},
+    ),
+    (
+        "right but for the signs, which have changed in the candidate as well",
+        "It is z alone that has the opposite meaning.",
+        {"turned": "zn"},
+    ),
+    (
+        "right but for the signs, which have changed in the reset gate as well",
+        "It is z alone that has the opposite meaning.",
+        {"turned": "rz"},
     ),
     ("right but for the order of the blocks, which is still z, r, n", BLOCKS, {"order": "zrn"}),
     (

@@ -119,6 +119,21 @@ for name, hint, pieces in (
         {"blocks": {"RNN": 1, "GRU": 2, "LSTM": 3}},
     ),
     (
+        "right but for the LSTM, which is counted like a GRU",
+        "An LSTM has four blocks, i, f, g and o.",
+        {"blocks": {"RNN": 1, "GRU": 3, "LSTM": 3}},
+    ),
+    (
+        "right but for the layers, of which it counts one more",
+        "The first of the layers reads the inputs; layers - 1 stand above it.",
+        {"layers_of": lambda layers: layers + 1},
+    ),
+    (
+        "right but for budgets in which not one unit fits, where it is None",
+        "0: there is no such network.",
+        {"finish": lambda found, nearer: found or None},
+    ),
+    (
         "right but for the GRU, which is counted like an LSTM",
         "A GRU has three blocks, r, z and n.",
         {"blocks": {"RNN": 1, "GRU": 4, "LSTM": 4}},
@@ -281,6 +296,26 @@ for name, hint, pieces in (
         "right but for the sigmoid, whose inverse is not the logarithm",
         "f = 1 / (1 + exp(-b)): solve for b.",
         {"value": lambda steps, left: math.log(left) / steps},
+    ),
+    (
+        "right but for the logarithm, which is missing: the bias is f / (1 - f)",
+        "f = 1 / (1 + exp(-b)): the bias is the logarithm of f / (1 - f).",
+        {"value": lambda steps, left: left ** (1 / steps) / (1 - left ** (1 / steps))},
+    ),
+    (
+        "right but for the logarithm, which is that to the base 10",
+        "The sigmoid has e for its base: math.log.",
+        {"value": lambda steps, left: _logit(steps, left) / math.log(10)},
+    ),
+    (
+        "right but for the steps, of which it counts one more",
+        "The gate is applied `steps` times.",
+        {"value": lambda steps, left: _logit(steps + 1, left)},
+    ),
+    (
+        "the logarithm of the number of steps, whatever share is to be left",
+        "How much is left matters, too: the gate is the root of `left`.",
+        {"value": lambda steps, left: math.log(steps)},
     ),
     (
         "right but for the sign of the bias",
