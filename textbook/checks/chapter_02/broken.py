@@ -58,6 +58,12 @@ def _gru(x_t, h, c, W_ih, W_hh, b):
     return h, h
 
 
+def _leaky(x_t, h, c, *weights):
+    """A sum that fades, unit by unit: without matrices it is never rounded otherwise."""
+    c = 0.5 * c + 0.25 * h + x_t[:, :1] * mt.tensor([1.0, -1.0, 0.5, 2.0], dtype=x_t.dtype)
+    return c.tanh(), c
+
+
 def _unsquashed(x_t, h, c, W_ih, W_hh, b):
     i, f, g, o = (x_t @ W_ih.T + h @ W_hh.T + b).chunk(4, dim=-1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
@@ -175,6 +181,7 @@ def _kinds():
         "LSTM that shows o * c": lambda: _layer(step=_unsquashed),
         "LSTM with coupled gates": lambda: _layer(step=_coupled),
         "GRU": lambda: _layer(step=_gru),
+        "sum that fades": lambda: _layer(step=_leaky),
         "LSTM, one step at a time": lambda: _piece_by_piece,
     }
     return broken, right
@@ -380,6 +387,16 @@ def _(layers):
     x = Draw(0).normal(6, 3, D)
     right = _layer()(x, None)[0]
     return [i for i, layer in enumerate(layers) if not mt.allclose(layer(x, None)[0], right)]
+
+
+broken_layers.wrong(
+    "a list of all layers",
+    "Some follow the rules.",
+)(lambda layers: [*range(len(layers))])
+broken_layers.wrong(
+    "a list without any layer",
+    "Some break a rule.",
+)(lambda layers: [])
 
 
 @broken_layers.wrong(

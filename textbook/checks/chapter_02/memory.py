@@ -182,8 +182,9 @@ for name, hint, pieces in (
         {"f": _without_slot(_UNLESS_WRITE)},
     ),
     (
-        "a memory that forgets at once: its forget gates are shut",
-        "f is the share of the old cell that stays. Near 1 it keeps, near 0 it forgets.",
+        "a memory that has lost its bits when it is asked: its forget gates are shut then",
+        "f is the share of the old cell that stays. It has to be near 1 wherever x does not write, "
+        "also where it reads.",
         {"f": _OFF},
     ),
     (

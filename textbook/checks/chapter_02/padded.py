@@ -151,6 +151,25 @@ for name, hint, pieces in (
         },
     ),
     (
+        "right if the padding stood in front",
+        "The first lengths[b] steps of a sequence are real: t < length.",
+        {"padding": lambda steps, lengths: mt.arange(steps).unsqueeze(1) < steps - lengths},
+    ),
+    (
+        "right but for the cell to start from, which is 0 whatever state is",
+        "state is a pair: both h and c are given.",
+        {"start": lambda x, W_hh, state: (state[0], 0 * state[1]) if state else _zeros(x, W_hh)},
+    ),
+    (
+        "right for zeros in the padding, which it reads; NaN and infinity have become 0",
+        ENDED,
+        {
+            "emptied": lambda x, padding: x.masked_fill(~x.isfinite(), 0.0),
+            "keep": lambda there, new, old: new,
+            "shown": lambda h, c, there: h,
+        },
+    ),
+    (
         "right but for state: it starts from zeros whatever is given",
         "Zeros are only the default. Start from state when it is given.",
         {"start": lambda x, W_hh, state: _zeros(x, W_hh)},
