@@ -57,7 +57,7 @@ def _made_up(name, size, best, spread=0.1, others=(1.0, 1.0), test=0.0, seeds=3)
 
 def _table_cases(draw, hidden):
     yield (table,)
-    plain, near, far = (10_000, 20_000, 500), (10_400, 20_800, 500), (10_700, 21_400, 500)
+    plain, near, far = (10_000, 20_000, 500), (10_520, 21_040, 500), (10_700, 21_400, 500)
     fewer, mixed = (10_100, 20_200, 400), (20_000, 40_000, 250)
     rows = [
         *_made_up("a", plain, 5.0),
@@ -70,10 +70,11 @@ def _table_cases(draw, hidden):
         *_made_up("h", plain, 4.4, others=(1.0, -0.5)),
         *_made_up("i", plain, 3.0, seeds=2),
         *_made_up("j", plain, 3.1, seeds=5),
+        *_made_up("s", plain, 5.7, seeds=5),
         *_made_up("k", plain, 5.0, test=3.0),
         *_made_up("l", near, 6.6, test=-3.0, spread=0.05),
         *_made_up("m", plain, 9.0, spread=1.2),
-        *_made_up("n", (10_500, 20_500, 487), 8.05),
+        *_made_up("n", (10_520, 20_500, 487), 8.05),
         *_made_up("o", (10_000, 40_000, 500), 2.0),
     ]
     third = [
@@ -263,6 +264,11 @@ for name, hint, pieces in (
         "right but for what is equal: nothing may differ at all",
         "To 5 %: widths are whole numbers, and parameters cannot be met exactly.",
         {"near": lambda a, b: a == b},
+    ),
+    (
+        "right but for what is equal: it takes 5 % of the smaller one",
+        "To 5 % of the larger one.",
+        {"near": lambda a, b: abs(a - b) <= 0.05 * min(a, b)},
     ),
     (
         "right but for what is equal: it allows 10 %",

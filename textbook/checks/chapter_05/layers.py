@@ -120,6 +120,16 @@ for name, hint, pieces in (
         {"add": lambda scores, root, bias: (scores if bias is None else scores + bias) / root},
     ),
     (
+        "right but for the bias, which is added twice",
+        "Once.",
+        {"add": lambda scores, root, bias: _biased(_biased(scores, root, bias), 1, bias)},
+    ),
+    (
+        "right without a bias; with one the scores are not divided",
+        "The scores are divided in any case.",
+        {"add": lambda scores, root, bias: scores / root if bias is None else scores + bias},
+    ),
+    (
         "right but for the bias, which multiplies the scores",
         "It is added.",
         {"add": lambda scores, root, bias: scores / root * (1 if bias is None else bias)},
@@ -159,6 +169,10 @@ attention.wrong(
     "attention with the scores divided by d",
     "The standard deviation of a dot product grows with the square root of d. Divide by that.",
 )(attending(divisor=lambda query, key, value: query.shape[-1]))
+attention.wrong(
+    "attention with the scores divided by a rounded square root of d",
+    "math.isqrt and // round: math.sqrt(d) or d ** 0.5.",
+)(attending(divisor=lambda query, key, value: math.isqrt(query.shape[-1])))
 attention.wrong(
     "attention with the scores multiplied by the square root of d",
     "That makes large scores larger. Divide.",

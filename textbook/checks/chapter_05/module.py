@@ -123,6 +123,42 @@ class _(ModuleInPieces):
 
 
 @SelfAttention.wrong(
+    "right but for the scores of the slots, which are not divided",
+    "Tokens and slots share one softmax: all scores are divided by the same root.",
+)
+class _(ModuleInPieces):
+    def join(self, key, value, slot_keys, slot_values):
+        return super().join(key, value, slot_keys * key.shape[-1] ** 0.5, slot_values)
+
+
+@SelfAttention.wrong(
+    "right but for the values of the slots, which are not used",
+    "A slot gives its value, as a token does.",
+)
+class _(ModuleInPieces):
+    def join(self, key, value, slot_keys, slot_values):
+        return super().join(key, value, slot_keys, 0 * slot_values)
+
+
+@SelfAttention.wrong(
+    "right but for the values of the slots, which are projected",
+    "The slots hold keys and values as they are: nothing is made of them.",
+)
+class _(ModuleInPieces):
+    def join(self, key, value, slot_keys, slot_values):
+        return super().join(key, value, slot_keys, self.value(slot_values))
+
+
+@SelfAttention.wrong(
+    "right in its values, but no gradient reaches the tokens",
+    "A layer below would learn nothing: x must not be detached.",
+)
+class _(ModuleInPieces):
+    def forward(self, x):
+        return super().forward(x.detach())
+
+
+@SelfAttention.wrong(
     "a module whose slots are no parameters",
     "A tensor that is assigned to self is not trained: nn.Parameter(...).",
 )

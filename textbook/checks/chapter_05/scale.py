@@ -208,6 +208,21 @@ for name, hint, pieces in (
         {"middle": lambda p, values: values.mean(dim=0).expand(len(p), -1)},
     ),
     (
+        "right but for the weight, which is squared",
+        "p_j (v_j - o): the weight once.",
+        {"factor": lambda p: p**2},
+    ),
+    (
+        "right but for the weight, of which it takes the root",
+        "p_j (v_j - o): the weight as it is.",
+        {"factor": mt.sqrt},
+    ),
+    (
+        "right but for the sign of the output, which is added",
+        "The output moves from where it is toward the value: v_j - o.",
+        {"middle": lambda p, values: -(p @ values)},
+    ),
+    (
         "right but for the squares of the lengths: the root is missing",
         "The length is the root of the sum of squares.",
         {"size": lambda x: (x**2).sum(dim=-1)},

@@ -217,6 +217,10 @@ from_others.wrong(
     "Dot products grow with d: divide the scores by the square root of the size of a key.",
 )(_looking(score=lambda q, keys: keys @ q))
 from_others.wrong(
+    "right but for the sign of the scores",
+    "The larger the score, the larger the weight.",
+)(_looking(score=lambda q, keys: -_dot(q, keys)))
+from_others.wrong(
     "right but for the scores, which are divided by d",
     "By its square root.",
 )(_looking(score=lambda q, keys: keys @ q / len(q)))
