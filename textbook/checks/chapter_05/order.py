@@ -111,6 +111,12 @@ def _behind_the_first(X):
     return X + later * (X[0, 0] > X[1, 0]).double()
 
 
+def _one_exchange(X):
+    """Plus 1, in all rows but the last, if just the first two of four rising ones are exchanged."""
+    earlier = (mt.arange(len(X)) < len(X) - 1).double().unsqueeze(1)
+    return X + earlier * float(X[1, 0] < X[0, 0] < X[2, 0] < X[3, 0])
+
+
 _RARE = "a layer that seldom notices the order"
 
 
@@ -126,6 +132,7 @@ def _order_cases(draw, hidden):
         (_RARE, _one_descent, 6),
         ("a layer that notices no exchange of two tokens", _even, 4),
         ("a layer whose first output never shows what it notices", _behind_the_first, 4),
+        ("a layer that notices one exchange, and not at the last token", _one_exchange, 4),
     ]:
         X = draw.normal(n, d)
         yield _Layer(name, function), X[X[:, 0].argsort()]
