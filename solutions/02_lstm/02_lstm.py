@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 02: LSTM and GRU
 #
-# Ten exercises, from easy to hard, 40 points, about four hours. They belong to
+# Ten exercises, from easy to hard, 40 points, about four and a half hours. They belong to
 # [chapter 02](../../notebooks/02_lstm.ipynb) and stand alone: none needs the answer to another.
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer and keep the first line of the

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 05: self-attention
 #
-# Ten exercises, from easy to hard, 40 points, about three and a half hours. They belong to
+# Ten exercises, from easy to hard, 40 points, about four and a half hours. They belong to
 # [chapter 05](../../notebooks/05_self_attention.ipynb) and stand alone: none needs the answer to another.
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run the
