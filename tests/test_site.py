@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
 
 from authoring.site import site
 
@@ -106,6 +107,16 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path):
     (tmp_path / "mine.txt").touch()
     with pytest.raises(BookError, match="not empty"):
         site(ROOT, tmp_path)
+
+
+def test_the_host_is_given_what_the_command_writes():
+    """.github/workflows/pages.yml, as far as it can be checked without GitHub."""
+    workflow = yaml.safe_load(Path(ROOT, ".github/workflows/pages.yml").read_text("utf-8"))
+    steps = workflow["jobs"]["build"]["steps"]
+    [command] = [step["run"].split() for step in steps if "run" in step]
+    [upload] = [step for step in steps if "upload-pages" in step.get("uses", "")]
+    assert command[:-1] == ["python", "book.py", "site"]
+    assert upload["with"]["path"] == command[-1]
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")

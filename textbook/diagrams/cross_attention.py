@@ -49,7 +49,8 @@ def one_step(axes, words, scores, weights, t):
 def decoder(axes, source, target, weights):
     """An encoder, a decoder with its output words, and its looks back, as strong as weights (T, n).
 
-    The decoder reads ``target`` one word later, after the start token.
+    Weights below 0.02 are left out. The decoder reads ``target`` one word later, after the start
+    token.
     """
     n = len(source)
     arrow = {"arrowstyle": "->", "color": EDGE, "shrinkA": 13, "shrinkB": 13}
@@ -71,6 +72,8 @@ def decoder(axes, source, target, weights):
             axes.annotate("", (x, 4), (x, 3), arrowprops=arrow)
             axes.text(x, 4, target[t], ha="center", va="center", weight="bold")
             for j, weight in enumerate(weights[t].tolist()):
+                if weight < 0.02:
+                    continue
                 strength = {"linewidth": 0.3 + 3 * weight, "alpha": min(1, 0.25 + weight)}
                 ends = [j, x - 0.2], [1.3, 2.8]
                 axes.plot(*ends, color=COLORS[0], linestyle="-", **strength)
