@@ -626,7 +626,6 @@ def training_plan():
 # %% tests="training_plan" points=1
 check.reached(Translator, training_step, training_plan)
 ### BEGIN HIDDEN TESTS
-# A rate of 0.001 is too low for 200 steps, one of 0.1 too high. The sizes matter less here than the steps.
 check.Translator(Translator, hidden=True)
 ### END HIDDEN TESTS
 

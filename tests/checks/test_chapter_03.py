@@ -97,6 +97,12 @@ def test_five_of_the_nine_encoders_are_broken():
     assert len(chapter_03.broken_encoders.reference(nine)) == 5
 
 
+def test_every_broken_encoder_is_found_and_no_other():
+    broken, right = _kinds()
+    encoders = [_Encoder(make()) for make in (broken | right).values()]
+    assert chapter_03.broken_encoders.reference(encoders) == list(range(len(broken)))
+
+
 def test_each_rule_is_broken_by_an_encoder_that_keeps_the_others():
     broken, _ = _kinds()
     for rule, kind in {
