@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 03: sequence to sequence
 #
-# Ten exercises, from easy to hard, 40 points, about four hours and a quarter. They belong to
+# Ten exercises, from easy to hard, 40 points, about five hours and a quarter. They belong to
 # [chapter 03](../../notebooks/03_seq2seq.ipynb) and stand alone: none needs the answer to another.
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run

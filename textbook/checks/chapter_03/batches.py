@@ -1,5 +1,7 @@
 """Sentences as a batch, what the decoder reads and must say, and how likely it finds that."""
 
+import math
+
 import minitorch as mt
 from textbook.checks.exercise import exercise
 
@@ -283,6 +285,14 @@ log_probabilities.wrong(
     "Every token counts the same: one sum over all tokens of the batch, divided once.",
 )(_likely(mean=lambda log_p, real: -(log_p.sum(dim=1) / real.sum(dim=1)).mean()))
 log_probabilities.wrong(
+    "right for the translations, but the loss is a perplexity",
+    "Leave out the exponential.",
+)(_likely(mean=lambda log_p, real: (-log_p.sum() / real.sum()).exp()))
+log_probabilities.wrong(
+    "right but for the logarithms, which are to the base 2",
+    "The natural logarithm, as log_softmax has it.",
+)(_likely(log_p=lambda scores, targets: _chosen(scores.log_softmax(dim=-1), targets) / math.log(2)))
+log_probabilities.wrong(
     "right for the translations, but the loss has the other sign",
     "The loss is never negative.",
 )(_likely(mean=lambda log_p, real: log_p.sum() / real.sum()))
@@ -471,6 +481,10 @@ cells.wrong(
     "right but for the steps: it counts batches",
     "A batch takes as many steps as its longest sentence has words.",
 )(_counting(steps=lambda lengths, batches: len(batches)))
+cells.wrong(
+    "right but for the sorting, after which it counts words alone",
+    "Sentences of a batch still differ in length: to its longest.",
+)(lambda lengths, size: cells.reference(lengths, size) | {"sorted": sum(lengths)})
 cells.wrong("four numbers, not a dict", "A dict with the keys of the text.")(
     lambda lengths, size: [*cells.reference(lengths, size).values()]
 )

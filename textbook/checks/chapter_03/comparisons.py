@@ -67,9 +67,8 @@ def _table_cases(draw, hidden):
     for i, (first, second) in enumerate(pairs):
         for name, right in zip("ab", _only(first, second), strict=True):
             rows.append(_row(f"{name}{i}", right, test=f"test {i}"))
-    for i, (tests, chosen) in enumerate(
-        [(("x", "x"), ("x", "y")), (("x", "x"), ("y", "x")), (("u", "v"), ("y", "y"))]
-    ):
+    unfair = [("xx", "xy"), ("xx", "yx"), ("uv", "yy"), ("xx", "xx"), ("xx", "yz")]
+    for i, (tests, chosen) in enumerate(unfair):  # but for the last
         for name, right, test, by in zip("cd", _only(15, 2), tests, chosen, strict=True):
             rows.append(_row(f"{name}{i}", right, test=f"{test} {i}", chosen=f"{by} {i}"))
     order = draw.random.permutation(len(rows))
@@ -173,6 +172,11 @@ for name, hint, pieces in (
         dict(fair=lambda a, b: a["test"] == b["test"] and a["chosen on"] != a["test"]),
     ),
     (
+        "right for translators that were chosen on the same sentences, whichever these are",
+        "On which others they were chosen does not matter; that it was not their test does.",
+        dict(fair=lambda a, b: a["test"] == b["test"] and a["chosen on"] == b["chosen on"]),
+    ),
+    (
         "right but for translators with different tests, which it compares",
         "Other sentences may be easier.",
         dict(fair=lambda a, b: all(x["chosen on"] != x["test"] for x in (a, b))),
@@ -211,6 +215,12 @@ for name, hint, pieces in (
                 0.0 if wins - losses > 1.96 * math.sqrt(wins + losses) else 1.0
             )
         ),
+    ),
+    (
+        "a list of pairs with enough more right, however many were lost",
+        "Eight won and none lost is one thing, twenty won and twelve lost another: P looks at "
+        "both.",
+        dict(chance=lambda wins, losses, n: 0.0 if wins - losses >= 6 else 1.0),
     ),
     (
         "right but for the order: the worse one comes first",

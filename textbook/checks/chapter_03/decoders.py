@@ -70,6 +70,7 @@ def _complete(
     stop=lambda finished, token, end: bool(finished.all()),
     carry=lambda new, old: new,
     long=lambda given, most: most,
+    pads=False,
 ):
     """Translating on with one of its pieces exchanged."""
 
@@ -84,6 +85,8 @@ def _complete(
             token = read(said, own, words)
             tokens.append(said)
             finished = over(finished, said, end)
+            if pads:
+                finished = finished | (said == pad)
             if stop(finished, said, end):
                 break
         return mt.stack(tokens, dim=1)
@@ -229,6 +232,14 @@ complete.wrong(
         lambda token, state: step(mt.full_like(token, start), state), state, given, start, *rest
     )
 )
+complete.wrong(
+    "right but for the given words, which are left out of what was said",
+    "They belong to the translation.",
+)(lambda *case: complete.reference(*case)[:, case[2].shape[1] :])
+complete.wrong(
+    "a decoding in which a row ends when it says pad",
+    "Only end ends a row. The decoder may say pad like any other token.",
+)(_complete(pads=True))
 complete.wrong("right but for the order of the axes: it is (n, B)", "Stack along axis 1.")(
     lambda *case: complete.reference(*case).T
 )
@@ -454,6 +465,10 @@ def _(step, state, start, *rest):
     return [([start, *tokens], score) for tokens, score in found]
 
 
+beam_search.wrong(
+    "a search that stops when as many hypotheses as beams are finished",
+    "A better one may still be open: go on until none is open or max_length is reached.",
+)(_search(stop=lambda finished, beams: len(finished) >= beams))
 beam_search.wrong(
     "right but for the order: the worst comes first",
     "The best first.",

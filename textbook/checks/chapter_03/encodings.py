@@ -140,6 +140,14 @@ largest_mean.wrong(
     "Not the first: the largest, unit by unit.",
 )(_pooling(ordered=lambda states, padding: states.masked_fill(padding.unsqueeze(-1), 0.0)))
 largest_mean.wrong(
+    "the mean of the last k words",
+    "Not the last: the largest, unit by unit.",
+)(
+    lambda states, padding, k: mt.stack(
+        [row[~rest][-k:].mean(dim=0) for row, rest in zip(states, padding, strict=True)]
+    )
+)
+largest_mean.wrong(
     "right but for the padding, which takes part",
     "Minus infinity never is among the largest: put it into the padding first.",
 )(lambda states, padding, k: states.topk(min(k, states.shape[1]), dim=1)[0].mean(dim=1))

@@ -87,6 +87,7 @@ def _bleu(
     mean=_geometric,
     penalty=_brevity,
     scale=100,
+    smooth=0,
 ):
     """BLEU with one of its pieces exchanged."""
 
@@ -97,8 +98,9 @@ def _bleu(
                 (grams(said, n), join([grams(words, n) for words in right]))
                 for said, right in zip(hypotheses, references, strict=True)
             ]
-            count = sum(total(said, right) for said, right in pairs)
-            if not (matched := sum(matches(said, right) for said, right in pairs)):
+            more = smooth * (n > 1)
+            count = more + sum(total(said, right) for said, right in pairs)
+            if not (matched := more + sum(matches(said, right) for said, right in pairs)):
                 return 0.0
             precisions.append(matched / count)
         c = sum(map(len, hypotheses))
@@ -263,6 +265,21 @@ for name, hint, pieces in (
         "hypotheses.",
         dict(total=lambda said, right: sum(right.values())),
     ),
+    (
+        "right but for smoothing: it adds 1 to matches and n-grams of two words and more",
+        "Count what is there. If there is no match for some n, BLEU is 0.",
+        dict(smooth=1),
+    ),
+    (
+        "right but for r, which adds up all references of each sentence",
+        "One reference of each sentence: that whose length is nearest.",
+        dict(length=lambda length, others: sum(others)),
+    ),
+    (
+        "right but for the mean, which is the harmonic one",
+        "BLEU takes the geometric mean of the precisions: exp of the mean of their logarithms.",
+        dict(mean=statistics.harmonic_mean),
+    ),
     ("BLEU on a scale from 0 to 1", "Multiply by 100.", dict(scale=1)),
 ):
     bleu.wrong(name, hint)(_bleu(**pieces))
@@ -287,3 +304,15 @@ def _(hypotheses, references, max_n):
     whole = _bleu(orders=lambda n: [n])
     orders = [n for n in range(1, max_n + 1) if whole(hypotheses, references, n)]
     return _bleu(orders=lambda _: orders)(hypotheses, references, max_n) if orders else 0.0
+
+
+@bleu.wrong(
+    "right if each translation kept to one reference: the best of all for it",
+    "One n-gram may be in this reference, another one in that.",
+)
+def _(hypotheses, references, max_n):
+    chosen = [
+        [max(right, key=lambda words, said=said: _bleu()([said], [[words]], max_n))]
+        for said, right in zip(hypotheses, references, strict=True)
+    ]
+    return _bleu()(hypotheses, chosen, max_n)

@@ -297,9 +297,13 @@ broken_encoders.wrong(
     "Every word counts, the first too.",
 )(_testing(first=2))
 broken_encoders.wrong(
-    "a test for equality to the last digit",
-    "Right encoders may differ by rounding: mt.allclose.",
-)(_testing(differs=lambda x, y: not mt.equal(x, y * (1 + 1e-15))))
+    "a list of all encoders",
+    "Some follow the rules. Do they seem broken because of rounding? mt.allclose, not ==.",
+)(_testing(say=lambda i, broken: i))
+broken_encoders.wrong(
+    "a list of no encoders",
+    "Five of the nine break a rule: ask for each of them.",
+)(_testing(say=lambda i, broken: None))
 broken_encoders.wrong(
     "a test that overlooks differences below 0.5",
     "Smaller differences are differences: mt.allclose as it is.",

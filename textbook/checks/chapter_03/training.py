@@ -1,6 +1,7 @@
 """A step of a translator's training, and what it reaches."""
 
 import copy
+import math
 from contextlib import redirect_stdout
 from io import StringIO
 
@@ -206,6 +207,30 @@ for name, hint, pieces in (
         "a step that clips each number, not the norm",
         "clip_grad_norm_ keeps the direction of the gradient.",
         dict(clipped=nn.utils.clip_grad_value_),
+    ),
+    (
+        "a step that clips each parameter by itself",
+        "One norm of all parameters together: their sizes among one another must stay.",
+        dict(
+            clipped=lambda parameters, clip: [
+                nn.utils.clip_grad_norm_([x], clip) for x in parameters
+            ]
+        ),
+    ),
+    (
+        "a step that clips to 1, whatever clip is",
+        "Clip to the norm that is given.",
+        dict(clipped=lambda parameters, clip: nn.utils.clip_grad_norm_(parameters, 1.0)),
+    ),
+    (
+        "right but for the step, which is made twice",
+        "One step for all parts together.",
+        dict(step=lambda optimizer: (optimizer.step(), optimizer.step())),
+    ),
+    (
+        "right but for the loss, which is a perplexity",
+        "Leave out the exponential.",
+        dict(says=lambda total, model, parts: math.exp(total)),
     ),
     (
         "right but for the optimizer's step, which is missing",

@@ -165,6 +165,16 @@ class _(TranslatorInPieces):
 
 
 @Translator.wrong(
+    "a translator that mixes sentences: it reshapes the ends, (2, B, H), to (B, 2 H)",
+    "Axis 0 counts the directions. Put last[0] and last[1] side by side.",
+)
+class _(TranslatorInPieces):
+    def ends(self, source, padding):
+        ends = mt.stack(super(type(self), self).ends(source, padding))  # (2, B, H)
+        return [ends.reshape(len(source), -1)]
+
+
+@Translator.wrong(
     "a translator that looks at one direction alone",
     "Both: the forward end, then the backward end.",
 )
@@ -187,6 +197,31 @@ class _(TranslatorInPieces):
 class _(TranslatorInPieces):
     def bent(self, c):
         return c
+
+
+@Translator.wrong("a translator with a relu in place of the tanh", "c is the tanh of the bridge.")
+class _(TranslatorInPieces):
+    def bent(self, c):
+        return c.relu()
+
+
+@Translator.wrong(
+    "right but for the scores, of which it returns the log-probabilities",
+    "Return the scores themselves: cross_entropy does the rest.",
+)
+class _(TranslatorInPieces):
+    def forward(self, *batch):
+        return super(type(self), self).forward(*batch).log_softmax(dim=-1)
+
+
+@Translator.wrong(
+    "a translator whose encoder reads zeros at the padding",
+    "A GRU reads zeros, too, and its state moves on: pack the source.",
+)
+class _(TranslatorInPieces):
+    def ends(self, source, padding):
+        x = self.source_embedding(source) * ~padding.unsqueeze(-1)
+        return list(self.encoder(x)[1])
 
 
 @Translator.wrong(
