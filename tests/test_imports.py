@@ -25,7 +25,7 @@ LIBRARY = [
     {"optim", "backends", "utils", "serialization", "flops"},
 ]
 TEXTBOOK = [
-    {"data", "decoding", "experiments", "plot"},
+    {"data", "decoding", "plot"},
     {"diagrams", "lab"},
     *({path.stem} for path in sorted((ROOT / "textbook").glob("chapter_*.py"))),
     {"checks", "look"},
