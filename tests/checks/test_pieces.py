@@ -46,20 +46,14 @@ IN_PIECES = [
     (chapter_02.read_padded, chapter_02.padded._reading()),
     (chapter_02.two_bits, chapter_02.memory._by_hand()),
     (chapter_02.lstm_step_backward, chapter_02.memory._backward()),
-<<<<<<< HEAD
     (chapter_02.broken_layers, chapter_02.broken._testing()),
     (chapter_02.better_at_equal, chapter_02.tables._concluding()),
     (chapter_02.right_by_distance, chapter_02.training._by_distance()),
-    (chapter_03.greedy_decode, chapter_03.decoders._decode()),
-    (chapter_03.beam_search, chapter_03.decoders._search()),
-    (chapter_03.exact_match_by_length, chapter_03.evaluation._by_length()),
-=======
     (chapter_03.teacher_batch, chapter_03.batches._rows()),
     (chapter_03.log_probabilities, chapter_03.batches._likely()),
     (chapter_03.cells, chapter_03.batches._counting()),
     (chapter_03.largest_mean, chapter_03.encodings._pooling()),
     (chapter_03.complete, chapter_03.decoders._complete()),
->>>>>>> sets03
     (chapter_03.bleu, chapter_03.evaluation._bleu()),
     (chapter_03.shown_better, chapter_03.comparisons._shown()),
     (chapter_03.broken_encoders, chapter_03.padded._testing()),
