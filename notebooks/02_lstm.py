@@ -531,7 +531,7 @@ for kind, blocks in (("RNN", 1), ("GRU", 3), ("LSTM", 4)):
 # %% [markdown]
 # ## 6. Stacked and bidirectional
 #
-# Both work as for the plain RNN (chapter 01, section 4). **Stacked**: the hidden states $h_t$ of a
+# Both work as for the plain RNN (chapter 01, section 5). **Stacked**: the hidden states $h_t$ of a
 # layer are the inputs of the next; each layer has its own cells, and no other layer sees them. **Bidirectional**: a second LSTM reads from the end, and the two hidden
 # states lie side by side.
 

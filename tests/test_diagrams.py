@@ -5,18 +5,29 @@ import pytest
 from matplotlib.colors import to_rgb
 
 import minitorch as mt
+from textbook.data import number_pair
 from textbook.diagrams import (
     autograd,
     blocks,
     cells,
+    cross_attention,
     heads,
     masks,
     positions,
     pretraining,
+    recurrent,
     transformer,
+    translation,
 )
 from textbook.lab import colored_text, report
 from textbook.plot import COLORS, subplots
+from textbook.plot.style import plt
+
+
+@pytest.fixture(autouse=True)
+def figures_are_closed():
+    yield
+    plt.close("all")
 
 
 def test_the_graph_of_a_unit_shows_every_slope_and_leads_back_where_it_is_visited():
@@ -60,6 +71,92 @@ def test_the_layer_has_three_heads_and_names_every_shape():
     shapes = {shape: written.count(shape) for shape in ("(n, d)", "(n, n)", "(n, d/h)", "(d, d)")}
     assert shapes == {"(n, d)": 3, "(n, n)": 3, "(n, d/h)": 6, "(d, d)": 1}
     assert {f"${made}_{head}$" for made in ("XQ", "A", "O") for head in (1, 2, 3)} <= {*written}
+
+
+WORDS = ["we", "read", "one", "word"]
+
+
+def texts(axes):
+    return [label.get_text() for label in axes.texts]
+
+
+def test_a_recurrent_network_names_its_weights_folded_and_unrolled():
+    _, (left, right) = subplots(1, 2)
+    recurrent.folded(left)
+    recurrent.unrolled(right, WORDS)
+    for axes in (left, right):
+        assert {"$W_{ih}$", "$W_{hh}$", "$W_o$"} <= {*texts(axes)}
+    assert [label for label in texts(right) if label in WORDS] == WORDS
+    assert {"$h_0$", "$h_4$", "$o_4$"} <= {*texts(right)}
+
+
+def test_a_deep_network_runs_forward_and_a_bidirectional_one_both_ways():
+    _, (left, right) = subplots(1, 2)
+    recurrent.deep(left, WORDS)
+    recurrent.bidirectional(right, WORDS)
+
+    def ways(axes):
+        """Arrows from state to state, to the right and to the left."""
+        arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+        steps = [a.xy[0] - a.xyann[0] for a in arrows if a.xy[1] == a.xyann[1]]
+        return sum(step > 0 for step in steps), sum(step < 0 for step in steps)
+
+    assert (ways(left), ways(right)) == ((6, 0), (3, 3))
+    assert "$[h_4^{(f)}, h_4^{(b)}]$" in texts(right)
+
+
+def test_two_gradients_come_back_to_a_state():
+    _, axes = subplots()
+    recurrent.backward(axes)
+    arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+    back = [a for a in arrows if to_rgb(a.arrow_patch.get_edgecolor()) == to_rgb(COLORS[1])]
+    into_the_middle = [a.xyann for a in back if abs(a.xy[0] - 2) < 0.5]
+    assert len(into_the_middle) == 2
+
+
+@pytest.mark.parametrize("first, solid", [("streams", 4), ("windows", 0)])
+def test_an_arrow_is_solid_where_the_text_goes_on(first, solid):
+    numbers = mt.arange(24).reshape(4, 6).T
+    if first == "windows":
+        numbers = mt.arange(24).reshape(2, 4, 3).transpose(1, 2).reshape(6, 4)
+    _, axes = subplots()
+    recurrent.streams(axes, numbers.tolist(), 3, "")
+    arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+    assert sum(a.arrow_patch.get_linestyle() in ("-", "solid") for a in arrows) == solid
+    assert len(arrows) == 4
+
+
+@pytest.mark.parametrize("writing, fed_back", [(False, 0), (True, 3)])
+def test_in_writing_each_output_is_the_next_input(writing, fed_back):
+    _, axes = subplots()
+    recurrent.language_model(axes, WORDS, writing)
+    arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+    dashed = [a for a in arrows if a.arrow_patch.get_linestyle() in ("--", "dashed")]
+    assert len(dashed) == fed_back
+    assert [texts(axes).count(word) for word in ("<s>", *WORDS)] == [1, 2, 2, 2, 1]
+
+
+def test_a_line_leads_from_each_key_to_each_query_that_gives_it_weight():
+    _, axes = subplots()
+    weights = mt.tensor([[1.0, 0.0, 0.0], [0.2, 0.3, 0.5]])
+    cross_attention.connections(axes, weights, ["drei", "und"], ["ninety", "and", "three"])
+    widths = [line.get_linewidth() for line in axes.lines]
+    assert widths == pytest.approx([4.3, 1.1, 1.5, 2.3])
+
+
+def test_one_step_says_its_scores_and_weights():
+    _, axes = subplots()
+    cross_attention.one_step(axes, ["ninety", "three"], [-0.5, 3.5], [0.018, 0.982], t=3)
+    written = {label.get_text() for label in axes.texts}
+    assert {"$h_2$", "-0.50", "3.50", "0.018", "0.982", "$s_3$", "$o_3$"} <= written
+
+
+def test_each_state_of_the_decoder_looks_back_at_all_states_of_the_encoder():
+    _, axes = subplots()
+    cross_attention.decoder(axes, ["one", "two"], ["eins", "zwei", "</s>"], mt.ones(3, 2) / 2)
+    written = [label.get_text() for label in axes.texts]
+    assert len(axes.lines) == 3 * 2 and written.count("eins") == written.count("zwei") == 2
+    assert written.count("</s>") == 1 and written[-1] == "</s>" and "$s_{3}$" in written
 
 
 @pytest.mark.parametrize("writing, unknown", [(False, 0), (True, 5)])
@@ -139,6 +236,41 @@ def test_a_masked_sentence_asks_at_its_chosen_places_alone():
     pretraining.masking(axes, ["one", "two"], ["one", "<mask>"], ["", "hidden"])
     written = [label.get_text() for label in axes.texts]
     assert written.count("two") == 2 and written.count("one") == 2 and "hidden" in written
+
+
+def test_words_that_speak_for_the_same_digits_are_joined():
+    _, axes = subplots()
+    pair = number_pair(293, target="fr")  # "quatre-vingt-treize": all three words say "ninety"
+    translation.aligned(axes, pair, "293")
+    assert len(axes.lines) == sum(map(len, pair.alignment)) == 6
+    assert [label.get_text() for label in axes.texts] == [*pair.source, *pair.target]
+
+
+def test_one_thick_arrow_leads_from_the_encoder_to_the_decoder():
+    _, axes = subplots()
+    translation.encoder_decoder(axes, ["two"], ["zwei", "</s>"])
+    written = [label.get_text() for label in axes.texts if label.get_text()]
+    assert written == ["two", "$h_{1}$", "<s>", "$s_{1}$", "zwei", "zwei", "$s_{2}$", "</s>", "$c$"]
+    arrows = [label.arrow_patch for label in axes.texts if getattr(label, "arrow_patch", None)]
+    widths = [arrow.get_linewidth() for arrow in arrows]
+    assert (len(widths), widths.count(4)) == (7, 1)
+
+
+def test_only_padding_is_grey_in_a_layout():
+    _, axes = subplots()
+    translation.layout(axes, [["a", "b"], ["c", "<pad>"]], "padded")
+    grey = [label for label in axes.texts if label.get_bbox_patch().get_facecolor()[0] == 0.75]
+    assert [label.get_text() for label in grey] == ["<pad>"] and len(axes.texts) == 4
+
+
+def test_a_beam_shows_every_candidate_and_marks_those_that_were_kept():
+    _, axes = subplots()
+    first = [(0.5, ("<s>", "ein")), (0.4, ("<s>", "eine")), (0.1, ("<s>", "elf"))]
+    second = [(0.4, ("<s>", "eine", "</s>"))]
+    translation.beam(axes, [(first, first[:2]), (second, second)], "K = 2")
+    boxes = {label.get_text(): label.get_bbox_patch() for label in axes.texts if label.get_text()}
+    assert {*boxes} == {"<s>", "ein  .500", "eine  .400", "elf  .100", "</s>  .400"}
+    assert boxes["elf  .100"].get_linewidth() < boxes["eine  .400"].get_linewidth()
 
 
 def test_coloured_text_is_darker_for_larger_values_and_escapes_markup(monkeypatch):

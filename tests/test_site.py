@@ -1,5 +1,7 @@
 """The web edition: each page is there, each link leads somewhere, nothing comes from a network."""
 
+import html
+import json
 import re
 import shutil
 import subprocess
@@ -9,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
 
 from authoring.site import site
 
@@ -100,12 +103,35 @@ def test_folded_cells_say_what_is_in_them(book):
         assert len(re.findall(r'class="collapsed[^>]*>Code: \w', text)) == folded
 
 
+def test_the_window_has_both_models_and_knows_the_chapters(book):
+    text = html.unescape((book / "docs" / "window.html").read_text("utf-8"))
+    carried = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
+    assert len(carried) == text.count("<iframe") == 2
+    for data in map(json.loads, carried):
+        assert len(data["model"]["weights"]) * 3 / 4 < 1e6
+        assert {"05", "06", "07", "09", "10", "11"} <= {
+            f"{int(number):02}" for number in data["chapters"]
+        }
+        for address in data["chapters"].values():
+            assert (book / "docs" / address).resolve().is_file(), address
+
+
 def test_a_folder_that_is_not_empty_is_refused(tmp_path):
     from authoring.sources import BookError
 
     (tmp_path / "mine.txt").touch()
     with pytest.raises(BookError, match="not empty"):
         site(ROOT, tmp_path)
+
+
+def test_the_host_is_given_what_the_command_writes():
+    """.github/workflows/pages.yml, as far as it can be checked without GitHub."""
+    workflow = yaml.safe_load(Path(ROOT, ".github/workflows/pages.yml").read_text("utf-8"))
+    steps = workflow["jobs"]["build"]["steps"]
+    [command] = [step["run"].split() for step in steps if "run" in step]
+    [upload] = [step for step in steps if "upload-pages" in step.get("uses", "")]
+    assert command[:-1] == ["python", "book.py", "site"]
+    assert upload["with"]["path"] == command[-1]
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 06: multi-head attention
 #
-# Ten exercises, from easy to hard, 40 points, about three hours. They belong to
+# Ten exercises, from easy to hard, 40 points, about five hours. They belong to
 # [chapter 06](../../notebooks/06_multi_head_attention.ipynb) and stand alone: none needs the answer to another.
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run
@@ -9,9 +9,8 @@
 # several sizes: any way of writing it that gives the right result is right. A wrong answer is told what it
 # looks like. What you see passing are the *public checks*; when the set is graded, the same checks run
 # once more on other numbers and sizes. Where an exercise does not allow an operation, the check records
-# what runs inside your function, under whatever name you call it. Tensors must stay tensors that the
-# library's operations have made, without `.item()`, `float()`, `detach()` or NumPy on the way: most checks
-# compare gradients, too.
+# what runs inside your function, under whatever name you call it. In exercises 1, 3, 5, 6 and 9 the gradients of your
+# results count, too: stay with tensors there, and away from `.item()`, `detach()` and NumPy.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
@@ -21,94 +20,135 @@
 # positions and heads count from 0: head $l$ has the columns $l\,d/h$ to $(l+1)\,d/h - 1$, side by side.
 
 # %%
-from collections import Counter
-
 import minitorch as mt
+import minitorch.nn.functional as F
 from minitorch import nn
+from minitorch.flops import count_flops
+from textbook import plot
+from textbook.chapter_06 import MultiHeadAttention
 from textbook.checks import chapter_06 as check
 from textbook.checks import progress
 
 progress.show("06")
 
 # %% [markdown]
-# ## 1. Splitting
+# ## 1. Out of one product
 #
-# *Goal: give every head its columns, and every position its numbers. Easy, 10 minutes, 3 points.*
+# *Goal: give every head its columns, whatever the layout. Easy, 15 minutes, 3 points.*
 #
-# `X` is $(B, n, d)$. Return a tensor $(B, h, n, d/h)$: at `[b, l, i]` stand the numbers of head $l$ at position $i$
-# of sequence $b$, which are `X[b, i]` in the columns of head $l$.
+# Queries, keys and values are often made by one large product. `P` is its result, $(B, n, 3d)$. Some trained models
+# (GPT-NeoX and BLOOM are two) keep it head by head: the first $3d/h$ columns belong to head 0, and of these the first
+# $d/h$ are its query, then come its key and its value, $d/h$ each; then head 1, and so on. Return three tensors, query,
+# key and value, each of shape $(B, h, n, d/h)$.
 #
-# Everything is allowed. Before you run the check, write down for $n = 2$, $d = 4$, $h = 2$ what head 0 should
-# hold if `X[0]` is `[[0, 1, 2, 3], [4, 5, 6, 7]]`.
+# Everything is allowed. Before you run the check, write down for $n = 2$, $d = 2$, $h = 2$ what the key of head 1
+# should be if `P[0]` is `[[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]]`.
 
 
-# %% solution="split_heads"
-def split_heads(X, heads):
-    """X (B, n, d) gives (B, heads, n, d/heads)."""
+# %% solution="split_fused"
+def split_fused(P, heads):
+    """P (B, n, 3d) gives query, key and value, each (B, heads, n, d/heads)."""
     ### BEGIN SOLUTION
-    batch, n, d = X.shape
-    return X.reshape(batch, n, heads, d // heads).transpose(1, 2)  # (B, heads, n, d/heads)
+    parts = P.unflatten(-1, (heads, 3, -1))  # (B, n, heads, 3, d/heads)
+    return parts.transpose(1, 2).unbind(3)
     ### END SOLUTION
 
 
-# %% tests="split_heads" points=3
-check.split_heads(split_heads)
+# %% tests="split_fused" points=3
+check.split_fused(split_fused)
 ### BEGIN HIDDEN TESTS
-check.split_heads(split_heads, hidden=True)
+# The key of head 1 is [[4], [10]]: columns 3 to 5 are those of head 1, its query, its key, its value.
+check.split_fused(split_fused, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 2. Merging
+# ## 2. Predict, then count
 #
-# *Goal: undo the split. Easy, 10 minutes, 3 points.*
+# *Goal: say what changes with the number of heads, and what does not. Easy, 25 minutes, 3 points.*
 #
-# `X` is $(B, h, n, s)$, the outputs of $h$ heads of size $s$. Return $(B, n, h s)$: at each position the numbers of
-# head 0, then those of head 1, and so on. What exercise 1 splits, this puts together again.
+# A multi-head attention of width $d$ with $h$ = `heads` heads gets $T$ positions that ask and $n$ positions that are
+# looked at. It may save keys: there are only `groups` heads of keys and of values, each of size $d/h$ like a query, and
+# $h$ / `groups` query heads share one of them. (With `groups` $= h$ it is the layer of the chapter.) It has four
+# projections without biases: queries and output $(d, d)$, keys and values as small as that makes them. Return a dict of
+# four integers:
 #
-# Everything is allowed.
+# - `"weights"`: the number of its weights;
+# - `"FLOPs"`: those of its matrix products in one forward pass of one sequence, where $(a, k)$ times $(k, b)$ costs
+#   $2akb$: the projections and the two products inside the heads. Softmax and division are not counted;
+# - `"scores"`: the number of scores in all heads. (As many weights come out of the softmax, and stay in memory for
+#   the backward pass.)
+# - `"kept"`: how many numbers one has to keep of the $n$ positions so that later queries can look at them, too.
+#
+# Write down first which of the four depend on $h$ if `groups` $= h$, and which fall with `groups`. Then run the cell of the
+# check: it lets the chapter's layer run and counts.
+#
+# Everything is allowed; you need no tensors.
 
 
-# %% solution="merge_heads"
-def merge_heads(X):
-    """X (B, heads, n, size) gives (B, n, heads * size)."""
+# %% solution="attention_cost"
+def attention_cost(T, n, d, heads, groups):
+    """The numbers of weights, FLOPs, scores and numbers kept of the memory: a dict."""
     ### BEGIN SOLUTION
-    batch, heads, n, size = X.shape
-    return X.transpose(1, 2).reshape(batch, n, heads * size)
+    size = d // heads
+    of_keys = groups * size  # columns of all keys, and of all values
+    projections = 2 * T * d * d + 2 * (2 * n * d * of_keys) + 2 * T * d * d
+    in_a_head = 2 * (2 * T * n * size)  # scores, weighted values
+    return {
+        "weights": 2 * d * d + 2 * d * of_keys,
+        "FLOPs": projections + heads * in_a_head,
+        "scores": heads * T * n,
+        "kept": 2 * n * of_keys,
+    }
     ### END SOLUTION
 
 
-# %% tests="merge_heads" points=3
-check.merge_heads(merge_heads)
+# %% tests="attention_cost" points=3
+check.attention_cost(attention_cost)
+x, memory = mt.randn(1, 5, 24), mt.randn(1, 9, 24)
+for heads in (1, 4, 8):
+    layer, predicted = MultiHeadAttention(24, heads), attention_cost(5, 9, 24, heads, heads)
+    with count_flops() as counter:
+        outputs, weights = layer.look(x, memory)
+        layer.out(outputs.transpose(1, 2).flatten(2))
+    counts = {"FLOPs": counter.total, "scores": weights.numel()}
+    print(f"{heads} heads: predicted {predicted}, counted {counts}")
+for groups in (8, 2, 1):
+    print(f"8 heads, {groups} groups: {attention_cost(5, 9, 24, 8, groups)}")
 ### BEGIN HIDDEN TESTS
-check.merge_heads(merge_heads, hidden=True)
+# With groups = heads the scores alone depend on the number of heads. With fewer groups there are fewer
+# weights, fewer FLOPs of projections, and less to keep, in proportion to groups; the products inside
+# the heads and the scores stay as they are.
+check.attention_cost(attention_cost, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ## 3. One head after the other
 #
-# *Goal: write multi-head self-attention as its definition says it. Medium, 15 minutes, 4 points.*
+# *Goal: write multi-head self-attention as its definition says it. Medium, 20 minutes, 4 points.*
 #
-# `Q`, `K` and `V` are lists of $h$ matrices $(d, d/h)$, one for each head; `W_O` is $(d, d)$. `X` is $(B, n, d)$. Each
-# head is a scaled dot-product attention of its own,
+# Nothing says that all heads have the same size. `Q`, `K` and `V` are lists of $h$ matrices, one for each head:
+# `Q[l]` and `K[l]` are $(d, s_l)$, `V[l]` is $(d, v_l)$, where $s_l$ and $v_l$ may differ from head to head. `X` is
+# $(B, n, d)$, and `W_O` has a row for each number of the joined heads: $(v_0 + \dots + v_{h-1}, m)$. Each head is a
+# scaled dot-product attention of its own,
 #
-# $$\text{head}_l = \operatorname{softmax}\!\left(\frac{(X Q_l)(X K_l)^\top}{\sqrt{d/h}}\right) X V_l \qquad (n, d/h),$$
+# $$\text{head}_l = \operatorname{softmax}\!\left(\frac{(X Q_l)(X K_l)^\top}{\sqrt{s_l}}\right) X V_l \qquad (n, v_l),$$
 #
-# with the softmax row by row. Return $[\text{head}_0; \dots; \text{head}_{h-1}]\, W_O$, of shape $(B, n, d)$: the heads
-# put end to end at each position, head 0 first, then the output projection.
+# with the softmax row by row. Return $[\text{head}_0; \dots; \text{head}_{h-1}]\, W_O$, of shape $(B, n, m)$: the heads
+# put end to end at each position, head 0 first, then the output projection. Scores may be in the thousands.
 #
 # Not allowed: `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, `nn.Linear` (the operations
-# `scaled_dot_product_attention` and `linear`). A loop over the heads is welcome.
+# `scaled_dot_product_attention` and `linear`), since they are what you write here. A loop over the heads is welcome.
 
 
 # %% solution="heads_in_a_loop"
 def heads_in_a_loop(X, Q, K, V, W_O):
-    """X (B, n, d), lists of matrices (d, d/h), W_O (d, d) give (B, n, d)."""
+    """X (B, n, d), lists of matrices (d, own size), W_O (all values, m) give (B, n, m)."""
     ### BEGIN SOLUTION
     heads = []
     for query, key, value in zip(Q, K, V, strict=True):
         scores = (X @ query) @ (X @ key).transpose(1, 2)  # (B, n, n)
         weights = (scores / query.shape[1] ** 0.5).softmax(dim=-1)
-        heads.append(weights @ (X @ value))  # (B, n, d/h)
+        heads.append(weights @ (X @ value))  # (B, n, size of its values)
     return mt.cat(heads, dim=-1) @ W_O
     ### END SOLUTION
 
@@ -120,183 +160,217 @@ check.heads_in_a_loop(heads_in_a_loop, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 4. All heads at once
+# ## 4. Which of these layers mix?
 #
-# *Goal: make the heads one more axis, so that no loop is left. Medium, 20 minutes, 5 points.*
+# *Goal: find, by a test, the mistake that raises no error. Medium, 30 minutes, 4 points.*
 #
-# The three projections are done, for all heads side by side: `query` is $(B, T, d)$, `key` and `value` are
-# $(B, n, d)$. Head $l$ attends with its own columns of the three, and divides its scores by $\sqrt{d/h}$. Return the
-# heads put end to end at each position, $(B, T, d)$; no output projection.
+# Eight layers claim to be multi-head self-attention without positions: functions that make of `X` $(B, n, 8)$
+# outputs $(B, n, 8)$, in float64, for any $B$ and $n$. You do not know what is inside. A layer **mixes** if there is
+# an `X` for which one of the following fails by more than rounding ($10^{-9}$):
 #
-# There must be no loop over the heads: the check counts the products, which may not be more for eight heads
-# than for two. Where $T$ and $n$ differ, a mistake in the axes often stops with an error; where they are equal,
-# nothing stops it.
+# - where the positions of `X` are permuted, in all sequences alike, the outputs are permuted in the same way;
+# - a sequence gets in a batch what it gets alone.
+#
+# Whatever else a layer does is no matter here. Some show what they do at some sizes alone: every layer that mixes
+# does so with some $B$ up to 4 and some $n$ up to 8. `layers` is a list of such layers. Return the numbers of those
+# that mix, counted from 0, as a list.
+#
+# Here are eight to try your test on; five of them mix.
+
+# %%
+eight = check.suspects()
+
+# %% [markdown]
+# Everything is allowed. Useful: `mt.randn(B, n, 8, dtype=mt.float64)`, `mt.randperm`, `mt.allclose`.
+
+
+# %% solution="mixing"
+def mixing(layers):
+    """The numbers of the layers that mix positions or sequences."""
+    ### BEGIN SOLUTION
+
+    def apart(layer, batch, n):
+        X, order = mt.randn(batch, n, 8, dtype=mt.float64), mt.randperm(n)
+        outputs = layer(X)
+        alone = mt.cat([layer(X[b : b + 1]) for b in range(batch)])
+        others = layer(X[:, order])
+        return mt.allclose(alone, outputs, atol=1e-9) and mt.allclose(
+            others, outputs[:, order], atol=1e-9
+        )
+
+    sizes = [(batch, n) for batch in (2, 3, 4) for n in (3, 5, 8)] * 2
+    return [i for i, layer in enumerate(layers) if not all(apart(layer, *size) for size in sizes)]
+    ### END SOLUTION
+
+
+# %% tests="mixing" points=4
+check.mixing(mixing)
+print("these mix:", mixing(eight))
+### BEGIN HIDDEN TESTS
+check.mixing(mixing, hidden=True)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 5. Heads that talk
+#
+# *Goal: treat the heads as an axis, and not only as a batch. Medium, 30 minutes, 5 points.*
+#
+# Heads need not look each for itself. In *talking heads* (Shazeer et al., 2020) the scores of all heads are mixed
+# before the softmax. The projections are done: `query` is $(B, T, d)$, `key` $(B, n, d)$, `value` $(B, n, d_v)$, and
+# `mix` is a matrix $(g, h)$.
+#
+# - Head $l$ of $h$ makes scores with its own $d/h$ columns of `query` and `key`, divided by $\sqrt{d/h}$: $e_l$, of
+#   shape $(T, n)$.
+# - There are $g$ maps: map $m$ is the softmax, row by row, of $\sum_l \text{mix}_{ml}\, e_l$.
+# - Map $m$ takes its own $d_v/g$ columns of `value` to its outputs, $(T, d_v/g)$.
+#
+# Return the outputs of all maps put end to end at each position, $(B, T, d_v)$. Scores may be in the thousands.
+# There must be no loop over heads or maps: the check counts the products, which may not be more for eight heads than
+# for two. Which `mix` gives multi-head attention back, and which one the single softmax over the sum of all heads'
+# scores?
 #
 # Not allowed: `F.scaled_dot_product_attention` and `nn.MultiheadAttention` (the operations
-# `scaled_dot_product_attention` and `linear`).
+# `scaled_dot_product_attention` and `linear`), which have no place for the mixing between scores and softmax.
 
 
-# %% solution="heads_at_once"
-def heads_at_once(query, key, value, heads):
-    """query (B, T, d), key and value (B, n, d) give the joined heads (B, T, d)."""
+# %% solution="talking_heads"
+def talking_heads(query, key, value, mix):
+    """query (B, T, d), key (B, n, d), value (B, n, d_v), mix (maps, heads): (B, T, d_v)."""
     ### BEGIN SOLUTION
-    size = query.shape[-1] // heads
-    query, key, value = (
-        x.reshape(len(x), -1, heads, size).transpose(1, 2)  # (B, heads, T or n, size)
-        for x in (query, key, value)
-    )
-    scores = query @ key.transpose(2, 3) / size**0.5  # (B, heads, T, n)
-    return (scores.softmax(dim=-1) @ value).transpose(1, 2).flatten(2)
+    maps, heads = mix.shape
+    query, key = (x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (query, key))
+    value = value.unflatten(-1, (maps, -1)).transpose(1, 2)  # (B, maps, n, d_v/maps)
+    scores = query @ key.transpose(2, 3) / query.shape[-1] ** 0.5  # (B, heads, T, n)
+    mixed = (mix @ scores.flatten(2)).unflatten(-1, scores.shape[2:])  # (B, maps, T, n)
+    return (mixed.softmax(dim=-1) @ value).transpose(1, 2).flatten(2)
     ### END SOLUTION
 
 
-# %% tests="heads_at_once" points=5
-check.heads_at_once(heads_at_once)
+# %% tests="talking_heads" points=5
+check.talking_heads(talking_heads)
 ### BEGIN HIDDEN TESTS
-check.heads_at_once(heads_at_once, hidden=True)
+# The identity: each map is one head. A single row of ones: one map of the sum of all scores, which is
+# the one head of section 2 (but for the scale: the root of d/h in place of that of d).
+check.talking_heads(talking_heads, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 5. What heads cost
+# ## 6. Without each head
 #
-# *Goal: say what changes with the number of heads, and what does not. Medium, 15 minutes, 3 points.*
+# *Goal: see the output projection as a sum over the heads, and use it. Medium, 25 minutes, 4 points.*
 #
-# A multi-head attention of width $d$ with $h$ heads gets $T$ positions that ask and $n$ positions that are looked
-# at. It has the usual four projections without biases: all queries, all keys, all values, and the output. Return
-# three integers:
+# `Y` $(B, h, n, s)$ holds the outputs of the heads and `W_O` $(h s, m)$ the output projection: the layer's output is
+# $[Y_0; \dots; Y_{h-1}]\, W_O$, $(B, n, m)$. To find out which heads matter, each is removed in turn: in the place of the
+# outputs of head $l$ stands, at every position of every sequence, their **mean** over all positions of all sequences of the
+# batch, a vector of size $s$. All other heads stay as they are.
 #
-# 1. the number of its weights;
-# 2. the FLOPs of its matrix products in one forward pass of one sequence, where $(a, k)$ times $(k, b)$ costs
-#    $2akb$: the projections and the two products inside the heads. Softmax and division are not counted;
-# 3. the number of scores in all its heads. (As many weights come out of the softmax, and stay in memory for
-#    the backward pass.)
-#
-# Everything is allowed; you need no tensors. Then look at your formulas: which of the three depend on $h$?
-
-
-# %% solution="attention_cost"
-def attention_cost(T, n, d, heads):
-    """The numbers of weights, of FLOPs and of scores."""
-    ### BEGIN SOLUTION
-    weights = 4 * d**2
-    projections = 2 * (2 * T + 2 * n) * d**2  # queries and outputs of T, keys and values of n
-    in_a_head = 2 * (2 * T * n * (d // heads))  # scores, weighted values
-    return weights, projections + heads * in_a_head, heads * T * n
-    ### END SOLUTION
-
-
-# %% tests="attention_cost" points=3
-check.attention_cost(attention_cost)
-### BEGIN HIDDEN TESTS
-check.attention_cost(attention_cost, hidden=True)
-### END HIDDEN TESTS
-
-# %% [markdown]
-# ## 6. What each head adds
-#
-# *Goal: see the output projection as a sum over the heads. Medium, 15 minutes, 4 points.*
-#
-# `Y` $(B, h, n, d/h)$ holds the outputs of the heads and `W_O` $(d, d)$ the output projection. The layer's output is
-# $[Y_0; \dots; Y_{h-1}]\, W_O$. It can be written as a sum with one term for each head: head $l$ meets some of the rows
-# of $W_O$ only. Return these terms, $(B, h, n, d)$. Their sum over axis 1 is the output of the layer.
-#
-# (The output less one of the terms is what is left when that head is switched off: with this function one
-# finds out which heads of a trained model matter.)
+# Return the outputs of the layer without each head, $(B, h, n, m)$: at `[:, l]` those without head $l$. Why the mean, and
+# not zeros? (One product with `W_O` and one with its blocks do for all heads, but a loop is welcome, too.)
 #
 # Everything is allowed.
 
 
-# %% solution="contributions"
-def contributions(Y, W_O):
-    """Y (B, heads, n, d/heads) and W_O (d, d) give what each head adds, (B, heads, n, d)."""
+# %% solution="without_each_head"
+def without_each_head(Y, W_O):
+    """Y (B, h, n, size) and W_O (h size, m) give the outputs without each head, (B, h, n, m)."""
     ### BEGIN SOLUTION
     _, heads, _, size = Y.shape
-    return Y @ W_O.reshape(heads, size, -1)  # (B, heads, n, size) @ (heads, size, d)
+    output = Y.transpose(1, 2).flatten(2) @ W_O  # (B, n, m)
+    change = Y.mean(dim=(0, 2), keepdim=True) - Y  # (B, heads, n, size)
+    return output.unsqueeze(1) + change @ W_O.reshape(heads, size, -1)
     ### END SOLUTION
 
 
-# %% tests="contributions" points=4
-check.contributions(contributions)
+# %% tests="without_each_head" points=4
+check.without_each_head(without_each_head)
 ### BEGIN HIDDEN TESTS
-check.contributions(contributions, hidden=True)
+# What follows the layer was trained with a head that says something on average. Zeros would take that
+# away as well, and what breaks then is not the information of the head alone.
+check.without_each_head(without_each_head, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 7. Into nn.MultiheadAttention
+# ## 7. What does this table say?
 #
-# *Goal: move your weights into the library's layout, which is PyTorch's. Medium, 15 minutes, 4 points.*
+# *Goal: read off a table of runs what it shows, and no more. Medium, 30 minutes, 4 points.*
 #
-# You have the matrices of exercise 3: `Q`, `K`, `V`, lists of $h$ matrices $(d, d/h)$, and `W_O` $(d, d)$.
-# `nn.MultiheadAttention(d, h, bias=False)` keeps them as two weights, each in the way in which `nn.Linear` stores
-# its own: transposed, (outputs, inputs).
+# "A question for $k$ letters needs $k$ heads." Somebody has trained the chapter's model for one to four letters with
+# one to eight heads, with three rates and three seeds. The numbers are made up. The figure shows the test numbers,
+# the best rate of each. Look at it before you compute: which points do not support the sentence that they seem to
+# support, and what is in the table that the figure does not show?
+
+# %%
+figure, axes = plot.subplots(width=7, height=3)
+for asked in (1, 2, 3, 4):
+    rows = [run for run in check.runs if run["asked"] == asked]
+    heads = sorted({run["heads"] for run in rows})
+    best = [max(run["test"] for run in rows if run["heads"] == k) for k in heads]
+    axes.plot(heads, best, marker="o", label=f"{asked} asked")
+axes.set(xscale="log", xlabel="heads", ylabel="all answers right", xticks=[1, 2, 4, 8])
+axes.set_xticklabels([1, 2, 4, 8])
+axes.minorticks_off()
+axes.legend()
+plot.show(
+    figure, alt="Share of right answers against the number of heads, a curve for each question"
+)
+print("asked  heads  weights   rate  seed  validation   test")
+for run in check.runs:
+    if run["asked"] > 2 and run["rate"] == 0.003:
+        print(
+            "{asked:5}  {heads:5}  {weights:7}  {rate:5}  {seed:4}  {validation:10}  {test:5}".format(
+                **run
+            )
+        )
+
+# %% [markdown]
+# Now write the reader down. `runs` is a list of dicts like those of `check.runs`, in any order. Return a dict from
+# each number of letters `"asked"` to the smallest number of heads that is **enough**, None if the table shows none:
 #
-# - `in_proj_weight` $(3d, d)$ makes the queries of all heads, then the keys of all heads, then the values of
-#   all heads: $d$ rows each, in each of them head 0 first;
-# - `out_proj.weight` $(d, d)$ is the output projection.
-#
-# Return a dict with these two names and two tensors, so that `load_state_dict` of it gives a module that
-# computes what `heads_in_a_loop(X, Q, K, V, W_O)` does.
+# - leave out every run that has not as many `"weights"` as the runs with one head for the same question;
+# - for each number of heads choose the rate with the best mean of `"validation"` over the seeds;
+# - it is enough if the `"test"` number with this rate is at least 0.95 **in every seed**.
 #
 # Everything is allowed.
 
 
-# %% solution="module_weights"
-def module_weights(Q, K, V, W_O):
-    """Lists of matrices (d, d/h) and W_O (d, d) give the state of nn.MultiheadAttention."""
+# %% solution="heads_needed"
+def heads_needed(runs):
+    """For each number of letters asked, the smallest number of heads that is enough, or None."""
     ### BEGIN SOLUTION
-    parts = [mt.cat(matrices, dim=1).T for matrices in (Q, K, V)]  # (d, d) each
-    return {"in_proj_weight": mt.cat(parts), "out_proj.weight": W_O.T}
+    found = {}
+    for asked in {run["asked"] for run in runs}:
+        rows = [run for run in runs if run["asked"] == asked]
+        [weights] = {run["weights"] for run in rows if run["heads"] == 1}
+        found[asked] = None
+        for heads in sorted({run["heads"] for run in rows}, reverse=True):
+            by_rate = {}
+            for run in rows:
+                if run["heads"] == heads and run["weights"] == weights:
+                    by_rate.setdefault(run["rate"], []).append(run)
+            if by_rate:
+                best = max(
+                    by_rate.values(), key=lambda each: sum(run["validation"] for run in each)
+                )
+                if min(run["test"] for run in best) >= 0.95:
+                    found[asked] = heads
+    return found
     ### END SOLUTION
 
 
-# %% tests="module_weights" points=4
-check.module_weights(module_weights)
+# %% tests="heads_needed" points=4
+check.heads_needed(heads_needed)
+print(heads_needed(check.runs))
 ### BEGIN HIDDEN TESTS
-check.module_weights(module_weights, hidden=True)
+# Four letters and eight heads: that layer has four times the weights, so nothing follows about heads.
+# Three letters and four heads: right on average, but one seed of three stays below 0.95. And the best
+# of three letters and two heads is a single lucky run, at a rate that was not chosen.
+check.heads_needed(heads_needed, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 8. Where a head looks
+# ## 8. Two heads by hand
 #
-# *Goal: read attention maps head by head. Medium, 20 minutes, 4 points.*
-#
-# In trained models one finds heads that look at the word before, and heads that look at the word after (Voita et
-# al., 2019). `weights` $(B, h, n, n)$ are self-attention maps: row $i$ of map `[b, l]` says where query $i$ looks in
-# head $l$. Take for each query the key $j$ with its largest weight; its *offset* is $j - i$, so that the word before
-# has the offset $-1$.
-#
-# Return a list with one pair `(offset, share)` for each head: the offset that most of the head's queries have, and
-# the share of all its $B\,n$ queries that have it, from 0 to 1. (The check takes maps in which one offset is more
-# frequent than any other.)
-#
-# Everything is allowed; loops will do. Useful: `Counter(...).most_common(1)`. Count numbers, which a tensor's
-# `.tolist()` gives, for tensors are counted one by one even if they are equal.
-
-
-# %% solution="strongest_offsets"
-def strongest_offsets(weights):
-    """weights (B, heads, n, n) give a list of pairs (offset, share), one for each head."""
-    ### BEGIN SOLUTION
-    n = weights.shape[-1]
-    offsets = weights.argmax(dim=-1) - mt.arange(n)  # (B, heads, n)
-    pairs = []
-    for of_head in offsets.transpose(0, 1).flatten(1).tolist():
-        [(offset, count)] = Counter(of_head).most_common(1)
-        pairs.append((offset, count / len(of_head)))
-    return pairs
-    ### END SOLUTION
-
-
-# %% tests="strongest_offsets" points=4
-check.strongest_offsets(strongest_offsets)
-### BEGIN HIDDEN TESTS
-check.strongest_offsets(strongest_offsets, hidden=True)
-### END HIDDEN TESTS
-
-# %% [markdown]
-# ## 9. Two heads by hand
-#
-# *Goal: find weights with which two heads look at two places. Hard, 25 minutes, 4 points.*
+# *Goal: find weights with which two heads look at two places. Hard, 35 minutes, 4 points.*
 #
 # Each position of a memory holds a key, one-hot of size $k$, followed by its value, $c$ numbers: a row is
 # $[\text{key}; \text{value}]$, of size $k + c$. No two positions have the same key. Each row of `x` asks for two
@@ -308,7 +382,7 @@ check.strongest_offsets(strongest_offsets, hidden=True)
 # $$\text{head}_l = \operatorname{softmax}\!\left(\frac{(x\, Q_l)(\text{memory}\; K_l)^\top}{\sqrt{k}}\right) \text{memory}\; V_l$$
 #
 # and expects in head 0 the value that belongs to the first key, and in head 1 that of the second, to two
-# decimals. (The values are 0 or 1; there are at most 25 keys.)
+# decimals. (The values are 0 or 1; there are at most 25 keys.) Numbers in the matrices may be large.
 #
 # Everything is allowed. Draw the matrices for $k = 2$, $c = 1$ first. Why can one head not do it?
 
@@ -330,52 +404,60 @@ def two_heads(k, c):
 # %% tests="two_heads" points=4
 check.two_heads(two_heads)
 ### BEGIN HIDDEN TESTS
+# One head hands over one mean of values for both questions, c numbers where 2c are wanted. Whatever
+# it looks at, it cannot say the one value without mixing in the other (the proof of section 6).
 check.two_heads(two_heads, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 10. The layer
+# ## 9. The layer
 #
-# *Goal: write multi-head attention as the Transformer uses it, for one sequence or two, with a mask. Hard, 30
-# minutes, 6 points.*
+# *Goal: write multi-head attention as models use it today, for one sequence or two, with a mask. Hard, 40
+# minutes, 5 points.*
 #
-# Write `forward` of the layer below. Its arguments:
+# In the layer below the heads share keys and values: `groups` divides `heads`, and there are `groups` heads of keys
+# and of values, each of the same size as a query's, $s$ = width / heads (if it is None, as many as heads). Query
+# heads share with their neighbours: heads 0 to heads/groups $- 1$ look at group 0, the next heads/groups at group 1,
+# and so on. Write its `forward`. Its arguments:
 #
 # - `x` $(B, T, \text{width})$ gives the queries, through `self.query`;
 # - `memory` $(B, n, \text{width})$ gives keys and values, through `self.key` and `self.value`. In self-attention
 #   `memory` is `x`, in cross-attention it is another sequence, of another length;
 # - `allowed` is None, or a boolean tensor: **True where a query may look at a key**, as in
-#   `F.scaled_dot_product_attention`. Its shape is $(T, n)$, $(B, 1, 1, n)$ or $(B, 1, T, n)$: it broadcasts against the
-#   scores of all heads, $(B, h, T, n)$. Where it is False, the score becomes minus infinity before the softmax.
-#   Every query may look at one key at least.
+#   `F.scaled_dot_product_attention`. It broadcasts against the scores of all heads, $(B, h, T, n)$: $(T, n)$,
+#   $(B, 1, 1, n)$, $(B, h, T, n)$, where each head has a mask of its own, and the like. Where it is False, the score
+#   becomes minus infinity before the softmax. Every query may look at one key at least.
 #
-# Scores are divided by the square root of the size of a head. The heads are put end to end, and `self.out` is
-# the output projection. Return $(B, T, \text{width})$. Keep `__init__` as it is; loop over the heads or not, as you
-# like.
+# Scores are divided by $\sqrt s$ and may be very large. The heads are put end to end, and `self.out` is the output
+# projection. Return $(B, T, \text{width})$. Keep `__init__` as it is; loop over the heads or not, as you like.
 #
-# Not allowed: `F.scaled_dot_product_attention`. Useful: `masked_fill`.
+# Not allowed: `F.scaled_dot_product_attention`, which is the middle of this exercise. Useful: `masked_fill`,
+# `repeat_interleave`.
 
 
-# %% solution="MultiHeadAttention"
-class MultiHeadAttention(nn.Module):
-    """Multi-head attention: x asks, memory answers."""
+# %% solution="GroupedAttention"
+class GroupedAttention(nn.Module):
+    """Multi-head attention: x asks, memory answers; heads / groups heads share keys and values."""
 
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, groups=None):
         super().__init__()
-        self.heads = heads
+        self.heads, self.groups, self.size = heads, groups or heads, width // heads
         self.query = nn.Linear(width, width, bias=False)
-        self.key = nn.Linear(width, width, bias=False)
-        self.value = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, self.groups * self.size, bias=False)
+        self.value = nn.Linear(width, self.groups * self.size, bias=False)
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, x, memory, allowed=None):
         """x (B, T, width), memory (B, n, width), allowed: where to look. Gives (B, T, width)."""
         ### BEGIN SOLUTION
         query, key, value = (
-            projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, T or n, size)
+            projected.unflatten(-1, (-1, self.size)).transpose(1, 2)  # (B, heads or groups, ...)
             for projected in (self.query(x), self.key(memory), self.value(memory))
         )
-        scores = query @ key.transpose(2, 3) / query.shape[-1] ** 0.5  # (B, heads, T, n)
+        key, value = (
+            each.repeat_interleave(self.heads // self.groups, dim=1) for each in (key, value)
+        )
+        scores = query @ key.transpose(2, 3) / self.size**0.5  # (B, heads, T, n)
         if allowed is not None:
             scores = scores.masked_fill(~allowed, -mt.inf)
         joined = (scores.softmax(dim=-1) @ value).transpose(1, 2).flatten(2)  # (B, T, width)
@@ -383,12 +465,66 @@ class MultiHeadAttention(nn.Module):
         ### END SOLUTION
 
 
-# %% tests="MultiHeadAttention" points=6
-check.MultiHeadAttention(MultiHeadAttention)
+# %% tests="GroupedAttention" points=5
+check.GroupedAttention(GroupedAttention)
 ### BEGIN HIDDEN TESTS
-check.MultiHeadAttention(MultiHeadAttention, hidden=True)
+check.GroupedAttention(GroupedAttention, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# Split, attend, merge, project: this layer goes into the Transformer as it stands. Its `allowed` is waiting for
-# chapter 07, which says where the masks come from.
+# ## 10. Heads that can be spared
+#
+# *Goal: train a model so that no answer hangs on one head, and measure whether it worked. Hard, 40 minutes, 4 points.*
+#
+# `model` is the chapter's model for two letters of a table, with `model.heads` = 4 heads: `model(letters, values,
+# asked, gates)` gives scores $(B, 2, 8)$ of the two answers. `gates`, $(B, 4)$ or $(1, 4)$, multiply what each head
+# says: ones leave all heads in, a 0 removes one. `draw(count)` draws new tables: `letters`, `values`, `asked` and
+# the right answers $(\text{count}, 2)$. Trained with all gates open, such models are right in nearly every
+# table, and yet some of them fail in half of the tables or more as soon as a certain head is missing.
+#
+# Train the model, in place, so that **any one head can be removed**: both answers right in at least 98 % of new
+# tables with all heads, and in at least 97 % without whichever head is missed most. Then measure it, on new tables,
+# at least 1,000. Return a dict of two shares of tables in which **both** answers are right: `"all heads"`, and
+# `"without the worst"`, the smallest of the four shares with one head removed.
+#
+# The check hands you fresh models with several seeds. It measures for itself, on other tables: what is reached must
+# be enough, and what you say must agree to 0.03. A training has 60 seconds of processor time; 400 steps of 128
+# tables with Adam and the rate 0.01 take one or two. To try things out, `check.look_up(seed)` makes a model and
+# `check.draw` draws tables.
+#
+# Everything is allowed.
+
+
+# %% solution="spare_heads"
+def spare_heads(model, draw):
+    """Train the model in place; the shares of right tables with all heads and without the worst."""
+    ### BEGIN SOLUTION
+    steps, rate = 400, 0.01
+    optimizer = mt.optim.Adam(model.parameters(), lr=rate)
+    for step in range(steps):
+        *inputs, answers = draw(128)
+        gates = (mt.rand(128, model.heads) > 0.2).float()  # each head is missing now and then
+        loss = F.cross_entropy(model(*inputs, gates).flatten(0, 1), answers.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.param_groups[0]["lr"] = rate * min(1, 2 * (1 - step / steps))
+        optimizer.step()
+
+    *inputs, answers = draw(2000)
+
+    def right(gates):
+        with mt.no_grad():
+            said = model(*inputs, gates).argmax(-1)
+        return (said == answers).all(1).float().mean().item()
+
+    ones = mt.ones(1, model.heads)
+    removed = [right(ones - gate) for gate in mt.eye(model.heads)]
+    return {"all heads": right(ones), "without the worst": min(removed)}
+    ### END SOLUTION
+
+
+# %% tests="spare_heads" points=4
+check.spare_heads(spare_heads)
+### BEGIN HIDDEN TESTS
+check.spare_heads(spare_heads, hidden=True)
+### END HIDDEN TESTS

@@ -23,14 +23,15 @@
 
 # %%
 import math
-from time import process_time
+from time import thread_time
 
 import minitorch as mt
 import minitorch.nn.functional as F
 import textbook.chapter_10 as book
 from minitorch import nn, optim
 from textbook import plot
-from textbook.checks import chapter_05, chapter_06, chapter_07, chapter_08, chapter_09, progress
+from textbook.chapter_06 import merge_heads, split_heads
+from textbook.checks import chapter_05, chapter_07, chapter_08, chapter_09, progress
 from textbook.checks import chapter_10 as check
 from textbook.data import Vocabulary, number_pairs, number_pieces
 
@@ -508,24 +509,36 @@ check.faults(faults, hidden=True)
 # ## 10. Your Transformer
 #
 # *Goal: put together what you have written since chapter 05, train it, and let it translate. Hard, 35 minutes,
-# 10 points: one for each of seven parts, three for the model.*
+# 10 points: one for each of five parts, five for the model.*
 #
-# Below come seven marked cells, one for each part from the exercises of the chapters 05 to 09. **Copy your own answer over the
-# function in the cell.** What is forbidden in the exercise stays forbidden here. A cell that still holds
-# `raise NotImplementedError` counts as empty: the library's part takes its place, which works as well and scores
-# nothing. The same holds for a part that does not pass its check. Your answers to the exercises 1 and 5 to 8 above
-# are parts, too, and need no copying.
+# Below come five cells, one for each part from the exercises of the chapters 05 to 09. **Each gets your own answer.** To have
+# them copied, take the `# ` in the next cell away, run it, then run the five: what is still blank is replaced by your answer
+# from the set that lies beside this one, where you have saved it. Or copy by hand. What is forbidden in the exercise stays
+# forbidden here.
 #
+# A cell that still holds `raise NotImplementedError` counts as empty: the library's part takes its place, which works as
+# well and scores nothing. The same holds for a part that does not pass its check. Your answers to the exercises 1 and 5 to
+# 8 above are parts, too, and need no copying.
+
+# %%
+# check.copy_my_answers()
+
+# %% [markdown]
 # ### Attention (set 05)
 
 
 # %% solution="attention"
-# MARKED: copy your attention of set 05 here.
-def attention(query, key, value):
+# Your attention of set 05 belongs here.
+def attention(query, key, value, bias=None):
     """Query (..., T, d), key (..., n, d) and value (..., n, d_v) give the outputs (..., T, d_v)."""
     ### BEGIN SOLUTION
     scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])  # (..., T, n)
-    return scores.softmax(dim=-1) @ value
+    if bias is None:
+        return scores.softmax(dim=-1) @ value
+    scores = scores + bias
+    shut = (scores == -mt.inf).all(dim=-1, keepdim=True)  # (..., T, 1)
+    weights = scores.masked_fill(shut, 0.0).softmax(dim=-1)
+    return weights.masked_fill(shut, 0.0) @ value
     ### END SOLUTION
 
 
@@ -536,52 +549,19 @@ chapter_05.attention(attention, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### Heads (set 06)
-
-
-# %% solution="split_heads"
-# MARKED: copy your split_heads of set 06 here.
-def split_heads(X, heads):
-    """X (B, n, d) gives (B, heads, n, d/heads)."""
-    ### BEGIN SOLUTION
-    batch, n, d = X.shape
-    return X.reshape(batch, n, heads, d // heads).transpose(1, 2)  # (B, heads, n, d/heads)
-    ### END SOLUTION
-
-
-# %% tests="split_heads" points=1
-chapter_06.split_heads(split_heads)
-### BEGIN HIDDEN TESTS
-chapter_06.split_heads(split_heads, hidden=True)
-### END HIDDEN TESTS
-
-
-# %% solution="merge_heads"
-# MARKED: copy your merge_heads of set 06 here.
-def merge_heads(X):
-    """X (B, heads, n, size) gives (B, n, heads * size)."""
-    ### BEGIN SOLUTION
-    batch, heads, n, size = X.shape
-    return X.transpose(1, 2).reshape(batch, n, heads * size)
-    ### END SOLUTION
-
-
-# %% tests="merge_heads" points=1
-chapter_06.merge_heads(merge_heads)
-### BEGIN HIDDEN TESTS
-chapter_06.merge_heads(merge_heads, hidden=True)
-### END HIDDEN TESTS
-
-# %% [markdown]
 # ### Masked attention (set 07)
 
 
 # %% solution="masked_attention"
-# MARKED: copy your masked_attention of set 07 here.
+# Your masked_attention of set 07 belongs here.
 def masked_attention(query, key, value, allowed):
     """Outputs (..., T, d_v): each query's average of the values that it may look at."""
     ### BEGIN SOLUTION
-    scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])  # (..., T, n)
+    shape = *query.shape[:-1], key.shape[-2]  # of the scores, (..., T, n)
+    allowed = mt.ones(shape, dtype=mt.bool) if allowed is None else allowed.expand(*shape)
+    unseen = ~allowed.any(dim=-2).unsqueeze(-1)  # (..., n, 1)
+    key, value = key.masked_fill(unseen, 0.0), value.masked_fill(unseen, 0.0)
+    scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
     weights = scores.masked_fill(~allowed, -mt.inf).softmax(dim=-1)
     return weights.masked_fill(~allowed, 0.0) @ value  # NaN stands only where nothing is allowed
     ### END SOLUTION
@@ -598,7 +578,7 @@ chapter_07.masked_attention(masked_attention, hidden=True)
 
 
 # %% solution="sinusoidal_codes"
-# MARKED: copy your sinusoidal_codes of set 08 here.
+# Your sinusoidal_codes of set 08 belongs here.
 def sinusoidal_codes(n, d, base=10_000.0):
     """The codes of the places 0 to n - 1: (n, d)."""
     ### BEGIN SOLUTION
@@ -620,7 +600,7 @@ chapter_08.sinusoidal_codes(sinusoidal_codes, hidden=True)
 
 
 # %% solution="layer_norm"
-# MARKED: copy your layer_norm of set 09 here.
+# Your layer_norm of set 09 belongs here.
 def layer_norm(x, gain, bias, eps=1e-5):
     """x (..., d), gain and bias (d) give (..., d)."""
     ### BEGIN SOLUTION
@@ -640,7 +620,7 @@ chapter_09.layer_norm(layer_norm, hidden=True)
 
 
 # %% solution="FeedForward"
-# MARKED: copy your FeedForward of set 09 here.
+# Your FeedForward of set 09 belongs here.
 class FeedForward(nn.Module):
     """A gated network with one hidden layer, the same for every position."""
 
@@ -676,7 +656,7 @@ chapter_09.FeedForward(FeedForward, hidden=True)
 #   token of the source is no padding;
 # - `forward(source, target)` takes source $(B, n)$ and target $(B, T)$ and returns the decoder's scores $(B, T, V)$.
 #
-# Its check runs at the end, when the model has been trained: there are the three points.
+# Its check runs at the end, when the model has been trained: there are the five points.
 
 
 # %% solution="Transformer"
@@ -711,8 +691,9 @@ parts = check.Parts(globals())
 print(parts)
 
 # %% [markdown]
-# What is left is glue, and ready. Self-attention splits into heads (06), attends, with a mask (07) or, where nothing
-# is hidden, without (05), and merges. The norm keeps gain and bias for your function, and the embedding adds the positions.
+# What is left is glue, and ready. Self-attention splits into heads as chapter 06 does, attends, with a mask (07) or, where
+# nothing is hidden, without (05), and merges. The norm keeps gain and bias for your function, and the embedding adds the
+# positions.
 
 
 # %%
@@ -729,14 +710,14 @@ class SelfAttention(nn.Module):
 
     def forward(self, x, memory, allowed=None):
         query, key, value = (
-            parts.split_heads(projected, self.heads)  # (B, heads, n, size)
+            split_heads(projected, self.heads)  # (B, heads, n, size)
             for projected in (self.query(x), self.key(memory), self.value(memory))
         )
         if allowed is None or allowed.all():
             heads = parts.attention(query, key, value)
         else:
             heads = parts.masked_attention(query, key, value, allowed)
-        return self.out(parts.merge_heads(heads))
+        return self.out(merge_heads(heads))
 
 
 class Norm(nn.Module):
@@ -804,7 +785,7 @@ print(f"{sum(weight.numel() for weight in model.parameters()):,} weights")
 
 # %% tags=["nbval-ignore-output"]
 optimizer = optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98))
-steps, batch, began = 200, 32, process_time()
+steps, batch, began = 200, 32, thread_time()
 model.train()
 for step in range(1, steps + 1):
     chosen = [pairs[i] for i in mt.randint(0, len(pairs), (batch,)).tolist()]
@@ -820,7 +801,7 @@ for step in range(1, steps + 1):
     optimizer.step()
     if step == 1 or step % 50 == 0:
         print(f"step {step}: loss {loss.item():.2f}")
-    if process_time() - began > 30:
+    if thread_time() - began > 30:
         print(f"stopped after {step} of {steps} steps")
         break
 
@@ -864,7 +845,7 @@ plot.show(figure, alt=f"Weights of the last cross-attention while {number} is tr
 # The last check: your `Transformer` is right, it has learned to translate numbers that it has never seen, and all parts
 # of your own have run in it.
 
-# %% tests="Transformer" points=3
+# %% tests="Transformer" points=5
 check.Transformer(Transformer)
 check.assembled(parts, model, translate, held_out)
 ### BEGIN HIDDEN TESTS

@@ -2,94 +2,181 @@
 
 import math
 
+import numpy as np
+
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch import nn
 from minitorch.nn.utils.rnn import pad_sequence
 from textbook.checks.chapter_07 import MaskedLanguageModel
 
-# causal_mask
+# chunk_mask
 
 
-def causal_of_ones(n):
-    return mt.ones(n, n, dtype=mt.bool).tril()
+def chunk_in_a_loop(lengths, T, n):
+    return mt.tensor(
+        [
+            [[[n - length <= j <= i for j in range(n)] for i in range(n - T, n)]]
+            for length in lengths.tolist()
+        ]
+    )
 
 
-def causal_in_a_loop(n):
-    return mt.tensor([[j <= i for j in range(n)] for i in range(n)])
+def chunk_with_tril(lengths, T, n):
+    real = mt.arange(n).flip(0) < lengths[:, None]
+    return real[:, None, None].expand(-1, 1, T, -1).tril(n - T)
 
 
-def causal_from_the_module(n):
-    return nn.Transformer.generate_square_subsequent_mask(n) == 0
+def chunk_by_a_product(lengths, T, n):
+    """A product of matrices of float32, compared with 0."""
+    real = mt.ge(mt.arange(n), n - lengths[:, None]).float().diag_embed()  # (B, n, n)
+    return ((mt.ones(T, n).tril(n - T) @ real) > 0).unsqueeze(1)
 
 
-# real_tokens
+# allowed_of
 
 
-def padding_in_a_loop(lengths, n):
-    return mt.tensor([[j < length for j in range(n)] for length in lengths.tolist()])
+def allowed_place_by_place(attn_mask, key_padding_mask, shape):
+    batch, heads, steps, n = shape
+    allowed = mt.ones(shape, dtype=mt.bool)
+    for b in range(batch):
+        for head in range(heads):
+            if attn_mask is not None:
+                own = attn_mask if attn_mask.ndim == 2 else attn_mask[b * heads + head]
+                allowed[b, head] &= own == 0
+            if key_padding_mask is not None:
+                allowed[b, head] &= mt.logical_not(key_padding_mask[b])
+    return allowed
 
 
-def padding_turned_round(lengths, n):
-    return ~mt.ge(mt.arange(n)[None], lengths[:, None])
+def allowed_by_adding(attn_mask, key_padding_mask, shape):
+    """Both as numbers that are added to scores of 0."""
+    batch, heads, steps, n = shape
+    scores = mt.zeros(batch * heads, steps, n)
+    if attn_mask is not None:
+        if attn_mask.dtype == mt.bool:
+            attn_mask = mt.zeros(attn_mask.shape).masked_fill(attn_mask, -math.inf)
+        scores = scores + attn_mask
+    scores = scores.reshape(shape)
+    if key_padding_mask is not None:
+        scores = scores.masked_fill(key_padding_mask.reshape(batch, 1, 1, n), -math.inf)
+    return scores.isfinite()
 
 
-def padding_by_writing(lengths, n):
-    mask = mt.zeros(len(lengths), n, dtype=mt.bool)
-    for row, length in zip(mask, lengths.tolist(), strict=True):
-        row[:length] = True
-    return mask
+# reading_padding
 
 
-# joined_mask
+def reading_with_numpy(encoders):
+    random, found = np.random.default_rng(2), []
+    for i, encoder in enumerate(encoders):
+        worst = 0.0
+        for lengths in ([5, 2], [3, 6, 1], [4, 2, 6, 3], [1, 7, 2]):
+            x = random.standard_normal((len(lengths), 8, 6))
+            together = encoder(mt.tensor(x), mt.tensor(lengths)).numpy()
+            for b, length in enumerate(lengths):
+                short = mt.tensor(x[b : b + 1, :length].copy())
+                alone = encoder(short, mt.tensor([length])).numpy()[0]
+                worst = max(worst, np.nan_to_num(np.abs(together[b, :length] - alone), nan=9).max())
+        if worst > 1e-9:
+            found.append(np.int64(i))
+    return found
 
 
-def joined_with_tril(real):
-    return real[:, None, None, :].expand(-1, 1, real.shape[1], -1).tril()
+def reading_by_growing(encoders):
+    """A sentence in a larger and larger batch."""
+
+    def reads(encoder):
+        x = mt.randn(4, 7, 6, dtype=mt.float64)
+        lengths = [3, 5, 2, 4]
+        alone = [encoder(x[b : b + 1, :n], mt.tensor([n]))[0] for b, n in enumerate(lengths)]
+        for batch in (1, 2, 3, 4):
+            together = encoder(x[:batch], mt.tensor(lengths[:batch]))
+            for b in range(batch):
+                if not mt.allclose(together[b, : lengths[b]], alone[b], atol=1e-9):
+                    return True
+        return False
+
+    return tuple(i for i, encoder in enumerate(encoders) if reads(encoder))
 
 
-def joined_in_a_loop(real):
-    n = real.shape[1]
-    rows = [[[[j <= i and row[j] for j in range(n)] for i in range(n)]] for row in real.tolist()]
+# reach
+
+
+def reach_by_walking(masks):
+    """From each output back, layer by layer."""
+    n = len(masks[0])
+    rows = []
+    for i in range(n):
+        seen = {i}
+        for allowed in reversed(masks):
+            table = allowed.tolist()
+            seen |= {j for k in seen for j in range(n) if table[k][j]}
+        rows.append([j in seen for j in range(n)])
     return mt.tensor(rows)
 
 
-def joined_by_multiplication(real):
-    n = real.shape[1]
-    return mt.ones(n, n).tril().bool().reshape(1, 1, n, n) * real.reshape(-1, 1, 1, n)
+def reach_with_einsum(masks):
+    n = len(masks[0])
+    ways = mt.eye(n)
+    for allowed in reversed(masks):
+        ways = mt.einsum("ik,kj->ij", ways, allowed.float() + mt.eye(n)).clamp(max=1)
+    return ways.bool()
 
 
-def joined_by_a_product(real):
-    """A product of matrices of float32, compared with 0."""
-    n = real.shape[1]
-    return (mt.ones(n, n).tril() @ real.float().diag_embed() > 0).unsqueeze(1)
+# judged
 
 
-# window_mask
+def judged_by_functions(runs):
+    def same(run, places):
+        return all(abs(run["in one pass"][t] - run["from the prefix"][t]) <= 0.01 for t in places)
+
+    def verdict(run):
+        n = len(run["in one pass"])
+        if not same(run, [n - 1]):
+            return "measured wrongly"
+        return "no leak seen" if same(run, range(n)) else "leaks"
+
+    verdicts = {run["model"]: verdict(run) for run in runs}
+    fair = sorted(
+        (sum(run["from the prefix"]), run["model"])
+        for run in runs
+        if verdicts[run["model"]] == "no leak seen" and run["text"] != "training"
+    )
+    return {"best": fair[0][1] if fair else None, "verdicts": verdicts}
 
 
-def window_of_triangles(n, width):
-    ones = mt.ones(n, n, dtype=mt.bool)
-    return ones.tril() & ones.triu(1 - width)
-
-
-def window_in_a_loop(n, width):
-    mask = mt.zeros(n, n, dtype=mt.bool)
-    for i in range(n):
-        mask[i, max(0, i - width + 1) : i + 1] = True
-    return mask
+def judged_with_numpy(runs):
+    verdicts, best, lowest = {}, None, np.inf
+    for run in runs:
+        gap = np.abs(np.subtract(run["in one pass"], run["from the prefix"])) > 0.01
+        names = ["measured wrongly", "leaks", "no leak seen"]
+        verdicts[run["model"]] = names[0] if gap[-1] else names[1 if gap.any() else 2]
+        mean = np.mean(run["from the prefix"])
+        if not gap.any() and run["text"] == "held out" and mean < lowest:
+            best, lowest = run["model"], mean
+    return dict(verdicts=verdicts, best=best)
 
 
 # masked_attention
 
 
+def filled(allowed, query, key, value):
+    """A mask of the whole shape of the scores, and keys and values without what nobody sees."""
+    if allowed is None:
+        allowed = mt.ones(1, dtype=mt.bool)
+    allowed = allowed & mt.ones(*query.shape[:-1], key.shape[-2], dtype=mt.bool)
+    seen = allowed.any(dim=-2)[..., None]
+    return allowed, mt.where(seen, key, 0.0), mt.where(seen, value, 0.0)
+
+
 def attention_with_where(query, key, value, allowed):
+    allowed, key, value = filled(allowed, query, key, value)
     scores = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5
     weights = F.softmax(mt.where(allowed, scores, -math.inf), dim=-1)
     return mt.where(allowed, weights, 0.0) @ value
 
 
 def attention_with_nan_to_num(query, key, value, allowed):
+    allowed, key, value = filled(allowed, query, key, value)
     scores = mt.einsum("...td,...nd->...tn", query, key) / math.sqrt(key.shape[-1])
     weights = scores.masked_fill(mt.logical_not(allowed), -math.inf).softmax(-1)
     return mt.einsum("...tn,...nv->...tv", mt.nan_to_num(weights), value)
@@ -97,6 +184,7 @@ def attention_with_nan_to_num(query, key, value, allowed):
 
 def attention_with_safe_rows(query, key, value, allowed):
     """A row without a key gets scores of 0, and then an output of 0."""
+    allowed, key, value = filled(allowed, query, key, value)
     empty = ~allowed.any(dim=-1, keepdim=True)
     added = mt.zeros(allowed.shape).masked_fill(~(allowed | empty), -math.inf)
     scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1]) + added
@@ -105,6 +193,7 @@ def attention_with_safe_rows(query, key, value, allowed):
 
 def attention_by_exponentials(query, key, value, allowed):
     """The softmax written out, over what is allowed alone."""
+    allowed, key, value = filled(allowed, query, key, value)
     scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
     scores = scores.masked_fill(~allowed, -math.inf)
     largest = scores.amax(dim=-1, keepdim=True).detach()
@@ -115,11 +204,13 @@ def attention_by_exponentials(query, key, value, allowed):
 
 
 def fused_attention(query, key, value, allowed):
+    allowed, key, value = filled(allowed, query, key, value)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=allowed)
 
 
 def attention_with_linear(query, key, value, allowed):
     """Keys as the weights of a linear layer, sequence by sequence."""
+    allowed, key, value = filled(allowed, query, key, value)
     shape = (*query.shape[:-1], key.shape[-2])
     rows = zip(query.flatten(0, -3), key.flatten(0, -3), strict=True) if query.ndim > 2 else ()
     scores = [F.linear(q, k) for q, k in rows] or [F.linear(query, key)]
@@ -166,53 +257,6 @@ def dependence_by_one_hot_gradients(model, x):
             [gradient] = mt.autograd.grad(outputs, leaf, chosen, retain_graph=True)
             table[i] += gradient.abs().sum(dim=1)
     return table > 0
-
-
-# module_mask
-
-
-def mask_of_numbers(allowed, heads):
-    added = mt.zeros(allowed.shape).masked_fill(~allowed, -math.inf)
-    return mt.cat([matrix for matrix in added for _ in range(heads)]).reshape(
-        -1, *allowed.shape[1:]
-    )
-
-
-def mask_with_expand(allowed, heads):
-    batch, steps, n = allowed.shape
-    return (~allowed)[:, None].expand(batch, heads, steps, n).reshape(batch * heads, steps, n)
-
-
-# one_at_a_time
-
-
-def loop_with_a_cache(X, Q, K, V):
-    """Each token is projected when its turn comes; keys and values are kept in lists."""
-    keys, values, outputs = [], [], []
-    for x in X.unbind(1):
-        keys.append(x @ K)
-        values.append(x @ V)
-        scores = mt.einsum("bd,tbd->bt", x @ Q, mt.stack(keys)) / math.sqrt(len(K))
-        outputs.append(mt.einsum("bt,tbd->bd", scores.softmax(-1), mt.stack(values)))
-    return mt.stack(outputs, dim=1)
-
-
-def loop_with_sums(X, Q, K, V):
-    queries, keys, values = X @ Q, X @ K, X @ V
-    outputs = []
-    for t in range(X.shape[1]):
-        scores = (queries[:, t, None] * keys[:, : t + 1]).sum(-1) * Q.shape[1] ** -0.5
-        outputs.append((F.softmax(scores, 1)[..., None] * values[:, : t + 1]).sum(1))
-    return mt.stack(outputs, 1)
-
-
-def loop_with_the_fused_operation(X, Q, K, V):
-    queries, keys, values = X @ Q, X @ K, X @ V
-    outputs = [
-        F.scaled_dot_product_attention(queries[:, t : t + 1], keys[:, : t + 1], values[:, : t + 1])
-        for t in range(X.shape[1])
-    ]
-    return mt.cat(outputs, dim=1)
 
 
 # MaskedLanguageModel
@@ -268,67 +312,58 @@ class FusedModel(MaskedLanguageModel.reference):
 # continue_prompts
 
 
-def prompt_by_prompt(model, tokens, lengths, count, pick):
-    """Without padding, one prompt at a time."""
-    new = []
-    for row, n in zip(tokens, lengths.tolist(), strict=True):
-        sequence = row[:n].unsqueeze(0)
-        for _ in range(count):
-            sequence = mt.cat([sequence, pick(model(sequence)[:, -1])[:, None]], dim=1)
-        new.append(sequence[0, n:])
-    return mt.stack(new)
-
-
-def padded_anew_at_each_step(model, tokens, lengths, count, pick):
-    rows = [row[:n].tolist() for row, n in zip(tokens, lengths.tolist(), strict=True)]
+def continued_with_padding_at_the_end(model, prompts, end, count):
+    rows, open_rows = [list(prompt) for prompt in prompts], set(range(len(prompts)))
     for _ in range(count):
-        batch = pad_sequence([mt.tensor(row) for row in rows], batch_first=True, padding_value=1)
-        scores = mt.stack([s[len(row) - 1] for s, row in zip(model(batch), rows, strict=True)])
-        for row, token in zip(rows, pick(scores).tolist(), strict=True):
-            row.append(token)
-    return mt.tensor([row[-count:] for row in rows])
+        if not open_rows:
+            break
+        n = max(map(len, rows))
+        batch = pad_sequence([mt.tensor(row) for row in rows], batch_first=True, padding_value=3)
+        allowed = mt.ones(n, n, dtype=mt.bool).tril().expand(len(rows), 1, n, n)
+        scores = model(batch, allowed)
+        for b in sorted(open_rows):
+            token = scores[b, len(rows[b]) - 1].argmax().item()
+            rows[b].append(token)
+            if token == end:
+                open_rows.discard(b)
+    return [row[len(prompt) :] for row, prompt in zip(rows, prompts, strict=True)]
 
 
-def written_in_place(model, tokens, lengths, count, pick):
-    rows, lengths = mt.arange(len(tokens)), lengths.clone()
-    tokens = mt.cat([tokens, mt.ones(len(tokens), count, dtype=mt.int64)], dim=1)
-    new = mt.zeros(len(tokens), count, dtype=mt.int64)
-    for t in range(count):
-        token = pick(model(tokens)[rows, lengths - 1])
-        tokens[rows, lengths] = token
-        new[:, t] = token
-        lengths += 1
-    return new
+def continued_in_tensors(model, prompts, end, count):
+    """Room for all new tokens from the start; what comes after the end is cut off."""
+    n = max(map(len, prompts))
+    real = mt.tensor([[False] * (n - len(p)) + [True] * len(p) for p in prompts])
+    tokens = mt.tensor([[1] * (n - len(p)) + p for p in prompts])
+    for _ in range(count):
+        n = tokens.shape[1]
+        allowed = mt.ones(n, n).tril().bool() & real[:, None, None, :]
+        token = model(tokens, allowed)[:, -1].argmax(-1, keepdim=True)
+        tokens, real = mt.cat([tokens, token], dim=1), mt.cat([real, token >= 0], dim=1)
+    new = tokens[:, -count:].tolist()
+    return tuple(row[: row.index(end) + 1] if end in row else row for row in new)
 
 
 right = {
-    "causal_mask": [causal_of_ones, causal_in_a_loop, causal_from_the_module],
-    "real_tokens": [padding_in_a_loop, padding_turned_round, padding_by_writing],
-    "joined_mask": [
-        joined_with_tril,
-        joined_in_a_loop,
-        joined_by_multiplication,
-        joined_by_a_product,
+    "chunk_mask": [chunk_in_a_loop, chunk_with_tril, chunk_by_a_product],
+    "allowed_of": [allowed_place_by_place, allowed_by_adding],
+    "reading_padding": [reading_with_numpy, reading_by_growing],
+    "dependence": [
+        dependence_with_random_weights,
+        dependence_with_new_passes,
+        dependence_by_one_hot_gradients,
     ],
-    "window_mask": [window_of_triangles, window_in_a_loop],
+    "reach": [reach_by_walking, reach_with_einsum],
+    "judged": [judged_by_functions, judged_with_numpy],
+    "MaskedLanguageModel": [ModelWithTriangles, ModelInALoop],
     "masked_attention": [
         attention_with_where,
         attention_with_nan_to_num,
         attention_with_safe_rows,
         attention_by_exponentials,
     ],
-    "dependence": [
-        dependence_with_random_weights,
-        dependence_with_new_passes,
-        dependence_by_one_hot_gradients,
-    ],
-    "module_mask": [mask_of_numbers, mask_with_expand],
-    "one_at_a_time": [loop_with_a_cache, loop_with_sums],
-    "MaskedLanguageModel": [ModelWithTriangles, ModelInALoop],
-    "continue_prompts": [prompt_by_prompt, padded_anew_at_each_step, written_in_place],
+    "continue_prompts": [continued_with_padding_at_the_end, continued_in_tensors],
 }
 refused = {
-    "masked_attention": [fused_attention, attention_with_linear],
-    "one_at_a_time": [loop_with_the_fused_operation],
     "MaskedLanguageModel": [FusedModel],
+    "masked_attention": [fused_attention, attention_with_linear],
 }

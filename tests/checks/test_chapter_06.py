@@ -1,14 +1,17 @@
 """The checks of chapter 06 catch and name what is wrong, and pass what is right."""
 
+import numpy as np
 import pytest
 
 import minitorch as mt
-from minitorch import nn
+import minitorch.nn.functional as F
 from minitorch.autograd import gradcheck
 from minitorch.flops import count_flops
 from tests.checks import right_06
 from tests.checks.proof import proofs
+from textbook.chapter_06 import merge_heads, split_heads
 from textbook.checks import CheckFailed, Draw, chapter_06
+from textbook.checks.chapter_06 import mixers, training
 from textbook.checks.chapter_06.layer import LayerInPieces
 from textbook.checks.compare import difference
 from textbook.checks.modules import made
@@ -30,56 +33,65 @@ def test_references_agree_with_the_library(name):
 
 
 def test_a_loop_over_the_heads_is_told_to_make_them_an_axis():
-    def head_by_head(query, key, value, heads):
-        parts = (x.chunk(heads, dim=-1) for x in (query, key, value))
-        outputs = [
-            (q @ k.transpose(1, 2) / q.shape[-1] ** 0.5).softmax(dim=-1) @ v
-            for q, k, v in zip(*parts, strict=True)
-        ]
+    def map_by_map(query, key, value, mix):
+        maps, heads = mix.shape
+        parts = zip(query.chunk(heads, dim=-1), key.chunk(heads, dim=-1), strict=True)
+        scores = [q @ k.mT / q.shape[-1] ** 0.5 for q, k in parts]
+        outputs = []
+        for row, own in zip(mix, value.chunk(maps, dim=-1), strict=True):
+            mixed = sum(weight * each for weight, each in zip(row, scores, strict=True))
+            outputs.append(mixed.softmax(dim=-1) @ own)
         return mt.cat(outputs, dim=-1)
 
     with pytest.raises(CheckFailed, match="no loop over the heads"):
-        chapter_06.heads_at_once(head_by_head)
+        chapter_06.talking_heads(map_by_map)
 
 
-def test_merging_undoes_splitting():
-    X = Draw(0).normal(2, 3, 12)
-    for heads in (1, 2, 3, 4, 6, 12):
-        parts = chapter_06.split_heads.reference(X, heads)
-        assert mt.equal(chapter_06.merge_heads.reference(parts), X)
+def test_heads_that_do_not_talk_are_those_of_the_chapter_and_all_together_are_one():
+    """What the solution says of two mixes."""
+    draw = Draw(0)
+    query, key, value = (draw.normal(2, n, 6) for n in (3, 4, 4))
+    talking = chapter_06.talking_heads.reference
+    heads = (split_heads(x, 3) for x in (query, key, value))
+    apart = merge_heads(F.scaled_dot_product_attention(*heads))
+    assert mt.allclose(talking(query, key, value, mt.eye(3).double()), apart)
+    one = F.scaled_dot_product_attention(3**0.5 * query, key, value)
+    assert mt.allclose(talking(query, key, value, mt.ones(1, 3).double()), one)
 
 
 @pytest.mark.parametrize("case", chapter_06.attention_cost.all_cases())
 def test_the_cost_is_what_the_layer_has_and_runs(case):
-    T, n, d, heads = case
-    layer = chapter_06.MultiHeadAttention.reference(d, heads)
+    T, n, d, heads, groups = case
+    layer = chapter_06.GroupedAttention.reference(d, heads, groups)
+    x, memory = mt.rand(1, T, d), mt.rand(1, n, d)
     with count_flops() as counter:
-        layer(mt.rand(1, T, d), mt.rand(1, n, d))
-    weights, flops, _ = chapter_06.attention_cost.reference(*case)
-    assert weights == sum(weight.numel() for weight in layer.parameters())
-    assert flops == counter.total
+        layer(x, memory)
+    cost = chapter_06.attention_cost.reference(*case)
+    assert cost["weights"] == sum(weight.numel() for weight in layer.parameters())
+    assert cost["FLOPs"] == counter.total
+    assert cost["kept"] == layer.key(memory).numel() + layer.value(memory).numel()
 
 
-def test_the_module_with_the_weights_of_the_heads_computes_what_the_loop_does():
-    draw = Draw(0)
-    Q, K, V = ([draw.normal(6, 2) for _ in range(3)] for _ in range(3))
-    W_O, X = draw.normal(6, 6), draw.normal(2, 4, 6)
-    module = nn.MultiheadAttention(6, 3, bias=False, batch_first=True).double()
-    module.load_state_dict(chapter_06.module_weights.reference(Q, K, V, W_O))
-    expected = chapter_06.heads_in_a_loop.reference(X, Q, K, V, W_O)
-    assert mt.allclose(module(X, X, X)[0], expected)
+def test_five_of_the_eight_layers_mix_and_are_found():
+    eight = chapter_06.suspects()
+    found = chapter_06.mixing.reference(eight)
+    mixing, _ = mixers._kinds()
+    names = {function.__qualname__ for function in mixing.values()}
+    assert len(eight) == 8
+    assert len(found) == 5
+    assert {eight[i].function.__qualname__ for i in found} <= names
 
 
-def test_without_a_head_the_layer_gives_the_output_less_what_it_adds():
-    """What the text of the exercise says about switching a head off."""
-    draw = Draw(0)
-    Y, W_O = draw.normal(2, 3, 4, 2), draw.normal(6, 6)
-    terms = chapter_06.contributions.reference(Y, W_O)
-    for head in range(3):
-        off = Y.clone()
-        off[:, head] = 0
-        without = chapter_06.merge_heads.reference(off) @ W_O
-        assert mt.allclose(terms.sum(dim=1) - terms[:, head], without)
+def test_the_table_has_the_traps_that_the_solution_names():
+    runs = chapter_06.runs
+    assert chapter_06.heads_needed.reference(runs) == {1: 1, 2: 2, 3: 8, 4: None}
+    assert {run["weights"] for run in runs if (run["asked"], run["heads"]) == (4, 8)} == {16_384}
+    four = [r for r in runs if (r["asked"], r["heads"], r["rate"]) == (3, 4, 0.003)]
+    assert sorted(run["test"] >= 0.95 for run in four) == [False, True, True]
+    two = [run for run in runs if (run["asked"], run["heads"]) == (3, 2)]
+    lucky = max(two, key=lambda run: run["test"])
+    assert lucky["test"] > 0.4
+    assert sum(run["test"] > 0.3 for run in two) == 1
 
 
 def test_a_mask_that_lets_a_little_through_is_caught():
@@ -88,7 +100,39 @@ def test_a_mask_that_lets_a_little_through_is_caught():
             return scores if allowed is None else scores.masked_fill(~allowed, -3.0)
 
     with pytest.raises(CheckFailed, match="Memory that no query is allowed to look at"):
-        chapter_06.MultiHeadAttention(Leaky)
+        chapter_06.GroupedAttention(Leaky)
+
+
+def test_a_layer_that_keeps_something_from_a_call_is_caught():
+    class Keeping(LayerInPieces):
+        def forward(self, x, memory, allowed=None):
+            self.kept = getattr(self, "kept", allowed)
+            return super().forward(x, memory, self.kept)
+
+    class Shared(LayerInPieces):
+        kept = {}
+
+        def forward(self, x, memory, allowed=None):
+            key = tuple(memory.shape)
+            memory = self.kept.setdefault(key, memory)
+            return super().forward(x, memory, allowed)
+
+    for hidden in (False, True):
+        for layer in (Keeping, Shared):
+            with pytest.raises(CheckFailed):
+                chapter_06.GroupedAttention(layer, hidden)
+
+
+def test_a_layer_that_is_wrong_is_not_said_to_keep_something():
+    class FirstMask(LayerInPieces):
+        def masked(self, scores, allowed):
+            first = allowed[:, :1] if allowed is not None and allowed.ndim == 4 else allowed
+            return super().masked(scores, first)
+
+    for hidden in (False, True):
+        with pytest.raises(CheckFailed) as caught:
+            chapter_06.GroupedAttention(FirstMask, hidden)
+        assert "keep nothing" not in str(caught.value)
 
 
 def test_matrices_of_another_shape_are_told_their_shapes():
@@ -101,10 +145,75 @@ def test_matrices_of_another_shape_are_told_their_shapes():
 
 
 def test_the_layer_by_finite_differences():
-    reference = chapter_06.MultiHeadAttention.reference
-    for sizes, x, memory, allowed in chapter_06.MultiHeadAttention.all_cases():
+    reference = chapter_06.GroupedAttention.reference
+    for sizes, x, memory, allowed in chapter_06.GroupedAttention.all_cases()[:4]:
         layer = made(reference, reference, sizes)
         inputs = [each.clone().requires_grad_() for each in (x, memory)]
         assert gradcheck(
             lambda x, memory, run=layer, allowed=allowed: run(x, memory, allowed), inputs
         )
+
+
+def trained(model, draw):
+    """A step, so that the weights are others."""
+    *inputs, answers = draw(2)
+    gates = mt.ones(1, model.heads)
+    F.cross_entropy(model(*inputs, gates).flatten(0, 1), answers.flatten()).backward()
+    mt.optim.SGD(model.parameters(), lr=0.01).step()
+
+
+def saying(all_heads, without):
+    def answer(model, draw):
+        trained(model, draw)
+        return {"all heads": all_heads, "without the worst": without}
+
+    return answer
+
+
+def test_what_was_reached_is_measured(monkeypatch, capsys):
+    monkeypatch.setattr(training, "shares", lambda model: (0.99, 0.97))
+    chapter_06.spare_heads(saying(0.98, np.float64(0.96)))
+    shown = capsys.readouterr().out
+    assert "all heads 0.990, without the worst 0.970" in shown
+    assert "spare_heads: all public checks passed" in shown
+
+
+@pytest.mark.parametrize(
+    ("reached", "answer", "message"),
+    [
+        ((0.99, 0.55), saying(0.99, 0.55), "Without any one head at least 0.97"),
+        ((0.60, 0.50), saying(0.60, 0.50), "With all heads at least 0.98"),
+        ((0.99, 0.97), saying(1.0, 0.99), None),
+        ((0.99, 0.93), saying(0.99, 0.99), "on 2,000 other tables it is 0.930"),
+        ((0.99, 0.97), lambda model, draw: (0.99, 0.97), "a dict of two numbers"),
+        ((0.99, 0.97), lambda model, draw: None, "a dict of two numbers"),
+        (
+            (0.99, 0.97),
+            lambda model, draw: {"all heads": 1, "without the worst": 1},
+            "have not changed",
+        ),
+        ((0.99, 0.97), 3, "expected your function"),
+    ],
+)
+def test_what_was_not_reached_or_not_measured_is_told(monkeypatch, reached, answer, message):
+    monkeypatch.setattr(training, "shares", lambda model: reached)
+    if message is None:
+        chapter_06.spare_heads(answer)
+        return
+    with pytest.raises(CheckFailed, match=message):
+        chapter_06.spare_heads(answer)
+
+
+def test_a_slow_training_is_told_so(monkeypatch):
+    monkeypatch.setattr(training, "SECONDS", 0)
+    with pytest.raises(CheckFailed, match="0 are there"):
+        chapter_06.spare_heads(saying(0.99, 0.97))
+
+
+def test_removing_a_head_is_measured_with_its_gate_alone_at_zero():
+    model, heads = chapter_06.look_up(0), []
+    model.forward = lambda *inputs: heads.append(inputs[-1]) or mt.zeros(len(inputs[0]), 2, 8)
+    training.shares(model, count=3)
+    assert sorted(gates[0].tolist() for gates in heads) == sorted(
+        [[1.0] * 4, *((1 - mt.eye(4)).tolist())]
+    )

@@ -2,13 +2,16 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import minitorch as mt
-from minitorch.flops import count_flops
+from minitorch import nn
 from tests.checks import right_07
 from tests.checks.proof import proofs
-from textbook.checks import CheckFailed, chapter_07
+from textbook.checks import CheckFailed, Draw, chapter_07
+from textbook.checks.chapter_07 import padding, training
+from textbook.checks.chapter_07.attention import masked_softmax, scaled
 from textbook.checks.compare import difference
 
 
@@ -31,6 +34,11 @@ def test_a_late_mask_with_care_still_leaves_a_gradient_at_the_hidden_keys():
     """Divided anew it has the right values here, but the gradient is not exactly zero."""
 
     def late(query, key, value, allowed):
+        if allowed is None:
+            allowed = mt.ones(1, dtype=mt.bool)
+        allowed = allowed & mt.ones(*query.shape[:-1], key.shape[-2], dtype=mt.bool)
+        unseen = ~allowed.any(dim=-2).unsqueeze(-1)
+        key, value = key.masked_fill(unseen & ~key.isfinite(), 0.0), value.masked_fill(unseen, 0.0)
         scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
         largest = scores.masked_fill(~allowed, -mt.inf).amax(dim=-1, keepdim=True)
         largest = largest.masked_fill(largest == -mt.inf, 0.0)
@@ -42,51 +50,138 @@ def test_a_late_mask_with_care_still_leaves_a_gradient_at_the_hidden_keys():
         chapter_07.masked_attention(late)
 
 
-def masked_pass(X, Q, K, V):
-    n = X.shape[1]
-    allowed = mt.ones(n, n, dtype=mt.bool).tril()
-    return chapter_07.masked_attention.reference(X @ Q, X @ K, X @ V, allowed)
-
-
-def keys_made_anew(X, Q, K, V):
-    outputs = []
-    for t in range(X.shape[1]):
-        seen = X[:, : t + 1]
-        scores = seen[:, -1:] @ Q @ (seen @ K).transpose(1, 2) / math.sqrt(len(Q))
-        outputs.append(scores.softmax(dim=-1) @ (seen @ V))
-    return mt.cat(outputs, dim=1)
-
-
-@pytest.mark.parametrize(("answer", "cost"), [(masked_pass, 3_456), (keys_made_anew, 6_624)])
-def test_the_growing_keys_are_neither_masked_nor_made_anew(answer, cost):
-    """Both give the right outputs; what they cost is what the message says."""
-    draw = mt.Generator().manual_seed(0)
-    inputs = mt.randn(1, 12, 4, generator=draw), *(mt.randn(4, 4, generator=draw) for _ in "QKV")
-    assert mt.allclose(answer(*inputs), chapter_07.one_at_a_time.reference(*inputs), atol=1e-5)
-    with count_flops() as counter:
-        answer(*inputs)
-    with pytest.raises(CheckFailed, match="each query, key and value once") as caught:
-        chapter_07.one_at_a_time(answer)
-    assert f"{counter.total:,}" in str(caught.value)
-    assert counter.total == cost
-
-
 def test_a_causal_mask_needs_no_padding_mask_where_the_padding_comes_last():
-    """What the text of the exercise says: no real query sees more by the causal mask alone."""
-    real = chapter_07.real_tokens.reference(mt.tensor([2, 4, 1]), 4)
-    joined = chapter_07.joined_mask.reference(real).squeeze(1)
-    causal = chapter_07.causal_mask.reference(4)
+    """What the solution says: no real query sees more by the causal mask alone."""
+    real = mt.arange(4) < mt.tensor([2, 4, 1]).unsqueeze(1)
+    causal = mt.ones(4, 4, dtype=mt.bool).tril()
+    joined = causal & real[:, None]
     assert mt.equal(joined[real], causal.expand(3, 4, 4)[real])
     assert not mt.equal(joined, causal.expand(3, 4, 4))
 
 
-def test_a_table_of_all_scores_is_refused_even_if_it_costs_no_flops():
-    def all_pairs(X, Q, K, V):
-        queries, keys, values = X @ Q, X @ K, X @ V
-        scores = (queries[:, :, None] * keys[:, None]).sum(-1) / math.sqrt(len(Q))
-        future = mt.ones(scores.shape[1:], dtype=mt.bool).triu(1)
-        weights = scores.masked_fill(future, -mt.inf).softmax(-1)
-        return (weights[..., None] * values[:, None]).sum(2)
+@pytest.mark.parametrize("numbers", [False, True])
+def test_the_module_looks_where_the_converted_mask_allows(numbers):
+    draw = Draw(0)
+    batch, heads, steps, n = 2, 3, 4, 5
+    hidden = (draw.normal(batch * heads, steps, n) > 0) & (mt.arange(n) > 0)
+    padding = mt.arange(n) >= mt.tensor([5, 3]).unsqueeze(1)
+    mask = mt.zeros(hidden.shape).double().masked_fill(hidden, -mt.inf) if numbers else hidden
+    module = nn.MultiheadAttention(6, heads, batch_first=True).double()
+    x, memory = draw.normal(batch, steps, 6), draw.normal(batch, n, 6)
+    _, weights = module(
+        x, memory, memory, key_padding_mask=padding, attn_mask=mask, average_attn_weights=False
+    )
+    allowed = chapter_07.allowed_of.reference(mask, padding, (batch, heads, steps, n))
+    assert mt.equal(weights > 0, allowed)
 
-    with pytest.raises(CheckFailed, match="n x n places"):
-        chapter_07.one_at_a_time(all_pairs)
+
+def test_a_stack_depends_on_what_its_masks_reach():
+    for (masks,) in chapter_07.reach.all_cases() + chapter_07.reach.all_cases(hidden=True):
+        n = len(masks[0])
+        projections = [Draw(i).normal(3, 3) for i in range(len(masks))]
+
+        def stack(x, masks=masks, projections=projections):
+            for mask, V in zip(masks, projections, strict=True):
+                x = x + masked_softmax(scaled(x, x), mask) @ x @ V
+            return x
+
+        found = chapter_07.dependence.reference(stack, Draw(9).normal(n, 3))
+        assert mt.equal(found, chapter_07.reach.reference(masks))
+
+
+def test_windows_reach_as_far_as_the_solution_says():
+    n, w = 12, 3
+    back = mt.arange(n).unsqueeze(1) - mt.arange(n)
+    window = (back >= 0) & (back < w)
+    for layers in (1, 2, 4):
+        reached = chapter_07.reach.reference([window] * layers)
+        assert reached[-1].sum().item() == layers * (w - 1) + 1
+
+
+def test_five_of_the_eight_encoders_read_the_padding_and_are_found():
+    eight = chapter_07.suspects()
+    found = chapter_07.reading_padding.reference(eight)
+    reading, _ = padding._kinds()
+    names = {function.__qualname__ for function in reading.values()}
+    assert len(eight) == 8
+    assert len(found) == 5
+    assert {eight[i].function.__qualname__ for i in found} <= names
+
+
+def test_the_table_says_what_the_solution_says():
+    found = chapter_07.judged.reference(chapter_07.runs)
+    assert found["best"] == "masked, wider"
+    wrong = {name: verdict for name, verdict in found["verdicts"].items() if verdict[0] != "n"}
+    assert wrong == {
+        "no mask": "leaks",
+        "pooled by the last": "leaks",
+        "masked, other weights": "measured wrongly",
+    }
+    lowest = min(chapter_07.runs, key=lambda run: sum(run["from the prefix"]))
+    assert lowest["text"] == "training"
+
+
+def test_a_model_that_keeps_something_from_a_call_is_caught():
+    class Keeping(chapter_07.MaskedLanguageModel.reference):
+        kept = {}
+
+        def loss(self, tokens, lengths):
+            lengths = self.kept.setdefault(tuple(tokens.shape), lengths)
+            return super().loss(tokens, lengths)
+
+    for hidden in (False, True):
+        with pytest.raises(CheckFailed):
+            chapter_07.MaskedLanguageModel(Keeping, hidden)
+
+
+def test_a_model_that_is_wrong_is_not_said_to_keep_something():
+    class PerText(chapter_07.MaskedLanguageModel.reference):
+        def loss(self, tokens, lengths):
+            return super().loss(tokens, lengths) * lengths.sum() / len(lengths)
+
+    with pytest.raises(CheckFailed) as caught:
+        chapter_07.MaskedLanguageModel(PerText)
+    assert "keep nothing" not in str(caught.value)
+
+
+def test_the_best_honest_loss_is_what_follows_from_the_transitions():
+    transitions = chapter_07.chain(3)
+    shares = training.stationary(transitions)
+    assert mt.allclose(shares @ transitions, shares, atol=1e-6)
+    inputs, targets = chapter_07.windows(transitions, 20_000)
+    losses = -transitions[inputs.flatten(), targets.flatten()].log()
+    assert abs(losses.mean().item() - training.honest_loss(transitions)) < 0.02
+
+
+def saying(shares):
+    """An answer that says these shares of all that there is to leak, by way."""
+
+    def answer(attend, transitions):
+        [way] = [name for name, other in chapter_07.ways.items() if other is attend]
+        most = training.honest_loss(transitions) * 7 / 8
+        return np.float64(shares.get(way, 0.95) * most)
+
+    return answer
+
+
+def test_what_leaks_is_measured(capsys):
+    chapter_07.nats_leaked(saying({"a causal mask": -0.01}))
+    shown = capsys.readouterr().out
+    assert "nats_leaked: all public checks passed" in shown
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (saying({"a causal mask": 0.1}), "That is too much"),
+        (saying({"a causal mask": -0.5}), "That is too little"),
+        (saying({"a causal mask": 0, "a mask that is off by one": 0.5}), "That is too little"),
+        (saying({"a causal mask": 0, "a mask that is off by one": 1.3}), "That is too much"),
+        (lambda attend, transitions: None, "expected a number of nats"),
+        (lambda attend, transitions: float("nan"), "expected a number of nats"),
+        (3, "expected your function"),
+    ],
+)
+def test_what_was_not_trained_or_not_measured_is_told(answer, message):
+    with pytest.raises(CheckFailed, match=message):
+        chapter_07.nats_leaked(answer)

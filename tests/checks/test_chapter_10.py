@@ -196,7 +196,9 @@ def test_empty_cells_fall_back_to_the_library_and_are_named(names):
 def test_a_right_part_is_used_and_named():
     parts = chapter_10.Parts({"attention": right_05.right["attention"][0]})
     assert parts.mine == ["attention"]
-    assert str(parts).startswith("set 05, attention: yours\nset 06, split_heads: the library's\n")
+    assert str(parts).startswith(
+        "set 05, attention: yours\nset 07, masked_attention: the library's\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -488,7 +488,9 @@ def test_equal_results_may_come_in_other_types(got, right):
         (mt.ones(2), 3.0, "got:      tensor of shape (2,) [1. 1.]"),
         (mt.ones(()), 3.0, "expected: 3\n  got:      1"),
         ((3.0,), 3.0, "got:      (3,)"),
-        (None, mt.ones(2), "it is None"),
+        (None, mt.ones(2), "it is None: end with a return"),
+        ({"a": None}, {"a": 3}, "it['a'] differs\n  expected: 3\n  got:      None"),
+        ([None], [mt.ones(2)], "it[0] has the wrong type"),
     ],
 )
 def test_differences_are_put_in_words(got, right, message):

@@ -35,8 +35,8 @@ def points_said():
 
 
 def test_a_check_that_passes_counts_and_one_that_fails_again_does_not(book, capsys):
-    check = chapter_07.joined_mask
-    exercise, points = worth("joined_mask")
+    check = chapter_07.chunk_mask
+    exercise, points = worth("chunk_mask")
     assert points_said() == 0 and f"{exercise} –" in progress.line("07")
     check(check.reference)
     assert points_said() == points > 0 and f"{exercise} ✓" in progress.line("07")
@@ -46,7 +46,7 @@ def test_a_check_that_passes_counts_and_one_that_fails_again_does_not(book, caps
 
 
 def test_hidden_checks_and_other_folders_keep_nothing(book, monkeypatch):
-    check = chapter_07.joined_mask
+    check = chapter_07.chunk_mask
     check(check.reference, hidden=True)
     monkeypatch.chdir(book / "exercises")
     check(check.reference)
@@ -56,9 +56,9 @@ def test_hidden_checks_and_other_folders_keep_nothing(book, monkeypatch):
 
 def test_a_file_that_cannot_be_read_is_begun_anew(book):
     (book / "my/.progress.json").write_text("{", encoding="utf-8")
-    check = chapter_07.joined_mask
+    check = chapter_07.chunk_mask
     check(check.reference)
-    assert points_said() == worth("joined_mask")[1]
+    assert points_said() == worth("chunk_mask")[1]
 
 
 def test_in_a_notebook_the_line_is_shown_and_brought_up_to_date(book, monkeypatch):
@@ -66,7 +66,7 @@ def test_in_a_notebook_the_line_is_shown_and_brought_up_to_date(book, monkeypatc
     display = pytest.importorskip("IPython.display")
     monkeypatch.setattr(display, "display", lambda text, **how: shown.append((text, how)))
     progress.show("07")
-    chapter_07.joined_mask(chapter_07.joined_mask.reference)
+    chapter_07.chunk_mask(chapter_07.chunk_mask.reference)
     assert [how["update"] for _, how in shown] == [False, True]
     assert len({how["display_id"] for _, how in shown}) == 1
     assert [text["text/plain"] for text, _ in shown][1] == progress.line("07")

@@ -264,15 +264,6 @@ def test_graph_that_cannot_be_drawn():
         plot.graph(axes, x)
 
 
-def test_unrolled():
-    figure, (left, right) = plot.subplots(1, 2)
-    assert plot.unrolled(left, WORDS, layers=2, title="deep") is left
-    plot.unrolled(right, WORDS, bidirectional=True)
-    assert [t for t in texts(left.texts) if t in WORDS] == WORDS
-    assert sum("h_" in t for t in texts(left.texts)) == 8
-    assert left.get_title() == "deep"
-
-
 # Showing
 
 

@@ -10,7 +10,7 @@ The drawing functions take the axes first, as ``axes.plot`` would have them, and
 
 from textbook.plot.curves import losses, spread
 from textbook.plot.matrices import alignments, attention, heads, heatmap, mask, positions
-from textbook.plot.networks import graph, unrolled
+from textbook.plot.networks import graph
 from textbook.plot.style import COLORS, LINES, show, subplots
 
 __all__ = [
@@ -27,5 +27,4 @@ __all__ = [
     "show",
     "spread",
     "subplots",
-    "unrolled",
 ]

@@ -1,4 +1,4 @@
-"""Networks and computations, drawn as graphs."""
+"""Computations, drawn as graphs."""
 
 from collections import Counter
 from itertools import pairwise
@@ -8,33 +8,6 @@ from statistics import mean
 from minitorch.autograd.tensorbase import TensorBase
 
 LARGEST = 60  # nodes that a graph may have and still be read
-
-
-def unrolled(axes, words, *, layers=1, bidirectional=False, title=""):
-    """Draw a recurrent network step by step: a column a word, a row a layer (or a direction). ::
-
-    figure, axes = plot.subplots()
-    plot.unrolled(axes, ["one", "word", "at", "a", "time"], layers=2)
-    plot.show(figure, alt="Two rows of states, the lower feeding the upper.")
-    """
-    rows = 2 if bidirectional else layers
-    arrow = dict(arrowstyle="->", color="0.35", shrinkA=13, shrinkB=13)
-    bend = dict(arrow, connectionstyle="arc3,rad=0.45")
-    for t, word in enumerate(words):
-        axes.text(t, -0.15, word, ha="center", va="center")
-        for row in range(1, rows + 1):
-            mark = f"^{{({'fb'[row - 1] if bidirectional else row})}}" if rows > 1 else ""
-            circle = dict(boxstyle="circle", fc="0.93")
-            axes.text(t, row, f"$h_{{{t + 1}}}{mark}$", ha="center", va="center", bbox=circle)
-            past_a_row = bidirectional and row == 2
-            below = row - 2 if past_a_row else row - 1
-            axes.annotate("", (t, row), (t, below), arrowprops=bend if past_a_row else arrow)
-            following = t - 1 if past_a_row else t + 1
-            if 0 <= following < len(words):
-                axes.annotate("", (following, row), (t, row), arrowprops=arrow)
-    axes.set(xlim=(-0.6, len(words) - 0.4), ylim=(-0.4, rows + 0.6), title=title)
-    axes.axis("off")
-    return axes
 
 
 def graph(axes, tensor, names=None, *, title=""):

@@ -1,4 +1,4 @@
-"""The layer, with memory and mask, and its weights in the layout of nn.MultiheadAttention."""
+"""The layer, with memory and mask, in which several query heads share a head of keys."""
 
 import minitorch as mt
 from minitorch import nn
@@ -9,104 +9,29 @@ from textbook.checks.chapter_06.axes import (
     split,
     split_without_transpose,
 )
-from textbook.checks.exercise import exercise
+from textbook.checks.exercise import Draw, exercise
 from textbook.checks.modules import drawn, made, results_of
-
-# The layout of nn.MultiheadAttention
-
-
-def _weight_cases(draw, hidden):
-    for d, heads in [(4, 4), (8, 2), (3, 1)] if hidden else [(4, 2), (6, 3)]:
-        lists = ([draw.normal(d, d // heads) for _ in range(heads)] for _ in range(3))
-        yield *lists, draw.normal(d, d)
-
-
-def _beside(matrices):
-    return mt.cat(matrices, dim=-1)
-
-
-def _weights(
-    join=_beside,
-    stack=lambda query, key, value: mt.cat([query.T, key.T, value.T]),
-    turn=lambda W_O: W_O.T,
-):
-    """The state of the module with one of its pieces exchanged."""
-
-    def weights(Q, K, V, W_O):
-        return {"in_proj_weight": stack(*map(join, (Q, K, V))), "out_proj.weight": turn(W_O)}
-
-    return weights
-
-
-@exercise(cases=_weight_cases, gradients=False, see='chapter 06, "Joining the heads"')
-def module_weights(Q, K, V, W_O):
-    """Lists of matrices (d, d/h) and W_O (d, d) give the state of nn.MultiheadAttention."""
-    parts = [mt.cat(matrices, dim=1).T for matrices in (Q, K, V)]  # (d, d) each
-    return {"in_proj_weight": mt.cat(parts), "out_proj.weight": W_O.T}
-
-
-module_weights.wrong(
-    "right but for in_proj_weight, whose three parts are not transposed",
-    "Layers store the transpose of the matrix that multiplies from the right: the first d rows "
-    "are the transpose of the queries' matrix.",
-)(_weights(stack=lambda *parts: mt.cat(parts)))
-module_weights.wrong(
-    "right but for out_proj.weight, which is not transposed",
-    "Layers store the transpose of the matrix that multiplies from the right.",
-)(_weights(turn=lambda W_O: W_O))
-module_weights.wrong(
-    "right but for the transposes, which are missing",
-    "Layers store the transpose of the matrix that multiplies from the right: both weights, in "
-    "all their parts.",
-)(_weights(stack=lambda *parts: mt.cat(parts), turn=lambda W_O: W_O))
-module_weights.wrong(
-    "right but for in_proj_weight: its parts stand side by side",
-    "The three parts stand one above the other: (3d, d).",
-)(_weights(stack=lambda query, key, value: _beside([query.T, key.T, value.T])))
-module_weights.wrong(
-    "right but for in_proj_weight, which is (d, 3d)",
-    "Transpose it: layers store (outputs, inputs), here (3d, d).",
-)(_weights(stack=lambda *parts: _beside(parts)))
-module_weights.wrong(
-    "right but for the order of in_proj_weight: the keys come before the queries",
-    "First queries, then keys, then values.",
-)(_weights(stack=lambda query, key, value: mt.cat([key.T, query.T, value.T])))
-module_weights.wrong(
-    "right but for the order of in_proj_weight: the values come before the keys",
-    "First queries, then keys, then values.",
-)(_weights(stack=lambda query, key, value: mt.cat([query.T, value.T, key.T])))
-module_weights.wrong(
-    "right but for the columns of the heads, which are interleaved",
-    "The columns of a head stay side by side: mt.cat(Q, dim=-1), all of head 0 first.",
-)(_weights(join=lambda matrices: mt.stack(matrices, dim=-1).flatten(1)))
-module_weights.wrong(
-    "right but for the order of the heads: the last one comes first",
-    "Head 0 has the first d/h rows of each part.",
-)(_weights(join=lambda matrices: _beside(matrices[::-1])))
-module_weights.wrong(
-    "right but for a scale: the queries' part is divided by the square root of d/h",
-    "The module divides the scores itself.",
-)(lambda Q, K, V, W_O: _weights()([W / W.shape[1] ** 0.5 for W in Q], K, V, W_O))
-module_weights.wrong(
-    "right but for the order of in_proj_weight: it goes head by head",
-    "Some libraries keep query, key and value of a head together. Here come the queries of all "
-    "heads, then the keys of all heads, then the values.",
-)(
-    lambda Q, K, V, W_O: {
-        "in_proj_weight": mt.cat([W.T for head in zip(Q, K, V, strict=True) for W in head]),
-        "out_proj.weight": W_O.T,
-    }
-)
-
-
-# The layer
 
 
 def _layer_cases(draw, hidden):
-    """Sizes (width, heads), x (B, T, width), memory (B, n, width) and masks of several shapes."""
-    sizes = [((4, 2), 1, 2, 3, None), ((6, 2), 2, 3, 4, (3, 4)), ((8, 4), 2, 2, 5, (2, 1, 1, 5))]
+    """Sizes (width, heads, groups), x (B, T, width), memory (B, n, width) and masks of all shapes.
+
+    In some cases the masked memory holds large numbers, and so do the queries.
+    """
+    sizes = [
+        ((4, 2, 1), 1, 3, 4, None),
+        ((8, 4, 2), 2, 3, 5, (3, 5)),
+        ((12, 6, 2), 2, 3, 4, (2, 1, 1, 4)),
+        ((8, 4, 2), 3, 2, 4, (3, 4, 2, 4)),
+    ]
     if hidden:
-        sizes = [((4, 4), 2, 3, 2, None), ((6, 3), 2, 4, 4, (2, 1, 4, 4))]
+        sizes = [
+            ((8, 4, 4), 2, 4, 5, None),
+            ((10, 5, 1), 3, 2, 6, (3, 1, 1, 6)),
+            ((12, 4, 2), 2, 3, 3, (2, 1, 3, 3)),
+            ((12, 6, 3), 2, 3, 4, (6, 1, 4)),
+            ((8, 4, 2), 2, 3, 5, (2, 4, 3, 5)),
+        ]
     for layer, batch, steps, n, mask in sizes:
         x, memory = draw.normal(batch, steps, layer[0]), draw.normal(batch, n, layer[0])
         allowed = mask and draw.integers(2, *mask) > 0
@@ -136,40 +61,69 @@ def _nothing_leaks(answer, layer, x, memory, allowed):
     return None
 
 
+def _calls_are_apart(answer, layer, x, memory, allowed):
+    """Two layers that take turns, with masks and without, do as two that are called once.
+
+    Asked of those alone that are right when they are called once.
+    """
+    draw = Draw(1)
+    first, second = made(_Layer, answer, layer), made(_Layer, answer, layer)
+    if not mt.allclose(first(x, memory, allowed), made(_Layer, _Layer, layer)(x, memory, allowed)):
+        return None
+    with mt.no_grad():
+        for weight in second.parameters():
+            weight.mul_(-0.5)
+    others = draw.normal(*x.shape), draw.normal(len(x), memory.shape[1] + 1, layer[0])
+    calls = [(first, x, memory, allowed), (second, *others, None), (first, *others, None)]
+    calls += [(second, x, memory, allowed), (first, x, memory, allowed)]
+    for module, *inputs in calls:
+        alone = _Layer(*layer).double()
+        alone.load_state_dict(module.state_dict())
+        if not mt.allclose(module(*inputs), alone(*inputs)):
+            return (
+                "Called again with other sequences or another mask, or in turn with another layer, "
+                "a layer does something else. It must keep nothing from a call."
+            )
+    return None
+
+
 @exercise(
     cases=_layer_cases,
     run=_run,
     forbidden=("scaled_dot_product_attention",),
     instead="the layers made in __init__, reshape, transpose, @, masked_fill and softmax",
-    properties=(_nothing_leaks,),
+    properties=(_nothing_leaks, _calls_are_apart),
     gradients=False,
-    see='chapter 06, "Joining the heads"',
+    see='chapter 06, "The layer"',
 )
-class MultiHeadAttention(nn.Module):
-    """Multi-head attention: x asks, memory answers."""
+class GroupedAttention(nn.Module):
+    """Multi-head attention: x asks, memory answers; heads / groups heads share keys and values."""
 
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, groups=None):
         super().__init__()
-        self.heads = heads
+        self.heads, self.groups, self.size = heads, groups or heads, width // heads
         self.query = nn.Linear(width, width, bias=False)
-        self.key = nn.Linear(width, width, bias=False)
-        self.value = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, self.groups * self.size, bias=False)
+        self.value = nn.Linear(width, self.groups * self.size, bias=False)
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, x, memory, allowed=None):
         """x (B, T, width), memory (B, n, width), allowed: where to look. Gives (B, T, width)."""
         query, key, value = (
-            projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, T or n, size)
+            projected.unflatten(-1, (-1, self.size)).transpose(1, 2)  # (B, heads or groups, ...)
             for projected in (self.query(x), self.key(memory), self.value(memory))
         )
-        scores = query @ key.transpose(2, 3) / query.shape[-1] ** 0.5  # (B, heads, T, n)
+        key, value = (
+            each.repeat_interleave(self.heads // self.groups, dim=1) for each in (key, value)
+        )
+        scores = query @ key.transpose(2, 3) / self.size**0.5  # (B, heads, T, n)
         if allowed is not None:
             scores = scores.masked_fill(~allowed, -mt.inf)
         joined = (scores.softmax(dim=-1) @ value).transpose(1, 2).flatten(2)  # (B, T, width)
         return self.out(joined)
 
 
-_Layer = MultiHeadAttention.reference
+_Layer = GroupedAttention.reference
 
 
 class LayerInPieces(_Layer):
@@ -179,8 +133,9 @@ class LayerInPieces(_Layer):
         return self.out(self.attended(x, memory, allowed))
 
     def attended(self, x, memory, allowed):
-        projected = self.projected(x, memory)
-        query, key, value = (self.split(each, self.heads) for each in projected)
+        query, key, value = self.projected(x, memory)
+        query = self.split(query, self.heads)
+        key, value = (self.shared(self.split(each, self.groups)) for each in (key, value))
         weights = self.looking(self.scores(query, key), allowed)
         return self.merge(weights @ value)
 
@@ -189,6 +144,9 @@ class LayerInPieces(_Layer):
 
     def split(self, x, heads):
         return split(x, heads)
+
+    def shared(self, x):
+        return x.repeat_interleave(self.heads // self.groups, dim=1)
 
     def scores(self, query, key):
         return scaled_scores(query, key)
@@ -203,7 +161,44 @@ class LayerInPieces(_Layer):
         return merge(x)
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
+    "right but for which heads share: head l takes the keys of group l mod groups",
+    "Neighbours share: heads 0 to heads/groups - 1 take group 0, as repeat_interleave does. repeat "
+    "puts whole sets of groups behind one another.",
+)
+class _(LayerInPieces):
+    def shared(self, x):
+        return x.repeat(1, self.heads // self.groups, 1, 1)
+
+
+@GroupedAttention.wrong(
+    "attention in which all heads take the keys and values of group 0",
+    "Each heads/groups neighbours share a group of their own.",
+)
+class _(LayerInPieces):
+    def shared(self, x):
+        return x[:, :1].expand(-1, self.heads, -1, -1)
+
+
+@GroupedAttention.wrong(
+    "attention in which all heads share the mean of the groups",
+    "Each heads/groups neighbours share one group, and the groups stay apart.",
+)
+class _(LayerInPieces):
+    def shared(self, x):
+        return x.mean(dim=1, keepdim=True).expand(-1, self.heads, -1, -1)
+
+
+@GroupedAttention.wrong(
+    "right but for keys and values that are cut up: mixed positions in each group",
+    "Reshape to (B, n, groups, size), then transpose axes 1 and 2.",
+)
+class _(LayerInPieces):
+    def split(self, x, heads):
+        return split_without_transpose(x, heads) if heads == self.groups else split(x, heads)
+
+
+@GroupedAttention.wrong(
     "self-attention alone: memory is not used",
     "x gives the queries, memory the keys and the values. Where both are one sequence the caller "
     "hands it in twice.",
@@ -213,7 +208,7 @@ class _(LayerInPieces):
         return self.query(x), self.key(x), self.value(x)
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "attention the wrong way round: memory asks, and x answers",
     "x gives the queries, memory the keys and the values: T outputs, one for each row of x.",
 )
@@ -222,7 +217,7 @@ class _(LayerInPieces):
         return self.query(memory), self.key(x), self.value(x)
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right but for two layers that are exchanged: self.key makes the queries",
     "Queries are self.query(x), keys self.key(memory).",
 )
@@ -231,7 +226,7 @@ class _(LayerInPieces):
         return self.key(x), self.query(memory), self.value(memory)
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right but for the values, which are the keys",
     "Values have a layer of their own: self.value(memory).",
 )
@@ -240,7 +235,7 @@ class _(LayerInPieces):
         return self.query(x), self.key(memory), self.key(memory)
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right but for the values, which are the memory itself",
     "Values have a layer of their own: self.value(memory).",
 )
@@ -249,7 +244,7 @@ class _(LayerInPieces):
         return self.query(x), self.key(memory), memory
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "attention over cut-up memory: it splits and merges without a transpose, and mixes positions",
     "Reshape to (B, n, heads, width/heads), then transpose; and back the same way.",
 )
@@ -261,7 +256,7 @@ class _(LayerInPieces):
         return merge_without_transpose(x)
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right but for the split, which lacks the transpose and mixes positions",
     "Reshape to (B, n, heads, width/heads), then transpose axes 1 and 2.",
 )
@@ -270,7 +265,7 @@ class _(LayerInPieces):
         return split_without_transpose(x, heads)
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right but for the merge, which lacks the transpose and mixes positions",
     "Transpose (B, heads, T, width/heads) to (B, T, heads, width/heads) before you join the last "
     "two axes.",
@@ -280,29 +275,7 @@ class _(LayerInPieces):
         return merge_without_transpose(x)
 
 
-@MultiHeadAttention.wrong(
-    "attention of the heads of one position to each other: the transpose is missing",
-    "The positions attend. The last two axes have to be (T, width/heads), so that the scores are "
-    "(B, heads, T, n).",
-)
-class _(LayerInPieces):
-    def split(self, x, heads):
-        return split(x, heads).transpose(1, 2)
-
-    def merge(self, x):
-        return x.flatten(2)
-
-
-@MultiHeadAttention.wrong(
-    "attention in one head of the full width: heads is not used",
-    "Each head has its own softmax, over the products of width/heads columns alone.",
-)
-class _(LayerInPieces):
-    def split(self, x, heads):
-        return split(x, 1)
-
-
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right but for the scale: it divides by the square root of the width",
     "The dot product of a head adds up width/heads terms: divide by the square root of that.",
 )
@@ -311,7 +284,7 @@ class _(LayerInPieces):
         return super().scores(query, key) / self.heads**0.5
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right but for the scale, which is missing",
     "Divide the scores by the square root of the size of a head, width/heads.",
 )
@@ -320,7 +293,7 @@ class _(LayerInPieces):
         return query @ key.transpose(-1, -2)
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right but for the scale: it divides by the square root of the number of heads",
     "Divide the scores by the square root of the size of a head, width/heads.",
 )
@@ -329,7 +302,7 @@ class _(LayerInPieces):
         return query @ key.transpose(-1, -2) / self.heads**0.5
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right but for the softmax, which goes over the heads",
     "The keys compete, not the heads: the softmax goes over the last axis of (B, heads, T, n).",
 )
@@ -338,7 +311,7 @@ class _(LayerInPieces):
         return self.masked(scores, allowed).softmax(dim=1)
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right but for the softmax, which goes over the queries",
     "Every query shares its attention among the n keys: the softmax goes over the last axis.",
 )
@@ -347,7 +320,7 @@ class _(LayerInPieces):
         return self.masked(scores, allowed).softmax(dim=2)
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right without a mask, but it does not look at allowed",
     "Where allowed is False the score becomes minus infinity, before the softmax.",
 )
@@ -356,7 +329,7 @@ class _(LayerInPieces):
         return scores
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right without a mask, but with one it is masked the wrong way round",
     "True means that a query may look. (In nn.MultiheadAttention True means that it may not.)",
 )
@@ -365,7 +338,7 @@ class _(LayerInPieces):
         return super().masked(scores, None if allowed is None else ~allowed)
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right without a mask, but with one its weights are set to 0 after the softmax",
     "They no longer add up to 1. Mask the scores, before the softmax.",
 )
@@ -375,7 +348,7 @@ class _(LayerInPieces):
         return weights if allowed is None else weights * allowed
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right without a mask, but with one it sets scores to 0",
     "A score of 0 still has the weight exp(0) = 1. Only minus infinity takes a key out.",
 )
@@ -384,7 +357,7 @@ class _(LayerInPieces):
         return scores if allowed is None else scores * allowed
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right without a mask, but with one it sets scores to a number that is not low enough",
     "Where the other scores are lower still, the forbidden key wins. Use minus infinity.",
 )
@@ -393,7 +366,7 @@ class _(LayerInPieces):
         return scores if allowed is None else scores.masked_fill(~allowed, -100.0)
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right without a mask, but with one it adds the mask to the scores",
     "True counts as 1: that raises the scores a little, and forbids nothing. Where allowed is "
     "False the score becomes minus infinity.",
@@ -403,7 +376,7 @@ class _(LayerInPieces):
         return scores if allowed is None else scores + allowed
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right in its heads, but they are only put end to end",
     "The output projection is missing: self.out of the joined heads.",
 )
@@ -412,7 +385,7 @@ class _(LayerInPieces):
         return self.attended(x, memory, allowed)
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "right but for x, which has been added to the output",
     "That is the residual connection of chapter 09; it stands outside this layer.",
 )
@@ -421,7 +394,7 @@ class _(LayerInPieces):
         return x + super().forward(x, memory, allowed)
 
 
-@MultiHeadAttention.wrong(
+@GroupedAttention.wrong(
     "attention in which all heads share the mean of their weights",
     "Each head uses its own weights on its own values. With one map for all, they are one head.",
 )
@@ -429,3 +402,45 @@ class _(LayerInPieces):
     def looking(self, scores, allowed):
         weights = super().looking(scores, allowed)
         return weights.mean(dim=1, keepdim=True).expand(*scores.shape)
+
+
+@GroupedAttention.wrong(
+    "right without a mask and with one of two axes, but it does not look at a larger one",
+    "allowed may have any shape that broadcasts against (B, heads, T, n). Broadcasting does the "
+    "rest: masked_fill takes all of them.",
+)
+class _(LayerInPieces):
+    def masked(self, scores, allowed):
+        few = allowed is not None and allowed.ndim == 2
+        return super().masked(scores, allowed if few else None)
+
+
+@GroupedAttention.wrong(
+    "right without a mask and with one of four axes, but it does not look at a smaller one",
+    "allowed may have any shape that broadcasts against (B, heads, T, n). Broadcasting does the "
+    "rest: masked_fill takes all of them.",
+)
+class _(LayerInPieces):
+    def masked(self, scores, allowed):
+        many = allowed is not None and allowed.ndim == 4
+        return super().masked(scores, allowed if many else None)
+
+
+@GroupedAttention.wrong(
+    "right but for masks of heads: all heads take that of head 0",
+    "allowed may say something else for each head: (B, heads, T, n).",
+)
+class _(LayerInPieces):
+    def masked(self, scores, allowed):
+        if allowed is not None and allowed.ndim > 2:
+            allowed = allowed[..., :1, :, :]
+        return super().masked(scores, allowed)
+
+
+@GroupedAttention.wrong(
+    "right but for the scale: it divides by the square root of the size of width/groups columns",
+    "The dot product of a head adds up width/heads terms: divide by the square root of that.",
+)
+class _(LayerInPieces):
+    def scores(self, query, key):
+        return query @ key.mT / (query.shape[-1] * self.heads / self.groups) ** 0.5

@@ -1,4 +1,4 @@
-"""Heads as lists of matrices, what each adds to the output, and what they cost."""
+"""Heads as lists of matrices, what is left without each, and what they cost."""
 
 import minitorch as mt
 from textbook.checks.chapter_06.axes import merge, scaled_scores
@@ -7,20 +7,22 @@ from textbook.checks.exercise import exercise
 # One head after the other
 
 
-def _head_matrices(draw, d, heads):
-    """Three lists of (d, d/heads) and one (d, d)."""
-    lists = ([draw.normal(d, d // heads) for _ in range(heads)] for _ in range(3))
-    return *lists, draw.normal(d, d)
-
-
 def _loop_cases(draw, hidden):
-    sizes = [(2, 3, 8, 2), (1, 4, 3, 1)] if hidden else [(1, 3, 2, 2), (2, 3, 6, 3)]
-    for batch, n, d, heads in sizes:
-        yield draw.normal(batch, n, d), *_head_matrices(draw, d, heads)
+    """B, n, d, the sizes of keys and values of each head, and the size of the outputs."""
+    cases = [(1, 3, 4, [(2, 2), (2, 2)], 4), (2, 3, 5, [(1, 3), (4, 2), (2, 1)], 6)]
+    if hidden:
+        cases = [(2, 4, 7, [(3, 2), (1, 5)], 4), (3, 3, 4, [(2, 4)], 5), (2, 5, 4, [(2, 1)] * 4, 4)]
+    for batch, n, d, sizes, out in cases:
+        X = draw.normal(batch, n, d)
+        Q, K = ([draw.normal(d, size) for size, _ in sizes] for _ in "QK")
+        V = [draw.normal(d, size) for _, size in sizes]
+        yield X, Q, K, V, draw.normal(sum(size for _, size in sizes), out)
+        if n == 3:
+            yield 40 * X, Q, K, V, draw.normal(sum(size for _, size in sizes), out)
 
 
 def join(heads):
-    """h tensors (B, n, d/h) -> (B, n, d)."""
+    """h tensors (B, n, size) -> (B, n, sum of the sizes)."""
     return mt.cat(heads, dim=-1)
 
 
@@ -49,12 +51,12 @@ def _looping(
     see='chapter 06, "Heads in a loop"',
 )
 def heads_in_a_loop(X, Q, K, V, W_O):
-    """X (B, n, d), lists of matrices (d, d/h), W_O (d, d) give (B, n, d)."""
+    """X (B, n, d), lists of matrices (d, own size), W_O (all values, m) give (B, n, m)."""
     heads = []
     for query, key, value in zip(Q, K, V, strict=True):
         scores = (X @ query) @ (X @ key).transpose(1, 2)  # (B, n, n)
         weights = (scores / query.shape[1] ** 0.5).softmax(dim=-1)
-        heads.append(weights @ (X @ value))  # (B, n, d/h)
+        heads.append(weights @ (X @ value))  # (B, n, size of its values)
     return mt.cat(heads, dim=-1) @ W_O
 
 
@@ -66,42 +68,70 @@ heads_in_a_loop.wrong(
     "right but for W_O, which is transposed",
     "Rows are tokens: multiply by W_O itself, from the right. (nn.Linear stores the transpose.)",
 )(_looping(project=lambda joined, W_O: joined @ W_O.T))
-heads_in_a_loop.wrong(
-    "right but for the scale: it divides by the square root of d",
-    "The dot product of a head adds up d/h terms: divide by the square root of that.",
-)(_looping(scores=lambda query, key, d: query @ key.transpose(1, 2) / d**0.5))
+
+
+def _scaled_by(divisor):
+    """The loop in which ``divisor(number, X, Q, V)`` divides the scores of a head."""
+
+    def attention(X, Q, K, V, W_O):
+        heads = []
+        for i, matrices in enumerate(zip(Q, K, V, strict=True)):
+            query, key, value = (X @ matrix for matrix in matrices)
+            heads.append((query @ key.mT / divisor(i, X, Q, V)).softmax(dim=-1) @ value)
+        return join(heads) @ W_O
+
+    return attention
+
+
+OWN = "The dot product of a head adds up as many terms as Q[l] has columns: divide by their root."
+for name, hint, divisor in (
+    ("divides by the square root of d", OWN, lambda i, X, Q, V: X.shape[-1] ** 0.5),
+    (
+        "divides by the square root of d/h, as if all heads were of one size",
+        OWN,
+        lambda i, X, Q, V: (X.shape[-1] / len(Q)) ** 0.5,
+    ),
+    (
+        "divides by the same number in all heads, the root of the size of the first",
+        OWN,
+        lambda i, X, Q, V: Q[0].shape[1] ** 0.5,
+    ),
+    (
+        "divides by the root of the size of the values",
+        OWN,
+        lambda i, X, Q, V: V[i].shape[1] ** 0.5,
+    ),
+    (
+        "divides by the size of the keys itself",
+        "Divide by the square root of the size of a head's keys.",
+        lambda i, X, Q, V: Q[i].shape[1],
+    ),
+    ("divides by the square root of the number of heads", OWN, lambda i, X, Q, V: len(Q) ** 0.5),
+    ("divides by the square root of the number of rows", OWN, lambda i, X, Q, V: len(X[0]) ** 0.5),
+    (
+        "multiplies by the square root of the size",
+        "Divide by it: the scale keeps the scores from growing with the size of a head.",
+        lambda i, X, Q, V: Q[i].shape[1] ** -0.5,
+    ),
+):
+    heads_in_a_loop.wrong(f"right but for the scale: it {name}", hint)(_scaled_by(divisor))
 heads_in_a_loop.wrong(
     "right but for the scale, which is missing",
-    "Divide the scores by the square root of the size of a head, d/h.",
-)(_looping(scores=lambda query, key, d: query @ key.transpose(1, 2)))
-heads_in_a_loop.wrong(
-    "right but for the scale: it divides by d/h itself",
-    "Divide the scores by the square root of the size of a head.",
-)(
-    _looping(
-        scores=lambda query, key, d: scaled_scores(query, key) / query.shape[-1] ** 0.5,
-    )
-)
-heads_in_a_loop.wrong(
-    "right but for the scale: it divides by the square root of h",
-    "Divide the scores by the square root of the size of a head, d/h.",
-)(
-    lambda X, Q, K, V, W_O: _looping(
-        scores=lambda query, key, d: query @ key.transpose(1, 2) / len(Q) ** 0.5
-    )(X, Q, K, V, W_O)
-)
-heads_in_a_loop.wrong(
-    "right but for the scale: it multiplies by the square root of d/h",
-    "Divide by it: the scale keeps the scores from growing with the size of a head.",
-)(_looping(scores=lambda query, key, d: scaled_scores(query, key) * query.shape[-1]))
+    "Divide the scores by the square root of the size of a head's keys.",
+)(_looping(scores=lambda query, key, d: query @ key.mT))
 heads_in_a_loop.wrong(
     "right but for the scale, which comes after the softmax",
     "Divide the scores, before the softmax: after it the weights no longer add up to 1.",
 )(
-    lambda X, Q, K, V, W_O: _looping(
-        scores=lambda query, key, d: query @ key.transpose(1, 2),
-        weigh=lambda scores: scores.softmax(dim=-1) / Q[0].shape[1] ** 0.5,
-    )(X, Q, K, V, W_O)
+    lambda X, Q, K, V, W_O: (
+        join(
+            [
+                ((X @ q) @ (X @ k).mT).softmax(dim=-1) / q.shape[1] ** 0.5 @ (X @ v)
+                for q, k, v in zip(Q, K, V, strict=True)
+            ]
+        )
+        @ W_O
+    )
 )
 heads_in_a_loop.wrong(
     "right but for the scores, which are transposed: keys ask and queries answer",
@@ -120,12 +150,34 @@ heads_in_a_loop.wrong(
     "The scores are no weights yet: they can be negative and add up to anything.",
 )(_looping(weigh=lambda scores: scores))
 heads_in_a_loop.wrong(
-    "the first head again and again",
-    "Head l has matrices of its own: Q[l], K[l], V[l].",
-)(lambda X, Q, K, V, W_O: _looping()(X, *(W[:1] * len(W) for W in (Q, K, V)), W_O))
+    "right but for the softmax, which overflows where scores are large",
+    "exp of some hundreds is infinite. Use softmax, or subtract the largest score of each row.",
+)(_looping(weigh=lambda scores: scores.exp() / scores.exp().sum(dim=-1, keepdim=True)))
+OWN_MATRICES = "Head l has matrices of its own: Q[l], K[l], V[l]."
+for name, change in (
+    ("the first head again and again", lambda *lists: [W[:1] * len(W) for W in lists]),
+    ("the last head again and again", lambda *lists: [W[-1:] * len(W) for W in lists]),
+    ("right but for the queries, all of Q[0]", lambda Q, K, V: (Q[:1] * len(Q), K, V)),
+    ("right but for the keys, all of K[0]", lambda Q, K, V: (Q, K[:1] * len(K), V)),
+    ("right but for the values, all of V[0]", lambda Q, K, V: (Q, K, V[:1] * len(V))),
+    ("right but for the values, which are the keys", lambda Q, K, V: (Q, K, K)),
+    ("right but for queries and keys, which are the same, X Q", lambda Q, K, V: (Q, Q, V)),
+):
+    heads_in_a_loop.wrong(name, OWN_MATRICES)(
+        lambda X, Q, K, V, W_O, change=change: _looping()(X, *change(Q, K, V), W_O)
+    )
+heads_in_a_loop.wrong(
+    "right but for the values, which are X itself",
+    "What a head hands over are the values X V[l].",
+)(
+    lambda X, Q, K, V, W_O: (
+        join([scaled_scores(X @ q, X @ k).softmax(dim=-1) @ X for q, k in zip(Q, K, strict=True)])
+        @ W_O
+    )
+)
 heads_in_a_loop.wrong(
     "right but for the order of the heads: the last one comes first",
-    "Put head 0 first: the first d/h rows of W_O belong to it.",
+    "Put head 0 first: the first rows of W_O belong to it.",
 )(_looping(join=lambda heads: join(heads[::-1])))
 heads_in_a_loop.wrong(
     "right in its heads, but their columns are interleaved",
@@ -143,228 +195,286 @@ heads_in_a_loop.wrong(
 )
 
 
-# What each head adds to the output
+# The output without each head
 
 
-def _contribution_cases(draw, hidden):
-    sizes = [(1, 2, 1, 2), (2, 2, 3, 3), (2, 3, 2, 2)]
-    for batch, heads, n, size in sizes + [(3, 3, 5, 4), (1, 1, 4, 3)] * hidden:
-        yield draw.normal(batch, heads, n, size), draw.normal(heads * size, heads * size)
+def _removal_cases(draw, hidden):
+    """B, h, n, size and m; positions and sequences differ much."""
+    sizes = [(1, 2, 3, 2, 4), (2, 3, 4, 2, 6), (3, 2, 3, 4, 5)]
+    for batch, heads, n, size, out in sizes + [(4, 5, 3, 2, 7), (2, 1, 6, 4, 3)] * hidden:
+        shift = 3 * draw.normal(batch, heads, n, 1)
+        yield draw.normal(batch, heads, n, size) + shift, draw.normal(heads * size, out)
 
 
 def _blocks(W_O, heads):
-    """(d, d) -> (heads, d/heads, d)."""
+    """(h size, m) -> (h, size, m)."""
     return W_O.reshape(heads, -1, W_O.shape[-1])
 
 
-def _contribute(Y, W_O):
-    return Y @ _blocks(W_O, Y.shape[1])
+def _mean(Y):
+    """Of each head over all positions of all sequences."""
+    return Y.mean(dim=(0, 2), keepdim=True).expand(*Y.shape)
 
 
-def _adds_up(answer, Y, W_O):
-    total = answer(Y, W_O).sum(dim=1)
-    if total.shape != (len(Y), Y.shape[2], len(W_O)) or not mt.allclose(total, merge(Y) @ W_O):
-        return "The sum over the heads must be the output of the layer, the joined heads times W_O."
-    return None
+def _without(mean=_mean, blocks=_blocks, join=merge):
+    """The outputs without each head with one of the pieces exchanged."""
+
+    def without(Y, W_O):
+        term = (mean(Y) - Y) @ blocks(W_O, Y.shape[1])  # (B, h, n, m)
+        return (join(Y) @ W_O).unsqueeze(1) + term
+
+    return without
 
 
-@exercise(
-    cases=_contribution_cases,
-    properties=(_adds_up,),
-    see='chapter 06, "Joining the heads"',
-)
-def contributions(Y, W_O):
-    """Y (B, heads, n, d/heads) and W_O (d, d) give what each head adds, (B, heads, n, d)."""
+@exercise(cases=_removal_cases, see='chapter 06, "Removing heads (E3)"')
+def without_each_head(Y, W_O):
+    """Y (B, h, n, size) and W_O (h size, m) give the outputs without each head, (B, h, n, m)."""
     _, heads, _, size = Y.shape
-    return Y @ W_O.reshape(heads, size, -1)  # (B, heads, n, size) @ (heads, size, d)
+    output = Y.transpose(1, 2).flatten(2) @ W_O  # (B, n, m)
+    change = Y.mean(dim=(0, 2), keepdim=True) - Y  # (B, heads, n, size)
+    return output.unsqueeze(1) + change @ W_O.reshape(heads, size, -1)
 
 
-contributions.wrong(
-    "right but for the sum: it is the whole output already",
-    "Keep the axis of the heads: (B, heads, n, d). The sum over it is the output of the layer.",
-)(lambda Y, W_O: merge(Y) @ W_O)
-contributions.wrong(
+without_each_head.wrong(
+    "right but for what stands in the place of a head: zeros, not its mean",
+    "The mean of a head may be far from 0, and the rest of the model has learned to expect it.",
+)(_without(mean=mt.zeros_like))
+without_each_head.wrong(
+    "right but for the mean, which is taken in each sequence by itself",
+    "Such a mean still tells sequences apart. Take it over all positions of all sequences.",
+)(_without(mean=lambda Y: Y.mean(dim=2, keepdim=True).expand(*Y.shape)))
+without_each_head.wrong(
+    "right but for the mean, which is taken at each position by itself",
+    "Such a mean still tells positions apart. Take it over all positions of all sequences.",
+)(_without(mean=lambda Y: Y.mean(dim=0, keepdim=True).expand(*Y.shape)))
+without_each_head.wrong(
+    "right but for the mean, which is that of all heads",
+    "In the place of head l stands the mean of head l.",
+)(_without(mean=lambda Y: Y.mean(dim=1, keepdim=True).expand(*Y.shape)))
+without_each_head.wrong(
+    "right but for the mean, which is one number for each head",
+    "The mean of a head is a vector, as long as its outputs.",
+)(_without(mean=lambda Y: Y.mean(dim=(0, 2, 3), keepdim=True).expand(*Y.shape)))
+without_each_head.wrong(
+    "right but for the mean, which is that of all heads at all positions",
+    "In the place of head l stands the mean of head l.",
+)(_without(mean=lambda Y: Y.mean(dim=(0, 1, 2), keepdim=True).expand(*Y.shape)))
+without_each_head.wrong(
+    "right in its values, but the mean is taken out of the gradient",
+    "The mean depends on Y, too: away from detach() and numbers.",
+)(_without(mean=lambda Y: _mean(Y).detach()))
+without_each_head.wrong(
+    "what each head adds to the output",
+    "What is wanted is what is left without the head, with its mean in its place.",
+)(lambda Y, W_O: Y @ _blocks(W_O, Y.shape[1]))
+without_each_head.wrong(
+    "the output of each head alone, with the means of all others",
+    "Only head l is replaced by its mean; all others stay.",
+)(lambda Y, W_O: (merge(_mean(Y)) @ W_O).unsqueeze(1) + (Y - _mean(Y)) @ _blocks(W_O, Y.shape[1]))
+without_each_head.wrong(
     "the whole output, once for each head",
-    "Head l alone: its d/heads columns times the d/heads rows of W_O that meet them.",
+    "Put the mean of head l in its place before W_O.",
 )(lambda Y, W_O: (merge(Y) @ W_O).unsqueeze(1).expand(-1, Y.shape[1], -1, -1))
-contributions.wrong(
-    "what is left of the output without each head",
-    "That is the output less the contribution. What is wanted is the contribution itself.",
-)(lambda Y, W_O: (merge(Y) @ W_O).unsqueeze(1) - _contribute(Y, W_O))
-contributions.wrong(
-    "right but for W_O, which is cut along its columns",
-    "The columns of head l meet rows l d/heads to (l + 1) d/heads - 1 of W_O.",
-)(lambda Y, W_O: _contribute(Y, W_O.T))
-contributions.wrong(
+without_each_head.wrong(
+    "right for the first head alone: for the others, the heads before stay removed",
+    "Begin with the whole Y for each head: work on a fresh copy.",
+)(
+    lambda Y, W_O: (
+        (merge(Y) @ W_O).unsqueeze(1) + ((_mean(Y) - Y) @ _blocks(W_O, Y.shape[1])).cumsum(dim=1)
+    )
+)
+without_each_head.wrong(
     "right but for the rows of W_O, which are dealt out in turn",
     "A head has a block of columns side by side, so it meets a block of rows side by side.",
-)(lambda Y, W_O: Y @ W_O.reshape(-1, Y.shape[1], W_O.shape[-1]).transpose(0, 1))
-contributions.wrong(
-    "a product of every head with the first rows of W_O",
-    "Each head has rows of its own: head l has rows l d/heads to (l + 1) d/heads - 1.",
-)(lambda Y, W_O: Y @ W_O[: Y.shape[-1]])
-contributions.wrong(
-    "right but for a division by the number of heads",
-    "The output is the sum of what the heads add, not their mean.",
-)(lambda Y, W_O: _contribute(Y, W_O) / Y.shape[1])
-contributions.wrong(
-    "right but for the order of the axes: it is (B, n, heads, d)",
-    "The heads keep their place: (B, heads, n, d).",
-)(lambda Y, W_O: _contribute(Y, W_O).transpose(1, 2))
+)(
+    _without(
+        blocks=lambda W_O, heads: W_O.reshape(-1, heads, W_O.shape[-1]).transpose(0, 1),
+        join=lambda Y: Y.permute(0, 2, 3, 1).flatten(2),
+    )
+)
+without_each_head.wrong(
+    "right but for joining the heads, which mixes positions",
+    "Bring heads and size together first, (B, n, h, size), then join the two.",
+)(_without(join=lambda Y: Y.reshape(len(Y), Y.shape[2], -1)))
+without_each_head.wrong(
+    "right but for the order of the axes: it is (B, n, h, m)",
+    "The heads keep their place: (B, h, n, m).",
+)(lambda Y, W_O: _without()(Y, W_O).transpose(1, 2))
+without_each_head.wrong(
+    "right but for the order of the axes: it is (h, B, n, m)",
+    "The batch stays in front: stack the outputs along axis 1.",
+)(lambda Y, W_O: _without()(Y, W_O).transpose(0, 1))
 
 
 # What heads cost
 
 
 def _cost_cases(draw, hidden):
-    yield from [(1, 1, 2, 1), (2, 3, 4, 2), (5, 5, 8, 4), (3, 7, 12, 3)]
+    yield from [(1, 1, 4, 2, 1), (2, 3, 4, 2, 2), (5, 6, 24, 6, 2), (3, 7, 12, 4, 4)]
     if hidden:
-        yield from [(128, 128, 512, 8), (9, 4, 60, 5), (1, 1000, 768, 12)]
+        yield from [(128, 128, 512, 8, 2), (9, 4, 60, 10, 5), (1, 1000, 768, 12, 1)]
+        yield 100_003, 1_000_003, 16_384, 128, 8
 
 
 def _cost(
-    weights=lambda d, heads: 4 * d * d,
-    projections=lambda T, n, d, heads: 4 * (T + n) * d * d,
-    products=lambda T, n, d, heads: 4 * T * n * d,
-    scores=lambda T, n, d, heads: heads * T * n,
+    weights=lambda d, heads, groups: 2 * d * d + 2 * d * d * groups // heads,
+    projections=lambda T, n, d, heads, groups: 4 * T * d * d + 4 * n * d * d * groups // heads,
+    products=lambda T, n, d, heads, groups: 4 * T * n * d,
+    scores=lambda T, n, d, heads, groups: heads * T * n,
+    kept=lambda T, n, d, heads, groups: 2 * n * d * groups // heads,
 ):
-    """The three counts with one of their pieces exchanged."""
+    """The four counts with one of their pieces exchanged."""
 
-    def cost(T, n, d, heads):
-        flops = projections(T, n, d, heads) + products(T, n, d, heads)
-        return weights(d, heads), flops, scores(T, n, d, heads)
+    def cost(*sizes):
+        return {
+            "weights": weights(*sizes[2:]),
+            "FLOPs": projections(*sizes) + products(*sizes),
+            "scores": scores(*sizes),
+            "kept": kept(*sizes),
+        }
 
     return cost
 
 
-def _counts(answer, T, n, d, heads):
-    weights, flops, scores = answer(T, n, d, heads)
+@exercise(cases=_cost_cases, gradients=False, see='chapter 06, "What heads cost"')
+def attention_cost(T, n, d, heads, groups):
+    """The numbers of weights, FLOPs, scores and numbers kept of the memory: a dict."""
+    size = d // heads
+    of_keys = groups * size  # columns of all keys, and of all values
+    projections = 2 * T * d * d + 2 * (2 * n * d * of_keys) + 2 * T * d * d
+    in_a_head = 2 * (2 * T * n * size)  # scores, weighted values
     return {
-        "the number of weights": weights,
-        "the number of FLOPs": flops,
-        "the number of scores": scores,
+        "weights": 2 * d * d + 2 * d * of_keys,
+        "FLOPs": projections + heads * in_a_head,
+        "scores": heads * T * n,
+        "kept": 2 * n * of_keys,
     }
 
 
-@exercise(
-    cases=_cost_cases,
-    run=_counts,
-    gradients=False,
-    see='chapter 06, "What heads cost"',
-)
-def attention_cost(T, n, d, heads):
-    """The numbers of weights, of FLOPs and of scores."""
-    weights = 4 * d**2
-    projections = 2 * (2 * T + 2 * n) * d**2  # queries and outputs of T, keys and values of n
-    in_a_head = 2 * (2 * T * n * (d // heads))  # scores, weighted values
-    return weights, projections + heads * in_a_head, heads * T * n
-
-
+GROUPS = "There are `groups` heads of keys and of values, each of d/heads columns."
 attention_cost.wrong(
-    "right but for the weights: it counts four (d, d) matrices for each head",
+    "right if there are as many key heads as heads: groups is not used",
+    GROUPS,
+)(lambda T, n, d, heads, groups: _cost()(T, n, d, heads, heads))
+attention_cost.wrong(
+    "a count as if keys and values had d/groups columns a head, d in all",
+    GROUPS,
+)(
+    _cost(
+        weights=lambda d, heads, groups: 4 * d * d,
+        projections=lambda T, n, d, heads, groups: 4 * (T + n) * d * d,
+    )
+)
+attention_cost.wrong(
+    "right but for the scores: it counts those of `groups` heads",
+    "Queries that share a key still have scores of their own: heads times T times n.",
+)(_cost(scores=lambda T, n, d, heads, groups: groups * T * n))
+attention_cost.wrong(
+    "right but for the FLOPs: it counts the products of `groups` heads alone",
+    "Every query head has products of its own, whoever made its keys.",
+)(_cost(products=lambda T, n, d, heads, groups: 4 * T * n * d * groups // heads))
+attention_cost.wrong(
+    "right but for what is kept: of keys and values it counts one alone",
+    "Keys and values are kept, both.",
+)(_cost(kept=lambda T, n, d, heads, groups: n * d * groups // heads))
+attention_cost.wrong(
+    "right but for what is kept: it counts keys and values of all query heads",
+    GROUPS,
+)(_cost(kept=lambda T, n, d, heads, groups: 2 * n * d))
+attention_cost.wrong(
+    "right but for what is kept: it counts those of one group",
+    GROUPS,
+)(_cost(kept=lambda T, n, d, heads, groups: 2 * n * (d // heads)))
+attention_cost.wrong(
+    "right but for what is kept: it counts T positions",
+    "Keys and values are made from the n positions of the memory.",
+)(_cost(kept=lambda T, n, d, heads, groups: 2 * T * d * groups // heads))
+attention_cost.wrong(
+    "right but for the weights: it counts two matrices of full size for each head",
     "The matrices of a head are (d, d/heads); those of all heads side by side are (d, d).",
-)(_cost(weights=lambda d, heads: 4 * d * d * heads))
+)(_cost(weights=lambda d, heads, groups: 2 * d * d * heads + 2 * d * d * groups))
 attention_cost.wrong(
     "right but for the output projection, which is left out",
     "W_O has d x d weights too, and it multiplies T positions.",
 )(
     _cost(
-        weights=lambda d, heads: 3 * d * d,
-        projections=lambda T, n, d, heads: (2 * T + 4 * n) * d * d,
+        weights=lambda d, heads, groups: d * d + 2 * d * d * groups // heads,
+        projections=lambda T, n, d, heads, groups: 2 * T * d * d + 4 * n * d * d * groups // heads,
     )
 )
 attention_cost.wrong(
+    "right but for the weights: it counts four matrices of full size",
+    GROUPS,
+)(_cost(weights=lambda d, heads, groups: 4 * d * d))
+attention_cost.wrong(
     "right but for the weights, which lack the output projection",
     "W_O has d x d weights too: there are four matrices.",
-)(_cost(weights=lambda d, heads: 3 * d * d))
+)(_cost(weights=lambda d, heads, groups: d * d + 2 * d * d * groups // heads))
 attention_cost.wrong(
     "right but for the FLOPs, which lack the output projection",
     "The joined heads are multiplied by W_O: (T, d) times (d, d).",
-)(_cost(projections=lambda T, n, d, heads: (2 * T + 4 * n) * d * d))
-attention_cost.wrong(
-    "right but for the weights: it counts those of one head alone",
-    "The matrices of a head are (d, d/heads), and there are as many as heads: side by side (d, d).",
-)(_cost(weights=lambda d, heads: 4 * d * d // heads))
-attention_cost.wrong(
-    "right but for the FLOPs: of keys and values it counts one alone",
-    "The memory is multiplied twice, once for the keys and once for the values.",
-)(_cost(projections=lambda T, n, d, heads: (4 * T + 2 * n) * d * d))
+)(_cost(projections=lambda T, n, d, heads, groups: 2 * T * d * d + 4 * n * d * d * groups // heads))
 attention_cost.wrong(
     "right but for the weights: it counts biases",
     "The four layers have no bias.",
-)(_cost(weights=lambda d, heads: 4 * d * d + 4 * d))
+)(
+    _cost(
+        weights=lambda d, heads, groups: 2 * d * (d + 1) + 2 * (d + 1) * (d * groups // heads),
+    )
+)
 attention_cost.wrong(
     "right but for the FLOPs, which are half as many as they should be",
     "A multiplication and an addition are two FLOPs: (n, k) times (k, m) costs 2nkm.",
 )(
     _cost(
-        projections=lambda T, n, d, heads: 2 * (T + n) * d * d,
-        products=lambda T, n, d, heads: 2 * T * n * d,
+        projections=lambda T, n, d, heads, groups: 2 * T * d * d + 2 * n * d * d * groups // heads,
+        products=lambda T, n, d, heads, groups: 2 * T * n * d,
     )
 )
 attention_cost.wrong(
     "right but for the FLOPs: it counts the products of each head as if it had the full width",
     "In a head the dot products have d/heads terms. Times heads, that makes d, as with one head.",
-)(_cost(products=lambda T, n, d, heads: 4 * T * n * d * heads))
-attention_cost.wrong(
-    "right but for the FLOPs: it counts those of one head of full width, times heads",
-    "The matrices and the products of a head are narrower, d/heads: heads times that is what one "
-    "head of full width costs.",
-)(
-    _cost(
-        projections=lambda T, n, d, heads: 4 * (T + n) * d * d * heads,
-        products=lambda T, n, d, heads: 4 * T * n * d * heads,
-    )
-)
-attention_cost.wrong(
-    "right but for weights and FLOPs: it counts those of one head of full width, times heads",
-    "The matrices and the products of a head are narrower, d/heads: heads times that is what one "
-    "head of full width costs.",
-)(
-    _cost(
-        weights=lambda d, heads: 4 * d * d * heads,
-        projections=lambda T, n, d, heads: 4 * (T + n) * d * d * heads,
-        products=lambda T, n, d, heads: 4 * T * n * d * heads,
-    )
-)
+)(_cost(products=lambda T, n, d, heads, groups: 4 * T * n * d * heads))
 attention_cost.wrong(
     "right for self-attention alone: it counts as if n positions asked",
     "T positions ask, n are looked at: queries and outputs come from T, keys and values from n, "
     "and there are T x n pairs.",
-)(lambda T, n, d, heads: _cost()(n, n, d, heads))
+)(lambda T, n, d, heads, groups: _cost()(n, n, d, heads, groups))
 attention_cost.wrong(
     "right but for the FLOPs: it counts the products of one head alone",
     "A head costs 4 T n d/heads, and there are as many as heads.",
-)(_cost(products=lambda T, n, d, heads: 4 * T * n * d // heads))
+)(_cost(products=lambda T, n, d, heads, groups: 4 * T * n * d // heads))
 attention_cost.wrong(
     "right but for the FLOPs: of the two products in a head it counts one",
     "There are two: queries times keys, and weights times values.",
-)(_cost(products=lambda T, n, d, heads: 2 * T * n * d))
+)(_cost(products=lambda T, n, d, heads, groups: 2 * T * n * d))
 attention_cost.wrong(
     "right but for the FLOPs, which lack the products inside the heads",
     "Between the projections there are queries times keys and weights times values.",
-)(_cost(products=lambda T, n, d, heads: 0))
+)(_cost(products=lambda T, n, d, heads, groups: 0))
 attention_cost.wrong(
-    "right but for the FLOPs: keys and values are counted for T positions",
+    "right but for the FLOPs: all projections are counted for T positions",
     "Keys and values are made from the n positions of the memory.",
-)(_cost(projections=lambda T, n, d, heads: 8 * T * d * d))
+)(_cost(projections=lambda T, n, d, heads, groups: 4 * T * d * d * (heads + groups) // heads))
 attention_cost.wrong(
-    "right but for the FLOPs: queries and outputs are counted for n positions",
+    "right but for the FLOPs: all projections are counted for n positions",
     "Queries are made from the T positions of x, and so many outputs come out.",
-)(_cost(projections=lambda T, n, d, heads: 8 * n * d * d))
+)(_cost(projections=lambda T, n, d, heads, groups: 4 * n * d * d * (heads + groups) // heads))
+attention_cost.wrong(
+    "right but for the FLOPs: the output projection is counted for n positions",
+    "What comes out are T positions.",
+)(
+    _cost(
+        projections=lambda T, n, d, heads, groups: (
+            2 * (T + n) * d * d + 4 * n * d * d * groups // heads
+        )
+    )
+)
 attention_cost.wrong(
     "right but for the scores: it counts those of one head",
     "Each head has a score for each pair of query and key. This is what more heads cost.",
-)(_cost(scores=lambda T, n, d, heads: T * n))
+)(_cost(scores=lambda T, n, d, heads, groups: T * n))
 attention_cost.wrong(
     "right but for the scores: it counts n x n",
     "There are T queries and n keys.",
-)(_cost(scores=lambda T, n, d, heads: heads * n * n))
-attention_cost.wrong(
-    "right but for the scores: it counts d numbers for each pair of query and key",
-    "A score is one number for each head: the dot product of a query with a key.",
-)(_cost(scores=lambda T, n, d, heads: T * n * d))
-attention_cost.wrong(
-    "right but for the order, which is not weights, FLOPs, scores",
-    "Return the weights first, then the FLOPs, then the scores.",
-)(lambda T, n, d, heads: tuple(reversed(_cost()(T, n, d, heads))))
+)(_cost(scores=lambda T, n, d, heads, groups: heads * n * n))

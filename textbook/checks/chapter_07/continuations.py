@@ -1,190 +1,241 @@
-"""Continuations of a batch of prompts, one token at a time."""
+"""Continuations of a batch of prompts by a model that looks where it is told."""
 
 import minitorch as mt
 from textbook.checks.exercise import exercise
 
+WORDS = 7
 
-class _RunningSum:
-    """A causal model without a limit of length: tokens (B, n) -> scores (B, n, V)."""
 
-    def __init__(self, draw, vocabulary_size):
-        self.embedding = 2 * draw.normal(vocabulary_size, 6)
-        self.output = 2 * draw.normal(6, vocabulary_size)
+class _Reader:
+    """A model without a mask of its own: tokens (B, n), allowed (B, 1, n, n) -> scores (B, n, V).
 
-    def __call__(self, tokens):
-        place = 1 + mt.arange(tokens.shape[1]).unsqueeze(1) / 2  # (n, 1), so that order counts
-        return (self.embedding[tokens] * place).cumsum(dim=1).sin() @ self.output
+    Each token sees what it may look at, in its order, twice; absolute places do not count.
+    """
+
+    def __init__(self, draw):
+        self.embedding, self.output = 2 * draw.normal(WORDS, 6), draw.normal(6, WORDS)
+        self.calls = 0
+
+    def __call__(self, tokens, allowed):
+        self.calls += 1
+        batch, n = tokens.shape
+        if allowed.dtype != mt.bool or tuple(allowed.shape) not in {(batch, 1, n, n), (1, 1, n, n)}:
+            raise ValueError(
+                f"the model wants a boolean mask of shape {(batch, 1, n, n)}, got {allowed.dtype} "
+                f"of shape {tuple(allowed.shape)}"
+            )
+        seen, x = allowed[:, 0].double(), self.embedding[tokens]
+        for _ in range(2):
+            x = (x + seen * (1 + seen.cumsum(dim=-1) / 2) @ x).sin()  # order counts, places do not
+        return x @ self.output
 
     def __repr__(self):
-        return f"<a causal model of {len(self.embedding)} tokens>"
+        return f"<a model of {WORDS} tokens>"
 
     def __deepcopy__(self, memo):
         return self
 
 
-def likeliest(scores):
-    """(B, V) -> (B): greedy decoding."""
-    return scores.argmax(dim=-1)
-
-
-def drawn_with_a_fixed_number(scores):
-    """(B, V) -> (B): sampling, were the random number always 0.6."""
-    return (scores.softmax(dim=-1).cumsum(dim=-1) < 0.6).sum(dim=-1)
-
-
 def _prompt_cases(draw, hidden):
-    cases = [(1, 2, 2, likeliest), (2, 3, 3, likeliest), (3, 4, 4, drawn_with_a_fixed_number)]
-    extra = [(1, 1, 5, drawn_with_a_fixed_number), (4, 6, 7, likeliest), (3, 5, 1, likeliest)]
-    for batch, n, count, pick in cases + extra * hidden:
-        shorter = 1 + draw.integers(max(n - 1, 1), batch)
-        lengths = mt.where(mt.arange(batch) == 1, n, shorter)
-        real = mt.arange(n) < lengths.unsqueeze(1)
-        tokens = draw.integers(9, batch, n) * real
-        yield _RunningSum(draw, 9), tokens, lengths, count, pick
+    """Some continuations end early, others do not; token 0 occurs, and so does end in prompts."""
+    sizes = [((2, 4), 4), ((1, 3, 5), 5), ((3,), 3)]
+    for lengths, count in sizes + [((6, 2, 4, 1), 6), ((4, 4), 1), ((2, 7), 9)] * hidden:
+        while True:
+            model = _Reader(draw)
+            prompts = [draw.random.integers(WORDS, size=n).tolist() for n in lengths]
+            end = int(draw.random.integers(WORDS))
+            prompts[0][-1], prompts[-1][0] = end, 0
+            new = _continuing()(model, prompts, end, count)
+            early = sum(len(row) < count for row in new)
+            if len(lengths) == 1 or count == 1 or 0 < early < len(lengths):
+                break
+        yield model, prompts, end, count
 
 
-def _put(grown, place, token):
-    """Token (B) written into grown (B, n) at place (B)."""
-    return mt.where(mt.arange(grown.shape[1]) == place.unsqueeze(1), token.unsqueeze(1), grown)
+def _watched(answer, model, prompts, end, count):
+    """The continuations, and how often the model was called."""
+    model.calls = 0
+    new = answer(model, prompts, end, count)
+    calls = "at most one for each new token, for all prompts together"
+    if model.calls > count:
+        calls = f"{model.calls} for {count} new tokens"
+    return {"the list of continuations": new, "the number of calls": calls}
+
+
+def _front(row, n):
+    return [0] * (n - len(row)) + row
+
+
+def _causal(n):
+    return mt.ones(n, n, dtype=mt.bool).tril()
+
+
+def _both(real, tokens):
+    return _causal(real.shape[1]) & real[:, None, None]
 
 
 def _continuing(
-    place=lambda lengths, t: lengths + t - 1,
-    choose=lambda pick, scores: pick(scores),
-    write=_put,
+    pad=_front,
+    mask=_both,
+    read=lambda row: row,
+    place=lambda length, n: n - 1,
+    choose=lambda scores: scores.argmax(dim=-1),
+    stops=lambda new, end: bool(new) and new[-1] == end,
+    all_stop=False,
+    steps=lambda count: count,
+    finish=lambda new, prompt, end: new,
 ):
     """Continuations with one piece exchanged."""
 
-    def continued(model, tokens, lengths, count, pick):
-        rows = mt.arange(len(tokens))
-        grown = mt.cat([tokens, mt.zeros(len(tokens), count, dtype=tokens.dtype)], dim=1)
-        new = []
-        for t in range(count):
-            scores = model(grown)[rows, place(lengths, t)]  # (B, V)
-            new.append(choose(pick, scores))
-            grown = write(grown, lengths + t, new[-1])
-        return mt.stack(new, dim=1)
+    def continued(model, prompts, end, count):
+        new = [[] for _ in prompts]
+        for _ in range(steps(count)):
+            rows = [read(prompt + more) for prompt, more in zip(prompts, new, strict=True)]
+            n = max(map(len, rows))
+            tokens = mt.tensor([pad(row, n) for row in rows])
+            real = mt.tensor([pad([1] * len(row), n) for row in rows]) == 1
+            scores = model(tokens, mask(real, tokens).expand(len(rows), 1, n, n))
+            stopped = [stops(more, end) for more in new]
+            if all_stop and any(stopped):
+                break
+            for b, row in enumerate(rows):
+                if not stopped[b]:
+                    new[b].append(int(choose(scores[b, place(len(row), n)])))
+        return [finish(*each, end) for each in zip(new, prompts, strict=True)]
 
     return continued
 
 
-@exercise(cases=_prompt_cases, gradients=False, see='chapter 07, "A masked language model"')
-def continue_prompts(model, tokens, lengths, count, pick):
-    """Prompts (B, n) with lengths (B) give count new tokens for each: (B, count)."""
-    rows = mt.arange(len(tokens))
-    room = mt.zeros(len(tokens), count, dtype=tokens.dtype)
-    grown = mt.cat([tokens, room], dim=1)  # (B, n + count)
-    for t in range(count):
-        scores = model(grown)[rows, lengths + t - 1]  # (B, V)
-        grown[rows, lengths + t] = pick(scores)
-    return mt.stack([row[n : n + count] for row, n in zip(grown, lengths.tolist(), strict=True)])
-
-
-@continue_prompts.wrong(
-    "right where a prompt has no padding; else it goes on after the padding",
-    "The first new token of sequence b takes position lengths[b], where its padding begins; the "
-    "scores for it stand at position lengths[b] - 1.",
+@exercise(
+    cases=_prompt_cases,
+    run=_watched,
+    gradients=False,
+    see='chapter 07, "Rows with nothing to look at"',
 )
-def _(model, tokens, lengths, count, pick):
+def continue_prompts(model, prompts, end, count):
+    """Prompts, lists of tokens, give a list of new tokens for each, up to count or to end."""
+    new = [[] for _ in prompts]
     for _ in range(count):
-        tokens = mt.cat([tokens, pick(model(tokens)[:, -1]).unsqueeze(1)], dim=1)
-    return tokens[:, -count:]
+        rows = [prompt + more for prompt, more in zip(prompts, new, strict=True)]
+        n = max(len(row) for row in rows)
+        tokens = mt.tensor([[0] * (n - len(row)) + row for row in rows])
+        lengths = mt.tensor([len(row) for row in rows])
+        real = mt.arange(n) >= n - lengths.unsqueeze(1)  # (B, n): padding stands in front
+        causal = mt.ones(n, n, dtype=mt.bool).tril()
+        scores = model(tokens, causal & real[:, None, None])  # (B, n, V)
+        for more, token in zip(new, scores[:, -1].argmax(dim=-1).tolist(), strict=True):
+            if not more or more[-1] != end:
+                more.append(token)
+    return new
+
+
+def _back(row, n):
+    return row + [0] * (n - len(row))
 
 
 continue_prompts.wrong(
-    "off by one: it reads the scores behind the last token",
-    "Position i has read the tokens up to i and predicts the one at i + 1: read the scores at the "
-    "last token that is there, lengths[b] - 1 at first.",
-)(_continuing(place=lambda lengths, t: lengths + t))
+    "right for the longest prompt alone: the padding in front is in sight",
+    "What stands in front of a prompt is no future: the causal mask does not hide it. Hide the "
+    "padding, too: (B, 1, 1, n).",
+)(_continuing(mask=lambda real, tokens: _causal(real.shape[1])[None, None]))
+continue_prompts.wrong(
+    "a continuation without a causal mask: earlier tokens look at later ones",
+    "The model was trained with a causal mask, and what a token has seen counts for those that "
+    "look at it: join both masks.",
+)(_continuing(mask=lambda real, tokens: real[:, None, None]))
+continue_prompts.wrong(
+    "a continuation without any mask",
+    "The model looks where allowed is True: not at the padding, and at no later token.",
+)(_continuing(mask=lambda real, tokens: mt.ones(1, 1, *2 * tokens.shape[1:], dtype=mt.bool)))
+continue_prompts.wrong(
+    "masked the wrong way round",
+    "True means: may look.",
+)(_continuing(mask=lambda real, tokens: ~_both(real, tokens)))
+continue_prompts.wrong(
+    "right but for the token 0, which it takes for padding",
+    "All numbers are tokens. Where the padding stands is known from the lengths.",
+)(_continuing(mask=lambda real, tokens: _both(tokens != 0, tokens)))
+continue_prompts.wrong(
+    "right but for the padding, which is masked along the queries",
+    "What must not be looked at is a key, and keys are columns: real as (B, 1, 1, n).",
+)(
+    _continuing(
+        mask=lambda real, tokens: _causal(real.shape[1]) & real[:, None, :, None],
+    )
+)
+continue_prompts.wrong(
+    "right for the longest prompt alone: it reads the scores behind the padding",
+    "With padding at the end the scores for the next token stand at the last real one.",
+)(_continuing(pad=_back))
 continue_prompts.wrong(
     "off by one: it reads the scores one position too early",
-    "Those scores predict the last token that is there. Read at lengths[b] - 1, then one further "
-    "with each new token.",
-)(_continuing(place=lambda lengths, t: (lengths + t - 2).clamp(min=0)))
+    "Position i has read the tokens up to i and predicts the one at i + 1.",
+)(_continuing(place=lambda length, n: max(n - 2, 0)))
 continue_prompts.wrong(
-    "off by one: each new token is written over the one before it",
-    "The first new token of sequence b belongs at position lengths[b], where its padding begins.",
-)(_continuing(write=lambda grown, place, token: _put(grown, place - 1, token)))
-
-
-@continue_prompts.wrong(
-    "written behind the padding, but read as if it stood before it",
-    "Where the new token goes depends on the sequence: position lengths[b] at first, over the "
-    "padding. To put it at the end of the row leaves the padding in between.",
+    "right but for the end, at which it does not stop",
+    "A prompt that has got its end is finished: nothing comes after it.",
+)(_continuing(stops=lambda new, end: False))
+continue_prompts.wrong(
+    "stopped for all prompts as soon as one is finished",
+    "The others go on, up to their own end or to count tokens.",
+)(_continuing(all_stop=True))
+continue_prompts.wrong(
+    "right but for the end, which is left out",
+    "The end is a new token like others: the last one of its list.",
+)(_continuing(finish=lambda new, prompt, end: new[:-1] if new and new[-1] == end else new))
+continue_prompts.wrong(
+    "right but for the length: finished continuations are filled up",
+    "Return the new tokens of each prompt, up to its end: lists of different lengths.",
+)(
+    lambda model, prompts, end, count: [
+        (new + [end] * count)[:count] for new in _continuing()(model, prompts, end, count)
+    ]
 )
-def _(model, tokens, lengths, count, pick):
-    rows, new = mt.arange(len(tokens)), []
-    for t in range(count):
-        new.append(pick(model(tokens)[rows, lengths + t - 1]))
-        tokens = mt.cat([tokens, new[-1].unsqueeze(1)], dim=1)
-    return mt.stack(new, dim=1)
-
-
-@continue_prompts.wrong(
-    "right where a prompt has no padding; else the padding has been moved to the front",
-    "There the model reads it before the prompt, and a causal mask does not hide what comes before."
-    " Leave the padding behind the prompt, and write the new tokens over it.",
+continue_prompts.wrong(
+    "right but for prompts that hold the end themselves, which it does not continue",
+    "An end in the prompt is part of what is to be continued. A prompt is finished when a NEW "
+    "token is the end.",
+)(
+    lambda model, prompts, end, count: [
+        [] if prompt[-1] == end else new
+        for prompt, new in zip(prompts, _continuing()(model, prompts, end, count), strict=True)
+    ]
 )
-def _(model, tokens, lengths, count, pick):
-    n = tokens.shape[1]
-    rows = [row.roll(n - length, 0) for row, length in zip(tokens, lengths.tolist(), strict=True)]
-    tokens = mt.stack(rows)
-    for _ in range(count):
-        tokens = mt.cat([tokens, pick(model(tokens)[:, -1]).unsqueeze(1)], dim=1)
-    return tokens[:, -count:]
-
-
 continue_prompts.wrong(
-    "right but for where it reads: every sequence at the end of the longest prompt",
-    "Each sequence goes on from its own last token: position lengths[b] - 1 at first.",
-)(_continuing(place=lambda lengths, t: lengths.max().expand(len(lengths)) + t - 1))
+    "right but for the prompts, which are returned, too",
+    "Return the new tokens alone.",
+)(_continuing(finish=lambda new, prompt, end: prompt + new))
 continue_prompts.wrong(
-    "read off one single pass: what has been picked is never put into the sequence",
-    "In training all tokens are known, so that one pass gives all scores. A new token is known "
-    "when it has been picked: write it at position lengths[b] + t, then let the model read again.",
-)(_continuing(write=lambda grown, place, token: grown))
+    "one token short",
+    "Up to count new tokens.",
+)(_continuing(steps=lambda count: count - 1))
 continue_prompts.wrong(
-    "one and the same step, count times: every new token is the first one again",
-    "Write each new token at position lengths[b] + t, and read one position further each time.",
-)(_continuing(place=lambda lengths, t: lengths - 1))
-
-
-@continue_prompts.wrong(
+    "one token too long",
+    "At most count new tokens.",
+)(_continuing(steps=lambda count: count + 1))
+continue_prompts.wrong(
+    "one and the same step, count times: what has been picked is never read",
+    "Each new token is read before the next one is picked.",
+)(
+    lambda model, prompts, end, count: [
+        (one * count)[: 1 if one[0] == end else count]
+        for one in _continuing()(model, prompts, end, 1)
+    ]
+)
+continue_prompts.wrong(
     "written without a context: the model is shown the last token alone",
     "A recurrent network keeps a state; this model knows only what it is shown. Give it the whole "
     "sequence.",
-)
-def _(model, tokens, lengths, count, pick):
-    token = tokens[mt.arange(len(tokens)), lengths - 1]
-    new = []
-    for _ in range(count):
-        token = pick(model(token.unsqueeze(1))[:, 0])
-        new.append(token)
-    return mt.stack(new, dim=1)
-
-
+)(_continuing(read=lambda row: row[-1:]))
 continue_prompts.wrong(
-    "always the likeliest token: pick is not used",
-    "pick decides which token is taken, so that one loop serves greedy decoding and sampling.",
-)(_continuing(choose=lambda pick, scores: likeliest(scores)))
-continue_prompts.wrong(
-    "right but for what pick is given: probabilities, not scores",
-    "Hand the scores on as they are. A sampling pick does the softmax itself.",
-)(_continuing(choose=lambda pick, scores: pick(scores.softmax(dim=-1))))
+    "the least likely token at each step",
+    "The largest score is that of the likeliest token.",
+)(_continuing(choose=lambda scores: scores.argmin(dim=-1)))
 
 
 @continue_prompts.wrong(
-    "right but for the prompts, which are returned, too",
-    "Return the new tokens alone, (B, count).",
+    "right, but each prompt goes through the model alone",
+    "All prompts go through the model together: at most one call for each new token.",
 )
-def _(model, tokens, lengths, count, pick):
-    new = continue_prompts.reference(model, tokens, lengths, count, pick)
-    return mt.cat([tokens, new], dim=1)
-
-
-@continue_prompts.wrong(
-    "right but for the order of the axes: it is (count, B)",
-    "One row for each prompt: stack the new tokens along axis 1.",
-)
-def _(model, tokens, lengths, count, pick):
-    return continue_prompts.reference(model, tokens, lengths, count, pick).T
+def _(model, prompts, end, count):
+    return [_continuing()(model, [prompt], end, count)[0] for prompt in prompts]

@@ -62,12 +62,37 @@ def _padding_takes_no_part(answer, sizes, tokens, lengths):
     return None
 
 
+def _calls_are_apart(answer, sizes, tokens, lengths):
+    """Two models that take turns, on other texts, do as two that are called once.
+
+    Asked of those alone that are right when they are called once.
+    """
+    models = [loaded(answer(*sizes), _weights(*sizes)) for _ in range(2)]
+    right = loaded(_Model(*sizes), _weights(*sizes))
+    if not mt.allclose(models[0].loss(tokens, lengths), right.loss(tokens, lengths)):
+        return None
+    with mt.no_grad():
+        for weight in models[1].parameters():
+            weight.mul_(0.5)
+    others = (tokens.flip(0) + 1) % sizes[0], lengths.flip(0)
+    longer = mt.cat([tokens, tokens], dim=1), 2 * lengths
+    for i, batch in ((0, others), (1, longer), (0, longer), (1, (tokens, lengths)), (0, others)):
+        alone = _Model(*sizes).double()
+        alone.load_state_dict(models[i].state_dict())
+        if not mt.allclose(models[i].loss(*batch), alone.loss(*batch)):
+            return (
+                "Called again with other texts, or in turn with another model, a model does "
+                "something else. It must keep nothing from a call."
+            )
+    return None
+
+
 @exercise(
     cases=_text_cases,
     run=_run,
     forbidden=("scaled_dot_product_attention",),
     instead="the layers made in __init__, @, masked_fill and softmax",
-    properties=(_nothing_leaks, _padding_takes_no_part),
+    properties=(_nothing_leaks, _padding_takes_no_part, _calls_are_apart),
     gradients=False,
     see='chapter 07, "A masked language model"',
 )
@@ -280,7 +305,7 @@ class _(ModelInPieces):
 )
 class _(ModelInPieces):
     def forward(self, tokens):
-        return super().forward(_Model.read(self, tokens))
+        return super().forward(ModelInPieces.read(self, tokens))
 
     def read(self, tokens):
         return tokens

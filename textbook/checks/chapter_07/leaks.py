@@ -64,6 +64,17 @@ def _faint_leak(x):
     return mt.cat([mt.cat([first, outputs[:1, 1:]], dim=1), outputs[1:]])
 
 
+def _leak_from_the_last_number(x):
+    """The first output hears of the last number of the last token, loudly."""
+    outputs = _causal(x)
+    return mt.cat([outputs[:1] + x[-1, -1].sin(), outputs[1:]])
+
+
+def _leak_from_the_first_number(x):
+    outputs = _causal(x)
+    return mt.cat([outputs[:1] + x[-1, 0].sin(), outputs[1:]])
+
+
 def _opposites(x):
     """The numbers of an output add up to 0, whatever the input is."""
     outputs = _causal(x)
@@ -89,11 +100,13 @@ MODELS = {
     "minus the token before": _one_step_back,
     "a tanh of each token": mt.tanh,
     "a faint leak from the last token to the first": _faint_leak,
+    "a leak from the last number of the last token": _leak_from_the_last_number,
     "outputs whose numbers add up to 0": _opposites,
     "outputs of constant length": _on_a_circle,
     "sums of differences": _differences,
 }
 HIDDEN_MODELS = {
+    "a leak from the first number of the last token": _leak_from_the_first_number,
     "attention without a mask": _unmasked,
     "the tokens in reverse order": lambda x: x.flip(0),
     "the last token everywhere": lambda x: x[-1].expand(*x.shape).sin(),
@@ -104,10 +117,10 @@ HIDDEN_MODELS = {
 
 def _model_cases(draw, hidden):
     for name, function in MODELS.items():
-        yield _Model(name, function), draw.normal(2, 2)
+        yield _Model(name, function), draw.normal(4, 3)
     if hidden:
         for name, function in HIDDEN_MODELS.items():
-            yield _Model(name, function), draw.normal(3, 2)
+            yield _Model(name, function), draw.normal(4, 3)
 
 
 def _gradients(model, x):
@@ -118,7 +131,7 @@ def _gradients(model, x):
     return mt.stack([mt.stack(row) for row in rows])
 
 
-@exercise(cases=_model_cases, gradients=False, see='chapter 07, "Gradients from the future"')
+@exercise(cases=_model_cases, gradients=False, see='chapter 07, "Gradients from the future (C15)"')
 def dependence(model, x):
     """(n, n) boolean: True where output i of the model depends on token j of x (n, d)."""
     x = x.clone().requires_grad_()
@@ -177,6 +190,14 @@ dependence.wrong(
     "An output is a vector. It depends on input j as soon as one of its numbers does: join what "
     "you find for each of them by 'or'.",
 )(lambda model, x: (_gradients(model, x)[:, -1] != 0).any(dim=-1))
+dependence.wrong(
+    "blind to all but the first number of each token",
+    "A token is a vector. An output depends on it as soon as it does on one of its numbers.",
+)(lambda model, x: (_gradients(model, x)[..., 0] != 0).any(dim=1))
+dependence.wrong(
+    "blind to all but the last number of each token",
+    "A token is a vector. An output depends on it as soon as it does on one of its numbers.",
+)(lambda model, x: (_gradients(model, x)[..., -1] != 0).any(dim=1))
 dependence.wrong(
     "blind to negative gradients",
     "An output that falls when the input grows depends on it, too: != 0, not > 0.",

@@ -1,10 +1,9 @@
-"""Masks: causal, for padding, both joined, a window, and the one that PyTorch's module takes."""
+"""Masks: for the last tokens of a batch, out of PyTorch's two, and what a stack of them reaches."""
 
 import minitorch as mt
-from minitorch import nn
-from textbook.checks.exercise import Draw, exercise
+from textbook.checks.exercise import exercise
 
-# The future
+# The last tokens of a batch
 
 
 def steps_back(n):
@@ -13,332 +12,408 @@ def steps_back(n):
     return positions.unsqueeze(1) - positions
 
 
-def _size_cases(draw, hidden):
-    yield from [(1,), (2,), (3,), (5,)] + [(4,), (8,)] * hidden
-
-
-@exercise(cases=_size_cases, see='chapter 07, "The causal mask"')
-def causal_mask(n):
-    """(n, n) boolean: True where query i may look at key j."""
-    positions = mt.arange(n)
-    return positions <= positions.unsqueeze(1)
-
-
-causal_mask.wrong(
-    "strict: a token may look at the tokens before it, but not at itself",
-    "Key j is allowed if j <= i, the diagonal included. Else the first token sees nothing.",
-)(lambda n: steps_back(n) > 0)
-causal_mask.wrong(
-    "transposed: each token looks at itself and at what comes after it",
-    "Row i belongs to query i and column j to key j, so what is allowed is the lower triangle.",
-)(lambda n: steps_back(n) <= 0)
-causal_mask.wrong(
-    "the opposite: True where a token may not look",
-    "In the book True means that a query may look there. (nn.MultiheadAttention and nn.Transformer "
-    "mean the opposite by True, and the library's own masks for them are the other way round.)",
-)(lambda n: steps_back(n) < 0)
-causal_mask.wrong(
-    "off by one: each token may also look at the one after it",
-    "Key j is allowed if j <= i. With j <= i + 1 the token that has to be predicted is in sight.",
-)(lambda n: steps_back(n) >= -1)
-causal_mask.wrong(
-    "True everywhere: nothing is masked",
-    "Query i may look at key j only if j <= i.",
-)(lambda n: mt.ones(n, n, dtype=mt.bool))
-causal_mask.wrong(
-    "the identity: each token looks at itself alone",
-    "The tokens before it are allowed, too: j <= i.",
-)(lambda n: steps_back(n) == 0)
-causal_mask.wrong(
-    "a mask of numbers, 0 and minus infinity, to be added to the scores",
-    "That is another habit, and a good one. Here the mask is boolean: True where query i may look "
-    "at key j.",
-)(lambda n: mt.zeros(n, n).masked_fill(steps_back(n) < 0, -mt.inf))
-causal_mask.wrong(
-    "right but for its numbers, 0 and 1 in place of False and True",
-    "masked_fill and ~ take booleans. Compare positions, or end with .bool().",
-)(lambda n: (steps_back(n) >= 0).long())
-
-
-# The padding
-
-
 def _length_cases(draw, hidden):
-    """In public cases no sequence fills all n positions."""
-    yield mt.tensor([1]), 2
-    yield mt.tensor([2, 1, 0]), 3
-    yield draw.integers(4, 2), 6
+    """Lengths, the number of queries T and that of positions n; some rows may look nowhere."""
+    yield mt.tensor([2, 3]), 3, 4
+    yield mt.tensor([3, 1, 5]), 2, 5
+    yield mt.tensor([1, 4]), 4, 4
     if hidden:
-        yield mt.tensor([4, 1, 4]), 4
-        yield draw.integers(10, 5), 9
+        yield mt.tensor([6, 2, 1, 4, 5]), 4, 6
+        yield mt.tensor([7, 3]), 1, 7
+        yield draw.integers(9, 3) + 1, 5, 9
 
 
-def _real(lengths, n):
-    """(B, n): whether a position holds a token."""
-    return mt.arange(n) < lengths.unsqueeze(1)
+def _at_the_end(lengths, n):
+    """(B, n): whether a position holds a token, all padding standing in front."""
+    return mt.arange(n) >= n - lengths.unsqueeze(1)
+
+
+def _last(T, n):
+    """(T, n): the last T rows of how far back a key lies."""
+    return steps_back(n)[n - T :]
+
+
+def _chunk(
+    back=_last,
+    seen=lambda back: back >= 0,
+    real=_at_the_end,
+    join=lambda causal, real: causal & real[:, None, None],
+):
+    """The mask with one of its pieces exchanged."""
+
+    def mask(lengths, T, n):
+        return join(seen(back(T, n)), real(lengths, n))
+
+    return mask
 
 
 @exercise(cases=_length_cases, see='chapter 07, "Padding"')
-def real_tokens(lengths, n):
-    """Lengths (B) give (B, n) boolean: True at real tokens."""
-    return mt.arange(n) < lengths.unsqueeze(1)
-
-
-real_tokens.wrong(
-    "the opposite: True at the padding",
-    "In this chapter True means: may be looked at. (data.padding_mask and key_padding_mask mean "
-    "the opposite.)",
-)(lambda lengths, n: ~_real(lengths, n))
-real_tokens.wrong(
-    "off by one: one position of padding counts as a token",
-    "Positions count from 0, so position j holds a token if j < lengths[b].",
-)(lambda lengths, n: _real(lengths + 1, n))
-real_tokens.wrong(
-    "off by one: the last token of each sequence counts as padding",
-    "Positions count from 0, so position j holds a token if j < lengths[b].",
-)(lambda lengths, n: _real(lengths - 1, n))
-real_tokens.wrong(
-    "a mask for padding at the front",
-    "Here the tokens come first: positions 0 to lengths[b] - 1.",
-)(lambda lengths, n: _real(lengths, n).flip(1))
-real_tokens.wrong(
-    "right but for the number of positions: it is the longest length, not n",
-    "A batch may have more positions than its longest sequence. n says how many.",
-)(lambda lengths, n: _real(lengths, int(lengths.max())))
-real_tokens.wrong(
-    "right but for the order of the axes: it is (n, B)",
-    "The batch comes first, (B, n): compare arange(n) with lengths.unsqueeze(1).",
-)(lambda lengths, n: _real(lengths, n).T)
-real_tokens.wrong(
-    "right but for its numbers, 0 and 1 in place of False and True",
-    "masked_fill and ~ take booleans. A comparison gives them.",
-)(lambda lengths, n: _real(lengths, n).long())
-
-
-# Both
-
-
-def _real_cases(draw, hidden):
-    """Padding at the end, at the front, in the middle; real (B, n)."""
-    yield (mt.tensor([[True, False]]),)
-    yield (mt.tensor([[False, True, True]]),)
-    yield (mt.tensor([[True, True, True], [True, True, False], [False, True, True]]),)
-    if hidden:
-        yield (draw.normal(4, 6) > -0.5,)
-        yield (mt.tensor([[False], [True]]),)
-
-
-def _joined(real, seen=lambda back: back >= 0):
-    """The join of both, with the causal part exchanged."""
-    return seen(steps_back(real.shape[1])) & real.unsqueeze(1).unsqueeze(1)
-
-
-@exercise(cases=_real_cases, see='chapter 07, "Padding"')
-def joined_mask(real):
-    """Real (B, n) gives (B, 1, n, n) boolean: True where query i may look at key j."""
-    positions = mt.arange(real.shape[1])
-    causal = positions <= positions.unsqueeze(1)  # (n, n)
-    return causal & real.unsqueeze(1).unsqueeze(1)
-
-
-joined_mask.wrong(
-    "joined by 'or': a place that one of the two masks allows is allowed",
-    "A query may look only where both masks allow it: &.",
-)(lambda real: (steps_back(real.shape[1]) >= 0) | real[:, None, None])
-joined_mask.wrong(
-    "a mask along the queries: the rows of the padding are masked, not the columns",
-    "What must not be looked at is a key, and keys are columns: real as (B, 1, 1, n), not "
-    "(B, 1, n, 1).",
-)(lambda real: (steps_back(real.shape[1]) >= 0) & real[:, None, :, None])
-joined_mask.wrong(
-    "masked along keys and queries: columns and rows of the padding",
-    "Mask the keys alone. What the queries of the padding see does no harm, for the loss leaves "
-    "their outputs out; and a row with nothing to look at is a trouble of its own.",
-)(lambda real: _joined(real) & real[:, None, :, None])
-joined_mask.wrong(
-    "the mask of the padding alone: the future is in sight",
-    "Join it with the causal mask: a query may look where both allow it.",
-)(lambda real: _joined(real, seen=lambda back: back == back))
-joined_mask.wrong(
-    "the causal mask alone: the padding is in sight",
-    "Join it with real: a query may look where both allow it.",
-)(lambda real: _joined(mt.ones_like(real)))
-joined_mask.wrong(
-    "a mask for padding at the end: it counts the tokens and does not ask where they stand",
-    "The padding may also stand at the front. real says of each position what it is.",
-)(lambda real: _joined(_real(real.sum(dim=1), real.shape[1])))
-joined_mask.wrong(
-    "right but for the diagonal, which is allowed in the padding, too",
-    "To let each place look at itself is a good way to have no empty rows. Here follow the rule: "
-    "no padded key is looked at, from nowhere.",
-)(lambda real: _joined(real) | (steps_back(real.shape[1]) == 0))
-joined_mask.wrong(
-    "the opposite: True where a query may not look",
-    "Here True means: may look.",
-)(lambda real: ~_joined(real))
-joined_mask.wrong(
-    "strict: a token may not look at itself",
-    "The causal part is j <= i, the diagonal included.",
-)(lambda real: _joined(real, seen=lambda back: back > 0))
-joined_mask.wrong(
-    "right but for the causal part, which is transposed",
-    "Row i is query i, column j is key j, and j <= i is allowed: the lower triangle.",
-)(lambda real: _joined(real, seen=lambda back: back <= 0))
-joined_mask.wrong(
-    "right but for the axis of the heads, which is missing",
-    "Scores of several heads are (B, h, n, n). A mask (B, n, n) would meet them as (1, B, n, n): "
-    "its batch would be taken for the heads. Give it an axis of size 1, (B, 1, n, n).",
-)(lambda real: _joined(real).squeeze(1))
-joined_mask.wrong(
-    "right but for the place of the heads' axis: the shape is (1, B, n, n)",
-    "The batch comes first: (B, 1, n, n).",
-)(lambda real: _joined(real).transpose(0, 1))
-
-
-# A window
-
-
-def _window_cases(draw, hidden):
-    yield from [(2, 1), (3, 2), (3, 5), (5, 3), (6, 2)] + [(1, 1), (7, 4), (9, 1)] * hidden
-
-
-@exercise(cases=_window_cases, see='chapter 07, "The causal mask"')
-def window_mask(n, width):
-    """(n, n) boolean: True where query i may look at key j, one of the last `width` tokens."""
+def chunk_mask(lengths, T, n):
+    """Lengths (B), T and n give (B, 1, T, n) boolean: True where a query may look at a key."""
     positions = mt.arange(n)
-    back = positions.unsqueeze(1) - positions  # (n, n)
-    return (back >= 0) & (back < width)
+    asking = positions[n - T :].unsqueeze(1)  # (T, 1)
+    real = positions >= n - lengths.unsqueeze(1)  # (B, n)
+    return (positions <= asking) & real[:, None, None]
 
 
-window_mask.wrong(
-    "off by one: the window holds one token too many",
-    "The token itself is one of the width tokens, so it sees width - 1 before it.",
-)(lambda n, width: (steps_back(n) >= 0) & (steps_back(n) <= width))
-window_mask.wrong(
-    "off by one: the window begins with the token before",
-    "The token itself is one of the width tokens.",
-)(lambda n, width: (steps_back(n) > 0) & (steps_back(n) <= width))
-window_mask.wrong(
-    "off by one: the window holds one token too few",
-    "The token itself is one of the width tokens, so it sees width - 1 before it.",
-)(lambda n, width: (steps_back(n) >= 0) & (steps_back(n) < width - 1))
-window_mask.wrong(
-    "empty, or for width 1 the diagonal: the left end has the wrong sign",
-    "triu(k) keeps j - i >= k. What is wanted is i - j < width, so k = 1 - width.",
-)(lambda n, width: (steps_back(n) >= 0) & (steps_back(n) <= 1 - width))
-window_mask.wrong(
-    "a window that stands still: the first width tokens of the text",
-    "The window moves along: it ends at the token itself.",
-)(lambda n, width: (steps_back(n) >= 0) & (mt.arange(n) < width))
-window_mask.wrong(
-    "a window to both sides: it looks ahead",
-    "The mask is causal, too: j <= i.",
-)(lambda n, width: steps_back(n).abs() < width)
-window_mask.wrong(
-    "a window that looks ahead instead of back",
-    "Row i is query i, column j is key j: i - width < j <= i.",
-)(lambda n, width: (steps_back(n) <= 0) & (steps_back(n) > -width))
-window_mask.wrong(
-    "the causal mask: the window has no left end",
-    "A token further back than width - 1 places is out of sight.",
-)(lambda n, width: steps_back(n) >= 0)
-window_mask.wrong(
-    "the opposite: True where a query may not look",
-    "Here True means: may look.",
-)(lambda n, width: (steps_back(n) < 0) | (steps_back(n) >= width))
-window_mask.wrong(
-    "what the window leaves out: the tokens further back",
-    "The near tokens are in sight and the far ones are not: i - width < j <= i.",
-)(lambda n, width: steps_back(n) >= width)
-window_mask.wrong(
-    "cut into blocks of width tokens, each of which sees its own block",
-    "The window moves along: it always ends at the token itself.",
+chunk_mask.wrong(
+    "a triangle from the top left corner: as if the queries were the first T tokens",
+    "The queries are the last T of n positions: query i stands at n - T + i.",
+)(_chunk(back=lambda T, n: steps_back(n)[:T]))
+chunk_mask.wrong(
+    "a mask for padding at the end",
+    "Here the padding stands in front: the tokens are the last lengths[b] positions.",
+)(_chunk(real=lambda lengths, n: mt.arange(n) < lengths.unsqueeze(1)))
+chunk_mask.wrong(
+    "a mask for padding at the end and for the first T tokens",
+    "Here the padding stands in front, and the queries are the last T of n positions.",
 )(
-    lambda n, width: (
-        (steps_back(n) >= 0) & (mt.arange(n).unsqueeze(1) // width == mt.arange(n) // width)
+    _chunk(
+        back=lambda T, n: steps_back(n)[:T],
+        real=lambda lengths, n: mt.arange(n) < lengths.unsqueeze(1),
     )
 )
-
-
-# The other convention
-
-
-def _allowed_cases(draw, hidden):
-    """Batches with more than one mask; every query may look somewhere. Square in public."""
-    sizes = [(1, 2, 2, 1), (2, 2, 2, 2), (2, 3, 3, 3)] + [(3, 4, 6, 2), (2, 5, 3, 4)] * hidden
-    for batch, steps, n, heads in sizes:
-        allowed = draw.normal(batch, steps, n) > 0
-        somewhere = draw.integers(n, batch, steps).unsqueeze(-1)
-        yield allowed | (mt.arange(n) == somewhere), heads
-
-
-def _weights_of_the_module(answer, allowed, heads):
-    """What nn.MultiheadAttention looks at with the mask that the answer makes."""
-    batch, steps, n = allowed.shape
-    draw, width = Draw(0), 2 * heads
-    module = nn.MultiheadAttention(width, heads, batch_first=True)
-    module.load_state_dict(draw.state(module))
-    x, memory = draw.normal(batch, steps, width), draw.normal(batch, n, width)
-    x[:, 0] *= 1e7  # the scores of the first query lie far apart
-    mask = answer(allowed, heads)
-    _, weights = module(x, memory, memory, attn_mask=mask, average_attn_weights=False)
-    return {"the tensor of the module's weights": weights.detach()}
-
-
-@exercise(
-    cases=_allowed_cases,
-    run=_weights_of_the_module,
-    gradients=False,
-    see='chapter 07, "True means two opposite things"',
+chunk_mask.wrong(
+    "joined by 'or': a place that one of the two masks allows is allowed",
+    "A query may look only where both masks allow it: &.",
+)(_chunk(join=lambda causal, real: causal | real[:, None, None]))
+chunk_mask.wrong(
+    "a mask along the queries: the rows of the padding are masked, not the columns",
+    "What must not be looked at is a key, and keys are columns: real as (B, 1, 1, n).",
+)(_chunk(join=lambda causal, real: causal & real[:, None, -len(causal) :, None]))
+chunk_mask.wrong(
+    "the mask of the padding alone: the future is in sight",
+    "Join it with the causal mask: a query may look where both allow it.",
+)(_chunk(seen=lambda back: back == back))
+chunk_mask.wrong(
+    "the causal mask alone: the padding is in sight",
+    "Join it with that of the padding: a query may look where both allow it.",
+)(_chunk(real=lambda lengths, n: mt.ones(len(lengths), n, dtype=mt.bool)))
+chunk_mask.wrong(
+    "right but for the rows with nothing to look at, which may look at themselves",
+    "To let each place look at itself is a good way to have no empty rows. Here follow the rule: "
+    "no padded key is looked at, from nowhere.",
+)(
+    lambda lengths, T, n: (
+        _chunk()(lengths, T, n)
+        | ((_last(T, n) == 0) & ~_chunk()(lengths, T, n).any(dim=-1, keepdim=True))
+    )
 )
-def module_mask(allowed, heads):
-    """Allowed (B, T, n) gives the module's attn_mask, (B * heads, T, n)."""
-    return (~allowed).repeat_interleave(heads, dim=0)
+chunk_mask.wrong(
+    "the opposite: True where a query may not look",
+    "Here True means: may look.",
+)(_chunk(join=lambda causal, real: ~(causal & real[:, None, None])))
+chunk_mask.wrong(
+    "strict: a token may not look at itself",
+    "The causal part includes the token itself.",
+)(_chunk(seen=lambda back: back > 0))
+chunk_mask.wrong(
+    "off by one: each token may also look at the one after it",
+    "With the token that has to be predicted in sight nothing is left to learn.",
+)(_chunk(seen=lambda back: back >= -1))
+chunk_mask.wrong(
+    "right but for the causal part, which looks ahead in place of back",
+    "Row i is a query, column j a key: a key may not come after the query.",
+)(_chunk(seen=lambda back: back <= 0))
+chunk_mask.wrong(
+    "off by one: one position of padding counts as a token",
+    "Of n positions the last lengths[b] hold tokens, so position j does if j >= n - lengths[b].",
+)(_chunk(real=lambda lengths, n: _at_the_end(lengths + 1, n)))
+chunk_mask.wrong(
+    "off by one: the first token of each sequence counts as padding",
+    "Of n positions the last lengths[b] hold tokens, so position j does if j >= n - lengths[b].",
+)(_chunk(real=lambda lengths, n: _at_the_end(lengths - 1, n)))
+chunk_mask.wrong(
+    "a mask for all n queries",
+    "Only the last T positions ask: (B, 1, T, n).",
+)(lambda lengths, T, n: _chunk()(lengths, n, n))
+chunk_mask.wrong(
+    "right but for the axis of the heads, which is missing",
+    "Scores of several heads are (B, h, T, n). A mask (B, T, n) would meet them as (1, B, T, n): "
+    "its batch would be taken for the heads. Give it an axis of size 1, (B, 1, T, n).",
+)(lambda lengths, T, n: _chunk()(lengths, T, n).squeeze(1))
+chunk_mask.wrong(
+    "right but for the place of the heads' axis: the shape is (1, B, T, n)",
+    "The batch comes first: (B, 1, T, n).",
+)(lambda lengths, T, n: _chunk()(lengths, T, n).transpose(0, 1))
+chunk_mask.wrong(
+    "right but for its numbers, 0 and 1 in place of False and True",
+    "masked_fill and ~ take booleans. A comparison gives them, or .bool() at the end.",
+)(lambda lengths, T, n: _chunk()(lengths, T, n).long())
 
 
-module_mask.wrong(
-    "not turned round: the module looks exactly where it must not",
-    "nn.MultiheadAttention takes True for: may NOT look. Turn the mask round with ~.",
-)(lambda allowed, heads: allowed.repeat_interleave(heads, dim=0))
-module_mask.wrong(
-    "the mask as it is given, neither turned round nor made for the heads",
-    "nn.MultiheadAttention takes True for: may NOT look. And it wants (B * heads, T, n), the same "
-    "mask heads times for each sequence.",
-)(lambda allowed, heads: allowed)
-module_mask.wrong(
-    "neither turned round nor in the right order",
-    "nn.MultiheadAttention takes True for: may NOT look. And every mask comes heads times in a "
-    "row, as repeat_interleave does it.",
-)(lambda allowed, heads: allowed.repeat(heads, 1, 1))
-module_mask.wrong(
-    "repeated in the wrong order: sequences get one another's masks",
-    "The masks of the heads of sequence 0 come first, then those of sequence 1: every mask heads "
-    "times in a row, as repeat_interleave does. repeat puts whole batches behind one another.",
-)(lambda allowed, heads: (~allowed).repeat(heads, 1, 1))
-module_mask.wrong(
-    "turned round and transposed",
-    "Rows stay queries and columns keys: the two conventions differ in the meaning of True alone.",
-)(lambda allowed, heads: (~allowed).transpose(1, 2).repeat_interleave(heads, dim=0))
-module_mask.wrong(
-    "one mask for the whole batch",
-    "Each sequence has a mask of its own: return (B * heads, T, n).",
-)(lambda allowed, heads: ~allowed[0])
-module_mask.wrong(
-    "no mask at all",
-    "Return a mask (B * heads, T, n), True where a query may NOT look.",
-)(lambda allowed, heads: None)
-module_mask.wrong(
-    "one mask for each sequence, and not one for each head of each sequence",
-    "The module has no axis of size 1 for the heads: it wants (B * heads, T, n), the same mask "
-    "heads times for each sequence.",
-)(lambda allowed, heads: ~allowed)
-module_mask.wrong(
-    "a mask of zeros and ones as floating-point numbers, which are added to the scores",
-    "The module adds a mask of numbers to the scores: 1 changes little, minus infinity masks. "
-    "Return booleans, or 0 and minus infinity.",
-)(lambda allowed, heads: (~allowed).repeat_interleave(heads, dim=0).to(mt.get_default_dtype()))
-module_mask.wrong(
-    "a mask of numbers that are not low enough",
-    "The module adds a mask of numbers to the scores. Where the other scores are lower still, a "
-    "finite number hides nothing: return booleans, or 0 and minus infinity.",
-)(lambda allowed, heads: -1e4 * (~allowed).repeat_interleave(heads, dim=0))
+# Out of PyTorch's two masks
+
+
+def _pair_cases(draw, hidden):
+    """attn_mask, key_padding_mask and (B, h, T, n), among them B = h; every kind with every kind.
+
+    Which places are hidden is drawn: nothing is asked of the rows.
+    """
+
+    def padding(batch, n):
+        return mt.arange(n) >= 1 + draw.integers(n, batch, 1)
+
+    def numbers(hidden):
+        return mt.zeros(hidden.shape).masked_fill(hidden, -mt.inf)
+
+    for shape in [(3, 3, 2, 4), (2, 5, 3, 4)] if not hidden else [(4, 2, 5, 3), (2, 2, 3, 3)]:
+        batch, heads, steps, n = shape
+        for_all = draw.normal(steps, n) > 0
+        for_each = draw.normal(batch * heads, steps, n) > 0
+        yield None, padding(batch, n), shape
+        yield for_all, padding(batch, n), shape
+        yield numbers(for_each), padding(batch, n), shape
+        yield for_each, None, shape
+        yield numbers(for_all), None, shape
+    yield None, None, (2, 3, 2, 3)
+
+
+def _as_booleans(mask):
+    return mask if mask.dtype == mt.bool else mask == -mt.inf
+
+
+def _with_heads(hidden, shape):
+    """(T, n) or (B h, T, n) -> what fits (B, h, T, n)."""
+    return hidden.unflatten(0, shape[:2]) if hidden.ndim == 3 else hidden
+
+
+def _converted(
+    read=_as_booleans,
+    turn=lambda hidden: ~hidden,
+    fit=_with_heads,
+    of_padding=lambda padding, shape: ~padding[:, None, None],
+    join=lambda one, other: one & other,
+    finish=lambda allowed: allowed,
+):
+    """The conversion with one of its pieces exchanged."""
+
+    def convert(attn_mask, key_padding_mask, shape):
+        parts = []
+        if attn_mask is not None:
+            parts.append(turn(fit(read(attn_mask), shape)).expand(*shape))
+        if key_padding_mask is not None:
+            parts.append(of_padding(key_padding_mask, shape).expand(*shape))
+        if not parts:
+            return finish(mt.ones(shape, dtype=mt.bool))
+        return finish(parts[0] if len(parts) == 1 else join(*parts))
+
+    return convert
+
+
+@exercise(cases=_pair_cases, gradients=False, see='chapter 07, "True means two opposite things"')
+def allowed_of(attn_mask, key_padding_mask, shape):
+    """The two masks of nn.MultiheadAttention, or None, give the book's, of shape (B, h, T, n)."""
+    allowed = mt.ones(shape, dtype=mt.bool)
+    if attn_mask is not None:
+        hidden = attn_mask if attn_mask.dtype == mt.bool else attn_mask == -mt.inf
+        if hidden.ndim == 3:
+            hidden = hidden.unflatten(0, shape[:2])  # (B, h, T, n)
+        allowed = allowed & ~hidden
+    if key_padding_mask is not None:
+        allowed = allowed & ~key_padding_mask[:, None, None]
+    return allowed
+
+
+TURN = "The module takes True for: may NOT look. The book takes it for: may look."
+allowed_of.wrong(
+    "the opposite: True where a query may not look",
+    TURN + " (Two masks that hide are joined by |, two that allow by &.)",
+)(_converted(finish=lambda allowed: ~allowed))
+allowed_of.wrong(
+    "not turned round in either mask",
+    TURN,
+)(_converted(turn=lambda hidden: hidden, of_padding=lambda padding, _: padding[:, None, None]))
+allowed_of.wrong(
+    "right but for attn_mask, which is not turned round",
+    TURN,
+)(_converted(turn=lambda hidden: hidden))
+allowed_of.wrong(
+    "right but for key_padding_mask, which is not turned round",
+    TURN,
+)(_converted(of_padding=lambda padding, _: padding[:, None, None]))
+allowed_of.wrong(
+    "right but for masks of numbers, which are read the wrong way round",
+    "Numbers are added to the scores: 0 lets a query look, minus infinity does not.",
+)(_converted(read=lambda mask: mask if mask.dtype == mt.bool else mask == 0))
+allowed_of.wrong(
+    "right but for masks of numbers, which it takes for masks that hide nothing",
+    "Minus infinity added to a score hides a key: look for it.",
+)(_converted(read=lambda mask: mask if mask.dtype == mt.bool else mask > 0))
+allowed_of.wrong(
+    "right but for the join: a place that one of the two allows is allowed",
+    "A query may look only where both masks let it: &.",
+)(_converted(join=lambda one, other: one | other))
+allowed_of.wrong(
+    "right where one mask is None, but of two it takes attn_mask alone",
+    "Both count: a query may look where neither hides the key.",
+)(_converted(join=lambda one, other: one))
+allowed_of.wrong(
+    "right where one mask is None, but of two it takes key_padding_mask alone",
+    "Both count: a query may look where neither hides the key.",
+)(_converted(join=lambda one, other: other))
+allowed_of.wrong(
+    "right but for key_padding_mask, which is not used",
+    "Nobody may look at a key that is padding.",
+)(lambda attn_mask, key_padding_mask, shape: _converted()(attn_mask, None, shape))
+allowed_of.wrong(
+    "right but for attn_mask, which is not used",
+    "A query may look where neither of the two hides the key.",
+)(lambda attn_mask, key_padding_mask, shape: _converted()(None, key_padding_mask, shape))
+allowed_of.wrong(
+    "right but for masks (B h, T, n): they are taken apart as (h, B, T, n)",
+    "First the h heads of sequence 0, then those of sequence 1: (B h) becomes (B, h).",
+)(
+    _converted(
+        fit=lambda hidden, shape: (
+            hidden.unflatten(0, (shape[1], shape[0])).transpose(0, 1)
+            if hidden.ndim == 3
+            else hidden
+        )
+    )
+)
+allowed_of.wrong(
+    "right but for masks (B h, T, n): all heads get that of head 0",
+    "Each head of each sequence has a mask of its own there.",
+)(
+    _converted(
+        fit=lambda hidden, shape: (
+            hidden.unflatten(0, shape[:2])[:, :1] if hidden.ndim == 3 else hidden
+        )
+    )
+)
+allowed_of.wrong(
+    "right but for the padding: it is one axis short, and meets the heads",
+    "(B, n) has to become (B, 1, 1, n). As (B, 1, n) its batch stands where the heads are.",
+)(_converted(of_padding=lambda padding, shape: ~padding[:, None]))
+allowed_of.wrong(
+    "right but for its shape: it is (B, 1, T, n) or smaller where the heads do not differ",
+    "Return all of (B, h, T, n): expand repeats an axis.",
+)(
+    lambda attn_mask, key_padding_mask, shape: (
+        _converted()(attn_mask, key_padding_mask, shape)
+        if attn_mask is not None and attn_mask.ndim == 3
+        else _converted()(attn_mask, key_padding_mask, shape)[:, :1]
+    )
+)
+allowed_of.wrong(
+    "right but for its numbers, 0 and 1 in place of False and True",
+    "A mask of the book is boolean.",
+)(_converted(finish=lambda allowed: allowed.long()))
+allowed_of.wrong(
+    "right but for its numbers, 0 and minus infinity",
+    "A mask of the book is boolean.",
+)(_converted(finish=lambda allowed: mt.zeros(allowed.shape).masked_fill(~allowed, -mt.inf)))
+
+
+# What a stack of masks reaches
+
+
+def _stack_cases(draw, hidden):
+    """Lists of masks (n, n), some of whose rows are empty."""
+    causal = mt.ones(4, 4, dtype=mt.bool).tril()
+    window = mt.ones(6, 6, dtype=mt.bool).tril() & mt.ones(6, 6, dtype=mt.bool).triu(-1)
+    strict = mt.ones(5, 5, dtype=mt.bool).tril(-1)
+    yield ([causal],)
+    yield ([window, window],)
+    yield ([strict & strict.tril(-2), strict & ~strict.tril(-2)],)
+    yield ([mt.eye(3).bool()],)
+    yield ([draw.normal(5, 5) > 0.8 for _ in range(3)],)
+    yield ([mt.ones(4, 4, dtype=mt.bool)] * 40,)  # more ways than an int64 can count
+    if hidden:
+        yield ([window] * 4,)
+        yield ([mt.zeros(4, 4, dtype=mt.bool), causal.T],)
+        yield ([draw.normal(7, 7) > 1 for _ in range(2)],)
+        yield ([draw.normal(6, 6) > 1.2 for _ in range(4)],)
+
+
+def _product(one, other):
+    """Of two booleans (n, n): whether there is a way from i over any k to j."""
+    return one.double() @ other.double() > 0
+
+
+def _reached(
+    layer=lambda allowed: allowed | mt.eye(len(allowed)).bool(),
+    order=lambda masks: masks,
+    step=lambda layer, before: _product(layer, before),
+):
+    """The product with one of its pieces exchanged."""
+
+    def reached(masks):
+        found = mt.eye(len(masks[0])).bool()
+        for allowed in order(masks):
+            found = step(layer(allowed), found)
+        return found
+
+    return reached
+
+
+@exercise(cases=_stack_cases, gradients=False, see='chapter 07, "Gradients from the future (C15)"')
+def reach(masks):
+    """(n, n) boolean: True where output i of a stack with these masks depends on token j."""
+    itself = mt.eye(len(masks[0])).bool()
+    reached = itself
+    for allowed in masks:
+        ways = (allowed | itself).float() @ reached.float()  # how many tokens lie between
+        reached = ways > 0
+    return reached
+
+
+reach.wrong(
+    "right but for what is added: a token keeps what it was",
+    "Each layer adds to its input: output i depends on token i, whatever the mask says.",
+)(_reached(layer=lambda allowed: allowed))
+reach.wrong(
+    "right but for the order of the layers: the last mask comes first",
+    "The first mask acts on the tokens, the next one on what that has made: its rows come last in "
+    "the way from output to token.",
+)(_reached(order=lambda masks: masks[::-1]))
+reach.wrong(
+    "what the last layer alone can see",
+    "What it looks at has heard of others in the layers below.",
+)(_reached(order=lambda masks: masks[-1:]))
+reach.wrong(
+    "what the first layer alone can see",
+    "In the next layer these outputs are looked at in their turn.",
+)(_reached(order=lambda masks: masks[:1]))
+reach.wrong(
+    "what any single layer can see: joined by 'or', without the ways over other tokens",
+    "A token heard of in one layer hands on in the next what it has heard itself.",
+)(_reached(step=lambda layer, before: layer | before))
+reach.wrong(
+    "what all layers can see: joined by 'and'",
+    "One layer that looks is enough: the others carry on what is there.",
+)(_reached(step=lambda layer, before: layer & (before | before.all())))
+reach.wrong(
+    "the causal triangle, whatever the masks are",
+    "Follow the ways that the masks allow.",
+)(lambda masks: steps_back(len(masks[0])) >= 0)
+reach.wrong(
+    "transposed: row i tells which outputs depend on token i",
+    "Row i belongs to output i and column j to token j.",
+)(lambda masks: _reached()(masks).T)
+reach.wrong(
+    "the opposite: True where an output does not depend on a token",
+    "True where there is a way from token j to output i.",
+)(lambda masks: ~_reached()(masks))
+reach.wrong(
+    "right but for deep stacks, where the number of ways is too large for an integer",
+    "Turn the numbers into True and False after each layer.",
+)(
+    lambda masks: (
+        _reached(
+            layer=lambda allowed: (allowed | mt.eye(len(allowed)).bool()).long(),
+            step=lambda layer, before: layer @ before.long(),
+        )(masks)
+        > 0
+    )
+)
+reach.wrong(
+    "the number of ways, not yet turned into True and False",
+    "Only yes or no is asked: compare with 0.",
+)(
+    _reached(
+        layer=lambda allowed: (allowed | mt.eye(len(allowed)).bool()).double(),
+        step=lambda layer, before: layer @ before.double(),
+    )
+)

@@ -5,7 +5,7 @@ from functools import wraps
 from io import StringIO
 from time import perf_counter
 
-from textbook.checks import chapter_05, chapter_06, chapter_07, chapter_08, chapter_09
+from textbook.checks import chapter_05, chapter_07, chapter_08, chapter_09
 from textbook.checks.chapter_10.attention import CrossAttention
 from textbook.checks.chapter_10.block import Block
 from textbook.checks.chapter_10.decoder import Decoder
@@ -17,7 +17,6 @@ from textbook.data import number_pieces
 
 CHECKS = {
     "05": (chapter_05.attention,),
-    "06": (chapter_06.split_heads, chapter_06.merge_heads),
     "07": (chapter_07.masked_attention,),
     "08": (chapter_08.sinusoidal_codes,),
     "09": (chapter_09.layer_norm, chapter_09.FeedForward),

@@ -2,10 +2,10 @@
 
 import minitorch as mt
 from minitorch import nn
-from textbook.checks.chapter_06 import MultiHeadAttention
+from textbook.checks.chapter_06 import GroupedAttention
 from textbook.checks.compare import brief
 
-Attention = MultiHeadAttention.reference
+Attention = GroupedAttention.reference
 
 
 def _mixed(x, memory, allowed):

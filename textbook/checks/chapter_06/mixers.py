@@ -1,0 +1,332 @@
+"""Which of several layers mix positions or sequences? Asked by permuting, and one by one."""
+
+import itertools
+
+import minitorch as mt
+from textbook.checks.chapter_06.axes import (
+    merge,
+    merge_without_transpose,
+    scaled_scores,
+    split,
+    split_without_transpose,
+)
+from textbook.checks.compare import brief, number
+from textbook.checks.exercise import Draw, exercise
+
+WIDTH, HEADS = 8, 4
+
+
+class _Layer:
+    """A function of (B, n, 8) that does not show what it does."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, X):
+        if X.ndim != 3 or X.shape[-1] != WIDTH:
+            raise ValueError(f"a layer takes (B, n, {WIDTH}), got {tuple(X.shape)}")
+        return self.function(X.double())
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def _softmax(scores):
+    return scores.softmax(dim=-1)
+
+
+def _kinds():
+    """Layers that mix positions or sequences, and layers that do not, by kind."""
+    draw = Draw(5)
+    Q, K, V, W_O = (draw.normal(WIDTH, WIDTH) / WIDTH**0.5 for _ in range(4))
+    codes, gates = draw.normal(20, WIDTH), draw.normal(HEADS)
+
+    def layer(
+        splits=(split, split, split),
+        heads=HEADS,
+        scores=scaled_scores,
+        weigh=_softmax,
+        merge=merge,
+        before=lambda X: X,
+        after=lambda outputs, X: outputs,
+    ):
+        def run(X):
+            entered = before(X)
+            query, key, value = (
+                cut(entered @ M, heads) for cut, M in zip(splits, (Q, K, V), strict=True)
+            )
+            return after(merge(weigh(scores(query, key)) @ value) @ W_O, X)
+
+        return run
+
+    def allowing(rule):
+        def weigh(scores):
+            i, j = mt.arange(scores.shape[-1]).unsqueeze(1), mt.arange(scores.shape[-1])
+            return scores.masked_fill(~rule(i, j), -mt.inf).softmax(dim=-1)
+
+        return weigh
+
+    def folded(X):
+        """(B, heads, n, size) put together as if it were (heads, B, n, size)."""
+        return merge(X.reshape(X.shape[1], X.shape[0], *X.shape[2:]).transpose(0, 1))
+
+    def gated(outputs, X):
+        """Gates of the heads, of the shape (4, 1, 1) by mistake where four sequences allow it."""
+        if len(outputs) == HEADS:
+            return outputs * gates[:, None, None]
+        return outputs * gates.repeat_interleave(WIDTH // HEADS)
+
+    def neighbours(X):
+        """The mean of all sequences before, a little of it."""
+        before = mt.cat([mt.zeros_like(X[:1]), X[:-1]]).mean(dim=1, keepdim=True)
+        return X + 0.1 * before.cumsum(dim=0)
+
+    def two_after(X):
+        nothing = mt.zeros_like(X[:1])
+        return X + 0.1 * mt.cat([X, nothing, nothing])[2:]
+
+    def shorter(scores):
+        """Hides the last keys of a sequence, as many as there are sequences before it."""
+        batch, _, _, n = scores.shape
+        seen = (n - mt.arange(batch)).clamp(min=1)[:, None, None, None]
+        return scores.masked_fill(mt.arange(n) >= seen, -mt.inf).softmax(-1)
+
+    def late_codes(X):
+        late = codes[: X.shape[1]] * (mt.arange(X.shape[1]) >= 6).unsqueeze(1)
+        return X + late
+
+    cut = split_without_transpose
+    mixing = {
+        "splits and merges without a transpose": layer(
+            (cut, cut, cut), merge=lambda X: X.reshape(len(X), X.shape[2], -1)
+        ),
+        "splits without a transpose": layer((cut, cut, cut)),
+        "splits the keys alone without a transpose": layer((split, cut, split)),
+        "splits the values alone without a transpose": layer((split, split, cut)),
+        "merges without a transpose": layer(merge=merge_without_transpose),
+        "folds the heads into the batch, and unfolds them in the wrong order": layer(merge=folded),
+        "has a softmax over the batch": layer(weigh=lambda scores: scores.softmax(dim=0)),
+        "divides by the largest score of the batch": layer(
+            scores=lambda q, k: scaled_scores(q, k) / scaled_scores(q, k).abs().max()
+        ),
+        "takes the mean of the batch away": layer(before=lambda X: X - X.mean(dim=0)),
+        "hears of the sequences before": layer(before=neighbours),
+        "hears of the sequence two after": layer(before=two_after),
+        "has the padding mask of another batch": layer(weigh=shorter),
+        "multiplies sequences by the gates of heads, if there are four": layer(after=gated),
+        "has a causal mask": layer(weigh=allowing(lambda i, j: j <= i)),
+        "has a window to both sides": layer(weigh=allowing(lambda i, j: (i - j).abs() < 2)),
+        "attends in blocks of four tokens": layer(weigh=allowing(lambda i, j: i // 4 == j // 4)),
+        "adds a faint code to each position": layer(
+            before=lambda X: X + 1e-4 * codes[: X.shape[1]]
+        ),
+        "adds codes from the seventh position on": layer(before=late_codes),
+        "adds something to the first output": layer(
+            after=lambda Y, X: Y + 0.1 * (mt.arange(Y.shape[1]) == 0).double().unsqueeze(1)
+        ),
+        "adds something to the last output": layer(
+            after=lambda Y, X: Y + 0.1 * (mt.arange(Y.shape[1]) == Y.shape[1] - 1).double()[:, None]
+        ),
+    }
+    apart = {
+        "is right": layer(),
+        "is right, with one head": layer(heads=1),
+        "is right, with eight heads": layer(heads=8),
+        "has no scale": layer(scores=lambda q, k: q @ k.mT),
+        "adds its input": layer(after=lambda Y, X: Y + X),
+        "doubles its input": lambda X: 2 * X,
+        "says nothing": mt.zeros_like,
+        "is right, head by head": lambda X: sum(
+            layer(
+                merge=lambda Y, head=head: merge(
+                    Y * (mt.arange(HEADS) == head).double()[:, None, None]
+                )
+            )(X)
+            for head in range(HEADS)
+        ),
+        "takes the mean of all positions away": layer(
+            before=lambda X: X - X.mean(dim=1, keepdim=True)
+        ),
+        "is right, from the last position to the first": lambda X: layer()(X.flip(1)).flip(1),
+    }
+    return mixing, apart
+
+
+def suspects():
+    """Eight layers, five of which mix; the order says nothing."""
+    random, chosen = Draw(4).random, []
+    for count, functions in zip((5, 3), _kinds(), strict=True):
+        for kind in random.permutation(list(functions))[:count]:
+            chosen.append(_Layer(functions[kind]))
+    return [chosen[i] for i in random.permutation(8)]
+
+
+def _suspect_cases(draw, hidden):
+    """All kinds, in an order that is drawn, and none."""
+    kinds = [kind for functions in _kinds() for kind in functions]
+    draw = Draw(int(hidden))  # the same for all seeds: each layer is asked once
+    kinds = [str(kind) for kind in draw.random.permutation(kinds)]
+    half = len(kinds) // 2
+    yield from (
+        [((),), (tuple(kinds),)]
+        if hidden
+        else [((),), (tuple(kinds[:half]),), (tuple(kinds[half:]),)]
+    )
+
+
+def _named(answer, kinds):
+    """What the answer returns, with the kinds for the numbers."""
+    mixing, apart = _kinds()
+    found = answer([_Layer((mixing | apart)[kind]) for kind in kinds])
+    form, names = "a list of numbers of layers", None
+    if isinstance(found, (list, tuple)) and all(
+        type(number(i)) is int and 0 <= number(i) < len(kinds) for i in found
+    ):
+        names = "; ".join(sorted(kinds[int(number(i))] for i in found)) or "none"
+    else:
+        form = brief(found)
+    return {"the form of the result": form, "the list of mixing layers": names}
+
+
+@exercise(
+    cases=_suspect_cases,
+    run=_named,
+    gradients=False,
+    see='chapter 06, "The mistake that mixes positions"',
+)
+def mixing(layers):
+    """The numbers of the layers that mix positions or sequences."""
+
+    def apart(layer, batch, n):
+        X, order = mt.randn(batch, n, 8, dtype=mt.float64), mt.randperm(n)
+        outputs = layer(X)
+        alone = mt.cat([layer(X[b : b + 1]) for b in range(batch)])
+        others = layer(X[:, order])
+        return mt.allclose(alone, outputs, atol=1e-9) and mt.allclose(
+            others, outputs[:, order], atol=1e-9
+        )
+
+    sizes = [(batch, n) for batch in (2, 3, 4) for n in (3, 5, 8)] * 2
+    return [i for i, layer in enumerate(layers) if not all(apart(layer, *size) for size in sizes)]
+
+
+def _shuffled(n, trial):
+    return mt.tensor(Draw(trial).random.permutation(n))
+
+
+def _every_size():
+    return itertools.product((1, 2, 3, 4), (3, 5, 8))
+
+
+def _testing(
+    sizes=_every_size,
+    permute=_shuffled,
+    of_batch=lambda alone, outputs: (alone, outputs),
+    positions=True,
+    sequences=True,
+    agree=lambda x, y: mt.allclose(x, y, atol=1e-9),
+    unpermuted=lambda outputs, order: outputs[:, order],
+    say=lambda found, count: found,
+):
+    """The test with one of its pieces exchanged."""
+
+    def test(layers):
+        found = []
+        for i, layer in enumerate(layers):
+            for trial, (batch, n) in enumerate(sizes()):
+                X, order = Draw(trial).normal(batch, n, WIDTH), permute(n, trial)
+                outputs, right = layer(X), True
+                if positions:
+                    right = agree(layer(X[:, order]), unpermuted(outputs, order))
+                if sequences and right:
+                    alone = mt.cat([layer(X[b : b + 1]) for b in range(batch)])
+                    right = agree(*of_batch(alone, outputs))
+                if not right:
+                    found.append(i)
+                    break
+        return say(found, len(layers))
+
+    return test
+
+
+BOTH = "Ask both: permuted positions, and each sequence of a batch alone."
+SIZES = (
+    "Some layers are right at some sizes alone: try one to four sequences of up to eight positions."
+)
+mixing.wrong(
+    "a test of positions alone: it does not see layers in which sequences meet",
+    BOTH,
+)(_testing(sequences=False))
+mixing.wrong(
+    "a test of sequences alone: it does not see layers that mix positions",
+    BOTH,
+)(_testing(positions=False))
+mixing.wrong(
+    "a test with a single sequence in each batch",
+    SIZES,
+)(_testing(sizes=lambda: itertools.product([1], (3, 5, 8))))
+mixing.wrong(
+    "a test with one number of sequences, 2",
+    SIZES,
+)(_testing(sizes=lambda: itertools.product([2], (3, 5, 8))))
+mixing.wrong(
+    "a test with up to three sequences",
+    SIZES,
+)(_testing(sizes=lambda: itertools.product((2, 3), (3, 4, 8))))
+mixing.wrong(
+    "a test with up to four positions",
+    SIZES,
+)(_testing(sizes=lambda: itertools.product((2, 3, 4), (3, 4))))
+mixing.wrong(
+    "a test with up to six positions",
+    SIZES,
+)(_testing(sizes=lambda: itertools.product((2, 3, 4), (3, 4, 6))))
+mixing.wrong(
+    "a test with one order, the opposite",
+    "What looks the same from both ends passes that, a window to both sides for one. Draw the "
+    "order at random.",
+)(_testing(permute=lambda n, trial: mt.arange(n).flip(0)))
+mixing.wrong(
+    "a test that exchanges the first two positions alone",
+    "A layer may treat all others in another way. Draw an order of all positions at random.",
+)(_testing(permute=lambda n, trial: mt.tensor([1, 0, *range(2, n)])))
+mixing.wrong(
+    "a test that asks for the same outputs in the same order",
+    "Permuted positions must give permuted outputs: compare with outputs[:, order].",
+)(_testing(unpermuted=lambda outputs, order: outputs))
+mixing.wrong(
+    "a test of the first sequence alone",
+    "Compare all sequences of the batch: the first may have none before it.",
+)(_testing(of_batch=lambda alone, outputs: (alone[:1], outputs[:1])))
+mixing.wrong(
+    "a test of the last sequence alone",
+    "Compare all sequences of the batch: the last may have none after it.",
+)(_testing(of_batch=lambda alone, outputs: (alone[-1:], outputs[-1:])))
+mixing.wrong(
+    "blind to small differences",
+    "A right layer computes in float64 and differs by rounding alone, less than 1e-9.",
+)(_testing(agree=lambda x, y: mt.allclose(x, y, atol=1e-3)))
+mixing.wrong(
+    "a test that takes rounding for a mistake",
+    "A sum in another order may differ in its last digits. Compare with a tolerance, 1e-9.",
+)(_testing(agree=mt.equal))
+mixing.wrong(
+    "the opposite: the layers that do not mix",
+    "Return the numbers of the layers that fail.",
+)(_testing(say=lambda found, count: [i for i in range(count) if i not in found]))
+mixing.wrong(
+    "right but for the numbers, which count from 1",
+    "The first layer has the number 0.",
+)(_testing(say=lambda found, count: [i + 1 for i in found]))
+mixing.wrong(
+    "right but for its form: True or False for each layer",
+    "Return the numbers of those that mix: a list such as [0, 3].",
+)(_testing(say=lambda found, count: [i in found for i in range(count)]))
+mixing.wrong(
+    "the list of all layers",
+    "Some of them are right.",
+)(lambda layers: list(range(len(layers))))
+mixing.wrong(
+    "an empty list",
+    "Some of them mix.",
+)(lambda layers: [])

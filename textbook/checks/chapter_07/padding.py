@@ -1,0 +1,343 @@
+"""Which of several encoders read the padding? Each sentence has to get what it gets alone."""
+
+import minitorch as mt
+from textbook.checks.chapter_07.attention import scaled
+from textbook.checks.compare import brief, number
+from textbook.checks.exercise import Draw, exercise
+
+WIDTH, HEADS = 6, 3
+
+
+class _Encoder:
+    """A function of (B, n, 6) and lengths (B) that does not show what it does."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, x, lengths):
+        if x.ndim != 3 or x.shape[-1] != WIDTH or tuple(lengths.shape) != (len(x),):
+            raise ValueError(
+                f"an encoder takes x (B, n, {WIDTH}) and lengths (B), got {tuple(x.shape)} and "
+                f"{tuple(lengths.shape)}"
+            )
+        return self.function(x.double(), lengths)
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def _real(lengths, n):
+    return mt.arange(n) < lengths.unsqueeze(1)  # (B, n)
+
+
+def _kinds():
+    """Encoders that read the padding, and encoders that do not, by kind."""
+    draw = Draw(7)
+    Q, K, V = (draw.normal(WIDTH, WIDTH) for _ in range(3))
+    codes = draw.normal(20, WIDTH)
+
+    def filled(scores, allowed, number=-mt.inf):
+        return scores.masked_fill(~allowed, number).softmax(-1)
+
+    def encoder(
+        mask=lambda lengths, n: _real(lengths, n)[:, None, None],
+        weigh=filled,
+        before=lambda x, lengths: x,
+        after=lambda y, x, lengths: y,
+    ):
+        def run(x, lengths):
+            entered = before(x, lengths)
+            query, key, value = (
+                (entered @ M).unflatten(-1, (HEADS, -1)).transpose(1, 2) for M in (Q, K, V)
+            )
+            weights = weigh(scaled(query, key), mask(lengths, x.shape[1]))
+            return after((weights @ value).transpose(1, 2).flatten(2), x, lengths)
+
+        return run
+
+    def short(lengths, n):
+        """One axis short: with as many sentences as heads, nobody complains."""
+        real = _real(lengths, n)
+        return real[:, None] if len(lengths) == HEADS else real[:, None, None]
+
+    def none(lengths, n):
+        return mt.ones(1, n, dtype=mt.bool)
+
+    def of_lengths(change):
+        return lambda lengths, n: _real(change(lengths), n)[:, None, None]
+
+    def real_mean(x, lengths):
+        real = _real(lengths, x.shape[1]).unsqueeze(-1)
+        return mt.where(real, x, 0.0).sum(1, keepdim=True) / real.sum(1, keepdim=True)
+
+    def batch_mean(x, lengths):
+        real = _real(lengths, x.shape[1]).unsqueeze(-1)
+        return mt.where(real, x, 0.0).sum((0, 1)) / real.sum()
+
+    def garbage(y, x, lengths):
+        return mt.where(_real(lengths, x.shape[1]).unsqueeze(-1), y, 1e6 * x.sum() + 7)
+
+    def next_token(y, x, lengths):
+        """All but the first hear a little of the token after them."""
+        after = mt.cat([x[:, 1:], mt.zeros_like(x[:, :1])], dim=1)
+        return y + 0.1 * after * (mt.arange(x.shape[1]) > 0).double().unsqueeze(1)
+
+    def first_everywhere(lengths, n):
+        """The first of several tokens looks at all places, a single one at itself."""
+        first = (mt.arange(n).unsqueeze(1) == 0) & (lengths > 1)[:, None, None]  # (B, n, 1)
+        return (_real(lengths, n).unsqueeze(1) | first).unsqueeze(1)
+
+    def causal(lengths, n):
+        return _real(lengths, n)[:, None, None] & mt.ones(n, n, dtype=mt.bool).tril()
+
+    reading = {
+        "has no mask": encoder(none),
+        "has a mask that is one axis short": encoder(short),
+        "has a mask that is turned round": encoder(
+            lambda lengths, n: ~_real(lengths, n)[:, None, None]
+        ),
+        "sets weights to zero after the softmax": encoder(
+            weigh=lambda scores, allowed: scores.softmax(-1) * allowed
+        ),
+        "fills scores with 0": encoder(weigh=lambda scores, allowed: filled(scores, allowed, 0.0)),
+        "fills small scores with -8": encoder(
+            weigh=lambda scores, allowed: filled(scores / 6, allowed, -8.0)
+        ),
+        "counts one padding as real": encoder(of_lengths(lambda lengths: lengths + 1)),
+        "takes the longest length for all": encoder(
+            of_lengths(lambda lengths: lengths.max().expand(len(lengths)))
+        ),
+        "takes the first length for all": encoder(
+            of_lengths(lambda lengths: lengths[:1].expand(len(lengths)))
+        ),
+        "takes the mean of all positions away": encoder(
+            before=lambda x, lengths: x - x.mean(1, keepdim=True)
+        ),
+        "takes the mean of all real tokens of the batch away": encoder(
+            before=lambda x, lengths: x - batch_mean(x, lengths)
+        ),
+        "adds a sum over all positions": encoder(
+            after=lambda y, x, lengths: y + 0.1 * x.sum(1, keepdim=True)
+        ),
+        "divides by the number of positions": encoder(
+            after=lambda y, x, lengths: y * 4 / x.shape[1]
+        ),
+        "counts places from the end of the batch": encoder(
+            before=lambda x, lengths: x + codes[: x.shape[1]].flip(0)
+        ),
+        "hears of the next token from the second place on": encoder(after=next_token),
+        "lets the first of several tokens look everywhere": encoder(first_everywhere),
+        "masks the queries of the padding, not its keys": encoder(
+            lambda lengths, n: _real(lengths, n)[:, None, :, None] | (mt.arange(n) == 0)
+        ),
+    }
+    alone = {
+        "is right": encoder(),
+        "adds its input": encoder(after=lambda y, x, lengths: y + x),
+        "has a causal mask as well": encoder(causal),
+        "has a causal mask alone": encoder(lambda lengths, n: mt.ones(n, n, dtype=mt.bool).tril()),
+        "leaves something in the padding": encoder(after=garbage),
+        "counts places from the front": encoder(before=lambda x, lengths: x + codes[: x.shape[1]]),
+        "takes the mean of the real tokens away": encoder(
+            before=lambda x, lengths: x - real_mean(x, lengths)
+        ),
+        "divides by its own length": encoder(
+            after=lambda y, x, lengths: y / lengths[:, None, None]
+        ),
+    }
+    return reading, alone
+
+
+def suspects():
+    """Eight encoders, five of which read the padding; the order says nothing."""
+    random, chosen = Draw(6).random, []
+    for count, functions in zip((5, 3), _kinds(), strict=True):
+        for kind in random.permutation(list(functions))[:count]:
+            chosen.append(_Encoder(functions[kind]))
+    return [chosen[i] for i in random.permutation(8)]
+
+
+def _suspect_cases(draw, hidden):
+    """Each kind once, in an order that is drawn; and none."""
+    draw = Draw(int(hidden))  # the same for all seeds: each encoder is asked once
+    kinds = [kind for functions in _kinds() for kind in functions]
+    kinds = [str(kind) for kind in draw.random.permutation(kinds)]
+    half = len(kinds) // 2
+    for some in [[], kinds] if hidden else [[], kinds[:half], kinds[half:]]:
+        yield (tuple(some),)
+
+
+def _named(answer, kinds):
+    """What the answer returns, with the kinds for the numbers."""
+    reading, alone = _kinds()
+    found = answer([_Encoder((reading | alone)[kind]) for kind in kinds])
+    form, names = "a list of numbers of encoders", None
+    if isinstance(found, (list, tuple)) and all(
+        type(number(i)) is int and 0 <= number(i) < len(kinds) for i in found
+    ):
+        names = "; ".join(sorted(kinds[int(number(i))] for i in found)) or "none"
+    else:
+        form = brief(found)
+    return {"the form of the result": form, "the list of encoders that read padding": names}
+
+
+@exercise(
+    cases=_suspect_cases,
+    run=_named,
+    gradients=False,
+    see='chapter 07, "One axis short"',
+)
+def reading_padding(encoders):
+    """The numbers of the encoders that do not give each sentence what it gets alone."""
+
+    def as_alone(encoder, lengths, n):
+        x = mt.randn(len(lengths), n, 6, dtype=mt.float64)
+        together = encoder(x, mt.tensor(lengths))
+        return all(
+            mt.allclose(
+                together[b, :length],
+                encoder(x[b : b + 1, :length], mt.tensor([length]))[0],
+                atol=1e-9,
+            )
+            for b, length in enumerate(lengths)
+        )
+
+    batches = [([3, 5], 6), ([2, 4, 3], 4), ([4, 1, 5, 2], 7), ([1], 3)]
+    return [
+        i
+        for i, encoder in enumerate(encoders)
+        if not all(as_alone(encoder, *batch) for batch in batches)
+    ]
+
+
+BATCHES = ([3, 5], 6), ([2, 4, 3], 4), ([4, 1, 5, 2], 7), ([1], 3)
+
+
+def _testing(
+    batches=BATCHES,
+    draw=lambda lengths, n: Draw(n).normal(len(lengths), n, WIDTH),
+    sentences=lambda count: range(count),
+    agree=lambda x, y: mt.allclose(x, y, atol=1e-9),
+    other=None,
+    cut=lambda length: length,
+    say=lambda found, count: found,
+):
+    """The test with one of its pieces exchanged; ``other`` compares with another batch."""
+
+    def alone(encoder, x, lengths, b):
+        return encoder(x[b : b + 1, : cut(lengths[b])], mt.tensor([lengths[b]]))[0]
+
+    def same(encoder, lengths, n):
+        x = draw(lengths, n)
+        together = encoder(x, mt.tensor(lengths))
+        expected = other and encoder(other(x, lengths), mt.tensor(lengths))
+        return all(
+            agree(
+                together[b, : lengths[b]],
+                (expected[b] if other else alone(encoder, x, lengths, b))[: lengths[b]],
+            )
+            for b in sentences(len(lengths))
+        )
+
+    def test(encoders):
+        found = [
+            i
+            for i, encoder in enumerate(encoders)
+            if not all(same(encoder, *batch) for batch in batches)
+        ]
+        return say(found, len(encoders))
+
+    return test
+
+
+def _other_padding(x, lengths):
+    real = _real(mt.tensor(lengths), x.shape[1]).unsqueeze(-1)
+    return mt.where(real, x, x + 3)
+
+
+SEVERAL = "Try several batches: of two, three and four sentences, with lengths of all kinds."
+reading_padding.wrong(
+    "a test of full sentences: there is no padding in its batches",
+    "Padding has to be there: give lengths that are smaller than n.",
+)(_testing(batches=[([4, 4], 4), ([3, 3, 3], 3), ([5] * 4, 5)]))
+reading_padding.wrong(
+    "a test of single sentences alone",
+    "Sentences of different lengths in one batch show masks that are mixed up.",
+)(_testing(batches=[([3], 6), ([1], 3), ([4], 7)]))
+reading_padding.wrong(
+    "a test of batches of two sentences",
+    SEVERAL + " A mask that is one axis short fits where there are as many sentences as heads.",
+)(_testing(batches=[([3, 5], 6), ([4, 1], 5), ([2, 4], 7)]))
+reading_padding.wrong(
+    "a test of batches in which all sentences have the same length",
+    SEVERAL,
+)(_testing(batches=[([3, 3], 6), ([2, 2, 2], 4), ([4] * 4, 7)]))
+reading_padding.wrong(
+    "a test of the first sentence of each batch",
+    "Compare all sentences of a batch.",
+)(_testing(sentences=lambda count: [0]))
+reading_padding.wrong(
+    "a test of the longest sentence of each batch",
+    "Compare all sentences of a batch: the longest may have no padding.",
+)(
+    _testing(
+        batches=[([5, 3], 6), ([4, 2, 3], 4), ([5, 1, 4, 2], 7), ([1], 3)],
+        sentences=lambda count: [0],
+    )
+)
+reading_padding.wrong(
+    "a test that exchanges what stands in the padding: it does not see who counts its places",
+    "That is another test. An encoder may also use how many positions there are: compare with the "
+    "sentence alone, without padding.",
+)(_testing(other=_other_padding))
+reading_padding.wrong(
+    "a comparison with each sentence by itself, but with its padding",
+    "Then the padding is read on both sides. Cut it off: x[b : b + 1, : lengths[b]].",
+)(_testing(cut=lambda length: None))
+reading_padding.wrong(
+    "a test of the first token of each sentence",
+    "Compare all real positions.",
+)(_testing(agree=lambda x, y: mt.allclose(x[:1], y[:1], atol=1e-9)))
+reading_padding.wrong(
+    "a test of the last token of each sentence",
+    "Compare all real positions.",
+)(_testing(agree=lambda x, y: mt.allclose(x[-1:], y[-1:], atol=1e-9)))
+reading_padding.wrong(
+    "a test with zeros in the padding",
+    "Zeros hide what is only added up. Let anything stand there.",
+)(
+    _testing(
+        draw=lambda lengths, n: mt.where(
+            _real(mt.tensor(lengths), n).unsqueeze(-1), Draw(n).normal(len(lengths), n, WIDTH), 0.0
+        )
+    )
+)
+reading_padding.wrong(
+    "blind to small differences",
+    "A right encoder differs by rounding alone, less than 1e-9.",
+)(_testing(agree=lambda x, y: mt.allclose(x, y, rtol=1e-2, atol=1e-2)))
+reading_padding.wrong(
+    "a test that takes rounding for a mistake",
+    "A sum over other sizes may differ in its last digits. Compare with a tolerance, 1e-9.",
+)(_testing(agree=mt.equal))
+reading_padding.wrong(
+    "the opposite: the encoders that do not read the padding",
+    "Return the numbers of the encoders that fail.",
+)(_testing(say=lambda found, count: [i for i in range(count) if i not in found]))
+reading_padding.wrong(
+    "right but for the numbers, which count from 1",
+    "The first encoder has the number 0.",
+)(_testing(say=lambda found, count: [i + 1 for i in found]))
+reading_padding.wrong(
+    "right but for its form: True or False for each encoder",
+    "Return the numbers of those that read padding: a list such as [0, 3].",
+)(_testing(say=lambda found, count: [i in found for i in range(count)]))
+reading_padding.wrong(
+    "the list of all encoders",
+    "Some of them are right. What stands at the positions of the padding is read by nobody: "
+    "compare the first lengths[b] positions alone.",
+)(lambda encoders: list(range(len(encoders))))
+reading_padding.wrong(
+    "an empty list",
+    "Some of them read the padding.",
+)(lambda encoders: [])

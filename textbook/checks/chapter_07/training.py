@@ -1,0 +1,130 @@
+"""How many nats leak? A text of which the best honest loss is known, and trained models."""
+
+import math
+from contextlib import redirect_stdout
+from io import StringIO
+from time import thread_time
+
+import minitorch as mt
+import minitorch.nn.functional as F
+from textbook.checks.compare import brief, number
+from textbook.checks.exercise import CheckFailed
+from textbook.lab import measured
+
+SYMBOLS, LENGTH, SECONDS = 6, 8, 60
+SEEDS = {False: (10,), True: (0,)}
+
+
+def chain(seed):
+    """Transitions (6, 6), rows that add up to 1: from each symbol two or three are likely."""
+    draw = mt.Generator().manual_seed(seed)
+    return (2 * mt.randn(SYMBOLS, SYMBOLS, generator=draw)).softmax(-1)
+
+
+def stationary(transitions):
+    """How often each symbol occurs in a long text, (6)."""
+    shares = mt.full((1, SYMBOLS), 1 / SYMBOLS)
+    for _ in range(1000):
+        shares = shares @ transitions
+    return shares[0]
+
+
+def windows(transitions, count):
+    """Windows of a long text: inputs and targets (count, 8)."""
+    tokens = [mt.multinomial(stationary(transitions), count, replacement=True)]
+    for _ in range(LENGTH):
+        tokens.append(mt.multinomial(transitions[tokens[-1]], 1)[:, 0])
+    window = mt.stack(tokens, dim=1)
+    return window[:, :-1], window[:, 1:]
+
+
+def honest_loss(transitions):
+    """What nobody can stay below who does not look ahead."""
+    entropies = -(transitions * transitions.log()).sum(-1)
+    return (stationary(transitions) * entropies).sum().item()
+
+
+def _attention(query, key, value, allowed):
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    return scores.masked_fill(~allowed, -mt.inf).softmax(-1) @ value
+
+
+def _masked(diagonal):
+    def attend(query, key, value):
+        n = query.shape[-2]
+        return _attention(query, key, value, mt.ones(n, n).tril(diagonal).bool())
+
+    return attend
+
+
+def _late(query, key, value):
+    weights = (query @ key.mT / math.sqrt(query.shape[-1])).softmax(-1)
+    return weights.tril() @ value
+
+
+ways = {
+    "a causal mask": _masked(0),
+    "a mask that is off by one": _masked(1),
+    "weights set to zero after the softmax": _late,
+    "no mask": F.scaled_dot_product_attention,
+}
+LEAKS = {  # shares of all that there is to leak: at least, at most
+    "a causal mask": (-0.1, 0.04),
+    "a mask that is off by one": (0.8, 1.05),
+    "weights set to zero after the softmax": (0.3, 1.05),
+}
+
+
+def _said(answer, way, transitions, seed):
+    """What the answer says of a way to attend."""
+    mt.manual_seed(seed)
+    began = thread_time()
+    with redirect_stdout(StringIO()):
+        try:
+            said = answer(ways[way], transitions)
+        except NotImplementedError:
+            raise CheckFailed(
+                "nats_leaked: not solved yet.\nReplace 'raise NotImplementedError' by your answer, "
+                "run that cell, then run this one again."
+            ) from None
+    seconds = thread_time() - began
+    if type(number(said)) not in (int, float) or not math.isfinite(number(said)):
+        raise CheckFailed(f"nats_leaked: expected a number of nats, got {brief(said)}")
+    if seconds > SECONDS:
+        raise CheckFailed(
+            f"nats_leaked: one training took {seconds:.0f} seconds, {SECONDS} are there.\nTake "
+            "fewer steps, or 64 windows in each."
+        )
+    return float(number(said))
+
+
+def nats_leaked(answer, hidden=False):
+    """Raise ``CheckFailed`` unless it finds what leaks where something does, and nothing else."""
+    if not callable(answer):
+        raise CheckFailed(f"nats_leaked: expected your function, got {brief(answer)}")
+    for seed in SEEDS[hidden]:
+        transitions = chain(seed)
+        honest = honest_loss(transitions)
+        most = honest * (LENGTH - 1) / LENGTH
+        for way, (low, high) in LEAKS.items():
+            found = _said(answer, way, transitions, seed)
+            text = (
+                f"nats_leaked: with {way} it says {found:.3f}; the best honest loss of this text "
+                f"is {honest:.3f}, and {most:.3f} nats a token are all that can leak"
+            )
+            if found > most * high:
+                raise CheckFailed(
+                    f"{text}.\nThat is too much. Is the best honest loss that of somebody who "
+                    "knows the token before, each weighted by how often it occurs? Is the loss "
+                    "measured on new windows, and many of them? Nats are logs to the base e.\n"
+                    'See chapter 07, "Random tokens: nothing to predict (E2)".'
+                )
+            if found < most * low:
+                raise CheckFailed(
+                    f"{text}.\nThat is too little. Is it H minus the loss, in this order? Has the "
+                    "training come to its end? Try more steps and a rate of 0.01; the loss is that "
+                    "of all positions, in one pass.\n"
+                    'See chapter 07, "Random tokens: nothing to predict (E2)".'
+                )
+            measured(f"{way}: {found:.3f} of {most:.3f} nats")
+    print(f"nats_leaked: all {'hidden' if hidden else 'public'} checks passed")
