@@ -40,6 +40,7 @@ from textbook import plot
 from textbook.data import join_pieces, number_pair, number_pairs
 from textbook.lab import Lab, Tuned, measured
 from textbook.lab.report import spread, table
+from textbook.look import look as window
 
 lab = Lab("04")
 
@@ -1161,6 +1162,20 @@ plot.show(
     alt="Four maps. Most dark cells lie in the frames; where German says the unit before the ten, the dark "
     "cells step back to the right of the diagonal and return.",
 )
+
+# %% [markdown]
+# The last map once more, to point at: choose a piece, and read from which words it was predicted.
+
+
+# %% evidence
+# The weights of 71,234, to point at
+def predicting(source, target):
+    """Scores of each piece of the target, given those before it."""
+    read = training.target_words.encode(["<s>", *target[:-1]])
+    return model(training.source_words.encode(source).unsqueeze(0), read.unsqueeze(0))
+
+
+window(predicting, examples.pairs[-1].source, examples.pairs[-1].target)
 
 # %% [markdown]
 # ### Alignment for free (C7)

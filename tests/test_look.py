@@ -105,7 +105,7 @@ def test_the_page_needs_nothing_else_and_is_small(translator, tmp_path):
     assert bundle["text/html"].startswith("<iframe title=") and "<main>" not in bundle["text/html"]
 
 
-@pytest.mark.parametrize("number", ["06", "07", "10"])
+@pytest.mark.parametrize("number", ["04", "06", "07", "10"])
 def test_stored_views_are_the_page_as_it_is_now(number):
     [path] = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
     shown = [

@@ -304,7 +304,8 @@ check.ranking(ranking, hidden=True)
 # 4. no place of the text is asked for twice, and of the $N - 1$ that could be asked for, fewer than `count` times `window` are left out.
 #
 # A reader looks at places, not at tokens. A reader that breaks a rule for some text and some sizes is broken. You cannot look inside, but the text is yours. Return the numbers of the broken
-# readers, counted from 0, as a list. Five of these nine are broken; the check has others, too. All $N$ are large enough for a window, at least.
+# readers, counted from 0, as a list. Five of these nine are broken; the check has others, too. Give them texts that hold a
+# window at least, $N$ > `count` times `window`: no rule says what is made of a shorter one.
 
 # %%
 nine = check.readers()

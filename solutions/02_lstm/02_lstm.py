@@ -427,7 +427,7 @@ def better_at_equal(rows):
 
 # %% tests="better_at_equal" points=4
 check.better_at_equal(better_at_equal)
-for better, worse, what in better_at_equal(check.table):
+for better, worse, what in sorted(better_at_equal(check.table)):
     print(f"{better} is better than {worse} at equal {what}")
 ### BEGIN HIDDEN TESTS
 # No. That 4.7 stands at a rate which validation does not choose: who takes it has chosen on test data. At the rate

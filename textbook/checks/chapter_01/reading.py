@@ -1,8 +1,8 @@
 """Readers of a long text in streams and windows; some of them read it wrongly."""
 
 import minitorch as mt
-from textbook.checks.compare import brief, number
 from textbook.checks.exercise import Draw, exercise
+from textbook.checks.suspects import by_kinds, some_of
 from textbook.data import windows
 
 
@@ -149,11 +149,7 @@ def _kinds():
 
 def readers():
     """Nine readers, five of which are broken; the order says nothing."""
-    random, chosen = Draw(3).random, []
-    for amount, makers in zip((5, 4), _kinds(), strict=True):
-        for kind in random.permutation(list(makers))[:amount]:
-            chosen.append(makers[str(kind)]())
-    return [chosen[i] for i in random.permutation(9)]
+    return [make() for make in some_of(_kinds(), (5, 4), Draw(3).random)]
 
 
 def _reader_cases(draw, hidden):
@@ -170,14 +166,7 @@ def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
     found = answer([(broken | right)[kind]() for kind in kinds])
-    form, names = "a list of numbers of readers", None
-    if isinstance(found, (list, tuple)) and all(
-        type(number(i)) is int and 0 <= number(i) < len(kinds) for i in found
-    ):
-        names = "; ".join(sorted(kinds[int(number(i))] for i in found)) or "none"
-    else:
-        form = brief(found)
-    return {"the form of the result": form, "the list of broken readers": names}
+    return by_kinds(found, kinds, "readers", "broken readers")
 
 
 @exercise(

@@ -2,8 +2,8 @@
 
 import minitorch as mt
 from textbook.checks.chapter_02.cells import elsewhere_step, lstm_step, stacked_weights
-from textbook.checks.compare import brief, number
 from textbook.checks.exercise import Draw, exercise
+from textbook.checks.suspects import by_kinds, some_of
 
 D, H = 3, 4  # inputs and units of every layer
 
@@ -189,11 +189,7 @@ def _kinds():
 
 def unknown_layers():
     """Eight layers, five of which are broken; the order says nothing."""
-    random, chosen = Draw(7).random, []
-    for count, makers in zip((5, 3), _kinds(), strict=True):
-        for kind in random.permutation(list(makers))[:count]:
-            chosen.append(_Layer(makers[kind]()))
-    return [chosen[i] for i in random.permutation(8)]
+    return [_Layer(make()) for make in some_of(_kinds(), (5, 3), Draw(7).random)]
 
 
 def _layer_cases(draw, hidden):
@@ -209,14 +205,7 @@ def _found(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
     found = answer([_Layer((broken | right)[kind]()) for kind in kinds])
-    form, names = "a list of numbers of layers", None
-    if isinstance(found, (list, tuple, set)) and all(
-        type(number(i)) is int and 0 <= number(i) < len(kinds) for i in found
-    ):
-        names = "; ".join(sorted(kinds[number(i)] for i in found)) or "none"
-    else:
-        form = brief(found)
-    return {"the form of the result": form, "the list of broken layers": names}
+    return by_kinds(found, kinds, "layers", "broken layers")
 
 
 @exercise(

@@ -5,8 +5,8 @@ import functools
 import numpy as np
 
 import minitorch as mt
-from textbook.checks.compare import brief, number
 from textbook.checks.exercise import Draw, exercise
+from textbook.checks.suspects import by_kinds, some_of
 
 V, D, LONGEST = 12, 4, 12  # tokens, numbers of a vector, words of a sentence at most
 
@@ -137,11 +137,7 @@ def _kinds():
 
 def encoders():
     """Nine encoders, five of which are broken; the order says nothing."""
-    random, chosen = Draw(6).random, []
-    for count, makers in zip((5, 4), _kinds(), strict=True):
-        for kind in random.permutation(list(makers))[:count]:
-            chosen.append(_Encoder(makers[kind]()))
-    return [chosen[i] for i in random.permutation(9)]
+    return [_Encoder(make()) for make in some_of(_kinds(), (5, 4), Draw(6).random)]
 
 
 def _program_cases(draw, hidden):
@@ -159,14 +155,7 @@ def _found(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
     found = answer([_Encoder((broken | right)[kind]()) for kind in kinds])
-    form, names = "a list of numbers of encoders", None
-    if isinstance(found, (list, tuple)) and all(
-        type(number(i)) is int and 0 <= number(i) < len(kinds) for i in found
-    ):
-        names = "; ".join(sorted(kinds[number(i)] for i in found)) or "none"
-    else:
-        form = brief(found)
-    return {"the form of the result": form, "the list of broken encoders": names}
+    return by_kinds(found, kinds, "encoders", "broken encoders")
 
 
 @exercise(
