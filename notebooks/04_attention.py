@@ -1394,7 +1394,7 @@ lab.holds(
 # | one may read | what is right | why |
 # | --- | --- | --- |
 # | cross-attention: "all pairs of attention scores" in $\mathbb{R}^{T \times T}$, both sequences of length $T$ (deck 1) | $T \times n$ | target and source have two lengths, and the softmax runs over the source (section 4) |
-# | "context vector" | our attention output $o_t$ | the name of Bahdanau et al., and of the exercises |
+# | "context vector" | our attention output $o_t$ | the name of Bahdanau et al. |
 #
 # </details>
 #
