@@ -4,7 +4,7 @@ import numpy as np
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, some_of
+from textbook.checks.suspects import by_kinds, each_and_together, some_of
 
 
 class _Program:
@@ -120,12 +120,7 @@ def programs():
 
 def _program_cases(draw, hidden):
     """The kind of each program by itself, then all together."""
-    broken, right = _kinds()
-    kinds = [*broken, *right]
-    for kind in kinds:
-        yield ((kind,),)
-    yield (tuple(str(kind) for kind in draw.random.permutation(kinds)[:8]),)
-    yield ((),)
+    return each_and_together(_kinds(), draw.random, most=8)
 
 
 def _named(answer, kinds):

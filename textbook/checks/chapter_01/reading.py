@@ -2,7 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, some_of
+from textbook.checks.suspects import by_kinds, each_and_together, some_of
 from textbook.data import windows
 
 
@@ -154,12 +154,7 @@ def readers():
 
 def _reader_cases(draw, hidden):
     """The kind of each reader by itself, then some together."""
-    broken, right = _kinds()
-    kinds = [*broken, *right]
-    for kind in kinds:
-        yield ((kind,),)
-    yield (tuple(str(kind) for kind in draw.random.permutation(kinds)[:8]),)
-    yield ((),)
+    return each_and_together(_kinds(), draw.random, most=8)
 
 
 def _named(answer, kinds):

@@ -5,7 +5,7 @@ import statistics
 
 import numpy as np
 
-from textbook.checks.compare import brief
+from textbook.checks.conclusions import as_pairs
 from textbook.checks.exercise import exercise
 
 
@@ -78,13 +78,7 @@ def _table_cases(draw, hidden):
 
 def _as_set(answer, rows):
     """The pairs in any order."""
-    found = answer(rows)
-    if not isinstance(found, (list, tuple, set)) or not all(
-        isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in found
-    ):
-        return {"the form of the result": brief(found), "what is shown": None}
-    pairs = sorted(f"{better} is better than {worse}" for better, worse in found)
-    return {"the form of the result": "pairs", "what is shown": "; ".join(pairs) or "nothing"}
+    return as_pairs(answer(rows), "better", "what is shown")
 
 
 def _at_least(wins, losses, count):

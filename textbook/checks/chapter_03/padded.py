@@ -6,7 +6,7 @@ import numpy as np
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, some_of
+from textbook.checks.suspects import by_kinds, each_or_together, some_of
 
 V, D, LONGEST = 12, 4, 12  # tokens, numbers of a vector, words of a sentence at most
 
@@ -142,13 +142,7 @@ def encoders():
 
 def _program_cases(draw, hidden):
     """Each kind by itself, and none; hidden, all together."""
-    broken, right = _kinds()
-    kinds = [*broken, *right]
-    if hidden:
-        yield (tuple(kinds[i] for i in Draw(0).random.permutation(len(kinds))),)
-    else:
-        yield from [((kind,),) for kind in kinds]
-        yield ((),)
+    return each_or_together(_kinds(), hidden, Draw(0).random)
 
 
 def _found(answer, kinds):

@@ -1,6 +1,6 @@
 """Which score function learns faster, as far as a table of runs says."""
 
-from textbook.checks.compare import brief
+from textbook.checks.conclusions import as_pairs
 from textbook.checks.exercise import exercise
 
 
@@ -55,13 +55,7 @@ def _table_cases(draw, hidden):
 
 def _as_set(answer, rows):
     """The pairs in any order."""
-    found = answer(rows)
-    if not isinstance(found, (list, tuple, set)) or not all(
-        isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in found
-    ):
-        return {"the form of the result": brief(found), "what is concluded": None}
-    pairs = sorted(f"{faster} is faster than {slower}" for faster, slower in found)
-    return {"the form of the result": "pairs", "what is concluded": "; ".join(pairs) or "nothing"}
+    return as_pairs(answer(rows), "faster")
 
 
 def _numbers(row):

@@ -2,7 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, some_of
+from textbook.checks.suspects import by_kinds, each_or_together, some_of
 
 
 class _Program:
@@ -143,13 +143,7 @@ def programs():
 
 def _program_cases(draw, hidden):
     """Each kind by itself, and none; hidden, all together."""
-    broken, right = _kinds()
-    kinds = [*broken, *right]
-    if hidden:
-        yield (tuple(kinds[i] for i in Draw(0).random.permutation(len(kinds))),)
-    else:
-        yield from [((kind,),) for kind in kinds]
-        yield ((),)
+    return each_or_together(_kinds(), hidden, Draw(0).random)
 
 
 def _found(answer, kinds):

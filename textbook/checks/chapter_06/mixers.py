@@ -11,7 +11,7 @@ from textbook.checks.chapter_06.axes import (
     split_without_transpose,
 )
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, some_of
+from textbook.checks.suspects import by_kinds, in_halves, some_of
 
 WIDTH, HEADS = 8, 4
 
@@ -159,15 +159,8 @@ def suspects():
 
 def _suspect_cases(draw, hidden):
     """All kinds, in an order that is drawn, and none."""
-    kinds = [kind for functions in _kinds() for kind in functions]
-    draw = Draw(int(hidden))  # the same for all seeds: each layer is asked once
-    kinds = [str(kind) for kind in draw.random.permutation(kinds)]
-    half = len(kinds) // 2
-    yield from (
-        [((),), (tuple(kinds),)]
-        if hidden
-        else [((),), (tuple(kinds[:half]),), (tuple(kinds[half:]),)]
-    )
+    # the same for all seeds: each is asked once
+    return in_halves(_kinds(), hidden, Draw(int(hidden)).random)
 
 
 def _named(answer, kinds):

@@ -3,7 +3,7 @@
 import minitorch as mt
 from textbook.checks.chapter_07.attention import scaled
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, some_of
+from textbook.checks.suspects import by_kinds, in_halves, some_of
 
 WIDTH, HEADS = 6, 3
 
@@ -155,12 +155,8 @@ def suspects():
 
 def _suspect_cases(draw, hidden):
     """Each kind once, in an order that is drawn; and none."""
-    draw = Draw(int(hidden))  # the same for all seeds: each encoder is asked once
-    kinds = [kind for functions in _kinds() for kind in functions]
-    kinds = [str(kind) for kind in draw.random.permutation(kinds)]
-    half = len(kinds) // 2
-    for some in [[], kinds] if hidden else [[], kinds[:half], kinds[half:]]:
-        yield (tuple(some),)
+    # the same for all seeds: each is asked once
+    return in_halves(_kinds(), hidden, Draw(int(hidden)).random)
 
 
 def _named(answer, kinds):

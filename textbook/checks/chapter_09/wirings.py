@@ -2,7 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, some_of
+from textbook.checks.suspects import by_kinds, each_and_together, some_of
 
 
 class _Program:
@@ -112,11 +112,7 @@ def programs():
 
 def _program_cases(draw, hidden):
     """Each kind by itself, all together, and none."""
-    broken, right = _kinds()
-    for kind in (*broken, *right):
-        yield ((kind,),)
-    yield (tuple(str(kind) for kind in draw.random.permutation([*broken, *right])),)
-    yield ((),)
+    return each_and_together(_kinds(), draw.random)
 
 
 def _found(answer, kinds):

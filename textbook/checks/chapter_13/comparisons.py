@@ -6,7 +6,7 @@ from collections import defaultdict
 import numpy as np
 
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, some_of
+from textbook.checks.suspects import by_kinds, each_and_together, some_of
 
 METHODS = ["frozen", "untrained", "from scratch"]
 
@@ -192,12 +192,7 @@ def studies():
 
 def _study_cases(draw, hidden):
     """The kind of each procedure by itself, then all together."""
-    unfair, fair = _kinds()
-    kinds = [*unfair, *fair]
-    for kind in kinds:
-        yield ((kind,),)
-    yield (tuple(str(kind) for kind in draw.random.permutation(kinds)),)
-    yield ((),)
+    return each_and_together(_kinds(), draw.random)
 
 
 def _named(answer, kinds):
