@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 
 from . import claims
 from .experiments import declared, read_results, results_path
-from .form import NOT_YET, claims_in_headings, defined, form_problems, verdict_problems
+from .form import claims_in_headings, defined, form_problems
 from .release import release
 from .saved import saved_module, saved_path
 from .sources import (
@@ -174,14 +174,11 @@ def _experiments(
                 yield f"{source}: experiment {name} has no full result: {again} {name}"
         elif results[name]["code_hash"] != experiment.code_hash:
             yield f"{results_path(source)}: {name} was measured with other code: {again} {name}"
-        elif results[name].get("library_hash", experiment.library_hash) != experiment.library_hash:
+        elif results[name]["library_hash"] != experiment.library_hash:
             warn(
                 f"{results_path(source).name}: {name} was recorded with other code of the library; "
                 f"where that may matter, {again} {name}"
             )
-    if number_of(source) in NOT_YET:  # of the others form_problems asks it
-        of_lab = dict.fromkeys(e.claim for e in experiments if e.name != e.claim)
-        yield from verdict_problems(source, list(of_lab), source)
     for name in sorted(set(results) - {experiment.name for experiment in experiments}):
         yield f"{results_path(source)}: {name} is no experiment of the chapter: {again}"
 

@@ -24,7 +24,7 @@ class Declared:
     """An experiment as the source declares it; ``anywhere`` if its full setting lacks nothing.
 
     ``name`` is what its record is kept under: that of its function, which no other experiment of
-    the book has. (In chapters that still use ``textbook.experiments`` it is the claim.)
+    the book has.
     """
 
     name: str
@@ -166,7 +166,7 @@ def _as_text(results: dict[str, dict]) -> str:
         return f"@{len(lines) - 1}@"
 
     shortened = {
-        name: record | {key: [*map(kept, record[key])] for key in ("rows", "tried") & record.keys()}
+        name: record | {key: [*map(kept, record[key])] for key in ("rows", "tried")}
         for name, record in results.items()
     }
     text = json.dumps(shortened, indent=1, sort_keys=True, ensure_ascii=False)
@@ -234,26 +234,19 @@ def declared(source: Path) -> list[Declared]:
                     raise BookError(f"{where} has no claim: write {_CALL}")
                 if "full" not in options:
                     raise BookError(f"{where} has no full=dict(...): write {_CALL}")
-                claim = call.args[0].value
-                of_runs = "quick" not in options  # textbook.lab, not textbook.experiments
-                name = statement.name if of_runs else claim
-                pieces = {
-                    code.segment(statement, decorated=False),
-                    code.text_of(options["full"]),
+                replaced = {"full", "lacks", *_keys(where, options["full"])}
+                kept = {
+                    f"{key} = {code.text_of(value)}"
+                    for key, value in options.items()
+                    if key not in replaced
                 }
-                if of_runs:
-                    replaced = {"full", "lacks", *_keys(where, options["full"])}
-                    pieces |= {
-                        f"{key} = {code.text_of(value)}"
-                        for key, value in options.items()
-                        if key not in replaced
-                    }
-                pieces = code.closure(pieces)
+                body = code.segment(statement, decorated=False)
+                pieces = code.closure({body, code.text_of(options["full"])} | kept)
                 experiments.append(
                     Declared(
-                        name=name,
-                        claim=claim,
-                        chapter=_chapter_of(code.tree, call.func.value, where, of_runs),
+                        name=statement.name,
+                        claim=call.args[0].value,
+                        chapter=_chapter_of(code.tree, ast.unparse(call.func.value), where),
                         code_hash=digest(pieces),
                         library_hash=code.library_hash(pieces),
                         anywhere="lacks" not in options,
@@ -271,17 +264,10 @@ def _keys(where: str, settings: ast.expr) -> set[str]:
     raise BookError(f"{where} has full={ast.unparse(settings)}: write full=dict(name=value, ...)")
 
 
-def _chapter_of(tree: ast.Module, lab: ast.expr, where: str, of_runs: bool) -> str:
+def _chapter_of(tree: ast.Module, lab: str, where: str) -> str:
     """The chapter that stands in lab = Lab("01")."""
-    name = ast.unparse(lab)
     for statement in tree.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
-            if any(ast.unparse(target) == ast.unparse(lab) for target in statement.targets):
-                if of_runs and ast.unparse(statement.value.func) == "Experiments":
-                    raise BookError(
-                        f"{where} has no quick=dict(...), which Experiments wants: for a grid "
-                        f'bind a second name beside {name}, such as grids = Lab("NN"), and '
-                        "decorate with it"
-                    )
+            if any(ast.unparse(target) == lab for target in statement.targets):
                 return ast.literal_eval(statement.value.args[0])
-    raise BookError(f'{where}: {name} is not bound at the top level: write {name} = Lab("NN")')
+    raise BookError(f'{where}: {lab} is not bound at the top level: write {lab} = Lab("NN")')

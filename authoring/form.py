@@ -18,8 +18,6 @@ MOST_VISIBLE = 450  # lines of code that a chapter shows
 LONGEST = 25  # lines of a cell that is not folded
 LEAST_IDEA = 0.5  # share of the visible lines
 CLAIM = re.compile(r"\(([CE]\d+)\)")
-# Chapters that are still to be written again in this form; the list only shrinks.
-NOT_YET: set[str] = set()
 DRAWING = {"plot", "figure", "axes", "panels", "plt"}
 REPORTING = {"draw", "table", "holds", "show", "measured", "print"}
 
@@ -94,8 +92,8 @@ def _imports_or_shows(statement: ast.stmt) -> bool:
 
 
 def form_problems(root: Path) -> Iterator[str]:
-    """What is not in the form that every chapter is to have, but for those still to be written."""
-    sources = [source for source in chapters(root) if number_of(source) not in NOT_YET]
+    """What is not in the form that every chapter has."""
+    sources = chapters(root)
     places: dict[str, list[str]] = defaultdict(list)
     for source in sources:
         notebook = read_chapter(source)

@@ -11,8 +11,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from . import window
 from .release import from_shell
-from .sources import BookError, chapters
+from .sources import BookError, chapters, number_of
 
 TITLE = "From the plain RNN to the Transformer"
 MATHJAX = ("tex-chtml.js", "output/chtml")  # what pages load of it
@@ -106,6 +107,7 @@ def _stage(root: Path, source: Path) -> None:
         _write(source / path.relative_to(root), _page(path, root))
     for path in texts:
         _write(source / path.relative_to(root), _linked(path.read_text("utf-8"), path, root))
+    _open_window(source / "docs" / "window.md", notebooks)
     for picture in (root / "docs").glob("*.png"):
         shutil.copy(picture, source / "docs")
     for title, modules in REFERENCE.items():
@@ -143,6 +145,18 @@ def _page(path: Path, root: Path) -> str:
         f"In the book's folder: `python book.py lab`, then open `{name}`.\n```\n"
     )
     return json.dumps(notebook)
+
+
+def _open_window(path: Path, notebooks: list[Path]) -> None:
+    """Put the views of the book's small models where the page names them."""
+    text = path.read_text("utf-8")
+    addresses = {
+        int(number_of(notebook)): f"../notebooks/{notebook.stem}.html" for notebook in notebooks
+    }
+    for name in window.MODELS:
+        frame = window.view(name).frame(addresses)
+        text = text.replace(f"<!-- {name} -->", f"~~~~{{raw}} html\n{frame}\n~~~~")
+    path.write_text(text, "utf-8")
 
 
 def _linked(text: str, path: Path, root: Path) -> str:

@@ -1370,7 +1370,7 @@ for n in (8, 32, 128, 512):
 #
 # **Exercises**:
 # [`../exercises/00_tensors_and_autograd/00_tensors_and_autograd.ipynb`](../exercises/00_tensors_and_autograd/00_tensors_and_autograd.ipynb).
-# You write parts of the engine, softmax, cross-entropy and more, and are told which mistake a wrong answer looks like.
+# You write parts of the engine, softmax, perplexity and more, and are told which mistake a wrong answer looks like.
 #
 # **Read on**: Baydin, Pearlmutter, Radul and Siskind (2018), *Automatic differentiation in machine learning: a
 # survey*. Griewank and Walther (2008), *Evaluating derivatives*. Rumelhart, Hinton and Williams (1986) on

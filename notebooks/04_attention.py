@@ -40,6 +40,7 @@ from textbook import plot
 from textbook.data import join_pieces, number_pair, number_pairs
 from textbook.lab import Lab, Tuned, measured
 from textbook.lab.report import spread, table
+from textbook.look import look as window
 
 lab = Lab("04")
 
@@ -1163,6 +1164,20 @@ plot.show(
 )
 
 # %% [markdown]
+# The last map once more, to point at: choose a piece, and read from which words it was predicted.
+
+
+# %% evidence
+# The weights of 71,234, to point at
+def predicting(source, target):
+    """Scores of each piece of the target, given those before it."""
+    read = training.target_words.encode(["<s>", *target[:-1]])
+    return model(training.source_words.encode(source).unsqueeze(0), read.unsqueeze(0))
+
+
+window(predicting, examples.pairs[-1].source, examples.pairs[-1].target)
+
+# %% [markdown]
 # ### Alignment for free (C7)
 #
 # How good are these maps? For each target piece that translates some word, take the word with the largest
@@ -1379,7 +1394,7 @@ lab.holds(
 # | one may read | what is right | why |
 # | --- | --- | --- |
 # | cross-attention: "all pairs of attention scores" in $\mathbb{R}^{T \times T}$, both sequences of length $T$ (deck 1) | $T \times n$ | target and source have two lengths, and the softmax runs over the source (section 4) |
-# | "context vector" | our attention output $o_t$ | the name of Bahdanau et al., and of the exercises |
+# | "context vector" | our attention output $o_t$ | the name of Bahdanau et al. |
 #
 # </details>
 #

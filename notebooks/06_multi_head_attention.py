@@ -40,6 +40,7 @@ from textbook import plot
 from textbook.chapter_05 import attention
 from textbook.diagrams import heads as diagrams
 from textbook.lab import Lab, Tuned, measured
+from textbook.look import look
 
 lab = Lab("06")
 
@@ -1144,6 +1145,14 @@ plot.show(
 # looks at both, with the larger weight mostly on the letter asked second. With eight heads the picture is less tidy.
 # Heads 3 and 7 look at the squares, five others mostly at the rings; some rows are dark at letters that nobody asked for.
 #
+# The eight heads once more, to point at: choose a head, then a question, and read the weight of each pair.
+
+# %% evidence
+# The eight heads on the six questions, to point at
+question, memory = models[8].embed(*table, asked)  # (6, 1, d), (6, 8, d), the same table six times
+look(lambda *_: models[8].attention(question.transpose(0, 1), memory[:1]), pairs, questions)
+
+# %% [markdown]
 # ### Removing heads (E3)
 #
 # A map says where a head looks. Whether anything depends on it is another question, as in chapter 04. We ask it by

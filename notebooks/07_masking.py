@@ -44,6 +44,7 @@ from textbook.chapter_06 import MultiHeadAttention, merge_heads
 from textbook.data import Vocabulary, language_reference, split
 from textbook.lab import Lab, Tuned, measured
 from textbook.lab.report import spread, table
+from textbook.look import look
 
 lab = Lab("07")
 
@@ -299,8 +300,14 @@ lab.holds("E1", "and is wrong", right, below=0.2)
 
 # %% [markdown]
 # It has learned one thing: the next token is among the inputs, copy it. When it is not among them, the model
-# copies another one, and is sure of it. At position 1 there is only the token itself to copy.
-#
+# copies another one, and is sure of it. At position 1 there is only the token itself to copy. Its heads show how: in
+# several, each character looks at its neighbour on the right. The last one has none, and looks anywhere.
+
+# %% evidence
+# Where the heads of the model without a mask look, to point at
+look(cheater, ["<s>", *"The value of"], vocabulary=letters)
+
+# %% [markdown]
 # The **validation loss does not notice**, for the model cheats there just as well. But the **last position**
 # does: nothing stands to its right, so its loss in one pass is the one from the prefix. A loss by position is a cheap
 # alarm.

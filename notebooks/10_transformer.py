@@ -44,6 +44,7 @@ from textbook.data import (
     split,
 )
 from textbook.lab import Lab, Tuned, measured
+from textbook.look import look
 
 lab = Lab("10")
 
@@ -847,6 +848,15 @@ for name, (queries, keys) in {
     figure, panels = plot.heads(maps[name], queries, keys, width=9)
     figure.suptitle(name)
     plot.show(figure, alt=ALTS[name])
+
+# %% [markdown]
+# The same maps, to point at. `look` needs no hook: it listens where all operations of the library pass, and shows any
+# model that attends, such as your own. With `knobs=True` the page carries the weights, too: then words can change places
+# and heads be switched off, and you see what the model would say.
+
+# %% evidence
+# All heads on one sentence, to point at
+look(translator, read, said, words)
 
 # %% [markdown]
 # ### Alignment again (E3)

@@ -16,9 +16,9 @@ CHAPTER = """\
 # > *Measured*: 3.0 from 1.5.
 
 # %%
-from textbook.experiments import Experiments
+from textbook.lab import Lab
 
-lab = Experiments("01")
+lab = Lab("01")
 factor = 2
 
 
@@ -26,13 +26,19 @@ def double(number):
     return factor * number  # twice
 
 
-@lab.experiment("C1", quick=dict(numbers=[1.5]), full=dict(numbers=[1.5, 2.5]))
-def doubling(numbers):
-    return {"doubled": [double(number) for number in numbers]}
+@lab.experiment("C1", number=[1.5], full=dict(number=[1.5, 2.5]))
+def doubling(number):
+    return {"doubled": double(number)}
 
 
-# %%
-print("doubled:", doubling.run()["doubled"][0])
+# %% evidence
+runs = doubling.run()
+runs.holds(
+    "the result is twice as large",
+    lambda rows: rows.values("doubled") / rows.values("number"),
+    between=(1.9, 2.1),
+)
+print("doubled:", runs.here.values("doubled")[0])
 print("steps: 1000, loss 0.12345")
 
 # %%

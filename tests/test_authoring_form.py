@@ -57,8 +57,7 @@ runs.holds("it grows", lambda rows: rows.values("area"), above=1)
 
 
 @pytest.fixture
-def book(tmp_path, monkeypatch):
-    monkeypatch.setattr(form, "NOT_YET", set())
+def book(tmp_path):
     root = mini_book.write(tmp_path)
     (root / CHAPTER).write_text(CELLS)
     return root
@@ -134,15 +133,6 @@ def test_a_claim_without_a_verdict_and_a_verdict_that_fails_are_told(book):
     assert any("C1 does not hold: it grows" in problem for problem in problems(book))
 
 
-def test_in_a_chapter_of_the_older_form_the_verdicts_of_a_lab_are_asked_for(book, monkeypatch):
-    monkeypatch.setattr("authoring.check.NOT_YET", {"01"})
-    monkeypatch.setattr(form, "NOT_YET", {"01"})
-    outputs(book)
-    assert any("C1 has no verdict: write runs.holds" in problem for problem in check(book))
-    outputs(book, {"claim": "C1", "sentence": "it grows", "holds": False})
-    assert any("C1 does not hold: it grows" in problem for problem in check(book))
-
-
 def test_an_experiment_that_is_not_written_whole_is_told(book):
     source = book / CHAPTER
     for old, new, told in (
@@ -158,7 +148,6 @@ def test_an_experiment_that_is_not_written_whole_is_told(book):
             "01_double.py: experiment growing has full=",
         ),
         ('lab = Lab("01")', "", "lab is not bound at the top level: write lab = Lab"),
-        ('Lab("01")', 'Experiments("01")', "has no quick=.*bind a second name beside lab"),
     ):
         before = source.read_text()
         edit(source, old, new)
@@ -220,7 +209,7 @@ def test_a_saved_module_that_is_out_of_step_is_told(book):
     assert any("textbook/chapter_07.py has no source" in problem for problem in check(book))
 
 
-def test_an_experiment_of_one_run_is_recorded_under_its_name(book):
+def test_an_experiment_is_recorded_under_its_name(book):
     record(book, "01", ["growing"])
     text = (book / "notebooks/results/01.json").read_text()
     assert json.loads(text)["growing"]["rows"][0]["seed"] == 0

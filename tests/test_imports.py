@@ -25,10 +25,10 @@ LIBRARY = [
     {"optim", "backends", "utils", "serialization", "flops"},
 ]
 TEXTBOOK = [
-    {"data", "decoding", "experiments", "plot"},
+    {"data", "decoding", "plot"},
     {"diagrams", "lab"},
     *({path.stem} for path in sorted((ROOT / "textbook").glob("chapter_*.py"))),
-    {"checks"},
+    {"checks", "look"},
 ]
 LAYERS = [
     *({f"minitorch.{part}" for part in layer} for layer in LIBRARY),
@@ -40,6 +40,7 @@ OPTIONAL = {
     "textbook.plot.style": {"matplotlib", "IPython", "cycler", "PIL"},
     "textbook.plot.matrices": {"matplotlib"},
     "textbook.lab.experiments": {"tqdm"},
+    "textbook.chapter_03": {"tqdm"},
     "textbook.chapter_07": {"tqdm"},
     "textbook.chapter_11": {"tqdm"},
     "textbook.checks.progress": {"IPython"},

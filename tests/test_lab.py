@@ -103,6 +103,28 @@ def test_what_this_machine_lacks_is_told_and_runs_quick(lab, monkeypatch, tmp_pa
     assert not (tmp_path / "sized.json").exists()
 
 
+def test_an_unknown_book_setting_is_told(lab, monkeypatch):
+    monkeypatch.setenv("MINITORCH_BOOK", "long")
+    with pytest.raises(ValueError, match="MINITORCH_BOOK is 'long', expected 'quick' or 'full'"):
+        scores(lab).run()
+
+
+def test_a_run_looks_the_same_before_and_after_it_is_recorded(lab):
+    @lab.experiment("C1", full={})
+    def arrays():
+        return {"loss": np.float32(0.5), "curve": np.arange(2), "sizes": mt.ones(2)}
+
+    assert arrays.run().here == [{"seed": 0, "loss": 0.5, "curve": [0, 1], "sizes": [1.0, 1.0]}]
+    assert arrays()["loss"].dtype == np.float32  # called as a function it is the function
+
+
+def test_nothing_recorded_is_none(lab, tmp_path):
+    assert scores(lab).run().full is None
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "05.json").write_text('{"another": {"rows": []}}')
+    assert scores(lab).run().full is None
+
+
 def test_the_recorded_rows_come_with_those_made_here(lab, tmp_path):
     (tmp_path / "results").mkdir()
     row = {"d": 4, "divided": True, "seed": 0, "draw": None, "size": 7}

@@ -1,5 +1,7 @@
 """The web edition: each page is there, each link leads somewhere, nothing comes from a network."""
 
+import html
+import json
 import re
 import shutil
 import subprocess
@@ -99,6 +101,19 @@ def test_folded_cells_say_what_is_in_them(book):
         text = (book / path.relative_to(ROOT).with_suffix(".html")).read_text("utf-8")
         folded = path.read_text("utf-8").count('"hide-input"')
         assert len(re.findall(r'class="collapsed[^>]*>Code: \w', text)) == folded
+
+
+def test_the_window_has_both_models_and_knows_the_chapters(book):
+    text = html.unescape((book / "docs" / "window.html").read_text("utf-8"))
+    carried = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
+    assert len(carried) == text.count("<iframe") == 2
+    for data in map(json.loads, carried):
+        assert len(data["model"]["weights"]) * 3 / 4 < 1e6
+        assert {"05", "06", "07", "09", "10", "11"} <= {
+            f"{int(number):02}" for number in data["chapters"]
+        }
+        for address in data["chapters"].values():
+            assert (book / "docs" / address).resolve().is_file(), address
 
 
 def test_a_folder_that_is_not_empty_is_refused(tmp_path):

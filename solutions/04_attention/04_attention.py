@@ -1,389 +1,509 @@
 # %% [markdown]
 # # Exercises 04: attention
 #
-# Ten exercises, from easy to hard, 40 points, about three hours. They belong to
+# Ten exercises, from easy to hard, 40 points, about five hours. They belong to
 # [chapter 04](../../notebooks/04_attention.ipynb) and stand alone: none needs the answer to another.
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run
-# the cell, then the check below it. The check looks at what your function does, on random inputs of
+# the cell, then the check below it. The check looks at what your function does, on inputs of
 # several sizes: any way of writing it that gives the right result is right. A wrong answer is told what it
 # looks like. What you see passing are the *public checks*; when the set is graded, the same checks run
 # once more on other numbers and sizes. Where an exercise does not allow an operation, the check records
-# what runs inside your function, under whatever name you call it. In exercises 1 to 5, 8 and 10 the
-# gradients of your results are compared, too: the results must stay tensors that the library's
-# operations have made of the inputs, so keep away from `.item()`, `.detach()` and NumPy there.
+# what runs inside your function, under whatever name you call it. In exercises 2, 8 and 10 the
+# gradients of your results are compared, too: stay with tensors there, and away from `.item()`, `.detach()` and NumPy.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
-# **Shapes.** $B$ sequences side by side come first, $n$ is the length of the source (the number of keys),
-# $T$ the number of decoder steps (the number of queries). So scores and weights of all steps are
-# $(B, T, n)$: row $t$ belongs to step $t$, column $j$ to source position $j$.
-#
-# **Names.** As in the papers, the chapter's attention output $o_t$ is called the context here, its memory $M$ the
-# encoder's `states`, its decoder state $s_t$ is $h_t$, and the vector $w$ of its additive score is $v$.
+# **Shapes.** The batch comes first: $B$ sentences, $n$ words of the source (keys), $T$ steps of the decoder (queries), $H$ or $d$ numbers of a
+# vector. Scores and weights are $(B, T, n)$: row $t$ belongs to query $t$, column $j$ to word $j$. `padding` $(B, n)$ is boolean and True **at the padding**.
+# The memory $M$ holds the states of the encoder, $o$ is the attention output.
 
 # %%
 import math
 
 import minitorch as mt
 from minitorch import nn
+from minitorch.flops import count_flops
 from textbook.checks import chapter_04 as check
 from textbook.checks import progress
 
 progress.show("04")
 
 # %% [markdown]
-# ## 1. One query
+# ## 1. Each point left out
 #
-# *Goal: make weights of scores, and an average of the values. Easy, 10 minutes, 2 points.*
+# *Goal: choose how sharp a query should be, without any network. Easy, 20 minutes, 3 points.*
 #
-# One query has been compared with $n$ keys. `scores` $(B, n)$ says how well each of them fits, `values`
-# $(B, n, d)$ holds what stands beside each key. Return the context (the attention output) $(B, d)$ and the
-# weights $(B, n)$:
+# Kernel regression guesses the value at a place by a weighted mean of all measured values, with the scores $e_j = -\lVert q - k_j \rVert^2 / (2\sigma^2)$. Which
+# width $\sigma$ is good? Guess each measured value from **all others**, and see how wrong that is. `keys` is $(n, d)$, `values` $(n)$, `width` is $\sigma$, $n \ge 2$. Return
+# the mean squared error of these $n$ guesses, one number.
 #
-# $$\alpha_j = \frac{e^{\text{scores}_j}}{\sum_{k=1}^{n} e^{\text{scores}_k}}, \qquad \text{context} = \sum_{j=1}^{n} \alpha_j v_j$$
-#
-# Not allowed: `F.scaled_dot_product_attention`. `softmax` is allowed.
+# A width may be so small that every exponential of a score is 0. Everything is allowed; `softmax` subtracts the largest score first. Before you run the cell: what would the best
+# width be if a point took part in its own guess?
 
 
-# %% solution="attend"
-def attend(scores, values):
-    """Scores (B, n) and values (B, n, d) give the context (B, d) and the weights (B, n)."""
+# %% solution="leave_one_out"
+def leave_one_out(keys, values, width):
+    """Keys (n, d) and values (n) give the mean squared error of kernel regression, a number."""
     ### BEGIN SOLUTION
-    weights = scores.softmax(dim=-1)  # (B, n)
-    return (weights.unsqueeze(-1) * values).sum(dim=1), weights
+    distances = (keys.unsqueeze(1) - keys.unsqueeze(0)).square().sum(dim=-1)  # (n, n)
+    scores = (-distances / (2 * width**2)).masked_fill(mt.eye(len(keys)).bool(), -mt.inf)
+    return (scores.softmax(dim=-1) @ values - values).square().mean()
     ### END SOLUTION
 
 
-# %% tests="attend" points=2
-check.attend(attend)
+# %% tests="leave_one_out" points=3
+check.leave_one_out(leave_one_out)
+mt.manual_seed(0)
+k = 6 * mt.rand(40)
+v = k.sin() + 0.3 * mt.randn(40)
+for width in (3.0, 1.0, 0.3, 0.1, 0.03):
+    print(f"width {width:4}: {float(leave_one_out(k.unsqueeze(1), v, width)):.3f}")
 ### BEGIN HIDDEN TESTS
-check.attend(attend, hidden=True)
+# The smallest: each point would find itself, with an error of 0, and nothing would have been learned of the places between.
+check.leave_one_out(leave_one_out, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 2. All queries at once
+# ## 2. With padding, and with nothing to look at
 #
-# *Goal: write dot-product attention in matrices. Easy, 10 minutes, 3 points.*
+# *Goal: write dot-product attention that survives whatever a batch may hold. Easy, 25 minutes, 4 points.*
 #
-# `queries` is $(B, T, d)$, `keys` $(B, n, d)$, `values` $(B, n, d_v)$. The score of query $i$ and key $j$ is
-# their dot product, not scaled. Return the contexts $(B, T, d_v)$ and the weights $(B, T, n)$.
+# `queries` is $(B, T, d)$, `keys` $(B, n, d)$, `values` $(B, n, d_v)$, `padding` $(B, n)$. The score of a query and a key is
+# their dot product, not scaled. Return the outputs $(B, T, d_v)$ and the weights $(B, T, n)$.
 #
-# Not allowed: `F.scaled_dot_product_attention` and `nn.MultiheadAttention` (the operations
-# `scaled_dot_product_attention` and `linear`).
+# - A padded word has the weight exactly 0; the weights of each query add up to 1 over the words.
+# - A source may be **empty**: all of it is padding. Then its weights and outputs are 0.
+# - What stands in the padding of keys and values may be **anything**, infinite or not a number. It changes nothing, and its gradient is exactly 0.
+# - Scores may be in the hundreds.
+#
+# Not allowed: `F.scaled_dot_product_attention`, which does most of it. Useful: `masked_fill`, `softmax`. Before you run the check: the
+# weight of a padded word is 0. Why is that not enough if its value is infinite?
 
 
-# %% solution="attend_all"
-def attend_all(queries, keys, values):
-    """Queries (B, T, d), keys (B, n, d), values (B, n, d_v) give contexts and weights (B, T, n)."""
+# %% solution="attend"
+def attend(queries, keys, values, padding):
+    """Queries (B, T, d), keys, values (B, n, ...), padding (B, n): outputs, weights (B, T, n)."""
     ### BEGIN SOLUTION
-    scores = queries @ keys.transpose(1, 2)  # (B, T, n)
-    weights = scores.softmax(dim=-1)
+    hidden = padding.unsqueeze(1)  # (B, 1, n)
+    keys, values = keys.masked_fill(hidden.mT, 0.0), values.masked_fill(hidden.mT, 0.0)
+    empty = hidden.all(dim=-1, keepdim=True)  # (B, 1, 1)
+    scores = (queries @ keys.mT).masked_fill(hidden & ~empty, -mt.inf)  # (B, T, n)
+    weights = scores.softmax(dim=-1).masked_fill(hidden, 0.0)
     return weights @ values, weights
     ### END SOLUTION
 
 
-# %% tests="attend_all" points=3
-check.attend_all(attend_all)
+# %% tests="attend" points=4
+check.attend(attend)
 ### BEGIN HIDDEN TESTS
-check.attend_all(attend_all, hidden=True)
+# 0 times infinity is not a number, and so is every sum in which it stands. What must not count has to be replaced, not weighted.
+check.attend(attend, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 3. Multiplicative scores of reduced rank
+# ## 3. Predict, then count
 #
-# *Goal: compare vectors of different sizes through two small matrices. Medium, 15 minutes, 4 points.*
+# *Goal: know what a score function costs before it runs. Easy, 25 minutes, 3 points.*
 #
-# The multiplicative score of a query $q$ and a key $k$ is $q^\top W k$. Where $W$ is large, write it as
-# $U^\top V$, with `U` $(r, d_q)$ and `V` $(r, d_k)$, and $r$ small:
+# $T$ queries meet $n$ keys, all of $d$ numbers; $r$ is the rank. Return a dict with the FLOPs of all scores, products of matrices alone, where a
+# multiplication with its addition is two FLOPs:
 #
-# $$\text{score}_{ij} = q_i^\top U^\top V k_j = (U q_i)^\top (V k_j)$$
+# - `"dot product"`: $s^\top h$;
+# - `"multiplicative"`: $s^\top W h$, with $W$ applied to that side that makes it cheaper;
+# - `"reduced rank"`: $(U s)^\top (V h)$, each side projected to $r$ numbers first;
+# - `"additive"`: $w^\top \tanh(W_1 h + W_2 s)$ with $r$ hidden units, each side projected once (sums and $\tanh$ are not counted);
 #
-# `queries` is $(B, T, d_q)$, `keys` $(B, n, d_k)$. Return the scores of all pairs, $(B, T, n)$, no
-# softmax. (With the identity for `U` this is the full multiplicative score with $W = V$, and with the
-# identity for both it is the dot product. The check tries these, too.)
+# and `"largest rank"`, the largest $r$ with which reduced rank costs no more than the dot product, a whole number, 0 if there is none.
 #
-# The product $U^\top V$ itself, of shape $(d_q, d_k)$, is what the small matrices are there to avoid: the
-# check counts FLOPs.
+# Sizes are whole numbers and may be large: stay with whole numbers. Everything is allowed. The cell of the check counts beside your numbers. Before you look:
+# two of the four cost the same. Are they equally fast?
 
 
-# %% solution="reduced_rank_scores"
-def reduced_rank_scores(queries, keys, U, V):
-    """Queries (B, T, d_q), keys (B, n, d_k), U (r, d_q), V (r, d_k) give scores (B, T, n)."""
+# %% solution="score_costs"
+def score_costs(T, n, d, r):
+    """FLOPs of four score functions for T queries and n keys of d numbers: a dict."""
     ### BEGIN SOLUTION
-    return (queries @ U.T) @ (keys @ V.T).transpose(1, 2)
+    pairs = 2 * T * n
+    projected = 2 * (T + n) * d * r  # queries and keys, each by a matrix (r, d)
+    return {
+        "dot product": pairs * d,
+        "multiplicative": 2 * min(T, n) * d * d + pairs * d,
+        "reduced rank": projected + pairs * r,
+        "additive": projected + pairs * r,
+        "largest rank": T * n * d // ((T + n) * d + T * n),
+    }
     ### END SOLUTION
 
 
-# %% tests="reduced_rank_scores" points=4
-check.reduced_rank_scores(reduced_rank_scores)
+# %% tests="score_costs" points=3
+check.score_costs(score_costs)
+T, n, d, r = 6, 12, 64, 4
+S, M = mt.zeros(T, d), mt.zeros(n, d)
+W, U, V, w = mt.zeros(d, d), mt.zeros(r, d), mt.zeros(r, d), mt.zeros(r)
+counted = {
+    "dot product": lambda: S @ M.T,
+    "multiplicative": lambda: (S @ W) @ M.T,
+    "reduced rank": lambda: (S @ U.T) @ (M @ V.T).T,
+    "additive": lambda: ((M @ U.T) + (S @ V.T).unsqueeze(1)).tanh() @ w,
+}
+for name, scored in counted.items():
+    with count_flops() as counter:
+        scored()
+    print(f"{name:15} predicted {score_costs(T, n, d, r)[name]:7,}  counted {counter.total:7,}")
 ### BEGIN HIDDEN TESTS
-check.reduced_rank_scores(reduced_rank_scores, hidden=True)
+# Reduced rank and additive. The additive one also makes r numbers for every pair, adds and puts each through a tanh: T n r numbers in
+# memory, where the other has (T + n) r. FLOPs of products are not the time.
+check.score_costs(score_costs, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 4. Additive scores
+# ## 4. A table that finds pairs
 #
-# *Goal: compare every query with every key by broadcasting. Medium, 15 minutes, 4 points.*
+# *Goal: know how long a query must be to find two values, and no third. Medium, 25 minutes, 4 points.*
 #
-# $$\text{score}_{ij} = v^\top \tanh(W_q\, q_i + W_k\, k_j)$$
+# Build a table with $n \ge 3$ entries: return `keys` $(n, d)$ and `queries` $(n, d)$, tensors of any size $d$ that you
+# like, so that with the weights `(queries @ keys.T).softmax(dim=-1)` query $i$ finds the **mean of two values**: it puts the weight $(1 -$ `error`$)/2$ on key $i$ and as much on
+# key $i + 1$ (the last query on the last key and on key 0), and shares the rest evenly: every other key gets `error` $/ (n - 2)$.
 #
-# `queries` is $(B, T, d_q)$, `keys` $(B, n, d_k)$, `W_q` $(a, d_q)$, `W_k` $(a, d_k)$, `v` $(a)$. Return the
-# scores of all pairs, $(B, T, n)$, no softmax.
-#
-# Everything is allowed. Useful: `unsqueeze`, so that $(B, T, 1, a)$ meets $(B, 1, n, a)$.
+# The check draws `error` from $10^{-6}$ to 0.9. Everything is allowed. Begin with keys that are orthonormal, such as `mt.eye(n)`. With which query are two scores
+# the same and all others 0? Then work out with pencil and paper by which number to multiply it.
 
 
-# %% solution="additive_scores"
-def additive_scores(queries, keys, W_q, W_k, v):
-    """Queries (B, T, d_q), keys (B, n, d_k), W_q (a, d_q), W_k (a, d_k), v (a) give (B, T, n)."""
+# %% solution="pair_table"
+def pair_table(n, error):
+    """Keys (n, d), queries (n, d): query i finds keys i and i + 1, (1 - error) / 2 each."""
     ### BEGIN SOLUTION
-    joined = (queries @ W_q.T).unsqueeze(2) + (keys @ W_k.T).unsqueeze(1)  # (B, T, n, a)
-    return joined.tanh() @ v
+    # e^scale must be the ratio of a wanted weight to an unwanted one.
+    scale = math.log((1 - error) / 2 / (error / (n - 2)))
+    keys = mt.eye(n)
+    return keys, scale * (keys + keys.roll(-1, 0))
     ### END SOLUTION
 
 
-# %% tests="additive_scores" points=4
-check.additive_scores(additive_scores)
+# %% tests="pair_table" points=4
+check.pair_table(pair_table)
 ### BEGIN HIDDEN TESTS
-check.additive_scores(additive_scores, hidden=True)
+# The sum of two keys. Its scores are 1 at both and 0 elsewhere.
+check.pair_table(pair_table, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 5. A mask for the padding
+# ## 5. The alignment error rate
 #
-# *Goal: keep padded source positions out. Medium, 15 minutes, 4 points.*
+# *Goal: score attention maps against links that people have drawn. Medium, 25 minutes, 4 points.*
 #
-# Short sources are padded at their end. `scores` is $(B, T, n)$; `lengths` $(B)$ holds integers from 1 to $n$:
-# of sequence $b$, the positions 0 to `lengths[b] - 1` are words, and what comes after is padding, whose
-# scores may be any numbers. Return the weights $(B, T, n)$. The weight of a padded position is exactly 0, the
-# weights of each row add up to 1, and the gradient with respect to a padded score is exactly 0.
+# People who align sentences draw links that are **sure** and links that are only **possible** (Och and Ney, 2003). `weights` $(B, T, n)$ are attention
+# maps; map $b$ has `counts[b]` pieces, later rows are padding. A piece $t$ makes a link $(t, j)$ to the word $j$ with its largest weight, if this weight is
+# at least `threshold`; else it makes none. `sure` and `possible` are lists of $B$ sets of pairs $(t, j)$. With $A$ all links that were made, $S$ the sure ones, and $P$ the possible ones **together with** the
+# sure ones,
 #
-# Not allowed: `F.scaled_dot_product_attention`. Useful: `mt.arange(n) < lengths.unsqueeze(1)`, `masked_fill`.
+# $$\mathrm{AER} = 1 - \frac{|A \cap S| + |A \cap P|}{|A| + |S|},$$
+#
+# where each number is counted over all sentences together. Return it, a number from 0 to 1. ($|A| + |S|$ is not 0.)
+#
+# Everything is allowed; loops and sets will do. Before you run the check: which of the two kinds of links is an error if it is not made?
 
 
-# %% solution="padded_weights"
-def padded_weights(scores, lengths):
-    """Scores (B, T, n) and lengths (B) give weights (B, T, n) that are 0 in the padding."""
+# %% solution="alignment_error_rate"
+def alignment_error_rate(weights, counts, sure, possible, threshold):
+    """The alignment error rate of attention maps (B, T, n), from 0 to 1."""
     ### BEGIN SOLUTION
-    padding = mt.arange(scores.shape[-1]) >= lengths.unsqueeze(1)  # (B, n)
-    return scores.masked_fill(padding.unsqueeze(1), -mt.inf).softmax(dim=-1)
+    found = correct = known = 0
+    for rows, count, s, p in zip(weights, counts, sure, possible, strict=True):
+        links = set()
+        for t in range(count):
+            j = rows[t].argmax().item()
+            if rows[t, j].item() >= threshold:
+                links.add((t, j))
+        found, known = found + len(links), known + len(s)
+        correct += len(links & s) + len(links & (s | p))
+    return 1 - correct / (found + known)
     ### END SOLUTION
 
 
-# %% tests="padded_weights" points=4
-check.padded_weights(padded_weights)
+# %% tests="alignment_error_rate" points=4
+check.alignment_error_rate(alignment_error_rate)
 ### BEGIN HIDDEN TESTS
-check.padded_weights(padded_weights, hidden=True)
+# The sure ones: they stand in |S| below. A possible link costs nothing if it is not made, and nothing if it is.
+check.alignment_error_rate(alignment_error_rate, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 6. A table to look things up in
+# ## 6. What does the table say?
 #
-# *Goal: know how long a query must be to find one value. Medium, 20 minutes, 4 points.*
+# *Goal: conclude from learning curves what they show, and no more. Medium, 30 minutes, 4 points.*
 #
-# Build a table with $n$ entries: return `keys` $(n, d)$ and `queries` $(n, d)$, tensors of any size $d$ that you
-# like, so that with the weights `(queries @ keys.T).softmax(dim=-1)` query $i$ puts the weight $1 -$ `error` on
-# key $i$ and shares the rest evenly: every other key gets `error` $/ (n - 1)$.
-#
-# If all values lie between 0 and 1, query $i$ then finds value $i$ up to `error`. For `error` $= (n - 1) / n$
-# the queries are flat, and each of them finds the mean. (The check draws `error` from $10^{-6}$ to 0.9 and
-# $n \ge 2$.)
-#
-# Everything is allowed. Begin with keys that are orthonormal, such as `mt.eye(n)`, and work out with pencil
-# and paper by which number to multiply the queries.
+# Translators with different score functions were trained, each with several seeds; `"steps to 90 %"` has for each seed after how many steps 90 % of the test were
+# right, None if they were not within `"steps run"` steps. `"chosen on"` says by which numbers the learning rate was chosen. The numbers are made up.
 
-
-# %% solution="lookup_table"
-def lookup_table(n, error):
-    """Keys (n, d) and queries (n, d) with the weight 1 - error of query i on key i."""
-    ### BEGIN SOLUTION
-    # e^scale / 1 must be the ratio of the two weights.
-    scale = math.log((1 - error) / (error / (n - 1)))
-    return mt.eye(n), scale * mt.eye(n)
-    ### END SOLUTION
-
-
-# %% tests="lookup_table" points=4
-check.lookup_table(lookup_table)
-### BEGIN HIDDEN TESTS
-check.lookup_table(lookup_table, hidden=True)
-### END HIDDEN TESTS
+# %%
+for row in check.scores:
+    about = f"H = {row['width']:3}, chosen on {row['chosen on']:13}, {row['steps run']:3} steps"
+    print(f"{row['score']:19} {about}: {row['steps to 90 %']}")
 
 # %% [markdown]
-# ## 7. How far from the true alignment
+# Write the reader down. `rows` is a list of dicts like those of `check.scores`, in any order. Return a list of pairs `(faster, slower)` of scores, in any
+# order. A pair belongs into it if
 #
-# *Goal: score attention maps against a known alignment. Medium, 15 minutes, 4 points.*
+# - both have the same `"width"` and were tested on the same numbers (`"tested on"`);
+# - neither was chosen on the numbers that it was tested on;
+# - both have at least five seeds;
+# - **every** seed of the faster one is known to have needed fewer steps than **every** seed of the slower one. A seed that has not arrived within its `"steps run"` needs one more at
+#   least; how many more, nobody knows.
 #
-# `weights` $(B, T, n)$ are attention maps: row $t$ of map $b$ says where the decoder looked for target piece
-# $t$. `alignments` is a list of $B$ lists of tuples: `alignments[b][t]` names the source positions that
-# target piece $t$ of sentence $b$ translates. Usually there is one; a piece may also translate several, or none
-# (a word like "und": the tuple is empty).
-#
-# A piece with a non-empty tuple is a *hit* if the source position with its largest weight is in the tuple,
-# else a *miss*. Return the share of misses among all such pieces of all sentences together, one number
-# from 0 to 1. The sentences have different lengths: `weights` may have more rows than `alignments[b]` has
-# tuples (they are padding, and do not count), and padded source positions have the weight 0.
-#
-# Everything is allowed; loops will do.
+# Everything is allowed. Before you run the cell: "additive" has the lowest numbers of all with $H = 64$. May you say that it is faster than "multiplicative"? And which of the two rows of "mean"
+# tells more?
 
 
-# %% solution="alignment_error"
-def alignment_error(weights, alignments):
-    """The share of target pieces whose largest weight lies at a wrong position."""
+# %% solution="learns_faster"
+def learns_faster(rows):
+    """Pairs (faster, slower) of score functions, as far as the table allows."""
     ### BEGIN SOLUTION
-    strongest = weights.argmax(dim=-1).tolist()  # B lists of T positions
-    misses = [
-        place not in known
-        for places, alignment in zip(strongest, alignments, strict=True)
-        for place, known in zip(places, alignment, strict=False)
-        if known
+    fair = [
+        row
+        for row in rows
+        if row["chosen on"] != row["tested on"] and len(row["steps to 90 %"]) >= 5
     ]
-    return sum(misses) / len(misses)
+    found = []
+    for a in fair:
+        for b in fair:
+            if a["width"] != b["width"] or a["tested on"] != b["tested on"]:
+                continue
+            if None in a["steps to 90 %"]:
+                continue
+            later = [b["steps run"] + 1 if s is None else s for s in b["steps to 90 %"]]
+            if max(a["steps to 90 %"]) < min(later):
+                found.append((a["score"], b["score"]))
+    return found
     ### END SOLUTION
 
 
-# %% tests="alignment_error" points=4
-check.alignment_error(alignment_error)
+# %% tests="learns_faster" points=4
+check.learns_faster(learns_faster)
+for faster, slower in learns_faster(check.scores):
+    print(f"{faster} is faster than {slower}")
 ### BEGIN HIDDEN TESTS
-check.alignment_error(alignment_error, hidden=True)
+# No: its learning rate was chosen by the very numbers that are reported, so its numbers are too good. The longer row of "mean" tells
+# more: that 120 steps are not enough shows it to be slower than all whose slowest seed needs fewer. After 60 steps the dot product has not arrived either with most
+# seeds.
+check.learns_faster(learns_faster, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 8. One decoder step with input feeding
+# ## 7. Which of these is broken?
 #
-# *Goal: put recurrence and attention together. Medium, 20 minutes, 4 points.*
+# *Goal: find what is wrong with an attention that you cannot look into, by a test. Medium, 35 minutes, 4 points.*
 #
-# The decoder is at step $t$. `x` $(B, d)$ is its input, `context` $(B, H_e)$ what attention found at step
-# $t-1$, `h` $(B, H)$ its state after step $t-1$. `cell(input, h)` is a recurrent cell: from an input
-# $(B, d + H_e)$ and a state it gives the next state, $(B, H)$. `states` $(B, n, H_e)$ are the encoder's states, of
-# which `lengths` $(B)$ are no padding, as in exercise 5. They are keys and values; the score is multiplicative
-# with `W` $(H, H_e)$:
+# Below are nine programs, `attend(queries, memory, padding)`, with queries $(B, T, d)$, memory $(B, n, d)$, which is both keys and values, and `padding` $(B, n)$, at the end of a sentence, which has
+# one word at least. They return outputs $(B, T, d)$ and weights $(B, T, n)$. Which score they have is their own business. But each must follow four rules:
 #
-# $$h_t = \mathrm{cell}([x_t; \text{context}_{t-1}],\, h_{t-1}), \qquad \text{score}_j = h_t^\top W\, \text{states}_j,$$
+# 1. the weights of a query are 0 or more, **exactly** 0 at the padding, and add up to 1; the output is the weighted sum of the memory as it is;
+# 2. the weights of a query depend on this query and the words of its sentence alone: not on other queries or sentences, nor on what stands in the padding or how much there is;
+# 3. if words change places, their weights go with them;
+# 4. queries, memory and padding are left unchanged.
 #
-# then weights and the new context, the weighted average of the encoder's states. Return the new state
-# $(B, H)$, the new context $(B, H_e)$ and the weights $(B, n)$, in this order.
-#
-# Not allowed: `F.scaled_dot_product_attention`, `F.linear`, `nn.Linear` (the operation `linear`).
+# A program that breaks a rule for some input is broken. Return the numbers of the broken ones, counted from 0, as a list. Five of these nine are broken; the check has
+# others, too. Differences below $10^{-9}$ in float64 are rounding.
+
+# %%
+nine = check.programs()
+
+# %% [markdown]
+# Everything is allowed. Useful: `mt.allclose`, `.double()`, `.clone()`.
 
 
-# %% solution="decoder_step"
-def decoder_step(x, context, h, cell, states, lengths, W):
-    """One step: the new state (B, H), the new context (B, H_e), the weights (B, n)."""
+# %% solution="broken_attentions"
+def broken_attentions(programs):
+    """The numbers of the programs that break a rule."""
     ### BEGIN SOLUTION
-    h = cell(mt.cat([x, context], dim=-1), h)  # (B, H)
-    scores = (states @ (h @ W).unsqueeze(-1)).squeeze(-1)  # (B, n)
-    padding = mt.arange(states.shape[1]) >= lengths.unsqueeze(1)
-    weights = scores.masked_fill(padding, -mt.inf).softmax(dim=-1)
-    context = (weights.unsqueeze(-1) * states).sum(dim=1)  # (B, H_e)
-    return h, context, weights
+    mt.manual_seed(0)
+    queries, memory = mt.randn(3, 4, 5).double(), mt.randn(3, 7, 5).double()
+    counts = [4, 7, 6]
+    padding = mt.arange(7) >= mt.tensor(counts).unsqueeze(1)
+
+    def follows_the_rules(attend):
+        given = queries.clone(), memory.clone(), padding.clone()
+        outputs, weights = attend(*given)
+        if not all(mt.equal(a, b) for a, b in zip(given, (queries, memory, padding), strict=True)):
+            return False
+        if bool((weights < 0).any()) or bool((weights.mT[padding] != 0).any()):
+            return False
+        if not mt.allclose(weights.sum(dim=-1), mt.ones(3, 4).double()):
+            return False
+        if not mt.allclose(outputs, weights @ memory):
+            return False
+        for b, n in enumerate(counts):
+            for t in range(4):  # each query alone, to the words in the opposite order
+                query, words = queries[[b], t : t + 1].clone(), memory[[b], :n].flip(1)
+                _, turned = attend(query, words, mt.zeros(1, n, dtype=mt.bool))
+                if not mt.allclose(turned[0, 0].flip(0), weights[b, t, :n]):
+                    return False
+        return True
+
+    return [i for i, attend in enumerate(programs) if not follows_the_rules(attend)]
     ### END SOLUTION
 
 
-# %% tests="decoder_step" points=4
-check.decoder_step(decoder_step)
+# %% tests="broken_attentions" points=4
+check.broken_attentions(broken_attentions)
+print("broken:", broken_attentions(nine))
 ### BEGIN HIDDEN TESTS
-check.decoder_step(decoder_step, hidden=True)
+check.broken_attentions(broken_attentions, hidden=True)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 8. Pooling by learned queries
+#
+# *Goal: let a model find content and order with one weighted mean, and train it. Hard, 45 minutes, 5 points: 4 for the module, 1 for what is reached.*
+#
+# ### The module
+#
+# One learned query finds content, not order. This module has several queries $q_m$, the rows of `self.query` (queries, $H$), and each has a number $b_m$ in `self.late` (queries): how much
+# it prefers late words. For a sentence with states $h_0, \dots, h_{n-1}$,
+#
+# $$e_{mj} = q_m^\top h_j + b_m\, j, \qquad \alpha_m = \operatorname{softmax}(e_{m0}, \dots, e_{m,n-1}), \qquad o_m = \sum_j \alpha_{mj}\, h_j .$$
+#
+# `states` is $(B, n, H)$, `padding` $(B, n)$, each sentence has at least one word. Return what the queries find, one after the other: $(B, \text{queries} \cdot H)$. The padding may hold **anything**; it changes
+# nothing, and its gradient is exactly 0. Keep `__init__` as it is. Everything is allowed.
+
+
+# %% solution="Queries"
+class Queries(nn.Module):
+    """States (B, n, H) and padding (B, n) to one vector each, by several learned queries."""
+
+    def __init__(self, hidden, queries):
+        super().__init__()
+        self.query = nn.Parameter(mt.zeros(queries, hidden))
+        self.late = nn.Parameter(mt.zeros(queries))
+
+    def forward(self, states, padding):
+        """States (B, n, H) and padding (B, n) to (B, queries * H)."""
+        ### BEGIN SOLUTION
+        states = states.masked_fill(padding.unsqueeze(-1), 0.0)
+        places = mt.arange(states.shape[1]).unsqueeze(1)  # (n, 1)
+        scores = states @ self.query.T + places * self.late  # (B, n, queries)
+        weights = scores.masked_fill(padding.unsqueeze(-1), -mt.inf).softmax(dim=1)
+        return (weights.mT @ states).flatten(1)
+        ### END SOLUTION
+
+
+# %% tests="Queries" points=4
+check.Queries(Queries)
+### BEGIN HIDDEN TESTS
+check.Queries(Queries, hidden=True)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### The training
+#
+# The stories are chapter 03's: which animal is named `"anywhere"`, or, of five, `"which came last"`? The reader is a plain RNN of 32 numbers with your pooling.
+# `check.trained(Queries, queries, rate, steps, question, seed)` trains one, in about a second; `check.share_right(model, question)` measures it on new stories. Return a dict with `"queries"` (1 to 8), `"rate"` and
+# `"steps"` (400 at most): one choice for both questions.
+#
+# The last check trains your choice with three seeds of its own for each question. With **each** at least 85 % have to be right. Choose with other seeds than 11, 12 and 13, which it takes: else you choose
+# by luck.
+
+
+# %% solution="reading_plan"
+def reading_plan():
+    """What is trained: a dict."""
+    ### BEGIN SOLUTION
+    return {"queries": 1, "rate": 0.03, "steps": 300}
+    ### END SOLUTION
+
+
+# %% tests="reading_plan" points=1
+check.reached(Queries, reading_plan)
+### BEGIN HIDDEN TESTS
+check.Queries(Queries, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ## 9. The gradient by hand
 #
-# *Goal: send a gradient back through attention without the engine. Hard, 25 minutes, 5 points.*
+# *Goal: send a gradient back through attention, on both ways, without the engine. Hard, 30 minutes, 4 points.*
 #
-# A forward pass is done: `weights` $(B, T, n)$ is $A = \operatorname{softmax}(\text{scores})$, row by row, and the
-# contexts are $A\,V$ with `values` $V$ $(B, n, d)$. You get `grad_contexts` $(B, T, d)$, the gradient of the loss
-# with respect to the contexts. Return two tensors: the gradients with respect to the **scores** $(B, T, n)$ and
-# to the **values** $(B, n, d)$.
+# With states $S$ $(B, T, d)$ and a memory $M$ $(B, n, d)$ that is both keys and values,
 #
-# Go back one step at a time: from the contexts to the values and to the weights, then through the softmax. Its
-# Jacobian, for one row $\alpha$, is $\partial \alpha_k / \partial \text{score}_j = \alpha_k\,(\mathbb 1[k = j] - \alpha_j)$.
+# $$A = \operatorname{softmax}(S M^\top), \qquad O = A M .$$
 #
-# Not allowed: the engine's `backward()` and `autograd.grad`.
+# You get `states`, `memory` and `grad_outputs` $(B, T, d)$, the gradient of the loss with respect to $O$. Return two tensors: the gradients with respect to the
+# **states** $(B, T, d)$ and to the **memory** $(B, n, d)$.
+#
+# Go back one step at a time. The memory is read twice, so its gradient has two parts. The Jacobian of the softmax, for one
+# row $\alpha$, is $\partial \alpha_k / \partial e_j = \alpha_k\,(\mathbb 1[k = j] - \alpha_j)$.
+#
+# Not allowed: the engine's `backward()` and `autograd.grad`, which would do it for you.
 
 
 # %% solution="attention_gradient"
-def attention_gradient(weights, values, grad_contexts):
-    """The gradients of the loss with respect to the scores (B, T, n) and the values (B, n, d)."""
+def attention_gradient(states, memory, grad_outputs):
+    """The gradients of the loss with respect to states (B, T, d) and memory (B, n, d)."""
     ### BEGIN SOLUTION
-    grad_values = weights.transpose(1, 2) @ grad_contexts  # (B, n, d)
-    grad_weights = grad_contexts @ values.transpose(1, 2)  # (B, T, n)
+    weights = (states @ memory.mT).softmax(dim=-1)  # (B, T, n)
+    grad_weights = grad_outputs @ memory.mT
     average = (weights * grad_weights).sum(dim=-1, keepdim=True)  # (B, T, 1)
-    return weights * (grad_weights - average), grad_values
+    grad_scores = weights * (grad_weights - average)  # (B, T, n)
+    grad_memory = weights.mT @ grad_outputs + grad_scores.mT @ states  # as values, as keys
+    return grad_scores @ memory, grad_memory
     ### END SOLUTION
 
 
-# %% tests="attention_gradient" points=5
+# %% tests="attention_gradient" points=4
 check.attention_gradient(attention_gradient)
 ### BEGIN HIDDEN TESTS
 check.attention_gradient(attention_gradient, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 10. The whole decoder
+# ## 10. Look, then step
 #
-# *Goal: run a decoder with attention over a batch of targets. Hard, 35 minutes, 6 points.*
+# *Goal: write the decoder of Bahdanau et al., which looks before it steps. Hard, 40 minutes, 5 points.*
 #
-# Write `forward` of the decoder below with teacher forcing. Its arguments:
+# Write `forward` of the decoder below. `inputs` $(B, T)$ are the tokens that it reads, `memory` $(B, n, H_e)$ the encoder's states, `padding` $(B, n)$ is True at
+# their padding, `state` $(B, H)$ is $s_0$. At each step, with $x_t$ the embedding of the token that is read,
 #
-# - `targets` $(B, T)$: the right tokens; `start`: the number of the start token, which stands before each
-#   target and is no part of it. At each step, the decoder reads the right token before the one that it
-#   has to predict;
-# - `states` $(B, n, H_e)$: the encoder's states, of which `lengths` $(B)$ are no padding;
-# - `h` $(B, H)$: the decoder's first state. The first context is zero.
+# $$e_{tj} = w^\top \tanh(W_1 h_j + W_2 s_{t-1}), \qquad o_t = \sum_j \alpha_{tj} h_j, \qquad s_t = \mathrm{cell}([x_t; o_t],\, s_{t-1}), \qquad \text{scores}_t = \text{out}([s_t; o_t; x_t]),$$
 #
-# At each step:
+# with weights $\alpha_t$, the softmax of the scores $e_t$ over the words, without the padding. So the **old** state asks, and cell and output read what it has found. Return the scores of all steps, $(B, T, V)$. Keep `__init__` as it is.
 #
-# 1. `self.cell` gets the embedding of the token that is read, followed by the context of the step before:
-#    $[x_t; \text{context}_{t-1}]$;
-# 2. its **new** state is the query; the score of position $j$ is additive, with the three layers that
-#    `__init__` makes: `self.score` of the $\tanh$ of `self.from_query` of the query plus `self.from_key` of $\text{states}_j$;
-# 3. the new context is the weighted average of `states`, without the padding;
-# 4. the scores of the $V$ tokens are `self.output` of $[h_t; \text{context}_t]$.
-#
-# Return these scores for all steps, $(B, T, V)$. Keep `__init__` as it is.
-#
-# Not allowed: `F.scaled_dot_product_attention`.
+# Not allowed: `F.scaled_dot_product_attention`, which would do the weighted mean.
 
 
 # %% solution="AttentionDecoder"
 class AttentionDecoder(nn.Module):
-    """A GRU decoder that looks at the encoder's states by additive attention."""
+    """A GRU decoder that looks with its old state, by additive scores, and then steps."""
 
-    def __init__(self, vocabulary_size, width, encoder_size, hidden_size, attention_size):
+    def __init__(self, vocabulary_size, width, encoder_size, hidden_size, rank):
         super().__init__()
         self.embedding = nn.Embedding(vocabulary_size, width)
+        self.W_1 = nn.Linear(encoder_size, rank, bias=False)
+        self.W_2 = nn.Linear(hidden_size, rank, bias=False)
+        self.w = nn.Linear(rank, 1, bias=False)
         self.cell = nn.GRUCell(width + encoder_size, hidden_size)
-        self.from_query = nn.Linear(hidden_size, attention_size, bias=False)
-        self.from_key = nn.Linear(encoder_size, attention_size, bias=False)
-        self.score = nn.Linear(attention_size, 1, bias=False)
-        self.output = nn.Linear(hidden_size + encoder_size, vocabulary_size)
+        self.out = nn.Linear(hidden_size + encoder_size + width, vocabulary_size)
 
-    def forward(self, targets, states, lengths, h, start):
-        """Targets (B, T), states (B, n, H_e), lengths (B) and h (B, H) give scores (B, T, V)."""
+    def forward(self, inputs, memory, padding, state):
+        """Inputs (B, T), memory (B, n, H_e), padding (B, n), state (B, H): scores (B, T, V)."""
         ### BEGIN SOLUTION
-        padding = mt.arange(states.shape[1]) >= lengths.unsqueeze(1)  # (B, n)
-        keys = self.from_key(states)  # (B, n, a)
-        context = mt.zeros_like(states[:, 0])  # (B, H_e)
-        first = mt.full_like(targets[:, :1], start)
-        results = []
-        for token in mt.cat([first, targets[:, :-1]], dim=1).unbind(1):  # (B)
-            h = self.cell(mt.cat([self.embedding(token), context], dim=-1), h)  # (B, H)
-            fit = self.score((self.from_query(h).unsqueeze(1) + keys).tanh()).squeeze(-1)  # (B, n)
+        keys, results = self.W_1(memory), []  # (B, n, r)
+        for x in self.embedding(inputs).unbind(1):  # (B, d)
+            fit = self.w((keys + self.W_2(state).unsqueeze(1)).tanh()).squeeze(-1)  # (B, n)
             weights = fit.masked_fill(padding, -mt.inf).softmax(dim=-1)
-            context = (weights.unsqueeze(-1) * states).sum(dim=1)
-            results.append(self.output(mt.cat([h, context], dim=-1)))
-        return mt.stack(results, dim=1)  # (B, T, V)
+            o = (weights.unsqueeze(1) @ memory).squeeze(1)  # (B, H_e)
+            state = self.cell(mt.cat([x, o], dim=-1), state)  # (B, H)
+            results.append(self.out(mt.cat([state, o, x], dim=-1)))
+        return mt.stack(results, dim=1)
         ### END SOLUTION
 
 
-# %% tests="AttentionDecoder" points=6
+# %% tests="AttentionDecoder" points=5
 check.AttentionDecoder(AttentionDecoder)
 ### BEGIN HIDDEN TESTS
 check.AttentionDecoder(AttentionDecoder, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The score, the mask, the average, the gradient and the loop over the steps: nothing of chapter 04's translator is left
-# that you have not written. Chapter 05 takes the loop away.
+# Queries, keys and values, with padding and without a network; pooling, alignment, the gradient and the loop over the steps: the parts of chapter 04's
+# translator are yours. Chapter 05 takes the loop away.

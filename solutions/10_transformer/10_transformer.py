@@ -529,11 +529,16 @@ check.faults(faults, hidden=True)
 
 # %% solution="attention"
 # Your attention of set 05 belongs here.
-def attention(query, key, value):
+def attention(query, key, value, bias=None):
     """Query (..., T, d), key (..., n, d) and value (..., n, d_v) give the outputs (..., T, d_v)."""
     ### BEGIN SOLUTION
     scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])  # (..., T, n)
-    return scores.softmax(dim=-1) @ value
+    if bias is None:
+        return scores.softmax(dim=-1) @ value
+    scores = scores + bias
+    shut = (scores == -mt.inf).all(dim=-1, keepdim=True)  # (..., T, 1)
+    weights = scores.masked_fill(shut, 0.0).softmax(dim=-1)
+    return weights.masked_fill(shut, 0.0) @ value
     ### END SOLUTION
 
 

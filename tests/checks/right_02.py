@@ -1,228 +1,197 @@
 """Right answers to the exercises of chapter 02, and forbidden ones."""
 
+import functools
+import itertools
+import math
+from fractions import Fraction
+
 import numpy as np
 
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
 from minitorch.autograd import grad
+from minitorch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from minitorch.operations.recurrent import lstm as whole_lstm
 
-# lstm_gates
+# peephole_cell
 
 
-def gates_one_after_the_other(x_t, h, weights_i, weights_f, weights_g, weights_o):
-    """F.linear(x_t, W_ih, b) would do the same."""
-    W, U, b = weights_i
-    i = mt.sigmoid(x_t.matmul(W.t()) + h.matmul(U.t()) + b)
-    W, U, b = weights_f
-    f = mt.sigmoid(x_t.matmul(W.t()) + h.matmul(U.t()) + b)
-    W, U, b = weights_g
-    g = mt.tanh(x_t.matmul(W.t()) + h.matmul(U.t()) + b)
-    W, U, b = weights_o
-    o = mt.sigmoid(x_t.matmul(W.t()) + h.matmul(U.t()) + b)
-    return [i, f, g, o]
-
-
-def gates_stacked(x_t, h, *weights):
-    W_ih, W_hh, b = (mt.cat(parts) for parts in zip(*weights, strict=True))
-    a = mt.einsum("bd,kd->bk", x_t, W_ih) + mt.einsum("bh,kh->bk", h, W_hh) + b
-    size = h.shape[1]
-    i, f, g, o = (a[:, k * size : (k + 1) * size] for k in range(4))
-    return 1 / (1 + (-i).exp()), 1 / (1 + (-f).exp()), 2 * (2 * g).sigmoid() - 1, F.sigmoid(o)
-
-
-def gates_by_linear(x_t, h, *weights):
-    sums = [F.linear(x_t, W_ih, b) + F.linear(h, W_hh) for W_ih, W_hh, b in weights]
-    return sums[0].sigmoid(), sums[1].sigmoid(), sums[2].tanh(), sums[3].sigmoid()
-
-
-# lstm_cell
-
-
-def cell_with_one_matrix(x_t, h, c, W_ih, W_hh, b):
+def peephole_with_one_matrix(x_t, h, c, W_ih, W_hh, b, peepholes):
     a = mt.cat([x_t, h], dim=1) @ mt.cat([W_ih, W_hh], dim=1).T + b
-    gates, size = a.sigmoid(), h.shape[1]
-    c = gates[:, size : 2 * size] * c + gates[:, :size] * a[:, 2 * size : 3 * size].tanh()
-    return gates[:, 3 * size :] * mt.tanh(c), c
+    size = h.shape[1]
+    seen = a[:, : 2 * size] + mt.cat([peepholes[0] * c, peepholes[1] * c], dim=1)
+    i, f = seen.sigmoid().chunk(2, dim=1)
+    new = f * c + i * mt.tanh(a[:, 2 * size : 3 * size])
+    return mt.sigmoid(a[:, 3 * size :] + peepholes[2] * new) * mt.tanh(new), new
 
 
-def cell_with_a_gate_axis(x_t, h, c, W_ih, W_hh, b):
-    a = mt.einsum("bd,kd->bk", x_t, W_ih) + mt.einsum("bh,kh->bk", h, W_hh) + b
-    i, f, g, o = a.reshape(len(h), 4, -1).unbind(1)
-    c = c * mt.sigmoid(f) + mt.sigmoid(i) * mt.tanh(g)
-    return mt.tanh(c) * mt.sigmoid(o), c
-
-
-def cell_unit_by_unit(x_t, h, c, W_ih, W_hh, b):
+def peephole_unit_by_unit(x_t, h, c, W_ih, W_hh, b, peepholes):
     """Without any matrix product."""
     rows = [(x_t * W_ih[k]).sum(1) + (h * W_hh[k]).sum(1) + b[k] for k in range(len(b))]
     i, f, g, o = mt.stack(rows, dim=1).split(h.shape[1], dim=1)
-    new = f.sigmoid() * c + i.sigmoid() * g.tanh()
-    return o.sigmoid() * new.tanh(), new
+    new = mt.sigmoid(f + peepholes[1] * c) * c + mt.sigmoid(i + peepholes[0] * c) * g.tanh()
+    return [mt.sigmoid(o + peepholes[2] * new) * new.tanh(), new]
 
 
-def cell_by_linear(x_t, h, c, W_ih, W_hh, b):
+def peephole_with_float(x_t, h, c, W_ih, W_hh, b, peepholes):
+    """The tanh by a sigmoid."""
+    a = mt.einsum("bd,kd->bk", x_t, W_ih) + mt.einsum("bh,kh->bk", h, W_hh) + b.float()
+    i, f, g, o = a.reshape(len(h), 4, -1).unbind(1)
+    c = (f + c * peepholes[1]).sigmoid() * c + (i + c * peepholes[0]).sigmoid() * (
+        2 * (2 * g).sigmoid() - 1
+    )
+    return (o + c * peepholes[2]).sigmoid() * c.tanh(), c
+
+
+def peephole_by_linear(x_t, h, c, W_ih, W_hh, b, peepholes):
     i, f, g, o = (F.linear(x_t, W_ih, b) + F.linear(h, W_hh)).chunk(4, 1)
+    c = (f + peepholes[1] * c).sigmoid() * c + (i + peepholes[0] * c).sigmoid() * g.tanh()
+    return (o + peepholes[2] * c).sigmoid() * c.tanh(), c
+
+
+def peephole_by_the_layer(x_t, h, c, W_ih, W_hh, b, peepholes):
+    """Each gate's sum gets its peephole as a bias of the library's LSTM, one sequence at a time."""
+    first = []
+    for row in range(len(x_t)):
+        p_i, p_f, p_o = peepholes
+        zero = mt.zeros(h.shape[1], dtype=h.dtype)
+        more = mt.cat([p_i * c[row], p_f * c[row], zero, zero])
+        one = x_t[row : row + 1][None], h[row : row + 1], c[row : row + 1]
+        _, _, new = whole_lstm(*one, W_ih, W_hh, b + more)
+        more = mt.cat([p_i * c[row], p_f * c[row], zero, p_o * new[0]])
+        first.append(whole_lstm(*one, W_ih, W_hh, b + more)[1:])
+    return tuple(mt.cat(parts) for parts in zip(*first, strict=True))
+
+
+# moved_gru
+
+
+def moved_block_by_block(kernel, recurrent, bias):
+    H = recurrent.shape[0]
+    z, r, n = (slice(k * H, (k + 1) * H) for k in range(3))
+    W_ih = mt.cat([kernel[:, r].T, -kernel[:, z].T, kernel[:, n].T])
+    W_hh = mt.cat([recurrent[:, r].T, -recurrent[:, z].T, recurrent[:, n].T])
+    b_ih, b_hh = (mt.cat([row[r], -row[z], row[n]]) for row in bias)
+    return [W_ih, W_hh, b_ih, b_hh]
+
+
+def moved_with_numpy(kernel, recurrent, bias):
+    """The biases of both gates are added up; that of the candidate is not."""
+    H = len(recurrent)
+    order = np.r_[H : 2 * H, 0:H, 2 * H : 3 * H]
+    sign = np.repeat([1.0, -1.0, 1.0], H)
+    W_ih, W_hh = (x.numpy()[:, order].T * sign[:, None] for x in (kernel, recurrent))
+    b_ih, b_hh = bias.numpy()[:, order] * sign
+    both = np.concatenate([b_ih[: 2 * H] + b_hh[: 2 * H], b_ih[2 * H :]])
+    rest = np.concatenate([np.zeros(2 * H), b_hh[2 * H :]])
+    return tuple(map(mt.tensor, (W_ih, W_hh, both, rest)))
+
+
+# widest
+
+
+def widest_one_by_one(kind, inputs, layers, bidirectional, budget):
+    """Slow, and right."""
+    rows = {"RNN": 1, "LSTM": 4, "GRU": 3}[kind] * (1 + bidirectional)
+    found = 0
+    while True:
+        H = found + 1
+        above = (2 if bidirectional else 1) * H + H + 2
+        if rows * H * (inputs + H + 2 + (layers - 1) * above) > budget:
+            return found
+        found = H
+
+
+def widest_by_a_formula(kind, inputs, layers, bidirectional, budget):
+    """The root of a quadratic equation, in integers; the result is a NumPy integer."""
+    blocks, runs = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind], 1 + bidirectional
+    a = 1 + (layers - 1) * (runs + 1)
+    b = inputs + 2 * layers
+    most = budget // (blocks * runs)  # a H^2 + b H is at most this
+    return np.int64((math.isqrt(b * b + 4 * a * most) - b) // (2 * a))
+
+
+# read_padded
+
+
+def _cell(x_t, h, c, W_ih, W_hh, b):
+    i, f, g, o = (x_t @ W_ih.T + h @ W_hh.T + b).chunk(4, dim=-1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
     return o.sigmoid() * c.tanh(), c
 
 
-def _loaded(module, W_ih, W_hh, b_ih, b_hh=None, suffix=""):
-    """The library's module with these weights."""
-    values = {"weight_ih": W_ih, "weight_hh": W_hh, "bias_ih": b_ih}
-    values["bias_hh"] = mt.zeros_like(b_ih) if b_hh is None else b_hh
-    module.to(W_ih.dtype).load_state_dict({k + suffix: v.detach() for k, v in values.items()})
-    return module
+def padded_one_by_one(x, lengths, W_ih, W_hh, b, state=None):
+    """Each sequence by itself: the padding is never touched."""
+    H = W_hh.shape[1]
+    columns, last = [], []
+    for k, n in enumerate(lengths.tolist()):
+        h, c = (mt.zeros(1, H), mt.zeros(1, H)) if state is None else (s[k : k + 1] for s in state)
+        states = []
+        for t in range(n):
+            h, c = _cell(x[t, k : k + 1], h, c, W_ih, W_hh, b)
+            states.append(h)
+        columns.append(mt.cat(states + [mt.zeros(1, H)] * (len(x) - n)))
+        last.append((h, c))
+    h, c = (mt.cat(parts) for parts in zip(*last, strict=True))
+    return [mt.stack(columns, dim=1), [h, c]]
 
 
-def cell_from_the_library(x_t, h, c, W_ih, W_hh, b):
-    return _loaded(nn.LSTMCell(W_ih.shape[1], W_hh.shape[1]), W_ih, W_hh, b)(x_t, (h, c))
+def padded_with_fewer_and_fewer(x, lengths, W_ih, W_hh, b, state=None):
+    """Only the sequences that still run go through the step."""
+    if state is None:
+        state = (mt.zeros(x.size(1), W_hh.size(1)),) * 2
+    h, c = state
+    out = mt.zeros(len(x), *h.shape, dtype=h.dtype)
+    for t in range(len(x)):
+        rows = [k for k, n in enumerate(lengths) if t < n.item()]
+        if rows:
+            h, c = h.clone(), c.clone()
+            new_h, new_c = _cell(x[t][rows], h[rows], c[rows], W_ih, W_hh, b)
+            h[rows], c[rows], out[t, rows] = new_h, new_c, new_h
+    return out, (h, c)
 
 
-def cell_from_the_layer(x_t, h, c, W_ih, W_hh, b):
-    layer = _loaded(nn.LSTM(W_ih.shape[1], W_hh.shape[1]), W_ih, W_hh, b, suffix="_l0")
-    _, (h, c) = layer(x_t[None], (h[None], c[None]))
-    return h[0], c[0]
-
-
-# lstm
-
-
-def run_with_lists(x, W_ih, W_hh, b, state=None):
-    batch, size = x.size(1), W_hh.size(1)
-    h, c = (mt.zeros(batch, size), mt.zeros(batch, size)) if state is None else state
-    hidden, cells = [h], [c]
-    for t in range(x.size(0)):
-        h, c = cell_with_a_gate_axis(x[t], hidden[-1], cells[-1], W_ih, W_hh, b)
-        hidden.append(h)
-        cells.append(c)
-    return mt.stack(hidden[1:]), (hidden[-1], cells[-1])
-
-
-def run_with_inputs_first(x, W_ih, W_hh, b, state=None):
-    a = x @ W_ih.T + b
+def padded_and_picked(x, lengths, W_ih, W_hh, b, state=None):
+    """The padding is emptied, all steps run, and the last pairs are picked out afterwards."""
+    there = (mt.arange(len(x)).unsqueeze(1) < lengths).unsqueeze(-1)  # (T, B, 1)
+    x = x.masked_fill(~there, 0.0)
     zero = x.new_zeros((x.shape[1], W_hh.shape[1]))
     h, c = state or (zero, zero)
-    states = mt.zeros(len(x), *zero.shape, dtype=x.dtype)
-    for t, a_t in enumerate(a):
-        i, f, g, o = (a_t + h @ W_hh.T).chunk(4, dim=1)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        h = o.sigmoid() * c.tanh()
-        states[t] = h
-    return [states, [h, c]]
-
-
-def run_recursively(x, W_ih, W_hh, b, state=None):
-    if state is None:
-        zero = 0 * (x[0, :, :1] * W_hh[0])
-        state = zero, zero
-    state = cell_with_one_matrix(x[0], *state, W_ih, W_hh, b)
-    if len(x) == 1:
-        return state[0][None], state
-    states, last = run_recursively(x[1:], W_ih, W_hh, b, state)
-    return mt.cat([state[0][None], states]), last
-
-
-def run_of_the_layer(x, W_ih, W_hh, b, state=None):
-    layer = _loaded(nn.LSTM(W_ih.shape[1], W_hh.shape[1]), W_ih, W_hh, b, suffix="_l0")
-    states, (h, c) = layer(x, state and (state[0][None], state[1][None]))
-    return states, (h[0], c[0])
-
-
-def run_of_the_cell(x, W_ih, W_hh, b, state=None):
-    cell = _loaded(nn.LSTMCell(W_ih.shape[1], W_hh.shape[1]), W_ih, W_hh, b)
-    states = []
+    pairs = []
     for x_t in x:
-        state = cell(x_t, state)
-        states.append(state[0])
-    return mt.stack(states), state
+        h, c = _cell(x_t, h, c, W_ih, W_hh, b)
+        pairs.append((h, c))
+    h, c = (mt.stack(parts) for parts in zip(*pairs, strict=True))
+    at = lengths - 1, mt.arange(len(lengths))
+    return h * there, (h[at], c[at])
 
 
-# gru_cell
+def padded_by_packing(x, lengths, W_ih, W_hh, b, state=None):
+    layer = nn.LSTM(W_ih.shape[1], W_hh.shape[1]).double()
+    values = {"weight_ih": W_ih, "weight_hh": W_hh, "bias_ih": b, "bias_hh": mt.zeros_like(b)}
+    layer.load_state_dict({f"{name}_l0": value.detach() for name, value in values.items()})
+    packed = pack_padded_sequence(x, lengths, enforce_sorted=False)
+    states, (h, c) = layer(packed, state and (state[0][None], state[1][None]))
+    return pad_packed_sequence(states)[0], (h[0], c[0])
 
 
-def gru_gate_by_gate(x_t, h, W_ih, W_hh, b_ih, b_hh):
-    size = h.shape[1]
-    r_rows, z_rows, n_rows = (slice(k * size, (k + 1) * size) for k in range(3))
-
-    def x_part(rows):
-        return x_t @ W_ih[rows].T + b_ih[rows]
-
-    def h_part(rows):
-        return h @ W_hh[rows].T + b_hh[rows]
-
-    r = mt.sigmoid(x_part(r_rows) + h_part(r_rows))
-    z = mt.sigmoid(x_part(z_rows) + h_part(z_rows))
-    n = mt.tanh(x_part(n_rows) + r * h_part(n_rows))
-    return n + z * (h - n)
+# open_forget_gates
 
 
-def gru_with_einsum(x_t, h, W_ih, W_hh, b_ih, b_hh):
-    x_parts = mt.einsum("bd,khd->kbh", x_t, W_ih.reshape(3, -1, W_ih.shape[1]))
-    h_parts = mt.einsum("bj,khj->kbh", h, W_hh.reshape(3, -1, W_hh.shape[1]))
-    x_parts = x_parts + b_ih.reshape(3, 1, -1)
-    h_parts = h_parts + b_hh.reshape(3, 1, -1)
-    r, z = (x_parts[:2] + h_parts[:2]).sigmoid()
-    return mt.lerp((x_parts[2] + r * h_parts[2]).tanh(), h, z)
-
-
-def gru_by_linear(x_t, h, W_ih, W_hh, b_ih, b_hh):
-    x_parts = F.linear(x_t, W_ih, b_ih).chunk(3, 1)
-    h_parts = F.linear(h, W_hh, b_hh).chunk(3, 1)
-    r, z = ((x_parts[k] + h_parts[k]).sigmoid() for k in range(2))
-    return (1 - z) * (x_parts[2] + r * h_parts[2]).tanh() + z * h
-
-
-def gru_from_the_library(x_t, h, *weights):
-    return _loaded(nn.GRUCell(weights[0].shape[1], h.shape[1]), *weights)(x_t, h)
-
-
-def gru_from_the_layer(x_t, h, *weights):
-    layer = _loaded(nn.GRU(weights[0].shape[1], h.shape[1]), *weights, suffix="_l0")
-    return layer(x_t[None], h[None])[1][0]
-
-
-# count_parameters
-
-
-def count_by_shapes(kind, inputs, hidden, layers, bidirectional):
-    rows = hidden * {"RNN": 1, "LSTM": 4, "GRU": 3}[kind]
-    shapes, width = [], inputs
-    for _ in range(layers):
-        for _ in range(2 if bidirectional else 1):
-            shapes += [(rows, width), (rows, hidden), (rows, 1), (rows, 1)]
-        width = 2 * hidden if bidirectional else hidden
-    return sum(a * b for a, b in shapes)
-
-
-def count_in_closed_form(kind, inputs, hidden, layers, bidirectional):
-    directions = 1 + int(bidirectional)
-    one = len({"RNN": "h", "GRU": "rzn", "LSTM": "ifgo"}[kind]) * hidden
-    first = inputs + hidden + 2
-    above = directions * hidden + hidden + 2
-    return float(directions * one * (first + (layers - 1) * above))
-
-
-def count_of_the_module(kind, inputs, hidden, layers, bidirectional):
-    module = getattr(nn, kind)(inputs, hidden, layers, bidirectional=bidirectional)
-    return sum(parameter.numel() for parameter in module.parameters())
-
-
-# set_forget_bias
-
-
-def bias_by_halves(lstm, value):
+def opened_by_halves(lstm, steps, left):
+    f = math.exp(math.log(left) / steps)
     H = lstm.hidden_size
     for name, parameter in lstm.named_parameters():
         if "bias" in name:
-            parameter.data[H : 2 * H] = value / 2
+            parameter.data[H : 2 * H] = (math.log(f) - math.log1p(-f)) / 2
 
 
-def bias_by_a_difference(lstm, value):
-    """The other bias stays as it was."""
+def opened_by_a_difference(lstm, steps, left):
+    """The other bias stays as it was; 1 - f is computed without loss of digits."""
     H = lstm.hidden_size
     parameters = dict(lstm.named_parameters())
+    value = math.log(left) / steps - math.log(-math.expm1(math.log(left) / steps))
     with mt.no_grad():
         for name in list(parameters):
             if name.startswith("bias_ih"):
@@ -230,7 +199,9 @@ def bias_by_a_difference(lstm, value):
                 parameters[name][H : 2 * H] = value - other[H : 2 * H]
 
 
-def bias_by_state_dict(lstm, value):
+def opened_by_state_dict(lstm, steps, left):
+    gate = mt.tensor(left, dtype=mt.float64) ** (1 / steps)
+    value = (gate / (1 - gate)).log().item()
     weights = {}
     for name, tensor in lstm.state_dict().items():
         if name.startswith("bias"):
@@ -241,7 +212,12 @@ def bias_by_state_dict(lstm, value):
     lstm.load_state_dict(weights)
 
 
-def bias_by_getattr(lstm, value):
+def opened_by_bisection(lstm, steps, left):
+    low, high = -40.0, 40.0
+    for _ in range(100):
+        value = (low + high) / 2
+        enough = steps * -math.log1p(math.exp(-value)) > math.log(left)
+        low, high = (low, value) if enough else (value, high)
     H = lstm.hidden_size
     for layer in range(lstm.num_layers):
         for suffix in ["", "_reverse"] if lstm.bidirectional else [""]:
@@ -249,84 +225,156 @@ def bias_by_getattr(lstm, value):
             getattr(lstm, f"bias_hh_l{layer}{suffix}").data[H : 2 * H].zero_()
 
 
-# cell_path
+# two_bits
 
 
-def path_by_slices(forget):
-    return mt.stack([forget[t + 1 :].prod(dim=0) for t in range(len(forget))])
+def bits_with_moderate_weights():
+    W_ih = mt.zeros(8, 4)
+    for k, sign in enumerate((-1, 1)):
+        W_ih[k] = mt.tensor([24.0, 24.0 * sign, 0, 0])
+        W_ih[2 + k] = mt.tensor([-24.0, -24.0 * sign, 0, 0])
+        W_ih[4 + k, 2] = 2.0
+        W_ih[6 + k] = mt.tensor([0, 16.0 * sign, 0, 16.0])
+    return W_ih, mt.zeros(8, 2), mt.tensor([-12.0, -36, 12, 36, 0, 0, -8, -24])
 
 
-def path_by_cumprod(forget):
-    ones = mt.ones(1, *forget.shape[1:], dtype=forget.dtype)
-    return mt.cat([ones, forget.flip(0)[:-1]]).cumprod(dim=0).flip(0)
+def bits_that_are_read():
+    W_ih = mt.zeros(8, 4, dtype=mt.float64)
+    W_ih[0, :2], W_ih[1, :2] = mt.tensor([100.0, -100.0]), mt.tensor([100.0, 100.0])
+    W_ih[2:4] = -W_ih[:2]
+    W_ih[4:6, 2] = 50.0
+    W_ih[6, 1], W_ih[6, 3], W_ih[7, 1], W_ih[7, 3] = -100.0, 100.0, 100.0, 100.0
+    b = mt.tensor([-50, -150, 50, 150, 0, 0, -50, -150], dtype=mt.float64)
+    return [W_ih, mt.ones(8, 2), b]
 
 
-def path_by_numpy(forget):
-    path = np.ones(forget.shape)
-    for t in range(len(forget) - 2, -1, -1):
-        path[t] = path[t + 1] * forget[t + 1].numpy()
-    return mt.tensor(path)
+# broken_layers
 
 
-def path_by_the_engine(forget):
-    rows = []
-    for t in range(len(forget)):
-        start = mt.ones_like(forget[0]).requires_grad_()
-        c = start
-        for f in forget[t + 1 :]:
-            c = f * c + 0.3
-        rows.append(grad(c.sum(), start)[0])
-    return mt.stack(rows)
+def _cases():
+    mt.manual_seed(3)
+    for T, B in ((5, 2), (7, 4)):
+        yield (
+            mt.randn(T, B, 3, dtype=mt.float64),
+            (mt.randn(B, 4, dtype=mt.float64), mt.randn(B, 4, dtype=mt.float64)),
+        )
 
 
-# deep_bidirectional
+def broken_at_every_cut(layers):
+    """All cuts, all sequences; the numbers come as a set."""
+
+    def near(*pairs):
+        return all((a - b).abs().max().item() < 1e-9 for a, b in pairs)
+
+    found = set()
+    for number, layer in enumerate(layers):
+        for x, state in _cases():
+            copies = x.clone(), tuple(s.clone() for s in state)
+            outputs, (h, c) = layer(x, state)
+            fine = near((copies[0], x), *zip(copies[1], state, strict=True), (outputs[-1], h))
+            for cut in range(1, len(x)):
+                one, middle = layer(x[:cut].clone(), tuple(s.clone() for s in state))
+                two, (h_2, c_2) = layer(x[cut:].clone(), middle)
+                fine = fine and near((mt.cat([one, two]), outputs), (h_2, h), (c_2, c))
+            for k in range(x.shape[1]):
+                mine = tuple(s[[k]] for s in state)
+                part, (h_1, c_1) = layer(x[:, [k]], mine)
+                fine = fine and near((part, outputs[:, [k]]), (h_1, h[[k]]), (c_1, c[[k]]))
+            zero = mt.zeros_like(state[0])
+            fine = fine and near(
+                (layer(x.clone())[0], layer(x.clone(), (zero, zero.clone()))[0]),
+            )
+            leaf = x.clone().requires_grad_()
+            [slope] = grad(layer(leaf)[0][-1].sum(), [leaf], allow_unused=True)
+            fine = fine and slope is not None and bool((slope[0].abs() > 0).any())
+            if not fine:
+                found.add(number)
+    return found
 
 
-def layers_in_a_loop(x, layers):
-    finals = []
-    for pair in layers:
-        past, end = pair[0](x)
-        future, start = pair[1](mt.flip(x, (0,)))
-        x = mt.cat((past, mt.flip(future, (0,))), 2)
-        finals.extend([end, start])
-    return [x, mt.stack([h for h, _ in finals]), mt.stack([c for _, c in finals])]
+def broken_one_by_one(layers):
+    x, state = next(_cases())
+    zero = mt.zeros(2, 4, dtype=mt.float64)
+
+    def fine(layer):
+        def run(x, state=None):
+            given = None if state is None else tuple(each.clone() for each in state)
+            states, (h, c) = layer(x.clone(), given)
+            kept = state is None or all(mt.equal(a, b) for a, b in zip(given, state, strict=True))
+            return mt.cat([states, h[None], c[None]]), kept, (h, c)
+
+        same_x = x.clone()
+        layer(same_x, None)
+        whole, kept, _ = run(x, state)
+        pieces, between = [], state
+        for x_t in x:
+            rows, _, between = run(x_t[None], between)
+            pieces.append(rows[:1])
+        pieces += [each[None] for each in between]
+        leaf = x.clone().requires_grad_()
+        layer(leaf, None)[0][-1].sum().backward()
+        return (
+            kept
+            and mt.equal(same_x, x)
+            and mt.allclose(mt.cat(pieces), whole)
+            and mt.allclose(whole[-3], whole[-2])
+            and mt.allclose(run(x[:, :1], [s[:1] for s in state])[0], whole[:, :1])
+            and mt.allclose(run(x)[0], run(x, (zero, zero))[0])
+            and leaf.grad is not None
+            and leaf.grad[0].abs().sum().item() > 0
+        )
+
+    return list(np.flatnonzero([not fine(layer) for layer in layers]))
 
 
-def layers_recursively(x, layers):
-    """The last hidden states are read from the outputs."""
-    (forward, backward), *above = layers
-    reverse = list(range(len(x) - 1, -1, -1))
-    (past, (_, c)), (future, (_, other_c)) = forward(x), backward(x[reverse])
-    output = mt.cat([past, future[reverse]], dim=-1)
-    size = past.shape[-1]
-    h = mt.stack([output[-1, :, :size], output[0, :, size:]])
-    c = mt.stack([c, other_c])
-    if not above:
-        return output, h, c
-    output, h_above, c_above = layers_recursively(output, above)
-    return output, mt.cat([h, h_above]), mt.cat([c, c_above])
+# better_at_equal
 
 
-# keep_a_bit
+def better_in_loops(rows):
+    groups = {}
+    for row in rows:
+        groups.setdefault(row["name"], []).append(row)
+    chosen = []
+    for own in groups.values():
+        means = [sum(row["validation"]) / len(row["validation"]) for row in own]
+        best = own[means.index(min(means))]
+        rates = sorted(row["rate"] for row in own)
+        if best["rate"] not in (rates[0], rates[-1]) and len(best["test"]) > 2:
+            chosen.append(best)
+    found = set()
+    for a, b in itertools.permutations(chosen, 2):
+        if not all(x < y for x, y in itertools.product(a["test"], b["test"])):
+            continue
+        p, q = sorted([a["parameters"], b["parameters"]])
+        if 20 * p >= 19 * q and a["tokens"] == b["tokens"]:
+            found.add((a["name"], b["name"], "parameters"))
+        p, q = sorted(row["FLOPs a token"] * row["tokens"] for row in (a, b))
+        if 20 * p >= 19 * q:
+            found.add((a["name"], b["name"], "compute"))
+    return found
 
 
-def bit_with_moderate_weights():
-    W_ih = mt.tensor([[24.0, 0, 0], [-24.0, 0, 0], [0, 2.0, 0], [0, 0, 16.0]])
-    return W_ih, mt.zeros(4, 1), mt.tensor([-12.0, 12.0, 0.0, -8.0])
+def better_with_numpy(rows):
+    kept = {}
+    for name in {row["name"] for row in rows}:
+        own = sorted((row for row in rows if row["name"] == name), key=lambda row: row["rate"])
+        k = int(np.argmin([np.mean(row["validation"]) for row in own]))
+        if 0 < k < len(own) - 1 and len(own[k]["test"]) >= 3:
+            kept[name] = own[k]
 
+    def equal(a, b):
+        return bool(abs(a - b) / max(a, b) <= 0.05)
 
-def bit_with_a_state_that_is_read():
-    """The candidate and the gates look at h, and the cell holds the bit with its sign turned."""
-    W_ih = mt.zeros(4, 3)
-    W_ih[0, 0], W_ih[1, 0], W_ih[2, 1], W_ih[3, 2] = 100.0, -100.0, 50.0, 100.0
-    return W_ih, mt.ones(4, 1), mt.tensor([-50.0, 50.0, 1.0, -50.0])
-
-
-def bit_without_zeros():
-    W_ih = mt.tensor(
-        [[40, 0.1, -0.1], [-40, -0.1, 0.1], [0.05, 3, 0.05], [0.3, -0.2, 18]], dtype=mt.float64
-    )
-    return [W_ih, 0.1 * mt.ones(4, 1), mt.tensor([-20.0, 20.0, 0.01, -9.0])]
+    found = []
+    for one, other in itertools.permutations(kept, 2):
+        a, b = kept[one], kept[other]
+        if np.max(a["test"]) < np.min(b["test"]):
+            compute = [row["FLOPs a token"] * row["tokens"] for row in (a, b)]
+            if equal(*compute):
+                found.append([one, other, "compute"])
+            if a["tokens"] == b["tokens"] and equal(a["parameters"], b["parameters"]):
+                found.append([one, other, "parameters"])
+    return found
 
 
 # lstm_step_backward
@@ -392,27 +440,60 @@ def backward_by_the_library(h, c, W_hh, gates, grad_h_new, grad_c_new):
     return grad((h_new * grad_h_new + c_new * grad_c_new).sum(), leaves)
 
 
+# right_by_distance
+
+
+def distances_with_tensors(model, batches):
+    was = model.training
+    hits, groups = [], []
+    for tokens, answers, distances in batches:
+        scores = model.eval()(tokens).detach()
+        hits.append((scores.max(dim=-1).indices == answers).double())
+        groups.append(distances // 10 * 10)
+    model.train(was)
+    if not hits:
+        return {}
+    hits, groups = mt.cat(hits), mt.cat(groups)
+    return {key: hits[groups == key].mean() for key in groups.unique().tolist()}
+
+
+def distances_as_fractions(model, batches):
+    training, right, count = model.training, {}, {}
+    model.eval()
+    for tokens, answers, distances in batches:
+        for k, distance in enumerate(distances):
+            key = np.int64(distance.item() - distance.item() % 10)
+            said = np.argmax(model(tokens[:, k : k + 1]).detach().numpy())
+            right[key] = right.get(key, 0) + int(said == answers[k].item())
+            count[key] = count.get(key, 0) + 1
+    (model.train if training else model.eval)()
+    return {key: Fraction(right[key], count[key]) for key in count}
+
+
 right = {
-    "lstm_gates": [gates_one_after_the_other, gates_stacked],
-    "lstm_cell": [cell_with_one_matrix, cell_with_a_gate_axis, cell_unit_by_unit],
-    "lstm": [run_with_lists, run_with_inputs_first, run_recursively],
-    "gru_cell": [gru_gate_by_gate, gru_with_einsum],
-    "count_parameters": [count_by_shapes, count_in_closed_form],
-    "set_forget_bias": [
-        bias_by_halves,
-        bias_by_a_difference,
-        bias_by_state_dict,
-        bias_by_getattr,
+    "peephole_cell": [peephole_with_one_matrix, peephole_unit_by_unit, peephole_with_float],
+    "moved_gru": [moved_block_by_block, moved_with_numpy],
+    "widest": [widest_one_by_one, widest_by_a_formula],
+    "read_padded": [
+        padded_one_by_one,
+        padded_with_fewer_and_fewer,
+        padded_and_picked,
+        functools.partial(padded_one_by_one),
     ],
-    "cell_path": [path_by_slices, path_by_cumprod, path_by_numpy, path_by_the_engine],
-    "deep_bidirectional": [layers_in_a_loop, layers_recursively],
-    "keep_a_bit": [bit_with_moderate_weights, bit_with_a_state_that_is_read, bit_without_zeros],
+    "open_forget_gates": [
+        opened_by_halves,
+        opened_by_a_difference,
+        opened_by_state_dict,
+        opened_by_bisection,
+    ],
+    "two_bits": [bits_with_moderate_weights, bits_that_are_read],
+    "broken_layers": [broken_at_every_cut, broken_one_by_one],
+    "better_at_equal": [better_in_loops, better_with_numpy],
     "lstm_step_backward": [backward_by_jacobians, backward_gate_by_gate],
+    "right_by_distance": [distances_with_tensors, distances_as_fractions],
 }
 refused = {
-    "lstm_gates": [gates_by_linear],
-    "lstm_cell": [cell_by_linear, cell_from_the_library, cell_from_the_layer],
-    "lstm": [run_of_the_layer, run_of_the_cell],
-    "gru_cell": [gru_by_linear, gru_from_the_library, gru_from_the_layer],
+    "peephole_cell": [peephole_by_linear, peephole_by_the_layer],
+    "read_padded": [padded_by_packing],
     "lstm_step_backward": [backward_by_the_engine, backward_by_the_library],
 }

@@ -1,288 +1,205 @@
 """Right answers to the exercises of chapter 03, and forbidden ones."""
 
 import heapq
+import itertools
 import math
-from collections import defaultdict
+from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
+
+import numpy as np
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch.nn.utils.rnn import pad_sequence
-from textbook import data, decoding
+from minitorch import nn
+from textbook import decoding
+from textbook.checks.chapter_03 import Translator
 
-# pad_batch
+# teacher_batch
 
 
 def batch_filled_in(sentences, start, end, pad):
-    lengths = [len(sentence) + 2 for sentence in sentences]
-    tokens = mt.full((len(sentences), max(lengths)), pad)
+    lengths = mt.tensor([len(sentence) for sentence in sentences]).unsqueeze(1)
+    steps = int(lengths.max()) + 1
+    inputs = mt.full((len(sentences), steps), pad)
+    targets = mt.full((len(sentences), steps), pad)
+    inputs[:, 0] = start
     for i, sentence in enumerate(sentences):
-        tokens[i, : lengths[i]] = mt.tensor([start, *sentence, end])
-    return tokens, mt.arange(max(lengths)) >= mt.tensor(lengths).unsqueeze(1)
-
-
-def batch_with_stack(sentences, start, end, pad):
-    longest = 2 + max(map(len, sentences))
-    rows = [mt.tensor([start] + list(sentence) + [end]) for sentence in sentences]
-    tokens = mt.stack([F.pad(row, (0, longest - len(row)), value=pad) for row in rows])
-    return tokens, tokens.eq(pad)
+        if sentence:
+            inputs[i, 1 : len(sentence) + 1] = mt.tensor(sentence)
+            targets[i, : len(sentence)] = mt.tensor(sentence)
+        targets[i, len(sentence)] = end
+    return inputs, targets, mt.arange(steps) > lengths
 
 
 def batch_position_by_position(sentences, start, end, pad):
-    tokens, mask = [], []
-    for t in range(2 + max(map(len, sentences))):
-        whole = [[start, *sentence, end] for sentence in sentences]
-        tokens.append([row[t] if t < len(row) else pad for row in whole])
-        mask.append([t >= len(row) for row in whole])
-    return mt.tensor(tokens).T, mt.tensor(mask).T
+    inputs, targets, padding = [], [], []
+    for t in range(1 + max(map(len, sentences))):
+        inputs.append([([start, *s] + [pad] * t)[t] for s in sentences])
+        targets.append([s[t] if t < len(s) else end if t == len(s) else pad for s in sentences])
+        padding.append([t > len(s) for s in sentences])
+    return [mt.tensor(columns).T for columns in (inputs, targets, padding)]
 
 
-def batch_by_the_library(pad_rows):
-    def answer(sentences, start, end, pad):
-        tokens = pad_rows([mt.tensor([start, *sentence, end]) for sentence in sentences], pad)
-        return tokens, tokens == pad
-
-    return answer
-
-
-# decoder_pair
+def batch_with_zip_longest(sentences, start, end, pad):
+    hole = object()
+    read = list(itertools.zip_longest(*([start, *s] for s in sentences), fillvalue=pad))
+    said = list(itertools.zip_longest(*([*s, end] for s in sentences), fillvalue=hole))
+    padding = np.array([[x is hole for x in row] for row in said]).T
+    targets = np.array([[pad if x is hole else x for x in row] for row in said]).T
+    return mt.tensor(np.array(read).T), mt.tensor(targets), mt.tensor(padding)
 
 
-def pair_by_columns(tokens, pad):
-    steps = range(tokens.shape[1] - 1)
-    inputs = mt.stack([tokens[:, t] for t in steps], dim=1)
-    targets = mt.stack([tokens[:, t + 1] for t in steps], dim=1)
-    return inputs, targets, ~(targets != pad)
+# log_probabilities
 
 
-def pair_by_windows(tokens, pad):
-    rows = tokens.tolist()
-    pairs = [list(zip(row, row[1:], strict=False)) for row in rows]
-    inputs, targets = ([[pair[k] for pair in row] for row in pairs] for k in (0, 1))
-    mask = [[token == pad for token in row] for row in targets]
-    return mt.tensor(inputs), mt.tensor(targets), mt.tensor(mask)
+def likely_token_by_token(scores, targets, padding):
+    totals, count = [], 0
+    for row, wanted, rest in zip(scores, targets.tolist(), padding.tolist(), strict=True):
+        real = [(s, y) for s, y, padded in zip(row, wanted, rest, strict=True) if not padded]
+        totals.append(sum(s[y] - s.logsumexp(0) for s, y in real))
+        count += len(real)
+    return mt.stack(totals), -sum(totals) / count
 
 
-def pair_by_selection(tokens, pad):
-    places = mt.arange(tokens.shape[1] - 1)
-    targets = tokens.index_select(1, places + 1)
-    return tokens.index_select(1, places), targets, mt.eq(targets, pad)
+def likely_by_selection(scores, targets, padding):
+    log_p = scores[~padding].log_softmax(-1)  # (N, V)
+    log_p = log_p[mt.arange(len(log_p)), targets[~padding]]
+    rows = mt.arange(len(scores)).unsqueeze(1).expand(*padding.shape)[~padding]
+    member = F.one_hot(rows, len(scores)).to(log_p.dtype)  # (N, B)
+    return log_p @ member, -log_p.mean()
 
 
-# masked_loss
+def likely_by_hand(scores, targets, padding):
+    clean = mt.where(padding.unsqueeze(-1), mt.zeros_like(scores), scores)
+    clean = clean - clean.amax(dim=-1, keepdim=True).detach()
+    log_p = clean - clean.exp().sum(-1, keepdim=True).log()
+    chosen = (F.one_hot(targets, scores.shape[-1]) * log_p).sum(-1) * (~padding).float()
+    return chosen.sum(1), -chosen.sum() / (~padding).float().sum()
 
 
-def loss_token_by_token(scores, targets, pad):
-    losses = []
-    for row, wanted in zip(scores, targets.tolist(), strict=True):
-        for s, y in zip(row, wanted, strict=True):
-            if y != pad:
-                losses.append(s.logsumexp(0) - s[y])
-    return sum(losses) / len(losses)
+def likely_with_cross_entropy(scores, targets, padding):
+    clean = scores.masked_fill(padding.unsqueeze(-1), 0.0)
+    each = F.cross_entropy(clean.flatten(0, 1), targets.flatten(), reduction="none")
+    each = each.reshape(*targets.shape) * ~padding
+    return -each.sum(1), each.sum() / (~padding).sum()
 
 
-def loss_of_the_real_tokens(scores, targets, pad):
-    real = targets != pad
-    log_p = scores[real].log_softmax(-1)
-    return -log_p[mt.arange(len(log_p)), targets[real]].mean()
+def likely_with_nll(scores, targets, padding):
+    log_p = scores.masked_fill(padding.unsqueeze(-1), 0.0).log_softmax(-1)
+    marked = targets.masked_fill(padding, -100)
+    rows = [
+        F.nll_loss(row, wanted, reduction="sum") for row, wanted in zip(log_p, marked, strict=True)
+    ]
+    total = -mt.stack(rows)
+    return total, -total.sum() / (~padding).sum()
 
 
-def loss_with_one_hot(scores, targets, pad):
-    shifted = scores - scores.amax(dim=-1, keepdim=True)
-    log_p = shifted - shifted.exp().sum(-1, keepdim=True).log()
-    losses = -(F.one_hot(targets, scores.shape[-1]) * log_p).sum(-1)
-    weights = (targets != pad) / (targets != pad).sum()
-    return mt.where(targets == pad, 0.0, losses).mul(weights).sum()
+# cells
 
 
-def loss_with_cross_entropy(scores, targets, pad):
-    return F.cross_entropy(scores.flatten(0, 1), targets.flatten(), ignore_index=pad)
+def cells_in_a_loop(lengths, size):
+    found = {"padded": 0, "sorted": 0, "packed": 0, "steps": 0}
+    for name, corpus in (("padded", list(lengths)), ("sorted", sorted(lengths))):
+        while corpus:
+            batch, corpus = corpus[:size], corpus[size:]
+            found[name] += len(batch) * max(batch)
+            if name == "padded":
+                found["packed"] += sum(batch)
+                found["steps"] += max(batch)
+    return found
 
 
-def loss_with_nll(scores, targets, pad):
-    log_p = scores.log_softmax(-1)
-    return F.nll_loss(log_p.flatten(0, 1), targets.flatten(), ignore_index=pad)
+def cells_in_numpy(lengths, size):
+    starts = np.arange(0, len(lengths), size)
+    widths = np.diff([*starts, len(lengths)])
+    largest = np.maximum.reduceat(np.array(lengths), starts)
+    from_sorted = np.maximum.reduceat(np.sort(lengths), starts)
+    return {
+        "packed": np.sum(lengths),
+        "steps": largest.sum(),
+        "padded": (widths * largest).sum(),
+        "sorted": (widths * from_sorted).sum(),
+    }
 
 
-# encoder_state
+# largest_mean
 
 
-def state_sentence_by_sentence(outputs, lengths):
-    half = outputs.shape[2] // 2
+def largest_sentence_by_sentence(states, padding, k):
     rows = []
-    for row, n in zip(outputs, lengths.tolist(), strict=True):
-        rows.append(mt.cat([row[n - 1, :half], row[0, half:]]))
+    for row, rest in zip(states, padding, strict=True):
+        words = row[~rest]  # (n, H)
+        rows.append(words.sort(dim=0, descending=True)[0][:k].mean(0))
     return mt.stack(rows)
 
 
-def state_with_gather(outputs, lengths):
-    forward, backward = outputs.split(outputs.shape[-1] // 2, dim=-1)
-    index = (lengths - 1).reshape(-1, 1, 1).expand(-1, 1, forward.shape[-1])
-    return mt.cat((forward.gather(1, index).squeeze(1), backward.select(1, 0)), 1)
+def largest_by_rank(states, padding, k):
+    """A number counts if fewer than k of its sentence are larger."""
+    clean = states.masked_fill(padding.unsqueeze(-1), -math.inf)
+    rank = (clean.unsqueeze(1) > clean.unsqueeze(2)).sum(2)  # (B, n, H)
+    counts = (rank < k) & ~padding.unsqueeze(-1)
+    return mt.where(counts, states, mt.zeros_like(states)).sum(1) / counts.sum(1)
 
 
-def state_with_weights(outputs, lengths):
-    steps, half = outputs.shape[1], outputs.shape[2] // 2
-    at_end = F.one_hot(lengths - 1, steps).to(outputs.dtype)
-    forward = mt.einsum("bt,bth->bh", at_end, outputs[..., :half])
-    return mt.cat([forward, outputs[:, 0, half:]], dim=1)
+def largest_one_after_another(states, padding, k):
+    left = states.masked_fill(padding.unsqueeze(-1), -math.inf)
+    total, count = 0.0, (~padding).sum(1, keepdim=True)
+    for i in range(min(k, states.shape[1])):
+        top = left.argmax(dim=1, keepdim=True)
+        value = left.gather(1, top).squeeze(1)
+        total = total + value.masked_fill(count <= i, 0.0)
+        left = left.masked_fill(F.one_hot(top.squeeze(1), left.shape[1]).mT.bool(), -math.inf)
+    return total / count.clamp(max=k)
 
 
-def state_in_lists(outputs, lengths):
-    half, rows = outputs.shape[2] // 2, outputs.tolist()
-    ends = zip(rows, lengths.tolist(), strict=True)
-    return mt.tensor([row[n - 1][:half] + row[0][half:] for row, n in ends])
+# complete
 
 
-# mean_and_max
-
-
-def pool_sentence_by_sentence(states, mask):
-    real = [row[~hidden] for row, hidden in zip(states, mask, strict=True)]
-    return mt.stack([row.mean(0) for row in real]), mt.stack([row.max(0).values for row in real])
-
-
-def pool_with_weights(states, mask):
-    weights = (~mask).to(states.dtype)
-    mean = mt.einsum("bt,bth->bh", weights / weights.sum(1, keepdim=True), states)
-    return mean, states.masked_fill(mask[..., None], -1e9).max(dim=1)[0]
-
-
-def pool_with_where(states, mask):
-    hidden = mask.unsqueeze(-1)
-    total = mt.where(hidden, mt.zeros_like(states), states).sum(1)
-    low = mt.full_like(states, -math.inf)
-    return [total / (~hidden).sum(1), mt.where(hidden, low, states).amax(1)]
-
-
-# greedy_decode
-
-
-def greedy_row_by_row(step, state, start, end, pad, max_length):
+def complete_row_by_row(step, state, given, start, end, pad, max_length):
     rows = []
     for i in range(len(state)):
+        words = [word for word in given[i].tolist() if word != pad]
         token, h, row = start, state[i : i + 1], []
-        while len(row) < max_length and token != end:
+        while len(row) < max_length and (not row or row[-1] != end):
             scores, h = step(mt.tensor([token]), h)
-            token = int(scores.argmax())
+            token = words[len(row)] if len(row) < len(words) else int(scores.argmax())
             row.append(token)
         rows.append(row)
     longest = max(map(len, rows))
     return mt.tensor([row + [pad] * (longest - len(row)) for row in rows])
 
 
-def greedy_filling_a_tensor(step, state, start, end, pad, max_length):
+def complete_filling_a_tensor(step, state, given, start, end, pad, max_length):
     tokens = mt.full((len(state), max_length), pad)
-    open_rows, token = mt.arange(len(state)), mt.full((len(state),), start)
-    for n in range(max_length):
+    free = mt.ones(len(state), max_length, dtype=mt.bool)
+    tokens[:, : given.shape[1]] = given
+    free[:, : given.shape[1]] = given == pad
+    going, token = mt.arange(len(state)), mt.full((len(state),), start)
+    for t in range(max_length):
         scores, state = step(token, state)
-        token = scores.max(dim=-1).indices
-        tokens[open_rows, n] = token
+        token = mt.where(free[going, t], scores.max(dim=-1).indices, tokens[going, t])
+        tokens[going, t] = token
         still = token != end
-        open_rows, token, state = open_rows[still], token[still], state[still]
-        if not len(open_rows):
-            return tokens[:, : n + 1]
+        going, token, state = going[still], token[still], state[still]
+        if not len(going):
+            return tokens[:, : t + 1]
     return tokens
 
 
-def greedy_cut_afterwards(step, state, start, end, pad, max_length):
-    token, said = mt.full((len(state),), start), []
-    for _ in range(max_length):
-        scores, state = step(token, state)
-        token = scores.softmax(-1).argmax(1)
-        said.append(token)
-    tokens = mt.stack(said, 1)
-    ends = (tokens == end).long()
-    over = ends.cumsum(1) - ends > 0
-    steps = int((~over).sum(1).max())
-    return mt.where(over, pad, tokens)[:, :steps]
-
-
-def greedy_by_the_library(step, state, start, end, pad, max_length):
+def complete_by_the_library(step, state, given, start, end, pad, max_length):
     def last(tokens, h):
-        return step(tokens[:, -1], h)
+        scores, h = step(tokens[:, -1], h)
+        t = tokens.shape[1] - 1
+        if t < given.shape[1]:
+            word = given[:, t]
+            forced = F.one_hot(word, scores.shape[-1]).to(scores.dtype) * 1e9
+            scores = mt.where((word == pad).unsqueeze(1), scores, forced)
+        return scores, h
 
     prompt = mt.full((len(state), 1), start)
     return decoding.greedy(last, prompt, max_length, end=end, pad=pad, state=state)[:, 1:]
-
-
-# exact_match_by_length
-
-
-def match_by_words(predicted, targets, source_lengths, end):
-    right, count = defaultdict(int), defaultdict(int)
-    for i, length in enumerate(source_lengths):
-        low = length - (length - 1) % 3
-        said, target = predicted[i].tolist(), targets[i].tolist()
-        count[low, low + 2] += 1
-        if end in said and said[: said.index(end)] == target[: target.index(end)]:
-            right[low, low + 2] += 1
-    return {key: right[key] / count[key] for key in count}
-
-
-def match_in_fractions(*case):
-    shares = match_by_words(*case).items()
-    return {key: Fraction(share).limit_denominator(100) for key, share in shares}
-
-
-def match_by_tensors(predicted, targets, source_lengths, end):
-    """A row is right if it agrees up to the target's end token, itself included."""
-    width = targets.shape[1]
-    said = mt.full((len(predicted), max(width, predicted.shape[1])), -1)
-    said[:, : predicted.shape[1]] = predicted
-    ends = (targets == end).long()
-    counts = ends.cumsum(1) - ends == 0
-    exact = ((said[:, :width] == targets) | ~counts).all(dim=1)
-    bins = (mt.tensor(source_lengths) - 1) // 3
-    return {
-        (3 * k + 1, 3 * k + 3): exact[bins == k].double().mean()
-        for k in range(max(source_lengths))
-        if (bins == k).any()
-    }
-
-
-# scheduled_sampling
-
-
-def forcing_with_arithmetic(step, state, inputs, draws, p):
-    scores, state = step(inputs[:, 0], state)
-    result = [scores]
-    for t in range(1, inputs.size(1)):
-        given = (draws[:, t] < p).long()
-        token = given * inputs[:, t] + (1 - given) * result[-1].argmax(1)
-        scores, state = step(token, state)
-        result.append(scores)
-    return mt.stack(result).transpose(0, 1)
-
-
-def forcing_row_by_row(step, state, inputs, draws, p):
-    rows = []
-    for i in range(len(inputs)):
-        h, token, row = state[i : i + 1], inputs[i, :1], []
-        for t, given in enumerate(inputs[i]):
-            if t and draws[i, t].item() < p:
-                token = given.unsqueeze(0)
-            scores, h = step(token, h)
-            token = scores.argmax(-1)
-            row.append(scores[0])
-        rows.append(mt.stack(row))
-    return mt.stack(rows)
-
-
-def forcing_with_a_clone(step, state, inputs, draws, p):
-    read, results = inputs.clone(), []
-    for t in range(inputs.shape[1]):
-        scores, state = step(read[:, t].clone(), state)
-        results.append(scores.unsqueeze(1))
-        if t + 1 < inputs.shape[1]:
-            own = draws[:, t + 1] >= p
-            read[own, t + 1] = scores.argmax(-1)[own]
-    return mt.stack(results, dim=1).squeeze(2)
-
-
-def forcing_with_cat(*case):
-    return mt.cat([row.unsqueeze(0) for row in forcing_row_by_row(*case)])
 
 
 # bleu
@@ -292,15 +209,18 @@ def bleu_with_lists(hypotheses, references, max_n):
     product = 1.0
     for n in range(1, max_n + 1):
         matches, total = 0, 0
-        for said, right in zip(hypotheses, references, strict=True):
-            left = [right[i : i + n] for i in range(len(right) - n + 1)]
-            for i in range(len(said) - n + 1):
-                total += 1
-                if said[i : i + n] in left:
-                    left.remove(said[i : i + n])
-                    matches += 1
+        for said, others in zip(hypotheses, references, strict=True):
+            runs = [said[i : i + n] for i in range(len(said) - n + 1)]
+            total += len(runs)
+            rights = [[o[i : i + n] for i in range(len(o) - n + 1)] for o in others]
+            seen = []
+            for run in runs:
+                seen.append(run)
+                matches += any(right.count(run) >= seen.count(run) for right in rights)
         product *= matches / total if total else 0
-    c, r = sum(len(said) for said in hypotheses), sum(len(right) for right in references)
+    c, r = sum(map(len, hypotheses)), 0
+    for said, others in zip(hypotheses, references, strict=True):
+        r += min((abs(len(o) - len(said)), len(o)) for o in others)[1]
     penalty = 1 if c > r or c == 0 else math.exp(1 - r / c)
     return 100 * penalty * product ** (1 / max_n)
 
@@ -310,18 +230,128 @@ def bleu_as_a_decimal(hypotheses, references, max_n):
 
 
 def bleu_with_strings(hypotheses, references, max_n):
-    matches, totals = [0] * max_n, [0] * max_n
-    for said, right in zip(hypotheses, references, strict=True):
-        for n in range(1, max_n + 1):
-            grams = [" ".join(said[i : i + n]) for i in range(max(len(said) - n + 1, 0))]
-            known = [" ".join(right[i : i + n]) for i in range(max(len(right) - n + 1, 0))]
-            totals[n - 1] += len(grams)
-            matches[n - 1] += sum(min(grams.count(g), known.count(g)) for g in set(grams))
-    if 0 in matches:
-        return 0
-    c, r = (len(sum(sentences, [])) for sentences in (hypotheses, references))
-    logs = [math.log(m) - math.log(t) for m, t in zip(matches, totals, strict=True)]
-    return 100 * math.exp(min(0, 1 - r / c) + sum(logs) / max_n)
+    def count(words, n):
+        return Counter(" ".join(words[i : i + n]) for i in range(max(len(words) - n + 1, 0)))
+
+    logs = []
+    for n in range(1, max_n + 1):
+        hits = asked = 0
+        for said, others in zip(hypotheses, references, strict=True):
+            counts = count(said, n)
+            asked += sum(counts.values())
+            for gram, times in counts.items():
+                hits += min(times, max(count(other, n)[gram] for other in others))
+        if not hits:
+            return 0
+        logs.append(math.log(hits) - math.log(asked))
+    c = sum(map(len, hypotheses))
+    r = sum(
+        sorted(map(len, others), key=lambda n: 2 * abs(n - len(said)) + (n > len(said)))[0]
+        for said, others in zip(hypotheses, references, strict=True)
+    )
+    return np.float64(100 * math.exp(min(0, 1 - r / c) + sum(logs) / max_n))
+
+
+# shown_better
+
+
+def shown_with_fractions(rows):
+    found = set()
+    for one, other in itertools.permutations(rows, 2):
+        tests = {one["test"], other["test"]}
+        if len(tests) == 1 and not tests & {one["chosen on"], other["chosen on"]}:
+            differences = [
+                x - y for x, y in zip(one["right"], other["right"], strict=True) if x != y
+            ]
+            n, losses = len(differences), differences.count(-1)
+            tail = Fraction(sum(math.comb(n, k) for k in range(losses + 1)), 2**n)
+            if tail < Fraction(25, 1000):
+                found.add((one["translator"], other["translator"]))
+    return found
+
+
+def shown_by_tosses_one_by_one(rows):
+    """The distribution of the wins, toss after toss."""
+    found = []
+    for a, b in itertools.product(rows, rows):
+        if a["test"] != b["test"] or a["test"] in (a["chosen on"], b["chosen on"]):
+            continue
+        x, y = np.array(a["right"]), np.array(b["right"])
+        chances = np.ones(1)
+        for _ in range((x != y).sum()):
+            chances = (np.append(chances, 0) + np.append(0, chances)) / 2
+        if chances[(x > y).sum() :].sum() < 0.025:
+            found.append([a["translator"], b["translator"]])
+    return found
+
+
+# broken_encoders
+
+
+def broken_by_batches(encoders):
+    """All variants of a sentence are the rows of one batch."""
+    found = []
+    generator = np.random.default_rng(1)
+    sentences = [[*range(12)], [3], [7, 7, 2, 9, 0], [*generator.integers(12, size=11)]]
+    rows = mt.tensor([[*s, *[5] * (13 - len(s))] for s in sentences])
+    padding = mt.tensor([[j >= len(s) for j in range(13)] for s in sentences])
+    for i, encode in enumerate(encoders):
+        before = rows.clone()
+        vectors = encode(before, padding)
+        broken = not mt.equal(before, rows)
+        for sentence, vector in zip(sentences, vectors, strict=True):
+            variants = [sentence]
+            for j in range(len(sentence)):
+                variants += [[*sentence[:j], w, *sentence[j + 1 :]] for w in range(12)]
+                if j:
+                    a, b = sentence[j - 1 : j + 1]
+                    variants.append([*sentence[: j - 1], b, a, *sentence[j + 1 :]])
+            nothing = mt.zeros(1, len(sentence)).bool()
+            for variant in variants:
+                same = mt.allclose(encode(mt.tensor([variant]), nothing)[0], vector)
+                broken |= same != (list(variant) == list(sentence))
+        if broken:
+            found.append(np.int64(i))
+    return found
+
+
+def broken_rule_by_rule(encoders):
+    mt.manual_seed(4)
+    tokens = mt.randint(0, 12, (6, 12))
+    lengths = mt.tensor([7, 12, 2, 10, 1, 12])
+    padding = mt.arange(12) >= lengths.unsqueeze(1)
+
+    def vector(encode, sentence):
+        return encode(mt.tensor([sentence]), mt.zeros(1, len(sentence), dtype=mt.bool))[0]
+
+    def in_batch(encode):
+        given = tokens.clone()
+        found = encode(given, padding)
+        sentences = [row[:n].tolist() for row, n in zip(tokens, lengths.tolist(), strict=True)]
+        alone = mt.stack([vector(encode, sentence) for sentence in sentences])
+        return mt.equal(given, tokens) and mt.allclose(found, alone)
+
+    def words(encode):
+        for sentence in ([*range(12)], [*range(11, -1, -1)], [0], [4, 4]):
+            here = vector(encode, sentence)
+            for j, other in itertools.product(range(len(sentence)), range(12)):
+                if other != sentence[j]:
+                    changed = [*sentence[:j], other, *sentence[j + 1 :]]
+                    if mt.allclose(vector(encode, changed), here):
+                        return False
+        return True
+
+    def order(encode):
+        for j in range(1, 12):
+            sentence = [*range(12)]
+            turned = [*sentence]
+            turned[j - 1], turned[j] = j, j - 1
+            if mt.allclose(vector(encode, turned), vector(encode, sentence)):
+                return False
+        return True
+
+    rules = in_batch, words, order
+    return tuple(i for i, e in enumerate(encoders) if not all(rule(e) for rule in rules))
 
 
 # beam_search
@@ -392,30 +422,100 @@ def beams_by_the_library(step, state, start, end, beams, max_length, alpha):
     return found
 
 
+# Translator
+
+
+class SentenceBySentence(Translator.reference):
+    """No packing: each sentence alone."""
+
+    def forward(self, source, padding, inputs):
+        results = []
+        for words, rest, read in zip(source, padding, inputs, strict=True):
+            outputs, _ = self.encoder(self.source_embedding(words[~rest]).unsqueeze(0))
+            half = outputs.shape[-1] // 2
+            ends = mt.cat([outputs[0, -1, :half], outputs[0, 0, half:]])
+            c = mt.tanh(self.bridge(ends))
+            h, scores = c.reshape(1, 1, -1), []
+            for y in self.target_embedding(read):
+                state, h = self.decoder(mt.cat([y, c]).reshape(1, 1, -1), h)
+                scores.append(self.out(state[0, 0]))
+            results.append(mt.stack(scores))
+        return mt.stack(results)
+
+
+class WithOutputs(Translator.reference):
+    """The ends are taken from the outputs, padded again."""
+
+    def forward(self, source, padding, inputs):
+        lengths = (~padding).long().sum(1)
+        order = lengths.argsort(descending=True)
+        x = self.source_embedding(source[order])
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths[order], batch_first=True)
+        outputs, n = nn.utils.rnn.pad_packed_sequence(self.encoder(packed)[0], batch_first=True)
+        outputs = outputs[order.argsort()]  # (B, n, 2 H)
+        forward, backward = outputs.chunk(2, dim=-1)
+        last = (lengths - 1).reshape(-1, 1, 1).expand(-1, 1, forward.shape[-1])
+        c = F.tanh(self.bridge(mt.cat([forward.gather(1, last)[:, 0], backward[:, 0]], 1)))
+        y = self.target_embedding(inputs)
+        c_at_each = mt.stack([c] * inputs.shape[1], dim=1)
+        return self.out(self.decoder(mt.cat([y, c_at_each], 2), c[None])[0])
+
+
+# training_step
+
+
+def step_with_one_loss(model, optimizer, parts, clip):
+    """All parts in one graph."""
+    losses = []
+    for source, source_padding, inputs, targets, padding in parts:
+        log_p = model(source, source_padding, inputs).log_softmax(-1)
+        each = -log_p.gather(2, targets.unsqueeze(2)).squeeze(2)
+        losses.append(each[~padding])
+    loss = mt.cat(losses).mean()
+    model.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(list(model.parameters()), max_norm=clip)
+    optimizer.step()
+    return loss
+
+
+def step_that_divides_gradients(model, optimizer, parts, clip):
+    optimizer.zero_grad()
+    total, count = 0.0, 0
+    for source, rest, inputs, targets, padding in parts:
+        scores, marked = model(source, rest, inputs), targets.masked_fill(padding, -100)
+        loss = F.cross_entropy(scores.flatten(0, 1), marked.flatten(), reduction="sum")
+        loss.backward()
+        total, count = total + loss.item(), count + int((~padding).sum())
+    for x in model.parameters():
+        x.grad /= count
+    norm = math.sqrt(sum((x.grad**2).sum().item() for x in model.parameters()))
+    if norm > clip:
+        for x in model.parameters():
+            x.grad *= clip / norm
+    optimizer.step()
+    return np.float64(total / count)
+
+
 right = {
-    "pad_batch": [batch_filled_in, batch_with_stack, batch_position_by_position],
-    "decoder_pair": [pair_by_columns, pair_by_windows, pair_by_selection],
-    "masked_loss": [loss_token_by_token, loss_of_the_real_tokens, loss_with_one_hot],
-    "encoder_state": [
-        state_sentence_by_sentence,
-        state_with_gather,
-        state_with_weights,
-        state_in_lists,
+    "teacher_batch": [batch_filled_in, batch_position_by_position, batch_with_zip_longest],
+    "log_probabilities": [likely_token_by_token, likely_by_selection, likely_by_hand],
+    "cells": [cells_in_a_loop, cells_in_numpy],
+    "largest_mean": [
+        largest_sentence_by_sentence,
+        largest_by_rank,
+        largest_one_after_another,
     ],
-    "mean_and_max": [pool_sentence_by_sentence, pool_with_weights, pool_with_where],
-    "greedy_decode": [greedy_row_by_row, greedy_filling_a_tensor, greedy_cut_afterwards],
-    "exact_match_by_length": [match_by_words, match_by_tensors, match_in_fractions],
-    "scheduled_sampling": [forcing_with_arithmetic, forcing_row_by_row, forcing_with_a_clone],
+    "complete": [complete_row_by_row, complete_filling_a_tensor],
     "bleu": [bleu_with_lists, bleu_with_strings, bleu_as_a_decimal],
+    "shown_better": [shown_with_fractions, shown_by_tosses_one_by_one],
+    "broken_encoders": [broken_by_batches, broken_rule_by_rule],
     "beam_search": [beams_with_topk, beams_hypothesis_by_hypothesis],
+    "Translator": [SentenceBySentence, WithOutputs],
+    "training_step": [step_with_one_loss, partial(step_that_divides_gradients)],
 }
 refused = {
-    "pad_batch": [
-        batch_by_the_library(lambda rows, pad: pad_sequence(rows, True, pad)),
-        batch_by_the_library(lambda rows, pad: data.pad(rows, pad, batch_first=True)[0]),
-    ],
-    "masked_loss": [loss_with_cross_entropy, loss_with_nll],
-    "greedy_decode": [greedy_by_the_library],
-    "scheduled_sampling": [forcing_with_cat],
+    "log_probabilities": [likely_with_cross_entropy, likely_with_nll],
+    "complete": [complete_by_the_library],
     "beam_search": [beams_by_the_library],
 }

@@ -1,399 +1,370 @@
 """Right answers to the exercises of chapter 04, and forbidden ones."""
 
+import itertools
 import math
+import statistics
 from fractions import Fraction
 
 import numpy as np
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from minitorch import nn
-from textbook.checks.chapter_04 import AttentionDecoder
+from textbook.checks.chapter_04 import AttentionDecoder, Queries
+
+# leave_one_out
+
+
+def left_out_in_a_loop(keys, values, width):
+    errors = []
+    for i in range(len(keys)):
+        others = [j for j in range(len(keys)) if j != i]
+        scores = -((keys[others] - keys[i]) ** 2).sum(-1) / 2 / width**2
+        errors.append((scores.softmax(-1) @ values[others] - values[i]).item() ** 2)
+    return statistics.fmean(errors)
+
+
+def left_out_in_numpy(keys, values, width):
+    k, v = keys.numpy(), values.numpy()
+    scores = -0.5 * (((k[:, None] - k[None]) / width) ** 2).sum(-1)
+    np.fill_diagonal(scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    guesses = weights @ v / weights.sum(axis=1)
+    return np.mean((guesses - v) ** 2)
+
 
 # attend
 
 
-def attend_with_einsum(scores, values):
-    """F.scaled_dot_product_attention is not needed."""
-    exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp()
-    weights = exponentials / exponentials.sum(dim=-1, keepdim=True)
-    return mt.einsum("bn,bnd->bd", weights, values), weights
+def attend_sentence_by_sentence(queries, keys, values, padding):
+    outputs = mt.zeros(*queries.shape[:2], values.shape[-1]).double()
+    results, rows = [], []
+    for q, k, v, rest in zip(queries, keys, values, padding, strict=True):
+        n = int((~rest).sum())
+        if n:
+            weights = (q @ k[:n].T).softmax(dim=-1)
+            results.append(weights @ v[:n])
+        else:
+            weights = mt.zeros(len(q), 0).double()
+            results.append(outputs[0])
+        rows.append(F.pad(weights, (0, len(rest) - n)))
+    return mt.stack(results), mt.stack(rows)
 
 
-def attend_sequence_by_sequence(scores, values):
-    rows = [F.softmax(row, dim=0) for row in scores]
-    contexts = [
-        sum(weight * value for weight, value in zip(row, table, strict=True))
-        for row, table in zip(rows, values, strict=True)
-    ]
-    return mt.stack(contexts), mt.stack(rows)
+def attend_by_hand(queries, keys, values, padding):
+    there = ~padding
+    keys = mt.where(there.unsqueeze(-1), keys, mt.zeros_like(keys))
+    values = mt.where(there.unsqueeze(-1), values, mt.zeros_like(values))
+    scores = mt.einsum("btd,bnd->btn", queries, keys)
+    low = scores.masked_fill(padding[:, None], -1e300).amax(-1, keepdim=True).detach()
+    low = mt.where(there.any(dim=1).reshape(-1, 1, 1), low, mt.zeros_like(low))
+    exponentials = (scores - low).clamp(max=0.0).exp().masked_fill(padding[:, None], 0.0)
+    total = exponentials.sum(-1, keepdim=True)
+    weights = exponentials / total.masked_fill(total == 0, 1.0)
+    return [mt.einsum("btn,bnv->btv", weights, values), weights]
 
 
-def attend_with_broadcasting(scores, values):
-    weights = mt.softmax(scores, 1)
-    return [(weights[:, :, None] * values).sum(1), weights]
+def fused_attend(queries, keys, values, padding):
+    clean = [x.masked_fill(padding.unsqueeze(-1), 0.0) for x in (keys, values)]
+    size = keys.shape[1]
+    eye = mt.eye(size, dtype=keys.dtype).expand(len(keys), size, size)
+    empty = padding.all(dim=1).reshape(-1, 1, 1)
+    allowed = ~padding.unsqueeze(1) | empty
+    outputs, weights = (
+        F.scaled_dot_product_attention(queries, clean[0], x, attn_mask=allowed, scale=1.0)
+        for x in (clean[1], eye)
+    )
+    return outputs.masked_fill(empty, 0.0), weights.masked_fill(empty, 0.0)
 
 
-def fused_attend(scores, values):
-    """Scores as queries, and the unit vectors as keys."""
-    eye = mt.eye(scores.shape[1], dtype=scores.dtype)
-    keys = eye.expand(len(scores), *eye.shape)
-    context = F.scaled_dot_product_attention(scores.unsqueeze(1), keys, values, scale=1.0)
-    weights = F.scaled_dot_product_attention(scores.unsqueeze(1), keys, keys, scale=1.0)
-    return context.squeeze(1), weights.squeeze(1)
+# score_costs
 
 
-# attend_all
+def costs_step_by_step(T, n, d, r):
+    def product(rows, inner, columns):
+        return 2 * rows * inner * columns
+
+    dot = product(T, d, n)
+    low_rank = product(T, d, r) + product(n, d, r) + product(T, r, n)
+    low, high = 0, d + 1  # the largest rank by bisection
+    while high - low > 1:
+        middle = (low + high) // 2
+        costs = product(T, d, middle) + product(n, d, middle) + product(T, middle, n)
+        low, high = (middle, high) if costs <= dot else (low, middle)
+    return {
+        "largest rank": low,
+        "additive": low_rank,
+        "reduced rank": low_rank,
+        "multiplicative": min(product(T, d, d), product(n, d, d)) + dot,
+        "dot product": dot,
+    }
 
 
-def all_query_by_query(queries, keys, values):
-    contexts, weights = [], []
-    for i in range(queries.shape[1]):
-        scores = (queries[:, i : i + 1] * keys).sum(dim=-1)
-        weights.append(scores.softmax(dim=1))
-        contexts.append((weights[-1].unsqueeze(2) * values).sum(dim=1))
-    return mt.stack(contexts, dim=1), mt.stack(weights, dim=1)
+def costs_in_fractions(T, n, d, r):
+    rank = Fraction(2 * T * n * d, 2 * (T + n) * d + 2 * T * n)
+    both = 2 * r * (T * d + n * d + T * n)
+    bilinear = 2 * d * (d * sorted([T, n])[0] + T * n)
+    return {
+        "dot product": Fraction(2 * T * n * d),
+        "multiplicative": bilinear,
+        "reduced rank": both,
+        "additive": both,
+        "largest rank": math.floor(rank),
+    }
 
 
-def all_with_einsum(queries, keys, values):
-    weights = mt.einsum("bid,bjd->bij", queries, keys).softmax(-1)
-    return mt.einsum("bij,bjv->biv", weights, values), weights
-
-
-def all_with_keys_first(queries, keys, values):
-    """Scores (B, n, T) and a softmax over their keys, axis 1."""
-    weights = mt.bmm(keys, queries.permute(0, 2, 1)).softmax(dim=1)
-    return weights.transpose(1, 2).matmul(values), weights.transpose(1, 2)
-
-
-def fused_all(queries, keys, values):
-    size = len(keys), keys.shape[1], keys.shape[1]
-    eye = mt.eye(keys.shape[1], dtype=keys.dtype).expand(*size)
-    contexts = F.scaled_dot_product_attention(queries, keys, values, scale=1.0)
-    return contexts, F.scaled_dot_product_attention(queries, keys, eye, scale=1.0)
-
-
-def all_with_the_module(queries, keys, values):
-    """nn.MultiheadAttention with one head, whose matrices are the identity."""
-    size = max(queries.shape[-1], values.shape[-1])
-    padded = [F.pad(x, (0, size - x.shape[-1])) for x in (queries * size**0.5, keys, values)]
-    attention = nn.MultiheadAttention(size, 1, bias=False, batch_first=True).double()
-    eye = mt.eye(size, dtype=mt.float64)
-    attention.in_proj_weight.data = mt.cat([eye, eye, eye])
-    attention.out_proj.weight.data = eye
-    contexts, weights = attention(*padded)
-    return contexts[..., : values.shape[-1]], weights
-
-
-# padded_weights
-
-
-def weights_sequence_by_sequence(scores, lengths):
-    rows = []
-    for matrix, n in zip(scores, lengths.tolist(), strict=True):
-        weights = matrix[:, :n].softmax(dim=-1)
-        rows.append(F.pad(weights, (0, matrix.shape[1] - n)))
-    return mt.stack(rows)
-
-
-def weights_with_an_added_mask(scores, lengths):
-    outside = mt.arange(scores.shape[-1]).reshape(1, 1, -1) >= lengths.reshape(-1, 1, 1)
-    return F.softmax(scores + mt.zeros(outside.shape).masked_fill(outside, -math.inf), dim=-1)
-
-
-def weights_with_where(scores, lengths):
-    outside = mt.arange(scores.shape[2])[None, None] >= lengths[:, None, None]
-    return mt.where(outside, mt.full_like(scores, -1e9), scores).softmax(-1)
-
-
-def weights_by_hand(scores, lengths):
-    valid = (mt.arange(scores.shape[-1]) < lengths.unsqueeze(1)).unsqueeze(1)
-    scores = scores.masked_fill(~valid, -math.inf)
-    exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp()
-    return exponentials / exponentials.sum(dim=-1, keepdim=True)
-
-
-def fused_weights(scores, lengths):
-    valid = (mt.arange(scores.shape[-1]) < lengths.unsqueeze(1)).unsqueeze(1)
-    size = len(scores), scores.shape[-1], scores.shape[-1]
-    eye = mt.eye(scores.shape[-1], dtype=scores.dtype).expand(*size)
-    return F.scaled_dot_product_attention(scores, eye, eye, attn_mask=valid, scale=1.0)
-
-
-# lookup_table
+# pair_table
 
 
 def table_of_scaled_keys(n, error):
-    ratio = (1 - error) / (error / (n - 1))
-    return math.log(ratio) * mt.eye(n), mt.eye(n)
+    ratio = (1 - error) * (n - 2) / (2 * error)
+    queries = mt.tensor([[float(j in (i, (i + 1) % n)) for j in range(n)] for i in range(n)])
+    return math.log(ratio) * mt.eye(n), queries
 
 
 def table_of_logarithms(n, error):
     """Queries pick a row of keys that hold the logarithms of the weights."""
-    weights = [[1 - error if i == j else error / (n - 1) for i in range(n)] for j in range(n)]
-    return mt.tensor(weights).log().T, mt.eye(n)
+
+    def weight(i, j):
+        return (1 - error) / 2 if j in (i, (i + 1) % n) else error / (n - 2)
+
+    weights = [[weight(i, j) for i in range(n)] for j in range(n)]
+    return mt.tensor(weights, dtype=mt.float64).log(), mt.eye(n)
 
 
 def table_of_rotated_vectors(n, error):
     """Orthonormal keys in more dimensions than there are entries."""
     basis = np.linalg.qr(np.random.default_rng(5).standard_normal((n + 3, n)))[0].T
-    scale = math.log1p(-error) - math.log(error / (n - 1))
-    return mt.tensor(basis), mt.tensor(scale * basis)
+    scale = math.log1p(-error) - math.log(2 * error / (n - 2))
+    return mt.tensor(basis), mt.tensor(scale * (basis + np.roll(basis, -1, axis=0)))
 
 
-def table_on_a_simplex(n, error):
-    """Keys less their mean: the scores of a query differ by as much as before."""
-    keys = mt.eye(n) - 1 / n
-    return keys, keys * math.log((n - 1) * (1 - error) / error)
+# alignment_error_rate
 
 
-# reduced_rank_scores
+def rate_with_matrices(weights, counts, sure, possible, threshold):
+    made, s, p = (mt.zeros(*weights.shape) for _ in range(3))
+    for b, count in enumerate(counts):
+        for t in range(count):
+            if weights[b, t].amax() >= threshold:
+                made[b, t, int(weights[b, t].argmax())] = 1
+        for t, j in sure[b]:
+            s[b, t, j] = p[b, t, j] = 1
+        for t, j in possible[b]:
+            p[b, t, j] = 1
+    return 1 - ((made * s).sum() + (made * p).sum()) / (made.sum() + s.sum())
 
 
-def scores_with_einsum(queries, keys, U, V):
-    left, right = mt.einsum("bid,kd->bik", queries, U), mt.einsum("bje,ke->bjk", keys, V)
-    return mt.einsum("bik,bjk->bij", left, right)
+def rate_as_a_fraction(weights, counts, sure, possible, threshold):
+    links = set()
+    for b, rows in enumerate(weights.tolist()):
+        for t, row in enumerate(rows[: counts[b]]):
+            if max(row) >= threshold:
+                links.add((b, t, row.index(max(row))))
+    s = {(b, *link) for b, each in enumerate(sure) for link in each}
+    p = s.union((b, *link) for b, each in enumerate(possible) for link in each)
+    return 1 - Fraction(len(links & s) + len(links & p), len(links) + len(s))
 
 
-def scores_pair_by_pair(queries, keys, U, V):
-    rows = []
-    for i in range(queries.shape[1]):
-        row = [
-            ((queries[:, i] @ U.T) * (keys[:, j] @ V.T)).sum(dim=-1) for j in range(keys.shape[1])
-        ]
-        rows.append(mt.stack(row, dim=-1))
-    return mt.stack(rows, dim=1)
+# learns_faster
 
 
-def scores_from_the_left(queries, keys, U, V):
-    return F.linear(queries, U) @ V @ keys.transpose(1, 2)
+def faster_with_numpy(rows):
+    found = set()
+    for a, b in itertools.permutations(rows, 2):
+        x, y = (
+            np.array([np.nan if s is None else s for s in row["steps to 90 %"]], dtype=float)
+            for row in (a, b)
+        )
+        fair = all(row["chosen on"] != row["tested on"] for row in (a, b))
+        same = (a["width"], a["tested on"]) == (b["width"], b["tested on"])
+        if fair and same and min(len(x), len(y)) >= 5 and not np.isnan(x).any():
+            if x.max() < np.where(np.isnan(y), b["steps run"] + 1, y).min():
+                found.add((a["score"], b["score"]))
+    return found
 
 
-# additive_scores
+def faster_one_by_one(rows):
+    def before(s, t, run):
+        """Whether s steps are known to be fewer than t, where None is more than were run."""
+        return s is not None and (s <= run if t is None else s < t)
+
+    found = []
+    for a in rows:
+        for b in rows:
+            x, y = a["steps to 90 %"], b["steps to 90 %"]
+            if a["tested on"] in (a["chosen on"], b["chosen on"]) or len(x) < 5 or len(y) < 5:
+                continue
+            if a["tested on"] != b["tested on"] or a["width"] != b["width"]:
+                continue
+            if all(before(s, t, b["steps run"]) for s in x for t in y):
+                found.append([a["score"], b["score"]])
+    return found
 
 
-def additive_pair_by_pair(queries, keys, W_q, W_k, v):
-    return mt.stack(
-        [
-            mt.stack(
-                [
-                    (queries[:, i] @ W_q.T + keys[:, j] @ W_k.T).tanh() @ v
-                    for j in range(keys.shape[1])
-                ],
-                dim=1,
-            )
-            for i in range(queries.shape[1])
-        ],
-        dim=1,
+# broken_attentions
+
+
+def broken_by_random_trials(programs):
+    mt.manual_seed(2)
+    found = []
+    for i, attend in enumerate(programs):
+        for _ in range(6):
+            queries, memory = mt.randn(2, 3, 4).double(), mt.randn(2, 6, 4).double()
+            padding = mt.arange(6) >= mt.tensor([3, 6]).unsqueeze(1)
+            if not _keeps(attend, queries, memory, padding):
+                found.append(np.int64(i))
+                break
+    return found
+
+
+def _keeps(attend, queries, memory, padding):
+    given = [x.clone() for x in (queries, memory, padding)]
+    outputs, weights = attend(*given)
+    kept = all(mt.equal(a, b) for a, b in zip(given, (queries, memory, padding), strict=True))
+    kept &= bool((weights >= 0).all()) and not bool((weights.mT[padding] != 0).any())
+    kept &= mt.allclose(weights.sum(-1), mt.ones(*weights.shape[:2]).double())
+    kept &= mt.allclose(outputs, mt.einsum("btn,bnd->btd", weights, memory))
+    for b, rest in enumerate(padding):
+        n = int((~rest).sum())
+        words, nothing = memory[[b], :n], mt.zeros(1, n, dtype=mt.bool)
+        for t in range(queries.shape[1]):
+            _, single = attend(queries[[b], t : t + 1].clone(), words.flip(1), nothing)
+            kept &= mt.allclose(single[0, 0].flip(0), weights[b, t, :n])
+    return kept
+
+
+def broken_rule_by_rule(programs):
+    generator = np.random.default_rng(3)
+    queries, memory = (mt.tensor(generator.standard_normal((3, n, 6))) for n in (5, 8))
+    padding = mt.arange(8) >= mt.tensor([5, 2, 8]).unsqueeze(1)
+    return tuple(
+        i for i, attend in enumerate(programs) if not _keeps(attend, queries, memory, padding)
     )
 
 
-def additive_with_linear(queries, keys, W_q, W_k, v):
-    joined = F.linear(queries, W_q)[:, :, None] + F.linear(keys, W_k)[:, None]
-    return (mt.tanh(joined) * v).sum(-1)
+# Queries
 
 
-def additive_with_one_matrix(queries, keys, W_q, W_k, v):
-    """[W_q W_k] times [q; k], for all pairs."""
-    shape = len(queries), queries.shape[1], keys.shape[1], -1
-    pairs = [queries.unsqueeze(2).expand(*shape), keys.unsqueeze(1).expand(*shape)]
-    joined = mt.cat(pairs, dim=-1) @ mt.cat([W_q, W_k], dim=1).T
-    return mt.einsum("bija,a->bij", joined.tanh(), v)
+class OneQueryAtATime(Queries.reference):
+    def forward(self, states, padding):
+        found = []
+        for row, rest in zip(states, padding, strict=True):
+            words = row[~rest]
+            places = mt.arange(len(words)).to(words.dtype)
+            parts = []
+            for q, b in zip(self.query, self.late, strict=True):
+                parts.append((words @ q + b * places).softmax(0) @ words)
+            found.append(mt.cat(parts))
+        return mt.stack(found)
 
 
-# alignment_error
-
-
-def error_in_a_loop(weights, alignments):
-    hits = known = 0
-    for rows, alignment in zip(weights.tolist(), alignments, strict=True):
-        for row, places in zip(rows, alignment, strict=False):
-            if places:
-                known += 1
-                hits += row.index(max(row)) in places
-    return 1 - hits / known
-
-
-def error_as_a_fraction(weights, alignments):
-    rows = [
-        (row, places)
-        for rows, alignment in zip(weights.tolist(), alignments, strict=True)
-        for row, places in zip(rows, alignment, strict=False)
-        if places
-    ]
-    return Fraction(sum(row.index(max(row)) not in places for row, places in rows), len(rows))
-
-
-def error_with_matrices(weights, alignments):
-    gold = mt.zeros(*weights.shape)
-    for b, alignment in enumerate(alignments):
-        for i, places in enumerate(alignment):
-            for j in places:
-                gold[b, i, j] = 1
-    hit = gold.gather(-1, weights.argmax(dim=-1, keepdim=True)).sum()
-    return 1 - hit / gold.amax(dim=-1).sum()
+class WithEinsum(Queries.reference):
+    def forward(self, states, padding):
+        hidden = padding[:, None]
+        clean = mt.where(padding[..., None], mt.zeros_like(states), states)
+        scores = mt.einsum("mh,bnh->bmn", self.query, clean)
+        scores = scores + mt.outer(self.late, mt.arange(states.shape[1]).double().to(scores.dtype))
+        weights = F.softmax(mt.where(hidden, mt.full_like(scores, -math.inf), scores), -1)
+        return mt.einsum("bmn,bnh->bmh", weights, clean).flatten(1)
 
 
 # attention_gradient
 
 
-def gradient_with_jacobians(weights, values, grad_contexts):
+def gradient_with_jacobians(states, memory, grad_outputs):
     """Query by query, through the matrix diag(p) - p p^T."""
-    toward_scores, toward_values = mt.zeros_like(weights), mt.zeros_like(values)
-    for b in range(len(weights)):
-        for i in range(weights.shape[1]):
-            p, g = weights[b, i], grad_contexts[b, i]
-            jacobian = mt.diag(p) - mt.outer(p, p)
-            toward_scores[b, i] = jacobian @ (values[b] @ g)
-            toward_values[b] += mt.outer(p, g)
-    return toward_scores, toward_values
+    to_states, to_memory = mt.zeros_like(states), mt.zeros_like(memory)
+    for b in range(len(states)):
+        for t in range(states.shape[1]):
+            p, g = (memory[b] @ states[b, t]).softmax(0), grad_outputs[b, t]
+            scores = (mt.diag(p) - mt.outer(p, p)) @ (memory[b] @ g)
+            to_states[b, t] = memory[b].T @ scores
+            to_memory[b] += mt.outer(p, g) + mt.outer(scores, states[b, t])
+    return to_states, to_memory
 
 
-def gradient_with_centred_values(weights, values, grad_contexts):
-    """d context / d score_j = alpha_j (v_j - context)."""
-    contexts = weights @ values
-    centred = values.unsqueeze(1) - contexts.unsqueeze(2)  # (B, T, n, d)
-    toward_scores = weights * mt.einsum("bijd,bid->bij", centred, grad_contexts)
-    return toward_scores, mt.einsum("bij,bid->bjd", weights, grad_contexts)
+def gradient_with_covariances(states, memory, grad_outputs):
+    """The gradient of a state is the covariance of the memory times that of the output."""
+    weights = mt.einsum("btd,bnd->btn", states, memory).softmax(-1)
+    centred = memory.unsqueeze(1) - (weights @ memory).unsqueeze(2)  # (B, T, n, d)
+    along = mt.einsum("btnd,btd->btn", centred, grad_outputs) * weights
+    to_states = mt.einsum("btn,btnd->btd", along, centred)
+    return to_states, mt.einsum("btn,btd->bnd", weights, grad_outputs) + along.mT @ states
 
 
-def gradient_by_the_engine(weights, values, grad_contexts):
-    scores, values = weights.log().requires_grad_(), values.clone().requires_grad_()
-    (scores.softmax(dim=-1) @ values * grad_contexts).sum().backward()
-    return scores.grad, values.grad
+def gradient_by_the_engine(states, memory, grad_outputs):
+    s, m = states.clone().requires_grad_(), memory.clone().requires_grad_()
+    ((s @ m.mT).softmax(dim=-1) @ m * grad_outputs).sum().backward()
+    return s.grad, m.grad
 
 
-def gradient_by_autograd(weights, values, grad_contexts):
-    scores, values = weights.log().requires_grad_(), values.clone().requires_grad_()
-    contexts = scores.softmax(dim=-1) @ values
-    return mt.autograd.grad(contexts, [scores, values], grad_contexts)
-
-
-# decoder_step
-
-
-def step_with_einsum(x, context, h, cell, states, lengths, W):
-    h = cell(mt.cat([x, context], dim=1), h)
-    scores = mt.einsum("bh,he,bne->bn", h, W, states)
-    outside = mt.arange(states.shape[1])[None] >= lengths[:, None]
-    weights = scores.masked_fill(outside, -math.inf).softmax(-1)
-    return h, mt.einsum("bn,bne->be", weights, states), weights
-
-
-def step_sequence_by_sequence(x, context, h, cell, states, lengths, W):
-    h = cell(mt.cat([x, context], dim=-1), h)
-    contexts, rows = [], []
-    for b, n in enumerate(lengths.tolist()):
-        weights = (states[b, :n] @ W.T @ h[b]).softmax(dim=0)
-        contexts.append(weights @ states[b, :n])
-        rows.append(mt.cat([weights, mt.zeros(states.shape[1] - n)]))
-    return h, mt.stack(contexts), mt.stack(rows)
-
-
-def fused_step(x, context, h, cell, states, lengths, W):
-    h = cell(mt.cat([x, context], dim=-1), h)
-    valid = (mt.arange(states.shape[1]) < lengths.unsqueeze(1)).unsqueeze(1)
-    query = F.linear(h, W.T).unsqueeze(1)
-    size = len(states), states.shape[1], states.shape[1]
-    eye = mt.eye(states.shape[1], dtype=states.dtype).expand(*size)
-    context, weights = (
-        F.scaled_dot_product_attention(query, states, values, attn_mask=valid, scale=1.0)
-        for values in (states, eye)
-    )
-    return h, context.squeeze(1), weights.squeeze(1)
-
-
-def linear_step(x, context, h, cell, states, lengths, W):
-    """Keys W k, once for all states."""
-    h = cell(mt.cat([x, context], dim=-1), h)
-    scores = (F.linear(states, W) * h.unsqueeze(1)).sum(dim=-1)
-    outside = mt.arange(states.shape[1]) >= lengths.unsqueeze(1)
-    weights = scores.masked_fill(outside, -math.inf).softmax(dim=-1)
-    return h, (weights.unsqueeze(-1) * states).sum(dim=1), weights
+def gradient_by_autograd(states, memory, grad_outputs):
+    s, m = states.clone().requires_grad_(), memory.clone().requires_grad_()
+    return mt.autograd.grad((s @ m.mT).softmax(dim=-1) @ m, [s, m], grad_outputs)
 
 
 # AttentionDecoder
 
 
-class DecoderInALoop(AttentionDecoder.reference):
-    def forward(self, targets, states, lengths, h, start):
-        outside = mt.arange(states.shape[1]) >= lengths.unsqueeze(1)  # (B, n)
-        keys = self.from_key(states)  # (B, n, a)
-        token, context = mt.full_like(targets[:, 0], start), mt.zeros_like(states[:, 0])
-        results = []
-        for t in range(targets.shape[1]):
-            h = self.cell(mt.cat([self.embedding(token), context], dim=-1), h)
-            scores = self.score((self.from_query(h).unsqueeze(1) + keys).tanh()).squeeze(-1)
-            weights = scores.masked_fill(outside, -math.inf).softmax(dim=-1)
-            context = mt.einsum("bn,bne->be", weights, states)
-            results.append(self.output(mt.cat([h, context], dim=-1)))
-            token = targets[:, t]
-        return mt.stack(results, dim=1)
-
-
 class DecoderWithOneOutput(AttentionDecoder.reference):
     """All words embedded before the loop and all outputs computed after it."""
 
-    def forward(self, targets, states, lengths, h, start):
-        tokens = mt.cat([mt.full((len(targets), 1), start), targets], dim=1)[:, :-1]
-        context, read = mt.zeros(len(states), states.shape[2]), []
-        for x in self.embedding(tokens).unbind(1):
-            h = self.cell(mt.cat([x, context.to(x.dtype)], dim=1), h)
-            context = mt.stack([self.look(*each) for each in zip(h, states, lengths, strict=True)])
-            read.append(mt.cat([h, context], dim=1))
-        return self.output(mt.stack(read, 1))
+    def forward(self, inputs, memory, padding, state):
+        read = []
+        for x in self.embedding(inputs).transpose(0, 1):
+            o = mt.stack([self.look(*each) for each in zip(state, memory, padding, strict=True)])
+            state = self.cell(mt.cat([x, o], dim=1), state)
+            read.append(mt.cat([state, o, x], dim=1))
+        return self.out(mt.stack(read, 1))
 
-    def look(self, h, states, n):
-        valid = states[: int(n)]
-        scores = self.score(mt.tanh(self.from_query(h) + self.from_key(valid)))  # (n, 1)
-        return (F.softmax(scores, 0) * valid).sum(0)
+    def look(self, state, memory, padding):
+        words = memory[~padding]
+        scores = self.w(mt.tanh(self.W_1(words) + self.W_2(state)))  # (n, 1)
+        return (F.softmax(scores, 0) * words).sum(0)
+
+
+class DecoderWithEinsum(AttentionDecoder.reference):
+    def forward(self, inputs, memory, padding, state):
+        results, keys = [], mt.einsum("bnh,rh->bnr", memory, self.W_1.weight)
+        for t in range(inputs.shape[1]):
+            x = self.embedding(inputs[:, t])
+            hidden = (keys + (state @ self.W_2.weight.T)[:, None]).tanh()
+            scores = (hidden * self.w.weight[0]).sum(-1)
+            weights = mt.where(padding, mt.full_like(scores, -1e30), scores).softmax(1)
+            o = mt.einsum("bn,bnh->bh", weights, memory)
+            state = self.cell(mt.cat((x, o), 1), state)
+            results.append(self.out(mt.cat((state, o, x), 1)).unsqueeze(1))
+        return mt.cat(results, 1)
 
 
 class FusedDecoder(AttentionDecoder.reference):
     """The weighted sum by the fused operation: scores as queries of unit vectors."""
 
-    def forward(self, targets, states, lengths, h, start):
-        valid = (mt.arange(states.shape[1]) < lengths.unsqueeze(1)).unsqueeze(1)
-        eye = mt.eye(states.shape[1], dtype=states.dtype).expand(len(states), -1, -1)
-        keys, context, results = self.from_key(states), mt.zeros_like(states[:, 0]), []
-        first = mt.full_like(targets[:, :1], start)
-        for token in mt.cat([first, targets[:, :-1]], dim=1).T:
-            h = self.cell(mt.cat([self.embedding(token), context], dim=-1), h)
-            scores = self.score((self.from_query(h).unsqueeze(1) + keys).tanh()).mT
-            context = F.scaled_dot_product_attention(
-                scores, eye, states, attn_mask=valid, scale=1.0
-            ).squeeze(1)
-            results.append(self.output(mt.cat([h, context], dim=-1)))
+    def forward(self, inputs, memory, padding, state):
+        eye = mt.eye(memory.shape[1], dtype=memory.dtype).expand(len(memory), -1, -1)
+        allowed, results = ~padding.unsqueeze(1), []
+        for x in self.embedding(inputs).unbind(1):
+            scores = self.w((self.W_1(memory) + self.W_2(state).unsqueeze(1)).tanh()).mT
+            o = F.scaled_dot_product_attention(scores, eye, memory, attn_mask=allowed, scale=1.0)
+            state = self.cell(mt.cat([x, o.squeeze(1)], dim=-1), state)
+            results.append(self.out(mt.cat([state, o.squeeze(1), x], dim=-1)))
         return mt.stack(results, dim=1)
 
 
 right = {
-    "attend": [attend_with_einsum, attend_sequence_by_sequence, attend_with_broadcasting],
-    "attend_all": [all_query_by_query, all_with_einsum, all_with_keys_first],
-    "padded_weights": [
-        weights_sequence_by_sequence,
-        weights_with_an_added_mask,
-        weights_with_where,
-        weights_by_hand,
-    ],
-    "lookup_table": [
-        table_of_scaled_keys,
-        table_of_logarithms,
-        table_of_rotated_vectors,
-        table_on_a_simplex,
-    ],
-    "reduced_rank_scores": [scores_with_einsum, scores_pair_by_pair, scores_from_the_left],
-    "additive_scores": [additive_pair_by_pair, additive_with_linear, additive_with_one_matrix],
-    "alignment_error": [error_in_a_loop, error_with_matrices, error_as_a_fraction],
-    "attention_gradient": [gradient_with_jacobians, gradient_with_centred_values],
-    "decoder_step": [step_with_einsum, step_sequence_by_sequence],
-    "AttentionDecoder": [DecoderInALoop, DecoderWithOneOutput],
+    "leave_one_out": [left_out_in_a_loop, left_out_in_numpy],
+    "attend": [attend_sentence_by_sentence, attend_by_hand],
+    "score_costs": [costs_step_by_step, costs_in_fractions],
+    "pair_table": [table_of_scaled_keys, table_of_logarithms, table_of_rotated_vectors],
+    "alignment_error_rate": [rate_with_matrices, rate_as_a_fraction],
+    "learns_faster": [faster_with_numpy, faster_one_by_one],
+    "broken_attentions": [broken_by_random_trials, broken_rule_by_rule],
+    "Queries": [OneQueryAtATime, WithEinsum],
+    "attention_gradient": [gradient_with_jacobians, gradient_with_covariances],
+    "AttentionDecoder": [DecoderWithOneOutput, DecoderWithEinsum],
 }
 refused = {
     "attend": [fused_attend],
-    "attend_all": [fused_all, all_with_the_module],
-    "padded_weights": [fused_weights],
     "attention_gradient": [gradient_by_the_engine, gradient_by_autograd],
-    "decoder_step": [fused_step, linear_step],
     "AttentionDecoder": [FusedDecoder],
 }

@@ -12,182 +12,159 @@ import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
 
-# project
+# from_others
 
 
-def project_token_by_token(X, Q, K, V):
-    """nn.Linear is not needed."""
-    return tuple(mt.stack([x @ matrix for x in X]) for matrix in (Q, K, V))
-
-
-def project_in_one_product(X, Q, K, V):
-    return (X @ mt.cat([Q, K, V], dim=1)).chunk(3, dim=1)
-
-
-def project_with_einsum(X, Q, K, V):
-    return [mt.einsum("nd,de->ne", X, matrix) for matrix in (Q, K, V)]
-
-
-def project_with_linear(X, Q, K, V):
-    return F.linear(X, Q.T), F.linear(X, K.T), F.linear(X, V.T)
-
-
-# one_token
-
-
-def token_in_a_loop(X, Q, K, V, i):
-    q, scores, values = X[i] @ Q, [], []
-    for x in X:
-        scores.append(q @ (x @ K))
-        values.append(x @ V)
-    weights = mt.stack(scores).softmax(dim=0)
-    output = mt.zeros(X.shape[1])
-    for weight, value in zip(weights, values, strict=True):
-        output = output + weight * value
+def others_in_a_loop(X, Q, K, V, i):
+    q, others = X[i] @ Q, [j for j in range(len(X)) if j != i]
+    scores = mt.stack([q @ (X[j] @ K) for j in others]) * X.shape[1] ** -0.5
+    found = scores.softmax(dim=0)
+    output = sum(weight * (X[j] @ V) for weight, j in zip(found, others, strict=True))
+    weights = mt.zeros(len(X))
+    weights[others] = found
     return output, weights
 
 
-def token_from_all_tokens(X, Q, K, V, i):
-    weights = ((X @ Q) @ (X @ K).T).softmax(dim=-1)
-    return (weights @ (X @ V))[i], weights[i]
+def others_cut_out(X, Q, K, V, i):
+    """The sentence without the token."""
+    rest = mt.cat([X[:i], X[i + 1 :]])
+    weights = F.softmax(rest @ (K @ (X[i] @ Q)) / len(Q) ** 0.5, dim=0)
+    zero = mt.zeros(1, dtype=X.dtype)
+    return [(weights @ rest) @ V, mt.cat([weights[:i], zero, weights[i:]])]
 
 
-def token_with_one_matrix(X, Q, K, V, i):
-    """The query goes through K^T, so that no key is made; the mean token through V."""
-    exponentials = (X @ (K @ (X[i] @ Q))).exp()
+def others_by_exponentials(X, Q, K, V, i):
+    scores = mt.einsum("d,nd->n", X[i] @ Q, X @ K) / math.sqrt(X.size(1))
+    there = mt.arange(len(X)) != i
+    largest = scores[there].amax()
+    exponentials = mt.where(there, (mt.where(there, scores, largest) - largest).exp(), 0.0)
     weights = exponentials / exponentials.sum()
-    return (weights @ X) @ V, weights
+    return mt.einsum("n,nd->d", weights, X @ V), weights
 
 
-def fused_token(X, Q, K, V, i):
+def fused_others(X, Q, K, V, i):
+    there = (mt.arange(len(X)) != i).unsqueeze(0)
     query, key, eye = X[i : i + 1] @ Q, X @ K, mt.eye(len(X), dtype=X.dtype)
-    output = F.scaled_dot_product_attention(query, key, X @ V, scale=1.0)
-    return output[0], F.scaled_dot_product_attention(query, key, eye, scale=1.0)[0]
+    output = F.scaled_dot_product_attention(query, key, X @ V, attn_mask=there)
+    return output[0], F.scaled_dot_product_attention(query, key, eye, attn_mask=there)[0]
 
 
 # attention
 
 
-def attention_with_einsum(query, key, value):
+def _weights(scores, bias):
+    """Query by query, where there is a bias."""
+    if bias is None:
+        return scores.softmax(dim=-1)
+    scores = scores + bias
+    rows = scores.reshape(-1, scores.shape[-1])
+    found = []
+    for row in rows:
+        shut = bool((row == -math.inf).all())
+        found.append(mt.zeros(len(row)) if shut else row.softmax(dim=0))
+    return mt.stack(found).reshape(*scores.shape)
+
+
+def attention_with_einsum(query, key, value, bias=None):
     scores = mt.einsum("...id,...jd->...ij", query, key) / math.sqrt(query.shape[-1])
-    return mt.einsum("...ij,...jv->...iv", scores.softmax(-1), value)
+    return mt.einsum("...ij,...jv->...iv", _weights(scores, bias), value)
 
 
-def attention_query_by_query(query, key, value):
-    """The root goes to the query."""
-    rows = []
-    for i in range(query.shape[-2]):
-        q = query[..., i : i + 1, :] * key.shape[-1] ** -0.5
-        weights = F.softmax((q * key).sum(dim=-1), dim=-1)
-        rows.append((weights.unsqueeze(-1) * value).sum(dim=-2))
-    return mt.stack(rows, dim=-2)
-
-
-def attention_by_hand(query, key, value):
-    """A softmax written out, and its division after the sum over the keys."""
+def attention_by_hand(query, key, value, bias=None):
+    """A softmax written out; rows without a key are divided by 1."""
     scores = query.matmul(key.mT).div(key.size(-1) ** 0.5)
-    exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp()
-    return exponentials @ value / exponentials.sum(dim=-1, keepdim=True)
+    scores = scores if bias is None else scores + bias
+    top = scores.detach().amax(dim=-1, keepdim=True)
+    top = mt.where(top == -math.inf, 0.0, top)
+    exponentials = (scores - top).exp()
+    total = exponentials.sum(dim=-1, keepdim=True)
+    return exponentials @ value / mt.where(total == 0, 1.0, total)
 
 
-def attention_with_keys_first(query, key, value):
-    """Scores (..., n, T), with a softmax over their keys."""
-    weights = (key @ query.transpose(-1, -2) / query.shape[-1] ** 0.5).softmax(dim=-2)
-    return weights.transpose(-2, -1) @ value
+def attention_with_a_key_more(query, key, value, bias=None):
+    """A key of zeros that is shut unless all others are; its value is 0."""
+    if bias is None:
+        bias = mt.zeros(query.shape[-2], key.shape[-2])
+    scores = (key @ query.transpose(-1, -2) / query.shape[-1] ** 0.5).transpose(-1, -2) + bias
+    shut = (scores == -mt.inf).all(dim=-1, keepdim=True)
+    more = mt.where(shut, 0.0, -mt.inf).to(scores.dtype)
+    weights = mt.cat([scores, more], dim=-1).softmax(dim=-1)
+    return weights[..., :-1] @ value
 
 
-def attention_with_the_module(query, key, value):
-    """nn.MultiheadAttention with one head, whose matrices are the identity."""
-    size = max(query.shape[-1], value.shape[-1])
-    query = query * (size / query.shape[-1]) ** 0.5
-    padded = [F.pad(x, (0, size - x.shape[-1])) for x in (query, key, value)]
-    module = nn.MultiheadAttention(size, 1, bias=False, batch_first=True).double()
-    eye = mt.eye(size, dtype=mt.float64)
-    module.in_proj_weight.data = mt.cat([eye, eye, eye])
-    module.out_proj.weight.data = eye
-    output, _ = module(*(x.reshape(-1, *x.shape[-2:]) for x in padded))
-    return output.reshape(*query.shape[:-1], size)[..., : value.shape[-1]]
+def fused_attention(query, key, value, bias=None):
+    """Its bias goes into the library's."""
+    if bias is None:
+        return F.scaled_dot_product_attention(query, key, value)
+    shut = (bias == -mt.inf).all(dim=-1, keepdim=True)
+    bias = bias.masked_fill(shut, 0.0)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=bias).masked_fill(shut, 0.0)
 
 
-# self_attention
+def attention_by_linear(query, key, value, bias=None):
+    """The dot products by F.linear."""
 
+    def scored(query, key):
+        return F.linear(query, key) / query.shape[-1] ** 0.5
 
-def self_attention_token_by_token(X, Q, K, V):
-    sequences = []
-    for x in X:
-        outputs = [
-            sum(
-                weight * (other @ V)
-                for weight, other in zip(
-                    mt.stack([(token @ Q) @ (other @ K) for other in x])
-                    .div(x.shape[1] ** 0.5)
-                    .softmax(0),
-                    x,
-                    strict=True,
-                )
-            )
-            for token in x
-        ]
-        sequences.append(mt.stack(outputs))
-    return mt.stack(sequences)
-
-
-def self_attention_with_einsum(X, Q, K, V):
-    scores = mt.einsum("bid,de,fe,bjf->bij", X, Q, K, X) / X.shape[-1] ** 0.5
-    return mt.einsum("bij,bjd,de->bie", scores.softmax(dim=-1), X, V)
-
-
-def self_attention_in_another_order(X, Q, K, V):
-    """One matrix between two tokens, and the mean token through V."""
-    scores = X @ (Q @ K.T / math.sqrt(len(Q))) @ X.transpose(1, 2)
-    return mt.softmax(scores, dim=2) @ X @ V
-
-
-def fused_self_attention(X, Q, K, V):
-    return F.scaled_dot_product_attention(X @ Q, X @ K, X @ V)
-
-
-def linear_self_attention(X, Q, K, V):
-    query, key, value = (F.linear(X, matrix.T) for matrix in (Q, K, V))
-    return attention_with_einsum(query, key, value)
-
-
-def self_attention_of_the_module(X, Q, K, V):
-    module = nn.MultiheadAttention(len(Q), 1, bias=False, batch_first=True).double()
-    module.in_proj_weight = nn.Parameter(mt.cat([Q.T, K.T, V.T]))
-    module.out_proj.weight = nn.Parameter(mt.eye(len(Q), dtype=mt.float64))
-    return module(X, X, X, need_weights=False)[0]
+    if query.ndim == 2:
+        scores = scored(query, key)
+    else:
+        pairs = zip(
+            query.reshape(-1, *query.shape[-2:]), key.reshape(-1, *key.shape[-2:]), strict=True
+        )
+        scores = mt.stack([scored(q, k) for q, k in pairs])
+        scores = scores.reshape(*query.shape[:-1], key.shape[-2])
+    return _weights(scores, bias) @ value
 
 
 # SelfAttention
 
 
-class SelfAttentionInMatrices(nn.Module):
-    def __init__(self, width, key_size):
+class SlotsAsTokens(nn.Module):
+    def __init__(self, width, key_size, slots):
         super().__init__()
         self.scale = key_size**-0.5
+        self.slot_values = nn.Parameter(mt.zeros(slots, width))
+        self.slot_keys = nn.Parameter(mt.rand(slots, key_size))
         self.value = nn.Linear(width, width, bias=False)
         self.key = nn.Linear(width, key_size, bias=False)
         self.query = nn.Linear(width, key_size, bias=False)
 
+    def with_slots(self, x, slots):
+        return mt.cat([x, slots.expand(*x.shape[:-2], *slots.shape)], dim=-2)
+
     def forward(self, x):
-        scores = self.query(x) @ self.key(x).transpose(-2, -1) * self.scale
-        return F.softmax(scores, dim=-1) @ self.value(x)
+        key = self.with_slots(self.key(x), self.slot_keys)
+        value = self.with_slots(self.value(x), self.slot_values)
+        return attention_by_hand(self.query(x), key, value)
 
 
-class SelfAttentionInALoop(nn.Module):
-    def __init__(self, width, key_size):
+class SlotsInALoop(nn.Module):
+    def __init__(self, width, key_size, slots):
         super().__init__()
         for name, size in {"query": key_size, "key": key_size, "value": width}.items():
             setattr(self, name, nn.Linear(width, size, False))
+        self.slot_keys = nn.Parameter(mt.ones(slots, key_size))
+        self.slot_values = nn.Parameter(mt.ones(slots, width))
 
     def forward(self, x):
-        return attention_query_by_query(self.query(x), self.key(x), self.value(x))
+        flat = x.reshape(-1, *x.shape[-2:])
+        found = []
+        for tokens in flat:
+            keys = mt.cat([self.key(tokens), self.slot_keys])
+            values = mt.cat([self.value(tokens), self.slot_values])
+            for q in self.query(tokens):
+                weights = ((keys * q).sum(dim=1) / len(q) ** 0.5).softmax(dim=0)
+                found.append((weights.unsqueeze(1) * values).sum(dim=0))
+        return mt.stack(found).reshape(*x.shape)
 
 
-class FusedSelfAttention(SelfAttentionInMatrices):
+class FusedSlots(SlotsAsTokens):
     def forward(self, x):
-        return F.scaled_dot_product_attention(self.query(x), self.key(x), self.value(x))
+        key = self.with_slots(self.key(x), self.slot_keys)
+        value = self.with_slots(self.value(x), self.slot_values)
+        return F.scaled_dot_product_attention(self.query(x), key, value)
 
 
 # score_deviation
@@ -218,144 +195,141 @@ def deviation_in_numpy(Q, K):
     return np.linalg.norm(Q.numpy() @ K.numpy().T)
 
 
-# jacobian_norms
+# moved_by_score
 
 
-def norms_row_by_row(scores):
-    norms = []
-    for row in scores:
-        p = row.softmax(dim=0)
-        norms.append((mt.diag(p) - mt.outer(p, p)).pow(2).sum().sqrt())
-    return mt.stack(norms)
-
-
-def norms_by_power_sums(scores):
-    """The sum of (p_k [k = j] - p_k p_j)^2, multiplied out: no matrix is made."""
-    p = F.softmax(scores, dim=-1)
-    squares = (p**2).sum(dim=-1)
-    return (squares - 2 * (p**3).sum(dim=-1) + squares**2).clamp(min=0).sqrt()
-
-
-def norms_in_loops(scores):
-    norms = []
+def moved_in_loops(scores, values):
+    rows = []
     for row in scores.softmax(-1).tolist():
-        entries = [
-            (p * ((k == j) - q)) ** 2
-            for (k, p), (j, q) in itertools.product(enumerate(row), repeat=2)
-        ]
-        norms.append(math.sqrt(sum(entries)))
-    return mt.tensor(norms)
+        o = [sum(p * v for p, v in zip(row, column, strict=True)) for column in values.T.tolist()]
+        rows.append(
+            [p * math.dist(value, o) for p, value in zip(row, values.tolist(), strict=True)]
+        )
+    return mt.tensor(rows)
 
 
-def norms_by_the_engine(scores):
-    norms = []
+def moved_by_jacobians(scores, values):
+    p = F.softmax(scores, dim=-1)
+    jacobians = mt.diag_embed(p) - p.unsqueeze(2) * p.unsqueeze(1)  # (T, n, n)
+    return (jacobians @ values).norm(dim=-1)
+
+
+def moved_with_numpy(scores, values):
+    e = scores.numpy() - scores.numpy().max(axis=1, keepdims=True)
+    p = np.exp(e) / np.exp(e).sum(axis=1, keepdims=True)
+    apart = values.numpy() - (p @ values.numpy())[:, None]
+    return mt.tensor(p * np.linalg.norm(apart, axis=2))
+
+
+def moved_by_the_engine(scores, values):
+    rows = []
     for row in scores:
         row = row.detach().requires_grad_()
-        rows = [mt.autograd.grad(row.softmax(0)[k], row)[0] for k in range(len(row))]
-        norms.append((mt.stack(rows) ** 2).sum().sqrt())
-    return mt.stack(norms)
+        o = row.softmax(0) @ values
+        slopes = [mt.autograd.grad(each, row, retain_graph=True)[0] for each in o]
+        rows.append((mt.stack(slopes) ** 2).sum(dim=0).sqrt())
+    return mt.stack(rows)
 
 
-# order_blind
+# noticed_order
 
 
-def blind_by_all_permutations(layer, X):
-    outputs = layer(X)
-    return all(
-        mt.allclose(layer(X[list(p)]), outputs[list(p)])
-        for p in itertools.permutations(range(len(X)))
-    )
-
-
-def blind_by_random_permutations(layer, X):
-    for _ in range(200):
+def order_by_random_permutations(layer, X):
+    for _ in range(300):
         p = mt.randperm(len(X))
         if (layer(X[p])[p.argsort()] - layer(X)).abs().max() > 1e-8:
-            return False
-    return True
+            return p
+    return None
 
 
-def blind_by_inserting(layer, X):
-    """Orders of one token more from those of one less, in copies; the verdict is a tensor."""
+def order_by_inserting(layer, X):
+    """Orders of one token more from those of one less."""
     orders = [[]]
     for i in range(len(X)):
         orders = [[*p[:j], i, *p[j:]] for p in orders for j in range(len(p) + 1)]
     outputs = layer(X)
-    for p in orders:
-        other, expected = X.clone(), outputs.clone()
-        for i, j in enumerate(p):
-            other[i], expected[i] = X[j], outputs[j]
-        verdict = ((layer(other) - expected).abs() < 1e-9).all()
-        if not verdict:
-            break
-    return verdict
+    shown = [p for p in orders if not ((layer(X[p]) - outputs[p]).abs() < 1e-9).all()]
+    return tuple(shown[-1]) if shown else None
 
 
-def blind_by_permutation_matrices(layer, X):
+def order_by_permutation_matrices(layer, X):
     eye = mt.eye(len(X)).float()
-    return all(
-        mt.allclose(layer(P @ X), P @ layer(X)) for P in map(mt.stack, itertools.permutations(eye))
-    )
+    for rows in itertools.permutations(range(len(X))):
+        P = mt.stack([eye[i] for i in rows])
+        if not mt.allclose(layer(P @ X), P @ layer(X)):
+            return np.array(rows)
+    return None
 
 
-def blind_with_numpy(layer, X):
-    """The verdict is a np.bool_."""
-    outputs = layer(X).numpy()
-    orders = map(list, itertools.permutations(range(len(X))))
-    return np.all([np.isclose(layer(X[p]).numpy(), outputs[p]).all() for p in orders])
+# reach
 
 
-def blind_as_a_fraction(layer, X):
-    return Fraction(blind_by_all_permutations(layer, X))
+def reach_by_formulas(kind, n, window):
+    layers = 1
+    if kind == "window":
+        layers = max(-(-(n - 1) // (window - 1)), 1)
+    elif kind == "dilated":
+        layers = next(L for L in itertools.count(1) if window**L >= n)
+    return {"steps": np.int64(n if kind == "recurrent" else layers), "layers": Fraction(layers)}
 
 
-# time_steps
+def reach_on_a_graph(kind, n, window):
+    """How far back the last output has seen, layer by layer."""
+    if kind == "recurrent":
+        return {"layers": 1, "steps": n}
+    first, layers, apart = n - 1, 0, 1
+    while first > 0 or layers == 0:
+        layers += 1
+        first = 0 if kind == "self-attention" else max(first - (window - 1) * apart, 0)
+        apart = apart * window if kind == "dilated" else 1
+    return {"layers": layers, "steps": layers}
 
 
-def steps_by_hand(needs, workers):
-    finished = [None] * len(needs)
-    step = 0
-    while None in finished:
-        step += 1
-        running = 0
-        for i, inputs in enumerate(needs):
-            ready = all(finished[j] is not None and finished[j] < step for j in inputs)
-            if finished[i] is None and ready and (workers is None or running < workers):
-                finished[i] = step
-                running += 1
-    return step
+# division_helps
 
 
-def steps_as_a_fraction(needs, workers):
-    return Fraction(steps_by_hand(needs, workers))
+def helps_in_groups(rows):
+    groups = {}
+    for row in rows:
+        groups.setdefault(row["d"], ([], []))[row["divided"]].append(row)
+    found = {}
+    for d, (plain, divided) in groups.items():
+        found[d] = "not known"
+        seen = [sorted((r["rate"], r["steps"]) for r in each) for each in (plain, divided)]
+        best = [max(each, key=lambda r: float(np.mean(r["right"]))) for each in (plain, divided)]
+        ends = [(each[0][0], each[-1][0]) for each in seen]
+        if seen[0] != seen[1] or any(len(b["right"]) <= 2 for b in best):
+            continue
+        if any(b["rate"] in each for b, each in zip(best, ends, strict=True)):
+            continue
+        a, b = best[0]["right"], best[1]["right"]
+        if all(x < y for x in a for y in b):
+            found[d] = "yes"
+        if all(x > y for x in a for y in b):
+            found[d] = "no"
+    return found
 
 
-def steps_by_counting_what_is_missing(needs, workers):
-    workers = workers or len(needs)
-    missing, users = [len(inputs) for inputs in needs], [[] for _ in needs]
-    for i, inputs in enumerate(needs):
-        for j in inputs:
-            users[j].append(i)
-    ready, steps = [i for i, number in enumerate(missing) if number == 0], 0
-    while ready:
-        ready.sort()
-        running, ready = ready[:workers], ready[workers:]
-        steps += 1
-        for user in itertools.chain.from_iterable(users[i] for i in running):
-            missing[user] -= 1
-            if missing[user] == 0:
-                ready.append(user)
-    return steps
-
-
-def steps_with_a_recursion(needs, workers):
-    def go(done):
-        if len(done) == len(needs):
-            return 0
-        ready = sorted(i for i in {*range(len(needs))} - done if {*needs[i]} <= done)
-        return 1 + go(done | {*ready[: workers if workers else len(ready)]})
-
-    return mt.tensor(go(frozenset()))
+def helps_with_arrays(rows):
+    """The widths of the dict are NumPy integers."""
+    found = {}
+    for d in np.unique([row["d"] for row in rows]):
+        best, given = [], []
+        for divided in (False, True):
+            own = [row for row in rows if (row["d"], row["divided"]) == (d, divided)]
+            own.sort(key=lambda row: row["rate"])
+            k = int(np.argmax([np.mean(row["right"]) for row in own]))
+            usable = 0 < k < len(own) - 1 and len(own[k]["right"]) > 2
+            best.append(np.array(own[k]["right"]) if usable else None)
+            given.append([(row["rate"], row["steps"]) for row in own])
+        known = given[0] == given[1] and best[0] is not None and best[1] is not None
+        if known and best[1].min() > best[0].max():
+            found[d] = "yes"
+        elif known and best[1].max() < best[0].min():
+            found[d] = "no"
+        else:
+            found[d] = "not known"
+    return found
 
 
 # self_attention_gradient
@@ -408,42 +382,66 @@ def gradient_without_projections(X, Q, K, V, grad_output):
     return dX, dM @ K, dM.T @ Q, mixed.T @ grad_output
 
 
+def _self_attended(X, Q, K, V):
+    """One matrix between two tokens, and the mean token through V."""
+    scores = X @ (Q @ K.T / math.sqrt(len(Q))) @ X.transpose(1, 2)
+    return mt.softmax(scores, dim=2) @ X @ V
+
+
 def _leaves(*tensors):
     return [x.clone().requires_grad_() for x in tensors]
 
 
 def gradient_by_the_engine(X, Q, K, V, grad_output):
     inputs = _leaves(X, Q, K, V)
-    (self_attention_in_another_order(inputs[0][None], *inputs[1:]) * grad_output).sum().backward()
+    (_self_attended(inputs[0][None], *inputs[1:]) * grad_output).sum().backward()
     return [x.grad for x in inputs]
 
 
 def gradient_by_autograd(X, Q, K, V, grad_output):
     inputs = _leaves(X, Q, K, V)
-    output = self_attention_in_another_order(inputs[0][None], *inputs[1:])
+    output = _self_attended(inputs[0][None], *inputs[1:])
     return mt.autograd.grad(output, inputs, grad_output[None])
 
 
+# right_unseen
+
+
+def unseen_one_by_one(model, sentences, targets, seen):
+    """In exact numbers."""
+    training, right, asked, done = model.training, 0, 0, seen.tolist()
+    model.eval()
+    for tokens, wanted in zip(sentences, targets, strict=True):
+        if tokens.tolist() not in done:
+            done.append(tokens.tolist())
+            said = model(tokens.unsqueeze(0))[0].detach().numpy().argmax(axis=-1)
+            pairs = [(s, t) for s, t in zip(said, wanted.tolist(), strict=True) if t >= 0]
+            right, asked = right + sum(s == t for s, t in pairs), asked + len(pairs)
+    model.train(training)
+    return Fraction(int(right), asked) if asked else None
+
+
+def unseen_with_tensors(model, sentences, targets, seen):
+    """All are compared with all at once, and all are read; the result is a tensor."""
+    new = ~(sentences.unsqueeze(1) == seen).all(dim=2).any(dim=1)  # (N)
+    same = (sentences.unsqueeze(1) == sentences).all(dim=2)  # (N, N)
+    before = mt.arange(len(new)) < mt.arange(len(new)).unsqueeze(1)
+    counts = (new & ~(same & before).any(dim=1)).unsqueeze(1) & (targets != -100)
+    was = model.training
+    hits = model.eval()(sentences).argmax(-1) == targets
+    model.train(was)
+    return (hits & counts).sum().double() / counts.sum() if counts.any() else None
+
+
 right = {
-    "project": [
-        project_token_by_token,
-        project_in_one_product,
-        project_with_einsum,
-        project_with_linear,
-    ],
-    "one_token": [token_in_a_loop, token_from_all_tokens, token_with_one_matrix],
+    "from_others": [others_in_a_loop, others_cut_out, others_by_exponentials],
     "attention": [
         attention_with_einsum,
-        attention_query_by_query,
         attention_by_hand,
-        attention_with_keys_first,
+        attention_with_a_key_more,
+        functools.partial(attention_by_hand),
     ],
-    "self_attention": [
-        self_attention_token_by_token,
-        self_attention_with_einsum,
-        self_attention_in_another_order,
-    ],
-    "SelfAttention": [SelfAttentionInMatrices, SelfAttentionInALoop],
+    "SelfAttention": [SlotsAsTokens, SlotsInALoop],
     "score_deviation": [
         deviation_in_loops,
         deviation_by_a_trace,
@@ -451,40 +449,25 @@ right = {
         deviation_in_numpy,
         deviation_as_a_decimal,
     ],
-    "jacobian_norms": [norms_row_by_row, norms_by_power_sums, norms_in_loops],
-    "order_blind": [
-        blind_by_all_permutations,
-        blind_by_random_permutations,
-        blind_by_inserting,
-        blind_by_permutation_matrices,
-        blind_with_numpy,
-        blind_as_a_fraction,
+    "moved_by_score": [moved_in_loops, moved_by_jacobians, moved_with_numpy],
+    "noticed_order": [
+        order_by_random_permutations,
+        order_by_inserting,
+        order_by_permutation_matrices,
     ],
-    "time_steps": [
-        steps_by_hand,
-        steps_by_counting_what_is_missing,
-        steps_with_a_recursion,
-        steps_as_a_fraction,
-    ],
+    "reach": [reach_by_formulas, reach_on_a_graph],
+    "division_helps": [helps_in_groups, helps_with_arrays],
     "self_attention_gradient": [
         gradient_with_einsum,
         gradient_with_jacobians,
         gradient_without_projections,
     ],
+    "right_unseen": [unseen_one_by_one, unseen_with_tensors],
 }
 refused = {
-    "one_token": [fused_token],
-    "attention": [
-        F.scaled_dot_product_attention,
-        functools.partial(F.scaled_dot_product_attention, dropout_p=0.0),
-        attention_with_the_module,
-    ],
-    "self_attention": [
-        fused_self_attention,
-        linear_self_attention,
-        self_attention_of_the_module,
-    ],
-    "SelfAttention": [FusedSelfAttention],
-    "jacobian_norms": [norms_by_the_engine],
+    "from_others": [fused_others],
+    "attention": [fused_attention, attention_by_linear],
+    "SelfAttention": [FusedSlots],
+    "moved_by_score": [moved_by_the_engine],
     "self_attention_gradient": [gradient_by_the_engine, gradient_by_autograd],
 }

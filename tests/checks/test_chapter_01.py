@@ -1,5 +1,7 @@
 """The checks of chapter 01 catch and name what is wrong, and pass what is right."""
 
+import itertools
+import math
 import re
 from pathlib import Path
 
@@ -9,7 +11,9 @@ import minitorch as mt
 from minitorch import nn
 from tests.checks import right_01
 from tests.checks.proof import exercises_of, proofs
-from textbook.checks import CheckFailed, chapter_01
+from textbook.checks import CheckFailed, Draw, chapter_01
+from textbook.checks.chapter_01.reading import _kinds, _testing
+from textbook.checks.chapter_01.states import _RNN
 from textbook.checks.compare import difference
 
 
@@ -18,57 +22,103 @@ def test_checks(proof):
     proof()
 
 
-@pytest.mark.parametrize("name", right_01.refused)
-def test_references_agree_with_the_library(name):
-    check = getattr(chapter_01, name)
-    for case in check.all_cases():
-        expected = check.reference(*case)
-        for answer in right_01.refused[name]:
-            assert difference(answer(*case), expected, name) is None
+def test_the_states_are_those_of_the_library():
+    [by_library] = right_01.refused["unroll"]
+    for case in chapter_01.unroll.all_cases():
+        expected = chapter_01.unroll.reference(*case)
+        assert difference(by_library(*case), expected, "the states") is None
 
 
-def test_bidirectional_reference_agrees_with_the_library():
-    for x, layers in chapter_01.deep_bidirectional.all_cases():
-        for forward, backward in layers:
-            rnn = nn.RNN(forward.inputs, forward.hidden, bidirectional=True).double()
-            for suffix, run in {"l0": forward, "l0_reverse": backward}.items():
-                names = ("weight_ih", "weight_hh", "bias_ih")
-                for part, value in zip(names, run.weights, strict=True):
-                    getattr(rnn, f"{part}_{suffix}").data = value
-                getattr(rnn, f"bias_hh_{suffix}").data = mt.zeros_like(run.weights[2])
-            expected = rnn(x)[0]
-            got = chapter_01.deep_bidirectional.reference(x, [(forward, backward)])
-            assert difference(got, expected, "the output") is None
-            x = got
+def test_without_padding_both_directions_are_those_of_the_library():
+    draw = Draw(0)
+    x, runs = draw.normal(4, 3, 2), {"l0": _RNN(draw, 2, 3), "l0_reverse": _RNN(draw, 2, 3)}
+    rnn = nn.RNN(2, 3, bidirectional=True).double()
+    for suffix, run in runs.items():
+        names = ("weight_ih", "weight_hh", "bias_ih")
+        for part, value in zip(names, run.weights, strict=True):
+            getattr(rnn, f"{part}_{suffix}").data = value
+        getattr(rnn, f"bias_hh_{suffix}").data = mt.zeros_like(run.weights[2])
+    found = chapter_01.both_directions.reference(x, mt.tensor([4, 4, 4]), *runs.values())
+    assert difference(found, rnn(x)[0], "the output") is None
 
 
-def backprop_by_the_engine(states, h0, W_hh, grad_states):
-    """The inputs' share of each step is found from the states, then the run is repeated."""
-    before = mt.cat([h0[None], states[:-1]])
-    share = 0.5 * ((1 + states).log() - (1 - states).log()) - before @ W_hh.T
-    W, h = W_hh.clone().requires_grad_(), h0.clone().requires_grad_()
-    start, loss = h, 0
-    for t in range(len(states)):
-        h = (share[t] + h @ W.T).tanh()
-        loss = loss + (h * grad_states[t]).sum()
-    loss.backward()
-    return W.grad, start.grad
-
-
-def test_backpropagation_by_the_engine_is_refused():
-    with pytest.raises(CheckFailed, match="must be computed by hand"):
-        chapter_01.backprop_through_time(backprop_by_the_engine)
+def test_the_gradient_by_hand_is_that_of_the_engine():
+    by_engine = right_01.backprop_by_the_engine
+    for case in chapter_01.backprop_through_time.all_cases():
+        expected = chapter_01.backprop_through_time.reference(*case)
+        assert difference(by_engine(*case), expected, "the gradients") is None
 
 
 def test_clipping_in_place_is_refused():
     def clip_in_place(gradients, max_norm):
-        norm = sum((g**2).sum().item() for g in gradients) ** 0.5
+        norm = math.hypot(*(x for g in gradients if g is not None for x in g.flatten().tolist()))
         for g in gradients:
-            g *= min(1.0, max_norm / (norm + 1e-9))
-        return gradients
+            if g is not None:
+                g *= min(1.0, max_norm / (norm + 1e-300))
+        return gradients, norm
 
     with pytest.raises(CheckFailed, match="changes its argument gradients"):
         chapter_01.clip_gradients(clip_in_place)
+
+
+def test_the_probabilities_of_all_texts_add_up_to_one():
+    """With their ends; what is left over is that of longer ones."""
+    step, _, _ = chapter_01.log_probability.all_cases()[0]
+    texts = [[*text] for n in range(5) for text in itertools.product((0, 1), repeat=n)]
+    total = chapter_01.log_probability.reference(step, texts, 2).exp().sum().item()
+    assert 0.5 < total < 1
+
+
+def test_the_reference_tells_the_broken_readers_and_no_others():
+    broken, right = _kinds()
+    kinds = {**broken, **right}
+    found = chapter_01.broken_readers.reference([make() for make in kinds.values()])
+    assert found == list(range(len(broken)))
+    nine = chapter_01.readers()
+    assert len(nine) == 9
+    assert len(chapter_01.broken_readers.reference(nine)) == 5
+
+
+def test_each_rule_is_broken_by_a_reader_that_keeps_the_others():
+    """No rule follows from the rest, so each has to be asked for."""
+    broken, _ = _kinds()
+    for rule, kind in {
+        "targets": "asks for the token after the next",
+        "seams": "cuts windows first",
+        "once": "reads some tokens in two streams",
+        "all": "leaves out the last window, though it is whole",
+    }.items():
+        assert _testing(drop=(rule,))([broken[kind]()]) == [], rule
+
+
+def test_what_the_exercise_says_of_its_table():
+    lowest = min(chapter_01.table, key=lambda row: row["loss"])
+    assert lowest["reads"] == "past and future"
+    found = chapter_01.ranking.reference(chapter_01.table)
+    assert [name for name, _ in found][0] == "RNN, pieces"
+    compared = [row for row in chapter_01.table if row["model"] in dict(found)]
+    assert max(compared, key=lambda row: row["loss"])["model"] == "RNN, pieces"
+    assert round(math.exp(4.10)) == 60
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ({"rate": 0.03}, "expected a dict with the keys"),
+        ({"rate": 0.03, "window": 100}, "expected 1 to 64"),
+        ({"rate": 3, "window": 10}, "a rate between 0 and 1"),
+        ({"rate": 0.004, "window": 64}, "at least 90%"),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out_or_does_not_reach_enough_is_told_why(plan, message):
+    with pytest.raises(CheckFailed, match=message):
+        chapter_01.reached(chapter_01.truncated_bptt.reference, lambda: plan)
+
+
+def test_a_plan_that_reaches_enough_passes(capsys):
+    plan = {"window": 15, "rate": 0.004}
+    chapter_01.reached(chapter_01.truncated_bptt.reference, lambda: plan)
+    assert "it is recalled" in capsys.readouterr().out
 
 
 def test_see_names_a_heading_of_the_chapter():

@@ -1,5 +1,7 @@
 """The checks of chapter 02 catch and name what is wrong, and pass what is right."""
 
+import statistics
+
 import pytest
 
 import minitorch as mt
@@ -7,6 +9,7 @@ from minitorch import nn
 from tests.checks import right_02
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, chapter_02
+from textbook.checks.chapter_02 import broken, cells
 from textbook.checks.compare import difference
 
 
@@ -15,7 +18,7 @@ def test_checks(proof):
     proof()
 
 
-@pytest.mark.parametrize("name", right_02.refused)
+@pytest.mark.parametrize("name", ["peephole_cell", "lstm_step_backward"])
 def test_references_agree_with_the_library(name):
     check = getattr(chapter_02, name)
     for case in check.all_cases():
@@ -24,84 +27,163 @@ def test_references_agree_with_the_library(name):
             assert difference(answer(*case), expected, name) is None
 
 
-def test_bidirectional_reference_agrees_with_the_library():
-    for x, layers in chapter_02.deep_bidirectional.all_cases():
-        first = layers[0][0]
-        lstm = nn.LSTM(first.inputs, first.hidden, len(layers), bidirectional=True).double()
-        for layer, pair in enumerate(layers):
-            for suffix, run in zip((f"l{layer}", f"l{layer}_reverse"), pair, strict=True):
-                W_ih, W_hh, b = run.weights
-                values = {"weight_ih": W_ih, "weight_hh": W_hh, "bias_ih": b, "bias_hh": 0 * b}
-                for name, value in values.items():
-                    getattr(lstm, f"{name}_{suffix}").data = value
-        output, (h, c) = lstm(x)
-        got = chapter_02.deep_bidirectional.reference(x, layers)
-        assert difference(got, (output, h, c), "the result") is None
+def test_a_padded_batch_agrees_with_the_packed_one_of_the_library():
+    for x, *rest in chapter_02.read_padded.all_cases():
+        x = mt.where(x.isfinite(), x, 0.0)
+        expected = chapter_02.read_padded.reference(x, *rest)
+        assert difference(right_02.padded_by_packing(x, *rest), expected, "the result") is None
 
 
-def test_counts_are_those_of_the_library_and_the_last_case_cannot_be_built():
-    cases = set(chapter_02.count_parameters.all_cases())
-    cases.remove(max(cases, key=lambda case: case[1]))
-    for case in cases:
-        expected = right_02.count_of_the_module(*case)
-        assert chapter_02.count_parameters.reference(*case) == expected
-    with pytest.raises(CheckFailed, match="MemoryError"):
-        chapter_02.count_parameters(right_02.count_of_the_module)
+def test_without_peepholes_it_is_the_cell_of_the_library():
+    for x_t, h, c, W_ih, W_hh, b, peepholes in chapter_02.peephole_cell.all_cases():
+        cell = nn.LSTMCell(W_ih.shape[1], W_hh.shape[1]).double()
+        values = {"weight_ih": W_ih, "weight_hh": W_hh, "bias_ih": b, "bias_hh": 0 * b}
+        cell.load_state_dict(values)
+        expected = cell(x_t, (h, c))
+        got = chapter_02.peephole_cell.reference(x_t, h, c, W_ih, W_hh, b, 0 * peepholes)
+        assert difference(got, expected, "the result") is None
+        assert difference(cells.lstm_step(x_t, h, c, W_ih, W_hh, b), expected, "a step") is None
 
 
-def test_four_products_a_state_are_refused_although_the_numbers_are_right():
-    def gate_by_gate(x_t, h, c, W_ih, W_hh, b):
-        weights = zip(W_ih.chunk(4), W_hh.chunk(4), b.chunk(4), strict=True)
-        i, f, g, o = right_02.gates_one_after_the_other(x_t, h, *weights)
-        c = f * c + i * g
-        return o * c.tanh(), c
+def test_a_gru_of_the_library_does_with_the_weights_what_the_other_program_did():
+    for kernel, recurrent, bias in chapter_02.moved_gru.all_cases():
+        cell = nn.GRUCell(*kernel.shape[:1], len(recurrent)).double()
+        weights = chapter_02.moved_gru.reference(kernel, recurrent, bias)
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        cell.load_state_dict(dict(zip(names, weights, strict=True)))
+        x, h = mt.randn(4, len(kernel)).double(), mt.randn(4, len(recurrent)).double()
+        expected = cells.elsewhere_step(x, h, kernel, recurrent, bias)
+        assert difference(cell(x, h), expected, "the new state") is None
+        assert difference(cells.gru_step(x, h, *weights), expected, "the new state") is None
+
+
+def test_a_network_as_wide_as_that_fits_and_one_unit_more_does_not():
+    for kind, inputs, layers, bidirectional, budget in chapter_02.widest.all_cases():
+        if budget < 1e6:
+            width = chapter_02.widest.reference(kind, inputs, layers, bidirectional, budget)
+
+            def parameters(hidden, case=(kind, inputs, layers, bidirectional)):
+                kind, inputs, layers, both = case
+                module = getattr(nn, kind)(inputs, hidden, layers, bidirectional=both)
+                return sum(parameter.numel() for parameter in module.parameters())
+
+            assert parameters(width) <= budget if width else True
+            assert parameters(width + 1) > budget
+
+
+def test_eight_products_are_refused_although_the_numbers_are_right():
+    def gate_by_gate(x_t, h, c, W_ih, W_hh, b, peepholes):
+        sums = [
+            x_t @ W.T + h @ U.T + part
+            for W, U, part in zip(W_ih.chunk(4), W_hh.chunk(4), b.chunk(4), strict=True)
+        ]
+        p_i, p_f, p_o = peepholes
+        i, f = (sums[0] + p_i * c).sigmoid(), (sums[1] + p_f * c).sigmoid()
+        c = f * c + i * sums[2].tanh()
+        return (sums[3] + p_o * c).sigmoid() * c.tanh(), c
 
     with pytest.raises(CheckFailed, match="multiplies by matrices 8 times"):
-        chapter_02.lstm_cell(gate_by_gate)
+        chapter_02.peephole_cell(gate_by_gate)
 
 
 def read_aloud(x):
-    """What a cell that keeps its bit says at each step of x (T, 3)."""
-    held, said = None, []
-    for write, bit, read in x.tolist():
-        held = bit if write else held
-        said.append(held if read else 0)
+    """What a memory that keeps its bits says at each step of x (T, 4), of both units."""
+    held, said = [None, None], []
+    for write, slot, bit, read in x.tolist():
+        if write:
+            held[int(slot)] = bit
+        said.append([held[k] if read and slot == k else 0 for k in range(2)])
     return said
 
 
-def test_the_reference_keeps_its_bit_and_hides_it():
+def test_the_reference_keeps_its_bits_and_hides_them():
     for hidden in (False, True):
-        for (x,) in chapter_02.keep_a_bit.all_cases(hidden):
-            weights = [w.double() for w in chapter_02.keep_a_bit.reference()]
-            h = c = mt.zeros(1, 1, dtype=mt.float64)
-            outputs, cells = [], []
+        for (x,) in chapter_02.two_bits.all_cases(hidden):
+            weights = [w.double() for w in chapter_02.two_bits.reference()]
+            h = c = mt.zeros(1, 2, dtype=mt.float64)
+            outputs, kept = [], []
             for x_t in x:
-                h, c = chapter_02.lstm_cell.reference(x_t[None], h, c, *weights)
-                outputs.append(h.item())
-                cells.append(c.item())
-            assert all(abs(value) > 0.9 for value in cells)
-            said = [0 if abs(value) < 0.05 else value / abs(value) for value in outputs]
+                h, c = cells.lstm_step(x_t[None], h, c, *weights)
+                outputs.append(h[0].tolist())
+                kept.append(c[0].tolist())
+            assert all(abs(value) > 0.9 for pair in kept[1:] for value in pair)
+            said = [[0 if abs(v) < 0.05 else v / abs(v) for v in pair] for pair in outputs]
             assert said == read_aloud(x)
 
 
 def test_a_bit_lost_is_shown_step_by_step():
     def leaking():
-        W_ih, W_hh, b = chapter_02.keep_a_bit.reference()
-        return W_ih, W_hh, b * mt.tensor([1, 0, 1, 1])
+        W_ih, W_hh, b = chapter_02.two_bits.reference()
+        return W_ih, W_hh, b * mt.tensor([1, 1, 0, 1, 1, 1, 1, 1])
 
-    with pytest.raises(CheckFailed, match=r"expected: '\. x3 \+'\n  got: +'\. x3 \?'"):
-        chapter_02.keep_a_bit(leaking)
+    with pytest.raises(CheckFailed, match=r"expected: '\. x2 \+ .*'\n  got: +'\. x2 \?"):
+        chapter_02.two_bits(leaking)
 
 
 @pytest.mark.parametrize(
     ("returned", "shown"),
     [
-        ((mt.zeros(4, 3), mt.zeros(4, 4), mt.zeros(4)), r"'\(4, 3\), \(4, 4\), \(4,\)'"),
-        ((mt.zeros(4, 3), mt.zeros(4)), r"'\(4, 3\), \(4,\)'"),
-        (([[0.0]], mt.zeros(4, 1), mt.zeros(4)), "tensor of shape"),
+        ((mt.zeros(8, 4), mt.zeros(8, 8), mt.zeros(8)), r"'\(8, 4\), \(8, 8\), \(8,\)'"),
+        ((mt.zeros(8, 4), mt.zeros(8)), r"'\(8, 4\), \(8,\)'"),
+        (([[0.0]], mt.zeros(8, 2), mt.zeros(8)), "tensor of shape"),
         (None, "None"),
     ],
 )
 def test_weights_of_another_form_are_refused(returned, shown):
-    with pytest.raises(CheckFailed, match=f"What keep_a_bit returns differs(.|\n)*{shown}"):
-        chapter_02.keep_a_bit(lambda: returned)
+    with pytest.raises(CheckFailed, match=f"What two_bits returns differs(.|\n)*{shown}"):
+        chapter_02.two_bits(lambda: returned)
+
+
+def test_five_of_the_eight_layers_are_broken():
+    eight = chapter_02.unknown_layers()
+    assert len(eight) == 8
+    assert len(chapter_02.broken_layers.reference(eight)) == 5
+
+
+def test_each_rule_is_broken_by_a_layer_that_keeps_the_others():
+    """No rule follows from the rest, so each has to be asked for."""
+    kinds, _ = broken._kinds()
+    for rule, kind in {
+        "x": "writes into x",
+        "state": "writes into the state",
+        "last": "hands on another h than it shows",
+        "pieces": "takes the state as (c, h)",
+        "alone": "mixes the sequences",
+        "none": "starts from ones where no state is given",
+        "gradient": "cuts the gradient once",
+    }.items():
+        relaxed = broken._testing(drop=(rule,))
+        assert relaxed([broken._Layer(kinds[kind]())]) == [], rule
+
+
+def test_what_the_table_says_is_what_the_solution_tells():
+    pairs = chapter_02.better_at_equal.reference(chapter_02.table)
+    assert ("GRU", "LSTM", "parameters") not in pairs
+    assert not any("wide LSTM" in pair for pair in pairs)
+    lowest = min(chapter_02.table, key=lambda row: min(row["test"]))
+    assert lowest["name"] == "GRU" and min(lowest["test"]) == 4.7
+    own = [row for row in chapter_02.table if row["name"] == "GRU"]
+    chosen = min(own, key=lambda row: statistics.mean(row["validation"]))
+    assert chosen["rate"] == 0.02
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ({"network": "GRU"}, "expected a dict with the keys"),
+        ({"network": "CNN", "bias": 0, "rate": 0.1, "steps": 9}, "expected one of"),
+        ({"network": "GRU", "bias": 0, "rate": 0.1, "steps": 900}, "expected 1 to 300"),
+        ({"network": "GRU", "bias": 99, "rate": 0.1, "steps": 9}, "as 'bias', got 99"),
+        ({"network": "GRU", "bias": 0, "rate": 3, "steps": 9}, "a rate between 0 and 1"),
+        ({"network": "RNN", "bias": 0, "rate": 0.01, "steps": 20}, "at least 90%"),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out_or_forgets_is_told_why(plan, message):
+    with pytest.raises(CheckFailed, match=message):
+        chapter_02.reached(chapter_02.right_by_distance.reference, lambda: plan)
+
+
+def test_a_plan_that_remembers_passes(capsys):
+    plan = {"network": "GRU", "bias": 1.0, "rate": 0.2, "steps": 300}
+    chapter_02.reached(chapter_02.right_by_distance.reference, lambda: plan)
+    assert "it remembers further back" in capsys.readouterr().out

@@ -5,12 +5,11 @@ import math
 import pytest
 
 import minitorch as mt
-from minitorch import nn
-from minitorch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from tests.checks import right_03
 from tests.checks.proof import proofs
 from textbook import data
 from textbook.checks import CheckFailed, chapter_03
+from textbook.checks.chapter_03.padded import _Encoder, _kinds, _testing
 from textbook.checks.compare import difference
 
 
@@ -28,58 +27,127 @@ def test_references_agree_with_the_library(name):
             assert difference(answer(*case), expected, name) is None
 
 
-def test_the_encoders_final_states_are_those_of_a_packed_run():
-    encoder = nn.GRU(3, 4, batch_first=True, bidirectional=True).double()
-    lengths = mt.tensor([2, 5, 1])
-    words = mt.randn(3, 5, 3).double()
-    packed = pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
-    outputs, last = encoder(packed)
-    outputs, _ = pad_packed_sequence(outputs, batch_first=True)
-    expected = mt.cat([last[0], last[1]], dim=-1)
-    assert difference(chapter_03.encoder_state.reference(outputs, lengths), expected, "") is None
-
-
 def test_bleu_agrees_with_the_librarys_where_that_smooths_nothing():
     agreed = 0
     for hypotheses, references, _ in chapter_03.bleu.all_cases(hidden=True):
-        expected = chapter_03.bleu.reference(hypotheses, references, 4)
+        first = [right[:1] for right in references]
+        expected = chapter_03.bleu.reference(hypotheses, first, 4)
         if expected:
             agreed += 1
-            assert math.isclose(data.bleu(hypotheses, references), expected)
-    assert agreed >= 5
+            assert math.isclose(data.bleu(hypotheses, [right[0] for right in references]), expected)
+    assert agreed >= 3
+
+
+def test_bleu_of_the_example_in_the_text():
+    references = [["the cat is on the mat".split(), "a cat on the mat".split()]]
+    assert chapter_03.bleu.reference([["the"] * 7], references, 1) == pytest.approx(200 / 7)
 
 
 def test_a_step_with_tokens_of_the_wrong_shape_says_which_it_takes():
-    def answer(step, state, start, end, pad, max_length):
+    def answer(step, state, given, start, end, pad, max_length):
         return step(mt.full((len(state), 1), start), state)
 
     with pytest.raises(CheckFailed, match="reads one token of each row"):
-        chapter_03.greedy_decode(answer)
+        chapter_03.complete(answer)
 
 
-def faint_loss(scores, targets, pad):
-    log_p = scores.log_softmax(-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    weights = mt.where(targets == pad, 1e-9, 1.0)
-    return -(log_p * weights).sum() / weights.sum()
+def faint_likelihood(scores, targets, padding):
+    each, loss = chapter_03.log_probabilities.reference(scores, targets, padding)
+    finite = mt.where(scores.isfinite(), scores, mt.zeros_like(scores))
+    return each + 1e-12 * finite.sum(), loss
 
 
-def faint_state(outputs, lengths):
-    return chapter_03.encoder_state.reference(outputs, lengths) + 1e-10 * outputs.sum(1)
-
-
-def faint_pooling(states, mask):
-    weights = (-20.0 * mask).softmax(dim=1).unsqueeze(-1)
-    return (states * weights).sum(dim=1), chapter_03.mean_and_max.reference(states, mask)[1]
+def faint_pooling(states, padding, k):
+    finite = mt.where(states.abs() < 1e9, states, mt.zeros_like(states))
+    return chapter_03.largest_mean.reference(states, padding, k) + 1e-10 * finite.sum(1)
 
 
 @pytest.mark.parametrize(
-    ("name", "answer", "message"),
+    ("name", "answer"),
+    [("log_probabilities", faint_likelihood), ("largest_mean", faint_pooling)],
+)
+def test_padding_that_counts_ever_so_little_is_refused(name, answer):
+    with pytest.raises(CheckFailed, match="gradient at a padded position must be exactly zero"):
+        getattr(chapter_03, name)(answer)
+
+
+def test_the_largest_means_are_maximum_and_mean():
+    for states, padding, _ in chapter_03.largest_mean.all_cases():
+        of_all = [row[~rest] for row, rest in zip(states, padding, strict=True)]
+        pool = chapter_03.largest_mean.reference
+        assert mt.allclose(pool(states, padding, 1), mt.stack([x.amax(0) for x in of_all]))
+        assert mt.allclose(pool(states, padding, 99), mt.stack([x.mean(0) for x in of_all]))
+
+
+def test_what_the_exercise_says_of_its_table():
+    """Who is shown to be better, and the two shares that the question compares."""
+    found = chapter_03.shown_better.reference(chapter_03.translators)
+    assert ("wider", "plain") in found
+    assert ("deeper", "plain") not in found
+    assert not any("easy" in pair or "chosen with care" in pair for pair in found)
+    right = {row["translator"]: row["right"] for row in chapter_03.translators}
+    assert sum(right["deeper"]) > sum(right["wider"]) > sum(right["plain"])
+    pairs = list(zip(right["wider"], right["plain"], strict=True))
+    assert pairs.count((1, 0)) == 8 and pairs.count((0, 1)) == 0
+
+
+def test_five_of_the_nine_encoders_are_broken():
+    nine = chapter_03.encoders()
+    assert len(nine) == 9
+    assert len(chapter_03.broken_encoders.reference(nine)) == 5
+
+
+def test_every_broken_encoder_is_found_and_no_other():
+    broken, right = _kinds()
+    encoders = [_Encoder(make()) for make in (broken | right).values()]
+    assert chapter_03.broken_encoders.reference(encoders) == list(range(len(broken)))
+
+
+def test_each_rule_is_broken_by_an_encoder_that_keeps_the_others():
+    broken, _ = _kinds()
+    for rule, kind in {
+        "argument": "writes into the tokens",
+        "alone": "takes the mean of the batch away",
+        "word": "takes two words for one",
+        "order": "adds up its words",
+    }.items():
+        relaxed = _testing(drop=(rule,))
+        assert relaxed([_Encoder(broken[kind]())]) == [], rule
+
+
+def test_the_translator_by_finite_differences():
+    for sizes, source, padding, inputs in chapter_03.Translator.all_cases()[:1]:
+        model = chapter_03.Translator.reference(*sizes).double()
+        weight = model.bridge.weight
+
+        found = mt.autograd.grad(model(source, padding, inputs).sum(), weight)[0]
+        step = 1e-6
+        with mt.no_grad():
+            weight[0, 0] += step
+            up = model(source, padding, inputs).sum().item()
+            weight[0, 0] -= 2 * step
+            down = model(source, padding, inputs).sum().item()
+        assert found[0, 0].item() == pytest.approx((up - down) / (2 * step), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
     [
-        ("masked_loss", faint_loss, "gradient at a padded position must be exactly zero"),
-        ("encoder_state", faint_state, "stands in the padding must not change the result"),
-        ("mean_and_max", faint_pooling, "stands in the padding must not change the result"),
+        ({"width": 8}, "expected a dict with the keys"),
+        ({"width": 99, "hidden": 8, "rate": 0.01, "steps": 9}, "expected 1 to 64 as 'width'"),
+        ({"width": 8, "hidden": 8, "rate": 0.01, "steps": 900}, "expected 1 to 250 as 'steps'"),
+        ({"width": 8, "hidden": 8, "rate": 2, "steps": 9}, "a rate between 0 and 1"),
+        ({"width": 8, "hidden": 8, "rate": 0.01, "steps": 2}, "at least 75%"),
     ],
 )
-def test_padding_that_counts_ever_so_little_is_refused(name, answer, message):
+def test_a_plan_that_cannot_be_carried_out_or_does_not_translate_is_told_why(plan, message):
+    model, step = chapter_03.Translator.reference, chapter_03.training_step.reference
     with pytest.raises(CheckFailed, match=message):
-        getattr(chapter_03, name)(answer)
+        chapter_03.reached(model, step, lambda: plan)
+
+
+def test_a_plan_that_translates_passes(capsys):
+    plan = {"width": 32, "hidden": 64, "rate": 0.01, "steps": 200}
+    model, step = chapter_03.Translator.reference, chapter_03.training_step.reference
+    chapter_03.reached(model, step, lambda: plan)
+    assert "new numbers are translated" in capsys.readouterr().out

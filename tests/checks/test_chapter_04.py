@@ -1,14 +1,14 @@
 """The checks of chapter 04 catch and name what is wrong, and pass what is right."""
 
-import math
-
 import pytest
 
 import minitorch as mt
 from minitorch.autograd import gradcheck
+from minitorch.flops import count_flops
 from tests.checks import right_04
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, chapter_04
+from textbook.checks.chapter_04.looking import _kinds, _Program, _testing
 from textbook.checks.compare import difference
 
 
@@ -27,45 +27,107 @@ def test_references_agree_with_the_library(name):
             assert difference(run(answer, *case), expected, name) is None
 
 
-def test_a_mask_after_the_softmax_leaves_a_gradient_in_the_padding():
-    """Renormalised with care it has the right values, but its gradient is not exactly zero."""
+def test_a_faint_weight_at_the_padding_is_refused():
+    def faint(queries, keys, values, padding):
+        outputs, weights = chapter_04.attend.reference(queries, keys, values, padding)
+        return outputs, weights + 1e-12
 
-    def late_mask(scores, lengths):
-        valid = (mt.arange(scores.shape[-1]) < lengths.unsqueeze(1)).unsqueeze(1)
-        largest = scores.masked_fill(~valid, -math.inf).amax(dim=-1, keepdim=True)
-        weights = (scores - largest).clamp(max=0).softmax(dim=-1) * valid
-        return weights / weights.sum(dim=-1, keepdim=True)
-
-    with pytest.raises(CheckFailed, match="gradient at a padded position must be exactly 0"):
-        chapter_04.padded_weights(late_mask)
+    with pytest.raises(CheckFailed, match="weight of a padded word must be exactly 0"):
+        chapter_04.attend(faint)
 
 
-def test_the_full_matrix_of_a_reduced_rank_score_is_refused():
-    def through_the_full_matrix(queries, keys, U, V):
-        return queries @ (U.T @ V) @ keys.transpose(1, 2)
-
-    with pytest.raises(CheckFailed, match="Never form the .* matrix"):
-        chapter_04.reduced_rank_scores(through_the_full_matrix)
-
-
-def test_a_sharp_look_up_returns_the_value_and_a_flat_one_the_mean():
-    """What the text of the exercise says about values between 0 and 1."""
+def test_a_sharp_look_up_returns_the_mean_of_the_pair():
     values = mt.rand(5, 3, generator=mt.Generator().manual_seed(0))
-    contexts = {}
-    for error in (0.01, 4 / 5):
-        keys, queries = chapter_04.lookup_table.reference(5, error)
-        contexts[error] = (queries @ keys.T).softmax(dim=-1) @ values
-    assert (contexts[0.01] - values).abs().max() <= 0.01
-    assert mt.allclose(contexts[4 / 5], values.mean(dim=0).expand(5, 3))
+    keys, queries = chapter_04.pair_table.reference(5, 1e-6)
+    found = (queries @ keys.T).softmax(dim=-1) @ values
+    assert mt.allclose(found, (values + values.roll(-1, 0)) / 2, atol=1e-4)
+
+
+def test_the_predicted_costs_are_those_that_are_counted():
+    for T, n, d, r in ((6, 12, 64, 4), (9, 3, 8, 5)):
+        S, M, W = mt.zeros(T, d), mt.zeros(n, d), mt.zeros(d, d)
+        U, w = mt.zeros(r, d), mt.zeros(r)
+        scored = {
+            "dot product": lambda S=S, M=M: S @ M.T,
+            "multiplicative": lambda S=S, M=M, W=W: (
+                (S @ W) @ M.T if len(S) < len(M) else S @ (M @ W).T
+            ),
+            "reduced rank": lambda S=S, M=M, U=U: (S @ U.T) @ (M @ U.T).T,
+            "additive": lambda S=S, M=M, U=U, w=w: ((M @ U.T) + (S @ U.T).unsqueeze(1)).tanh() @ w,
+        }
+        found = chapter_04.score_costs.reference(T, n, d, r)
+        for name, run in scored.items():
+            with count_flops() as counter:
+                run()
+            assert counter.total == found[name], name
+
+
+def test_what_the_exercise_says_of_its_table():
+    found = chapter_04.learns_faster.reference(chapter_04.scores)
+    assert ("dot product", "mean") in found and ("multiplicative", "mean") in found
+    assert not any("additive" in pair or "reduced rank" in pair for pair in found)
+    assert not any(pair[1] == "mean, short" for pair in found)
+
+
+def test_five_of_the_nine_programs_are_broken():
+    nine = chapter_04.programs()
+    assert len(nine) == 9
+    assert len(chapter_04.broken_attentions.reference(nine)) == 5
+
+
+def test_every_broken_program_is_found_and_no_other():
+    broken, right = _kinds()
+    programs = [_Program(make()) for make in (broken | right).values()]
+    assert chapter_04.broken_attentions.reference(programs) == list(range(len(broken)))
+
+
+def test_each_rule_is_broken_by_a_program_that_keeps_the_others():
+    broken, _ = _kinds()
+    for rule, kind in {
+        "argument": "writes into the memory",
+        "padding": "masks with a score of -30",
+        "output": "mixes words of length 1",
+        "sentence": "divides by the size of the whole memory",
+        "query": "takes the mean of the queries away",
+        "order": "prefers late words",
+    }.items():
+        assert _testing(drop=(rule,))([_Program(broken[kind]())]) == [], rule
+
+
+def test_the_gradient_by_hand_is_the_engines():
+    for case in chapter_04.attention_gradient.all_cases(hidden=True):
+        expected = right_04.gradient_by_autograd(*case)
+        assert difference(chapter_04.attention_gradient.reference(*case), expected, "") is None
 
 
 def test_the_decoder_by_finite_differences():
-    for sizes, targets, states, lengths, h, start in chapter_04.AttentionDecoder.all_cases():
+    for sizes, inputs, memory, padding, state in chapter_04.AttentionDecoder.all_cases()[:1]:
         decoder = chapter_04.AttentionDecoder.reference(*sizes).double()
-        inputs = [x.clone().requires_grad_() for x in (states, h)]
+        leaves = [x.clone().requires_grad_() for x in (memory / memory.abs().amax(), state)]
         assert gradcheck(
-            lambda states, h, run=decoder, rest=(targets, lengths, start): run(
-                rest[0], states, rest[1], h, rest[2]
+            lambda memory, state, run=decoder, inputs=inputs, padding=padding: run(
+                inputs, memory, padding, state
             ),
-            inputs,
+            leaves,
         )
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ({"queries": 1}, "expected a dict with the keys"),
+        ({"queries": 9, "rate": 0.01, "steps": 9}, "expected 1 to 8 as 'queries'"),
+        ({"queries": 1, "rate": 0.01, "steps": 900}, "expected 1 to 400 as 'steps'"),
+        ({"queries": 1, "rate": 3, "steps": 9}, "a rate between 0 and 1"),
+        ({"queries": 1, "rate": 0.01, "steps": 2}, "at least 85%"),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out_or_does_not_read_is_told_why(plan, message):
+    with pytest.raises(CheckFailed, match=message):
+        chapter_04.reached(chapter_04.Queries.reference, lambda: plan)
+
+
+def test_a_plan_that_reads_passes(capsys):
+    plan = {"queries": 1, "rate": 0.03, "steps": 300}
+    chapter_04.reached(chapter_04.Queries.reference, lambda: plan)
+    assert "both questions are answered" in capsys.readouterr().out

@@ -16,6 +16,8 @@ def is_plain(value):
     """Whether its ``repr`` says all of it."""
     if isinstance(value, (list, tuple)):
         return all(map(is_plain, value))
+    if isinstance(value, dict):
+        return all(map(is_plain, value.values()))
     return value is None or isinstance(value, (int, float, str))
 
 

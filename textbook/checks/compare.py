@@ -135,7 +135,7 @@ def number(value):
 
 
 def _close(got, expected):
-    if isinstance(got, int) and isinstance(expected, int):
+    if got == expected or (isinstance(got, int) and isinstance(expected, int)):
         return got == expected
     try:
         return bool(np.isclose(complex(got), complex(expected), RTOL, ATOL, equal_nan=True))

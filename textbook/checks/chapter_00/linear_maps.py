@@ -1,6 +1,9 @@
-"""The cost, the gradients and the powers of linear maps; rotations."""
+"""The cost of training, and the powers of a matrix."""
 
 import math
+import statistics
+
+import numpy as np
 
 import minitorch as mt
 from textbook.checks.exercise import exercise
@@ -9,214 +12,129 @@ from textbook.checks.exercise import exercise
 
 
 def _network_cases(draw, hidden):
-    yield [3, 2], 1
-    yield [2, 32, 32, 3], 64
-    yield [int(n) for n in draw.random.integers(1, 50, size=4 + 3 * hidden)], 7
+    yield [3, 2], 0, 1
+    yield [3, 2], 1, 5
+    for frozen in range(4):
+        yield [2, 32, 31, 3], frozen, 64
+    sizes = [int(n) for n in draw.random.integers(1, 50, size=5 + 3 * hidden)]
+    yield sizes, 2, 7
+    yield sizes, len(sizes) - 2, 3
+    yield [4095, 16383, 50257], 1, 511
 
 
-def _forward_flops(sizes, batch):
-    return sum(2 * batch * n * m for n, m in zip(sizes, sizes[1:], strict=False))
+def _parts(sizes, batch):
+    """The cost of the product of each layer."""
+    return [2 * batch * n * m for n, m in zip(sizes[:-1], sizes[1:], strict=True)]
+
+
+def _flops(
+    cost=_parts,
+    forward=lambda costs, frozen: sum(costs),
+    weights=lambda costs, frozen: sum(costs[frozen:]),
+    inputs=lambda costs, frozen: sum(costs[frozen + 1 :]),
+):
+    """The count with one of its pieces exchanged."""
+
+    def flops(sizes, frozen, batch):
+        costs = cost(sizes, batch)
+        return forward(costs, frozen) + weights(costs, frozen) + inputs(costs, frozen)
+
+    return flops
 
 
 @exercise(cases=_network_cases, see='chapter 00, "Counting the cost"')
-def training_flops(sizes, batch):
-    """A list of widths and the number of examples -> the number of FLOPs."""
-    forward = [2 * batch * n * m for n, m in zip(sizes[:-1], sizes[1:], strict=True)]
-    return 3 * sum(forward) - forward[0]
+def training_flops(sizes, frozen, batch):
+    """Widths, the number of frozen layers, and of examples -> the number of FLOPs."""
+    costs = [2 * batch * n * m for n, m in zip(sizes[:-1], sizes[1:], strict=True)]
+    weights, inputs = costs[frozen:], costs[frozen + 1 :]
+    return sum(costs) + sum(weights) + sum(inputs)
 
 
-@training_flops.wrong(
+training_flops.wrong(
     "the count of the forward pass alone",
     "Backward, a layer makes products too: one for its weights, one for its input.",
+)(_flops(weights=lambda costs, frozen: 0, inputs=lambda costs, frozen: 0))
+training_flops.wrong(
+    "the count of the backward pass alone",
+    "A step begins with the forward pass, through all layers.",
+)(_flops(forward=lambda costs, frozen: 0))
+training_flops.wrong(
+    "the count with an input gradient for the first layer that is trained too",
+    "Below that layer nobody needs a gradient, so it has two products and not three.",
+)(_flops(inputs=lambda costs, frozen: sum(costs[frozen:])))
+training_flops.wrong(
+    "the count with all layers trained",
+    "The first `frozen` layers need no gradient of their weights, and nothing below them either.",
+)(
+    _flops(
+        weights=lambda costs, frozen: sum(costs),
+        inputs=lambda costs, frozen: sum(costs[1:]),
+    )
 )
-def _(sizes, batch):
-    return _forward_flops(sizes, batch)
-
-
-@training_flops.wrong(
-    "the count with an input gradient for the first layer too",
-    "Nobody needs the gradient of the data, so the first layer has two products and not three.",
+training_flops.wrong(
+    "right but for gradients that are sent down through the frozen layers",
+    "Below the first layer that is trained nobody needs a gradient: the way back ends there.",
+)(_flops(inputs=lambda costs, frozen: sum(costs[1:])))
+training_flops.wrong(
+    "the count with one frozen layer too many",
+    "Layer number `frozen`, counted from 0, is the first that is trained.",
+)(
+    _flops(
+        weights=lambda costs, frozen: sum(costs[frozen + 1 :]),
+        inputs=lambda costs, frozen: sum(costs[frozen + 2 :]),
+    )
 )
-def _(sizes, batch):
-    return 3 * _forward_flops(sizes, batch)
-
-
-@training_flops.wrong(
+training_flops.wrong(
+    "the count with one frozen layer too few",
+    "Layer number `frozen`, counted from 0, is the first that is trained.",
+)(
+    _flops(
+        weights=lambda costs, frozen: sum(costs[max(frozen - 1, 0) :]),
+        inputs=lambda costs, frozen: sum(costs[max(frozen, 1) :]),
+    )
+)
+training_flops.wrong(
+    "right where no layer is frozen; else with an input gradient for the first trained layer",
+    "Below the first layer that is trained nobody needs a gradient, frozen layers included.",
+)(_flops(inputs=lambda costs, frozen: sum(costs[max(frozen, 1) :])))
+training_flops.wrong(
+    "the count in which frozen layers cost nothing at all",
+    "Their forward pass is needed: what is above reads their output.",
+)(_flops(forward=lambda costs, frozen: sum(costs[frozen:])))
+training_flops.wrong(
+    "the count with the last layers frozen",
+    "It is the first ones that are frozen; the last ones are trained.",
+)(
+    _flops(
+        weights=lambda costs, frozen: sum(costs[: len(costs) - frozen]),
+        inputs=lambda costs, frozen: sum(costs[1:]),
+    )
+)
+training_flops.wrong(
     "half of it: you count a multiplication with its addition as one",
     "Each multiplication comes with an addition: 2 n k m operations.",
+)(_flops(cost=lambda sizes, batch: [part // 2 for part in _parts(sizes, batch)]))
+training_flops.wrong("the count for one example", "Every product has a row for each example.")(
+    _flops(cost=lambda sizes, batch: _parts(sizes, 1))
 )
-def _(sizes, batch):
-    return training_flops.reference(sizes, batch) // 2
-
-
-@training_flops.wrong("the count for one example", "Every product has a row for each example.")
-def _(sizes, batch):
-    return training_flops.reference(sizes, 1)
-
-
-@training_flops.wrong(
-    "the count with one backward product a layer",
-    "The weights need one and the input needs one (except the first layer's).",
+training_flops.wrong(
+    "the count without the gradients of the layers' inputs",
+    "A layer above the first trained one hands its input's gradient on: one more product.",
+)(_flops(inputs=lambda costs, frozen: 0))
+training_flops.wrong(
+    "the count without the gradients of the weights",
+    "A layer that is trained needs the gradient of its weights: one more product.",
+)(_flops(weights=lambda costs, frozen: 0))
+training_flops.wrong(
+    "the count with biases",
+    "Matrix products alone: leave biases out.",
+)(
+    _flops(
+        cost=lambda sizes, batch: [
+            2 * batch * (n + 1) * m for n, m in zip(sizes[:-1], sizes[1:], strict=True)
+        ]
+    )
 )
-def _(sizes, batch):
-    return 2 * _forward_flops(sizes, batch)
-
-
-# Rotations
-
-
-def _rotation_cases(draw, hidden):
-    for shape in [(4,), (2, 4), (2, 3, 6)] + [(2, 1, 3, 10)] * hidden:
-        yield draw.normal(*shape), draw.normal(shape[-1] // 2)
-
-
-def _lengths_kept(answer, x, angles):
-    turned = answer(x, angles)
-    if not mt.allclose((turned**2).sum(dim=-1), (x**2).sum(dim=-1)):
-        return "A rotation keeps the length of a vector; yours does not."
-
-
-def _turned(x, angles):
-    """The first and the second coordinates of all pairs after the rotation."""
-    cos, sin = angles.cos(), angles.sin()
-    first, second = x[..., 0::2], x[..., 1::2]
-    return first * cos - second * sin, first * sin + second * cos
-
-
-def _interleaved(first, second):
-    return mt.stack([first, second], dim=-1).flatten(-2)
-
-
-@exercise(
-    cases=_rotation_cases,
-    properties=(_lengths_kept,),
-    gradients=False,
-    see='chapter 00, "Rotations keep lengths"',
-)
-def rotate_pairs(x, angles):
-    """(..., d) vectors and (d / 2) angles -> (..., d)."""
-    cos, sin = mt.cos(angles), mt.sin(angles)  # (d / 2)
-    first, second = x[..., 0::2], x[..., 1::2]  # (..., d / 2)
-    turned = [first * cos - second * sin, first * sin + second * cos]
-    return mt.stack(turned, dim=-1).reshape(x.shape)  # (..., d / 2, 2) -> (..., d)
-
-
-@rotate_pairs.wrong(
-    "the rotation by the opposite angle", "Look where the minus stands: row vectors, x R(theta)."
-)
-def _(x, angles):
-    return _interleaved(*_turned(x, -angles))
-
-
-@rotate_pairs.wrong(
-    "a rotation that pairs each coordinate of the first half with one of the second half",
-    "The pairs are neighbors: 0 with 1, 2 with 3. Slices with step 2 pick them, x[..., 0::2].",
-)
-def _(x, angles):
-    half = x.shape[-1] // 2
-    pairs = _interleaved(x[..., :half], x[..., half:])
-    return mt.cat(_turned(pairs, angles), dim=-1)
-
-
-@rotate_pairs.wrong(
-    "right, but in another order: first all first coordinates, then all second ones",
-    "Put the coordinates back where they came from: stack on a new last axis and flatten it.",
-)
-def _(x, angles):
-    return mt.cat(_turned(x, angles), dim=-1)
-
-
-@rotate_pairs.wrong("the rotation of all pairs by the first angle", "Pair j turns by angles[j].")
-def _(x, angles):
-    return _interleaved(*_turned(x, angles[0]))
-
-
-@rotate_pairs.wrong(
-    "a map with a plus in place of the minus", "R has one minus sign; without it lengths change."
-)
-def _(x, angles):
-    cos, sin = angles.cos(), angles.sin()
-    first, second = x[..., 0::2], x[..., 1::2]
-    return _interleaved(first * cos + second * sin, first * sin + second * cos)
-
-
-@rotate_pairs.wrong("the rotation with sine and cosine exchanged", "At angle 0 nothing may move.")
-def _(x, angles):
-    return _interleaved(*_turned(x, math.pi / 2 - angles))
-
-
-# The gradients of an affine map
-
-
-def _affine_cases(draw, hidden):
-    for leading in [(3,), (2, 4)] + [(2, 1, 3)] * hidden:
-        yield draw.normal(*leading, 2), draw.normal(2, 5), draw.normal(*leading, 5)
-    yield draw.normal(4, 3), draw.normal(3, 3), draw.normal(4, 3)
-
-
-def _affine_gradients(x, weight, g):
-    rows, flat = x.reshape(-1, x.shape[-1]), g.reshape(-1, g.shape[-1])
-    return g @ weight.T, rows.T @ flat, flat.sum(dim=0)
-
-
-@exercise(
-    cases=_affine_cases,
-    gradients=False,
-    forbidden=("backward",),
-    instead="two matrix products and a sum",
-    see='chapter 00, "From numbers to arrays"',
-)
-def affine_gradients(x, weight, g):
-    """(..., k), (k, m), (..., m) -> gradients of shape (..., k), (k, m) and (m)."""
-    k, m = weight.shape
-    rows, row_gradients = x.reshape(-1, k), g.reshape(-1, m)  # all leading axes as one
-    return g @ weight.T, rows.T @ row_gradients, row_gradients.sum(dim=0)
-
-
-@affine_gradients.wrong(
-    "right but for the bias, whose gradient you average",
-    "The bias was added to each row, so its gradient is the sum over the rows.",
-)
-def _(x, weight, g):
-    toward_x, toward_weight, toward_bias = _affine_gradients(x, weight, g)
-    return toward_x, toward_weight, toward_bias / g[..., 0].numel()
-
-
-@affine_gradients.wrong(
-    "right but for the weight, whose gradient you average over the rows",
-    "The rows' shares are added; a mean belongs into the loss, not here.",
-)
-def _(x, weight, g):
-    toward_x, toward_weight, toward_bias = _affine_gradients(x, weight, g)
-    return toward_x, toward_weight / g[..., 0].numel(), toward_bias
-
-
-@affine_gradients.wrong(
-    "right but for the weight, whose gradient comes out transposed",
-    "A gradient has the shape of what it belongs to: (k, m).",
-)
-def _(x, weight, g):
-    toward_x, toward_weight, toward_bias = _affine_gradients(x, weight, g)
-    return toward_x, toward_weight.T, toward_bias
-
-
-@affine_gradients.wrong(
-    "right but for the bias, whose gradient keeps leading axes",
-    "The bias has shape (m): sum over all axes but the last.",
-)
-def _(x, weight, g):
-    toward_x, toward_weight, _ = _affine_gradients(x, weight, g)
-    return toward_x, toward_weight, g.sum(dim=0)
-
-
-@affine_gradients.wrong(
-    "right but for the weight, which gets a gradient for each matrix of the batch",
-    "One weight serves the whole batch, so its gradient is the sum over the batch. Fold the "
-    "leading axes into one first: x.reshape(-1, k).",
-)
-def _(x, weight, g):
-    toward_x, _, toward_bias = _affine_gradients(x, weight, g)
-    return toward_x, x.mT @ g, toward_bias
 
 
 # The spectral radius
@@ -227,16 +145,16 @@ def _matrix_cases(draw, hidden):
     yield mt.tensor([[0.0, 4.0], [-1.0, 0.0]], dtype=mt.float64), 5  # turns; its radius is 2
     for size, steps in [(2, 2), (3, 4), (5, 20)] + [(11, 30)] * hidden:
         yield draw.normal(size, size), steps
-    yield 20 * mt.eye(4, dtype=mt.float64) + draw.normal(4, 4), 400
+    yield 1000 * mt.eye(3, dtype=mt.float64) + 100 * draw.normal(3, 3), 120
 
 
-def _power_iteration(matrix, steps):
+def _power_iteration(matrix, steps, length=lambda v: v.norm()):
     """The factor of each step, and the last two vectors."""
     v, factors = mt.ones(len(matrix), dtype=matrix.dtype), []
     for _ in range(steps):
-        before = v / v.norm()
+        before = v / length(v)
         v = before @ matrix
-        factors.append(v.norm().item())
+        factors.append(length(v).item())
     return factors, before, v
 
 
@@ -244,9 +162,13 @@ def _geometric_mean(factors):
     return math.exp(sum(map(math.log, factors)) / len(factors))
 
 
-def _estimate(mean=_geometric_mean, chosen=lambda factors: factors[len(factors) // 2 :]):
-    """The estimate with another mean, or of other factors."""
-    return lambda matrix, steps: mean(chosen(_power_iteration(matrix, steps)[0]))
+def _estimate(
+    mean=_geometric_mean,
+    chosen=lambda factors: factors[len(factors) // 2 :],
+    length=lambda v: v.norm(),
+):
+    """The estimate with another mean or length, or of other factors."""
+    return lambda matrix, steps: mean(chosen(_power_iteration(matrix, steps, length)[0]))
 
 
 @exercise(cases=_matrix_cases, gradients=False, see='chapter 00, "The same matrix again and again"')
@@ -278,6 +200,30 @@ spectral_radius.wrong(
     "Where the largest eigenvalues are two complex ones, as is usual for a random matrix, the "
     "vector goes on turning and the factor swings for ever. Its mean over many steps settles.",
 )(_estimate(chosen=lambda factors: factors[-1:]))
+spectral_radius.wrong(
+    "the iteration with the sum of absolute values for the length",
+    "The length of a vector is the root of the sum of its squares: v.norm().",
+)(_estimate(length=lambda v: v.abs().sum()))
+spectral_radius.wrong(
+    "the iteration with the largest absolute value for the length",
+    "The length of a vector is the root of the sum of its squares: v.norm().",
+)(_estimate(length=lambda v: v.abs().max()))
+spectral_radius.wrong(
+    "the iteration with the sum of squares for the length",
+    "The root is missing: v.norm().",
+)(_estimate(length=lambda v: (v * v).sum()))
+spectral_radius.wrong(
+    "the smallest factor of the second half",
+    "Factors swing; what counts is their geometric mean.",
+)(_estimate(mean=min))
+spectral_radius.wrong(
+    "the median factor of the second half",
+    "Factors are multiplied: what counts is their geometric mean.",
+)(_estimate(mean=statistics.median))
+spectral_radius.wrong(
+    "the largest factor of the second half",
+    "Factors swing; what counts is their geometric mean.",
+)(_estimate(mean=max))
 spectral_radius.wrong(
     "the mean factor of all steps",
     "The first steps are far from what the vector becomes: leave out the first half.",
@@ -324,6 +270,28 @@ def _(matrix, steps):
 )
 def _(matrix, steps):
     return spectral_radius.reference(matrix.T, steps)
+
+
+@spectral_radius.wrong(
+    "the largest absolute value among the eigenvalues",
+    "That is what the estimate tends to. Here the steps themselves are asked for, since a large "
+    "matrix has no eigenvalues to be had cheaply.",
+)
+def _(matrix, steps):
+    return np.abs(np.linalg.eigvals(matrix.numpy())).max()
+
+
+@spectral_radius.wrong(
+    "the norm of the matrix, by which it stretches what it stretches most",
+    "That is its largest singular value. Apply the matrix again and again.",
+)
+def _(matrix, steps):
+    return np.linalg.norm(matrix.numpy(), 2)
+
+
+@spectral_radius.wrong("the iteration with one step too many", "Make `steps` products.")
+def _(matrix, steps):
+    return spectral_radius.reference(matrix, steps + 1)
 
 
 @spectral_radius.wrong(

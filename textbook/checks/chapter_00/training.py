@@ -1,402 +1,366 @@
-"""Finite differences, a step of Adam, and an engine."""
+"""A step of Adam on a batch in parts, and what a training with it reaches."""
 
 import math
+from contextlib import redirect_stdout
+from io import StringIO
 
 import minitorch as mt
-from textbook.checks.exercise import exercise
+import minitorch.nn.functional as F
+from minitorch import nn
+from textbook.checks.compare import number
+from textbook.checks.exercise import CheckFailed, exercise
+from textbook.lab.report import measured
 
-# Finite differences
+BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 
-
-def _named(name, function):
-    function.__name__ = name
-    return function
-
-
-_FUNCTIONS = [
-    _named("x -> (x ** 3).sum()", lambda x: (x**3).sum()),
-    _named("x -> x.exp().sum() ** 2", lambda x: x.exp().sum() ** 2),
-    _named("x -> x.sin().prod()", lambda x: x.sin().prod()),
-]
+# A step in parts
 
 
-def _difference_cases(draw, hidden):
-    for shape in [(2,), (2, 3)] + [(2, 1, 4)] * hidden:
-        for function in _FUNCTIONS:
-            yield function, draw.normal(*shape), 0.1
-    yield _FUNCTIONS[0], draw.normal(3), 0.01
+def _step_cases(draw, hidden):
+    """Sizes of the parts for each step, the length of a row, the first t, the rate."""
+    for sizes, d, t, lr in [
+        ([[3]], 2, 1, 0.1),
+        ([[1, 4]], 3, 1, 0.05),
+        ([[2, 2, 5], [4, 1]], 2, 1, 0.1),
+        ([[3, 1], [2, 2], [1, 6]], 4, 7, 0.02),
+    ] + [([[5, 1, 1, 3]] * 4, 3, 90, 0.2)] * hidden:
+        batches = [[(draw.normal(n, d), draw.normal(n, 1)) for n in of_step] for of_step in sizes]
+        start = [draw.normal(d, 3), draw.normal(3), draw.normal(3, 1), draw.normal(2)]
+        means = [0 * each if t == 1 else draw.normal(*each.shape) for each in start]
+        squares = [0 * each if t == 1 else draw.normal(*each.shape) ** 2 for each in start]
+        yield batches, start, means, squares, t, lr
 
 
-def _differences(function, x, step):
-    """step(function, x, one), where ``one`` is 1 at one element, for each element of x."""
-    found = mt.zeros_like(x).reshape(-1)
-    for i in range(x.numel()):
-        one = mt.zeros_like(found)
-        one[i] = 1
-        found[i] = step(function, x, one.reshape(x.shape)).item()
-    return found.reshape(x.shape)
+def _stepped(answer, batches, start, means, squares, t, lr):
+    """Some steps of a small network; the last of its parameters is not used."""
+    parameters = [x.detach().clone().requires_grad_() for x in start]
+    means, squares = ([x.clone() for x in each] for each in (means, squares))
+    for parameter in parameters[:-1]:
+        parameter.grad = mt.ones_like(parameter)  # left there by somebody
 
+    def loss_of(inputs, targets):
+        W, b, out, _ = parameters
+        return F.mse_loss((inputs @ W + b).tanh() @ out, targets)
 
-@exercise(
-    cases=_difference_cases,
-    gradients=False,
-    forbidden=("backward",),
-    instead="two calls of the function for each element",
-    see='chapter 00, "One sentence, one loss"',
-)
-def numerical_gradient(function, x, eps):
-    """A function of a tensor, the tensor, the step -> a tensor of the shape of x."""
-    moved = x.clone().reshape(-1)
-    slopes = []
-    for i in range(len(moved)):
-        kept = moved[i].item()
-        moved[i] = kept + eps
-        above = function(moved.reshape(x.shape)).item()
-        moved[i] = kept - eps
-        below = function(moved.reshape(x.shape)).item()
-        moved[i] = kept
-        slopes.append((above - below) / (2 * eps))
-    return mt.tensor(slopes, dtype=x.dtype).reshape(x.shape)
-
-
-@numerical_gradient.wrong(
-    "the one-sided difference",
-    "Step to both sides, x + eps and x - eps: the error then falls with eps squared.",
-)
-def _(function, x, eps):
-    return _differences(function, x, lambda f, x, one: (f(x + eps * one) - f(x)) / eps)
-
-
-@numerical_gradient.wrong(
-    "twice the gradient", "From x - eps to x + eps is a distance of 2 eps: divide by that."
-)
-def _(function, x, eps):
-    return 2 * numerical_gradient.reference(function, x, eps)
-
-
-@numerical_gradient.wrong(
-    "the gradient with the opposite sign",
-    "Take the value at x + eps minus the value at x - eps.",
-)
-def _(function, x, eps):
-    return -numerical_gradient.reference(function, x, eps)
-
-
-@numerical_gradient.wrong(
-    "one slope for all elements moved together",
-    "Move one element at a time and leave the others where they are.",
-)
-def _(function, x, eps):
-    slope = (function(x + eps) - function(x - eps)) / (2 * eps)
-    return mt.ones_like(x) * slope
-
-
-@numerical_gradient.wrong(
-    "right for the first element only: you do not put a moved element back",
-    "Before you go on to the next element, give this one its old value.",
-)
-def _(function, x, eps):
-    moved, found = x.clone().reshape(-1), mt.zeros_like(x).reshape(-1)
-    for i in range(len(moved)):
-        moved[i] += eps
-        above = function(moved.reshape(x.shape)).item()
-        moved[i] -= 2 * eps
-        found[i] = (above - function(moved.reshape(x.shape)).item()) / (2 * eps)
-    return found.reshape(x.shape)
-
-
-# Adam
-
-
-def _adam_cases(draw, hidden):
-    for shape, t, scale in [((2,), 1, 1), ((3,), 2, 1), ((2, 3), 7, 1e-3)] + [
-        ((4, 1), 90, 1)
-    ] * hidden:
-        m = mt.zeros(*shape, dtype=mt.float64) if t == 1 else scale * draw.normal(*shape)
-        v = mt.zeros(*shape, dtype=mt.float64) if t == 1 else scale**2 * draw.normal(*shape) ** 2
-        yield draw.normal(*shape), scale * draw.normal(*shape), m, v, t, 0.1, 0.9, 0.99, 1e-6
-
-
-def _moments(g, m, v, beta1, beta2):
-    return beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
-
-
-@exercise(cases=_adam_cases, gradients=False, see='chapter 00, "Training"')
-def adam_step(w, g, m, v, t, lr, beta1, beta2, eps):
-    """The parameters and both running means after step t."""
-    m = beta1 * m + (1 - beta1) * g
-    v = beta2 * v + (1 - beta2) * g**2
-    corrected_m, corrected_v = m / (1 - beta1**t), v / (1 - beta2**t)
-    return w - lr * corrected_m / (corrected_v.sqrt() + eps), m, v
-
-
-@adam_step.wrong(
-    "Adam without the correction of m and v",
-    "Both start at 0 and are too small in the first steps: divide by 1 - beta ** t.",
-)
-def _(w, g, m, v, t, lr, beta1, beta2, eps):
-    m, v = _moments(g, m, v, beta1, beta2)
-    return w - lr * m / (v.sqrt() + eps), m, v
-
-
-@adam_step.wrong(
-    "Adam that returns the corrected m and v",
-    "The correction is for this step only; the running means go on without it.",
-)
-def _(w, g, m, v, t, lr, beta1, beta2, eps):
-    m, v = _moments(g, m, v, beta1, beta2)
-    m, v = m / (1 - beta1**t), v / (1 - beta2**t)
-    return w - lr * m / (v.sqrt() + eps), m, v
-
-
-@adam_step.wrong(
-    "Adam with eps under the root",
-    "eps is added to the root, not to what is under it.",
-)
-def _(w, g, m, v, t, lr, beta1, beta2, eps):
-    m, v = _moments(g, m, v, beta1, beta2)
-    return w - lr * (m / (1 - beta1**t)) / (v / (1 - beta2**t) + eps).sqrt(), m, v
-
-
-@adam_step.wrong("Adam without the root of v", "v holds squares: divide by its square root.")
-def _(w, g, m, v, t, lr, beta1, beta2, eps):
-    m, v = _moments(g, m, v, beta1, beta2)
-    return w - lr * (m / (1 - beta1**t)) / (v / (1 - beta2**t) + eps), m, v
-
-
-@adam_step.wrong("a step up the slope", "A step goes against the gradient: w minus.")
-def _(w, g, m, v, t, lr, beta1, beta2, eps):
-    stepped, m, v = adam_step.reference(w, g, m, v, t, lr, beta1, beta2, eps)
-    return 2 * w - stepped, m, v
-
-
-@adam_step.wrong("Adam with its two betas exchanged", "beta1 belongs to m, beta2 to v.")
-def _(w, g, m, v, t, lr, beta1, beta2, eps):
-    return adam_step.reference(w, g, m, v, t, lr, beta2, beta1, eps)
-
-
-@adam_step.wrong(
-    "Adam whose v is a running mean of the gradient, not of its square",
-    "Square g in the update of v.",
-)
-def _(w, g, m, v, t, lr, beta1, beta2, eps):
-    m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g
-    return w - lr * (m / (1 - beta1**t)) / ((v / (1 - beta2**t)).sqrt() + eps), m, v
-
-
-# An engine
-
-
-def _fed_back(a, b):
-    for _ in range(5):
-        a = a * a / b + a
-    return a
-
-
-def _long(a, b):
-    x = a
-    for _ in range(3000):
-        x = x / b + a
-    return x
-
-
-_PROGRAMS = [
-    _named("a + b", lambda a, b: a + b),
-    _named("a * b", lambda a, b: a * b),
-    _named("a - b", lambda a, b: a - b),
-    _named("a / b", lambda a, b: a / b),
-    _named("a.exp() * b", lambda a, b: a.exp() * b),
-    _named("a * b + a", lambda a, b: a * b + a),
-    _named("a * a", lambda a, b: a * a),
-    _named("c = a * b; d = c + a; c.exp() * d / (c - b)", lambda a, b: _shared(a * b, a, b)),
-    _named("a = a * a / b + a, 5 times", _fed_back),
-    _named("x = a; x = x / b + a, 3000 times", _long),
-]
-
-
-def _shared(c, a, b):
-    d = c + a
-    return c.exp() * d / (c - b)
-
-
-def _program_cases(draw, hidden):
-    for program in _PROGRAMS:
-        a, b = draw.random.uniform([0.5, 1.5], [1, 2]).round(2).tolist()
-        yield program, (-a if hidden else a), b
-
-
-def _run_program(value_class, program, a, b):
-    a, b = value_class(a), value_class(b)
-    result = program(a, b)
-    result.backward()
+    losses = []
+    for i, parts in enumerate(batches):
+        losses.append(answer(loss_of, parts, parameters, means, squares, t + i, lr))
     return {
-        "the value of the program": result.data,
-        "the gradient with respect to a": a.grad,
-        "the gradient with respect to b": b.grad,
+        "the list of losses": losses,
+        "the list of parameters": [x.detach() for x in parameters],
+        "the list of means": [x.detach() for x in means],
+        "the list of squares": [x.detach() for x in squares],
     }
 
 
-class Value:
-    """A number that remembers how it was computed."""
-
-    def __init__(self, data, parents=(), slopes=()):
-        self.data = data
-        self.grad = 0.0
-        self.parents = parents
-        self.slopes = slopes  # d self / d parent, one a parent
-
-    def __add__(self, other):
-        return Value(self.data + other.data, (self, other), (1.0, 1.0))
-
-    def __sub__(self, other):
-        return Value(self.data - other.data, (self, other), (1.0, -1.0))
-
-    def __mul__(self, other):
-        return Value(self.data * other.data, (self, other), (other.data, self.data))
-
-    def __truediv__(self, other):
-        quotient = self.data / other.data
-        return Value(quotient, (self, other), (1 / other.data, -quotient / other.data))
-
-    def exp(self):
-        power = math.exp(self.data)
-        return Value(power, (self,), (power,))
-
-    def backward(self):
-        order, done, stack = [], set(), [self]  # order: parents before children
-        while stack:
-            node = stack[-1]
-            missing = [parent for parent in node.parents if parent not in done]
-            if missing:
-                stack.extend(missing)
-            elif stack.pop() not in done:
-                done.add(node)
-                order.append(node)
-        self.grad = 1.0
-        for node in reversed(order):
-            for parent, slope in zip(node.parents, node.slopes, strict=True):
-                parent.grad += node.grad * slope
-
-
-engine = exercise(
-    cases=_program_cases,
-    run=_run_program,
+@exercise(
+    cases=_step_cases,
+    run=_stepped,
     gradients=False,
-    see='chapter 00, "An engine for numbers"',
-)(Value)
-
-
-def _of_its_own_class(method):
-    """The method, with a result of the class of the value that it is called on."""
-
-    def call(self, *others):
-        result = method(self, *others)
-        return type(self)(result.data, result.parents, result.slopes)
-
-    return call
-
-
-class ValueInPieces(Value):
-    """The same; all values of a program are of the mistake's class, and their order is a method."""
-
-    __add__ = _of_its_own_class(Value.__add__)
-    __sub__ = _of_its_own_class(Value.__sub__)
-    __mul__ = _of_its_own_class(Value.__mul__)
-    __truediv__ = _of_its_own_class(Value.__truediv__)
-    exp = _of_its_own_class(Value.exp)
-
-    def order(self):
-        """This value and all before it, parents before children."""
-        order, done, stack = [], set(), [self]
-        while stack:
-            node = stack[-1]
-            missing = [parent for parent in node.parents if parent not in done]
-            stack.extend(missing)
-            if not missing and stack.pop() not in done:
-                done.add(node)
-                order.append(node)
-        return order
-
-    def backward(self):
-        self.grad = 1.0
-        for node in reversed(self.order()):
-            for parent, slope in zip(node.parents, node.slopes, strict=True):
-                parent.grad += node.grad * slope
-
-
-@engine.wrong(
-    "an engine that overwrites gradients",
-    "A value that is used twice gets a share along each path. Add them: += in place of =.",
+    see='chapter 00, "Training"',
 )
-class _(ValueInPieces):
-    def backward(self):
-        self.grad = 1.0
-        for node in reversed(self.order()):
-            for parent, slope in zip(node.parents, node.slopes, strict=True):
-                parent.grad = node.grad * slope
+def step_in_parts(loss_of, parts, parameters, means, squares, t, lr):
+    """One step of Adam on the mean loss of all parts, which is returned as a number."""
+    count = sum(len(targets) for _, targets in parts)
+    for w in parameters:
+        w.grad = None
+    total = 0.0
+    for inputs, targets in parts:
+        loss = loss_of(inputs, targets) * (len(targets) / count)
+        loss.backward()
+        total += loss.item()
+    with mt.no_grad():
+        for w, m, v in zip(parameters, means, squares, strict=True):
+            if w.grad is not None:
+                m.copy_(0.9 * m + 0.1 * w.grad)
+                v.copy_(0.999 * v + 0.001 * w.grad**2)
+                w -= lr * (m / (1 - 0.9**t)) / ((v / (1 - 0.999**t)).sqrt() + 1e-8)
+    return total
 
 
-@engine.wrong(
-    "an engine that hands gradients on before all of them have arrived",
-    "A value may pass its gradient on only when everything that used it has done so: walk a "
-    "topological order from the end.",
+def _adam(m, v, t, lr):
+    """What is subtracted from a parameter."""
+    return lr * (m / (1 - BETA1**t)) / ((v / (1 - BETA2**t)).sqrt() + EPS)
+
+
+def _stepping(
+    share=lambda size, count, parts: size / count,
+    clear=lambda w: None,
+    update=_adam,
+    square=lambda g: g**2,
+    betas=(BETA1, BETA2),
+    told=lambda losses, shares: sum(x * y for x, y in zip(losses, shares, strict=True)),
+    chosen=lambda parts: parts,
+    unused=lambda w: None,
+    carried=lambda m, v, t: (m, v),
+    used=lambda g: g,
+):
+    """The step with one of its pieces exchanged."""
+
+    def step(loss_of, parts, parameters, means, squares, t, lr):
+        count, losses, shares = sum(len(y) for _, y in parts), [], []
+        for w in parameters:
+            w.grad = clear(w)
+        for inputs, targets in chosen(parts):
+            loss = loss_of(inputs, targets)
+            shares.append(share(len(targets), count, len(parts)))
+            (loss * shares[-1]).backward()
+            losses.append(loss.item())
+        with mt.no_grad():
+            for w, m, v in zip(parameters, means, squares, strict=True):
+                g = unused(w) if w.grad is None else used(w.grad)
+                if g is None:
+                    continue
+                m.copy_(betas[0] * m + (1 - betas[0]) * g)
+                v.copy_(betas[1] * v + (1 - betas[1]) * square(g))
+                w -= update(m, v, t, lr)
+                kept = carried(m, v, t)
+                m.copy_(kept[0])
+                v.copy_(kept[1])
+        return told(losses, shares)
+
+    return step
+
+
+step_in_parts.wrong(
+    "right but for the parts, whose losses are averaged as if they were equally large",
+    "Each example counts alike: a part of n examples out of N has the share n / N.",
+)(_stepping(share=lambda size, count, parts: 1 / parts))
+step_in_parts.wrong(
+    "right but for the parts, whose losses are added",
+    "The loss is the mean over all examples: a part of n examples out of N has the share n / N.",
+)(_stepping(share=lambda size, count, parts: 1.0))
+step_in_parts.wrong(
+    "right but for the gradients that were there before, to which it adds",
+    "backward adds to .grad: set it to None before the first part.",
+)(_stepping(clear=lambda w: w.grad))
+
+
+@step_in_parts.wrong(
+    "a step for each part",
+    "One step, after all parts: the gradients of the parts add up by themselves.",
 )
-class _(ValueInPieces):
-    def backward(self):
-        self.grad, done, queue = 1.0, set(), [self]
-        while queue:
-            node = queue.pop(0)
-            if node in done:
-                continue
-            done.add(node)
-            for parent, slope in zip(node.parents, node.slopes, strict=True):
-                parent.grad += node.grad * slope
-                queue.append(parent)
+def _(loss_of, parts, parameters, means, squares, t, lr):
+    case = parameters, means, squares, t, lr
+    count = sum(len(y) for _, y in parts)
+    losses = [step_in_parts.reference(loss_of, [part], *case) for part in parts]
+    return sum(x * len(y) / count for x, (_, y) in zip(losses, parts, strict=True))
 
 
-@engine.wrong(
-    "an engine whose last value starts with gradient 0",
-    "The derivative of the result with respect to itself is 1: start with that.",
+step_in_parts.wrong(
+    "a step on the last part alone",
+    "zero_grad once, before the first part: the parts' gradients have to add up.",
+)(_stepping(chosen=lambda parts: parts[-1:]))
+
+
+@step_in_parts.wrong(
+    "right but for the gradient, which is that of the last part alone",
+    "Set .grad to None once, before the first part: the parts' gradients add up by themselves.",
 )
-class _(ValueInPieces):
-    def backward(self):
-        super().backward()
-        for node in self.order():
-            node.grad = 0.0
+def _(loss_of, parts, parameters, means, squares, t, lr):
+    count = sum(len(y) for _, y in parts)
+    with mt.no_grad():
+        total = sum(loss_of(x, y).item() * len(y) / count for x, y in parts)
+
+    def shrunk(inputs, targets):
+        return loss_of(inputs, targets) * (len(targets) / count)
+
+    step_in_parts.reference(shrunk, parts[-1:], parameters, means, squares, t, lr)
+    return total
 
 
-@engine.wrong(
-    "right but for the product, whose slopes are exchanged",
-    "The slope of a * b with respect to a is b.",
+step_in_parts.wrong(
+    "right but for the gradient, which is that of the summed losses of all examples",
+    "The loss is the mean over all examples: a part of n examples out of N has the share n / N.",
+)(
+    _stepping(
+        share=lambda size, count, parts: size,
+        told=lambda losses, shares: (
+            sum(x * y for x, y in zip(losses, shares, strict=True)) / sum(shares)
+        ),
+    )
 )
-class _(ValueInPieces):
-    def __mul__(self, other):
-        return type(self)(self.data * other.data, (self, other), (self.data, other.data))
+step_in_parts.wrong(
+    "right but for the correction of m, which is missing",
+    "Both m and v start at 0 and are too small in the first steps.",
+)(_stepping(update=lambda m, v, t, lr: lr * m / ((v / (1 - BETA2**t)).sqrt() + EPS)))
+step_in_parts.wrong(
+    "right but for the correction of v, which is missing",
+    "Both m and v start at 0 and are too small in the first steps.",
+)(_stepping(update=lambda m, v, t, lr: lr * (m / (1 - BETA1**t)) / (v.sqrt() + EPS)))
 
 
-@engine.wrong(
-    "right but for the difference, which has slope 1 on both sides",
-    "The slope of a - b with respect to b is -1.",
+@step_in_parts.wrong(
+    "right but for the parameters, which stay as they were",
+    "`w = w - ...` makes a new tensor, which nobody sees. Change w in place, inside no_grad: "
+    "w -= ....",
 )
-class _(ValueInPieces):
-    def __sub__(self, other):
-        return type(self)(self.data - other.data, (self, other), (1.0, 1.0))
+def _(loss_of, parts, parameters, means, squares, t, lr):
+    kept = [w.detach().clone() for w in parameters]
+    total = step_in_parts.reference(loss_of, parts, parameters, means, squares, t, lr)
+    with mt.no_grad():
+        for w, before in zip(parameters, kept, strict=True):
+            w.copy_(before)
+    return total
 
 
-@engine.wrong(
-    "right but for the quotient, whose slope toward the denominator has the wrong sign",
-    "The slope of a / b with respect to b is -a / b ** 2.",
+step_in_parts.wrong(
+    "right but for the number that it returns, the loss of the first part",
+    "Return the mean loss over all examples.",
+)(_stepping(told=lambda losses, shares: losses[0]))
+step_in_parts.wrong(
+    "right but for the number that it returns, the loss of the last part",
+    "Return the mean loss over all examples.",
+)(_stepping(told=lambda losses, shares: losses[-1]))
+step_in_parts.wrong(
+    "right but for the number that it returns, the mean of the parts' losses",
+    "Parts differ in size: weigh each by its share of the examples.",
+)(_stepping(told=lambda losses, shares: sum(losses) / len(losses)))
+step_in_parts.wrong(
+    "right but for the number that it returns, the sum of the parts' losses",
+    "Return the mean loss over all examples.",
+)(_stepping(told=lambda losses, shares: sum(losses)))
+step_in_parts.wrong(
+    "right but for the correction of m and v, which is missing",
+    "Both start at 0 and are too small in the first steps: divide by 1 - beta ** t.",
+)(_stepping(update=lambda m, v, t, lr: lr * m / (v.sqrt() + EPS)))
+step_in_parts.wrong(
+    "right but for m and v, which are kept as corrected",
+    "The correction is for this step only; the running means go on without it.",
+)(_stepping(carried=lambda m, v, t: (m / (1 - BETA1**t), v / (1 - BETA2**t))))
+step_in_parts.wrong(
+    "right but for the step, which is counted from 0",
+    "t counts from 1 and is used as it comes: 1 - beta ** t.",
+)(_stepping(update=lambda m, v, t, lr: _adam(m, v, t + 1, lr)))
+step_in_parts.wrong(
+    "right but for the root of v, which is missing", "v holds squares: divide by its root."
+)(_stepping(update=lambda m, v, t, lr: lr * (m / (1 - BETA1**t)) / (v / (1 - BETA2**t) + EPS)))
+step_in_parts.wrong("a step up the slope", "A step goes against the gradient: w minus.")(
+    _stepping(update=lambda m, v, t, lr: -_adam(m, v, t, lr))
 )
-class _(ValueInPieces):
-    def __truediv__(self, other):
-        slopes = (1 / other.data, self.data / other.data**2)
-        return type(self)(self.data / other.data, (self, other), slopes)
+step_in_parts.wrong(
+    "right but for the two betas, which are exchanged", "0.9 belongs to m, 0.999 to v."
+)(_stepping(betas=(BETA2, BETA1)))
+step_in_parts.wrong(
+    "right but for v, the running mean of the gradient and not of its square",
+    "Square g in the update of v.",
+)(_stepping(square=lambda g: g))
 
 
-@engine.wrong(
-    "right but for exp, whose slope is not its argument",
-    "The slope of exp(a) is exp(a): the result.",
+@step_in_parts.wrong(
+    "a step of plain gradient descent",
+    "Adam divides the running mean of the gradient by the root of that of its square.",
 )
-class _(ValueInPieces):
-    def exp(self):
-        return type(self)(math.exp(self.data), (self,), (self.data,))
+def _(loss_of, parts, parameters, means, squares, t, lr):
+    total = _stepping(used=lambda g: None)(loss_of, parts, parameters, means, squares, t, lr)
+    with mt.no_grad():
+        for w in parameters:
+            if w.grad is not None:
+                w -= lr * w.grad
+    return total
+
+
+@step_in_parts.wrong(
+    "right but for means and squares, which stay as they were",
+    "m and v have to be changed in place, or the next step knows nothing of them: m.copy_(...).",
+)
+def _(loss_of, parts, parameters, means, squares, t, lr):
+    copies = [[x.clone() for x in each] for each in (means, squares)]
+    return step_in_parts.reference(loss_of, parts, parameters, *copies, t, lr)
+
+
+step_in_parts.wrong(
+    "right but for a parameter without a gradient, whose m and v shrink, and which moves",
+    "Where .grad is None, the loss does not depend on the parameter: leave it as it is.",
+)(_stepping(unused=mt.zeros_like))
+
+
+# What was reached
+
+ENOUGH, MOST, POINTS, TOLERANCE = 0.83, 200, 30, 0.04
+
+
+def spiral(count):
+    """Points (3 * count, 2) on three noisy arms, and the number of each point's arm (3 * count)."""
+    arm = mt.arange(3).repeat(count)
+    radius = 0.1 + 0.9 * mt.rand(3 * count)
+    angle = 4 * radius + arm * (2 * math.pi / 3) + 0.5 * mt.randn(3 * count)
+    return mt.stack([radius * mt.cos(angle), radius * mt.sin(angle)], dim=1), arm
+
+
+def trained(step, rate, steps, seed):
+    """A perceptron that has learned a few points of a spiral, in parts, with your step."""
+    mt.manual_seed(seed)
+    points, arms = spiral(POINTS)
+    model = nn.Sequential(
+        nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 3)
+    )
+    parameters = list(model.parameters())
+    means, squares = ([mt.zeros_like(w.detach()) for w in parameters] for _ in range(2))
+
+    def loss_of(inputs, targets):
+        return F.cross_entropy(model(inputs), targets)
+
+    for t in range(1, steps + 1):
+        batch = mt.randint(len(points), (48,))
+        parts = [(points[part], arms[part]) for part in (batch[:32], batch[32:])]
+        step(loss_of, parts, parameters, means, squares, t, rate)
+    return model
+
+
+def _right(model, points, arms):
+    """The share of right answers."""
+    with mt.no_grad():
+        return (model(points).argmax(dim=1) == arms).float().mean().item()
+
+
+def _read(plan):
+    """The plan, if it can be carried out."""
+    try:
+        given = plan()
+    except NotImplementedError:
+        raise CheckFailed(
+            "chosen_training: not solved yet.\nReturn a dict, as the text says."
+        ) from None
+    keys = ["rate", "right", "steps"]
+    if not isinstance(given, dict) or sorted(given) != keys:
+        raise CheckFailed(f"chosen_training: expected a dict with the keys {keys}, got {given}")
+    rate, steps, right = (number(given[key]) for key in ("rate", "steps", "right"))
+    if type(steps) is not int or not 0 < steps <= MOST:
+        raise CheckFailed(f"chosen_training: expected 1 to {MOST} as 'steps', got {given['steps']}")
+    if rate is None or not 0 < rate < 10:
+        raise CheckFailed(f"chosen_training: expected a rate between 0 and 10, got {given['rate']}")
+    if right is None or not 0 <= right <= 1:
+        raise CheckFailed(f"chosen_training: expected a share as 'right', got {given['right']}")
+    return rate, steps, right
+
+
+def reached(step, plan):
+    """Raise ``CheckFailed`` unless the plan reaches enough on new points, and says how much."""
+    with redirect_stdout(StringIO()):
+        step_in_parts(step)
+    rate, steps, said = _read(plan)
+    shares = []
+    for seed in range(11, 21):
+        model = trained(step, rate, steps, seed)
+        mt.manual_seed(seed)
+        known = spiral(POINTS)  # the same seed: the points of the training
+        shares.append(_right(model, *spiral(1000)))
+        measured(
+            f"seed {seed}: right {_right(model, *known):.1%} on the points of the training, "
+            f"{shares[-1]:.1%} on new ones"
+        )
+    mean = sum(shares) / len(shares)
+    if mean < ENOUGH:
+        raise CheckFailed(
+            f"chosen_training: on new points {mean:.1%} are right, the mean of {len(shares)} "
+            f"seeds; at least {ENOUGH:.0%} have to be.\n"
+            "Try rates from 0.001 to 1, each with several seeds."
+        )
+    if abs(said - mean) > TOLERANCE:
+        raise CheckFailed(
+            f"chosen_training: you say that {said:.1%} are right on new points; with other seeds "
+            f"it is {mean:.1%}.\nMeasure on many points that no training has seen, with several "
+            "seeds, and not with those by which you chose."
+        )
+    print("chosen_training: it is reached, and measured well")

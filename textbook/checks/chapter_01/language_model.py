@@ -1,156 +1,24 @@
-"""The loss of a batch of sequences, the probability of one, and the choice of a token."""
+"""The probability of a text, and the choice of the next token."""
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from textbook.checks.chapter_01.states import draw_weights, padded_cases, rnn_cell, valid_steps
+from textbook.checks.chapter_01.states import draw_weights, rnn_cell
 from textbook.checks.exercise import exercise
 
-# The loss of a sequence
-
-
-def _loss_cases(draw, hidden):
-    for states, lengths in padded_cases(draw, hidden):
-        steps, batch, _ = states.shape
-        classes = 2 + batch
-        yield 2 * draw.normal(steps, batch, classes), draw.integers(classes, steps, batch), lengths
-
-
-def _picked(values, targets):
-    """(T, B): the value of each target."""
-    return values.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-
-
-def _losses(scores, targets):
-    return -_picked(scores.log_softmax(dim=-1), targets)
-
-
-def _average(values, lengths):
-    """The mean of values (T, B) over the positions that belong to their sequences."""
-    return (values * valid_steps(values, lengths)).sum() / lengths.sum()
-
-
-@exercise(
-    cases=_loss_cases,
-    forbidden=("cross_entropy",),
-    instead="log_softmax and a choice of the targets' elements (gather or indexing)",
-    see='chapter 01, "Next character: cross-entropy at every step"',
-)
-def sequence_loss(scores, targets, lengths):
-    """The mean cross-entropy over the tokens that are no padding, one number."""
-    log_p = F.log_softmax(scores, dim=-1)  # (T, B, V)
-    losses = -log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (T, B)
-    inside = mt.arange(len(scores)).unsqueeze(1) < lengths  # (T, B)
-    return (losses * inside).sum() / lengths.sum()
-
-
-@sequence_loss.wrong(
-    "the average over all positions, padding included",
-    "Position t of sequence b counts only if t < lengths[b].",
-)
-def _(scores, targets, lengths):
-    return _losses(scores, targets).mean()
-
-
-@sequence_loss.wrong(
-    "the right sum divided by all positions",
-    "The padding is left out of the sum, but still counted. Divide by the number of tokens that "
-    "are no padding, lengths.sum().",
-)
-def _(scores, targets, lengths):
-    losses = _losses(scores, targets)
-    return (losses * valid_steps(losses, lengths)).mean()
-
-
-@sequence_loss.wrong(
-    "the right sum divided by the number of sequences",
-    "The loss is a mean over tokens: divide by lengths.sum().",
-)
-def _(scores, targets, lengths):
-    return sequence_loss.reference(scores, targets, lengths) * lengths.sum() / len(lengths)
-
-
-@sequence_loss.wrong(
-    "the sum over the tokens",
-    "The loss is a mean, so that long sequences do not weigh more: divide by lengths.sum().",
-)
-def _(scores, targets, lengths):
-    return sequence_loss.reference(scores, targets, lengths) * lengths.sum()
-
-
-@sequence_loss.wrong(
-    "the mean over sequences of each sequence's mean",
-    "Every token counts the same: one sum over all tokens, divided once, by lengths.sum().",
-)
-def _(scores, targets, lengths):
-    losses = _losses(scores, targets)
-    return ((losses * valid_steps(losses, lengths)).sum(dim=0) / lengths).mean()
-
-
-@sequence_loss.wrong(
-    "off by one: it counts one position of padding",
-    "Position t counts if t < lengths[b], since positions start at 0.",
-)
-def _(scores, targets, lengths):
-    losses = _losses(scores, targets)
-    valid = valid_steps(losses, lengths, extra=1)
-    return (losses * valid).sum() / valid.sum()
-
-
-@sequence_loss.wrong(
-    "the loss with the scores of the padding set to zero",
-    "Scores of zero are a uniform distribution, and its loss is log V, not 0. Leave the padding "
-    "out of the sum.",
-)
-def _(scores, targets, lengths):
-    return _losses(scores * valid_steps(scores, lengths).unsqueeze(-1), targets).mean()
-
-
-@sequence_loss.wrong(
-    "right but for the sign",
-    "The loss is minus the log-probability of the target, so it is never negative.",
-)
-def _(scores, targets, lengths):
-    return -sequence_loss.reference(scores, targets, lengths)
-
-
-@sequence_loss.wrong(
-    "minus the mean score of the targets",
-    "Scores are no log-probabilities: apply log_softmax over the last axis first.",
-)
-def _(scores, targets, lengths):
-    return _average(-_picked(scores, targets), lengths)
-
-
-@sequence_loss.wrong(
-    "minus the mean probability of the targets",
-    "The logarithm is missing: log_softmax in place of softmax.",
-)
-def _(scores, targets, lengths):
-    return _average(-_picked(scores.softmax(dim=-1), targets), lengths)
-
-
-@sequence_loss.wrong(
-    "the loss with a softmax over time",
-    "At each position the V classes compete: the softmax goes over the last axis.",
-)
-def _(scores, targets, lengths):
-    return _average(-_picked(scores.log_softmax(dim=0), targets), lengths)
-
-
-# The probability of a sequence
+# The probability of a text
 
 
 class _LanguageModel:
     """step(token (B), h) -> scores (B, V), new h."""
 
-    def __init__(self, draw, tokens, hidden=3):
+    def __init__(self, draw, tokens, scale=2, hidden=3):
         self.tokens = tokens
-        self.inputs, self.outputs = draw.normal(tokens, hidden), 2 * draw.normal(tokens, hidden)
+        self.inputs, self.outputs = draw.normal(tokens, hidden), scale * draw.normal(tokens, hidden)
         self.weights = draw_weights(draw, hidden, hidden)
 
     def __call__(self, token, h=None):
         x = self.inputs[token]
-        h = rnn_cell.reference(x, mt.zeros_like(x) if h is None else h, *self.weights)
+        h = rnn_cell(x, mt.zeros_like(x) if h is None else h, *self.weights)
         return h @ self.outputs.T, h
 
     def __repr__(self):
@@ -160,134 +28,170 @@ class _LanguageModel:
         return self
 
 
-def _token_cases(draw, hidden):
-    for batch, length, size in [(1, 2, 3), (2, 3, 4), (3, 5, 6)] + [(5, 11, 9)] * hidden:
-        yield _LanguageModel(draw, size), draw.integers(size - 1, length, batch), size - 1
+def _text_cases(draw, hidden):
+    for lengths, size in [([2], 3), ([3, 0, 1], 4), ([4, 2], 6)] + [([7, 1, 5, 0], 9)] * hidden:
+        texts = [draw.integers(size - 1, n).tolist() if n else [] for n in lengths]
+        start = size - 1 if len(lengths) < 3 else 0
+        if start == 0:
+            texts = [[token + 1 for token in text] for text in texts]
+        yield _LanguageModel(draw, size), texts, start
+    yield _LanguageModel(draw, 5, scale=300), [draw.integers(4, 6).tolist(), []], 4  # very sure
+    yield _LanguageModel(draw, 9), [draw.integers(8, 260).tolist()], 8  # a probability of about 0
 
 
-def _steps(step, inputs):
-    """(T, B, V): the scores after each of the inputs (T, B), the state carried along."""
-    h, results = None, []
-    for token in inputs:
-        scores, h = step(token, h)
-        results.append(scores)
-    return mt.stack(results)
+def _log_probability(
+    inputs=lambda text, start: [start, *text],
+    targets=lambda text, start: [*text, start],
+    total=sum,
+    score=lambda scores, token: scores.log_softmax(dim=-1)[0, token].item(),
+    carry=lambda h: h,
+    told=mt.tensor,
+):
+    """The log-probabilities with one of their pieces exchanged."""
+
+    def log_probability(step, texts, start):
+        found = []
+        for text in texts:
+            h, parts = None, []
+            for token, following in zip(inputs(text, start), targets(text, start), strict=True):
+                scores, h = step(mt.tensor([token]), carry(h))
+                parts.append(score(scores, following))
+            found.append(total(parts))
+        return told(found)
+
+    return log_probability
 
 
-def _shifted(tokens, start):
-    """(T, B): the token before each token."""
-    return mt.cat([mt.full((1, tokens.shape[1]), start), tokens[:-1]])
+@exercise(cases=_text_cases, gradients=False, see='chapter 01, "A language model"')
+def log_probability(step, texts, start):
+    """The log-probability of each text with its end, a tensor."""
+    totals = []
+    for text in texts:
+        total, h = 0.0, None
+        for token, following in zip([start, *text], [*text, start], strict=True):
+            scores, h = step(mt.tensor([token]), h)  # (1, V)
+            total += scores.log_softmax(dim=-1)[0, following].item()
+        totals.append(total)
+    return mt.tensor(totals)
 
 
-def _log_probabilities(step, inputs, tokens):
-    return -_losses(_steps(step, inputs), tokens)
-
-
-@exercise(cases=_token_cases, gradients=False, see='chapter 01, "A language model"')
-def sequence_log_probability(step, tokens, start):
-    """The log-probability of each sequence in tokens (T, B), a tensor (B)."""
-    batch = tokens.shape[1]
-    previous, h, total = mt.full((batch,), start), None, 0
-    for token in tokens:  # (B)
-        scores, h = step(previous, h)  # (B, V)
-        total = total + scores.log_softmax(dim=-1)[mt.arange(batch), token]
-        previous = token
-    return total
-
-
-@sequence_log_probability.wrong(
-    "the probability, not its logarithm",
-    "A product of many probabilities soon underflows to 0. Add the log-probabilities.",
+log_probability.wrong(
+    "right but for the end of each text, which is not counted",
+    "A text that goes on is another text: after its last token the model has to say <s>.",
+)(
+    _log_probability(
+        inputs=lambda text, start: [start, *text[:-1]][: len(text)],
+        targets=lambda text, start: text,
+    )
 )
-def _(step, tokens, start):
-    return sequence_log_probability.reference(step, tokens, start).exp()
-
-
-@sequence_log_probability.wrong(
-    "the sum of the probabilities",
-    "Probabilities multiply along a sequence; it is their logarithms that add up.",
-)
-def _(step, tokens, start):
-    return _log_probabilities(step, _shifted(tokens, start), tokens).exp().sum(dim=0)
-
-
-@sequence_log_probability.wrong(
-    "the mean over the tokens",
-    "The chain rule is a sum over all T tokens: do not divide by T.",
-)
-def _(step, tokens, start):
-    return _log_probabilities(step, _shifted(tokens, start), tokens).mean(dim=0)
-
-
-@sequence_log_probability.wrong(
-    "one number for the whole batch",
-    "Each sequence has its own log-probability: the result has shape (B).",
-)
-def _(step, tokens, start):
-    return sequence_log_probability.reference(step, tokens, start).sum()
-
-
-@sequence_log_probability.wrong(
-    "right but for the sign",
-    "A log-probability is at most 0.",
-)
-def _(step, tokens, start):
-    return -sequence_log_probability.reference(step, tokens, start)
-
-
-@sequence_log_probability.wrong(
+log_probability.wrong(
     "the probability of the rest given the first token",
-    "The first token has a probability too: the one that the model gives it after the start token.",
+    "The first token has a probability too: the one that the model gives it after <s>.",
+)(
+    _log_probability(
+        inputs=lambda text, start: text,
+        targets=lambda text, start: [*text[1:], start][: len(text)],
+    )
 )
-def _(step, tokens, start):
-    return _log_probabilities(step, tokens[:-1], tokens[1:]).sum(dim=0)
-
-
-@sequence_log_probability.wrong(
+log_probability.wrong(
+    "the probability of the rest given the first token, and without the end",
+    "Inputs are <s> and all tokens, targets are all tokens and <s>.",
+)(
+    _log_probability(
+        inputs=lambda text, start: text[:-1],
+        targets=lambda text, start: text[1:],
+    )
+)
+log_probability.wrong(
     "a leak: the model has read each token before it is asked for it",
-    "The scores for tokens[t] come from the step that reads the token before, tokens[t - 1], and "
-    "the first ones from the step that reads the start token.",
-)
-def _(step, tokens, start):
-    return _log_probabilities(step, tokens, tokens).sum(dim=0)
-
-
-@sequence_log_probability.wrong(
+    "The scores for a token come from the step that reads the token before it.",
+)(_log_probability(inputs=lambda text, start: [*text, start]))
+log_probability.wrong(
     "a run that forgets its state",
     "Give step the state that it returned the last time: scores, h = step(token, h).",
+)(_log_probability(carry=lambda h: None))
+log_probability.wrong(
+    "a run that reads <s> at every step",
+    "After <s>, the model reads the tokens of the text one by one.",
+)(_log_probability(inputs=lambda text, start: [start] * (len(text) + 1)))
+log_probability.wrong(
+    "the probability, not its logarithm",
+    "A product of many probabilities soon underflows to 0. Add the log-probabilities.",
+)(_log_probability(told=lambda found: mt.tensor(found).exp()))
+log_probability.wrong(
+    "right but for long texts, whose probability is 0 as a floating-point number",
+    "The product of many probabilities is too small a number. Add their logarithms instead.",
+)(
+    _log_probability(
+        score=lambda scores, token: scores.softmax(dim=-1)[0, token].item(),
+        total=lambda parts: mt.tensor(parts).prod().log().item(),
+    )
 )
-def _(step, tokens, start):
-    return _log_probabilities(lambda x, h: step(x), _shifted(tokens, start), tokens).sum(dim=0)
-
-
-@sequence_log_probability.wrong(
-    "a run that reads the start token at every step",
-    "After the start token, the model reads the tokens of the sequence one by one.",
+log_probability.wrong(
+    "the sum of the probabilities",
+    "Probabilities multiply along a text; it is their logarithms that add up.",
+)(_log_probability(score=lambda scores, token: scores.softmax(dim=-1)[0, token].item()))
+log_probability.wrong(
+    "the mean over the tokens", "The chain rule is a sum over all tokens: do not divide."
+)(_log_probability(total=lambda parts: sum(parts) / len(parts)))
+log_probability.wrong(
+    "right but for a small number that is added to each probability",
+    "log_softmax never takes the logarithm of 0: nothing need be added.",
+)(
+    _log_probability(
+        score=lambda scores, token: (scores.softmax(dim=-1)[0, token] + 1e-9).log().item()
+    )
 )
-def _(step, tokens, start):
-    return _log_probabilities(step, mt.full(tokens.shape, start), tokens).sum(dim=0)
+log_probability.wrong(
+    "the logarithm of the last factor alone", "A sum over all tokens, and the end."
+)(_log_probability(total=lambda parts: parts[-1]))
+log_probability.wrong(
+    "a softmax over the batch, not over the vocabulary",
+    "At each step the V tokens compete: the softmax goes over the last axis.",
+)(_log_probability(score=lambda scores, token: scores.log_softmax(dim=0)[0, token].item()))
+log_probability.wrong("a list of numbers, not a tensor", "mt.tensor(totals) makes one.")(
+    _log_probability(told=lambda found: found)
+)
+log_probability.wrong(
+    "one number for all texts", "Each text has its own log-probability: a tensor of as many."
+)(_log_probability(told=lambda found: mt.tensor(sum(found))))
+log_probability.wrong("right but for the sign", "A log-probability is at most 0.")(
+    _log_probability(told=lambda found: -mt.tensor(found))
+)
+log_probability.wrong(
+    "the sum of the scores", "Scores are no log-probabilities: apply log_softmax first."
+)(_log_probability(score=lambda scores, token: scores[0, token].item()))
 
 
-@sequence_log_probability.wrong(
+@log_probability.wrong(
+    "right for the first text; the others start from the state in which the last one ended",
+    "Each text begins anew: h = None.",
+)
+def _(step, texts, start):
+    h, totals = None, []
+    for text in texts:
+        total = 0.0
+        for token, following in zip([start, *text], [*text, start], strict=True):
+            scores, h = step(mt.tensor([token]), h)
+            total += scores.log_softmax(dim=-1)[0, following].item()
+        totals.append(total)
+    return mt.tensor(totals)
+
+
+@log_probability.wrong(
     "a run that reads its own best guess",
-    "That is generation. To score a given sequence the model reads that sequence (teacher "
-    "forcing).",
+    "That is generation. To score a given text the model reads that text (teacher forcing).",
 )
-def _(step, tokens, start):
-    guess, h, total = mt.full_like(tokens[0], start), None, 0
-    for token in tokens:
-        scores, h = step(guess, h)
-        total = total - _losses(scores, token)
-        guess = scores.argmax(dim=-1)
-    return total
-
-
-@sequence_log_probability.wrong(
-    "the sum of the scores",
-    "Scores are no log-probabilities: apply log_softmax first.",
-)
-def _(step, tokens, start):
-    return _picked(_steps(step, _shifted(tokens, start)), tokens).sum(dim=0)
+def _(step, texts, start):
+    totals = []
+    for text in texts:
+        token, h, total = mt.tensor([start]), None, 0.0
+        for following in [*text, start]:
+            scores, h = step(token, h)
+            total += scores.log_softmax(dim=-1)[0, following].item()
+            token = scores.argmax(dim=-1)
+        totals.append(total)
+    return mt.tensor(totals)
 
 
 # Sampling
@@ -305,6 +209,10 @@ def _sampling_cases(draw, hidden):
         yield scores, 1.0, None, 0.01
         yield scores, 1.3, k, p
         yield scores, 0.8, size, 0.999
+        yield scores, 0.0, None, None
+        yield scores, 0, k, p
+    yield 1000 * draw.normal(2, 5), 0.7, 3, 0.9
+    yield mt.tensor([[0.3, 0.31, -1.0]], dtype=mt.float64), 0.0, None, None  # nearly a tie
     example = mt.tensor([[0.1, 0.4, 0.2, 0.3], [0.4, 0.3, 0.2, 0.1]], dtype=mt.float64)
     yield example.log(), 1.0, 2, 0.5
 
@@ -329,6 +237,11 @@ def _nucleus_without_last(probabilities, p):
     return _by_rank(probabilities, lambda ordered, sums: sums <= p)
 
 
+def _nucleus_not_turned_back(probabilities, p):
+    ordered, order = probabilities.sort(dim=-1, descending=True)
+    return (ordered.cumsum(dim=-1) - ordered < p).gather(-1, order)
+
+
 def _nucleus_and_one(probabilities, p):
     def keep(ordered, sums):
         before = sums - ordered
@@ -348,14 +261,18 @@ def _sampling(
     dim=-1,
     nucleus=_nucleus,
     normalize=_normalized,
+    cold=lambda scores: F.one_hot(scores.argmax(dim=-1), scores.shape[-1]).double(),
+    weigh=lambda scores, dim: scores.softmax(dim=dim),
 ):
     """The distribution with one of its pieces exchanged."""
 
     def distribution(scores, temperature=1.0, top_k=None, top_p=None):
+        if temperature == 0:
+            return cold(scores)
         scores = temper(scores, temperature)
         if top_k is not None:
             scores = scores.masked_fill(~largest(scores, top_k), removed)
-        probabilities = scores.softmax(dim=dim)
+        probabilities = weigh(scores, dim)
         if top_p is not None:
             probabilities = normalize(probabilities * nucleus(probabilities, top_p))
         return probabilities
@@ -379,6 +296,8 @@ def _best_stays_possible(answer, scores, temperature, top_k, top_p):
 )
 def sampling_distribution(scores, temperature=1.0, top_k=None, top_p=None):
     """The probabilities (B, V) to sample the next token from."""
+    if temperature == 0:
+        return F.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(scores.dtype)
     scores = scores / temperature
     if top_k is not None:
         smallest_kept = scores.topk(top_k, dim=-1)[0][:, -1:]  # (B, 1)
@@ -467,3 +386,53 @@ def _(scores, temperature=1.0, top_k=None, top_p=None):
     distribution = sampling_distribution.reference
     kept = distribution(scores, temperature, None, top_p) > 0
     return _normalized(distribution(scores, temperature, top_k) * kept)
+
+
+sampling_distribution.wrong(
+    "right but for temperature 0, by which it divides",
+    "0 / 0 is no number. Temperature 0 is the limit: all probability goes to the likeliest token.",
+)(_sampling(cold=lambda scores: (scores / 0.0).softmax(dim=-1)))
+sampling_distribution.wrong(
+    "right but for temperature 0, which it takes for 1",
+    "Towards 0 the distribution gets sharper and sharper: at 0 the likeliest token has it all.",
+)(_sampling(cold=lambda scores: scores.softmax(dim=-1)))
+sampling_distribution.wrong(
+    "right but for temperature 0, where it returns the scores of the likeliest token alone",
+    "Return probabilities: 1 for the likeliest token, 0 for all others.",
+)(_sampling(cold=lambda scores: scores * (scores == scores.amax(dim=-1, keepdim=True))))
+sampling_distribution.wrong(
+    "right but for large scores, whose exponential is infinite",
+    "Take the softmax of the library, or subtract the largest score of each row first.",
+)(_sampling(weigh=lambda scores, dim: scores.exp() / scores.exp().sum(dim=dim, keepdim=True)))
+sampling_distribution.wrong(
+    "right but for top-k: what is left does not add up to 1",
+    "Remove tokens before the softmax, or divide what is left by its sum.",
+)(
+    lambda scores, temperature=1.0, top_k=None, top_p=None: (
+        _sampling()(scores, temperature, None, top_p)
+        * (_largest(scores, top_k) if top_k is not None and top_p is None else 1)
+        if top_p is None
+        else _sampling()(scores, temperature, top_k, top_p)
+    )
+)
+sampling_distribution.wrong(
+    "right but for top-p, whose choice goes back to the wrong tokens",
+    "`order` says which token stands at each place of the sorted row. To go back you need its "
+    "inverse, the place of each token: order.argsort(-1).",
+)(_sampling(nucleus=_nucleus_not_turned_back))
+sampling_distribution.wrong(
+    "right but for top-p, which keeps the tail and drops the most probable tokens",
+    "What stays are the most probable tokens: those before which less than p has been reached.",
+)(
+    _sampling(
+        nucleus=lambda probabilities, p: _by_rank(probabilities, lambda ordered, sums: sums > p)
+    )
+)
+sampling_distribution.wrong(
+    "right but for top-k, whose threshold is the k-th smallest score",
+    "Sort in descending order, or take topk.",
+)(_sampling(largest=lambda scores, k: scores >= scores.sort(dim=-1)[0][:, k - 1 : k]))
+sampling_distribution.wrong(
+    "right but for temperature 0, which it takes for a small number",
+    "At temperature 0 the likeliest token has probability 1, exactly.",
+)(_sampling(cold=lambda scores: (scores / 1e-2).softmax(dim=-1)))

@@ -1,9 +1,7 @@
-"""One step, all steps, several layers and directions, and a sequence in one vector."""
+"""All steps of a batch of short and long sequences, forward and in both directions."""
 
 import minitorch as mt
 from textbook.checks.exercise import exercise
-
-# One step
 
 
 def draw_weights(draw, inputs, hidden):
@@ -15,113 +13,62 @@ def draw_weights(draw, inputs, hidden):
     )
 
 
-def _cell_cases(draw, hidden):
-    for batch, inputs, size in [(1, 1, 2), (2, 3, 4), (3, 5, 2)] + [(7, 2, 9)] * hidden:
-        yield (
-            draw.normal(batch, inputs),
-            draw.normal(batch, size),
-            *draw_weights(draw, inputs, size),
-        )
-
-
-@exercise(
-    cases=_cell_cases,
-    forbidden=("linear", "rnn"),  # nn.RNNCell consists of two linear and a tanh
-    instead="@ and .T",
-    see='chapter 01, "The recurrent cell"',
-)
 def rnn_cell(x_t, h, W_ih, W_hh, b):
     """One step: input (B, d) and state (B, H) give the next state (B, H)."""
     return (x_t @ W_ih.T + h @ W_hh.T + b).tanh()
 
 
-_step = rnn_cell.reference
+def _padded(draw, x, lengths):
+    """x (T, B, d) with large numbers after the end of each sequence."""
+    return mt.where(_inside(x, lengths).unsqueeze(-1), x, 50 * draw.normal(*x.shape))
 
 
-@rnn_cell.wrong(
-    "the step without the tanh",
-    "Without a nonlinearity all steps together are one linear map, and states can grow without "
-    "bound.",
-)
-def _(x_t, h, W_ih, W_hh, b):
-    return x_t @ W_ih.T + h @ W_hh.T + b
-
-
-@rnn_cell.wrong(
-    "the step with a sigmoid in place of the tanh",
-    "The plain cell uses tanh, whose values lie between -1 and 1.",
-)
-def _(x_t, h, W_ih, W_hh, b):
-    return (x_t @ W_ih.T + h @ W_hh.T + b).sigmoid()
-
-
-@rnn_cell.wrong(
-    "the step with the bias added after the tanh",
-    "The bias belongs inside the tanh, with the two products.",
-)
-def _(x_t, h, W_ih, W_hh, b):
-    return (x_t @ W_ih.T + h @ W_hh.T).tanh() + b
-
-
-@rnn_cell.wrong("the step without the bias", "Three terms go into the tanh; the bias is missing.")
-def _(x_t, h, W_ih, W_hh, b):
-    return (x_t @ W_ih.T + h @ W_hh.T).tanh()
-
-
-@rnn_cell.wrong(
-    "the step without the old state",
-    "A cell that does not read h has no memory. Add h @ W_hh.T inside the tanh.",
-)
-def _(x_t, h, W_ih, W_hh, b):
-    return (x_t @ W_ih.T + b).tanh()
-
-
-@rnn_cell.wrong(
-    "the step with W_hh not transposed",
-    "W_hh is square, so h @ W_hh fits too, but row i of W_hh belongs to unit i of "
-    "the new state: the product is h @ W_hh.T.",
-)
-def _(x_t, h, W_ih, W_hh, b):
-    return (x_t @ W_ih.T + h @ W_hh + b).tanh()
-
-
-@rnn_cell.wrong(
-    "the sum of two tanh, one of the input and one of the state",
-    "Add first, then take one tanh of the sum.",
-)
-def _(x_t, h, W_ih, W_hh, b):
-    return (x_t @ W_ih.T + b).tanh() + (h @ W_hh.T).tanh()
-
-
-@rnn_cell.wrong(
-    "the old state plus the step",
-    "The plain cell replaces the state; it does not add to it.",
-)
-def _(x_t, h, W_ih, W_hh, b):
-    return h + _step(x_t, h, W_ih, W_hh, b)
+def _inside(x, lengths):
+    """(T, B): whether a place belongs to its sequence."""
+    return mt.arange(len(x)).unsqueeze(1) < lengths
 
 
 # Unrolling
 
 
-def _run(h, x, *weights):
-    """The states h_0, h_1, ..., h_T, each (B, H), as a list."""
-    states = [h]
-    for x_t in x:
-        states.append(_step(x_t, states[-1], *weights))
-    return states
-
-
-def _start(h0, x, W_hh):
-    return mt.zeros(x.shape[1], W_hh.shape[0], dtype=x.dtype) if h0 is None else h0
-
-
 def _sequence_cases(draw, hidden):
-    sizes = [(1, 2, 1, 2), (2, 3, 2, 3), (3, 5, 4, 2)] + [(4, 1, 2, 3), (5, 9, 3, 4)] * hidden
+    sizes = [(1, 3, 1, 2), (2, 4, 2, 3), (3, 5, 4, 2)] + [(4, 1, 2, 3), (5, 9, 3, 4)] * hidden
     for batch, steps, inputs, size in sizes:
-        x, weights = draw.normal(steps, batch, inputs), draw_weights(draw, inputs, size)
-        yield x, *weights, None
-        yield x, *weights, draw.normal(batch, size)
+        lengths = 1 + draw.integers(steps, batch)
+        if batch > 1:
+            lengths[0], lengths[1] = steps, max(1, steps - 2)
+        x = _padded(draw, draw.normal(steps, batch, inputs), lengths)
+        weights = draw_weights(draw, inputs, size)
+        yield x, lengths, *weights, None
+        yield x, lengths, *weights, draw.normal(batch, size)
+
+
+def _waiting(new, old, inside, h0):
+    return mt.where(inside, new, old)
+
+
+def _run(
+    cell=rnn_cell,
+    keep=_waiting,
+    start=lambda h0, zeros: zeros if h0 is None else h0,
+    order=lambda x: x,
+    inside=lambda t, lengths: t < lengths,
+    carry=lambda h, first: h,
+    told=lambda states, h0: mt.stack(states),
+):
+    """The run with one of its pieces exchanged."""
+
+    def run(x, lengths, W_ih, W_hh, b, h0=None):
+        zeros = mt.zeros(x.shape[1], len(W_hh), dtype=x.dtype)
+        h = first = start(h0, zeros)
+        states = []
+        for t, x_t in enumerate(order(x)):
+            new = cell(x_t, h, W_ih, W_hh, b)
+            states.append(keep(new, h, inside(t, lengths).unsqueeze(1), first))
+            h = carry(states[-1], first)
+        return told(states, first)
+
+    return run
 
 
 @exercise(
@@ -130,109 +77,117 @@ def _sequence_cases(draw, hidden):
     instead="a loop over the steps",
     see='chapter 01, "Unrolling"',
 )
-def unroll(x, W_ih, W_hh, b, h0=None):
-    """Inputs (T, B, d) give the states h_1 ... h_T, (T, B, H)."""
+def unroll(x, lengths, W_ih, W_hh, b, h0=None):
+    """Inputs (T, B, d) and lengths (B) give the states h_1 ... h_T, (T, B, H)."""
     h = mt.zeros(x.shape[1], W_hh.shape[0], dtype=x.dtype) if h0 is None else h0
     states = []
-    for x_t in x:
-        h = (x_t @ W_ih.T + h @ W_hh.T + b).tanh()  # (B, H)
+    for t, x_t in enumerate(x):
+        new = (x_t @ W_ih.T + h @ W_hh.T + b).tanh()  # (B, H)
+        h = mt.where((t < lengths).unsqueeze(1), new, h)
         states.append(h)
     return mt.stack(states)  # (T, B, H)
 
 
-_unrolled = unroll.reference
+unroll.wrong(
+    "a run that goes on in the padding",
+    "After its end, the state of a sequence stays as it was: mt.where(t < lengths, new, old).",
+)(_run(keep=lambda new, old, inside, h0: new))
 
 
 @unroll.wrong(
-    "T + 1 states, with h_0 in front",
-    "The result has one state for each input: h_1 to h_T.",
+    "a run that goes on in the padding, which it reads as zeros",
+    "Zeros are inputs, too: the state moves on. Keep it as it was at the end of the sequence.",
 )
-def _(x, W_ih, W_hh, b, h0=None):
-    h = _start(h0, x, W_hh)
-    return mt.stack(_run(h, x, W_ih, W_hh, b))
+def _(x, lengths, *weights):
+    zeroed = x * _inside(x, lengths).unsqueeze(-1)
+    return _run(keep=lambda new, old, inside, h0: new)(zeroed, lengths, *weights)
 
 
-@unroll.wrong(
+unroll.wrong(
+    "right but for the padding, where the states are zeros",
+    "After its end, the state of a sequence stays as it was at its end.",
+)(_run(keep=lambda new, old, inside, h0: new * inside))
+unroll.wrong(
+    "right but for the padding, where the states are those of the beginning",
+    "After its end, the state of a sequence stays as it was at its end.",
+)(_run(keep=lambda new, old, inside, h0: mt.where(inside, new, h0)))
+unroll.wrong(
+    "a run that takes one step of padding",
+    "Steps count from 0: the last one of a sequence is lengths - 1.",
+)(_run(inside=lambda t, lengths: t <= lengths))
+unroll.wrong(
+    "a run that stops one step early",
+    "Steps count from 0: the last one of a sequence is lengths - 1.",
+)(_run(inside=lambda t, lengths: t < lengths - 1))
+unroll.wrong(
+    "a run that works in the padding and waits in the sequences",
+    "mt.where(condition, a, b) is a where the condition is True.",
+)(_run(inside=lambda t, lengths: t >= lengths))
+unroll.wrong(
+    "right but for the step: W_hh is not transposed",
+    "W_hh is square, so h @ W_hh fits too, but row i of W_hh belongs to unit i of "
+    "the new state: the product is h @ W_hh.T.",
+)(_run(cell=lambda x_t, h, W_ih, W_hh, b: rnn_cell(x_t, h, W_ih, W_hh.T, b)))
+unroll.wrong(
+    "right but for the old state, which is missing in the step",
+    "A cell that does not read h has no memory: add h @ W_hh.T inside the tanh.",
+)(_run(cell=lambda x_t, h, W_ih, W_hh, b: rnn_cell(x_t, 0 * h, W_ih, W_hh, b)))
+unroll.wrong(
+    "right but for the bias, which is missing", "Three terms go into the tanh: b is the third."
+)(_run(cell=lambda x_t, h, W_ih, W_hh, b: rnn_cell(x_t, h, W_ih, W_hh, 0 * b)))
+unroll.wrong(
+    "right but for the tanh, which is missing",
+    "Without it all steps together are one linear map, and states can grow without bound.",
+)(_run(cell=lambda x_t, h, W_ih, W_hh, b: x_t @ W_ih.T + h @ W_hh.T + b))
+unroll.wrong(
+    "right but for a sigmoid in place of the tanh",
+    "The plain cell uses tanh, whose values lie between -1 and 1.",
+)(_run(cell=lambda x_t, h, W_ih, W_hh, b: (x_t @ W_ih.T + h @ W_hh.T + b).sigmoid()))
+unroll.wrong(
+    "right but for the bias, which is added after the tanh",
+    "The bias belongs inside the tanh, with the two products.",
+)(_run(cell=lambda x_t, h, W_ih, W_hh, b: rnn_cell(x_t, h, W_ih, W_hh, 0 * b) + b))
+unroll.wrong(
+    "T + 1 states, with h_0 in front", "The result has one state for each input: h_1 to h_T."
+)(_run(told=lambda states, h0: mt.stack([h0, *states])))
+unroll.wrong(
     "the states before each step, h_0 to h_(T-1)",
     "Take the step first, then keep the new state.",
-)
-def _(x, W_ih, W_hh, b, h0=None):
-    h = _start(h0, x, W_hh)
-    return mt.stack(_run(h, x, W_ih, W_hh, b)[:-1])
-
-
-@unroll.wrong(
+)(_run(told=lambda states, h0: mt.stack([h0, *states[:-1]])))
+unroll.wrong(
     "the last state alone",
     "Keep the state of every step in a list and stack the list at the end.",
-)
-def _(x, W_ih, W_hh, b, h0=None):
-    return _unrolled(x, W_ih, W_hh, b, h0)[-1]
-
-
-@unroll.wrong(
+)(_run(told=lambda states, h0: states[-1]))
+unroll.wrong(
     "right but for the order of the axes: it is (B, T, H)",
     "Time comes first: stack the states along axis 0 to get (T, B, H).",
-)
-def _(x, W_ih, W_hh, b, h0=None):
-    return _unrolled(x, W_ih, W_hh, b, h0).transpose(0, 1)
-
-
-@unroll.wrong(
+)(_run(told=lambda states, h0: mt.stack(states, dim=1)))
+unroll.wrong(
     "a run in which every step starts from h_0",
-    "The new state has to become the old state of the next step: h = step(x_t, h).",
-)
-def _(x, W_ih, W_hh, b, h0=None):
-    h = _start(h0, x, W_hh)
-    return mt.stack([_step(x_t, h, W_ih, W_hh, b) for x_t in x])
-
-
-@unroll.wrong(
+    "The new state has to become the old state of the next step.",
+)(_run(carry=lambda h, first: first))
+unroll.wrong(
     "a run from zeros, whatever h0 is",
     "Zeros are only the default. Start from h0 when it is given.",
-)
-def _(x, W_ih, W_hh, b, h0=None):
-    return _unrolled(x, W_ih, W_hh, b)
-
-
-@unroll.wrong(
+)(_run(start=lambda h0, zeros: zeros))
+unroll.wrong(
     "a run from ones when h0 is left out",
     "Without h0 the run starts from zeros: before the first input there is nothing to remember.",
+)(_run(start=lambda h0, zeros: zeros + 1 if h0 is None else h0))
+unroll.wrong("a run from right to left", "The first step reads x[0], the last one x[T - 1].")(
+    _run(order=lambda x: x.flip(0))
 )
-def _(x, W_ih, W_hh, b, h0=None):
-    ones = mt.ones(x.shape[1], W_hh.shape[0], dtype=x.dtype)
-    return _unrolled(x, W_ih, W_hh, b, ones if h0 is None else h0)
-
-
-@unroll.wrong(
-    "a run from right to left",
-    "The first step reads x[0], the last one x[T - 1].",
+unroll.wrong("a run that reads the first input at every step", "Step t reads x[t].")(
+    _run(order=lambda x: x[:1].expand(*x.shape))
 )
-def _(x, W_ih, W_hh, b, h0=None):
-    return _unrolled(x.flip(0), W_ih, W_hh, b, h0)
-
-
-@unroll.wrong(
-    "a run that reads the first input at every step",
-    "Step t reads x[t].",
-)
-def _(x, W_ih, W_hh, b, h0=None):
-    return _unrolled(x[:1].expand(*x.shape), W_ih, W_hh, b, h0)
-
-
-@unroll.wrong(
+unroll.wrong(
     "right in its values, but the gradient stops at every step",
     "Something cuts the state off from the graph between two steps: detach(), numpy(), .data or "
     "tensor(...). Hand the state on as it is.",
-)
-def _(x, W_ih, W_hh, b, h0=None):
-    h, states = _start(h0, x, W_hh), []
-    for x_t in x:
-        states.append(_step(x_t, h, W_ih, W_hh, b))
-        h = states[-1].detach()
-    return mt.stack(states)
+)(_run(carry=lambda h, first: h.detach()))
 
 
-# Deep and bidirectional
+# Both directions
 
 
 class _RNN:
@@ -243,7 +198,10 @@ class _RNN:
         self.weights = draw_weights(draw, inputs, hidden)
 
     def __call__(self, x):
-        return _unrolled(x, *self.weights)
+        states = [mt.zeros(x.shape[1], self.hidden, dtype=x.dtype)]
+        for x_t in x:
+            states.append(rnn_cell(x_t, states[-1], *self.weights))
+        return mt.stack(states[1:])
 
     def __repr__(self):
         return f"RNN({self.inputs} -> {self.hidden})"
@@ -252,227 +210,148 @@ class _RNN:
         return self
 
 
-def _layers(draw, inputs, *sizes):
-    """Layers of two RNNs each; a layer reads both directions of the one below."""
-    layers = []
-    for size in sizes:
-        layers.append((_RNN(draw, inputs, size), _RNN(draw, inputs, size)))
-        inputs = 2 * size
-    return layers
+def _direction_cases(draw, hidden):
+    sizes = [(3, [3, 1], 2, 2), (5, [2, 5, 4], 3, 2), (4, [4, 4, 4], 1, 3)]
+    for steps, lengths, inputs, size in sizes + [(7, [1, 7, 6, 3], 4, 3), (1, [1], 2, 2)] * hidden:
+        lengths = mt.tensor(lengths)
+        x = _padded(draw, draw.normal(steps, len(lengths), inputs), lengths)
+        yield x, lengths, _RNN(draw, inputs, size), _RNN(draw, inputs, size)
 
 
-def _layer_cases(draw, hidden):
-    yield draw.normal(3, 2, 2), _layers(draw, 2, 1)
-    yield draw.normal(4, 3, 1), _layers(draw, 1, 2, 2)
-    yield draw.normal(3, 2, 3), _layers(draw, 3, 2, 1, 1)
-    if hidden:
-        yield draw.normal(1, 1, 3), _layers(draw, 3, 2, 2)
-        yield draw.normal(6, 4, 2), _layers(draw, 2, 3, 1, 2)
+def _turn(x, lengths):
+    """Each sequence from its own end; the padding stays."""
+    steps = mt.arange(len(x)).unsqueeze(1)
+    places = mt.where(steps < lengths, lengths - 1 - steps, steps)
+    return x[places, mt.arange(x.shape[1])]
 
 
-@exercise(cases=_layer_cases, see='chapter 01, "Deeper, and in both directions"')
-def deep_bidirectional(x, layers):
-    """Inputs (T, B, d) give the output of the last layer, (T, B, 2 H)."""
-    for forward, backward in layers:
-        past = forward(x)  # (T, B, H)
-        future = backward(x.flip(0)).flip(0)  # (T, B, H)
-        x = mt.cat([past, future], dim=-1)  # (T, B, 2 H)
+def _directions(
+    turn=_turn,
+    back=_turn,
+    join=lambda past, future: mt.cat([past, future], dim=-1),
+    outside=lambda y, inside: y.masked_fill(~inside.unsqueeze(-1), 0.0),
+    onward=lambda forward, x: forward(x),
+):
+    """Both directions with one of their pieces exchanged."""
+
+    def both(x, lengths, forward, backward):
+        past = onward(forward, x)
+        future = back(backward(turn(x, lengths)), lengths)
+        return outside(join(past, future), _inside(x, lengths))
+
+    return both
+
+
+@exercise(cases=_direction_cases, see='chapter 01, "Deeper, and in both directions"')
+def both_directions(x, lengths, forward, backward):
+    """Inputs (T, B, d) and lengths (B) give both halves of the states, (T, B, 2 H)."""
+    steps = mt.arange(len(x)).unsqueeze(1)  # (T, 1)
+    inside = steps < lengths  # (T, B)
+    turned = mt.where(inside, lengths - 1 - steps, steps)  # each sequence from its own end
+    batch = mt.arange(x.shape[1])
+    past = forward(x)  # (T, B, H)
+    future = backward(x[turned, batch])[turned, batch]  # (T, B, H)
+    return mt.cat([past, future], dim=-1).masked_fill(~inside.unsqueeze(-1), 0.0)
+
+
+def _flip(x, lengths):
+    return x.flip(0)
+
+
+def _as_it_is(x, lengths):
     return x
 
 
-@deep_bidirectional.wrong(
+both_directions.wrong(
+    "right for the longest sequences: of the others the backward half has read the padding first",
+    "x.flip(0) turns the padding to the front. Turn each sequence within its own length: place t "
+    "reads place lengths - 1 - t.",
+)(_directions(turn=_flip, back=_flip))
+both_directions.wrong(
+    "right for sequences without padding: `lengths` is not used",
+    "Turn each sequence within its own length, and put zeros into the padding.",
+)(_directions(turn=_flip, back=_flip, outside=lambda y, inside: y))
+both_directions.wrong(
+    "right but for the padding, which the backward half reads first, as zeros",
+    "Zeros are inputs, too: they move the state. Turn each sequence within its own length, so that "
+    "the first thing that is read is its last word.",
+)(_directions(turn=lambda x, lengths: (x * _inside(x, lengths).unsqueeze(-1)).flip(0), back=_flip))
+both_directions.wrong(
+    "right but for the order of the axes: it is (B, T, 2 H)", "Time comes first: (T, B, 2 H)."
+)(lambda *case: _directions()(*case).transpose(0, 1))
+both_directions.wrong(
+    "right but for the backward half, for which you run `forward`",
+    "The two have weights of their own: `backward` reads from the end.",
+)(lambda x, lengths, forward, backward: _directions()(x, lengths, forward, forward))
+both_directions.wrong(
     "right but for one thing: the backward states are not turned back",
-    "backward(x.flip(0)) gives the states in reading order, the last word first. Flip the result "
-    "once more, so that place t holds what was read from T down to t.",
-)
-def _(x, layers):
-    for forward, backward in layers:
-        x = mt.cat([forward(x), backward(x.flip(0))], dim=-1)
-    return x
-
-
-@deep_bidirectional.wrong(
+    "They come in reading order, the last word first. Turn the result once more, so that place t "
+    "holds what was read from the end down to t.",
+)(_directions(back=_as_it_is))
+both_directions.wrong(
     "two runs from left to right",
-    "The second RNN has to read the sequence from its end: give it x.flip(0). (Axis 0 is time; the "
-    "order along axis 1, the batch, makes no difference.)",
-)
-def _(x, layers):
-    for forward, backward in layers:
-        x = mt.cat([forward(x), backward(x)], dim=-1)
-    return x
-
-
-@deep_bidirectional.wrong(
+    "The second RNN has to read each sequence from its end.",
+)(_directions(turn=_as_it_is, back=_as_it_is))
+both_directions.wrong(
     "turned back without having been turned: the backward RNN read from left to right",
-    "Flip its input as well as its output.",
-)
-def _(x, layers):
-    for forward, backward in layers:
-        x = mt.cat([forward(x), backward(x).flip(0)], dim=-1)
-    return x
-
-
-@deep_bidirectional.wrong(
+    "Turn its input as well as its output.",
+)(_directions(turn=_as_it_is))
+both_directions.wrong(
+    "right but for turning back, which flips the padding to the front",
+    "Turn back as you have turned: each sequence within its own length.",
+)(_directions(back=_flip))
+both_directions.wrong(
     "right but for the order: the backward half stands first",
     "Put the forward states first, then the backward ones, as PyTorch does.",
-)
-def _(x, layers):
-    for forward, backward in layers:
-        x = mt.cat([backward(x.flip(0)).flip(0), forward(x)], dim=-1)
-    return x
-
-
-@deep_bidirectional.wrong(
-    "flipped along the features, not along time",
-    "Time is axis 0: flip(0).",
-)
-def _(x, layers):
-    for forward, backward in layers:
-        x = mt.cat([forward(x), backward(x.flip(2)).flip(2)], dim=-1)
-    return x
-
-
-@deep_bidirectional.wrong(
+)(_directions(join=lambda past, future: mt.cat([future, past], dim=-1)))
+both_directions.wrong(
     "the sum of both directions",
-    "Concatenate them along the last axis, (T, B, 2 H): the next layer must be able to tell the "
+    "Concatenate them along the last axis, (T, B, 2 H): what reads them must be able to tell the "
     "past from the future.",
+)(_directions(join=lambda past, future: past + future))
+both_directions.wrong(
+    "right but for the padding, where something is left",
+    "In the padding the result is 0.",
+)(_directions(outside=lambda y, inside: y))
+both_directions.wrong(
+    "right but for the padding, where the forward half is left",
+    "In the padding the result is 0, in both halves.",
+)(
+    _directions(
+        outside=lambda y, inside: mt.cat(
+            [
+                y[..., : y.shape[-1] // 2],
+                (y * inside.unsqueeze(-1))[..., y.shape[-1] // 2 :],
+            ],
+            dim=-1,
+        )
+    )
 )
-def _(x, layers):
-    for forward, backward in layers:
-        x = forward(x) + backward(x.flip(0)).flip(0)
-    return x
-
-
-@deep_bidirectional.wrong(
-    "both directions one after the other in time",
-    "cat(..., dim=-1) puts them side by side: (T, B, 2 H), not (2 T, B, H).",
+both_directions.wrong(
+    "right but for the last place of each sequence, which is 0 as well",
+    "Places count from 0: the last one of a sequence is lengths - 1.",
+)(
+    _directions(
+        outside=lambda y, inside: y * mt.cat([inside[1:], mt.zeros_like(inside[:1])]).unsqueeze(-1)
+    )
 )
-def _(x, layers):
-    for forward, backward in layers:
-        x = mt.cat([forward(x), backward(x.flip(0)).flip(0)], dim=0)
-    return x
 
 
-@deep_bidirectional.wrong(
-    "the output of the first layer",
-    "Each layer reads the output of the layer below; the result is the output of the last one.",
+@both_directions.wrong(
+    "right but for the two RNNs, which are exchanged",
+    "`forward` reads from left to right, `backward` from the end.",
 )
-def _(x, layers):
-    return deep_bidirectional.reference(x, layers[:1])
+def _(x, lengths, forward, backward):
+    return _directions()(x, lengths, backward, forward)
 
 
-# Pooling
-
-
-def valid_steps(states, lengths, extra=0):
-    """(T, B): whether a position belongs to the sequence."""
-    return mt.arange(len(states)).unsqueeze(1) < lengths + extra
-
-
-def _at(states, positions):
-    """(B, H): the state of each sequence at its position."""
-    return states[positions, mt.arange(states.shape[1])]
-
-
-def _masked_sum(states, lengths, extra=0):
-    return (states * valid_steps(states, lengths, extra).unsqueeze(-1)).sum(dim=0)
-
-
-def padded_cases(draw, hidden):
-    """States (T, B, H) and the lengths (B) of the sequences that they belong to."""
-    yield draw.normal(3, 2, 2), mt.tensor([1, 3])
-    yield draw.normal(4, 3, 1), mt.tensor([2, 1, 3])
-    yield draw.normal(6, 4, 3), 1 + draw.integers(6, 4)
-    if hidden:
-        yield draw.normal(1, 1, 1), mt.tensor([1])
-        yield draw.normal(9, 7, 5), 1 + draw.integers(9, 7)
-
-
-def _padding_is_not_read(answer, states, lengths):
-    changed = mt.where(valid_steps(states, lengths).unsqueeze(-1), states, states + 100)
-    for before, after in zip(answer(states, lengths), answer(changed, lengths), strict=True):
-        if not mt.equal(before, after):
-            return "What stands in the padding must not change the result."
-    return None
-
-
-@exercise(
-    cases=padded_cases,
-    properties=(_padding_is_not_read,),
-    gradients=False,
-    see='chapter 01, "Classification: the last state or the pooled states"',
+@both_directions.wrong(
+    "a run of the backward RNN over the forward states",
+    "Both read the inputs x. (To read states is a deeper network.)",
 )
-def pool_states(states, lengths):
-    """States (T, B, H) and lengths (B) give the last state (B, H) and the mean state (B, H)."""
-    steps, batch, _ = states.shape
-    last = states[lengths - 1, mt.arange(batch)]  # (B, H)
-    inside = mt.arange(steps).unsqueeze(1) < lengths  # (T, B)
-    mean = (states * inside.unsqueeze(-1)).sum(dim=0) / lengths.unsqueeze(1)  # (B, H)
-    return last, mean
+def _(x, lengths, forward, backward):
+    def read(states):
+        inputs = mt.cat([states] * (1 + x.shape[-1] // states.shape[-1]), dim=-1)
+        return backward(inputs[..., : x.shape[-1]])
 
-
-@pool_states.wrong(
-    "right for the mean, but the last state is taken from the padding",
-    "states[-1] is position T - 1. A sequence of length n ends at position n - 1.",
-)
-def _(states, lengths):
-    return states[-1], _masked_sum(states, lengths) / lengths.unsqueeze(1)
-
-
-@pool_states.wrong(
-    "right for the last state, but the mean includes the padding",
-    "Only the first lengths[b] positions belong to sequence b.",
-)
-def _(states, lengths):
-    return _at(states, lengths - 1), states.mean(dim=0)
-
-
-@pool_states.wrong(
-    "the last position and the mean over all positions, padding included",
-    "lengths is not used. Only the first lengths[b] positions belong to sequence b.",
-)
-def _(states, lengths):
-    return states[-1], states.mean(dim=0)
-
-
-@pool_states.wrong(
-    "right for the last state, but the sum is divided by T",
-    "The padding is left out of the sum, but still counted. Divide by lengths.",
-)
-def _(states, lengths):
-    return _at(states, lengths - 1), _masked_sum(states, lengths) / len(states)
-
-
-@pool_states.wrong(
-    "right for the last state, but has the sum in place of the mean",
-    "Divide by lengths.",
-)
-def _(states, lengths):
-    return _at(states, lengths - 1), _masked_sum(states, lengths)
-
-
-@pool_states.wrong(
-    "off by one: it reads one position of padding",
-    "Positions count from 0, so a sequence of length n has the positions 0 to n - 1.",
-)
-def _(states, lengths):
-    last = lengths.clamp(max=len(states) - 1)
-    count = (lengths + 1).clamp(max=len(states)).unsqueeze(1)
-    return _at(states, last), _masked_sum(states, lengths, extra=1) / count
-
-
-@pool_states.wrong(
-    "right but for the order: the mean comes first",
-    "Return the last state first, then the mean.",
-)
-def _(states, lengths):
-    return tuple(reversed(pool_states.reference(states, lengths)))
-
-
-@pool_states.wrong(
-    "right for the last state, but has the largest value in place of the mean",
-    "That is max pooling; this exercise asks for the mean.",
-)
-def _(states, lengths):
-    valid = valid_steps(states, lengths).unsqueeze(-1)
-    return _at(states, lengths - 1), states.masked_fill(~valid, -mt.inf).amax(dim=0)
+    return _directions()(x, lengths, forward, lambda turned: read(_turn(forward(x), lengths)))

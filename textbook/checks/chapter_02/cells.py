@@ -1,116 +1,29 @@
-"""One step: the gates, the cell of the LSTM, the cell of the GRU."""
+"""One step: a cell whose gates see the memory, and a GRU of another library's form."""
 
 import minitorch as mt
 from minitorch.autograd import record_operations
-from textbook.checks.chapter_01.states import draw_weights
+from textbook.checks.compare import brief
 from textbook.checks.exercise import exercise
 
-# The gates
-
-
-def _step_sizes(hidden):
-    """Batch, inputs and units of each case."""
-    return [(1, 1, 2), (3, 2, 4)] + [(5, 4, 3)] * hidden
-
-
-def _gate_cases(draw, hidden):
-    for batch, inputs, size in _step_sizes(hidden):
-        weights = [draw_weights(draw, inputs, size) for _ in range(4)]
-        yield draw.normal(batch, inputs), draw.normal(batch, size), *weights
-
-
-def _sum(x_t, h, weights):
-    """(B, H): what goes into one gate."""
-    W_ih, W_hh, b = weights
-    return x_t @ W_ih.T + h @ W_hh.T + b
-
-
-def _gates(add=_sum, gate=mt.sigmoid, candidate=mt.tanh):
-    """The three gates and the candidate, with one of the pieces exchanged."""
-
-    def gates(x_t, h, weights_i, weights_f, weights_g, weights_o):
-        i, f, o = (gate(add(x_t, h, weights)) for weights in (weights_i, weights_f, weights_o))
-        return i, f, candidate(add(x_t, h, weights_g)), o
-
-    return gates
-
-
-@exercise(
-    cases=_gate_cases,
-    forbidden=("linear",),
-    instead="@ and .T",
-    see='chapter 02, "The memory cell and its gates"',
-)
-def lstm_gates(x_t, h, weights_i, weights_f, weights_g, weights_o):
-    """Input (B, d) and old state (B, H) give i, f, g, o, each (B, H)."""
-    all_weights = [weights_i, weights_f, weights_g, weights_o]
-    i, f, g, o = (x_t @ W_ih.T + h @ W_hh.T + b for W_ih, W_hh, b in all_weights)
-    return i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
-
-
-lstm_gates.wrong(
-    "right but for the candidate: a sigmoid in place of the tanh",
-    "g is no gate but what is written, and that may be negative: its nonlinearity is tanh.",
-)(_gates(candidate=mt.sigmoid))
-lstm_gates.wrong(
-    "right but for the three gates: tanh in place of the sigmoid",
-    "A gate says how much passes, from 0 to 1: its nonlinearity is the sigmoid.",
-)(_gates(gate=mt.tanh))
-lstm_gates.wrong(
-    "the other way round: tanh for the gates and the sigmoid for the candidate",
-    "A gate says how much passes, from 0 to 1, so it is a sigmoid. The candidate may be negative, "
-    "so it is a tanh.",
-)(_gates(gate=mt.tanh, candidate=mt.sigmoid))
-lstm_gates.wrong(
-    "the sums that go into the gates, without sigmoid and tanh",
-    "Squash the sums: i, f, o by the sigmoid, g by tanh.",
-)(_gates(gate=lambda a: a, candidate=lambda a: a))
-lstm_gates.wrong(
-    "the gates without their biases",
-    "Each sum has three terms; the bias is missing.",
-)(_gates(add=lambda x_t, h, weights: x_t @ weights[0].T + h @ weights[1].T))
-lstm_gates.wrong(
-    "the gates without the old state",
-    "A gate looks at the input and at h: add h @ W_hh.T.",
-)(_gates(add=lambda x_t, h, weights: x_t @ weights[0].T + weights[2]))
-lstm_gates.wrong(
-    "the gates with W_hh not transposed",
-    "W_hh is square, so h @ W_hh fits too, but row j of W_hh belongs to unit j of the gate: the "
-    "product is h @ W_hh.T.",
-)(_gates(add=lambda x_t, h, weights: x_t @ weights[0].T + h @ weights[1] + weights[2]))
-
-
-@lstm_gates.wrong(
-    "right but for the order: the candidate comes last",
-    "The book and PyTorch list them as i, f, g, o.",
-)
-def _(*case):
-    i, f, g, o = lstm_gates.reference(*case)
-    return i, f, o, g
-
-
-@lstm_gates.wrong(
-    "right but for the order: the forget gate comes first",
-    "The book and PyTorch list them as i, f, g, o.",
-)
-def _(*case):
-    i, f, g, o = lstm_gates.reference(*case)
-    return f, i, g, o
-
-
-# The cell of the LSTM
+# Gates that see the memory
 
 
 def stacked_weights(draw, inputs, size, gates):
     """W_ih (gates H, d), W_hh (gates H, H) and b (gates H)."""
-    parts = [draw_weights(draw, inputs, size) for _ in range(gates)]
-    return tuple(mt.cat(blocks) for blocks in zip(*parts, strict=True))
+    return (
+        draw.normal(gates * size, inputs) / inputs**0.5,
+        draw.normal(gates * size, size) / size**0.5,
+        draw.normal(gates * size),
+    )
 
 
 def _cell_cases(draw, hidden):
-    for batch, inputs, size in _step_sizes(hidden):
+    """The last weights make sums in the thousands."""
+    sizes = [(1, 1, 2, 1), (3, 2, 4, 1), (2, 3, 5, 1000)] + [(5, 4, 3, 1)] * hidden
+    for batch, inputs, size, scale in sizes:
+        W_ih, W_hh, b = stacked_weights(draw, inputs, size, 4)
         states = draw.normal(batch, size), draw.normal(batch, size)
-        yield draw.normal(batch, inputs), *states, *stacked_weights(draw, inputs, size, 4)
+        yield draw.normal(batch, inputs), *states, scale * W_ih, W_hh, b, draw.normal(3, size)
 
 
 def _blocks(a, order="ifgo"):
@@ -119,18 +32,35 @@ def _blocks(a, order="ifgo"):
     return [named[gate] for gate in "ifgo"]
 
 
-def _lstm_cell(
+def _sum(x_t, h, W_ih, W_hh, b):
+    return x_t @ W_ih.T + h @ W_hh.T + b
+
+
+def _peephole(
+    add=_sum,
     blocks=_blocks,
-    candidate=mt.tanh,
+    seen=lambda p, c: p * c,
+    rows=(0, 1, 2),
+    shown=lambda c, c_new: c_new,
+    early=lambda c, c_new: c,
+    sigmoid=mt.sigmoid,
+    candidate=lambda g, p, c: g.tanh(),
     memory=lambda i, f, g, c, h: f * c + i * g,
     output=lambda o, c_new, c: o * c_new.tanh(),
 ):
     """The step with one of its pieces exchanged."""
 
-    def cell(x_t, h, c, W_ih, W_hh, b):
-        i, f, g, o = blocks(x_t @ W_ih.T + h @ W_hh.T + b)
-        c_new = memory(i.sigmoid(), f.sigmoid(), candidate(g), c, h)
-        return output(o.sigmoid(), c_new, c), c_new
+    def cell(x_t, h, c, W_ih, W_hh, b, peepholes):
+        p_i, p_f, p_o = (0 * peepholes[0] if row is None else peepholes[row] for row in rows)
+        i, f, g, o = blocks(add(x_t, h, W_ih, W_hh, b))
+        written = candidate(g, p_i, c)
+
+        def new(past):
+            gates = sigmoid(i + seen(p_i, past)), sigmoid(f + seen(p_f, past))
+            return memory(*gates, written, c, h)
+
+        c_new = new(early(c, new(c)))
+        return output(sigmoid(o + seen(p_o, shown(c, c_new))), c_new, c), c_new
 
     return cell
 
@@ -143,7 +73,7 @@ def _two_products_at_most(answer, *case):
         return None
     return (
         f"The numbers are right, but your answer multiplies by matrices {count} times. One product "
-        "with W_ih and one with W_hh give all four gates; cut their sum into four."
+        "with W_ih and one with W_hh give the sums of all four; cut their sum into four."
     )
 
 
@@ -152,147 +82,378 @@ def _two_products_at_most(answer, *case):
     forbidden=("linear", "lstm"),
     instead="@, .T and chunk",
     properties=(_two_products_at_most,),
-    see='chapter 02, "The loop, one product for all gates, and the library"',
+    see='chapter 02, "The memory cell and its gates"',
 )
-def lstm_cell(x_t, h, c, W_ih, W_hh, b):
+def peephole_cell(x_t, h, c, W_ih, W_hh, b, peepholes):
     """Input (B, d) and old states (B, H) give the new h and the new c, each (B, H)."""
-    sums = x_t @ W_ih.T + h @ W_hh.T + b  # (B, 4 H)
-    i, f, g, o = sums.chunk(4, dim=-1)  # (B, H) each
+    p_i, p_f, p_o = peepholes  # (H) each
+    i, f, g, o = (x_t @ W_ih.T + h @ W_hh.T + b).chunk(4, dim=-1)  # (B, H) each
+    c = (f + p_f * c).sigmoid() * c + (i + p_i * c).sigmoid() * g.tanh()
+    return (o + p_o * c).sigmoid() * c.tanh(), c
+
+
+ORDER = (
+    "The rows of the weights belong to i, f, g, o, in this order; those of peepholes to i, f, o."
+)
+SQUASH = (
+    "A gate says how much passes, from 0 to 1: a sigmoid. What is written may be negative: tanh."
+)
+for name, hint, pieces in (
+    (
+        "a cell whose gates do not see the memory: peepholes are not used",
+        "Each gate has one number a unit more: p * c goes into its sum, before the sigmoid.",
+        {"seen": lambda p, c: 0 * p * c},
+    ),
+    (
+        "right but for the output gate, which sees the old memory",
+        "When o is computed, the new cell is there: o looks at c_t.",
+        {"shown": lambda c, c_new: c},
+    ),
+    (
+        "right but for input and forget gate, which see the new memory",
+        "They decide what the new cell will be, so they can only look at the old one.",
+        {"early": lambda c, c_new: c_new},
+    ),
+    (
+        "right but for the peepholes: the gates see tanh(c)",
+        "What goes into the sums is p * c, with the cell as it is.",
+        {"seen": lambda p, c: p * c.tanh()},
+    ),
+    (
+        "right but for the forget gate, which has no peephole",
+        "All three gates have one.",
+        {"rows": (0, None, 2)},
+    ),
+    (
+        "right but for the input gate, which has no peephole",
+        "All three gates have one.",
+        {"rows": (None, 1, 2)},
+    ),
+    (
+        "right but for the output gate, which has no peephole",
+        "All three gates have one.",
+        {"rows": (0, 1, None)},
+    ),
+    (
+        "right but for the output gate, which sees tanh of the new cell",
+        "What goes into its sum is p * c_t, with the cell as it is.",
+        {"shown": lambda c, c_new: c_new.tanh()},
+    ),
+    (
+        "right but for the peepholes, of which input and forget gate have each other's",
+        ORDER,
+        {"rows": (1, 0, 2)},
+    ),
+    (
+        "right but for the candidate, which sees the memory, too",
+        "Three of the four have a peephole; g has none.",
+        {"candidate": lambda g, p, c: (g + p * c).tanh()},
+    ),
+    (
+        "right but for the candidate: a sigmoid in place of the tanh",
+        SQUASH,
+        {"candidate": lambda g, p, c: g.sigmoid()},
+    ),
+    (
+        "right but for the candidate: its tanh is missing",
+        SQUASH,
+        {"candidate": lambda g, p, c: g},
+    ),
+    (
+        "right but for the three gates: tanh in place of the sigmoid",
+        SQUASH,
+        {"sigmoid": mt.tanh},
+    ),
+    (
+        "right for small sums, but exp of a large one is infinite",
+        "The library's sigmoid and tanh take large numbers; (e^a - e^-a) / (e^a + e^-a) is "
+        "inf / inf.",
+        {
+            "candidate": lambda g, p, c: (g.exp() - (-g).exp()) / (g.exp() + (-g).exp()),
+        },
+    ),
+    (
+        "right but for the biases, which are missing",
+        "Each sum has the bias b beside the two products.",
+        {"add": lambda x_t, h, W_ih, W_hh, b: x_t @ W_ih.T + h @ W_hh.T},
+    ),
+    (
+        "right but for the old hidden state, which is missing",
+        "Each sum looks at the input and at h: add h @ W_hh.T.",
+        {"add": lambda x_t, h, W_ih, W_hh, b: x_t @ W_ih.T + b},
+    ),
+    (
+        "right but for the input gate and the forget gate, which are exchanged",
+        "The first block of rows belongs to i, which multiplies g; the second to f, which "
+        "multiplies the old c.",
+        {"blocks": lambda a: _blocks(a, "figo"), "rows": (1, 0, 2)},
+    ),
+    (
+        "right but for the order of the blocks: f, i, g, o",
+        ORDER,
+        {"blocks": lambda a: _blocks(a, "figo")},
+    ),
+    (
+        "right but for the order of the blocks: i, f, o, g",
+        ORDER,
+        {"blocks": lambda a: _blocks(a, "ifog")},
+    ),
+    (
+        "right but for the order of the blocks: i, g, f, o",
+        ORDER,
+        {"blocks": lambda a: _blocks(a, "igfo")},
+    ),
+    (
+        "right but for the blocks: the gates are read from every fourth column",
+        "All H columns of i come first, then all of f: chunk(4, dim=-1), or slices of H columns.",
+        {"blocks": lambda a: a.reshape(len(a), -1, 4).unbind(-1)},
+    ),
+    (
+        "right but for the output: the tanh around c is missing",
+        "h = o * c is the form of some lectures. Here it is o * tanh(c).",
+        {"output": lambda o, c_new, c: o * c_new},
+    ),
+    (
+        "right but for the output, which shows the old cell",
+        "First the new c, then h = o * tanh(c) with the new one.",
+        {"output": lambda o, c_new, c: o * c.tanh()},
+    ),
+    (
+        "right but for the memory: h goes on in place of c",
+        "The forget gate multiplies the old cell c.",
+        {"memory": lambda i, f, g, c, h: f * h + i * g},
+    ),
+    (
+        "right but for the memory: the input gate is 1 - f",
+        "That is a cell with coupled gates. Here the input gate i has weights of its own.",
+        {"memory": lambda i, f, g, c, h: f * c + (1 - f) * g},
+    ),
+    (
+        "right but for the memory: the forget gate is missing",
+        "The new cell is f * c + i * g. (Without f it is the cell of 1997, which cannot forget.)",
+        {"memory": lambda i, f, g, c, h: c + i * g},
+    ),
+    (
+        "right but for the memory: a tanh around the new cell",
+        "Nothing squashes the cell from step to step. tanh(c) is only for the output h.",
+        {"memory": lambda i, f, g, c, h: (f * c + i * g).tanh()},
+    ),
+):
+    peephole_cell.wrong(name, hint)(_peephole(**pieces))
+
+
+@peephole_cell.wrong("right but for the order: c comes before h", "Return h first, then c.")
+def _(*case):
+    h, c = peephole_cell.reference(*case)
+    return c, h
+
+
+@peephole_cell.wrong(
+    "right but for the peepholes: the gates see the old h in place of the cell",
+    "A peephole looks at the memory: p * c.",
+)
+def _(x_t, h, c, W_ih, W_hh, b, peepholes):
+    i, f, g, o = _blocks(_sum(x_t, h, W_ih, W_hh, b))
+    p_i, p_f, p_o = peepholes
+    c = (f + p_f * h).sigmoid() * c + (i + p_i * h).sigmoid() * g.tanh()
+    return (o + p_o * h).sigmoid() * c.tanh(), c
+
+
+def lstm_step(x_t, h, c, W_ih, W_hh, b):
+    """The step of the usual LSTM."""
+    i, f, g, o = (x_t @ W_ih.T + h @ W_hh.T + b).chunk(4, dim=-1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
     return o.sigmoid() * c.tanh(), c
 
 
-lstm_cell.wrong(
-    "right but for the input gate and the forget gate, which are exchanged",
-    "The first block of rows belongs to i, which multiplies g; the second to f, which multiplies "
-    "the old c.",
-)(_lstm_cell(blocks=lambda a: _blocks(a, "figo")))
-lstm_cell.wrong(
-    "right but for the order of the blocks: i, f, o, g",
-    "The candidate is the third block: i, f, g, o.",
-)(_lstm_cell(blocks=lambda a: _blocks(a, "ifog")))
-lstm_cell.wrong(
-    "right but for the order of the blocks: i, g, f, o",
-    "The forget gate is the second block: i, f, g, o.",
-)(_lstm_cell(blocks=lambda a: _blocks(a, "igfo")))
-lstm_cell.wrong(
-    "right but for the blocks: the gates are read from every fourth column",
-    "All H columns of i come first, then all of f: chunk(4, dim=-1), or slices of H columns.",
-)(_lstm_cell(blocks=lambda a: a.reshape(len(a), -1, 4).unbind(-1)))
-lstm_cell.wrong(
-    "right but for the candidate: a sigmoid in place of the tanh",
-    "What is written into the cell may be negative: g goes through tanh.",
-)(_lstm_cell(candidate=mt.sigmoid))
-lstm_cell.wrong(
-    "right but for the output: the tanh around c is missing",
-    "h = o * c is the form of some lectures. The usual cell, and PyTorch's, has h = o * tanh(c).",
-)(_lstm_cell(output=lambda o, c_new, c: o * c_new))
-lstm_cell.wrong(
-    "right but for the output, which shows the old cell",
-    "First the new c, then h = o * tanh(c) with the new one.",
-)(_lstm_cell(output=lambda o, c_new, c: o * c.tanh()))
-lstm_cell.wrong(
-    "right but for the memory: h goes on in place of c",
-    "The forget gate multiplies the old cell c. h enters only through the sums of the gates.",
-)(_lstm_cell(memory=lambda i, f, g, c, h: f * h + i * g))
-lstm_cell.wrong(
-    "right but for the memory: the input gate is 1 - f",
-    "That is a cell with coupled gates. Here the input gate i has weights of its own.",
-)(_lstm_cell(memory=lambda i, f, g, c, h: f * c + (1 - f) * g))
-lstm_cell.wrong(
-    "right but for the memory: the forget gate is missing",
-    "The new cell is f * c + i * g. (Without f it is the cell of 1997, which cannot forget.)",
-)(_lstm_cell(memory=lambda i, f, g, c, h: c + i * g))
-lstm_cell.wrong(
-    "right but for the memory: the old cell is not in it",
-    "The new cell is f * c + i * g: part of what was there stays.",
-)(_lstm_cell(memory=lambda i, f, g, c, h: i * g))
-lstm_cell.wrong(
-    "right but for the memory: a tanh around the new cell",
-    "Nothing squashes the cell from step to step; that is why its gradient lives. tanh(c) is only "
-    "for the output h.",
-)(_lstm_cell(memory=lambda i, f, g, c, h: (f * c + i * g).tanh()))
+# A GRU that was trained elsewhere
 
 
-@lstm_cell.wrong("right but for the order: c comes before h", "Return h first, then c.")
-def _(*case):
-    h, c = lstm_cell.reference(*case)
-    return c, h
-
-
-# The cell of the GRU
-
-
-def _gru_cases(draw, hidden):
-    for batch, inputs, size in _step_sizes(hidden):
-        W_ih, W_hh, b_ih = stacked_weights(draw, inputs, size, 3)
-        h, b_hh = draw.normal(batch, size), draw.normal(3 * size)
-        yield draw.normal(batch, inputs), h, W_ih, W_hh, b_ih, b_hh
-
-
-def _candidate(r, x_n, h, W_n, b_n):
-    """n, with the reset gate after the product."""
-    return (x_n + r * (h @ W_n.T + b_n)).tanh()
-
-
-def _gru_cell(order="rzn", candidate=_candidate, update=lambda z, n, h: (1 - z) * n + z * h):
-    """The step with one of its pieces exchanged."""
-
-    def cell(x_t, h, W_ih, W_hh, b_ih, b_hh):
-        from_x = dict(zip(order, (x_t @ W_ih.T + b_ih).chunk(3, dim=-1), strict=True))
-        weights = dict(zip(order, W_hh.chunk(3), strict=True))
-        biases = dict(zip(order, b_hh.chunk(3), strict=True))
-        r, z = ((from_x[k] + h @ weights[k].T + biases[k]).sigmoid() for k in "rz")
-        return update(z, candidate(r, from_x["n"], h, weights["n"], biases["n"]), h)
-
-    return cell
-
-
-@exercise(
-    cases=_gru_cases,
-    forbidden=("linear", "gru"),
-    instead="@, .T and chunk",
-    see='chapter 02, "The gated recurrent unit"',
-)
-def gru_cell(x_t, h, W_ih, W_hh, b_ih, b_hh):
-    """Input (B, d) and old state (B, H) give the new state (B, H)."""
-    r_x, z_x, n_x = (x_t @ W_ih.T + b_ih).chunk(3, dim=-1)  # (B, H) each
-    r_h, z_h, n_h = (h @ W_hh.T + b_hh).chunk(3, dim=-1)
-    r, z = (r_x + r_h).sigmoid(), (z_x + z_h).sigmoid()
-    n = (n_x + r * n_h).tanh()
+def gru_step(x_t, h, W_ih, W_hh, b_ih, b_hh):
+    """The step of the book's GRU, which is PyTorch's."""
+    (r_x, z_x, n_x), (r_h, z_h, n_h) = (
+        (x_t @ W_ih.T + b_ih).chunk(3, dim=-1),
+        (h @ W_hh.T + b_hh).chunk(3, dim=-1),
+    )
+    z = (z_x + z_h).sigmoid()
+    n = (n_x + (r_x + r_h).sigmoid() * n_h).tanh()
     return (1 - z) * n + z * h
 
 
-gru_cell.wrong(
-    "the GRU of the first paper: the reset gate multiplies h before the product",
-    "With W_hn (r * h) one more product must wait for r, and PyTorch's weights give other numbers. "
-    "Here r multiplies the finished product: r * (h @ W_hn.T + b_hn).",
-)(_gru_cell(candidate=lambda r, x_n, h, W, b: (x_n + (r * h) @ W.T + b).tanh()))
-gru_cell.wrong(
-    "right but for the bias of the candidate, which stands outside the reset",
-    "The last third of b_hh belongs to the product with h, so r multiplies it too.",
-)(_gru_cell(candidate=lambda r, x_n, h, W, b: (x_n + r * (h @ W.T) + b).tanh()))
-gru_cell.wrong(
-    "right but for the candidate: the reset gate multiplies the input's share too",
-    "r closes the way from the old state alone; the input's share is outside.",
-)(_gru_cell(candidate=lambda r, x_n, h, W, b: (r * (x_n + h @ W.T + b)).tanh()))
-gru_cell.wrong(
-    "right but for the candidate: the reset gate is not used",
-    "The share of the old state in n is multiplied by r.",
-)(_gru_cell(candidate=lambda r, x_n, h, W, b: (x_n + h @ W.T + b).tanh()))
-gru_cell.wrong(
-    "right but for the candidate: a sigmoid in place of the tanh",
-    "n is no gate but a new state, and that may be negative: tanh.",
-)(_gru_cell(candidate=lambda r, x_n, h, W, b: (x_n + r * (h @ W.T + b)).sigmoid()))
-gru_cell.wrong(
-    "right but for the update gate: z and 1 - z are exchanged",
-    "Papers differ here. In PyTorch z = 1 keeps the old state: (1 - z) * n + z * h.",
-)(_gru_cell(update=lambda z, n, h: z * n + (1 - z) * h))
-gru_cell.wrong(
-    "right but for the update: the candidate is added whole",
-    "New and old share one unit of weight: (1 - z) * n + z * h.",
-)(_gru_cell(update=lambda z, n, h: n + z * h))
-gru_cell.wrong(
-    "right but for the order of the blocks: z, r, n",
-    "The first block of rows belongs to the reset gate r, the second to the update gate z.",
-)(_gru_cell(order="zrn"))
+def elsewhere_step(x_t, h, kernel, recurrent, bias):
+    """The step of the other program: blocks z, r, n side by side, and z says how much is new."""
+    (z_x, r_x, n_x), (z_h, r_h, n_h) = (
+        (x @ matrix + b).chunk(3, dim=-1)
+        for x, matrix, b in ((x_t, kernel, bias[0]), (h, recurrent, bias[1]))
+    )
+    z = (z_x + z_h).sigmoid()
+    n = (n_x + (r_x + r_h).sigmoid() * n_h).tanh()
+    return z * n + (1 - z) * h
+
+
+def _moving_cases(draw, hidden):
+    for inputs, size in [(2, 3), (3, 4)] + [(6, 2), (1, 5)] * hidden:
+        kernel = draw.normal(inputs, 3 * size)
+        yield kernel, draw.normal(size, 3 * size), draw.normal(2, 3 * size)
+
+
+def _moved(answer, kernel, recurrent, bias):
+    """The shapes of what is returned, and what a GRU with these weights does."""
+    found = answer(kernel, recurrent, bias)
+    (d, _), (size, _) = kernel.shape, recurrent.shape
+    expected = [(3 * size, d), (3 * size, size), (3 * size,), (3 * size,)]
+    if not (
+        isinstance(found, (list, tuple))
+        and len(found) == 4
+        and all(isinstance(x, mt.Tensor) for x in found)
+    ):
+        return {"what is returned": brief(found)}
+    shapes = {"what is returned": ", ".join(str(tuple(x.shape)) for x in found)}
+    if [tuple(x.shape) for x in found] != expected:
+        return shapes | {"the weights": [*found]}
+    x, h = mt.linspace(-1, 1, 4 * d).reshape(4, d), mt.linspace(1, -1, 4 * size).reshape(4, size)
+    weights = [weight.detach().double() for weight in found]
+    return shapes | {"the new state of a GRU with these weights": gru_step(x, h, *weights)}
+
+
+def _moving(
+    order="rzn",
+    turned="z",
+    turn=lambda x: -x,
+    turned_biases=(0, 1),
+    matrix=lambda blocks: mt.cat([block.T for block in blocks]),
+    biases=lambda b_ih, b_hh: (b_ih, b_hh),
+    stands="zrn",
+):
+    """The weights with one of the pieces exchanged."""
+
+    def moving(kernel, recurrent, bias):
+        def parts(x, turning=True):
+            named = dict(zip(stands, x.chunk(3, dim=-1), strict=True))
+            return [turn(named[k]) if k in turned and turning else named[k] for k in order]
+
+        b_ih, b_hh = (mt.cat(parts(b, k in turned_biases)) for k, b in enumerate(bias))
+        return matrix(parts(kernel)), matrix(parts(recurrent)), *biases(b_ih, b_hh)
+
+    return moving
+
+
+@exercise(
+    cases=_moving_cases,
+    run=_moved,
+    gradients=False,
+    see='chapter 02, "The gated recurrent unit"',
+)
+def moved_gru(kernel, recurrent, bias):
+    """kernel (d, 3 H), recurrent (H, 3 H), bias (2, 3 H) give W_ih, W_hh, b_ih and b_hh."""
+
+    def moved(columns):
+        z, r, n = columns.chunk(3, dim=-1)
+        return mt.cat([r, -z, n], dim=-1)  # sigmoid(-a) is 1 - sigmoid(a)
+
+    b_ih, b_hh = moved(bias)
+    return moved(kernel).T, moved(recurrent).T, b_ih, b_hh
+
+
+TURN = (
+    "What is new here is old there: z becomes 1 - z. sigmoid(-a) is 1 - sigmoid(a), so all that "
+    "goes into the sum of z changes its sign."
+)
+BLOCKS = "The blocks stand as z, r, n and have to stand as r, z, n."
+for name, hint, pieces in (
+    ("right but for z, which keeps what it should renew", TURN, {"turned": ""}),
+    (
+        "right but for the sign, which is that of the reset gate",
+        "It is z that has the opposite meaning; r is the same in both. " + BLOCKS,
+        {"turned": "r"},
+    ),
+    (
+        "right but for the sign, which changes in the candidate",
+        "It is z that has the opposite meaning. " + BLOCKS,
+        {"turned": "n"},
+    ),
+    (
+        "right but for the biases of z, whose signs have not changed",
+        TURN,
+        {"turned_biases": ()},
+    ),
+    (
+        "right but for the second bias of z, whose sign has not changed",
+        TURN,
+        {"turned_biases": (0,)},
+    ),
+    (
+        "right but for the first bias of z, whose sign has not changed",
+        TURN,
+        {"turned_biases": (1,)},
+    ),
+    (
+        "right but for z: its weights are replaced by 1 minus them",
+        "1 - z is no matter of 1 - weights. " + TURN,
+        {"turn": lambda x: 1 - x},
+    ),
+    (
+        "right but for the signs, which have changed in all blocks",
+        TURN,
+        {"turned": "rzn"},
+    ),
+    (
+        "right but for the signs, which have changed in the candidate as well",
+        "It is z alone that has the opposite meaning.",
+        {"turned": "zn"},
+    ),
+    (
+        "right but for the signs, which have changed in the reset gate as well",
+        "It is z alone that has the opposite meaning.",
+        {"turned": "rz"},
+    ),
+    ("right but for the order of the blocks, which is still z, r, n", BLOCKS, {"order": "zrn"}),
+    (
+        "right but for the order of the blocks, which is still z, r, n, and for the sign of z",
+        BLOCKS + " " + TURN,
+        {"order": "zrn", "turned": ""},
+    ),
+    ("right but for the order of the blocks: r, n, z", BLOCKS, {"order": "rnz"}),
+    ("right but for the order of the blocks: n, r, z", BLOCKS, {"order": "nrz"}),
+    ("right but for the order of the blocks: z, n, r", BLOCKS, {"order": "znr"}),
+    ("right but for the order of the blocks: n, z, r", BLOCKS, {"order": "nzr"}),
+    (
+        "right but for the matrices, which are reshaped and not transposed",
+        "reshape keeps the numbers in the order in which they are read, row by row. Rows have to "
+        "become columns: .T.",
+        {"matrix": lambda blocks: mt.cat(blocks, dim=-1).reshape(-1, len(blocks[0]))},
+    ),
+    (
+        "right but for the two biases, which are exchanged",
+        "The first row of bias stands beside kernel, the second beside recurrent; in the candidate "
+        "it matters, since r multiplies one of them.",
+        {"biases": lambda b_ih, b_hh: (b_hh, b_ih)},
+    ),
+    (
+        "right but for the two biases, which are added up into one",
+        "For r and z only the sum counts. In the candidate the second one stands inside the "
+        "brackets, which r multiplies.",
+        {"biases": lambda b_ih, b_hh: (b_ih + b_hh, 0 * b_hh)},
+    ),
+    (
+        "right but for the second bias, which is 0",
+        "bias has two rows: b_ih and b_hh.",
+        {"biases": lambda b_ih, b_hh: (b_ih, 0 * b_hh)},
+    ),
+    (
+        "right but for the matrices, which are not transposed",
+        "Here vectors are rows and a matrix stands as PyTorch stores it, (3 H, d): .T.",
+        {"matrix": lambda blocks: mt.cat(blocks, dim=-1)},
+    ),
+):
+    moved_gru.wrong(name, hint)(_moving(**pieces))
+
+
+@moved_gru.wrong(
+    "right but for W_hh, whose blocks are not transposed",
+    "A block of recurrent is square, so it fits either way: transpose it as that of kernel.",
+)
+def _(kernel, recurrent, bias):
+    W_ih, _, b_ih, b_hh = moved_gru.reference(kernel, recurrent, bias)
+    z, r, n = recurrent.chunk(3, dim=-1)
+    return W_ih, mt.cat([r, -z, n]), b_ih, b_hh

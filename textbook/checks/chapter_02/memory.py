@@ -1,4 +1,4 @@
-"""The path of the gradient through the cell, a bit kept by hand-set weights, one step backward."""
+"""Two bits kept by hand-set weights, and one step backward."""
 
 from itertools import groupby
 
@@ -7,111 +7,23 @@ from minitorch.operations.recurrent import lstm
 from textbook.checks.compare import brief
 from textbook.checks.exercise import exercise
 
-# The path of the gradient
-
-
-def _path_cases(draw, hidden):
-    yield (mt.tensor([[[0.5]], [[0.25]], [[0.75]]], dtype=mt.float64),)
-    for steps, batch, size in [(1, 2, 1), (3, 1, 2), (5, 2, 3)] + [(9, 4, 2)] * hidden:
-        yield (draw.normal(steps, batch, size).sigmoid(),)
-    shut = draw.normal(4, 1, 2).sigmoid()
-    shut[2, 0, 1] = 0.0
-    yield (shut,)
-
-
-def _products_from_the_end(forget):
-    return forget.flip(0).cumprod(0).flip(0)
-
-
-@exercise(cases=_path_cases, gradients=False, see='chapter 02, "What keeps a gradient alive"')
-def cell_path(forget):
-    """Forget gates (T, B, H) give d c_T / d c_t for each t, (T, B, H)."""
-    paths = [mt.ones_like(forget[0])]  # (B, H)
-    for f in forget[1:].flip(0):
-        paths.append(paths[-1] * f)
-    return mt.stack(paths).flip(0)
-
-
-@cell_path.wrong(
-    "one gate too long: it includes f_t itself",
-    "f_t has already been used to make c_t. From c_t to c_T lie the gates f_(t+1) to f_T.",
-)
-def _(forget):
-    return _products_from_the_end(forget)
-
-
-@cell_path.wrong(
-    "one gate too short: it leaves out f_T",
-    "c_T = f_T * c_(T-1) + ...: the last gate lies on the way too. Only at t = T is there none.",
-)
-def _(forget):
-    ones = mt.ones_like(forget[:1])
-    return _products_from_the_end(mt.cat([forget[1:-1], ones, ones])[: len(forget)])
-
-
-@cell_path.wrong(
-    "the product from the start, f_1 to f_t",
-    "That is d c_t / d c_0. The way from c_t to the end goes through the later gates, f_(t+1) to "
-    "f_T.",
-)
-def _(forget):
-    return forget.cumprod(0)
-
-
-@cell_path.wrong(
-    "the next gate alone, f_(t+1)",
-    "That is one step. From c_t to c_T there are T - t of them, and they multiply.",
-)
-def _(forget):
-    return mt.cat([forget[1:], mt.ones_like(forget[:1])])
-
-
-@cell_path.wrong(
-    "the product of all gates, for every t",
-    "Only the gates after step t lie between c_t and c_T.",
-)
-def _(forget):
-    return forget.prod(0, keepdim=True).expand(*forget.shape)
-
-
-@cell_path.wrong(
-    "a sum of gates",
-    "Each step multiplies by its gate, so along the path the gates multiply (chain rule).",
-)
-def _(forget):
-    after = mt.cat([forget[1:], mt.ones_like(forget[:1])])
-    return after.flip(0).cumsum(0).flip(0)
-
-
-@cell_path.wrong(
-    "right but for the last row, which is 0",
-    "d c_T / d c_T is 1: the product of no gates.",
-)
-def _(forget):
-    return mt.cat([cell_path.reference(forget)[:-1], mt.zeros_like(forget[:1])])
-
-
-@cell_path.wrong(
-    "right but for gates that are shut: a division by a product that is 0",
-    "f_1 ... f_T divided by f_1 ... f_t is 0 / 0 behind a gate that is 0. Multiply from the end.",
-)
-def _(forget):
-    return forget.prod(0, keepdim=True) / forget.cumprod(0)
-
-
-# A bit behind a shut gate
+# Two bits behind shut gates
 
 
 def _bit_cases(draw, hidden):
-    """Sequences (T, 3) of (write, bit, read); the first step writes."""
-    written = [[1, 1, 0], [0, -1, 0], [0, 1, 0], [0, -1, 1]]
+    """Sequences (T, 4) of (write, slot, bit, read); the first two steps write both bits."""
+    written = [[1, 0, 1, 0], [1, 1, -1, 0], [0, 0, -1, 1], [0, 1, 1, 1], [0, 0, 1, 0]]
+    written += [[1, 1, 1, 1], [0, 0, -1, 1], [1, 0, -1, 0], [0, 1, -1, 1], [0, 0, 1, 1]]
     yield (mt.tensor(written, dtype=mt.float64),)
-    yield (mt.tensor([[1, -1, 1]], dtype=mt.float64),)
-    for steps, often in [(12, 0.4), (100, 0.02)] + [(250, 0.0)] * hidden:
-        write, read = mt.tensor(draw.random.random((2, steps))) < mt.tensor([[often], [0.1]])
-        write[0] = read[-1] = True
-        bits = 2 * draw.integers(2, steps) - 1
-        yield (mt.stack([write, bits, read], dim=1).double(),)
+    for bit in (-1, 1):
+        against = [[0, slot, -bit, 0] for slot in [0, 1] * (250 if hidden else 150)]
+        ends = [[1, 0, bit, 0], [1, 1, bit, 0]], [[0, 0, -bit, 1], [0, 1, -bit, 1]]
+        yield (mt.tensor([*ends[0], *against, *ends[1]], dtype=mt.float64),)
+    for steps, often in [(12, 0.4), (100, 0.05)] + [(40, 0.9)] * hidden:
+        write, read = mt.tensor(draw.random.random((2, steps))) < mt.tensor([[often], [0.3]])
+        slot, bits = draw.integers(2, steps), 2 * draw.integers(2, steps) - 1
+        write[:2], slot[0], slot[1] = True, 0, 1
+        yield (mt.stack([write, slot, bits, read], dim=1).double(),)
 
 
 def _sign(h):
@@ -138,16 +50,18 @@ def _form(weights):
 
 def _kept(answer, x):
     weights = answer()
-    form = {"what keep_a_bit returns": _form(weights)}
-    if form["what keep_a_bit returns"] != "(4, 3), (4, 1), (4,)":
-        return form | {"the output h": None}
-    zero = mt.zeros(1, 1)
+    form = {"what two_bits returns": _form(weights)}
+    if form["what two_bits returns"] != "(8, 4), (8, 2), (8,)":
+        return form | {"the output of unit 0": None, "the output of unit 1": None}
+    zero = mt.zeros(1, 2)
     states, _, _ = lstm(x.unsqueeze(1), zero, zero, *(w.double() for w in weights))
-    return form | {"the output h": _said(states.flatten().tolist())}
+    said = {f"the output of unit {k}": _said(states[:, 0, k].tolist()) for k in range(2)}
+    return form | said
 
 
 def _decided(answer, x):
-    if "?" not in _kept(answer, x)["the output h"]:
+    said = _kept(answer, x)
+    if not any("?" in said[f"the output of unit {k}"] for k in range(2)):
         return None
     return (
         "A ? is an output between 0.05 and 0.5: a gate is half open, a bit has faded, or it was "
@@ -155,17 +69,19 @@ def _decided(answer, x):
     )
 
 
-_OFF, _ON = (0, 0, 0, -20), (0, 0, 0, 20)  # the weights of write, bit and read, and the bias
-_WRITE, _UNLESS_WRITE = (40, 0, 0, -20), (-40, 0, 0, 20)
-_BIT, _READ = (0, 5, 0, 0), (0, 0, 40, -20)
+_ON, _OFF = ((0, 0, 0, 0, 20),) * 2, ((0, 0, 0, 0, -20),) * 2  # write, slot, bit, read; the bias
+_WRITE = (40, -40, 0, 0, -20), (40, 40, 0, 0, -60)
+_UNLESS_WRITE = tuple(tuple(-w for w in row) for row in _WRITE)
+_BIT = ((0, 0, 5, 0, 0),) * 2
+_READ = (0, -40, 0, 40, -20), (0, 40, 0, 40, -60)
 
 
 def _by_hand(i=_WRITE, f=_UNLESS_WRITE, g=_BIT, o=_READ):
-    """Weights that do not look at h, one row a gate."""
+    """Weights that do not look at h, two rows a gate."""
 
     def weights():
-        rows = mt.tensor([i, f, g, o], dtype=mt.float64)
-        return rows[:, :3], mt.zeros(4, 1), rows[:, 3]
+        rows = mt.tensor([*i, *f, *g, *o], dtype=mt.float64)
+        return rows[:, :4], mt.zeros(8, 2), rows[:, 4]
 
     return weights
 
@@ -177,83 +93,154 @@ def _by_hand(i=_WRITE, f=_UNLESS_WRITE, g=_BIT, o=_READ):
     properties=(_decided,),
     see='chapter 02, "A bit behind a closed gate"',
 )
-def keep_a_bit():
-    """W_ih (4, 3), W_hh (4, 1) and b (4) of an LSTM that keeps a bit."""
+def two_bits():
+    """W_ih (8, 4), W_hh (8, 2) and b (8) of an LSTM that keeps two bits."""
     W_ih = mt.tensor(
-        [
-            [30.0, 0.0, 0.0],  # i: open to write
-            [-30.0, 0.0, 0.0],  # f: open unless we write
-            [0.0, 4.0, 0.0],  # g: the bit
-            [0.0, 0.0, 30.0],  # o: open to read
+        [  # write, slot, bit, read
+            [30.0, -30.0, 0.0, 0.0],  # i, unit 0: open to write, unless it is for slot 1
+            [30.0, 30.0, 0.0, 0.0],  # i, unit 1: open if both are 1
+            [-30.0, 30.0, 0.0, 0.0],  # f: open where i is shut
+            [-30.0, -30.0, 0.0, 0.0],
+            [0.0, 0.0, 4.0, 0.0],  # g: the bit
+            [0.0, 0.0, 4.0, 0.0],
+            [0.0, -30.0, 0.0, 30.0],  # o: as i, for read
+            [0.0, 30.0, 0.0, 30.0],
         ]
     )
-    return W_ih, mt.zeros(4, 1), mt.tensor([-15.0, 15.0, 0.0, -15.0])
+    b = mt.tensor([-15.0, -45.0, 15.0, 45.0, 0.0, 0.0, -15.0, -45.0])
+    return W_ih, mt.zeros(8, 2), b
 
 
-keep_a_bit.wrong(
-    "a cell that always shows its bit: its output gate is open at every step",
-    "o must be shut unless x reads: a large negative bias, and a larger weight for read.",
-)(_by_hand(o=_ON))
-keep_a_bit.wrong(
-    "a cell that shows its bit when it is not asked: read shuts the output gate",
-    "The weight of read in o must be positive, and the bias negative.",
-)(_by_hand(o=(0, 0, -40, 20)))
-keep_a_bit.wrong(
-    "a cell that shows its bit at writing, not at reading",
-    "The output gate looks at the third input, read.",
-)(_by_hand(o=_WRITE))
-keep_a_bit.wrong(
-    "a cell whose output gate is never shut tightly",
-    "sigmoid(-2) is still 0.12. Make the bias of o more negative, and the weight of read larger.",
-)(_by_hand(o=(0, 0, 22, -2)))
-keep_a_bit.wrong(
-    "a cell whose output gate never opens",
-    "When x reads, the sum that goes into o must be large and positive: the weight of read has to "
-    "be larger than minus the bias.",
-)(_by_hand(o=_OFF))
-keep_a_bit.wrong(
-    "a cell that takes every bit that passes by: its input gate is open at every step",
-    "i must be shut unless x writes: a large negative bias, and a larger weight for write.",
-)(_by_hand(i=_ON, f=_OFF))
-keep_a_bit.wrong(
-    "a cell that adds what it writes to what was there",
-    "When x writes, the old bit must go: then the forget gate is near 0.",
-)(_by_hand(f=_ON))
-keep_a_bit.wrong(
-    "a cell that forgets at once: its forget gate is shut",
-    "f is the share of the old cell that stays. Near 1 it keeps, near 0 it forgets.",
-)(_by_hand(f=_OFF))
-keep_a_bit.wrong(
-    "a cell whose forget gate is the wrong way round: shut while it should keep",
-    "f is the share of the old cell that stays: near 0 when x writes, near 1 otherwise.",
-)(_by_hand(f=_WRITE))
-keep_a_bit.wrong(
-    "a cell that leaks: after many steps the bit is gone",
-    "sigmoid(3) to the power of 100 is 0.008. Make the bias of f larger.",
-)(_by_hand(f=(-23, 0, 0, 3)))
-keep_a_bit.wrong(
-    "a cell that keeps the opposite bit",
-    "The weight of bit in g must be positive.",
-)(_by_hand(g=(0, -5, 0, 0)))
-keep_a_bit.wrong(
-    "a cell that keeps the same bit, whatever x says",
-    "The candidate g is what is written: let it look at the second input, bit.",
-)(_by_hand(g=_ON))
-keep_a_bit.wrong(
-    "right but for the order of the rows: the output gate stands third",
-    "The rows belong to i, f, g, o, in this order.",
-)(_by_hand(g=_READ, o=_BIT))
-keep_a_bit.wrong(
-    "right but for the order of the rows: the forget gate stands first",
-    "The rows belong to i, f, g, o, in this order.",
-)(_by_hand(i=_UNLESS_WRITE, f=_WRITE))
+BOTH = "A gate of unit 1 has to open if write AND slot are 1: a bias that one of them cannot reach."
+
+
+def _slots(pair, bias=(0, 0)):
+    """The two rows with other biases."""
+    return tuple((*row[:4], row[4] + more) for row, more in zip(pair, bias, strict=True))
+
+
+def _without_slot(pair, row=None):
+    """Rows that do not look at slot, as of unit 0 in slot 0."""
+    return tuple((w, 0, bit, r, -20 if w + r > 0 else 20) for w, _, bit, r, _ in pair)
+
+
+for name, hint, pieces in (
+    (
+        "a memory that always shows its bits: the output gates are open at every step",
+        "o must be shut unless x reads: a large negative bias, and a larger weight for read.",
+        {"o": _ON},
+    ),
+    (
+        "a memory that shows both bits at once: the output gates do not look at slot",
+        "Unit 0 shows its bit if read is 1 and slot is 0, unit 1 if both are 1.",
+        {"o": _without_slot(_READ)},
+    ),
+    (
+        "a memory that shows the bit of the other slot",
+        "Unit 0 belongs to slot 0, unit 1 to slot 1.",
+        {"o": _READ[::-1]},
+    ),
+    (
+        "a memory that shows a bit at writing, not at reading",
+        "The output gate looks at the fourth input, read.",
+        {"o": _WRITE},
+    ),
+    (
+        "a memory whose output gates never open",
+        "When x reads, the sum that goes into o must be large and positive.",
+        {"o": _OFF},
+    ),
+    (
+        "a memory in which unit 1 shows its bit whenever slot is 1",
+        BOTH.replace("write AND slot", "read AND slot"),
+        {"o": _slots(_READ, (0, 40))},
+    ),
+    (
+        "a memory that takes every bit that passes by: its input gates are open at every step",
+        "i must be shut unless x writes, and writes into this slot.",
+        {"i": _ON, "f": _OFF},
+    ),
+    (
+        "a memory that writes each bit into both slots",
+        "A bit that is written into one slot must not touch the other: the gates of a unit look at "
+        "slot, too.",
+        {"i": _without_slot(_WRITE), "f": _without_slot(_UNLESS_WRITE)},
+    ),
+    (
+        "a memory in which unit 1 takes every bit of slot 1, written or not",
+        BOTH,
+        {"i": _slots(_WRITE, (0, 40)), "f": _slots(_UNLESS_WRITE, (0, -40))},
+    ),
+    (
+        "a memory that adds what it writes to what was there",
+        "When x writes into this slot, the old bit must go: then the forget gate is near 0.",
+        {"f": _ON},
+    ),
+    (
+        "a memory that empties both slots at each writing",
+        "The forget gate of a unit shuts only where its own slot is written.",
+        {"f": _without_slot(_UNLESS_WRITE)},
+    ),
+    (
+        "a memory that has lost its bits when it is asked: its forget gates are shut then",
+        "f is the share of the old cell that stays. It has to be near 1 wherever x does not write, "
+        "also where it reads.",
+        {"f": _OFF},
+    ),
+    (
+        "a memory whose forget gates are the wrong way round: shut while they should keep",
+        "f is the share of the old cell that stays: near 0 at writing, near 1 otherwise.",
+        {"f": _WRITE},
+    ),
+    (
+        "a memory that leaks: after many steps the bits are gone",
+        "sigmoid(3) to the power of 100 is 0.008. Make the bias of f larger.",
+        {"f": ((-23, 23, 0, 0, 3), (-23, -23, 0, 0, 26))},
+    ),
+    (
+        "a memory into which bits seep that nobody writes: its input gates are never quite shut",
+        "sigmoid(-4) is 0.018, and hundreds of steps add up. Make the bias of i more negative.",
+        {"i": ((40, -40, 0, 0, -4), (40, 40, 0, 0, -44))},
+    ),
+    (
+        "a memory that keeps the opposite bits",
+        "The weight of bit in g must be positive.",
+        {"g": ((0, 0, -5, 0, 0),) * 2},
+    ),
+    (
+        "a memory that keeps the same bit, whatever x says",
+        "The candidate g is what is written: let it look at the third input, bit.",
+        {"g": _ON},
+    ),
+    (
+        "right but for the order of the gates: the output gate stands third",
+        "The rows belong to i, f, g, o, two each, in this order.",
+        {"g": _READ, "o": _BIT},
+    ),
+    (
+        "right but for the order of the gates: the forget gate stands first",
+        "The rows belong to i, f, g, o, two each, in this order.",
+        {"i": _UNLESS_WRITE, "f": _WRITE},
+    ),
+):
+    two_bits.wrong(name, hint)(_by_hand(**pieces))
+
+
+@two_bits.wrong(
+    "right but for the order of the rows: all of unit 0 come first",
+    "Both units of i, then both of f, of g and of o.",
+)
+def _():
+    W_ih, W_hh, b = two_bits.reference()
+    order = [0, 2, 4, 6, 1, 3, 5, 7]
+    return W_ih[order], W_hh, b[order]
 
 
 # One step backward
 
 
 def _backward_cases(draw, hidden):
-    for batch, size in [(1, 1), (3, 2)] + [(4, 5)] * hidden:
+    for batch, size in [(2, 3), (3, 4)] + [(1, 1), (4, 5)] * hidden:
         i, f, o = (draw.normal(batch, size).sigmoid() for _ in range(3))
         gates = i, f, draw.normal(batch, size).tanh(), o
         h, c = draw.normal(batch, size), draw.normal(batch, size)
@@ -402,3 +389,52 @@ def _(*case):
 def _(h, *rest):
     d_h, d_c, d_W = lstm_step_backward.reference(h, *rest)
     return d_h, d_c, d_W / len(h)
+
+
+@lstm_step_backward.wrong(
+    "right but for W_hh, for which the new h is taken",
+    "The sums were made with the old h: its gradient is d_a.T @ h.",
+)
+def _(h, c, W_hh, gates, grad_h_new, grad_c_new):
+    i, f, g, o = gates
+    d_h, d_c, _ = lstm_step_backward.reference(h, c, W_hh, gates, grad_h_new, grad_c_new)
+    new = o * (f * c + i * g).tanh()
+    return d_h, d_c, lstm_step_backward.reference(new, c, W_hh, gates, grad_h_new, grad_c_new)[2]
+
+
+@lstm_step_backward.wrong(
+    "right but for the old cell, to which only what comes from the next cell goes back",
+    "What reaches c_new through h_new goes back to the old c as well: (grad_c_new + ...) * f.",
+)
+def _(h, c, W_hh, gates, grad_h_new, grad_c_new):
+    d_h, _, d_W = lstm_step_backward.reference(h, c, W_hh, gates, grad_h_new, grad_c_new)
+    return d_h, grad_c_new * gates[1], d_W
+
+
+lstm_step_backward.wrong(
+    "right but for the slopes, for which the gates are squashed once more",
+    "`gates` are what sigmoid and tanh have given: the slopes are s * (1 - s) and 1 - g * g.",
+)(
+    _backward(
+        gate_slope=lambda s: s.sigmoid() * (1 - s.sigmoid()),
+        candidate_slope=lambda g: 1 - g.tanh() ** 2,
+    )
+)
+lstm_step_backward.wrong(
+    "right but for the output gate, which gets the gradient of the cell",
+    "o enters through h_new = o * tanh(c_new) alone: grad_h_new * tanh(c_new).",
+)(
+    _backward(
+        parts=lambda d_c, grad_h, i, g, c, c_new, t: (d_c * g, d_c * c, d_c * i, d_c * t),
+    )
+)
+
+
+for name, order in {"c comes before h": (1, 0, 2), "W_hh comes first": (2, 0, 1)}.items():
+
+    @lstm_step_backward.wrong(
+        f"right but for the order: {name}", "Return the gradients of h, of c and of W_hh."
+    )
+    def _(*case, order=order):
+        found = lstm_step_backward.reference(*case)
+        return tuple(found[k] for k in order)

@@ -1,15 +1,17 @@
-"""Sentences as a batch, what the decoder reads and what it must say, and the loss."""
+"""Sentences as a batch, what the decoder reads and must say, and how likely it finds that."""
+
+import math
 
 import minitorch as mt
-import minitorch.nn.functional as F
 from textbook.checks.exercise import exercise
 
-# A batch of sentences
+# A batch for a teacher
 
 
 def draw_sentences(draw, lengths, numbers):
-    """A list of lists of tokens that are none of the special ``numbers``."""
+    """A list of lists of tokens that are none of the special ``numbers``; one number is large."""
     ordinary = [token for token in range(len(lengths) + 6) if token not in numbers]
+    ordinary[-1] = 10**12
     return [
         [ordinary[place] for place in draw.integers(len(ordinary), length).tolist()]
         for length in lengths
@@ -17,385 +19,472 @@ def draw_sentences(draw, lengths, numbers):
 
 
 def _sentence_cases(draw, hidden):
-    specials = (1, 2, 0), (0, 1, 2), (4, 2, 3)  # start, end, pad
-    batches = [[1], [2, 0, 1], [4, 2, 3, 1]] + [[0], [5, 0, 8, 2, 7]] * hidden
+    """Special tokens of three, of two and of one number; the longest sentence is not the first."""
+    specials = (1, 2, 0), (0, 1, 1), (4, 2, 4), (3, 3, 3), (2, 2, 5)  # start, end, pad
+    batches = [[2, 3], [1, 4, 0], [2, 5, 3, 5], [3, 0, 4], [3, 4, 2]]
+    batches += [[0], [6, 0, 8, 2, 7], [0, 0], [2, 9], [7, 7, 3]] * hidden
     for i, lengths in enumerate(batches):
-        start, end, pad = specials[i % 3]
+        start, end, pad = specials[i % 5]
         yield draw_sentences(draw, lengths, (start, end, pad)), start, end, pad
 
 
-def _row(sentence, start, end, padding):
-    return [start, *sentence, end, *padding]
+@exercise(cases=_sentence_cases, gradients=False, see='chapter 03, "Batches of different lengths"')
+def teacher_batch(sentences, start, end, pad):
+    """B lists of tokens give inputs, targets and the targets' padding, each (B, T)."""
+    steps = 1 + max(len(sentence) for sentence in sentences)  # T
+    inputs, targets, padding = [], [], []
+    for sentence in sentences:
+        rest = steps - len(sentence) - 1
+        inputs.append([start, *sentence] + [pad] * rest)
+        targets.append([*sentence, end] + [pad] * rest)
+        padding.append([False] * (len(sentence) + 1) + [True] * rest)
+    return mt.tensor(inputs), mt.tensor(targets), mt.tensor(padding)
 
 
-def _batch(sentences, start, end, pad, row=_row):
-    """The tokens (B, T), each row as ``row`` builds it from a sentence and its padding."""
-    longest = max(map(len, sentences))
-    return mt.tensor([row(s, start, end, [pad] * (longest - len(s))) for s in sentences])
+def _rows(
+    read=lambda s, start, end: [start, *s],
+    said=lambda s, start, end: [*s, end],
+    fill=lambda start, end, pad: (pad, pad),
+    front=False,
+    hides=lambda places, count: places >= count,
+):
+    """A batch with one of its pieces exchanged."""
+
+    def batch(sentences, start, end, pad):
+        rows = [[read(s, start, end), said(s, start, end)] for s in sentences]
+        steps = max(len(part) for row in rows for part in row)
+        for row in rows:
+            for i, value in enumerate(fill(start, end, pad)):
+                rest = [value] * (steps - len(row[i]))
+                row[i] = rest + row[i] if front else row[i] + rest
+        counts = mt.tensor([len(s) + 1 for s in sentences]).unsqueeze(1)
+        padding = hides(mt.arange(steps).flip(0) if front else mt.arange(steps), counts)
+        inputs, targets = (mt.tensor([row[i] for row in rows]) for i in (0, 1))
+        return inputs, targets, padding
+
+    return batch
 
 
-@exercise(
-    cases=_sentence_cases,
-    forbidden=("cat_",),
-    instead="Python lists, and one tensor(...) of all rows at the end",
-    gradients=False,
-    see='chapter 03, "Batches of different lengths"',
+teacher_batch.wrong(
+    "right but for the inputs, which lack the start token",
+    "The decoder reads the start token before it has said anything.",
+)(_rows(read=lambda s, start, end: s or [start]))
+teacher_batch.wrong(
+    "right but for the inputs, in which the end token of short sentences is read",
+    "Nothing is to be said after the end token, so it is never read: behind the words of the "
+    "inputs stands pad. (Two slices of one padded tensor leave it there.)",
+)(
+    lambda sentences, start, end, pad: (
+        _rows(read=lambda s, start, end: [start, *s, end])(sentences, start, end, pad)[0][:, :-1],
+        *teacher_batch.reference(sentences, start, end, pad)[1:],
+    )
 )
-def pad_batch(sentences, start, end, pad):
-    """B lists of tokens give tokens (B, T) and their mask (B, T), True at the padding."""
-    longest = max(len(sentence) for sentence in sentences)
-    rows = [[start, *sentence, end] + [pad] * (longest - len(sentence)) for sentence in sentences]
-    tokens = mt.tensor(rows)  # (B, T)
-    return tokens, tokens == pad
-
-
-pad_batch_right = pad_batch.reference
-
-
-def _wrong_rows(name, hint):
-    """A mistake in the building of a row, with the mask that belongs to it."""
-
-    def add(row):
-        @pad_batch.wrong(name, hint)
-        def _(sentences, start, end, pad):
-            tokens = _batch(sentences, start, end, pad, row)
-            return tokens, tokens == pad
-
-    return add
-
-
-_wrong_rows(
-    "the batch without start tokens",
-    "The decoder reads the start token before it has said anything: put it before each sentence.",
-)(lambda sentence, start, end, padding: [*sentence, end, *padding])
-_wrong_rows(
-    "the batch without end tokens",
-    "A model that never sees an end never learns to stop: put the end token after each sentence.",
-)(lambda sentence, start, end, padding: [start, *sentence, *padding])
-_wrong_rows(
-    "the batch with the end token after the padding",
-    "The sentence ends where its words end. First the end token, then the padding.",
-)(lambda sentence, start, end, padding: [start, *sentence, *padding, end])
-_wrong_rows(
+teacher_batch.wrong(
+    "a batch without end tokens",
+    "A model that never has to say the end never learns to stop.",
+)(
+    _rows(
+        said=lambda s, start, end: s,
+        hides=lambda places, count: places >= count - 1,
+    )
+)
+teacher_batch.wrong(
+    "not shifted: the decoder is asked for the token that it has just read",
+    "A copy is easy to learn and worth nothing. The target is the token that follows.",
+)(_rows(said=lambda s, start, end: [start, *s]))
+teacher_batch.wrong(
+    "a batch with targets that begin with the start token",
+    "The start token is read, never said.",
+)(
+    _rows(
+        read=lambda s, start, end: [start, *s, end],
+        said=lambda s, start, end: [start, *s, end],
+        hides=lambda places, count: places > count,
+    )
+)
+teacher_batch.wrong(
     "padded in front",
-    "Padding comes after the end token, so that every sentence begins at position 0.",
-)(lambda sentence, start, end, padding: [*padding, start, *sentence, end])
-_wrong_rows(
-    "the batch with start and end exchanged",
-    "The start token stands first.",
-)(lambda sentence, start, end, padding: [end, *sentence, start, *padding])
-
-
-@pad_batch.wrong(
-    "filled up with end tokens",
-    "One end token a sentence; what follows is the padding token.",
-)
-def _(sentences, start, end, pad):
-    _, mask = pad_batch_right(sentences, start, end, pad)
-    return _batch(sentences, start, end, end), mask
-
-
-@pad_batch.wrong(
-    "right but for the padding token: it is 0, whatever pad is",
+    "Padding comes after the sentence, so that every sentence begins at position 0.",
+)(_rows(front=True))
+teacher_batch.wrong(
+    "filled up with 0, whatever pad is",
     "Fill up with pad.",
+)(_rows(fill=lambda start, end, pad: (0, 0)))
+teacher_batch.wrong(
+    "filled up with end tokens",
+    "Fill up with pad.",
+)(_rows(fill=lambda start, end, pad: (end, end)))
+teacher_batch.wrong(
+    "right but for the padding, which is where the targets equal pad",
+    "pad may be the number of the end token, and the end has to be said. Go by the lengths.",
+)(
+    lambda *case: (
+        *teacher_batch.reference(*case)[:2],
+        teacher_batch.reference(*case)[1] == case[-1],
+    )
 )
-def _(sentences, start, end, pad):
-    _, mask = pad_batch_right(sentences, start, end, pad)
-    return _batch(sentences, start, end, 0), mask
-
-
-@pad_batch.wrong(
-    "right but for the mask, which is the wrong way round",
-    "The mask is True at the padding and False at tokens, as in the library.",
+teacher_batch.wrong(
+    "right but for the padding, which is where the inputs equal pad",
+    "pad may be the number of the start token, and after it the first word has to be said.",
+)(
+    lambda *case: (
+        *teacher_batch.reference(*case)[:2],
+        teacher_batch.reference(*case)[0] == case[-1],
+    )
 )
-def _(sentences, start, end, pad):
-    tokens, mask = pad_batch_right(sentences, start, end, pad)
-    return tokens, ~mask
+teacher_batch.wrong(
+    "right but for the padding, which is the wrong way round",
+    "It is True at the padding and False at tokens, as in the library.",
+)(_rows(hides=lambda places, count: places < count))
+teacher_batch.wrong(
+    "right but for the padding, which hides the end token too",
+    "The end token is to be said: then a model learns to stop.",
+)(_rows(hides=lambda places, count: places >= count - 1))
+teacher_batch.wrong(
+    "right but for the padding, which begins one place too late",
+    "A sentence of n words has n + 1 targets, at the places 0 to n.",
+)(_rows(hides=lambda places, count: places > count))
+teacher_batch.wrong(
+    "right but for the padding, which is that of the first sentence in all rows",
+    "Each sentence has a length of its own.",
+)(_rows(hides=lambda places, count: (places >= count[:1]).expand(len(count), -1)))
 
 
-@pad_batch.wrong(
-    "right but for the mask, which hides the end token too",
-    "The end token is part of the sentence: a model must learn to say it.",
-)
-def _(sentences, start, end, pad):
-    tokens, mask = pad_batch_right(sentences, start, end, pad)
-    return tokens, mask | (tokens == end)
-
-
-@pad_batch.wrong(
-    "right but for the mask, which takes token 0 for padding",
-    "Padding is what equals pad, which need not be 0.",
-)
-def _(sentences, start, end, pad):
-    tokens, _ = pad_batch_right(sentences, start, end, pad)
-    return tokens, tokens == 0
-
-
-@pad_batch.wrong(
+@teacher_batch.wrong(
     "cut to the shortest sentence",
-    "Nothing is lost: all rows are as long as the longest sentence with its start and end. (zip "
-    "stops at the shortest.)",
+    "Nothing is lost: all rows are as long as the longest sentence. (zip stops at the shortest.)",
 )
 def _(sentences, start, end, pad):
     shortest = min(map(len, sentences))
-    tokens = _batch([sentence[:shortest] for sentence in sentences], start, end, pad)
-    return tokens, tokens == pad
+    return teacher_batch.reference([s[:shortest] for s in sentences], start, end, pad)
 
 
-@pad_batch.wrong(
-    "right but for the order of the axes: it is (T, B)",
-    "One row a sentence: (B, T).",
+@teacher_batch.wrong("right but for the order of the axes: it is (T, B)", "One row a sentence.")
+def _(*case):
+    return tuple(each.T for each in teacher_batch.reference(*case))
+
+
+@teacher_batch.wrong(
+    "right but for the order: the targets come first",
+    "Return inputs, targets and padding.",
 )
-def _(sentences, start, end, pad):
-    tokens, mask = pad_batch_right(sentences, start, end, pad)
-    return tokens.T, mask.T
+def _(*case):
+    inputs, targets, padding = teacher_batch.reference(*case)
+    return targets, inputs, padding
 
 
-# What the decoder reads and what it must say
+# How likely a translation is
 
 
-def _token_cases(draw, hidden):
-    for sentences, start, end, pad in _sentence_cases(draw, hidden):
-        yield pad_batch_right(sentences, start, end, pad)[0], pad
+def _probability_cases(draw, hidden):
+    """Large scores; what stands in the padding may be large, infinite or no number."""
+    sizes = [([2, 3], 4, None), ([1, 4, 2], 5, 1e6), ([3, 5, 1, 2], 7, mt.nan)]
+    sizes += [([4, 4], 3, -mt.inf), ([2, 5, 3], 6, mt.inf)]
+    if hidden:
+        sizes += [([1], 3, None), ([7, 2, 9, 4, 6], 11, mt.nan), ([1, 6], 8, -1e30)]
+    for i, (counts, tokens, filler) in enumerate(sizes):
+        steps = max(counts) + i % 2
+        targets = draw.integers(tokens, len(counts), steps)
+        padding = mt.arange(steps) >= mt.tensor(counts).unsqueeze(1)
+        scores = (1000 if i == 1 else 2) * draw.normal(len(counts), steps, tokens)
+        if filler is not None:
+            scores = scores.masked_fill(padding.unsqueeze(-1), filler)
+        yield scores, targets, padding
 
 
-@exercise(cases=_token_cases, gradients=False, see='chapter 03, "The decoder"')
-def decoder_pair(tokens, pad):
-    """Target sentences (B, T) give inputs, targets and the targets' mask, each (B, T - 1)."""
-    inputs, targets = tokens[:, :-1], tokens[:, 1:]
-    return inputs, targets, targets == pad
+def _clean(scores, padding):
+    return scores.masked_fill(padding.unsqueeze(-1), 0.0)
 
 
-@decoder_pair.wrong(
-    "not shifted: the decoder is asked for the token that it has just read",
-    "A copy is easy to learn and worth nothing. The target at position t is the token after the "
-    "one that is read at t.",
-)
-def _(tokens, pad):
-    return tokens[:, :-1], tokens[:, :-1], tokens[:, :-1] == pad
+def _chosen(values, targets):
+    return values.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (B, T)
 
 
-@decoder_pair.wrong(
-    "not shifted, and as long as the sentences",
-    "A copy is easy to learn and worth nothing. T tokens make T - 1 pairs of a token and the next.",
-)
-def _(tokens, pad):
-    return tokens, tokens, tokens == pad
+def _likely(
+    clean=_clean,
+    log_p=lambda scores, targets: _chosen(scores.log_softmax(dim=-1), targets),
+    real=lambda padding: ~padding,
+    keep=lambda log_p, real: log_p.masked_fill(~real, 0.0),
+    total=lambda log_p, real: log_p.sum(dim=1),
+    mean=lambda log_p, real: -log_p.sum() / real.sum(),
+):
+    """Both results with one of their pieces exchanged."""
+
+    def likely(scores, targets, padding):
+        there = real(padding)
+        each = keep(log_p(clean(scores, padding), targets), there)
+        return total(each, there), mean(each, there)
+
+    return likely
 
 
-@decoder_pair.wrong(
-    "not shifted, and the start token is never read",
-    "The inputs begin with the start token, the targets with the token after it.",
-)
-def _(tokens, pad):
-    return tokens[:, 1:], tokens[:, 1:], tokens[:, 1:] == pad
-
-
-@decoder_pair.wrong(
-    "shifted the wrong way: the target is the token before",
-    "The decoder reads a token and says the next one: the inputs begin with the start token, the "
-    "targets with the token after it.",
-)
-def _(tokens, pad):
-    return tokens[:, 1:], tokens[:, :-1], tokens[:, :-1] == pad
-
-
-@decoder_pair.wrong(
-    "shifted by two",
-    "The target is the very next token.",
-)
-def _(tokens, pad):
-    return tokens[:, :-2], tokens[:, 2:], tokens[:, 2:] == pad
-
-
-@decoder_pair.wrong(
-    "shifted along the batch",
-    "Axis 0 counts the sentences. Shift along axis 1, time.",
-)
-def _(tokens, pad):
-    return tokens[:-1], tokens[1:], tokens[1:] == pad
-
-
-@decoder_pair.wrong(
-    "rolled: the start token comes back as the last target",
-    "Nothing follows the last token. T tokens make T - 1 pairs of a token and the next.",
-)
-def _(tokens, pad):
-    targets = tokens.roll(-1, 1)
-    return tokens, targets, targets == pad
-
-
-@decoder_pair.wrong(
-    "right but for the mask, which belongs to the inputs",
-    "The loss counts targets. In a row with padding the end token is read too, but what would "
-    "follow it is padding.",
-)
-def _(tokens, pad):
-    inputs, targets, _ = decoder_pair.reference(tokens, pad)
-    return inputs, targets, inputs == pad
-
-
-@decoder_pair.wrong(
-    "right but for the mask, which hides the end token too",
-    "Then nothing in the loss teaches the decoder to stop. Only padding is masked.",
-)
-def _(tokens, pad):
-    inputs, targets, mask = decoder_pair.reference(tokens, pad)
-    after = mt.cat([mask[:, 1:], mt.ones_like(mask[:, :1])], dim=1)
-    return inputs, targets, mask | after
-
-
-@decoder_pair.wrong(
-    "right but for the mask, which is the wrong way round",
-    "The mask is True at the padding and False at tokens, as in the library.",
-)
-def _(tokens, pad):
-    inputs, targets, mask = decoder_pair.reference(tokens, pad)
-    return inputs, targets, ~mask
-
-
-@decoder_pair.wrong(
-    "right but for the mask, which takes token 0 for padding",
-    "Padding is what equals pad, which need not be 0.",
-)
-def _(tokens, pad):
-    inputs, targets, _ = decoder_pair.reference(tokens, pad)
-    return inputs, targets, targets == 0
-
-
-# The loss of a batch
-
-
-def _loss_cases(draw, hidden):
-    for sentences, start, end, pad in _sentence_cases(draw, hidden):
-        tokens, _ = pad_batch_right(sentences, start, end, pad)
-        targets = tokens[:, 1:]
-        yield 2 * draw.normal(*targets.shape, len(sentences) + 6), targets, pad
-
-
-def _losses(scores, targets):
-    return -scores.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (B, T)
-
-
-def _mean(losses, counts):
-    return (losses * counts).sum() / counts.sum()
-
-
-def _padding_gets_no_gradient(answer, scores, targets, pad):
-    scores.requires_grad_()
-    [gradient] = mt.autograd.grad(answer(scores, targets, pad), scores)
-    if bool((gradient[targets == pad] == 0).all()):
-        return None
-    return "The gradient at a padded position must be exactly zero."
+def _padding_gets_no_gradient(answer, scores, targets, padding):
+    if bool(padding.any()):
+        scores.requires_grad_()
+        total, loss = answer(scores, targets, padding)
+        [gradient] = mt.autograd.grad(total.sum() + loss, scores)
+        if not bool((gradient[padding] == 0).all()):
+            return "The gradient at a padded position must be exactly zero."
+    return None
 
 
 @exercise(
-    cases=_loss_cases,
+    cases=_probability_cases,
     forbidden=("cross_entropy", "amin"),  # nll_loss runs amin
-    instead="log_softmax, a choice of the targets' elements (gather or indexing) and a masked mean "
+    instead="log_softmax, a choice of the targets' elements (gather or indexing) and sums "
     "(F.nll_loss, which runs 'amin', is not allowed either)",
     properties=(_padding_gets_no_gradient,),
     see='chapter 03, "The loss of a padded batch"',
 )
-def masked_loss(scores, targets, pad):
-    """The mean cross-entropy over the targets that are not pad, one number."""
-    log_p = F.log_softmax(scores, dim=-1)  # (B, T, V)
-    losses = -log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (B, T)
-    real = targets != pad
-    return (losses * real).sum() / real.sum()
+def log_probabilities(scores, targets, padding):
+    """log P of each translation (B), and the loss of a token, one number."""
+    scores = scores.masked_fill(padding.unsqueeze(-1), 0.0)  # whatever it was
+    log_p = scores.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (B, T)
+    log_p = log_p.masked_fill(padding, 0.0)
+    return log_p.sum(dim=1), -log_p.sum() / (~padding).sum()
 
 
-@masked_loss.wrong(
-    "the mean over all positions, padding included",
-    "A position counts if its target is not pad.",
+log_probabilities.wrong(
+    "right as long as the padding holds ordinary numbers: it is multiplied by 0",
+    "0 times infinity is no number. Put something harmless into the scores there first: "
+    "masked_fill.",
+)(
+    _likely(
+        clean=lambda scores, padding: scores,
+        keep=lambda log_p, real: log_p * real,
+    )
 )
-def _(scores, targets, pad):
-    return _losses(scores, targets).mean()
-
-
-@masked_loss.wrong(
-    "the right sum divided by all positions",
-    "The padding is left out of the sum, but still counted. Divide by the number of targets that "
-    "are not pad.",
-)
-def _(scores, targets, pad):
-    return (_losses(scores, targets) * (targets != pad)).mean()
-
-
-@masked_loss.wrong(
-    "the right sum divided by the number of sentences",
-    "The loss is a mean over tokens: divide by the number of targets that are not pad.",
-)
-def _(scores, targets, pad):
-    return (_losses(scores, targets) * (targets != pad)).sum() / len(targets)
-
-
-@masked_loss.wrong(
-    "the sum over the tokens",
-    "Divide by the number of targets that are not pad.",
-)
-def _(scores, targets, pad):
-    return (_losses(scores, targets) * (targets != pad)).sum()
-
-
-@masked_loss.wrong(
-    "the mean over sentences of each sentence's mean",
+log_probabilities.wrong(
+    "right in its values, but the gradient in the padding is no number",
+    "What is masked after log_softmax sends a zero back into it, and zero times what is no "
+    "number is no number. Mask the scores.",
+)(_likely(clean=lambda scores, padding: scores))
+log_probabilities.wrong(
+    "right but for the padding, which counts",
+    "Where padding is True nothing is to be said: it belongs to no sum.",
+)(_likely(clean=lambda scores, padding: scores, real=lambda padding: padding == padding))
+log_probabilities.wrong(
+    "right but for the padding, which counts as if it were guessed evenly",
+    "Scores of zero are a uniform distribution, and its logarithm is -log V, not 0. Mask what "
+    "comes after log_softmax, too.",
+)(_likely(keep=lambda log_p, real: log_p))
+log_probabilities.wrong(
+    "right for the translations, but the loss is divided by all positions",
+    "Divide by the number of targets that are not padding.",
+)(_likely(mean=lambda log_p, real: -log_p.mean()))
+log_probabilities.wrong(
+    "right for the translations, but the loss is divided by the number of sentences",
+    "The loss is a mean over tokens: divide by the number of targets that are not padding.",
+)(_likely(mean=lambda log_p, real: -log_p.sum() / len(log_p)))
+log_probabilities.wrong(
+    "right for the translations, but the loss is a sum",
+    "Divide by the number of targets that are not padding.",
+)(_likely(mean=lambda log_p, real: -log_p.sum()))
+log_probabilities.wrong(
+    "right for the translations, but the loss is the mean of the sentences' means",
     "Every token counts the same: one sum over all tokens of the batch, divided once.",
+)(_likely(mean=lambda log_p, real: -(log_p.sum(dim=1) / real.sum(dim=1)).mean()))
+log_probabilities.wrong(
+    "right for the translations, but the loss is a perplexity",
+    "Leave out the exponential.",
+)(_likely(mean=lambda log_p, real: (-log_p.sum() / real.sum()).exp()))
+log_probabilities.wrong(
+    "right but for the logarithms, which are to the base 2",
+    "The natural logarithm, as log_softmax has it.",
+)(_likely(log_p=lambda scores, targets: _chosen(scores.log_softmax(dim=-1), targets) / math.log(2)))
+log_probabilities.wrong(
+    "right for the translations, but the loss has the other sign",
+    "The loss is never negative.",
+)(_likely(mean=lambda log_p, real: log_p.sum() / real.sum()))
+log_probabilities.wrong(
+    "right for the loss, but the translations have the mean of their tokens",
+    "Probabilities multiply along a translation, so their logarithms add up.",
+)(_likely(total=lambda log_p, real: log_p.sum(dim=1) / real.sum(dim=1)))
+log_probabilities.wrong(
+    "right for the loss, but the translations have probabilities, not their logarithms",
+    "Leave the logarithms: products of many probabilities are too small for a number.",
+)(_likely(total=lambda log_p, real: log_p.sum(dim=1).exp()))
+log_probabilities.wrong(
+    "right for the loss, but the translations have the other sign",
+    "A logarithm of a probability is never above 0.",
+)(_likely(total=lambda log_p, real: -log_p.sum(dim=1)))
+log_probabilities.wrong(
+    "right for the loss, but log P is that of the batch, not of each translation",
+    "One number for each sentence: sum along axis 1.",
+)(_likely(total=lambda log_p, real: log_p.sum()))
+log_probabilities.wrong(
+    "right but for the logarithm, which is forgotten",
+    "log_softmax, not softmax.",
+)(_likely(log_p=lambda scores, targets: _chosen(scores.softmax(dim=-1), targets)))
+log_probabilities.wrong(
+    "right but for the softmax, which is forgotten",
+    "Scores may be anything. Their log_softmax over the last axis is log P of each token.",
+)(_likely(log_p=lambda scores, targets: _chosen(scores, targets)))
+log_probabilities.wrong(
+    "right but for the softmax, which goes over the positions",
+    "The V tokens compete, along the last axis.",
+)(_likely(log_p=lambda scores, targets: _chosen(scores.log_softmax(dim=1), targets)))
+log_probabilities.wrong(
+    "right on paper, but exp overflows where scores are large",
+    "log_softmax subtracts the largest score first; so must you.",
+)(
+    _likely(
+        log_p=lambda scores, targets: _chosen(
+            (scores.exp() / scores.exp().sum(dim=-1, keepdim=True)).log(), targets
+        )
+    )
 )
-def _(scores, targets, pad):
-    counts = targets != pad
-    return ((_losses(scores, targets) * counts).sum(dim=1) / counts.sum(dim=1)).mean()
-
-
-@masked_loss.wrong(
-    "the loss without the end tokens",
-    "The last target of each sentence, its end token, counts: without it the decoder never learns "
-    "to stop.",
+log_probabilities.wrong(
+    "right but for the end tokens, which do not count",
+    "The end token belongs to a translation: without it nobody knows where it stops.",
+)(
+    _likely(
+        real=lambda padding: (
+            ~padding & (mt.arange(padding.shape[1]) < (~padding).sum(1, keepdim=True) - 1)
+        )
+    )
 )
-def _(scores, targets, pad):
-    counts = targets != pad
-    before_end = mt.cat([counts[:, 1:], mt.zeros_like(counts[:, :1])], dim=1)
-    return _mean(_losses(scores, targets), before_end)
+log_probabilities.wrong(
+    "right but for the padding, which is that of the first sentence in all rows",
+    "Each sentence has a padding of its own.",
+)(_likely(real=lambda padding: ~padding[:1].expand(*padding.shape)))
+log_probabilities.wrong(
+    "right but for the mask, which is the wrong way round",
+    "padding is True where nothing is to be said.",
+)(lambda scores, targets, padding: log_probabilities.reference(scores, targets, ~padding))
+log_probabilities.wrong(
+    "right but for the order: the loss comes first",
+    "Return log P of each translation, then the loss.",
+)(lambda *case: tuple(reversed(log_probabilities.reference(*case))))
 
 
-@masked_loss.wrong(
-    "off by one: it counts one position of padding",
-    "A position counts if its own target is not pad, whatever stands before it.",
+# What packing saves
+
+
+def _length_cases(draw, hidden):
+    """A last batch that is not full, one batch, batches of one, and large numbers."""
+    yield [5, 2, 1], 2
+    yield [3, 9, 4, 1, 7], 2
+    yield [2, 7, 3], 5
+    yield [4, 1, 6], 1
+    yield [2, 8, 8, 3, 5, 1, 9, 4], 3
+    yield [10**17 + 1, 3, 10**17, 8, 2], 3
+    count = 31 if hidden else 17
+    yield [int(n) + 1 for n in draw.integers(40, count).tolist()], 4 + 3 * hidden
+
+
+def _batches(lengths, size):
+    return [lengths[i : i + size] for i in range(0, len(lengths), size)]
+
+
+def _padded(batches):
+    return sum(len(batch) * max(batch) for batch in batches)
+
+
+def _counting(
+    cut=_batches,
+    padded=_padded,
+    ordered=sorted,
+    packed=lambda lengths, size: sum(lengths),
+    steps=lambda lengths, batches: sum(map(max, batches)),
+):
+    """The counts with one of their pieces exchanged."""
+
+    def counted(lengths, size):
+        return {
+            "padded": padded(cut(lengths, size)),
+            "sorted": padded(cut(ordered(lengths), size)),
+            "packed": packed(lengths, size),
+            "steps": steps(lengths, cut(lengths, size)),
+        }
+
+    return counted
+
+
+@exercise(cases=_length_cases, gradients=False, see='chapter 03, "Batches of different lengths"')
+def cells(lengths, size):
+    """How many cells and steps it takes to read a corpus in batches, by name: a dict."""
+
+    def padded(lengths):
+        batches = [lengths[i : i + size] for i in range(0, len(lengths), size)]
+        return sum(len(batch) * max(batch) for batch in batches)
+
+    return {
+        "padded": padded(lengths),
+        "sorted": padded(sorted(lengths)),
+        "packed": sum(lengths),
+        "steps": sum(max(lengths[i : i + size]) for i in range(0, len(lengths), size)),
+    }
+
+
+cells.wrong(
+    "right if all batches were as long as the longest sentence of the corpus",
+    "Each batch is filled up to its own longest sentence.",
+)(
+    _counting(
+        padded=lambda batches: sum(map(len, batches)) * max(max(b) for b in batches),
+    )
 )
-def _(scores, targets, pad):
-    counts = targets != pad
-    with_next = mt.cat([mt.ones_like(counts[:, :1]), counts[:, :-1]], dim=1)
-    return _mean(_losses(scores, targets), with_next)
-
-
-@masked_loss.wrong(
-    "the loss with the scores of the padding set to zero",
-    "Scores of zero are a uniform distribution, and its loss is log V, not 0. Leave the padding "
-    "out of the mean.",
+cells.wrong(
+    "right if the last batch were full",
+    "The last batch has the sentences that are left.",
+)(
+    lambda lengths, size: (
+        cells.reference(lengths, size)
+        | {
+            name: sum(size * max(batch) for batch in _batches(order(lengths), size))
+            for name, order in (("padded", list), ("sorted", sorted))
+        }
+    )
 )
-def _(scores, targets, pad):
-    return _losses(scores * (targets != pad).unsqueeze(-1), targets).mean()
-
-
-@masked_loss.wrong(
-    "right if token 0 were the padding",
-    "Padding is what equals pad, which need not be 0.",
+cells.wrong(
+    "a count without the last batch where it is not full",
+    "No sentence is left out.",
+)(_counting(cut=lambda lengths, size: [b for b in _batches(lengths, size) if len(b) == size]))
+cells.wrong(
+    "right but for the sorting, which puts the longest first",
+    "The shortest first: then the batch that is not full holds the longest sentences.",
+)(_counting(ordered=lambda lengths: sorted(lengths, reverse=True)))
+cells.wrong(
+    "right but for the sorting, which is done in each batch alone",
+    "Sort the corpus, then cut it.",
+)(
+    lambda lengths, size: (
+        cells.reference(lengths, size) | {"sorted": cells.reference(lengths, size)["padded"]}
+    )
 )
-def _(scores, targets, pad):
-    return _mean(_losses(scores, targets), targets != 0)
-
-
-@masked_loss.wrong(
-    "the loss with pad taken out of the softmax",
-    "It is positions that are masked, not the class: the softmax goes over all V tokens.",
+cells.wrong(
+    "right but for packing, for which it counts steps",
+    "At each step a cell for every sentence that is still running: all words, once each.",
+)(_counting(packed=lambda lengths, size: sum(map(max, _batches(lengths, size)))))
+cells.wrong(
+    "right but for packing, for which it counts padding",
+    "The cells that packing needs, not those that it saves.",
+)(_counting(packed=lambda lengths, size: _padded(_batches(lengths, size)) - sum(lengths)))
+cells.wrong(
+    "right but for the steps, which are those of the sorted corpus",
+    "The steps of the batches in the order of the corpus.",
+)(
+    _counting(
+        steps=lambda lengths, batches: sum(map(max, _batches(sorted(lengths), len(batches[0]))))
+    )
 )
-def _(scores, targets, pad):
-    others = mt.arange(scores.shape[-1]) != pad
-    log_p = scores.masked_fill(~others, -1e9).log_softmax(dim=-1)
-    losses = -log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return _mean(losses, targets != pad)
-
-
-@masked_loss.wrong("right but for the sign", "The loss is never negative.")
-def _(scores, targets, pad):
-    return -masked_loss.reference(scores, targets, pad)
+cells.wrong(
+    "right but for the steps, which it counts for every sentence",
+    "The sentences of a batch take their steps side by side: as many as the longest has words.",
+)(_counting(steps=lambda lengths, batches: sum(lengths)))
+cells.wrong(
+    "right but for the steps, which are those of the longest batch alone",
+    "One batch comes after the other: add up.",
+)(_counting(steps=lambda lengths, batches: max(lengths)))
+cells.wrong(
+    "right but for the steps: it counts batches",
+    "A batch takes as many steps as its longest sentence has words.",
+)(_counting(steps=lambda lengths, batches: len(batches)))
+cells.wrong(
+    "right but for the sorting, after which it counts words alone",
+    "Sentences of a batch still differ in length: to its longest.",
+)(lambda lengths, size: cells.reference(lengths, size) | {"sorted": sum(lengths)})
+cells.wrong("four numbers, not a dict", "A dict with the keys of the text.")(
+    lambda lengths, size: [*cells.reference(lengths, size).values()]
+)

@@ -1,4 +1,4 @@
-"""A decoder that reads the target, its own words or both; greedy decoding; beam search."""
+"""Translating: from given words on, and by beam search."""
 
 import minitorch as mt
 from textbook.checks.exercise import exercise
@@ -28,252 +28,230 @@ class Decoder:
         return self
 
 
-# Teacher forcing, sometimes
+# Translating on from given words
 
 
-def _forcing_cases(draw, hidden):
-    sizes = [(1, 2, 4, 0.0), (2, 3, 5, 1.0), (3, 4, 6, 0.6)]
-    for batch, length, size, p in sizes + [(4, 6, 7, 0.3)] * hidden:
-        draws = mt.tensor(draw.random.random((batch, length)), dtype=mt.float64)
-        inputs = draw.integers(size, batch, length)
-        yield Decoder(draw, size, 3), draw.normal(batch, 3), inputs, draws, p
+def _given_cases(draw, hidden):
+    """Rows with 0 to m given words; sometimes none at all, or as many as there is room for."""
+    sizes = [(2, 5, 5, [1, 0]), (3, 5, 6, [2, 1, 3]), (4, 6, 7, [0, 2, 1, 4]), (2, 4, 4, [0, 0])]
+    sizes += [(3, 5, 3, [3, 1, 2]), (4, 3, 9, [0, 1, 0, 0])]
+    if hidden:
+        sizes += [(1, 4, 5, [2]), (5, 6, 9, [0, 3, 5, 1, 2]), (3, 7, 4, [4, 4, 0])]
+    for i, (batch, size, most, counts) in enumerate(sizes):
+        specials = ((1, 2, 0), (size - 3, size - 2, size - 1), (0, 1, size - 1))
+        start, end, pad = specials[i % 3]
+        words = [token for token in range(size) if token not in (end, pad)]
+        rows = [
+            [words[j] for j in draw.integers(len(words), n).tolist()] + [pad] * (max(counts) - n)
+            for n in counts
+        ]
+        given = mt.tensor(rows) if max(counts) else mt.zeros(batch, 0, dtype=mt.int64)
+        yield Decoder(draw, size, 3), draw.normal(batch, 3), given, start, end, pad, most
 
 
-def _run(choose, carry=lambda new, old: new):
-    """The decoder's scores; ``choose(t, inputs, draws, p)`` says which rows read the target."""
-
-    def run(step, state, inputs, draws, p):
-        token, results = inputs[:, 0], []
-        for t in range(inputs.shape[1]):
-            if t > 0:
-                own = results[-1].argmax(dim=-1)
-                token = mt.where(choose(t, inputs, draws, p), inputs[:, t], own)
-            scores, new = step(token, state)
-            state = carry(new, state)
-            results.append(scores)
-        return mt.stack(results, dim=1)
-
-    return run
+def _given_at(given, t, pad):
+    """The words given for step t, pad where there is none."""
+    if t < given.shape[1]:
+        return given[:, t]
+    return mt.full((len(given),), pad)
 
 
-@exercise(
-    cases=_forcing_cases,
-    forbidden=("cat_",),
-    instead="a list of the scores at each step and stack(..., dim=1) at the end",
-    see='chapter 03, "What teacher forcing costs"',
-)
-def scheduled_sampling(step, state, inputs, draws, p):
-    """The decoder's scores at each step, (B, T, V)."""
-    token, results = inputs[:, 0], []
-    for t in range(inputs.shape[1]):
-        if t > 0:
-            own = results[-1].argmax(dim=-1)  # (B)
-            token = mt.where(draws[:, t] < p, inputs[:, t], own)
-        scores, state = step(token, state)  # (B, V), (B, H)
-        results.append(scores)
-    return mt.stack(results, dim=1)  # (B, T, V)
+def _said(own, given, pad):
+    return mt.where(given == pad, own, given)
 
 
-scheduled_sampling.wrong(
-    "teacher forcing, whatever p is",
-    "Where draws[i, t] is not below p, row i reads its own likeliest token of the step before.",
-)(_run(lambda t, inputs, draws, p: mt.full_like(draws[:, t], True, dtype=mt.bool)))
-scheduled_sampling.wrong(
-    "a decoder that reads its own words, whatever p is",
-    "Where draws[i, t] is below p, row i reads the given token inputs[i, t].",
-)(_run(lambda t, inputs, draws, p: mt.full_like(draws[:, t], False, dtype=mt.bool)))
-scheduled_sampling.wrong(
-    "right for 1 - p in place of p",
-    "p is the probability of the given token: a draw below p takes it.",
-)(_run(lambda t, inputs, draws, p: draws[:, t] >= p))
-scheduled_sampling.wrong(
-    "right but for the draws: all rows follow the first one's",
-    "Row i decides by its own draw, draws[i, t].",
-)(_run(lambda t, inputs, draws, p: (draws[:1, t] < p).expand(len(draws))))
-scheduled_sampling.wrong(
-    "right but for the draws: one decides for the whole sentence",
-    "Each step has a draw of its own, draws[i, t].",
-)(_run(lambda t, inputs, draws, p: draws[:, 0] < p))
-scheduled_sampling.wrong(
-    "right but for the draws, which are late by one step",
-    "What is read at step t is decided by draws[i, t].",
-)(_run(lambda t, inputs, draws, p: draws[:, t - 1] < p))
-scheduled_sampling.wrong(
-    "a run in which every step starts from the first state",
-    "Give step the state that it returned the last time: scores, state = step(token, state).",
-)(_run(lambda t, inputs, draws, p: draws[:, t] < p, carry=lambda new, old: old))
-scheduled_sampling.wrong(
-    "right in its values, but the gradient stops at every step",
-    "Something cuts the state off from the graph between two steps: detach(), .data or no_grad. "
-    "Hand it on as it is.",
-)(_run(lambda t, inputs, draws, p: draws[:, t] < p, carry=lambda new, old: new.detach()))
-
-
-@scheduled_sampling.wrong(
-    "right but for the first step, which reads a token of its own",
-    "Before the first step the decoder has said nothing: at t = 0 it reads inputs[:, 0], the start "
-    "token, whatever the draw.",
-)
-def _(step, state, inputs, draws, p):
-    own = step(inputs[:, 0], state)[0].argmax(dim=-1)
-    changed = inputs.clone()
-    changed[:, 0] = mt.where(draws[:, 0] < p, inputs[:, 0], own)
-    return scheduled_sampling.reference(step, state, changed, draws, p)
-
-
-@scheduled_sampling.wrong(
-    "a leak: the given token is the one that the step is asked for",
-    "Step t reads inputs[:, t]. inputs[:, t + 1] is what it has to say.",
-)
-def _(step, state, inputs, draws, p):
-    return scheduled_sampling.reference(step, state, inputs.roll(-1, 1), draws, p)
-
-
-@scheduled_sampling.wrong(
-    "the probabilities, not the scores",
-    "The loss takes scores: return what step gives, without a softmax.",
-)
-def _(*case):
-    return scheduled_sampling.reference(*case).softmax(dim=-1)
-
-
-@scheduled_sampling.wrong(
-    "right but for the order of the axes: it is (T, B, V)",
-    "Stack the scores of the steps along axis 1.",
-)
-def _(*case):
-    return scheduled_sampling.reference(*case).transpose(0, 1)
-
-
-# Greedy decoding
-
-
-def _greedy_cases(draw, hidden):
-    sizes = [(1, 3, 3), (2, 4, 5), (3, 5, 6)] + [(5, 5, 9)] * hidden
-    for batch, size, most in sizes:
-        start, end, pad = (size - 3, size - 2, size - 1) if batch % 2 else (1, 2, 0)
-        yield Decoder(draw, size, 3), draw.normal(batch, 3), start, end, pad, most
-
-
-def _decode(
+def _complete(
     choose=lambda scores: scores.argmax(dim=-1),
+    at=_given_at,
+    say=lambda own, given, pad: _said(own, given, pad),
+    read=lambda said, own, given: said,
     over=lambda finished, token, end: finished | (token == end),
     fill=lambda token, finished, pad, end: token.masked_fill(finished, pad),
     stop=lambda finished, token, end: bool(finished.all()),
     carry=lambda new, old: new,
+    long=lambda given, most: most,
+    pads=False,
 ):
-    """Greedy decoding with one of its pieces exchanged."""
+    """Translating on with one of its pieces exchanged."""
 
-    def decode(step, state, start, end, pad, max_length):
+    def complete(step, state, given, start, end, pad, max_length):
         token, tokens = mt.full((len(state),), start), []
         finished = token != token
-        while len(tokens) < max_length:
+        while len(tokens) < long(given, max_length):
             scores, new = step(token, state)
-            state = carry(new, state)
-            token = fill(choose(scores), finished, pad, end)
-            tokens.append(token)
-            finished = over(finished, token, end)
-            if stop(finished, token, end):
+            state, words = carry(new, state), at(given, len(tokens), pad)
+            own = choose(scores)
+            said = fill(say(own, words, pad), finished, pad, end)
+            token = read(said, own, words)
+            tokens.append(said)
+            finished = over(finished, said, end)
+            if pads:
+                finished = finished | (said == pad)
+            if stop(finished, said, end):
                 break
         return mt.stack(tokens, dim=1)
 
-    return decode
+    return complete
 
 
 @exercise(
-    cases=_greedy_cases,
+    cases=_given_cases,
     forbidden=("cat_",),
     instead="a list of the tokens of each step and stack(..., dim=1) at the end",
     gradients=False,
     see='chapter 03, "Translating"',
 )
-def greedy_decode(step, state, start, end, pad, max_length):
-    """The tokens that the decoder says, (B, n) with n at most max_length."""
+def complete(step, state, given, start, end, pad, max_length):
+    """The tokens that are said, (B, n) with n at most max_length: given words, then its own."""
     token, tokens = mt.full((len(state),), start), []
     ended = mt.zeros(len(state), dtype=mt.bool)
     while len(tokens) < max_length and not ended.all():
         scores, state = step(token, state)  # (B, V), (B, H)
-        token = scores.argmax(dim=-1).masked_fill(ended, pad)  # (B)
+        token = scores.argmax(dim=-1)  # (B)
+        if len(tokens) < given.shape[1]:
+            word = given[:, len(tokens)]
+            token = mt.where(word == pad, token, word)
+        token = token.masked_fill(ended, pad)
         tokens.append(token)
         ended = ended | (token == end)
     return mt.stack(tokens, dim=1)  # (B, n)
 
 
-greedy_decode.wrong(
+complete.wrong(
+    "greedy decoding: the given words are ignored",
+    "As long as a row has given words, it says these, whatever is likeliest.",
+)(_complete(say=lambda own, given, pad: own))
+complete.wrong(
+    "right in the given words, but the decoder reads its own in their place",
+    "What a row says is what it reads at the next step: the given word.",
+)(_complete(read=lambda said, own, given: own))
+complete.wrong(
+    "a decoder that reads the given words, but says its own in their place",
+    "The given words belong to the translation.",
+)(
+    _complete(
+        say=lambda own, given, pad: own,
+        read=lambda said, own, given: mt.where(given < 0, said, given),
+        at=lambda given, t, pad: mt.where(
+            _given_at(given, t, pad) == pad, -1, _given_at(given, t, pad)
+        ),
+    )
+)
+complete.wrong(
+    "right but for short beginnings: rows wait, and say pad, until the longest has been read",
+    "Each row goes on by itself as soon as its own given words are said.",
+)(
+    lambda step, state, given, start, end, pad, max_length: _complete(
+        at=lambda given, t, pad: given[:, t] if t < given.shape[1] else mt.full((len(given),), -1),
+        say=lambda own, word, pad: mt.where(word == -1, own, word),
+    )(step, state, given, start, end, pad, max_length)
+)
+complete.wrong(
+    "right but for long beginnings: all rows are free as soon as the shortest is",
+    "Each row has as many given words as stand before its first pad.",
+)(
+    _complete(
+        at=lambda given, t, pad: _given_at(given, t, pad).masked_fill(
+            (_given_at(given, t, pad) == pad).any(), pad
+        )
+    )
+)
+complete.wrong(
+    "right but for the beginnings: all rows have that of the first",
+    "Row i begins with given[i].",
+)(_complete(at=lambda given, t, pad: _given_at(given[:1].expand(len(given), -1), t, pad)))
+complete.wrong(
+    "right but for the first given word, which is skipped",
+    "The first step reads start, and says given[:, 0].",
+)(_complete(at=lambda given, t, pad: _given_at(given, t + 1, pad)))
+complete.wrong(
+    "right but for the given words, which come one step late",
+    "The first step reads start, and says given[:, 0].",
+)(
+    _complete(
+        at=lambda given, t, pad: _given_at(given, t - 1, pad) if t else mt.full((len(given),), pad)
+    )
+)
+complete.wrong(
+    "right but for max_length, which counts the decoder's own words alone",
+    "max_length counts all that is said, given words too.",
+)(_complete(long=lambda given, most: most + given.shape[1]))
+complete.wrong(
     "a decoding in which rows go on after their end token",
     "Once a row has said end, all that follows in it is pad.",
-)(_decode(fill=lambda token, finished, pad, end: token))
-greedy_decode.wrong(
+)(_complete(fill=lambda token, finished, pad, end: token))
+complete.wrong(
     "filled up with end tokens",
     "One end token a row; what follows is pad.",
-)(_decode(fill=lambda token, finished, pad, end: token.masked_fill(finished, end)))
-greedy_decode.wrong(
-    "a decoding that forgets which rows have ended",
-    "A row that is filled with pad does not say end again: remember it, finished = finished | "
-    "(token == end).",
-)(_decode(over=lambda finished, token, end: token == end))
-greedy_decode.wrong(
+)(_complete(fill=lambda token, finished, pad, end: token.masked_fill(finished, end)))
+complete.wrong(
     "a decoding that stops when the first row ends",
     "The others have not finished: stop when all rows have.",
-)(_decode(stop=lambda finished, token, end: bool(finished.any())))
-greedy_decode.wrong(
+)(_complete(stop=lambda finished, token, end: bool(finished.any())))
+complete.wrong(
     "a decoding that always runs max_length steps",
     "Stop as soon as all rows have ended.",
-)(_decode(stop=lambda finished, token, end: False))
-greedy_decode.wrong(
+)(_complete(stop=lambda finished, token, end: False))
+complete.wrong(
     "a decoding that stops only if all rows end at the same step",
     "Rows end at different steps. Remember which have ended, and stop when that is all of them.",
-)(_decode(stop=lambda finished, token, end: bool((token == end).all())))
-greedy_decode.wrong(
+)(_complete(stop=lambda finished, token, end: bool((token == end).all())))
+complete.wrong(
     "a decoding in which every step starts from the first state",
     "Give step the state that it returned the last time: scores, state = step(token, state).",
-)(_decode(carry=lambda new, old: old))
-greedy_decode.wrong(
+)(_complete(carry=lambda new, old: old))
+complete.wrong(
     "a decoding by the least likely token",
     "Take the largest score.",
-)(_decode(choose=lambda scores: scores.argmin(dim=-1)))
-greedy_decode.wrong(
-    "a decoding in which all rows say what the first one says",
+)(_complete(choose=lambda scores: scores.argmin(dim=-1)))
+complete.wrong(
+    "a decoding in which all rows choose what the first one chooses",
     "Each row has an argmax of its own, over the last axis.",
-)(_decode(choose=lambda scores: scores[:1].argmax(dim=-1).expand(len(scores))))
-
-
-@greedy_decode.wrong(
-    "right but for the end tokens, which have become padding",
-    "The end token belongs to the row; the padding begins after it.",
-)
-def _(step, state, start, end, pad, max_length):
-    tokens = greedy_decode.reference(step, state, start, end, pad, max_length)
-    return tokens.masked_fill(tokens == end, pad)
-
-
-@greedy_decode.wrong(
-    "right but for the start token, which stands in front",
-    "The start token is read, not said: the result begins with the first token that the decoder "
-    "chose.",
-)
-def _(step, state, start, end, pad, max_length):
-    tokens = greedy_decode.reference(step, state, start, end, pad, max_length)
-    return mt.stack([mt.full_like(tokens[:, 0], start), *tokens.unbind(1)], dim=1)
-
-
-@greedy_decode.wrong(
-    "a decoding that reads the start token at every step",
-    "After the start token the decoder reads what it has said the step before.",
-)
-def _(step, state, start, end, pad, max_length):
-    def read_start(token, state):
-        return step(mt.full_like(token, start), state)
-
-    return greedy_decode.reference(read_start, state, start, end, pad, max_length)
-
-
-@greedy_decode.wrong(
+)(_complete(choose=lambda scores: scores[:1].argmax(dim=-1).expand(len(scores))))
+complete.wrong(
     "one step longer than max_length",
     "At most max_length tokens a row, the end token included.",
+)(_complete(long=lambda given, most: most + 1))
+complete.wrong(
+    "one step shorter than max_length",
+    "Up to max_length tokens a row.",
+)(_complete(long=lambda given, most: most - 1))
+complete.wrong(
+    "right but for the end tokens, which have become padding",
+    "The end token belongs to the row; the padding begins after it.",
+)(
+    lambda step, state, given, start, end, pad, max_length: (
+        lambda tokens: tokens.masked_fill(tokens == end, pad)
+    )(complete.reference(step, state, given, start, end, pad, max_length))
 )
-def _(step, state, start, end, pad, max_length):
-    return greedy_decode.reference(step, state, start, end, pad, max_length + 1)
+complete.wrong(
+    "a decoding that reads the start token at every step",
+    "After the start token the decoder reads what it has said the step before.",
+)(
+    lambda step, state, given, start, *rest: complete.reference(
+        lambda token, state: step(mt.full_like(token, start), state), state, given, start, *rest
+    )
+)
+complete.wrong(
+    "right but for the given words, which are left out of what was said",
+    "They belong to the translation.",
+)(lambda *case: complete.reference(*case)[:, case[2].shape[1] :])
+complete.wrong(
+    "a decoding in which a row ends when it says pad",
+    "Only end ends a row. The decoder may say pad like any other token.",
+)(_complete(pads=True))
+complete.wrong("right but for the order of the axes: it is (n, B)", "Stack along axis 1.")(
+    lambda *case: complete.reference(*case).T
+)
+
+
+@complete.wrong(
+    "right but for the start token, which stands in front",
+    "The start token is read, not said: the result begins with the first token that was said.",
+)
+def _(step, state, given, start, end, pad, max_length):
+    tokens = complete.reference(step, state, given, start, end, pad, max_length)
+    return mt.stack([mt.full_like(tokens[:, 0], start), *tokens.unbind(1)], dim=1)
 
 
 # Beam search
@@ -485,3 +463,33 @@ def _(*case):
 def _(step, state, start, *rest):
     found = beam_search.reference(step, state, start, *rest)
     return [([start, *tokens], score) for tokens, score in found]
+
+
+beam_search.wrong(
+    "a search that stops when as many hypotheses as beams are finished",
+    "A better one may still be open: go on until none is open or max_length is reached.",
+)(_search(stop=lambda finished, beams: len(finished) >= beams))
+beam_search.wrong(
+    "right but for the order: the worst comes first",
+    "The best first.",
+)(lambda *case: beam_search.reference(*case)[::-1])
+beam_search.wrong(
+    "right but for n, which counts the start token too",
+    "n counts the tokens that were said, end included.",
+)(
+    _search(
+        rank=lambda log_p, count, alpha: _score(log_p, count + 1, alpha),
+        report=lambda log_p, count, alpha: _score(log_p, count + 1, alpha),
+    )
+)
+
+
+@beam_search.wrong(
+    "a search in which every step starts from the first state",
+    "Each continuation takes along the new state of the hypothesis that it continues.",
+)
+def _(step, state, *rest):
+    def forgets(token, now):
+        return step(token, state.expand(len(token), -1))[0], now
+
+    return beam_search.reference(forgets, state, *rest)

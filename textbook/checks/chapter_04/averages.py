@@ -1,463 +1,354 @@
-"""Weighted averages: one query, all queries, padded keys, and a table to look things up in."""
-
-import math
+"""Weighted averages: kernel regression, and attention with padding."""
 
 import minitorch as mt
-from textbook.checks.exercise import Draw, exercise
-from textbook.data import padding_mask
+from textbook.checks.exercise import exercise
 
-# One query
-
-
-def _one_query_cases(draw, hidden):
-    for batch, n, d in [(1, 2, 1), (2, 3, 2), (3, 4, 5)] + [(5, 1, 2), (4, 9, 3)] * hidden:
-        yield 2 * draw.normal(batch, n), draw.normal(batch, n, d)
+# Kernel regression, each point left out
 
 
-def _softmax(scores):
-    return scores.softmax(dim=-1)
+def _point_cases(draw, hidden):
+    """Flat, sharp and very sharp widths; few points and points of several numbers."""
+    sizes = [(2, 1, 1.0), (3, 2, 0.5), (5, 1, 0.01), (6, 3, 30.0), (4, 2, 1e-3)]
+    for n, d, width in sizes + [(9, 1, 0.3), (7, 4, 2e-3), (12, 5, 2.0)] * hidden:
+        yield draw.normal(n, d), 2 + draw.normal(n), width
 
 
-def weighted_sum(weights, values):
-    """(B, n), (B, n, d) -> (B, d)."""
-    return (weights.unsqueeze(1) @ values).squeeze(1)
+def _left_out(scores):
+    return scores.masked_fill(mt.eye(len(scores)).bool(), -mt.inf).softmax(dim=-1)
 
 
-def _attending(weigh=_softmax, combine=weighted_sum):
-    """Attention of one query with one of its pieces exchanged."""
+def _leaving(
+    distance=lambda a, b: (a - b).square().sum(dim=-1),
+    score=lambda distance, width: -distance / (2 * width**2),
+    weigh=_left_out,
+    error=lambda found, values: (found - values).square().mean(),
+):
+    """The error with one of its pieces exchanged."""
 
-    def attention(scores, values):
-        weights = weigh(scores)
-        return combine(weights, values), weights
+    def leaving(keys, values, width):
+        scores = score(distance(keys.unsqueeze(1), keys.unsqueeze(0)), width)
+        return error(weigh(scores) @ values, values)
 
-    return attention
-
-
-def _weights_add_up_to_one(answer, *case):
-    totals = answer(*case)[1].sum(dim=-1)
-    if not mt.allclose(totals, mt.ones_like(totals)):
-        return "The weights of a query must add up to 1."
-    return None
+    return leaving
 
 
-@exercise(
-    cases=_one_query_cases,
-    forbidden=("scaled_dot_product_attention",),
-    instead="softmax and a weighted sum",
-    properties=(_weights_add_up_to_one,),
-    see='chapter 04, "One step, by hand"',
-)
-def attend(scores, values):
-    """Scores (B, n) and values (B, n, d) give the context (B, d) and the weights (B, n)."""
-    weights = scores.softmax(dim=-1)  # (B, n)
-    return (weights.unsqueeze(-1) * values).sum(dim=1), weights
+@exercise(cases=_point_cases, gradients=False, see='chapter 04, "Without any network"')
+def leave_one_out(keys, values, width):
+    """Keys (n, d) and values (n) give the mean squared error of kernel regression, a number."""
+    distances = (keys.unsqueeze(1) - keys.unsqueeze(0)).square().sum(dim=-1)  # (n, n)
+    scores = (-distances / (2 * width**2)).masked_fill(mt.eye(len(keys)).bool(), -mt.inf)
+    return (scores.softmax(dim=-1) @ values - values).square().mean()
 
 
-attend.wrong(
-    "attention with a softmax over the batch",
-    "The n keys of one query share its attention: the softmax goes over the last axis.",
-)(_attending(weigh=lambda scores: scores.softmax(dim=0)))
-attend.wrong(
-    "attention without a softmax: the scores themselves are the weights",
-    "Scores may be negative and add up to anything. The softmax makes weights of them.",
-)(_attending(weigh=lambda scores: scores))
-attend.wrong(
-    "attention with the scores divided by their sum",
-    "Scores may be negative. What is divided by its sum is exp of the scores: a softmax.",
-)(_attending(weigh=lambda scores: scores / scores.sum(dim=-1, keepdim=True)))
-attend.wrong(
-    "attention with exp of the scores, not divided by their sum",
-    "The weights of a query have to add up to 1.",
-)(_attending(weigh=mt.exp))
-attend.wrong(
-    "attention with a sigmoid of each score",
-    "With sigmoids the weights do not add up to 1: the keys must compete, in a softmax.",
-)(_attending(weigh=mt.sigmoid))
-attend.wrong(
-    "right in its weights, but the context is the plain mean of the values",
-    "Each value counts with its weight.",
-)(_attending(combine=lambda weights, values: values.mean(dim=1)))
-attend.wrong(
-    "right in its weights, but the context is divided by n",
-    "The weights add up to 1 already: the weighted sum is the average.",
-)(_attending(combine=lambda weights, values: weighted_sum(weights, values) / values.shape[1]))
-attend.wrong(
-    "right in its weights, but the context is the value of the largest one alone",
-    "That is a hard choice, which lets no gradient through. Take the sum of all values, each "
-    "times its weight.",
-)(
-    _attending(
-        combine=lambda weights, values: values[mt.arange(len(values)), weights.argmax(dim=-1)]
-    )
-)
-attend.wrong(
-    "right in its weights, but the weighted values are not added up",
-    "The context is one vector for each query, (B, d): sum over the keys.",
-)(_attending(combine=lambda weights, values: weights.unsqueeze(-1) * values))
-attend.wrong(
-    "right in its weights, but the weighted values are added up along the wrong axis",
-    "The sum goes over the n keys, axis 1 of values; the context has shape (B, d).",
-)(_attending(combine=lambda weights, values: (weights.unsqueeze(-1) * values).sum(dim=-1)))
-attend.wrong(
-    "right in its values, but no gradient reaches the scores",
-    "Something cuts the weights off from the graph: detach(), numpy(), .data or tensor(...).",
-)(_attending(weigh=lambda scores: _softmax(scores).detach()))
+for name, hint, pieces in (
+    (
+        "an error of points that take part in their own guess",
+        "With a sharp query each point would find itself, and the error would be 0. Its own "
+        "score is minus infinity.",
+        dict(weigh=lambda scores: scores.softmax(dim=-1)),
+    ),
+    (
+        "right but for the weights, which no longer add up to 1",
+        "Take the point out of the scores, before the softmax.",
+        dict(weigh=lambda scores: scores.softmax(dim=-1) * (1 - mt.eye(len(scores)))),
+    ),
+    (
+        "right on paper, but every exponential is 0 where the width is small",
+        "0 / 0 is no number. softmax subtracts the largest score first.",
+        dict(
+            weigh=lambda scores: (
+                (scores.exp() * (1 - mt.eye(len(scores))))
+                / (scores.exp() * (1 - mt.eye(len(scores)))).sum(dim=-1, keepdim=True)
+            )
+        ),
+    ),
+    (
+        "right but for a softmax over the queries",
+        "Each guess has weights that add up to 1: over the keys, the last axis.",
+        dict(
+            weigh=lambda scores: scores.masked_fill(mt.eye(len(scores)).bool(), -mt.inf).softmax(
+                dim=0
+            )
+        ),
+    ),
+    (
+        "right but for the distances, which are not squared",
+        "The score is minus the squared distance, divided by twice the squared width.",
+        dict(distance=lambda a, b: (a - b).square().sum(dim=-1).sqrt()),
+    ),
+    (
+        "right but for the distances, which add up absolute differences",
+        "The squared distance: the sum of the squares.",
+        dict(distance=lambda a, b: (a - b).abs().sum(dim=-1)),
+    ),
+    (
+        "right but for the sign of the scores",
+        "Near keys count more: the score falls with the distance.",
+        dict(score=lambda distance, width: distance / (2 * width**2)),
+    ),
+    (
+        "right but for the 2 below the distance",
+        "Minus the squared distance, divided by twice the squared width.",
+        dict(score=lambda distance, width: -distance / width**2),
+    ),
+    (
+        "right but for the width, which is not squared",
+        "Minus the squared distance, divided by twice the squared width.",
+        dict(score=lambda distance, width: -distance / (2 * width)),
+    ),
+    (
+        "right but for the width, by which it multiplies",
+        "A small width is a sharp query: divide.",
+        dict(score=lambda distance, width: -distance * width**2 / 2),
+    ),
+    (
+        "right but for the weights: the nearest point alone counts",
+        "All others count, by their weights.",
+        dict(
+            weigh=lambda scores: (
+                _left_out(scores) == _left_out(scores).amax(dim=-1, keepdim=True)
+            ).double()
+        ),
+    ),
+    (
+        "right but for the weights: all others count alike",
+        "Near ones count more.",
+        dict(weigh=lambda scores: _left_out(0 * scores)),
+    ),
+    (
+        "the sum of the squared errors",
+        "Their mean.",
+        dict(error=lambda found, values: (found - values).square().sum()),
+    ),
+    (
+        "the sum of the squared errors, divided by n - 1",
+        "The mean of n errors: divide by n.",
+        dict(error=lambda found, values: (found - values).square().sum() / (len(values) - 1)),
+    ),
+    (
+        "the root of the mean squared error",
+        "The mean of the squares, without the root.",
+        dict(error=lambda found, values: (found - values).square().mean().sqrt()),
+    ),
+    (
+        "the mean absolute error",
+        "The mean of the squares.",
+        dict(error=lambda found, values: (found - values).abs().mean()),
+    ),
+    (
+        "the mean error, in which signs cancel",
+        "The mean of the squares.",
+        dict(error=lambda found, values: (found - values).mean()),
+    ),
+    ("the guesses, not their error", "One number.", dict(error=lambda found, values: found)),
+):
+    leave_one_out.wrong(name, hint)(_leaving(**pieces))
 
-
-@attend.wrong(
-    "right but for the order: the weights come first",
-    "Return the context first, then the weights.",
-)
-def _(scores, values):
-    return tuple(reversed(attend.reference(scores, values)))
-
-
-# All queries in matrices
-
-
-def _matrix_cases(draw, hidden):
-    """More keys than queries in public cases, so that a wrong index gives a wrong number."""
-    sizes = [(1, 1, 2, 2, 1), (2, 2, 3, 2, 3), (2, 3, 4, 3, 2), (1, 3, 3, 2, 2)]
-    for batch, steps, n, d, d_v in sizes + [(3, 5, 2, 4, 3), (2, 4, 7, 3, 5)] * hidden:
-        yield draw.normal(batch, steps, d), draw.normal(batch, n, d), draw.normal(batch, n, d_v)
-
-
-def _dot(queries, keys):
-    return queries @ keys.transpose(1, 2)
-
-
-def _in_matrices(score=_dot, dim=-1, combine=mt.matmul):
-    """Attention of all queries with one of its pieces exchanged."""
-
-    def attention(queries, keys, values):
-        weights = score(queries, keys).softmax(dim=dim)
-        return combine(weights, values), weights
-
-    return attention
-
-
-@exercise(
-    cases=_matrix_cases,
-    forbidden=("scaled_dot_product_attention", "linear"),  # nn.MultiheadAttention runs linear
-    instead="@, transpose and softmax",
-    properties=(_weights_add_up_to_one,),
-    see='chapter 04, "In matrices"',
-)
-def attend_all(queries, keys, values):
-    """Queries (B, T, d), keys (B, n, d), values (B, n, d_v) give contexts and weights (B, T, n)."""
-    scores = queries @ keys.transpose(1, 2)  # (B, T, n)
-    weights = scores.softmax(dim=-1)
-    return weights @ values, weights
-
-
-attend_all.wrong(
-    "attention with a softmax over the queries",
-    "Every query shares its attention among the n keys: the softmax goes over the last axis of "
-    "the scores (B, T, n).",
-)(_in_matrices(dim=1))
-attend_all.wrong(
-    "attention with a softmax over the batch",
-    "Every query shares its attention among the n keys: the softmax goes over the last axis of "
-    "the scores (B, T, n).",
-)(_in_matrices(dim=0))
-attend_all.wrong(
-    "scaled attention: the scores are divided by the square root of d",
-    "That is the scaled dot product of chapter 05. Here the scores are the plain dot products.",
-)(_in_matrices(score=lambda queries, keys: _dot(queries, keys) / queries.shape[-1] ** 0.5))
-attend_all.wrong(
-    "attention to vectors of length 1: the scores are cosines",
-    "The scores are the dot products of queries and keys as they are.",
-)(
-    _in_matrices(
-        score=lambda queries, keys: _dot(
-            queries / (queries**2).sum(dim=-1, keepdim=True).sqrt(),
-            keys / (keys**2).sum(dim=-1, keepdim=True).sqrt(),
-        )
-    )
-)
-attend_all.wrong(
-    "right in its weights, but the contexts are divided by n",
-    "The weights of a query add up to 1 already: the weighted sum is the average.",
-)(_in_matrices(combine=lambda weights, values: weights @ values / values.shape[1]))
-attend_all.wrong(
-    "right in its weights, but all contexts are the plain mean of the values",
-    "Each value counts with its weight: weights @ values.",
-)(
-    _in_matrices(
-        combine=lambda weights, values: values.mean(dim=1, keepdim=True).expand(
-            -1, weights.shape[1], -1
-        )
-    )
-)
-
-
-@attend_all.wrong(
-    "the sum over j of weights[i, j] times value i",
-    "The index of the value must be that of the key: sum over j of weights[i, j] * values[j]. (A "
-    "slide has v_i there. As the weights add up to 1, that sum is v_i itself.)",
-)
-def _(queries, keys, values):
-    _, weights = attend_all.reference(queries, keys, values)
-    rows = [
-        sum(weights[:, i, j, None] * values[:, i] for j in range(keys.shape[1]))
-        for i in range(queries.shape[1])
-    ]
-    return mt.stack(rows, dim=1), weights
-
-
-@attend_all.wrong(
-    "right in its weights, but averages the keys",
-    "Keys are what a query is compared with; what is averaged are the values.",
-)
-def _(queries, keys, values):
-    return attend_all.reference(queries, keys, keys)
-
-
-@attend_all.wrong(
-    "right in its contexts, but returns the weights transposed",
-    "Row i of the weights belongs to query i: (B, T, n).",
-)
-def _(queries, keys, values):
-    contexts, weights = attend_all.reference(queries, keys, values)
-    return contexts, weights.transpose(1, 2)
-
-
-@attend_all.wrong(
-    "right in its contexts, but returns the scores",
-    "The weights are the scores after the softmax.",
-)
-def _(queries, keys, values):
-    return attend_all.reference(queries, keys, values)[0], _dot(queries, keys)
-
-
-@attend_all.wrong(
-    "right but for the order: the weights come first",
-    "Return the contexts first, then the weights.",
-)
-def _(queries, keys, values):
-    return tuple(reversed(attend_all.reference(queries, keys, values)))
-
-
-# Padded keys
-
-
-def inside(lengths, n):
-    """(B, n): whether a source position is no padding."""
-    return ~padding_mask(lengths, n)
-
-
-def masked_softmax(scores, lengths):
-    """(B, ..., n), (B) -> weights that are 0 in the padding."""
-    valid = inside(lengths, scores.shape[-1])
-    if scores.ndim == 3:
-        valid = valid.unsqueeze(1)
-    return scores.masked_fill(~valid, -mt.inf).softmax(dim=-1)
+# Attention with padding, and with nothing to look at
 
 
 def _padded_cases(draw, hidden):
-    """The smallest case has high scores in the padding and low ones elsewhere."""
-    yield draw.normal(1, 1, 2) + mt.tensor([-500, 500]), mt.tensor([1])
-    yield draw.normal(1, 1, 3), mt.tensor([2])
-    yield draw.normal(2, 3, 3), mt.tensor([3, 1])
-    yield 2 * draw.normal(3, 2, 5), 1 + draw.integers(4, 3)
+    """Sources of several lengths, some empty; padding that holds anything; large scores."""
+    sizes = [([2, 3], 2, 4, 2, None), ([1, 3, 0], 3, 4, 5, 1e6), ([4, 2, 3], 5, 4, 3, mt.nan)]
+    sizes += [([0, 2], 2, 3, 2, mt.inf), ([3, 0, 4], 3, 5, 1, -mt.inf), ([3, 1], 4, 4, 3, -1e30)]
     if hidden:
-        yield draw.normal(1, 2, 1), mt.tensor([1])
-        yield 3 * draw.normal(6, 4, 9), 1 + draw.integers(9, 6)
+        sizes += [([1], 1, 4, 2, None), ([6, 0, 9, 4], 3, 5, 7, mt.nan), ([0, 1], 4, 4, 4, None)]
+    for i, (counts, steps, d, d_v, filler) in enumerate(sizes):
+        n = max(1, *counts) + i % 2
+        padding = mt.arange(n) >= mt.tensor(counts).unsqueeze(1)
+        queries = (300 if i == 1 else 1) * draw.normal(len(counts), steps, d)
+        keys, values = draw.normal(len(counts), n, d), draw.normal(len(counts), n, d_v)
+        if filler is not None:
+            keys, values = (x.masked_fill(padding.unsqueeze(-1), filler) for x in (keys, values))
+        yield queries, keys, values, padding
 
 
-def _padding_takes_no_part(answer, scores, lengths):
-    weights = answer(scores.requires_grad_(), lengths)
-    (weights * Draw(0).normal(*weights.shape)).sum().backward()
-    padding = (~inside(lengths, scores.shape[-1])).unsqueeze(1)
-    if bool(((weights != 0) & padding).any()):
-        return "The weight of a padded position must be exactly 0."
-    if bool(((scores.grad != 0) & padding).any()):
-        return "The gradient at a padded position must be exactly 0."
+def _masked(scores, hidden):
+    """(B, T, n), (B, 1, n): weights, 0 where hidden and in rows without anything to look at."""
+    empty = hidden.all(dim=-1, keepdim=True)
+    return scores.masked_fill(hidden & ~empty, -mt.inf).softmax(dim=-1).masked_fill(hidden, 0.0)
+
+
+def _clean(x, padding):
+    return x.masked_fill(padding.unsqueeze(-1), 0.0)
+
+
+def _attending(
+    clean=_clean,
+    score=lambda queries, keys: queries @ keys.mT,
+    weigh=_masked,
+    combine=mt.matmul,
+    say=lambda outputs, weights: (outputs, weights),
+):
+    """Attention with one of its pieces exchanged."""
+
+    def attending(queries, keys, values, padding):
+        keys, values = clean(keys, padding), clean(values, padding)
+        weights = weigh(score(queries, keys), padding.unsqueeze(1))
+        return say(combine(weights, values), weights)
+
+    return attending
+
+
+def _padding_is_not_read(answer, queries, keys, values, padding):
+    if not bool(padding.any()):
+        return None
+    leaves = [x.clone().requires_grad_() for x in (keys, values)]
+    outputs, weights = answer(queries, *leaves, padding)
+    if bool((weights.mT[padding] != 0).any()):
+        return "The weight of a padded word must be exactly 0."
+    if outputs.requires_grad:
+        for gradient in mt.autograd.grad(outputs.sum(), leaves, allow_unused=True):
+            if gradient is not None and bool((gradient[padding] != 0).any()):
+                return "The gradient at a padded word must be exactly 0."
     return None
 
 
 @exercise(
     cases=_padded_cases,
     forbidden=("scaled_dot_product_attention",),
-    instead="masked_fill and softmax",
-    properties=(_padding_takes_no_part,),
+    instead="@, masked_fill and softmax",
+    properties=(_padding_is_not_read,),
     see='chapter 04, "In matrices"',
 )
-def padded_weights(scores, lengths):
-    """Scores (B, T, n) and lengths (B) give weights (B, T, n) that are 0 in the padding."""
-    padding = mt.arange(scores.shape[-1]) >= lengths.unsqueeze(1)  # (B, n)
-    return scores.masked_fill(padding.unsqueeze(1), -mt.inf).softmax(dim=-1)
+def attend(queries, keys, values, padding):
+    """Queries (B, T, d), keys, values (B, n, ...), padding (B, n): outputs, weights (B, T, n)."""
+    hidden = padding.unsqueeze(1)  # (B, 1, n)
+    keys, values = keys.masked_fill(hidden.mT, 0.0), values.masked_fill(hidden.mT, 0.0)
+    empty = hidden.all(dim=-1, keepdim=True)  # (B, 1, 1)
+    scores = (queries @ keys.mT).masked_fill(hidden & ~empty, -mt.inf)  # (B, T, n)
+    weights = scores.softmax(dim=-1).masked_fill(hidden, 0.0)
+    return weights @ values, weights
 
 
-@padded_weights.wrong(
-    "the softmax over all positions, padding included",
-    "lengths is not used. Sequence b has lengths[b] positions; the rest must get no weight.",
+for name, hint, pieces in (
+    (
+        "attention that looks at the padding, too",
+        "A padded word has the score minus infinity.",
+        dict(weigh=lambda scores, hidden: scores.softmax(dim=-1)),
+    ),
+    (
+        "right but for empty sources, whose weights are no numbers",
+        "Where nothing may be looked at, a softmax of minus infinity alone is 0 / 0: weights and "
+        "outputs are 0 there.",
+        dict(weigh=lambda scores, hidden: scores.masked_fill(hidden, -mt.inf).softmax(dim=-1)),
+    ),
+    (
+        "right but for empty sources, at whose padding it looks evenly",
+        "Where there is nothing to look at, weights and outputs are 0.",
+        dict(
+            weigh=lambda scores, hidden: scores.masked_fill(
+                hidden & ~hidden.all(dim=-1, keepdim=True), -mt.inf
+            ).softmax(dim=-1)
+        ),
+    ),
+    (
+        "right as long as the padding of the values holds ordinary numbers",
+        "A weight of 0 does not help against what is infinite: 0 times infinity is no number. "
+        "Put 0 into keys and values there first, by masked_fill, not by a product.",
+        dict(clean=lambda x, padding: x),
+    ),
+    (
+        "attention with scores of 0 at the padding",
+        "A score of 0 still has the weight exp(0) = 1. Only minus infinity takes a word out.",
+        dict(
+            weigh=lambda scores, hidden: (
+                scores.masked_fill(hidden, 0.0).softmax(dim=-1) * ~hidden.all(dim=-1, keepdim=True)
+            )
+        ),
+    ),
+    (
+        "masked too late: the weights are set to 0 after the softmax and no longer add up to 1",
+        "The padding has had its share by then. Mask the scores, before the softmax.",
+        dict(weigh=lambda scores, hidden: scores.softmax(dim=-1).masked_fill(hidden, 0.0)),
+    ),
+    (
+        "masked the wrong way round: the padding alone has weights",
+        "padding is True where nothing may be looked at.",
+        dict(weigh=lambda scores, hidden: _masked(scores, ~hidden)),
+    ),
+    (
+        "right but for the padding, which is that of the first source for all",
+        "Each source has a padding of its own.",
+        dict(weigh=lambda scores, hidden: _masked(scores, hidden[:1].expand(*hidden.shape))),
+    ),
+    (
+        "attention with a softmax over the queries",
+        "Every query shares its attention among the n words: over the last axis.",
+        dict(
+            weigh=lambda scores, hidden: (
+                scores.masked_fill(hidden & ~hidden.all(dim=-1, keepdim=True), -mt.inf)
+                .softmax(dim=1)
+                .masked_fill(hidden, 0.0)
+            )
+        ),
+    ),
+    (
+        "right on paper, but exp overflows where scores are large",
+        "softmax subtracts the largest score first; so must you.",
+        dict(
+            weigh=lambda scores, hidden: (
+                (scores.exp() * ~hidden)
+                / (scores.exp() * ~hidden).sum(dim=-1, keepdim=True).clamp(min=1e-300)
+            )
+        ),
+    ),
+    (
+        "scaled attention: the scores are divided by the square root of d",
+        "That is the scaled dot product of chapter 05. Here the scores are the plain dot products.",
+        dict(score=lambda queries, keys: queries @ keys.mT / queries.shape[-1] ** 0.5),
+    ),
+    (
+        "attention with scores divided by d",
+        "The scores are the plain dot products.",
+        dict(score=lambda queries, keys: queries @ keys.mT / queries.shape[-1]),
+    ),
+    (
+        "attention to what fits least",
+        "The larger score has the larger weight.",
+        dict(score=lambda queries, keys: -queries @ keys.mT),
+    ),
+    (
+        "right in its weights, but all outputs are the plain mean of the words",
+        "Each value counts with its weight: weights @ values.",
+        dict(
+            combine=lambda weights, values: (
+                ((weights > 0).double() / (weights > 0).sum(dim=-1, keepdim=True).clamp(min=1))
+                @ values
+            )
+        ),
+    ),
+    (
+        "right in its outputs, but returns the weights transposed",
+        "Row t of the weights belongs to query t: (B, T, n).",
+        dict(say=lambda outputs, weights: (outputs, weights.mT)),
+    ),
+    (
+        "right but for the order: the weights come first",
+        "Return the outputs, then the weights.",
+        dict(say=lambda outputs, weights: (weights, outputs)),
+    ),
+    (
+        "right in its values, but no gradient reaches queries and keys",
+        "Something cuts the weights off from the graph: detach(), numpy(), .data or tensor(...).",
+        dict(weigh=lambda scores, hidden: _masked(scores, hidden).detach()),
+    ),
+):
+    attend.wrong(name, hint)(_attending(**pieces))
+
+
+@attend.wrong(
+    "right in its outputs, but returns the scores",
+    "The weights are what the softmax makes of the scores.",
 )
-def _(scores, lengths):
-    return scores.softmax(dim=-1)
+def _(queries, keys, values, padding):
+    outputs, _ = attend.reference(queries, keys, values, padding)
+    return outputs, queries @ _clean(keys, padding).mT
 
 
-@padded_weights.wrong(
-    "the softmax of scores that are 0 in the padding",
-    "A score of 0 still has the weight exp(0) = 1. Only a score of minus infinity takes a position "
-    "out.",
+@attend.wrong(
+    "right in its weights, but averages the keys",
+    "Keys are what a query is compared with; what is averaged are the values.",
 )
-def _(scores, lengths):
-    return (scores * inside(lengths, scores.shape[-1]).unsqueeze(1)).softmax(dim=-1)
-
-
-@padded_weights.wrong(
-    "masked too late: the weights are set to 0 after the softmax and no longer add up to 1",
-    "The padding has had its share of the sum by then. Mask the scores, before the softmax.",
-)
-def _(scores, lengths):
-    return scores.softmax(dim=-1) * inside(lengths, scores.shape[-1]).unsqueeze(1)
-
-
-@padded_weights.wrong(
-    "masked after the softmax and divided by the sum of what is left",
-    "On paper that is right, but where the padding has the high scores nothing is left, and 0 / 0 "
-    "is not a number. Mask the scores, before the softmax.",
-)
-def _(scores, lengths):
-    weights = scores.softmax(dim=-1) * inside(lengths, scores.shape[-1]).unsqueeze(1)
-    return weights / weights.sum(dim=-1, keepdim=True)
-
-
-@padded_weights.wrong(
-    "masked the wrong way round: the padding alone has weights",
-    "masked_fill changes the positions where the mask is True: those from lengths[b] on.",
-)
-def _(scores, lengths):
-    padding = ~inside(lengths, scores.shape[-1]).unsqueeze(1)
-    return scores.masked_fill(~padding, -mt.inf).softmax(dim=-1)
-
-
-@padded_weights.wrong(
-    "off by one: one position of padding keeps its weight",
-    "Positions count from 0, so position j is inside if j < lengths[b].",
-)
-def _(scores, lengths):
-    return masked_softmax(scores, lengths + 1)
-
-
-@padded_weights.wrong(
-    "off by one: the last position of each sequence gets no weight",
-    "Positions count from 0, so position j is inside if j < lengths[b].",
-)
-def _(scores, lengths):
-    return masked_softmax(scores, lengths - 1)
-
-
-@padded_weights.wrong(
-    "masked with a score that is not low enough",
-    "Where all scores are lower still, the padding wins. Use minus infinity.",
-)
-def _(scores, lengths):
-    padding = ~inside(lengths, scores.shape[-1]).unsqueeze(1)
-    return scores.masked_fill(padding, -100.0).softmax(dim=-1)
-
-
-@padded_weights.wrong(
-    "right but for the softmax, which goes over the queries",
-    "Every query shares its attention among the keys: the softmax goes over the last axis.",
-)
-def _(scores, lengths):
-    padding = ~inside(lengths, scores.shape[-1]).unsqueeze(1)
-    return scores.masked_fill(padding, -mt.inf).softmax(dim=1)
-
-
-@padded_weights.wrong(
-    "a mask along the queries, not along the keys",
-    "The last axis is the source with its padding: compare arange(n) with lengths, as (B, 1, n).",
-)
-def _(scores, lengths):
-    valid = inside(lengths, scores.shape[1]).unsqueeze(-1)
-    return scores.masked_fill(~valid, -mt.inf).softmax(dim=-1)
-
-
-# Look-up
-
-
-def _table_cases(draw, hidden):
-    yield from [(2, 0.25), (2, 0.5), (3, 0.1), (4, 0.75), (5, 0.01), (3, 1e-6)]
-    if hidden:
-        yield from [(9, 1e-6), (7, 0.3), (6, 5 / 6), (4, 0.9), (3, 0.5)]
-
-
-def _looked_up(answer, n, error):
-    keys, queries = answer(n, error)
-    return {"the tensor of weights": (queries.double() @ keys.double().T).softmax(dim=-1)}
-
-
-def _table(scale):
-    """Keys that are one-hot, and queries that are ``scale(n, error)`` times the keys."""
-
-    def table(n, error):
-        return mt.eye(n), mt.eye(n) * scale(n, error)
-
-    return table
-
-
-def _right_scale(n, error):
-    return math.log((n - 1) * (1 - error) / error)
-
-
-@exercise(
-    cases=_table_cases,
-    run=_looked_up,
-    gradients=False,
-    see='chapter 04, "Sharp and flat queries"',
-)
-def lookup_table(n, error):
-    """Keys (n, d) and queries (n, d) with the weight 1 - error of query i on key i."""
-    # e^scale / 1 must be the ratio of the two weights.
-    scale = math.log((1 - error) / (error / (n - 1)))
-    return mt.eye(n), scale * mt.eye(n)
-
-
-lookup_table.wrong(
-    "a table whose queries are not scaled: they are as flat for every error",
-    "With orthonormal keys, multiply query i by the scale at which its softmax is sharp enough.",
-)(_table(lambda n, error: 1.0))
-lookup_table.wrong(
-    "a table that ignores the error: every query finds its value all but exactly",
-    "Any large scale gives that. Solve for the scale at which n - 1 other keys have the weight "
-    "error together.",
-)(_table(lambda n, error: 100.0))
-lookup_table.wrong(
-    "a table whose queries are all flat: each finds the mean of the values",
-    "That is right for error = (n - 1) / n alone. Query i must fit key i better than the others.",
-)(_table(lambda n, error: 0.0))
-lookup_table.wrong(
-    "right for n = 2 alone: the scale is log((1 - error) / error)",
-    "The weight error is shared by n - 1 other keys, so each of them has error / (n - 1).",
-)(_table(lambda n, error: math.log((1 - error) / error)))
-lookup_table.wrong(
-    "a table where every other key has the weight error",
-    "All n - 1 others together have the weight error.",
-)(
-    _table(
-        lambda n, error: mt.log(mt.tensor((1 - (n - 1) * error) / error, dtype=mt.float64)).item()
-    )
-)
-lookup_table.wrong(
-    "right but for the factor n - 1, by which it divides",
-    "Key i outweighs each other key by (1 - error) divided by error / (n - 1).",
-)(_table(lambda n, error: math.log((1 - error) / error / (n - 1))))
-lookup_table.wrong(
-    "right but for the logarithm, which is missing",
-    "The ratio of two weights is exp of the difference of their scores.",
-)(_table(lambda n, error: (n - 1) * (1 - error) / error))
-lookup_table.wrong(
-    "right but for the sign: each query points away from its key",
-    "The larger weight needs the larger score.",
-)(_table(lambda n, error: -_right_scale(n, error)))
-lookup_table.wrong(
-    "right but for the square root of n, by which the scale is multiplied",
-    "Here no score is divided by the square root of d; that comes in chapter 05.",
-)(_table(lambda n, error: _right_scale(n, error) * n**0.5))
-lookup_table.wrong(
-    "a table with the scale on both sides",
-    "Scale the queries or the keys. With both, every score has the scale squared.",
-)(_table(lambda n, error: _right_scale(n, error) ** 2))
+def _(queries, keys, values, padding):
+    return attend.reference(queries, keys, keys, padding)

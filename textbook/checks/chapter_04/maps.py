@@ -2,261 +2,315 @@
 
 import minitorch as mt
 from textbook.checks.exercise import exercise
-from textbook.data.numerals import number_pair
 
-# Alignment error
-
-
-def _pairs(draw, count, source, target):
-    """Numbers with no fewer source than target pieces: a map can be read the wrong way round."""
-    pairs = []
-    while len(pairs) < count:
-        pair = number_pair(int(draw.random.integers(20, 200)), source, target)
-        if len(pair.target) <= len(pair.source):
-            pairs.append(pair)
-    return pairs
+# Alignment error rate
 
 
 def _map_cases(draw, hidden):
-    """Weights that mostly look at the right piece; the padding of the source has none."""
-    sizes = [(1, "de", "en"), (2, "en", "fr"), (3, "de", "en"), (4, "de", "fr")]
-    for count, source, target in sizes + [(5, "en", "fr"), (6, "fr", "en")] * hidden:
-        pairs = _pairs(draw, count, source, target)
-        n = max(len(pair.source) for pair in pairs)
-        scores = draw.normal(count, max(len(pair.target) for pair in pairs), n)
-        for b, pair in enumerate(pairs):
-            scores[b, :, len(pair.source) :] = -mt.inf
-            for i, known in enumerate(pair.alignment):
-                for j in known:
-                    scores[b, i, j] += 1.5
-        yield scores.softmax(dim=-1), [pair.alignment for pair in pairs]
+    """Maps with padding behind the rows, links that are sure or possible, and rows without any."""
+    sizes = [([2, 3], 3, 0.0), ([3, 1, 4], 4, 0.3), ([2, 4], 5, 0.25), ([4, 3, 2], 4, 0.45)]
+    for counts, n, threshold in sizes + [([5, 2, 6], 7, 0.3), ([3], 4, 0.5)] * hidden:
+        scores = 1.5 * draw.normal(len(counts), max(counts) + 1, n)
+        weights = scores.softmax(dim=-1)
+        sure, possible = [], []
+        for b, count in enumerate(counts):
+            places = weights[b].argsort(dim=-1, descending=True).tolist()
+            links = {(t, places[t][int(draw.integers(2, 1))]) for t in range(count)}
+            links |= {(0, places[0][0]), (0, places[0][1])}
+            links -= {(count - 1, j) for j in range(n)} if count > 2 else set()
+            extra = {(t, places[t][int(draw.integers(n, 1))]) for t in range(count)}
+            sure.append(links)
+            possible.append(extra - links)
+        yield weights, counts, sure, possible, threshold
 
 
-def _strongest(weights, b, i):
-    return int(weights[b, i].argmax())
+def _links(weights, count, threshold, choose=lambda rows: rows.argmax(dim=-1), at_least=True):
+    rows = weights[:count]
+    places = choose(rows).tolist()
+    return {(t, j) for t, j in enumerate(places) if rows[t, j].item() >= threshold or not at_least}
 
 
-def _misses(weights, alignments, missed, everything=False):
-    """For each sentence, ``missed(weights, b, i, known)`` of its pieces with a known source."""
-    return [
-        [missed(weights, b, i, known) for i, known in enumerate(alignment) if known or everything]
-        for b, alignment in enumerate(alignments)
-    ]
+def _rate(
+    links=_links,
+    allowed=lambda sure, possible: sure | possible,
+    rate=lambda a, s, in_s, in_p: 1 - (in_s + in_p) / (a + s),
+    join=None,
+    rows=lambda weights, count: count,
+):
+    """The alignment error rate with one of its pieces exchanged."""
 
-
-def _looks_elsewhere(weights, b, i, known):
-    return float(_strongest(weights, b, i) not in known)
-
-
-def _mean(numbers):
-    return sum(numbers) / len(numbers)
-
-
-def _error(missed=_looks_elsewhere, everything=False):
-    """The alignment error with one of its pieces exchanged."""
-
-    def error(weights, alignments):
-        return _mean(sum(_misses(weights, alignments, missed, everything), []))
+    def error(weights, counts, sure, possible, threshold):
+        numbers = []
+        for each, count, s, p in zip(weights, counts, sure, possible, strict=True):
+            found = links(each, rows(each, count), threshold)
+            numbers.append([len(found), len(s), len(found & s), len(found & allowed(s, p))])
+        if join:
+            return join([rate(*each) for each in numbers])
+        return rate(*map(sum, zip(*numbers, strict=True)))
 
     return error
 
 
-@exercise(
-    cases=_map_cases,
-    gradients=False,
-    see='chapter 04, "Alignment for free"',
-)
-def alignment_error(weights, alignments):
-    """The share of target pieces whose largest weight lies at a wrong position."""
-    strongest = weights.argmax(dim=-1).tolist()  # B lists of T positions
-    misses = [
-        place not in known
-        for places, alignment in zip(strongest, alignments, strict=True)
-        for place, known in zip(places, alignment, strict=False)
-        if known
-    ]
-    return sum(misses) / len(misses)
+@exercise(cases=_map_cases, gradients=False, see='chapter 04, "Alignment for free"')
+def alignment_error_rate(weights, counts, sure, possible, threshold):
+    """The alignment error rate of attention maps (B, T, n), from 0 to 1."""
+    found = correct = known = 0
+    for rows, count, s, p in zip(weights, counts, sure, possible, strict=True):
+        links = set()
+        for t in range(count):
+            j = rows[t].argmax().item()
+            if rows[t, j].item() >= threshold:
+                links.add((t, j))
+        found, known = found + len(links), known + len(s)
+        correct += len(links & s) + len(links & (s | p))
+    return 1 - correct / (found + known)
 
 
-alignment_error.wrong(
-    "the share of target pieces that look at the right place",
-    "The error counts those that look elsewhere: one minus that share.",
-)(_error(missed=lambda *place: 1 - _looks_elsewhere(*place)))
-alignment_error.wrong(
-    "a number of misses, not a share",
-    "Divide by the number of target pieces that have a known source.",
-)(lambda weights, alignments: sum(sum(_misses(weights, alignments, _looks_elsewhere), [])))
-alignment_error.wrong(
-    "an error that counts pieces without a known source as misses",
-    "Where the tuple is empty, nothing is known, and nothing can be wrong: leave the piece out.",
-)(_error(everything=True))
-alignment_error.wrong(
-    "an error that counts pieces without a known source as hits",
-    "Where the tuple is empty, nothing is known: leave the piece out of the number that you divide "
-    "by, too.",
-)(
-    _error(
-        missed=lambda weights, b, i, known: known != () and _looks_elsewhere(weights, b, i, known),
-        everything=True,
-    )
+for name, hint, pieces in (
+    (
+        "right but for possible links, which never count",
+        "A link that was made and is possible is no error.",
+        dict(allowed=lambda sure, possible: sure),
+    ),
+    (
+        "right but for sure links, which are not counted among the possible ones",
+        "P contains S: what is sure is possible as well.",
+        dict(allowed=lambda sure, possible: possible),
+    ),
+    (
+        "one minus the error",
+        "The error: 1 minus the share.",
+        dict(rate=lambda a, s, in_s, in_p: (in_s + in_p) / (a + s)),
+    ),
+    (
+        "one minus the precision: links that were missed cost nothing",
+        "Sure links that were not made count, too: see the formula.",
+        dict(rate=lambda a, s, in_s, in_p: 1 - in_p / a if a else 0.0),
+    ),
+    (
+        "one minus the recall: links too many cost nothing",
+        "Links that are not even possible count, too: see the formula.",
+        dict(rate=lambda a, s, in_s, in_p: 1 - in_s / s),
+    ),
+    (
+        "the mean over the sentences of each sentence's error rate",
+        "Every link counts the same: add up over all sentences, then divide once.",
+        dict(join=lambda rates: sum(rates) / len(rates)),
+    ),
+    (
+        "an error rate that counts rows of padding",
+        "Sentence b has counts[b] pieces: later rows are padding.",
+        dict(rows=lambda weights, count: len(weights)),
+    ),
+    (
+        "right but for the last piece of each sentence, which is left out",
+        "Pieces 0 to counts[b] - 1.",
+        dict(rows=lambda weights, count: count - 1),
+    ),
+    (
+        "right but for the threshold, which is ignored",
+        "A piece whose largest weight is below the threshold makes no link.",
+        dict(links=lambda *given: _links(*given, at_least=False)),
+    ),
+    (
+        "right but for the links: every weight that reaches the threshold makes one",
+        "One link a piece at most, at its largest weight.",
+        dict(
+            links=lambda weights, count, threshold: {
+                (t, j)
+                for t, row in enumerate(weights[:count].tolist())
+                for j, weight in enumerate(row)
+                if weight >= threshold
+            }
+        ),
+    ),
+    (
+        "right but for the links, which lie at the smallest weights",
+        "At the largest: argmax.",
+        dict(
+            links=lambda weights, count, threshold: _links(
+                weights, count, threshold, lambda rows: rows.argmin(dim=-1), at_least=False
+            )
+        ),
+    ),
+    (
+        "right but for the positions of the links, which count from 1",
+        "Pieces and words are counted from 0.",
+        dict(links=lambda *given: {(t + 1, j + 1) for t, j in _links(*given)}),
+    ),
+    (
+        "right but for the links, whose two numbers are exchanged",
+        "(t, j): the piece, then the word.",
+        dict(links=lambda *given: {(j, t) for t, j in _links(*given)}),
+    ),
+    (
+        "an error rate in percent",
+        "From 0 to 1.",
+        dict(rate=lambda a, s, in_s, in_p: 100 - 100 * (in_s + in_p) / (a + s)),
+    ),
+):
+    alignment_error_rate.wrong(name, hint)(_rate(**pieces))
+
+
+@alignment_error_rate.wrong(
+    "right but for the sum below, in which it counts possible links",
+    "|A| + |S|: possible links that were not made are no error.",
 )
-alignment_error.wrong(
-    "an error that knows one source position alone for each piece",
-    "A target piece may translate several source pieces: it is a hit if the strongest one is any "
-    "of them.",
-)(_error(missed=lambda weights, b, i, known: float(_strongest(weights, b, i) != known[0])))
-alignment_error.wrong(
-    "the mean over the sentences of each sentence's error",
-    "Every target piece counts the same: one sum over all sentences, divided once.",
-)(
-    lambda weights, alignments: _mean(
-        [_mean(misses) for misses in _misses(weights, alignments, _looks_elsewhere)]
-    )
-)
-alignment_error.wrong(
-    "the weight that lies outside the known positions, on average",
-    "That is a good measure too, but another one. Here a piece is a hit or a miss, by its largest "
-    "weight.",
-)(
-    _error(
-        missed=lambda weights, b, i, known: 1 - sum(float(weights[b, i, j]) for j in known),
-    )
-)
-alignment_error.wrong(
-    "an error by the wrong axis: for each source piece, the target piece that looks there most",
-    "Row i of the weights belongs to target piece i, and its largest weight lies along the last "
-    "axis.",
-)(
-    _error(
-        missed=lambda weights, b, i, known: float(int(weights[b].argmax(dim=0)[i]) not in known),
-    )
-)
+def _(weights, counts, sure, possible, threshold):
+    links = [_links(w, c, threshold) for w, c in zip(weights, counts, strict=True)]
+    both = list(zip(links, sure, possible, strict=True))
+    correct = sum(len(a & s) + len(a & (s | p)) for a, s, p in both)
+    return 1 - correct / sum(len(a) + len(s | p) for a, s, p in both)
+
 
 # The gradient by hand
 
 
 def _gradient_cases(draw, hidden):
-    for batch, steps, n, d in [(1, 1, 2, 1), (1, 2, 3, 2), (2, 3, 3, 2)] + [(4, 2, 7, 5)] * hidden:
-        weights = (2 * draw.normal(batch, steps, n)).softmax(dim=-1)
-        yield weights, draw.normal(batch, n, d), draw.normal(batch, steps, d)
+    """Also one query, one word, and large scores."""
+    sizes = [(1, 1, 2, 4, 1), (1, 2, 3, 4, 1), (2, 3, 5, 4, 1), (2, 3, 4, 5, 9)]
+    for batch, steps, n, d, scale in sizes + [(4, 2, 7, 5, 1), (1, 3, 1, 4, 1)] * hidden:
+        yield (
+            scale * draw.normal(batch, steps, d),
+            draw.normal(batch, n, d),
+            draw.normal(batch, steps, d),
+        )
 
 
 def _through_softmax(weights, grad_weights):
     return weights * (grad_weights - (weights * grad_weights).sum(dim=-1, keepdim=True))
 
 
-def _through_sum(weights, grad_contexts):
-    return weights.transpose(1, 2) @ grad_contexts
-
-
-def _backward(toward_scores=_through_softmax, toward_values=_through_sum):
+def _backward(
+    softmax=_through_softmax,
+    to_states=lambda grad_scores, memory: grad_scores @ memory,
+    as_keys=lambda grad_scores, states: grad_scores.mT @ states,
+    as_values=lambda weights, grad_outputs: weights.mT @ grad_outputs,
+    say=lambda states, memory: (states, memory),
+):
     """The gradient of attention with one of its pieces exchanged."""
 
-    def backward(weights, values, grad_contexts):
-        grad_weights = grad_contexts @ values.transpose(1, 2)
-        return toward_scores(weights, grad_weights), toward_values(weights, grad_contexts)
+    def backward(states, memory, grad_outputs):
+        weights = (states @ memory.mT).softmax(dim=-1)
+        grad_scores = softmax(weights, grad_outputs @ memory.mT)
+        grad_memory = as_keys(grad_scores, states) + as_values(weights, grad_outputs)
+        return say(to_states(grad_scores, memory), grad_memory)
 
     return backward
-
-
-def _rows_sum_to_zero(answer, *case):
-    totals = answer(*case)[0].sum(dim=-1)
-    if not mt.allclose(totals, mt.zeros_like(totals)):
-        return (
-            "Each row of the scores' gradient must add up to 0: a number added to all scores of a "
-            "query changes no weight."
-        )
-    return None
 
 
 @exercise(
     cases=_gradient_cases,
     forbidden=("backward",),
     instead="@, * and sum",
-    properties=(_rows_sum_to_zero,),
     gradients=False,
     see='chapter 04, "A shorter path for the gradient"',
 )
-def attention_gradient(weights, values, grad_contexts):
-    """The gradients of the loss with respect to the scores (B, T, n) and the values (B, n, d)."""
-    grad_values = weights.transpose(1, 2) @ grad_contexts  # (B, n, d)
-    grad_weights = grad_contexts @ values.transpose(1, 2)  # (B, T, n)
+def attention_gradient(states, memory, grad_outputs):
+    """The gradients of the loss with respect to states (B, T, d) and memory (B, n, d)."""
+    weights = (states @ memory.mT).softmax(dim=-1)  # (B, T, n)
+    grad_weights = grad_outputs @ memory.mT
     average = (weights * grad_weights).sum(dim=-1, keepdim=True)  # (B, T, 1)
-    return weights * (grad_weights - average), grad_values
+    grad_scores = weights * (grad_weights - average)  # (B, T, n)
+    grad_memory = weights.mT @ grad_outputs + grad_scores.mT @ states  # as values, as keys
+    return grad_scores @ memory, grad_memory
 
 
-attention_gradient.wrong(
-    "right for the values, but has the gradient of the weights in place of that of the scores",
-    "Between scores and weights lies the softmax; its Jacobian is missing.",
-)(_backward(toward_scores=lambda weights, grad_weights: grad_weights))
-attention_gradient.wrong(
-    "right for the values, but leaves out that the weights of a row hang together",
-    "The softmax divides by a sum over the row, so a score changes all weights of its row: "
-    "subtract the sum of weights * gradient before you multiply.",
-)(_backward(toward_scores=lambda weights, grad_weights: weights * grad_weights))
-attention_gradient.wrong(
-    "right for the values, but has only the diagonal of the softmax's Jacobian",
-    "weights * (1 - weights) says how a score changes its own weight. It changes the others too.",
-)(_backward(toward_scores=lambda weights, grad_weights: weights * (1 - weights) * grad_weights))
-attention_gradient.wrong(
-    "right for the values, but subtracts the plain mean of the row",
-    "What is subtracted is the mean under the weights, (weights * gradient).sum(...).",
-)(
-    _backward(
-        toward_scores=lambda weights, grad_weights: (
-            weights * (grad_weights - grad_weights.mean(dim=-1, keepdim=True))
-        )
-    )
-)
-attention_gradient.wrong(
-    "right for the values, but subtracts a sum over the queries",
-    "A row is the distribution of one query: sum over the last axis.",
-)(
-    _backward(
-        toward_scores=lambda weights, grad_weights: (
-            weights * (grad_weights - (weights * grad_weights).sum(dim=1, keepdim=True))
-        )
-    )
-)
-attention_gradient.wrong(
-    "right for the values, but does not multiply by the weights at the end",
-    "In weights * (gradient - sum), the first factor is missing.",
-)(
-    _backward(
-        toward_scores=lambda weights, grad_weights: (
-            grad_weights - (weights * grad_weights).sum(dim=-1, keepdim=True)
-        )
-    )
-)
-attention_gradient.wrong(
-    "right for the values, but the gradient of the scores has the opposite sign",
-    "A score whose value fits the gradient better than the average must get a positive number.",
-)(_backward(toward_scores=lambda weights, grad_weights: -_through_softmax(weights, grad_weights)))
-attention_gradient.wrong(
-    "right for the scores, but the gradient of the values is divided by the number of queries",
-    "All queries read the same values, so their gradients add up: a sum, not a mean.",
-)(
-    _backward(
-        toward_values=lambda weights, grad_contexts: (
-            _through_sum(weights, grad_contexts) / weights.shape[1]
-        )
-    )
-)
-attention_gradient.wrong(
-    "right for the scores, but every value has the same gradient, as if the weights were 1",
-    "Value j enters context i with the weight alpha_ij: weights.transpose(1, 2) @ grad_contexts.",
-)(
-    _backward(
-        toward_values=lambda weights, grad_contexts: _through_sum(
-            mt.ones_like(weights), grad_contexts
-        )
-    )
-)
-
-
-@attention_gradient.wrong(
-    "right but for the order: the gradient of the values comes first",
-    "Return the gradient of the scores first, then that of the values.",
-)
-def _(weights, values, grad_contexts):
-    return tuple(reversed(attention_gradient.reference(weights, values, grad_contexts)))
+for name, hint, pieces in (
+    (
+        "right for the states, but the memory has the gradient of the values alone",
+        "The memory is read twice: it is averaged, and it is compared with the states. Add both.",
+        dict(as_keys=lambda grad_scores, states: 0),
+    ),
+    (
+        "right for the states, but the memory has the gradient of the keys alone",
+        "The memory is read twice: it is compared with the states, and it is averaged. Add both.",
+        dict(as_values=lambda weights, grad_outputs: 0),
+    ),
+    (
+        "a gradient without the Jacobian of the softmax",
+        "Between scores and weights lies the softmax.",
+        dict(softmax=lambda weights, grad_weights: grad_weights),
+    ),
+    (
+        "a gradient that leaves out that the weights of a row hang together",
+        "The softmax divides by a sum over the row, so a score changes all weights of its row: "
+        "subtract the sum of weights * gradient before you multiply.",
+        dict(softmax=lambda weights, grad_weights: weights * grad_weights),
+    ),
+    (
+        "a gradient with only the diagonal of the softmax's Jacobian",
+        "weights * (1 - weights) says how a score changes its own weight. It changes the others "
+        "too.",
+        dict(softmax=lambda weights, grad_weights: weights * (1 - weights) * grad_weights),
+    ),
+    (
+        "a gradient from which the plain mean of the row is subtracted",
+        "What is subtracted is the mean under the weights, (weights * gradient).sum(...).",
+        dict(
+            softmax=lambda weights, grad_weights: (
+                weights * (grad_weights - grad_weights.mean(dim=-1, keepdim=True))
+            )
+        ),
+    ),
+    (
+        "a gradient from which a sum over the queries is subtracted",
+        "A row is the distribution of one query: sum over the last axis.",
+        dict(
+            softmax=lambda weights, grad_weights: (
+                weights * (grad_weights - (weights * grad_weights).sum(dim=1, keepdim=True))
+            )
+        ),
+    ),
+    (
+        "a gradient that is not multiplied by the weights at the end",
+        "In weights * (gradient - sum), the first factor is missing.",
+        dict(
+            softmax=lambda weights, grad_weights: (
+                grad_weights - (weights * grad_weights).sum(dim=-1, keepdim=True)
+            )
+        ),
+    ),
+    (
+        "a gradient whose part through the scores has the opposite sign",
+        "weights * (gradient - average), not (average - gradient).",
+        dict(softmax=lambda weights, grad_weights: -_through_softmax(weights, grad_weights)),
+    ),
+    (
+        "right for the states, but the memory has the part of the keys with the other sign",
+        "Both parts are added.",
+        dict(as_keys=lambda grad_scores, states: -grad_scores.mT @ states),
+    ),
+    (
+        "a gradient through scores that are divided by the square root of d",
+        "Here the scores are the plain dot products.",
+        dict(
+            to_states=lambda grad_scores, memory: grad_scores @ memory / memory.shape[-1] ** 0.5,
+            as_keys=lambda grad_scores, states: grad_scores.mT @ states / states.shape[-1] ** 0.5,
+        ),
+    ),
+    (
+        "right for the memory, but the states have a mean over the words",
+        "The parts of all words add up.",
+        dict(to_states=lambda grad_scores, memory: grad_scores @ memory / memory.shape[1]),
+    ),
+    (
+        "right for the states, but the memory has a mean over the queries",
+        "All queries read the same memory, so their gradients add up.",
+        dict(
+            as_keys=lambda grad_scores, states: grad_scores.mT @ states / states.shape[1],
+            as_values=lambda weights, grad: weights.mT @ grad / weights.shape[1],
+        ),
+    ),
+    (
+        "right for the states, but the memory takes the weights for all alike",
+        "Value j enters output t with its weight: weights.mT @ grad_outputs.",
+        dict(as_values=lambda weights, grad: mt.ones_like(weights).mT @ grad),
+    ),
+    (
+        "right but for the order: the gradient of the memory comes first",
+        "Return the gradient of the states first, then that of the memory.",
+        dict(say=lambda states, memory: (memory, states)),
+    ),
+):
+    attention_gradient.wrong(name, hint)(_backward(**pieces))

@@ -7,7 +7,7 @@ from textbook.checks.exercise import exercise
 
 
 def _gradient_cases(draw, hidden):
-    for n, d in [(2, 4), (5, 3)] if hidden else [(2, 2), (3, 2)]:
+    for n, d in [(2, 4), (5, 3)] if hidden else [(3, 4), (4, 2)]:
         yield *sequence(draw, n, d), draw.normal(n, d)
 
 

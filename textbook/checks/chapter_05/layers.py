@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, and self-attention."""
+"""Scaled dot-product attention, with a bias."""
 
 import math
 
@@ -9,13 +9,26 @@ from textbook.checks.exercise import exercise
 
 
 def _attention_cases(draw, hidden):
-    """Any leading axes; sizes that differ, so that each wrong divisor gives a wrong number."""
-    sizes = [(1, (), 1, 2, 3, 2), (1, (3,), 2, 3, 2, 1), (1000, (2, 2), 3, 2, 3, 2)]
+    """Any leading axes; sizes that differ, so that each wrong divisor gives a wrong number.
+
+    Biases are None, of fewer axes, or shut keys; in some cases all keys of a query are shut.
+    """
+    sizes = [(1, (), 1, 2, 3, 2), (1, (3,), 2, 3, 5, 1), (1000, (2, 2), 3, 2, 4, 2)]
     if hidden:
-        sizes = [(1, (), 3, 4, 2, 3), (1, (3,), 4, 2, 5, 1), (1000, (2, 1, 2), 2, 3, 3, 2)]
+        sizes = [(1, (), 3, 4, 2, 3), (1, (3,), 4, 2, 6, 1), (1000, (2, 1, 2), 2, 3, 5, 2)]
     for scale, lead, steps, n, d, d_v in sizes:
         query, key = scale * draw.normal(*lead, steps, d), draw.normal(*lead, n, d)
-        yield query, key, draw.normal(*lead, n, d_v)
+        value = draw.normal(*lead, n, d_v)
+        yield query, key, value, None
+        yield query, key, value, draw.normal(steps, n)
+    for lead, steps, n, d in [((2,), 3, 4, 5), ((), 4, 3, 2)]:
+        query, key, value = (draw.normal(*lead, k, d) for k in (steps, n, n))
+        bias = draw.normal(*lead, steps, n).masked_fill(draw.normal(*lead, steps, n) > 0.5, -mt.inf)
+        bias[..., 0, :] = 0.0
+        bias[..., 0, 1] = -mt.inf
+        yield query, key, value, bias.clone()
+        bias[..., 1, :] = -mt.inf  # nothing is left for this query
+        yield query, key, value, bias
 
 
 def _dot(query, key):
@@ -34,18 +47,41 @@ def _softmax(scores):
     return scores.softmax(dim=-1)
 
 
-def attending(divisor=_root_of_d, score=_dot, weigh=_softmax, combine=mt.matmul):
+def _biased(scores, root, bias):
+    return scores / root if bias is None else scores / root + bias
+
+
+def _shut(scores):
+    """(..., T, 1), True where all scores of a query are minus infinity."""
+    return (scores == -mt.inf).all(dim=-1, keepdim=True)
+
+
+def _zeros_if_shut(scores, weigh):
+    return weigh(scores.masked_fill(_shut(scores), 0.0)).masked_fill(_shut(scores), 0.0)
+
+
+def attending(
+    divisor=_root_of_d,
+    score=_dot,
+    weigh=_softmax,
+    combine=mt.matmul,
+    add=_biased,
+    around=_zeros_if_shut,
+):
     """Attention with one of its pieces exchanged."""
 
-    def attend(query, key, value):
-        weights = weigh(score(query, key) / divisor(query, key, value))
+    def attend(query, key, value, bias=None):
+        scores = add(score(query, key), divisor(query, key, value), bias)
+        weights = weigh(scores) if bias is None else around(scores, weigh)
         return combine(weights, value)
 
     return attend
 
 
-def _averages(answer, query, key, value):
-    output = answer(query, key, mt.ones_like(value))
+def _averages(answer, query, key, value, bias):
+    if bias is not None and _shut(bias).any().item():
+        return None
+    output = answer(query, key, mt.ones_like(value), bias)
     if not mt.allclose(output, mt.ones_like(output)):
         return (
             "The check asked again with all values set to 1, and not every output was 1: the "
@@ -61,10 +97,67 @@ def _averages(answer, query, key, value):
     properties=(_averages,),
     see='chapter 05, "Dividing by the root of d"',
 )
-def attention(query, key, value):
+def attention(query, key, value, bias=None):
     """Query (..., T, d), key (..., n, d) and value (..., n, d_v) give the outputs (..., T, d_v)."""
     scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])  # (..., T, n)
-    return scores.softmax(dim=-1) @ value
+    if bias is None:
+        return scores.softmax(dim=-1) @ value
+    scores = scores + bias
+    shut = (scores == -mt.inf).all(dim=-1, keepdim=True)  # (..., T, 1)
+    weights = scores.masked_fill(shut, 0.0).softmax(dim=-1)
+    return weights.masked_fill(shut, 0.0) @ value
+
+
+for name, hint, pieces in (
+    (
+        "attention without the bias",
+        "Where a bias is given, it is added to the scaled scores, before the softmax.",
+        {"add": lambda scores, root, bias: scores / root},
+    ),
+    (
+        "right but for the bias, which is divided by the square root of d, too",
+        "First the division, then the bias.",
+        {"add": lambda scores, root, bias: (scores if bias is None else scores + bias) / root},
+    ),
+    (
+        "right but for the bias, which is added twice",
+        "Once.",
+        {"add": lambda scores, root, bias: _biased(_biased(scores, root, bias), 1, bias)},
+    ),
+    (
+        "right without a bias; with one the scores are not divided",
+        "The scores are divided in any case.",
+        {"add": lambda scores, root, bias: scores / root if bias is None else scores + bias},
+    ),
+    (
+        "right but for the bias, which multiplies the scores",
+        "It is added.",
+        {"add": lambda scores, root, bias: scores / root * (1 if bias is None else bias)},
+    ),
+    (
+        "right but for the bias, which is subtracted",
+        "It is added.",
+        {"add": lambda scores, root, bias: scores / root - (0 if bias is None else bias)},
+    ),
+    (
+        "right but for a query for which nothing is left: its output is NaN",
+        "A softmax of minus infinities is 0 / 0. Such a query gets zeros.",
+        {"around": lambda scores, weigh: weigh(scores)},
+    ),
+    (
+        "right in its values, but the gradient at a query for which nothing is left is NaN",
+        "What is replaced afterwards still has a gradient, and 0 * NaN is NaN. Give the softmax "
+        "numbers in such a row, and take the weights away after it.",
+        {"around": lambda scores, weigh: weigh(scores).masked_fill(_shut(scores), 0.0)},
+    ),
+    (
+        "right but for a query for which nothing is left: it gets the mean of all values",
+        "With the same number everywhere in its row, 0 or -1e9, it looks at all keys alike. It may "
+        "look at none of them: zeros.",
+        {"around": lambda scores, weigh: weigh(scores.masked_fill(_shut(scores), 0.0))},
+    ),
+):
+    attention.wrong(name, hint)(attending(**pieces))
 
 
 attention.wrong(
@@ -76,6 +169,10 @@ attention.wrong(
     "attention with the scores divided by d",
     "The standard deviation of a dot product grows with the square root of d. Divide by that.",
 )(attending(divisor=lambda query, key, value: query.shape[-1]))
+attention.wrong(
+    "attention with the scores divided by a rounded square root of d",
+    "math.isqrt and // round: math.sqrt(d) or d ** 0.5.",
+)(attending(divisor=lambda query, key, value: math.isqrt(query.shape[-1])))
 attention.wrong(
     "attention with the scores multiplied by the square root of d",
     "That makes large scores larger. Divide.",
@@ -116,8 +213,9 @@ attention.wrong(
     "attention with the weights divided by the square root of d, after the softmax",
     "The weights no longer add up to 1. Scale the scores, before the softmax.",
 )(
-    lambda query, key, value: (
-        attending(divisor=lambda query, key, value: 1)(query, key, value) / query.shape[-1] ** 0.5
+    lambda query, key, value, bias=None: (
+        attending(divisor=lambda query, key, value: 1)(query, key, value, bias)
+        / query.shape[-1] ** 0.5
     )
 )
 attention.wrong(
@@ -191,7 +289,7 @@ attention.wrong(
 attention.wrong(
     "the average of the keys",
     "Keys are what a query is compared with; what is averaged are the values.",
-)(lambda query, key, value: attending()(query, key, key))
+)(lambda query, key, value, bias=None: attending()(query, key, key, bias))
 attention.wrong(
     "right, but returns the weights as well",
     "Return the output alone, (..., T, d_v).",
@@ -200,143 +298,3 @@ attention.wrong(
     "right in its values, but no gradient reaches the scores",
     "Something cuts the weights off from the graph: detach(), numpy(), .data or tensor(...).",
 )(attending(weigh=lambda scores: scores.softmax(dim=-1).detach()))
-
-# Self-attention as a function
-
-_attend = attention.reference
-
-
-def _self_attention_cases(draw, hidden):
-    for batch, n, d in [(2, 4, 3), (3, 2, 4)] if hidden else [(1, 2, 2), (2, 3, 2)]:
-        yield draw.normal(batch, n, d), *(draw.normal(d, d) for _ in range(3))
-
-
-def _project(X, Q, K, V):
-    return X @ Q, X @ K, X @ V
-
-
-def _with_itself(project=_project, attend=_attend):
-    """Self-attention with one of its pieces exchanged."""
-    return lambda X, Q, K, V: attend(*project(X, Q, K, V))
-
-
-def _where(allowed):
-    """Attention where ``allowed(i, j)`` says whether position i sees position j."""
-
-    def weigh(scores):
-        n = scores.shape[-1]
-        shut = ~allowed(mt.arange(n).unsqueeze(1), mt.arange(n))
-        return scores.masked_fill(shut, -mt.inf).softmax(dim=-1)
-
-    return attending(weigh=weigh)
-
-
-def _sequences_stay_apart(answer, X, Q, K, V):
-    if len(X) > 1:
-        alone = mt.cat([answer(x.unsqueeze(0), Q, K, V) for x in X])
-        if not mt.allclose(alone, answer(X, Q, K, V)):
-            return "The output of a sequence must not depend on the other sequences of the batch."
-    return None
-
-
-def _permutes(answer, X, Q, K, V):
-    if not mt.allclose(answer(X.flip(1), Q, K, V), answer(X, Q, K, V).flip(1)):
-        return "Tokens in another order must give the same outputs in that order (C10)."
-    return None
-
-
-@exercise(
-    cases=_self_attention_cases,
-    forbidden=("scaled_dot_product_attention", "linear"),
-    instead="@, transpose and softmax",
-    properties=(_sequences_stay_apart, _permutes),
-    see='chapter 05, "In matrices"',
-)
-def self_attention(X, Q, K, V):
-    """X (B, n, d) and three matrices (d, d) give the outputs (B, n, d)."""
-    scores = (X @ Q) @ (X @ K).transpose(1, 2) / math.sqrt(X.shape[-1])  # (B, n, n)
-    return scores.softmax(dim=-1) @ (X @ V)
-
-
-self_attention.wrong(
-    "self-attention without the division by the square root of d",
-    "Divide the scores by the square root of d before the softmax (C11).",
-)(_with_itself(attend=attending(divisor=lambda *_: 1)))
-self_attention.wrong(
-    "self-attention with the scores divided by d",
-    "The standard deviation of a dot product grows with the square root of d. Divide by that.",
-)(_with_itself(attend=attending(divisor=lambda query, key, value: query.shape[-1])))
-self_attention.wrong(
-    "self-attention with the scores divided by the square root of the length n",
-    "What makes dot products large is the size of the vectors, d, the last axis of X.",
-)(_with_itself(attend=attending(divisor=lambda query, key, value: key.shape[-2] ** 0.5)))
-self_attention.wrong(
-    "right but for the matrices, each of which is transposed",
-    "Tokens are rows: queries are X @ Q. (F.linear and nn.Linear multiply by the transpose.)",
-)(_with_itself(lambda X, Q, K, V: (X @ Q.T, X @ K.T, X @ V.T)))
-self_attention.wrong(
-    "self-attention with queries and keys exchanged",
-    "Row i of the scores belongs to the query of token i: X Q (X K)^T, not X K (X Q)^T. (The "
-    "scores are not symmetric.)",
-)(_with_itself(lambda X, Q, K, V: (X @ K, X @ Q, X @ V)))
-self_attention.wrong(
-    "self-attention with one matrix for queries and keys",
-    "Keys have their own matrix: X @ K. With one matrix the scores would be symmetric.",
-)(_with_itself(lambda X, Q, K, V: (X @ Q, X @ Q, X @ V)))
-self_attention.wrong(
-    "self-attention with X Q K X^T as scores",
-    "The key of token j is x_j K, so K is transposed together with X: X Q (X K)^T = X Q K^T X^T.",
-)(_with_itself(lambda X, Q, K, V: (X @ Q, X @ K.T, X @ V)))
-self_attention.wrong(
-    "a product with .T, which turns all three axes around",
-    "Exchange the last two: transpose(1, 2), or .mT.",
-)(_with_itself(attend=attending(score=lambda query, key: query @ key.T)))
-self_attention.wrong(
-    "self-attention where the tokens themselves are compared: Q and K are not used",
-    "The scores are those of queries and keys: X Q (X K)^T.",
-)(_with_itself(lambda X, Q, K, V: (X, X, X @ V)))
-self_attention.wrong(
-    "self-attention that averages the tokens: V is not used",
-    "What is averaged are the values, X @ V.",
-)(_with_itself(lambda X, Q, K, V: (X @ Q, X @ K, X)))
-self_attention.wrong(
-    "self-attention that averages the keys",
-    "Keys are what a query is compared with; what is averaged are the values.",
-)(_with_itself(lambda X, Q, K, V: (X @ Q, X @ K, X @ K)))
-self_attention.wrong(
-    "self-attention with a softmax over the queries",
-    "Every token shares its attention among all tokens: the softmax goes over the last axis.",
-)(_with_itself(attend=attending(weigh=lambda scores: scores.softmax(dim=-2))))
-self_attention.wrong(
-    "self-attention with a softmax over the batch",
-    "The softmax goes over the keys of one sequence, the last axis.",
-)(_with_itself(attend=attending(weigh=lambda scores: scores.softmax(dim=0))))
-self_attention.wrong(
-    "self-attention without a softmax",
-    "Scores may be negative and add up to anything. The softmax makes weights of them.",
-)(_with_itself(attend=attending(weigh=lambda scores: scores)))
-self_attention.wrong(
-    "self-attention of all tokens of the batch with one another",
-    "The sequences of a batch know nothing of each other: keep the axis B, and let @ treat it as a "
-    "leading axis.",
-)(lambda X, Q, K, V: _with_itself()(X.reshape(1, -1, X.shape[-1]), Q, K, V).reshape(*X.shape))
-self_attention.wrong(
-    "self-attention along the batch: tokens at the same position of all sequences",
-    "The first axis is the batch. Tokens of one sequence stand along axis 1.",
-)(lambda X, Q, K, V: _with_itself()(X.transpose(0, 1), Q, K, V).transpose(0, 1))
-self_attention.wrong(
-    "self-attention that leaves the token itself out",
-    "A token is one of its own keys.",
-)(_with_itself(attend=_where(lambda i, j: i != j)))
-self_attention.wrong(
-    "masked self-attention: no token sees a later one",
-    "The mask comes in chapter 07. Here every token sees all tokens.",
-)(_with_itself(attend=_where(lambda i, j: i >= j)))
-self_attention.wrong(
-    "right but for X, which is added to the output",
-    "That is a residual connection, which comes in chapter 09.",
-)(lambda X, Q, K, V: X + _with_itself()(X, Q, K, V))
-self_attention.wrong(
-    "right in its values, but no gradient reaches Q and K",
-    "Something cuts them off from the graph: detach(), numpy(), .data or tensor(...).",
-)(_with_itself(lambda X, Q, K, V: (X @ Q.detach(), X @ K.detach(), X @ V)))

@@ -1,17 +1,16 @@
-"""How far scores spread, and what a softmax lets through of the gradient."""
-
-import math
+"""How far scores spread, and what a change of a score does to the output."""
 
 import numpy as np
 
 import minitorch as mt
+from textbook.checks.compare import difference
 from textbook.checks.exercise import exercise
 
 # The spread of the scores
 
 
 def _matrix_cases(draw, hidden):
-    for d, size in [(2, 2), (3, 2)] + [(6, 3), (2, 9)] * hidden:
+    for d, size in [(3, 3), (4, 2)] + [(6, 3), (2, 9)] * hidden:
         yield draw.normal(d, size), draw.normal(d, size)
     eye = mt.eye(4, dtype=mt.float64)
     yield eye, eye  # plain dot products of tokens: the square root of d
@@ -22,7 +21,7 @@ def _norm(matrix):
 
 
 def _computed(answer, Q, K):
-    if answer(Q, K) != answer(Q, K):
+    if difference(answer(Q, K), answer(Q, K), ""):
         return "Your answer gives another number each time. It can be computed, without chance."
     return None
 
@@ -99,136 +98,210 @@ score_deviation.wrong(
     "the standard deviation of the entries of Q K^T",
     "The entries are fixed numbers here; what is random are the two tokens.",
 )(lambda Q, K: (Q @ K.T).std(correction=0).item())
+score_deviation.wrong(
+    "the root of the sum of the entries of Q K^T, all taken positive",
+    "Variances add up: square the entries, add them up, take the root.",
+)(lambda Q, K: (Q @ K.T).abs().sum().item() ** 0.5)
+score_deviation.wrong(
+    "the sum of the entries of Q K^T, all taken positive",
+    "Variances add up: square the entries, add them up, take the root.",
+)(lambda Q, K: (Q @ K.T).abs().sum().item())
+score_deviation.wrong(
+    "the trace of Q K^T",
+    "Every component of one token meets every component of the other: square all entries, add them "
+    "up, take the root.",
+)(lambda Q, K: (Q * K).sum().item())
+score_deviation.wrong(
+    "the same sum for Q times K element by element",
+    "Between two tokens stands the product of matrices Q K^T.",
+)(lambda Q, K: _norm(Q * K))
+score_deviation.wrong(
+    "the deviation of the score divided by the square root of d",
+    "This is about the plain score, before it is scaled.",
+)(lambda Q, K: _norm(Q @ K.T) / len(Q) ** 0.5)
+score_deviation.wrong(
+    "the deviation of the score, in which both tokens are one and the same",
+    "x and y are drawn independently: every term x_a M_ab y_b has the variance M_ab ** 2.",
+)(lambda Q, K: (((Q @ K.T) ** 2).sum() + ((Q @ K.T) * (K @ Q.T)).sum()).sqrt().item())
 
-# The Jacobian of the softmax
+# What a change of a score does
 
 
-def _score_cases(draw, hidden):
-    for rows, n, size in [(1, 2, 1), (2, 3, 2), (3, 3, 6)] + [(3, 7, 1)] * hidden:
-        yield (size * draw.normal(rows, n),)
-    yield (mt.zeros(2, 4, dtype=mt.float64),)
-    yield (draw.normal(2, 3) + mt.tensor([[800.0], [-800.0]], dtype=mt.float64),)
+def _slope_cases(draw, hidden):
+    """Scores of several sizes; some are 500 rows of one-sided weights, some in the hundreds."""
+    sizes = [(2, 3, 4, 1), (3, 4, 2, 6)] + [(1, 5, 3, 1), (4, 2, 6, 2)] * hidden
+    for rows, n, d, size in sizes:
+        yield size * draw.normal(rows, n), draw.normal(n, d)
+    yield mt.zeros(2, 4, dtype=mt.float64), draw.normal(4, 3)
+    far = mt.tensor([[800.0], [-800.0]], dtype=mt.float64)
+    yield draw.normal(2, 3) + far, 10 * draw.normal(3, 4)
+    yield 20 * draw.normal(60, 3), draw.normal(3, 2)
 
 
-def _jacobians(weights):
-    """(T, n) -> diag(p) - p p^T for each row, (T, n, n)."""
-    return mt.diag_embed(weights) - weights.unsqueeze(2) * weights.unsqueeze(1)
+def _lengths(x):
+    return (x**2).sum(dim=-1).sqrt()
 
 
-def _norms(matrices):
-    return (matrices**2).sum(dim=(1, 2)).sqrt()
+def _changing(
+    weigh=lambda scores: scores.softmax(dim=-1),
+    middle=lambda p, values: p @ values,
+    size=_lengths,
+    factor=lambda p: p,
+):
+    """The lengths with one of the pieces exchanged."""
 
+    def change(scores, values):
+        p = weigh(scores)
+        apart = values - middle(p, values).unsqueeze(-2)  # (T, n, d)
+        return factor(p) * size(apart)
 
-def _left(jacobians=_jacobians, dim=-1, size=_norms):
-    """The norms with one of the pieces exchanged."""
-    return lambda scores: size(jacobians(scores.softmax(dim=dim)))
+    return change
 
 
 @exercise(
-    cases=_score_cases,
+    cases=_slope_cases,
     forbidden=("backward",),
-    instead="softmax and the formula of its Jacobian",
+    instead="softmax, and what the chain rule gives with pencil and paper",
     gradients=False,
     see='chapter 05, "Scores against the width"',
 )
-def jacobian_norms(scores):
-    """Scores (T, n) give the norm of the softmax's Jacobian for each row, (T)."""
+def moved_by_score(scores, values):
+    """Scores (T, n) and values (n, d): how fast the output moves with each score, (T, n)."""
     p = scores.softmax(dim=-1)
-    jacobians = mt.diag_embed(p) - p.unsqueeze(2) * p.unsqueeze(1)  # (T, n, n)
-    return (jacobians**2).sum(dim=(1, 2)).sqrt()
+    outputs = p @ values  # (T, d)
+    apart = values - outputs.unsqueeze(1)  # (T, n, d)
+    return p * (apart**2).sum(dim=-1).sqrt()
 
 
-jacobian_norms.wrong(
-    "the square of the norm: the root is missing",
-    "The norm is the square root of the sum of squares.",
-)(_left(size=lambda matrices: (matrices**2).sum(dim=(1, 2))))
-jacobian_norms.wrong(
-    "the norm of the diagonal alone",
-    "A score also changes the weights of the other keys: the entries beside the diagonal are "
-    "-p_k p_j.",
-)(lambda scores: ((scores.softmax(-1) * (1 - scores.softmax(-1))) ** 2).sum(dim=-1).sqrt())
-jacobian_norms.wrong(
-    "the norm of the weights",
-    "That is the norm of diag(p). The second part of the Jacobian, p_k p_j, is missing.",
-)(_left(mt.diag_embed))
-jacobian_norms.wrong(
-    "the norm of the matrix p_k p_j: the diagonal part is missing",
-    "The Jacobian is diag(p) minus that matrix.",
-)(_left(lambda weights: weights.unsqueeze(2) * weights.unsqueeze(1)))
-jacobian_norms.wrong(
-    "the norm of diag(p) plus the matrix p_k p_j",
-    "The second part is subtracted: more for one key is less for the others.",
-)(_left(lambda weights: mt.diag_embed(weights) + weights.unsqueeze(2) * weights.unsqueeze(1)))
-jacobian_norms.wrong(
-    "the norm of the Jacobian of the log-softmax",
-    "That one is the identity minus p in every row. The softmax has a factor p_k more.",
-)(
-    _left(
-        lambda weights: (
-            mt.eye(weights.shape[1], dtype=weights.dtype)
-            - weights.unsqueeze(1).expand(-1, weights.shape[1], -1)
-        )
-    )
+def _safe_exp(scores, shift):
+    return (scores - shift).exp() / (scores - shift).exp().sum(dim=-1, keepdim=True)
+
+
+COMPETE = (
+    "A larger score takes weight from all other keys: the output moves from where it is toward "
+    "this value, by p_j (v_j - o)."
 )
-jacobian_norms.wrong(
-    "the norm of diag(p) minus p * p, which is no outer product",
-    "p * p has n entries, the squares. The matrix of all p_k p_j is p.unsqueeze(-1) * "
-    "p.unsqueeze(-2), or mt.outer(p, p) for one row.",
-)(_left(lambda weights: mt.diag_embed(weights) - (weights**2).unsqueeze(1)))
-jacobian_norms.wrong(
-    "the norm of the formula with exp of the scores for p",
-    "p is the softmax: exp of the scores divided by their sum over the row.",
-)(lambda scores: _norms(_jacobians(scores.exp())))
-jacobian_norms.wrong(
-    "right for small scores, but exp of a large one is infinite",
-    "Subtract the largest score of each row before exp, or use softmax, which does so.",
-)(lambda scores: _norms(_jacobians(scores.exp() / scores.exp().sum(dim=-1, keepdim=True))))
-jacobian_norms.wrong(
-    "right for small scores, but subtracts the maximum of all scores before exp",
-    "Each row needs a maximum of its own, amax(dim=-1, keepdim=True): in a row far below that of "
-    "another one every exp is 0, and the weights are 0 / 0.",
-)(
-    lambda scores: _norms(
-        _jacobians(
-            (scores - scores.max()).exp() / (scores - scores.max()).exp().sum(dim=-1, keepdim=True)
-        )
-    )
+for name, hint, pieces in (
+    (
+        "the lengths of p_j v_j: what the other weights lose is missing",
+        COMPETE,
+        {"middle": lambda p, values: 0 * (p @ values)},
+    ),
+    (
+        "the lengths of p_j (1 - p_j) v_j, with the diagonal of the Jacobian alone",
+        COMPETE,
+        {"middle": lambda p, values: 0 * (p @ values), "factor": lambda p: p * (1 - p)},
+    ),
+    (
+        "right but for the weight p_j, which is missing",
+        "A key without weight moves nothing: p_j (v_j - o).",
+        {"factor": mt.ones_like},
+    ),
+    (
+        "right but for the weight, which is p_j (1 - p_j)",
+        "That is how the weight itself moves. In v_j - o the other keys are counted already.",
+        {"factor": lambda p: p * (1 - p)},
+    ),
+    (
+        "right but for the output, in place of which it takes the plain mean of the values",
+        "o is the mean of the values by their weights.",
+        {"middle": lambda p, values: values.mean(dim=0).expand(len(p), -1)},
+    ),
+    (
+        "right but for the weight, which is squared",
+        "p_j (v_j - o): the weight once.",
+        {"factor": lambda p: p**2},
+    ),
+    (
+        "right but for the weight, of which it takes the root",
+        "p_j (v_j - o): the weight as it is.",
+        {"factor": mt.sqrt},
+    ),
+    (
+        "right but for the sign of the output, which is added",
+        "The output moves from where it is toward the value: v_j - o.",
+        {"middle": lambda p, values: -(p @ values)},
+    ),
+    (
+        "right but for the squares of the lengths: the root is missing",
+        "The length is the root of the sum of squares.",
+        {"size": lambda x: (x**2).sum(dim=-1)},
+    ),
+    (
+        "right but for the lengths, for which absolute values are added up",
+        "The length is the root of the sum of squares.",
+        {"size": lambda x: x.abs().sum(dim=-1)},
+    ),
+    (
+        "right but for the lengths, which are means over the components",
+        "The root of the sum of squares: nothing is divided by d.",
+        {"size": lambda x: (x**2).mean(dim=-1).sqrt()},
+    ),
+    (
+        "right but for the lengths, for which the largest component is taken",
+        "The root of the sum of squares.",
+        {"size": lambda x: x.abs().amax(dim=-1)},
+    ),
+    (
+        "right, as vectors p_j (v_j - o), not their lengths",
+        "One number for each score: the root of the sum of squares over d.",
+        {"size": lambda x: x, "factor": lambda p: p.unsqueeze(-1)},
+    ),
+    (
+        "right for a softmax over the rows",
+        "Each row of scores is one query: the softmax goes over the last axis.",
+        {"weigh": lambda scores: scores.softmax(dim=0)},
+    ),
+    (
+        "right for small scores, but exp of a large one is infinite",
+        "Subtract the largest score of each row before exp, or use softmax, which does so.",
+        {"weigh": lambda scores: _safe_exp(scores, 0.0)},
+    ),
+    (
+        "right for small scores, but subtracts the maximum of all scores before exp",
+        "Each row needs a maximum of its own: in a row far below that of another one every exp is "
+        "0, and the weights are 0 / 0.",
+        {"weigh": lambda scores: _safe_exp(scores, scores.max())},
+    ),
+    (
+        "right for scores that are not squashed: the softmax is missing",
+        "p is the softmax of the scores.",
+        {"weigh": lambda scores: scores},
+    ),
+    (
+        "right for scores divided by the square root of n",
+        "Take the scores as they come.",
+        {"weigh": lambda scores: (scores / scores.shape[-1] ** 0.5).softmax(dim=-1)},
+    ),
+):
+    moved_by_score.wrong(name, hint)(_changing(**pieces))
+
+
+@moved_by_score.wrong(
+    "right on paper, but its terms cancel: the root of a negative number",
+    "The squares of large terms cancel where one weight is nearly 1, and rounding leaves a little "
+    "less than 0. Subtract first, v_j - o, and square then.",
 )
-jacobian_norms.wrong(
-    "the trace of the Jacobian, p (1 - p) added up",
-    "The norm is the root of the sum of the squares of all entries.",
-)(lambda scores: (scores.softmax(-1) * (1 - scores.softmax(-1))).sum(dim=-1))
-jacobian_norms.wrong(
-    "the sum of the entries of the Jacobian",
-    "That is 0 for any scores: what one key gains the others lose. Square before you add.",
-)(_left(size=lambda matrices: matrices.sum(dim=(1, 2))))
-jacobian_norms.wrong(
-    "the sum of the entries of the Jacobian, all taken positive",
-    "The norm is the square root of the sum of the squares.",
-)(_left(size=lambda matrices: matrices.abs().sum(dim=(1, 2))))
-jacobian_norms.wrong(
-    "the root of the mean of the squares, not of their sum",
-    "The norm does not divide by the number of entries.",
-)(_left(size=lambda matrices: (matrices**2).mean(dim=(1, 2)).sqrt()))
-jacobian_norms.wrong(
-    "the largest entry of the Jacobian",
-    "All entries count: the square root of the sum of the squares.",
-)(_left(size=lambda matrices: matrices.amax(dim=(1, 2))))
-jacobian_norms.wrong(
-    "the norm for a softmax over the rows",
-    "Each row of scores is one query: the softmax goes over the last axis.",
-)(
-    lambda scores: _norms(
-        mt.diag_embed(scores.softmax(dim=0))
-        - scores.softmax(dim=0).unsqueeze(2) * scores.softmax(dim=0).unsqueeze(1)
-    )
+def _(scores, values):
+    p = scores.softmax(dim=-1)
+    o = p @ values
+    squares = (values**2).sum(dim=-1) - 2 * o @ values.T + (o**2).sum(dim=-1, keepdim=True)
+    return p * squares.sqrt()
+
+
+@moved_by_score.wrong(
+    "the norms of the Jacobian of the softmax: the values are not used",
+    "Asked for is the output, o = p V: one step further on the chain.",
 )
-jacobian_norms.wrong(
-    "one number for all rows together",
-    "Each row has its own Jacobian, and its own norm: the result has shape (T).",
-)(_left(size=lambda matrices: (matrices**2).sum().sqrt()))
-jacobian_norms.wrong(
-    "the norm for the scores divided by the square root of n",
-    "Take the scores as they come. (And what they are divided by elsewhere is the square root of "
-    "the size of a key, which is not seen here.)",
-)(lambda scores: _left()(scores / math.sqrt(scores.shape[-1])))
+def _(scores, values):
+    p = scores.softmax(dim=-1)
+    jacobians = mt.diag_embed(p) - p.unsqueeze(2) * p.unsqueeze(1)
+    return (jacobians**2).sum(dim=1).sqrt()
+
+
+@moved_by_score.wrong(
+    "right, but one number for each query: the sum over its keys",
+    "Each score has its own: (T, n).",
+)
+def _(scores, values):
+    return moved_by_score.reference(scores, values).sum(dim=-1)

@@ -1,4 +1,6 @@
-"""Queries, keys and values of one sequence, and what one of its tokens makes of them."""
+"""What one token gets from the others, for which it makes a query, keys and values."""
+
+import math
 
 import minitorch as mt
 from textbook.checks.exercise import exercise
@@ -9,149 +11,37 @@ def sequence(draw, n, d):
     return draw.normal(n, d), draw.normal(d, d), draw.normal(d, d), draw.normal(d, d)
 
 
-# Queries, keys and values
+def _token_cases(draw, hidden):
+    """The last tokens have scores in the thousands, of both signs and all negative."""
+    for n, d, i in [(5, 3, 4), (4, 6, 1)] if hidden else [(2, 3, 0), (3, 4, 1)]:
+        yield *sequence(draw, n, d), i
+    X, *matrices = sequence(draw, 4, 5)
+    yield 20 * X, *matrices, 2
+    eye = mt.eye(5, dtype=mt.float64)
+    yield 50 * X.abs() + 20, eye, -eye, matrices[2], 1
 
 
-def _projection_cases(draw, hidden):
-    for n, d in [(2, 5), (4, 4)] if hidden else [(1, 2), (3, 2), (2, 2)]:
-        yield sequence(draw, n, d)
-
-
-@exercise(cases=_projection_cases, see='chapter 05, "Queries, keys and values"')
-def project(X, Q, K, V):
-    """X (n, d) and three matrices (d, d) give queries, keys and values, each (n, d)."""
+def _project(X, Q, K, V):
     return X @ Q, X @ K, X @ V
 
 
-@project.wrong(
-    "right but for the matrices, each of which is transposed",
-    "Slides that write q = Q x have columns for tokens. Here tokens are rows: X @ Q. (F.linear and "
-    "nn.Linear, too, multiply by the transpose of their weight.)",
-)
-def _(X, Q, K, V):
-    return X @ Q.T, X @ K.T, X @ V.T
-
-
-@project.wrong(
-    "the matrices times X",
-    "Tokens are rows here, so a matrix comes from the right: X @ Q.",
-)
-def _(X, Q, K, V):
-    return Q @ X, K @ X, V @ X
-
-
-@project.wrong(
-    "a product element by element",
-    "* multiplies numbers at the same place. The product of matrices is @.",
-)
-def _(X, Q, K, V):
-    return X * Q, X * K, X * V
-
-
-@project.wrong(
-    "right but for the order: the keys come first",
-    "Return queries, keys and values, in this order.",
-)
-def _(X, Q, K, V):
-    return X @ K, X @ Q, X @ V
-
-
-@project.wrong(
-    "right for the queries; keys and values are made from them",
-    "All three are made from the same X. Nothing is made from the queries.",
-)
-def _(X, Q, K, V):
-    return X @ Q, X @ Q @ K, X @ Q @ V
-
-
-@project.wrong(
-    "right for the queries; the values are made from the keys",
-    "All three are made from the same X.",
-)
-def _(X, Q, K, V):
-    return X @ Q, X @ K, X @ K @ V
-
-
-@project.wrong(
-    "right for queries and keys, but the values are X itself",
-    "In chapter 04 the states were keys and values as they are. Here each role has its matrix: "
-    "the values are X @ V.",
-)
-def _(X, Q, K, V):
-    return X @ Q, X @ K, X
-
-
-@project.wrong(
-    "right for the queries, but keys and values are X itself",
-    "In chapter 04 the states were keys and values as they are. Here each role has its matrix.",
-)
-def _(X, Q, K, V):
-    return X @ Q, X, X
-
-
-@project.wrong(
-    "right for the queries, but the same matrix makes the keys",
-    "With one matrix for both, every token would fit itself best of all directions. Keys have "
-    "their own: X @ K.",
-)
-def _(X, Q, K, V):
-    return X @ Q, X @ Q, X @ V
-
-
-@project.wrong(
-    "right for queries and keys, but the same matrix makes the values",
-    "What a token is found by and what it then gives are two things: the values are X @ V.",
-)
-def _(X, Q, K, V):
-    return X @ Q, X @ K, X @ K
-
-
-@project.wrong(
-    "right but for a division by the square root of d",
-    "It is the scores that are scaled, later. Queries, keys and values are plain products.",
-)
-def _(X, Q, K, V):
-    root = X.shape[-1] ** 0.5
-    return X @ Q / root, X @ K / root, X @ V / root
-
-
-@project.wrong(
-    "right in its numbers, but in one tensor and not in three",
-    "End with: return queries, keys, values.",
-)
-def _(*case):
-    return mt.cat(project.reference(*case), dim=-1)
-
-
-@project.wrong(
-    "right in its values, but no gradient reaches the matrices",
-    "Something cuts them off from the graph: detach(), numpy(), .data or tensor(...).",
-)
-def _(X, Q, K, V):
-    return X @ Q.detach(), X @ K.detach(), X @ V.detach()
-
-
-# One token
-
-
-def _token_cases(draw, hidden):
-    for n, d, i in [(5, 3, 4), (4, 2, 1)] if hidden else [(2, 2, 0), (3, 2, 1)]:
-        yield *sequence(draw, n, d), i
-
-
 def _dot(q, keys):
-    return keys @ q
+    return keys @ q / len(q) ** 0.5
 
 
 def _average(weights, values, i):
     return weights @ values
 
 
+def _itself(scores, i):
+    return mt.arange(len(scores)) == i
+
+
 def _softmax(scores, i):
-    return scores.softmax(dim=0)
+    return scores.masked_fill(_itself(scores, i), -mt.inf).softmax(dim=0)
 
 
-def _looking(project=project.reference, score=_dot, weigh=_softmax, combine=_average):
+def _looking(project=_project, score=_dot, weigh=_softmax, combine=_average):
     """What token i gets, with one of the pieces exchanged."""
 
     def look(X, Q, K, V, i):
@@ -176,150 +66,209 @@ def _weights_add_up_to_one(answer, *case):
     properties=(_weights_add_up_to_one,),
     see='chapter 05, "One token at a time"',
 )
-def one_token(X, Q, K, V, i):
+def from_others(X, Q, K, V, i):
     """X (n, d) and three matrices (d, d) give the output (d) and the weights (n) of token i."""
-    q = X[i] @ Q
-    scores = mt.stack([q @ (x @ K) for x in X])  # (n)
+    scores = (X @ K) @ (X[i] @ Q) / math.sqrt(X.shape[1])  # (n)
+    scores = scores.masked_fill(mt.arange(len(X)) == i, -mt.inf)
     weights = scores.softmax(dim=0)
     return weights @ (X @ V), weights
 
 
-one_token.wrong(
+from_others.wrong(
+    "what all tokens give: the token itself is among them",
+    "Here token i asks the others. Its own score has to go before the softmax: minus infinity.",
+)(_looking(weigh=lambda scores, i: scores.softmax(dim=0)))
+from_others.wrong(
+    "right but for the weights, which do not add up to 1: the own one is set to 0 afterwards",
+    "What it had is lost to the others then. Take its score out before the softmax.",
+)(_looking(weigh=lambda scores, i: scores.softmax(dim=0).masked_fill(_itself(scores, i), 0.0)))
+from_others.wrong(
+    "right but for the token itself, whose score is set to 0",
+    "A score of 0 is a score like others: exp(0) is 1. Minus infinity leaves it out.",
+)(_looking(weigh=lambda scores, i: scores.masked_fill(_itself(scores, i), 0.0).softmax(dim=0)))
+from_others.wrong(
+    "right for small scores: the token itself gets a score of -1000, which is not low enough",
+    "Other scores may be lower still. Minus infinity is.",
+)(_looking(weigh=lambda scores, i: scores.masked_fill(_itself(scores, i), -1e3).softmax(dim=0)))
+from_others.wrong(
+    "right for small scores, but exp of a large one is infinite",
+    "Use softmax, which subtracts the largest score before exp.",
+)(
+    _looking(
+        weigh=lambda scores, i: (
+            scores.exp().masked_fill(_itself(scores, i), 0.0)
+            / scores.exp().masked_fill(_itself(scores, i), 0.0).sum()
+        )
+    )
+)
+
+
+@from_others.wrong(
+    "right, but returns one weight for each of the others",
+    "n weights: that of token i itself is 0.",
+)
+def _(X, Q, K, V, i):
+    output, weights = from_others.reference(X, Q, K, V, i)
+    return output, mt.cat([weights[:i], weights[i + 1 :]])
+
+
+from_others.wrong(
     "the sum over j of weight j times value i",
     "The index of the value is that of the key: sum over j of weights[j] * values[j]. (A slide has "
     "v_i there. As the weights add up to 1, that sum is v_i itself.)",
 )(_looking(combine=lambda weights, values, i: weights.sum() * values[i]))
-one_token.wrong(
+from_others.wrong(
     "the key of token i compared with all queries",
     "Token i is the one that asks: its query is compared with all keys.",
 )(_looking(project=lambda X, Q, K, V: (X @ K, X @ Q, X @ V)))
-one_token.wrong(
+from_others.wrong(
     "a comparison of the token's query with the queries",
     "The query is compared with the keys, X @ K.",
 )(_looking(project=lambda X, Q, K, V: (X @ Q, X @ Q, X @ V)))
-one_token.wrong(
+from_others.wrong(
     "a comparison of the tokens themselves: Q and K are not used",
     "Compare the token's query, x_i Q, with every key, x_j K.",
 )(_looking(project=lambda X, Q, K, V: (X, X, X @ V)))
-one_token.wrong(
+from_others.wrong(
     "right in its weights, but averages the tokens",
     "What is averaged are the values, X @ V.",
 )(_looking(project=lambda X, Q, K, V: (X @ Q, X @ K, X)))
-one_token.wrong(
+from_others.wrong(
     "right in its weights, but averages the keys",
     "Keys are what the query is compared with; what is averaged are the values.",
 )(_looking(project=lambda X, Q, K, V: (X @ Q, X @ K, X @ K)))
-one_token.wrong(
+from_others.wrong(
     "right but for the matrices, each of which is transposed",
     "Tokens are rows: the query of token i is X[i] @ Q.",
 )(_looking(project=lambda X, Q, K, V: (X @ Q.T, X @ K.T, X @ V.T)))
-one_token.wrong(
-    "right but for the scores, which are divided by the square root of d",
-    "That comes in the next exercise. Here the scores are the plain dot products.",
-)(_looking(score=lambda q, keys: _dot(q, keys) / len(q) ** 0.5))
-one_token.wrong(
+from_others.wrong(
     "a sum with the scores themselves as weights: the softmax is missing",
     "Scores may be negative and add up to anything. The softmax makes weights of them.",
-)(_looking(weigh=lambda scores, i: scores))
-one_token.wrong(
+)(_looking(weigh=lambda scores, i: scores.masked_fill(_itself(scores, i), 0.0)))
+from_others.wrong(
     "a sum with the scores divided by their sum as weights",
     "Scores may be negative. What is divided by its sum is exp of the scores: a softmax.",
-)(_looking(weigh=lambda scores, i: scores / scores.sum()))
-one_token.wrong(
-    "a sum with exp of the scores as weights, not divided by their sum",
-    "The weights of a token have to add up to 1.",
-)(_looking(weigh=lambda scores, i: scores.exp()))
-one_token.wrong(
-    "what the other tokens give: the token leaves itself out",
-    "A token is one of its own keys: j runs over all n positions, i among them.",
 )(
     _looking(
-        weigh=lambda scores, i: scores.masked_fill(
-            mt.arange(len(scores)) == i, -mt.inf if len(scores) > 1 else 0
-        ).softmax(dim=0)
-    )
-)
-one_token.wrong(
-    "what the tokens up to i give: the later ones are left out",
-    "There is no mask yet: every token sees all tokens, also those after it.",
-)(
-    _looking(
-        weigh=lambda scores, i: scores.masked_fill(mt.arange(len(scores)) > i, -mt.inf).softmax(
-            dim=0
+        weigh=lambda scores, i: (
+            scores.masked_fill(_itself(scores, i), 0.0)
+            / scores.masked_fill(_itself(scores, i), 0.0).sum()
         )
     )
 )
-one_token.wrong(
-    "right in its weights, but the output is the plain mean of the values",
+from_others.wrong(
+    "a sum with exp of the scores as weights, not divided by their sum",
+    "The weights of a token have to add up to 1.",
+)(_looking(weigh=lambda scores, i: scores.exp().masked_fill(_itself(scores, i), 0.0)))
+from_others.wrong(
+    "right in its weights, but the output is the plain mean of the others' values",
     "Each value counts with its weight.",
-)(_looking(combine=lambda weights, values, i: values.mean(dim=0)))
-one_token.wrong(
+)(_looking(combine=lambda weights, values, i: (values.sum(0) - values[i]) / (len(values) - 1)))
+from_others.wrong(
     "right in its weights, but the output is divided by n",
     "The weights add up to 1 already: the weighted sum is the average.",
 )(_looking(combine=lambda weights, values, i: weights @ values / len(values)))
-one_token.wrong(
+from_others.wrong(
     "right in its weights, but the output is the value with the largest one alone",
     "That is a hard choice, which lets no gradient through. Add up all values, each times its "
     "weight.",
 )(_looking(combine=lambda weights, values, i: values[weights.argmax()]))
-one_token.wrong(
+from_others.wrong(
     "right in its weights, but the weighted values are not added up",
     "The output is one vector, (d): sum over the n values.",
 )(_looking(combine=lambda weights, values, i: weights.unsqueeze(-1) * values))
-one_token.wrong(
+from_others.wrong(
     "right in its values, but no gradient reaches the scores",
     "Something cuts the weights off from the graph: detach(), numpy(), .data or tensor(...).",
-)(_looking(weigh=lambda scores, i: scores.softmax(dim=0).detach()))
+)(_looking(weigh=lambda scores, i: _softmax(scores, i).detach()))
 
 
-@one_token.wrong(
+@from_others.wrong(
     "a softmax over the queries: the shares of one key, not of one query",
     "The weights of token i add up to 1 over the keys j: the softmax goes along row i.",
 )
 def _(X, Q, K, V, i):
-    weights = (X @ Q @ (X @ K).T).softmax(dim=0)[i]
+    scores = X @ Q @ (X @ K).T / X.shape[1] ** 0.5
+    own = mt.arange(len(X)).unsqueeze(1) == mt.arange(len(X))
+    weights = scores.masked_fill(own, -mt.inf).softmax(dim=0)[i]
     return weights @ (X @ V), weights
 
 
-@one_token.wrong(
+@from_others.wrong(
     "right, but returns the output alone",
     "Return two things: the output (d) and the weights (n).",
 )
 def _(*case):
-    return one_token.reference(*case)[0]
+    return from_others.reference(*case)[0]
 
 
-@one_token.wrong(
+@from_others.wrong(
     "right but for the token itself, which is added to the output",
     "The output is the weighted sum of the values, nothing else. (A residual connection comes in "
     "chapter 09.)",
 )
 def _(X, Q, K, V, i):
-    output, weights = one_token.reference(X, Q, K, V, i)
+    output, weights = from_others.reference(X, Q, K, V, i)
     return X[i] + output, weights
 
 
-@one_token.wrong(
+from_others.wrong(
+    "right but for the division of the scores by the square root of d, which is missing",
+    "Dot products grow with d: divide the scores by the square root of the size of a key.",
+)(_looking(score=lambda q, keys: keys @ q))
+from_others.wrong(
+    "right but for the sign of the scores",
+    "The larger the score, the larger the weight.",
+)(_looking(score=lambda q, keys: -_dot(q, keys)))
+from_others.wrong(
+    "right but for the scores, which are divided by d",
+    "By its square root.",
+)(_looking(score=lambda q, keys: keys @ q / len(q)))
+from_others.wrong(
+    "right but for the scores, which are divided by the square root of n",
+    "By that of d, the size of a key.",
+)(_looking(score=lambda q, keys: keys @ q / len(keys) ** 0.5))
+from_others.wrong(
+    "what the tokens before i give: the later ones are left out",
+    "There is no mask yet: every token sees all others, also those after it.",
+)(
+    _looking(
+        weigh=lambda scores, i: scores.masked_fill(
+            (mt.arange(len(scores)) >= i) if i else _itself(scores, i), -mt.inf
+        ).softmax(dim=0)
+    )
+)
+
+
+@from_others.wrong(
     "right, but for the token before: positions count from 0",
     "The token is X[i].",
 )
 def _(X, Q, K, V, i):
-    return one_token.reference(X, Q, K, V, i - 1)
+    return from_others.reference(X, Q, K, V, (i - 1) % len(X))
 
 
-@one_token.wrong(
+@from_others.wrong(
+    "right, but for the token after: positions count from 0",
+    "The token is X[i].",
+)
+def _(X, Q, K, V, i):
+    return from_others.reference(X, Q, K, V, (i + 1) % len(X))
+
+
+@from_others.wrong(
     "right but for the order: the weights come first",
     "Return the output first, then the weights.",
 )
 def _(*case):
-    return tuple(reversed(one_token.reference(*case)))
+    return tuple(reversed(from_others.reference(*case)))
 
 
-@one_token.wrong(
+@from_others.wrong(
     "the outputs of all tokens, and all weights",
     "Only token i is asked for: an output (d) and weights (n).",
 )
 def _(X, Q, K, V, i):
-    rows = [one_token.reference(X, Q, K, V, j) for j in range(len(X))]
+    rows = [from_others.reference(X, Q, K, V, j) for j in range(len(X))]
     outputs, weights = zip(*rows, strict=True)
     return mt.stack(outputs), mt.stack(weights)

@@ -10,8 +10,8 @@ from textbook.checks.chapter_06.axes import (
     split,
     split_without_transpose,
 )
-from textbook.checks.compare import brief, number
 from textbook.checks.exercise import Draw, exercise
+from textbook.checks.suspects import by_kinds, in_halves, some_of
 
 WIDTH, HEADS = 8, 4
 
@@ -154,38 +154,20 @@ def _kinds():
 
 def suspects():
     """Eight layers, five of which mix; the order says nothing."""
-    random, chosen = Draw(4).random, []
-    for count, functions in zip((5, 3), _kinds(), strict=True):
-        for kind in random.permutation(list(functions))[:count]:
-            chosen.append(_Layer(functions[kind]))
-    return [chosen[i] for i in random.permutation(8)]
+    return [_Layer(function) for function in some_of(_kinds(), (5, 3), Draw(4).random)]
 
 
 def _suspect_cases(draw, hidden):
     """All kinds, in an order that is drawn, and none."""
-    kinds = [kind for functions in _kinds() for kind in functions]
-    draw = Draw(int(hidden))  # the same for all seeds: each layer is asked once
-    kinds = [str(kind) for kind in draw.random.permutation(kinds)]
-    half = len(kinds) // 2
-    yield from (
-        [((),), (tuple(kinds),)]
-        if hidden
-        else [((),), (tuple(kinds[:half]),), (tuple(kinds[half:]),)]
-    )
+    # the same for all seeds: each is asked once
+    return in_halves(_kinds(), hidden, Draw(int(hidden)).random)
 
 
 def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     mixing, apart = _kinds()
     found = answer([_Layer((mixing | apart)[kind]) for kind in kinds])
-    form, names = "a list of numbers of layers", None
-    if isinstance(found, (list, tuple)) and all(
-        type(number(i)) is int and 0 <= number(i) < len(kinds) for i in found
-    ):
-        names = "; ".join(sorted(kinds[int(number(i))] for i in found)) or "none"
-    else:
-        form = brief(found)
-    return {"the form of the result": form, "the list of mixing layers": names}
+    return by_kinds(found, kinds, "layers", "mixing layers")
 
 
 @exercise(

@@ -2,8 +2,8 @@
 
 import minitorch as mt
 from textbook.checks.chapter_07.attention import scaled
-from textbook.checks.compare import brief, number
 from textbook.checks.exercise import Draw, exercise
+from textbook.checks.suspects import by_kinds, in_halves, some_of
 
 WIDTH, HEADS = 6, 3
 
@@ -150,35 +150,20 @@ def _kinds():
 
 def suspects():
     """Eight encoders, five of which read the padding; the order says nothing."""
-    random, chosen = Draw(6).random, []
-    for count, functions in zip((5, 3), _kinds(), strict=True):
-        for kind in random.permutation(list(functions))[:count]:
-            chosen.append(_Encoder(functions[kind]))
-    return [chosen[i] for i in random.permutation(8)]
+    return [_Encoder(function) for function in some_of(_kinds(), (5, 3), Draw(6).random)]
 
 
 def _suspect_cases(draw, hidden):
     """Each kind once, in an order that is drawn; and none."""
-    draw = Draw(int(hidden))  # the same for all seeds: each encoder is asked once
-    kinds = [kind for functions in _kinds() for kind in functions]
-    kinds = [str(kind) for kind in draw.random.permutation(kinds)]
-    half = len(kinds) // 2
-    for some in [[], kinds] if hidden else [[], kinds[:half], kinds[half:]]:
-        yield (tuple(some),)
+    # the same for all seeds: each is asked once
+    return in_halves(_kinds(), hidden, Draw(int(hidden)).random)
 
 
 def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     reading, alone = _kinds()
     found = answer([_Encoder((reading | alone)[kind]) for kind in kinds])
-    form, names = "a list of numbers of encoders", None
-    if isinstance(found, (list, tuple)) and all(
-        type(number(i)) is int and 0 <= number(i) < len(kinds) for i in found
-    ):
-        names = "; ".join(sorted(kinds[int(number(i))] for i in found)) or "none"
-    else:
-        form = brief(found)
-    return {"the form of the result": form, "the list of encoders that read padding": names}
+    return by_kinds(found, kinds, "encoders", "encoders that read padding")
 
 
 @exercise(

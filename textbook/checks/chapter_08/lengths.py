@@ -3,7 +3,7 @@
 import math
 import statistics
 
-from textbook.checks.compare import brief
+from textbook.checks.conclusions import as_pairs
 from textbook.checks.exercise import exercise
 
 # What a longer context does to the angles
@@ -228,13 +228,7 @@ def _table_cases(draw, hidden):
 
 def _as_set(answer, rows):
     """The pairs in any order."""
-    found = answer(rows)
-    if not isinstance(found, (list, tuple, set)) or not all(
-        isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in found
-    ):
-        return {"the form of the result": brief(found)}
-    pairs = sorted(f"{better} is better than {worse}" for better, worse in found)
-    return {"the form of the result": "pairs", "what is concluded": "; ".join(pairs) or "nothing"}
+    return as_pairs(answer(rows), "better")
 
 
 def _pairs(rows, same, at_least=3, beyond=None, spread=None, factor=2, worst=max):

@@ -4,7 +4,7 @@ import itertools
 import math
 import statistics
 
-from textbook.checks.compare import brief
+from textbook.checks.conclusions import as_pairs
 from textbook.checks.exercise import exercise
 
 
@@ -80,13 +80,7 @@ def _table_cases(draw, hidden):
 
 def _as_set(answer, rows):
     """The pairs in any order."""
-    found = answer(rows)
-    if not isinstance(found, (list, tuple, set)) or not all(
-        isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in found
-    ):
-        return {"the form of the result": brief(found)}
-    pairs = sorted(f"{one} is faster than {other}" for one, other in found)
-    return {"the form of the result": "pairs", "what is concluded": "; ".join(pairs) or "nothing"}
+    return as_pairs(answer(rows), "faster")
 
 
 def _never(steps):

@@ -1,8 +1,8 @@
 """Programs that say they are a pre-norm block, and the test that tells which are not."""
 
 import minitorch as mt
-from textbook.checks.compare import brief, number
 from textbook.checks.exercise import Draw, exercise
+from textbook.checks.suspects import by_kinds, each_and_together, some_of
 
 
 class _Program:
@@ -107,34 +107,19 @@ def _kinds():
 
 def programs():
     """Eight programs, five of which are broken; the order says nothing."""
-    random, chosen = Draw(7).random, []
-    for count, functions in zip((5, 3), _kinds(), strict=True):
-        for kind in random.permutation(list(functions))[:count]:
-            chosen.append(_Program(functions[kind]))
-    return [chosen[i] for i in random.permutation(8)]
+    return [_Program(function) for function in some_of(_kinds(), (5, 3), Draw(7).random)]
 
 
 def _program_cases(draw, hidden):
     """Each kind by itself, all together, and none."""
-    broken, right = _kinds()
-    for kind in (*broken, *right):
-        yield ((kind,),)
-    yield (tuple(str(kind) for kind in draw.random.permutation([*broken, *right])),)
-    yield ((),)
+    return each_and_together(_kinds(), draw.random)
 
 
 def _found(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
     found = answer([_Program((broken | right)[kind]) for kind in kinds])
-    form, names = "a list of numbers of programs", None
-    if isinstance(found, (list, tuple)) and all(
-        type(number(i)) is int and 0 <= number(i) < len(kinds) for i in found
-    ):
-        names = "; ".join(sorted(kinds[number(i)] for i in found)) or "none"
-    else:
-        form = brief(found)
-    return {"the form of the result": form, "the list of broken programs": names}
+    return by_kinds(found, kinds, "programs", "broken programs")
 
 
 @exercise(cases=_program_cases, run=_found, gradients=False, see='chapter 09, "The block"')

@@ -2,8 +2,8 @@
 
 import minitorch as mt
 from minitorch.autograd import grad
-from textbook.checks.compare import brief, number
 from textbook.checks.exercise import Draw, exercise
+from textbook.checks.suspects import by_kinds
 
 # The mixers
 
@@ -185,16 +185,7 @@ def _testing(
 def _named(answer, mixers, x):
     """What the answer returns, with the names of the mixers for their numbers."""
     found = answer(mixers, x)
-    form, names = "a list of numbers of mixers", None
-    if isinstance(found, (list, tuple)) and all(_is_number_of(i, mixers) for i in found):
-        names = ", ".join(mixers[int(number(i))].name for i in sorted(found)) or "none"
-    else:
-        form = brief(found)
-    return {"the form of the result": form, "the list of mixers that leak": names}
-
-
-def _is_number_of(i, mixers):
-    return type(number(i)) is int and 0 <= number(i) < len(mixers)
+    return by_kinds(found, [mixer.name for mixer in mixers], "mixers", "mixers that leak")
 
 
 @exercise(

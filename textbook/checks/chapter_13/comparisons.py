@@ -5,8 +5,8 @@ from collections import defaultdict
 
 import numpy as np
 
-from textbook.checks.compare import brief, number
 from textbook.checks.exercise import Draw, exercise
+from textbook.checks.suspects import by_kinds, each_and_together, some_of
 
 METHODS = ["frozen", "untrained", "from scratch"]
 
@@ -187,35 +187,19 @@ def _kinds():
 
 def studies():
     """Eight procedures, five of which are unfair; the order says nothing."""
-    random, chosen = np.random.default_rng(11), []
-    for count, functions in zip((5, 3), _kinds(), strict=True):
-        for kind in random.permutation(list(functions))[:count]:
-            chosen.append(_Study(functions[kind]))
-    return [chosen[i] for i in random.permutation(8)]
+    return [_Study(function) for function in some_of(_kinds(), (5, 3), np.random.default_rng(11))]
 
 
 def _study_cases(draw, hidden):
     """The kind of each procedure by itself, then all together."""
-    unfair, fair = _kinds()
-    kinds = [*unfair, *fair]
-    for kind in kinds:
-        yield ((kind,),)
-    yield (tuple(str(kind) for kind in draw.random.permutation(kinds)),)
-    yield ((),)
+    return each_and_together(_kinds(), draw.random)
 
 
 def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     unfair, fair = _kinds()
     found = answer([_Study((unfair | fair)[kind]) for kind in kinds])
-    form, names = "a list of numbers of studies", None
-    if isinstance(found, (list, tuple)) and all(
-        type(number(i)) is int and 0 <= number(i) < len(kinds) for i in found
-    ):
-        names = "; ".join(sorted(kinds[int(number(i))] for i in found)) or "none"
-    else:
-        form = brief(found)
-    return {"the form of the result": form, "the list of unfair studies": names}
+    return by_kinds(found, kinds, "studies", "unfair studies")
 
 
 @exercise(

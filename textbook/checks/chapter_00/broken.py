@@ -1,0 +1,317 @@
+"""Programs that say a value and its gradient; in some the gradient is wrong."""
+
+import numpy as np
+
+import minitorch as mt
+from textbook.checks.exercise import Draw, exercise
+from textbook.checks.suspects import by_kinds, each_and_together, some_of
+
+
+class _Program:
+    """A function of x (n, d) and what is said to be its gradient; it does not show how."""
+
+    def __init__(self, value, gradient):
+        self._value, self._gradient = value, gradient
+
+    def value(self, x):
+        """The value at x (n, d), a tensor with one element."""
+        return self._value(x)
+
+    def gradient(self, x):
+        """The gradient at x, (n, d)."""
+        return self._gradient(x)
+
+
+def _cross_entropy(x):
+    """The mean surprise at word 0 of each row."""
+    return -x.log_softmax(dim=-1)[:, 0].mean()
+
+
+def _of_cross_entropy(x):
+    g = x.softmax(dim=-1)
+    g[:, 0] -= 1
+    return g / len(x)
+
+
+def _accumulating():
+    kept = []
+
+    def gradient(x):
+        kept.append(2 * x)
+        return sum(each for each in kept if each.shape == x.shape)
+
+    return gradient
+
+
+def _in_place(x):
+    x *= 2
+    return x
+
+
+def _last_row_lost(x):
+    g = x.cos()
+    if len(x) > 1:
+        g[-1] = 0
+    return g
+
+
+def _kinds():
+    """Makers of broken and of right programs, by kind."""
+
+    def squares(x):
+        return (x**2).sum()
+
+    def energy(x):
+        return (x @ x.mT).sum() / 2
+
+    def weighed(x):
+        return (x * (x.detach() ** 2)).sum()
+
+    broken = {
+        "forgets the mean over rows": lambda: _Program(
+            _cross_entropy, lambda x: _of_cross_entropy(x) * len(x)
+        ),
+        "divides by all elements": lambda: _Program(
+            _cross_entropy, lambda x: _of_cross_entropy(x) / x.shape[1]
+        ),
+        "has the probabilities alone": lambda: _Program(
+            _cross_entropy, lambda x: x.softmax(dim=-1) / len(x)
+        ),
+        "transposes a square matrix": lambda: _Program(
+            squares, lambda x: 2 * (x.T if x.shape[0] == x.shape[1] else x)
+        ),
+        "forgets the sign of negative numbers": lambda: _Program(
+            lambda x: (x.abs() ** 3).sum(), lambda x: 3 * x**2
+        ),
+        "knows no sum over rows": lambda: _Program(
+            lambda x: (x.sum(dim=0) ** 2).sum(), lambda x: 2 * x
+        ),
+        "knows no sum over columns": lambda: _Program(
+            lambda x: (x.sum(dim=1) ** 2).sum(), lambda x: 2 * x
+        ),
+        "loses the last row": lambda: _Program(lambda x: x.sin().sum(), _last_row_lost),
+        "counts one of two uses": lambda: _Program(energy, lambda x: x.sum(dim=0) / 2 + 0 * x),
+        "takes a factor for a constant": lambda: _Program(weighed, lambda x: x**2),
+        "has the other sign": lambda: _Program(squares, lambda x: -2 * x),
+        "cuts large numbers off": lambda: _Program(squares, lambda x: 2 * x.clamp(-1.5, 1.5)),
+        "adds up from call to call": lambda: _Program(squares, _accumulating()),
+        "writes into x": lambda: _Program(squares, _in_place),
+        "keeps the sum of all slopes alone": lambda: _Program(
+            lambda x: x.exp().sum(), lambda x: x.exp().mean() + 0 * x
+        ),
+        "has the shape of a row": lambda: _Program(energy, lambda x: x.sum(dim=0)),
+    }
+    right = {
+        "squares": lambda: _Program(squares, lambda x: 2 * x),
+        "cross-entropy": lambda: _Program(_cross_entropy, _of_cross_entropy),
+        "energy": lambda: _Program(energy, lambda x: x.sum(dim=0) + 0 * x),
+        "waves, in 64 bits by way of numpy": lambda: _Program(
+            lambda x: x.sin().sum(), lambda x: mt.tensor(np.cos(x.numpy()))
+        ),
+        "steep": lambda: _Program(lambda x: 100 * (x**3).sum(), lambda x: 300 * x**2),
+    }
+    return broken, right
+
+
+def programs():
+    """Nine programs, five of which are broken; the order says nothing."""
+    return [make() for make in some_of(_kinds(), (5, 4), Draw(5).random)]
+
+
+def _program_cases(draw, hidden):
+    """The kind of each program by itself, then all together."""
+    return each_and_together(_kinds(), draw.random, most=8)
+
+
+def _named(answer, kinds):
+    """What the answer returns, with the kinds for the numbers."""
+    broken, right = _kinds()
+    found = answer([(broken | right)[kind]() for kind in kinds])
+    return by_kinds(found, kinds, "programs", "broken programs")
+
+
+@exercise(
+    cases=_program_cases,
+    run=_named,
+    gradients=False,
+    forbidden=("backward",),
+    instead="differences of values",
+    see='chapter 00, "Do we trust it?"',
+)
+def broken_gradients(programs):
+    """The numbers of the programs that break a rule."""
+    mt.manual_seed(0)
+    inputs = [2 * mt.randn(n, d).double() for n, d in ((1, 3), (3, 1), (2, 2), (3, 2))]
+    eps = 1e-5
+
+    def follows_the_rules(program, x):
+        given = x.clone()
+        gradient = program.gradient(given).clone()
+        slopes = mt.zeros_like(x)
+        for i in range(x.shape[0]):
+            for j in range(x.shape[1]):
+                step = mt.zeros_like(x)
+                step[i, j] = eps
+                above, below = program.value(x + step), program.value(x - step)
+                slopes[i, j] = (above - below) / (2 * eps)
+        return (
+            mt.equal(given, x)
+            and gradient.shape == x.shape
+            and mt.allclose(gradient, slopes, rtol=1e-4, atol=1e-6)
+            and mt.allclose(program.gradient(x.clone()), gradient)
+        )
+
+    return [
+        i
+        for i, program in enumerate(programs)
+        if not all(follows_the_rules(program, x) for x in inputs)
+    ]
+
+
+SHAPES = ((1, 3), (3, 1), (2, 2), (3, 2))
+
+
+def _slopes(value, x, eps=1e-5):
+    """The finite difference for each element of x."""
+    found = mt.zeros_like(x)
+    for place in np.ndindex(*x.shape):
+        step = mt.zeros_like(x)
+        step[place] = eps
+        found[place] = ((value(x + step) - value(x - step)) / (2 * eps)).item()
+    return found
+
+
+def _near(gradient, slopes):
+    return gradient.shape == slopes.shape and mt.allclose(gradient, slopes, rtol=1e-4, atol=1e-6)
+
+
+def _testing(
+    shapes=SHAPES,
+    change=lambda x: x,
+    near=_near,
+    kept=mt.equal,
+    again=lambda one, other: mt.allclose(one, other),
+    say=lambda i, broken: i if broken else None,
+    slopes=_slopes,
+):
+    """The test with one of its pieces exchanged."""
+
+    def broken(program, x):
+        given = x.clone()
+        gradient = program.gradient(given).clone()
+        return not (
+            near(gradient, slopes(program.value, x))
+            and kept(given, x)
+            and again(program.gradient(x.clone()), gradient)
+        )
+
+    def test(programs):
+        draw = Draw(0)
+        inputs = [change(2 * draw.normal(*shape)) for shape in shapes]
+        found = [
+            say(i, any([broken(program, x) for x in inputs])) for i, program in enumerate(programs)
+        ]
+        return [each for each in found if each is not None]
+
+    return test
+
+
+def _always(one, other):
+    return True
+
+
+broken_gradients.wrong(
+    "a test with a single row",
+    "A mean over rows, or a sum over them, shows with several rows only.",
+)(_testing(shapes=((1, 3),)))
+broken_gradients.wrong(
+    "a test with a single column",
+    "Give x several columns: a softmax of one number is always 1.",
+)(_testing(shapes=((3, 1),)))
+broken_gradients.wrong(
+    "a test without a square x",
+    "A matrix that is transposed by mistake has the right shape if it is square: try one that is.",
+)(_testing(shapes=((4, 2), (2, 5))))
+broken_gradients.wrong(
+    "a test with positive numbers alone",
+    "Take negative numbers as well.",
+)(_testing(change=lambda x: x.abs()))
+broken_gradients.wrong(
+    "a test with numbers between -1 and 1",
+    "Take larger numbers as well: a gradient may be wrong beyond a bound.",
+)(_testing(change=lambda x: x.tanh()))
+broken_gradients.wrong(
+    "a test at x = 0",
+    "At zero much is right by chance: draw x at random.",
+)(_testing(change=lambda x: 0 * x))
+broken_gradients.wrong(
+    "a test with all elements of x equal",
+    "What is the same everywhere hides which element belongs to which: draw x at random.",
+)(_testing(change=lambda x: 1.7 + 0 * x))
+broken_gradients.wrong(
+    "a test that does not compare x before and after",
+    "Compare x with a copy that you made before the call.",
+)(_testing(kept=_always))
+broken_gradients.wrong(
+    "a test that asks each program once",
+    "Ask for the gradient a second time, with the same x: the same must come out.",
+)(_testing(again=_always, shapes=((3, 3),)))
+broken_gradients.wrong(
+    "a test of the gradients' sums, all elements moved together",
+    "Move one element at a time: wrong shares may add up to the right sum.",
+)(
+    _testing(
+        near=lambda gradient, slopes: (
+            gradient.shape == slopes.shape
+            and mt.allclose(gradient.sum(), slopes.sum(), rtol=1e-4, atol=1e-6)
+        )
+    )
+)
+broken_gradients.wrong(
+    "a test of the first element alone",
+    "Every element has a slope of its own.",
+)(
+    _testing(
+        near=lambda gradient, slopes: mt.allclose(
+            gradient.flatten()[0], slopes.flatten()[0], rtol=1e-4, atol=1e-6
+        )
+    )
+)
+broken_gradients.wrong(
+    "a comparison with differences of step 0.1, which are too coarse",
+    "With a smaller step, such as 1e-5 in 64 bits, the error is too small to matter.",
+)(_testing(slopes=lambda value, x: _slopes(value, x, eps=0.1)))
+broken_gradients.wrong(
+    "a comparison that no program passes",
+    "Differences of values are only nearly the gradient: compare by mt.allclose with rtol=1e-4 or "
+    "so, and take x in 64 bits, or the difference of two values is mostly rounding.",
+)(_testing(near=lambda gradient, slopes: mt.equal(gradient, slopes)))
+broken_gradients.wrong(
+    "a comparison that lets half of the gradient pass",
+    "Allow for rounding, about 1e-4, and for no more.",
+)(
+    _testing(
+        near=lambda gradient, slopes: (
+            gradient.shape == slopes.shape and mt.allclose(gradient, slopes, rtol=0.7, atol=1.0)
+        )
+    )
+)
+broken_gradients.wrong(
+    "a comparison that lets a gradient of another shape pass, since it broadcasts",
+    "Compare the shapes as well: a gradient has the shape of x.",
+)(
+    _testing(
+        near=lambda gradient, slopes: mt.allclose(
+            gradient + 0 * slopes, slopes, rtol=1e-4, atol=1e-6
+        ),
+        again=lambda one, other: mt.allclose(one, other),
+    )
+)
+broken_gradients.wrong(
+    "a list of the programs that are right",
+    "Return the numbers of the broken ones.",
+)(_testing(say=lambda i, broken: None if broken else i))
+broken_gradients.wrong(
+    "a list of True and False",
+    "Return the numbers of the broken programs, counted from 0.",
+)(_testing(say=lambda i, broken: broken))

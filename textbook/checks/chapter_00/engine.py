@@ -1,0 +1,413 @@
+"""An engine whose gradients can be differentiated again."""
+
+import math
+
+from textbook.checks.exercise import exercise
+
+
+def _fed_back(a, b):
+    for _ in range(5):
+        a = a * a / b + a
+    return a
+
+
+def _long(a, b):
+    x = a
+    for _ in range(1000):
+        x = x * b / b + a
+    return x
+
+
+def _many_paths(a, b):
+    x = a
+    for _ in range(40):
+        x = x * b + x
+    return x
+
+
+def _shared(a, b):
+    c = a * b
+    d = c + a
+    return c.exp() * d / (c - b)
+
+
+def _newton(a, b):
+    f = a * a * a - b
+    [slope] = f.gradients([a])
+    return a - f / slope
+
+
+_PROGRAMS = {  # each with the order of the derivatives that are asked for
+    "a + b": (lambda a, b: a + b, 2),
+    "a * b": (lambda a, b: a * b, 2),
+    "a - b": (lambda a, b: a - b, 2),
+    "a / b": (lambda a, b: a / b, 3),
+    "a.exp() * b": (lambda a, b: a.exp() * b, 3),
+    "a * b + a": (lambda a, b: a * b + a, 2),
+    "a * a": (lambda a, b: a * a, 3),
+    "a": (lambda a, b: a, 1),
+    "(a - a * b).exp()": (lambda a, b: (a - a * b).exp(), 3),
+    "c = a * b; d = c + a; c.exp() * d / (c - b)": (_shared, 2),
+    "f = a * a * a - b; a - f / f.gradients([a])[0]": (_newton, 2),
+    "a = a * a / b + a, 5 times": (_fed_back, 2),
+    "x = a; x = x * b / b + a, 1000 times": (_long, 1),
+    "x = a; x = x * b + x, 40 times": (_many_paths, 1),
+}
+
+
+def _program_cases(draw, hidden):
+    for program, (function, _) in _PROGRAMS.items():
+        a, b = draw.random.uniform([0.5, 1], [1.5, 2]).round(2).tolist()
+        if function is _long:
+            a, b = (1.3, 1.7) if hidden else (1.2, 1.5)
+        if function is _many_paths:
+            b = b / 5
+        yield program, (-a if hidden else a), b
+
+
+class _Number(float):
+    """A number that counts the operations on numbers, and stops them when they are too many."""
+
+    def __new__(cls, value, left):
+        number = super().__new__(cls, value)
+        number.left = left  # how many operations are left, a list of one number
+        return number
+
+
+def _counted(name):
+    operation = getattr(float, name)
+
+    def counted(self, other):
+        if not isinstance(other, (int, float)):
+            return NotImplemented
+        self.left[0] -= 1
+        if self.left[0] < 0:
+            raise RuntimeError("too many steps: there are far too many paths to walk each of them")
+        return _Number(operation(self, other), self.left)
+
+    return counted
+
+
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv"):
+    setattr(_Number, f"__{_name}__", _counted(f"__{_name}__"))
+
+
+def _run_program(value_class, program, a, b):
+    function, order = _PROGRAMS[program]
+    left = [100_000 if function is _long else 10_000]
+    a, b, unused = value_class(_Number(a, left)), value_class(_Number(b, left)), value_class(2.0)
+    result = function(a, b)
+    first = result.gradients([a, b])
+    found = {
+        "the value of the program": float(result.data),
+        "the list of gradients with respect to a and b": [float(each.data) for each in first],
+    }
+    if order > 1:
+        second = [each for one in first for each in one.gradients([a, b])]
+        found["the list of second derivatives: aa, ab, ba, bb"] = [each.data for each in second]
+    if order > 2:
+        [third] = second[0].gradients([a])
+        found["the third derivative with respect to a"] = third.data
+    own, other, again = result.gradients([result, unused, b])
+    found["the gradient with respect to the result itself"] = float(own.data)
+    found["the gradient with respect to a value that was not used"] = float(other.data)
+    found["the gradient with respect to b, asked for again"] = float(again.data)
+    return found
+
+
+class Value:
+    """A number that remembers how it was computed."""
+
+    def __init__(self, data, parents=(), slopes=()):
+        self.data = data
+        self.parents = parents
+        self.slopes = slopes  # functions, one a parent, that make the value d self / d parent
+
+    def __add__(self, other):
+        return Value(self.data + other.data, (self, other), (lambda: Value(1.0),) * 2)
+
+    def __sub__(self, other):
+        slopes = lambda: Value(1.0), lambda: Value(-1.0)
+        return Value(self.data - other.data, (self, other), slopes)
+
+    def __mul__(self, other):
+        return Value(self.data * other.data, (self, other), (lambda: other, lambda: self))
+
+    def __truediv__(self, other):
+        slopes = lambda: Value(1.0) / other, lambda: Value(-1.0) * quotient / other
+        quotient = Value(self.data / other.data, (self, other), slopes)
+        return quotient
+
+    def exp(self):
+        power = Value(math.exp(self.data), (self,), (lambda: power,))
+        return power
+
+    def gradients(self, values):
+        order, done, stack = [], set(), [self]  # order: parents before children
+        while stack:
+            node = stack[-1]
+            missing = [parent for parent in node.parents if parent not in done]
+            if missing:
+                stack.extend(missing)
+            elif stack.pop() not in done:
+                done.add(node)
+                order.append(node)
+        found = {self: Value(1.0)}
+        for node in reversed(order):
+            for parent, slope in zip(node.parents, node.slopes, strict=True):
+                share = found[node] * slope()
+                found[parent] = found[parent] + share if parent in found else share
+        return [found.get(value, Value(0.0)) for value in values]
+
+
+engine = exercise(
+    cases=_program_cases,
+    run=_run_program,
+    gradients=False,
+    see='chapter 00, "An engine for numbers"',
+)(Value)
+
+
+def _of_its_own_class(method):
+    """The method, with a result of the class of the value that it is called on."""
+
+    def call(self, *others):
+        result = method(self, *others)
+        return type(self)(result.data, result.parents, result.slopes)
+
+    return call
+
+
+class ValueInPieces(Value):
+    """The same; all values of a program are of the mistake's class, and its walk is in pieces."""
+
+    __add__ = _of_its_own_class(Value.__add__)
+    __sub__ = _of_its_own_class(Value.__sub__)
+    __mul__ = _of_its_own_class(Value.__mul__)
+
+    def number(self, data):
+        return type(self)(data)
+
+    def __truediv__(self, other):
+        slopes = (
+            lambda: self.number(1.0) / other,
+            lambda: self.number(-1.0) * quotient / other,
+        )
+        quotient = type(self)(self.data / other.data, (self, other), slopes)
+        return quotient
+
+    def exp(self):
+        power = type(self)(math.exp(self.data), (self,), (lambda: power,))
+        return power
+
+    def slope(self, i):
+        """The slope with respect to the parent of this number, of the mistake's class."""
+        made = self.slopes[i]()
+        return made if isinstance(made, ValueInPieces) else self.number(made.data)
+
+    def order(self):
+        """This value and all before it, children before parents."""
+        order, done, stack = [], set(), [self]
+        while stack:
+            node = stack[-1]
+            missing = [parent for parent in node.parents if parent not in done]
+            stack.extend(missing)
+            if not missing and stack.pop() not in done:
+                done.add(node)
+                order.append(node)
+        return order[::-1]
+
+    def add(self, found, parent, share):
+        found[parent] = found[parent] + share if parent in found else share
+
+    def walk(self):
+        """The gradients of all values that this one was computed from, by value."""
+        found = {self: self.number(1.0)}
+        for node in self.order():
+            for i, parent in enumerate(node.parents):
+                self.add(found, parent, found[node] * node.slope(i))
+        return found
+
+    def gradients(self, values):
+        found = self.walk()
+        return [found.get(value, self.number(0.0)) for value in values]
+
+
+@engine.wrong(
+    "an engine that overwrites gradients",
+    "A value that is used twice gets a share along each path. Add them: + in place of =.",
+)
+class _(ValueInPieces):
+    def add(self, found, parent, share):
+        found[parent] = share
+
+
+@engine.wrong(
+    "an engine that hands gradients on before all of them have arrived",
+    "A value may pass its gradient on only when everything that used it has done so: walk a "
+    "topological order from the end.",
+)
+class _(ValueInPieces):
+    def order(self):
+        order, queue = {}, [self]
+        while queue:
+            node = queue.pop(0)
+            if node not in order:
+                order[node] = True
+                queue.extend(node.parents)
+        return order
+
+
+@engine.wrong(
+    "an engine that walks every path by itself",
+    "Paths double with each value that is used twice. Let a value pass on the sum of its shares, "
+    "once, when all have come.",
+)
+class _(ValueInPieces):
+    def walk(self):
+        found, stack = {}, [(self, self.number(1.0))]
+        while stack:
+            node, share = stack.pop()
+            self.add(found, node, share)
+            for i, parent in enumerate(node.parents):
+                stack.append((parent, share * node.slope(i)))
+        return found
+
+
+@engine.wrong(
+    "right but for gradients of gradients: your gradients remember nothing",
+    "A gradient is a value as well: let the walk multiply and add values, not their data, and let "
+    "slopes be values.",
+)
+class _(ValueInPieces):
+    def gradients(self, values):
+        return [self.number(each.data) for each in super().gradients(values)]
+
+
+@engine.wrong(
+    "an engine whose last value starts with gradient 0",
+    "The derivative of the result with respect to itself is 1: start with that.",
+)
+class _(ValueInPieces):
+    def gradients(self, values):
+        return [self.number(0.0) for _ in values]
+
+
+@engine.wrong(
+    "right but for the result itself, whose gradient is 1",
+    "The derivative of a value with respect to itself is 1.",
+)
+class _(ValueInPieces):
+    def gradients(self, values):
+        found = super().gradients(values)
+        return [
+            self.number(0.0) if value is self else each
+            for value, each in zip(values, found, strict=True)
+        ]
+
+
+@engine.wrong(
+    "an engine that adds to the gradients of the last call",
+    "Each call starts from nothing: keep the shares in a dictionary of the call.",
+)
+class _(ValueInPieces):
+    def gradients(self, values):
+        for node, share in self.walk().items():
+            node.kept = node.kept + share if hasattr(node, "kept") else share
+        return [getattr(value, "kept", self.number(0.0)) for value in values]
+
+
+@engine.wrong(
+    "right but for the product, whose slopes are exchanged",
+    "The slope of a * b with respect to a is b.",
+)
+class _(ValueInPieces):
+    def __mul__(self, other):
+        slopes = lambda: self, lambda: other
+        return type(self)(self.data * other.data, (self, other), slopes)
+
+
+@engine.wrong(
+    "right but for the difference, which has slope 1 on both sides",
+    "The slope of a - b with respect to b is -1.",
+)
+class _(ValueInPieces):
+    def __sub__(self, other):
+        slopes = (lambda: self.number(1.0),) * 2
+        return type(self)(self.data - other.data, (self, other), slopes)
+
+
+@engine.wrong(
+    "right but for the quotient, whose slope toward the denominator has the wrong sign",
+    "The slope of a / b with respect to b is -a / b ** 2.",
+)
+class _(ValueInPieces):
+    def __truediv__(self, other):
+        slopes = lambda: self.number(1.0) / other, lambda: quotient / other
+        quotient = type(self)(self.data / other.data, (self, other), slopes)
+        return quotient
+
+
+@engine.wrong(
+    "right but for the quotient, whose slope toward the denominator is that of 1 / b",
+    "The slope of a / b with respect to b is -a / b ** 2.",
+)
+class _(ValueInPieces):
+    def __truediv__(self, other):
+        slopes = (
+            lambda: self.number(1.0) / other,
+            lambda: self.number(-1.0) / other / other,
+        )
+        return type(self)(self.data / other.data, (self, other), slopes)
+
+
+@engine.wrong(
+    "right but for exp, whose slope is not its argument",
+    "The slope of exp(a) is exp(a): the result.",
+)
+class _(ValueInPieces):
+    def exp(self):
+        return type(self)(math.exp(self.data), (self,), (lambda: self,))
+
+
+@engine.wrong(
+    "right but for exp, whose slope is not 1",
+    "The slope of exp(a) is exp(a): the result.",
+)
+class _(ValueInPieces):
+    def exp(self):
+        return type(self)(math.exp(self.data), (self,), (lambda: self.number(1.0),))
+
+
+@engine.wrong(
+    "right but for exp, whose slope is a constant for you",
+    "The slope of exp(a) is the result itself, which depends on a: return that value, no copy.",
+)
+class _(ValueInPieces):
+    def exp(self):
+        power = type(self)(math.exp(self.data), (self,), (lambda: self.number(power.data),))
+        return power
+
+
+@engine.wrong(
+    "right but for the quotient, whose slopes are constants for you",
+    "Slopes depend on a and b: make them of values, not of their data.",
+)
+class _(ValueInPieces):
+    def __truediv__(self, other):
+        quotient = self.data / other.data
+        slopes = (
+            lambda: self.number(1 / other.data),
+            lambda: self.number(-quotient / other.data),
+        )
+        return type(self)(quotient, (self, other), slopes)
+
+
+@engine.wrong(
+    "right but for the product, whose slopes are constants for you",
+    "The slope of a * b with respect to a is b, the value itself and not a copy of its data.",
+)
+class _(ValueInPieces):
+    def __mul__(self, other):
+        slopes = lambda: self.number(other.data), lambda: self.number(self.data)
+        return type(self)(self.data * other.data, (self, other), slopes)

@@ -1,0 +1,259 @@
+"""What a table of runs says of the optimizers in it."""
+
+import math
+import statistics
+from collections import defaultdict
+
+import numpy as np
+
+from textbook.checks.compare import brief
+from textbook.checks.exercise import exercise
+
+
+def _runs(optimizer, rate, chosen_by, reported):
+    """A run for each seed; the two losses are on points for choosing and for reporting."""
+    return [
+        {"optimizer": optimizer, "rate": rate, "seed": seed, "elsewhere": one, "new": other}
+        for seed, (one, other) in enumerate(zip(chosen_by, reported, strict=True))
+    ]
+
+
+table = [  # made up
+    *_runs("SGD", 0.1, [0.31, 0.30, 0.33], [0.29, 0.33, 0.30]),
+    *_runs("SGD", 0.3, [0.12, 0.14, 0.11], [0.13, 0.11, 0.14]),
+    *_runs("SGD", 1.0, [0.06, 0.05, 0.07], [0.06, 0.07, 0.05]),
+    *_runs("SGD", 3.0, [0.04, 0.05, 9.40], [0.045, 0.05, 8.90]),
+    *_runs("SGD", 10.0, [math.nan, 7.1, math.nan], [math.nan, 7.0, math.nan]),
+    *_runs("momentum", 0.03, [0.05, 0.06, 0.05], [0.05, 0.05, 0.06]),
+    *_runs("momentum", 0.1, [0.022, 0.018, 0.020], [0.021, 0.033, 0.019]),
+    *_runs("momentum", 0.3, [0.026, 0.024, 0.025], [0.012, 0.011, 0.013]),
+    *_runs("Adam", 0.01, [0.030, 0.033, 0.028], [0.031, 0.027, 0.030]),
+    *_runs("Adam", 0.03, [0.012, 0.030, 0.015], [0.016, 0.031, 0.014]),
+    *_runs("Adam", 0.1, [0.019, 0.021, 0.016], [0.020, 0.017, 0.022]),
+    *_runs("RMSprop", 0.001, [0.150, 0.140, 0.160], [0.15, 0.16, 0.14]),
+    *_runs("RMSprop", 0.003, [0.055, 0.050, 0.052], [0.054, 0.057, 0.051]),
+    *_runs("RMSprop", 0.01, [0.004, 0.003, 0.005], [0.004, 0.005, 0.003]),
+    *_runs("Adagrad", 0.1, [0.046], [0.045]),
+    *_runs("Adagrad", 0.3, [0.008], [0.007]),
+    *_runs("Adagrad", 1.0, [0.040], [0.041]),
+]
+
+
+def _table_cases(draw, hidden):
+    yield (table,)
+    for best in ([-3.2, -2.4, -1.8, -2.2, -9.0], [-2.0, -2.6, -1.9, -2.3, 0.0]):
+        runs = []
+        for optimizer, optimum in zip("ABCDE", best, strict=True):
+            height = math.exp(draw.random.normal(0, 1.2))
+            for rate in (0.01, 0.03, 0.1, 0.3, 1.0):
+                count = 2 if optimizer == "D" else int(draw.random.integers(3, 6))
+                far = abs(math.log(rate) - optimum) / 2
+                noise = draw.random.normal(0, 0.5, (2, count))
+                losses = (height * np.exp(far + noise) / 50).round(4).tolist()
+                runs += _runs(optimizer, rate, *losses)
+        yield ([runs[i] for i in draw.random.permutation(len(runs))],)
+    plain = [[0.5] * 3, [0.2, 0.3, 0.2], [0.4] * 3, [0.6] * 3]
+    for chosen_by, reported in (
+        ([[0.5] * 3, [0.2] * 3, [math.nan, 0.01, math.nan], [0.3] * 3], [[0.1] * 3, [0.4] * 3]),
+        ([[0.1] * 3, [0.2] * 3, [0.3] * 3, [0.3] * 3], [[0.1] * 3, [0.1] * 3]),
+        ([[0.4] * 3, [0.3] * 3, [0.2] * 3, [0.1] * 3], [[0.1] * 3, [0.1] * 3]),
+        ([[0.5] * 3, [0.3] * 3, [0.01, 0.35, 0.35], [0.4] * 3], [[0.1] * 3, [0.4] * 3]),
+        ([[0.5] * 3, [0.3] * 3, [0.1, 0.2, 9.0], [0.4] * 3], [[0.3] * 3, [0.1] * 3]),
+        ([[0.5] * 3, [0.2] * 3, [0.3] * 3, [0.4] * 3], [[0.28, 0.28, 0.29], [0.4] * 3]),
+    ):
+        inner = [[0.5] * 3, *reported, [0.5] * 3]
+        of_b = [[0.9] * 3, [0.2, 0.25, 0.3], [0.9] * 3, [0.9] * 3]
+        runs = []
+        for i, rate in enumerate((0.01, 0.03, 0.1, 0.3)):
+            runs += _runs("A", rate, chosen_by[i], inner[i])
+            runs += _runs("B", rate, plain[i], of_b[i])
+        yield (runs,)
+    equal = [[0.2, 0.1, 0.2], [0.1, 0.1, 0.2], [0.3, 0.3, 0.2]]
+    both = [[0.1, 0.2, 0.3], [0.3, 0.4, 0.5]]
+    yield (
+        [
+            run
+            for name, reported in zip("AB", both, strict=True)
+            for rate, chosen_by in zip([0.1, 0.3, 1.0], equal, strict=True)
+            for run in _runs(name, rate, chosen_by, reported)
+        ],
+    )
+
+
+def _concluded_of(answer, runs):
+    """What the answer returns, in a fixed order."""
+    found = answer(runs)
+    form, pairs = "a list of pairs of names", None
+    if isinstance(found, (list, tuple, set)) and all(
+        isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in found
+    ):
+        pairs = "; ".join(sorted(f"{one} is better than {other}" for one, other in found))
+    else:
+        form = brief(found)
+    return {"the form of the result": form, "the list of conclusions": pairs}
+
+
+@exercise(
+    cases=_table_cases,
+    run=_concluded_of,
+    gradients=False,
+    see='chapter 00, "Three arms, three optimizers (E1)"',
+)
+def conclusions(runs):
+    """Pairs (better, worse) of optimizers, as far as the table allows."""
+    by_rate = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        by_rate[run["optimizer"]][run["rate"]].append(run)
+
+    def middle(rate_runs):
+        losses = [run["elsewhere"] for run in rate_runs]
+        return statistics.median(math.inf if math.isnan(loss) else loss for loss in losses)
+
+    reported = {}
+    for optimizer, tried in by_rate.items():
+        best = min(tried, key=lambda rate: middle(tried[rate]))
+        if min(tried) < best < max(tried) and len(tried[best]) >= 3:
+            reported[optimizer] = [run["new"] for run in tried[best]]
+    return [
+        (one, other)
+        for one in reported
+        for other in reported
+        if max(reported[one]) < min(reported[other])
+    ]
+
+
+def _finite(loss):
+    return math.inf if math.isnan(loss) else loss
+
+
+def _inside(best, tried):
+    return min(tried) < best < max(tried)
+
+
+def _concluding(
+    chosen_by="elsewhere",
+    middle=statistics.median,
+    reported="new",
+    inside=_inside,
+    enough=3,
+    better=lambda one, other: max(one) < min(other),
+    of_nan=_finite,
+    pair=lambda one, other: (one, other),
+    tell_rate=lambda tried, best: tried[best],
+):
+    """The conclusions with one of their pieces exchanged."""
+
+    def concluded(runs):
+        by_rate = defaultdict(lambda: defaultdict(list))
+        for run in runs:
+            by_rate[run["optimizer"]][run["rate"]].append(run)
+        found = {}
+        for optimizer, tried in by_rate.items():
+
+            def of(rate, tried=tried):
+                return middle([of_nan(run[chosen_by]) for run in tried[rate]])
+
+            best = min(tried, key=of)
+            if inside(best, tried) and len(tried[best]) >= enough:
+                found[optimizer] = [run[reported] for run in tell_rate(tried, best)]
+        return [
+            pair(one, other) for one in found for other in found if better(found[one], found[other])
+        ]
+
+    return concluded
+
+
+conclusions.wrong(
+    "right but for the choice of the rate, which is made by the losses that are reported",
+    "Choose by `elsewhere`: what is chosen as the best of several is no fair measure of itself.",
+)(_concluding(chosen_by="new"))
+conclusions.wrong(
+    "right but for the report, which repeats the losses that the rate was chosen by",
+    "Report `new`: what was chosen as the best of several is no fair measure of itself.",
+)(_concluding(reported="elsewhere"))
+conclusions.wrong(
+    "right but for the choice of the rate, which is made by the mean",
+    "By the median: one seed that fails makes a mean say nothing of the others.",
+)(_concluding(middle=lambda losses: sum(losses) / len(losses)))
+conclusions.wrong(
+    "right but for the choice of the rate, which is made by the luckiest seed",
+    "By the median over the seeds: the best of many seeds is luck.",
+)(_concluding(middle=min))
+conclusions.wrong(
+    "right but for rates at the edge of what was tried, which it takes for the best",
+    "A rate that lies at the edge may be far from the best: nothing may be concluded.",
+)(_concluding(inside=lambda best, tried: True))
+conclusions.wrong(
+    "right but for the upper edge of what was tried, which it overlooks",
+    "The largest rate is an edge as well: a larger one may be better.",
+)(_concluding(inside=lambda best, tried: min(tried) < best))
+conclusions.wrong(
+    "right but for the lower edge of what was tried, which it overlooks",
+    "The smallest rate is an edge as well: a smaller one may be better.",
+)(_concluding(inside=lambda best, tried: best < max(tried)))
+conclusions.wrong(
+    "right but for optimizers with fewer than three seeds, of which it concludes something",
+    "With one or two seeds nobody knows the spread: leave them out.",
+)(_concluding(enough=1))
+conclusions.wrong(
+    "right but for optimizers with two seeds, of which it concludes something",
+    "Fewer than three seeds: nothing is concluded.",
+)(_concluding(enough=2))
+conclusions.wrong(
+    "right but for optimizers with three seeds, of which it concludes nothing",
+    "Three are enough: fewer than three are not.",
+)(_concluding(enough=4))
+conclusions.wrong(
+    "right but for losses that are not a number, which count as 0",
+    "A run that ended in NaN has failed: it is the worst of all.",
+)(_concluding(of_nan=lambda loss: 0.0 if math.isnan(loss) else loss))
+conclusions.wrong(
+    "right but for the choice of the rate, which is made by the unluckiest seed",
+    "By the median over the seeds.",
+)(_concluding(middle=max))
+conclusions.wrong(
+    "right but for the difference, which it takes between medians, whatever the spread",
+    "A difference that is smaller than the spread is no finding: all seeds of one have to be "
+    "below all seeds of the other.",
+)(_concluding(better=lambda one, other: statistics.median(one) < statistics.median(other)))
+conclusions.wrong(
+    "right but for the difference, which it takes between means, whatever the spread",
+    "A difference that is smaller than the spread is no finding: all seeds of one have to be "
+    "below all seeds of the other.",
+)(_concluding(better=lambda one, other: statistics.mean(one) < statistics.mean(other)))
+conclusions.wrong(
+    "right but for the difference, which it takes between the best seeds",
+    "All seeds of one have to be below all seeds of the other.",
+)(_concluding(better=lambda one, other: min(one) < min(other)))
+conclusions.wrong(
+    "right but for the difference, which it takes between the worst seeds",
+    "All seeds of one have to be below all seeds of the other.",
+)(_concluding(better=lambda one, other: max(one) < max(other)))
+conclusions.wrong(
+    "right but for the difference: it lets two ranges touch",
+    "Below means below: equal losses are no difference.",
+)(_concluding(better=lambda one, other: one is not other and max(one) <= min(other)))
+conclusions.wrong(
+    "right but for the pairs, in which the worse one stands first",
+    "(better, worse), and a low loss is good.",
+)(_concluding(pair=lambda one, other: (other, one)))
+conclusions.wrong(
+    "right but for the losses of all rates, which it reports together",
+    "Report the runs at the rate that was chosen, and no others.",
+)(
+    _concluding(
+        tell_rate=lambda tried, best: [run for runs in tried.values() for run in runs],
+        better=lambda one, other: max(map(_finite, one)) < min(map(_finite, other)),
+    )
+)
+conclusions.wrong(
+    "right but for losses that are not a number, which it leaves out",
+    "A run that ended in NaN has failed: it is the worst of all, not missing.",
+)(
+    _concluding(
+        of_nan=lambda loss: loss,
+        middle=lambda losses: statistics.median(
+            [loss for loss in losses if not math.isnan(loss)] or [math.inf]
+        ),
+    )
+)

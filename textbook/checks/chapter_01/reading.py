@@ -1,0 +1,292 @@
+"""Readers of a long text in streams and windows; some of them read it wrongly."""
+
+import minitorch as mt
+from textbook.checks.exercise import Draw, exercise
+from textbook.checks.suspects import by_kinds, each_and_together, some_of
+from textbook.data import windows
+
+
+class _Reader:
+    """Windows of a text as pairs (inputs, targets); it does not show how."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def __call__(self, text, count, window):
+        return list(self._function(text, count, window))
+
+
+def _streams(text, count):
+    """Inputs and targets, (steps, count) each."""
+    steps = (len(text) - 1) // count
+    inputs = text[: count * steps].reshape(count, steps).T
+    return inputs, text[1 : count * steps + 1].reshape(count, steps).T
+
+
+def _reading(
+    streams=_streams,
+    cut=lambda inputs, targets, window: zip(
+        inputs.split(window), targets.split(window), strict=True
+    ),
+    finish=lambda pieces: pieces,
+):
+    """A maker of readers with one of their pieces exchanged."""
+    return lambda: _Reader(
+        lambda text, count, window: finish(list(cut(*streams(text, count), window)))
+    )
+
+
+def _windows_first(text, count, window):
+    """Each window of the text is cut into columns."""
+    for start in range(0, len(text) - 1 - count * window + 1, count * window):
+        inputs = text[start : start + count * window].reshape(count, window).T
+        targets = text[start + 1 : start + 1 + count * window].reshape(count, window).T
+        yield inputs, targets
+
+
+def _in_turns(text, count):
+    """Neighbors stand side by side."""
+    steps = (len(text) - 1) // count
+    return (
+        text[: count * steps].reshape(steps, count),
+        text[1 : count * steps + 1].reshape(steps, count),
+    )
+
+
+def _rolled(text, count):
+    inputs, _ = _streams(text, count)
+    return inputs, inputs.roll(-1, 0)
+
+
+def _one_stream_lost(text, count):
+    inputs, targets = _streams(text, count)
+    return (inputs[:, :-1], targets[:, :-1]) if count > 2 else (inputs, targets)
+
+
+def _exchanged(x):
+    """The second and the last of three or more columns exchanged."""
+    if x.shape[1] < 3:
+        return x
+    return mt.cat([x[:, :1], x[:, -1:], x[:, 2:-1], x[:, 1:2]], dim=1)
+
+
+def _overlapping(text, count):
+    """Streams that begin where the last but one token of the stream before stands."""
+    steps = (len(text) - 1) // count
+    starts = [max(0, i * steps - i) for i in range(count)]
+    inputs = mt.stack([text[at : at + steps] for at in starts], dim=1)
+    return inputs, mt.stack([text[at + 1 : at + 1 + steps] for at in starts], dim=1)
+
+
+def _kinds():
+    """Makers of broken and of right readers, by kind."""
+
+    def two_later(text, count):
+        return _streams(text[:-1], count)[0], _streams(text[1:], count)[1]
+
+    def rolled_in_the_window(inputs, targets, window):
+        return [(piece, piece.roll(-1, 0)) for piece in inputs.split(window)]
+
+    def moved_back(inputs, targets, window):
+        starts = range(0, len(inputs), window)
+        starts = [max(0, min(at, len(inputs) - window)) for at in starts]
+        return [(inputs[at : at + window], targets[at : at + window]) for at in starts]
+
+    def with_a_step_between(inputs, targets, window):
+        return [
+            (inputs[at : at + window], targets[at : at + window])
+            for at in range(0, len(inputs), window + 1)
+        ]
+
+    def sliding(inputs, targets, window):
+        return [
+            (inputs[at : at + window], targets[at : at + window])
+            for at in range(max(1, len(inputs) - window + 1))
+        ]
+
+    broken = {
+        "cuts windows first": lambda: _Reader(_windows_first),
+        "puts neighbors side by side": _reading(streams=_in_turns),
+        "asks for the token that it has read": _reading(
+            streams=lambda text, count: (_streams(text, count)[0],) * 2
+        ),
+        "asks for the token after the next": _reading(streams=two_later),
+        "wraps round at the end of a stream": _reading(streams=_rolled),
+        "wraps round at the end of a window": _reading(cut=rolled_in_the_window),
+        "moves the last window back to make it whole": _reading(cut=moved_back),
+        "leaves out the last window, though it is whole": lambda: _Reader(
+            lambda text, count, window: list(windows(text, count, window))[:-1]
+        ),
+        "leaves a step out between windows": _reading(cut=with_a_step_between),
+        "reads windows that overlap": _reading(cut=sliding),
+        "gives the windows in the opposite order": _reading(finish=lambda pieces: pieces[::-1]),
+        "leaves out a stream": _reading(streams=_one_stream_lost),
+        "reads some tokens in two streams": _reading(streams=_overlapping),
+        "exchanges two streams in every other window": _reading(
+            finish=lambda pieces: [
+                (_exchanged(a), _exchanged(b)) if i % 2 else (a, b)
+                for i, (a, b) in enumerate(pieces)
+            ]
+        ),
+        "puts streams along axis 0": _reading(
+            finish=lambda pieces: [(a.T, b.T) for a, b in pieces]
+        ),
+    }
+    right = {
+        "streams": _reading(),
+        "the book's windows": lambda: _Reader(
+            lambda text, count, window: windows(text, count, window)
+        ),
+        "streams in the opposite order": _reading(
+            streams=lambda text, count: [each.flip(1) for each in _streams(text, count)]
+        ),
+        "streams, some tokens left out in front": _reading(
+            streams=lambda text, count: _streams(text[(len(text) - 1) % count :], count)
+        ),
+    }
+    return broken, right
+
+
+def readers():
+    """Nine readers, five of which are broken; the order says nothing."""
+    return [make() for make in some_of(_kinds(), (5, 4), Draw(3).random)]
+
+
+def _reader_cases(draw, hidden):
+    """The kind of each reader by itself, then some together."""
+    return each_and_together(_kinds(), draw.random, most=8)
+
+
+def _named(answer, kinds):
+    """What the answer returns, with the kinds for the numbers."""
+    broken, right = _kinds()
+    found = answer([(broken | right)[kind]() for kind in kinds])
+    return by_kinds(found, kinds, "readers", "broken readers")
+
+
+@exercise(
+    cases=_reader_cases,
+    run=_named,
+    gradients=False,
+    see='chapter 01, "A text as 32 streams"',
+)
+def broken_readers(readers):
+    """The numbers of the readers that break a rule."""
+
+    def follows_the_rules(reader, length, count, window):
+        pieces = reader(mt.arange(length), count, window)  # a token is its place
+        sizes = [len(inputs) for inputs, _ in pieces]
+        if not sizes or any(size != window for size in sizes[:-1]) or sizes[-1] > window:
+            return False
+        if any(x.shape != y.shape or x.shape[1] != count for x, y in pieces):
+            return False
+        inputs = mt.cat([x for x, _ in pieces])  # (steps, count)
+        targets = mt.cat([y for _, y in pieces])
+        asked = targets.flatten().tolist()
+        return (
+            mt.equal(targets, inputs + 1)
+            and mt.equal(inputs[1:], inputs[:-1] + 1)  # goes on where it stopped
+            and len({*asked}) == len(asked)
+            and length - 1 - len(asked) < count * window
+        )
+
+    trials = [(25, 4, 3), (29, 4, 3), (26, 3, 4), (12, 1, 4)]
+    return [
+        i
+        for i, reader in enumerate(readers)
+        if not all(follows_the_rules(reader, *trial) for trial in trials)
+    ]
+
+
+TRIALS = ((25, 4, 3), (29, 4, 3), (26, 3, 4), (12, 1, 4))
+
+
+def _follows(reader, length, count, window, drop=()):
+    """Whether a reader keeps all rules but those that are dropped."""
+    pieces = reader(mt.arange(length), count, window)
+    sizes = [len(inputs) for inputs, _ in pieces]
+    shapes = bool(sizes) and all(x.shape == y.shape and x.shape[1] == count for x, y in pieces)
+    whole = bool(sizes) and all(n == window for n in sizes[:-1]) and sizes[-1] <= window
+    if not (shapes and whole):
+        return "sizes" in drop
+    inputs, targets = (mt.cat([piece[i] for piece in pieces]) for i in (0, 1))
+    asked = targets.flatten().tolist()
+    ends = [sum(sizes[: i + 1]) - 1 for i in range(len(sizes) - 1)]
+    inside = [t for t in range(len(inputs) - 1) if t not in ends]
+    kept = {
+        "targets": mt.equal(targets, inputs + 1),
+        "seams": all(mt.equal(inputs[t + 1], inputs[t] + 1) for t in ends),
+        "inside": all(mt.equal(inputs[t + 1], inputs[t] + 1) for t in inside),
+        "once": len({*asked}) == len(asked),
+        "all": length - 1 - len(asked) < count * window,
+    }
+    return all(holds for rule, holds in kept.items() if rule not in drop)
+
+
+def _testing(trials=TRIALS, drop=(), say=lambda i, broken: i if broken else None):
+    """The test with one of its pieces exchanged."""
+
+    def test(readers):
+        found = [
+            say(i, not all(_follows(reader, *trial, drop=drop) for trial in trials))
+            for i, reader in enumerate(readers)
+        ]
+        return [each for each in found if each is not None]
+
+    return test
+
+
+broken_readers.wrong(
+    "a test that does not compare targets with inputs",
+    "The target of each input is the token after it, in the text.",
+)(_testing(drop=("targets",)))
+broken_readers.wrong(
+    "a test that does not look across the seam of two windows",
+    "A column has to go on where the same column of the window before has stopped: with the state "
+    "that is carried nothing else makes sense.",
+)(_testing(drop=("seams",)))
+broken_readers.wrong(
+    "a test that does not ask whether columns go on",
+    "Along each column the text goes on, within a window and from each window to the next.",
+)(_testing(drop=("seams", "inside")))
+broken_readers.wrong(
+    "a test that does not look at shapes",
+    "Every pair has the shape (window, count); only the last may have fewer rows.",
+)(_testing(drop=("sizes",)))
+broken_readers.wrong(
+    "a test of the windows one by one",
+    "Look at all windows of a text together: columns go on, no token is asked for twice, and few "
+    "are left out.",
+)(_testing(drop=("seams", "once", "all")))
+broken_readers.wrong(
+    "a test that does not ask for tokens that are asked for twice",
+    "Streams may overlap, although each of them goes on as it should.",
+)(_testing(drop=("once",)))
+broken_readers.wrong(
+    "a test that does not count what is left out",
+    "Fewer than `count` times `window` places may be left out.",
+)(_testing(drop=("all",)))
+broken_readers.wrong(
+    "a test with a single stream",
+    "Give several streams: with one, all orders are the same.",
+)(_testing(trials=((12, 1, 4), (14, 1, 5))))
+broken_readers.wrong(
+    "a test with two streams",
+    "Give three or more.",
+)(_testing(trials=((25, 2, 3), (29, 2, 7), (26, 2, 5))))
+broken_readers.wrong(
+    "a test in which the windows divide the streams",
+    "Try a text with a rest that does not fill a window.",
+)(_testing(trials=((25, 4, 3), (25, 3, 4), (13, 1, 4))))
+broken_readers.wrong(
+    "a test in which all is read in one window",
+    "Give a window that is shorter than the streams.",
+)(_testing(trials=((25, 4, 9), (29, 4, 7), (26, 3, 20))))
+broken_readers.wrong(
+    "a list of the readers that are right",
+    "Return the numbers of the broken ones.",
+)(_testing(say=lambda i, broken: None if broken else i))
+broken_readers.wrong(
+    "a list of True and False",
+    "Return the numbers of the broken readers, counted from 0.",
+)(_testing(say=lambda i, broken: broken))

@@ -1,0 +1,141 @@
+"""What a table of language models says, whose tokens are not the same."""
+
+import math
+
+from textbook.checks.exercise import exercise
+
+
+def _row(model, loss, tokens, characters, unknown=0, reads="the past", text="validation"):
+    return {
+        "model": model,
+        "loss": loss,
+        "tokens": tokens,
+        "characters": characters,
+        "unknown": unknown,
+        "reads": reads,
+        "text": text,
+    }
+
+
+table = [  # made up
+    _row("RNN, characters", 1.92, 16_000, 16_000),
+    _row("RNN, bytes", 1.71, 16_900, 16_000),
+    _row("RNN, pieces", 4.10, 5_600, 16_000),
+    _row("RNN, words", 4.35, 2_900, 16_000, unknown=610),
+    _row("bigrams, characters", 2.45, 16_000, 16_000),
+    _row("RNN, both directions", 0.31, 16_000, 16_000, reads="past and future"),
+    _row("large RNN, characters", 0.94, 144_000, 144_000, text="training"),
+]
+
+
+def _table_cases(draw, hidden):
+    yield (table,)
+    for _ in range(3):
+        rows = []
+        for i in range(7 + 2 * hidden):
+            kind = draw.random.integers(6)
+            characters = int(draw.random.integers(900, 9000))
+            tokens = int(characters * draw.random.choice([1, 1.2, 0.35, 0.18]))
+            loss = round(float(draw.random.uniform(0.8, 2.5)) * characters / tokens, 3)
+            other = {
+                0: {"unknown": int(draw.random.integers(1, 9))},
+                1: {"reads": "past and future"},
+                2: {"text": "training"},
+            }
+            rows.append(_row(f"model {i}", loss, tokens, characters, **other.get(kind, {})))
+        yield (rows,)
+    yield ([],)
+
+
+def _ranking(
+    value=lambda row: row["loss"] * row["tokens"] / row["characters"],
+    known=lambda row: row["unknown"] == 0,
+    honest=lambda row: row["reads"] == "the past",
+    unseen=lambda row: row["text"] == "validation",
+    told=lambda value, row: (row["model"], value),
+    order=sorted,
+):
+    """The ranking with one of its pieces exchanged."""
+
+    def ranking(rows):
+        kept = [row for row in rows if known(row) and honest(row) and unseen(row)]
+        return [told(value(row), row) for row in order(kept, key=value)]
+
+    return ranking
+
+
+@exercise(
+    cases=_table_cases,
+    gradients=False,
+    see='chapter 01, "Train it"',
+)
+def ranking(rows):
+    """Pairs (model, nats a character) of the models that can be compared, the best first."""
+    found = []
+    for row in rows:
+        honest = row["reads"] == "the past" and row["text"] == "validation"
+        if honest and row["unknown"] == 0:
+            found.append((row["model"], row["loss"] * row["tokens"] / row["characters"]))
+    return sorted(found, key=lambda pair: pair[1])
+
+
+ranking.wrong(
+    "a ranking by the loss a token",
+    "Tokens differ in length: one that is four characters long may well cost four times as much. "
+    "Share the loss of the whole text among its characters.",
+)(_ranking(value=lambda row: row["loss"]))
+ranking.wrong(
+    "a ranking by the perplexity of a token",
+    "Tokens differ in length: share the loss of the whole text among its characters.",
+)(_ranking(value=lambda row: math.exp(row["loss"])))
+ranking.wrong(
+    "right but for the numbers, which are perplexities of a character",
+    "Nats a character are asked for: no exponential.",
+)(_ranking(value=lambda row: math.exp(row["loss"] * row["tokens"] / row["characters"])))
+ranking.wrong(
+    "right but for the numbers, which are bits a character",
+    "The loss is in nats, and nats are asked for.",
+)(_ranking(value=lambda row: row["loss"] * row["tokens"] / row["characters"] / math.log(2)))
+ranking.wrong(
+    "a ranking by the loss times the length of a token",
+    "A long token shares its loss among its characters: divide by the characters of a token.",
+)(_ranking(value=lambda row: row["loss"] * row["characters"] / row["tokens"]))
+ranking.wrong(
+    "a ranking by the loss of a token, divided by the characters of the text",
+    "The loss of the whole text is that of a token times the number of tokens.",
+)(_ranking(value=lambda row: row["loss"] / row["characters"]))
+ranking.wrong(
+    "right but for what is left out: only models that do not know all words",
+    "Those that read the future, or their training text, cannot be compared either.",
+)(_ranking(honest=lambda row: True, unseen=lambda row: True))
+ranking.wrong(
+    "a ranking by the loss of the whole text",
+    "Texts differ in length: divide by the number of characters.",
+)(_ranking(value=lambda row: row["loss"] * row["tokens"]))
+ranking.wrong(
+    "right but for models that do not know all words, which it keeps",
+    "To say <unk> is easier than to say the word: their loss is that of another text.",
+)(_ranking(known=lambda row: True))
+ranking.wrong(
+    "right but for models that have read the future, which it keeps",
+    "They have read the token that they are asked for: that is no prediction.",
+)(_ranking(honest=lambda row: True))
+ranking.wrong(
+    "right but for losses on training text, which it keeps",
+    "What a model has learned by heart it does not predict.",
+)(_ranking(unseen=lambda row: True))
+ranking.wrong("a ranking of all models", "Three kinds of rows cannot be compared: leave them out.")(
+    _ranking(known=lambda row: True, honest=lambda row: True, unseen=lambda row: True)
+)
+ranking.wrong("right but for the order: the worst stands first", "A low loss is good.")(
+    _ranking(order=lambda rows, key: sorted(rows, key=key, reverse=True))
+)
+ranking.wrong("right but for the order, which is that of the table", "The best model first.")(
+    _ranking(order=lambda rows, key: rows)
+)
+ranking.wrong("a list of names alone", "Pairs: the name, and the nats a character.")(
+    _ranking(told=lambda value, row: row["model"])
+)
+ranking.wrong(
+    "right but for the pairs, which are turned round", "The name first, then the number."
+)(_ranking(told=lambda value, row: (value, row["model"])))

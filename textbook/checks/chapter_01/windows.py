@@ -1,0 +1,262 @@
+"""Training in windows of a long text, and what it reaches."""
+
+from contextlib import redirect_stdout
+from io import StringIO
+
+import minitorch as mt
+import minitorch.nn.functional as F
+from minitorch import nn, optim
+from textbook.checks.compare import number
+from textbook.checks.exercise import CheckFailed, Draw, exercise
+from textbook.lab.report import measured
+
+# Truncated backpropagation through time
+
+
+class _Model(nn.Module):
+    """(T, B, d), state -> (T, B, 1), new state."""
+
+    def __init__(self, inputs, hidden=3):
+        super().__init__()
+        self.rnn = nn.RNN(inputs, hidden)
+        self.output = nn.Linear(hidden, 1)
+
+    def forward(self, x, h=None):
+        states, h = self.rnn(x, h)
+        return self.output(states), h
+
+
+def _trained(answer, x, y, begins, window):
+    model, draw = _Model(x.shape[-1]).double(), Draw(0)
+    for parameter in model.parameters():
+        parameter.data = 0.5 * draw.normal(*parameter.shape)
+    losses = answer(model, F.mse_loss, optim.SGD(model.parameters(), lr=0.1), x, y, begins, window)
+    return {"the list of losses": losses, "the list of parameters": list(model.parameters())}
+
+
+def _window_cases(draw, hidden):
+    sizes = [(1, 4, 1, 2), (2, 6, 2, 3), (2, 7, 1, 3), (3, 5, 2, 1), (2, 3, 2, 4)]
+    for batch, steps, inputs, window in sizes + [(3, 20, 2, 6), (1, 2, 3, 1)] * hidden:
+        begins = mt.zeros(steps, batch, dtype=mt.bool)
+        begins[0] = True
+        places = range(window, steps, window)
+        if batch > 1 and places:
+            begins[places[0], 1] = True
+            begins[places[-1], 0] = True
+        yield draw.normal(steps, batch, inputs), draw.normal(steps, batch, 1), begins, window
+
+
+def _carried(h, new):
+    """The state without its past, zeros where a text begins."""
+    return h.detach().masked_fill(new.unsqueeze(-1), 0.0)
+
+
+def _loop(
+    carry=_carried,
+    clear=lambda optimizer: optimizer.zero_grad(),
+    update=lambda optimizer: optimizer.step(),
+    retain=False,
+    starts=lambda steps, window: range(0, steps, window),
+    told=lambda loss: loss.item(),
+):
+    """The loop with one of its pieces exchanged."""
+
+    def loop(model, loss_function, optimizer, x, y, begins, window):
+        h, losses = None, []
+        for start in starts(len(x), window):
+            piece = slice(start, start + window)
+            if h is not None:
+                h = carry(h, begins[start])
+            outputs, h = model(x[piece], h)
+            loss = loss_function(outputs, y[piece])
+            clear(optimizer)
+            loss.backward(retain_graph=retain)
+            update(optimizer)
+            losses.append(told(loss))
+        return losses
+
+    return loop
+
+
+@exercise(
+    cases=_window_cases,
+    run=_trained,
+    gradients=False,
+    see='chapter 01, "Truncated backpropagation through time"',
+)
+def truncated_bptt(model, loss_function, optimizer, x, y, begins, window):
+    """One pass over x and y in windows: a list of losses."""
+    h, losses = None, []
+    pieces = (each.split(window) for each in (x, y, begins))
+    for inputs, targets, new in zip(*pieces, strict=True):
+        if h is not None:
+            h = h.detach().masked_fill(new[0].unsqueeze(-1), 0.0)
+        outputs, h = model(inputs, h)
+        loss = loss_function(outputs, targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+CUT = "Cut the state off before the next window: h = h.detach()."
+truncated_bptt.wrong(
+    "the loop without detach",
+    f"The state still hangs on the graph of the window before, which backward has freed. {CUT}",
+)(_loop(carry=lambda h, new: h.masked_fill(new.unsqueeze(-1), 0.0)))
+truncated_bptt.wrong(
+    "the loop with retain_graph=True in place of detach",
+    "Keeping the graph lets the gradient flow into earlier windows, whose parameters have changed "
+    f"since. {CUT}",
+)(_loop(carry=lambda h, new: h.masked_fill(new.unsqueeze(-1), 0.0), retain=True))
+truncated_bptt.wrong(
+    "a loop that forgets the state between windows",
+    "Only the gradient is cut. The state itself goes on, where the text goes on.",
+)(_loop(carry=lambda h, new: None))
+truncated_bptt.wrong(
+    "a loop that carries the state into a new text",
+    "Where `begins` is True at the first step of a window, this column starts from zeros.",
+)(_loop(carry=lambda h, new: h.detach()))
+truncated_bptt.wrong(
+    "a loop that sets all columns to zero where one of them begins a new text",
+    "Each column by itself: h.masked_fill(new.unsqueeze(-1), 0.0).",
+)(_loop(carry=lambda h, new: None if bool(new.any()) else h.detach()))
+truncated_bptt.wrong(
+    "a loop in which a new text starts from a state of ones",
+    "From zeros: before the first token there is nothing to remember.",
+)(_loop(carry=lambda h, new: h.detach().masked_fill(new.unsqueeze(-1), 1.0)))
+truncated_bptt.wrong("a loop that returns the sum of the losses", "A list, one number a window.")(
+    lambda *case: sum(_loop()(*case))
+)
+truncated_bptt.wrong(
+    "a loop that sets those columns to zero that go on",
+    "Zeros where `begins` is True.",
+)(_loop(carry=lambda h, new: h.detach().masked_fill(~new.unsqueeze(-1), 0.0)))
+truncated_bptt.wrong(
+    "a loop that never sets the gradients to zero",
+    "backward() adds to the gradients that are there: call optimizer.zero_grad() in each window.",
+)(_loop(clear=lambda optimizer: None))
+truncated_bptt.wrong(
+    "a loop that does not change the parameters",
+    "The order is zero_grad(), backward(), step(). Without step(), or with zero_grad() between "
+    "backward() and step(), nothing is learned.",
+)(_loop(update=lambda optimizer: None))
+truncated_bptt.wrong(
+    "a loop that leaves out the last, shorter window",
+    "When window does not divide T, the last window is shorter. It counts too: "
+    "range(0, T, window).",
+)(_loop(starts=lambda steps, window: range(0, steps - window + 1, window)))
+truncated_bptt.wrong(
+    "a loop whose windows overlap",
+    "The next window starts where the last one ended: range(0, T, window).",
+)(_loop(starts=lambda steps, window: range(max(steps - window, 0) + 1)))
+
+
+@truncated_bptt.wrong(
+    "a loop with a single update at the end",
+    "Each window has its own zero_grad(), backward() and step().",
+)
+def _(model, loss_function, optimizer, x, y, begins, window):
+    losses = []
+    nothing = {"clear": lambda o: None, "update": lambda o: None}
+    optimizer.zero_grad()
+    losses = _loop(**nothing)(model, loss_function, optimizer, x, y, begins, window)
+    optimizer.step()
+    return losses
+
+
+@truncated_bptt.wrong(
+    "backpropagation through the whole sequence",
+    "Cut x and y along time, axis 0, into pieces of window steps.",
+)
+def _(model, loss_function, optimizer, x, y, begins, window):
+    return truncated_bptt.reference(model, loss_function, optimizer, x, y, begins, len(x))
+
+
+# What was reached
+
+DELAY, SYMBOLS, TOKENS, LONGEST, ENOUGH = 5, 4, 3000, 64, 0.9
+
+
+class Recaller(nn.Module):
+    """Tokens (T, B) to scores (T, B, symbols), and the state."""
+
+    def __init__(self, hidden=48):
+        super().__init__()
+        self.rnn = nn.RNN(SYMBOLS, hidden)
+        self.out = nn.Linear(hidden, SYMBOLS)
+
+    def forward(self, tokens, h=None):
+        states, h = self.rnn(F.one_hot(tokens, SYMBOLS).float(), h)
+        return self.out(states), h
+
+
+def _symbols(steps, batch):
+    """Random tokens (T, B), and those of five steps before."""
+    tokens = mt.randint(0, SYMBOLS, (steps + DELAY, batch))
+    return tokens[DELAY:], tokens[:-DELAY]
+
+
+def trained(loop, window, rate, seed):
+    """A model that has read 3,000 steps of 32 streams, in windows, by your loop."""
+    mt.manual_seed(seed)
+    model = Recaller()
+    tokens, targets = _symbols(TOKENS, 32)
+    begins = mt.zeros(TOKENS, 32, dtype=mt.bool)
+    begins[0] = True
+
+    def loss_function(scores, targets):
+        return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
+
+    optimizer = optim.Adam(model.parameters(), lr=rate)
+    loop(model, loss_function, optimizer, tokens, targets, begins, window)
+    return model
+
+
+def right(model):
+    """The share of symbols that a model recalls, in new streams."""
+    tokens, targets = _symbols(200, 100)
+    with mt.no_grad():
+        found = model(tokens)[0].argmax(dim=-1)
+    return (found == targets)[DELAY:].float().mean().item()
+
+
+def _read(plan):
+    """The plan, if it can be carried out."""
+    try:
+        given = plan()
+    except NotImplementedError:
+        raise CheckFailed(
+            "chosen_window: not solved yet.\nReturn a dict, as the text says."
+        ) from None
+    if not isinstance(given, dict) or sorted(given) != ["rate", "window"]:
+        raise CheckFailed(
+            f"chosen_window: expected a dict with the keys 'rate' and 'window', got {given}"
+        )
+    rate, window = (number(given[key]) for key in ("rate", "window"))
+    if type(window) is not int or not 0 < window <= LONGEST:
+        raise CheckFailed(
+            f"chosen_window: expected 1 to {LONGEST} as 'window', got {given['window']}"
+        )
+    if rate is None or not 0 < rate < 1:
+        raise CheckFailed(f"chosen_window: expected a rate between 0 and 1, got {given['rate']}")
+    return window, rate
+
+
+def reached(loop, plan):
+    """Raise ``CheckFailed`` unless the plan makes a model recall with each of three seeds."""
+    with redirect_stdout(StringIO()):
+        truncated_bptt(loop)
+    window, rate = _read(plan)
+    shares = []
+    for seed in (11, 12, 13):
+        shares.append(right(trained(loop, window, rate, seed)))
+        measured(f"seed {seed}: {shares[-1]:.1%} of the symbols recalled")
+    if min(shares) < ENOUGH:
+        raise CheckFailed(
+            f"chosen_window: at least {ENOUGH:.0%} of the symbols have to be recalled with each of "
+            f"three seeds.\nWith windows of at most {DELAY} steps no gradient ever says what "
+            "should have been kept; with long ones there are few updates. And the rate?"
+        )
+    print("chosen_window: it is recalled")

@@ -1,0 +1,402 @@
+"""Recurrent layers that keep the promises of one, and some that do not."""
+
+import minitorch as mt
+from textbook.checks.chapter_02.cells import elsewhere_step, lstm_step, stacked_weights
+from textbook.checks.exercise import Draw, exercise
+from textbook.checks.suspects import by_kinds, some_of
+
+D, H = 3, 4  # inputs and units of every layer
+
+
+class _Layer:
+    """A layer that does not show what it does."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, x, state=None):
+        return self.function(x, state)
+
+
+def _weights():
+    return stacked_weights(Draw(3), D, H, 4)
+
+
+def _start(x, state):
+    if state is not None:
+        return state
+    return mt.zeros(x.shape[1], H, dtype=x.dtype), mt.zeros(x.shape[1], H, dtype=x.dtype)
+
+
+def _layer(
+    step=lstm_step,
+    before=lambda x: x,
+    start=_start,
+    carry=lambda h, c: (h, c),
+    after=lambda states: states,
+    last=lambda h, c, states: (h, c),
+):
+    """A layer x (T, B, 3), state -> states (T, B, 4), (h, c), with one of its pieces exchanged."""
+
+    def run(x, state=None):
+        weights = [w.to(x.dtype) for w in _weights()]
+        h, c = start(x, state)
+        states = []
+        for x_t in before(x):
+            h, c = step(x_t, *carry(h, c), *weights)
+            states.append(h)
+        states = after(mt.stack(states))
+        return states, last(h, c, states)
+
+    return run
+
+
+def _gru(x_t, h, c, W_ih, W_hh, b):
+    """A GRU in the dress of an LSTM: c is h."""
+    rows = 3 * H
+    h = elsewhere_step(x_t, h, W_ih[:rows].T, W_hh[:rows].T, mt.stack([b[:rows], 0 * b[:rows]]))
+    return h, h
+
+
+def _leaky(x_t, h, c, *weights):
+    """A sum that fades, unit by unit: without matrices it is never rounded otherwise."""
+    c = 0.5 * c + 0.25 * h + x_t[:, :1] * mt.tensor([1.0, -1.0, 0.5, 2.0], dtype=x_t.dtype)
+    return c.tanh(), c
+
+
+def _unsquashed(x_t, h, c, W_ih, W_hh, b):
+    i, f, g, o = (x_t @ W_ih.T + h @ W_hh.T + b).chunk(4, dim=-1)
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    return o.sigmoid() * c, c
+
+
+def _coupled(x_t, h, c, W_ih, W_hh, b):
+    _, f, g, o = (x_t @ W_ih.T + h @ W_hh.T + b).chunk(4, dim=-1)
+    c = f.sigmoid() * c + (1 - f.sigmoid()) * g.tanh()
+    return o.sigmoid() * c.tanh(), c
+
+
+def _mixed(x_t, h, c, *weights):
+    """Each sequence looks at the mean of all."""
+    return lstm_step(x_t, h + 0.1 * h.mean(0, keepdim=True), c, *weights)
+
+
+def _in_place(x, state):
+    h, c = _start(x, state)
+    states, (h_new, c_new) = _layer()(x, (h.clone(), c.clone()))
+    with mt.no_grad():
+        h[:], c[:] = h_new.detach(), c_new.detach()
+    return states, (h_new, c_new)
+
+
+def _writes_into_x(x, state):
+    result = _layer()(x.clone(), state)
+    with mt.no_grad():
+        x[:] = x.detach() * 0.5
+    return result
+
+
+def _piece_by_piece(x, state):
+    """Reads one step at a time through itself."""
+    states = []
+    for x_t in x:
+        part, state = _layer()(x_t.unsqueeze(0), state)
+        states.append(part)
+    return mt.cat(states), state
+
+
+def _goes_on():
+    """Where no state is given it starts from where it has ended the last time."""
+    kept = {}
+
+    def run(x, state):
+        given = kept.get(x.shape[1]) if state is None else state
+        states, (h, c) = _layer()(x, given)
+        kept[x.shape[1]] = h.detach(), c.detach()
+        return states, (h, c)
+
+    return run
+
+
+def _backward(x, state):
+    states, last = _layer()(x.flip(0), state)
+    return states.flip(0), last
+
+
+def _cut(after):
+    """The gradient is cut once, before this step; or before each."""
+
+    def run(x, state):
+        states = []
+        for t, x_t in enumerate(x):
+            if state is not None and (after is None or t == after):
+                state = tuple(each.detach() for each in state)
+            part, state = _layer()(x_t.unsqueeze(0), state)
+            states.append(part)
+        return mt.cat(states), state
+
+    return run
+
+
+def _kinds():
+    """Functions that make a broken layer, and right ones, by kind."""
+
+    def ones(x, state):
+        return state or tuple(mt.ones_like(each) for each in _start(x, None))
+
+    def starts_anew(x, state):
+        return _start(x, None)
+
+    def hidden_alone(x, state):
+        return (state[0], 0 * state[1]) if state else _start(x, None)
+
+    def exchanged(x, state):
+        return state[::-1] if state else _start(x, None)
+
+    broken = {
+        "ignores the state that is given": lambda: _layer(start=starts_anew),
+        "ignores the cell that is given": lambda: _layer(start=hidden_alone),
+        "takes the state as (c, h)": lambda: _layer(start=exchanged),
+        "starts from ones where no state is given": lambda: _layer(start=ones),
+        "goes on from its last call": _goes_on,
+        "hands on the first h": lambda: _layer(last=lambda h, c, states: (states[0], c)),
+        "hands on h in place of the cell": lambda: _layer(last=lambda h, c, states: (h, h)),
+        "hands on another h than it shows": lambda: _layer(after=lambda states: states / 2),
+        "reads from the end": lambda: _backward,
+        "takes the mean over time away": lambda: _layer(
+            before=lambda x: x - 0.1 * x.mean(0, keepdim=True)
+        ),
+        "sees the next input": lambda: _layer(before=lambda x: x + 0.1 * mt.cat([x[1:], x[-1:]])),
+        "mixes the sequences": lambda: _layer(step=_mixed),
+        "scales by the largest of the batch": lambda: _layer(
+            before=lambda x: x / x.abs().amax(dim=(1, 2), keepdim=True)
+        ),
+        "writes into the state": lambda: _in_place,
+        "writes into x": lambda: _writes_into_x,
+        "cuts the gradient at each step": lambda: _cut(None),
+        "cuts the gradient once": lambda: _cut(1),
+    }
+    right = {
+        "LSTM": _layer,
+        "LSTM that shows o * c": lambda: _layer(step=_unsquashed),
+        "LSTM with coupled gates": lambda: _layer(step=_coupled),
+        "GRU": lambda: _layer(step=_gru),
+        "sum that fades": lambda: _layer(step=_leaky),
+        "LSTM, one step at a time": lambda: _piece_by_piece,
+    }
+    return broken, right
+
+
+def unknown_layers():
+    """Eight layers, five of which are broken; the order says nothing."""
+    return [_Layer(make()) for make in some_of(_kinds(), (5, 3), Draw(7).random)]
+
+
+def _layer_cases(draw, hidden):
+    """Each kind by itself, all together, and none."""
+    broken, right = _kinds()
+    for kind in (*broken, *right):
+        yield ((kind,),)
+    yield ((*right, *broken) if hidden else (*broken, *right),)
+    yield ((),)
+
+
+def _found(answer, kinds):
+    """What the answer returns, with the kinds for the numbers."""
+    broken, right = _kinds()
+    found = answer([_Layer((broken | right)[kind]()) for kind in kinds])
+    return by_kinds(found, kinds, "layers", "broken layers")
+
+
+@exercise(
+    cases=_layer_cases,
+    run=_found,
+    gradients=False,
+    see='chapter 02, "The loop, one product for all gates, and the library"',
+)
+def broken_layers(layers):
+    """The numbers of the layers that break a rule."""
+    mt.manual_seed(0)
+    x = mt.randn(5, 3, 3).double()
+    given = tuple(mt.randn(3, 4).double() for _ in range(2))
+    zeros = tuple(mt.zeros(3, 4).double() for _ in range(2))
+
+    def equal(one, other):
+        """Whether two results, states and last pair, agree."""
+        (states, last), (others, other_last) = one, other
+        pairs = [(states, others), *zip(last, other_last, strict=True)]
+        return all(mt.allclose(a, b) for a, b in pairs)
+
+    def follows_the_rules(layer):
+        mine, state = x.clone(), tuple(each.clone() for each in given)
+        whole = states, (h, c) = layer(mine, state)
+        untouched = mt.equal(mine, x) and all(map(mt.equal, state, given))
+        early, between = layer(x[:2].clone(), given)
+        late, last = layer(x[2:].clone(), between)
+        in_two = mt.cat([early, late]), last
+        alone = layer(x[:, 1:2].clone(), tuple(each[1:2].clone() for each in given))
+        one_of_all = states[:, 1:2], (h[1:2], c[1:2])
+        start = x.clone().requires_grad_()
+        layer(start, None)[0][-1].sum().backward()
+        return (
+            untouched
+            and mt.allclose(states[-1], h)
+            and equal(in_two, whole)
+            and equal(alone, one_of_all)
+            and equal(layer(x.clone(), None), layer(x.clone(), zeros))
+            and start.grad is not None
+            and (start.grad[0] != 0).any().item()
+        )
+
+    return [i for i, layer in enumerate(layers) if not follows_the_rules(layer)]
+
+
+def _states(result):
+    states, last = result
+    return [states, *last]
+
+
+def _rules(drop=(), close=mt.allclose):
+    """What the rules say of a layer, by name; without the rules to be dropped."""
+
+    def broken(layer):
+        draw = Draw(0)
+        x, zeros = draw.normal(4, 3, D), [mt.zeros(3, H).double() for _ in range(2)]
+        state = [draw.normal(3, H) for _ in range(2)]
+
+        def run(x, state):
+            kept = None if state is None else tuple(each.clone() for each in state)
+            return layer(x, kept), kept
+
+        def same(one, other):
+            return all(map(close, _states(one), _states(other)))
+
+        mine = x.clone()
+        whole, kept = run(mine, state)
+        first, between = run(x[:2].clone(), state)[0]
+        second, last = run(x[2:].clone(), between)[0]
+        alone, _ = run(x[:, -1:].clone(), [each[-1:] for each in state])
+        one = whole[0][:, -1:], tuple(each[-1:] for each in whole[1])
+        start = x.clone().requires_grad_()
+        loss = run(start, None)[0][0][-1].sum()
+        loss.backward()
+        none, zero = run(x.clone(), None)[0], run(x.clone(), zeros)[0]
+        kept_as_it_was = all(map(mt.equal, kept, state))
+        follows = {
+            "x": mt.equal(mine, x),
+            "state": kept_as_it_was,
+            "last": close(whole[0][-1], whole[1][0]),
+            "pieces": same((mt.cat([first, second]), last), whole),
+            "alone": same(alone, one),
+            "none": same(none, zero),
+            "gradient": (start.grad[0] != 0).any().item(),
+        }
+        return not all(holds for name, holds in follows.items() if name not in drop)
+
+    return broken
+
+
+def _testing(say=lambda i, broken: i if broken else None, **pieces):
+    """The test with one of its pieces exchanged."""
+    broken = _rules(**pieces)
+
+    def test(layers):
+        found = [say(i, broken(layer)) for i, layer in enumerate(layers)]
+        return [each for each in found if each is not None]
+
+    return test
+
+
+PIECES = "Read x in two pieces, and hand the last pair of the first on to the second."
+for name, hint, pieces in (
+    (
+        "a test that does not ask whether x is left as it is",
+        "Compare x with a copy that you made before.",
+        {"drop": ("x",)},
+    ),
+    (
+        "a test that does not ask whether the state that is given is left as it is",
+        "Compare it with a copy that you made before.",
+        {"drop": ("state",)},
+    ),
+    (
+        "a test that does not ask what is given back at the end",
+        "h of the last pair is the last of the states.",
+        {"drop": ("last",)},
+    ),
+    (
+        "a test that does not read in pieces",
+        PIECES,
+        {"drop": ("pieces",)},
+    ),
+    (
+        "a test that does not ask whether a sequence depends on the others",
+        "Run one sequence by itself: the same must come out.",
+        {"drop": ("alone",)},
+    ),
+    (
+        "a test that does not ask what happens without a state",
+        "None means zeros: compare the two.",
+        {"drop": ("none",)},
+    ),
+    (
+        "a test that does not look at the gradient",
+        "A layer that cuts it gives the right numbers and learns nothing from far away.",
+        {"drop": ("gradient",)},
+    ),
+    (
+        "a test for equality to the last digit",
+        "Products of other sizes are rounded otherwise: mt.allclose.",
+        {"close": mt.equal},
+    ),
+    (
+        "a test that overlooks differences below 0.1",
+        "Smaller differences are differences: mt.allclose as it is.",
+        {"close": lambda a, b: mt.allclose(a, b, atol=0.1)},
+    ),
+    (
+        "a list of the layers that are right",
+        "Return the numbers of the broken ones.",
+        {"say": lambda i, broken: None if broken else i},
+    ),
+    (
+        "a list of True and False",
+        "Return the numbers of the broken layers, counted from 0.",
+        {"say": lambda i, broken: broken},
+    ),
+):
+    broken_layers.wrong(name, hint)(_testing(**pieces))
+
+
+@broken_layers.wrong(
+    "a comparison with one layer that is right",
+    "Other gates, and another form of the output, are a layer's own business: ask for the rules.",
+)
+def _(layers):
+    x = Draw(0).normal(6, 3, D)
+    right = _layer()(x, None)[0]
+    return [i for i, layer in enumerate(layers) if not mt.allclose(layer(x, None)[0], right)]
+
+
+broken_layers.wrong(
+    "a list of all layers",
+    "Some follow the rules.",
+)(lambda layers: [*range(len(layers))])
+broken_layers.wrong(
+    "a list without any layer",
+    "Some break a rule.",
+)(lambda layers: [])
+
+
+@broken_layers.wrong(
+    "a test that finds only what sees later inputs",
+    "That is one way to break a rule of several.",
+)
+def _(layers):
+    x = Draw(0).normal(6, 3, D)
+    changed = mt.cat([x[:3], 0 * x[3:]])
+    return [
+        i
+        for i, layer in enumerate(layers)
+        if not mt.allclose(layer(x.clone(), None)[0][:3], layer(changed.clone(), None)[0][:3])
+    ]

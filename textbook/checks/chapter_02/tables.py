@@ -1,0 +1,295 @@
+"""What a table of language models says, at equal parameters and at equal compute."""
+
+import itertools
+import statistics
+
+from textbook.checks.compare import brief
+from textbook.checks.exercise import Draw, exercise
+
+
+def _row(name, parameters, flops, tokens, rate, validation, test):
+    return {
+        "name": name,
+        "parameters": parameters,
+        "FLOPs a token": flops,
+        "tokens": tokens,
+        "rate": rate,
+        "validation": validation,
+        "test": test,
+    }
+
+
+_LSTM, _WIDE, _RNN = (
+    (25_000, 50_000, 900_000),
+    (99_000, 198_000, 300_000),
+    (25_300, 50_600, 900_000),
+)
+_GRU, _SMALL = (24_800, 49_600, 900_000), (6_300, 12_600, 3_600_000)
+table = [
+    _row("LSTM", *_LSTM, 0.01, [5.9, 6.2, 6.0], [5.9, 6.3, 6.1]),
+    _row("LSTM", *_LSTM, 0.02, [5.0, 5.2, 5.1], [5.1, 5.3, 5.0]),
+    _row("LSTM", *_LSTM, 0.04, [5.4, 5.3, 5.6], [5.3, 5.4, 5.7]),
+    _row("RNN", *_RNN, 0.01, [5.6, 5.7, 5.5], [5.7, 5.6, 5.6]),
+    _row("RNN", *_RNN, 0.02, [5.9, 6.4, 6.1], [5.8, 6.5, 6.0]),
+    _row("RNN", *_RNN, 0.005, [6.3, 6.4, 6.2], [6.3, 6.5, 6.2]),
+    _row("GRU", *_GRU, 0.01, [5.6, 5.8, 5.5], [5.6, 5.8, 5.7]),
+    _row("GRU", *_GRU, 0.02, [5.2, 5.1, 5.3], [5.2, 5.2, 5.4]),
+    _row("GRU", *_GRU, 0.04, [5.3, 5.2, 5.5], [4.8, 4.9, 4.7]),
+    _row("wide LSTM", *_WIDE, 0.01, [6.6, 6.3, 6.5], [6.5, 6.3, 6.6]),
+    _row("wide LSTM", *_WIDE, 0.02, [6.1, 5.8, 6.0], [6.2, 5.8, 6.1]),
+    _row("wide LSTM", *_WIDE, 0.04, [5.5, 5.4, 5.6], [5.5, 5.4, 5.7]),
+    _row("small LSTM", *_SMALL, 0.02, [5.9, 5.8, 6.0], [5.8, 5.9, 6.0]),
+    _row("small LSTM", *_SMALL, 0.04, [5.7, 5.8, 5.9], [5.9, 5.7, 5.8]),
+    _row("small LSTM", *_SMALL, 0.08, [6.2, 6.1, 6.4], [6.3, 6.1, 6.2]),
+]
+
+
+def _made_up(name, size, best, spread=0.1, others=(1.0, 1.0), test=0.0, seeds=3):
+    """Rows of one name at three rates, the best in the middle unless ``others`` says otherwise.
+
+    ``test`` is added to what is measured on test data.
+    """
+    for rate, more in zip((0.01, 0.1, 0.03), (others[0], others[1], 0.0), strict=True):
+        middle = best + more
+        values = [middle + spread * (s - (seeds - 1) / 2) for s in range(seeds)]
+        yield _row(name, *size, rate, values, [x + test for x in reversed(values)])
+
+
+def _table_cases(draw, hidden):
+    yield (table,)
+    plain, near, far = (10_000, 20_000, 500), (10_520, 21_040, 500), (10_700, 21_400, 500)
+    fewer, mixed = (10_100, 20_200, 400), (20_000, 40_000, 250)
+    rows = [
+        *_made_up("a", plain, 5.0),
+        *_made_up("b", near, 5.5),
+        *_made_up("c", far, 6.0),
+        *_made_up("d", plain, 5.15),
+        *_made_up("e", fewer, 4.0),
+        *_made_up("f", mixed, 7.0),
+        *_made_up("g", plain, 4.5, others=(-0.5, 1.0)),
+        *_made_up("h", plain, 4.4, others=(1.0, -0.5)),
+        *_made_up("i", plain, 3.0, seeds=2),
+        *_made_up("j", plain, 3.1, seeds=5),
+        *_made_up("s", plain, 5.7, seeds=5),
+        *_made_up("k", plain, 5.0, test=3.0),
+        *_made_up("l", near, 6.6, test=-3.0, spread=0.05),
+        *_made_up("m", plain, 9.0, spread=1.2),
+        *_made_up("n", (10_520, 20_500, 487), 8.05),
+        *_made_up("o", (10_000, 40_000, 500), 2.0),
+    ]
+    third = [
+        _row("p", *plain, 0.01, [5.5, 6.6, 6.6], [9.5, 9.6, 9.7]),
+        _row("p", *plain, 0.03, [5.9, 5.9, 5.9], [2.5, 2.6, 2.7]),
+        _row("p", *plain, 0.1, [7.0, 7.0, 7.0], [9.5, 9.6, 9.7]),
+        _row("r", *plain, 0.01, [7.0, 7.0, 7.0], [9.5, 9.6, 9.7]),
+        _row("r", *plain, 0.03, [5.9, 5.9, 5.9], [2.2, 2.3, 2.4]),
+        _row("r", *plain, 0.1, [5.7, 5.7, 7.0], [9.5, 9.6, 9.7]),
+    ]
+    fourth = [
+        _row("q", *plain, rate, [v] * 3, [u] * 3)
+        for rate, v, u in ((0.01, 6.5, 0.5), (0.03, 6.0, 9.7), (0.1, 6.4, 0.6))
+    ]
+    rows += third + fourth
+    if hidden:
+        rows = [
+            row | {key: [round(1.1 * x, 6) for x in row[key]] for key in ("validation", "test")}
+            for row in rows
+        ]
+    yield ([rows[i] for i in Draw(hidden).random.permutation(len(rows))],)
+    yield (rows[:6],)
+
+
+def _as_set(answer, rows):
+    """The triples in any order."""
+    found = answer(rows)
+    if not isinstance(found, (list, tuple, set)) or not all(
+        isinstance(each, (list, tuple)) and len(each) == 3 for each in found
+    ):
+        return {"the form of the result": brief(found)}
+    said = sorted(f"{one} is better than {other} at equal {what}" for one, other, what in found)
+    return {"the form of the result": "triples", "what is concluded": "; ".join(said) or "nothing"}
+
+
+def _compute(row):
+    return row["FLOPs a token"] * row["tokens"]
+
+
+def _near(a, b):
+    return abs(a - b) <= 0.05 * max(a, b)
+
+
+def _concluding(
+    chosen=lambda row: statistics.mean(row["validation"]),
+    edge=lambda rate, rates: rate in (min(rates), max(rates)),
+    seeds=3,
+    reported="test",
+    better=lambda a, b: max(a) < min(b),
+    near=_near,
+    same_tokens=True,
+    compute=_compute,
+    whats=("parameters", "compute"),
+    finish=lambda found: found,
+):
+    """The conclusions with one of the pieces exchanged."""
+
+    def concluding(rows):
+        kept = []
+        for name in sorted({row["name"] for row in rows}):
+            own = [row for row in rows if row["name"] == name]
+            best = min(own, key=chosen)
+            enough = len(best[reported]) >= seeds
+            if enough and not edge(best["rate"], [row["rate"] for row in own]):
+                kept.append(best)
+        found = []
+        for a, b in itertools.permutations(kept, 2):
+            if better(a[reported], b[reported]):
+                fair = {
+                    "parameters": near(a["parameters"], b["parameters"])
+                    and (a["tokens"] == b["tokens"] or not same_tokens),
+                    "compute": near(compute(a), compute(b)),
+                }
+                found += [(a["name"], b["name"], what) for what in whats if fair[what]]
+        return finish(found)
+
+    return concluding
+
+
+@exercise(
+    cases=_table_cases,
+    run=_as_set,
+    gradients=False,
+    see='chapter 02, "An LSTM language model (E3)"',
+)
+def better_at_equal(rows):
+    """Triples (better, worse, "parameters" or "compute"), as far as the table allows."""
+    best = {}
+    for name in {row["name"] for row in rows}:
+        own = [row for row in rows if row["name"] == name]
+        rates = [row["rate"] for row in own]
+        chosen = min(own, key=lambda row: statistics.mean(row["validation"]))
+        if min(rates) < chosen["rate"] < max(rates) and len(chosen["test"]) >= 3:
+            best[name] = chosen
+
+    def near(a, b):
+        return abs(a - b) <= 0.05 * max(a, b)
+
+    found = []
+    for one, a in best.items():
+        for other, b in best.items():
+            if max(a["test"]) >= min(b["test"]):
+                continue
+            if near(a["parameters"], b["parameters"]) and a["tokens"] == b["tokens"]:
+                found.append((one, other, "parameters"))
+            if near(a["FLOPs a token"] * a["tokens"], b["FLOPs a token"] * b["tokens"]):
+                found.append((one, other, "compute"))
+    return found
+
+
+CHOICE = "The rate of a network is the one with the lowest mean on validation data."
+EDGE = "Who is best at the smallest or largest rate tried may be better still beyond it."
+SEEDS = "Every seed of the better one below every seed of the worse one."
+for name, hint, pieces in (
+    (
+        "right but for the rates, which are chosen on test data",
+        "Who chooses among three on test data reports the luckiest of three. " + CHOICE,
+        {"chosen": lambda row: statistics.mean(row["test"])},
+    ),
+    (
+        "right but for the rates, which are chosen by the best seed",
+        CHOICE,
+        {"chosen": lambda row: min(row["validation"])},
+    ),
+    (
+        "right but for the rates, which are chosen by the median",
+        CHOICE,
+        {"chosen": lambda row: statistics.median(row["validation"])},
+    ),
+    (
+        "right but for what is compared: validation data in place of test data",
+        "On validation data the rate was chosen. What counts is the test.",
+        {"reported": "validation"},
+    ),
+    ("right but for rates at the edge, which it allows", EDGE, {"edge": lambda rate, rates: False}),
+    (
+        "right but for the largest rate, which it allows as the best one",
+        EDGE,
+        {"edge": lambda rate, rates: rate == min(rates)},
+    ),
+    (
+        "right but for the smallest rate, which it allows as the best one",
+        EDGE,
+        {"edge": lambda rate, rates: rate == max(rates)},
+    ),
+    (
+        "right but for the edges, for which it takes the first and the last rate of the table",
+        "The rows stand in any order: the smallest and the largest rate.",
+        {"edge": lambda rate, rates: rate in (rates[0], rates[-1])},
+    ),
+    (
+        "right but for networks with two seeds, which it compares",
+        "At least three seeds.",
+        {"seeds": 2},
+    ),
+    (
+        "right but for the seeds, of which it wants more than three",
+        "Three are enough.",
+        {"seeds": 4},
+    ),
+    (
+        "right but for the seeds: it compares means",
+        SEEDS,
+        {"better": lambda a, b: statistics.mean(a) < statistics.mean(b)},
+    ),
+    (
+        "right but for the seeds: it compares the best of both",
+        SEEDS,
+        {"better": lambda a, b: min(a) < min(b)},
+    ),
+    (
+        "right but for the seeds: it compares the worst of both",
+        SEEDS,
+        {"better": lambda a, b: max(a) < max(b)},
+    ),
+    (
+        "right but for the parameters, for which other numbers of tokens are allowed",
+        "Who has seen more text has learned more, whatever the network.",
+        {"same_tokens": False},
+    ),
+    (
+        "right but for the compute, for which it takes the FLOPs a token",
+        "Compute is what the whole training costs: FLOPs a token times tokens.",
+        {"compute": lambda row: row["FLOPs a token"]},
+    ),
+    (
+        "right but for what is equal: nothing may differ at all",
+        "To 5 %: widths are whole numbers, and parameters cannot be met exactly.",
+        {"near": lambda a, b: a == b},
+    ),
+    (
+        "right but for what is equal: it takes 5 % of the smaller one",
+        "To 5 % of the larger one.",
+        {"near": lambda a, b: abs(a - b) <= 0.05 * min(a, b)},
+    ),
+    (
+        "right but for what is equal: it allows 10 %",
+        "To 5 % of the larger one.",
+        {"near": lambda a, b: abs(a - b) <= 0.1 * max(a, b)},
+    ),
+    (
+        "a comparison of all networks, whatever they cost",
+        "At equal parameters, or at equal compute.",
+        {"near": lambda a, b: True, "same_tokens": False},
+    ),
+    (
+        "right for equal parameters alone",
+        "At equal compute as well.",
+        {"whats": ("parameters",)},
+    ),
+    ("right for equal compute alone", "At equal parameters as well.", {"whats": ("compute",)}),
+    (
+        "right but for the order: the worse one comes first",
+        "(better, worse, ...).",
+        {"finish": lambda found: [(b, a, what) for a, b, what in found]},
+    ),
+):
+    better_at_equal.wrong(name, hint)(_concluding(**pieces))

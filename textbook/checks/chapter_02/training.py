@@ -1,0 +1,292 @@
+"""Small recurrent networks that have to remember, and how far back they do."""
+
+import copy
+from contextlib import redirect_stdout
+from io import StringIO
+
+import minitorch as mt
+import minitorch.nn.functional as F
+from minitorch import nn, optim
+from textbook.checks.compare import number
+from textbook.checks.exercise import CheckFailed, exercise
+from textbook.lab.report import measured
+
+# The share that is right, by the distance
+
+
+class _Fake(nn.Module):
+    """A model that gives scores which depend on the tokens, and other ones while it trains."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+        self.scale = nn.Parameter(mt.ones(1).double())
+
+    def forward(self, tokens):
+        self.calls.append(self.training)
+        steps = mt.arange(1, len(tokens) + 1).unsqueeze(1)
+        sums = ((tokens.double() + 1) * steps).sum(0).unsqueeze(1)  # (B, 1)
+        scores = (sums * mt.tensor([0.7, 1.9, 3.1])).sin() * self.scale
+        return scores.flip(-1) if self.training else scores
+
+
+def _measure_cases(draw, hidden):
+    """Batches (T, B) with the distances of their sequences, and whether the model trains."""
+    public = [([(4, 6), (3, 9)], 25, True), ([(5, 3), (2, 7)], 12, False), ([], 5, True)]
+    others = [([(6, 8), (2, 4), (3, 7)], 31, False), ([(4, 12)], 10, True), ([(3, 5)], 9, False)]
+    for shapes, far, training in others if hidden else public:
+        batches = []
+        for steps, count in shapes:
+            tokens, answers = draw.integers(8, steps, count), draw.integers(3, count)
+            distances = draw.integers(far, count)
+            distances[0] = far // 10 * 10
+            batches.append((tokens, answers, distances))
+        yield batches, training
+
+
+def _measured(answer, batches, training):
+    model = _Fake().train(training)
+    found = answer(model, batches)
+    if isinstance(found, dict):
+        found = {k if number(k) is None else number(k): value for k, value in found.items()}
+        found = {key: found[key] for key in sorted(found, key=str)}
+    modes = {"train()" if each else "eval()" for each in model.calls}
+    return {
+        "the dict of shares": found,
+        "the mode of the model while it is measured": " and ".join(sorted(modes)) or "none",
+        "the mode of the model afterwards": "train()" if model.training else "eval()",
+    }
+
+
+def _by_distance(
+    group=lambda distance: distance // 10 * 10,
+    each=lambda right, asked: right / asked,
+    before=lambda model: model.eval(),
+    after=lambda model, training: model.train(training),
+    said=lambda scores: scores.argmax(dim=-1),
+    chosen=lambda batches: batches,
+    mean_of_batches=False,
+    finish=lambda found: found,
+):
+    """The measure with one of its pieces exchanged."""
+
+    def measure(model, batches):
+        training, right, parts = model.training, {}, {}
+        before(model)
+        for tokens, answers, distances in chosen(batches):
+            hits = (said(model(tokens)) == answers).tolist()
+            own = {}
+            for distance, hit in zip(distances.tolist(), hits, strict=True):
+                own.setdefault(group(distance), []).append(hit)
+            for key, values in own.items():
+                right.setdefault(key, []).extend(values)
+                parts.setdefault(key, []).append(sum(values) / len(values))
+        after(model, training)
+        if mean_of_batches:
+            return {key: sum(values) / len(values) for key, values in parts.items()}
+        return finish({key: each(sum(x), len(x)) for key, x in right.items()})
+
+    return measure
+
+
+@exercise(
+    cases=_measure_cases,
+    run=_measured,
+    gradients=False,
+    see='chapter 02, "The longest delay (E1)"',
+)
+def right_by_distance(model, batches):
+    """The share of right answers for distances from 0 to 9, from 10 to 19, ...: a dict."""
+    training, counts = model.training, {}
+    model.eval()
+    with mt.no_grad():
+        for tokens, answers, distances in batches:
+            right = model(tokens).argmax(dim=-1) == answers
+            for distance, hit in zip(distances.tolist(), right.tolist(), strict=True):
+                counts.setdefault(distance // 10 * 10, []).append(hit)
+    model.train(training)
+    return {group: sum(hits) / len(hits) for group, hits in counts.items()}
+
+
+TENS = "Distances from 0 to 9 belong to the key 0, those from 10 to 19 to 10: d // 10 * 10."
+MODE = "Put it back into the mode it was in: note model.training first."
+for name, hint, pieces in (
+    ("right but for the groups: each distance stands alone", TENS, {"group": lambda d: d}),
+    ("right but for the keys, which count the groups", TENS, {"group": lambda d: d // 10}),
+    (
+        "right but for the groups, which are rounded to the nearest ten",
+        TENS,
+        {"group": lambda d: (d + 5) // 10 * 10},
+    ),
+    (
+        "right but for the groups, which begin at 1: 1 to 10, 11 to 20",
+        TENS,
+        {"group": lambda d: (d - 1) // 10 * 10},
+    ),
+    (
+        "right but for the keys, which name the end of a group",
+        TENS,
+        {"group": lambda d: d // 10 * 10 + 10},
+    ),
+    (
+        "the share of wrong answers",
+        "Of right ones.",
+        {"each": lambda right, asked: 1 - right / asked},
+    ),
+    (
+        "the number of right answers, not their share",
+        "Divide.",
+        {"each": lambda right, asked: right},
+    ),
+    (
+        "the shares in percent",
+        "A share is a number from 0 to 1.",
+        {"each": lambda right, asked: 100 * right / asked},
+    ),
+    (
+        "the mean of the batches' shares",
+        "Every sequence counts alike: add up over all batches first, divide at the end.",
+        {"mean_of_batches": True},
+    ),
+    (
+        "right for the last batch alone",
+        "All batches: add up.",
+        {"chosen": lambda batches: batches[-1:]},
+    ),
+    (
+        "right for the first batch alone",
+        "All batches: add up.",
+        {"chosen": lambda batches: batches[:1]},
+    ),
+    (
+        "right but for the model, which is measured in train(): dropout is on",
+        "model.eval() before you measure.",
+        {"before": lambda model: None},
+    ),
+    (
+        "right but for the model, which stays in eval()",
+        MODE,
+        {"after": lambda model, training: None},
+    ),
+    (
+        "right but for the model, which is in train() afterwards in any case",
+        MODE,
+        {"after": lambda model, training: model.train()},
+    ),
+    (
+        "right but for the answers, which are the lowest scores",
+        "The answer is the class with the largest score: argmax.",
+        {"said": lambda scores: scores.argmin(dim=-1)},
+    ),
+    (
+        "the share of all sequences together",
+        "One number for each group of distances.",
+        {"group": lambda d: 0},
+    ),
+    (
+        "right in its numbers, but a list and not a dict",
+        "A dict from the smallest distance of each group to the share.",
+        {"finish": lambda found: [*found.values()]},
+    ),
+):
+    right_by_distance.wrong(name, hint)(_by_distance(**pieces))
+
+
+# What was reached
+
+MARKS, KEYS, LONGEST, MOST, FAR, ENOUGH = 4, ["bias", "network", "rate", "steps"], 24, 300, 40, 0.9
+NETWORKS = ["RNN", "GRU", "LSTM"]
+
+
+class Model(nn.Module):
+    """A recurrent layer and a linear one: tokens (T, B) to scores of the four marks (B, 4)."""
+
+    def __init__(self, network, bias, hidden=32):
+        super().__init__()
+        self.rnn = getattr(nn, network)(8, hidden)
+        self.out = nn.Linear(hidden, MARKS)
+        if network != "RNN":  # of the forget gate, or the update gate: the second block
+            with mt.no_grad():
+                self.rnn.bias_ih_l0[hidden : 2 * hidden] = bias
+                self.rnn.bias_hh_l0[hidden : 2 * hidden] = 0.0
+
+    def forward(self, tokens):
+        states, _ = self.rnn(F.one_hot(tokens, 8).float())
+        return self.out(states[-1])
+
+
+def sequences(steps, batch):
+    """Tokens (T, B), noise with two marks; the second marks (B), and how far back they stand."""
+    tokens, columns = mt.randint(MARKS, 8, (steps, batch)), mt.arange(batch)
+    first = mt.randint(0, steps // 3, (batch,))
+    second = first + 1 + mt.randint(0, steps // 3, (batch,))
+    marks = mt.randint(0, MARKS, (2, batch))
+    tokens[first, columns], tokens[second, columns] = marks[0], marks[1]
+    return tokens, marks[1], steps - 1 - second
+
+
+def trained(network, bias, rate, steps, seed):
+    """A network that has learned from sequences of 6 to 24 tokens."""
+    mt.manual_seed(seed)
+    model = Model(network, bias)
+    optimizer = optim.Adam(model.parameters())
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = rate * (1 - step / steps)
+        tokens, answers, _ = sequences(mt.randint(6, LONGEST + 1, ()).item(), 32)
+        loss = F.cross_entropy(model(tokens), answers)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    return model
+
+
+def _read(plan):
+    """The plan, if it can be carried out."""
+    try:
+        given = plan()
+    except NotImplementedError:
+        raise CheckFailed(
+            "chosen_memory: not solved yet.\nReturn a dict, as the text says."
+        ) from None
+    if not isinstance(given, dict) or sorted(given) != KEYS:
+        raise CheckFailed(f"chosen_memory: expected a dict with the keys {KEYS}, got {given}")
+    if given["network"] not in NETWORKS:
+        raise CheckFailed(
+            f"chosen_memory: expected one of {NETWORKS} as 'network', got {given['network']!r}"
+        )
+    steps, bias, rate = (number(given[key]) for key in ("steps", "bias", "rate"))
+    if type(steps) is not int or not 0 < steps <= MOST:
+        raise CheckFailed(f"chosen_memory: expected 1 to {MOST} as 'steps', got {given['steps']}")
+    if bias is None or not -10 <= bias <= 10:
+        raise CheckFailed(f"chosen_memory: expected -10 to 10 as 'bias', got {given['bias']}")
+    if rate is None or not 0 < rate < 1:
+        raise CheckFailed(f"chosen_memory: expected a rate between 0 and 1, got {given['rate']}")
+    return given["network"], float(bias), rate, steps
+
+
+def reached(measure, plan):
+    """Raise ``CheckFailed`` unless the plan remembers further back than it was trained for."""
+    with redirect_stdout(StringIO()):
+        right_by_distance(measure)
+    given, worst = _read(plan), {}
+    for seed in (11, 12, 13):
+        model = trained(*given, seed)
+        mt.manual_seed(seed)
+        batches = [sequences(steps, 100) for steps in (12, 24, 48, 60, 60, 72, 72)]
+        shares = measure(model, copy.deepcopy(batches))
+        measured(
+            f"seed {seed}, right at distances of "
+            + ", ".join(f"{d} to {d + 9}: {shares[d]:.0%}" for d in sorted(shares))
+        )
+        for distance, share in shares.items():
+            worst[distance] = min(share, worst.get(distance, 1.0))
+    if min(share for distance, share in worst.items() if distance <= FAR) < ENOUGH:
+        raise CheckFailed(
+            f"chosen_memory: at distances up to {FAR + 9} at least {ENOUGH:.0%} have to be right, "
+            "with each of three seeds.\nIs it low at short distances as well? Then it has not "
+            "learned at all: think of rate and steps. Else it has learned and forgets: think of "
+            "the network and its bias.\n"
+            'See chapter 02, "The longest delay (E1)".'
+        )
+    print("chosen_memory: it remembers further back than it was trained for")

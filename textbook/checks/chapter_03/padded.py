@@ -1,0 +1,317 @@
+"""Encoders of padded batches, some of them broken."""
+
+import functools
+
+import numpy as np
+
+import minitorch as mt
+from textbook.checks.exercise import Draw, exercise
+from textbook.checks.suspects import by_kinds, each_or_together, some_of
+
+V, D, LONGEST = 12, 4, 12  # tokens, numbers of a vector, words of a sentence at most
+
+
+class _Encoder:
+    """An encoder that does not show what it does."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, tokens, padding):
+        return self.function(tokens, padding)
+
+
+@functools.cache
+def _weights(seed):
+    random = np.random.default_rng(seed)
+    return random.standard_normal((V, D)), 0.6 * random.standard_normal((D, D))
+
+
+def _states(order, seed):
+    """The states after each token of one sentence, read in this order."""
+    embedding, weights = _weights(seed)
+    h, states = np.zeros(D), []
+    for token in order:
+        h = np.sin(embedding[token] + h @ weights)
+        states.append(h)
+    return np.array(states)
+
+
+def _run(order, seed=3):
+    """The last of them."""
+    return mt.tensor(_states(order, seed)[-1])
+
+
+def _reading(
+    words=lambda row, padding: row[~padding],
+    read=_run,
+    rows=lambda tokens, padding: range(len(tokens)),
+):
+    """An encoder, sentence by sentence, with one of its pieces exchanged."""
+
+    def encode(tokens, padding):
+        found = [read(words(tokens[b], padding[b]).tolist()) for b in rows(tokens, padding)]
+        return mt.stack(found)
+
+    return encode
+
+
+def _sorted_rows(tokens, padding):
+    """The longest sentence first, and so they stay."""
+    return (~padding).sum(1).argsort(descending=True, stable=True).tolist()
+
+
+def _kinds():
+    """Functions that make a broken encoder, and right ones, by kind."""
+
+    def of_first(tokens, padding):
+        return _reading()(tokens, padding[:1].expand(*padding.shape))
+
+    def less_mean(tokens, padding):
+        found = _reading()(tokens, padding)
+        return found - 0.1 * found.mean(dim=0, keepdim=True)
+
+    def in_place(tokens, padding):
+        tokens[:] = tokens.masked_fill(padding, 0)
+        return _reading()(tokens, padding)
+
+    def remembers():
+        kept = []
+
+        def encode(tokens, padding):
+            kept.append(_reading()(tokens, padding))
+            return kept[-1] + 0.01 * (len(kept) - 1)
+
+        return encode
+
+    def scaled(tokens, padding):
+        return _reading()(tokens, padding) / tokens.shape[1] ** 0.5
+
+    broken = {
+        "reads the padding": lambda: _reading(words=lambda row, padding: row),
+        "begins in the padding": lambda: _reading(words=lambda row, padding: row.flip(0)),
+        "leaves its rows sorted by length": lambda: _reading(rows=_sorted_rows),
+        "gives all rows the length of the first": lambda: of_first,
+        "skips the first word of longer sentences": lambda: _reading(
+            words=lambda row, padding: row[~padding][1 if (~padding).sum().item() > 1 else 0 :]
+        ),
+        "skips the last word of longer sentences": lambda: _reading(
+            words=lambda row, padding: row[~padding][: max(1, (~padding).sum().item() - 1)]
+        ),
+        "reads eight words at most": lambda: _reading(words=lambda row, padding: row[~padding][:8]),
+        "adds up its words": lambda: _reading(
+            read=lambda words: mt.tensor(_weights(3)[0][words].sum(axis=0))
+        ),
+        "takes token 0 for padding": lambda: _reading(
+            words=lambda row, padding: row[~padding & ((row != 0) | (row == 0).all())]
+        ),
+        "takes two words for one": lambda: _reading(
+            read=lambda words: _run([2 if word == 9 else word for word in words])
+        ),
+        "reads pairs of words in one order": lambda: _reading(
+            read=lambda words: _run(
+                [word for i in range(0, len(words), 2) for word in sorted(words[i : i + 2])]
+            )
+        ),
+        "takes the mean of the batch away": lambda: less_mean,
+        "divides by the width of the batch": lambda: scaled,
+        "writes into the tokens": lambda: in_place,
+        "counts its calls": remembers,
+    }
+    right = {
+        "reads forward": _reading,
+        "reads backward": lambda: _reading(words=lambda row, padding: row[~padding].flip(0)),
+        "reads in both directions": lambda: _reading(
+            read=lambda words: mt.cat([_run(words), _run(words[::-1], 5)])
+        ),
+        "takes the mean of its states": lambda: _reading(
+            read=lambda words: mt.tensor(_states(words, 3).mean(axis=0))
+        ),
+        "takes the sum of its states": lambda: _reading(
+            read=lambda words: mt.tensor(7 * _states(words, 3).sum(axis=0))
+        ),
+        "has other weights": lambda: _reading(read=lambda words: _run(words, 8)),
+    }
+    return broken, right
+
+
+def encoders():
+    """Nine encoders, five of which are broken; the order says nothing."""
+    return [_Encoder(make()) for make in some_of(_kinds(), (5, 4), Draw(6).random)]
+
+
+def _program_cases(draw, hidden):
+    """Each kind by itself, and none; hidden, all together."""
+    return each_or_together(_kinds(), hidden, Draw(0).random)
+
+
+def _found(answer, kinds):
+    """What the answer returns, with the kinds for the numbers."""
+    broken, right = _kinds()
+    found = answer([_Encoder((broken | right)[kind]()) for kind in kinds])
+    return by_kinds(found, kinds, "encoders", "broken encoders")
+
+
+@exercise(
+    cases=_program_cases,
+    run=_found,
+    gradients=False,
+    see='chapter 03, "Batches of different lengths"',
+)
+def broken_encoders(encoders):
+    """The numbers of the encoders that break a rule."""
+    mt.manual_seed(0)
+    tokens = mt.randint(0, 12, (4, 14))
+    lengths = mt.tensor([5, 12, 1, 9])  # the longest is not the first
+    padding = mt.arange(14) >= lengths.unsqueeze(1)
+
+    def follows_the_rules(encode):
+        given, mask = tokens.clone(), padding.clone()
+        found = encode(given, mask)
+        if not (mt.equal(given, tokens) and mt.equal(mask, padding)):
+            return False
+        for b, n in enumerate(lengths.tolist()):
+            sentence, others = tokens[b, :n], []
+            for j in range(n):
+                for other in range(12):
+                    changed = sentence.clone()
+                    changed[j] = other
+                    others.append(changed)
+                turned = sentence.clone()
+                turned[[j - 1, j]] = sentence[[j, j - 1]]
+                others.append(turned)
+            for other in others:
+                alone = encode(other.unsqueeze(0), mt.zeros(1, n, dtype=mt.bool))[0]
+                if mt.allclose(alone, found[b]) != mt.equal(other, sentence):
+                    return False
+        return True
+
+    return [i for i, encode in enumerate(encoders) if not follows_the_rules(encode)]
+
+
+def _differs(x, y):
+    return not mt.allclose(x, y)
+
+
+def _rules(drop=(), lengths=(5, 12, 1, 9), changes=(1, 5, 7), first=0, differs=_differs):
+    """Whether an encoder breaks a rule; without the rules to be dropped."""
+    tokens = Draw(1).integers(V, len(lengths), max(lengths) + 2)
+    tokens[0, :5] = mt.tensor([0, 2, 5, 9, 0])
+    padding = mt.arange(tokens.shape[1]) >= mt.tensor(lengths).unsqueeze(1)
+
+    def broken(encode):
+        given = tokens.clone()
+        found = encode(given, padding.clone())
+        if "argument" not in drop and not mt.equal(given, tokens):
+            return True
+        filled = encode(tokens.masked_fill(padding, 7), padding.clone())
+        if differs(filled, found):
+            return True
+        for b, n in enumerate(lengths):
+
+            def alone(row):
+                row = mt.tensor(row).unsqueeze(0)
+                return encode(row, mt.zeros(*row.shape, dtype=mt.bool))[0]
+
+            sentence = tokens[b, :n].tolist()
+            before = alone(sentence)
+            if "alone" not in drop and differs(before, found[b]):
+                return True
+            for j in range(first, n):
+                here = sentence[j]
+                for change in changes:
+                    other = [*sentence[:j], (here + change) % V, *sentence[j + 1 :]]
+                    if "word" not in drop and not differs(alone(other), before):
+                        return True
+                if "order" not in drop and j and here != sentence[j - 1]:
+                    turned = [*sentence[: j - 1], here, sentence[j - 1], *sentence[j + 1 :]]
+                    if not differs(alone(turned), before):
+                        return True
+        return False
+
+    return broken
+
+
+def _testing(say=lambda i, broken: i if broken else None, **pieces):
+    """The test with one of its pieces exchanged."""
+
+    def test(encoders):
+        broken = _rules(**pieces)
+        found = [say(i, broken(encode)) for i, encode in enumerate(encoders)]
+        return [each for each in found if each is not None]
+
+    return test
+
+
+for rule, (what, hint) in {
+    "argument": ("whether the tokens are left as they are", "Compare them with a copy."),
+    "alone": (
+        "whether a sentence has the same vector alone and in a batch",
+        "Encode each sentence by itself, too: the others must not matter.",
+    ),
+    "word": (
+        "whether every word counts",
+        "Exchange a word for another, at every place: the vector must change.",
+    ),
+    "order": (
+        "whether the order counts",
+        "Exchange two neighbours: the vector must change.",
+    ),
+}.items():
+    broken_encoders.wrong(f"a test that does not ask for {what}", hint)(_testing(drop=(rule,)))
+broken_encoders.wrong(
+    "a test of padding alone",
+    "What is right of padding may still skip words, forget their order or look at other sentences.",
+)(_testing(drop=("argument", "alone", "word", "order")))
+broken_encoders.wrong(
+    "a test with sentences of eight words at most",
+    "An encoder may stop at eight words: sentences have up to twelve.",
+)(_testing(lengths=(5, 8, 1, 7)))
+broken_encoders.wrong(
+    "a test with sentences of one length",
+    "An encoder that gives all rows one length is right then.",
+)(_testing(lengths=(12, 12)))
+broken_encoders.wrong(
+    "a test in which a word is exchanged for a single other one",
+    "Two tokens may be the same to an encoder: try every pair, or many.",
+)(_testing(changes=(1,)))
+broken_encoders.wrong(
+    "a test in which the first word is never changed",
+    "Every word counts, the first too.",
+)(_testing(first=2))
+broken_encoders.wrong(
+    "a list of all encoders",
+    "Some follow the rules. Do they seem broken because of rounding? mt.allclose, not ==.",
+)(_testing(say=lambda i, broken: i))
+broken_encoders.wrong(
+    "a list of no encoders",
+    "Five of the nine break a rule: ask for each of them.",
+)(_testing(say=lambda i, broken: None))
+broken_encoders.wrong(
+    "a test that overlooks differences below 0.5",
+    "Smaller differences are differences: mt.allclose as it is.",
+)(_testing(differs=lambda x, y: not mt.allclose(x, y, atol=0.5)))
+broken_encoders.wrong(
+    "a list of the encoders that are right",
+    "Return the numbers of the broken ones.",
+)(_testing(say=lambda i, broken: None if broken else i))
+broken_encoders.wrong(
+    "a list of True and False",
+    "Return the numbers of the broken encoders, counted from 0.",
+)(_testing(say=lambda i, broken: broken))
+
+
+@broken_encoders.wrong(
+    "a comparison with one encoder that is right",
+    "Direction, weights and scale are an encoder's own business: ask for the rules.",
+)
+def _(encoders):
+    tokens = Draw(1).integers(V, 3, 9)
+    padding = mt.arange(9) >= mt.tensor([4, 9, 6]).unsqueeze(1)
+    right = _reading()(tokens, padding)
+    return [
+        i
+        for i, encode in enumerate(encoders)
+        if encode(tokens.clone(), padding).shape != right.shape
+        or not mt.allclose(encode(tokens.clone(), padding), right)
+    ]

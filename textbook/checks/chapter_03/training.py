@@ -1,0 +1,350 @@
+"""A step of a translator's training, and what it reaches."""
+
+import copy
+import math
+from contextlib import redirect_stdout
+from io import StringIO
+
+import minitorch as mt
+import minitorch.nn.functional as F
+from minitorch import nn, optim
+from textbook.checks.chapter_03.batches import teacher_batch
+from textbook.checks.chapter_03.translator import Translator
+from textbook.checks.compare import number
+from textbook.checks.exercise import CheckFailed, Draw, exercise
+from textbook.checks.modules import values
+from textbook.data import Vocabulary, number_pairs
+from textbook.lab.report import measured
+
+# A step of training
+
+
+class _Small(nn.Module):
+    """Scores that depend on source and inputs, and look at no padding."""
+
+    def __init__(self, weights):
+        super().__init__()
+        self.table, self.out = (nn.Parameter(x.clone()) for x in weights)
+
+    def forward(self, source, padding, inputs):
+        read = self.table[source].masked_fill(padding.unsqueeze(-1), 0.0).sum(dim=1, keepdim=True)
+        return (self.table[inputs] + read).tanh() @ self.out
+
+
+def _step_cases(draw, hidden):
+    """Parts of different sizes and lengths; gradients that have to be clipped, and some not."""
+    sizes = [([[2, 1]], 100.0), ([[2, 1], [4, 1, 3]], 100.0), ([[1], [3, 4, 2]], 0.2)]
+    sizes += [([[3, 1], [1, 2], [5]], 0.1)]
+    if hidden:
+        sizes += [([[6, 2, 1], [1], [2, 2]], 0.3), ([[1], [1]], 50.0)]
+    for counts, clip in sizes:
+        parts = []
+        for lengths in counts:
+            sentences = [draw.integers(6, n).tolist() for n in lengths]
+            n = max(lengths) + 1
+            source = draw.integers(9, len(lengths), n)
+            padding = mt.arange(n) >= mt.tensor([max(1, k) for k in lengths]).unsqueeze(1)
+            parts.append((source, padding, *teacher_batch.reference(sentences, 6, 7, 8)))
+        yield [draw.normal(9, 4), 2 * draw.normal(4, 9)], parts, clip
+
+
+def _stepped(answer, weights, parts, clip):
+    """Two steps after another one of somebody else, whose gradients are still there."""
+    model = _Small(weights)
+    optimizer = optim.SGD(model.parameters(), lr=0.5, momentum=0.5)
+    for x in model.parameters():
+        x.grad = mt.ones_like(x)
+    found = {}
+    for name in ("first", "second"):
+        found[f"the loss of the {name} step"] = answer(model, optimizer, parts, clip)
+        for parameter, x in model.named_parameters():
+            found[f"{parameter} after the {name} step"] = values(x).clone()
+    return found
+
+
+def _sum_of_losses(model, part):
+    source, padding, inputs, targets, rest = part
+    log_p = model(source, padding, inputs).log_softmax(dim=-1)
+    return -log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1).masked_fill(rest, 0.0).sum()
+
+
+def _tokens(part):
+    return (~part[-1]).sum().item()
+
+
+def _all_tokens(parts, part):
+    return sum(map(_tokens, parts))
+
+
+def _stepping(
+    clear=lambda optimizer: optimizer.zero_grad(),
+    before=lambda optimizer, i: None,
+    chosen=lambda parts: parts,
+    losses=_sum_of_losses,
+    divide=_all_tokens,
+    clipped=nn.utils.clip_grad_norm_,
+    after_part=lambda model, optimizer, clip: None,
+    step=lambda optimizer: optimizer.step(),
+    says=lambda total, model, parts: total,
+):
+    """A step with one of its pieces exchanged."""
+
+    def stepping(model, optimizer, parts, clip):
+        clear(optimizer)
+        total = 0.0
+        for i, part in enumerate(chosen(parts)):
+            before(optimizer, i)
+            loss = losses(model, part) / divide(parts, part)
+            loss.backward()
+            after_part(model, optimizer, clip)
+            total += loss.item()
+        clipped(model.parameters(), clip)
+        step(optimizer)
+        return says(total, model, parts)
+
+    return stepping
+
+
+@exercise(
+    cases=_step_cases,
+    run=_stepped,
+    gradients=False,
+    see='chapter 03, "The model and its training"',
+)
+def training_step(model, optimizer, parts, clip):
+    """One step on all parts together, as if they were one batch; the loss of a token, a number."""
+    tokens = sum((~padding).sum().item() for *_, padding in parts)
+    optimizer.zero_grad()
+    total = 0.0
+    for source, source_padding, inputs, targets, padding in parts:
+        scores = model(source, source_padding, inputs)  # (B, T, V')
+        losses = F.cross_entropy(scores[~padding], targets[~padding], reduction="sum")
+        (losses / tokens).backward()  # the gradients add up
+        total += losses.item()
+    nn.utils.clip_grad_norm_(model.parameters(), clip)
+    optimizer.step()
+    return total / tokens
+
+
+for name, hint, pieces in (
+    (
+        "a step with the gradients of the step before added",
+        "optimizer.zero_grad() before the first part.",
+        dict(clear=lambda optimizer: None),
+    ),
+    (
+        "a step with the gradients of the last part alone",
+        "Clear the gradients once, before the first part: those of the parts add up.",
+        dict(before=lambda optimizer, i: optimizer.zero_grad()),
+    ),
+    (
+        "a step on the first part alone",
+        "All parts count.",
+        dict(chosen=lambda parts: parts[:1]),
+    ),
+    (
+        "a step for each part",
+        "All parts together make one step: optimizer.step() once, at the end.",
+        dict(
+            before=lambda optimizer, i: optimizer.zero_grad(),
+            after_part=lambda model, optimizer, clip: (
+                nn.utils.clip_grad_norm_(model.parameters(), clip),
+                optimizer.step(),
+            ),
+            step=lambda optimizer: None,
+        ),
+    ),
+    (
+        "a step by the mean of the parts' means",
+        "Every token counts the same, in a long part and in a short one: divide by the tokens of "
+        "all parts.",
+        dict(divide=lambda parts, part: len(parts) * _tokens(part)),
+    ),
+    (
+        "a step by the sum of the parts' means",
+        "One batch has one mean: divide by the tokens of all parts.",
+        dict(divide=lambda parts, part: _tokens(part)),
+    ),
+    (
+        "a step by the sum of all losses",
+        "A mean: divide by the tokens of all parts.",
+        dict(divide=lambda parts, part: 1),
+    ),
+    (
+        "a step by the mean of the sentences",
+        "Every token counts the same: divide by tokens, not by sentences.",
+        dict(divide=lambda parts, part: sum(len(each[0]) for each in parts)),
+    ),
+    (
+        "a step in which the padding counts",
+        "Targets whose padding is True are to be said by nobody: leave them out of the sum and "
+        "of the number.",
+        dict(
+            losses=lambda model, part: _sum_of_losses(model, (*part[:-1], mt.zeros_like(part[-1]))),
+            divide=lambda parts, part: sum(each[-1].numel() for each in parts),
+        ),
+    ),
+    (
+        "a step in which the padding counts in the number of tokens",
+        "Divide by the number of targets that are not padding.",
+        dict(divide=lambda parts, part: sum(each[-1].numel() for each in parts)),
+    ),
+    (
+        "a step without clipping",
+        "nn.utils.clip_grad_norm_ between the last backward() and the step.",
+        dict(clipped=lambda parameters, clip: None),
+    ),
+    (
+        "a step that clips after each part",
+        "What is clipped is the gradient of the whole: once, after the last part.",
+        dict(
+            after_part=lambda model, optimizer, clip: nn.utils.clip_grad_norm_(
+                model.parameters(), clip
+            )
+        ),
+    ),
+    (
+        "a step that clips each number, not the norm",
+        "clip_grad_norm_ keeps the direction of the gradient.",
+        dict(clipped=nn.utils.clip_grad_value_),
+    ),
+    (
+        "a step that clips each parameter by itself",
+        "One norm of all parameters together: their sizes among one another must stay.",
+        dict(
+            clipped=lambda parameters, clip: [
+                nn.utils.clip_grad_norm_([x], clip) for x in parameters
+            ]
+        ),
+    ),
+    (
+        "a step that clips to 1, whatever clip is",
+        "Clip to the norm that is given.",
+        dict(clipped=lambda parameters, clip: nn.utils.clip_grad_norm_(parameters, 1.0)),
+    ),
+    (
+        "right but for the step, which is made twice",
+        "One step for all parts together.",
+        dict(step=lambda optimizer: (optimizer.step(), optimizer.step())),
+    ),
+    (
+        "right but for the loss, which is a perplexity",
+        "Leave out the exponential.",
+        dict(says=lambda total, model, parts: math.exp(total)),
+    ),
+    (
+        "right but for the optimizer's step, which is missing",
+        "optimizer.step() after clipping.",
+        dict(step=lambda optimizer: None),
+    ),
+    (
+        "right but for the loss, which is a sum over the tokens",
+        "Divide by the tokens of all parts.",
+        dict(says=lambda total, model, parts: total * _all_tokens(parts, None)),
+    ),
+    (
+        "right but for the loss, which is that after the step",
+        "The loss with which the step was made.",
+        dict(
+            says=lambda total, model, parts: (
+                sum(_sum_of_losses(model, part).item() for part in parts) / _all_tokens(parts, None)
+            )
+        ),
+    ),
+):
+    training_step.wrong(name, hint)(_stepping(**pieces))
+
+
+# What was reached
+
+MOST, ENOUGH = 250, 0.75
+KEYS = ["hidden", "rate", "steps", "width"]
+
+
+def _read(plan):
+    """The plan, if it can be carried out."""
+    try:
+        given = plan()
+    except NotImplementedError:
+        raise CheckFailed(
+            "training_plan: not solved yet.\nReturn a dict, as the text says."
+        ) from None
+    if not isinstance(given, dict) or sorted(given) != KEYS:
+        raise CheckFailed(f"training_plan: expected a dict with the keys {KEYS}, got {given}")
+    width, hidden, steps = (number(given[key]) for key in ("width", "hidden", "steps"))
+    for name, value, most in (("width", width, 64), ("hidden", hidden, 96), ("steps", steps, MOST)):
+        if type(value) is not int or not 1 <= value <= most:
+            raise CheckFailed(f"training_plan: expected 1 to {most} as {name!r}, got {given[name]}")
+    rate = number(given["rate"])
+    if rate is None or not 0 < rate < 1:
+        raise CheckFailed(f"training_plan: expected a rate between 0 and 1, got {given['rate']}")
+    return width, hidden, rate, steps
+
+
+class Numbers:
+    """English numbers of one to four digits and their German names, as batches."""
+
+    def __init__(self):
+        self.pairs = number_pairs(4000, digits=(1, 4), seed=0)
+        self.english = Vocabulary((w for pair in self.pairs for w in pair.source), ["<pad>"])
+        self.german = Vocabulary(
+            (w for pair in self.pairs for w in pair.target), ["<pad>", "<s>", "</s>"]
+        )
+
+    def held_out(self, seed):
+        """Pairs of numbers that are in no training."""
+        return number_pairs(200, digits=(2, 4), held_out=True, seed=seed)
+
+    def batch(self, pairs):
+        """Source, its padding, inputs, targets and their padding."""
+        words = [self.english.encode(pair.source).tolist() for pair in pairs]
+        n = max(map(len, words))
+        source = mt.tensor([row + [0] * (n - len(row)) for row in words])
+        padding = mt.tensor([[j >= len(row) for j in range(n)] for row in words])
+        said = [self.german.encode(pair.target).tolist() for pair in pairs]
+        return source, padding, *teacher_batch.reference(said, 1, 2, 0)
+
+
+def share_right(model, batch):
+    """The share of sentences of which each token is the likeliest after the true ones."""
+    source, padding, inputs, targets, rest = batch
+    with mt.no_grad():
+        said = model(source, padding, inputs).argmax(dim=-1)
+    return ((said == targets) | rest).all(dim=1).double().mean().item()
+
+
+def trained(model_class, step, plan, seed):
+    """A translator of numbers, trained by ``step`` on two parts of 32 pairs each time."""
+    width, hidden, rate, steps = plan
+    numbers, draw = Numbers(), Draw(seed).random
+    mt.manual_seed(seed)
+    model = model_class(len(numbers.english), len(numbers.german), width, hidden)
+    optimizer = optim.Adam(model.parameters())
+    by_length = sorted(numbers.pairs, key=lambda pair: len(pair.source))
+    for i in range(steps):
+        optimizer.param_groups[0]["lr"] = rate * (1 - i / steps)
+        starts = draw.integers(len(by_length) - 32, size=2)
+        parts = [numbers.batch(by_length[at : at + 32]) for at in starts]
+        step(model, optimizer, parts, 1.0)
+    return model
+
+
+def reached(model_class, step, plan):
+    """Raise ``CheckFailed`` unless model, step and plan translate numbers never seen."""
+    with redirect_stdout(StringIO()):
+        Translator(model_class)
+        training_step(step)
+    given, shares = _read(plan), []
+    for seed in (11, 12):
+        model, numbers = trained(model_class, step, given, seed), Numbers()
+        batch = copy.deepcopy(numbers.batch(numbers.held_out(seed)))
+        shares.append(share_right(model, batch))
+        measured(f"seed {seed}: {shares[-1]:.1%} of new numbers fully right")
+    if min(shares) < ENOUGH:
+        raise CheckFailed(
+            f"training_plan: at least {ENOUGH:.0%} of new numbers have to be fully right with "
+            f"each of two seeds.\nModel and step are right: think of the rate, the number of "
+            f"steps ({MOST} at most) and the sizes. Is it the rate? Try three that differ by a "
+            "factor."
+        )
+    print("training_plan: new numbers are translated")

@@ -1,0 +1,247 @@
+"""Which score function learns faster, as far as a table of runs says."""
+
+from textbook.checks.conclusions import as_pairs
+from textbook.checks.exercise import exercise
+
+
+def _row(name, steps, most=120, seeds_of="other numbers", tested="numbers", width=64):
+    return {
+        "score": name,
+        "width": width,
+        "chosen on": seeds_of,
+        "tested on": tested,
+        "steps run": most,
+        "steps to 90 %": steps,
+    }
+
+
+scores = [
+    _row("dot product", [70, 70, 80, 60, 90, 70, 80, 70]),
+    _row("multiplicative", [80, 80, 70, 90, 70, 110, 80, 80]),
+    _row("additive", [60, 50, 50, 60, 50, 60, 50, 50], seeds_of="numbers"),
+    _row("reduced rank", [70, 80, 60]),
+    _row("mean", [None] * 8),
+    _row("mean, short", [None] * 8, most=60),
+    _row("fed back", [100, 110, 100, 120, None, 110, 100, 120]),
+    _row("dot product of 256", [40, 50, 40, 40, 50, 40, 50, 40], width=256),
+]
+
+
+def _table_cases(draw, hidden):
+    """Runs that touch, runs that never arrive after more or fewer steps, and unfair ones."""
+    yield (scores,)
+    shift = 7 * hidden
+    rows = [
+        _row("a", [s + shift for s in (50, 60, 55, 52, 58)]),
+        _row("b", [s + shift for s in (61, 70, 90, 65, 66)]),
+        _row("c", [s + shift for s in (60, 70, 90, 65, 66)]),
+        _row("d", [*(s + shift for s in (95, 99, 97, 96)), None], most=100 + shift),
+        _row("e", [None] * 5, most=89 + shift),
+        _row("f", [None] * 5, most=90 + shift),
+        _row("g", [None] * 5, most=91 + shift),
+        _row("h", [s + shift for s in (1, 2, 3, 4)]),
+        _row("i", [500, 501, 502, 503], most=600),
+        _row("j", [1, 2, 3, 4, 5], seeds_of="numbers"),
+        _row("k", [700, 600, 650, 640, 630], most=900, seeds_of="numbers"),
+        _row("l", [1, 2, 3, 4, 5], tested="others", seeds_of="numbers"),
+        _row("m", [800, 800, 800, 800, 801, 803], most=900, tested="others", seeds_of="numbers"),
+        _row("n", [2, 3, 4, 5, 9], width=32),
+        _row("o", [3, 95 + shift, 4, 5, 6], most=100 + shift),
+        _row("p", [None, 1, 1, 1, 1], most=700),
+    ]
+    yield ([rows[i] for i in draw.random.permutation(len(rows))],)
+    yield (rows[:2],)
+
+
+def _as_set(answer, rows):
+    """The pairs in any order."""
+    return as_pairs(answer(rows), "faster")
+
+
+def _numbers(row):
+    """At least so many steps: one more than were run where 90 % was never reached."""
+    return [row["steps run"] + 1 if s is None else s for s in row["steps to 90 %"]]
+
+
+def _mean(values):
+    return sum(values) / len(values)
+
+
+def _arrives(row):
+    return None not in row["steps to 90 %"]
+
+
+def _concluding(
+    same=("width", "tested on"),
+    honest=lambda a, b: all(x["chosen on"] != x["tested on"] for x in (a, b)),
+    seeds=5,
+    counts=lambda a, b: _arrives(a),
+    numbers=_numbers,
+    before=lambda x, y: max(x) < min(y),
+    finish=lambda pairs: pairs,
+):
+    """The conclusions with one of the pieces exchanged."""
+
+    def concluding(rows):
+        found = []
+        for a in rows:
+            for b in rows:
+                if (
+                    a is not b
+                    and all(a[key] == b[key] for key in same)
+                    and honest(a, b)
+                    and min(len(x["steps to 90 %"]) for x in (a, b)) >= seeds
+                    and counts(a, b)
+                    and numbers(a)
+                    and numbers(b)
+                    and before(numbers(a), numbers(b))
+                ):
+                    found.append((a["score"], b["score"]))
+        return finish(found)
+
+    return concluding
+
+
+@exercise(
+    cases=_table_cases, run=_as_set, gradients=False, see='chapter 04, "Four score functions"'
+)
+def learns_faster(rows):
+    """Pairs (faster, slower) of score functions, as far as the table allows."""
+    fair = [
+        row
+        for row in rows
+        if row["chosen on"] != row["tested on"] and len(row["steps to 90 %"]) >= 5
+    ]
+    found = []
+    for a in fair:
+        for b in fair:
+            if a["width"] != b["width"] or a["tested on"] != b["tested on"]:
+                continue
+            if None in a["steps to 90 %"]:
+                continue
+            later = [b["steps run"] + 1 if s is None else s for s in b["steps to 90 %"]]
+            if max(a["steps to 90 %"]) < min(later):
+                found.append((a["score"], b["score"]))
+    return found
+
+
+for name, hint, pieces in (
+    (
+        "a comparison of the means over the seeds",
+        "Seeds differ: every seed of the one has to arrive before every seed of the other.",
+        dict(before=lambda x, y: _mean(x) < _mean(y)),
+    ),
+    (
+        "a comparison of the medians over the seeds",
+        "Seeds differ: every seed of the one has to arrive before every seed of the other.",
+        dict(before=lambda x, y: sorted(x)[len(x) // 2] < sorted(y)[len(y) // 2]),
+    ),
+    (
+        "a comparison of the fastest seeds",
+        "Every seed of the one before every seed of the other.",
+        dict(before=lambda x, y: min(x) < min(y)),
+    ),
+    (
+        "a comparison of the slowest seeds",
+        "Every seed of the one before every seed of the other.",
+        dict(before=lambda x, y: max(x) < max(y)),
+    ),
+    (
+        "a comparison seed by seed, as if they were pairs",
+        "Seed 3 of one has nothing to do with seed 3 of another: all of the one before all of "
+        "the other.",
+        dict(before=lambda x, y: all(a < b for a, b in zip(x, y, strict=False))),
+    ),
+    (
+        "right but for equal steps, which it takes for earlier",
+        "Before: fewer steps.",
+        dict(before=lambda x, y: max(x) <= min(y)),
+    ),
+    (
+        "right but for seeds that never arrive, which it leaves out",
+        "They are the slowest of all, and tell the most.",
+        dict(
+            counts=lambda a, b: True,
+            numbers=lambda row: [s for s in row["steps to 90 %"] if s is not None],
+        ),
+    ),
+    (
+        "right but for seeds that never arrive, which come later than any number of steps",
+        "Nobody knows what happens after the last step that was run: the other one has to have "
+        "arrived by then.",
+        dict(
+            numbers=lambda row: [10**9 if s is None else s for s in row["steps to 90 %"]],
+        ),
+    ),
+    (
+        "right but for seeds that never arrive, which count as the last step that was run",
+        "They had not arrived at that step: they need one more at least.",
+        dict(
+            numbers=lambda row: [
+                row["steps run"] if s is None else s for s in row["steps to 90 %"]
+            ],
+        ),
+    ),
+    (
+        "right but for seeds that never arrive, which count as arrived one step after the last",
+        "Who never arrives cannot be shown to be faster.",
+        dict(counts=lambda a, b: True),
+    ),
+    (
+        "right but for scores with a seed that never arrives, which it leaves out",
+        "They can be slower: an answer that does not come is late.",
+        dict(counts=lambda a, b: _arrives(a) and _arrives(b)),
+    ),
+    (
+        "right but for scores with four seeds, which it compares",
+        "At least five seeds each.",
+        dict(seeds=4),
+    ),
+    (
+        "right but for the seeds, of which it wants more than five",
+        "Five are enough.",
+        dict(seeds=6),
+    ),
+    (
+        "right but for rates chosen on the numbers of the test, which it lets pass",
+        "A rate that was chosen by what is reported looks better than it is.",
+        dict(honest=lambda a, b: True),
+    ),
+    (
+        "right but for the slower one, whose rate may have been chosen on the test",
+        "Neither of the two.",
+        dict(honest=lambda a, b: a["chosen on"] != a["tested on"]),
+    ),
+    (
+        "right but for the faster one, whose rate may have been chosen on the test",
+        "Neither of the two.",
+        dict(honest=lambda a, b: b["chosen on"] != b["tested on"]),
+    ),
+    (
+        "right but for widths, which it mixes",
+        "A wider model may be faster for that alone.",
+        dict(same=("tested on",)),
+    ),
+    (
+        "right but for tests, which it mixes",
+        "Other numbers may be easier.",
+        dict(same=("width",)),
+    ),
+    (
+        "right but for runs of different lengths, which it does not compare",
+        "Who has arrived has arrived: it does not matter how long the run would have gone on.",
+        dict(same=("width", "tested on", "steps run")),
+    ),
+    (
+        "right but for the order: the slower one comes first",
+        "(faster, slower).",
+        dict(finish=lambda pairs: [pair[::-1] for pair in pairs]),
+    ),
+    (
+        "right, and each pair once more the other way round",
+        "If one is faster than the other, the other is not faster than the one.",
+        dict(finish=lambda pairs: [*pairs, *(pair[::-1] for pair in pairs)]),
+    ),
+    ("the first pair alone", "All pairs.", dict(finish=lambda pairs: pairs[:1])),
+):
+    learns_faster.wrong(name, hint)(_concluding(**pieces))

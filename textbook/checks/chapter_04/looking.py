@@ -1,0 +1,287 @@
+"""Programs that attend to a memory, some of them broken."""
+
+import minitorch as mt
+from textbook.checks.exercise import Draw, exercise
+from textbook.checks.suspects import by_kinds, each_or_together, some_of
+
+
+class _Program:
+    """A program that does not show what it does."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, queries, memory, padding):
+        return self.function(queries, memory, padding)
+
+
+def _dot(queries, memory, padding):
+    return queries @ memory.mT
+
+
+def _hide(scores, padding):
+    return scores.masked_fill(padding.unsqueeze(1), -mt.inf)
+
+
+def _attending(
+    score=_dot,
+    hide=_hide,
+    weigh=lambda scores, padding: scores.softmax(dim=-1),
+    mix=lambda weights, memory, padding: weights @ memory,
+):
+    """Attention with one of its pieces exchanged."""
+
+    def attend(queries, memory, padding):
+        weights = weigh(hide(score(queries, memory, padding), padding), padding)
+        return mix(weights, memory, padding), weights
+
+    return attend
+
+
+def _distance(queries, memory, padding):
+    return -(queries.unsqueeze(2) - memory.unsqueeze(1)).square().sum(dim=-1) / 2
+
+
+def _cosine(queries, memory, padding):
+    length = memory.square().sum(dim=-1, keepdim=True).sqrt()
+    return queries @ (memory / length).mT
+
+
+def _additive(queries, memory, padding):
+    return (queries.unsqueeze(2) + memory.unsqueeze(1)).tanh().sum(dim=-1)
+
+
+def _kinds():
+    """Functions that make a broken program, and right ones, by kind."""
+
+    def of_first(queries, memory, padding):
+        return _attending()(queries, memory, padding[:1].expand(*padding.shape))
+
+    def in_place(queries, memory, padding):
+        memory[:] = memory.masked_fill(padding.unsqueeze(-1), 0.0)
+        return _attending()(queries, memory, padding)
+
+    def remembers():
+        kept = []
+
+        def attend(queries, memory, padding):
+            kept.append(memory.shape)
+            factor = 1 + 0.01 * (len(kept) - 1)
+            return _attending(score=lambda *x: factor * _dot(*x))(queries, memory, padding)
+
+        return attend
+
+    def centred(queries, memory, padding):
+        return (queries - queries.mean(dim=1, keepdim=True)) @ memory.mT
+
+    def less_all(queries, memory, padding):
+        return queries @ (memory / (1 + memory.square().mean().sqrt())).mT
+
+    def ahead(queries, memory, padding):
+        scores, n = _dot(queries, memory, padding), memory.shape[1]
+        later = mt.arange(n) > mt.arange(queries.shape[1]).unsqueeze(1) + 1
+        return scores.masked_fill(later, -1e9)
+
+    broken = {
+        "has a softmax over the queries": lambda: _attending(
+            weigh=lambda scores, padding: scores.softmax(dim=1)
+        ),
+        "forgets the padding": lambda: _attending(hide=lambda scores, padding: scores),
+        "has scores of 0 at the padding": lambda: _attending(
+            hide=lambda scores, padding: scores.masked_fill(padding.unsqueeze(1), 0.0)
+        ),
+        "masks the weights after the softmax": lambda: _attending(
+            hide=lambda scores, padding: scores,
+            weigh=lambda scores, padding: scores.softmax(dim=-1) * ~padding.unsqueeze(1),
+        ),
+        "masks with a score of -30": lambda: _attending(
+            hide=lambda scores, padding: scores.masked_fill(padding.unsqueeze(1), -30.0)
+        ),
+        "prefers late words": lambda: _attending(
+            score=lambda *x: _dot(*x) + 0.1 * mt.arange(x[1].shape[1])
+        ),
+        "looks one word ahead at most": lambda: _attending(score=ahead),
+        "takes the mean of the queries away": lambda: _attending(score=centred),
+        "divides by the size of the whole memory": lambda: _attending(score=less_all),
+        "takes the first sentence's padding for all": lambda: of_first,
+        "mixes words of length 1": lambda: _attending(
+            mix=lambda weights, memory, padding: (
+                weights @ (memory / memory.square().sum(dim=-1, keepdim=True).sqrt())
+            )
+        ),
+        "divides its outputs by the number of words": lambda: _attending(
+            mix=lambda weights, memory, padding: (
+                weights @ memory / (~padding).sum(dim=1).reshape(-1, 1, 1)
+            )
+        ),
+        "has weights without a sum": lambda: _attending(
+            weigh=lambda scores, padding: scores.sigmoid()
+        ),
+        "sharpens with the number of queries": lambda: _attending(
+            score=lambda *x: _dot(*x) * x[0].shape[1] ** 0.5
+        ),
+        "writes into the memory": lambda: in_place,
+        "sharpens from call to call": remembers,
+    }
+    right = {
+        "has dot products": _attending,
+        "has scaled dot products": lambda: _attending(
+            score=lambda *x: _dot(*x) / x[0].shape[-1] ** 0.5
+        ),
+        "has distances": lambda: _attending(score=_distance),
+        "has cosines": lambda: _attending(score=_cosine),
+        "has additive scores": lambda: _attending(score=_additive),
+        "has equal weights": lambda: _attending(score=lambda *x: 0 * _dot(*x)),
+    }
+    return broken, right
+
+
+def programs():
+    """Nine programs, five of which are broken; the order says nothing."""
+    return [_Program(make()) for make in some_of(_kinds(), (5, 4), Draw(8).random)]
+
+
+def _program_cases(draw, hidden):
+    """Each kind by itself, and none; hidden, all together."""
+    return each_or_together(_kinds(), hidden, Draw(0).random)
+
+
+def _found(answer, kinds):
+    """What the answer returns, with the kinds for the numbers."""
+    broken, right = _kinds()
+    found = answer([_Program((broken | right)[kind]()) for kind in kinds])
+    return by_kinds(found, kinds, "programs", "broken programs")
+
+
+@exercise(cases=_program_cases, run=_found, gradients=False, see='chapter 04, "In matrices"')
+def broken_attentions(programs):
+    """The numbers of the programs that break a rule."""
+    mt.manual_seed(0)
+    queries, memory = mt.randn(3, 4, 5).double(), mt.randn(3, 7, 5).double()
+    counts = [4, 7, 6]
+    padding = mt.arange(7) >= mt.tensor(counts).unsqueeze(1)
+
+    def follows_the_rules(attend):
+        given = queries.clone(), memory.clone(), padding.clone()
+        outputs, weights = attend(*given)
+        if not all(mt.equal(a, b) for a, b in zip(given, (queries, memory, padding), strict=True)):
+            return False
+        if bool((weights < 0).any()) or bool((weights.mT[padding] != 0).any()):
+            return False
+        if not mt.allclose(weights.sum(dim=-1), mt.ones(3, 4).double()):
+            return False
+        if not mt.allclose(outputs, weights @ memory):
+            return False
+        for b, n in enumerate(counts):
+            for t in range(4):  # each query alone, to the words in the opposite order
+                query, words = queries[[b], t : t + 1].clone(), memory[[b], :n].flip(1)
+                _, turned = attend(query, words, mt.zeros(1, n, dtype=mt.bool))
+                if not mt.allclose(turned[0, 0].flip(0), weights[b, t, :n]):
+                    return False
+        return True
+
+    return [i for i, attend in enumerate(programs) if not follows_the_rules(attend)]
+
+
+def _rules(drop=(), counts=(4, 7, 6), steps=4, close=mt.allclose):
+    """Whether a program breaks a rule; without the rules to be dropped."""
+    draw = Draw(0)
+    queries, memory = draw.normal(3, steps, 5), draw.normal(3, max(counts), 5)
+    padding = mt.arange(max(counts)) >= mt.tensor(counts).unsqueeze(1)
+
+    def follows(attend):
+        given = memory.clone()
+        outputs, weights = attend(queries.clone(), given, padding.clone())
+        yield "argument", mt.equal(given, memory)
+        yield "padding", not bool((weights.mT[padding] != 0).any())
+        yield "sum", close(weights.sum(dim=-1), mt.ones(3, steps).double())
+        yield "output", close(outputs, weights @ memory)
+        for b, n in enumerate(counts):
+            whole, words = mt.zeros(1, n, dtype=mt.bool), memory[[b], :n]
+            _, alone = attend(queries[[b]].clone(), words.clone(), whole)
+            yield "sentence", close(alone[0], weights[b, :, :n])
+            for t in range(steps):
+                _, single = attend(queries[[b], t : t + 1].clone(), words.clone(), whole)
+                yield "query", close(single[0, 0], alone[0, t])
+            _, turned = attend(queries[[b]].clone(), words.flip(1), whole)
+            yield "order", close(turned[0].flip(-1), alone[0])
+
+    return lambda attend: not all(kept for rule, kept in follows(attend) if rule not in drop)
+
+
+def _testing(say=lambda i, broken: i if broken else None, **pieces):
+    """The test with one of its pieces exchanged."""
+
+    def test(programs):
+        broken = _rules(**pieces)
+        found = [say(i, broken(attend)) for i, attend in enumerate(programs)]
+        return [each for each in found if each is not None]
+
+    return test
+
+
+for rule, (what, hint) in {
+    "argument": ("whether the memory is left as it is", "Compare it with a copy."),
+    "padding": (
+        "whether the weights at the padding are exactly 0",
+        "A small weight is a weight: weights.mT[padding] != 0.",
+    ),
+    "output": ("what the outputs are", "They are the weights times the memory as it is."),
+    "sentence": (
+        "whether a sentence has the same weights alone",
+        "Let a sentence attend by itself, without padding: the same weights must come out.",
+    ),
+    "query": (
+        "whether a query has the same weights without the others",
+        "Ask with each query by itself.",
+    ),
+    "order": (
+        "whether weights follow their words to another place",
+        "Let words change places: the weights must do so, too.",
+    ),
+}.items():
+    broken_attentions.wrong(f"a test that does not ask {what}", hint)(_testing(drop=(rule,)))
+broken_attentions.wrong(
+    "a test of the sum of the weights alone",
+    "Weights that add up to 1 may still lie on the padding, or depend on what they should not.",
+)(_testing(drop=("argument", "padding", "output", "sentence", "query", "order")))
+broken_attentions.wrong(
+    "a test without padding",
+    "Much that is wrong is right for sentences of one length.",
+)(_testing(counts=(7, 7, 7)))
+broken_attentions.wrong(
+    "a list of all programs",
+    "Some follow the rules. Do they seem broken because of rounding? mt.allclose, not ==.",
+)(_testing(say=lambda i, broken: i))
+broken_attentions.wrong(
+    "a list of no programs",
+    "Five of the nine break a rule: ask for each of them.",
+)(_testing(say=lambda i, broken: None))
+broken_attentions.wrong(
+    "a test that overlooks differences below 0.5",
+    "Smaller differences are differences: mt.allclose as it is.",
+)(_testing(close=lambda a, b: mt.allclose(a, b, atol=0.5)))
+broken_attentions.wrong(
+    "a list of the programs that are right",
+    "Return the numbers of the broken ones.",
+)(_testing(say=lambda i, broken: None if broken else i))
+broken_attentions.wrong(
+    "a list of True and False",
+    "Return the numbers of the broken programs, counted from 0.",
+)(_testing(say=lambda i, broken: broken))
+
+
+@broken_attentions.wrong(
+    "a comparison with dot-product attention",
+    "Which score it has is a program's own business: ask for the rules.",
+)
+def _(programs):
+    draw = Draw(0)
+    queries, memory = draw.normal(3, 4, 5), draw.normal(3, 7, 5)
+    padding = mt.arange(7) >= mt.tensor([4, 7, 6]).unsqueeze(1)
+    _, right = _attending()(queries, memory, padding)
+    return [
+        i
+        for i, attend in enumerate(programs)
+        if not mt.allclose(attend(queries, memory.clone(), padding)[1], right)
+    ]

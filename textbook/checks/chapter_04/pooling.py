@@ -1,0 +1,310 @@
+"""Pooling by learned queries that know what is late, and what it reaches."""
+
+from contextlib import redirect_stdout
+from io import StringIO
+
+import minitorch as mt
+from minitorch import nn
+from textbook.chapter_03 import (
+    ANIMALS,
+    PAD,
+    stories_right,
+    story_words,
+    train_reader,
+)
+from textbook.checks.compare import number
+from textbook.checks.exercise import CheckFailed, exercise
+from textbook.checks.modules import drawn, made, results_of, values
+from textbook.lab.report import measured
+
+
+def _pooling_cases(draw, hidden):
+    """Sizes (H, queries), then a batch; padding that is large, or no number."""
+    sizes, counts = ((5, 3), [3, 6, 1, 5]) if hidden else ((4, 2), [2, 4, 3])
+    for extra, filler in ((1, 1e6), (0, mt.nan)):
+        n = max(counts) + extra
+        padding = mt.arange(n) >= mt.tensor(counts).unsqueeze(1)
+        states = draw.normal(len(counts), n, sizes[0])
+        yield sizes, states.masked_fill(padding.unsqueeze(-1), filler), padding
+        counts = counts[1:]
+
+
+def _run(answer, sizes, states, padding):
+    return results_of(
+        answer(*sizes),
+        drawn(_Queries, *sizes),
+        {"states": states},
+        lambda pool: {"the tensor of pooled states": pool(states, padding)},
+    )
+
+
+def _nothing_is_shared(answer, sizes, states, padding):
+    pool, other = (made(_Queries, answer, sizes) for _ in range(2))
+    before = values(pool(states, padding))
+    with mt.no_grad():
+        for x in other.parameters():
+            x *= 1.5
+    values(other(states, padding))
+    if not mt.equal(values(pool(states, padding)), before):
+        return "After another module has run, this one gives another result: they share something."
+    return None
+
+
+@exercise(
+    cases=_pooling_cases,
+    run=_run,
+    properties=(_nothing_is_shared,),
+    gradients=False,
+    see='chapter 04, "Pooling by a query"',
+)
+class Queries(nn.Module):
+    """States (B, n, H) and padding (B, n) to one vector each, by several learned queries."""
+
+    def __init__(self, hidden, queries):
+        super().__init__()
+        self.query = nn.Parameter(mt.zeros(queries, hidden))
+        self.late = nn.Parameter(mt.zeros(queries))
+
+    def forward(self, states, padding):
+        """States (B, n, H) and padding (B, n) to (B, queries * H)."""
+        states = states.masked_fill(padding.unsqueeze(-1), 0.0)
+        places = mt.arange(states.shape[1]).unsqueeze(1)  # (n, 1)
+        scores = states @ self.query.T + places * self.late  # (B, n, queries)
+        weights = scores.masked_fill(padding.unsqueeze(-1), -mt.inf).softmax(dim=1)
+        return (weights.mT @ states).flatten(1)
+
+
+_Queries = Queries.reference
+
+
+class QueriesInPieces(_Queries):
+    """The same; each piece that mistakes exchange is a method of its own."""
+
+    def forward(self, states, padding):
+        states = self.clean(states, padding)
+        weights = self.weigh(self.score(states) + self.bias(states, padding), padding)
+        return self.joined(weights @ states)
+
+    def clean(self, states, padding):
+        return states.masked_fill(padding.unsqueeze(-1), 0.0)
+
+    def score(self, states):
+        return self.query @ states.mT  # (B, queries, n)
+
+    def bias(self, states, padding):
+        return self.late.unsqueeze(1) * mt.arange(states.shape[1])
+
+    def weigh(self, scores, padding):
+        return scores.masked_fill(padding.unsqueeze(1), -mt.inf).softmax(dim=-1)
+
+    def joined(self, found):
+        return found.reshape(len(found), -1)
+
+
+@Queries.wrong(
+    "right as long as the padding holds ordinary numbers",
+    "A weight of 0 does not help against what is no number. Put 0 into the states there first.",
+)
+class _(QueriesInPieces):
+    def clean(self, states, padding):
+        return states
+
+
+@Queries.wrong(
+    "a pooling in which the padding has a share of the weights",
+    "The weights of the words have to add up to 1: a padded place has the score minus infinity, "
+    "before the softmax.",
+)
+class _(QueriesInPieces):
+    def weigh(self, scores, padding):
+        return scores.softmax(dim=-1)
+
+
+@Queries.wrong(
+    "a pooling with scores of 0 at the padding",
+    "A score of 0 still has the weight exp(0) = 1: minus infinity.",
+)
+class _(QueriesInPieces):
+    def weigh(self, scores, padding):
+        return scores.masked_fill(padding.unsqueeze(1), 0.0).softmax(dim=-1)
+
+
+@Queries.wrong(
+    "a pooling in which the queries compete, not the words",
+    "Each query has weights that add up to 1 over the words.",
+)
+class _(QueriesInPieces):
+    def weigh(self, scores, padding):
+        return scores.softmax(dim=1) * ~padding.unsqueeze(1)
+
+
+@Queries.wrong(
+    "a pooling in which all words of all queries share one softmax",
+    "Each query has weights that add up to 1 over the words.",
+)
+class _(QueriesInPieces):
+    def weigh(self, scores, padding):
+        hidden = scores.masked_fill(padding.unsqueeze(1), -mt.inf)
+        return hidden.flatten(1).softmax(dim=-1).reshape(*scores.shape)
+
+
+@Queries.wrong(
+    "a pooling that does not know what is late",
+    "Each query adds its number in self.late, times the place of the word, to its scores.",
+)
+class _(QueriesInPieces):
+    def bias(self, states, padding):
+        return 0 * self.late.unsqueeze(1)
+
+
+@Queries.wrong(
+    "a pooling that prefers early words by as much",
+    "The number in self.late times the place of the word, with a plus.",
+)
+class _(QueriesInPieces):
+    def bias(self, states, padding):
+        return -super(type(self), self).bias(states, padding)
+
+
+@Queries.wrong(
+    "a pooling in which all queries have the first one's preference for late words",
+    "Each query has a number of its own.",
+)
+class _(QueriesInPieces):
+    def bias(self, states, padding):
+        return super(type(self), self).bias(states, padding)[:1]
+
+
+@Queries.wrong(
+    "a pooling with places divided by the number of columns",
+    "Places count 0, 1, 2, ...: how many there are is not divided by.",
+)
+class _(QueriesInPieces):
+    def bias(self, states, padding):
+        return super(type(self), self).bias(states, padding) / states.shape[1]
+
+
+@Queries.wrong(
+    "a pooling with scores divided by the square root of H",
+    "Here the scores are the plain dot products.",
+)
+class _(QueriesInPieces):
+    def score(self, states):
+        return super(type(self), self).score(states) / states.shape[-1] ** 0.5
+
+
+@Queries.wrong(
+    "a pooling by the mean of the states",
+    "Each state counts with its weight.",
+)
+class _(QueriesInPieces):
+    def weigh(self, scores, padding):
+        return super(type(self), self).weigh(0 * scores, padding)
+
+
+@Queries.wrong(
+    "right but for the order in which the results are put side by side: unit by unit",
+    "Query by query: first all H numbers that the first one finds.",
+)
+class _(QueriesInPieces):
+    def joined(self, found):
+        return found.mT.reshape(len(found), -1)
+
+
+@Queries.wrong(
+    "right but for the results of the queries, which are not put side by side",
+    "One vector for each sentence: (B, queries * H).",
+)
+class _(QueriesInPieces):
+    def joined(self, found):
+        return found
+
+
+@Queries.wrong(
+    "a pooling that adds up what the queries find",
+    "Side by side: (B, queries * H).",
+)
+class _(QueriesInPieces):
+    def joined(self, found):
+        return found.sum(dim=1)
+
+
+@Queries.wrong(
+    "a pooling through whose weights no gradient goes",
+    "Something cuts the weights off from the graph: detach(), .data or tensor(...).",
+)
+class _(QueriesInPieces):
+    def weigh(self, scores, padding):
+        return super(type(self), self).weigh(scores, padding).detach()
+
+
+# What was reached
+
+MOST, ENOUGH, LONGEST = 400, 0.85, 40
+QUESTIONS = {"anywhere": 1, "which came last": 5}
+KEYS = ["queries", "rate", "steps"]
+
+
+class Reader(nn.Module):
+    """Stories (B, n) to scores of the animals (B, 8), with a plain RNN and pooling by queries."""
+
+    def __init__(self, pool, queries, width=16, hidden=32):
+        super().__init__()
+        self.embedding = nn.Embedding(len(story_words), width)
+        self.recurrent = nn.RNN(width, hidden, batch_first=True)
+        self.pool = pool(hidden, queries)
+        self.out = nn.Linear(queries * hidden, len(ANIMALS))
+
+    def forward(self, tokens):
+        states, _ = self.recurrent(self.embedding(tokens))  # (B, n, H)
+        return self.out(self.pool(states, tokens == PAD))
+
+
+def _read(plan):
+    """The plan, if it can be carried out."""
+    try:
+        given = plan()
+    except NotImplementedError:
+        raise CheckFailed(
+            "reading_plan: not solved yet.\nReturn a dict, as the text says."
+        ) from None
+    if not isinstance(given, dict) or sorted(given) != KEYS:
+        raise CheckFailed(f"reading_plan: expected a dict with the keys {KEYS}, got {given}")
+    queries, steps, rate = (number(given[key]) for key in ("queries", "steps", "rate"))
+    for name, value, most in (("queries", queries, 8), ("steps", steps, MOST)):
+        if type(value) is not int or not 1 <= value <= most:
+            raise CheckFailed(f"reading_plan: expected 1 to {most} as {name!r}, got {given[name]}")
+    if rate is None or not 0 < rate < 1:
+        raise CheckFailed(f"reading_plan: expected a rate between 0 and 1, got {given['rate']}")
+    return queries, rate, steps
+
+
+def trained(pool, queries, rate, steps, question, seed):
+    """A reader that has learned to answer one question about stories."""
+    mt.manual_seed(seed)
+    model = Reader(pool, queries)
+    train_reader(model, LONGEST, QUESTIONS[question], rate, steps)
+    return model
+
+
+def share_right(model, question):
+    """The share of 500 new stories that are answered right."""
+    return stories_right(model, LONGEST, QUESTIONS[question])
+
+
+def reached(pool, plan):
+    """Raise ``CheckFailed`` unless readers of this plan answer both questions."""
+    with redirect_stdout(StringIO()):
+        Queries(pool)
+    given, shares = _read(plan), []
+    for question in QUESTIONS:
+        for seed in (11, 12, 13):
+            shares.append(share_right(trained(pool, *given, question, seed), question))
+            measured(f"{question}, seed {seed}: {shares[-1]:.1%} right")
+    if min(shares) < ENOUGH:
+        raise CheckFailed(
+            f"reading_plan: at least {ENOUGH:.0%} have to be right for both questions and each "
+            "of three seeds.\nThe module is right: think of the rate, the number of steps and of "
+            "how many queries it takes."
+        )
+    print("reading_plan: both questions are answered")

@@ -1,0 +1,171 @@
+"""How many layers it takes until distant tokens meet, and how many steps that is."""
+
+import math
+
+from textbook.checks.exercise import exercise
+
+KINDS = ["recurrent", "window", "dilated", "self-attention"]
+
+
+def _reach_cases(draw, hidden):
+    """Lengths that are powers of the window, one more and one less, one token, and a large one."""
+    lengths = {2: (8, 9, 100), 3: (1, 26, 27, 28, 243), 5: (125, 126, 3), 10: (1000,)}
+    if hidden:
+        lengths = {2: (1, 7, 1025), 3: (2, 4, 81, 82, 729), 6: (216, 217, 5), 10: (100, 10**6)}
+    for kind in KINDS:
+        for window, values in lengths.items():
+            for n in values:
+                yield kind, n, window
+
+
+def _power(n, window):
+    """The smallest L with window ** L >= n, at least 1."""
+    layers = 1
+    while window**layers < n:
+        layers += 1
+    return layers
+
+
+def _reaching(
+    recurrent=lambda n, w: (1, n),
+    window=lambda n, w: max(math.ceil((n - 1) / (w - 1)), 1),
+    dilated=_power,
+    attention=lambda n, w: (1, 1),
+    steps=lambda layers, n, w: layers,
+    finish=lambda layers, steps: {"layers": layers, "steps": steps},
+):
+    """The numbers with one of the pieces exchanged."""
+
+    def reaching(kind, n, w):
+        if kind in ("recurrent", "self-attention"):
+            return finish(*(recurrent if kind == "recurrent" else attention)(n, w))
+        layers = (window if kind == "window" else dilated)(n, w)
+        return finish(layers, steps(layers, n, w))
+
+    return reaching
+
+
+@exercise(cases=_reach_cases, gradients=False, see='chapter 05, "What waits for what"')
+def reach(kind, n, window):
+    """The layers after which the last of n tokens knows of the first, and the steps they take."""
+    if kind == "recurrent":
+        return {"layers": 1, "steps": n}
+    if kind == "self-attention":
+        return {"layers": 1, "steps": 1}
+    layers, seen = 1, window  # tokens that the last output has seen
+    while seen < n:
+        layers += 1
+        seen = seen * window if kind == "dilated" else seen + window - 1
+    return {"layers": layers, "steps": layers}
+
+
+WINDOW = "A layer more lets w - 1 tokens more in: after L layers the last has seen 1 + L (w - 1)."
+DILATED = "A layer more multiplies what is seen by w: w ** L tokens."
+for name, hint, pieces in (
+    (
+        "right but for the window, where each layer counts w tokens more",
+        WINDOW,
+        {"window": lambda n, w: max(math.ceil(n / w), 1)},
+    ),
+    (
+        "right but for the window, which is one layer short",
+        WINDOW + " Round up.",
+        {"window": lambda n, w: max((n - 1) // (w - 1), 1)},
+    ),
+    (
+        "right but for the window, where each layer counts one token more",
+        WINDOW,
+        {"window": lambda n, w: max(n - 1, 1)},
+    ),
+    (
+        "right but for the window, which is taken to reach as far to both sides",
+        "The window of the text looks back alone: at the token itself and the w - 1 before it.",
+        {"window": lambda n, w: max(math.ceil(2 * (n - 1) / (w - 1)), 1)},
+    ),
+    (
+        "right but for the window, which is taken for dilated",
+        WINDOW,
+        {"window": _power},
+    ),
+    (
+        "right but for dilated layers, which are counted as if they were not",
+        DILATED,
+        {"dilated": lambda n, w: max(math.ceil((n - 1) / (w - 1)), 1)},
+    ),
+    (
+        "right but for rounding: the logarithm of a power is not quite an integer",
+        "math.log(125, 5) is a little above 3, and rounding up makes 4 of it. Count in integers.",
+        {"dilated": lambda n, w: max(math.ceil(math.log(n, w)), 1)},
+    ),
+    (
+        "right but for dilated layers, for which the logarithm is rounded down",
+        DILATED + " Round up.",
+        {"dilated": lambda n, w: max(_power(n, w) - (w ** _power(n, w) > n), 1)},
+    ),
+    (
+        "right but for dilated layers, whose windows always double",
+        DILATED,
+        {"dilated": lambda n, w: _power(n, 2)},
+    ),
+    (
+        "right but for dilated layers, of which there is one too many",
+        DILATED,
+        {"dilated": lambda n, w: _power(n, w) + 1},
+    ),
+    (
+        "right but for the recurrent network, for which n layers are counted",
+        "One layer: the state carries what was read through all steps. These are n.",
+        {"recurrent": lambda n, w: (n, n)},
+    ),
+    (
+        "right but for the recurrent network, which is given one step",
+        "h_t waits for h_(t-1): n steps, one after the other.",
+        {"recurrent": lambda n, w: (1, 1)},
+    ),
+    (
+        "right but for the recurrent network, which is given n - 1 steps",
+        "The first token needs a step, too.",
+        {"recurrent": lambda n, w: (1, n - 1)},
+    ),
+    (
+        "right but for self-attention, which is given n steps",
+        "No output waits for another one of its layer.",
+        {"attention": lambda n, w: (1, n)},
+    ),
+    (
+        "right but for self-attention, which needs as many layers as a window",
+        "All tokens see all tokens, in one layer.",
+        {"attention": lambda n, w: (max(math.ceil((n - 1) / (w - 1)), 1),) * 2},
+    ),
+    (
+        "right but for the steps of windows: within a layer each token waits for the one before",
+        "The outputs of a layer are computed at the same time; only layers wait for each other.",
+        {"steps": lambda layers, n, w: layers * n},
+    ),
+    (
+        "right but for the steps of windows, which are always one",
+        "A layer waits for the one below.",
+        {"steps": lambda layers, n, w: 1},
+    ),
+    (
+        "right but for the steps of windows: a step for each token of a window",
+        "A window is one step, however many tokens it holds.",
+        {"steps": lambda layers, n, w: layers * w},
+    ),
+    (
+        "right but for the form: two numbers, not a dict",
+        'A dict with the keys "layers" and "steps".',
+        {"finish": lambda layers, steps: (layers, steps)},
+    ),
+):
+    reach.wrong(name, hint)(_reaching(**pieces))
+
+
+@reach.wrong(
+    "right but for one token alone, for which no layer is counted",
+    "There is a layer in any case: at least 1.",
+)
+def _(kind, n, window):
+    found = reach.reference(kind, n, window)
+    none = n == 1 and kind in ("window", "dilated")
+    return {"layers": 0, "steps": 0} if none else found

@@ -1,0 +1,238 @@
+"""At which widths the division of the scores helps, as far as a table says."""
+
+from textbook.checks.compare import brief, number
+from textbook.checks.exercise import Draw, exercise
+
+
+def _row(width, divided, rate, right, steps=100):
+    return {"d": width, "divided": divided, "rate": rate, "steps": steps, "right": right}
+
+
+table = [
+    _row(16, False, 0.003, [0.71, 0.74, 0.70]),
+    _row(16, False, 0.01, [0.80, 0.84, 0.83]),
+    _row(16, False, 0.03, [0.77, 0.79, 0.78]),
+    _row(16, True, 0.003, [0.72, 0.70, 0.75]),
+    _row(16, True, 0.01, [0.84, 0.80, 0.85]),
+    _row(16, True, 0.03, [0.76, 0.80, 0.79]),
+    _row(64, False, 0.003, [0.79, 0.82, 0.80]),
+    _row(64, False, 0.01, [0.82, 0.85, 0.86]),
+    _row(64, False, 0.03, [0.92, 0.71, 0.70]),
+    _row(64, True, 0.003, [0.83, 0.82, 0.84]),
+    _row(64, True, 0.01, [0.90, 0.92, 0.89]),
+    _row(64, True, 0.03, [0.85, 0.88, 0.86]),
+    _row(256, False, 0.003, [0.83, 0.81, 0.82]),
+    _row(256, False, 0.01, [0.74, 0.76, 0.71]),
+    _row(256, True, 0.003, [0.84, 0.86, 0.85]),
+    _row(256, True, 0.01, [0.91, 0.90, 0.92]),
+    _row(256, True, 0.03, [0.88, 0.89, 0.86]),
+    _row(1024, False, 0.001, [0.61, 0.60, 0.64]),
+    _row(1024, False, 0.003, [0.70, 0.72, 0.71]),
+    _row(1024, False, 0.01, [0.55, 0.61, 0.58]),
+    _row(1024, True, 0.001, [0.80, 0.82, 0.81], steps=200),
+    _row(1024, True, 0.003, [0.92, 0.91, 0.93], steps=200),
+    _row(1024, True, 0.01, [0.90, 0.88, 0.89], steps=200),
+]
+RATES = (0.01, 0.1, 0.03)
+
+
+def _both(width, plain, divided, rates=(RATES, RATES), steps=(100, 100)):
+    """Rows of a width: for each rate the shares of the seeds, without division and with it."""
+    for kind, lists in enumerate((plain, divided)):
+        for rate, right in zip(rates[kind], lists, strict=True):
+            yield _row(width, bool(kind), rate, right, steps[kind])
+
+
+def _table_cases(draw, hidden):
+    yield (table,)
+    low, high, top = [0.2, 0.21, 0.22], [0.5, 0.52, 0.54], [0.6, 0.62, 0.61]
+    other = (0.01, 0.1, 0.02)
+    rows = [
+        *_both(1, [low, low, high], [low, low, top]),
+        *_both(2, [low, low, top], [low, low, high]),
+        *_both(3, [low, low, [0.4, 0.45, 0.8]], [low, low, top]),
+        *_both(4, [low, high, low], [low, low, top]),
+        *_both(5, [low, low, high], [top, low, low]),
+        *_both(6, [low, low, high], [low, low, top], rates=(RATES, other)),
+        *_both(7, [low, low, high], [low, low, top], steps=(100, 150)),
+        *_both(8, [low, low, high[:2]], [low, low, top[:2]]),
+        *_both(9, [low, low, [0.5, 0.5, 0.6]], [low, low, top]),
+        *_both(10, [[0.9, 0.1, 0.1], low, high], [low, low, top]),
+        *_both(11, [low, [0.55, 0.56, 0.1], high], [low, low, top]),
+        *_both(12, [low, low, [0.5, 0.9, 0.1]], [low, low, [0.7, 0.6, 0.8]]),
+        *_both(13, [low, low, high], [low, low, [0.55, 0.65, 0.45]]),
+        *_both(14, [low, low, [0.7, 0.71, 0.72, 0.73]], [low, low, [0.5, 0.6, 0.65, 0.69]]),
+        *_both(15, [low, low, high], [low, low, high]),
+        *_both(16, [[0.3, 0.31, 0.32], low, [0.2, 0.6, 0.6]], [low, low, [0.9, 0.91, 0.92]]),
+    ]
+    if hidden:
+        rows = [row | {"right": [round(x * 0.9, 6) for x in row["right"]]} for row in rows]
+    yield ([rows[i] for i in Draw(hidden).random.permutation(len(rows))],)
+    yield (rows[:6],)
+
+
+def _as_dict(answer, rows):
+    """The verdicts, in the order of their widths."""
+    found = answer(rows)
+    if not isinstance(found, dict):
+        return {"the form of the result": brief(found)}
+    numbers = {width: number(width) for width in found}
+    if None in numbers.values():
+        return {"the form of the result": brief(found)}
+    said = "; ".join(f"d = {numbers[k]}: {found[k]}" for k in sorted(found, key=numbers.get))
+    return {"the form of the result": "a dict from widths to words", "what it says": said}
+
+
+def _mean(right):
+    return sum(right) / len(right)
+
+
+def _reading(
+    value=_mean,
+    edge=lambda rate, rates: rate in (min(rates), max(rates)),
+    same=("rates", "steps"),
+    seeds=3,
+    better=lambda a, b: min(a) > max(b),
+    words=("yes", "no", "not known"),
+    finish=lambda found: found,
+):
+    """The verdicts with one of the pieces exchanged."""
+
+    def read(rows):
+        found = {}
+        for width in sorted({row["d"] for row in rows}):
+            own = [
+                [r for r in rows if r["d"] == width and r["divided"] is k] for k in (True, False)
+            ]
+            rates = [sorted(row["rate"] for row in each) for each in own]
+            steps = [{row["steps"] for row in each} for each in own]
+            best = [max(each, key=lambda row: value(row["right"])) for each in own]
+            fair = (rates[0] == rates[1] or "rates" not in same) and (
+                steps[0] == steps[1] or "steps" not in same
+            )
+            fair = fair and min(len(row["right"]) for row in best) >= seeds
+            fair = fair and not any(
+                edge(row["rate"], each) for row, each in zip(best, rates, strict=True)
+            )
+            with_it, without = (row["right"] for row in best)
+            found[width] = words[2]
+            if fair and better(with_it, without):
+                found[width] = words[0]
+            elif fair and better(without, with_it):
+                found[width] = words[1]
+        return finish(found)
+
+    return read
+
+
+@exercise(
+    cases=_table_cases,
+    run=_as_dict,
+    gradients=False,
+    see='chapter 05, "Does it matter in training? (E2)"',
+)
+def division_helps(rows):
+    """A dict from each width to "yes", "no" or "not known"."""
+    found = {}
+    for width in {row["d"] for row in rows}:
+        chosen, setting = {}, {}
+        for divided in (True, False):
+            own = [row for row in rows if row["d"] == width and row["divided"] == divided]
+            rates = sorted(row["rate"] for row in own)
+            best = max(own, key=lambda row: sum(row["right"]) / len(row["right"]))
+            inside = rates[0] < best["rate"] < rates[-1]
+            chosen[divided] = best["right"] if inside and len(best["right"]) >= 3 else None
+            setting[divided] = rates, best["steps"]
+        found[width] = "not known"
+        if setting[True] == setting[False] and chosen[True] and chosen[False]:
+            if min(chosen[True]) > max(chosen[False]):
+                found[width] = "yes"
+            elif min(chosen[False]) > max(chosen[True]):
+                found[width] = "no"
+    return found
+
+
+BEST = "Each stands for its best rate: the one with the highest mean over the seeds."
+EDGE = "Who is best at the smallest or largest rate tried may be better still beyond it: not known."
+SEEDS = "Every seed of the better one above every seed of the other."
+for name, hint, pieces in (
+    (
+        "right but for the rates, which are chosen by the best seed",
+        BEST,
+        {"value": max},
+    ),
+    (
+        "right but for the rates, which are chosen by the worst seed",
+        BEST,
+        {"value": min},
+    ),
+    (
+        "right but for the rates, which are chosen by the median",
+        BEST,
+        {"value": lambda right: sorted(right)[len(right) // 2]},
+    ),
+    ("right but for rates at the edge, which it allows", EDGE, {"edge": lambda rate, rates: False}),
+    (
+        "right but for the largest rate, which it allows as the best one",
+        EDGE,
+        {"edge": lambda rate, rates: rate == min(rates)},
+    ),
+    (
+        "right but for the smallest rate, which it allows as the best one",
+        EDGE,
+        {"edge": lambda rate, rates: rate == max(rates)},
+    ),
+    (
+        "right but for other rates, which one was given and the other not",
+        "Who may choose among other rates has been treated otherwise: not known.",
+        {"same": ("steps",)},
+    ),
+    (
+        "right but for other numbers of steps, which it compares",
+        "Who trains longer may be better for that alone: not known.",
+        {"same": ("rates",)},
+    ),
+    (
+        "a comparison of the best rates, whatever rates and steps there were",
+        "Both must have been given the same rates and the same number of steps.",
+        {"same": ()},
+    ),
+    ("right but for two seeds, which it takes as enough", "At least three.", {"seeds": 2}),
+    ("right but for three seeds, which it takes as too few", "Three are enough.", {"seeds": 4}),
+    (
+        "right but for the seeds: it compares means",
+        SEEDS,
+        {"better": lambda a, b: _mean(a) > _mean(b)},
+    ),
+    (
+        "right but for the seeds: it compares the best of both",
+        SEEDS,
+        {"better": lambda a, b: max(a) > max(b)},
+    ),
+    (
+        "right but for the seeds: it compares the worst of both",
+        SEEDS,
+        {"better": lambda a, b: min(a) > min(b)},
+    ),
+    (
+        "right, but with yes and no exchanged",
+        '"yes" if the division helps.',
+        {"words": ("no", "yes", "not known")},
+    ),
+    (
+        "right, but says no where it is not known",
+        '"no" says that it is worse with the division. What cannot be told is "not known".',
+        {"words": ("yes", "no", "no")},
+    ),
+    (
+        "right where something is known; the other widths are missing",
+        'Each width has an entry: where nothing can be told it is "not known".',
+        {"finish": lambda found: {k: v for k, v in found.items() if v != "not known"}},
+    ),
+    (
+        "right, but a list and not a dict",
+        "A dict from each width to a word.",
+        {"finish": lambda found: [*found.values()]},
+    ),
+):
+    division_helps.wrong(name, hint)(_reading(**pieces))

@@ -1,0 +1,298 @@
+"""Small encoders that look back, and how much they get right in sentences that they never saw."""
+
+from contextlib import redirect_stdout
+from io import StringIO
+
+import minitorch as mt
+import minitorch.nn.functional as F
+from minitorch import nn, optim
+from textbook.checks.compare import number
+from textbook.checks.exercise import CheckFailed, exercise
+from textbook.lab.report import measured
+
+# The share that is right, of what was not seen
+
+
+class _Fake(nn.Module):
+    """A model that gives scores which depend on the tokens, and other ones while it trains."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+        self.scale = nn.Parameter(mt.ones(1).double())
+
+    def forward(self, tokens):
+        self.calls.append(self.training)
+        places = mt.arange(1, tokens.shape[1] + 1)
+        sums = ((tokens.double() + 1) * places).cumsum(1).unsqueeze(-1)
+        scores = (sums * mt.tensor([0.7, 1.9, 3.1, 4.3])).sin() * self.scale
+        return scores.flip(-1) if self.training else scores
+
+
+def _measure_cases(draw, hidden):
+    """Sentences (N, n), some of them seen and some twice, and whether the model trains."""
+    public = [(9, 3, 4, True), (6, 4, 2, False), (4, 2, 4, True)]
+    for count, n, seen, training in [*public, (14, 5, 6, False)] if hidden else public:
+        sentences = draw.integers(4, count, n)
+        sentences[-1] = sentences[0]  # once more
+        known = mt.cat([sentences[1 : 1 + seen], draw.integers(4, 2, n)])
+        targets = draw.integers(4, count, n)
+        targets[-1] = targets[0]
+        if seen == count:
+            known = sentences.clone()
+        targets = targets.masked_fill(draw.integers(4, count, n) == 0, -100)
+        targets[-1] = targets[0]
+        yield sentences, targets, known, training
+
+
+def _measured(answer, sentences, targets, seen, training):
+    model = _Fake().train(training)
+    found = {"the share of right answers": answer(model, sentences, targets, seen)}
+    modes = {"train()" if each else "eval()" for each in model.calls} or {"eval()"}
+    found["the mode of the model while it is measured"] = " and ".join(sorted(modes))
+    found["the mode of the model afterwards"] = "train()" if model.training else "eval()"
+    return found
+
+
+def _share(
+    known=lambda seen: {tuple(row) for row in seen.tolist()},
+    same=tuple,
+    once=True,
+    asked=lambda targets: targets != -100,
+    pool=lambda right, asked: sum(right) / sum(asked) if sum(asked) else None,
+    before=lambda model: model.eval(),
+    after=lambda model, training: model.train(training),
+    said=lambda scores: scores.argmax(dim=-1),
+    keep=lambda new: new,
+):
+    """The measure with one of its pieces exchanged."""
+
+    def share(model, sentences, targets, seen):
+        training, done = model.training, known(seen)
+        before(model)
+        rows = []
+        for k, row in enumerate(sentences.tolist()):
+            if keep(same(row) not in done):
+                rows.append(k)
+                if once:
+                    done = done | {same(row)}
+        hits, there = said(model(sentences)) == targets, asked(targets)
+        after(model, training)
+        right = [(hits[k] & there[k]).sum().item() for k in rows]
+        return pool(right, [there[k].sum().item() for k in rows])
+
+    return share
+
+
+@exercise(
+    cases=_measure_cases,
+    run=_measured,
+    gradients=False,
+    see='chapter 05, "Does it work?"',
+)
+def right_unseen(model, sentences, targets, seen):
+    """The share of right answers in sentences that are not among those seen; None if none is."""
+    done, rows = {tuple(row) for row in seen.tolist()}, []
+    for k, row in enumerate(sentences.tolist()):
+        if tuple(row) not in done:
+            rows.append(k)
+            done.add(tuple(row))
+    if not rows:
+        return None
+    training = model.training
+    model.eval()
+    with mt.no_grad():
+        said = model(sentences[rows]).argmax(dim=-1)
+    model.train(training)
+    asked = targets[rows] != -100
+    right = ((said == targets[rows]) & asked).sum().item()
+    return right / asked.sum().item() if asked.any() else None
+
+
+MODE = "Put it back into the mode it was in: note model.training first."
+for name, hint, pieces in (
+    (
+        "the share in all sentences, those seen in training included",
+        "What was learned by heart is no proof: leave out the sentences in `seen`.",
+        {"known": lambda seen: set()},
+    ),
+    (
+        "right but for sentences that come twice, which count twice",
+        "A sentence counts once.",
+        {"once": False},
+    ),
+    (
+        "right but for what counts as seen: it takes sentences of the same tokens in another order",
+        "Another order is another sentence.",
+        {
+            "known": lambda seen: {tuple(sorted(row)) for row in seen.tolist()},
+            "same": lambda row: tuple(sorted(row)),
+        },
+    ),
+    (
+        "right but for what counts as seen: it compares the first token alone",
+        "All tokens have to be the same.",
+        {"known": lambda seen: {row[0] for row in seen.tolist()}, "same": lambda row: row[0]},
+    ),
+    (
+        "the share in the sentences that were seen",
+        "In the others.",
+        {"keep": lambda new: not new, "once": False},
+    ),
+    (
+        "right but for targets of -100, which it counts as asked",
+        "Where the target is -100, nothing is asked: not right, and not asked.",
+        {"asked": lambda targets: targets == targets},
+    ),
+    (
+        "the mean of the sentences' shares",
+        "Every target counts alike: add up first, divide at the end.",
+        {
+            "pool": lambda right, asked: (
+                sum(r / a for r, a in zip(right, asked, strict=True) if a)
+                / sum(1 for a in asked if a)
+                if sum(asked)
+                else None
+            )
+        },
+    ),
+    (
+        "the share of wrong answers",
+        "Of right ones.",
+        {"pool": lambda right, asked: 1 - sum(right) / sum(asked) if sum(asked) else None},
+    ),
+    (
+        "the number of right answers, not their share",
+        "Divide by the number of targets that count.",
+        {"pool": lambda right, asked: sum(right) if sum(asked) else None},
+    ),
+    (
+        "right but for no new sentence, where it gives 0",
+        "0 would mean that all was wrong. None: there is nothing to say.",
+        {"pool": lambda right, asked: sum(right) / max(sum(asked), 1)},
+    ),
+    (
+        "right but for no new sentence, where it divides by 0",
+        "If nothing is asked, return None.",
+        {"pool": lambda right, asked: sum(right) / sum(asked)},
+    ),
+    (
+        "right but for the model, which is measured in train(): dropout is on",
+        "model.eval() before you measure.",
+        {"before": lambda model: None},
+    ),
+    (
+        "right but for the model, which stays in eval()",
+        MODE,
+        {"after": lambda model, training: None},
+    ),
+    (
+        "right but for the model, which is in train() afterwards in any case",
+        MODE,
+        {"after": lambda model, training: model.train()},
+    ),
+    (
+        "right but for the answers, which are the lowest scores",
+        "The answer is the class with the largest score: argmax.",
+        {"said": lambda scores: scores.argmin(dim=-1)},
+    ),
+):
+    right_unseen.wrong(name, hint)(_share(**pieces))
+
+
+# What was reached
+
+SYMBOLS, N, BACK, WIDTH, MOST, ENOUGH = 10, 8, 2, 64, 100, 0.9
+KEYS, DIVISORS = ["divisor", "positions", "rate", "steps"], {"1": 1, "root": WIDTH**0.5, "d": WIDTH}
+
+
+class Model(nn.Module):
+    """Self-attention between an embedding and an output layer; its scores start out large."""
+
+    def __init__(self, divisor, positions):
+        super().__init__()
+        self.divisor = DIVISORS[divisor]
+        self.embedding, self.out = nn.Embedding(SYMBOLS, WIDTH), nn.Linear(WIDTH, SYMBOLS)
+        self.places = nn.Parameter(mt.randn(N, WIDTH)) if positions else None
+        self.Q, self.K, self.V = (
+            nn.Parameter(mt.randn(WIDTH, WIDTH) / WIDTH**size) for size in (0.25, 0.25, 0.5)
+        )
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        if self.places is not None:
+            x = x + self.places
+        scores = (x @ self.Q) @ (x @ self.K).mT / self.divisor
+        return self.out(scores.softmax(dim=-1) @ (x @ self.V))
+
+
+def sequences(batch):
+    """Tokens (B, 8), and as targets the tokens two places before; -100 where there is none."""
+    tokens = mt.randint(0, SYMBOLS, (batch, N))
+    return tokens, mt.cat([mt.full((batch, BACK), -100), tokens[:, :-BACK]], dim=1)
+
+
+def trained(divisor, positions, rate, steps, seed):
+    """A model, and all the sentences (M, 8) that it has learned from."""
+    mt.manual_seed(seed)
+    model, seen = Model(divisor, positions), []
+    optimizer = optim.Adam(model.parameters())
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = rate * (1 - step / steps)
+        tokens, targets = sequences(32)
+        seen.append(tokens)
+        loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model, mt.cat(seen)
+
+
+def _read(plan):
+    """The plan, if it can be carried out."""
+    try:
+        given = plan()
+    except NotImplementedError:
+        raise CheckFailed(
+            "chosen_layer: not solved yet.\nReturn a dict, as the text says."
+        ) from None
+    if not isinstance(given, dict) or sorted(given) != KEYS:
+        raise CheckFailed(f"chosen_layer: expected a dict with the keys {KEYS}, got {given}")
+    if given["divisor"] not in DIVISORS:
+        raise CheckFailed(
+            f"chosen_layer: expected one of {[*DIVISORS]} as 'divisor', got {given['divisor']!r}"
+        )
+    if not isinstance(given["positions"], bool):
+        raise CheckFailed(
+            f"chosen_layer: expected True or False as 'positions', got {given['positions']!r}"
+        )
+    steps, rate = number(given["steps"]), number(given["rate"])
+    if type(steps) is not int or not 0 < steps <= MOST:
+        raise CheckFailed(f"chosen_layer: expected 1 to {MOST} as 'steps', got {given['steps']}")
+    if rate is None or not 0 < rate < 1:
+        raise CheckFailed(f"chosen_layer: expected a rate between 0 and 1, got {given['rate']}")
+    return given["divisor"], given["positions"], rate, steps
+
+
+def reached(measure, plan):
+    """Raise ``CheckFailed`` unless the plan is right in sentences that it has not seen."""
+    with redirect_stdout(StringIO()):
+        right_unseen(measure)
+    given, shares = _read(plan), []
+    for seed in (11, 12, 13):
+        model, seen = trained(*given, seed)
+        mt.manual_seed(seed + 100)
+        tokens, targets = sequences(200)
+        mixed = mt.cat([tokens, seen[:200]])
+        of_seen = mt.cat([mt.full((200, BACK), -100), seen[:200, :-BACK]], dim=1)
+        shares.append(measure(model, mixed, mt.cat([targets, of_seen]), seen))
+        measured(f"seed {seed}: right in sentences that were not seen {shares[-1]:.1%}")
+    if min(shares) < ENOUGH:
+        raise CheckFailed(
+            f"chosen_layer: at least {ENOUGH:.0%} have to be right in sentences that were not "
+            f"seen, with each of three seeds; it was {min(shares):.0%}.\nNamed is the token "
+            f"{BACK} places before: what does the layer have to know? Then think of the softmax "
+            "at the start, of rate and steps.\n"
+            'See chapter 05, "Does it matter in training? (E2)".'
+        )
+    print("chosen_layer: it is right in sentences that it has not seen")
