@@ -17,12 +17,20 @@ from authoring.grading.isolation import ROOT
 from authoring.release import release
 
 SET = "01_attacked"
-RIGHT = """def rnn_cell(x_t, h, W_ih, W_hh, b):
-    return (x_t @ W_ih.T + h @ W_hh.T + b).tanh()"""
-ZEROS = """def rnn_cell(x_t, h, W_ih, W_hh, b):
-    return 0 * h + 0 * (x_t.sum() + W_ih.sum() + W_hh.sum() + b.sum())"""
+RIGHT = """def unroll(x, lengths, W_ih, W_hh, b, h0=None):
+    h = mt.zeros(x.shape[1], len(W_hh)) if h0 is None else h0
+    states = []
+    for t, x_t in enumerate(x):
+        new = (x_t @ W_ih.T + h @ W_hh.T + b).tanh()
+        h = mt.where((t < lengths).unsqueeze(1), new, h)
+        states.append(h)
+    return mt.stack(states)"""
+ZEROS = """def unroll(x, lengths, W_ih, W_hh, b, h0=None):
+    first = 0 if h0 is None else h0.sum()
+    total = x.sum() + first + W_ih.sum() + W_hh.sum() + b.sum()
+    return mt.zeros(*x.shape[:2], len(W_hh)) + 0 * total"""
 FROM_A_FRAME = """import gc, sys
-def rnn_cell(*case):
+def unroll(*case):
     frame = sys._getframe()
     while frame:
         for name in ("right", "expected", "outcome", "trial"):
@@ -37,8 +45,8 @@ class Agreeing(np.ndarray):
         return True
     def tobytes(self):
         return np.zeros(self.shape).tobytes()
-{ZEROS.replace("rnn_cell", "zeros")}
-def rnn_cell(*case):
+{ZEROS.replace("unroll", "zeros")}
+def unroll(*case):
     result = zeros(*case)
     result.array = result.array.view(Agreeing)
     return result
@@ -59,7 +67,7 @@ ASKING = """import gc
 from authoring.grading.peer import Peer
 from authoring.grading.stand_ins import Number
 peer = next(x for x in gc.get_objects() if isinstance(x, Peer))
-def rnn_cell(*case):
+def unroll(*case):
     for number in range(100):
         for name in ("reference", "__globals__", "__class__", "known"):
             try:
@@ -69,10 +77,10 @@ def rnn_cell(*case):
                 pass
     for kind in ("name", "run"):
         try:
-            return peer.ask(kind, name="check").rnn_cell.reference(*case)
+            return peer.ask(kind, name="check").unroll.reference(*case)
         except Exception:
             pass
-    return peer.ask("helper", chapter="textbook.checks.chapter_01", name="rnn_cell")[0](*case)"""
+    return peer.ask("helper", chapter="textbook.checks.chapter_01", name="unroll")[0](*case)"""
 PATCHES = f"""import numpy as np
 import textbook.checks
 for name in ("isclose", "allclose", "array_equal"):
@@ -94,13 +102,13 @@ os.system("setsid sleep 1234.5 &")
 {ZEROS}"""
 READS = """from pathlib import Path
 text = Path({path!r}).read_text()
-exec(text[text.index("def rnn_cell"):text.index("    ### END SOLUTION")])"""
+exec(text[text.index("def unroll"):text.index("    ### END SOLUTION")])"""
 READS_OTHERS = """import json
 from pathlib import Path
 notebook = json.loads(Path({path!r}).read_text())
 for cell in notebook["cells"]:
     source = "".join(cell["source"])
-    if "def rnn_cell" in source:
+    if "def unroll" in source:
         exec(source)"""
 ENDS_ITS_PARENT = f"""import os, signal
 {ZEROS}
@@ -108,7 +116,7 @@ for process in (os.getppid(), -1):
     os.kill(process, signal.SIGKILL)"""
 
 POSES = f"""from authoring.grading import values
-{ZEROS.replace("rnn_cell", "zeros")}
+{ZEROS.replace("unroll", "zeros")}
 class Agrees:
     ndim, kind, requires_grad, is_leaf, grad_fn = 2, "f", False, True, None
     def __init__(self, shape):
@@ -124,10 +132,10 @@ class Agrees:
     __rsub__ = __mul__ = __rmul__ = __abs__ = __le__ = __lt__ = __getitem__ = __sub__
 described = values._described_object
 values._described_object = lambda x: described(x) | {{"parent": ["minitorch.tensor", "Tensor"]}}
-def rnn_cell(x_t, h, W_ih, W_hh, b):
-    return Agrees(h.shape)"""
+def unroll(x, lengths, W_ih, W_hh, b, h0=None):
+    return Agrees((*x.shape[:2], len(W_hh)))"""
 PRETENDS = f"""import minitorch as mt
-{ZEROS.replace("rnn_cell", "zeros")}
+{ZEROS.replace("unroll", "zeros")}
 class Liar:
     __class__ = mt.Tensor
     __array_priority__ = 1000
@@ -136,7 +144,7 @@ class Liar:
     def __call__(self, *_, **__):
         return True
     __eq__ = __le__ = __sub__ = __bool__ = __call__
-def rnn_cell(*case):
+def unroll(*case):
     return Liar()"""
 HOOKS = f"""import ast, sys, threading, time
 {ZEROS}
@@ -189,8 +197,8 @@ try:
     exercise.next = lambda *_: None
 except ImportError:
     pass
-zeros = rnn_cell
-def rnn_cell(*case):
+zeros = unroll
+def unroll(*case):
     np.isclose = lambda a, b, *_, **__: np.ones(np.shape(b), bool)
     return zeros(*case)"""
 ODD_ARRAYS = f"""import gc
@@ -207,7 +215,7 @@ DEEP = f"""import gc
 from authoring.grading.peer import Peer
 {ZEROS}
 peer = next(x for x in gc.get_objects() if isinstance(x, Peer))
-def rnn_cell(*case):
+def unroll(*case):
     peer.wire.link.sendall(peer.wire.send.__globals__["HEADER"].pack(10**6, 0) + b"[" * 10**6)
     return case[1]"""
 OVERWRITES = f"""import os
@@ -222,7 +230,7 @@ for place in (Path({{folder!r}}), Path({{folder!r}}).with_name("results")):
 EDITS_LATER = f"""import os, subprocess
 {ZEROS}
 program = "for i in $(seq 600); do for f in $(find / -name grades.csv 2>/dev/null); do "
-program += "sed -i s/,0,/,2,/ $f; done; sleep 0.2; done"
+program += "sed -i s/,0,/,3,/ $f; done; sleep 0.2; done"
 subprocess.Popen(["sh", "-c", program], start_new_session=True)"""
 MANY = f"""import os, time
 {ZEROS}
@@ -247,7 +255,7 @@ for _ in range(6000):
 ASKS_FOR_EVER = """import gc
 from authoring.grading.peer import Peer
 peer = next(x for x in gc.get_objects() if isinstance(x, Peer))
-def rnn_cell(*case):
+def unroll(*case):
     while True:
         try:
             peer.ask("helper", chapter="os", name="system")
@@ -255,15 +263,15 @@ def rnn_cell(*case):
             pass"""
 
 ATTACKS = {
-    "takes the reference": "rnn_cell = check.rnn_cell.reference",
-    "imports the reference": "from textbook.checks.chapter_01.states import rnn_cell as taken\n"
-    "rnn_cell = taken.reference",
+    "takes the reference": "unroll = check.unroll.reference",
+    "imports the reference": "from textbook.checks.chapter_01.states import unroll as taken\n"
+    "unroll = taken.reference",
     "looks at frames": FROM_A_FRAME,
     "lies": LIAR,
     "forges": FORGER,
     "asks": ASKING,
     "patches": PATCHES,
-    "replaces the check": f"check.rnn_cell = lambda *_, **__: None\n{ZEROS}",
+    "replaces the check": f"check.unroll = lambda *_, **__: None\n{ZEROS}",
     "spreads": SPREADING,
     "reads the solution": READS.format(path=str(ROOT / "solutions" / "01_rnn" / "01_rnn.py")),
     "ends its parent": ENDS_ITS_PARENT,
@@ -291,7 +299,7 @@ def make_set():
     """The first exercise of set 01."""
     path = ROOT / "solutions" / "01_rnn" / "01_rnn.ipynb"
     whole = nbformat.read(path, as_version=4)
-    marks = (None, "rnn_cell", "test_rnn_cell")
+    marks = (None, "unroll", "test_unroll")
     cells = [cell for cell in whole.cells if preflight.grade_id(cell) in marks]
     return nbformat.v4.new_notebook(cells=cells, metadata=whole.metadata)
 
@@ -300,7 +308,7 @@ def answered(source, answer):
     """A student's notebook with this answer."""
     notebook = release(ROOT, source)
     for cell in notebook.cells:
-        if preflight.grade_id(cell) == "rnn_cell":
+        if preflight.grade_id(cell) == "unroll":
             cell.source = answer
     return notebook
 
@@ -329,7 +337,7 @@ def main():
         folder = Path(scratch, "class")
         sets = hand_in(folder, attacks)
         rows = grade_folder(folder, Path(scratch, "results"), sets, Settings(20, jobs=2))
-    print("| attack | points of 2 | remark |\n| --- | --- | --- |")
+    print("| attack | points of 3 | remark |\n| --- | --- | --- |")
     for row in sorted(rows, key=lambda row: row["student"]):
         print(f"| {row['student']} | {row['total']:g} | {row['problem']} |")
     wrong = [row["student"] for row in rows if (row["total"] > 0) != ("honest" in row["student"])]

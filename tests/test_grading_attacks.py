@@ -45,7 +45,7 @@ def test_attack_gets_nothing(student, graded):
 
 @pytest.mark.parametrize("student", ["0 honest", "z honest"])
 def test_the_others_get_what_is_theirs(student, graded):
-    assert graded[student]["total"] == graded[student]["max"] == 2
+    assert graded[student]["total"] == graded[student]["max"] == 3
     assert graded[student]["problem"] == ""
 
 

@@ -18,7 +18,6 @@ from authoring.grading.wire import Lost, Wire
 from minitorch import nn, optim
 from minitorch.autograd import record_operations
 from minitorch.flops import count_flops
-from textbook.checks import chapter_01
 from textbook.checks.exercise import CheckFailed, Exercise
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="made with fork")
@@ -236,8 +235,19 @@ def test_errors_keep_type_text_and_line(student):
     assert traceback.extract_tb(caught.value.__traceback__)[-1].name == "blank"
 
 
+def _cell():
+    def rnn_cell(x_t, h, W_ih, W_hh, b):
+        return (x_t @ W_ih.T + h @ W_hh.T + b).tanh()
+
+    def cases(draw, hidden):
+        normal = draw.normal
+        yield normal(2, 3), normal(2, 4), normal(4, 3), normal(4, 4), normal(4)
+
+    return Exercise(rnn_cell, cases, "the tests", forbidden=("linear",), instead="@")
+
+
 def test_a_check_runs_on_an_answer_of_the_other_process(student):
-    check = chapter_01.rnn_cell
+    check = _cell()
     with pytest.raises(CheckFailed, match=r"expected a function of \(x_t, h, W_ih, W_hh, b\)"):
         check(student.named("double"))
     right = "lambda x_t, h, W_ih, W_hh, b: (x_t @ W_ih.T + h @ W_hh.T + b).tanh()"
@@ -266,7 +276,7 @@ def test_a_check_runs_on_an_answer_of_the_other_process(student):
 )
 def test_a_student_s_process_is_refused_what_is_not_its(student, text):
     class Given:
-        value, _hidden, exercise, module = 1, 2, chapter_01.rnn_cell, np
+        value, _hidden, exercise, module = 1, 2, _cell(), np
 
     given = Given()
     with pytest.raises((Refused, AttributeError, KeyError, Exception)) as caught:

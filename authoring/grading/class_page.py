@@ -102,7 +102,7 @@ def _in_need(rows):
         total[0] += row["total"]
         total[1] += row["max"]
         total[2] += row["said"] or ([] if row["answers"] else [f"{row['set']} not handed in"])
-    found = sorted((got / most, name) for name, (got, most, _) in totals.items())
+    found = sorted((got / most, name) for name, (got, most, _) in totals.items() if most)
     return [
         (name, f"{share:.0%}", ", ".join(totals[name][2]))
         for share, name in found
