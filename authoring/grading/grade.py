@@ -34,7 +34,7 @@ CELL_SECONDS = 60
 ALL_SECONDS = 600
 # Exercises whose tests train what the student wrote, inside a model of the grader's. They may be
 # tested beside the answer where it does not work from afar; no other exercise may.
-BESIDE = {"Transformer", "rates", "pretrain"}
+BESIDE = {"reading_plan", "Transformer", "rates", "pretrain"}
 PATIENCE = 5  # who needs this many times the seconds of the set's solution is not stopped yet
 EXTRA_SECONDS = 600  # for what is not the student's: starting processes, the feedback page
 

@@ -320,9 +320,12 @@ def _frame(own, name, line, step):
     number = abs(hash((name, line)))
     filename = f"<cell {number}>" if own else f"{LIBRARY}/{number}"
     linecache.cache[filename] = (len(line), None, [line + "\n"], filename)
-    namespace = {"step": step}
-    exec(compile(f"def {name}(): step()", filename, "exec"), namespace)
-    return namespace[name]
+
+    def frame():
+        step()
+
+    code = frame.__code__.replace(co_name=name, co_filename=filename, co_firstlineno=0)
+    return types.FunctionType(code, globals(), closure=frame.__closure__)
 
 
 # Modes
