@@ -4,6 +4,7 @@ import ast
 import builtins
 import contextlib
 import functools
+import gc
 import importlib
 import io
 import pkgutil
@@ -165,6 +166,8 @@ class Run:
             if together:
                 cell.outputs = run_there(peer, with_imports(cell))
             else:
+                gc.collect()
+                peer.ask("tidy")
                 cell.outputs = examine(cell, peer)
             self.passed[name] = passes(cell.outputs)
             self.done.add(index)

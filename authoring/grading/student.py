@@ -5,6 +5,7 @@ It holds no reference, no case and no test. What the set calls ``check`` is a st
 
 import base64
 import builtins
+import gc
 import io
 import os
 import socket
@@ -177,12 +178,18 @@ def main():
     shell = Shell.instance(config=settings, display_pub_class=Shown, displayhook_class=LastValue)
     sys.stdout = sys.stderr = Stream(lambda: shell.outputs)
     give_builtins_of_its_own(shell)
-    peer.extra |= {"run": shell.run, "name": lambda name: shell.user_ns[name]}
+    peer.extra |= {"run": shell.run, "name": lambda name: shell.user_ns[name], "tidy": tidy}
+    gc.freeze()
     try:
         peer.serve()
     except Lost:
         pass
     os._exit(0)  # whatever threads a cell has left
+
+
+def tidy():
+    """Let go of what only refers to itself, so that it need not be kept in step any longer."""
+    gc.collect()
 
 
 def give_builtins_of_its_own(shell):

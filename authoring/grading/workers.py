@@ -1,5 +1,6 @@
 """Several submissions at a time, each in a process of its own that is forked for it."""
 
+import gc
 import json
 import os
 import select
@@ -83,6 +84,7 @@ class _Worker:
 def _work(pipe, work, task):
     """What the forked process does; it never returns."""
     status = 1
+    gc.freeze()  # what the parent has is not looked through again
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
