@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import nbformat
 import nbgrader
 from nbconvert import HTMLExporter
 from nbconvert.filters import markdown2html
@@ -93,8 +94,8 @@ class Course:
         """The exercises that are not worth their full points."""
         return [name for name, points in graded.points.items() if points < self.maximum[name]]
 
-    def page(self, graded: Graded) -> str:
-        """The feedback: the graded notebook as HTML, opening with the notes."""
+    def feedback(self, graded: Graded) -> tuple[str, str]:
+        """The graded notebook, opening with the notes: as a page of HTML, and as nbgrader's own."""
         notebook = NotebookNode(graded.notebook)
         for cell in notebook.cells:
             mark = self._mark(cell)
@@ -113,7 +114,11 @@ class Course:
         }
         texts = tuple(cell.source for cell in self.source.cells if cell.cell_type == "markdown")
         page, _ = _exporter(texts).from_notebook_node(notebook, {"nbgrader": totals})
-        return _without_scripts(page)
+        for place, cell in enumerate(notebook.cells):
+            if cell.cell_type != "code" and cell.source not in texts:
+                notebook.cells[place] = new_markdown_cell(_as_it_is(cell.source))
+                notebook.cells[place].metadata = cell.metadata
+        return _without_scripts(page), nbformat.writes(notebook)
 
     def _mark(self, cell):
         """nbgrader's mark of the set's own cells, as the release has it."""
@@ -144,7 +149,7 @@ def _exporter(trusted: tuple[str, ...]) -> HTMLExporter:
     """
 
     def render(text):
-        return markdown2html(text) if text in trusted else f"<pre>{html.escape(text)}</pre>"
+        return markdown2html(text) if text in trusted else _as_it_is(text)
 
     config = Config()
     config.NbConvertBase.display_data_priority = SHOWN_OUTPUTS
@@ -154,6 +159,10 @@ def _exporter(trusted: tuple[str, ...]) -> HTMLExporter:
     config.HTMLExporter.preprocessors = [CSSHTMLHeaderPreprocessor]
     config.HTMLExporter.filters = {"markdown2html": render}
     return HTMLExporter(config=config)
+
+
+def _as_it_is(text: str) -> str:
+    return f"<pre>{html.escape(text)}</pre>"
 
 
 def _without_scripts(page: str) -> str:
