@@ -105,7 +105,8 @@ class Course:
                 mark.points = self.maximum[exercise_of(mark.grade_id)]
         if graded.notes:
             lines = "\n".join(f"- {note}" for note in graded.notes)
-            notebook.cells.insert(0, new_markdown_cell(f"Notes of the grader\n\n{lines}"))
+            notes = new_markdown_cell(f"Notes of the grader\n\n{lines}", id="notes")
+            notebook.cells.insert(0, notes)
         totals = {
             "notebook": self.name,
             "score": sum(graded.points.values()),
@@ -116,8 +117,9 @@ class Course:
         page, _ = _exporter(texts).from_notebook_node(notebook, {"nbgrader": totals})
         for place, cell in enumerate(notebook.cells):
             if cell.cell_type != "code" and cell.source not in texts:
-                notebook.cells[place] = new_markdown_cell(_as_it_is(cell.source))
-                notebook.cells[place].metadata = cell.metadata
+                notebook.cells[place] = new_markdown_cell(
+                    _as_it_is(cell.source), id=cell.id, metadata=cell.metadata
+                )
         return _without_scripts(page), nbformat.writes(notebook)
 
     def _mark(self, cell):

@@ -153,14 +153,16 @@ def main():
         print(json.dumps(told), file=answers, flush=True)
 
     lines, said = sys.stdin.buffer, []
-    try:
-        with opened(_job(json.loads(lines.readline())), said.append) as desk:
-            answer({"said": said, "refused": None})
-            for line in lines:
-                [(_, told)] = forked([json.loads(line)], _grade(desk), 1, desk.limit)
-                answer(told)
-    except GradingError as error:
-        answer({"said": said, "refused": str(error)})
+    with contextlib.ExitStack() as stack:
+        try:
+            order = _job(json.loads(lines.readline()))
+            desk = stack.enter_context(opened(order, said.append))
+        except Exception as error:  # whatever this machine lacks, the instructor is told
+            return answer({"said": said, "refused": f"{type(error).__name__}: {error}"})
+        answer({"said": said, "refused": None})
+        for line in lines:
+            [(_, told)] = forked([json.loads(line)], _grade(desk), 1, desk.limit)
+            answer(told)
 
 
 def _job(order: dict) -> Job:
