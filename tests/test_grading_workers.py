@@ -239,3 +239,22 @@ def test_who_is_as_slow_as_the_solution_is_not_stopped(tmp_path, monkeypatch):
     found = {row["student"]: (row["total"], row["problem"]) for row in rows}
     assert found["anna"] == (1, "")
     assert found["ben"][0] == 0 and "stopped after" in found["ben"][1]
+
+
+def test_what_nbgrader_s_exchange_left_goes_back_with_the_feedback(folder, monkeypatch):
+    monkeypatch.setattr(Place, "_works", lambda place, kind: False)
+    (folder / "anna" / "timestamp.txt").write_text("2026-11-20 12:00:00 UTC")
+    (folder / "anna" / "submission_secret.txt").write_text("secret")
+    (folder / "ben" / "submission_secret.txt").symlink_to(folder / "anna" / "submission_secret.txt")
+    (folder / "carla" / "submission_secret.txt").write_text("x" * 10_000)
+    grade_folder(folder, folder.with_name("results"), {"01_short": SOURCE}, Settings(), str)
+    found = {
+        path.relative_to(folder.with_name("results")).as_posix()
+        for name in ("timestamp", "submission_secret")
+        for path in folder.with_name("results").rglob(f"{name}.txt")
+    }
+    assert found == {
+        f"{step}/anna/01_short/{name}.txt"
+        for step in ("autograded", "feedback")
+        for name in ("timestamp", "submission_secret")
+    }

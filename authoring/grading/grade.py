@@ -8,6 +8,7 @@ import contextlib
 import json
 import logging
 import secrets
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from authoring.preflight import printable
 log = logging.getLogger(__name__)
 CELL_SECONDS = 60
 ALL_SECONDS = 600
+RECEIPT = ("timestamp.txt", "submission_secret.txt")
 
 
 @dataclass
@@ -239,9 +241,18 @@ def _keep(submission: Submission, told: dict) -> None:
             if kind in told:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(told[kind], encoding="utf-8")
+                _keep_receipt(submission.path, path.parent)
         except OSError:  # a name that is too long, for example
             log.exception("%s of %s not written", kind, submission.student)
             told["notes"].append(f"its {kind} could not be written: see grading.log")
+
+
+def _keep_receipt(notebook: Path, folder: Path) -> None:
+    """Copy what nbgrader's exchange put beside a notebook, with which it gives feedback back."""
+    for name in RECEIPT:
+        given = notebook.with_name(name)
+        if given.is_file() and not given.is_symlink() and given.stat().st_size < 1000:
+            shutil.copyfile(given, folder / name)
 
 
 def _row(submission: Submission, source: NotebookNode, told: dict | None) -> dict:
