@@ -325,6 +325,7 @@ def test_student_gets_right_grade_or_named_problem(student, graded, people):
     assert row["max"] == 10
     assert problem in row["problem"]
     assert problem or not row["problem"]
+    assert "see grading.log" not in row["problem"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere links need rights")

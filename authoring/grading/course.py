@@ -120,7 +120,7 @@ class Course:
                 notebook.cells[place] = new_markdown_cell(
                     _as_it_is(cell.source), id=cell.id, metadata=cell.metadata
                 )
-        return _without_scripts(page), nbformat.writes(notebook)
+        return _encodable(_without_scripts(page)), _encodable(nbformat.writes(notebook))
 
     def _mark(self, cell):
         """nbgrader's mark of the set's own cells, as the release has it."""
@@ -161,6 +161,11 @@ def _exporter(trusted: tuple[str, ...]) -> HTMLExporter:
     config.HTMLExporter.preprocessors = [CSSHTMLHeaderPreprocessor]
     config.HTMLExporter.filters = {"markdown2html": render}
     return HTMLExporter(config=config)
+
+
+def _encodable(text: str) -> str:
+    """The text with a question mark for half of a character, which an output may have."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _as_it_is(text: str) -> str:
