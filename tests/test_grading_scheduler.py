@@ -77,14 +77,15 @@ def dask(elsewhere, tmp_path):
         assert listening.poll() is None
         time.sleep(0.1)
     address = json.loads(told.read_text())["address"]
-    yield address, lambda: start("worker", address, *listens, "--no-nanny", "--nthreads", "1")
+    worker = ["worker", address, *listens, "--no-nanny", "--nthreads", "1"]
+    yield address, lambda: start(*worker), listening
     for process in started:
         process.kill()
         process.wait()
 
 
 def test_a_worker_that_dies_costs_nothing(dask, tmp_path):
-    address, start_worker = dask
+    address, start_worker, _ = dask
     for number, answer in enumerate(ANSWERS):
         hand_in(tmp_path / "class" / f"student {number}", answer)
     (tmp_path / "class" / "nobody").mkdir()
@@ -115,7 +116,7 @@ def test_a_worker_that_dies_costs_nothing(dask, tmp_path):
 
 
 def test_a_worker_with_another_book_is_refused(dask, elsewhere, tmp_path):
-    address, start_worker = dask
+    address, start_worker, _ = dask
     start_worker()
     hand_in(tmp_path / "class" / "anna", "answer = 42")
     other = elsewhere / "textbook" / "other.py"
@@ -133,3 +134,21 @@ def test_a_worker_with_another_book_is_refused(dask, elsewhere, tmp_path):
         other.unlink()
     with pytest.raises(GradingError, match="no Dask scheduler answers at tcp://127.0.0.1:1 "):
         list(scheduler.results_of("tcp://127.0.0.1:1", Job({}, 1, (1, 1)), [], None, print))
+
+
+def test_a_scheduler_that_is_lost_ends_the_run_and_leaves_the_rows(dask, tmp_path):
+    address, start_worker, listening = dask
+    start_worker()
+    for number, answer in enumerate(ANSWERS):
+        hand_in(tmp_path / "class" / f"student {number}", answer)
+
+    def say(line):
+        if line.startswith("2/"):
+            listening.kill()
+            listening.wait()
+
+    settings = Settings(scheduler=address)
+    with pytest.raises(GradingError, match="the scheduler is lost"):
+        grade_folder(tmp_path / "class", tmp_path / "results", {SET: SOURCE}, settings, say)
+    rows = (tmp_path / "results" / "grades.csv").read_text().splitlines()
+    assert 3 <= len(rows) < 1 + len(ANSWERS)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from dataclasses import asdict
 from pathlib import Path
 
@@ -50,18 +51,18 @@ def results_of(
         raise GradingError(f"no Dask scheduler answers at {address} ({error})") from None
     waiting, running, seen = iter(things), {}, set()
     order = json.dumps(_order(job))
-    with client:
-        done = as_completed()
+    done = as_completed(loop=client.loop)
 
-        def hand_out():
-            while len(running) < max(1, AHEAD * sum(client.nthreads().values())):
-                thing = next(waiting, None)
-                if thing is None:
-                    return
-                future = client.submit(grade_there, order, _sent(task_of(thing)), pure=False)
-                running[future.key] = thing
-                done.add(future)
+    def hand_out():
+        while len(running) < max(1, AHEAD * sum(client.nthreads().values())):
+            thing = next(waiting, None)
+            if thing is None:
+                return
+            future = client.submit(grade_there, order, _sent(task_of(thing)), pure=False)
+            running[future.key] = thing
+            done.add(future)
 
+    try:
         if not client.nthreads():
             say(f"no worker yet: {address} waits for one")
         hand_out()
@@ -75,10 +76,16 @@ def results_of(
                         say(f"{answer['desk']}: {line}")
                 if answer["refused"]:
                     raise GradingError(f"{answer['desk']}: {answer['refused']}")
+            elif future.status != "error":
+                raise CancelledError(future.status)
             elif not isinstance(future.exception(), KilledWorker):
-                raise GradingError(f"the scheduler gave up: {future.exception()!r:.200}")
+                raise GradingError(f"a worker failed: {future.exception()!r:.200}")
             hand_out()
             yield thing, answer["told"]
+    except (OSError, CancelledError) as error:
+        raise GradingError(f"the scheduler is lost ({error!r:.100}): --resume goes on") from None
+    finally:
+        client.close(timeout=5)
 
 
 def _order(job: Job) -> dict:
