@@ -631,3 +631,4 @@ def test_nothing_is_graded_when_it_would_mean_nothing(tmp_path, source):
     cell_of(broken, "double").source = "### BEGIN SOLUTION\ndouble = abs\n### END SOLUTION"
     with pytest.raises(GradingError, match="does not get full marks here .failed: double"):
         grade_folder(tmp_path / "class", results, {SET: broken}, Settings())
+    assert not (results / "grades.csv").exists() and not (results / "class.html").exists()

@@ -137,8 +137,9 @@ def grade_folder(
                 done += 1
                 say(f"{done}/{len(submissions)} {_line(row)}")
         finally:
-            page = class_page(table.rows, sets)
-            (results / "class.html").write_text(page, encoding="utf-8")
+            if table.rows:
+                page = class_page(table.rows, sets)
+                (results / "class.html").write_text(page, encoding="utf-8")
     return table.rows
 
 
