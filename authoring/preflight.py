@@ -35,26 +35,38 @@ def printable(name: str) -> str:
 
 
 def read(path: Path) -> NotebookNode:
-    """Read a student's notebook; keep only types, sources, ids and grade ids of its cells.
+    """Read a student's notebook as `parse` does."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise Problem(_unreadable(path.name, error)) from None
+    return parse(path.name, content)
+
+
+def parse(name: str, content: bytes) -> NotebookNode:
+    """A student's notebook from a file: only types, sources, ids and grade ids of its cells.
 
     Raises `Problem` when the file is not a notebook.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = content.decode("utf-8-sig")
         json.loads(text)
     except json.JSONDecodeError as error:
         what = "is empty" if not text.strip() else f"is no valid JSON (line {error.lineno})"
-        raise Problem(f"{path.name} {what}: ask for the file again") from None
-    except (ValueError, RecursionError, OSError) as error:  # ValueError: bytes that are no text too
-        what = f"{type(error).__name__}: {str(error):.80}"
-        raise Problem(f"{path.name} cannot be read ({what})") from None
+        raise Problem(f"{name} {what}: ask for the file again") from None
+    except (ValueError, RecursionError) as error:  # ValueError: bytes that are no text too
+        raise Problem(_unreadable(name, error)) from None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             submitted = nbformat.reads(text, as_version=4)
         return plain(submitted)
     except Exception as error:  # the file is anything: whatever fails here, it is no notebook
-        raise Problem(f"{path.name} is JSON, but no notebook ({error!r:.80})") from None
+        raise Problem(f"{name} is JSON, but no notebook ({error!r:.80})") from None
+
+
+def _unreadable(name, error):
+    return f"{name} cannot be read ({type(error).__name__}: {str(error):.80})"
 
 
 def plain(notebook: NotebookNode) -> NotebookNode:

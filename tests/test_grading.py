@@ -325,6 +325,7 @@ def test_student_gets_right_grade_or_named_problem(student, graded, people):
     assert row["max"] == 10
     assert problem in row["problem"]
     assert problem or not row["problem"]
+    assert "see grading.log" not in row["problem"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere links need rights")
@@ -345,7 +346,7 @@ def test_nothing_in_a_feedback_page_is_live_and_no_remark_is_forged(graded, peop
         def handle_starttag(self, tag, attributes):
             found.append((tag, dict(attributes)))
 
-    page = (results / "feedback" / "scripts" / f"{SET}.html").read_text(encoding="utf-8")
+    page = (results / "feedback" / "scripts" / SET / f"{SET}.html").read_text(encoding="utf-8")
     Reader().feed(page)
     tags = {tag for tag, _ in found}
     live = {"script", "svg", "iframe", "object", "embed", "form", "base", "link"}
@@ -377,13 +378,13 @@ def test_table_feedback_and_summary(graded, people):
         "4.0",
         "1.0",
     ]
-    pages = {path.parent.name for path in results.glob(f"feedback/*/{SET}.html")}
-    assert pages == {student for student, (_, _, points, _) in people.items() if points}
-    page = (results / "feedback" / "deleted test" / f"{SET}.html").read_text(encoding="utf-8")
+    pages = {path.parts[-3] for path in results.glob(f"feedback/*/{SET}/{SET}.html")}
+    assert pages == {key(student) for student, (_, _, points, _) in people.items() if points}
+    page = (results / "feedback" / "deleted test" / SET / f"{SET}.html").read_text(encoding="utf-8")
     assert "test cell missing, put back: test_grow" in page
     assert "Score: 10.0 / 10.0" in page
     assert sum("right: 10 of 10" in line for line, _ in printed) == 1
-    page = (results / "feedback" / "blank" / f"{SET}.html").read_text(encoding="utf-8")
+    page = (results / "feedback" / "blank" / SET / f"{SET}.html").read_text(encoding="utf-8")
     assert "(Score: 0.0 / 10.0)" in page
 
 
@@ -630,3 +631,4 @@ def test_nothing_is_graded_when_it_would_mean_nothing(tmp_path, source):
     cell_of(broken, "double").source = "### BEGIN SOLUTION\ndouble = abs\n### END SOLUTION"
     with pytest.raises(GradingError, match="does not get full marks here .failed: double"):
         grade_folder(tmp_path / "class", results, {SET: broken}, Settings())
+    assert not (results / "grades.csv").exists() and not (results / "class.html").exists()

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 import minitorch as mt
-from authoring.grading import grade, run
+from authoring.grading import desk, run
 from authoring.grading.grade import GradingError, Settings, grade_folder
 from authoring.grading.isolation import KINDS, Place
 from authoring.grading.peer import Peer
@@ -127,13 +127,13 @@ def test_resume_grades_what_changed(folder, monkeypatch):
     assert any(line.startswith("protection: none") and "seed: 5" in line for line in said)
     before = (results / "grades.csv").read_text(encoding="utf-8")
     assert run(resume=True) == {"anna": 0, "ben": 1, "carla": 1}
-    assert said[1:] == ["3 of 3 are graded already and unchanged"]
+    assert said == ["3 of 3 are graded already and unchanged"]
     hand_in(folder / "anna", "answer = 42")
-    (results / "feedback" / "ben" / "01_short.html").unlink()
+    (results / "feedback" / "ben" / "01_short" / "01_short.html").unlink()
     hand_in(folder / "dora", "answer = 4")
     assert run(resume=True) == {"anna": 1, "ben": 1, "carla": 1, "dora": 0}
-    assert said[1] == "1 of 4 are graded already and unchanged"
-    assert (results / "feedback" / "ben" / "01_short.html").exists()
+    assert said[0] == "1 of 4 are graded already and unchanged"
+    assert (results / "feedback" / "ben" / "01_short" / "01_short.html").exists()
     assert len(before.splitlines()) == 4
     lines = (results / "grades.jsonl").read_text().splitlines()
     assert len(lines) == 6 and json.loads(lines[-1])[1]["set"] == "01_short"
@@ -141,7 +141,7 @@ def test_resume_grades_what_changed(folder, monkeypatch):
 
 def test_what_does_not_work_from_afar_is_tested_beside_the_answer(tmp_path, monkeypatch):
     monkeypatch.setattr(Place, "_works", lambda place, kind: False)
-    monkeypatch.setattr(grade, "BESIDE", {"answer"})
+    monkeypatch.setattr(desk, "BESIDE", {"answer"})
     source = copy.deepcopy(SOURCE)
     source.cells[0].source = "### BEGIN SOLUTION\nclass Answer:\n    value = 42\n### END SOLUTION"
     source.cells[1].source = "class Derived(Answer):\n    pass\n\n\nassert Derived().value == 42"
@@ -153,7 +153,7 @@ def test_what_does_not_work_from_afar_is_tested_beside_the_answer(tmp_path, monk
     )
     assert {row["student"]: row["answer"] for row in rows} == {"anna": 1, "ben": 0}
     assert any("checked in the student's process" in line and "answer" in line for line in said)
-    page = (results / "feedback" / "ben" / "01_short.html").read_text(encoding="utf-8")
+    page = (results / "feedback" / "ben" / "01_short" / "01_short.html").read_text(encoding="utf-8")
     assert "AssertionError" in page
 
 
@@ -187,7 +187,7 @@ def test_seeds_are_drawn_anew_unless_one_is_named():
     before = dict(SEEDS)
     drawn = []
     for seed in (1, 1, 2):
-        with grade._drawn_from(seed):
+        with desk.drawn_from(seed):
             drawn.append(dict(SEEDS))
             assert len({*SEEDS[False], *SEEDS[True]}) == 6
     assert drawn[0] == drawn[1] != drawn[2]
@@ -239,3 +239,22 @@ def test_who_is_as_slow_as_the_solution_is_not_stopped(tmp_path, monkeypatch):
     found = {row["student"]: (row["total"], row["problem"]) for row in rows}
     assert found["anna"] == (1, "")
     assert found["ben"][0] == 0 and "stopped after" in found["ben"][1]
+
+
+def test_what_nbgrader_s_exchange_left_goes_back_with_the_feedback(folder, monkeypatch):
+    monkeypatch.setattr(Place, "_works", lambda place, kind: False)
+    (folder / "anna" / "timestamp.txt").write_text("2026-11-20 12:00:00 UTC")
+    (folder / "anna" / "submission_secret.txt").write_text("secret")
+    (folder / "ben" / "submission_secret.txt").symlink_to(folder / "anna" / "submission_secret.txt")
+    (folder / "carla" / "submission_secret.txt").write_text("x" * 10_000)
+    grade_folder(folder, folder.with_name("results"), {"01_short": SOURCE}, Settings(), str)
+    found = {
+        path.relative_to(folder.with_name("results")).as_posix()
+        for name in ("timestamp", "submission_secret")
+        for path in folder.with_name("results").rglob(f"{name}.txt")
+    }
+    assert found == {
+        f"{step}/anna/01_short/{name}.txt"
+        for step in ("autograded", "feedback")
+        for name in ("timestamp", "submission_secret")
+    }

@@ -23,6 +23,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--resume", action="store_true", help="grade only what is new or changed")
     parser.add_argument("--seed", type=int, help="repeat a grading, whose log names it")
     parser.add_argument("--strict", action="store_true", help="refuse to grade without bubblewrap")
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="let the workers of a Dask scheduler grade"
+    )
     options = parser.parse_args(argv)
     if options.jobs < 1:
         parser.error("--jobs must be 1 or more")
@@ -31,7 +34,11 @@ def main(argv: list[str] | None = None) -> int:
     folder = from_shell(options.folder).resolve()
     results = folder.with_name(f"{folder.name}-results")
     settings = Settings(
-        jobs=options.jobs, resume=options.resume, seed=options.seed, strict=options.strict
+        jobs=options.jobs,
+        resume=options.resume,
+        seed=options.seed,
+        strict=options.strict,
+        scheduler=options.scheduler,
     )
     try:
         all_sets = load_sets(ROOT / "solutions")

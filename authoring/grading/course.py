@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import nbformat
 import nbgrader
 from nbconvert import HTMLExporter
 from nbconvert.filters import markdown2html
@@ -93,8 +94,8 @@ class Course:
         """The exercises that are not worth their full points."""
         return [name for name, points in graded.points.items() if points < self.maximum[name]]
 
-    def page(self, graded: Graded) -> str:
-        """The feedback: the graded notebook as HTML, opening with the notes."""
+    def feedback(self, graded: Graded) -> tuple[str, str]:
+        """The graded notebook, opening with the notes: as a page of HTML, and as nbgrader's own."""
         notebook = NotebookNode(graded.notebook)
         for cell in notebook.cells:
             mark = self._mark(cell)
@@ -104,7 +105,8 @@ class Course:
                 mark.points = self.maximum[exercise_of(mark.grade_id)]
         if graded.notes:
             lines = "\n".join(f"- {note}" for note in graded.notes)
-            notebook.cells.insert(0, new_markdown_cell(f"Notes of the grader\n\n{lines}"))
+            notes = new_markdown_cell(f"Notes of the grader\n\n{lines}", id="notes")
+            notebook.cells.insert(0, notes)
         totals = {
             "notebook": self.name,
             "score": sum(graded.points.values()),
@@ -113,7 +115,12 @@ class Course:
         }
         texts = tuple(cell.source for cell in self.source.cells if cell.cell_type == "markdown")
         page, _ = _exporter(texts).from_notebook_node(notebook, {"nbgrader": totals})
-        return _without_scripts(page)
+        for place, cell in enumerate(notebook.cells):
+            if cell.cell_type != "code" and cell.source not in texts:
+                notebook.cells[place] = new_markdown_cell(
+                    _as_it_is(cell.source), id=cell.id, metadata=cell.metadata
+                )
+        return _encodable(_without_scripts(page)), _encodable(nbformat.writes(notebook))
 
     def _mark(self, cell):
         """nbgrader's mark of the set's own cells, as the release has it."""
@@ -144,7 +151,7 @@ def _exporter(trusted: tuple[str, ...]) -> HTMLExporter:
     """
 
     def render(text):
-        return markdown2html(text) if text in trusted else f"<pre>{html.escape(text)}</pre>"
+        return markdown2html(text) if text in trusted else _as_it_is(text)
 
     config = Config()
     config.NbConvertBase.display_data_priority = SHOWN_OUTPUTS
@@ -154,6 +161,15 @@ def _exporter(trusted: tuple[str, ...]) -> HTMLExporter:
     config.HTMLExporter.preprocessors = [CSSHTMLHeaderPreprocessor]
     config.HTMLExporter.filters = {"markdown2html": render}
     return HTMLExporter(config=config)
+
+
+def _encodable(text: str) -> str:
+    """The text with a question mark for half of a character, which an output may have."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _as_it_is(text: str) -> str:
+    return f"<pre>{html.escape(text)}</pre>"
 
 
 def _without_scripts(page: str) -> str:

@@ -5,42 +5,30 @@ in processes of its own, and what is known of it is written at once.
 """
 
 import contextlib
-import functools
-import importlib
 import json
 import logging
 import secrets
-import sys
-import tempfile
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
-import numpy as np
 from nbformat import NotebookNode
 
 from authoring import preflight
+from authoring.grading import scheduler
 from authoring.grading.class_page import class_page
-from authoring.grading.course import Course
-from authoring.grading.isolation import KINDS, ROOT, Place
-from authoring.grading.run import LONGEST_WAIT
+from authoring.grading.course import maximum
+from authoring.grading.desk import GradingError, Job, Task, code, opened
+from authoring.grading.gradebook import Records
 from authoring.grading.table import Memory, Table, content_hash
 from authoring.grading.workers import results_of
-from authoring.preflight import Problem, printable
+from authoring.preflight import printable
 
-exercise = importlib.import_module("textbook.checks.exercise")
 log = logging.getLogger(__name__)
 CELL_SECONDS = 60
 ALL_SECONDS = 600
-# Exercises whose tests train what the student wrote, inside a model of the grader's. They may be
-# tested beside the answer where it does not work from afar; no other exercise may.
-BESIDE = {"reading_plan", "Transformer", "rates", "pretrain"}
-PATIENCE = 5  # who needs this many times the seconds of the set's solution is not stopped yet
-EXTRA_SECONDS = 600  # for what is not the student's: starting processes, the feedback page
-
-
-class GradingError(Exception):
-    """Why nothing can be graded, in words for the instructor."""
+RECEIPT = ("timestamp.txt", "submission_secret.txt")
 
 
 @dataclass
@@ -53,6 +41,7 @@ class Settings:
     resume: bool = False
     seed: int | None = None
     strict: bool = False
+    scheduler: str | None = None  # of Dask, whose workers grade
 
 
 @dataclass
@@ -63,8 +52,18 @@ class Submission:
     set: str
     path: Path | None
     notes: list[str]
-    page: Path
+    results: Path
     key: str = ""
+
+    @property
+    def page(self) -> Path:
+        """The feedback, where nbgrader looks for it."""
+        return self.results / "feedback" / self.student / self.set / f"{self.set}.html"
+
+    @property
+    def notebook(self) -> Path:
+        """The graded notebook, where nbgrader looks for it."""
+        return self.results / "autograded" / self.student / self.set / f"{self.set}.ipynb"
 
 
 def load_sets(solutions: Path, wanted: str | None = None) -> dict[str, NotebookNode]:
@@ -102,52 +101,45 @@ def grade_folder(
     for loose in sorted(folder.glob("*.ipynb")):
         say(f"not graded: {printable(loose.name)} lies outside of the students' folders")
     seed = secrets.randbits(32) if settings.seed is None else settings.seed
-    with (
-        _log_to(results / "grading.log"),
-        _drawn_from(seed),
-        tempfile.TemporaryDirectory() as scratch,
-    ):
-        place = Place(Path(scratch))
-        say(f"protection: {place.kind} ({KINDS[place.kind]}); seed: {seed}")
-        log.info("protection %s, seed %s", place.kind, seed)
-        if settings.strict and place.kind != "bubblewrap":
-            raise GradingError("--strict needs bubblewrap, which does not work here")
+    seconds = settings.cell_seconds, settings.all_seconds
+    with _log_to(results / "grading.log"), contextlib.ExitStack() as stack:
+
+        def tell(line):
+            say(line)
+            log.info("%s", line)
+
         table = Table(results / "grades.csv", sets.values())
         memory = Memory(results / "grades.jsonl", settings.resume)
-        seconds = settings.cell_seconds, settings.all_seconds
-        for submission in submissions:
-            submission.key = _key(submission, sets[submission.set], seconds)
+        gradebook = stack.enter_context(Records(results, folder, sets, tell))
         done = 0
         left = []
         for submission in submissions:
+            submission.key = _key(submission, sets[submission.set], seconds)
             row = memory.known.get(submission.key)
             if row is None:
                 left.append(submission)
             else:
                 table.add(row)
+                gradebook.add(row, submission.path)
                 done += 1
         if settings.resume:
             say(f"{done} of {len(submissions)} are graded already and unchanged")
-        courses = {}
-        for name in dict.fromkeys(submission.set for submission in left):
-            courses[name] = Course(name, sets[name], place, seconds)
-            _check_solution(courses[name], say)
-        work = functools.partial(_graded, courses)
-        longest = max((course.seconds[1] for course in courses.values()), default=0)
-        limit = (1 + LONGEST_WAIT) * longest + EXTRA_SECONDS
+        used = dict.fromkeys(submission.set for submission in left)
+        job = Job({name: sets[name] for name in used}, seed, seconds, settings.strict)
         try:
-            for submission, row in results_of(left, work, settings.jobs, limit):
-                if row is None:
-                    row = _row(
-                        submission, courses, None, ["could not be graded: its process ended"]
-                    )
+            for submission, told in stack.enter_context(
+                contextlib.closing(_graded(job, left, settings, tell))
+            ):
+                row = _row(submission, sets[submission.set], told)
                 memory.add(submission.key, row)
                 table.add(row)
+                gradebook.add(row, submission.path)
                 done += 1
                 say(f"{done}/{len(submissions)} {_line(row)}")
         finally:
-            page = class_page(table.rows, sets)
-            (results / "class.html").write_text(page, encoding="utf-8")
+            if table.rows:
+                page = class_page(table.rows, sets)
+                (results / "class.html").write_text(page, encoding="utf-8")
     return table.rows
 
 
@@ -164,9 +156,8 @@ def _submissions(folder, results, sets, all_sets):
     for name in sets:
         for student, looked in found:
             path, notes = looked[name]
-            page = results / "feedback" / student.name / f"{name}.html"
             notes = [printable(note) for note in notes]
-            submissions.append(Submission(printable(student.name), name, path, notes, page))
+            submissions.append(Submission(printable(student.name), name, path, notes, results))
     return sets, submissions
 
 
@@ -214,97 +205,74 @@ def _key(submission: Submission, source: NotebookNode, seconds) -> str:
         *submission.notes,
         json.dumps(source, sort_keys=True),
         repr((seconds, bool(missing))),
-        _code(),
+        code(),
     )
 
 
-@functools.cache
-def _code() -> str:
-    """A hash of the code that grades."""
-    parts = (ROOT / "minitorch", ROOT / "textbook", ROOT / "authoring")
-    paths = sorted(path for part in parts for path in part.rglob("*.py"))
-    return content_hash(*(path.read_bytes() for path in paths))
-
-
-@contextlib.contextmanager
-def _drawn_from(seed: int):
-    """Let all checks draw their cases from this seed."""
-    before = dict(exercise.SEEDS)
-    drawn = np.random.default_rng(seed).choice(2**31, 6, replace=False).tolist()
-    exercise.SEEDS.update({False: tuple(drawn[:3]), True: tuple(drawn[3:])})
-    try:
-        yield
-    finally:
-        exercise.SEEDS.update(before)
-        for module in list(sys.modules.values()):
-            if getattr(module, "__name__", "").startswith("textbook.checks.chapter_"):
-                for value in vars(module).values():
-                    if isinstance(value, exercise.Exercise):
-                        value.known.clear()
-
-
-def _check_solution(course: Course, say):
-    limits, course.seconds = course.seconds, tuple(PATIENCE * limit for limit in course.seconds)
-    graded = course.grade(preflight.plain(course.source))
-    missed = course.missed(graded)
-    if missed and BESIDE.issuperset(missed):
-        course.beside = {f"test_{name}" for name in missed}
-        graded = course.grade(preflight.plain(course.source))
-        say(
-            f"{course.name}: checked in the student's process, where who sets out to deceive can: "
-            + ", ".join(missed)
+def _graded(job: Job, submissions: list[Submission], settings: Settings, say):
+    """Each submission with what came out, None where its process ended."""
+    if not submissions:
+        return
+    if settings.scheduler:
+        yield from scheduler.results_of(settings.scheduler, job, submissions, _task, say)
+        return
+    with opened(job, say) as desk:
+        yield from results_of(
+            submissions, lambda given: desk.grade(_task(given)), settings.jobs, desk.limit
         )
-        missed = course.missed(graded)
-    if missed:
-        reason = "; ".join([f"failed: {', '.join(missed)}", *graded.notes])
-        raise GradingError(
-            f"the solution of {course.name} itself does not get full marks here ({reason}): "
-            "grade when python book.py test passes"
-        )
-    course.page(graded)  # so that what it takes is loaded before the processes are forked
-    course.seconds = tuple(map(max, limits, (PATIENCE * taken for taken in graded.seconds)))
-    cell, whole = course.seconds
-    say(
-        f"{course.name}: the solution gets full marks ({graded.seconds[1]:.0f} s); "
-        f"a cell may take {cell:.0f} s, a notebook {whole:.0f} s"
-    )
 
 
-def _graded(courses: dict[str, Course], submission: Submission) -> dict:
-    """Write the feedback page and return the row; whatever fails is the row's problem."""
-    graded, notes, undone = None, list(submission.notes), "graded"
-    course, page = courses[submission.set], submission.page
-    log.info("%s, %s", submission.set, submission.student)
-    try:
-        page.unlink(missing_ok=True)
-        if submission.path is not None:
-            graded = course.grade(preflight.read(submission.path))
-            notes += graded.notes
-            undone = "shown on a feedback page"
-            graded.notes = notes
-            text = course.page(graded)
-            page.parent.mkdir(parents=True, exist_ok=True)
-            page.write_text(text, encoding="utf-8")
-    except Problem as problem:
-        notes.append(printable(str(problem)))
-    except Exception:  # one student's notebook must not end the grading of the others
-        log.exception("not %s", undone)
-        notes.append(f"could not be {undone}: see grading.log")
-    return _row(submission, courses, graded, notes)
+def _task(submission: Submission) -> Task:
+    """What a desk gets of a submission."""
+    content, notes, name = None, list(submission.notes), ""
+    if submission.path is not None:
+        name = submission.path.name
+        try:
+            content = submission.path.read_bytes()
+        except OSError as error:
+            notes.append(printable(f"{name} cannot be read ({error!r:.80})"))
+    return Task(submission.set, name, content, notes)
 
 
-def _row(submission, courses, graded, notes) -> dict:
+def _keep(submission: Submission, told: dict) -> None:
+    """Write the feedback page and the graded notebook; those of an earlier grading go."""
+    for path, kind in ((submission.page, "page"), (submission.notebook, "notebook")):
+        try:
+            path.unlink(missing_ok=True)
+            if kind in told:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(told[kind], encoding="utf-8")
+                _keep_receipt(submission.path, path.parent)
+        except OSError:  # a name that is too long, for example
+            log.exception("%s of %s not written", kind, submission.student)
+            told["notes"].append(f"its {kind} could not be written: see grading.log")
+
+
+def _keep_receipt(notebook: Path, folder: Path) -> None:
+    """Copy what nbgrader's exchange put beside a notebook, with which it gives feedback back."""
+    for name in RECEIPT:
+        given = notebook.with_name(name)
+        if given.is_file() and not given.is_symlink() and given.stat().st_size < 1000:
+            shutil.copyfile(given, folder / name)
+
+
+def _row(submission: Submission, source: NotebookNode, told: dict | None) -> dict:
     """What is known of a submission: the columns of the table, and what the class's page tells."""
-    points = graded.points if graded else {}
+    if told is None:
+        notes = [*submission.notes, "could not be graded: its process ended"]
+        told = {"points": {}, "said": {}, "answers": {}, "notes": notes, "log": ""}
+    if told["log"]:
+        log.error("%s, %s\n%s", submission.set, submission.student, told["log"])
+    _keep(submission, told)
     return {
         "student": submission.student,
         "set": submission.set,
-        "total": sum(points.values()),
-        "max": sum(courses[submission.set].maximum.values()),
-        "problem": "; ".join(dict.fromkeys(notes)),
-        "said": graded.said if graded else {},
-        "answers": graded.answers if graded else {},
-        **points,
+        "total": sum(told["points"].values()),
+        "max": sum(maximum(source).values()),
+        "problem": "; ".join(dict.fromkeys(told["notes"])),
+        "said": told["said"],
+        "answers": told["answers"],
+        **told["points"],
     }
 
 

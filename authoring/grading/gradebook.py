@@ -1,0 +1,128 @@
+"""The grades in nbgrader's database, and a configuration with which its programs find them.
+
+Only the grader opens the database. Scores that a person gave in formgrader stay.
+"""
+
+import contextlib
+import logging
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.utils import is_grade, is_solution, parse_utc
+from sqlalchemy import URL
+from sqlalchemy.exc import SAWarning
+
+from authoring import preflight
+from authoring.grading.course import exercise_of
+from authoring.grading.desk import GradingError
+from authoring.grading.isolation import ROOT
+
+log = logging.getLogger("authoring.grading.grade")
+COURSE = "minitorch"
+CONFIG = """\
+c = get_config()
+c.CourseDirectory.course_id = {course!r}
+c.CourseDirectory.source_directory = {source!r}
+c.CourseDirectory.submitted_directory = {submitted!r}
+"""
+
+
+class Records:
+    """gradebook.db: a submission for each notebook that was handed in, a grade for each test."""
+
+    def __init__(self, results: Path, folder: Path, sets: dict, say: Callable[[str], None]):
+        self.path, self.say, self.failed = results / "gradebook.db", say, 0
+        self.by_hand = {
+            name: _cells(source, is_grade, is_solution) for name, source in sets.items()
+        }
+        if shutil.which("alembic") is None:  # with which nbgrader makes the database
+            paths = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+            os.environ["PATH"] = os.pathsep.join(paths)
+        try:
+            url = URL.create("sqlite", database=str(self.path))
+            self.book = Gradebook(url, course_id=COURSE)
+            for name, source in sets.items():
+                self._register(name, source)
+        except Exception as error:  # any of the database's
+            log.exception("no gradebook")
+            raise GradingError(
+                f"{self.path} cannot be used ({type(error).__name__}): move it away"
+            ) from None
+        config = results / "nbgrader_config.py"
+        if not config.exists():
+            paths = {"source": str(ROOT / "solutions"), "submitted": str(folder)}
+            config.write_text(CONFIG.format(course=COURSE, **paths), encoding="utf-8")
+
+    def _register(self, name: str, source: NotebookNode):
+        """Make the assignment: anew where the set has other cells than it had."""
+        book, graded, solved = self.book, _cells(source, is_grade), _cells(source, is_solution)
+        with contextlib.suppress(MissingEntry):
+            known = book.find_notebook(name, name)
+            before = [{cell.name for cell in c} for c in (known.grade_cells, known.solution_cells)]
+            if before != [set(graded), set(solved)]:
+                book.remove_assignment(name)
+                self.say(f"{name} has other cells than before: made anew in gradebook.db")
+        book.update_or_create_assignment(name, course_id=COURSE)
+        book.update_or_create_notebook(name, name)
+        for cell, points in graded.items():
+            kind = "markdown" if cell in self.by_hand[name] else "code"
+            book.update_or_create_grade_cell(cell, name, name, max_score=points, cell_type=kind)
+        for cell in solved:
+            book.update_or_create_solution_cell(cell, name, name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.book.close()
+        if self.failed:
+            self.say(f"{self.failed} rows are not in gradebook.db (see grading.log): use --resume")
+
+    def add(self, row: dict, path: Path | None):
+        """Enter a row of the table, in place of what was known of this student and set."""
+        try:
+            with warnings.catch_warnings():  # nbgrader's own, about the order of its steps
+                warnings.simplefilter("ignore", SAWarning)
+                self._add(row, path)
+        except Exception:  # the table has the row; a database that is busy must not cost the rest
+            log.exception("%s of %s is not in gradebook.db", row["set"], row["student"])
+            self.failed += 1
+            self.book.db.rollback()
+
+    def _add(self, row, path):
+        book, student, name = self.book, row["student"], row["set"]
+        book.update_or_create_student(student)
+        if path is None:
+            with contextlib.suppress(MissingEntry):
+                book.remove_submission(name, student)
+            return
+        submission = book.update_or_create_submission(name, student, timestamp=_handed_in(path))
+        [notebook] = submission.notebooks
+        for grade in notebook.grades:
+            score = row.get(exercise_of(grade.name), 0.0)
+            score = None if grade.name in self.by_hand[name] else score
+            if grade.auto_score != score:
+                grade.auto_score = score
+                grade.needs_manual_grade = grade.manual_score is not None
+        book.db.commit()
+
+
+def _cells(source: NotebookNode, *kinds: Callable) -> dict[str, float]:
+    """The points of the cells that are of these kinds, by their names."""
+    return {
+        preflight.grade_id(cell): float(cell.metadata.nbgrader.get("points", 0))
+        for cell in source.cells
+        if all(kind(cell) for kind in kinds)
+    }
+
+
+def _handed_in(notebook: Path):
+    """When nbgrader's exchange took a notebook, if it did."""
+    with contextlib.suppress(OSError, ValueError, OverflowError):
+        return parse_utc(notebook.with_name("timestamp.txt").read_text(encoding="utf-8").strip())
