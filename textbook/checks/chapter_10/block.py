@@ -41,7 +41,10 @@ def _reference(*sizes):
 def _run_block(answer, width_cross_dropout, x, allowed, memory, memory_allowed):
     def call(block):
         mt.manual_seed(0)
-        return {"the output": block(x, allowed, memory, memory_allowed)}
+        return {
+            "the output": block(x, allowed, memory, memory_allowed),
+            "the output of a second call, without masks": block(x, None, memory),
+        }
 
     inputs = {"x": x, "memory": memory} if width_cross_dropout[1] else {"x": x}
     return results_of(

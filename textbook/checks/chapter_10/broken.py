@@ -6,6 +6,22 @@ from textbook.checks.exercise import Draw, exercise
 
 FAULTS = ["batch", "future", "padding", "source"]
 
+HINTS = {
+    "future": "Change what comes after a place, for each place: no score up to there may move.",
+    "padding": "Change the memory where real is False, by much: no score may move.",
+    "batch": "In a batch, change tokens and memory of all sentences but one: its scores must stay.",
+    "source": "In a batch with sources of several lengths, change one token of the memory at a "
+    "time, each in turn: the scores of its sentence must move at every place.",
+}
+FALSE_ALARMS = {
+    "future": "Scores at the changed place and behind it may move. Is rounding taken for a change?",
+    "padding": "Change the memory where real is False alone. Is it NaN that you put there, or "
+    "rounding that you see?",
+    "batch": "Compare the scores of a sentence of which nothing was changed.",
+    "source": "Only tokens count, where real is True, and only their own sentence. It is enough if "
+    "some score moves, be it little: the most likely word may stay.",
+}
+
 # The decoders
 
 
@@ -103,6 +119,11 @@ def _last_real_dropped(y, memory, real):
     return _mixed(y, memory, (shorter | (mt.arange(real.shape[1]) == 0)).unsqueeze(1))
 
 
+def _first_dropped(y, memory, real):
+    later = real & (mt.arange(real.shape[1]) > 0)
+    return _mixed(y, memory, mt.where(later.any(dim=1, keepdim=True), later, real).unsqueeze(1))
+
+
 def _as_far_as_written(y, memory, real):
     """Place t sees the source up to t + 1; longer sources are never read to their end."""
     n = mt.arange(real.shape[1])
@@ -172,6 +193,7 @@ KINDS = {  # name: the pieces, and what is wrong
     ),
     "the source not read": ({"cross": lambda y, memory, real: mt.zeros_like(y)}, "source"),
     "the last token of the source not read": ({"cross": _last_real_dropped}, "source"),
+    "the first token of a longer source not read": ({"cross": _first_dropped}, "source"),
     "the source read as far as the target is written": ({"cross": _as_far_as_written}, "source"),
     "the first place reads the first token of the source alone": (
         {"cross": _first_reads_one},
@@ -208,10 +230,13 @@ def _found(answer, decoder, vocabulary, width):
     found = answer(_Decoder(vocabulary, width, **KINDS[decoder][0]), vocabulary, width)
     if not isinstance(found, (list, tuple, set)) or not {*map(str, found)} <= {*FAULTS}:
         return {"the form of the result": brief(found), "the list of faults": None}
-    return {
-        "the form of the result": "a list of names",
-        "the list of faults": ", ".join(sorted({*map(str, found)})) or "none",
-    }
+    names, wrong = {*map(str, found)}, {*filter(None, KINDS[decoder][1].split(", "))}
+    listed = ", ".join(sorted(names)) or "none"
+    for fault in sorted(wrong - names):
+        listed += f"\n{fault!r} is missing. {HINTS[fault]}"
+    for fault in sorted(names - wrong):
+        listed += f"\n{fault!r} is no fault of it. {FALSE_ALARMS[fault]}"
+    return {"the form of the result": "a list of names", "the list of faults": listed}
 
 
 @exercise(cases=_decoder_cases, run=_found, gradients=False, see='chapter 10, "Three masks"')
@@ -380,6 +405,11 @@ for name, hint, pieces in (
         "a test that changes the whole source at once, to see whether it is read",
         "One token of it may be overlooked: change one at a time.",
         {"places": lambda n: [range(n)]},
+    ),
+    (
+        "a test that changes the first token of the source alone, to see whether it is read",
+        "Another one may be overlooked: change each of them, one at a time.",
+        {"places": lambda n: [[0]]},
     ),
     (
         "a test in which one place that moves is enough for the source to be read",
