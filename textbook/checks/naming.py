@@ -16,6 +16,15 @@ USUAL = {
 }
 
 
+class Words(str):
+    """A result in words, shown without quotes and with its line breaks."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        return str(self)
+
+
 def of_wrong_ones(reference: Callable) -> Callable:
     """Decorate a property that describes: it is asked where the answer differs from the reference.
 

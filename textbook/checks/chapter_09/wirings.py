@@ -2,6 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
+from textbook.checks.naming import Words
 from textbook.checks.suspects import by_kinds, each_and_together, some_of
 
 
@@ -121,7 +122,8 @@ def _found(answer, programs):
     found = answer([_Program((broken | right)[kind]) for kind in programs])
     results = by_kinds(found, programs, "programs", "broken programs")
     if names := results["the list of broken programs"]:
-        results["the list of broken programs"] = names + _hint(names.split("; "), programs)
+        hint = _hint(names.split("; "), programs)
+        results["the list of broken programs"] = Words(names + hint)
     return results
 
 
@@ -130,10 +132,7 @@ def _hint(names, programs):
     broken, right = _kinds()
     for kind in programs:
         if kind in broken and kind not in names:
-            return (
-                f"\nA program that {kind} is broken. For which functions, and which sizes of x, "
-                "is its output or its gradient another one?"
-            )
+            return f"\nMissing is one that {kind}: for which functions and\nwhich x does it show?"
         if kind in right and kind in names:
             return f"\nA program that computes {kind} is right."
     return ""

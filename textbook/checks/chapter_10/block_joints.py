@@ -10,15 +10,6 @@ def _before_the_attention(self, x, allowed):
 
 for name, hint, methods in (
     (
-        "right but for the cross-attention, which is left out where memory_allowed is None",
-        "Whether there is one says self.cross. Without a mask all of the memory may be looked at.",
-        {
-            "read": lambda self, x, memory, seen, own: (
-                x if seen is None else BlockInPieces.read(self, x, memory, seen, own)
-            )
-        },
-    ),
-    (
         "right but for the residual connection around the network, which is missing",
         "Every part is added to x, the last one, too.",
         {"think": lambda self, x: self.dropout(self.feed_forward(self.feed_forward_norm(x)))},

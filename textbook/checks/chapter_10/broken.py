@@ -3,23 +3,23 @@
 import minitorch as mt
 from textbook.checks.compare import brief
 from textbook.checks.exercise import Draw, exercise
+from textbook.checks.naming import Words
 
 FAULTS = ["batch", "future", "padding", "source"]
 
 HINTS = {
-    "future": "Change what comes after a place, for each place: no score up to there may move.",
-    "padding": "Change the memory where real is False, by much: no score may move.",
-    "batch": "In a batch, change tokens and memory of all sentences but one: its scores must stay.",
-    "source": "In a batch with sources of several lengths, change one token of the memory at a "
-    "time, each in turn: the scores of its sentence must move at every place.",
+    "future": "change what comes after a place, for each place;\nno score up to there may move",
+    "padding": "change the memory where real is False, by much;\nno score may move",
+    "batch": "change tokens and memory of all sentences but one;\nits scores must stay",
+    "source": "change one token of the memory at a time, with sources\n"
+    "of several lengths; at each place of the sentence some score must move",
 }
 FALSE_ALARMS = {
-    "future": "Scores at the changed place and behind it may move. Is rounding taken for a change?",
-    "padding": "Change the memory where real is False alone. Is it NaN that you put there, or "
-    "rounding that you see?",
-    "batch": "Compare the scores of a sentence of which nothing was changed.",
-    "source": "Only tokens count, where real is True, and only their own sentence. It is enough if "
-    "some score moves, be it little: the most likely word may stay.",
+    "future": "scores may move at the changed place\nand behind it; and rounding is no change",
+    "padding": "change the memory where real is False alone,\nto large numbers and not to NaN",
+    "batch": "compare the scores of a sentence\nof which nothing was changed",
+    "source": "only tokens count, where real is True, and any score\n"
+    "that moves will do; the most likely word may stay",
 }
 
 # The decoders
@@ -232,11 +232,11 @@ def _found(answer, decoder, vocabulary, width):
         return {"the form of the result": brief(found), "the list of faults": None}
     names, wrong = {*map(str, found)}, {*filter(None, KINDS[decoder][1].split(", "))}
     listed = ", ".join(sorted(names)) or "none"
-    for fault in sorted(wrong - names):
-        listed += f"\n{fault!r} is missing. {HINTS[fault]}"
-    for fault in sorted(names - wrong):
-        listed += f"\n{fault!r} is no fault of it. {FALSE_ALARMS[fault]}"
-    return {"the form of the result": "a list of names", "the list of faults": listed}
+    for fault in sorted(wrong - names)[:1]:
+        listed += f"\n{fault!r} is missing: {HINTS[fault]}"
+    for fault in sorted(names - wrong)[:1]:
+        listed += f"\n{fault!r} is no fault of it: {FALSE_ALARMS[fault]}"
+    return {"the form of the result": "a list of names", "the list of faults": Words(listed)}
 
 
 @exercise(cases=_decoder_cases, run=_found, gradients=False, see='chapter 10, "Three masks"')
@@ -297,7 +297,7 @@ def _testing(
         target = mt.randint(0, vocabulary, (batch, steps))
         memory = mt.randn(batch, n, width).double()
         whole, found = decoder(target, memory, real), set()
-        for _ in range(3):
+        for _ in range(2):
             other, drawn = mt.randint(0, vocabulary, target.shape), mt.randn(memory.shape).double()
             for t in cuts(steps):
                 changed = decoder(later(target, other, t), memory, real)

@@ -2,6 +2,7 @@
 
 from textbook.checks.compare import brief, number
 from textbook.checks.exercise import exercise
+from textbook.checks.naming import Words
 
 FORGOTTEN = [
     (),
@@ -49,16 +50,18 @@ def _in_words(answer, real, T, place, forgotten):
     places = found if isinstance(found, (list, tuple)) else [None]
     if all(type(number(t)) is int for t in places):
         found = ", ".join(str(number(t)) for t in places) or "none"
-    return {"the list of places that move": found if isinstance(found, str) else brief(found)}
+    return {
+        "the list of places that move": Words(found if isinstance(found, str) else brief(found))
+    }
 
 
 def _says_why(answer, real, T, place, forgotten):
     """The first place that wrongly moves or stays, with the rule."""
     where, i = place
-    found, right = (
-        {*map(number, answer(real, T, place, forgotten))},
-        _moving()(real, T, place, forgotten),
-    )
+    found = [number(t) for t in answer(real, T, place, forgotten)]
+    if not all(type(t) is int for t in found):
+        return None
+    right = _moving()(real, T, place, forgotten)
     for t in range(T):
         if (t in found) == (t in right):
             continue
