@@ -245,6 +245,8 @@ SLIPS = {
     },
     "last part, pre-norm": {
         "that of a part of size 1: a part has the size a": lambda p, a: (1 + p * a**2) ** -0.5,
+        "what the input leaves, 1 less its share": lambda p, a: 1 - (1 + p * a**2) ** -0.5,
+        "that of all parts together": lambda p, a: (p * a**2 / (1 + p * a**2)) ** 0.5,
         "its size by that of the sum before it": lambda p, a: a / (1 + (p - 1) * a**2) ** 0.5,
         "that for a sum of sizes, not of squares": lambda p, a: a / (1 + p * a),
         "a: the size of the part, not its share": lambda p, a: a,
@@ -255,6 +257,7 @@ SLIPS = {
         "that after one norm more": lambda p, a: (1 + a**2) ** (-(p + 1) / 2),
         "that for sums of sizes, not of squares": lambda p, a: (1 + a) ** -p,
         "that for a = 1": lambda p, a: 2 ** (-p / 2),
+        "that for sums of sizes, under a root": lambda p, a: (1 + a) ** (-p / 2),
         "divided once for each part: it is a power": lambda p, a: 1 / (p * (1 + a**2) ** 0.5),
     },
     "last part, post-norm": {

@@ -84,6 +84,10 @@ def _table_cases(draw, hidden):
         *_made_up("ak", none, ([None, None, 100], [None, None, 100]), depth=13),
         *_made_up("al", [100, 110, 120], (slow, slow), depth=13),
         *_made_up("am", [280, None, None, 290], (none + [None], [295, None, None, None]), depth=13),
+        *_made_up("ao", [100, 101, 102], ([250, None, 260], slow), depth=14),
+        *_made_up("ap", [150, 160, 170], (slow, slow), depth=14),
+        *_made_up("aq", [50, 60, 70], (slow, slow), depth=15),
+        *_made_up("ar", [90, None, 95], (slow, none), depth=15),
         *_made_up("an", [280, None, None, 290], ([292] * 4, none + [None]), depth=13),
     ]
     if hidden:
@@ -109,6 +113,11 @@ def _arrived(steps):
     return [s for s in steps if s is not None] or [math.inf]
 
 
+def _failing(rows):
+    """The names with a run that never arrived."""
+    return {row["name"] for row in rows if None in row["steps needed"]}
+
+
 def _concluding(
     value=lambda steps: statistics.median(_never(steps)),
     edge=lambda rate, rates: rate in (min(rates), max(rates)),
@@ -116,11 +125,12 @@ def _concluding(
     same=("depth", "budget"),
     finish=lambda pairs: pairs,
     among=lambda rate: rate,
+    only=lambda rows: rows,
 ):
     """The conclusions with one of the pieces exchanged."""
 
-    def concluding(rows):
-        kept = []
+    def concluding(table):
+        rows, kept = only(table), []
         for name in sorted({row["name"] for row in rows}):
             own = [row for row in rows if row["name"] == name]
             best = min(own, key=lambda row: (value(row["steps needed"]), among(row["rate"])))
@@ -282,6 +292,16 @@ for name, hint, pieces in (
         "right but for runs that never reached the goal, which it takes for the whole budget",
         "None is more than any number of steps: a median of it is not finite.",
         {"value": lambda steps: statistics.median(300 if s is None else s for s in steps)},
+    ),
+    (
+        "right but for the choice of the rate, which asks first at which most runs arrive",
+        MEDIAN,
+        {"value": lambda steps: 1e6 * steps.count(None) + statistics.median(_never(steps))},
+    ),
+    (
+        "right but for names with a run that failed, at any rate: it leaves them out",
+        "A name is left out if the median at its chosen rate is not finite.",
+        {"only": lambda rows: [row for row in rows if row["name"] not in _failing(rows)]},
     ),
     (
         "right but for the choice of the rate, which takes the mean",

@@ -121,6 +121,13 @@ for name, hint, pieces in (
         "losses[end - window : end] has `window` losses.",
         {"part": lambda losses, end, window: _last(losses, end, window + 1)},
     ),
+    (
+        "right but for the window, which lacks a loss",
+        "losses[end - window : end] has `window` losses.",
+        {
+            "part": lambda losses, end, window: _last(losses, end, max(window - 1, 1)),
+        },
+    ),
     ("right but for the window, of which it takes the smallest loss", LAST, {"mean": min}),
     ("right but for the window, of which it takes the largest loss", LAST, {"mean": max}),
     (
@@ -217,6 +224,18 @@ steps_needed.wrong(
     "the number of all losses, where the last ones are below the goal",
     "The first window that is below the goal, wherever it stands; and it has to be full.",
 )(lambda losses, goal, window: len(losses) if sum(losses[-window:]) / window < goal else None)
+
+
+@steps_needed.wrong(
+    "right as long as the loss stays below the goal from then on",
+    "The first time counts, though the loss may rise again.",
+)
+def _(losses, goal, window):
+    ends = range(window, len(losses) + 1)
+    below = [sum(losses[end - window : end]) / window < goal for end in ends]
+    return next((end for i, end in enumerate(ends) if all(below[i:])), None)
+
+
 steps_needed.wrong("None, whatever the losses are", "End with a return of the steps.")(
     lambda losses, goal, window: None
 )

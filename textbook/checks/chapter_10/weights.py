@@ -83,6 +83,9 @@ SLIPS = {
     "a layer more in each stack": {
         "that of the encoder alone": lambda V, d, h, m, L: 4 * d * d + 2 * d * m + m + 5 * d,
         "that of the decoder alone": lambda V, d, h, m, L: 8 * d * d + 2 * d * m + m + 7 * d,
+        "without the cross-attention": lambda V, d, h, m, L: (
+            8 * d * d + 2 * (2 * d * m + m + d) + 10 * d
+        ),
         "twice the layers": lambda V, d, h, m, L: (
             L * (12 * d * d + 2 * (2 * d * m + m + d) + 10 * d)
         ),
