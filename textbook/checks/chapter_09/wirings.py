@@ -2,6 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
+from textbook.checks.naming import Words
 from textbook.checks.suspects import by_kinds, each_and_together, some_of
 
 
@@ -115,14 +116,34 @@ def _program_cases(draw, hidden):
     return each_and_together(_kinds(), draw.random)
 
 
-def _found(answer, kinds):
-    """What the answer returns, with the kinds for the numbers."""
+def _found(answer, programs):
+    """What the answer returns, with the kinds of the programs for the numbers."""
     broken, right = _kinds()
-    found = answer([_Program((broken | right)[kind]) for kind in kinds])
-    return by_kinds(found, kinds, "programs", "broken programs")
+    found = answer([_Program((broken | right)[kind]) for kind in programs])
+    results = by_kinds(found, programs, "programs", "broken programs")
+    if names := results["the list of broken programs"]:
+        hint = _hint(names.split("; "), programs)
+        results["the list of broken programs"] = Words(names + hint)
+    return results
 
 
-@exercise(cases=_program_cases, run=_found, gradients=False, see='chapter 09, "The block"')
+def _hint(names, programs):
+    """What to think about for the first program that is taken for what it is not."""
+    broken, right = _kinds()
+    for kind in programs:
+        if kind in broken and kind not in names:
+            return f"\nMissing is one that {kind}: for which functions and\nwhich x does it show?"
+        if kind in right and kind in names:
+            return f"\nA program that computes {kind} is right."
+    return ""
+
+
+@exercise(
+    cases=_program_cases,
+    run=_found,
+    gradients=False,
+    see='chapter 09, "The block"',
+)
 def broken_blocks(programs):
     """The numbers of the programs that are no pre-norm block."""
     mt.manual_seed(0)
@@ -265,6 +286,11 @@ for name, hint, pieces in (
         "a list of the programs that are right",
         "Return the numbers of the broken ones.",
         {"say": lambda i, broken: None if broken else i},
+    ),
+    (
+        "counted from 1",
+        "Programs are counted from 0.",
+        {"say": lambda i, broken: i + 1 if broken else None},
     ),
     (
         "a list of True and False",
