@@ -58,7 +58,7 @@ def _watched(answer, model, prompts, end, count):
     new = answer(model, prompts, end, count)
     calls = "at most one for each new token, for all prompts together"
     if model.calls > count:
-        calls = f"{model.calls} for {count} new tokens"
+        calls = "more than one for each new token"
     return {"the list of continuations": new, "the number of calls": calls}
 
 
@@ -200,6 +200,23 @@ continue_prompts.wrong(
         [] if prompt[-1] == end else new
         for prompt, new in zip(prompts, _continuing()(model, prompts, end, count), strict=True)
     ]
+)
+continue_prompts.wrong(
+    "right but for prompts with an end anywhere in them, which it does not continue",
+    "An end inside the prompt means nothing.",
+)(
+    lambda model, prompts, end, count: [
+        [] if end in prompt else new
+        for prompt, new in zip(prompts, _continuing()(model, prompts, end, count), strict=True)
+    ]
+)
+continue_prompts.wrong(
+    "right for the shortest prompt: the others have lost their beginnings",
+    "All prompts are read as they are: pad the shorter ones.",
+)(
+    lambda model, prompts, end, count: _continuing()(
+        model, [prompt[-min(map(len, prompts)) :] for prompt in prompts], end, count
+    )
 )
 continue_prompts.wrong(
     "right but for the prompts, which are returned, too",

@@ -150,8 +150,9 @@ def _kinds():
             after=lambda y, x, lengths: y + 3e-5 * x.sum(1, keepdim=True)
         ),
         "adds to one coordinate what it takes from the next": encoder(
-            after=lambda y, x, lengths: y
-            + 0.1 * x.sum(1, keepdim=True)[..., :1] * (-1) ** mt.arange(WIDTH)
+            after=lambda y, x, lengths: (
+                y + 0.1 * x.sum(1, keepdim=True)[..., :1] * (-1) ** mt.arange(WIDTH)
+            )
         ),
         "adds to one token what it takes from the others": encoder(after=shifted),
     }
