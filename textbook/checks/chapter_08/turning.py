@@ -5,7 +5,7 @@ from textbook.checks.chapter_08.codes import interleave
 from textbook.checks.chapter_08.rotary import _added, _rotary, neighbors
 from textbook.checks.exercise import Draw, exercise
 from textbook.checks.oversights import told
-from textbook.checks.suspects import by_kinds, each_and_together, some_of
+from textbook.checks.suspects import by_kinds, in_halves, some_of
 
 
 class _Program:
@@ -112,8 +112,9 @@ def programs():
 
 
 def _program_cases(draw, hidden):
-    """Each kind by itself, all together, and none."""
-    return each_and_together(_kinds(), draw.random)
+    """Each kind once, in an order that is drawn; and none."""
+    # the same for all seeds: each is asked once
+    return in_halves(_kinds(), hidden, Draw(int(hidden)).random)
 
 
 FAR = "Rule 2: move all places further, beyond 512. The scores must stay."
