@@ -315,6 +315,16 @@ class _(LayerInPieces):
 
 
 @GroupedAttention.wrong(
+    "right but for the softmax, which overflows where scores are large",
+    "exp of some hundreds is infinite. Use softmax, or subtract the largest score of each row.",
+)
+class _(LayerInPieces):
+    def looking(self, scores, allowed):
+        exponentials = self.masked(scores, allowed).exp()
+        return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+
+@GroupedAttention.wrong(
     "right but for the softmax, which goes over the heads",
     "The keys compete, not the heads: the softmax goes over the last axis of (B, heads, T, n).",
 )
