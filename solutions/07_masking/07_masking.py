@@ -153,7 +153,7 @@ def reading_padding(encoders):
             for b, length in enumerate(lengths)
         )
 
-    batches = [([3, 5], 6), ([2, 4, 3], 4), ([4, 1, 5, 2], 7), ([1], 3)]
+    batches = [([3, 5], 6), ([2, 4, 3], 4), ([4, 1, 5, 2], 7), ([1], 3), ([5], 7)]
     return [
         i
         for i, encoder in enumerate(encoders)

@@ -478,3 +478,12 @@ class _(ModelInPieces):
 class _(ModelInPieces):
     def forward(self, tokens):
         return super().forward(self.read(tokens))
+
+
+@MaskedLanguageModel.wrong(
+    "right in forward, but the loss takes the padding to stand in front",
+    "The first lengths[b] positions hold tokens: t < length.",
+)
+class _(ModelInPieces):
+    def averaged(self, losses, real):
+        return super().averaged(losses, real.flip(1))

@@ -123,7 +123,7 @@ def _why(answer, runs):
                 return f"The losses of '{name}' at the last position differ, by {gaps[-1]:.3g}."
             apart = [f"{t + 1}, by {gap:.3g}" for t, gap in enumerate(gaps) if gap > 0.01]
             where = f"they differ at position {apart[0]}" if apart else "and at all others, too"
-            return f"The losses of '{name}' at the last position are the same; {where}."
+            return f"The losses of '{name}' at the last position are the same, up to 0.01; {where}."
     best = found.get("best")
     means = {run["model"]: statistics.fmean(run["from the prefix"]) for run in runs}
     texts = {run["model"]: run["text"] for run in runs}
