@@ -11,6 +11,9 @@ def told(compared, kinds, broken, sound, wanted):
         return compared
     found = [] if names == "none" else names.split("; ")
     sentence = "complete, and no other is in it"
+    in_order = {kind for kind in kinds if kind in sound}
+    if kinds and len(in_order ^ set(found)) * 4 <= len(kinds):
+        sentence, kinds = "turned round: it names those that are in order", ()
     for kind in kinds:
         if kind in broken and kind not in found:
             sentence = f"it lacks the one that {kind}. {broken[kind]}"

@@ -89,6 +89,10 @@ def _likeness(way, found, transitions, most):
         "given in bits, with logarithms to the base 2": honest / math.log(2),
     }
     fitting = [name for name, bound in bounds.items() if abs(found - bound + honest) < 0.03]
+    if found < honest - math.log(SYMBOLS) + 0.1:
+        return " Its loss is that of a model that knows nothing: has it been trained?"
+    if way != "a causal mask" and abs(found - most / honest) < 0.03 < abs(found - most):
+        return " It looks like a share of H: the loss is subtracted, not divided by."
     if way == "a causal mask":
         return f" It looks as if H were {fitting[0]}." if len(fitting) == 1 else ""
     if -1.05 * most < found < -0.3 * most:
