@@ -84,7 +84,7 @@ IN_PIECES = [
     (chapter_06.GroupedAttention, chapter_06.layer.LayerInPieces),
     (chapter_06.two_heads, chapter_06.looking._two()),
     (chapter_06.heads_in_a_loop, chapter_06.matrices._looping()),
-    (chapter_06.without_each_head, chapter_06.matrices._without()),
+    (chapter_06.without_each_head, chapter_06.without._without()),
     (chapter_06.attention_cost, chapter_06.matrices._cost()),
     (chapter_06.mixing, chapter_06.mixers._testing()),
     (chapter_06.heads_needed, chapter_06.tables._needed()),
