@@ -4,7 +4,7 @@ import math
 
 import minitorch as mt
 from minitorch import nn, optim
-from textbook.checks.exercise import exercise
+from textbook.checks.explained import explained
 
 
 def _rate_cases(draw, hidden):
@@ -50,6 +50,12 @@ def _down(step, hold, steps):
     return 1 - math.sqrt((step - hold) / (steps - hold))
 
 
+def _share(step, warm, hold, steps):
+    if step < warm:
+        return _up(step, warm)
+    return 1.0 if step <= hold else _down(step, hold, steps)
+
+
 def _setting(
     up=_up,
     down=_down,
@@ -76,20 +82,36 @@ def _setting(
     return set_rate
 
 
-@exercise(
+def _where(answer):
+    """In which part of a schedule of 24 steps the rates are wrong, and at which step first."""
+    warm, hold, steps, found = 4, 10, 24, {}
+    for step in range(1, steps + 1):
+        groups = [{"params": [nn.Parameter(mt.ones(1))], "lr": 1.0, "peak": 1.0}]
+        optimizer = optim.SGD(groups, lr=7.0)
+        answer(optimizer, step, warm, hold, steps)
+        got, right = optimizer.param_groups[0]["lr"], _share(step, warm, hold, steps)
+        part = "rise" if step < warm else "plateau" if step <= hold else "fall"
+        if abs(got - right) > 1e-9:
+            found.setdefault(part, (step, float(got), right))
+    if not found:
+        return None
+    step, got, right = next(iter(found.values()))
+    return (
+        f"What is wrong is the {' and the '.join(found)}: with warm = 4, hold = 10, steps = 24 and "
+        f"a peak of 1, the rate at step {step} is {got:.4g}, and {right:.4g} belongs there."
+    )
+
+
+@explained(
     cases=_rate_cases,
     run=_rates_after,
+    reasons=(_where,),
     gradients=False,
     see='chapter 11, "The ingredients of training"',
 )
 def set_rates(optimizer, step, warm, hold, steps):
     """Set the learning rate of a step, counted from 1, in all groups of the optimizer."""
-    if step < warm:
-        share = step / warm
-    elif step <= hold:
-        share = 1.0
-    else:
-        share = 1 - math.sqrt((step - hold) / (steps - hold))
+    share = _share(step, warm, hold, steps)
     for group in optimizer.param_groups:
         group["lr"] = group["peak"] * share
 
@@ -126,6 +148,11 @@ for name, hint, pieces in (
         {"peak": lambda group, groups: group["lr"]},
     ),
     (
+        "right but for the peak, which it changes, too",
+        "The peak stays what it is, since the next step needs it: set group['lr'] alone.",
+        {"write": lambda group, rate: group.update(peak=rate, lr=rate)},
+    ),
+    (
         "right but for the peak, which it changes instead of the rate",
         "The peak stays what it is, since the next step needs it: set group['lr'].",
         {"write": lambda group, rate: group.update(peak=rate)},
@@ -156,6 +183,11 @@ for name, hint, pieces in (
         "gone",
         "sqrt(1 - x) and 1 - sqrt(x) are not the same: the second falls fast at first.",
         {"down": lambda step, hold, steps: math.sqrt((steps - step) / (steps - hold))},
+    ),
+    (
+        "right but for the fall, from which 1 less is missing: it rises with the root",
+        "The root is what falls away: 1 - sqrt((t - k) / (s - k)) is left.",
+        {"down": lambda step, hold, steps: math.sqrt((step - hold) / (steps - hold))},
     ),
     (
         "right but for the fall, which is a cosine",
