@@ -50,12 +50,6 @@ def _down(step, hold, steps):
     return 1 - math.sqrt((step - hold) / (steps - hold))
 
 
-def _share(step, warm, hold, steps):
-    if step < warm:
-        return _up(step, warm)
-    return 1.0 if step <= hold else _down(step, hold, steps)
-
-
 def _setting(
     up=_up,
     down=_down,
@@ -86,10 +80,12 @@ def _where(answer):
     """In which part of a schedule of 24 steps the rates are wrong, and at which step first."""
     warm, hold, steps, found = 4, 10, 24, {}
     for step in range(1, steps + 1):
-        groups = [{"params": [nn.Parameter(mt.ones(1))], "lr": 1.0, "peak": 1.0}]
-        optimizer = optim.SGD(groups, lr=7.0)
-        answer(optimizer, step, warm, hold, steps)
-        got, right = optimizer.param_groups[0]["lr"], _share(step, warm, hold, steps)
+        got, right = (
+            _rates_after(function, [1.0], step, warm, hold, steps)["the list of the groups' rates"][
+                0
+            ]
+            for function in (answer, set_rates.reference)
+        )
         part = "rise" if step < warm else "plateau" if step <= hold else "fall"
         if abs(got - right) > 1e-9:
             found.setdefault(part, (step, float(got), right))
@@ -111,7 +107,12 @@ def _where(answer):
 )
 def set_rates(optimizer, step, warm, hold, steps):
     """Set the learning rate of a step, counted from 1, in all groups of the optimizer."""
-    share = _share(step, warm, hold, steps)
+    if step < warm:
+        share = step / warm
+    elif step <= hold:
+        share = 1.0
+    else:
+        share = 1 - math.sqrt((step - hold) / (steps - hold))
     for group in optimizer.param_groups:
         group["lr"] = group["peak"] * share
 
