@@ -152,6 +152,8 @@ def _leak_cases(draw, hidden):
             yield [mixer], x
         yield [made[i] for i in draw.random.permutation(len(made))], x
     yield [], x
+    n, name = 7 if hidden else 5, "attention in tiles, without a mask inside a tile"
+    yield [_Mixer(name, n, _makers(draw, n, 4)[0][name])], draw.normal(n, 4)
 
 
 # The test
