@@ -2,7 +2,8 @@
 
 import minitorch as mt
 from minitorch.autograd import grad
-from textbook.checks.exercise import Draw, exercise
+from textbook.checks.exercise import Draw
+from textbook.checks.explained import explained
 from textbook.checks.suspects import by_kinds
 
 # The mixers
@@ -72,6 +73,12 @@ def _makers(draw, n, d):
         """Steps: it changes where a number changes its sign."""
         return running(x) * (signs * (x > 0)).sum()
 
+    def by_the_top(x):
+        return running(x) / x.detach().max().clamp(min=1e-3)
+
+    def by_the_bottom(x):
+        return running(x) / x.detach().min().clamp(max=-1e-3)
+
     def by_the_spread(x):
         return running(x) / x.detach().std()
 
@@ -80,7 +87,7 @@ def _makers(draw, n, d):
         return x + later * (mt.arange(d) > 0)
 
     def faint(x):
-        return running(x) + 1e-3 * mt.cat([x[-1:], mt.zeros_like(x[1:])]) * (mt.arange(d) == d - 1)
+        return running(x) + 1e-5 * mt.cat([x[-1:], mt.zeros_like(x[1:])]) * (mt.arange(d) == d - 1)
 
     def opposite(x):
         """What it adds is 0 in the sum over an output's numbers."""
@@ -106,6 +113,8 @@ def _makers(draw, n, d):
         "attention in tiles, without a mask inside a tile": attending(tile <= tile.unsqueeze(1)),
         "a mean over all tokens, subtracted": centred,
         "divided by the length of the longest token": by_the_largest,
+        "divided by the largest of all numbers": by_the_top,
+        "divided by the lowest of all numbers": by_the_bottom,
         "divided by the standard deviation of all numbers, detached": by_the_spread,
         "multiplied by a number that depends on the signs in all tokens": counting,
         "a shift by two, the wrong way": far,
@@ -134,7 +143,7 @@ def suspects(n, d):
 
 def _leak_cases(draw, hidden):
     """Each mixer by itself, then several together."""
-    for n, d in [(5, 4), (6, 5)] if not hidden else [(7, 4), (4, 6)]:
+    for n, d in [(6, 4)] if not hidden else [(6, 5)]:
         leaks, honest = _makers(draw, n, d)
         made = [_Mixer(name, n, function) for name, function in (leaks | honest).items()]
         x = draw.normal(n, d)
@@ -143,6 +152,8 @@ def _leak_cases(draw, hidden):
             yield [mixer], x
         yield [made[i] for i in draw.random.permutation(len(made))], x
     yield [], x
+    n, name = 7 if hidden else 5, "attention in tiles, without a mask inside a tile"
+    yield [_Mixer(name, n, _makers(draw, n, 4)[0][name])], draw.normal(n, 4)
 
 
 # The test
@@ -188,9 +199,51 @@ def _named(answer, mixers, x):
     return by_kinds(found, [mixer.name for mixer in mixers], "mixers", "mixers that leak")
 
 
-@exercise(
+HINTS = {
+    "divided by the length of the longest token": "no gradient tells it, and it shows only where a "
+    "later token becomes the longest: make the change large",
+    "divided by the largest of all numbers": "it shows only where a later number grows far enough: "
+    "make large changes in both directions",
+    "divided by the lowest of all numbers": "it shows only where a later number falls far enough: "
+    "make large changes in both directions",
+    "multiplied by a number that depends on the signs in all tokens": "no gradient tells it, and "
+    "it shows only where a later number changes its sign",
+    "divided by the standard deviation of all numbers, detached": "no gradient tells it: change "
+    "later tokens and compare outputs",
+    "a shift by two, the wrong way": "token t looks at token t + 2: try every later token",
+    "a faint look from the first token at the last": "the difference is small, and far above "
+    "rounding: compare with a tolerance such as 1e-7",
+    "a leak that is 0 in the sum of an output's numbers": "the differences cancel in a sum: "
+    "compare number by number",
+    "attention in tiles, without a mask inside a tile": "only some tokens look ahead, to the next "
+    "one alone: try every place, and change what comes right after it",
+    "the sum of all tokens less those that come later": "it differs by rounding alone, below 1e-9",
+}
+
+
+def _first_wrong(answer):
+    """One mixer that is missing or one too many."""
+    for mixers, x in _leak_cases(Draw(0), hidden=False):
+        if len(mixers) != 1:
+            continue
+        name = mixers[0].name
+        found, right = (list(function(mixers, x)) for function in (answer, leaking.reference))
+        if found == right or not set(found) <= {0}:
+            continue
+        if right:
+            hint = HINTS.get(name, "an output changes with a token after it")
+            return f"Your test overlooks a leak ({name}): {hint}."
+        hint = HINTS.get(
+            name, "no output changes with a token after it, only with its own and earlier ones"
+        )
+        return f"Your test blames a mixer that does not leak ({name}): {hint}."
+    return None
+
+
+@explained(
     cases=_leak_cases,
     run=_named,
+    reasons=(_first_wrong,),
     gradients=False,
     see='chapter 12, "Why it is no decoder"',
 )
@@ -299,7 +352,7 @@ leaking.wrong(
 leaking.wrong(
     "a test that overlooks small differences",
     "A leak may be faint. Rounding errors are smaller than 1e-9; every other difference counts.",
-)(_testing(differ=lambda got, expected: (got - expected).abs().max() > 0.2))
+)(_testing(differ=lambda got, expected: (got - expected).abs().max() > 1e-3))
 leaking.wrong(
     "a test that adds up the numbers of an output before it compares",
     "Changes of opposite sign cancel in a sum. Compare number by number.",
@@ -330,3 +383,11 @@ leaking.wrong(
     "a list of True and False",
     "Return the numbers of the mixers that leak, counted from 0.",
 )(_testing(say=lambda i, leaks: leaks))
+leaking.wrong(
+    "a test with changes in one direction alone: the later tokens grow",
+    "What depends on the lowest number does not notice larger ones: try both directions.",
+)(_testing(change=_plus(50.0)))
+leaking.wrong(
+    "a test with changes in one direction alone: the later tokens fall",
+    "What depends on the largest number does not notice lower ones: try both directions.",
+)(_testing(change=_plus(-50.0)))
