@@ -8,7 +8,7 @@ import os
 import pkgutil
 import sysconfig
 import traceback
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, wraps
 
@@ -157,7 +157,8 @@ class Exercise:
     returns what is compared, as a dict from a phrase for messages to a value.
     ``forbidden`` names the operations that must not run inside the answer; ``instead`` says what
     to use. Each of ``properties`` is a function of (answer, *case) that returns None, or a
-    sentence on what the answer violates. ``see`` is the place in the book.
+    sentence on what the answer violates; ``reasons`` are such functions that are asked only where
+    the answer is wrong and no known mistake fits. ``see`` is the place in the book.
     """
 
     reference: object
@@ -166,6 +167,7 @@ class Exercise:
     forbidden: tuple = ()
     instead: str = ""
     properties: tuple = ()
+    reasons: tuple = ()
     gradients: bool = True
     run: object = None
     mistakes: list = field(default_factory=list)
@@ -374,7 +376,9 @@ class Exercise:
                     pairs.append(both)
                     sizes.append(lengths(self._parameters, case))
             if pairs:
-                text = in_common(pairs, sizes) or self._ignored(trial, hidden)
+                text = in_common(pairs, sizes)
+                if not text and not isinstance(pairs[0][1], (str, dict)):
+                    text = self._ignored(trial, hidden)
                 return f"\n{text}" if text else ""
         return ""
 
@@ -414,12 +418,12 @@ class Exercise:
         return None
 
     def _reason(self, answer, case):
-        """The property that a wrong answer violates, as long as it can be asked."""
-        try:
-            violated = self._violated(answer, case)
-        except (Exception, SystemExit):
-            return ""
-        return f"{violated} " if violated else ""
+        """The property that a wrong answer violates, or a reason, as far as they can be asked."""
+        for holds in (*self.properties, *self.reasons):
+            with suppress(Exception, SystemExit), in_float64(), np.errstate(all="ignore"):
+                if said := holds(answer, *(copied(value, detached) for value in case)):
+                    return f"{said} "
+        return ""
 
     def _failure(self, text, case):
         given = "\n".join(

@@ -1,9 +1,9 @@
-"""Properties that say what a wrong answer is, and nothing of one that is right on the case."""
+"""Reasons: what the first wrong number of an answer is instead of the right one."""
 
 import math
 from collections.abc import Callable, Sequence
 
-from textbook.checks.compare import difference, number
+from textbook.checks.compare import number
 
 USUAL = {
     "the square of what it should be": lambda right: right**2,
@@ -25,26 +25,10 @@ class Words(str):
         return str(self)
 
 
-def of_wrong_ones(reference: Callable) -> Callable:
-    """Decorate a property that describes: it is asked where the answer differs from the reference.
-
-    A usual mistake is told by its name before, on the first case where it shows.
-    """
-
-    def only(says):
-        def asked(answer, *case):
-            right = difference(answer(*case), reference(*case), "the result") is None
-            return None if right else says(answer, *case)
-
-        return asked
-
-    return only
-
-
 def each_number(
     reference: Callable, probes: Sequence[tuple], slips: dict[str, dict[str, Callable]]
 ) -> Callable:
-    """A property that says of the first wrong number of a dict what it is on all the probes.
+    """A reason: what the first wrong number of a dict is on all the probes.
 
     ``slips`` has for a key usual wrong numbers, functions of the case; their names complete
     '"key" is ...'.
@@ -54,7 +38,6 @@ def each_number(
         got = number(got)
         return got is not None and math.isclose(got, expected, rel_tol=1e-6, abs_tol=1e-12)
 
-    @of_wrong_ones(reference)
     def says(answer, *case):
         rights, found = [reference(*probe) for probe in probes], [answer(*p) for p in probes]
         if not all(isinstance(given, dict) and given.keys() == rights[0].keys() for given in found):

@@ -175,7 +175,7 @@ def _no_hypothesis(tokens, end, beams, steps):
 @exercise(
     cases=_beam_cases,
     run=_found,
-    properties=(_explained,),
+    reasons=(_explained,),
     forbidden=("index_select",),
     instead="the rows of the state in square brackets, state[parents], in a search of your own",
     gradients=False,

@@ -157,7 +157,7 @@ def _tossed(a, b):
 @exercise(
     cases=_table_cases,
     run=_as_set,
-    properties=(_explained,),
+    reasons=(_explained,),
     gradients=False,
     see='chapter 03, "Scores"',
 )

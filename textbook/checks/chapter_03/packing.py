@@ -51,7 +51,8 @@ def _named(answer, lengths, size):
 @exercise(
     cases=_length_cases,
     gradients=False,
-    properties=(no_whole_number, _named),
+    properties=(no_whole_number,),
+    reasons=(_named,),
     see='chapter 03, "Batches of different lengths"',
 )
 def cells(lengths, size):

@@ -47,7 +47,8 @@ def _named(answer, T, n, d, r):
 @exercise(
     cases=_size_cases,
     gradients=False,
-    properties=(no_whole_number, _named),
+    properties=(no_whole_number,),
+    reasons=(_named,),
     see='chapter 04, "Four score functions"',
 )
 def score_costs(T, n, d, r):

@@ -146,7 +146,7 @@ def _against(a, b):
 @exercise(
     cases=_table_cases,
     run=_as_set,
-    properties=(_explained,),
+    reasons=(_explained,),
     gradients=False,
     see='chapter 04, "Four score functions"',
 )

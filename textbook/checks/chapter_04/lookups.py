@@ -67,7 +67,7 @@ def _explained(answer, n, error):
 @exercise(
     cases=_table_cases,
     run=_looked_up,
-    properties=(_explained,),
+    reasons=(_explained,),
     gradients=False,
     see='chapter 04, "Sharp and flat queries"',
 )

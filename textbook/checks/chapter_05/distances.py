@@ -54,7 +54,8 @@ def _named(answer, kind, n, window):
 @exercise(
     cases=_reach_cases,
     gradients=False,
-    properties=(no_whole_number, _named),
+    properties=(no_whole_number,),
+    reasons=(_named,),
     see='chapter 05, "What waits for what"',
 )
 def reach(kind, n, window):

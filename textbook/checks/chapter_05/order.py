@@ -239,7 +239,7 @@ def _explained(answer, layer, X):
 @exercise(
     cases=_order_cases,
     run=_verdict,
-    properties=(_explained,),
+    reasons=(_explained,),
     gradients=False,
     see='chapter 05, "Permuting the words"',
 )

@@ -185,7 +185,7 @@ def _decided(rows, width):
 @exercise(
     cases=_table_cases,
     run=_as_dict,
-    properties=(_explained,),
+    reasons=(_explained,),
     gradients=False,
     see='chapter 05, "Does it matter in training? (E2)"',
 )

@@ -2,7 +2,6 @@
 
 import minitorch as mt
 from textbook.checks.exercise import exercise
-from textbook.checks.naming import of_wrong_ones
 
 # Layer norm
 
@@ -81,7 +80,6 @@ def _over(axes):
     )
 
 
-@of_wrong_ones(lambda *case: layer_norm.reference(*case))
 def _has_no_size(answer, x, gain, bias, eps):
     token = mt.tensor([2.0, 7.0, -1.0, 3.0])
     one, zero = mt.ones(4), mt.zeros(4)
@@ -129,7 +127,6 @@ def _divisors(z, eps):
         yield f"the root of ({name} + eps)", (size + eps) ** 0.5
 
 
-@of_wrong_ones(lambda *case: layer_norm.reference(*case))
 def _divides_by_the_root(answer, x, gain, bias, eps):
     """What a token of usual size is divided by, told from two tokens."""
     told = None
@@ -148,7 +145,8 @@ def _divides_by_the_root(answer, x, gain, bias, eps):
     cases=_norm_cases,
     forbidden=("layer_norm",),
     instead="mean, -, *, / and sqrt",
-    properties=(_divides_by_the_root, _has_no_size, _ignores_shifts),
+    properties=(_ignores_shifts,),
+    reasons=(_divides_by_the_root, _has_no_size),
     see='chapter 09, "Layer normalization"',
 )
 def layer_norm(x, gain, bias, eps=1e-5):

@@ -2,7 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import exercise
-from textbook.checks.naming import each_number, of_wrong_ones
+from textbook.checks.naming import each_number
 
 # What a stack of attention layers amounts to
 
@@ -73,7 +73,6 @@ def _adds_up(answer, weights, values):
     return None
 
 
-@of_wrong_ones(lambda weights, values: paths.reference(weights, values))
 def _is_the_path_of_its_number(answer, weights, values):
     found, right = answer(weights, values), _walked()(weights, values)
     if len(found) != len(right):
@@ -107,7 +106,8 @@ def _is_the_path_of_its_number(answer, weights, values):
 
 @exercise(
     cases=_stack_cases,
-    properties=(_is_the_path_of_its_number, _adds_up),
+    properties=(_adds_up,),
+    reasons=(_is_the_path_of_its_number,),
     gradients=False,
     see='chapter 09, "Given its weights, attention is linear"',
 )
@@ -271,7 +271,7 @@ SLIPS = {
 
 @exercise(
     cases=_sum_cases,
-    properties=(each_number(_shares(), [(4, 0.5), (3, 2.0), (7, 1.5)], SLIPS),),
+    reasons=(each_number(_shares(), [(4, 0.5), (3, 2.0), (7, 1.5)], SLIPS),),
     gradients=False,
     see='chapter 09, "Before or after"',
 )

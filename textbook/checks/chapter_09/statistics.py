@@ -2,7 +2,6 @@
 
 import minitorch as mt
 from textbook.checks.exercise import exercise
-from textbook.checks.naming import of_wrong_ones
 
 
 def _padded_cases(draw, hidden):
@@ -61,7 +60,6 @@ def _padding_takes_no_part(answer, x, real):
     return None
 
 
-@of_wrong_ones(lambda x, real: batch_statistics.reference(x, real))
 def _all_real_tokens_are_equal(answer, x, real):
     mean, variance = answer(x, real)
     if mean.shape != x.shape[-1:] or variance.shape != mean.shape:
@@ -83,7 +81,8 @@ def _all_real_tokens_are_equal(answer, x, real):
 
 @exercise(
     cases=_padded_cases,
-    properties=(_padding_takes_no_part, _all_real_tokens_are_equal),
+    properties=(_padding_takes_no_part,),
+    reasons=(_all_real_tokens_are_equal,),
     gradients=False,
     see='chapter 09, "Batch norm"',
 )

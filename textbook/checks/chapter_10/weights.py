@@ -126,7 +126,7 @@ SIZES = [(7, 4, 2, 9, 2), (11, 6, 3, 5, 3)]
 @exercise(
     cases=_count_cases,
     run=_as_integers,
-    properties=(each_number(_predicting(), SIZES, SLIPS),),
+    reasons=(each_number(_predicting(), SIZES, SLIPS),),
     gradients=False,
     see='chapter 10, "What each part costs"',
 )

@@ -1,7 +1,7 @@
 """Which tokens may come next, and how likely."""
 
 import minitorch as mt
-from textbook.checks.explained import explained
+from textbook.checks.exercise import exercise
 
 
 def _choice_cases(draw, hidden):
@@ -86,7 +86,7 @@ def _choosing(
     return choose
 
 
-def _example(answer):
+def _example(answer, *_):
     """Which tokens stay in an example that can be done by hand."""
     p = mt.tensor([[0.1, 0.4, 0.3, 0.2]], dtype=mt.float64)
     found = answer(p.log(), mt.tensor([0.6], dtype=mt.float64), 1.0)
@@ -99,7 +99,7 @@ def _example(answer):
     )
 
 
-@explained(
+@exercise(
     cases=_choice_cases,
     reasons=(_example,),
     gradients=False,

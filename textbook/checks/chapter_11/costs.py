@@ -2,7 +2,7 @@
 
 from textbook.checks.chapter_11.counting import part_that_differs
 from textbook.checks.compare import number
-from textbook.checks.explained import explained
+from textbook.checks.exercise import exercise
 
 
 def _cost_cases(draw, hidden):
@@ -106,7 +106,7 @@ def _others(case):
     }
 
 
-def _what_is_off(answer):
+def _what_is_off(answer, *_):
     """The part of a pair's cost that is wrong; else what is wrong with several pairs."""
     single = [(17, 4, 9, 1, 2, [(3, 5)], 1), (23, 6, 10, 3, 1, [(4, 7)], 1)]
     single.append((11, 8, 5, 2, 3, [(6, 2)], 1))
@@ -133,7 +133,7 @@ def _what_is_off(answer):
     return None
 
 
-@explained(
+@exercise(
     cases=_cost_cases,
     run=_as_integers,
     reasons=(_what_is_off,),

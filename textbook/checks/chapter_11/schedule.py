@@ -4,7 +4,7 @@ import math
 
 import minitorch as mt
 from minitorch import nn, optim
-from textbook.checks.explained import explained
+from textbook.checks.exercise import exercise
 
 
 def _rate_cases(draw, hidden):
@@ -76,7 +76,7 @@ def _setting(
     return set_rate
 
 
-def _where(answer):
+def _where(answer, *_):
     """In which part of a schedule of 24 steps the rates are wrong, and at which step first."""
     warm, hold, steps, found = 4, 10, 24, {}
     for step in range(1, steps + 1):
@@ -98,7 +98,7 @@ def _where(answer):
     )
 
 
-@explained(
+@exercise(
     cases=_rate_cases,
     run=_rates_after,
     reasons=(_where,),

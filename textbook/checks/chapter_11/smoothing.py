@@ -3,7 +3,7 @@
 import math
 
 import minitorch as mt
-from textbook.checks.explained import explained
+from textbook.checks.exercise import exercise
 
 
 def _loss_cases(draw, hidden):
@@ -66,7 +66,7 @@ def _smoothed(
     return loss
 
 
-def _asked_for(answer):
+def _asked_for(answer, *_):
     """The distribution that a loss asks for, read off its gradient softmax(scores) S - q."""
     scores = mt.zeros(1, 1, 5, requires_grad=True)
     loss = answer(scores, mt.tensor([[3]]), 0.3, 1)
@@ -83,7 +83,7 @@ def _asked_for(answer):
     )
 
 
-@explained(
+@exercise(
     cases=_loss_cases,
     reasons=(_asked_for,),
     forbidden=("cross_entropy",),

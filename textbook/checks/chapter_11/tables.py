@@ -3,8 +3,7 @@
 import statistics
 
 from textbook.checks.compare import brief, number
-from textbook.checks.exercise import Draw
-from textbook.checks.explained import explained
+from textbook.checks.exercise import Draw, exercise
 
 
 def _row(losses, characters, merges, cost, counted="products", text="captions", **settings):
@@ -185,7 +184,7 @@ def _said(answer, table, claims):
     return {"the form of the result": form, "the list of claims": told or "none"}
 
 
-def _first_wrong(answer):
+def _first_wrong(answer, *_):
     """One claim that is missing or one too many, and what its table says of it."""
     for rows, asked in _table_cases(Draw(0), hidden=False):
         if said := _wrong_claim(answer, rows, asked):
@@ -218,7 +217,7 @@ def _wrong_claim(answer, table, claims):
     return f"Claim {claims[wrong[0]]} {verdict}: {'; '.join(facts)}."
 
 
-@explained(
+@exercise(
     cases=_table_cases,
     run=_said,
     reasons=(_first_wrong,),

@@ -2,7 +2,6 @@
 
 from textbook.checks.chapter_11.counting import part_that_differs
 from textbook.checks.exercise import exercise
-from textbook.checks.explained import explained
 
 # The cache
 
@@ -195,7 +194,7 @@ def _others(part):
     return others
 
 
-def _part(answer):
+def _part(answer, *_):
     """The part of the three counts that is wrong, and by what."""
     cases = (3, 7, 12, 10, 4, 2), (4, 11, 18, 7, 6, 3), (2, 9, 20, 30, 5, 1)
     parts = {"projections": _projections, "scores": _scores, "network": _network}
@@ -211,7 +210,7 @@ def _part(answer):
     return None
 
 
-@explained(cases=_flops_cases, reasons=(_part,), see='chapter 12, "The bill"')
+@exercise(cases=_flops_cases, reasons=(_part,), see='chapter 12, "The bill"')
 def block_flops(T, n, width, hidden, heads, key_heads):
     """FLOPs of projections, of scores and mixing, and of the network, for T new of n tokens."""
     key_width = width // heads * key_heads

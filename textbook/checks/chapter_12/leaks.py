@@ -2,8 +2,7 @@
 
 import minitorch as mt
 from minitorch.autograd import grad
-from textbook.checks.exercise import Draw
-from textbook.checks.explained import explained
+from textbook.checks.exercise import Draw, exercise
 from textbook.checks.suspects import by_kinds
 
 # The mixers
@@ -221,7 +220,7 @@ HINTS = {
 }
 
 
-def _first_wrong(answer):
+def _first_wrong(answer, *_):
     """One mixer that is missing or one too many."""
     for mixers, x in _leak_cases(Draw(0), hidden=False):
         if len(mixers) != 1:
@@ -240,7 +239,7 @@ def _first_wrong(answer):
     return None
 
 
-@explained(
+@exercise(
     cases=_leak_cases,
     run=_named,
     reasons=(_first_wrong,),

@@ -3,7 +3,7 @@
 import math
 
 import minitorch as mt
-from textbook.checks.explained import explained
+from textbook.checks.exercise import exercise
 
 
 def affine(earlier, later):
@@ -86,7 +86,7 @@ def _digits(earlier, later):
     return earlier[0] * 10 ** later[1] + later[0], earlier[1] + later[1]
 
 
-def _what_rows_are(answer):
+def _what_rows_are(answer, *_):
     """Which rows each result stands for; each item is written as a digit."""
     for n in (4, 5, 7):
         digits, _ = answer(_digits, (mt.arange(1, n + 1), mt.ones(n).long()))
@@ -102,7 +102,7 @@ def _what_rows_are(answer):
     return None
 
 
-@explained(
+@exercise(
     cases=_scan_cases,
     reasons=(_what_rows_are,),
     run=_scanned,

@@ -3,8 +3,7 @@
 import math
 import statistics
 
-from textbook.checks.exercise import Draw
-from textbook.checks.explained import explained
+from textbook.checks.exercise import Draw, exercise
 
 RATES = [0.003, 0.01, 0.03]
 
@@ -154,7 +153,7 @@ def _anything(row):
     return True
 
 
-def _first_wrong(answer):
+def _first_wrong(answer, *_):
     """One row that is missing or one too many, and what to look at."""
     for (rows,) in _table_cases(Draw(0), hidden=False):
         found, right = (list(function(rows)) for function in (answer, believable.reference))
@@ -185,7 +184,7 @@ def _told(row):
     )
 
 
-@explained(
+@exercise(
     cases=_table_cases, reasons=(_first_wrong,), see='chapter 12, "Do modifications transfer?"'
 )
 def believable(rows):

@@ -3,7 +3,7 @@
 import math
 
 from textbook.checks.chapter_11.counting import part_that_differs
-from textbook.checks.explained import explained
+from textbook.checks.exercise import exercise
 
 
 def _plan_cases(draw, hidden):
@@ -75,7 +75,7 @@ def _others(case):
     }
 
 
-def _what_is_off(answer):
+def _what_is_off(answer, *_):
     """The part of a token's cost that is wrong, or the first count that does not follow from it."""
     cases = [(1e8, 17, 8, 20, 2, 7, 3, 500, 0.15), (2e8, 23, 12, 40, 3, 9, 4, 777, 0.2)]
     cases.append((5e7, 11, 6, 10, 1, 12, 5, 90, 0.3))
@@ -97,7 +97,7 @@ def _what_is_off(answer):
     return None
 
 
-@explained(cases=_plan_cases, reasons=(_what_is_off,), see='chapter 13, "Scaling"')
+@exercise(cases=_plan_cases, reasons=(_what_is_off,), see='chapter 13, "Scaling"')
 def training_plan(budget, vocabulary, width, hidden, layers, n, batch, text, share):
     """FLOPs of a token, steps, passes over the text, and blanks, for a budget of FLOPs."""
     block = 4 * width**2 + 2 * width * hidden + 2 * n * width

@@ -5,8 +5,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from textbook.checks.exercise import Draw
-from textbook.checks.explained import explained
+from textbook.checks.exercise import Draw, exercise
 from textbook.checks.suspects import by_kinds, each_and_together, some_of
 
 METHODS = ["frozen", "untrained", "from scratch"]
@@ -224,7 +223,7 @@ HINTS = {
 METHOD = "draw other accuracies, several times, and compare mean and edge of all three methods"
 
 
-def _first_wrong(answer):
+def _first_wrong(answer, *_):
     """One study that is missing or one too many."""
     unfair_kinds, fair_kinds = _kinds()
     for kind, study in (unfair_kinds | fair_kinds).items():
@@ -238,7 +237,7 @@ def _first_wrong(answer):
     return None
 
 
-@explained(
+@exercise(
     cases=_study_cases,
     run=_named,
     reasons=(_first_wrong,),

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from textbook.checks.explained import explained
+from textbook.checks.exercise import exercise
 
 
 def _curve_cases(draw, hidden):
@@ -67,7 +67,7 @@ EXAMPLES = {
 }
 
 
-def _example(answer):
+def _example(answer, *_):
     """The first example, to be done by hand, at which the answer is wrong."""
     for what, (given, right) in EXAMPLES.items():
         got = answer(*given)
@@ -84,7 +84,7 @@ def _said(answer, tokens, losses, loss):
     return {"the kind of the result": "None" if found is None else "a number", "the result": found}
 
 
-@explained(
+@exercise(
     cases=_curve_cases,
     run=_said,
     reasons=(_example,),

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from textbook.checks.explained import explained
+from textbook.checks.exercise import exercise
 
 
 def _each(weights):
@@ -123,7 +123,7 @@ def _best(
     return best
 
 
-def _example(answer):
+def _example(answer, *_):
     """What is found for the runs of one budget that can be done by hand."""
     unit = 1e10
     curves = {
@@ -157,7 +157,7 @@ def _example(answer):
     return None
 
 
-@explained(
+@exercise(
     cases=_figure_cases, reasons=(_example,), see='chapter 13, "The best size for a budget (C37)"'
 )
 def best_sizes(runs):
