@@ -25,7 +25,7 @@ def difference(got, expected, label):
     another.
     """
     if got is None and expected is not None and not label.endswith("]"):
-        return f"{label} is None: end with a return"
+        return f"{label} is None: does your code end with a return?"
     if isinstance(expected, TensorBase) and expected.ndim == 0 and not isinstance(got, TensorBase):
         expected = number(expected)
     if isinstance(expected, (TensorBase, np.ndarray)):

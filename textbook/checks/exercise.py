@@ -213,10 +213,10 @@ class Exercise:
                     self._refuse_mistake(trial)
             self._refuse_accidents(got, case)
             if problem:
-                if "differs" in problem:
-                    with redirect_stdout(io.StringIO()):
-                        problem = self._reason(answer, case) + problem
-                        problem += self._pattern(trial, hidden)
+                differs = "differs" in problem
+                with redirect_stdout(io.StringIO()):
+                    problem = self._reason(answer, case, self.properties * differs) + problem
+                    problem += self._pattern(trial, hidden) if differs else ""
                 raise self._failure(f"not right yet. {problem}", case)
             if i == 0 and len(trial.cases(hidden)) > 1:
                 self._refuse_what_remembers(answer, got, case)
@@ -417,9 +417,9 @@ class Exercise:
                     return message
         return None
 
-    def _reason(self, answer, case):
+    def _reason(self, answer, case, properties):
         """The property that a wrong answer violates, or a reason, as far as they can be asked."""
-        for holds in (*self.properties, *self.reasons):
+        for holds in (*properties, *self.reasons):
             with suppress(Exception, SystemExit), in_float64(), np.errstate(all="ignore"):
                 if said := holds(answer, *(copied(value, detached) for value in case)):
                     return f"{said} "
@@ -485,7 +485,11 @@ def _stopped(error, returned=()):
     if own:
         return f"your code stopped with {_text(error)}\nin the line: {own[-1].line}"
     for value in returned:
-        end = ": end with a return" if value is None else f", where the check found {_text(error)}"
+        end = (
+            ": does it end with a return?"
+            if value is None
+            else f", where the check found {_text(error)}"
+        )
         return f"the check cannot use what your code returned, {brief(value)}{end}"
     return f"the check cannot use what your code returned, and stopped with {_text(error)}"
 
