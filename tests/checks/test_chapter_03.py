@@ -162,7 +162,10 @@ def test_a_plan_that_translates_passes(capsys):
         (lambda *case: chapter_03.beam_search.reference(*case)[::-1][:1], "is missing"),
         (lambda *case: [(t, s / 2) for t, s in beams(*case)], "its score is"),
         (lambda *case: [(t[:1], s) for t, s in beams(*case)], "is not finished|its score is"),
-        (lambda *case: [(t + t, s) for t, s in beams(*case)], "goes on after end|cannot be found"),
+        (
+            lambda *case: [(t + t, s) for t, s in beams(*case)],
+            "goes on after end|cannot be found|the search ends after",
+        ),
         (lambda *case: [t for t, _ in beams(*case)], "a list of pairs"),
     ],
 )
@@ -177,7 +180,8 @@ def beams(*case):
 
 def test_of_a_wrong_pair_of_translators_it_is_told_why():
     def answer(rows):
-        return [("easy", "plain"), *chapter_03.shown_better.reference(rows)]
+        more = [("easy", "plain")] if any(row["translator"] == "easy" for row in rows) else []
+        return more + chapter_03.shown_better.reference(rows)
 
     with pytest.raises(CheckFailed, match="they were tested on 'short numbers' and 'numbers'"):
-        chapter_03.shown_better(lambda rows: answer(rows) if len(rows) == 6 else [])
+        chapter_03.shown_better(answer)

@@ -169,6 +169,8 @@ def _no_hypothesis(tokens, end, beams, steps):
                 f"continuations of all open hypotheses, of which the {beams} likeliest are kept "
                 "(those that say end, too)."
             )
+    if len(tokens) > len(steps):
+        return f"{list(tokens)} has {len(tokens)} tokens: the search ends after {len(steps)} steps."
     return f"{list(tokens)} is not finished: it has not said end, and the search was to go on."
 
 
