@@ -20,7 +20,7 @@ def _verdict(
         if type(i) is not int:
             return "it holds something else than numbers"
         if not 0 <= i < len(kinds):
-            return f"it holds {i}, but the numbers go from 0 to {len(kinds) - 1}"
+            return f"it holds {i}, and there are only {len(kinds)}, counted from 0"
         if numbers.count(i) > 1:
             return f"it holds {i} more than once"
     for i, kind in enumerate(kinds):
