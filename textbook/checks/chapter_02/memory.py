@@ -88,8 +88,8 @@ def _first_slip(answer, x):
                 )
                 return (
                     f"At step {t} (write {write}, slot {slot}, bit {bit}, read {read}) unit {k} "
-                    f"has to show {right[k][0]} and shows {got[k][0]}. There its gates are {gates}, "
-                    f"and its cell is {got[k][4].item():.2f}."
+                    f"has to show {right[k][0]} and shows {got[k][0]}. There its gates are "
+                    f"{gates}, and its cell is {got[k][4].item():.2f}."
                 )
     return None
 
