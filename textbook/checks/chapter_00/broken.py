@@ -4,8 +4,7 @@ import numpy as np
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.reasons import judged
-from textbook.checks.suspects import each_or_together, some_of
+from textbook.checks.suspects import each_or_together, judged, some_of
 
 
 class _Program:

@@ -2,8 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.reasons import judged
-from textbook.checks.suspects import each_or_together, some_of
+from textbook.checks.suspects import each_or_together, judged, some_of
 from textbook.data import windows
 
 

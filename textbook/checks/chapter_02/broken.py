@@ -3,8 +3,7 @@
 import minitorch as mt
 from textbook.checks.chapter_02.cells import elsewhere_step, lstm_step, stacked_weights
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.reasons import judged
-from textbook.checks.suspects import each_or_together, some_of
+from textbook.checks.suspects import each_or_together, judged, some_of
 
 D, H = 3, 4  # inputs and units of every layer
 
