@@ -269,7 +269,7 @@ def test_an_answer_of_another_form_is_not_blamed_for_an_error_in_its_code(monkey
 
     twice(lambda x, factor: (x * factor, x))
     message = refusal(lambda x, factor: 3.0, check=twice)
-    assert "cannot use what your code returned, 3, where the check found TypeError: " in message
+    assert "cannot use what your code returned, 3: it found TypeError: " in message
     assert "in the line" not in message
     message = refusal(lambda x, factor: None, check=twice)
     assert "cannot use what your code returned, None: does it end with a return?\nfor" in message
