@@ -1,9 +1,11 @@
-"""What is wrong is said of the part that is wrong."""
+"""What is wrong is said of the part that is wrong, the first thing alone."""
 
 import pytest
 
-from textbook.checks import CheckFailed, chapter_03
-from textbook.checks.reasons import no_whole_number, verdicts, what_it_is
+from textbook.checks import CheckFailed, chapter_03, chapter_09
+from textbook.checks.compare import brief, difference
+from textbook.checks.reasons import no_whole_number, part_that_differs, what_it_is
+from textbook.checks.suspects import ALL, judged
 
 GOOD, PARTS = {"rate": 0.01, "steps": 100}, {"steps": "the number of steps", "rate": "the rate"}
 
@@ -28,12 +30,82 @@ def test_the_first_wrong_part_is_named_even_if_another_one_is_wrong_too():
         chapter_03.cells(answer)
 
 
-def test_a_verdict_names_the_program_and_the_rule():
-    kinds, reasons = ["adds up", "is right"], {"adds up": "rule 2", "is right": ""}
-    found = verdicts([0], kinds, "a program", reasons)
-    assert found["what is said of a program that adds up (rule 2)"] == "that it is broken"
-    assert found["what is said of a program that is right (it breaks no rule)"] == "nothing"
-    assert verdicts([True], kinds, "a program", reasons) == {"the form of the result": "[True]"}
+def test_a_usual_slip_in_a_part_is_named():
+    def answer(parts, a):
+        right = chapter_09.shares_of_a_sum.reference(parts, a)
+        return right | {"input, pre-norm": right["input, pre-norm"] ** 2}
+
+    with pytest.raises(CheckFailed, match="'input, pre-norm' is wrong: it is the square of what"):
+        chapter_09.shares_of_a_sum(answer)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (lambda a, b: 2 * a, "All is right but for the second, which is missing."),
+        (lambda a, b: 4 * a + b, "All is right but for the first, which is counted twice."),
+        (lambda a, b: 2 * a + b + a * b, "The count has a third, and should not."),
+        (lambda a, b: 2 * a + b, None),
+        (lambda a, b: 7, None),
+    ],
+)
+def test_the_part_by_which_a_count_is_off_is_told(count, text):
+    def parts(case):
+        return {"the first": 2 * case[0], "the second": case[1]}
+
+    def others(case):
+        return {"what is no part: a third": case[0] * case[1]}
+
+    cases = [(1, 2), (3, 5), (7, 4)]
+    assert part_that_differs(lambda case: count(*case), parts, others, cases) == text
+
+
+KINDS = "waits", "leaks", "turns", "stops", "sleeps"
+REASONS = {"leaks": "Look ahead.", "stops": "Go on.", "turns": "That is no matter."}
+
+
+def verdict(found, kinds=KINDS):
+    return judged(found, kinds, {"leaks", "stops"}, REASONS, "broken programs")
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        ([1, 3], ALL),
+        ({3, 1}, ALL),
+        ([3], 'it lacks one, "leaks". Look ahead.'),
+        ([1], 'it lacks one, "stops". Go on.'),
+        ([], 'it lacks one, "leaks". Look ahead.'),
+        ([1, 2, 3], 'it has one that does not belong in it, "turns". That is no matter.'),
+        ([0, 1, 3], 'it has one that does not belong in it, "waits".'),
+        ([0, 1, 2, 3, 4], 'it has one that does not belong in it, "waits".'),
+        ([0, 2, 4], "turned round: it names those that do not belong in it"),
+        ([2, 4], "right if the first program had the number 1; it has the number 0"),
+        ([1, 1, 3], "it holds 1 more than once"),
+        ([1, 5], "it holds 5, and there are only 5, counted from 0"),
+        ([-2, 1], "it holds -2, and there are only 5, counted from 0"),
+    ],
+)
+def test_of_a_list_of_programs_the_first_thing_is_told(found, sentence):
+    assert verdict(found)["your list of broken programs"] == sentence
+
+
+def test_lists_with_one_verdict_stay_apart():
+    assert difference(verdict([3]), verdict([2, 3]), "the dict")
+    assert difference(verdict([1, 5]), verdict([0, 5]), "the dict")
+
+
+@pytest.mark.parametrize("found", ["13", [True], [1, "3"], [1.0], 3, None, {1: 3}])
+def test_what_is_no_list_of_numbers_is_told_its_form_alone(found):
+    form = found if found is None else brief(found)
+    assert verdict(found) == {"the form of the result": form}
+
+
+def test_one_program_by_itself_is_not_turned_round():
+    assert verdict([], ["leaks"])["your list of broken programs"].startswith("it lacks one")
+    assert verdict([0], ["waits"])["your list of broken programs"].startswith("it has one")
+    assert verdict([1], ["leaks"])["your list of broken programs"].startswith("right if the first")
+    assert verdict([], [])["your list of broken programs"] == ALL
 
 
 @pytest.mark.parametrize(

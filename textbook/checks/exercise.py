@@ -10,7 +10,7 @@ import sysconfig
 import traceback
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property, wraps
+from functools import cache, cached_property, partial, wraps
 
 import numpy as np
 
@@ -157,8 +157,9 @@ class Exercise:
     returns what is compared, as a dict from a phrase for messages to a value.
     ``forbidden`` names the operations that must not run inside the answer; ``instead`` says what
     to use. Each of ``properties`` is a function of (answer, *case) that returns None, or a
-    sentence on what the answer violates; ``reasons`` are such functions that are asked only where
-    the answer is wrong and no known mistake fits. ``see`` is the place in the book.
+    sentence on what the answer violates, though it gives what the reference gives. ``reasons`` only
+    explain: functions of (exercise, answer, *case) that return a sentence or None, asked where the
+    answer is wrong and no known mistake fits. ``see`` is the place in the book.
     """
 
     reference: object
@@ -287,6 +288,13 @@ class Exercise:
             return list(inspect.signature(self.run).parameters)[1:]
         return list(inspect.signature(self.reference).parameters)
 
+    def _parameters_of(self, answer):
+        """The names that the student's code knows: those of an answer, of a class its forward's."""
+        if not self.run:
+            return self._parameters
+        functions = [answer.__init__, answer.forward] if hasattr(answer, "forward") else [answer]
+        return {name for function in functions for name in inspect.signature(function).parameters}
+
     def _gradients(self, results, leaves):
         """The gradients of a fixed random combination of the results; None if they have none."""
         outputs = [x for _, x in tensors(results, "") if x.requires_grad]
@@ -393,7 +401,10 @@ class Exercise:
             for i, j in itertools.permutations(range(len(cases)), 2)
             if layout(cases[i]) == layout(cases[j])
         ]
+        own = self._parameters_of(trial.answer)
         for p, name in enumerate(self._parameters):
+            if name not in own:
+                continue
             told = 0
             for i, j in alike[:6]:
                 mixed = (*cases[i][:p], cases[j][p], *cases[i][p + 1 :])
@@ -419,7 +430,7 @@ class Exercise:
 
     def _reason(self, answer, case, properties):
         """The property that a wrong answer violates, or a reason, as far as they can be asked."""
-        for holds in (*properties, *self.reasons):
+        for holds in (*properties, *(partial(reason, self) for reason in self.reasons)):
             with suppress(Exception, SystemExit), in_float64(), np.errstate(all="ignore"):
                 if said := holds(answer, *(copied(value, detached) for value in case)):
                     return f"{said} "

@@ -165,7 +165,7 @@ def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
     found = answer([(broken | right)[kind]() for kind in kinds])
-    return judged(found, kinds, broken, HINTS, "programs")
+    return judged(found, kinds, broken, HINTS, "broken programs")
 
 
 @exercise(

@@ -14,8 +14,8 @@ def _fed_back(a, b):
 
 def _long(a, b):
     x = a
-    for _ in range(1000):
-        x = x * b / b + a
+    for _ in range(3000):
+        x = x - b
     return x
 
 
@@ -59,7 +59,7 @@ _PROGRAMS = {  # each with the order of the derivatives that are asked for
     "c = a * b; d = c + a; c.exp() * d / (c - b)": (_shared, 2),
     "f = a * a * a - b; a - f / f.gradients([a])[0]": (_newton, 2),
     "a = a * a / b + a, 5 times": (_fed_back, 2),
-    "x = a; x = x * b / b + a, 1000 times": (_long, 1),
+    "x = a; x = x - b, 3000 times": (_long, 0),
     "x = a; x = x * b + x, 40 times": (_many_paths, 1),
 }
 
@@ -69,8 +69,6 @@ def _program_cases(draw, hidden):
     random = Draw(hidden).random
     for program, (function, _) in _PROGRAMS.items():
         a, b = random.uniform([0.5, 1], [1.5, 2]).round(2).tolist()
-        if function is _long:
-            a, b = (1.3, 1.7) if hidden else (1.2, 1.5)
         if function is _many_paths:
             b = b / 5
         if "equal" in program:
@@ -138,7 +136,7 @@ def _run_program(value_class, program, a, b):
         "what gradients([a, b]) returns": form,
         FIRST: first and [float(each.data) for each in first],
     }
-    if first is None or len(first) != 2:
+    if first is None or len(first) != 2 or not order:
         return found
     others, again = _asked(result, [result, unused, b])
     found["what gradients returns for a value that was not used"] = others
@@ -166,7 +164,7 @@ _SLOPES = {
 }
 
 
-def _first_slip(value_class, program, a, b):
+def _first_slip(check, value_class, program, a, b):
     """What is wrong, from the value of a program to its second derivatives."""
     if _PROGRAMS[program][0] in (_long, _many_paths):
         return None
@@ -267,7 +265,7 @@ engine = exercise(
     cases=_program_cases,
     run=_run_program,
     gradients=False,
-    properties=(_first_slip,),
+    reasons=(_first_slip,),
     see='chapter 00, "An engine for numbers"',
 )(Value)
 

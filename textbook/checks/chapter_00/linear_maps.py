@@ -43,9 +43,9 @@ def _flops(
     return flops
 
 
-def _by_layers(answer, sizes, frozen, batch):
+def _by_layers(check, answer, sizes, frozen, batch):
     """How many products are counted in each layer: sizes so far apart that the digits tell."""
-    if number(answer(sizes, frozen, batch)) == training_flops.reference(sizes, frozen, batch):
+    if number(answer(sizes, frozen, batch)) == check.reference(sizes, frozen, batch):
         return None
     count = number(answer([1, 10**3, 10**6, 10**9], min(frozen, 3), 1))
     if type(count) is not int:
@@ -63,7 +63,7 @@ def _by_layers(answer, sizes, frozen, batch):
     )
 
 
-@exercise(cases=_network_cases, properties=(_by_layers,), see='chapter 00, "Counting the cost"')
+@exercise(cases=_network_cases, reasons=(_by_layers,), see='chapter 00, "Counting the cost"')
 def training_flops(sizes, frozen, batch):
     """Widths, the number of frozen layers, and of examples -> the number of FLOPs."""
     costs = [2 * batch * n * m for n, m in zip(sizes[:-1], sizes[1:], strict=True)]

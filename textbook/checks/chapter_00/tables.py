@@ -126,7 +126,7 @@ def _chosen(runs):
     return found
 
 
-def _pair_by_pair(answer, runs):
+def _pair_by_pair(check, answer, runs):
     """What is wrong with one pair of the list, by the rules."""
     found = answer(runs)
     if not isinstance(found, (list, tuple, set)) or not all(
@@ -134,7 +134,7 @@ def _pair_by_pair(answer, runs):
     ):
         return "Return a list of pairs of names."
     found, chosen = [*map(tuple, found)], _chosen(runs)
-    right = [*map(tuple, conclusions.reference(runs))]
+    right = [*map(tuple, check.reference(runs))]
     if found and sorted(found) == sorted((other, one) for one, other in right):
         return "Each pair is (better, worse), and a low loss is good."
     for pair in found:
@@ -167,7 +167,7 @@ def _pair_by_pair(answer, runs):
     cases=_table_cases,
     run=_concluded_of,
     gradients=False,
-    properties=(_pair_by_pair,),
+    reasons=(_pair_by_pair,),
     see='chapter 00, "Three arms, three optimizers (E1)"',
 )
 def conclusions(runs):

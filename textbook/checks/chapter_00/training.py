@@ -37,15 +37,15 @@ def _step_cases(draw, hidden):
 
 def _type(value):
     """A number, whatever its kind; of anything else the type."""
-    if number(value) is None or isinstance(value, mt.Tensor):
-        return "a tensor" if isinstance(value, mt.Tensor) else type(value).__name__
-    return "a number"
+    if isinstance(value, mt.Tensor) and value.requires_grad:
+        return "a tensor that holds its graph"
+    return type(value).__name__ if number(value) is None else "a number"
 
 
-def _by_parts(answer, batches, start, means, squares, t, lr):
+def _by_parts(check, answer, batches, start, means, squares, t, lr):
     """Which part of the first step is wrong."""
     case = batches[:1], start, means, squares, t, lr
-    got, right = (_stepped(each, *case) for each in (answer, step_in_parts.reference))
+    got, right = (_stepped(each, *case) for each in (answer, check.reference))
     wrong = [label for label in right if difference(got[label], right[label], "[]")]
     if "the type of what is returned" in wrong:
         return "Return the loss as a number: loss.item()."
@@ -98,7 +98,7 @@ def _stepped(answer, batches, start, means, squares, t, lr):
     cases=_step_cases,
     run=_stepped,
     gradients=False,
-    properties=(_by_parts,),
+    reasons=(_by_parts,),
     see='chapter 00, "Training"',
 )
 def step_in_parts(loss_of, parts, parameters, means, squares, t, lr):

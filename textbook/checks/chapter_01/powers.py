@@ -62,9 +62,9 @@ def _found(answer, W_hh, share, most):
     return {"the distance": "None" if found is None else found}
 
 
-def _norm_there(answer, W_hh, share, most):
+def _norm_there(check, answer, W_hh, share, most):
     """What the norm is where the answer says, and where it should."""
-    found, right = (number(f(W_hh, share, most)) for f in (answer, reach.reference))
+    found, right = (number(f(W_hh, share, most)) for f in (answer, check.reference))
     if found == right or type(found) not in (int, type(None)):
         return None
     if found is not None and not 0 <= found <= most:
@@ -80,7 +80,7 @@ def _norm_there(answer, W_hh, share, most):
     cases=_matrix_cases,
     run=_found,
     gradients=False,
-    properties=(_norm_there,),
+    reasons=(_norm_there,),
     see='chapter 01, "Vanishing and exploding gradients"',
 )
 def reach(W_hh, share, most):

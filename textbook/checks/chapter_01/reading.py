@@ -210,7 +210,7 @@ def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
     found = answer([(broken | right)[kind]() for kind in kinds])
-    return judged(found, kinds, broken, HINTS, "readers")
+    return judged(found, kinds, broken, HINTS, "broken readers")
 
 
 @exercise(

@@ -65,9 +65,9 @@ def _ranking(
     return ranking
 
 
-def _row_by_row(answer, rows):
+def _row_by_row(check, answer, rows):
     """What is wrong with one model of the ranking, by the rules."""
-    found, right = answer(rows), ranking.reference(rows)
+    found, right = answer(rows), check.reference(rows)
     if not isinstance(found, (list, tuple)) or not all(
         isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in found
     ):
@@ -99,7 +99,7 @@ def _row_by_row(answer, rows):
     cases=_table_cases,
     run=lambda answer, rows: {"the ranking": answer(rows)},
     gradients=False,
-    properties=(_row_by_row,),
+    reasons=(_row_by_row,),
     see='chapter 01, "Train it"',
 )
 def ranking(rows):

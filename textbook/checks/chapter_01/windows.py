@@ -43,10 +43,10 @@ def _listed(losses):
     return losses if isinstance(losses, (list, tuple)) else [0.0]
 
 
-def _told_where(answer, x, y, begins, window):
+def _told_where(check, answer, x, y, begins, window):
     """What is wrong: the type of the losses, their number, or the first that is wrong."""
     case = x, y, begins, window
-    got, right = (_trained(each, *case) for each in (answer, truncated_bptt.reference))
+    got, right = (_trained(each, *case) for each in (answer, check.reference))
     if got["the type of each loss"] != "a number":
         return "Return numbers: loss.item(). A loss that is kept may keep the graph of its window."
     losses, expected = _listed(got["the list of losses"]), right["the list of losses"]
@@ -116,7 +116,7 @@ def _loop(
     cases=_window_cases,
     run=_trained,
     gradients=False,
-    properties=(_told_where,),
+    reasons=(_told_where,),
     see='chapter 01, "Truncated backpropagation through time"',
 )
 def truncated_bptt(model, loss_function, optimizer, x, y, begins, window):

@@ -242,7 +242,7 @@ def _found(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
     found = answer([_Layer((broken | right)[kind]()) for kind in kinds])
-    return judged(found, kinds, broken, HINTS, "layers")
+    return judged(found, kinds, broken, HINTS, "broken layers")
 
 
 @exercise(

@@ -94,7 +94,7 @@ def _first_slip(answer, x):
     return None
 
 
-def _decided(answer, x):
+def _decided(check, answer, x):
     said = _kept(answer, x)
     if not any("?" in said[f"the output of unit {k}"] for k in range(2)):
         return _first_slip(answer, x)
@@ -125,7 +125,7 @@ def _by_hand(i=_WRITE, f=_UNLESS_WRITE, g=_BIT, o=_READ):
     cases=_bit_cases,
     run=_kept,
     gradients=False,
-    properties=(_decided,),
+    reasons=(_decided,),
     see='chapter 02, "A bit behind a closed gate"',
 )
 def two_bits():
@@ -325,10 +325,10 @@ def _backward(
     return backward
 
 
-def _which_rows(answer, h, c, W_hh, gates, grad_h_new, grad_c_new):
+def _which_rows(check, answer, h, c, W_hh, gates, grad_h_new, grad_c_new):
     """Which of the results are wrong, of W_hh which rows."""
     case = h, c, W_hh, gates, grad_h_new, grad_c_new
-    found, right = answer(*case), lstm_step_backward.reference(*case)
+    found, right = answer(*case), check.reference(*case)
     if difference(found, right, "[]") is None:
         return None
     cell = "wrong" if difference(found[1], right[1], "[]") else "right"
@@ -341,7 +341,7 @@ def _which_rows(answer, h, c, W_hh, gates, grad_h_new, grad_c_new):
 
 @exercise(
     cases=_backward_cases,
-    properties=(_which_rows,),
+    reasons=(_which_rows,),
     forbidden=("lstm", "backward"),
     instead="the chain rule on the formulas of the step, from the last to the first",
     gradients=False,

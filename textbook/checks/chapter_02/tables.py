@@ -124,14 +124,14 @@ def _because(rows, name):
     return row, why
 
 
-def _one_triple(answer, rows):
+def _one_triple(check, answer, rows):
     """What is wrong with one triple of the list, by the rules."""
     found = answer(rows)
     if not isinstance(found, (list, tuple, set)) or not all(
         isinstance(each, (list, tuple)) and len(each) == 3 for each in found
     ):
         return 'Return a list of triples (better, worse, "parameters" or "compute").'
-    found, right = [*map(tuple, found)], [*map(tuple, better_at_equal.reference(rows))]
+    found, right = [*map(tuple, found)], [*map(tuple, check.reference(rows))]
     for triple in found:
         if found.count(triple) > 1:
             return f"{triple} is in the list more than once."
@@ -211,7 +211,7 @@ def _concluding(
     cases=_table_cases,
     run=_as_set,
     gradients=False,
-    properties=(_one_triple,),
+    reasons=(_one_triple,),
     see='chapter 02, "An LSTM language model (E3)"',
 )
 def better_at_equal(rows):

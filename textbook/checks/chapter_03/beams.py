@@ -127,7 +127,7 @@ def _traced(step, state, start, end, beams, max_length):
     return finished | dict(hypotheses), steps
 
 
-def _explained(answer, step, state, start, end, beams, max_length, alpha):
+def _explained(check, answer, step, state, start, end, beams, max_length, alpha):
     """Which hypothesis is none, has another score, or is missing."""
     pairs = answer(step, state, start, end, beams, max_length, alpha)
     if not isinstance(pairs, (list, tuple)) or not all(map(_is_pair, pairs)):

@@ -6,8 +6,7 @@ import numpy as np
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.reasons import verdicts
-from textbook.checks.suspects import each_or_together, some_of
+from textbook.checks.suspects import each_or_together, judged, some_of
 
 V, D, LONGEST = 12, 4, 12  # tokens, numbers of a vector, words of a sentence at most
 
@@ -148,24 +147,25 @@ def _kinds():
 
 
 REASONS = {
-    "reads the padding": "rule 1: add padding behind a sentence",
-    "begins in the padding": "rule 1: add padding behind a sentence",
-    "leaves its rows sorted by length": "rule 1: put a short sentence in front of a long one",
-    "gives all rows the length of the first": "rule 1: put a short sentence in front of a long one",
-    "skips the first word of longer sentences": "rule 2: exchange the first word",
-    "skips the last word of longer sentences": "rule 2: exchange the last word",
-    "reads eight words at most": "rule 2: exchange the last of twelve words",
-    "adds up its words": "rule 2: let two neighbours change places",
-    "reads the padding unless it holds token 0": "rule 1: let other tokens stand in the padding",
-    "takes token 0 for padding": "rule 2: exchange a token 0 for another one, or let it move",
-    "takes two words for one": "rule 2: exchange a word for every other one",
-    "reads pairs of words in one order": "rule 2: let two neighbours change places",
-    "takes the mean of the batch away": "rule 1: encode a sentence alone and in a batch",
-    "divides by the width of the batch": "rule 1: add padding behind a sentence",
-    "writes into the tokens": "rule 3: compare the tokens with a copy",
-    "writes into the padding": "rule 3: compare the padding with a copy",
-    "counts its calls": "rule 1: ask twice with the same sentence",
+    "reads the padding": "Rule 1: add padding behind a sentence.",
+    "begins in the padding": "Rule 1: add padding behind a sentence.",
+    "leaves its rows sorted by length": "Rule 1: put a short sentence in front of a long one.",
+    "gives all rows the length of the first": "Rule 1: put a short sentence before a long one.",
+    "skips the first word of longer sentences": "Rule 2: exchange the first word.",
+    "skips the last word of longer sentences": "Rule 2: exchange the last word.",
+    "reads eight words at most": "Rule 2: exchange the last of twelve words.",
+    "adds up its words": "Rule 2: let two neighbours change places.",
+    "reads the padding unless it holds token 0": "Rule 1: let other tokens stand in the padding.",
+    "takes token 0 for padding": "Rule 2: exchange a token 0 for another one, or let it move.",
+    "takes two words for one": "Rule 2: exchange a word for every other one.",
+    "reads pairs of words in one order": "Rule 2: let two neighbours change places.",
+    "takes the mean of the batch away": "Rule 1: encode a sentence alone and in a batch.",
+    "divides by the width of the batch": "Rule 1: add padding behind a sentence.",
+    "writes into the tokens": "Rule 3: compare the tokens with a copy.",
+    "writes into the padding": "Rule 3: compare the padding with a copy.",
+    "counts its calls": "Rule 1: ask twice with the same sentence.",
 }
+SOUND = "It breaks no rule: what else it does is its own business."
 
 
 def encoders():
@@ -182,7 +182,7 @@ def _found(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
     found = answer([_Encoder((broken | right)[kind]()) for kind in kinds])
-    return verdicts(found, kinds, "an encoder", REASONS | dict.fromkeys(right, ""))
+    return judged(found, kinds, broken, REASONS | dict.fromkeys(right, SOUND), "broken encoders")
 
 
 @exercise(

@@ -40,8 +40,8 @@ def _costing(
     return costing
 
 
-def _named(answer, T, n, d, r):
-    return part_by_part(score_costs, SLIPS)(answer, T, n, d, r)
+def _named(*asked):
+    return part_by_part(SLIPS)(*asked)
 
 
 @exercise(

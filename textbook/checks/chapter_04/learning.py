@@ -103,13 +103,13 @@ def _concluding(
     return concluding
 
 
-def _explained(answer, rows):
+def _explained(check, answer, rows):
     """The first pair that is wrongly there, or missing, and why."""
     pairs = answer(rows)
     if not isinstance(pairs, (list, tuple, set)) or not all(len(pair) == 2 for pair in pairs):
         return None
     named, found = {row["score"]: row for row in rows}, {tuple(pair) for pair in pairs}
-    right = set(learns_faster.reference(rows))
+    right = set(check.reference(rows))
     for pair in sorted(found - right):
         if not all(name in named for name in pair):
             return f"{pair} is no pair of scores of the table."

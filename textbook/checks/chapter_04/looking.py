@@ -2,8 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.reasons import verdicts
-from textbook.checks.suspects import each_or_together, some_of
+from textbook.checks.suspects import each_or_together, judged, some_of
 
 
 class _Program:
@@ -160,34 +159,35 @@ def _kinds():
     return broken, right
 
 
-SENTENCE = "rule 2: let a sentence attend alone, and in a batch"
-QUERY = "rule 2: let a query ask alone, and beside others"
-PADDING = "rule 1: the weights at the padding have to be exactly 0"
+SENTENCE = "Rule 2: let a sentence attend alone, and in a batch."
+QUERY = "Rule 2: let a query ask alone, and beside others."
+PADDING = "Rule 1: the weights at the padding have to be exactly 0."
 REASONS = {
-    "has a softmax over the queries": "rule 1: add up the weights of each query",
+    "has a softmax over the queries": "Rule 1: add up the weights of each query.",
     "forgets the padding": PADDING,
     "has scores of 0 at the padding": PADDING,
-    "masks the weights after the softmax": "rule 1: add up the weights where there is padding",
+    "masks the weights after the softmax": "Rule 1: add up the weights where there is padding.",
     "masks with a score of -30": PADDING,
     "leaves a trace at the padding": PADDING,
-    "prefers late words": "rule 3: let words change places",
-    "looks one word ahead at most": "rule 3: let words change places",
+    "prefers late words": "Rule 3: let words change places.",
+    "looks one word ahead at most": "Rule 3: let words change places.",
     "takes the mean of the queries away": QUERY,
     "divides by the size of the whole memory": SENTENCE,
     "divides by the size of all sentences": SENTENCE,
-    "sharpens with the width of the batch": "rule 2: add padding behind the words",
-    "takes the first sentence's padding for all": "rule 1: give sentences different lengths",
-    "mixes words of length 1": "rule 1: compare the outputs with the weights times the memory",
+    "sharpens with the width of the batch": "Rule 2: add padding behind the words.",
+    "takes the first sentence's padding for all": "Rule 1: give sentences different lengths.",
+    "mixes words of length 1": "Rule 1: compare the outputs with the weights times the memory.",
     "divides its outputs by the number of words": (
-        "rule 1: compare the outputs with the weights times the memory"
+        "Rule 1: compare the outputs with the weights times the memory."
     ),
-    "has weights without a sum": "rule 1: add up the weights of each query",
+    "has weights without a sum": "Rule 1: add up the weights of each query.",
     "sharpens with the number of queries": QUERY,
-    "writes into the memory": "rule 4: compare the memory with a copy",
-    "writes into the queries": "rule 4: compare the queries with a copy",
-    "writes into the padding": "rule 4: compare the padding with a copy",
-    "sharpens from call to call": "rule 2: ask twice with the same",
+    "writes into the memory": "Rule 4: compare the memory with a copy.",
+    "writes into the queries": "Rule 4: compare the queries with a copy.",
+    "writes into the padding": "Rule 4: compare the padding with a copy.",
+    "sharpens from call to call": "Rule 2: ask twice with the same.",
 }
+SOUND = "It breaks no rule: what else it does is its own business."
 
 
 def programs():
@@ -204,7 +204,7 @@ def _found(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
     found = answer([_Program((broken | right)[kind]()) for kind in kinds])
-    return verdicts(found, kinds, "a program", REASONS | dict.fromkeys(right, ""))
+    return judged(found, kinds, broken, REASONS | dict.fromkeys(right, SOUND), "broken programs")
 
 
 @exercise(cases=_program_cases, run=_found, gradients=False, see='chapter 04, "In matrices"')

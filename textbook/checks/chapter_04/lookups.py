@@ -40,7 +40,7 @@ def _table(scale=_right_scale, pair=lambda n: mt.eye(n) + _next(n), keys=mt.eye)
     return lambda n, error: (keys(n), pair(n) * scale(n, error))
 
 
-def _explained(answer, n, error):
+def _explained(check, answer, n, error):
     """What the first query finds that it should not."""
     weights = _looked_up(answer, n, error)["the tensor of weights"]
     if weights is None:

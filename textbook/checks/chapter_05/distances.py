@@ -46,9 +46,8 @@ def _reaching(
     return reaching
 
 
-def _named(answer, kind, n, window):
-    of_kind = part_by_part(reach, SLIPS, lambda key, kind, n, window: (kind, key))
-    return of_kind(answer, kind, n, window)
+def _named(*asked):
+    return part_by_part(SLIPS, lambda key, kind, n, window: (kind, key))(*asked)
 
 
 @exercise(

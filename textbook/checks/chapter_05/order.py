@@ -217,7 +217,7 @@ def _trying(
     return search
 
 
-def _explained(answer, layer, X):
+def _explained(check, answer, layer, X):
     """What a wrong verdict overlooks."""
     said = _verdict(answer, layer, X)["the verdict"]
     outputs = layer(X)

@@ -145,9 +145,9 @@ def _reading(
     return read
 
 
-def _explained(answer, rows):
+def _explained(check, answer, rows):
     """The first width at which the verdict is wrong, and what decides there."""
-    found, right = answer(rows), division_helps.reference(rows)
+    found, right = answer(rows), check.reference(rows)
     if not isinstance(found, dict) or None in map(number, found):
         return None
     found = {number(width): said for width, said in found.items()}

@@ -45,10 +45,10 @@ def _found(x, memory, query, key, value):
     return scaled_scores(x @ query, memory @ key).softmax(dim=-1) @ memory @ value
 
 
-def _where_they_look(answer, k, c, x, memory):
+def _where_they_look(check, answer, k, c, x, memory):
     """A sentence on the first head that does not find its value."""
     matrices, case = answer(k, c), (k, c, x, memory)
-    if not difference(_run(lambda *_: matrices, *case), _run(two_heads.reference, *case), ""):
+    if not difference(_run(lambda *_: matrices, *case), _run(check.reference, *case), ""):
         return None
     for two, shape in zip(matrices, _shapes(k, c), strict=True):
         if any(tuple(matrix.shape) != shape for matrix in two):
@@ -96,7 +96,7 @@ def _two(sharpness=lambda k: 20 * k**0.5, asks=lambda k: (0, k), reads=lambda k:
 @exercise(
     cases=_pair_cases,
     run=_run,
-    properties=(_where_they_look,),
+    reasons=(_where_they_look,),
     gradients=False,
     see='chapter 06, "A task for two heads"',
 )

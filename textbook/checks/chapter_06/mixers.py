@@ -11,8 +11,7 @@ from textbook.checks.chapter_06.axes import (
     split_without_transpose,
 )
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.oversights import told
-from textbook.checks.suspects import by_kinds, in_halves, some_of
+from textbook.checks.suspects import in_halves, judged, some_of
 
 WIDTH, HEADS = 8, 4
 
@@ -190,9 +189,8 @@ def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     mixing, apart = _kinds()
     found = answer([_Layer((mixing | apart)[kind]) for kind in kinds])
-    compared = by_kinds(found, kinds, "layers", "mixing layers")
-    shown = {kind: SHOWN.get(kind, POSITIONS) for kind in mixing}
-    return told(compared, kinds, shown, dict.fromkeys(apart, NO_MATTER), "mixing layers")
+    reasons = dict.fromkeys(mixing, POSITIONS) | dict.fromkeys(apart, NO_MATTER) | SHOWN
+    return judged(found, kinds, mixing, reasons, "mixing layers")
 
 
 @exercise(

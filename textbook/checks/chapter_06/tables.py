@@ -126,9 +126,9 @@ def _needed(
     return needed
 
 
-def _why(answer, runs):
+def _why(check, answer, runs):
     """A sentence on the first question that is answered wrongly, by the rule."""
-    found, right = answer(runs), heads_needed.reference(runs)
+    found, right = answer(runs), check.reference(runs)
     if not isinstance(found, dict):
         return None
     for asked, needed in sorted(right.items()):
@@ -155,7 +155,7 @@ def _why(answer, runs):
 
 @exercise(
     cases=_run_cases,
-    properties=(_why,),
+    reasons=(_why,),
     gradients=False,
     see='chapter 06, "As many heads as places (E2)"',
 )

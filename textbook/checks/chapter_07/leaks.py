@@ -131,9 +131,9 @@ def _gradients(model, x):
     return mt.stack([mt.stack(row) for row in rows])
 
 
-def _first_wrong_entry(answer, model, x):
+def _first_wrong_entry(check, answer, model, x):
     """A sentence on the first pair of output and token that is answered wrongly."""
-    found, right = answer(model, x), dependence.reference(model, x)
+    found, right = answer(model, x), check.reference(model, x)
     if not isinstance(found, mt.Tensor) or found.shape != right.shape or mt.equal(found, right):
         return None
     i, j = (found != right).nonzero()[0].tolist()
@@ -152,7 +152,7 @@ def _first_wrong_entry(answer, model, x):
 
 @exercise(
     cases=_model_cases,
-    properties=(_first_wrong_entry,),
+    reasons=(_first_wrong_entry,),
     gradients=False,
     see='chapter 07, "Gradients from the future (C15)"',
 )

@@ -382,7 +382,7 @@ def _reached(
     return reached
 
 
-def _way(answer, masks):
+def _way(check, answer, masks):
     """The way from the first token that is missed to its output; or that there is none."""
     found, steps = answer(masks), [mt.eye(len(masks[0])).bool()]
     for allowed in masks:
@@ -408,7 +408,7 @@ def _way(answer, masks):
 
 @exercise(
     cases=_stack_cases,
-    properties=(_way,),
+    reasons=(_way,),
     gradients=False,
     see='chapter 07, "Gradients from the future (C15)"',
 )

@@ -3,8 +3,7 @@
 import minitorch as mt
 from textbook.checks.chapter_07.attention import scaled
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.oversights import told
-from textbook.checks.suspects import by_kinds, in_halves, some_of
+from textbook.checks.suspects import in_halves, judged, some_of
 
 WIDTH, HEADS = 6, 3
 
@@ -199,19 +198,17 @@ SHOWN = {
     "masks no further than the sixth position": "Try up to eight positions.",
     "adds to one coordinate what it takes from the next": EACH,
     "adds to one token what it takes from the others": EACH,
+    "leaves something in the padding": "What stands at the padding is no matter.",
 }
 SOUND = "Each real position gets what it gets alone, up to rounding: that is all."
-NO_MATTER = {"leaves something in the padding": "What stands at the padding is no matter."}
 
 
 def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     reading, alone = _kinds()
     found = answer([_Encoder((reading | alone)[kind]) for kind in kinds])
-    compared = by_kinds(found, kinds, "encoders", "encoders that read padding")
-    shown = {kind: SHOWN.get(kind, BATCH) for kind in reading}
-    not_reading = {kind: NO_MATTER.get(kind, SOUND) for kind in alone}
-    return told(compared, kinds, shown, not_reading, "encoders that read padding")
+    reasons = dict.fromkeys(reading, BATCH) | dict.fromkeys(alone, SOUND) | SHOWN
+    return judged(found, kinds, reading, reasons, "encoders that read padding")
 
 
 @exercise(

@@ -109,9 +109,9 @@ def _judging(
     return judged
 
 
-def _why(answer, runs):
+def _why(check, answer, runs):
     """A sentence on the first model whose verdict is wrong, or on the best."""
-    found, right = answer(runs), judged.reference(runs)
+    found, right = answer(runs), check.reference(runs)
     if not isinstance(found, dict) or not isinstance(found.get("verdicts"), dict):
         return None
     said, verdicts = found["verdicts"], right["verdicts"]
@@ -138,7 +138,7 @@ def _why(answer, runs):
 
 @exercise(
     cases=_run_cases,
-    properties=(_why,),
+    reasons=(_why,),
     gradients=False,
     see='chapter 07, "Low loss, useless text (E1)"',
 )

@@ -286,9 +286,9 @@ def _beyond(row, inside):
 SAME = ["trained to", "tested at", "steps", "rates tried"]
 
 
-def _why(answer, rows):
+def _why(check, answer, rows):
     """A sentence on the first pair that is missing, or should not be there."""
-    found, right = list(answer(rows)), concluded.reference(rows)
+    found, right = list(answer(rows)), check.reference(rows)
     if not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in found):
         return None
     found = [tuple(pair) for pair in found]
@@ -320,7 +320,7 @@ def _concluding(finish=lambda pairs: pairs, same=SAME, **pieces):
 @exercise(
     cases=_table_cases,
     run=_as_set,
-    properties=(_why,),
+    reasons=(_why,),
     gradients=False,
     see='chapter 08, "Longer than trained (C17)"',
 )

@@ -4,8 +4,7 @@ import minitorch as mt
 from textbook.checks.chapter_08.codes import interleave
 from textbook.checks.chapter_08.rotary import _added, _rotary, neighbors
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.oversights import told
-from textbook.checks.suspects import by_kinds, in_halves, some_of
+from textbook.checks.suspects import in_halves, judged, some_of
 
 
 class _Program:
@@ -148,8 +147,7 @@ def _found(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
     found = answer([_Program((broken | right)[kind]()) for kind in kinds])
-    compared = by_kinds(found, kinds, "programs", "broken programs")
-    return told(compared, kinds, SHOWN, dict.fromkeys(right, SOUND), "broken programs")
+    return judged(found, kinds, broken, SHOWN | dict.fromkeys(right, SOUND), "broken programs")
 
 
 @exercise(

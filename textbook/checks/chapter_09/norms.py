@@ -80,7 +80,7 @@ def _over(axes):
     )
 
 
-def _has_no_size(answer, x, gain, bias, eps):
+def _has_no_size(check, answer, x, gain, bias, eps):
     token = mt.tensor([2.0, 7.0, -1.0, 3.0])
     one, zero = mt.ones(4), mt.zeros(4)
     if not mt.allclose(answer(1e200 * token, one, zero, eps), answer(token, one, zero, 0.0)):
@@ -127,7 +127,7 @@ def _divisors(z, eps):
         yield f"the root of ({name} + eps)", (size + eps) ** 0.5
 
 
-def _divides_by_the_root(answer, x, gain, bias, eps):
+def _divides_by_the_root(check, answer, x, gain, bias, eps):
     """What a token of usual size is divided by, told from two tokens."""
     told = None
     for token, eps in ((mt.tensor([2.0, 7.0, -1.0, 3.0]), 0.5), (mt.arange(6.0) ** 2, 2.0)):

@@ -2,7 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import exercise
-from textbook.checks.naming import each_number
+from textbook.checks.reasons import part_by_part
 
 # What a stack of attention layers amounts to
 
@@ -73,7 +73,7 @@ def _adds_up(answer, weights, values):
     return None
 
 
-def _is_the_path_of_its_number(answer, weights, values):
+def _is_the_path_of_its_number(check, answer, weights, values):
     found, right = answer(weights, values), _walked()(weights, values)
     if len(found) != len(right):
         return None
@@ -223,55 +223,59 @@ def _shares(
 
 SLIPS = {
     "size of the sum, pre-norm": {
-        "a sum of sizes: their squares add up": lambda p, a: 1 + p * a,
-        "the mean square: its root is the size": lambda p, a: 1 + p * a**2,
-        "1 + the root of all the parts' squares: the input's is one of the squares": lambda p, a: (
+        "it is a sum of sizes: their squares add up": lambda p, a: 1 + p * a,
+        "it is the mean square: its root is the size": lambda p, a: 1 + p * a**2,
+        "it is 1 + the root of the squares of the parts: 1 is a square, too": lambda p, a: (
             1 + (p * a**2) ** 0.5
         ),
-        "that of a part less": lambda p, a: (1 + (p - 1) * a**2) ** 0.5,
-        "that of a part more": lambda p, a: (1 + (p + 1) * a**2) ** 0.5,
-        "a product: a part has the size a, whatever the size of the sum": lambda p, a: (
+        "it is that of a part less": lambda p, a: (1 + (p - 1) * a**2) ** 0.5,
+        "it is that of a part more": lambda p, a: (1 + (p + 1) * a**2) ** 0.5,
+        "it is a product: a part has the size a, whatever the size of the sum": lambda p, a: (
             (1 + a**2) ** (p / 2)
         ),
-        "that for a = 1": lambda p, a: (1 + p) ** 0.5,
+        "it is that for a = 1": lambda p, a: (1 + p) ** 0.5,
     },
     "input, pre-norm": {
-        "that for a sum of sizes, not of squares": lambda p, a: 1 / (1 + p * a),
-        "that after a part less": lambda p, a: (1 + (p - 1) * a**2) ** -0.5,
-        "all of it, 1: what it adds is still there, but the sum has grown": lambda p, a: 1.0,
-        "what the parts leave, 1 less their share": lambda p, a: (
+        "it is that for a sum of sizes, not of squares": lambda p, a: 1 / (1 + p * a),
+        "it is that after a part less": lambda p, a: (1 + (p - 1) * a**2) ** -0.5,
+        "it is all of it, 1: what it adds is still there, but the sum has grown": lambda p, a: 1.0,
+        "it is what the parts leave, 1 less their share": lambda p, a: (
             1 - (p * a**2 / (1 + p * a**2)) ** 0.5
         ),
     },
     "last part, pre-norm": {
-        "that of a part of size 1: a part has the size a": lambda p, a: (1 + p * a**2) ** -0.5,
-        "what the input leaves, 1 less its share": lambda p, a: 1 - (1 + p * a**2) ** -0.5,
-        "that of all parts together": lambda p, a: (p * a**2 / (1 + p * a**2)) ** 0.5,
-        "its size by that of the sum before it": lambda p, a: a / (1 + (p - 1) * a**2) ** 0.5,
-        "that for a sum of sizes, not of squares": lambda p, a: a / (1 + p * a),
-        "a: the size of the part, not its share": lambda p, a: a,
+        "it is that of a part of size 1: a part has the size a": lambda p, a: (
+            (1 + p * a**2) ** -0.5
+        ),
+        "it is what the input leaves, 1 less its share": lambda p, a: 1 - (1 + p * a**2) ** -0.5,
+        "it is that of all parts together": lambda p, a: (p * a**2 / (1 + p * a**2)) ** 0.5,
+        "it is its size by that of the sum before it": lambda p, a: a / (1 + (p - 1) * a**2) ** 0.5,
+        "it is that for a sum of sizes, not of squares": lambda p, a: a / (1 + p * a),
+        "it is a: the size of the part, not its share": lambda p, a: a,
     },
     "input, post-norm": {
-        "that after one part: each of the norms shrinks it": lambda p, a: (1 + a**2) ** -0.5,
-        "that after one norm less": lambda p, a: (1 + a**2) ** (-(p - 1) / 2),
-        "that after one norm more": lambda p, a: (1 + a**2) ** (-(p + 1) / 2),
-        "that for sums of sizes, not of squares": lambda p, a: (1 + a) ** -p,
-        "that for a = 1": lambda p, a: 2 ** (-p / 2),
-        "that for sums of sizes, under a root": lambda p, a: (1 + a) ** (-p / 2),
-        "divided once for each part: it is a power": lambda p, a: 1 / (p * (1 + a**2) ** 0.5),
+        "it is that after one part: each of the norms shrinks it": lambda p, a: (1 + a**2) ** -0.5,
+        "it is that after one norm less": lambda p, a: (1 + a**2) ** (-(p - 1) / 2),
+        "it is that after one norm more": lambda p, a: (1 + a**2) ** (-(p + 1) / 2),
+        "it is that for sums of sizes, not of squares": lambda p, a: (1 + a) ** -p,
+        "it is that for a = 1": lambda p, a: 2 ** (-p / 2),
+        "it is that for sums of sizes, under a root": lambda p, a: (1 + a) ** (-p / 2),
+        "it is divided once for each part: it is a power": lambda p, a: 1 / (p * (1 + a**2) ** 0.5),
     },
     "last part, post-norm": {
-        "that of a part of size 1: a part has the size a": lambda p, a: (1 + a**2) ** -0.5,
-        "that for sums of sizes, not of squares": lambda p, a: a / (1 + a),
-        "a: the norm after it shrinks it, too": lambda p, a: a,
-        "shrunk by every norm: only one comes after it": lambda p, a: a * (1 + a**2) ** (-p / 2),
+        "it is that of a part of size 1: a part has the size a": lambda p, a: (1 + a**2) ** -0.5,
+        "it is that for sums of sizes, not of squares": lambda p, a: a / (1 + a),
+        "it is a: the norm after it shrinks it, too": lambda p, a: a,
+        "it is shrunk by every norm: only one comes after it": lambda p, a: (
+            a * (1 + a**2) ** (-p / 2)
+        ),
     },
 }
 
 
 @exercise(
     cases=_sum_cases,
-    reasons=(each_number(_shares(), [(4, 0.5), (3, 2.0), (7, 1.5)], SLIPS),),
+    reasons=(part_by_part(SLIPS),),
     gradients=False,
     see='chapter 09, "Before or after"',
 )

@@ -162,9 +162,9 @@ def _chosen(rows, name):
     return best, None
 
 
-def _by_the_rules(answer, rows):
+def _by_the_rules(check, answer, rows):
     """The first pair that is wrongly there or missing, with the rule that it breaks."""
-    found, right = set(map(tuple, answer(rows))), set(faster.reference(rows))
+    found, right = set(map(tuple, answer(rows))), set(check.reference(rows))
     for one, other in sorted(found - right):
         pair = f"{one!r} faster than {other!r} is concluded, but"
         for name in (one, other):
@@ -188,7 +188,7 @@ def _runs(row):
 @exercise(
     cases=_table_cases,
     run=_as_set,
-    properties=(_by_the_rules,),
+    reasons=(_by_the_rules,),
     gradients=False,
     see='chapter 09, "Speed of training (C21)"',
 )

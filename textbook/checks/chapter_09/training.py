@@ -8,9 +8,8 @@ from io import StringIO
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn, optim
-from textbook.checks.compare import brief, number
+from textbook.checks.compare import Words, brief, number
 from textbook.checks.exercise import CheckFailed, exercise
-from textbook.checks.naming import Words
 from textbook.lab.report import measured
 
 # When a loss has arrived

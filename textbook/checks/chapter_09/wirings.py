@@ -2,8 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.naming import Words
-from textbook.checks.suspects import by_kinds, each_and_together, some_of
+from textbook.checks.suspects import each_and_together, judged, some_of
 
 
 class _Program:
@@ -116,26 +115,16 @@ def _program_cases(draw, hidden):
     return each_and_together(_kinds(), draw.random)
 
 
+SHOWS = "For which functions and which x does it show?"
+SOUND = "It computes what a pre-norm block computes."
+
+
 def _found(answer, programs):
     """What the answer returns, with the kinds of the programs for the numbers."""
     broken, right = _kinds()
     found = answer([_Program((broken | right)[kind]) for kind in programs])
-    results = by_kinds(found, programs, "programs", "broken programs")
-    if names := results["the list of broken programs"]:
-        hint = _hint(names.split("; "), programs)
-        results["the list of broken programs"] = Words(names + hint)
-    return results
-
-
-def _hint(names, programs):
-    """What to think about for the first program that is taken for what it is not."""
-    broken, right = _kinds()
-    for kind in programs:
-        if kind in broken and kind not in names:
-            return f"\nMissing is one that {kind}: for which functions and\nwhich x does it show?"
-        if kind in right and kind in names:
-            return f"\nA program that computes {kind} is right."
-    return ""
+    reasons = dict.fromkeys(broken, SHOWS) | dict.fromkeys(right, SOUND)
+    return judged(found, programs, broken, reasons, "broken programs")
 
 
 @exercise(

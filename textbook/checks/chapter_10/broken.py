@@ -1,9 +1,8 @@
 """Ready-made decoders, some of them broken, and the test that shows which."""
 
 import minitorch as mt
-from textbook.checks.compare import brief
+from textbook.checks.compare import Words, brief
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.naming import Words
 
 FAULTS = ["batch", "future", "padding", "source"]
 

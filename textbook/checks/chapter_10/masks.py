@@ -60,7 +60,7 @@ def _masking(
     return masks
 
 
-def _row_by_row(answer, source, target, padding):
+def _row_by_row(check, answer, source, target, padding):
     """The first entry of the decoder's own mask that is wrong, in words."""
     own = answer(source, target, padding)[1]
     right = _itself_included(target, padding)
@@ -75,7 +75,7 @@ def _row_by_row(answer, source, target, padding):
     return None
 
 
-@exercise(cases=_mask_cases, properties=(_row_by_row,), see='chapter 10, "Three masks"')
+@exercise(cases=_mask_cases, reasons=(_row_by_row,), see='chapter 10, "Three masks"')
 def three_masks(source, target, padding):
     """Source (B, n), target (B, T): masks (B, 1, 1, n), (B, 1, T, T) and (B, 1, 1, n)."""
     real = (source != padding).unsqueeze(1).unsqueeze(1)  # (B, 1, 1, n)

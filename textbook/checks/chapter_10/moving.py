@@ -1,8 +1,7 @@
 """Which scores move when a vector of source or target is changed."""
 
-from textbook.checks.compare import brief, number
+from textbook.checks.compare import Words, brief, number
 from textbook.checks.exercise import exercise
-from textbook.checks.naming import Words
 
 FORGOTTEN = [
     (),
@@ -55,7 +54,7 @@ def _in_words(answer, real, T, place, forgotten):
     }
 
 
-def _says_why(answer, real, T, place, forgotten):
+def _says_why(check, answer, real, T, place, forgotten):
     """The first place that wrongly moves or stays, with the rule."""
     where, i = place
     found = [number(t) for t in answer(real, T, place, forgotten)]
@@ -85,7 +84,7 @@ def _says_why(answer, real, T, place, forgotten):
 @exercise(
     cases=_moving_cases,
     run=_in_words,
-    properties=(_says_why,),
+    reasons=(_says_why,),
     see='chapter 10, "Three masks"',
 )
 def moved(real, T, place, forgotten):

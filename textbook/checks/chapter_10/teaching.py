@@ -46,7 +46,7 @@ def _forcing(
     return force
 
 
-def _asks_for_what_follows(answer, sentences, start, end, padding):
+def _asks_for_what_follows(check, answer, sentences, start, end, padding):
     """The first row that is wrong, in words."""
     read, asked = (part.tolist() for part in answer(sentences, start, end, padding))
     for row, reads, asks in zip(sentences.tolist(), read, asked, strict=True):
@@ -67,7 +67,7 @@ def _asks_for_what_follows(answer, sentences, start, end, padding):
 
 @exercise(
     cases=_sentence_cases,
-    properties=(_asks_for_what_follows,),
+    reasons=(_asks_for_what_follows,),
     see='chapter 10, "It learns to translate"',
 )
 def teacher_forcing(sentences, start, end, padding):

@@ -86,7 +86,7 @@ def _choosing(
     return choose
 
 
-def _example(answer, *_):
+def _example(check, answer, *_):
     """Which tokens stay in an example that can be done by hand."""
     p = mt.tensor([[0.1, 0.4, 0.3, 0.2]], dtype=mt.float64)
     found = answer(p.log(), mt.tensor([0.6], dtype=mt.float64), 1.0)

@@ -1,8 +1,8 @@
 """What a pass over the training data costs, padding included."""
 
-from textbook.checks.chapter_11.counting import part_that_differs
 from textbook.checks.compare import number
 from textbook.checks.exercise import exercise
+from textbook.checks.reasons import part_that_differs
 
 
 def _cost_cases(draw, hidden):
@@ -106,18 +106,18 @@ def _others(case):
     }
 
 
-def _what_is_off(answer, *_):
+def _what_is_off(check, answer, *_):
     """The part of a pair's cost that is wrong; else what is wrong with several pairs."""
     single = [(17, 4, 9, 1, 2, [(3, 5)], 1), (23, 6, 10, 3, 1, [(4, 7)], 1)]
     single.append((11, 8, 5, 2, 3, [(6, 2)], 1))
     found = part_that_differs(lambda case: answer(*case)["FLOPs"], _parts, _others, single)
-    if found or any(answer(*case) != pass_flops.reference(*case) for case in single):
+    if found or any(answer(*case) != check.reference(*case) for case in single):
         return found
     several = 17, 4, 9, 1, 2, [(3, 9), (8, 4), (5, 5)], 2
-    found, right = answer(*several), pass_flops.reference(*several)
+    found, right = answer(*several), check.reference(*several)
     if found["FLOPs"] != right["FLOPs"]:
         batches = [
-            pass_flops.reference(*several[:5], part, 2)["FLOPs"]
+            check.reference(*several[:5], part, 2)["FLOPs"]
             for part in (several[5][:2], several[5][2:])
         ]
         return (

@@ -76,7 +76,7 @@ def _setting(
     return set_rate
 
 
-def _where(answer, *_):
+def _where(check, answer, *_):
     """In which part of a schedule of 24 steps the rates are wrong, and at which step first."""
     warm, hold, steps, found = 4, 10, 24, {}
     for step in range(1, steps + 1):
@@ -84,7 +84,7 @@ def _where(answer, *_):
             _rates_after(function, [1.0], step, warm, hold, steps)["the list of the groups' rates"][
                 0
             ]
-            for function in (answer, set_rates.reference)
+            for function in (answer, check.reference)
         )
         part = "rise" if step < warm else "plateau" if step <= hold else "fall"
         if abs(got - right) > 1e-9:

@@ -66,7 +66,7 @@ def _smoothed(
     return loss
 
 
-def _asked_for(answer, *_):
+def _asked_for(check, answer, *_):
     """The distribution that a loss asks for, read off its gradient softmax(scores) S - q."""
     scores = mt.zeros(1, 1, 5, requires_grad=True)
     loss = answer(scores, mt.tensor([[3]]), 0.3, 1)

@@ -184,7 +184,7 @@ def _said(answer, table, claims):
     return {"the form of the result": form, "the list of claims": told or "none"}
 
 
-def _first_wrong(answer, *_):
+def _first_wrong(check, answer, *_):
     """One claim that is missing or one too many, and what its table says of it."""
     for rows, asked in _table_cases(Draw(0), hidden=False):
         if said := _wrong_claim(answer, rows, asked):

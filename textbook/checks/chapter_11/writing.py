@@ -155,14 +155,14 @@ def _looping(
     return translate
 
 
-def _rows(answer, *_):
+def _rows(check, answer, *_):
     """How rows that are right by themselves differ from what is asked."""
     start, end, padding = 1, 2, 0
     source = mt.tensor([[3, 4, 5], [4, 5, 0], [5, 3, 4]])
     model, longest = _Translator(9, {3: 4, 4: 1, 5: 2}, start, end, padding, seed=4), 6
     found, right = (
         function(model, source, start, end, padding, longest).tolist()
-        for function in (answer, translate.reference)
+        for function in (answer, check.reference)
     )
     said, wanted = (
         [[token for token in row if token != padding] for row in rows] for rows in (found, right)

@@ -1,7 +1,7 @@
 """What a model costs, counted beforehand: bytes of the cache, FLOPs of a block."""
 
-from textbook.checks.chapter_11.counting import part_that_differs
 from textbook.checks.exercise import exercise
+from textbook.checks.reasons import part_that_differs
 
 # The cache
 
@@ -194,7 +194,7 @@ def _others(part):
     return others
 
 
-def _part(answer, *_):
+def _part(check, answer, *_):
     """The part of the three counts that is wrong, and by what."""
     cases = (3, 7, 12, 10, 4, 2), (4, 11, 18, 7, 6, 3), (2, 9, 20, 30, 5, 1)
     parts = {"projections": _projections, "scores": _scores, "network": _network}

@@ -2,8 +2,9 @@
 
 import minitorch as mt
 from minitorch.autograd import grad
+from textbook.checks.compare import Words
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds
+from textbook.checks.suspects import judged
 
 # The mixers
 
@@ -141,18 +142,14 @@ def suspects(n, d):
 
 
 def _leak_cases(draw, hidden):
-    """Each mixer by itself, then several together."""
-    for n, d in [(6, 4)] if not hidden else [(6, 5)]:
-        leaks, honest = _makers(draw, n, d)
-        made = [_Mixer(name, n, function) for name, function in (leaks | honest).items()]
-        x = draw.normal(n, d)
-        x[0] *= 2 * (x.norm(dim=-1).max() / x[0].norm())  # the longest of all
-        for mixer in made:
-            yield [mixer], x
-        yield [made[i] for i in draw.random.permutation(len(made))], x
-    yield [], x
-    n, name = 7 if hidden else 5, "attention in tiles, without a mask inside a tile"
-    yield [_Mixer(name, n, _makers(draw, n, 4)[0][name])], draw.normal(n, 4)
+    """Each mixer by itself, all together, none, and one more length."""
+    leaks, honest = _makers(Draw(0), 6, 4)
+    names, d = [*leaks, *honest], 5 if hidden else 4
+    for name in names:
+        yield (name,), 6, d
+    yield tuple(map(str, Draw(int(hidden)).random.permutation(names))), 6, d
+    yield (), 6, d
+    yield ("attention in tiles, without a mask inside a tile",), 7 if hidden else 5, 4
 
 
 # The test
@@ -192,57 +189,45 @@ def _testing(
     return test
 
 
-def _named(answer, mixers, x):
-    """What the answer returns, with the names of the mixers for their numbers."""
-    found = answer(mixers, x)
-    return by_kinds(found, [mixer.name for mixer in mixers], "mixers", "mixers that leak")
-
-
 HINTS = {
-    "divided by the length of the longest token": "no gradient tells it, and it shows only where a "
-    "later token becomes the longest: make the change large",
-    "divided by the largest of all numbers": "it shows only where a later number grows far enough: "
-    "make large changes in both directions",
-    "divided by the lowest of all numbers": "it shows only where a later number falls far enough: "
-    "make large changes in both directions",
-    "multiplied by a number that depends on the signs in all tokens": "no gradient tells it, and "
-    "it shows only where a later number changes its sign",
-    "divided by the standard deviation of all numbers, detached": "no gradient tells it: change "
-    "later tokens and compare outputs",
-    "a shift by two, the wrong way": "token t looks at token t + 2: try every later token",
-    "a faint look from the first token at the last": "the difference is small, and far above "
-    "rounding: compare with a tolerance such as 1e-7",
-    "a leak that is 0 in the sum of an output's numbers": "the differences cancel in a sum: "
-    "compare number by number",
-    "attention in tiles, without a mask inside a tile": "only some tokens look ahead, to the next "
-    "one alone: try every place, and change what comes right after it",
-    "the sum of all tokens less those that come later": "it differs by rounding alone, below 1e-9",
+    "divided by the length of the longest token": "No gradient tells it, and it shows only where a "
+    "later token becomes the longest: make the change large.",
+    "divided by the largest of all numbers": "It shows only where a later number grows far enough: "
+    "make large changes in both directions.",
+    "divided by the lowest of all numbers": "It shows only where a later number falls far enough: "
+    "make large changes in both directions.",
+    "multiplied by a number that depends on the signs in all tokens": "No gradient tells it, and "
+    "it shows only where a later number changes its sign.",
+    "divided by the standard deviation of all numbers, detached": "No gradient tells it: change "
+    "later tokens and compare outputs.",
+    "a shift by two, the wrong way": "Token t looks at token t + 2: try every later token.",
+    "a faint look from the first token at the last": "The difference is small, and far above "
+    "rounding: compare with a tolerance such as 1e-7.",
+    "a leak that is 0 in the sum of an output's numbers": "The differences cancel in a sum: "
+    "compare number by number.",
+    "attention in tiles, without a mask inside a tile": "Only some tokens look ahead, to the next "
+    "one alone: try every place, and change what comes right after it.",
+    "the sum of all tokens less those that come later": "It differs by rounding alone, below 1e-9.",
 }
+SHOWS = "An output changes with a token after it."
+SOUND = "No output changes with a token after it, only with its own and earlier ones."
 
 
-def _first_wrong(answer, *_):
-    """One mixer that is missing or one too many."""
-    for mixers, x in _leak_cases(Draw(0), hidden=False):
-        if len(mixers) != 1:
-            continue
-        name = mixers[0].name
-        found, right = (list(function(mixers, x)) for function in (answer, leaking.reference))
-        if found == right or not set(found) <= {0}:
-            continue
-        if right:
-            hint = HINTS.get(name, "an output changes with a token after it")
-            return f"Your test overlooks a leak ({name}): {hint}."
-        hint = HINTS.get(
-            name, "no output changes with a token after it, only with its own and earlier ones"
-        )
-        return f"Your test blames a mixer that does not leak ({name}): {hint}."
-    return None
+def _found(answer, kinds, n, d):
+    """What the answer says of these mixers, and whether it leaves x as it was."""
+    draw = Draw(n)
+    leaks, honest = _makers(draw, n, d)
+    x = draw.normal(n, d)
+    x[0] *= 2 * (x.norm(dim=-1).max() / x[0].norm())  # the longest of all
+    given, reasons = x.clone(), dict.fromkeys(leaks, SHOWS) | dict.fromkeys(honest, SOUND) | HINTS
+    found = answer([_Mixer(kind, n, (leaks | honest)[kind]) for kind in kinds], given)
+    changed = {"x after the call": Words("as it was" if mt.equal(given, x) else "another one")}
+    return changed | judged(found, kinds, leaks, reasons, "mixers that leak")
 
 
 @exercise(
     cases=_leak_cases,
-    run=_named,
-    reasons=(_first_wrong,),
+    run=_found,
     gradients=False,
     see='chapter 12, "Why it is no decoder"',
 )

@@ -86,7 +86,7 @@ def _digits(earlier, later):
     return earlier[0] * 10 ** later[1] + later[0], earlier[1] + later[1]
 
 
-def _what_rows_are(answer, *_):
+def _what_rows_are(check, answer, *_):
     """Which rows each result stands for; each item is written as a digit."""
     for n in (4, 5, 7):
         digits, _ = answer(_digits, (mt.arange(1, n + 1), mt.ones(n).long()))

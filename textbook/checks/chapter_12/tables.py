@@ -153,10 +153,10 @@ def _anything(row):
     return True
 
 
-def _first_wrong(answer, *_):
+def _first_wrong(check, answer, *_):
     """One row that is missing or one too many, and what to look at."""
     for (rows,) in _table_cases(Draw(0), hidden=False):
-        found, right = (list(function(rows)) for function in (answer, believable.reference))
+        found, right = (list(function(rows)) for function in (answer, check.reference))
         wrong = sorted(set(found) ^ set(right))
         if not wrong or not set(found) <= set(range(len(rows))):
             continue

@@ -2,8 +2,8 @@
 
 import math
 
-from textbook.checks.chapter_11.counting import part_that_differs
 from textbook.checks.exercise import exercise
+from textbook.checks.reasons import part_that_differs
 
 
 def _plan_cases(draw, hidden):
@@ -75,7 +75,7 @@ def _others(case):
     }
 
 
-def _what_is_off(answer, *_):
+def _what_is_off(check, answer, *_):
     """The part of a token's cost that is wrong, or the first count that does not follow from it."""
     cases = [(1e8, 17, 8, 20, 2, 7, 3, 500, 0.15), (2e8, 23, 12, 40, 3, 9, 4, 777, 0.2)]
     cases.append((5e7, 11, 6, 10, 1, 12, 5, 90, 0.3))
@@ -84,7 +84,7 @@ def _what_is_off(answer, *_):
     )
     if found:
         return f"In 'FLOPs of a token': {found[0].lower()}{found[1:]}"
-    got, right = answer(*cases[0]), training_plan.reference(*cases[0])
+    got, right = answer(*cases[0]), check.reference(*cases[0])
     of_a_step = right["FLOPs of a token"] * 21
     follows = {
         "steps": f"a step of 21 tokens costs {of_a_step:,}, and whole steps are paid from 1e8",

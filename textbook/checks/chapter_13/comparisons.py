@@ -6,7 +6,7 @@ from collections import defaultdict
 import numpy as np
 
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, each_and_together, some_of
+from textbook.checks.suspects import each_and_together, judged, some_of
 
 METHODS = ["frozen", "untrained", "from scratch"]
 
@@ -195,52 +195,39 @@ def _study_cases(draw, hidden):
     return each_and_together(_kinds(), draw.random)
 
 
+HINTS = {
+    "reports the median for the mean": "Give three seeds to report, or more, with accuracies that "
+    "are not alike.",
+    "reports the best seed": "Give several seeds to report.",
+    "leaves a seed of one method out": "Give several seeds to report, and compare all methods.",
+    "chooses by one seed": "Give several seeds to choose.",
+    "chooses by the luckiest seed": "Give several seeds to choose.",
+    "reports seeds that have chosen": "The seeds to choose must be others than those to report.",
+    "chooses on the seeds that are reported": "The seeds to choose must be others than those to "
+    "report.",
+    "reports validation data": "Accuracies on validation and on test data must differ.",
+    "chooses on test data": "Accuracies on validation and on test data must differ.",
+    "takes the ends of the list for the edges": "Give rates in another order than that of their "
+    "size.",
+    "honest, with runs that nobody needs": "More runs than necessary are not unfair: compare the "
+    "reports alone.",
+    "honest, in another order": "The order of the runs and of the report does not matter.",
+}
+METHOD = "Draw other accuracies, several times, and compare mean and edge of all three methods."
+SOUND = "It reports what the statement asks for, edges included."
+
+
 def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     unfair, fair = _kinds()
     found = answer([_Study((unfair | fair)[kind]) for kind in kinds])
-    return by_kinds(found, kinds, "studies", "unfair studies")
-
-
-HINTS = {
-    "reports the median for the mean": "give three seeds to report, or more, with accuracies that "
-    "are not alike",
-    "reports the best seed": "give several seeds to report",
-    "leaves a seed of one method out": "give several seeds to report, and compare all methods",
-    "chooses by one seed": "give several seeds to choose",
-    "chooses by the luckiest seed": "give several seeds to choose",
-    "reports seeds that have chosen": "the seeds to choose must be others than those to report",
-    "chooses on the seeds that are reported": "the seeds to choose must be others than those to "
-    "report",
-    "reports validation data": "accuracies on validation and on test data must differ",
-    "chooses on test data": "accuracies on validation and on test data must differ",
-    "takes the ends of the list for the edges": "give rates in another order than that of their "
-    "size",
-    "honest, with runs that nobody needs": "more runs than necessary are not unfair: compare the "
-    "reports alone",
-    "honest, in another order": "the order of the runs and of the report does not matter",
-}
-METHOD = "draw other accuracies, several times, and compare mean and edge of all three methods"
-
-
-def _first_wrong(answer, *_):
-    """One study that is missing or one too many."""
-    unfair_kinds, fair_kinds = _kinds()
-    for kind, study in (unfair_kinds | fair_kinds).items():
-        found = list(answer([_Study(study)]))
-        if found not in ([], [0]) or found == [0] * (kind in unfair_kinds):
-            continue
-        if kind in unfair_kinds:
-            return f"Your test overlooks a study that {kind}: {HINTS.get(kind, METHOD)}."
-        hint = HINTS.get(kind, "it reports what the statement asks for, edges included")
-        return f"Your test blames a study whose report is right ({kind}): {hint}."
-    return None
+    reasons = dict.fromkeys(unfair, METHOD) | dict.fromkeys(fair, SOUND) | HINTS
+    return judged(found, kinds, unfair, reasons, "unfair studies")
 
 
 @exercise(
     cases=_study_cases,
     run=_named,
-    reasons=(_first_wrong,),
     gradients=False,
     see='chapter 13, "Against the number of labels (C28)"',
 )

@@ -67,7 +67,7 @@ EXAMPLES = {
 }
 
 
-def _example(answer, *_):
+def _example(check, answer, *_):
     """The first example, to be done by hand, at which the answer is wrong."""
     for what, (given, right) in EXAMPLES.items():
         got = answer(*given)

@@ -123,7 +123,7 @@ def _best(
     return best
 
 
-def _example(answer, *_):
+def _example(check, answer, *_):
     """What is found for the runs of one budget that can be done by hand."""
     unit = 1e10
     curves = {
@@ -141,7 +141,7 @@ def _example(answer, *_):
         ),
     }
     for what, curve in curves.items():
-        got, right = answer(curve).get(unit, "missing"), best_sizes.reference(curve)[unit]
+        got, right = answer(curve).get(unit, "missing"), check.reference(curve)[unit]
         if got is None or right is None or got == "missing":
             wrong = got is not right
         else:
