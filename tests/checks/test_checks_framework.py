@@ -269,7 +269,7 @@ def test_an_answer_of_another_form_is_not_blamed_for_an_error_in_its_code(monkey
 
     twice(lambda x, factor: (x * factor, x))
     message = refusal(lambda x, factor: 3.0, check=twice)
-    assert "cannot use what your code returned, 3: it found TypeError: " in message
+    assert "cannot use what your code returned, 3, where the check found TypeError: " in message
     assert "in the line" not in message
     message = refusal(lambda x, factor: None, check=twice)
     assert "cannot use what your code returned, None: does it end with a return?\nfor" in message
@@ -324,6 +324,22 @@ def test_an_argument_that_does_not_matter_but_should_is_named():
     message = refusal(lambda x, y: x.abs() + 1, check=root_of_squares)
     assert "\nYour result does not depend on y, and it should." in message
     assert "depend on" not in refusal(lambda x, y: x.abs() + y.abs(), check=root_of_squares)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [(lambda x, pieces: x.abs() + 1, False), (lambda x, noise: x.abs() + 1, True)],
+)
+def test_only_arguments_that_the_answer_takes_are_said_to_be_ignored(answer, told):
+    @exercise(
+        cases=lambda draw, hidden: [(draw.normal(9), draw.normal(9))],
+        run=lambda answer, x, noise: {"the result": answer(x, noise)},
+        see='chapter 99, "Sums"',
+    )
+    def total(x, noise):
+        return x + noise
+
+    assert ("does not depend on noise" in refusal(answer, check=total)) == told
 
 
 def test_items_of_a_result_are_told_apart():

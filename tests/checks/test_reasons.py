@@ -121,3 +121,8 @@ def test_the_part_of_a_plan_that_is_to_blame_is_told(plan, text):
         return float(plan == GOOD)
 
     assert what_it_is(plan, GOOD, PARTS, share, 0.9).startswith(text)
+
+
+def test_no_part_is_told_where_several_fit():
+    parts, others = {"the first": 2, "the second": 2}, {"everything": 4}
+    assert part_that_differs(lambda case: 2, lambda _: parts, lambda _: others, [(1,)]) is None

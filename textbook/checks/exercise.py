@@ -28,6 +28,7 @@ from textbook.checks.arguments import (
     layout,
     leaf,
     lengths,
+    names,
     size,
     tensors,
 )
@@ -288,13 +289,6 @@ class Exercise:
             return list(inspect.signature(self.run).parameters)[1:]
         return list(inspect.signature(self.reference).parameters)
 
-    def _parameters_of(self, answer):
-        """The names that the student's code knows: those of an answer, of a class its forward's."""
-        if not self.run:
-            return self._parameters
-        functions = [answer.__init__, answer.forward] if hasattr(answer, "forward") else [answer]
-        return {name for function in functions for name in inspect.signature(function).parameters}
-
     def _gradients(self, results, leaves):
         """The gradients of a fixed random combination of the results; None if they have none."""
         outputs = [x for _, x in tensors(results, "") if x.requires_grad]
@@ -401,9 +395,8 @@ class Exercise:
             for i, j in itertools.permutations(range(len(cases)), 2)
             if layout(cases[i]) == layout(cases[j])
         ]
-        own = self._parameters_of(trial.answer)
         for p, name in enumerate(self._parameters):
-            if name not in own:
+            if self.run and name not in names(trial.answer):
                 continue
             told = 0
             for i, j in alike[:6]:
