@@ -322,7 +322,7 @@ def broken_readers(readers):
     def follows_the_rules(reader, length, count, window):
         pieces = reader(mt.arange(length), count, window)  # a token is its place
         sizes = [len(inputs) for inputs, _ in pieces]
-        if not sizes or any(size != window for size in sizes[:-1]) or sizes[-1] > window:
+        if not sizes or any(size != window for size in sizes[:-1]) or not 0 < sizes[-1] <= window:
             return False
         if any(x.shape != y.shape or x.shape[1] != count for x, y in pieces):
             return False

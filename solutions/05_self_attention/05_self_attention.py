@@ -429,7 +429,7 @@ check.self_attention_gradient(self_attention_gradient, hidden=True)
 #
 # `model(tokens)` gives scores $(B, n, C)$ for tokens $(B, n)$. `sentences` $(N, n)$ are tokens and `targets` $(N, n)$ the right classes; where a target is
 # $-100$, nothing is asked. `seen` $(M, n)$ holds all the sentences of training. Return the share of right answers (the class with the largest score) among all targets
-# of the sentences that are **not among those seen**, token for token; a sentence that comes twice counts once. None if nothing is left. While it is measured the model is in
+# of the sentences that are **not among those seen**, token for token; a sentence that comes twice counts once. None if no target is left. While it is measured the model is in
 # `eval()`; afterwards it is again in the mode in which it came.
 #
 # Everything is allowed.

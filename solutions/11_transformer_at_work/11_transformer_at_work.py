@@ -562,7 +562,7 @@ check.train(train, hidden=True)
 # ### The measurement
 #
 # `run(rate, seed)` trains a model and gives it back: it is dear. `score(model, data)` is its share of right answers, `data` is
-# `"validation"` or `"test"`. The lists `choosing` and `reporting` hold seeds, two or more to report.
+# `"validation"` or `"test"`. The lists `choosing` and `reporting` hold seeds, two or more to report; no seed is in both.
 #
 # 1. Try each of `rates` (two or more, each twice another one, in any order) with each seed in `choosing`; what counts is the mean share on
 #    **validation** data.

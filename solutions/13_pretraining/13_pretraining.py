@@ -538,7 +538,7 @@ check.unfair(unfair, hidden=True)
 #
 # `model(tokens)` gives scores $(B, n, V)$ for tokens $(B, n)$; `sentences` $(N, n)$ are tokens without labels, padded with 0.
 # Train the model as a masked language model, in place: `steps` steps, each with a batch of sentences drawn at random, of
-# which a small share of the tokens is hidden anew in each step. At least half of the blanks show the token `mask`. The
+# which a small share of the tokens, a third at most, is hidden anew in each step. At least half of the blanks show the token `mask`. The
 # tokens in the list `special` (padding, beginning, end, mask) are never blanks. The loss is that of the blanks alone.
 # Return the list of the losses of all steps, as plain numbers.
 #

@@ -296,9 +296,9 @@ def broken_by_batches(encoders):
     rows = mt.tensor([[*s, *[5] * (13 - len(s))] for s in sentences])
     padding = mt.tensor([[j >= len(s) for j in range(13)] for s in sentences])
     for i, encode in enumerate(encoders):
-        before = rows.clone()
-        vectors = encode(before, padding)
-        broken = not mt.equal(before, rows)
+        before, mask = rows.clone(), padding.clone()
+        vectors = encode(before, mask)
+        broken = not (mt.equal(before, rows) and mt.equal(mask, padding))
         for sentence, vector in zip(sentences, vectors, strict=True):
             variants = [sentence]
             for j in range(len(sentence)):
@@ -325,11 +325,12 @@ def broken_rule_by_rule(encoders):
         return encode(mt.tensor([sentence]), mt.zeros(1, len(sentence), dtype=mt.bool))[0]
 
     def in_batch(encode):
-        given = tokens.clone()
-        found = encode(given, padding)
+        given, mask = tokens.clone(), padding.clone()
+        found = encode(given, mask)
         sentences = [row[:n].tolist() for row, n in zip(tokens, lengths.tolist(), strict=True)]
         alone = mt.stack([vector(encode, sentence) for sentence in sentences])
-        return mt.equal(given, tokens) and mt.allclose(found, alone)
+        kept = mt.equal(given, tokens) and mt.equal(mask, padding)
+        return kept and mt.allclose(found, alone)
 
     def words(encode):
         for sentence in ([*range(12)], [*range(11, -1, -1)], [0], [4, 4]):

@@ -140,7 +140,10 @@ def test_the_translator_by_finite_differences():
         ({"width": 8, "hidden": 8, "rate": 0.01, "steps": 2}, "at least 75%"),
     ],
 )
-def test_a_plan_that_cannot_be_carried_out_or_does_not_translate_is_told_why(plan, message):
+def test_a_plan_that_cannot_be_carried_out_or_does_not_translate_is_told_why(
+    plan, message, monkeypatch
+):
+    monkeypatch.setattr(chapter_03.training, "what_it_is", lambda *_: "")  # which trains more
     model, step = chapter_03.Translator.reference, chapter_03.training_step.reference
     with pytest.raises(CheckFailed, match=message):
         chapter_03.reached(model, step, lambda: plan)
@@ -151,3 +154,34 @@ def test_a_plan_that_translates_passes(capsys):
     model, step = chapter_03.Translator.reference, chapter_03.training_step.reference
     chapter_03.reached(model, step, lambda: plan)
     assert "new numbers are translated" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda *case: chapter_03.beam_search.reference(*case)[::-1][:1], "is missing"),
+        (lambda *case: [(t, s / 2) for t, s in beams(*case)], "its score is"),
+        (lambda *case: [(t[:1], s) for t, s in beams(*case)], "is not finished|its score is"),
+        (
+            lambda *case: [(t + t, s) for t, s in beams(*case)],
+            "goes on after end|cannot be found|the search ends after",
+        ),
+        (lambda *case: [t for t, _ in beams(*case)], "a list of pairs"),
+    ],
+)
+def test_of_a_wrong_hypothesis_it_is_told_what_is_wrong(answer, message):
+    with pytest.raises(CheckFailed, match=message):
+        chapter_03.beam_search(answer)
+
+
+def beams(*case):
+    return chapter_03.beam_search.reference(*case)
+
+
+def test_of_a_wrong_pair_of_translators_it_is_told_why():
+    def answer(rows):
+        more = [("easy", "plain")] if any(row["translator"] == "easy" for row in rows) else []
+        return more + chapter_03.shown_better.reference(rows)
+
+    with pytest.raises(CheckFailed, match="they were tested on 'short numbers' and 'numbers'"):
+        chapter_03.shown_better(answer)

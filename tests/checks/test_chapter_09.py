@@ -94,7 +94,10 @@ def test_five_of_the_eight_programs_are_broken():
         ({"wiring": "x", "start": 1, "rate": 0.01, "warm-up": 0}, "expected one of"),
         ({"wiring": "norm", "start": 0, "rate": 0.01, "warm-up": 0}, "a 'start' above 0"),
         ({"wiring": "norm", "start": 1, "rate": 2, "warm-up": 0}, "between 0 and 1"),
-        ({"wiring": "norm", "start": 1, "rate": 0.01, "warm-up": 200}, "expected 0 to 199"),
+        (
+            {"wiring": "norm", "start": 1, "rate": 0.01, "warm-up": 200},
+            "expected an integer from 0 to 199",
+        ),
         ({"wiring": "neither", "start": 1, "rate": 0.01, "warm-up": 0}, "150 steps at most"),
     ],
 )

@@ -93,7 +93,7 @@ def test_right_answers_pass_and_the_line_says_which_check(answer, hidden, capsys
         (blank, "scale: not solved yet.\nReplace 'raise NotImplementedError' in blank by"),
         (mt.ones(2), "expected your function, got tensor of shape (2,) [1. 1.]\nGive the check"),
         (lambda x: x, "expected a function of (x, factor), got one of (x)"),
-        (lambda x, factor: None, "The result is None: end with a return"),
+        (lambda x, factor: None, "The result is None: does your code end with a return?"),
         (lambda x, factor: 3.0, "wrong type\n  expected: tensor of shape (2, 3)"),
         (lambda x, factor: right(x, factor).detach().numpy(), "got:      NumPy array of shape"),
         (lambda x, factor: right(x, factor)[0], "wrong shape\n  expected: shape (2, 3)\n  got:  "),
@@ -272,7 +272,7 @@ def test_an_answer_of_another_form_is_not_blamed_for_an_error_in_its_code(monkey
     assert "cannot use what your code returned, 3, where the check found TypeError: " in message
     assert "in the line" not in message
     message = refusal(lambda x, factor: None, check=twice)
-    assert "cannot use what your code returned, None: end with a return\nfor" in message
+    assert "cannot use what your code returned, None: does it end with a return?\nfor" in message
 
 
 def test_an_answer_that_remembers_its_first_call_is_told_so():
@@ -324,6 +324,22 @@ def test_an_argument_that_does_not_matter_but_should_is_named():
     message = refusal(lambda x, y: x.abs() + 1, check=root_of_squares)
     assert "\nYour result does not depend on y, and it should." in message
     assert "depend on" not in refusal(lambda x, y: x.abs() + y.abs(), check=root_of_squares)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [(lambda x, pieces: x.abs() + 1, False), (lambda x, noise: x.abs() + 1, True)],
+)
+def test_only_arguments_that_the_answer_takes_are_said_to_be_ignored(answer, told):
+    @exercise(
+        cases=lambda draw, hidden: [(draw.normal(9), draw.normal(9))],
+        run=lambda answer, x, noise: {"the result": answer(x, noise)},
+        see='chapter 99, "Sums"',
+    )
+    def total(x, noise):
+        return x + noise
+
+    assert ("does not depend on noise" in refusal(answer, check=total)) == told
 
 
 def test_items_of_a_result_are_told_apart():
@@ -488,7 +504,7 @@ def test_equal_results_may_come_in_other_types(got, right):
         (mt.ones(2), 3.0, "got:      tensor of shape (2,) [1. 1.]"),
         (mt.ones(()), 3.0, "expected: 3\n  got:      1"),
         ((3.0,), 3.0, "got:      (3,)"),
-        (None, mt.ones(2), "it is None: end with a return"),
+        (None, mt.ones(2), "it is None: does your code end with a return?"),
         ({"a": None}, {"a": 3}, "it['a'] differs\n  expected: 3\n  got:      None"),
         ([None], [mt.ones(2)], "it[0] has the wrong type"),
     ],

@@ -40,7 +40,7 @@ def found(folder):
 
 def test_the_last_answer_is_taken_as_its_cell_stands(tmp_path, beside):
     beside(notebook(BLANK, FIRST, "%timeit attention()", MINE, "attention(1, 2, 3)", BLANK))
-    assert found(tmp_path) == (MINE, "from 05_self_attention/05_self_attention.ipynb")
+    assert found(tmp_path) == (MINE, "from 05_self_attention.ipynb")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path, beside, text):
     beside(text)
     assert found(tmp_path) == (
         None,
-        "not found, 05_self_attention/05_self_attention.ipynb cannot be read",
+        "not found, 05_self_attention.ipynb cannot be read",
     )
 
 

@@ -12,7 +12,7 @@ SHOWN_WHOLE = 12  # elements
 NO_NUMBER = {
     "nan": "0 / 0, the logarithm of a negative number, or inf - inf, inf / inf and 0 * inf, where "
     "an exponential of a large number is inf",
-    "inf": "an exponential of a large number or a division by 0 makes one",
+    "inf": "an exponential of a large number, a division by 0 or the logarithm of 0 makes one",
 }
 KINDS = {"f": "floating-point", "i": "integer", "u": "integer", "b": "boolean"}  # others: neither
 
@@ -25,7 +25,7 @@ def difference(got, expected, label):
     another.
     """
     if got is None and expected is not None and not label.endswith("]"):
-        return f"{label} is None: end with a return"
+        return f"{label} is None: does your code end with a return?"
     if isinstance(expected, TensorBase) and expected.ndim == 0 and not isinstance(got, TensorBase):
         expected = number(expected)
     if isinstance(expected, (TensorBase, np.ndarray)):
@@ -117,6 +117,12 @@ def _printed(got, expected):
     return texts
 
 
+class Words(str):
+    """A result in words, shown whole, without quotes and with its line breaks."""
+
+    __slots__ = ()
+
+
 def number(value):
     """The plain bool, int, float or complex that ``value`` is, whatever its type of number.
 
@@ -164,6 +170,8 @@ def _in_a_line(value):
             return f"{kind} of shape {array.shape}"
         text = np.array2string(array, precision=4)
         return f"{kind} of shape {array.shape}" + ("\n" if "\n" in text else " ") + text
+    if isinstance(value, Words):
+        return str(value)
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, (list, tuple)):

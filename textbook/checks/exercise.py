@@ -8,9 +8,9 @@ import os
 import pkgutil
 import sysconfig
 import traceback
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property, wraps
+from functools import cache, cached_property, partial, wraps
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from textbook.checks.arguments import (
     layout,
     leaf,
     lengths,
+    names,
     size,
     tensors,
 )
@@ -157,7 +158,9 @@ class Exercise:
     returns what is compared, as a dict from a phrase for messages to a value.
     ``forbidden`` names the operations that must not run inside the answer; ``instead`` says what
     to use. Each of ``properties`` is a function of (answer, *case) that returns None, or a
-    sentence on what the answer violates. ``see`` is the place in the book.
+    sentence on what the answer violates, though it gives what the reference gives. ``reasons`` only
+    explain: functions of (exercise, answer, *case) that return a sentence or None, asked where the
+    answer is wrong and no known mistake fits. ``see`` is the place in the book.
     """
 
     reference: object
@@ -166,6 +169,7 @@ class Exercise:
     forbidden: tuple = ()
     instead: str = ""
     properties: tuple = ()
+    reasons: tuple = ()
     gradients: bool = True
     run: object = None
     mistakes: list = field(default_factory=list)
@@ -211,10 +215,10 @@ class Exercise:
                     self._refuse_mistake(trial)
             self._refuse_accidents(got, case)
             if problem:
-                if "differs" in problem:
-                    with redirect_stdout(io.StringIO()):
-                        problem = self._reason(answer, case) + problem
-                        problem += self._pattern(trial, hidden)
+                differs = "differs" in problem
+                with redirect_stdout(io.StringIO()):
+                    problem = self._reason(answer, case, self.properties * differs) + problem
+                    problem += self._pattern(trial, hidden) if differs else ""
                 raise self._failure(f"not right yet. {problem}", case)
             if i == 0 and len(trial.cases(hidden)) > 1:
                 self._refuse_what_remembers(answer, got, case)
@@ -374,7 +378,9 @@ class Exercise:
                     pairs.append(both)
                     sizes.append(lengths(self._parameters, case))
             if pairs:
-                text = in_common(pairs, sizes) or self._ignored(trial, hidden)
+                text = in_common(pairs, sizes)
+                if not text and not isinstance(pairs[0][1], (str, dict)):
+                    text = self._ignored(trial, hidden)
                 return f"\n{text}" if text else ""
         return ""
 
@@ -390,6 +396,8 @@ class Exercise:
             if layout(cases[i]) == layout(cases[j])
         ]
         for p, name in enumerate(self._parameters):
+            if self.run and name not in names(trial.answer):
+                continue
             told = 0
             for i, j in alike[:6]:
                 mixed = (*cases[i][:p], cases[j][p], *cases[i][p + 1 :])
@@ -413,13 +421,13 @@ class Exercise:
                     return message
         return None
 
-    def _reason(self, answer, case):
-        """The property that a wrong answer violates, as long as it can be asked."""
-        try:
-            violated = self._violated(answer, case)
-        except (Exception, SystemExit):
-            return ""
-        return f"{violated} " if violated else ""
+    def _reason(self, answer, case, properties):
+        """The property that a wrong answer violates, or a reason, as far as they can be asked."""
+        for holds in (*properties, *(partial(reason, self) for reason in self.reasons)):
+            with suppress(Exception, SystemExit), in_float64(), np.errstate(all="ignore"):
+                if said := holds(answer, *(copied(value, detached) for value in case)):
+                    return f"{said} "
+        return ""
 
     def _failure(self, text, case):
         given = "\n".join(
@@ -481,7 +489,11 @@ def _stopped(error, returned=()):
     if own:
         return f"your code stopped with {_text(error)}\nin the line: {own[-1].line}"
     for value in returned:
-        end = ": end with a return" if value is None else f", where the check found {_text(error)}"
+        end = (
+            ": does it end with a return?"
+            if value is None
+            else f", where the check found {_text(error)}"
+        )
         return f"the check cannot use what your code returned, {brief(value)}{end}"
     return f"the check cannot use what your code returned, and stopped with {_text(error)}"
 

@@ -14,22 +14,37 @@ import sys
 from pathlib import Path
 
 BOOK = Path(__file__).resolve().parents[2]
+_shown, _noted = None, set()  # the set that is worked at, and the checks noted in this cell
 
 
 def show(number):
     """Show the line of the set of this chapter, where the student works."""
+    global _shown
     if _in_my_copy():
+        _shown = number
         _display(number, update=False)
+        shell = "IPython" in sys.modules and sys.modules["IPython"].get_ipython()
+        if shell:
+            if after_cell in shell.events.callbacks["post_run_cell"]:
+                shell.events.unregister("post_run_cell", after_cell)
+            shell.events.register("post_run_cell", after_cell)
 
 
 def note(module, name, passed):
     """Keep whether the check of this name, defined in this module, passed; renew the line."""
     found = re.match(r"textbook\.checks\.chapter_(\d\d)\.", module)
-    if found and _in_my_copy():
-        kept = _kept()
-        kept.setdefault(found[1], {})[name] = passed
-        _file().write_text(json.dumps(kept, indent=1, sort_keys=True), encoding="utf-8")
-        _display(found[1], update=True)
+    if found and _shown in (None, found[1]) and _in_my_copy():
+        _noted.add(name)
+        _keep(found[1], {name: passed})
+
+
+def after_cell(result):
+    """Keep whether a cell passed whose checks are not noted one by one, such as a training."""
+    text = result.info.raw_cell
+    names = [name for name in _called(text) if name in _checks(_shown) and name not in _noted]
+    _noted.clear()
+    if names:
+        _keep(_shown, dict.fromkeys(names, bool(result.success)))
 
 
 def line(number):
@@ -56,9 +71,25 @@ def _checks(number):
         text = "".join(cell["source"])
         if heading := re.match(r"## (\d+)\. ", text):
             exercise = int(heading[1])
-        for name in re.findall(r"^check\.(\w+)\(", text, re.MULTILINE):
-            checks[name] = exercise, cell["metadata"].get("nbgrader", {}).get("points", 0)
+        *before, last = _called(text) or [None]
+        checks |= dict.fromkeys(before, (exercise, 0))
+        if last:
+            checks[last] = exercise, cell["metadata"].get("nbgrader", {}).get("points", 0)
     return checks
+
+
+def _called(text):
+    """The checks that a cell calls, one line each; those of other sets with their chapter."""
+    calls = re.findall(r"^(check|chapter_\d\d)\.(\w+)\(", text, re.MULTILINE)
+    return [name if of == "check" else f"{of}.{name}" for of, name in calls]
+
+
+def _keep(number, passed):
+    """Write down which of these checks of a set passed, and renew the line."""
+    kept = _kept()
+    kept.setdefault(number, {}).update(passed)
+    _file().write_text(json.dumps(kept, indent=1, sort_keys=True), encoding="utf-8")
+    _display(number, update=True)
 
 
 def _in_my_copy():

@@ -1,11 +1,11 @@
 """Exercises that ask which of several programs break a rule: a choice of them, and the answer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from textbook.checks.compare import brief, number
+from textbook.checks.compare import Words, brief, number
 
 
 def some_of(kinds: Sequence[dict], counts: Sequence[int], random: np.random.Generator) -> list:
@@ -48,13 +48,50 @@ def in_halves(kinds: Sequence[dict], hidden: bool, random: np.random.Generator) 
         yield (tuple(some),)
 
 
-def by_kinds(found: Any, kinds: Sequence[str], programs: str, wanted: str) -> dict[str, Any]:
-    """What an answer found, with the kinds for the numbers; its form is compared by itself."""
-    form, names = f"a list of numbers of {programs}", None
-    if isinstance(found, (list, tuple, set)) and all(
-        type(number(i)) is int and 0 <= number(i) < len(kinds) for i in found
-    ):
-        names = "; ".join(sorted(kinds[int(number(i))] for i in found)) or "none"
-    else:
-        form = brief(found)
-    return {"the form of the result": form, f"the list of {wanted}": names}
+ALL = "complete, and no other is in it"
+
+
+def judged(
+    found: Any,
+    kinds: Sequence[str],
+    belong: Collection[str],
+    reasons: Mapping[str, str],
+    wanted: str,
+) -> dict[str, Any]:
+    """What is wrong with a list of numbers of programs, the first thing alone; then all of it.
+
+    ``belong`` are the kinds of those programs that belong in it, ``wanted`` what it is a list of;
+    ``reasons`` say of a kind how it shows that it does, or does not.
+    """
+    numbers = [number(i) for i in found] if isinstance(found, (list, tuple, set)) else [None]
+    if not all(type(i) is int for i in numbers):
+        return {"the form of the result": found if found is None else Words(brief(found))}
+    there = all(0 <= i < len(kinds) for i in numbers)
+    named = sorted(kinds[i] for i in numbers) if there else map(str, sorted(numbers))
+    return {
+        "the form of the result": Words("a list of numbers"),
+        f"your list of {wanted}": Words(_verdict(numbers, kinds, belong, reasons)),
+        "all of the list": Words("; ".join(named) or "none"),
+    }
+
+
+def _verdict(
+    numbers: Sequence[int], kinds: Sequence[str], belong: Collection[str], reasons: Mapping
+) -> str:
+    """What is wrong with the list; the first thing alone."""
+    right = {i for i, kind in enumerate(kinds) if kind in belong}
+    if right and set(numbers) == {i + 1 for i in right}:
+        return "right if the first program had the number 1; it has the number 0"
+    for i in numbers:
+        if not 0 <= i < len(kinds):
+            return f"it holds {i}, and there are only {len(kinds)}, counted from 0"
+        if numbers.count(i) > 1:
+            return f"it holds {i} more than once"
+    wrong = sorted(right ^ set(numbers))
+    some = 0 < len(right) < len(kinds) and 0 < len(numbers) < len(kinds)
+    if some and 4 * len(wrong) >= 3 * len(kinds):
+        return "turned round: it names those that do not belong in it"
+    for i in wrong[:1]:
+        what = "it lacks one," if i in right else "it has one that does not belong in it,"
+        return f'{what} "{kinds[i]}". {reasons.get(kinds[i], "")}'.rstrip()
+    return ALL

@@ -133,6 +133,55 @@ sum_copies.wrong(
     "The result has the shape of what was copied: keepdim=True.",
 )(lambda g, shape: _summed()(g, shape).reshape(*[size for size in shape if size != 1]))
 sum_copies.wrong(
+    "right but for axes that come back longer than twice, of whose copies it takes two",
+    "There may be any number of copies: g.shape[axis] // size.",
+)(
+    _summed(
+        fold=lambda axis, size, g: (
+            g.sum(dim=axis, keepdim=True)
+            if size == 1
+            else sum(
+                g.narrow(axis, at, size) for at in range(0, min(g.shape[axis], 2 * size), size)
+            )
+        )
+    )
+)
+
+
+@sum_copies.wrong(
+    "right but for the axes in front, of which it sums one at most",
+    "There may be several axes in front: sum while g.ndim > len(shape).",
+)
+def _(g, shape):
+    return sum_copies.reference(g, shape) if g.ndim <= len(shape) + 1 else g.sum(dim=0)
+
+
+def _in_place_of_front(g, shape):
+    """Each axis by its number, as if there were none in front."""
+    for axis, size in enumerate(shape):
+        g = g.unflatten(axis, (g.shape[axis] // size, size)).sum(dim=axis)
+    return g
+
+
+sum_copies.wrong(
+    "the sum over the copies as if no axis had been put in front",
+    "Axis 0 of `shape` is not axis 0 of g then: sum over the axes in front first.",
+)(_in_place_of_front)
+
+
+@sum_copies.wrong(
+    "right for the last axis and those in front alone",
+    "Each axis of `shape` may have copies: go through all of them.",
+)
+def _(g, shape):
+    while g.ndim > len(shape):
+        g = g.sum(dim=0)
+    if not shape:
+        return g
+    return g.unflatten(-1, (g.shape[-1] // shape[-1], shape[-1])).sum(dim=-2)
+
+
+sum_copies.wrong(
     "the sum over everything",
     "Each element of what was copied has copies of its own.",
 )(lambda g, shape: g.sum())
@@ -255,6 +304,10 @@ tied_gradients.wrong(
     "right but for the weight, to which both uses are taken for the same",
     "The two uses have different shares: x^T g_h for the first, g^T h for the second.",
 )(_tied(add=lambda first, second: 2 * first))
+tied_gradients.wrong(
+    "right but for x, to which g is added as it is",
+    "x acts on the loss through h alone: there is no way past both products.",
+)(lambda x, *rest: (_tied()(x, *rest)[0] + rest[-1], *_tied()(x, *rest)[1:]))
 tied_gradients.wrong(
     "right but for x, which gets g itself",
     "g is the gradient of y. Send it back through both products.",

@@ -6,6 +6,7 @@ import statistics
 import numpy as np
 
 import minitorch as mt
+from textbook.checks.compare import number
 from textbook.checks.exercise import exercise
 
 # The cost of training
@@ -42,7 +43,27 @@ def _flops(
     return flops
 
 
-@exercise(cases=_network_cases, see='chapter 00, "Counting the cost"')
+def _by_layers(check, answer, sizes, frozen, batch):
+    """How many products are counted in each layer: sizes so far apart that the digits tell."""
+    if number(answer(sizes, frozen, batch)) == check.reference(sizes, frozen, batch):
+        return None
+    count = number(answer([1, 10**3, 10**6, 10**9], min(frozen, 3), 1))
+    if type(count) is not int:
+        return None
+    found = [count // (2 * 10**power) % 10**6 for power in (3, 9, 15)]
+    right = [1 + (i >= frozen) + (i > frozen) for i in range(3)]
+    if found == right or count != sum(
+        2 * n * 10**p for n, p in zip(found, (3, 9, 15), strict=True)
+    ):
+        return None
+    return (
+        f"In a network of three layers, the first {min(frozen, 3)} of them frozen, you count "
+        f"{found} products: forward, gradient of the weight, gradient of the input. Which of them "
+        f"does nobody need? (It is {right}.)"
+    )
+
+
+@exercise(cases=_network_cases, reasons=(_by_layers,), see='chapter 00, "Counting the cost"')
 def training_flops(sizes, frozen, batch):
     """Widths, the number of frozen layers, and of examples -> the number of FLOPs."""
     costs = [2 * batch * n * m for n, m in zip(sizes[:-1], sizes[1:], strict=True)]
@@ -193,6 +214,32 @@ def _(matrix, steps):
         lengths.append(v.norm())
         v = v @ matrix
     return (lengths[steps] / lengths[steps // 2]) ** (1 / (steps - steps // 2))
+
+
+spectral_radius.wrong(
+    "right but for the root: the factors of half of the steps, but the number of all steps",
+    "Of m factors take the m-th root.",
+)(
+    _estimate(
+        chosen=lambda factors: factors,
+        mean=lambda factors: math.exp(
+            sum(map(math.log, factors[len(factors) // 2 :])) / len(factors)
+        ),
+    )
+)
+
+
+@spectral_radius.wrong(
+    "the lengths of the vectors, which are never divided by them",
+    "A factor tells by how much a step stretches a vector of length 1: divide v by its length "
+    "before each product.",
+)
+def _(matrix, steps):
+    v, lengths = mt.ones(len(matrix), dtype=matrix.dtype), []
+    for _ in range(steps):
+        v = v @ matrix
+        lengths.append(v.norm().item())
+    return _geometric_mean(lengths[steps // 2 :])
 
 
 spectral_radius.wrong(

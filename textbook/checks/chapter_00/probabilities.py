@@ -120,6 +120,24 @@ def _(scores):
 
 
 @softmax.wrong(
+    "the scores themselves, divided by their sum",
+    "The weight of a word is e to the power of its score.",
+)
+def _(scores):
+    above = scores - scores.amin(dim=-1, keepdim=True)
+    return above / above.sum(dim=-1, keepdim=True)
+
+
+@softmax.wrong(
+    "divided by the sum over all rows",
+    "Each row is a distribution: sum over dim=-1, with keepdim=True.",
+)
+def _(scores):
+    weights = (scores - scores.amax(dim=-1, keepdim=True)).exp()
+    return weights / weights.sum()
+
+
+@softmax.wrong(
     "a sigmoid of each score", "Words compete: the probability of one depends on all scores."
 )
 def _(scores):
@@ -218,6 +236,19 @@ perplexity.wrong(
     _perplexity(
         mix=lambda scores, others, share, targets: _logs(
             share * scores + (1 - share) * others, targets
+        )
+    )
+)
+perplexity.wrong(
+    "the perplexity of mixed exponentials of the scores, which are no probabilities",
+    "exp of a score is a weight: only divided by the sum of its row it is a probability.",
+)(
+    _perplexity(
+        mix=lambda scores, others, share, targets: mt.logaddexp(
+            *(
+                z.gather(1, targets.unsqueeze(1)).squeeze(1) + mt.tensor(part).log()
+                for z, part in ((scores, share), (others, 1 - share))
+            )
         )
     )
 )

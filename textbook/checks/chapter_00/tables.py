@@ -68,6 +68,14 @@ def _table_cases(draw, hidden):
             runs += _runs("A", rate, chosen_by[i], inner[i])
             runs += _runs("B", rate, plain[i], of_b[i])
         yield (runs,)
+    for lower in ("A", "C"):  # the rates of one are not those of another
+        runs = []
+        for name, factor, level in zip("ABC", (1, 10, 100), (0.1, 0.2, 0.3), strict=True):
+            more = 0.25 * (name == lower)
+            for rate, chosen_by in zip((0.01, 0.03, 0.1), (0.5, 0.2, 0.4), strict=True):
+                reported = [level + more, level + more + 0.02, level + more + 0.01]
+                runs += _runs(name, factor * rate, [chosen_by] * 3, reported)
+        yield (runs,)
     equal = [[0.2, 0.1, 0.2], [0.1, 0.1, 0.2], [0.3, 0.3, 0.2]]
     both = [[0.1, 0.2, 0.3], [0.3, 0.4, 0.5]]
     yield (
@@ -90,13 +98,76 @@ def _concluded_of(answer, runs):
         pairs = "; ".join(sorted(f"{one} is better than {other}" for one, other in found))
     else:
         form = brief(found)
-    return {"the form of the result": form, "the list of conclusions": pairs}
+    table = f"{len(runs)} runs, the first {runs[0]}"  # as it is: what was found is of this table
+    return {
+        "the form of the result": form,
+        "the list of conclusions": pairs,
+        "the table": table,
+    }
+
+
+def _chosen(runs):
+    """For each optimizer the runs at its rate, and why nothing is concluded of it, or None."""
+    by_rate = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        by_rate[run["optimizer"]][run["rate"]].append(run)
+    found = {}
+    for optimizer, tried in by_rate.items():
+
+        def middle(rate, tried=tried):
+            return statistics.median(_finite(run["elsewhere"]) for run in tried[rate])
+
+        best, why = min(tried, key=middle), None
+        if not min(tried) < best < max(tried):
+            why = f"its rate, {best:g}, is the smallest or largest that was tried with it"
+        elif len(tried[best]) < 3:
+            why = f"at its rate, {best:g}, fewer than three seeds were tried"
+        found[optimizer] = tried[best], why
+    return found
+
+
+def _pair_by_pair(check, answer, runs):
+    """What is wrong with one pair of the list, by the rules."""
+    found = answer(runs)
+    if not isinstance(found, (list, tuple, set)) or not all(
+        isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in found
+    ):
+        return "Return a list of pairs of names."
+    found, chosen = [*map(tuple, found)], _chosen(runs)
+    right = [*map(tuple, check.reference(runs))]
+    if found and sorted(found) == sorted((other, one) for one, other in right):
+        return "Each pair is (better, worse), and a low loss is good."
+    for pair in found:
+        if not all(name in chosen for name in pair):
+            return f"{pair} holds something else than names of optimizers."
+        if found.count(pair) > 1:
+            return f"{pair} is in the list more than once."
+    for one, other in found:
+        if (one, other) in right:
+            continue
+        for name in (one, other):
+            if chosen[name][1]:
+                return f"Nothing may be concluded of {name}: {chosen[name][1]}."
+        rates = [chosen[name][0][0]["rate"] for name in (one, other)]
+        return (
+            f"{one} is not better than {other}: at their rates, {rates[0]:g} and {rates[1]:g}, "
+            f"not every loss 'new' of {one} is below each of {other}."
+        )
+    for one, other in right:
+        if (one, other) not in found:
+            rates = [chosen[name][0][0]["rate"] for name in (one, other)]
+            return (
+                f"{one} is better than {other}: at their rates, {rates[0]:g} and {rates[1]:g}, "
+                f"every loss 'new' of {one} is below each of {other}."
+            )
+    return None
 
 
 @exercise(
     cases=_table_cases,
     run=_concluded_of,
     gradients=False,
+    reasons=(_pair_by_pair,),
     see='chapter 00, "Three arms, three optimizers (E1)"',
 )
 def conclusions(runs):
@@ -140,6 +211,7 @@ def _concluding(
     of_nan=_finite,
     pair=lambda one, other: (one, other),
     tell_rate=lambda tried, best: tried[best],
+    own_edges=True,
 ):
     """The conclusions with one of their pieces exchanged."""
 
@@ -154,7 +226,8 @@ def _concluding(
                 return middle([of_nan(run[chosen_by]) for run in tried[rate]])
 
             best = min(tried, key=of)
-            if inside(best, tried) and len(tried[best]) >= enough:
+            edges = tried if own_edges else {run["rate"] for run in runs}
+            if inside(best, edges) and len(tried[best]) >= enough:
                 found[optimizer] = [run[reported] for run in tell_rate(tried, best)]
         return [
             pair(one, other) for one in found for other in found if better(found[one], found[other])
@@ -222,6 +295,10 @@ conclusions.wrong(
     "below all seeds of the other.",
 )(_concluding(better=lambda one, other: statistics.mean(one) < statistics.mean(other)))
 conclusions.wrong(
+    "right but for the edges, for which it takes those of all rates in the table",
+    "An optimizer has edges of its own: the smallest and the largest rate tried with it.",
+)(_concluding(own_edges=False))
+conclusions.wrong(
     "right but for the difference, which it takes between the best seeds",
     "All seeds of one have to be below all seeds of the other.",
 )(_concluding(better=lambda one, other: min(one) < min(other)))
@@ -247,8 +324,9 @@ conclusions.wrong(
     )
 )
 conclusions.wrong(
-    "right but for losses that are not a number, which it leaves out",
-    "A run that ended in NaN has failed: it is the worst of all, not missing.",
+    "right but for losses that are not a number, which do not count as infinite",
+    "A run that ended in NaN has failed: it is the worst of all. It is not missing, and no number "
+    "is below or above NaN.",
 )(
     _concluding(
         of_nan=lambda loss: loss,

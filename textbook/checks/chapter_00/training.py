@@ -7,7 +7,7 @@ from io import StringIO
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
-from textbook.checks.compare import number
+from textbook.checks.compare import difference, number
 from textbook.checks.exercise import CheckFailed, exercise
 from textbook.lab.report import measured
 
@@ -29,23 +29,64 @@ def _step_cases(draw, hidden):
         means = [0 * each if t == 1 else draw.normal(*each.shape) for each in start]
         squares = [0 * each if t == 1 else draw.normal(*each.shape) ** 2 for each in start]
         yield batches, start, means, squares, t, lr
+    tiny = [[(1e-7 * draw.normal(n, 2), draw.normal(n, 1)) for n in (2, 3)]]
+    start = [draw.normal(2, 3), draw.normal(3), draw.normal(3, 1), draw.normal(2)]
+    zeros = [0 * each for each in start]
+    yield tiny, start, zeros, zeros, 1, 0.1
+
+
+def _type(value):
+    """A number, whatever its kind; of anything else the type."""
+    if isinstance(value, mt.Tensor) and value.requires_grad:
+        return "a tensor that holds its graph"
+    return type(value).__name__ if number(value) is None else "a number"
+
+
+def _by_parts(check, answer, batches, start, means, squares, t, lr):
+    """Which part of the first step is wrong."""
+    case = batches[:1], start, means, squares, t, lr
+    got, right = (_stepped(each, *case) for each in (answer, check.reference))
+    wrong = [label for label in right if difference(got[label], right[label], "[]")]
+    if "the type of what is returned" in wrong:
+        return "Return the loss as a number: loss.item()."
+    if "the number of examples in memory at a time" in wrong:
+        return "Call backward for each part, before the loss of the next one is computed."
+    if wrong == ["the list of losses"]:
+        return "The step is right, but not the number that is returned: the mean loss of the batch."
+    if "the list of means" in wrong:
+        return "m is wrong already: is g the gradient of the mean over all examples of the batch?"
+    if "the list of squares" in wrong:
+        return "m is right, but not v: 0.999 v + 0.001 g^2, with the g of the whole batch."
+    if "the list of parameters" in wrong:
+        return "m and v are right, but not the parameters: look at the last formula again."
+    return None
 
 
 def _stepped(answer, batches, start, means, squares, t, lr):
     """Some steps of a small network; the last of its parameters is not used."""
     parameters = [x.detach().clone().requires_grad_() for x in start]
     means, squares = ([x.clone() for x in each] for each in (means, squares))
+    given = [*parameters], [*means], [*squares]
     for parameter in parameters[:-1]:
         parameter.grad = mt.ones_like(parameter)  # left there by somebody
+    held, most = [], [0]  # the sizes of the parts whose backward is still to come
 
     def loss_of(inputs, targets):
-        W, b, out, _ = parameters
-        return F.mse_loss((inputs @ W + b).tanh() @ out, targets)
+        W, b, out, _ = given[0]
+        loss = F.mse_loss((inputs @ W + b).tanh() @ out, targets)
+        if loss.requires_grad:
+            held.append(len(targets))
+            most[0] = max(most[0], sum(held))
+            loss.register_hook(lambda g: held.clear())
+        return loss
 
     losses = []
     for i, parts in enumerate(batches):
         losses.append(answer(loss_of, parts, parameters, means, squares, t + i, lr))
+    parameters, means, squares = given
     return {
+        "the number of examples in memory at a time": most[0],
+        "the type of what is returned": _type(losses[0]),
         "the list of losses": losses,
         "the list of parameters": [x.detach() for x in parameters],
         "the list of means": [x.detach() for x in means],
@@ -57,6 +98,7 @@ def _stepped(answer, batches, start, means, squares, t, lr):
     cases=_step_cases,
     run=_stepped,
     gradients=False,
+    reasons=(_by_parts,),
     see='chapter 00, "Training"',
 )
 def step_in_parts(loss_of, parts, parameters, means, squares, t, lr):
@@ -233,6 +275,18 @@ step_in_parts.wrong(
     "t counts from 1 and is used as it comes: 1 - beta ** t.",
 )(_stepping(update=lambda m, v, t, lr: _adam(m, v, t + 1, lr)))
 step_in_parts.wrong(
+    "right but for 1e-8, which stands under the root",
+    "Take the root of v first, then add 1e-8.",
+)(
+    _stepping(
+        update=lambda m, v, t, lr: lr * (m / (1 - BETA1**t)) / (v / (1 - BETA2**t) + EPS).sqrt()
+    )
+)
+step_in_parts.wrong(
+    "right but for 1e-8 in the denominator, which is missing",
+    "Where v is 0 or nearly so, only 1e-8 keeps the step small.",
+)(_stepping(update=lambda m, v, t, lr: lr * (m / (1 - BETA1**t)) / (v / (1 - BETA2**t)).sqrt()))
+step_in_parts.wrong(
     "right but for the root of v, which is missing", "v holds squares: divide by its root."
 )(_stepping(update=lambda m, v, t, lr: lr * (m / (1 - BETA1**t)) / (v / (1 - BETA2**t) + EPS)))
 step_in_parts.wrong("a step up the slope", "A step goes against the gradient: w minus.")(
@@ -335,6 +389,21 @@ def _read(plan):
     return rate, steps, right
 
 
+def _elsewhere(step, rate, steps):
+    """What other plans reach with one seed, in words."""
+    others = {
+        "a fifth of your rate": (rate / 5, steps),
+        "your rate": (rate, steps),
+        "five times your rate": (5 * rate, steps),
+        f"your rate and {MOST} steps": (rate, MOST),
+    }
+    shares = [_right(trained(step, *other, 1), *spiral(300)) for other in others.values()]
+    found = ", ".join(
+        f"{share:.0%} with {name}" for name, share in zip(others, shares, strict=True)
+    )
+    return f"With seed 1 it is {found}. Choose by several seeds."
+
+
 def reached(step, plan):
     """Raise ``CheckFailed`` unless the plan reaches enough on new points, and says how much."""
     with redirect_stdout(StringIO()):
@@ -354,8 +423,7 @@ def reached(step, plan):
     if mean < ENOUGH:
         raise CheckFailed(
             f"chosen_training: on new points {mean:.1%} are right, the mean of {len(shares)} "
-            f"seeds; at least {ENOUGH:.0%} have to be.\n"
-            "Try rates from 0.001 to 1, each with several seeds."
+            f"seeds; at least {ENOUGH:.0%} have to be.\n{_elsewhere(step, rate, steps)}"
         )
     if abs(said - mean) > TOLERANCE:
         raise CheckFailed(

@@ -107,6 +107,22 @@ log_probability.wrong(
     "The scores for a token come from the step that reads the token before it.",
 )(_log_probability(inputs=lambda text, start: [*text, start]))
 log_probability.wrong(
+    "right but for empty texts, which get 0",
+    "An empty text is one factor: the probability that the model says <s> at once.",
+)(_log_probability(total=lambda parts: sum(parts) if len(parts) > 1 else 0.0))
+log_probability.wrong(
+    "a run that asks at each step for the token that it has just read",
+    "The scores are those of the next token.",
+)(
+    _log_probability(
+        inputs=lambda text, start: [start, *text], targets=lambda text, start: [start, *text]
+    )
+)
+log_probability.wrong(
+    "a run that never reads <s>, and so leaves the first token out",
+    "The model reads <s> first; its scores are those of the first token.",
+)(_log_probability(inputs=lambda text, start: text, targets=lambda text, start: [*text[1:], start]))
+log_probability.wrong(
     "a run that forgets its state",
     "Give step the state that it returned the last time: scores, h = step(token, h).",
 )(_log_probability(carry=lambda h: None))

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 import minitorch as mt
+from textbook.checks.compare import number
 from textbook.checks.exercise import exercise
 
 
@@ -16,6 +17,7 @@ def _matrix_cases(draw, hidden):
     yield 0.5 * mt.eye(3, dtype=mt.float64), 0.2, 50
     yield 0.5 * mt.eye(3, dtype=mt.float64), 1e-4, 5
     yield 0.5 * mt.eye(2, dtype=mt.float64), 2.0, 9
+    yield 0.5 * mt.eye(2, dtype=mt.float64), 1.0, 9  # reached exactly, at distance 0
     yield mt.zeros(3, 3, dtype=mt.float64), 0.1, 6
     for size, scale in [(2, 0.5), (3, 0.4)] + [(5, 0.3)] * hidden:
         yield scale * draw.normal(size, size), 1e-3, 60
@@ -31,12 +33,14 @@ def _reach(
     told=lambda found: found,
     start=0,
     again=lambda power, W: power @ W,
+    ones=False,
+    count=False,
 ):
     """The distance with one of its pieces exchanged; as a logarithm, so that it never overflows."""
 
     def reach(W_hh, share, most):
         W, found = W_hh.numpy(), None
-        power, logarithm = np.eye(len(W)), 0.0
+        power, logarithm, reached = (np.ones_like(W) if ones else np.eye(len(W))), 0.0, 0
         for k in range(until(most)):
             scale = np.abs(power).max()
             if scale == 0:
@@ -44,18 +48,39 @@ def _reach(
             power, logarithm = power / scale, logarithm + math.log(scale)
             if k >= start:
                 if reaches(math.log(size(power)) + logarithm, math.log(share)):
-                    found = k
+                    found, reached = k, reached + 1
                 elif first_fall:
                     break
             power = again(power, W)
-        return told(found)
+        return told((reached or None) if count else found)
 
     return reach
 
 
+def _found(answer, W_hh, share, most):
+    found = answer(W_hh, share, most)
+    return {"the distance": "None" if found is None else found}
+
+
+def _norm_there(check, answer, W_hh, share, most):
+    """What the norm is where the answer says, and where it should."""
+    found, right = (number(f(W_hh, share, most)) for f in (answer, check.reference))
+    if found == right or type(found) not in (int, type(None)):
+        return None
+    if found is not None and not 0 <= found <= most:
+        return f"Distances go from 0 to {most}."
+    if right is None:
+        return f"At no distance up to {most} is the norm {share:g} or more: None."
+    if found is None or found < right:
+        return f"At distance {right} the norm is still {share:g} or more."
+    return f"At distance {found} the norm is below {share:g}."
+
+
 @exercise(
     cases=_matrix_cases,
+    run=_found,
     gradients=False,
+    reasons=(_norm_there,),
     see='chapter 01, "Vanishing and exploding gradients"',
 )
 def reach(W_hh, share, most):
@@ -87,6 +112,18 @@ reach.wrong(
     "The radius tells the end of the story. A power may stretch a vector far more than its "
     "eigenvalues say: np.linalg.norm(power, 2).",
 )(_reach(size=lambda power: max(np.abs(np.linalg.eigvals(power)).max(), 1e-300)))
+reach.wrong(
+    "right but for a norm that is `share` exactly, which it does not count",
+    "`share` or more: >=.",
+)(_reach(reaches=lambda norm, share: norm > share + 1e-12))
+reach.wrong(
+    "right but for the powers, which are those of each element",
+    "The power of a matrix is a product of matrices: power @ W.",
+)(_reach(again=lambda power, W: power * W, ones=True))
+reach.wrong(
+    "the number of distances at which the norm is `share` or more",
+    "The largest of them is asked for.",
+)(_reach(count=True))
 reach.wrong(
     "right but for the norm, which is the largest element",
     "The norm is the factor by which the matrix stretches the vector that it stretches most.",

@@ -2,7 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, each_and_together, some_of
+from textbook.checks.suspects import each_or_together, judged, some_of
 from textbook.data import windows
 
 
@@ -104,6 +104,12 @@ def _kinds():
             for at in range(max(1, len(inputs) - window + 1))
         ]
 
+    def short_one_first(inputs, targets, window):
+        rest = len(inputs) % window or window
+        starts = [0, *range(rest, len(inputs), window)]
+        ends = [*starts[1:], len(inputs)]
+        return [(inputs[a:b], targets[a:b]) for a, b in zip(starts, ends, strict=True)]
+
     broken = {
         "cuts windows first": lambda: _Reader(_windows_first),
         "puts neighbors side by side": _reading(streams=_in_turns),
@@ -127,6 +133,18 @@ def _kinds():
                 (_exchanged(a), _exchanged(b)) if i % 2 else (a, b)
                 for i, (a, b) in enumerate(pieces)
             ]
+        ),
+        "ends with a pair without rows": _reading(
+            finish=lambda pieces: [*pieces, tuple(each[:0] for each in pieces[-1])]
+        ),
+        "gives the short window first": _reading(cut=short_one_first),
+        "gives windows of one row more": _reading(
+            cut=lambda inputs, targets, window: zip(
+                inputs.split(window + 1), targets.split(window + 1), strict=True
+            )
+        ),
+        "takes count for window and window for count": lambda: _Reader(
+            lambda text, count, window: list(windows(text, window, count))
         ),
         "puts streams along axis 0": _reading(
             finish=lambda pieces: [(a.T, b.T) for a, b in pieces]
@@ -153,15 +171,46 @@ def readers():
 
 
 def _reader_cases(draw, hidden):
-    """The kind of each reader by itself, then some together."""
-    return each_and_together(_kinds(), draw.random, most=8)
+    """The kind of each reader by itself, and none; hidden, all together."""
+    return each_or_together(_kinds(), hidden, draw.random)
+
+
+SEAM = "A column has to go on where the same column of the window before has stopped."
+REST = "Take a text whose streams are no multiple of the window."
+HINTS = {
+    "cuts windows first": SEAM,
+    "puts neighbors side by side": "Go down one column: the text has to go on.",
+    "asks for the token that it has read": "Compare targets with inputs.",
+    "asks for the token after the next": "Compare targets with inputs.",
+    "wraps round at the end of a stream": "Compare all targets with inputs.",
+    "wraps round at the end of a window": "Compare all targets with inputs.",
+    "moves the last window back to make it whole": f"{SEAM} {REST}",
+    "leaves out the last window, though it is whole": "Count the targets: fewer than count times "
+    "window may be left out.",
+    "leaves a step out between windows": SEAM,
+    "reads windows that overlap": SEAM,
+    "gives the windows in the opposite order": SEAM,
+    "leaves out a stream": "Look at the shapes, with three streams or more.",
+    "reads some tokens in two streams": "Ask whether a place is asked for twice.",
+    "exchanges two streams in every other window": f"{SEAM} Give three streams or more.",
+    "ends with a pair without rows": "The last pair may have fewer rows, but not none.",
+    "gives the short window first": f"Only the last one may have fewer rows. {REST}",
+    "gives windows of one row more": "Look at the shapes: (window, count).",
+    "takes count for window and window for count": "Look at the shapes: (window, count), with two "
+    "numbers that differ.",
+    "puts streams along axis 0": "Look at the shapes: (window, count).",
+    "streams": "The last window may be shorter, and a few places may be left out.",
+    "the book's windows": "Fewer than count times window places may be left out.",
+    "streams in the opposite order": "How a reader cuts is its own business.",
+    "streams, some tokens left out in front": "A few places may be left out, wherever they are.",
+}
 
 
 def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
     found = answer([(broken | right)[kind]() for kind in kinds])
-    return by_kinds(found, kinds, "readers", "broken readers")
+    return judged(found, kinds, broken, HINTS, "broken readers")
 
 
 @exercise(
@@ -176,7 +225,7 @@ def broken_readers(readers):
     def follows_the_rules(reader, length, count, window):
         pieces = reader(mt.arange(length), count, window)  # a token is its place
         sizes = [len(inputs) for inputs, _ in pieces]
-        if not sizes or any(size != window for size in sizes[:-1]) or sizes[-1] > window:
+        if not sizes or any(size != window for size in sizes[:-1]) or not 0 < sizes[-1] <= window:
             return False
         if any(x.shape != y.shape or x.shape[1] != count for x, y in pieces):
             return False
@@ -206,9 +255,13 @@ def _follows(reader, length, count, window, drop=()):
     pieces = reader(mt.arange(length), count, window)
     sizes = [len(inputs) for inputs, _ in pieces]
     shapes = bool(sizes) and all(x.shape == y.shape and x.shape[1] == count for x, y in pieces)
-    whole = bool(sizes) and all(n == window for n in sizes[:-1]) and sizes[-1] <= window
-    if not (shapes and whole):
-        return "sizes" in drop
+    whole = bool(sizes) and all(n == window for n in sizes[:-1]) and 0 < sizes[-1] <= window
+    if not (shapes and whole) and "sizes" not in drop:
+        return False
+    if not pieces or any(
+        x.shape != y.shape or x.shape[1] != pieces[0][0].shape[1] for x, y in pieces
+    ):
+        return True
     inputs, targets = (mt.cat([piece[i] for piece in pieces]) for i in (0, 1))
     asked = targets.flatten().tolist()
     ends = [sum(sizes[: i + 1]) - 1 for i in range(len(sizes) - 1)]
@@ -267,19 +320,19 @@ broken_readers.wrong(
     "Fewer than `count` times `window` places may be left out.",
 )(_testing(drop=("all",)))
 broken_readers.wrong(
-    "a test with a single stream",
+    "a test that overlooks what shows with several streams alone",
     "Give several streams: with one, all orders are the same.",
 )(_testing(trials=((12, 1, 4), (14, 1, 5))))
 broken_readers.wrong(
-    "a test with two streams",
+    "a test that overlooks what shows with three streams or more alone",
     "Give three or more.",
 )(_testing(trials=((25, 2, 3), (29, 2, 7), (26, 2, 5))))
 broken_readers.wrong(
-    "a test in which the windows divide the streams",
+    "a test that overlooks what shows only where a rest does not fill a window",
     "Try a text with a rest that does not fill a window.",
 )(_testing(trials=((25, 4, 3), (25, 3, 4), (13, 1, 4))))
 broken_readers.wrong(
-    "a test in which all is read in one window",
+    "a test that overlooks what shows with several windows alone",
     "Give a window that is shorter than the streams.",
 )(_testing(trials=((25, 4, 9), (29, 4, 7), (26, 3, 20))))
 broken_readers.wrong(

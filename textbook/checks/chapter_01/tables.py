@@ -2,6 +2,7 @@
 
 import math
 
+from textbook.checks.compare import difference
 from textbook.checks.exercise import exercise
 
 
@@ -64,9 +65,41 @@ def _ranking(
     return ranking
 
 
+def _row_by_row(check, answer, rows):
+    """What is wrong with one model of the ranking, by the rules."""
+    found, right = answer(rows), check.reference(rows)
+    if not isinstance(found, (list, tuple)) or not all(
+        isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in found
+    ):
+        return "Return a list of pairs (model, nats a character)."
+    names, wanted = [pair[0] for pair in found], [pair[0] for pair in right]
+    for row in rows:
+        name = row["model"]
+        if name in names and name not in wanted:
+            if row["unknown"]:
+                why = f"has met {row['unknown']} unknown tokens"
+            elif row["reads"] != "the past":
+                why = f"reads {row['reads']}"
+            else:
+                why = f"was measured on the {row['text']} text"
+            return f"{name} is in your list, but {why}."
+        if name in wanted and names.count(name) != 1:
+            return f"{name} has to be in the list, once."
+    for row in rows:
+        for name, nats in found:
+            if name == row["model"] and difference(nats, dict(right)[name], "[]"):
+                return (
+                    f"{name} has {dict(right)[name]:.4g} nats a character: {row['tokens']} tokens "
+                    f"at {row['loss']:g} nats, shared among {row['characters']} characters."
+                )
+    return None if names == wanted else "The models are right, but not their order: the best first."
+
+
 @exercise(
     cases=_table_cases,
+    run=lambda answer, rows: {"the ranking": answer(rows)},
     gradients=False,
+    reasons=(_row_by_row,),
     see='chapter 01, "Train it"',
 )
 def ranking(rows):

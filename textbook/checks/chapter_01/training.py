@@ -16,6 +16,7 @@ def _gradient_cases(draw, hidden):
     yield [draw.normal(2, 3), 10 * draw.normal(4), None, draw.normal(1, 1, 2)], 2.0
     yield [None, 0.01 * draw.normal(3, 3), 0.01 * draw.normal(3)], 1.0
     yield [mt.zeros(2), mt.zeros(1, 2)], 1.0
+    yield [1e-3 * draw.normal(3), 1e-3 * draw.normal(2, 2)], 1e-3
     yield [None, None], 1.0
     yield [1e200 * draw.normal(3), 1e199 * draw.normal(2, 2)], 1.0
     yield [1e-200 * draw.normal(3), 1e-199 * draw.normal(2, 2)], 1e-205
@@ -28,6 +29,10 @@ def _joint_norm(gradients):
     """The norm of all elements together, without overflow."""
     values = [x for g in gradients if g is not None for x in g.flatten().tolist()]
     return math.hypot(*values)
+
+
+def _zero_by_zero(gradients):
+    return 0.0 if all(g is None for g in gradients) else math.nan
 
 
 def _factor(norm, max_norm):
@@ -97,6 +102,14 @@ clip_gradients.wrong(
     "a limit on each element",
     "That changes the direction of the step. Scale all tensors by the same number.",
 )(_clipping(scale=lambda g, by, max_norm: g.clamp(-max_norm, max_norm)))
+clip_gradients.wrong(
+    "right but for a small number that is added to the norm",
+    "max_norm / (norm + 1e-6) is off where gradients are small: divide by the norm itself.",
+)(_clipping(factor=lambda norm, max_norm: min(1.0, max_norm / (norm + 1e-6))))
+clip_gradients.wrong(
+    "right but for gradients that are all 0, where it divides 0 by 0",
+    "Then the norm is 0, and nothing has to be scaled.",
+)(_clipping(norm=lambda gradients: _joint_norm(gradients) or _zero_by_zero(gradients)))
 clip_gradients.wrong("a scaling to norm 1, not to max_norm", "Multiply by max_norm / norm.")(
     _clipping(factor=lambda norm, max_norm: 1 / norm if norm > max_norm else 1.0)
 )
@@ -312,6 +325,14 @@ backprop_through_time.wrong(
     "h_t enters the loss directly and through h_(t+1): add what comes back from step t + 1 to "
     "grad_states[t].",
 )(_backprop(later=mt.zeros_like))
+backprop_through_time.wrong(
+    "the gradient of the last state alone, as if no other had one of its own",
+    "Add grad_states[t] at each step.",
+)(
+    lambda states, h0, W_hh, leak, grads: _backprop()(
+        states, h0, W_hh, leak, mt.cat([0 * grads[:-1], grads[-1:]])
+    )
+)
 backprop_through_time.wrong(
     "right but for the product with h_t in place of h_(t-1)",
     "At step t, W_hh was multiplied by the state before, h_(t-1); at the first step by h0.",

@@ -6,7 +6,7 @@ from io import StringIO
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn, optim
-from textbook.checks.compare import number
+from textbook.checks.compare import difference, number
 from textbook.checks.exercise import CheckFailed, Draw, exercise
 from textbook.lab.report import measured
 
@@ -31,7 +31,39 @@ def _trained(answer, x, y, begins, window):
     for parameter in model.parameters():
         parameter.data = 0.5 * draw.normal(*parameter.shape)
     losses = answer(model, F.mse_loss, optim.SGD(model.parameters(), lr=0.1), x, y, begins, window)
-    return {"the list of losses": losses, "the list of parameters": list(model.parameters())}
+    kinds = {"a tensor" if isinstance(x, mt.Tensor) else "a number" for x in _listed(losses)}
+    return {
+        "the type of each loss": " or ".join(sorted(kinds)),
+        "the list of losses": losses,
+        "the list of parameters": list(model.parameters()),
+    }
+
+
+def _listed(losses):
+    return losses if isinstance(losses, (list, tuple)) else [0.0]
+
+
+def _told_where(check, answer, x, y, begins, window):
+    """What is wrong: the type of the losses, their number, or the first that is wrong."""
+    case = x, y, begins, window
+    got, right = (_trained(each, *case) for each in (answer, check.reference))
+    if got["the type of each loss"] != "a number":
+        return "Return numbers: loss.item(). A loss that is kept may keep the graph of its window."
+    losses, expected = _listed(got["the list of losses"]), right["the list of losses"]
+    if len(losses) != len(expected):
+        return f"{len(x)} steps are {len(expected)} windows of {window} steps: a loss for each."
+    for i, (one, other) in enumerate(zip(losses, expected, strict=True)):
+        if not difference(one, other, "[]"):
+            continue
+        if i == 0:
+            return "The first loss is wrong already: that of x[:window], before any update."
+        return (
+            f"The first {i} of the losses are right, the next one is not: look at the update "
+            "before it, at the state that it starts from, and at its steps."
+        )
+    if difference(got["the list of parameters"], right["the list of parameters"], "[]"):
+        return "The losses are right, but not the last update of the parameters."
+    return None
 
 
 def _window_cases(draw, hidden):
@@ -58,15 +90,17 @@ def _loop(
     retain=False,
     starts=lambda steps, window: range(0, steps, window),
     told=lambda loss: loss.item(),
+    length=lambda window: window,
+    late=False,
 ):
     """The loop with one of its pieces exchanged."""
 
     def loop(model, loss_function, optimizer, x, y, begins, window):
         h, losses = None, []
         for start in starts(len(x), window):
-            piece = slice(start, start + window)
+            piece = slice(start, start + length(window))
             if h is not None:
-                h = carry(h, begins[start])
+                h = carry(h, begins[start - window if late else start])
             outputs, h = model(x[piece], h)
             loss = loss_function(outputs, y[piece])
             clear(optimizer)
@@ -82,6 +116,7 @@ def _loop(
     cases=_window_cases,
     run=_trained,
     gradients=False,
+    reasons=(_told_where,),
     see='chapter 01, "Truncated backpropagation through time"',
 )
 def truncated_bptt(model, loss_function, optimizer, x, y, begins, window):
@@ -126,6 +161,14 @@ truncated_bptt.wrong(
     "a loop in which a new text starts from a state of ones",
     "From zeros: before the first token there is nothing to remember.",
 )(_loop(carry=lambda h, new: h.detach().masked_fill(new.unsqueeze(-1), 1.0)))
+truncated_bptt.wrong(
+    "a loop whose windows are a step too long, so that they overlap",
+    "x[start : start + window] has `window` steps: the end is not counted.",
+)(_loop(length=lambda window: window + 1))
+truncated_bptt.wrong(
+    "a loop that looks for new texts at the first step of the window before",
+    "Whether a text begins is told by the first step of the window that is about to be read.",
+)(_loop(late=True))
 truncated_bptt.wrong("a loop that returns the sum of the losses", "A list, one number a window.")(
     lambda *case: sum(_loop()(*case))
 )
@@ -244,6 +287,16 @@ def _read(plan):
     return window, rate
 
 
+def _elsewhere(loop, window, rate):
+    """What other rates reach with one seed, in words."""
+    others = {"a fifth of your rate": rate / 5, "your rate": rate, "five times your rate": 5 * rate}
+    shares = [
+        f"{right(trained(loop, window, other, 1)):.0%} with {name}"
+        for name, other in others.items()
+    ]
+    return f"With seed 1 and your window it is {', '.join(shares)}."
+
+
 def reached(loop, plan):
     """Raise ``CheckFailed`` unless the plan makes a model recall with each of three seeds."""
     with redirect_stdout(StringIO()):
@@ -257,6 +310,7 @@ def reached(loop, plan):
         raise CheckFailed(
             f"chosen_window: at least {ENOUGH:.0%} of the symbols have to be recalled with each of "
             f"three seeds.\nWith windows of at most {DELAY} steps no gradient ever says what "
-            "should have been kept; with long ones there are few updates. And the rate?"
+            "should have been kept; with long ones there are few updates. And the rate?\n"
+            f"{_elsewhere(loop, window, rate)}"
         )
     print("chosen_window: it is recalled")

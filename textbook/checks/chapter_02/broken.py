@@ -3,7 +3,7 @@
 import minitorch as mt
 from textbook.checks.chapter_02.cells import elsewhere_step, lstm_step, stacked_weights
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, some_of
+from textbook.checks.suspects import each_or_together, judged, some_of
 
 D, H = 3, 4  # inputs and units of every layer
 
@@ -138,6 +138,15 @@ def _cut(after):
     return run
 
 
+def _anew(x, state):
+    """Forgets what came before the fourth step of a call."""
+    states, last = _layer()(x[:3], state)
+    if len(x) <= 3:
+        return states, last
+    more, last = _layer()(x[3:], None)
+    return mt.cat([states, more]), last
+
+
 def _kinds():
     """Functions that make a broken layer, and right ones, by kind."""
 
@@ -173,6 +182,10 @@ def _kinds():
         ),
         "writes into the state": lambda: _in_place,
         "writes into x": lambda: _writes_into_x,
+        "starts anew at its fourth step": lambda: _anew,
+        "rounds the cell that it hands on": lambda: _layer(
+            last=lambda h, c, states: (h, c + ((1000 * c).round() / 1000 - c).detach())
+        ),
         "cuts the gradient at each step": lambda: _cut(None),
         "cuts the gradient once": lambda: _cut(1),
     }
@@ -193,19 +206,43 @@ def unknown_layers():
 
 
 def _layer_cases(draw, hidden):
-    """Each kind by itself, all together, and none."""
-    broken, right = _kinds()
-    for kind in (*broken, *right):
-        yield ((kind,),)
-    yield ((*right, *broken) if hidden else (*broken, *right),)
-    yield ((),)
+    """Each kind by itself, and none; hidden, all together."""
+    return each_or_together(_kinds(), hidden, draw.random)
+
+
+GIVEN = "Hand a state over that is not zero."
+OWN = "What happens inside a step is a layer's own business."
+HINTS = {
+    "ignores the state that is given": GIVEN,
+    "ignores the cell that is given": GIVEN,
+    "takes the state as (c, h)": "Read x in two pieces.",
+    "starts from ones where no state is given": "Compare None with zeros.",
+    "goes on from its last call": "Call it twice without a state.",
+    "hands on the first h": "Compare the last h with the last of the states.",
+    "hands on h in place of the cell": "Read x in two pieces.",
+    "hands on another h than it shows": "Compare the last h with the last of the states.",
+    "reads from the end": "Read x in two pieces.",
+    "takes the mean over time away": "Read x in two pieces.",
+    "sees the next input": "Read x in two pieces.",
+    "mixes the sequences": "Run one sequence by itself.",
+    "scales by the largest of the batch": "Run one sequence by itself.",
+    "writes into the state": "Compare the state with a copy that you made before.",
+    "writes into x": "Compare x with a copy that you made before.",
+    "starts anew at its fourth step": "Read more than three steps in one go, and in two pieces.",
+    "rounds the cell that it hands on": "Differences beyond 1e-9 are differences.",
+    "cuts the gradient at each step": "Ask backward() for the gradient of the first input.",
+    "cuts the gradient once": "Ask backward() for the gradient of the first input.",
+    **dict.fromkeys(("LSTM", "GRU", "sum that fades", "LSTM with coupled gates"), OWN),
+    "LSTM that shows o * c": OWN,
+    "LSTM, one step at a time": "Differences below 1e-9 are rounding.",
+}
 
 
 def _found(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
     found = answer([_Layer((broken | right)[kind]()) for kind in kinds])
-    return by_kinds(found, kinds, "layers", "broken layers")
+    return judged(found, kinds, broken, HINTS, "broken layers")
 
 
 @exercise(
@@ -325,12 +362,12 @@ for name, hint, pieces in (
         {"drop": ("last",)},
     ),
     (
-        "a test that does not read in pieces",
+        "a test that overlooks what shows only in pieces",
         PIECES,
         {"drop": ("pieces",)},
     ),
     (
-        "a test that does not ask whether a sequence depends on the others",
+        "a test that overlooks what a sequence takes from the others",
         "Run one sequence by itself: the same must come out.",
         {"drop": ("alone",)},
     ),
@@ -340,7 +377,7 @@ for name, hint, pieces in (
         {"drop": ("none",)},
     ),
     (
-        "a test that does not look at the gradient",
+        "a test that overlooks cut gradients",
         "A layer that cuts it gives the right numbers and learns nothing from far away.",
         {"drop": ("gradient",)},
     ),

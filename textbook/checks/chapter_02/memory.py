@@ -4,7 +4,7 @@ from itertools import groupby
 
 import minitorch as mt
 from minitorch.operations.recurrent import lstm
-from textbook.checks.compare import brief
+from textbook.checks.compare import brief, difference
 from textbook.checks.exercise import exercise
 
 # Two bits behind shut gates
@@ -59,10 +59,45 @@ def _kept(answer, x):
     return form | said
 
 
-def _decided(answer, x):
+def _signs(weights, x):
+    """What both units say at each step, and the gates and the cell at that step."""
+    W_ih, W_hh, b = (w.double() for w in weights)
+    h, c, found = mt.zeros(2).double(), mt.zeros(2).double(), []
+    for x_t in x:
+        i, f, g, o = (x_t @ W_ih.T + h @ W_hh.T + b).chunk(4)
+        i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+        c = f * c + i * g
+        h = o * c.tanh()
+        found.append([(_sign(h[k].item()), i[k], f[k], o[k], c[k]) for k in range(2)])
+    return found
+
+
+def _first_slip(answer, x):
+    """The first step at which a unit shows something else than it should, and its gates there."""
+    said = _kept(answer, x)
+    if said["what two_bits returns"] != "(8, 4), (8, 2), (8,)":
+        return None
+    steps = zip(x.tolist(), _signs(answer(), x), _signs(two_bits.reference(), x), strict=True)
+    for t, (x_t, got, right) in enumerate(steps):
+        for k in range(2):
+            if got[k][0] != right[k][0]:
+                write, slot, bit, read = map(int, x_t)
+                gates = ", ".join(
+                    f"{name} {value.item():.2f}"
+                    for name, value in zip("ifo", got[k][1:4], strict=True)
+                )
+                return (
+                    f"At step {t} (write {write}, slot {slot}, bit {bit}, read {read}) unit {k} "
+                    f"has to show {right[k][0]} and shows {got[k][0]}. There its gates are "
+                    f"{gates}, and its cell is {got[k][4].item():.2f}."
+                )
+    return None
+
+
+def _decided(check, answer, x):
     said = _kept(answer, x)
     if not any("?" in said[f"the output of unit {k}"] for k in range(2)):
-        return None
+        return _first_slip(answer, x)
     return (
         "A ? is an output between 0.05 and 0.5: a gate is half open, a bit has faded, or it was "
         "written too weakly. Larger weights and biases help."
@@ -90,7 +125,7 @@ def _by_hand(i=_WRITE, f=_UNLESS_WRITE, g=_BIT, o=_READ):
     cases=_bit_cases,
     run=_kept,
     gradients=False,
-    properties=(_decided,),
+    reasons=(_decided,),
     see='chapter 02, "A bit behind a closed gate"',
 )
 def two_bits():
@@ -290,8 +325,23 @@ def _backward(
     return backward
 
 
+def _which_rows(check, answer, h, c, W_hh, gates, grad_h_new, grad_c_new):
+    """Which of the results are wrong, of W_hh which rows."""
+    case = h, c, W_hh, gates, grad_h_new, grad_c_new
+    found, right = answer(*case), check.reference(*case)
+    if difference(found, right, "[]") is None:
+        return None
+    cell = "wrong" if difference(found[1], right[1], "[]") else "right"
+    rows = zip("ifgo", found[2].chunk(4), right[2].chunk(4), strict=True)
+    wrong = [name for name, one, other in rows if difference(one, other, "[]")]
+    if not wrong:
+        return f"The gradient of W_hh is right, that of c is {cell}."
+    return f"The gradient of c is {cell}; in that of W_hh the rows of {', '.join(wrong)} are wrong."
+
+
 @exercise(
     cases=_backward_cases,
+    reasons=(_which_rows,),
     forbidden=("lstm", "backward"),
     instead="the chain rule on the formulas of the step, from the last to the first",
     gradients=False,

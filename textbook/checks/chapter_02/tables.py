@@ -90,6 +90,8 @@ def _table_cases(draw, hidden):
         for rate, v, u in ((0.01, 6.5, 0.5), (0.03, 6.0, 9.7), (0.1, 6.4, 0.6))
     ]
     rows += third + fourth
+    edge = [*_made_up("t", plain, 4.7)]  # its own edges: 0.03 is the largest rate of this one
+    rows += [row for row in edge if row["rate"] != 0.1]
     if hidden:
         rows = [
             row | {key: [round(1.1 * x, 6) for x in row[key]] for key in ("validation", "test")}
@@ -108,6 +110,55 @@ def _as_set(answer, rows):
         return {"the form of the result": brief(found)}
     said = sorted(f"{one} is better than {other} at equal {what}" for one, other, what in found)
     return {"the form of the result": "triples", "what is concluded": "; ".join(said) or "nothing"}
+
+
+def _because(rows, name):
+    """The row that stands for a network, and why nothing is said about it, or None."""
+    own = [row for row in rows if row["name"] == name]
+    row = min(own, key=lambda row: statistics.mean(row["validation"]))
+    rates, why = [row["rate"] for row in own], None
+    if row["rate"] in (min(rates), max(rates)):
+        why = f"its rate, {row['rate']:g}, is the smallest or largest that was tried for it"
+    elif len(row["test"]) < 3:
+        why = "it has fewer than three seeds"
+    return row, why
+
+
+def _one_triple(check, answer, rows):
+    """What is wrong with one triple of the list, by the rules."""
+    found = answer(rows)
+    if not isinstance(found, (list, tuple, set)) or not all(
+        isinstance(each, (list, tuple)) and len(each) == 3 for each in found
+    ):
+        return 'Return a list of triples (better, worse, "parameters" or "compute").'
+    found, right = [*map(tuple, found)], [*map(tuple, check.reference(rows))]
+    for triple in found:
+        if found.count(triple) > 1:
+            return f"{triple} is in the list more than once."
+    names = {row["name"] for row in rows}
+    for one, other, what in found:
+        if (one, other, what) in right:
+            continue
+        if not {one, other} <= names or what not in ("parameters", "compute"):
+            return f"{(one, other, what)} is no triple of two names and what is equal."
+        (a, no_a), (b, no_b) = (_because(rows, name) for name in (one, other))
+        if no_a or no_b:
+            return f"Nothing may be said about {one if no_a else other}: {no_a or no_b}."
+        if max(a["test"]) >= min(b["test"]):
+            return (
+                f"{one} is not better than {other}: at the rates {a['rate']:g} and {b['rate']:g} "
+                "not each of its seeds is below each of the other's, on test data."
+            )
+        return f"{one} is better than {other}, but they are not equal in {what}."
+    for one, other, what in right:
+        if (one, other, what) not in found:
+            rates = [_because(rows, name)[0]["rate"] for name in (one, other)]
+            return (
+                f"{one} is better than {other} at equal {what}: they stand for the rates "
+                f"{rates[0]:g} and {rates[1]:g}, where each of its seeds is below each of the "
+                "other's, on test data."
+            )
+    return None
 
 
 def _compute(row):
@@ -129,6 +180,7 @@ def _concluding(
     compute=_compute,
     whats=("parameters", "compute"),
     finish=lambda found: found,
+    own_edges=True,
 ):
     """The conclusions with one of the pieces exchanged."""
 
@@ -138,7 +190,8 @@ def _concluding(
             own = [row for row in rows if row["name"] == name]
             best = min(own, key=chosen)
             enough = len(best[reported]) >= seeds
-            if enough and not edge(best["rate"], [row["rate"] for row in own]):
+            rates = [row["rate"] for row in (own if own_edges else rows)]
+            if enough and not edge(best["rate"], rates):
                 kept.append(best)
         found = []
         for a, b in itertools.permutations(kept, 2):
@@ -158,6 +211,7 @@ def _concluding(
     cases=_table_cases,
     run=_as_set,
     gradients=False,
+    reasons=(_one_triple,),
     see='chapter 02, "An LSTM language model (E3)"',
 )
 def better_at_equal(rows):
@@ -221,6 +275,11 @@ for name, hint, pieces in (
         {"edge": lambda rate, rates: rate == max(rates)},
     ),
     (
+        "right but for the edges, for which it takes those of all networks",
+        "A network has edges of its own: the smallest and the largest rate tried for it.",
+        {"own_edges": False},
+    ),
+    (
         "right but for the edges, for which it takes the first and the last rate of the table",
         "The rows stand in any order: the smallest and the largest rate.",
         {"edge": lambda rate, rates: rate in (rates[0], rates[-1])},
@@ -236,7 +295,7 @@ for name, hint, pieces in (
         {"seeds": 4},
     ),
     (
-        "right but for the seeds: it compares means",
+        "right but for the seeds: it compares what lies in the middle, a mean or a median",
         SEEDS,
         {"better": lambda a, b: statistics.mean(a) < statistics.mean(b)},
     ),

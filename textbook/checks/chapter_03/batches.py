@@ -28,7 +28,30 @@ def _sentence_cases(draw, hidden):
         yield draw_sentences(draw, lengths, (start, end, pad)), start, end, pad
 
 
-@exercise(cases=_sentence_cases, gradients=False, see='chapter 03, "Batches of different lengths"')
+def _in_parts(answer, sentences, start, end, pad):
+    """The three tensors by name, and first how many columns they have."""
+    found = answer(sentences, start, end, pad)
+    three = isinstance(found, (tuple, list)) and len(found) == 3
+    if not three or not all(isinstance(x, mt.Tensor) and x.ndim == 2 for x in found):
+        return {"the form of the result": found}
+    widths = sorted({x.shape[1] for x in found})
+    return {
+        "the form of the result": "three tensors with two axes",
+        "the number of columns, one for each word of the longest sentence and one more,": (
+            widths[0] if len(widths) == 1 else widths
+        ),
+        "the tensor of inputs": found[0],
+        "the tensor of targets": found[1],
+        "the tensor of their padding": found[2],
+    }
+
+
+@exercise(
+    cases=_sentence_cases,
+    run=_in_parts,
+    gradients=False,
+    see='chapter 03, "Batches of different lengths"',
+)
 def teacher_batch(sentences, start, end, pad):
     """B lists of tokens give inputs, targets and the targets' padding, each (B, T)."""
     steps = 1 + max(len(sentence) for sentence in sentences)  # T
@@ -106,6 +129,15 @@ teacher_batch.wrong(
     "padded in front",
     "Padding comes after the sentence, so that every sentence begins at position 0.",
 )(_rows(front=True))
+teacher_batch.wrong(
+    "a batch in which the end token stands behind the padding",
+    "The end token comes directly after the last word, the padding after it.",
+)(
+    lambda sentences, start, end, pad: _rows(
+        said=lambda s, start, end: s + [pad] * (max(map(len, sentences)) - len(s)) + [end],
+        hides=lambda places, count: (places >= count - 1) & (places < max(map(len, sentences))),
+    )(sentences, start, end, pad)
+)
 teacher_batch.wrong(
     "filled up with 0, whatever pad is",
     "Fill up with pad.",
@@ -325,6 +357,10 @@ log_probabilities.wrong(
     "The V tokens compete, along the last axis.",
 )(_likely(log_p=lambda scores, targets: _chosen(scores.log_softmax(dim=1), targets)))
 log_probabilities.wrong(
+    "right on paper, but the logarithm of a probability that is rounded to 0 is infinite",
+    "log_softmax never makes a probability of a score: use it in place of softmax and log.",
+)(_likely(log_p=lambda scores, targets: _chosen(scores.softmax(dim=-1), targets).log()))
+log_probabilities.wrong(
     "right on paper, but exp overflows where scores are large",
     "log_softmax subtracts the largest score first; so must you.",
 )(
@@ -356,135 +392,3 @@ log_probabilities.wrong(
     "right but for the order: the loss comes first",
     "Return log P of each translation, then the loss.",
 )(lambda *case: tuple(reversed(log_probabilities.reference(*case))))
-
-
-# What packing saves
-
-
-def _length_cases(draw, hidden):
-    """A last batch that is not full, one batch, batches of one, and large numbers."""
-    yield [5, 2, 1], 2
-    yield [3, 9, 4, 1, 7], 2
-    yield [2, 7, 3], 5
-    yield [4, 1, 6], 1
-    yield [2, 8, 8, 3, 5, 1, 9, 4], 3
-    yield [10**17 + 1, 3, 10**17, 8, 2], 3
-    count = 31 if hidden else 17
-    yield [int(n) + 1 for n in draw.integers(40, count).tolist()], 4 + 3 * hidden
-
-
-def _batches(lengths, size):
-    return [lengths[i : i + size] for i in range(0, len(lengths), size)]
-
-
-def _padded(batches):
-    return sum(len(batch) * max(batch) for batch in batches)
-
-
-def _counting(
-    cut=_batches,
-    padded=_padded,
-    ordered=sorted,
-    packed=lambda lengths, size: sum(lengths),
-    steps=lambda lengths, batches: sum(map(max, batches)),
-):
-    """The counts with one of their pieces exchanged."""
-
-    def counted(lengths, size):
-        return {
-            "padded": padded(cut(lengths, size)),
-            "sorted": padded(cut(ordered(lengths), size)),
-            "packed": packed(lengths, size),
-            "steps": steps(lengths, cut(lengths, size)),
-        }
-
-    return counted
-
-
-@exercise(cases=_length_cases, gradients=False, see='chapter 03, "Batches of different lengths"')
-def cells(lengths, size):
-    """How many cells and steps it takes to read a corpus in batches, by name: a dict."""
-
-    def padded(lengths):
-        batches = [lengths[i : i + size] for i in range(0, len(lengths), size)]
-        return sum(len(batch) * max(batch) for batch in batches)
-
-    return {
-        "padded": padded(lengths),
-        "sorted": padded(sorted(lengths)),
-        "packed": sum(lengths),
-        "steps": sum(max(lengths[i : i + size]) for i in range(0, len(lengths), size)),
-    }
-
-
-cells.wrong(
-    "right if all batches were as long as the longest sentence of the corpus",
-    "Each batch is filled up to its own longest sentence.",
-)(
-    _counting(
-        padded=lambda batches: sum(map(len, batches)) * max(max(b) for b in batches),
-    )
-)
-cells.wrong(
-    "right if the last batch were full",
-    "The last batch has the sentences that are left.",
-)(
-    lambda lengths, size: (
-        cells.reference(lengths, size)
-        | {
-            name: sum(size * max(batch) for batch in _batches(order(lengths), size))
-            for name, order in (("padded", list), ("sorted", sorted))
-        }
-    )
-)
-cells.wrong(
-    "a count without the last batch where it is not full",
-    "No sentence is left out.",
-)(_counting(cut=lambda lengths, size: [b for b in _batches(lengths, size) if len(b) == size]))
-cells.wrong(
-    "right but for the sorting, which puts the longest first",
-    "The shortest first: then the batch that is not full holds the longest sentences.",
-)(_counting(ordered=lambda lengths: sorted(lengths, reverse=True)))
-cells.wrong(
-    "right but for the sorting, which is done in each batch alone",
-    "Sort the corpus, then cut it.",
-)(
-    lambda lengths, size: (
-        cells.reference(lengths, size) | {"sorted": cells.reference(lengths, size)["padded"]}
-    )
-)
-cells.wrong(
-    "right but for packing, for which it counts steps",
-    "At each step a cell for every sentence that is still running: all words, once each.",
-)(_counting(packed=lambda lengths, size: sum(map(max, _batches(lengths, size)))))
-cells.wrong(
-    "right but for packing, for which it counts padding",
-    "The cells that packing needs, not those that it saves.",
-)(_counting(packed=lambda lengths, size: _padded(_batches(lengths, size)) - sum(lengths)))
-cells.wrong(
-    "right but for the steps, which are those of the sorted corpus",
-    "The steps of the batches in the order of the corpus.",
-)(
-    _counting(
-        steps=lambda lengths, batches: sum(map(max, _batches(sorted(lengths), len(batches[0]))))
-    )
-)
-cells.wrong(
-    "right but for the steps, which it counts for every sentence",
-    "The sentences of a batch take their steps side by side: as many as the longest has words.",
-)(_counting(steps=lambda lengths, batches: sum(lengths)))
-cells.wrong(
-    "right but for the steps, which are those of the longest batch alone",
-    "One batch comes after the other: add up.",
-)(_counting(steps=lambda lengths, batches: max(lengths)))
-cells.wrong(
-    "right but for the steps: it counts batches",
-    "A batch takes as many steps as its longest sentence has words.",
-)(_counting(steps=lambda lengths, batches: len(batches)))
-cells.wrong(
-    "right but for the sorting, after which it counts words alone",
-    "Sentences of a batch still differ in length: to its longest.",
-)(lambda lengths, size: cells.reference(lengths, size) | {"sorted": sum(lengths)})
-cells.wrong("four numbers, not a dict", "A dict with the keys of the text.")(
-    lambda lengths, size: [*cells.reference(lengths, size).values()]
-)

@@ -71,6 +71,7 @@ def _table_cases(draw, hidden):
     for i, (tests, chosen) in enumerate(unfair):  # but for the last
         for name, right, test, by in zip("cd", _only(15, 2), tests, chosen, strict=True):
             rows.append(_row(f"{name}{i}", right, test=f"{test} {i}", chosen=f"{by} {i}"))
+    rows.append(_row("e0", _only(6, 0)[0], test="test 0"))  # two are better than b0
     order = draw.random.permutation(len(rows))
     yield ([rows[i] for i in order],)
     yield (rows[:2],)
@@ -121,7 +122,45 @@ def _shown(
     return shown
 
 
-@exercise(cases=_table_cases, run=_as_set, gradients=False, see='chapter 03, "Scores"')
+def _explained(check, answer, rows):
+    """The first pair that is wrongly there, or missing, and why."""
+    pairs = answer(rows)
+    if not isinstance(pairs, (list, tuple, set)) or not all(len(pair) == 2 for pair in pairs):
+        return None
+    named, found = {row["translator"]: row for row in rows}, {tuple(pair) for pair in pairs}
+    right = set(check.reference(rows))
+    for pair in sorted(found - right):
+        if not all(name in named for name in pair):
+            return f"{pair} is no pair of translators of the table."
+        a, b = (named[name] for name in pair)
+        if a["test"] != b["test"]:
+            return f"{pair} is no pair: they were tested on {a['test']!r} and {b['test']!r}."
+        for row in (a, b):
+            if row["chosen on"] == row["test"]:
+                return f"{pair} is no pair: {row['translator']!r} was chosen on its own test."
+        return f"{pair} is no pair: {_tossed(a, b)}."
+    for pair in sorted(right - found):
+        return f"{pair} is missing: {_tossed(*(named[name] for name in pair))}."
+    return None
+
+
+def _tossed(a, b):
+    """How the sentences that only one has right decide."""
+    pairs = list(zip(a["right"], b["right"], strict=True))
+    wins, losses = pairs.count((1, 0)), pairs.count((0, 1))
+    return (
+        f"{wins} sentences only {a['translator']!r} has right, {losses} only {b['translator']!r}, "
+        f"which makes P = {_at_least(wins, losses, len(pairs)):.4f}"
+    )
+
+
+@exercise(
+    cases=_table_cases,
+    run=_as_set,
+    reasons=(_explained,),
+    gradients=False,
+    see='chapter 03, "Scores"',
+)
 def shown_better(rows):
     """Pairs (better, worse) of translators, as far as the test shows it."""
     fair = [row for row in rows if row["chosen on"] != row["test"]]
@@ -220,6 +259,11 @@ for name, hint, pieces in (
         "right but for the order: the worse one comes first",
         "(better, worse).",
         dict(finish=lambda pairs, rows: [pair[::-1] for pair in pairs]),
+    ),
+    (
+        "right but for those that several are better than: one of these is named alone",
+        "All pairs: each that is shown to be better makes one.",
+        dict(finish=lambda pairs, rows: [*{b: (a, b) for a, b in sorted(pairs)}.values()]),
     ),
     (
         "right, and each pair once more the other way round",

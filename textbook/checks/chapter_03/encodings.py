@@ -45,6 +45,20 @@ def _pooling(
     return pooling
 
 
+def _each_unit_for_itself(answer, states, padding, k):
+    """Whether a unit stays as it is while late words, or early ones, grow in all others."""
+    own, before = mt.arange(states.shape[-1]) == 0, answer(states, padding, k)
+    late = 10.0 ** mt.arange(states.shape[1]).reshape(1, -1, 1)
+    for factor in (late, 1 / late):
+        after = answer(mt.where(own, states, states * factor), padding, k)
+        if not mt.allclose(after[:, 0], before[:, 0]):
+            return (
+                "Unit 0 of the result changed when only others did: each unit chooses its own k "
+                "words, by its own numbers."
+            )
+    return None
+
+
 def _padding_is_not_read(answer, states, padding, k):
     if not bool(padding.any()):
         return None
@@ -60,7 +74,7 @@ def _padding_is_not_read(answer, states, padding, k):
 
 @exercise(
     cases=_pooling_cases,
-    properties=(_padding_is_not_read,),
+    properties=(_padding_is_not_read, _each_unit_for_itself),
     see='chapter 03, "One vector for a sentence"',
 )
 def largest_mean(states, padding, k):
@@ -159,6 +173,17 @@ largest_mean.wrong(
         states.masked_fill(padding.unsqueeze(-1), 0.0)
         .topk(min(k, states.shape[1]), dim=1)[0]
         .mean(dim=1)
+    )
+)
+largest_mean.wrong(
+    "right but for the padding, whose zeros win against negative numbers",
+    "Where all states are negative, a zero is among the largest. Put minus infinity there.",
+)(
+    lambda states, padding, k: (
+        states.masked_fill(padding.unsqueeze(-1), 0.0)
+        .topk(min(k, states.shape[1]), dim=1)[0]
+        .sum(dim=1)
+        / (~padding).sum(1, keepdim=True).clamp(max=k)
     )
 )
 largest_mean.wrong(

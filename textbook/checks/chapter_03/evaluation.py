@@ -88,6 +88,7 @@ def _bleu(
     penalty=_brevity,
     scale=100,
     smooth=0,
+    smooth_words=0,
 ):
     """BLEU with one of its pieces exchanged."""
 
@@ -98,7 +99,7 @@ def _bleu(
                 (grams(said, n), join([grams(words, n) for words in right]))
                 for said, right in zip(hypotheses, references, strict=True)
             ]
-            more = smooth * (n > 1)
+            more = smooth if n > 1 else smooth_words
             count = more + sum(total(said, right) for said, right in pairs)
             if not (matched := more + sum(matches(said, right) for said, right in pairs)):
                 return 0.0
@@ -269,6 +270,11 @@ for name, hint, pieces in (
         "right but for smoothing: it adds 1 to matches and n-grams of two words and more",
         "Count what is there. If there is no match for some n, BLEU is 0.",
         dict(smooth=1),
+    ),
+    (
+        "right but for smoothing: it adds 1 to all matches and n-grams",
+        "Count what is there. If there is no match for some n, BLEU is 0.",
+        dict(smooth=1, smooth_words=1),
     ),
     (
         "right but for r, which adds up all references of each sentence",

@@ -6,7 +6,7 @@ import numpy as np
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, each_or_together, some_of
+from textbook.checks.suspects import each_or_together, judged, some_of
 
 V, D, LONGEST = 12, 4, 12  # tokens, numbers of a vector, words of a sentence at most
 
@@ -75,6 +75,15 @@ def _kinds():
         tokens[:] = tokens.masked_fill(padding, 0)
         return _reading()(tokens, padding)
 
+    def in_padding(tokens, padding):
+        found = _reading()(tokens, padding)
+        padding[:, 1:] = True
+        return found
+
+    def without_zeros(row, padding):
+        words = row[~padding]
+        return words[words != 0] if bool((words != 0).any()) else words
+
     def remembers():
         kept = []
 
@@ -102,9 +111,10 @@ def _kinds():
         "adds up its words": lambda: _reading(
             read=lambda words: mt.tensor(_weights(3)[0][words].sum(axis=0))
         ),
-        "takes token 0 for padding": lambda: _reading(
-            words=lambda row, padding: row[~padding & ((row != 0) | (row == 0).all())]
+        "reads the padding unless it holds token 0": lambda: _reading(
+            words=lambda row, padding: row[~padding | (row != 0)]
         ),
+        "takes token 0 for padding": lambda: _reading(words=without_zeros),
         "takes two words for one": lambda: _reading(
             read=lambda words: _run([2 if word == 9 else word for word in words])
         ),
@@ -116,6 +126,7 @@ def _kinds():
         "takes the mean of the batch away": lambda: less_mean,
         "divides by the width of the batch": lambda: scaled,
         "writes into the tokens": lambda: in_place,
+        "writes into the padding": lambda: in_padding,
         "counts its calls": remembers,
     }
     right = {
@@ -135,6 +146,28 @@ def _kinds():
     return broken, right
 
 
+REASONS = {
+    "reads the padding": "Rule 1: add padding behind a sentence.",
+    "begins in the padding": "Rule 1: add padding behind a sentence.",
+    "leaves its rows sorted by length": "Rule 1: put a short sentence in front of a long one.",
+    "gives all rows the length of the first": "Rule 1: put a short sentence before a long one.",
+    "skips the first word of longer sentences": "Rule 2: exchange the first word.",
+    "skips the last word of longer sentences": "Rule 2: exchange the last word.",
+    "reads eight words at most": "Rule 2: exchange the last of twelve words.",
+    "adds up its words": "Rule 2: let two neighbours change places.",
+    "reads the padding unless it holds token 0": "Rule 1: let other tokens stand in the padding.",
+    "takes token 0 for padding": "Rule 2: exchange a token 0 for another one, or let it move.",
+    "takes two words for one": "Rule 2: exchange a word for every other one.",
+    "reads pairs of words in one order": "Rule 2: let two neighbours change places.",
+    "takes the mean of the batch away": "Rule 1: encode a sentence alone and in a batch.",
+    "divides by the width of the batch": "Rule 1: add padding behind a sentence.",
+    "writes into the tokens": "Rule 3: compare the tokens with a copy.",
+    "writes into the padding": "Rule 3: compare the padding with a copy.",
+    "counts its calls": "Rule 1: ask twice with the same sentence.",
+}
+SOUND = "It breaks no rule: what else it does is its own business."
+
+
 def encoders():
     """Nine encoders, five of which are broken; the order says nothing."""
     return [_Encoder(make()) for make in some_of(_kinds(), (5, 4), Draw(6).random)]
@@ -149,7 +182,7 @@ def _found(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
     found = answer([_Encoder((broken | right)[kind]()) for kind in kinds])
-    return by_kinds(found, kinds, "encoders", "broken encoders")
+    return judged(found, kinds, broken, REASONS | dict.fromkeys(right, SOUND), "broken encoders")
 
 
 @exercise(
@@ -200,9 +233,11 @@ def _rules(drop=(), lengths=(5, 12, 1, 9), changes=(1, 5, 7), first=0, differs=_
     padding = mt.arange(tokens.shape[1]) >= mt.tensor(lengths).unsqueeze(1)
 
     def broken(encode):
-        given = tokens.clone()
-        found = encode(given, padding.clone())
+        given, mask = tokens.clone(), padding.clone()
+        found = encode(given, mask)
         if "argument" not in drop and not mt.equal(given, tokens):
+            return True
+        if "mask" not in drop and not mt.equal(mask, padding):
             return True
         filled = encode(tokens.masked_fill(padding, 7), padding.clone())
         if differs(filled, found):
@@ -245,6 +280,7 @@ def _testing(say=lambda i, broken: i if broken else None, **pieces):
 
 for rule, (what, hint) in {
     "argument": ("whether the tokens are left as they are", "Compare them with a copy."),
+    "mask": ("whether the padding is left as it is", "Compare it with a copy."),
     "alone": (
         "whether a sentence has the same vector alone and in a batch",
         "Encode each sentence by itself, too: the others must not matter.",
@@ -262,7 +298,7 @@ for rule, (what, hint) in {
 broken_encoders.wrong(
     "a test of padding alone",
     "What is right of padding may still skip words, forget their order or look at other sentences.",
-)(_testing(drop=("argument", "alone", "word", "order")))
+)(_testing(drop=("argument", "mask", "alone", "word", "order")))
 broken_encoders.wrong(
     "a test with sentences of eight words at most",
     "An encoder may stop at eight words: sentences have up to twelve.",
@@ -295,6 +331,10 @@ broken_encoders.wrong(
     "a list of the encoders that are right",
     "Return the numbers of the broken ones.",
 )(_testing(say=lambda i, broken: None if broken else i))
+broken_encoders.wrong(
+    "a list of numbers that count from 1",
+    "The first encoder has the number 0.",
+)(_testing(say=lambda i, broken: i + 1 if broken else None))
 broken_encoders.wrong(
     "a list of True and False",
     "Return the numbers of the broken encoders, counted from 0.",

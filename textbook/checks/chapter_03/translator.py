@@ -156,6 +156,26 @@ class _(TranslatorInPieces):
 
 
 @Translator.wrong(
+    "a translator that takes what stands in the last column, where short sentences have none",
+    "Each sentence ends at its own last word. The encoder's second result holds both ends.",
+)
+class _(TranslatorInPieces):
+    def ends(self, source, padding):
+        forward, backward, _ = self.outputs(source, padding)
+        return [forward[:, -1], backward[:, -1]]
+
+
+@Translator.wrong(
+    "a translator that takes the mean of all states",
+    "The final states alone, one of each direction: the encoder's second result.",
+)
+class _(TranslatorInPieces):
+    def ends(self, source, padding):
+        forward, backward, last = self.outputs(source, padding)
+        return [each.sum(dim=1) / (last + 1).unsqueeze(-1) for each in (forward, backward)]
+
+
+@Translator.wrong(
     "right but for the two ends, which are exchanged",
     "The weights of self.bridge belong to forward, then backward.",
 )
@@ -277,6 +297,15 @@ class _(TranslatorInPieces):
 class _(TranslatorInPieces):
     def forward(self, *batch):
         return super(type(self), self).forward(*batch).softmax(dim=-1)
+
+
+@Translator.wrong(
+    "right but for the steps: the scores of the last one alone",
+    "Scores of all T steps: (B, T, V').",
+)
+class _(TranslatorInPieces):
+    def forward(self, *batch):
+        return super(type(self), self).forward(*batch)[:, -1]
 
 
 @Translator.wrong("right but for the order of the axes: it is (T, B, V')", "The batch comes first.")

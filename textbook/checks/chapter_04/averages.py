@@ -72,6 +72,20 @@ for name, hint, pieces in (
         ),
     ),
     (
+        "right for wide queries: its own score is -10000, which others fall below",
+        "Where the width is small, all other scores are lower still. Minus infinity.",
+        dict(
+            weigh=lambda scores: scores.masked_fill(mt.eye(len(scores)).bool(), -1e4).softmax(
+                dim=-1
+            )
+        ),
+    ),
+    (
+        "right for keys of one number: of others it takes the first alone",
+        "The squared distance adds up over all d numbers of a key.",
+        dict(distance=lambda a, b: (a - b)[..., 0].square()),
+    ),
+    (
         "right but for the distances, which are not squared",
         "The score is minus the squared distance, divided by twice the squared width.",
         dict(distance=lambda a, b: (a - b).square().sum(dim=-1).sqrt()),

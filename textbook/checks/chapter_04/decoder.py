@@ -314,6 +314,53 @@ class _(DecoderInPieces):
 
 
 @AttentionDecoder.wrong(
+    "a decoder with scores divided by the square root of the memory's size",
+    "Additive scores are not divided: softmax of w . tanh(W_1 h + W_2 s).",
+)
+class _(DecoderInPieces):
+    def look(self, state, memory, padding):
+        joined = self.W_1(memory) + self.W_2(state).unsqueeze(1)
+        scores = self.w(self.bent(joined)).squeeze(-1) / memory.shape[-1] ** 0.5
+        return (self.weigh(scores, padding).unsqueeze(1) @ memory).squeeze(1)
+
+
+@AttentionDecoder.wrong(
+    "a decoder with a sigmoid of each score",
+    "With sigmoids the weights do not add up to 1: the words must compete, in a softmax.",
+)
+class _(DecoderInPieces):
+    def weigh(self, scores, padding):
+        return scores.sigmoid().masked_fill(padding, 0.0)
+
+
+@AttentionDecoder.wrong(
+    "masked the wrong way round: the padding alone has weights",
+    "padding is True where nothing may be looked at.",
+)
+class _(DecoderInPieces):
+    def weigh(self, scores, padding):
+        return scores.masked_fill(~padding, -1e30).softmax(dim=-1)
+
+
+@AttentionDecoder.wrong(
+    "a decoder with scores of -1 in the padding",
+    "A score of -1 still has the weight exp(-1). Only minus infinity takes a word out.",
+)
+class _(DecoderInPieces):
+    def weigh(self, scores, padding):
+        return scores.masked_fill(padding, -1.0).softmax(dim=-1)
+
+
+@AttentionDecoder.wrong(
+    "right but for the order in the output: x, o, s",
+    "The weights of self.out belong to [s; o; x].",
+)
+class _(DecoderInPieces):
+    def said(self, state, o, x):
+        return self.out(mt.cat([x, o, state], dim=-1))
+
+
+@AttentionDecoder.wrong(
     "a decoder that averages the memory evenly",
     "That is mean pooling. Each word counts with its weight.",
 )

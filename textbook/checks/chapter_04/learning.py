@@ -48,6 +48,7 @@ def _table_cases(draw, hidden):
         _row("n", [2, 3, 4, 5, 9], width=32),
         _row("o", [3, 95 + shift, 4, 5, 6], most=100 + shift),
         _row("p", [None, 1, 1, 1, 1], most=700),
+        _row("q", [s + shift for s in (30, 31, 32, 33, 34)], seeds_of="third numbers"),
     ]
     yield ([rows[i] for i in draw.random.permutation(len(rows))],)
     yield (rows[:2],)
@@ -102,8 +103,52 @@ def _concluding(
     return concluding
 
 
+def _explained(check, answer, rows):
+    """The first pair that is wrongly there, or missing, and why."""
+    pairs = answer(rows)
+    if not isinstance(pairs, (list, tuple, set)) or not all(len(pair) == 2 for pair in pairs):
+        return None
+    named, found = {row["score"]: row for row in rows}, {tuple(pair) for pair in pairs}
+    right = set(check.reference(rows))
+    for pair in sorted(found - right):
+        if not all(name in named for name in pair):
+            return f"{pair} is no pair of scores of the table."
+        return f"{pair} is no pair: {_against(*(named[name] for name in pair))}."
+    for pair in sorted(right - found):
+        a, b = (named[name] for name in pair)
+        return (
+            f"{pair} is missing: both are fair, the slowest seed of {pair[0]!r} needs "
+            f"{max(a['steps to 90 %'])} steps, and no seed of {pair[1]!r} less than "
+            f"{min(_numbers(b))}."
+        )
+    return None
+
+
+def _against(a, b):
+    """Why the one row cannot be called faster than the other one."""
+    for key in ("width", "tested on"):
+        if a[key] != b[key]:
+            return f"{key!r} is {a[key]!r} and {b[key]!r}"
+    for row in (a, b):
+        if row["chosen on"] == row["tested on"]:
+            return f"{row['score']!r} was chosen on the numbers that it was tested on"
+        if len(row["steps to 90 %"]) < 5:
+            return f"{row['score']!r} has {len(row['steps to 90 %'])} seeds"
+    if not _arrives(a):
+        return f"a seed of {a['score']!r} has not arrived, and may need any number of steps"
+    late = " at least" if min(_numbers(b)) not in b["steps to 90 %"] else ""
+    return (
+        f"the slowest seed of {a['score']!r} needs {max(_numbers(a))} steps, the fastest of "
+        f"{b['score']!r} {min(_numbers(b))}{late}"
+    )
+
+
 @exercise(
-    cases=_table_cases, run=_as_set, gradients=False, see='chapter 04, "Four score functions"'
+    cases=_table_cases,
+    run=_as_set,
+    reasons=(_explained,),
+    gradients=False,
+    see='chapter 04, "Four score functions"',
 )
 def learns_faster(rows):
     """Pairs (faster, slower) of score functions, as far as the table allows."""
@@ -216,6 +261,11 @@ for name, hint, pieces in (
         "right but for the faster one, whose rate may have been chosen on the test",
         "Neither of the two.",
         dict(honest=lambda a, b: b["chosen on"] != b["tested on"]),
+    ),
+    (
+        "right for scores that were chosen on the same numbers, whichever these are",
+        "On which others they were chosen does not matter; that it was not their test does.",
+        dict(same=("width", "tested on", "chosen on")),
     ),
     (
         "right but for widths, which it mixes",

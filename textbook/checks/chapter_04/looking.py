@@ -2,7 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, each_or_together, some_of
+from textbook.checks.suspects import each_or_together, judged, some_of
 
 
 class _Program:
@@ -77,6 +77,20 @@ def _kinds():
     def less_all(queries, memory, padding):
         return queries @ (memory / (1 + memory.square().mean().sqrt())).mT
 
+    def less_others(queries, memory, padding):
+        words = memory.masked_fill(padding.unsqueeze(-1), 0.0).square().sum(dim=(1, 2))
+        return queries @ memory.mT / (1 + words.mean())
+
+    def into_padding(queries, memory, padding):
+        found = _attending()(queries, memory, padding)
+        padding[:, 1:] = True
+        return found
+
+    def into_queries(queries, memory, padding):
+        found = _attending()(queries, memory, padding)
+        queries /= queries.shape[-1] ** 0.5
+        return found
+
     def ahead(queries, memory, padding):
         scores, n = _dot(queries, memory, padding), memory.shape[1]
         later = mt.arange(n) > mt.arange(queries.shape[1]).unsqueeze(1) + 1
@@ -97,12 +111,19 @@ def _kinds():
         "masks with a score of -30": lambda: _attending(
             hide=lambda scores, padding: scores.masked_fill(padding.unsqueeze(1), -30.0)
         ),
+        "leaves a trace at the padding": lambda: _attending(
+            weigh=lambda scores, padding: (scores.softmax(dim=-1) + 1e-12) / (1 + 1e-12 * 7)
+        ),
         "prefers late words": lambda: _attending(
             score=lambda *x: _dot(*x) + 0.1 * mt.arange(x[1].shape[1])
         ),
         "looks one word ahead at most": lambda: _attending(score=ahead),
         "takes the mean of the queries away": lambda: _attending(score=centred),
         "divides by the size of the whole memory": lambda: _attending(score=less_all),
+        "divides by the size of all sentences": lambda: _attending(score=less_others),
+        "sharpens with the width of the batch": lambda: _attending(
+            score=lambda *x: _dot(*x) * x[1].shape[1] ** 0.5
+        ),
         "takes the first sentence's padding for all": lambda: of_first,
         "mixes words of length 1": lambda: _attending(
             mix=lambda weights, memory, padding: (
@@ -121,6 +142,8 @@ def _kinds():
             score=lambda *x: _dot(*x) * x[0].shape[1] ** 0.5
         ),
         "writes into the memory": lambda: in_place,
+        "writes into the queries": lambda: into_queries,
+        "writes into the padding": lambda: into_padding,
         "sharpens from call to call": remembers,
     }
     right = {
@@ -134,6 +157,37 @@ def _kinds():
         "has equal weights": lambda: _attending(score=lambda *x: 0 * _dot(*x)),
     }
     return broken, right
+
+
+SENTENCE = "Rule 2: let a sentence attend alone, and in a batch."
+QUERY = "Rule 2: let a query ask alone, and beside others."
+PADDING = "Rule 1: the weights at the padding have to be exactly 0."
+REASONS = {
+    "has a softmax over the queries": "Rule 1: add up the weights of each query.",
+    "forgets the padding": PADDING,
+    "has scores of 0 at the padding": PADDING,
+    "masks the weights after the softmax": "Rule 1: add up the weights where there is padding.",
+    "masks with a score of -30": PADDING,
+    "leaves a trace at the padding": PADDING,
+    "prefers late words": "Rule 3: let words change places.",
+    "looks one word ahead at most": "Rule 3: let words change places.",
+    "takes the mean of the queries away": QUERY,
+    "divides by the size of the whole memory": SENTENCE,
+    "divides by the size of all sentences": SENTENCE,
+    "sharpens with the width of the batch": "Rule 2: add padding behind the words.",
+    "takes the first sentence's padding for all": "Rule 1: give sentences different lengths.",
+    "mixes words of length 1": "Rule 1: compare the outputs with the weights times the memory.",
+    "divides its outputs by the number of words": (
+        "Rule 1: compare the outputs with the weights times the memory."
+    ),
+    "has weights without a sum": "Rule 1: add up the weights of each query.",
+    "sharpens with the number of queries": QUERY,
+    "writes into the memory": "Rule 4: compare the memory with a copy.",
+    "writes into the queries": "Rule 4: compare the queries with a copy.",
+    "writes into the padding": "Rule 4: compare the padding with a copy.",
+    "sharpens from call to call": "Rule 2: ask twice with the same.",
+}
+SOUND = "It breaks no rule: what else it does is its own business."
 
 
 def programs():
@@ -150,7 +204,7 @@ def _found(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
     found = answer([_Program((broken | right)[kind]()) for kind in kinds])
-    return by_kinds(found, kinds, "programs", "broken programs")
+    return judged(found, kinds, broken, REASONS | dict.fromkeys(right, SOUND), "broken programs")
 
 
 @exercise(cases=_program_cases, run=_found, gradients=False, see='chapter 04, "In matrices"')
@@ -183,27 +237,30 @@ def broken_attentions(programs):
     return [i for i, attend in enumerate(programs) if not follows_the_rules(attend)]
 
 
-def _rules(drop=(), counts=(4, 7, 6), steps=4, close=mt.allclose):
+def _rules(drop=(), counts=(4, 7), steps=3, close=mt.allclose):
     """Whether a program breaks a rule; without the rules to be dropped."""
     draw = Draw(0)
-    queries, memory = draw.normal(3, steps, 5), draw.normal(3, max(counts), 5)
+    queries = draw.normal(len(counts), steps, 5)
+    memory = draw.normal(len(counts), max(counts), 5)
     padding = mt.arange(max(counts)) >= mt.tensor(counts).unsqueeze(1)
 
     def follows(attend):
-        given = memory.clone()
-        outputs, weights = attend(queries.clone(), given, padding.clone())
-        yield "argument", mt.equal(given, memory)
+        given = queries.clone(), memory.clone(), padding.clone()
+        outputs, weights = attend(*given)
+        yield "argument", mt.equal(given[1], memory)
+        yield "asking", mt.equal(given[0], queries)
+        yield "mask", mt.equal(given[2], padding)
         yield "padding", not bool((weights.mT[padding] != 0).any())
-        yield "sum", close(weights.sum(dim=-1), mt.ones(3, steps).double())
+        yield "sum", close(weights.sum(dim=-1), mt.ones(len(counts), steps).double())
         yield "output", close(outputs, weights @ memory)
         for b, n in enumerate(counts):
             whole, words = mt.zeros(1, n, dtype=mt.bool), memory[[b], :n]
-            _, alone = attend(queries[[b]].clone(), words.clone(), whole)
+            _, alone = attend(queries[[b]].clone(), words.clone(), whole.clone())
             yield "sentence", close(alone[0], weights[b, :, :n])
             for t in range(steps):
-                _, single = attend(queries[[b], t : t + 1].clone(), words.clone(), whole)
+                _, single = attend(queries[[b], t : t + 1].clone(), words.clone(), whole.clone())
                 yield "query", close(single[0, 0], alone[0, t])
-            _, turned = attend(queries[[b]].clone(), words.flip(1), whole)
+            _, turned = attend(queries[[b]].clone(), words.flip(1), whole.clone())
             yield "order", close(turned[0].flip(-1), alone[0])
 
     return lambda attend: not all(kept for rule, kept in follows(attend) if rule not in drop)
@@ -222,6 +279,8 @@ def _testing(say=lambda i, broken: i if broken else None, **pieces):
 
 for rule, (what, hint) in {
     "argument": ("whether the memory is left as it is", "Compare it with a copy."),
+    "asking": ("whether the queries are left as they are", "Compare them with a copy."),
+    "mask": ("whether the padding is left as it is", "Compare it with a copy."),
     "padding": (
         "whether the weights at the padding are exactly 0",
         "A small weight is a weight: weights.mT[padding] != 0.",
@@ -244,11 +303,11 @@ for rule, (what, hint) in {
 broken_attentions.wrong(
     "a test of the sum of the weights alone",
     "Weights that add up to 1 may still lie on the padding, or depend on what they should not.",
-)(_testing(drop=("argument", "padding", "output", "sentence", "query", "order")))
+)(_testing(drop=("argument", "asking", "mask", "padding", "output", "sentence", "query", "order")))
 broken_attentions.wrong(
     "a test without padding",
     "Much that is wrong is right for sentences of one length.",
-)(_testing(counts=(7, 7, 7)))
+)(_testing(counts=(7, 7)))
 broken_attentions.wrong(
     "a list of all programs",
     "Some follow the rules. Do they seem broken because of rounding? mt.allclose, not ==.",
@@ -265,6 +324,10 @@ broken_attentions.wrong(
     "a list of the programs that are right",
     "Return the numbers of the broken ones.",
 )(_testing(say=lambda i, broken: None if broken else i))
+broken_attentions.wrong(
+    "a list of numbers that count from 1",
+    "The first program has the number 0.",
+)(_testing(say=lambda i, broken: i + 1 if broken else None))
 broken_attentions.wrong(
     "a list of True and False",
     "Return the numbers of the broken programs, counted from 0.",

@@ -40,9 +40,34 @@ def _table(scale=_right_scale, pair=lambda n: mt.eye(n) + _next(n), keys=mt.eye)
     return lambda n, error: (keys(n), pair(n) * scale(n, error))
 
 
+def _explained(check, answer, n, error):
+    """What the first query finds that it should not."""
+    weights = _looked_up(answer, n, error)["the tensor of weights"]
+    if weights is None:
+        return None
+    for i in range(n):
+        pair, row = sorted({i, (i + 1) % n}), weights[i].tolist()
+        least = max if error > (n - 2) / n else min  # the pair may have less than the others
+        largest = sorted(range(n), key=row.__getitem__, reverse=least is min)
+        a, b = (row[j] for j in pair)
+        if abs(a - b) > 1e-6:
+            return (
+                f"Query {i} does not find keys {pair[0]} and {pair[1]} alike: it puts {a:.4g} and "
+                f"{b:.4g} on them, and most on key {largest[0]}."
+            )
+        if abs(a + b - 1 + error) > 1e-6:
+            return (
+                f"Query {i} finds keys {pair[0]} and {pair[1]} alike, but puts {a + b:.6g} on "
+                f"both together; 1 - error is {1 - error:.6g}. It is the factor that is wrong: "
+                "the ratio of a wanted weight to an unwanted one is exp of it."
+            )
+    return None
+
+
 @exercise(
     cases=_table_cases,
     run=_looked_up,
+    reasons=(_explained,),
     gradients=False,
     see='chapter 04, "Sharp and flat queries"',
 )
@@ -97,6 +122,26 @@ for name, hint, pieces in (
         "right but for the number of other keys, which it takes for n - 1",
         "Two keys are wanted: n - 2 others share the error.",
         dict(scale=lambda n, error: math.log((1 - error) * (n - 1) / (2 * error))),
+    ),
+    (
+        "right but for the number of other keys, which it takes for n",
+        "Two keys are wanted: n - 2 others share the error.",
+        dict(scale=lambda n, error: math.log((1 - error) * n / (2 * error))),
+    ),
+    (
+        "the chapter's table, in which each query finds one key",
+        "Two keys with the same weight: the query is a sum of both, and n - 2 others are left.",
+        dict(pair=mt.eye, scale=lambda n, error: math.log((1 - error) * (n - 1) / error)),
+    ),
+    (
+        "right but for a scale that is never below 0",
+        "Where the error is large, the pair gets less than the others: the scale is negative.",
+        dict(scale=lambda n, error: max(0.0, _right_scale(n, error))),
+    ),
+    (
+        "right but for the logarithm, which has the base 10",
+        "The softmax takes e to the power of the scores: math.log.",
+        dict(scale=lambda n, error: _right_scale(n, error) / math.log(10)),
     ),
     (
         "a table where every other key has the weight error, as far as the scale goes",

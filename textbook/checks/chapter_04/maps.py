@@ -22,6 +22,8 @@ def _map_cases(draw, hidden):
             sure.append(links)
             possible.append(extra - links)
         yield weights, counts, sure, possible, threshold
+    half = mt.tensor([[[0.5, 0.25, 0.25], [0.25, 0.25, 0.5], [0.0, 1.0, 0.0]]])  # at the threshold
+    yield half.double(), [2], [{(0, 0), (1, 0)}], [{(1, 2)}], 0.5
 
 
 def _links(weights, count, threshold, choose=lambda rows: rows.argmax(dim=-1), at_least=True):
@@ -134,6 +136,31 @@ for name, hint, pieces in (
         ),
     ),
     (
+        "right but for the threshold, which a weight has to be above",
+        "At least the threshold: >=.",
+        dict(
+            links=lambda weights, count, threshold: {
+                (t, j)
+                for t, j in _links(weights, count, threshold)
+                if weights[t, j].item() > threshold
+            }
+        ),
+    ),
+    (
+        "right but for the links, which each word makes to its best piece",
+        "Each piece makes one, to the word with its largest weight: along the row.",
+        dict(
+            links=lambda weights, count, threshold: {
+                (t, j) for j, t in _links(weights[:count].T, weights.shape[1], threshold)
+            }
+        ),
+    ),
+    (
+        "right but for |A and P|, which is counted twice, and |A and S| not at all",
+        "One of each: a sure link that was made counts in both.",
+        dict(rate=lambda a, s, in_s, in_p: 1 - 2 * in_p / (a + s)),
+    ),
+    (
         "right but for the positions of the links, which count from 1",
         "Pieces and words are counted from 0.",
         dict(links=lambda *given: {(t + 1, j + 1) for t, j in _links(*given)}),
@@ -182,6 +209,7 @@ def _through_softmax(weights, grad_weights):
 
 
 def _backward(
+    weigh=lambda scores, d: scores.softmax(dim=-1),
     softmax=_through_softmax,
     to_states=lambda grad_scores, memory: grad_scores @ memory,
     as_keys=lambda grad_scores, states: grad_scores.mT @ states,
@@ -191,7 +219,7 @@ def _backward(
     """The gradient of attention with one of its pieces exchanged."""
 
     def backward(states, memory, grad_outputs):
-        weights = (states @ memory.mT).softmax(dim=-1)
+        weights = weigh(states @ memory.mT, states.shape[-1])
         grad_scores = softmax(weights, grad_outputs @ memory.mT)
         grad_memory = as_keys(grad_scores, states) + as_values(weights, grad_outputs)
         return say(to_states(grad_scores, memory), grad_memory)
@@ -288,6 +316,29 @@ for name, hint, pieces in (
             to_states=lambda grad_scores, memory: grad_scores @ memory / memory.shape[-1] ** 0.5,
             as_keys=lambda grad_scores, states: grad_scores.mT @ states / states.shape[-1] ** 0.5,
         ),
+    ),
+    (
+        "a gradient from which the sum of the row is subtracted, not its mean by the weights",
+        "What is subtracted is (weights * gradient).sum(...).",
+        dict(
+            softmax=lambda weights, grad_weights: (
+                weights * (grad_weights - grad_weights.sum(dim=-1, keepdim=True))
+            )
+        ),
+    ),
+    (
+        "the gradient of scaled attention: the scores are divided by the square root of d",
+        "Here the scores are the plain dot products.",
+        dict(
+            weigh=lambda scores, d: (scores / d**0.5).softmax(dim=-1),
+            to_states=lambda grad_scores, memory: grad_scores @ memory / memory.shape[-1] ** 0.5,
+            as_keys=lambda grad_scores, states: grad_scores.mT @ states / states.shape[-1] ** 0.5,
+        ),
+    ),
+    (
+        "a gradient through a softmax over the queries",
+        "Each query has a distribution over the words: the last axis.",
+        dict(weigh=lambda scores, d: scores.softmax(dim=1)),
     ),
     (
         "right for the memory, but the states have a mean over the words",

@@ -15,6 +15,7 @@ from textbook.chapter_03 import (
 from textbook.checks.compare import number
 from textbook.checks.exercise import CheckFailed, exercise
 from textbook.checks.modules import drawn, made, results_of, values
+from textbook.checks.reasons import what_it_is
 from textbook.lab.report import measured
 
 
@@ -185,6 +186,86 @@ class _(QueriesInPieces):
 
 
 @Queries.wrong(
+    "a pooling with places divided by the number of words",
+    "Places count 0, 1, 2, ...: how many there are is not divided by.",
+)
+class _(QueriesInPieces):
+    def bias(self, states, padding):
+        counts = (~padding).sum(dim=1).reshape(-1, 1, 1)
+        return super(type(self), self).bias(states, padding) / counts
+
+
+@Queries.wrong(
+    "a pooling that adds its preference for late words to the weights, not to the scores",
+    "Before the softmax: then the weights still add up to 1.",
+)
+class _(QueriesInPieces):
+    def forward(self, states, padding):
+        states = self.clean(states, padding)
+        weights = self.weigh(self.score(states), padding) + self.bias(states, padding)
+        return self.joined(weights @ states)
+
+
+@Queries.wrong(
+    "a pooling that multiplies its scores by the preference for late words",
+    "It is added to the scores.",
+)
+class _(QueriesInPieces):
+    def forward(self, states, padding):
+        states = self.clean(states, padding)
+        weights = self.weigh(self.score(states) * self.bias(states, padding), padding)
+        return self.joined(weights @ states)
+
+
+@Queries.wrong(
+    "right in its values, but no gradient reaches self.late",
+    "Something cuts it off from the graph: detach(), .data or tensor(...).",
+)
+class _(QueriesInPieces):
+    def bias(self, states, padding):
+        return super(type(self), self).bias(states, padding).detach()
+
+
+@Queries.wrong(
+    "masked the wrong way round: the padding alone has weights",
+    "padding is True where nothing may be looked at.",
+)
+class _(QueriesInPieces):
+    def weigh(self, scores, padding):
+        return scores.masked_fill(~padding.unsqueeze(1), -1e30).softmax(dim=-1)
+
+
+@Queries.wrong(
+    "a pooling that looks at the padding, whatever it holds",
+    "Put 0 into the states there, and minus infinity into their scores.",
+)
+class _(QueriesInPieces):
+    def clean(self, states, padding):
+        return states
+
+    def weigh(self, scores, padding):
+        return scores.softmax(dim=-1)
+
+
+@Queries.wrong(
+    "a pooling by the mean of what the queries find",
+    "Side by side: (B, queries * H).",
+)
+class _(QueriesInPieces):
+    def joined(self, found):
+        return found.mean(dim=1)
+
+
+@Queries.wrong(
+    "right but for a reshape that mixes sentences and queries",
+    "What the queries find is (B, queries, H): flatten the last two axes.",
+)
+class _(QueriesInPieces):
+    def joined(self, found):
+        return found.transpose(0, 1).reshape(len(found), -1)
+
+
+@Queries.wrong(
     "a pooling with scores divided by the square root of H",
     "Here the scores are the plain dot products.",
 )
@@ -243,6 +324,8 @@ class _(QueriesInPieces):
 MOST, ENOUGH, LONGEST = 400, 0.85, 40
 QUESTIONS = {"anywhere": 1, "which came last": 5}
 KEYS = ["queries", "rate", "steps"]
+GOOD = {"queries": 4, "rate": 0.01, "steps": MOST}
+PARTS = {"steps": "the number of steps", "queries": "the number of queries", "rate": "the rate"}
 
 
 class Reader(nn.Module):
@@ -302,9 +385,16 @@ def reached(pool, plan):
             shares.append(share_right(trained(pool, *given, question, seed), question))
             measured(f"{question}, seed {seed}: {shares[-1]:.1%} right")
     if min(shares) < ENOUGH:
+
+        def share(plan):
+            return min(
+                share_right(trained(pool, *plan.values(), question, 14), question)
+                for question in QUESTIONS
+            )
+
         raise CheckFailed(
             f"reading_plan: at least {ENOUGH:.0%} have to be right for both questions and each "
-            "of three seeds.\nThe module is right: think of the rate, the number of steps and of "
-            "how many queries it takes."
+            f"of three seeds; it was {min(shares):.0%}.\nThe module is right. "
+            + what_it_is(dict(zip(GOOD, given, strict=True)), GOOD, PARTS, share, ENOUGH)
         )
     print("reading_plan: both questions are answered")

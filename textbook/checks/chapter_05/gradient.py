@@ -39,13 +39,14 @@ def _backward(
     together=_sum_of_roles,
     toward_matrix=_outer,
     back=lambda gradient, matrix: gradient @ matrix.T,
+    weigh=lambda scores: scores.softmax(dim=-1),
 ):
     """The gradients with one of their pieces exchanged."""
 
     def backward(X, Q, K, V, gradient):
         query, key, value = X @ Q, X @ K, X @ V
         root = math.sqrt(X.shape[1])
-        weights = (query @ key.T / root).softmax(dim=-1)
+        weights = weigh(query @ key.T / root)
         toward_scores = through_softmax(weights, gradient @ value.T)
         roles = (
             *toward_roles(weights, toward_scores, query, key, root),
@@ -100,6 +101,34 @@ self_attention_gradient.wrong(
     "right but for X, which has the gradient through the queries alone",
     "X goes into queries, keys and values. Three gradients come back, and they add up.",
 )(_backward(together=lambda query, key, value: query))
+self_attention_gradient.wrong(
+    "right but for X, which has the gradient through the keys alone",
+    "X goes into queries, keys and values. Three gradients come back, and they add up.",
+)(_backward(together=lambda query, key, value: key))
+self_attention_gradient.wrong(
+    "right but for the forward pass, whose softmax goes over the queries",
+    "Each query has a distribution over the keys: the last axis.",
+)(_backward(weigh=lambda scores: scores.softmax(dim=0)))
+self_attention_gradient.wrong(
+    "right but for the softmax, where the plain mean of the row is subtracted",
+    "What is subtracted is the mean under the weights, (weights * gradient).sum(...).",
+)(
+    _backward(
+        through_softmax=lambda weights, gradient: (
+            weights * (gradient - gradient.mean(dim=-1, keepdim=True))
+        )
+    )
+)
+self_attention_gradient.wrong(
+    "right but for the softmax, where the plain sum of the row is subtracted",
+    "What is subtracted is the mean under the weights, (weights * gradient).sum(...).",
+)(
+    _backward(
+        through_softmax=lambda weights, gradient: (
+            weights * (gradient - gradient.sum(dim=-1, keepdim=True))
+        )
+    )
+)
 self_attention_gradient.wrong(
     "right but for X: the three gradients are added up before they go through the matrices",
     "Each goes back through its own matrix first: (gradient of the queries) Q^T, and so on.",

@@ -29,6 +29,11 @@ def _attention_cases(draw, hidden):
         yield query, key, value, bias.clone()
         bias[..., 1, :] = -mt.inf  # nothing is left for this query
         yield query, key, value, bias
+    query, key, value = (draw.normal(3, 2, k, 5) for k in (3, 4, 4))
+    bias = draw.normal(3, 4)
+    bias[1] -= 1e6  # low, but not minus infinity; one key is shut among them
+    bias[1, 0] = -mt.inf
+    yield query, key, value, bias
 
 
 def _dot(query, key):
@@ -79,13 +84,14 @@ def attending(
 
 
 def _averages(answer, query, key, value, bias):
-    if bias is not None and _shut(bias).any().item():
-        return None
     output = answer(query, key, mt.ones_like(value), bias)
-    if not mt.allclose(output, mt.ones_like(output)):
+    open_ = mt.ones_like(output)
+    if bias is not None:
+        open_ = open_.masked_fill(_shut(bias), 0.0)
+    if not mt.allclose(output, open_):
         return (
             "The check asked again with all values set to 1, and not every output was 1: the "
-            "weights of a query must add up to 1."
+            "weights of a query must add up to 1 (to 0 where all keys are shut)."
         )
     return None
 
@@ -138,6 +144,44 @@ for name, hint, pieces in (
         "right but for the bias, which is subtracted",
         "It is added.",
         {"add": lambda scores, root, bias: scores / root - (0 if bias is None else bias)},
+    ),
+    (
+        "right but for the bias, which is taken for a mask: only its minus infinities count",
+        "All of its numbers are added to the scores.",
+        {
+            "add": lambda scores, root, bias: (
+                scores / root
+                if bias is None
+                else (scores / root).masked_fill(bias == -mt.inf, -mt.inf)
+            )
+        },
+    ),
+    (
+        "right but for a query that may not look everywhere: its output is zeros",
+        "Zeros only where all keys are shut. The others share the attention.",
+        {
+            "around": lambda scores, weigh: weigh(
+                scores.masked_fill(_shut(scores), 0.0)
+            ).masked_fill((scores == -mt.inf).any(dim=-1, keepdim=True), 0.0)
+        },
+    ),
+    (
+        "right but for shut keys, whose score is low, but not low enough",
+        "Other scores may be lower still. Minus infinity is not.",
+        {
+            "around": lambda scores, weigh: weigh(
+                scores.masked_fill(scores == -mt.inf, -1e4)
+            ).masked_fill(scores == -mt.inf, 0.0)
+        },
+    ),
+    (
+        "right but for very low scores, which it takes for shut",
+        "Only minus infinity shuts a key out.",
+        {
+            "around": lambda scores, weigh: _zeros_if_shut(
+                scores.masked_fill(scores < -500, -mt.inf), weigh
+            )
+        },
     ),
     (
         "right but for a query for which nothing is left: its output is NaN",

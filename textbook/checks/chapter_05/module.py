@@ -132,6 +132,53 @@ class _(ModuleInPieces):
 
 
 @SelfAttention.wrong(
+    "a module that looks at its slots alone",
+    "Every token looks at the tokens and at the slots: one softmax over n + slots scores.",
+)
+class _(ModuleInPieces):
+    def join(self, key, value, slot_keys, slot_values):
+        return slot_keys, slot_values
+
+
+@SelfAttention.wrong(
+    "right but for keys and values, of which one has the slots in front and one behind",
+    "Value j belongs to key j: put the slots on the same side of both.",
+)
+class _(ModuleInPieces):
+    def join(self, key, value, slot_keys, slot_values):
+        keys, _ = super(type(self), self).join(key, value, slot_keys, slot_values)
+        return keys, mt.cat([slot_values, value], dim=-2)
+
+
+@SelfAttention.wrong(
+    "a module whose keys ask: self.query is not used",
+    "A token asks with its query: self.query(x).",
+)
+class _(ModuleInPieces):
+    def project(self, x):
+        return self.key(x), self.key(x), self.value(x)
+
+
+@SelfAttention.wrong(
+    "a module that divides the scores by the square root of the number of slots",
+    "By that of the key size: it is the length of the vectors that makes dot products large.",
+)
+class _(ModuleInPieces):
+    def attend(self, query, key, value):
+        root = len(self.slot_keys) ** 0.5
+        return attending(divisor=lambda query, key, value: root)(query, key, value)
+
+
+@SelfAttention.wrong(
+    "right in its values, but no gradient reaches the values of the slots",
+    "They are to be trained: no detach(), .data or tensor(...).",
+)
+class _(ModuleInPieces):
+    def join(self, key, value, slot_keys, slot_values):
+        return super(type(self), self).join(key, value, slot_keys, slot_values.detach())
+
+
+@SelfAttention.wrong(
     "right but for the values of the slots, which are not used",
     "A slot gives its value, as a token does.",
 )

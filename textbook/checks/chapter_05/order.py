@@ -59,6 +59,13 @@ def _neighbours(X):
     return X + mt.cat([zero, X[:-1]]) + mt.cat([X[1:], zero])
 
 
+BLIND = (
+    "self-attention",
+    "a network for each token by itself",
+    "the mean of all tokens, at each position",
+)
+
+
 def _layers(draw, d):
     """The first three are order-blind, the others are not, each in its way."""
     Q, K, V, W = (draw.normal(d, d) for _ in range(4))
@@ -66,9 +73,9 @@ def _layers(draw, d):
     def attend(X):
         return _attend(X @ Q, X @ K, X @ V)
 
-    yield "self-attention", attend
-    yield "a network for each token by itself", lambda X: (X @ W).tanh() @ V
-    yield "the mean of all tokens, at each position", lambda X: X.mean(0).expand(*X.shape)
+    yield BLIND[0], attend
+    yield BLIND[1], lambda X: (X @ W).tanh() @ V
+    yield BLIND[2], lambda X: X.mean(0).expand(*X.shape)
     yield "a recurrent network", _recurrent(draw, d)
     yield "self-attention that sees no later token", _masked
     yield (
@@ -117,6 +124,11 @@ def _one_exchange(X):
     return X + earlier * float(X[1, 0] < X[0, 0] < X[2, 0] < X[3, 0])
 
 
+def _the_last_two(X):
+    """Plus 1 in all rows if the last two tokens are out of order."""
+    return X + (X[-2, 0] > X[-1, 0]).double()
+
+
 _RARE = "a layer that seldom notices the order"
 
 
@@ -130,6 +142,7 @@ def _order_cases(draw, hidden):
     yield middle, draw.normal(5, d)
     for name, function, n in [
         (_RARE, _one_descent, 6),
+        ("a layer that notices its last two tokens alone", _the_last_two, 5),
         ("a layer that notices no exchange of two tokens", _even, 4),
         ("a layer whose first output never shows what it notices", _behind_the_first, 4),
         ("a layer that notices one exchange, and not at the last token", _one_exchange, 4),
@@ -204,11 +217,13 @@ def _trying(
     return search
 
 
-def _explained(answer, layer, X):
+def _explained(check, answer, layer, X):
     """What a wrong verdict overlooks."""
     said = _verdict(answer, layer, X)["the verdict"]
     outputs = layer(X)
-    noticed = next((p for p in _all(len(X)) if not _agree(layer(X[p]), outputs[p])), None)
+    noticed = None
+    if layer.name not in BLIND:
+        noticed = next((p for p in _all(len(X)) if not _agree(layer(X[p]), outputs[p])), None)
     if said.startswith("no permutation shows") and noticed:
         luck = (
             " Few permutations change what this layer does: some drawn by chance find one by luck "
@@ -224,7 +239,7 @@ def _explained(answer, layer, X):
 @exercise(
     cases=_order_cases,
     run=_verdict,
-    properties=(_explained,),
+    reasons=(_explained,),
     gradients=False,
     see='chapter 05, "Permuting the words"',
 )
@@ -309,6 +324,25 @@ noticed_order.wrong(
         lambda permuted, outputs, p: _agree(permuted[p], outputs),
     )
 )
+noticed_order.wrong(
+    "a test that permutes the first four tokens alone",
+    "There may be five or six: permute all of them.",
+)(_trying(lambda n: ([*p, *range(4, n)] for p in itertools.permutations(range(4)))))
+noticed_order.wrong(
+    "a test that permutes the outputs the other way round",
+    "layer(X[p]) is compared with layer(X)[p], in both the same p: the inverse, p.argsort(), puts "
+    "them elsewhere.",
+)(
+    _trying(
+        fits=lambda permuted, outputs, p: _agree(
+            permuted, outputs[sorted(range(len(p)), key=p.__getitem__)]
+        )
+    )
+)
+noticed_order.wrong(
+    "right, but gives an empty list where nothing shows it",
+    "None, where there is no such permutation.",
+)(_trying(say=lambda found: found or []))
 noticed_order.wrong(
     "a test whether the sum of the outputs stays as it is",
     "Each output has to follow its token. Compare layer(X[p]) with layer(X)[p], row by row.",

@@ -120,6 +120,22 @@ score_deviation.wrong(
     "This is about the plain score, before it is scaled.",
 )(lambda Q, K: _norm(Q @ K.T) / len(Q) ** 0.5)
 score_deviation.wrong(
+    "the root of the sum of the entries of Q K^T",
+    "Variances add up: the sum of the squares, then the root.",
+)(lambda Q, K: (Q @ K.T).sum().abs().sqrt().item())
+score_deviation.wrong(
+    "the root of the trace of Q K^T",
+    "All d * d terms count, each with the square of its factor.",
+)(lambda Q, K: (Q @ K.T).trace().abs().sqrt().item())
+score_deviation.wrong(
+    "the sum of the singular values of Q K^T",
+    "The root of the sum of their squares.",
+)(lambda Q, K: np.linalg.svd((Q @ K.T).numpy(), compute_uv=False).sum())
+score_deviation.wrong(
+    "the standard deviation of the entries of Q K^T, with d * d - 1",
+    "The entries are fixed. What varies is the score of two tokens.",
+)(lambda Q, K: (Q @ K.T).std().item())
+score_deviation.wrong(
     "the deviation of the score, in which both tokens are one and the same",
     "x and y are drawn independently: every term x_a M_ab y_b has the variance M_ab ** 2.",
 )(lambda Q, K: (((Q @ K.T) ** 2).sum() + ((Q @ K.T) * (K @ Q.T)).sum()).sqrt().item())
@@ -243,6 +259,16 @@ for name, hint, pieces in (
         {"size": lambda x: x.abs().amax(dim=-1)},
     ),
     (
+        "right but for the lengths, for which the components are added up",
+        "The root of the sum of squares.",
+        {"size": lambda x: x.sum(dim=-1)},
+    ),
+    (
+        "right but for the output, in place of which it takes the sum of all values",
+        "o is the mean of the values by their weights.",
+        {"middle": lambda p, values: values.sum(dim=0).expand(len(p), -1)},
+    ),
+    (
         "right, as vectors p_j (v_j - o), not their lengths",
         "One number for each score: the root of the sum of squares over d.",
         {"size": lambda x: x, "factor": lambda p: p.unsqueeze(-1)},
@@ -297,6 +323,15 @@ def _(scores, values):
     p = scores.softmax(dim=-1)
     jacobians = mt.diag_embed(p) - p.unsqueeze(2) * p.unsqueeze(1)
     return (jacobians**2).sum(dim=1).sqrt()
+
+
+@moved_by_score.wrong(
+    "the difference of two lengths, not the length of the difference",
+    "First subtract the output from the value, then take the length.",
+)
+def _(scores, values):
+    p = scores.softmax(dim=-1)
+    return p * (_lengths(values) - _lengths(p @ values).unsqueeze(-1)).abs()
 
 
 @moved_by_score.wrong(

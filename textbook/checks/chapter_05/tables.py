@@ -33,7 +33,7 @@ table = [
     _row(1024, True, 0.003, [0.92, 0.91, 0.93], steps=200),
     _row(1024, True, 0.01, [0.90, 0.88, 0.89], steps=200),
 ]
-RATES = (0.01, 0.1, 0.03)
+RATES, FOUR, NARROW = (0.01, 0.1, 0.03), (0.01, 0.1, 0.03, 0.05), (0.02, 0.05, 0.03)
 
 
 def _both(width, plain, divided, rates=(RATES, RATES), steps=(100, 100)):
@@ -65,6 +65,18 @@ def _table_cases(draw, hidden):
         *_both(15, [low, low, high], [low, low, high]),
         *_both(16, [[0.3, 0.31, 0.32], low, [0.2, 0.6, 0.6]], [low, low, [0.9, 0.91, 0.92]]),
     ]
+    rows += [
+        *_both(17, [[0.3] * 6, low, high], [low, low, top]),  # more seeds, a larger sum
+        *_both(18, [low, low, high, [0.7, 0.7]], [low, low, top, low], rates=(FOUR, FOUR)),
+        *_both(19, [low[:2], low, high], [low, low, top]),
+        *_both(20, [low, high, low], [low, low, top], rates=(NARROW, NARROW)),
+        *_both(21, [low, low, high, low], [low, low, low, [0.53, 0.55, 0.5]], rates=(FOUR, FOUR)),
+        *_both(22, [high, low, low], [low, low, top]),
+        *_both(23, [low, low, high], [low, top, low]),
+        *_both(25, [high, low, low], [top, low, low]),
+        *_both(26, [low, low, [0.5, 0.65, 0.75]], [low, low, [0.6, 0.7, 0.8]]),
+        *_both(24, [low, low, [0.5, 0.5, 0.9]], [low, low, [0.6, 0.6, 0.2]]),
+    ]
     if hidden:
         rows = [row | {"right": [round(x * 0.9, 6) for x in row["right"]]} for row in rows]
     yield ([rows[i] for i in Draw(hidden).random.permutation(len(rows))],)
@@ -90,6 +102,11 @@ def _mean(right):
 def _reading(
     value=_mean,
     edge=lambda rate, rates: rate in (min(rates), max(rates)),
+    edges=lambda at: any(at),
+    tried=lambda own, rows: own,
+    chosen=lambda own: own,
+    few=lambda best, own, seeds: min(len(row["right"]) for row in best) < seeds,
+    against=lambda best, own: best,
     same=("rates", "steps"),
     seeds=3,
     better=lambda a, b: min(a) > max(b),
@@ -106,15 +123,18 @@ def _reading(
             ]
             rates = [sorted(row["rate"] for row in each) for each in own]
             steps = [{row["steps"] for row in each} for each in own]
-            best = [max(each, key=lambda row: value(row["right"])) for each in own]
+            best = [max(chosen(each), key=lambda row: value(row["right"])) for each in own]
             fair = (rates[0] == rates[1] or "rates" not in same) and (
                 steps[0] == steps[1] or "steps" not in same
             )
-            fair = fair and min(len(row["right"]) for row in best) >= seeds
-            fair = fair and not any(
-                edge(row["rate"], each) for row, each in zip(best, rates, strict=True)
+            fair = fair and not few(best, own[0] + own[1], seeds)
+            fair = fair and not edges(
+                [
+                    edge(row["rate"], [r["rate"] for r in tried(each, rows)])
+                    for row, each in zip(best, own, strict=True)
+                ]
             )
-            with_it, without = (row["right"] for row in best)
+            with_it, without = (row["right"] for row in against(best, own[1]))
             found[width] = words[2]
             if fair and better(with_it, without):
                 found[width] = words[0]
@@ -125,9 +145,47 @@ def _reading(
     return read
 
 
+def _explained(check, answer, rows):
+    """The first width at which the verdict is wrong, and what decides there."""
+    found, right = answer(rows), check.reference(rows)
+    if not isinstance(found, dict) or None in map(number, found):
+        return None
+    found = {number(width): said for width, said in found.items()}
+    for width in sorted(right):
+        if found.get(width) != right[width]:
+            return f'At d = {width} it is "{right[width]}": {_decided(rows, width)}.'
+    return None
+
+
+def _decided(rows, width):
+    """What decides at a width, in the order of the text."""
+    names = {True: "with the division", False: "without it"}
+    own = {k: [r for r in rows if r["d"] == width and r["divided"] is k] for k in (True, False)}
+    for key in ("rate", "steps"):
+        given = [sorted({row[key] for row in own[k]}) for k in own]
+        if given[0] != given[1]:
+            what = "rates" if key == "rate" else "steps"
+            return f"the {what} are {given[0]} with the division and {given[1]} without it"
+    best = {k: max(own[k], key=lambda row: _mean(row["right"])) for k in own}
+    for k, row in best.items():
+        rates = [each["rate"] for each in own[k]]
+        mean = f"{names[k]} the highest mean is that of the rate {row['rate']}"
+        if row["rate"] in (min(rates), max(rates)):
+            edge = "smallest" if row["rate"] == min(rates) else "largest"
+            return f"{mean}, the {edge} that was tried at this width"
+        if len(row["right"]) < 3:
+            return f"{mean}, which has {len(row['right'])} seeds"
+    return (
+        "at the rates with the highest means the seeds have "
+        f"{sorted(best[True]['right'])} with the division and "
+        f"{sorted(best[False]['right'])} without it"
+    )
+
+
 @exercise(
     cases=_table_cases,
     run=_as_dict,
+    reasons=(_explained,),
     gradients=False,
     see='chapter 05, "Does it matter in training? (E2)"',
 )
@@ -203,6 +261,81 @@ for name, hint, pieces in (
         "right but for the seeds: it compares means",
         SEEDS,
         {"better": lambda a, b: _mean(a) > _mean(b)},
+    ),
+    (
+        "right but for the rates, which are chosen by the sum over the seeds",
+        BEST + " More seeds make a larger sum.",
+        {"value": sum},
+    ),
+    (
+        "right but for the rates, which are chosen by the first seed",
+        BEST,
+        {"value": lambda right: right[0]},
+    ),
+    (
+        "right but for the rates: those with fewer than three seeds take no part in the choice",
+        "First the best rate is chosen, then its seeds are counted: too few, and it is not known.",
+        {"chosen": lambda own: [row for row in own if len(row["right"]) >= 3]},
+    ),
+    (
+        "right but for the seeds, of which it wants three at every rate",
+        "Three at the best rate are enough.",
+        {"few": lambda best, own, seeds: min(len(row["right"]) for row in own) < seeds},
+    ),
+    (
+        "right but for the edges, which it takes from all widths together",
+        EDGE + " The smallest and largest at this width.",
+        {"tried": lambda own, rows: rows},
+    ),
+    (
+        "right but for the edges, at which only the one with the division may not be best",
+        EDGE + " Either of the two.",
+        {"edges": lambda at: at[0]},
+    ),
+    (
+        "right but for the edges, at which only the one without the division may not be best",
+        EDGE + " Either of the two.",
+        {"edges": lambda at: at[1]},
+    ),
+    (
+        "right but for the edges, where one of the two may be best",
+        EDGE + " Either of the two.",
+        {"edges": all},
+    ),
+    (
+        "right but for the one without the division, which it takes at the other one's best rate",
+        "Each stands for its own best rate.",
+        {
+            "against": lambda best, own: (
+                best[0],
+                next((r for r in own if r["rate"] == best[0]["rate"]), best[1]),
+            )
+        },
+    ),
+    (
+        "right but for the seeds: it compares medians",
+        SEEDS,
+        {"better": lambda a, b: sorted(a)[len(a) // 2] > sorted(b)[len(b) // 2]},
+    ),
+    (
+        "right but for the seeds: it compares them one by one, as if they were pairs",
+        SEEDS,
+        {"better": lambda a, b: all(x > y for x, y in zip(a, b, strict=False))},
+    ),
+    (
+        "right but for equal numbers, which it takes for larger",
+        SEEDS + " Above: larger.",
+        {"better": lambda a, b: min(a) >= max(b)},
+    ),
+    (
+        "right but for the seeds: it compares the worst one with the other's mean",
+        SEEDS,
+        {"better": lambda a, b: min(a) > _mean(b)},
+    ),
+    (
+        "right, but never says no",
+        '"no" if every seed with the division is below every seed without it.',
+        {"words": ("yes", "not known", "not known")},
     ),
     (
         "right but for the seeds: it compares the best of both",

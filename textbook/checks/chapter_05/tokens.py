@@ -19,6 +19,7 @@ def _token_cases(draw, hidden):
     yield 20 * X, *matrices, 2
     eye = mt.eye(5, dtype=mt.float64)
     yield 50 * X.abs() + 20, eye, -eye, matrices[2], 1
+    yield 50 * X, eye, eye, matrices[2], 0  # its own score is by far the largest
 
 
 def _project(X, Q, K, V):
@@ -90,6 +91,38 @@ from_others.wrong(
     "right for small scores: the token itself gets a score of -1000, which is not low enough",
     "Other scores may be lower still. Minus infinity is.",
 )(_looking(weigh=lambda scores, i: scores.masked_fill(_itself(scores, i), -1e3).softmax(dim=0)))
+from_others.wrong(
+    "right as long as the others have a share beside the token itself: else they are 0 / 0",
+    "Where its own score is by far the largest, all other weights are 0 before they are divided by "
+    "their sum. Take its score out before the softmax.",
+)(
+    _looking(
+        weigh=lambda scores, i: (
+            scores.softmax(dim=0).masked_fill(_itself(scores, i), 0.0)
+            / scores.softmax(dim=0).masked_fill(_itself(scores, i), 0.0).sum()
+        )
+    )
+)
+from_others.wrong(
+    "right but for the token itself, whose score is set to 0 and then its weight",
+    "A score of 0 takes its share before its weight is set to 0. Minus infinity leaves it out.",
+)(
+    _looking(
+        weigh=lambda scores, i: (
+            scores.masked_fill(_itself(scores, i), 0.0)
+            .softmax(dim=0)
+            .masked_fill(_itself(scores, i), 0.0)
+        )
+    )
+)
+from_others.wrong(
+    "a comparison of the token itself with the keys: Q is not used",
+    "The query of token i is x_i Q.",
+)(_looking(project=lambda X, Q, K, V: (X, X @ K, X @ V)))
+from_others.wrong(
+    "right in its values, but no gradient goes through the output",
+    "Something cuts it off from the graph: detach(), numpy(), .tolist() or tensor(...).",
+)(_looking(combine=lambda weights, values, i: (weights @ values).detach()))
 from_others.wrong(
     "right for small scores, but exp of a large one is infinite",
     "Use softmax, which subtracts the largest score before exp.",

@@ -8,6 +8,7 @@ import minitorch.nn.functional as F
 from minitorch import nn, optim
 from textbook.checks.compare import number
 from textbook.checks.exercise import CheckFailed, exercise
+from textbook.checks.reasons import what_it_is
 from textbook.lab.report import measured
 
 # The share that is right, of what was not seen
@@ -47,11 +48,25 @@ def _measure_cases(draw, hidden):
 
 def _measured(answer, sentences, targets, seen, training):
     model = _Fake().train(training)
-    found = {"the share of right answers": answer(model, sentences, targets, seen)}
-    modes = {"train()" if each else "eval()" for each in model.calls} or {"eval()"}
+    share = answer(model, sentences, targets, seen)
+    found = {"the share of right answers": "None" if share is None else share}
+    modes = {"train()" if each else "eval()" for each in model.calls}
+    if share is None or not modes:  # nothing was to be measured
+        modes = {"eval()"}
     found["the mode of the model while it is measured"] = " and ".join(sorted(modes))
     found["the mode of the model afterwards"] = "train()" if model.training else "eval()"
     return found
+
+
+def _nothing_asked(answer, sentences, targets, seen, training):
+    """Whether None is returned where new sentences ask nothing."""
+    share = answer(_Fake(), sentences, mt.full_like(targets, -100), seen)
+    if share is not None:
+        return (
+            "The check asked again with targets of -100 alone: then no target is left, and None "
+            f"is to be returned, not {share!r}."
+        )
+    return None
 
 
 def _share(
@@ -87,6 +102,7 @@ def _share(
 @exercise(
     cases=_measure_cases,
     run=_measured,
+    properties=(_nothing_asked,),
     gradients=False,
     see='chapter 05, "Does it work?"',
 )
@@ -177,6 +193,22 @@ for name, hint, pieces in (
         {"pool": lambda right, asked: sum(right) / sum(asked)},
     ),
     (
+        "the share of sentences that are right as a whole",
+        "Every target counts: the share of right answers among them.",
+        {
+            "pool": lambda right, asked: (
+                sum(r == a for r, a in zip(right, asked, strict=True)) / len(right)
+                if sum(asked)
+                else None
+            )
+        },
+    ),
+    (
+        "the share of right answers in percent",
+        "From 0 to 1.",
+        {"pool": lambda right, asked: 100 * sum(right) / sum(asked) if sum(asked) else None},
+    ),
+    (
         "right but for the model, which is measured in train(): dropout is on",
         "model.eval() before you measure.",
         {"before": lambda model: None},
@@ -200,9 +232,48 @@ for name, hint, pieces in (
     right_unseen.wrong(name, hint)(_share(**pieces))
 
 
+@right_unseen.wrong(
+    "right but for targets of -100, which count as right",
+    "Where the target is -100, nothing is asked: not right, and not asked.",
+)
+def _(model, sentences, targets, seen):
+    share = right_unseen.reference(model, sentences, targets, seen)
+    asked = _share(pool=lambda right, asked: (sum(asked), len(asked) * targets.shape[1]))
+    some, all_of_them = asked(model, sentences, targets, seen)
+    return share and (share * some + all_of_them - some) / all_of_them
+
+
+@right_unseen.wrong(
+    "right but for the division: by the targets of all sentences",
+    "By those of the sentences that count.",
+)
+def _(model, sentences, targets, seen):
+    some = _share(pool=lambda right, asked: sum(asked))(model, sentences, targets, seen)
+    share = right_unseen.reference(model, sentences, targets, seen)
+    return share and share * some / (targets != -100).sum().item()
+
+
+@right_unseen.wrong(
+    "right but for sentences that come twice, which do not count at all",
+    "Such a sentence counts once.",
+)
+def _(model, sentences, targets, seen):
+    rows = sentences.tolist()
+    twice = [row for row in rows if rows.count(row) > 1]
+    known = mt.cat([seen, mt.tensor(twice)]) if twice else seen
+    return right_unseen.reference(model, sentences, targets, known)
+
+
 # What was reached
 
 SYMBOLS, N, BACK, WIDTH, MOST, ENOUGH = 10, 8, 2, 64, 100, 0.9
+GOOD = {"divisor": "root", "positions": True, "rate": 0.01, "steps": MOST}
+PARTS = {
+    "positions": "`positions`",
+    "divisor": "the divisor",
+    "steps": "the number of steps",
+    "rate": "the rate",
+}
 KEYS, DIVISORS = ["divisor", "positions", "rate", "steps"], {"1": 1, "root": WIDTH**0.5, "d": WIDTH}
 
 
@@ -274,25 +345,31 @@ def _read(plan):
     return given["divisor"], given["positions"], rate, steps
 
 
+def _reached(measure, plan, seed):
+    """What the answer's own measure says of a layer that was trained so."""
+    model, seen = trained(*plan.values(), seed)
+    mt.manual_seed(seed + 100)
+    tokens, targets = sequences(200)
+    known = seen[:200]
+    of_seen = mt.cat([mt.full((len(known), BACK), -100), known[:, :-BACK]], dim=1)
+    return measure(model, mt.cat([tokens, known]), mt.cat([targets, of_seen]), seen)
+
+
 def reached(measure, plan):
     """Raise ``CheckFailed`` unless the plan is right in sentences that it has not seen."""
     with redirect_stdout(StringIO()):
         right_unseen(measure)
-    given, shares = _read(plan), []
-    for seed in (11, 12, 13):
-        model, seen = trained(*given, seed)
-        mt.manual_seed(seed + 100)
-        tokens, targets = sequences(200)
-        mixed = mt.cat([tokens, seen[:200]])
-        of_seen = mt.cat([mt.full((200, BACK), -100), seen[:200, :-BACK]], dim=1)
-        shares.append(measure(model, mixed, mt.cat([targets, of_seen]), seen))
-        measured(f"seed {seed}: right in sentences that were not seen {shares[-1]:.1%}")
+    given = dict(zip(GOOD, _read(plan), strict=True))
+    shares = [_reached(measure, given, seed) for seed in (11, 12, 13)]
+    for seed, share in zip((11, 12, 13), shares, strict=True):
+        measured(f"seed {seed}: right in sentences that were not seen {share:.1%}")
     if min(shares) < ENOUGH:
+        what = what_it_is(given, GOOD, PARTS, lambda plan: _reached(measure, plan, 14), ENOUGH)
         raise CheckFailed(
             f"chosen_layer: at least {ENOUGH:.0%} have to be right in sentences that were not "
-            f"seen, with each of three seeds; it was {min(shares):.0%}.\nNamed is the token "
-            f"{BACK} places before: what does the layer have to know? Then think of the softmax "
-            "at the start, of rate and steps.\n"
+            f"seen, with each of three seeds; it was {min(shares):.0%}.\n{what}\nNamed is the "
+            f"token {BACK} places before: what does the layer have to know? And what does the "
+            "softmax do with large scores, or with small ones?\n"
             'See chapter 05, "Does it matter in training? (E2)".'
         )
     print("chosen_layer: it is right in sentences that it has not seen")

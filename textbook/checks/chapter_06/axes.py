@@ -123,6 +123,15 @@ split_fused.wrong(
     "right, but one tensor and not three",
     "Return three tensors: unbind takes one apart along an axis.",
 )(lambda P, heads: mt.stack(_fused()(P, heads)))
+split_fused.wrong(
+    "a split in which the whole width of P, 3d, is taken for d",
+    "P has 3d columns: d is a third of P.shape[-1], and each part has d/heads numbers of a head.",
+)(
+    lambda P, heads: [
+        P.unflatten(-1, (heads, -1)).transpose(1, 2)[..., first:][..., : P.shape[-1] // heads]
+        for first in range(0, 3 * P.shape[-1] // heads, P.shape[-1] // heads)
+    ]
+)
 
 
 def _fused_parts(cut):
@@ -202,11 +211,22 @@ def _positions_stay_apart(answer, *case):
     return None
 
 
+def _rows_of_mix_are_maps(answer, *case):
+    draw = Draw(0)
+    inputs, mix = _projected(draw, 1, 3, 3, 4, 4), draw.normal(2, 2)
+    if mt.allclose(answer(*inputs, mix), _talking()(*inputs, mix.T)):
+        return (
+            "mix is read transposed: it is (maps, heads), and its row g makes map g of the "
+            "scores of all heads."
+        )
+    return None
+
+
 @exercise(
     cases=_talking_cases,
     forbidden=("scaled_dot_product_attention", "linear"),  # nn.MultiheadAttention runs linear
     instead="reshape, transpose, @ and softmax",
-    properties=(_positions_stay_apart, _has_no_loop),
+    properties=(_rows_of_mix_are_maps, _positions_stay_apart, _has_no_loop),
     see='chapter 06, "Heads as an axis"',
 )
 def talking_heads(query, key, value, mix):
@@ -240,6 +260,18 @@ talking_heads.wrong(
     "attention in interleaved heads, which take the columns in turn",
     "A head is a block of columns side by side: reshape the last axis to (heads, d/heads).",
 )(_talking(split=split_every_other, merge=merge_every_other))
+talking_heads.wrong(
+    "right but for queries and keys, whose heads take the columns in turn",
+    "A head is a block of columns side by side: reshape the last axis to (heads, d/heads).",
+)(_talking(split=split_every_other, split_value=split))
+talking_heads.wrong(
+    "right but for the scale: it divides by the square root of d/maps",
+    "The dot product of a head adds up d/heads terms: divide by the square root of that.",
+)(
+    lambda query, key, value, mix: _talking(
+        scores=lambda q, k: q @ k.mT / (query.shape[-1] / len(mix)) ** 0.5
+    )(query, key, value, mix)
+)
 talking_heads.wrong(
     "right but for the values, which are split in as many heads as queries and keys",
     "There are as many heads of values as maps: mix is (maps, heads).",

@@ -56,8 +56,11 @@ def _nothing_leaks(answer, layer, x, memory, allowed):
         return None
     module, others = made(_Layer, answer, layer), memory.clone()
     others[:, -1] += 10
+    text = "Memory that no query is allowed to look at must not change the output"
     if not mt.allclose(module(x, memory, allowed), module(x, others, allowed)):
-        return "Memory that no query is allowed to look at must not change the output."
+        return f"{text}."
+    if not mt.allclose(module(1e6 * x, memory, allowed), module(1e6 * x, others, allowed)):
+        return f"{text}: scores may be very large, and only minus infinity is below all of them."
     return None
 
 
@@ -300,6 +303,25 @@ class _(LayerInPieces):
 class _(LayerInPieces):
     def scores(self, query, key):
         return query @ key.transpose(-1, -2) / self.heads**0.5
+
+
+@GroupedAttention.wrong(
+    "right but for the scale: it divides by the square root of the columns of all keys",
+    "The dot product of a head adds up width/heads terms: divide by the square root of that.",
+)
+class _(LayerInPieces):
+    def scores(self, query, key):
+        return query @ key.mT / (self.groups * self.size) ** 0.5
+
+
+@GroupedAttention.wrong(
+    "right but for the softmax, which overflows where scores are large",
+    "exp of some hundreds is infinite. Use softmax, or subtract the largest score of each row.",
+)
+class _(LayerInPieces):
+    def looking(self, scores, allowed):
+        exponentials = self.masked(scores, allowed).exp()
+        return exponentials / exponentials.sum(dim=-1, keepdim=True)
 
 
 @GroupedAttention.wrong(

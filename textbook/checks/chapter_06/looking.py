@@ -2,6 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.chapter_06.axes import scaled_scores
+from textbook.checks.compare import difference
 from textbook.checks.exercise import exercise
 
 
@@ -18,6 +19,11 @@ def _pair_cases(draw, hidden):
         yield k, c, eye[pairs].flatten(1), memory
 
 
+def _shapes(k, c):
+    """Those of Q[l], K[l] and V[l]."""
+    return (2 * k, k), (k + c, k), (k + c, c)
+
+
 def _run(answer, k, c, x, memory):
     """The shapes of the matrices and, if they fit, what the heads find, to two decimals."""
     Q, K, V = answer(k, c)
@@ -25,9 +31,11 @@ def _run(answer, k, c, x, memory):
     for name, matrices in (("Q", Q), ("K", K), ("V", V)):
         results[f"the number of matrices in {name}"] = len(matrices)
         for head, matrix in enumerate(matrices):
-            results[f"the shape of {name}[{head}]"] = tuple(matrix.shape)
+            results[f"{name}[{head}]"] = mt.zeros(matrix.shape)  # its shape is compared
     found = None
-    if list(results.values()) == [2, *[(2 * k, k)] * 2, 2, *[(k + c, k)] * 2, 2, *[(k + c, c)] * 2]:
+    if [(len(two), *(tuple(matrix.shape) for matrix in two)) for two in (Q, K, V)] == [
+        (2, shape, shape) for shape in _shapes(k, c)
+    ]:
         heads = [_found(x, memory, *(W[head].double() for W in (Q, K, V))) for head in (0, 1)]
         found = (mt.cat(heads, dim=-1) * 100).round() / 100
     return {**results, "the tensor of what the two heads find": found}
@@ -35,6 +43,34 @@ def _run(answer, k, c, x, memory):
 
 def _found(x, memory, query, key, value):
     return scaled_scores(x @ query, memory @ key).softmax(dim=-1) @ memory @ value
+
+
+def _where_they_look(check, answer, k, c, x, memory):
+    """A sentence on the first head that does not find its value."""
+    matrices, case = answer(k, c), (k, c, x, memory)
+    if not difference(_run(lambda *_: matrices, *case), _run(check.reference, *case), ""):
+        return None
+    for two, shape in zip(matrices, _shapes(k, c), strict=True):
+        if any(tuple(matrix.shape) != shape for matrix in two):
+            return None
+    for head, (query, key, value) in enumerate(zip(*matrices, strict=True)):
+        query, key, value = (matrix.double() for matrix in (query, key, value))
+        scores = scaled_scores(x @ query, memory @ key)
+        asked = x[:, head * k : (head + 1) * k] @ memory[:, :k].T > 0  # (T, n), one True a row
+        weight = scores.softmax(dim=-1)[asked].min().item()
+        if weight < 0.99:
+            text = f"Head {head} gives the key that it has to find a weight of {weight:.2f} only. "
+            if key[k:].abs().sum() > 0:
+                return text + f"K[{head}] reads the values, too: its last c rows have to be 0."
+            if (scores[asked] <= scores.amin(dim=-1)).all():
+                return text + "It looks away from it: change the sign of Q or of K."
+            return text + "Its score must be far above all others."
+        if not mt.allclose(memory @ value, memory[:, k:], atol=0.005):
+            return (
+                f"Head {head} finds its key, but V[{head}] does not take the value as it is: of "
+                "the k + c columns of memory it has to pick the last c, one by one."
+            )
+    return None
 
 
 def _selecting(rows, first, columns, scale=1.0):
@@ -60,6 +96,7 @@ def _two(sharpness=lambda k: 20 * k**0.5, asks=lambda k: (0, k), reads=lambda k:
 @exercise(
     cases=_pair_cases,
     run=_run,
+    reasons=(_where_they_look,),
     gradients=False,
     see='chapter 06, "A task for two heads"',
 )

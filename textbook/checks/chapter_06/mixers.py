@@ -11,7 +11,7 @@ from textbook.checks.chapter_06.axes import (
     split_without_transpose,
 )
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, in_halves, some_of
+from textbook.checks.suspects import in_halves, judged, some_of
 
 WIDTH, HEADS = 8, 4
 
@@ -118,7 +118,7 @@ def _kinds():
         "has a window to both sides": layer(weigh=allowing(lambda i, j: (i - j).abs() < 2)),
         "attends in blocks of four tokens": layer(weigh=allowing(lambda i, j: i // 4 == j // 4)),
         "adds a faint code to each position": layer(
-            before=lambda X: X + 1e-4 * codes[: X.shape[1]]
+            before=lambda X: X + 3e-5 * codes[: X.shape[1]]
         ),
         "adds codes from the seventh position on": layer(before=late_codes),
         "adds something to the first output": layer(
@@ -163,11 +163,34 @@ def _suspect_cases(draw, hidden):
     return in_halves(_kinds(), hidden, Draw(int(hidden)).random)
 
 
+POSITIONS = "Permuted positions must give permuted outputs, each of them, at all sizes."
+SEQUENCES = "Every sequence of a batch must get what it gets alone, not only the first."
+NO_MATTER = "Permuted inputs give permuted outputs, and it does not mix sequences: that is all."
+SHOWN = {
+    "folds the heads into the batch, and unfolds them in the wrong order": SEQUENCES,
+    "has a softmax over the batch": SEQUENCES,
+    "divides by the largest score of the batch": SEQUENCES,
+    "takes the mean of the batch away": SEQUENCES,
+    "hears of the sequences before": SEQUENCES + " Here the first one does.",
+    "hears of the sequence two after": SEQUENCES + " It takes three sequences to see it.",
+    "has the padding mask of another batch": SEQUENCES + " Here the first one does.",
+    "multiplies sequences by the gates of heads, if there are four": SEQUENCES
+    + " Try one to four sequences.",
+    "has a window to both sides": "Draw the order at random: the opposite one alone hides it.",
+    "attends in blocks of four tokens": "Try more than four positions.",
+    "adds a faint code to each position": "Small differences count: all beyond rounding, 1e-9.",
+    "adds codes from the seventh position on": "Try up to eight positions.",
+    "adds something to the first output": POSITIONS + " A mean over positions hides it.",
+    "adds something to the last output": POSITIONS + " A mean over positions hides it.",
+}
+
+
 def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     mixing, apart = _kinds()
     found = answer([_Layer((mixing | apart)[kind]) for kind in kinds])
-    return by_kinds(found, kinds, "layers", "mixing layers")
+    reasons = dict.fromkeys(mixing, POSITIONS) | dict.fromkeys(apart, NO_MATTER) | SHOWN
+    return judged(found, kinds, mixing, reasons, "mixing layers")
 
 
 @exercise(

@@ -126,7 +126,39 @@ def _needed(
     return needed
 
 
-@exercise(cases=_run_cases, gradients=False, see='chapter 06, "As many heads as places (E2)"')
+def _why(check, answer, runs):
+    """A sentence on the first question that is answered wrongly, by the rule."""
+    found, right = answer(runs), check.reference(runs)
+    if not isinstance(found, dict):
+        return None
+    for asked, needed in sorted(right.items()):
+        if asked not in found:
+            return f"The question for {asked} is missing."
+        said = found[asked]
+        if said == needed:
+            continue
+        text = f"For {asked} asked you say {said}. "
+        too_many = said is None or (needed is not None and said > needed)
+        heads = needed if too_many else said
+        rows = _same_size([run for run in runs if run["asked"] == asked])
+        rows = [run for run in rows if run["heads"] == heads]
+        if not rows:
+            return text + "With so many heads there are no runs of the size of those with one head."
+        rows = _at_best_rate(rows)
+        tests = ", ".join(str(run["test"]) for run in rows)
+        text += f"With {heads}, the rate with the best mean validation is {rows[0]['rate']}, and "
+        if too_many:
+            return text + f"its test numbers {tests} are all at least 0.95: {heads} is enough."
+        return text + f"of its test numbers {tests} one is below 0.95: {said} is not enough."
+    return None
+
+
+@exercise(
+    cases=_run_cases,
+    reasons=(_why,),
+    gradients=False,
+    see='chapter 06, "As many heads as places (E2)"',
+)
 def heads_needed(runs):
     """For each number of letters asked, the smallest number of heads that is enough, or None."""
     found = {}

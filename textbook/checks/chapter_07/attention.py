@@ -148,6 +148,37 @@ masked_attention.wrong(
 )(_attending(clear=_as_it_is))
 
 
+masked_attention.wrong(
+    "attention that forgets each key at which some query may not look",
+    "A key counts as hidden only where no query may look at it: any, not all.",
+)(
+    _attending(
+        clear=lambda x, allowed, shape: x.masked_fill(
+            ~allowed.expand(*shape).all(dim=-2).unsqueeze(-1), 0.0
+        )
+    )
+)
+masked_attention.wrong(
+    "attention with scores of 0 where nobody may look, though rows without a key are right",
+    "A score of 0 still has the weight exp(0) = 1. Only minus infinity takes a key out.",
+)(
+    _attending(
+        weigh=lambda scores, allowed: (
+            scores.masked_fill(~allowed, 0.0).softmax(dim=-1) * allowed.any(dim=-1, keepdim=True)
+        )
+    )
+)
+masked_attention.wrong(
+    "right without a mask, and with one masked the wrong way round",
+    "masked_fill changes the places where its mask is True, and in allowed True means: may look. "
+    "Give it ~allowed.",
+)(
+    lambda query, key, value, allowed: _attending(
+        weigh=lambda scores, every: masked_softmax(scores, every if allowed is None else ~every)
+    )(query, key, value, allowed)
+)
+
+
 def _values_alone(query, key, value, allowed):
     """Values are set to 0, keys are not: their scores are masked, but not their gradients."""
     if allowed is not None:

@@ -52,14 +52,19 @@ def _prompt_cases(draw, hidden):
         yield model, prompts, end, count
 
 
-def _watched(answer, model, prompts, end, count):
-    """The continuations, and how often the model was called."""
+def _run(answer, model, prompts, end, count):
+    return {"the list of continuations": answer(model, prompts, end, count)}
+
+
+def _go_together(answer, model, prompts, end, count):
     model.calls = 0
-    new = answer(model, prompts, end, count)
-    calls = "at most one for each new token, for all prompts together"
+    answer(model, prompts, end, count)
     if model.calls > count:
-        calls = f"{model.calls} for {count} new tokens"
-    return {"the list of continuations": new, "the number of calls": calls}
+        return (
+            "All prompts go through the model together: at most one call for each new token, and "
+            f"there were {model.calls} for {count}."
+        )
+    return None
 
 
 def _front(row, n):
@@ -108,7 +113,8 @@ def _continuing(
 
 @exercise(
     cases=_prompt_cases,
-    run=_watched,
+    run=_run,
+    properties=(_go_together,),
     gradients=False,
     see='chapter 07, "Rows with nothing to look at"',
 )
@@ -202,6 +208,23 @@ continue_prompts.wrong(
     ]
 )
 continue_prompts.wrong(
+    "right but for prompts with an end anywhere in them, which it does not continue",
+    "An end inside the prompt means nothing.",
+)(
+    lambda model, prompts, end, count: [
+        [] if end in prompt else new
+        for prompt, new in zip(prompts, _continuing()(model, prompts, end, count), strict=True)
+    ]
+)
+continue_prompts.wrong(
+    "right for the shortest prompt: the others have lost their beginnings",
+    "All prompts are read as they are: pad the shorter ones.",
+)(
+    lambda model, prompts, end, count: _continuing()(
+        model, [prompt[-min(map(len, prompts)) :] for prompt in prompts], end, count
+    )
+)
+continue_prompts.wrong(
     "right but for the prompts, which are returned, too",
     "Return the new tokens alone.",
 )(_continuing(finish=lambda new, prompt, end: prompt + new))
@@ -231,11 +254,3 @@ continue_prompts.wrong(
     "the least likely token at each step",
     "The largest score is that of the likeliest token.",
 )(_continuing(choose=lambda scores: scores.argmin(dim=-1)))
-
-
-@continue_prompts.wrong(
-    "right, but each prompt goes through the model alone",
-    "All prompts go through the model together: at most one call for each new token.",
-)
-def _(model, prompts, end, count):
-    return [_continuing()(model, [prompt], end, count)[0] for prompt in prompts]

@@ -430,3 +430,60 @@ class _(ModelInPieces):
     def averaged(self, losses, real):
         last = mt.arange(real.shape[1]) == real.sum(dim=1, keepdim=True) - 1
         return super().averaged(losses, real & ~last)
+
+
+@MaskedLanguageModel.wrong(
+    "right in forward, but the loss is divided by the number of texts",
+    "The mean is over all real tokens: divide by the sum of lengths.",
+)
+class _(ModelInPieces):
+    def averaged(self, losses, real):
+        return (losses * real).sum() / len(losses)
+
+
+@MaskedLanguageModel.wrong(
+    "right in forward, but the loss leaves out token 0 wherever it stands",
+    "Token 0 is a token like others: tell padding by lengths, and mark it by -100.",
+)
+class _(ModelInPieces):
+    def loss(self, tokens, lengths):
+        real = mt.arange(tokens.shape[1]) < lengths.unsqueeze(1)
+        targets = tokens.masked_fill(~real, 0)
+        return F.cross_entropy(self.predicted(tokens).transpose(1, 2), targets, ignore_index=0)
+
+
+@MaskedLanguageModel.wrong(
+    "right in forward, but the loss takes positions for classes: the scores are reshaped",
+    "cross_entropy wants (B, V, n): exchange two axes, transpose(1, 2). reshape mixes them.",
+)
+class _(ModelInPieces):
+    def predicted(self, tokens):
+        scores = super().predicted(tokens)
+        return scores.reshape(len(scores), -1, tokens.shape[1]).transpose(1, 2)
+
+
+@MaskedLanguageModel.wrong(
+    "right in its values, but the loss is a plain number: it carries no gradient",
+    "Return the tensor that cross_entropy gives: without .item(), float() or detach().",
+)
+class _(ModelInPieces):
+    def loss(self, tokens, lengths):
+        return super().loss(tokens, lengths).detach()
+
+
+@MaskedLanguageModel.wrong(
+    "a model whose forward puts the start token in front by itself",
+    "forward takes the tokens as they are; loss gives it the start token and all but the last.",
+)
+class _(ModelInPieces):
+    def forward(self, tokens):
+        return super().forward(self.read(tokens))
+
+
+@MaskedLanguageModel.wrong(
+    "right in forward, but the loss takes the padding to stand in front",
+    "The first lengths[b] positions hold tokens: t < length.",
+)
+class _(ModelInPieces):
+    def averaged(self, losses, real):
+        return super().averaged(losses, real.flip(1))

@@ -131,7 +131,31 @@ def _gradients(model, x):
     return mt.stack([mt.stack(row) for row in rows])
 
 
-@exercise(cases=_model_cases, gradients=False, see='chapter 07, "Gradients from the future (C15)"')
+def _first_wrong_entry(check, answer, model, x):
+    """A sentence on the first pair of output and token that is answered wrongly."""
+    found, right = answer(model, x), check.reference(model, x)
+    if not isinstance(found, mt.Tensor) or found.shape != right.shape or mt.equal(found, right):
+        return None
+    i, j = (found != right).nonzero()[0].tolist()
+    numbers = _gradients(model, x)[i, :, j].abs()  # (k, d)
+    if not right[i, j].item():
+        return (
+            f"Output {i} does not depend on token {j}: the {numbers.numel()} numbers of its "
+            "gradient there are all 0. Is something of another output or token mixed in?"
+        )
+    return (
+        f"Output {i} depends on token {j}: of the {numbers.numel()} numbers of its gradient there "
+        f"{(numbers > 0).sum().item()} are not 0, the largest of size {numbers.max().item():.2g}. "
+        "Each by itself is enough, however small."
+    )
+
+
+@exercise(
+    cases=_model_cases,
+    reasons=(_first_wrong_entry,),
+    gradients=False,
+    see='chapter 07, "Gradients from the future (C15)"',
+)
 def dependence(model, x):
     """(n, n) boolean: True where output i of the model depends on token j of x (n, d)."""
     x = x.clone().requires_grad_()

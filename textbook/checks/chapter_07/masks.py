@@ -100,6 +100,18 @@ chunk_mask.wrong(
     )
 )
 chunk_mask.wrong(
+    "right but for the rows with nothing to look at, which may look everywhere",
+    "Follow the rule: no padded key is looked at, from nowhere.",
+)(lambda *case: _chunk()(*case) | ~_chunk()(*case).any(dim=-1, keepdim=True))
+chunk_mask.wrong(
+    "right for as many queries as keys: else the padding is counted from the end of T positions",
+    "Keys stand at n positions, of which the last lengths[b] hold tokens.",
+)(
+    lambda lengths, T, n: (
+        (_last(T, n) >= 0) & (mt.arange(n) >= T - lengths.unsqueeze(1))[:, None, None]
+    )
+)
+chunk_mask.wrong(
     "the opposite: True where a query may not look",
     "Here True means: may look.",
 )(_chunk(join=lambda causal, real: ~(causal & real[:, None, None])))
@@ -229,6 +241,28 @@ allowed_of.wrong(
     TURN,
 )(_converted(turn=lambda hidden: hidden))
 allowed_of.wrong(
+    "right but for boolean masks attn_mask, which are not turned round",
+    TURN,
+)(_converted(read=lambda mask: ~mask if mask.dtype == mt.bool else mask == -mt.inf))
+allowed_of.wrong(
+    "True everywhere: all is allowed from the start, and joined by 'or'",
+    "A query may look only where both masks let it: &.",
+)(lambda attn_mask, key_padding_mask, shape: mt.ones(shape, dtype=mt.bool))
+allowed_of.wrong(
+    "right but for two masks that are None: it is None, too",
+    "Nothing is hidden then: return the whole shape, True everywhere.",
+)(
+    lambda attn_mask, key_padding_mask, shape: (
+        None
+        if attn_mask is None and key_padding_mask is None
+        else _converted()(attn_mask, key_padding_mask, shape)
+    )
+)
+allowed_of.wrong(
+    "right but for masks (B h, T, n): it takes the first B of them, for all heads",
+    "First the h heads of sequence 0, then those of sequence 1: (B h) becomes (B, h).",
+)(_converted(fit=lambda hidden, shape: hidden[: shape[0]][:, None] if hidden.ndim == 3 else hidden))
+allowed_of.wrong(
     "right but for key_padding_mask, which is not turned round",
     TURN,
 )(_converted(of_padding=lambda padding, _: padding[:, None, None]))
@@ -348,7 +382,36 @@ def _reached(
     return reached
 
 
-@exercise(cases=_stack_cases, gradients=False, see='chapter 07, "Gradients from the future (C15)"')
+def _way(check, answer, masks):
+    """The way from the first token that is missed to its output; or that there is none."""
+    found, steps = answer(masks), [mt.eye(len(masks[0])).bool()]
+    for allowed in masks:
+        steps.append(_product(allowed | mt.eye(len(allowed)).bool(), steps[-1]))
+    if not isinstance(found, mt.Tensor) or found.shape != steps[-1].shape:
+        return None
+    wrong = (found != steps[-1]).nonzero().tolist()
+    if not wrong:
+        return None
+    output, token = wrong[0]
+    if not steps[-1][output, token].item():
+        return f"No way leads from token {token} to output {output}."
+    ways, place = [], output
+    for layer in range(len(masks), 0, -1):
+        if not steps[layer - 1][place, token].item():
+            heard = masks[layer - 1][place] & steps[layer - 1][:, token]
+            other = heard.nonzero()[0].item()
+            ways.insert(0, f"in layer {layer} place {place} looks at {other}")
+            place = other
+    ways = ", ".join(ways) or "each layer adds to what is there, and looks at nothing else"
+    return f"Output {output} depends on token {token}: {ways}. All places keep what they have."
+
+
+@exercise(
+    cases=_stack_cases,
+    reasons=(_way,),
+    gradients=False,
+    see='chapter 07, "Gradients from the future (C15)"',
+)
 def reach(masks):
     """(n, n) boolean: True where output i of a stack with these masks depends on token j."""
     itself = mt.eye(len(masks[0])).bool()

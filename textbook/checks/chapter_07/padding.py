@@ -3,7 +3,7 @@
 import minitorch as mt
 from textbook.checks.chapter_07.attention import scaled
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, in_halves, some_of
+from textbook.checks.suspects import in_halves, judged, some_of
 
 WIDTH, HEADS = 6, 3
 
@@ -82,6 +82,11 @@ def _kinds():
         after = mt.cat([x[:, 1:], mt.zeros_like(x[:, :1])], dim=1)
         return y + 0.1 * after * (mt.arange(x.shape[1]) > 0).double().unsqueeze(1)
 
+    def shifted(y, x, lengths):
+        """What the padding says is added to the tokens with signs that add up to 0."""
+        signs = codes[: x.shape[1], :1] - real_mean(codes[: x.shape[1], :1] + 0 * x, lengths)
+        return y + 0.1 * x.sum(1, keepdim=True) * signs
+
     def first_everywhere(lengths, n):
         """The first of several tokens looks at all places, a single one at itself."""
         first = (mt.arange(n).unsqueeze(1) == 0) & (lengths > 1)[:, None, None]  # (B, n, 1)
@@ -94,7 +99,8 @@ def _kinds():
         "has no mask": encoder(none),
         "has a mask that is one axis short": encoder(short),
         "has a mask that is turned round": encoder(
-            lambda lengths, n: ~_real(lengths, n)[:, None, None]
+            lambda lengths, n: ~_real(lengths, n)[:, None, None],
+            weigh=lambda scores, allowed: filled(scores, allowed, -1e9),
         ),
         "sets weights to zero after the softmax": encoder(
             weigh=lambda scores, allowed: scores.softmax(-1) * allowed
@@ -130,6 +136,24 @@ def _kinds():
         "masks the queries of the padding, not its keys": encoder(
             lambda lengths, n: _real(lengths, n)[:, None, :, None] | (mt.arange(n) == 0)
         ),
+        "takes the lengths of other sentences, if there are four": encoder(
+            of_lengths(lambda lengths: lengths.flip(0) if len(lengths) == 4 else lengths)
+        ),
+        "takes the lengths of other sentences, if there are two": encoder(
+            of_lengths(lambda lengths: lengths.flip(0) if len(lengths) == 2 else lengths)
+        ),
+        "masks no further than the sixth position": encoder(
+            lambda lengths, n: (_real(lengths, n) | (mt.arange(n) >= 6))[:, None, None]
+        ),
+        "hears faintly of all positions": encoder(
+            after=lambda y, x, lengths: y + 3e-5 * x.sum(1, keepdim=True)
+        ),
+        "adds to one coordinate what it takes from the next": encoder(
+            after=lambda y, x, lengths: (
+                y + 0.1 * x.sum(1, keepdim=True)[..., :1] * (-1) ** mt.arange(WIDTH)
+            )
+        ),
+        "adds to one token what it takes from the others": encoder(after=shifted),
     }
     alone = {
         "is right": encoder(),
@@ -159,11 +183,32 @@ def _suspect_cases(draw, hidden):
     return in_halves(_kinds(), hidden, Draw(int(hidden)).random)
 
 
+BATCH = "In a batch with shorter sentences, compare each real position with the sentence alone."
+COUNTS = "Cut the padding off the sentence alone: it uses how many positions there are."
+SIZES = "Try one to four sentences of all lengths."
+EACH = "Compare each number of each real position, not a sum or mean of them."
+SHOWN = {
+    "has a mask that is one axis short": SIZES,
+    "takes the lengths of other sentences, if there are four": SIZES,
+    "takes the lengths of other sentences, if there are two": SIZES,
+    "divides by the number of positions": COUNTS,
+    "counts places from the end of the batch": COUNTS,
+    "fills small scores with -8": "Small differences count: all beyond rounding, 1e-9.",
+    "hears faintly of all positions": "Small differences count: all beyond rounding, 1e-9.",
+    "masks no further than the sixth position": "Try up to eight positions.",
+    "adds to one coordinate what it takes from the next": EACH,
+    "adds to one token what it takes from the others": EACH,
+    "leaves something in the padding": "What stands at the padding is no matter.",
+}
+SOUND = "Each real position gets what it gets alone, up to rounding: that is all."
+
+
 def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     reading, alone = _kinds()
     found = answer([_Encoder((reading | alone)[kind]) for kind in kinds])
-    return by_kinds(found, kinds, "encoders", "encoders that read padding")
+    reasons = dict.fromkeys(reading, BATCH) | dict.fromkeys(alone, SOUND) | SHOWN
+    return judged(found, kinds, reading, reasons, "encoders that read padding")
 
 
 @exercise(
@@ -187,7 +232,7 @@ def reading_padding(encoders):
             for b, length in enumerate(lengths)
         )
 
-    batches = [([3, 5], 6), ([2, 4, 3], 4), ([4, 1, 5, 2], 7), ([1], 3)]
+    batches = [([3, 5], 6), ([2, 4, 3], 4), ([4, 1, 5, 2], 7), ([1], 3), ([5], 7)]
     return [
         i
         for i, encoder in enumerate(encoders)
@@ -195,7 +240,7 @@ def reading_padding(encoders):
     ]
 
 
-BATCHES = ([3, 5], 6), ([2, 4, 3], 4), ([4, 1, 5, 2], 7), ([1], 3)
+BATCHES = ([3, 5], 6), ([2, 4, 3], 4), ([4, 1, 5, 2], 7), ([1], 3), ([5], 7)
 
 
 def _testing(
@@ -298,9 +343,21 @@ reading_padding.wrong(
     )
 )
 reading_padding.wrong(
+    "a test of batches of three sentences",
+    SEVERAL,
+)(_testing(batches=[([2, 4, 3], 4), ([4, 1, 5], 7), ([1, 2, 3], 3)]))
+reading_padding.wrong(
+    "a test of the means over the real positions",
+    "What one position gets and another loses is not in a mean. Compare each position.",
+)(_testing(agree=lambda x, y: mt.allclose(x.mean(0), y.mean(0), atol=1e-9)))
+reading_padding.wrong(
+    "a test of the sums over the numbers of each position",
+    "What one number gains and another loses is not in a sum. Compare each number.",
+)(_testing(agree=lambda x, y: mt.allclose(x.sum(1), y.sum(1), atol=1e-9)))
+reading_padding.wrong(
     "blind to small differences",
     "A right encoder differs by rounding alone, less than 1e-9.",
-)(_testing(agree=lambda x, y: mt.allclose(x, y, rtol=1e-2, atol=1e-2)))
+)(_testing(agree=lambda x, y: mt.allclose(x, y, rtol=1e-3, atol=1e-3)))
 reading_padding.wrong(
     "a test that takes rounding for a mistake",
     "A sum over other sizes may differ in its last digits. Compare with a tolerance, 1e-9.",

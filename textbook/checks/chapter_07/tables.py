@@ -66,7 +66,9 @@ def _run_cases(draw, hidden):
                 one_pass[0], one_pass[1] = one_pass[0] + 0.2, one_pass[1] - 0.2
             text = "training" if i in (0, 8) and trial != 1 else "held out"
             rows.append(_run(f"model {i}", one_pass, prefix, text))
-        order = [int(i) for i in draw.random.permutation(12)]
+        # 0.01 is still the same: with 0, so that no rounding decides
+        rows.append(_run("model 12", [1.0, 0.01, 0.0], [1.0, 0.0, 0.01], "training"))
+        order = [int(i) for i in draw.random.permutation(13)]
         yield ([rows[i] for i in order],)
     yield ([_run("a", [1.0, 1.0], [3.0, 1.0]), _run("b", [2.0, 2.0], [2.0, 2.0], "training")],)
 
@@ -107,7 +109,39 @@ def _judging(
     return judged
 
 
-@exercise(cases=_run_cases, gradients=False, see='chapter 07, "Low loss, useless text (E1)"')
+def _why(check, answer, runs):
+    """A sentence on the first model whose verdict is wrong, or on the best."""
+    found, right = answer(runs), check.reference(runs)
+    if not isinstance(found, dict) or not isinstance(found.get("verdicts"), dict):
+        return None
+    said, verdicts = found["verdicts"], right["verdicts"]
+    for run in runs:
+        name = run["model"]
+        gaps = [abs(a - b) for a, b in zip(run["in one pass"], run["from the prefix"], strict=True)]
+        if name in said and said[name] != verdicts[name]:
+            if gaps[-1] > 0.01:
+                return f"The losses of '{name}' at the last position differ, by {gaps[-1]:.3g}."
+            apart = [f"{t + 1}, by {gap:.3g}" for t, gap in enumerate(gaps) if gap > 0.01]
+            where = f"they differ at position {apart[0]}" if apart else "and at all others, too"
+            return f"The losses of '{name}' at the last position are the same, up to 0.01; {where}."
+    best = found.get("best")
+    means = {run["model"]: statistics.fmean(run["from the prefix"]) for run in runs}
+    texts = {run["model"]: run["text"] for run in runs}
+    if best == right["best"] or not isinstance(best, str) or best not in means:
+        return None
+    if verdicts[best] != "no leak seen" or texts[best] != "held out":
+        return f"'{best}' may not be compared: {verdicts[best]}, measured on text '{texts[best]}'."
+    return (
+        f"'{best}' has a mean loss from the prefix of {means[best]:.4f}, which is not the lowest."
+    )
+
+
+@exercise(
+    cases=_run_cases,
+    reasons=(_why,),
+    gradients=False,
+    see='chapter 07, "Low loss, useless text (E1)"',
+)
 def judged(runs):
     """The verdict on each model, and the best of those that may be compared: a dict."""
     verdicts, means = {}, {}

@@ -36,14 +36,29 @@ def _codes(
 ):
     """Codes with one of their pieces exchanged."""
 
-    def codes(n, d, base):
+    def codes(n, d, base=10_000.0):
         angles = places(n).unsqueeze(1) * frequencies(d, base)  # (n, d/2)
         return join(first(angles), second(angles))
 
     return codes
 
 
-@exercise(cases=_code_cases, gradients=False, see='chapter 08, "Sinusoids"')
+def _has_a_base_by_itself(answer, n, d, base):
+    try:
+        codes = answer(n, d)
+    except TypeError:
+        codes = None
+    if codes is None or not mt.allclose(codes, answer(n, d, 10_000.0)):
+        return "Called without base, as sinusoidal_codes(n, d), the function has to take 10,000."
+    return None
+
+
+@exercise(
+    cases=_code_cases,
+    properties=(_has_a_base_by_itself,),
+    gradients=False,
+    see='chapter 08, "Sinusoids"',
+)
 def sinusoidal_codes(n, d, base=10_000.0):
     """The codes of the places 0 to n - 1: (n, d)."""
     k = d // 2
@@ -120,15 +135,25 @@ sinusoidal_codes.wrong(
 sinusoidal_codes.wrong(
     "transposed: (d, n)",
     "A place is a row: (n, d).",
-)(lambda n, d, base: _codes()(n, d, base).T)
+)(lambda n, d, base=10_000.0: _codes()(n, d, base).T)
 
 
 @sinusoidal_codes.wrong(
     "right but for one hand alone (d = 2), where 0/0 gives NaN",
     "With k = 1 there is no step: the one hand has the frequency 1.",
 )
-def _(n, d, base):
+def _(n, d, base=10_000.0):
     return _codes()(n, d, base) * (mt.nan if d == 2 else 1.0)
+
+
+sinusoidal_codes.wrong(
+    "right but for one hand alone (d = 2), whose frequency is 1/base",
+    "With k = 1 the first hand is the last as well: its frequency is 1.",
+)(_codes(frequencies=lambda d, base: 1 / base * mt.ones(1) if d == 2 else frequencies(d, base)))
+sinusoidal_codes.wrong(
+    "right but for the exponent, which has a factor of 2 too much",
+    "The last of k hands, number k - 1, has the frequency 1/base: -m/(k - 1).",
+)(_codes(frequencies=lambda d, base: frequencies(d, base) ** 2))
 
 
 # The shift
@@ -203,6 +228,29 @@ shift_matrix.wrong(
     "right but for the signs: both sines are negative",
     "sin(a + b) = sin a cos b + cos a sin b: the block from cosines to sines is sin b.",
 )(_shift(lambda c, s: [[c, -s], [-s, c]]))
+shift_matrix.wrong(
+    "right but for the block from cosines to cosines, which is negative",
+    "cos(a + b) = cos a cos b - sin a sin b: both cosine blocks are cos b.",
+)(_shift(lambda c, s: [[c, s], [s, -c]]))
+shift_matrix.wrong(
+    "right but for sines and cosines, which are exchanged, and a sign",
+    "cos b stands on the diagonal: for the shift 0 the matrix is the identity.",
+)(_shift(lambda c, s: [[s, c], [-c, s]]))
+shift_matrix.wrong(
+    "right but for the pairs: column m goes with the one as far from the end",
+    "Columns m and k + m belong together: four diagonal blocks.",
+)(_shift(lambda c, s: [[c, -s.flip(1)], [s.flip(0), c.flip(0).flip(1)]]))
+shift_matrix.wrong(
+    "right but for the sines, whose angles do not have the shift",
+    "Both cosine and sine are those of shift times omega[m].",
+)(
+    lambda shift, omega: mt.cat(
+        [
+            mt.cat([mt.diag((shift * omega).cos()), -mt.diag(omega.sin())], dim=1),
+            mt.cat([mt.diag(omega.sin()), mt.diag((shift * omega).cos())], dim=1),
+        ]
+    )
+)
 shift_matrix.wrong(
     "right but for sines and cosines, which are exchanged",
     "cos b stands on the diagonal: for the shift 0 the matrix is the identity.",

@@ -11,6 +11,7 @@ from textbook.checks.exercise import exercise
 
 def _context_cases(draw, hidden):
     yield from [(8, 10_000.0, 20, 64), (4, 100.0, 7, 33), (64, 10_000.0, 2048, 8192)]
+    yield 8, 2.0, 500, 900
     if hidden:
         yield from [(6, 500.0, 128, 129), (128, 500_000, 8192, 131_072), (16, 10.0, 7, 100)]
 
@@ -93,6 +94,28 @@ for name, hint, turns in (
     ),
 ):
     longer_context.wrong(name, hint)(_context(turns=turns))
+longer_context.wrong(
+    f"{AROUND}: it counts d of them, not d/2",
+    "d coordinates make d/2 pairs: m = 0, ..., d/2 - 1.",
+)(_context(omega=lambda d, base: [base ** (-2 * m / d) for m in range(d)]))
+longer_context.wrong(
+    f"{AROUND}: the exponent of their frequencies lacks the 2",
+    "Pair m turns by base^(-2m/d) a place.",
+)(_context(omega=lambda d, base: [base ** (-m / d) for m in range(d // 2)]))
+longer_context.wrong(
+    "right but for the base, whose power is d/2: it is that of pair 1",
+    "The slowest pair is m = d/2 - 1, with the frequency base^(-(d - 2)/d).",
+)(_context(base=lambda d, base, ratio: base * ratio ** (d / 2)))
+longer_context.wrong(
+    "right but for the base, which only grows with the ratio of the lengths",
+    "The frequency of the slowest pair is base^(-(d - 2)/d), not 1/base, and the last place of n "
+    "is n - 1: solve for the base.",
+)(
+    lambda d, base, trained, longer: {
+        **_context()(d, base, trained, longer),
+        "base": base * longer / trained,
+    }
+)
 longer_context.wrong(
     "right but for the squeeze, which is upside down",
     "Places are multiplied by it, and they have to become smaller: it is below 1.",
@@ -211,6 +234,7 @@ def _table_cases(draw, hidden):
         inside += [(f"r{steps}", 0.9, 0.4, {"steps": steps, "spread": 0.0, "rates": 4})]
         inside += [(f"s{steps}", 0.9, 0.5, {"steps": steps, "spread": spread, "rates": 4})]
     inside += [(s, 0.9, b, {"steps": 600, "spread": 0.03}) for s, b in (("t", 0.6), ("u", 0.5))]
+    inside += [(s, 0.9, b, {"steps": 640, "spread": 0.04}) for s, b in (("x", 0.6), ("y", 0.5))]
     inside += [("v", 0.9, 0.6, {"steps": 620, "spread": 0.2})]
     inside += [("w", 0.9, 0.5, {"steps": 620, "spread": 0.0})]
     if hidden:
@@ -262,6 +286,32 @@ def _beyond(row, inside):
 SAME = ["trained to", "tested at", "steps", "rates tried"]
 
 
+def _why(check, answer, rows):
+    """A sentence on the first pair that is missing, or should not be there."""
+    found, right = list(answer(rows)), check.reference(rows)
+    if not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in found):
+        return None
+    found = [tuple(pair) for pair in found]
+    missing = [pair for pair in right if pair not in found]
+    pairs = missing or [pair for pair in found if pair not in right]
+    inside = {row["scheme"]: row for row in rows if row["tested at"] == row["trained to"]}
+    longer = {row["scheme"]: row for row in rows if row["tested at"] > row["trained to"]}
+    if not pairs or not all(scheme in longer for scheme in pairs[0]):
+        return None
+    one, other = pairs[0]
+    text = f"('{one}', '{other}') {'is missing' if missing else 'is not in it'}: "
+    for key in SAME:
+        settings = longer[one][key], longer[other][key]
+        if settings[0] != settings[1]:
+            return text + f"they differ in '{key}', {settings[0]} and {settings[1]}."
+    x, y = (_beyond(longer[scheme], inside[scheme]) for scheme in (one, other))
+    if min(len(x), len(y)) < 3:
+        return text + "one of them has fewer than three seeds."
+    means = f"{statistics.fmean(x):.3f} and {statistics.fmean(y):.3f}"
+    larger = max(statistics.stdev(x), statistics.stdev(y))
+    return text + f"the mean shares beyond are {means}, the larger deviation is {larger:.3f}."
+
+
 def _concluding(finish=lambda pairs: pairs, same=SAME, **pieces):
     """The conclusions with one of the pieces exchanged."""
     return lambda rows: finish(_pairs(rows, same, **pieces))
@@ -270,6 +320,7 @@ def _concluding(finish=lambda pairs: pairs, same=SAME, **pieces):
 @exercise(
     cases=_table_cases,
     run=_as_set,
+    reasons=(_why,),
     gradients=False,
     see='chapter 08, "Longer than trained (C17)"',
 )
@@ -325,6 +376,10 @@ for place, (left_out, hint) in enumerate(
         f"right but for schemes {left_out}, which it compares",
         hint,
     )(_concluding(same=SAME[:place] + SAME[place + 1 :]))
+concluded.wrong(
+    "right but for noise: it takes the root of the sum of the squared standard deviations",
+    "Twice the larger of the two standard deviations is the measure here.",
+)(_concluding(worst=math.hypot))
 concluded.wrong(
     "a comparison of all schemes, whatever their settings",
     "Both must have trained to the same length, as long, with as many rates, and be tested alike.",

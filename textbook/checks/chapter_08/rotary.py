@@ -219,6 +219,17 @@ def _added(x, positions, base):
     return mt.cat([angles.sin(), angles.cos()], dim=-1).unsqueeze(1)
 
 
+@rotate.wrong(
+    "right but for the angles: each stands at two neighbors, and pairs are m and m + d/2",
+    "Coordinates m and m + d/2 turn by the same angle: put the d/2 angles twice one after the "
+    "other, mt.cat([angles, angles], dim=-1), not each twice in turn.",
+)
+def _(x, positions, base):
+    angles = (positions.unsqueeze(-1) * _omega(x.shape[-1], base)).unsqueeze(1)
+    angles, (a, b) = angles.repeat_interleave(2, dim=-1), halves(x)
+    return x * angles.cos() + mt.cat([-b, a], dim=-1) * angles.sin()
+
+
 rotate.wrong(
     "x with sinusoidal codes added",
     "Nothing is added here: each pair of coordinates of x is turned.",

@@ -49,6 +49,22 @@ def alibi_bias(queries, keys, heads):
 
 
 alibi_bias.wrong(
+    "right but for the slopes: ell divides in the exponent, -8/ell",
+    "The exponent is -8 ell / h: it grows with ell and has the number of heads below.",
+)(_bias(slopes=lambda heads: 2.0 ** (-8 / mt.arange(1, heads + 1))))
+alibi_bias.wrong(
+    "right where h divides 8: else 8/h is cut off to a whole number",
+    "-8 ell / h with the division /, not //.",
+)(_bias(slopes=lambda heads: 2.0 ** (-(8 // heads) * mt.arange(1, heads + 1))))
+alibi_bias.wrong(
+    "right for the last query alone: all others have its distances",
+    "Query i stands at its own place: the distance is i - j, row by row.",
+)(
+    lambda queries, keys, heads: (
+        -_slopes(heads).reshape(-1, 1, 1) * _apart(1, keys).expand(queries, keys)
+    ).masked_fill(_apart(queries, keys) < 0, -mt.inf)
+)
+alibi_bias.wrong(
     "right but for the sign: it rewards distance",
     "The bias is added to the scores and makes far keys less likely: it is negative.",
 )(_bias(sign=1))
@@ -192,7 +208,7 @@ def _relative_cases(draw, hidden):
         ]
     for i, (batch, heads, n, d, size, c, mask) in enumerate(sizes):
         query, key = draw.normal(batch, heads, n, d), draw.normal(batch, heads, n, d)
-        scale = 300.0 if i == 1 else 1.0  # scores in the thousands
+        scale = 3000.0 if i == 1 else 1.0  # scores in the thousands
         yield (
             scale * query,
             key,
@@ -368,15 +384,28 @@ relative_attention.wrong(
         )
     )
 )
-relative_attention.wrong(
-    "right but for the mask, whose large negative number is not large enough",
-    "Scores may be in the thousands: minus infinity.",
-)(
-    _relative(
-        hide=lambda scores, allowed: (
-            scores if allowed is None else scores.masked_fill(~allowed, -100.0)
+for number in (-100.0, -1000.0):
+    relative_attention.wrong(
+        f"right but for the mask, whose {number:.0f} is not low enough",
+        "Scores may be in the thousands: minus infinity.",
+    )(
+        _relative(
+            hide=lambda scores, allowed, number=number: (
+                scores if allowed is None else scores.masked_fill(~allowed, number)
+            )
         )
     )
+relative_attention.wrong(
+    "right but for the clipping, which is made at c alone: far to the left the rows wrap around",
+    SIGN[2],
+)(_relative(rows=lambda apart, c: (apart + c).clamp(max=2 * c)))
+relative_attention.wrong(
+    "right but for the vectors of the keys, which meet the keys in place of the queries",
+    "The query asks: its product is with the key plus the vector of the difference.",
+)(
+    lambda query, key, *others: _relative(
+        place=lambda _, vectors: mt.einsum("bhjd,ijd->bhij", key, vectors)
+    )(query, key, *others)
 )
 relative_attention.wrong(
     "right for small scores; e to the power of a large one is infinite",

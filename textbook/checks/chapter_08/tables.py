@@ -63,6 +63,20 @@ learned_from_one_hot.wrong(
     "nn.Linear keeps (outputs, inputs): the part for the words is (m, d), and X multiplies (d, m).",
 )(lambda weight, *others: (_cut()(weight, *others)[0].T, _cut()(weight, *others)[1]))
 learned_from_one_hot.wrong(
+    "cut rightly, but its parts are reshaped where they should be transposed",
+    "reshape hands out the numbers in the order in which they lie; .T exchanges the axes.",
+)(_cut(turn=lambda part: part.reshape(part.shape[1], -1)))
+learned_from_one_hot.wrong(
+    "three tensors: a table of places and one of segments, not yet added up",
+    "One table (S, N, m): its entry [s, t] is the sum of the two and the bias.",
+)(
+    lambda weight, bias, longest, segments: (
+        weight.T[: -longest - segments],
+        weight.T[-longest - segments : -segments] + bias,
+        weight.T[-segments:],
+    )
+)
+learned_from_one_hot.wrong(
     "right but for the bias, which is left out",
     "The layer adds its bias once, wherever a word stands: every entry of the table can hold it.",
 )(_cut(add=lambda matrix, table, bias: (matrix, table)))

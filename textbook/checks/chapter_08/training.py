@@ -56,7 +56,8 @@ def _measured(answer, batches, first, training):
     model = _Fake(3).train(training)
     found = {"the share of right answers": answer(model, batches, first)}
     modes = {"train()" if each else "eval()" for each in model.calls}
-    found["the mode of the model while it is measured"] = " and ".join(sorted(modes)) or "none"
+    # a model need not be called where nothing is asked
+    found["the mode of the model while it is measured"] = " and ".join(sorted(modes)) or "eval()"
     found["the mode of the model afterwards"] = "train()" if model.training else "eval()"
     return found
 
@@ -81,6 +82,10 @@ def _share(
         return pool(right, asked)
 
     return share
+
+
+def _texts(right):
+    return sum(right) / len(right) if right else None
 
 
 @exercise(
@@ -119,14 +124,45 @@ right_beyond.wrong(
     )
 )
 right_beyond.wrong(
-    "right but for the sum, which is divided by all places",
-    "Divide by the number of targets that count.",
+    "the share at the places before first",
+    "From first on: places at least first.",
 )(
     _share(
-        counted=lambda targets, first: (mt.arange(targets.shape[1]) >= first) & (targets != -100),
-        pool=None,
+        counted=lambda targets, first: (mt.arange(targets.shape[1]) < first) & (targets != -100),
     )
 )
+right_beyond.wrong(
+    "a share of whole texts in which all is right from first on",
+    "Every target counts for itself.",
+)(
+    lambda model, batches, first: _texts(
+        [
+            (_share(pool=lambda right, asked: right[0] == asked[0])(model, [batch], first))
+            for tokens, targets in batches
+            for batch in zip(tokens.split(1), targets.split(1), strict=True)
+            if tokens.shape[1] > first
+        ]
+    )
+)
+right_beyond.wrong(
+    "right but for a batch in which nothing is asked: it gives None for all of them",
+    "Such a batch adds nothing. None only if no batch asks anything.",
+)(_share(pool=lambda right, asked: sum(right) / sum(asked) if all(asked) else None))
+right_beyond.wrong(
+    "right but for its form: it is given in percent",
+    "A share lies between 0 and 1.",
+)(_share(pool=lambda right, asked: 100 * sum(right) / sum(asked) if sum(asked) else None))
+
+
+@right_beyond.wrong(
+    "a measure of texts that are cut before the model reads them",
+    "The model must read the text from its beginning: cut scores and targets, not tokens.",
+)
+def _(model, batches, first):
+    cut = [(x[:, first:], y[:, first:]) for x, y in batches if x.shape[1] > first]
+    return _share()(model, cut, 0)
+
+
 right_beyond.wrong(
     "the mean of the batches' shares",
     "Every target counts alike: add up first, divide at the end.",
@@ -269,25 +305,44 @@ def _read(plan):
     return given["scheme"], clip, rate, steps
 
 
+def _missing(scheme, clip, rate, steps, known):
+    """What a plan lacks that does not hold, by what it reaches at trained places."""
+    if scheme == "relative" and clip <= BACK:
+        return (
+            f"With clip {clip} all differences from -{clip} on look alike: the token {BACK} places "
+            "before is not told from those further back."
+        )
+    if known >= ENOUGH:
+        return (
+            f"At trained places {known:.0%} are right: it is the scheme, or a clip beyond what the "
+            "short texts train well, that does not carry over to new places."
+        )
+    return (
+        f"At trained places {known:.0%} are right, too few as well: rate {rate} and {steps} steps "
+        f"do not suffice, or the scheme cannot pick out the token {BACK} places before."
+    )
+
+
 def reached(measure, plan):
     """Raise ``CheckFailed`` unless the plan holds at places that no training has seen."""
     with redirect_stdout(StringIO()):
         right_beyond(measure)
-    given, shares = _read(plan), []
+    given, shares, trained_places = _read(plan), [], []
     for seed in (11, 12, 13):
         model = trained(*given, seed)
         mt.manual_seed(seed)
         short = [sequences(50, LONGEST) for _ in range(2)]
         long = [sequences(50, 64) for _ in range(2)]
         shares.append(measure(model, copy.deepcopy(long), LONGEST))
-        known = measure(model, short, 0)
-        measured(f"seed {seed}: right at trained places {known:.1%}, beyond {shares[-1]:.1%}")
+        trained_places.append(measure(model, short, 0))
+        measured(
+            f"seed {seed}: right at trained places {trained_places[-1]:.1%}, "
+            f"beyond {shares[-1]:.1%}"
+        )
     if min(shares) < ENOUGH:
         raise CheckFailed(
             f"chosen_scheme: at the places from {LONGEST} to 63 at least {ENOUGH:.0%} have to be "
-            "right with each of three seeds.\nIs it low at trained places as well? Then think of "
-            f"rate, steps and clip: what has to be told apart is the token {BACK} places before. "
-            "Else think of "
-            "the scheme."
+            f"right with each of three seeds; there are {min(shares):.0%}.\n"
+            f"{_missing(*given, min(trained_places))}"
         )
     print("chosen_scheme: it holds beyond what was trained")

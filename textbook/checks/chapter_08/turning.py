@@ -4,7 +4,7 @@ import minitorch as mt
 from textbook.checks.chapter_08.codes import interleave
 from textbook.checks.chapter_08.rotary import _added, _rotary, neighbors
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, each_and_together, some_of
+from textbook.checks.suspects import in_halves, judged, some_of
 
 
 class _Program:
@@ -111,15 +111,43 @@ def programs():
 
 
 def _program_cases(draw, hidden):
-    """Each kind by itself, all together, and none."""
-    return each_and_together(_kinds(), draw.random)
+    """Each kind once, in an order that is drawn; and none."""
+    # the same for all seeds: each is asked once
+    return in_halves(_kinds(), hidden, Draw(int(hidden)).random)
+
+
+FAR = "Rule 2: move all places further, beyond 512. The scores must stay."
+MOVED = "Rule 2: scores must stay when all places grow by one number, odd or even."
+ALONE = "Rule 4: turn it alone, and nothing must change."
+SHOWN = {
+    "adds codes": MOVED,
+    "has a wrong sign": MOVED,
+    "exchanges sine and cosine": "Rule 1: a row at place 0 must stay as it is.",
+    "turns with the square of the place": MOVED,
+    "turns with every other place": MOVED,
+    "takes 0, 1, 2, ... for the places": "Rule 3: places need not be 0, 1, 2, ...; where words "
+    "move apart the scores must change.",
+    "has a table of 64 places": FAR,
+    "stops at place 512": FAR,
+    "turns nothing": "Rule 3: the scores must change when words move apart.",
+    "counts places from 1": "Rule 1: a row at place 0 must stay as it is.",
+    "grows with the place": MOVED,
+    "takes the mean of the sequence away": "A row depends on the others. " + ALONE,
+    "has a base that grows with the number of rows": "A row depends on how many there are. "
+    + ALONE,
+    "turns the first head alone": "Rules 3 and 4: look at all heads, and at one head alone.",
+    "turns the first sequence alone": "Rules 3 and 4: look at all sequences, and at one alone.",
+    "writes into x": "Rule 5: compare x with a copy made before the call.",
+    "remembers its first places": "Call it twice with other places: rules 2 and 3 ask for that.",
+}
+SOUND = "Pairs, direction, base and how much is turned are its own business. Mind rounding."
 
 
 def _found(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
     found = answer([_Program((broken | right)[kind]()) for kind in kinds])
-    return by_kinds(found, kinds, "programs", "broken programs")
+    return judged(found, kinds, broken, SHOWN | dict.fromkeys(right, SOUND), "broken programs")
 
 
 @exercise(

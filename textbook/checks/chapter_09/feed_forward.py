@@ -26,6 +26,17 @@ def _run_network(answer, sizes, x):
     )
 
 
+def _hidden_as_it_is(answer, sizes, x):
+    width, hidden = sizes
+    made_for = tuple(answer(*sizes).gate.weight.shape)
+    if made_for[1] == width and made_for[0] != hidden:
+        return (
+            f"For the argument hidden = {hidden} the hidden layer has {made_for[0]} units: take "
+            "hidden as it is, whoever makes the network has chosen it."
+        )
+    return None
+
+
 def _positions_stay_apart(answer, sizes, x):
     network, others = made(_Network, answer, sizes), x.clone()
     if not all(mt.equal(network(x), network(x)) for _ in range(5)):
@@ -39,7 +50,7 @@ def _positions_stay_apart(answer, sizes, x):
 @exercise(
     cases=_network_cases,
     run=_run_network,
-    properties=(_positions_stay_apart,),
+    properties=(_hidden_as_it_is, _positions_stay_apart),
     gradients=False,
     see='chapter 09, "The feed-forward network"',
 )
@@ -165,6 +176,15 @@ class _(nn.Module):
 
     def forward(self, x):
         return self.down(self.up(x).relu())
+
+
+@FeedForward.wrong(
+    "right but for the SiLU, which comes at the end, after down",
+    "SiLU(gate(x)) times up(x), then down.",
+)
+class _(_Network):
+    def forward(self, x):
+        return F.silu(self.down(self.gate(x) * self.up(x)))
 
 
 @FeedForward.wrong(

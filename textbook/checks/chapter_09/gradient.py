@@ -1,5 +1,6 @@
 """The gradient of RMSNorm by hand."""
 
+import minitorch as mt
 from textbook.checks.chapter_09.norms import mean_of, mean_square, root_of, variance_of
 from textbook.checks.exercise import exercise
 
@@ -47,11 +48,35 @@ def _named(answer, x, gain, grad_output, eps):
     return {"the number of gradients": len(found), **dict(zip(names, found, strict=False))}
 
 
+def _uses_the_gain_once(answer, x, gain, grad_output, eps):
+    toward_x, toward_gain = answer(x, gain, grad_output, eps)
+    doubled = answer(x, 2 * gain, grad_output, eps)
+    if not mt.allclose(doubled[0], 2 * toward_x):
+        return "Twice the gain must give twice the gradient of x."
+    if not mt.allclose(doubled[1], toward_gain):
+        return "The gradient of the gain must not depend on the gain."
+    return None
+
+
+def _takes_out_what_stretches(answer, x, gain, grad_output, eps):
+    toward_x, toward_gain = answer(x, gain, grad_output, 0.0)
+    if not mt.allclose((toward_x * x).sum(dim=-1), mt.zeros(x.shape[:-1]), atol=1e-6):
+        return (
+            "Where eps is 0, y does not change if x is stretched, so the gradient of each token is "
+            "at right angles to it: the sum of x times its gradient is 0."
+        )
+    shorter = answer(2 * x, gain, grad_output, 0.0)
+    if not mt.allclose(2 * shorter[0], toward_x) or not mt.allclose(shorter[1], toward_gain):
+        return "Where eps is 0, a token twice as long has half the gradient, and the gain the same."
+    return None
+
+
 @exercise(
     cases=_gradient_cases,
     run=_named,
     forbidden=("backward",),
     instead="mean, sum, -, * and /: the point is to do what they do",
+    properties=(_uses_the_gain_once, _takes_out_what_stretches),
     gradients=False,
     see='chapter 09, "Its gradient by hand"',
 )
@@ -148,6 +173,14 @@ for name, hint, toward_x in (
     ),
 ):
     rms_norm_gradient.wrong(name, hint)(_backward(toward_x=toward_x))
+rms_norm_gradient.wrong(
+    "right but for the gain, which is used twice",
+    "In the gradient of x it stands once, in its own not at all.",
+)(
+    lambda x, gain, grad_output, eps: tuple(
+        gain * gradient for gradient in _backward()(x, gain, grad_output, eps)
+    )
+)
 rms_norm_gradient.wrong(
     "right but for x, where the gain is left out",
     "The gradient at x-hat is grad_output times gain.",

@@ -2,6 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import exercise
+from textbook.checks.reasons import part_by_part
 
 # What a stack of attention layers amounts to
 
@@ -72,9 +73,41 @@ def _adds_up(answer, weights, values):
     return None
 
 
+def _is_the_path_of_its_number(check, answer, weights, values):
+    found, right = answer(weights, values), _walked()(weights, values)
+    if len(found) != len(right):
+        return None
+
+    def same(one, other):
+        return all(
+            a.shape == b.shape and mt.allclose(a, b) for a, b in zip(one, other, strict=True)
+        )
+
+    def layers(k):
+        return [layer + 1 for layer, through in enumerate(_bits(k, len(weights))) if through]
+
+    for k, pair in enumerate(found):
+        if same(pair, right[k]):
+            continue
+        for j, other in enumerate(right):
+            if same(pair, other):
+                return (
+                    f"Pair {k} of the list is the path through the layers {layers(j)}; "
+                    f"path {k} goes through {layers(k)}."
+                )
+        if k == 0:
+            return "Path 0 goes past all layers: A and V are identities."
+        if len(layers(k)) == 1:
+            [alone] = layers(k)
+            return f"Path {k} goes through layer {alone} alone: A_{alone} and V_{alone}, no more."
+        return f"Path {k} goes through the layers {layers(k)}: products of theirs and of no other."
+    return None
+
+
 @exercise(
     cases=_stack_cases,
     properties=(_adds_up,),
+    reasons=(_is_the_path_of_its_number,),
     gradients=False,
     see='chapter 09, "Given its weights, attention is linear"',
 )
@@ -188,7 +221,64 @@ def _shares(
     return shares
 
 
-@exercise(cases=_sum_cases, gradients=False, see='chapter 09, "Before or after"')
+SLIPS = {
+    "size of the sum, pre-norm": {
+        "it is a sum of sizes: their squares add up": lambda p, a: 1 + p * a,
+        "it is the mean square: its root is the size": lambda p, a: 1 + p * a**2,
+        "it is 1 + the root of the squares of the parts: 1 is a square, too": lambda p, a: (
+            1 + (p * a**2) ** 0.5
+        ),
+        "it is that of a part less": lambda p, a: (1 + (p - 1) * a**2) ** 0.5,
+        "it is that of a part more": lambda p, a: (1 + (p + 1) * a**2) ** 0.5,
+        "it is a product: a part has the size a, whatever the size of the sum": lambda p, a: (
+            (1 + a**2) ** (p / 2)
+        ),
+        "it is that for a = 1": lambda p, a: (1 + p) ** 0.5,
+    },
+    "input, pre-norm": {
+        "it is that for a sum of sizes, not of squares": lambda p, a: 1 / (1 + p * a),
+        "it is that after a part less": lambda p, a: (1 + (p - 1) * a**2) ** -0.5,
+        "it is all of it, 1: what it adds is still there, but the sum has grown": lambda p, a: 1.0,
+        "it is what the parts leave, 1 less their share": lambda p, a: (
+            1 - (p * a**2 / (1 + p * a**2)) ** 0.5
+        ),
+    },
+    "last part, pre-norm": {
+        "it is that of a part of size 1: a part has the size a": lambda p, a: (
+            (1 + p * a**2) ** -0.5
+        ),
+        "it is what the input leaves, 1 less its share": lambda p, a: 1 - (1 + p * a**2) ** -0.5,
+        "it is that of all parts together": lambda p, a: (p * a**2 / (1 + p * a**2)) ** 0.5,
+        "it is its size by that of the sum before it": lambda p, a: a / (1 + (p - 1) * a**2) ** 0.5,
+        "it is that for a sum of sizes, not of squares": lambda p, a: a / (1 + p * a),
+        "it is a: the size of the part, not its share": lambda p, a: a,
+    },
+    "input, post-norm": {
+        "it is that after one part: each of the norms shrinks it": lambda p, a: (1 + a**2) ** -0.5,
+        "it is that after one norm less": lambda p, a: (1 + a**2) ** (-(p - 1) / 2),
+        "it is that after one norm more": lambda p, a: (1 + a**2) ** (-(p + 1) / 2),
+        "it is that for sums of sizes, not of squares": lambda p, a: (1 + a) ** -p,
+        "it is that for a = 1": lambda p, a: 2 ** (-p / 2),
+        "it is that for sums of sizes, under a root": lambda p, a: (1 + a) ** (-p / 2),
+        "it is divided once for each part: it is a power": lambda p, a: 1 / (p * (1 + a**2) ** 0.5),
+    },
+    "last part, post-norm": {
+        "it is that of a part of size 1: a part has the size a": lambda p, a: (1 + a**2) ** -0.5,
+        "it is that for sums of sizes, not of squares": lambda p, a: a / (1 + a),
+        "it is a: the norm after it shrinks it, too": lambda p, a: a,
+        "it is shrunk by every norm: only one comes after it": lambda p, a: (
+            a * (1 + a**2) ** (-p / 2)
+        ),
+    },
+}
+
+
+@exercise(
+    cases=_sum_cases,
+    reasons=(part_by_part(SLIPS),),
+    gradients=False,
+    see='chapter 09, "Before or after"',
+)
 def shares_of_a_sum(parts, a):
     """What is left of the input, and what the last part adds, in pre-norm and post-norm: a dict."""
     size = (1 + parts * a**2) ** 0.5

@@ -60,9 +60,29 @@ def _padding_takes_no_part(answer, x, real):
     return None
 
 
+def _all_real_tokens_are_equal(check, answer, x, real):
+    mean, variance = answer(x, real)
+    if mean.shape != x.shape[-1:] or variance.shape != mean.shape:
+        return None
+
+    def differ(*given):
+        pairs = zip((mean, variance), answer(*given), strict=True)
+        return not all(mt.allclose(a, b, equal_nan=True) for a, b in pairs)
+
+    if differ(x.flatten(0, 1).unsqueeze(0), real.flatten().unsqueeze(0)):
+        return "Every real token counts the same, in whichever sequence it stands, long or short."
+    other = x.clone()
+    other[..., 0] = other[..., 0] * 2 + 1
+    pairs = zip((mean, variance), answer(other, real), strict=True)
+    if not all(mt.allclose(a[1:], b[1:], equal_nan=True) for a, b in pairs):
+        return "The statistics of a feature must not depend on the other features."
+    return None
+
+
 @exercise(
     cases=_padded_cases,
     properties=(_padding_takes_no_part,),
+    reasons=(_all_real_tokens_are_equal,),
     gradients=False,
     see='chapter 09, "Batch norm"',
 )
@@ -198,6 +218,10 @@ batch_statistics.wrong(
     "a mean and a variance for each token, as in layer norm",
     "A number for each feature, over all real tokens of the batch: (d).",
 )(_statistics(lambda x, real: x.mean(dim=-1), lambda x, real, _: x.var(dim=-1, unbiased=False)))
+batch_statistics.wrong(
+    "a mean and a variance for each real token, as in layer norm",
+    "A number for each feature, over all real tokens of the batch: (d).",
+)(lambda x, real: (x[real].mean(dim=-1), x[real].var(dim=-1, unbiased=False)))
 batch_statistics.wrong(
     "one mean and one variance for all features",
     "A number for each feature: (d).",

@@ -34,9 +34,12 @@ table = [
 ]
 
 
-def _made_up(name, best, others, budget=300, depth=6):
-    """Rows of one name: the steps at the rate in the middle, and at the two others."""
-    for rate, steps in zip((0.001, 0.003, 0.01), (others[0], best, others[1]), strict=True):
+RATES, FOUR = (0.001, 0.003, 0.01), (0.001, 0.003, 0.006, 0.01)
+
+
+def _made_up(name, best, others, budget=300, depth=6, rates=RATES):
+    """Rows of one name: the steps at the rate in the middle, and at the others."""
+    for rate, steps in zip(rates, (others[0], best, *others[1:]), strict=True):
         yield _row(name, rate, steps, budget, depth)
 
 
@@ -68,6 +71,24 @@ def _table_cases(draw, hidden):
         *_made_up("v", [140, 160, 130], (slow, none), depth=4),
         *_made_up("w", [100, 190, 100], ([150] * 3, [151] * 3), depth=5),
         *_made_up("x", [200, 201, 202], (slow, slow), depth=5),
+        *_made_up("aa", [100, 105, 110], (slow, slow), depth=7),  # ends where the next one begins
+        *_made_up("ab", [110, 115, 120], (slow, slow), depth=7),
+        *_made_up("ac", [100, 101, 102], (slow, none), depth=9, rates=(0.0001, 0.001, 0.003)),
+        *_made_up("ad", [100, 110, 120], (slow, [90, 110, 140], slow), depth=9, rates=FOUR),
+        *_made_up("ae", [121, 130, 141], (slow, slow), depth=9),
+        *_made_up("af", [90, 190], ([139, 142], [100, 400]), depth=10),
+        *_made_up("ag", [191, 195], ([299, 299], [298, 298]), depth=10),
+        *_made_up("ah", [250, 255, None], (slow[:2] + [None], none), depth=10, budget=260),
+        *_made_up("ai", [70, 80, 90], (slow, slow), depth=10, budget=260),
+        *_made_up("aj", none, ([None, None, 100], none), depth=10, budget=260),
+        *_made_up("ak", none, ([None, None, 100], [None, None, 100]), depth=13),
+        *_made_up("al", [100, 110, 120], (slow, slow), depth=13),
+        *_made_up("am", [280, None, None, 290], (none + [None], [295, None, None, None]), depth=13),
+        *_made_up("ao", [100, 101, 102], ([250, None, 260], slow), depth=14),
+        *_made_up("ap", [150, 160, 170], (slow, slow), depth=14),
+        *_made_up("aq", [50, 60, 70], (slow, slow), depth=15),
+        *_made_up("ar", [90, None, 95], (slow, none), depth=15),
+        *_made_up("an", [280, None, None, 290], ([292] * 4, none + [None]), depth=13),
     ]
     if hidden:
         rows = [
@@ -92,20 +113,27 @@ def _arrived(steps):
     return [s for s in steps if s is not None] or [math.inf]
 
 
+def _failing(rows):
+    """The names with a run that never arrived."""
+    return {row["name"] for row in rows if None in row["steps needed"]}
+
+
 def _concluding(
     value=lambda steps: statistics.median(_never(steps)),
     edge=lambda rate, rates: rate in (min(rates), max(rates)),
     faster=lambda a, b: max(_never(a)) < min(_never(b)),
     same=("depth", "budget"),
     finish=lambda pairs: pairs,
+    among=lambda rate: rate,
+    only=lambda rows: rows,
 ):
     """The conclusions with one of the pieces exchanged."""
 
-    def concluding(rows):
-        kept = []
+    def concluding(table):
+        rows, kept = only(table), []
         for name in sorted({row["name"] for row in rows}):
             own = [row for row in rows if row["name"] == name]
-            best = min(own, key=lambda row: (value(row["steps needed"]), row["rate"]))
+            best = min(own, key=lambda row: (value(row["steps needed"]), among(row["rate"])))
             known = value(best["steps needed"]) < math.inf
             if known and not edge(best["rate"], [row["rate"] for row in own]):
                 kept.append(best)
@@ -121,9 +149,46 @@ def _concluding(
     return concluding
 
 
+def _chosen(rows, name):
+    """The row of a name with the best rate, or why there is none."""
+    own = [row for row in rows if row["name"] == name]
+    rates = [row["rate"] for row in own]
+    best = min(own, key=lambda row: (statistics.median(_never(row["steps needed"])), row["rate"]))
+    if statistics.median(_never(best["steps needed"])) == math.inf:
+        return None, f"is left out: at none of its rates is the median of {name!r} finite"
+    if best["rate"] in (min(rates), max(rates)):
+        edge = "smallest" if best["rate"] == min(rates) else "largest"
+        return None, f"is left out: its best rate, {best['rate']}, is the {edge} that it was given"
+    return best, None
+
+
+def _by_the_rules(check, answer, rows):
+    """The first pair that is wrongly there or missing, with the rule that it breaks."""
+    found, right = set(map(tuple, answer(rows))), set(check.reference(rows))
+    for one, other in sorted(found - right):
+        pair = f"{one!r} faster than {other!r} is concluded, but"
+        for name in (one, other):
+            if reason := _chosen(rows, name)[1]:
+                return f"{pair} {name!r} {reason}."
+        a, b = (_chosen(rows, name)[0] for name in (one, other))
+        for key in ("depth", "budget"):
+            if a[key] != b[key]:
+                return f"{pair} their {key}s are {a[key]} and {b[key]}."
+        return f"{pair} {_runs(a)}, and {_runs(b)}: not every seed of one before all of the other."
+    for one, other in sorted(right - found):
+        a, b = (_chosen(rows, name)[0] for name in (one, other))
+        return f"{one!r} faster than {other!r} is missing: {_runs(a)}, and {_runs(b)}."
+    return None
+
+
+def _runs(row):
+    return f"{row['name']!r} needs {row['steps needed']} at its best rate, {row['rate']}"
+
+
 @exercise(
     cases=_table_cases,
     run=_as_set,
+    reasons=(_by_the_rules,),
     gradients=False,
     see='chapter 09, "Speed of training (C21)"',
 )
@@ -184,6 +249,11 @@ for name, hint, pieces in (
         },
     ),
     (
+        "right but for the choice of the rate, where runs that failed count as 0 steps",
+        "None is more than any number of steps.",
+        {"value": lambda steps: statistics.median(s or 0 for s in steps)},
+    ),
+    (
         "right but for the choice of the rate, which takes the best seed",
         MEDIAN,
         {"value": lambda steps: min(_never(steps))},
@@ -192,6 +262,46 @@ for name, hint, pieces in (
         "right but for the choice of the rate, which takes the worst seed",
         MEDIAN,
         {"value": lambda steps: max(_never(steps))},
+    ),
+    (
+        "right but for the choice among equal rates, where it takes the larger one",
+        "The smaller rate among equals.",
+        {"among": lambda rate: -rate},
+    ),
+    (
+        "right but for the seeds: the slowest of one may be as slow as the fastest of the other",
+        "Fewer steps, not as many: <.",
+        {"faster": lambda a, b: max(_never(a)) <= min(_never(b))},
+    ),
+    (
+        "right but for the seeds, which it compares one by one",
+        SEEDS,
+        {"faster": lambda a, b: all(s < t for s, t in zip(_never(a), _never(b), strict=False))},
+    ),
+    (
+        "right but for an even number of seeds, where it takes the upper one of the two",
+        "The median of two numbers is their mean: statistics.median.",
+        {"value": lambda steps: statistics.median_high(_never(steps))},
+    ),
+    (
+        "right but for an even number of seeds, where it takes the lower one of the two",
+        "The median of two numbers is their mean: statistics.median.",
+        {"value": lambda steps: statistics.median_low(_never(steps))},
+    ),
+    (
+        "right but for runs that never reached the goal, which it takes for the whole budget",
+        "None is more than any number of steps: a median of it is not finite.",
+        {"value": lambda steps: statistics.median(300 if s is None else s for s in steps)},
+    ),
+    (
+        "right but for the choice of the rate, which asks first at which most runs arrive",
+        MEDIAN,
+        {"value": lambda steps: 1e6 * steps.count(None) + statistics.median(_never(steps))},
+    ),
+    (
+        "right but for names with a run that failed, at any rate: it leaves them out",
+        "A name is left out if the median at its chosen rate is not finite.",
+        {"only": lambda rows: [row for row in rows if row["name"] not in _failing(rows)]},
     ),
     (
         "right but for the choice of the rate, which takes the mean",

@@ -1,13 +1,14 @@
 """When a loss has arrived, and a deep stack that is to learn."""
 
 import math
+import statistics
 from contextlib import redirect_stdout
 from io import StringIO
 
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn, optim
-from textbook.checks.compare import number
+from textbook.checks.compare import Words, brief, number
 from textbook.checks.exercise import CheckFailed, exercise
 from textbook.lab.report import measured
 
@@ -30,10 +31,16 @@ def _loss_cases(draw, hidden):
     yield [0.9, x, x, x, 0.9, 0.9, 0.9, x, x, x, x], 0.2, 3
     yield [0.9, x, x, 1.5, x, x, 0.2, 0.2, 0.3, 0.1], 0.2, 3
     yield [], 0.2, 1
+    yield [0.9, 0.9, 0.9, 0.9, math.nan, x, x, x, x], 0.2, 3
+    yield [0.25, 0.75, 0.25, 0.5, 0.5, 0.25, 0.25], 0.4, 3
 
 
 def _last(losses, end, window):
     return losses[max(end - window, 0) : end]
+
+
+def _block(losses, end, window):
+    return [math.inf] if end % window else _last(losses, end, window)
 
 
 def _mean(losses):
@@ -60,7 +67,18 @@ def _arrival(
     return arrival
 
 
-@exercise(cases=_loss_cases, gradients=False, see='chapter 09, "Depth with and without (C20)"')
+def _or_never(answer, losses, goal, window):
+    """The steps; None is an answer, too, and no lack of one."""
+    steps = answer(losses, goal, window)
+    return {"the result": Words("None") if steps is None else steps}
+
+
+@exercise(
+    cases=_loss_cases,
+    run=_or_never,
+    gradients=False,
+    see='chapter 09, "Depth with and without (C20)"',
+)
 def steps_needed(losses, goal, window):
     """After how many steps the mean of the last losses is below the goal first; None if never."""
     for end in range(window, len(losses) + 1):
@@ -102,6 +120,13 @@ for name, hint, pieces in (
         "losses[end - window : end] has `window` losses.",
         {"part": lambda losses, end, window: _last(losses, end, window + 1)},
     ),
+    (
+        "right but for the window, which lacks a loss",
+        "losses[end - window : end] has `window` losses.",
+        {
+            "part": lambda losses, end, window: _last(losses, end, max(window - 1, 1)),
+        },
+    ),
     ("right but for the window, of which it takes the smallest loss", LAST, {"mean": min}),
     ("right but for the window, of which it takes the largest loss", LAST, {"mean": max}),
     (
@@ -141,12 +166,78 @@ for name, hint, pieces in (
         {"below": lambda value, goal: not value >= goal},
     ),
     (
+        "right but for the window, of which it takes the median",
+        LAST,
+        {"mean": statistics.median},
+    ),
+    (
+        "right but for the windows, which do not overlap",
+        "After each step: the last `window` losses.",
+        {"full": False, "part": _block},
+    ),
+    (
+        "right but for the last window, which is left out",
+        "range(window, len(losses) + 1): the last end is the number of all losses.",
+        {"ends": lambda n: range(1, n)},
+    ),
+    (
         "right but for the end: it looks at the last window alone",
         "The first window that is below the goal, wherever it stands.",
         {"ends": lambda n: range(n, n + 1)},
     ),
 ):
     steps_needed.wrong(name, hint)(_arrival(**pieces))
+
+
+@steps_needed.wrong(
+    "right up to a NaN, which stays in its running sum for good",
+    "NaN - NaN is NaN: sum up each window by itself.",
+)
+def _(losses, goal, window):
+    total = 0.0
+    for end, loss in enumerate(losses, 1):
+        total += loss - (losses[end - window - 1] if end > window else 0.0)
+        if end >= window and total / window < goal:
+            return end
+    return None
+
+
+@steps_needed.wrong(
+    "right up to a NaN, at which it stops",
+    "A later window may be below the goal.",
+)
+def _(losses, goal, window):
+    for end in range(window, len(losses) + 1):
+        if losses[end - 1] != losses[end - 1]:
+            return None
+        if sum(losses[end - window : end]) / window < goal:
+            return end
+    return None
+
+
+steps_needed.wrong(
+    "right but for NaN, which it takes out of the list: the steps are no longer counted",
+    "The step was made. A window with NaN has no mean below the goal, and the count goes on.",
+)(lambda losses, goal, window: _arrival()([x for x in losses if x == x], goal, window))
+steps_needed.wrong(
+    "the number of all losses, where the last ones are below the goal",
+    "The first window that is below the goal, wherever it stands; and it has to be full.",
+)(lambda losses, goal, window: len(losses) if sum(losses[-window:]) / window < goal else None)
+
+
+@steps_needed.wrong(
+    "right as long as the loss stays below the goal from then on",
+    "The first time counts, though the loss may rise again.",
+)
+def _(losses, goal, window):
+    ends = range(window, len(losses) + 1)
+    below = [sum(losses[end - window : end]) / window < goal for end in ends]
+    return next((end for i, end in enumerate(ends) if all(below[i:])), None)
+
+
+steps_needed.wrong("None, whatever the losses are", "End with a return of the steps.")(
+    lambda losses, goal, window: None
+)
 
 
 # What was reached
@@ -222,28 +313,56 @@ def _read(plan):
             f"chosen_stack: expected a 'start' above 0, 1 at most, got {given['start']}"
         )
     if rate is None or not 0 < rate < 1:
-        raise CheckFailed(f"chosen_stack: expected a 'rate' between 0 and 1, got {given['rate']}")
+        raise CheckFailed(
+            f"chosen_stack: expected a 'rate' between 0 and 1, got {brief(given['rate'])}"
+        )
     if type(warm_up) is not int or not 0 <= warm_up < MOST:
         raise CheckFailed(
-            f"chosen_stack: expected 0 to {MOST - 1} as 'warm-up', got {given['warm-up']}"
+            f"chosen_stack: expected an integer from 0 to {MOST - 1} as 'warm-up', a number of "
+            f"steps; got {brief(given['warm-up'])}"
         )
     return given["wiring"], start, rate, warm_up
+
+
+def _reason(wiring, ends):
+    """Why a stack has not arrived, by its wiring and its last losses."""
+    last = max(ends)
+    if wiring in ("neither", "norm"):
+        return (
+            f"'{wiring}' has no residual connections: whatever reaches the end has gone through "
+            "all twelve networks, each of which loses some of it."
+        )
+    if not last < 1.1:
+        return (
+            f"The loss ends at {last:.2f}, more than who predicts zeros has: the steps are too "
+            "large. A smaller rate, or a smaller start?"
+        )
+    if last > 0.9:
+        return (
+            f"The loss ends at {last:.2f}: hardly anything is learned. Is the rate far too small "
+            "or too large, or does too little of the input get through this wiring at the start?"
+        )
+    if last > GOAL:
+        return (
+            f"The loss ends at {last:.2f}: it falls, too slowly. Another rate, a shorter warm-up, "
+            "a smaller start that lets the input through, or another wiring?"
+        )
+    return "It arrives, but too late: another rate, a shorter warm-up or a smaller start?"
 
 
 def reached(measure, plan):
     """Raise ``CheckFailed`` unless the stack arrives soon enough with each of three seeds."""
     with redirect_stdout(StringIO()):
         steps_needed(measure)
-    given, needed = _read(plan), []
+    given, needed, ends = _read(plan), [], []
     for seed in (11, 12, 13):
         found = losses(*given, MOST, seed)
         needed.append(measure(found, GOAL, WINDOW))
-        end = sum(found[-WINDOW:]) / WINDOW
-        measured(f"seed {seed}: steps needed {needed[-1]}, loss at the end {end:.3f}")
+        ends.append(sum(found[-WINDOW:]) / WINDOW)
+        measured(f"seed {seed}: steps needed {needed[-1]}, loss at the end {ends[-1]:.3f}")
     if not all(steps and steps <= LIMIT for steps in needed):
         raise CheckFailed(
             f"chosen_stack: each of three seeds needs {LIMIT} steps at most, got {needed}.\n"
-            "Does the loss stay near 1? Then nothing passes through: think of the wiring. Does it "
-            "fall, but too slowly, or jump? Then of rate, warm-up and start."
+            f"{_reason(given[0], ends)}"
         )
     print("chosen_stack: the stack of twelve learns")

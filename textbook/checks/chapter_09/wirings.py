@@ -2,7 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, each_and_together, some_of
+from textbook.checks.suspects import each_and_together, judged, some_of
 
 
 class _Program:
@@ -115,14 +115,24 @@ def _program_cases(draw, hidden):
     return each_and_together(_kinds(), draw.random)
 
 
-def _found(answer, kinds):
-    """What the answer returns, with the kinds for the numbers."""
+SHOWS = "For which functions and which x does it show?"
+SOUND = "It computes what a pre-norm block computes."
+
+
+def _found(answer, programs):
+    """What the answer returns, with the kinds of the programs for the numbers."""
     broken, right = _kinds()
-    found = answer([_Program((broken | right)[kind]) for kind in kinds])
-    return by_kinds(found, kinds, "programs", "broken programs")
+    found = answer([_Program((broken | right)[kind]) for kind in programs])
+    reasons = dict.fromkeys(broken, SHOWS) | dict.fromkeys(right, SOUND)
+    return judged(found, programs, broken, reasons, "broken programs")
 
 
-@exercise(cases=_program_cases, run=_found, gradients=False, see='chapter 09, "The block"')
+@exercise(
+    cases=_program_cases,
+    run=_found,
+    gradients=False,
+    see='chapter 09, "The block"',
+)
 def broken_blocks(programs):
     """The numbers of the programs that are no pre-norm block."""
     mt.manual_seed(0)
@@ -265,6 +275,11 @@ for name, hint, pieces in (
         "a list of the programs that are right",
         "Return the numbers of the broken ones.",
         {"say": lambda i, broken: None if broken else i},
+    ),
+    (
+        "counted from 1",
+        "Programs are counted from 0.",
+        {"say": lambda i, broken: i + 1 if broken else None},
     ),
     (
         "a list of True and False",

@@ -37,7 +37,7 @@ def _run_cross(answer, sizes, x, memory, allowed):
         others = () if allowed is None else (allowed,)
         found = {"the output": module(x, memory, *others), "the tensor self.weights": kept(module)}
         carried = getattr(getattr(module, "weights", None), "requires_grad", False)
-        module(x[:, 1:], memory, *others)
+        found["the output of a second call"] = module(x[:, 1:], memory, *others)
         found["the tensor self.weights after a second call"] = kept(module)
         made(_Cross, answer, sizes)(2 * x, memory, *others)
         found["the tensor self.weights after another module was called"] = kept(module)
@@ -414,3 +414,67 @@ class _(CrossInPieces):
 class _(CrossInPieces):
     def masked(self, scores, allowed):
         return scores if allowed is None else scores.masked_fill(allowed, -1e9)
+
+
+@CrossAttention.wrong(
+    "right but for the scale: the scores are divided by the square root of the number of heads",
+    "Divide the scores by the square root of a head's size, width/heads.",
+)
+class _(CrossInPieces):
+    def scores(self, query, key):
+        return query @ key.mT / math.sqrt(self.heads)
+
+
+@CrossAttention.wrong(
+    "right but for keys and values, which are exchanged",
+    "self.key makes what the queries meet, self.value what is mixed.",
+)
+class _(CrossInPieces):
+    def projected(self, x, memory):
+        return self.query(x), self.value(memory), self.key(memory)
+
+
+@CrossAttention.wrong(
+    "right but for the heads, which take every h-th column",
+    "A head has neighbouring columns: unflatten to (heads, width/heads), in this order.",
+)
+class _(CrossInPieces):
+    def split(self, x, heads):
+        return x.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2)
+
+    def merge(self, x):
+        return x.permute(0, 2, 3, 1).flatten(2)
+
+
+@CrossAttention.wrong(
+    "one head of the full width, whose weights are kept once for each head",
+    "Split queries, keys and values into heads before the scores are computed.",
+)
+class _(CrossInPieces):
+    def split(self, x, heads):
+        return split(x, 1)
+
+    def kept(self, weights, scores):
+        return weights.detach().expand(-1, self.heads, -1, -1)
+
+
+@CrossAttention.wrong(
+    "right but for self.weights, which holds the masked scores, before the softmax",
+    "Keep what comes out of the softmax.",
+)
+class _(CrossInPieces):
+    def masked(self, scores, allowed):
+        self.hidden = super().masked(scores, allowed)
+        return self.hidden
+
+    def kept(self, weights, scores):
+        return self.hidden.detach()
+
+
+@CrossAttention.wrong(
+    "right, with the weights returned, too",
+    "Return the output alone; the weights are kept in self.weights.",
+)
+class _(_Cross):
+    def forward(self, x, memory, allowed=None):
+        return super().forward(x, memory, allowed), self.weights

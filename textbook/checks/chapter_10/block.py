@@ -41,7 +41,10 @@ def _reference(*sizes):
 def _run_block(answer, width_cross_dropout, x, allowed, memory, memory_allowed):
     def call(block):
         mt.manual_seed(0)
-        return {"the output": block(x, allowed, memory, memory_allowed)}
+        return {
+            "the output": block(x, allowed, memory, memory_allowed),
+            "the output of a second call, without masks": block(x, None, memory),
+        }
 
     inputs = {"x": x, "memory": memory} if width_cross_dropout[1] else {"x": x}
     return results_of(
@@ -74,10 +77,22 @@ def _padding_is_not_seen(answer, width_cross_dropout, x, allowed, memory, memory
     return None
 
 
+def _reads_the_memory(answer, width_cross_dropout, x, allowed, memory, memory_allowed):
+    block = loaded(
+        block_of(answer, *width_cross_dropout), drawn(_reference, *width_cross_dropout)
+    ).eval()
+    if block.cross is None:
+        return None
+    before, after = (block(x, allowed, each, memory_allowed) for each in (memory, memory + 1))
+    if mt.allclose(before, after):
+        return "Where there is a cross-attention the memory is read, with a mask and without."
+    return None
+
+
 @exercise(
     cases=_block_cases,
     run=_run_block,
-    properties=(_drops_nothing_in_use, _padding_is_not_seen),
+    properties=(_drops_nothing_in_use, _padding_is_not_seen, _reads_the_memory),
     gradients=False,
     see='chapter 10, "The parts put together"',
 )

@@ -1,10 +1,25 @@
 """Ready-made decoders, some of them broken, and the test that shows which."""
 
 import minitorch as mt
-from textbook.checks.compare import brief
+from textbook.checks.compare import Words, brief
 from textbook.checks.exercise import Draw, exercise
 
 FAULTS = ["batch", "future", "padding", "source"]
+
+HINTS = {
+    "future": "change what comes after a place, for each place;\nno score up to there may move",
+    "padding": "change the memory where real is False, by much;\nno score may move",
+    "batch": "change tokens and memory of all sentences but one;\nits scores must stay",
+    "source": "change one token of the memory at a time, with sources\n"
+    "of several lengths; at each place of the sentence some score must move",
+}
+FALSE_ALARMS = {
+    "future": "scores may move at the changed place\nand behind it; and rounding is no change",
+    "padding": "change the memory where real is False alone,\nto large numbers and not to NaN",
+    "batch": "compare the scores of a sentence\nof which nothing was changed",
+    "source": "only tokens count, where real is True, and any score\n"
+    "that moves will do; the most likely word may stay",
+}
 
 # The decoders
 
@@ -103,6 +118,11 @@ def _last_real_dropped(y, memory, real):
     return _mixed(y, memory, (shorter | (mt.arange(real.shape[1]) == 0)).unsqueeze(1))
 
 
+def _first_dropped(y, memory, real):
+    later = real & (mt.arange(real.shape[1]) > 0)
+    return _mixed(y, memory, mt.where(later.any(dim=1, keepdim=True), later, real).unsqueeze(1))
+
+
 def _as_far_as_written(y, memory, real):
     """Place t sees the source up to t + 1; longer sources are never read to their end."""
     n = mt.arange(real.shape[1])
@@ -172,6 +192,7 @@ KINDS = {  # name: the pieces, and what is wrong
     ),
     "the source not read": ({"cross": lambda y, memory, real: mt.zeros_like(y)}, "source"),
     "the last token of the source not read": ({"cross": _last_real_dropped}, "source"),
+    "the first token of a longer source not read": ({"cross": _first_dropped}, "source"),
     "the source read as far as the target is written": ({"cross": _as_far_as_written}, "source"),
     "the first place reads the first token of the source alone": (
         {"cross": _first_reads_one},
@@ -208,10 +229,13 @@ def _found(answer, decoder, vocabulary, width):
     found = answer(_Decoder(vocabulary, width, **KINDS[decoder][0]), vocabulary, width)
     if not isinstance(found, (list, tuple, set)) or not {*map(str, found)} <= {*FAULTS}:
         return {"the form of the result": brief(found), "the list of faults": None}
-    return {
-        "the form of the result": "a list of names",
-        "the list of faults": ", ".join(sorted({*map(str, found)})) or "none",
-    }
+    names, wrong = {*map(str, found)}, {*filter(None, KINDS[decoder][1].split(", "))}
+    listed = ", ".join(sorted(names)) or "none"
+    for fault in sorted(wrong - names)[:1]:
+        listed += f"\n{fault!r} is missing: {HINTS[fault]}"
+    for fault in sorted(names - wrong)[:1]:
+        listed += f"\n{fault!r} is no fault of it: {FALSE_ALARMS[fault]}"
+    return {"the form of the result": "a list of names", "the list of faults": Words(listed)}
 
 
 @exercise(cases=_decoder_cases, run=_found, gradients=False, see='chapter 10, "Three masks"')
@@ -272,7 +296,7 @@ def _testing(
         target = mt.randint(0, vocabulary, (batch, steps))
         memory = mt.randn(batch, n, width).double()
         whole, found = decoder(target, memory, real), set()
-        for _ in range(3):
+        for _ in range(2):
             other, drawn = mt.randint(0, vocabulary, target.shape), mt.randn(memory.shape).double()
             for t in cuts(steps):
                 changed = decoder(later(target, other, t), memory, real)
@@ -380,6 +404,11 @@ for name, hint, pieces in (
         "a test that changes the whole source at once, to see whether it is read",
         "One token of it may be overlooked: change one at a time.",
         {"places": lambda n: [range(n)]},
+    ),
+    (
+        "a test that changes the first token of the source alone, to see whether it is read",
+        "Another one may be overlooked: change each of them, one at a time.",
+        {"places": lambda n: [[0]]},
     ),
     (
         "a test in which one place that moves is enough for the source to be read",

@@ -35,7 +35,12 @@ def _run_decoder(answer, sizes, tokens, memory, real):
         decoder_of(answer, *sizes),
         drawn(_reference_decoder, *sizes),
         {"memory": memory},
-        lambda decoder: {"the tensor of scores": decoder(tokens, memory, real)},
+        lambda decoder: {
+            "the tensor of scores": decoder(tokens, memory, real),
+            "the tensor of scores of a second call, for fewer tokens and no padding": decoder(
+                tokens[:, 1:], memory, mt.ones_like(real)
+            ),
+        },
     )
 
 
@@ -308,3 +313,29 @@ class _(DecoderInPieces):
 class _(DecoderInPieces):
     def scores(self, x):
         return super().scores(x).log_softmax(dim=-1)
+
+
+@Decoder.wrong(
+    "right but for the norm, which comes after every block and once more at the end",
+    "One norm, after the last block: the blocks have norms of their own.",
+)
+class _(DecoderInPieces):
+    def forward(self, tokens, memory, real):
+        x, causal = self.embed(tokens), self.causal(tokens.shape[1])
+        for block in self.blocks:
+            x = self.norm(block(x, causal, memory, self.seen(real)))
+        return self.scores(x)
+
+
+@Decoder.wrong(
+    "right but for the target's tokens of number 0, which it hides as padding",
+    "Which number is padding nobody says here, and padding at the end comes after all tokens: the "
+    "causal mask hides it already.",
+)
+class _(DecoderInPieces):
+    def forward(self, tokens, memory, real):
+        self.said = with_axes(tokens != 0)
+        return super().forward(tokens, memory, real)
+
+    def causal(self, length):
+        return super().causal(length) & self.said

@@ -28,7 +28,10 @@ def _run_encoder(answer, sizes, x, real):
         encoder_of(answer, *sizes),
         drawn(_reference_encoder, *sizes),
         {"x": x},
-        lambda encoder: {"the output": encoder(x, real)},
+        lambda encoder: {
+            "the output": encoder(x, real),
+            "the output of a second call, without padding": encoder(x, mt.ones_like(real)),
+        },
     )
 
 
@@ -283,3 +286,35 @@ class _(EncoderInPieces):
         for block in self.blocks:
             x = x + block(x, self.mask(real))
         return self.end(x)
+
+
+@Encoder.wrong(
+    "right but for the norm, which comes after every block and once more at the end",
+    "One norm, after the last block: the blocks have norms of their own.",
+)
+class _(EncoderInPieces):
+    def forward(self, x, real):
+        for block in self.blocks:
+            x = self.norm(block(x, self.mask(real)))
+        return self.norm(x)
+
+
+@Encoder.wrong(
+    "right, and then the outputs at the padding are set to 0",
+    "Nobody asks for that: what stands there is masked wherever it is looked at.",
+)
+class _(EncoderInPieces):
+    def forward(self, x, real):
+        return super().forward(x, real).masked_fill(~real.unsqueeze(-1), 0.0)
+
+
+@Encoder.wrong(
+    "an encoder without a mask, in whose input padding is set to 0",
+    "A vector of zeros has a score, and so a weight: hand the mask to every block.",
+)
+class _(EncoderInPieces):
+    def forward(self, x, real):
+        return super().forward(x.masked_fill(~real.unsqueeze(-1), 0.0), real)
+
+    def mask(self, real):
+        return None

@@ -60,7 +60,22 @@ def _masking(
     return masks
 
 
-@exercise(cases=_mask_cases, see='chapter 10, "Three masks"')
+def _row_by_row(check, answer, source, target, padding):
+    """The first entry of the decoder's own mask that is wrong, in words."""
+    own = answer(source, target, padding)[1]
+    right = _itself_included(target, padding)
+    if own.shape != right.shape:
+        return None
+    kinds = {True: "padding", False: "a token"}
+    for b, _, i, j in (own != right).nonzero().tolist():
+        query, key = (kinds[target[b, place].item() == padding] for place in (i, j))
+        does = "may look" if own[b, 0, i, j] else "may not look"
+        where = "itself" if i == j else f"place {j}, {key}"
+        return f"In the second mask place {i}, {query} of the target, {does} at {where}."
+    return None
+
+
+@exercise(cases=_mask_cases, reasons=(_row_by_row,), see='chapter 10, "Three masks"')
 def three_masks(source, target, padding):
     """Source (B, n), target (B, T): masks (B, 1, 1, n), (B, 1, T, T) and (B, 1, 1, n)."""
     real = (source != padding).unsqueeze(1).unsqueeze(1)  # (B, 1, 1, n)
@@ -90,6 +105,16 @@ for name, hint, pieces in (
         "right but for the queries of padding in the decoder, which may look at nothing",
         "A softmax over nothing is not a number, and spreads: let every place look at itself.",
         {"own": _own(lambda back: back >= 0, lambda causal, real, itself: causal & real)},
+    ),
+    (
+        "right but for the queries of padding in the decoder, which look at padding before them",
+        "They may look at themselves, at nothing else.",
+        {
+            "own": _own(
+                lambda back: back >= 0,
+                lambda causal, real, itself: causal & (real | ~real.transpose(2, 3)),
+            )
+        },
     ),
     (
         "right but for the queries of padding in the decoder, which may look at everything",

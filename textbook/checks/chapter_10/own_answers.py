@@ -27,7 +27,10 @@ def copy_my_answers():
                 print(f"{check.name}: {where}")
     if _found and "IPython" in sys.modules:
         sys.modules["IPython"].get_ipython().events.register("post_run_cell", _fill)
-        print("Now run the blank cells below, or all: each is replaced by your answer.")
+        print(
+            "Now run the blank cells below, or all: your answers take their place.\n"
+            "Cells without raise NotImplementedError stay as they are."
+        )
 
 
 def own_answer(sets, number, name):
@@ -36,7 +39,7 @@ def own_answer(sets, number, name):
     notebooks = [path for path in notebooks if path.is_file()]
     if not notebooks:
         return None, f"not found, there is no set {number} in {sets}"
-    shown = f"{notebooks[0].parent.name}/{notebooks[0].name}"
+    shown = notebooks[0].name
     try:
         cells = json.loads(notebooks[0].read_text(encoding="utf-8"))["cells"]
         texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
@@ -45,7 +48,7 @@ def own_answer(sets, number, name):
     answers = [text for text in texts if name in _defined(text)]
     solved = [text for text in answers if BLANK not in text and MODEL_ANSWER not in text]
     if not solved:
-        return None, f"not found, {shown} has no answer of yours. Save it there, if you have one"
+        return None, f"not found, {shown} has no answer of yours, or it is not saved"
     return solved[-1], f"from {shown}"
 
 

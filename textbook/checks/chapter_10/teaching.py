@@ -46,7 +46,30 @@ def _forcing(
     return force
 
 
-@exercise(cases=_sentence_cases, see='chapter 10, "It learns to translate"')
+def _asks_for_what_follows(check, answer, sentences, start, end, padding):
+    """The first row that is wrong, in words."""
+    read, asked = (part.tolist() for part in answer(sentences, start, end, padding))
+    for row, reads, asks in zip(sentences.tolist(), read, asked, strict=True):
+        words = [word for word in row if word != padding]
+        told = f"For the words {words}"
+        if asks[: len(words)] != words:
+            return f"{told} the decoder is not asked for all of them, one after the other: {asks}."
+        if asks[len(words) : len(words) + 1] != [end]:
+            return f"{told} the decoder is not asked for the end, {end}, right behind them: {asks}."
+        if set(asks[len(words) + 1 :]) - {padding}:
+            return f"{told} the decoder is asked for something behind the end: {asks}."
+        if reads[:1] != [start] or reads[1 : len(words) + 1] != words:
+            return f"{told} the decoder does not read the start, {start}, and them: {reads}."
+        if set(reads[len(words) + 1 :]) - {padding}:
+            return f"{told} the decoder reads something behind them that is no padding: {reads}."
+    return None
+
+
+@exercise(
+    cases=_sentence_cases,
+    reasons=(_asks_for_what_follows,),
+    see='chapter 10, "It learns to translate"',
+)
 def teacher_forcing(sentences, start, end, padding):
     """Sentences (B, T) give what the decoder reads and what it should say, (B, T + 1) each."""
     column = mt.full((len(sentences), 1), padding)

@@ -37,6 +37,7 @@ def _run_transformer(answer, sizes, source, target, padding):
             "the memory": memory,
             "the tensor real": real,
             "the tensor of scores": model(source, target),
+            "the tensor of scores for a shorter source": model(source[:, :-1], target),
         }
 
     sizes = (*sizes, padding)
@@ -169,3 +170,74 @@ class _(_Transformer):
 class _(_Transformer):
     def forward(self, source, target):
         return super().forward(source, target).softmax(dim=-1)
+
+
+@Transformer.wrong(
+    "right but for the scores, for which the first source is kept",
+    "Each call has a source of its own: encode it.",
+)
+class _(_Transformer):
+    def forward(self, source, target):
+        if not hasattr(self, "kept"):
+            self.kept = self.encode(source)
+        return self.decoder(target, *self.kept)
+
+
+@Transformer.wrong(
+    "right but for the embedded source, which is multiplied by the root of the width",
+    "self.embed gives what the encoder reads, with positions: nothing is left to do.",
+)
+class _(_Transformer):
+    def encode(self, source):
+        x, real = self.embed(source), source != self.padding
+        return self.encoder(x * x.shape[-1] ** 0.5, real), real
+
+
+@Transformer.wrong(
+    "right but for the memory, which is set to 0 at the padding",
+    "Nobody asks for that: real says what must not be looked at.",
+)
+class _(_Transformer):
+    def encode(self, source):
+        memory, real = super().encode(source)
+        return memory.masked_fill(~real.unsqueeze(-1), 0.0), real
+
+
+@Transformer.wrong(
+    "right but for the encoder, which takes all places for tokens",
+    "It gets real, too: self.encoder(x, real).",
+)
+class _(_Transformer):
+    def encode(self, source):
+        return self.encoder(self.embed(source), mt.ones_like(source).bool()), super().encode(
+            source
+        )[1]
+
+
+@Transformer.wrong(
+    "right but for the gradient, which ends at the memory: it is detached",
+    "The encoder learns through the memory: hand it on as it is.",
+)
+class _(_Transformer):
+    def forward(self, source, target):
+        memory, real = self.encode(source)
+        return self.decoder(target, memory.detach(), real)
+
+
+@Transformer.wrong(
+    "right but for real, which has axes for heads and queries already",
+    "real is (B, n); encoder and decoder make a mask of it.",
+)
+class _(_Transformer):
+    def encode(self, source):
+        real = (source != self.padding).unsqueeze(1).unsqueeze(1)
+        return self.encoder(self.embed(source), real), real
+
+
+@Transformer.wrong(
+    "right but for the pair of encode, which is the wrong way round",
+    "First the memory, then real.",
+)
+class _(_Transformer):
+    def encode(self, source):
+        return super().encode(source)[::-1]

@@ -2,6 +2,7 @@
 
 from textbook.checks.compare import number
 from textbook.checks.exercise import exercise
+from textbook.checks.reasons import part_by_part
 
 
 def _count_cases(draw, hidden):
@@ -61,9 +62,76 @@ def _as_integers(answer, vocabulary, width, heads, hidden, layers):
     return {"the dict": found, "the type of its numbers": kinds}
 
 
+SLIPS = {
+    "weights": {
+        "it is counted with learned positions; the codes are no weights": lambda V, d, h, m, L: (
+            _predicting()(V, d, h, m, L)["weights"] + 1024 * d
+        ),
+        "it is that of one stack": lambda V, d, h, m, L: _predicting(
+            attentions=(1, 0), networks=1, norms=2, last=1
+        )(V, d, h, m, L)["weights"],
+        "it is without the embedding": lambda V, d, h, m, L: _predicting(embedding=lambda V, d: 0)(
+            V, d, h, m, L
+        )["weights"],
+        "it is without the output layer": lambda V, d, h, m, L: _predicting(out=lambda V, d: 0)(
+            V, d, h, m, L
+        )["weights"],
+        "it is without the norms": lambda V, d, h, m, L: _predicting(norms=0, last=0)(
+            V, d, h, m, L
+        )["weights"],
+    },
+    "a layer more in each stack": {
+        "it is that of the encoder alone": lambda V, d, h, m, L: 4 * d * d + 2 * d * m + m + 5 * d,
+        "it is that of the decoder alone": lambda V, d, h, m, L: 8 * d * d + 2 * d * m + m + 7 * d,
+        "it is without the cross-attention": lambda V, d, h, m, L: (
+            8 * d * d + 2 * (2 * d * m + m + d) + 10 * d
+        ),
+        "it is twice the layers": lambda V, d, h, m, L: (
+            L * (12 * d * d + 2 * (2 * d * m + m + d) + 10 * d)
+        ),
+        "it is without the norms of its blocks": lambda V, d, h, m, L: (
+            12 * d * d + 2 * (2 * d * m + m + d)
+        ),
+        "it is with a norm less": lambda V, d, h, m, L: (
+            12 * d * d + 2 * (2 * d * m + m + d) + 8 * d
+        ),
+    },
+    "twice the heads": {
+        "it is as if each new head brought matrices of its own": lambda V, d, h, m, L: (
+            12 * L * d * d
+        ),
+    },
+    "twice the hidden width": {
+        "it is that of one stack": lambda V, d, h, m, L: L * (2 * d * m + m),
+        "it is counted with more biases of the width, whose number stays": lambda V, d, h, m, L: (
+            2 * L * (2 * d * m + m + d)
+        ),
+        "it is that of one of the two matrices of each network": lambda V, d, h, m, L: (
+            2 * L * (d * m + m)
+        ),
+        "it is without the biases": lambda V, d, h, m, L: 4 * L * d * m,
+        "it is that of one layer": lambda V, d, h, m, L: 2 * (2 * d * m + m),
+    },
+    "output tied": {
+        "it is right but for its sign: fewer weights are below 0": lambda V, d, h, m, L: V * d,
+        "it is counted with the bias, which stays": lambda V, d, h, m, L: -V * d - V,
+        "it is 0, but a whole matrix is saved": lambda V, d, h, m, L: 0,
+    },
+    "no norms at the ends": {
+        "it is that of all norms, those of the blocks, too": lambda V, d, h, m, L: (
+            -(10 * L + 4) * d
+        ),
+        "it is that of one stack, or of norms without biases": lambda V, d, h, m, L: -2 * d,
+        "it is right but for its sign: fewer weights are below 0": lambda V, d, h, m, L: 4 * d,
+        "it is that of one norm in each layer": lambda V, d, h, m, L: -4 * L * d,
+    },
+}
+
+
 @exercise(
     cases=_count_cases,
     run=_as_integers,
+    reasons=(part_by_part(SLIPS),),
     gradients=False,
     see='chapter 10, "What each part costs"',
 )

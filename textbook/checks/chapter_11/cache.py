@@ -49,7 +49,7 @@ def _layer(sizes):
 def _run_cached(answer, sizes, parts, x):
     layer = _layer(sizes)
     long = mt.cat([x[:, :1], x.tanh(), x.flip(1)], dim=1)
-    steps = (parts[0], 1, 2, *(1,) * (long.shape[1] - parts[0] - 3))
+    steps = (parts[0], 1, 2, 1, long.shape[1] - parts[0] - 4)
     return {
         "the tensor of outputs, part after part,": _in_parts(answer, layer, parts, x)[0],
         "the tensor of outputs of a longer text": _in_parts(answer, layer, steps, long)[0],
@@ -147,6 +147,11 @@ def _step(
     return step
 
 
+def _newest_part(key, value, cache):
+    before = 0 if cache is None else cache[0].shape[2]
+    return key[:, :, before:], value[:, :, before:]
+
+
 def _remembered(layer, cache):
     return getattr(layer, "kept", None)
 
@@ -195,6 +200,11 @@ for name, hint, pieces in (
         "right but for the cache, which keeps the newest token alone",
         "Return all keys and values so far, the new ones included.",
         {"carry": lambda key, value, cache: (key[:, :, -1:], value[:, :, -1:])},
+    ),
+    (
+        "right but for the cache, which keeps the newest part alone",
+        "Return all keys and values so far: those of the cache and behind them the new ones.",
+        {"carry": _newest_part},
     ),
     (
         "right but for the cache, which never grows after the first part",
@@ -266,6 +276,21 @@ for name, hint, pieces in (
         "right but for the output projection, which is missing",
         "The heads, end to end, go through layer.out.",
         {"join": lambda layer, x: x},
+    ),
+    (
+        "right but for the heads, which take every h-th column",
+        "A head has d/h columns side by side: unflatten(-1, (heads, -1)).",
+        {"cut": lambda x, heads: x.unflatten(-1, (-1, heads)).movedim(-1, 1)},
+    ),
+    (
+        "right but for the heads, which are put together without the transposition",
+        "(B, h, k, d/h) has a token's heads apart: transpose(1, 2) first, then flatten.",
+        {"glue": lambda x: x.reshape(x.shape[0], x.shape[2], -1)},
+    ),
+    (
+        "not a number at the first token: no token may look at itself",
+        "New token i sees the t tokens of the cache and the new ones up to itself: tril(t).",
+        {"allowed": lambda k, n: mt.ones(k, n, dtype=mt.bool).tril(n - k - 1)},
     ),
     (
         "right but for the heads: one head of the full width",

@@ -19,6 +19,8 @@ def _choice_cases(draw, hidden):
     scores = 2 * draw.normal(3, 6)
     scores[:, 1], scores[1:, 4] = -mt.inf, -mt.inf
     yield scores, mt.tensor([0.999, 1.0, 0.6], dtype=mt.float64), 0.7
+    equal = mt.tensor([0.5, 0.25], dtype=mt.float64)  # reached by 2 and by 1 of them, exactly
+    yield mt.zeros(2, 4, dtype=mt.float64), equal, 2.0 if hidden else 1.0
     yield 900 * draw.normal(3, 5), mt.tensor([0.9, 0.5, 1.0], dtype=mt.float64), 0.8
     yield draw.normal(3, 5), mt.tensor([1.0, 0.0, 0.7], dtype=mt.float64), 1.5
 
@@ -50,6 +52,17 @@ def _by_order(rule, descending=True, back=True):
     return stay
 
 
+def _none_at_0(p, share):
+    return _stay(p, share) & (share > 0).unsqueeze(1)
+
+
+def _put_back_by_gather(p, share):
+    """The probabilities that stay, in the wrong places."""
+    order = (-p).argsort(dim=-1, stable=True)
+    kept = p.masked_fill(~_stay(p, share), 0.0)
+    return kept.gather(1, order).gather(1, order)
+
+
 def _all_that_are_as_likely(p, share):
     smallest = p.masked_fill(~_stay(p, share), mt.inf).amin(dim=-1, keepdim=True)
     return p >= smallest
@@ -73,7 +86,25 @@ def _choosing(
     return choose
 
 
-@exercise(cases=_choice_cases, gradients=False, see='chapter 11, "Which piece comes next?"')
+def _example(check, answer, *_):
+    """Which tokens stay in an example that can be done by hand."""
+    p = mt.tensor([[0.1, 0.4, 0.3, 0.2]], dtype=mt.float64)
+    found = answer(p.log(), mt.tensor([0.6], dtype=mt.float64), 1.0)
+    stay = [v for v, x in enumerate(found.flatten().tolist()) if x > 0]
+    if stay == [1, 2]:
+        return None
+    return (
+        f"Of the probabilities [0.1, 0.4, 0.3, 0.2] and the share 0.6 your answer keeps the tokens "
+        f"{stay}; the smallest set of the likeliest is [1, 2]."
+    )
+
+
+@exercise(
+    cases=_choice_cases,
+    reasons=(_example,),
+    gradients=False,
+    see='chapter 11, "Which piece comes next?"',
+)
 def likely_tokens(scores, share, temperature):
     """scores (B, V), share (B): the probabilities (B, V) of the likeliest tokens alone."""
     p = (scores / temperature).softmax(dim=-1)
@@ -111,6 +142,22 @@ for name, hint, pieces in (
         "The set has at least the share: the token that reaches it belongs to it. It stays where "
         "what is before it is less than the share.",
         {"stay": _by_order(lambda ordered, total, share: total <= share)},
+    ),
+    (
+        "right but for a sum that is exactly the share, at which it takes a token too many",
+        "As soon as the share is reached, the set is complete: what is before a token must be less "
+        "than the share, not equal to it.",
+        {"stay": _by_order(lambda ordered, total, share: total - ordered <= share)},
+    ),
+    (
+        "right but for a share of 0, for which no token stays",
+        "At least one token stays: the likeliest, whatever the share.",
+        {"stay": _none_at_0},
+    ),
+    (
+        "right but for the order: they are put back by gather with the same order",
+        "gather takes from those places: that permutes once more. scatter puts back to them.",
+        {"stay": _put_back_by_gather, "finish": lambda p, stays: stays},
     ),
     (
         "right but for a token too many",

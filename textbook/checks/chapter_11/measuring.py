@@ -1,5 +1,6 @@
 """A fair measurement of what a training reaches, and the measurement itself."""
 
+import itertools
 import math
 import statistics
 
@@ -9,11 +10,12 @@ from textbook.checks.exercise import exercise
 class Curve:
     """A made-up training: accuracy by rate, seed and data; it notes what is asked of it.
 
-    ``lucky`` are two seeds that make rates other than the best look better, or None.
+    ``lucky`` are two seeds that make rates other than the best look better, or None; at the best
+    rate the seed ``unlucky`` goes wrong.
     """
 
-    def __init__(self, best, table, lucky):
-        self.best, self.table, self.lucky = best, table, lucky
+    def __init__(self, best, table, lucky, unlucky=None):
+        self.best, self.table, self.lucky, self.unlucky = best, table, lucky, unlucky
         self.ran, self.scored = [], []
 
     def run(self, rate, seed):
@@ -33,10 +35,12 @@ class Curve:
             value += 0.15 * (distance == 1) - 0.05
         elif self.lucky and distance and seed == self.lucky[rate > self.best]:
             value += 0.18
+        elif not distance and seed == self.unlucky:
+            value -= 0.24
         return round(value, 6)
 
     def __deepcopy__(self, memo):
-        return Curve(self.best, self.table, self.lucky)
+        return Curve(self.best, self.table, self.lucky, self.unlucky)
 
     def __repr__(self):
         return f"<trainings whose best rate is {self.best:g}>"
@@ -57,6 +61,8 @@ def _measuring_cases(draw, hidden):
             table = [round(float(x), 3) for x in draw.random.uniform(-1, 1, 7)]
             lucky = (choosing[0], choosing[-1]) if len(choosing) > 1 else None
             yield Curve(unit * best, table, lucky), rates, choosing, reporting
+    rates, table = [unit * x for x in (1, 2, 4, 8)], [0.1, -0.2, 0.3]
+    yield Curve(unit * 4, table, None, unlucky=12), rates, [11, 12, 13], [1, 2, 4]
 
 
 def _measured(answer, curve, rates, choosing, reporting):
@@ -93,7 +99,7 @@ def _measuring(
     report=lambda choosing, reporting: reporting,
     data="validation",
     reported="test",
-    again=True,
+    again=math.inf,
     spread=statistics.stdev,
     mean=statistics.mean,
     single=lambda values: values,
@@ -102,13 +108,15 @@ def _measuring(
 
     def measure(run, score, rates, choosing, reporting):
         values, missing = {}, list(rates)
-        while missing:
+        for tries in itertools.count():
             for rate in missing:
                 models = [run(rate, seed) for seed in seeds(choosing, reporting)]
                 values[rate] = [score(model, data) for model in models]
             rate = best(values)
             new = beside(rate, values)
-            missing = [] if new is None or new in values or not again else [new]
+            if new is None or new in values or tries >= again:
+                break
+            missing = [new]
         found = [score(run(rate, seed), reported) for seed in report(choosing, reporting)]
         return {
             "rate": rate,
@@ -149,12 +157,12 @@ for name, hint, pieces in (
         "right but for the edge, at which it stops",
         "Where the best rate is the largest or the smallest that was tried, a better one may lie "
         "beyond: try on.",
-        {"again": False},
+        {"again": 0},
     ),
     (
         "right but for the edge: it tries one rate more, and no further",
-        "Go on until the best rate has a worse one on either side.",
-        {"beside": lambda rate, values: _beside(rate, values) if len(values) < 5 else None},
+        "Go on until the best rate has a worse one on either side: while, not if.",
+        {"again": 1},
     ),
     (
         "right but for the edge, of which it sees the upper one alone",
@@ -211,11 +219,16 @@ for name, hint, pieces in (
         {"best": lambda values: _best(values, max)},
     ),
     (
+        "right but for the choice, which is by the unluckiest seed",
+        "Take the mean over the seeds: one run that went wrong says as little as a lucky one.",
+        {"best": lambda values: _best(values, min)},
+    ),
+    (
         "the worst rate",
         "The one with the largest mean share.",
         {
             "best": lambda values: min(values, key=lambda rate: statistics.mean(values[rate])),
-            "again": False,
+            "again": 0,
         },
     ),
     (
@@ -237,6 +250,11 @@ for name, hint, pieces in (
         "right but for the spread, which is the distance from the lowest to the highest",
         "It grows with the number of seeds. Take statistics.stdev.",
         {"spread": lambda values: max(values) - min(values)},
+    ),
+    (
+        "right but for the spread, which is the standard error: it is divided by a root",
+        "The spread is the standard deviation of the runs themselves: statistics.stdev.",
+        {"spread": lambda values: statistics.stdev(values) / math.sqrt(len(values))},
     ),
     (
         "right but for the spread, which is a variance",

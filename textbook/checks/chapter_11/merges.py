@@ -146,9 +146,13 @@ def _parts(answer, corpus):
     """The pair and the new corpus, compared one after the other."""
     found = answer(corpus)
     if not isinstance(found, (list, tuple)) or len(found) != 2:
-        raise TypeError(f"expected two results, the pair and the new corpus; got {brief(found)}")
+        return {"what is returned": brief(found)}
     pair, merged = found
-    return {"the pair": pair, "the new corpus": merged}
+    return {
+        "what is returned": "two results: the pair and the new corpus",
+        "the pair": pair,
+        "the new corpus": merged,
+    }
 
 
 @exercise(cases=_corpora, run=_parts, gradients=False, see='chapter 11, "Pieces of words"')
@@ -272,6 +276,11 @@ for name, hint, pieces in (
         "right but for a corpus that holds no pair, at which it stops with an error",
         "Where every word is one piece nothing can be merged: return None and a copy.",
         {"nothing": lambda corpus: (min({}), corpus)},
+    ),
+    (
+        "right but for a corpus that holds no pair, for which it returns None alone",
+        "There are two results in any case: None for the pair, and a copy of the corpus.",
+        {"nothing": lambda corpus: None},
     ),
     (
         "right but for a corpus that holds no pair, for which it returns an empty one",

@@ -76,9 +76,32 @@ def _setting(
     return set_rate
 
 
+def _where(check, answer, *_):
+    """In which part of a schedule of 24 steps the rates are wrong, and at which step first."""
+    warm, hold, steps, found = 4, 10, 24, {}
+    for step in range(1, steps + 1):
+        got, right = (
+            _rates_after(function, [1.0], step, warm, hold, steps)["the list of the groups' rates"][
+                0
+            ]
+            for function in (answer, check.reference)
+        )
+        part = "rise" if step < warm else "plateau" if step <= hold else "fall"
+        if abs(got - right) > 1e-9:
+            found.setdefault(part, (step, float(got), right))
+    if not found:
+        return None
+    step, got, right = next(iter(found.values()))
+    return (
+        f"What is wrong is the {' and the '.join(found)}: with warm = 4, hold = 10, steps = 24 and "
+        f"a peak of 1, the rate at step {step} is {got:.4g}, and {right:.4g} belongs there."
+    )
+
+
 @exercise(
     cases=_rate_cases,
     run=_rates_after,
+    reasons=(_where,),
     gradients=False,
     see='chapter 11, "The ingredients of training"',
 )
@@ -126,6 +149,11 @@ for name, hint, pieces in (
         {"peak": lambda group, groups: group["lr"]},
     ),
     (
+        "right but for the peak, which it changes, too",
+        "The peak stays what it is, since the next step needs it: set group['lr'] alone.",
+        {"write": lambda group, rate: group.update(peak=rate, lr=rate)},
+    ),
+    (
         "right but for the peak, which it changes instead of the rate",
         "The peak stays what it is, since the next step needs it: set group['lr'].",
         {"write": lambda group, rate: group.update(peak=rate)},
@@ -156,6 +184,11 @@ for name, hint, pieces in (
         "gone",
         "sqrt(1 - x) and 1 - sqrt(x) are not the same: the second falls fast at first.",
         {"down": lambda step, hold, steps: math.sqrt((steps - step) / (steps - hold))},
+    ),
+    (
+        "right but for the fall, from which 1 less is missing: it rises with the root",
+        "The root is what falls away: 1 - sqrt((t - k) / (s - k)) is left.",
+        {"down": lambda step, hold, steps: math.sqrt((step - hold) / (steps - hold))},
     ),
     (
         "right but for the fall, which is a cosine",

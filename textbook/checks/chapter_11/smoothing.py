@@ -1,5 +1,7 @@
 """A loss with smoothed targets, in which padding has no part."""
 
+import math
+
 import minitorch as mt
 from textbook.checks.exercise import exercise
 
@@ -64,8 +66,26 @@ def _smoothed(
     return loss
 
 
+def _asked_for(check, answer, *_):
+    """The distribution that a loss asks for, read off its gradient softmax(scores) S - q."""
+    scores = mt.zeros(1, 1, 5, requires_grad=True)
+    loss = answer(scores, mt.tensor([[3]]), 0.3, 1)
+    loss.backward()
+    total = loss.item() / math.log(5)
+    asked = [total / 5 - x for x in scores.grad.flatten().tolist()]
+    wanted = [0.1, 0.0, 0.1, 0.7, 0.1]
+    if max(abs(x - y) for x, y in zip(asked, wanted, strict=True)) < 1e-6:
+        return None
+    return (
+        "With V = 5, padding 1, smoothing 0.3 and the right token 3, your loss asks for the shares "
+        f"q = [{', '.join(f'{x + 0.0:.3g}' for x in asked)}]; "
+        f"[{', '.join(f'{x:.3g}' for x in wanted)}] belongs there."
+    )
+
+
 @exercise(
     cases=_loss_cases,
+    reasons=(_asked_for,),
     forbidden=("cross_entropy",),
     instead="log_softmax, indexing, sums and means",
     see='chapter 11, "The ingredients of training"',
@@ -111,6 +131,24 @@ for name, hint, pieces in (
         _spread(
             lambda right, allowed, smoothing: (
                 (1 - smoothing) * right + smoothing * allowed / (right.shape[-1] - 1)
+            )
+        ),
+    ),
+    (
+        "right but for the right token, which gets smoothing / (V - 2) on top",
+        "The right token has enough: it keeps 1 - smoothing, and only the others share the rest.",
+        _spread(
+            lambda right, allowed, smoothing: (
+                (1 - smoothing) * right + smoothing * allowed / (right.shape[-1] - 2)
+            )
+        ),
+    ),
+    (
+        "right but for padding, which gets smoothing / (V - 2) as well",
+        "Nobody should learn to say padding: its share is 0.",
+        _spread(
+            lambda right, allowed, smoothing: (
+                (1 - smoothing) * right + smoothing * (right == 0) / (right.shape[-1] - 2)
             )
         ),
     ),

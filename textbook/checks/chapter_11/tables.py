@@ -3,7 +3,7 @@
 import statistics
 
 from textbook.checks.compare import brief, number
-from textbook.checks.exercise import exercise
+from textbook.checks.exercise import Draw, exercise
 
 
 def _row(losses, characters, merges, cost, counted="products", text="captions", **settings):
@@ -137,6 +137,7 @@ def _reading(
     seeds=2,
     times=2.0,
     spread=_spread,
+    spread_of=None,
     mean=statistics.mean,
     same=_same_text,
     fewer=_fewer,
@@ -151,7 +152,8 @@ def _reading(
         one, other = losses(ours), losses(theirs)
         if min(len(one), len(other)) < seeds or not same(ours, theirs):
             return False
-        return gap(mean(other) - mean(one)) > times * spread(one, other)
+        deviation = spread(*map(spread_of or losses, (ours, theirs)))
+        return gap(mean(other) - mean(one)) > times * deviation
 
     def supported(table, claims):
         found = []
@@ -182,7 +184,46 @@ def _said(answer, table, claims):
     return {"the form of the result": form, "the list of claims": told or "none"}
 
 
-@exercise(cases=_table_cases, run=_said, gradients=False, see='chapter 11, "Reading tables"')
+def _first_wrong(check, answer, *_):
+    """One claim that is missing or one too many, and what its table says of it."""
+    for rows, asked in _table_cases(Draw(0), hidden=False):
+        if said := _wrong_claim(answer, rows, asked):
+            return said
+    return None
+
+
+def _wrong_claim(answer, table, claims):
+    found, right = ({number(k) for k in f(table, claims)} for f in (answer, supported.reference))
+    wrong = sorted(found ^ right)
+    if not wrong or not found <= set(range(len(claims))):
+        return None
+    kind, i, j, *name = claims[wrong[0]]
+    ours, theirs = table[i], table[j]
+    facts = [
+        f"row {k}: nats a character {', '.join(f'{x:.4f}' for x in _of_a_character(row))} on "
+        f"{row['text']}"
+        for k, row in ((i, ours), (j, theirs))
+    ]
+    if kind == "fewer products":
+        facts = [
+            f"row {k}: {table[k]['FLOPs']:.3g} FLOPs of {table[k]['counted as']}" for k in (i, j)
+        ]
+    if kind == "because of":
+        changed = [
+            key for key, value in ours["settings"].items() if value != theirs["settings"][key]
+        ]
+        facts.append(f"they differ in {' and '.join(changed) or 'no setting'}")
+    verdict = "holds and is missing" if wrong[0] in right else "does not hold"
+    return f"Claim {claims[wrong[0]]} {verdict}: {'; '.join(facts)}."
+
+
+@exercise(
+    cases=_table_cases,
+    run=_said,
+    reasons=(_first_wrong,),
+    gradients=False,
+    see='chapter 11, "Reading tables"',
+)
 def supported(table, claims):
     """The numbers of those claims that the table supports."""
 
@@ -271,6 +312,16 @@ for name, hint, pieces in (
         },
     ),
     (
+        "right but for the spread, for which it takes the smaller standard deviation",
+        "Take the larger of the two: the restless row decides.",
+        {"spread": lambda one, other: min(statistics.stdev(one), statistics.stdev(other))},
+    ),
+    (
+        "right but for the spread, which is that of the losses of a piece",
+        "Divide all losses by the characters a piece first; then take mean and deviation of these.",
+        {"spread_of": lambda row: row["losses"]},
+    ),
+    (
         "right but for the spread: it takes the sum of both standard deviations",
         "Take the larger of the two.",
         {"spread": lambda one, other: statistics.stdev(one) + statistics.stdev(other)},
@@ -324,6 +375,11 @@ for name, hint, pieces in (
         "right but for causes: it does not ask what else was changed",
         "Where two things were changed, either may be the cause, or both together.",
         {"cause": lambda ours, theirs, name: ours["settings"][name] != theirs["settings"][name]},
+    ),
+    (
+        "right but for causes: it does not look at the settings",
+        "The setting that is claimed must differ, and no other.",
+        {"cause": lambda ours, theirs, name: True},
     ),
     (
         "right but for causes: it does not ask whether this was changed",

@@ -1,6 +1,6 @@
 """A translator that the student trains."""
 
-import math
+import copy
 import statistics
 
 import minitorch as mt
@@ -19,7 +19,7 @@ class Spy(nn.Module):
         super().__init__()
         self.table = nn.Parameter(mt.zeros(vocabulary, vocabulary, dtype=mt.float64))
         self.after = nn.Parameter(mt.zeros(vocabulary, vocabulary, dtype=mt.float64))
-        self.drop, self.asked, self.piled = nn.Dropout(0.1), [], 0
+        self.drop, self.asked, self.said, self.piled = nn.Dropout(0.1), [], [], 0
         self.table.register_hook(self.look)
 
     def look(self, gradient):
@@ -30,7 +30,9 @@ class Spy(nn.Module):
         """Scores of each next token, from the source word at its place and the token before."""
         self.asked.append((source.clone(), target.clone(), self.training))
         places = mt.arange(target.shape[1]).clamp(max=source.shape[1] - 1)
-        return self.drop(self.table[source[:, places]] + self.after[target])
+        scores = self.drop(self.table[source[:, places]] + self.after[target])
+        self.said.append(scores.detach())
+        return scores
 
 
 class Batches:
@@ -78,22 +80,56 @@ def _trained(answer, vocabulary, steps):
     fallen = "the loss at the end, compared with the one at the start"
     return {
         "the number of batches drawn": len(batches.drawn),
-        "the number of passes through the model": len(model.asked),
-        "the kind of the result": "a list of plain numbers" if plain else "something else",
+        "the number of passes through the model that was given": len(model.asked),
+        "the kind of the result": "a list of plain numbers" if plain else _kind(losses),
         "the number of losses": count,
         "what the decoder reads": "the target without its last token" if inputs else "other tokens",
         "the mode of the model while it learns": _mode(all(each[2] for each in model.asked)),
         "the mode of the model afterwards": _mode(model.training),
-        "the first loss": "that of the real tokens, about log V"
-        if plain and abs(first - math.log(vocabulary)) < 0.01
-        else f"{first:.2f}, where log V is {math.log(vocabulary):.2f}",
-        fallen: "less than a third" if last < first / 3 else "a third or more",
         "what is left of the gradient before": "something" if model.piled else "nothing",
-        "what padding is taught": _taught_by_padding(model),
         "what training changes": _changed(model),
-        "the share of next words that are right": _right(model, batches),
         "what a rate of 0 changes": _changed(still),
+        "what the losses are": _kind_of_losses(losses, model, batches) if plain else "",
+        "what padding is taught": _taught_by_padding(model),
+        fallen: "less than a third" if last < first / 3 else "a third or more",
+        "the share of next words that are right": _right(model, batches),
     }
+
+
+def _kind_of_losses(losses, model, batches):
+    """What the losses are of the scores that the model gave."""
+    kinds = {
+        "the mean over the real tokens of the batch": lambda each, real, level: each[real].mean(),
+        "the mean over all tokens, padding included": lambda each, real, level: each.mean(),
+        "the sum over the real tokens, not their mean": lambda each, real, level: each[real].sum(),
+        "a mean of means, one for each sentence": lambda each, real, level: (
+            (each * real).sum(1) / real.sum(1)
+        ).mean(),
+        "minus what it should be": lambda each, real, level: -each[real].mean(),
+        "that of smoothed targets": lambda each, real, level: (0.9 * each + 0.1 * level)[
+            real
+        ].mean(),
+    }
+    for kind, reduce in kinds.items():
+        steps = list(zip(losses, model.said, batches.drawn, strict=False))[:12]
+        for loss, scores, (_, target) in steps:
+            wanted = target[:, 1:]
+            if scores.shape[:2] != wanted.shape:
+                return "something else"
+            lost = -scores.log_softmax(dim=-1)
+            each = lost.gather(-1, wanted.unsqueeze(-1)).squeeze(-1)
+            here = reduce(each, wanted != PAD, lost.mean(dim=-1)).item()
+            if abs(here - number(loss)) > 1e-4 * max(number(loss), 1):
+                break
+        else:
+            return kind
+    return "something else than the plain mean over the real tokens"
+
+
+def _kind(losses):
+    if isinstance(losses, (list, tuple)):
+        return "a list of something else, such as tensors"
+    return "one number" if number(losses) is not None else type(losses).__name__
 
 
 def _mean(losses):
@@ -158,6 +194,11 @@ def _loss(scores, wanted):
     return F.cross_entropy(scores.flatten(0, 1), wanted.flatten(), ignore_index=PAD)
 
 
+def _mean_of_means(scores, wanted):
+    each = F.cross_entropy(scores.transpose(1, 2), wanted, ignore_index=PAD, reduction="none")
+    return (each.sum(dim=1) / (wanted != PAD).sum(dim=1)).mean()
+
+
 def _training(
     reads=lambda target: target[:, :-1],
     wanted=lambda target: target[:, 1:],
@@ -171,13 +212,15 @@ def _training(
     after=lambda model: model.eval(),
     said=lambda losses: losses,
     value=lambda loss: loss.item(),
-    optimizer=lambda parameters: optim.Adam(parameters, betas=(0.9, 0.98)),
+    optimizer=optim.Adam,
+    trained=lambda model: model,
 ):
     """The training with one of its pieces exchanged."""
 
     def train(model, draw, steps, peak):
         before(model)
-        learner, losses, kept = optimizer(model.parameters()), [], []
+        given, model = model, trained(model)
+        learner, losses, kept = optimizer(model.parameters(), lr=peak), [], []
         for step in range(count(steps)):
             learner.param_groups[0]["lr"] = rate(peak, step, steps)
             kept.append(draws(draw, step, kept))
@@ -188,7 +231,7 @@ def _training(
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             update(learner)
             losses.append(value(found))
-        after(model)
+        after(given)
         return said(losses)
 
     return train
@@ -219,6 +262,31 @@ for name, hint, pieces in (
                 scores.flatten(0, 1), wanted.flatten(), ignore_index=PAD, reduction="sum"
             )
         },
+    ),
+    (
+        "right but for the loss, which is a mean for each sentence, and then over the sentences",
+        "Each real token counts the same: one mean over all of the batch.",
+        {"loss": _mean_of_means},
+    ),
+    (
+        "right but for the loss, whose targets are smoothed",
+        "Here the loss is the plain mean over the real tokens, without label_smoothing.",
+        {
+            "loss": lambda scores, wanted: F.cross_entropy(
+                scores.flatten(0, 1), wanted.flatten(), ignore_index=PAD, label_smoothing=0.1
+            )
+        },
+    ),
+    (
+        "right but for the steps, which are too small: the loss hardly falls",
+        "At this rate Adam learns these words in 50 steps. Plain SGD takes steps as large as the "
+        "gradient, and a rate that is divided, or falls at once, is too small as well.",
+        {"optimizer": optim.SGD},
+    ),
+    (
+        "right but for the model, of which it trains a copy",
+        "The model itself is trained, in place: leave out deepcopy.",
+        {"trained": copy.deepcopy},
     ),
     (
         "right but for the gradients, which are never set to zero and pile up",

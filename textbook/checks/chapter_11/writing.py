@@ -19,6 +19,7 @@ class _Translator(nn.Module):
         draw = Draw(seed)
         self.vectors, self.after = draw.normal(vocabulary, 6), draw.normal(vocabulary, vocabulary)
         self.out, self.ends, self.rows = draw.normal(6, vocabulary), ends, []
+        self.whole = True
 
     def encode(self, source, real):
         self.mask("encode", source, real)
@@ -30,14 +31,16 @@ class _Translator(nn.Module):
         return mt.cat([(x + mixed).masked_fill(~seen, 1e4), first], dim=-1)  # (B, n, 7)
 
     def decode(self, tokens, memory, real):
-        self.mask("decode", memory, real)
-        if tokens.ndim != 2 or len(tokens) != len(memory):
+        shapes = [tuple(getattr(x, "shape", ())) for x in (tokens, memory, real)]
+        if len(shapes[0]) != 2 or len({shape[:1] for shape in shapes}) > 1:
             raise TypeError(
-                f"decode gets tokens (B, T), a memory (B, n, d) and a mask, of as many sentences; "
-                f"got tokens of shape {tuple(tokens.shape)}, a memory of {tuple(memory.shape)}"
+                "decode gets tokens (B, T), a memory (B, n, d) and a mask (B, 1, 1, n) of as many "
+                "sentences; got tokens of shape {}, a memory of {}, a mask of {}".format(*shapes)
             )
+        self.mask("decode", memory, real)
         self.rows.append(len(tokens))
         vocabulary, start, end, padding = self.sizes
+        self.whole &= shapes[0][1] == len(self.rows) and bool((tokens[:, 0] == start).all())
         seen = real[:, 0, 0].unsqueeze(-1)
         mean = memory[..., :6].masked_fill(~seen, 0.0).sum(1) / seen.sum(1)  # (B, 6)
         places = mt.arange(tokens.shape[1]).unsqueeze(1).to(mean.dtype)
@@ -92,6 +95,10 @@ def _written(answer, model, source, start, end, padding, longest):
     """What is written, and how many rows each call of decode got."""
     found = answer(model, source, start, end, padding, longest)
     return {
+        "what decode reads": "start, and all that has been said"
+        if model.whole
+        else "other tokens, as the last one alone",
+        "the number of columns in the result": found.shape[-1],
         "the result": found,
         "the list of the numbers of sentences in the calls of decode": list(model.rows),
     }
@@ -148,8 +155,33 @@ def _looping(
     return translate
 
 
+def _rows(check, answer, *_):
+    """How rows that are right by themselves differ from what is asked."""
+    start, end, padding = 1, 2, 0
+    source = mt.tensor([[3, 4, 5], [4, 5, 0], [5, 3, 4]])
+    model, longest = _Translator(9, {3: 4, 4: 1, 5: 2}, start, end, padding, seed=4), 6
+    found, right = (
+        function(model, source, start, end, padding, longest).tolist()
+        for function in (answer, check.reference)
+    )
+    said, wanted = (
+        [[token for token in row if token != padding] for row in rows] for rows in (found, right)
+    )
+    if said == wanted:
+        return None if found == right else "The rows are right, but not what stands behind them."
+    if sorted(said) == sorted(wanted):
+        return "The rows are right, but in another order: row i translates row i of the source."
+    if said == [[token for token in row if token != end] for row in wanted]:
+        return "The rows are right but for their ends, which are missing."
+    return None
+
+
 @exercise(
-    cases=_writing_cases, run=_written, gradients=False, see='chapter 10, "It learns to translate"'
+    cases=_writing_cases,
+    run=_written,
+    reasons=(_rows,),
+    gradients=False,
+    see='chapter 10, "It learns to translate"',
 )
 def translate(model, source, start, end, padding, longest):
     """source (B, n) gives translations (B, T), each with its end, filled up with padding."""
@@ -205,7 +237,7 @@ for name, hint, pieces in (
         {"choose": lambda scores, start, padding: scores[:, -1].argmax(dim=-1)},
     ),
     (
-        "right but for padding, which it says where its score is the largest",
+        "right but for start, which it says where its score is the largest",
         "Neither padding nor start is a word.",
         {
             "choose": lambda scores, start, padding: (
@@ -216,7 +248,7 @@ for name, hint, pieces in (
         },
     ),
     (
-        "right but for start, which it says where its score is the largest",
+        "right but for padding, which it says where its score is the largest",
         "Neither padding nor start is a word.",
         {
             "choose": lambda scores, start, padding: (

@@ -1,6 +1,7 @@
 """What a model costs, counted beforehand: bytes of the cache, FLOPs of a block."""
 
 from textbook.checks.exercise import exercise
+from textbook.checks.reasons import part_that_differs
 
 # The cache
 
@@ -78,6 +79,10 @@ cache_bytes.wrong(
     "A window of `window` tokens includes the newest: all of them are kept.",
 )(_cached(kept=lambda n, layers, window, full: full * n + (layers - full) * min(n, window - 1)))
 cache_bytes.wrong(
+    "right but for the window, in which it counts one token more",
+    "A window of `window` tokens includes the newest: no more than these are kept.",
+)(_cached(kept=lambda n, layers, window, full: full * n + (layers - full) * min(n, window + 1)))
+cache_bytes.wrong(
     "right once the window is full; before, it counts places that are still empty",
     "After n tokens there are no more than n to keep: the smaller of n and window.",
 )(_cached(kept=lambda n, layers, window, full: full * n + (layers - full) * window))
@@ -153,7 +158,59 @@ def _counted(
     return counted
 
 
-@exercise(cases=_flops_cases, see='chapter 12, "The bill"')
+def _projections(case):
+    T, _, width, _, heads, key_heads = case
+    return {
+        "the queries": 2 * T * width**2,
+        "keys and values": 4 * T * width * (width // heads * key_heads),
+        "the way back": 2 * T * width**2,
+    }
+
+
+def _scores(case):
+    T, n, width, *_ = case
+    return {"the scores": 2 * T * n * width, "the mixing of the values": 2 * T * n * width}
+
+
+def _network(case):
+    T, _, width, hidden, *_ = case
+    return {f"a matrix ({one}) of the network": 2 * T * width * hidden for one in "123"}
+
+
+def _others(part):
+    """The whole part as it is, and computed for other tokens or heads than those it is for."""
+
+    def others(case):
+        T, n, width, hidden, heads, key_heads = case
+        whole = sum(part(case).values())
+        found = {"all of it": whole}
+        if part is _scores:
+            found["the scores that are masked, which are computed, too"] = -2 * T * (T - 1) * width
+            found["all heads but one"] = whole * (heads - 1) / heads
+        else:
+            found["the tokens in the cache, which have had their turn"] = whole * (n - T) / T
+        return found
+
+    return others
+
+
+def _part(check, answer, *_):
+    """The part of the three counts that is wrong, and by what."""
+    cases = (3, 7, 12, 10, 4, 2), (4, 11, 18, 7, 6, 3), (2, 9, 20, 30, 5, 1)
+    parts = {"projections": _projections, "scores": _scores, "network": _network}
+    for name, part in parts.items():
+        found = part_that_differs(
+            lambda case: answer(*case)[name],  # noqa: B023
+            part,
+            _others(part),
+            cases,
+        )
+        if found:
+            return f"In '{name}': {found[0].lower()}{found[1:]}"
+    return None
+
+
+@exercise(cases=_flops_cases, reasons=(_part,), see='chapter 12, "The bill"')
 def block_flops(T, n, width, hidden, heads, key_heads):
     """FLOPs of projections, of scores and mixing, and of the network, for T new of n tokens."""
     key_width = width // heads * key_heads
@@ -173,6 +230,26 @@ block_flops.wrong(
     "There are two products with n: queries with keys, and weights with values. And the library "
     "computes all T x n scores, also those that are masked, and so counts them.",
 )(_counted(products=1))
+block_flops.wrong(
+    "three times the FLOPs: it counts a backward pass, too",
+    "The block reads new tokens and does not learn: there is the forward pass alone.",
+)(_counted(flops=6))
+block_flops.wrong(
+    "right but for the scores, of which it leaves out those that are masked",
+    "The mask comes after the product: all T x n scores are computed, and counted.",
+)(_counted(looked_at=lambda T, n: n - (T - 1) / 2))
+block_flops.wrong(
+    "right but for the scores, which are those of one head",
+    "Every query head scores every token: heads times width / heads numbers.",
+)(_counted(shared=lambda heads, key_heads: 1 / heads))
+block_flops.wrong(
+    "right but for the network, which it lets all n tokens go through",
+    "The n - T tokens before have been there. The T new ones alone are computed.",
+)(lambda T, n, *sizes: _counted()(T, n, *sizes) | {"network": _counted()(n, n, *sizes)["network"]})
+block_flops.wrong(
+    "right but for the projections: keys and values of one head alone",
+    "There are key_heads key heads of width / heads numbers each.",
+)(_counted(key_share=lambda heads, key_heads: 1 / heads))
 block_flops.wrong(
     "right but for the scores: it counts the T new tokens as the only keys",
     "A new token looks at all n tokens; the keys of the others are in the cache.",

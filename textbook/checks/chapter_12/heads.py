@@ -160,3 +160,7 @@ grouped_attention.wrong(
     "right but for the heads of a group, whose outputs it adds up",
     "Only keys and values are shared. Every query head has an output of its own.",
 )(_grouping(join=lambda mixed: mixed.sum(dim=2)))
+grouped_attention.wrong(
+    "right but for the scale: the scores are divided by the square root of the whole width, h d",
+    "Scores are query . key / sqrt(d), d the size of a key.",
+)(lambda query, key, value: _grouping()(query / math.sqrt(query.shape[1]), key, value))

@@ -2,8 +2,9 @@
 
 import minitorch as mt
 from minitorch.autograd import grad
+from textbook.checks.compare import Words
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds
+from textbook.checks.suspects import judged
 
 # The mixers
 
@@ -72,6 +73,12 @@ def _makers(draw, n, d):
         """Steps: it changes where a number changes its sign."""
         return running(x) * (signs * (x > 0)).sum()
 
+    def by_the_top(x):
+        return running(x) / x.detach().max().clamp(min=1e-3)
+
+    def by_the_bottom(x):
+        return running(x) / x.detach().min().clamp(max=-1e-3)
+
     def by_the_spread(x):
         return running(x) / x.detach().std()
 
@@ -80,7 +87,7 @@ def _makers(draw, n, d):
         return x + later * (mt.arange(d) > 0)
 
     def faint(x):
-        return running(x) + 1e-3 * mt.cat([x[-1:], mt.zeros_like(x[1:])]) * (mt.arange(d) == d - 1)
+        return running(x) + 1e-5 * mt.cat([x[-1:], mt.zeros_like(x[1:])]) * (mt.arange(d) == d - 1)
 
     def opposite(x):
         """What it adds is 0 in the sum over an output's numbers."""
@@ -106,6 +113,8 @@ def _makers(draw, n, d):
         "attention in tiles, without a mask inside a tile": attending(tile <= tile.unsqueeze(1)),
         "a mean over all tokens, subtracted": centred,
         "divided by the length of the longest token": by_the_largest,
+        "divided by the largest of all numbers": by_the_top,
+        "divided by the lowest of all numbers": by_the_bottom,
         "divided by the standard deviation of all numbers, detached": by_the_spread,
         "multiplied by a number that depends on the signs in all tokens": counting,
         "a shift by two, the wrong way": far,
@@ -133,16 +142,14 @@ def suspects(n, d):
 
 
 def _leak_cases(draw, hidden):
-    """Each mixer by itself, then several together."""
-    for n, d in [(5, 4), (6, 5)] if not hidden else [(7, 4), (4, 6)]:
-        leaks, honest = _makers(draw, n, d)
-        made = [_Mixer(name, n, function) for name, function in (leaks | honest).items()]
-        x = draw.normal(n, d)
-        x[0] *= 2 * (x.norm(dim=-1).max() / x[0].norm())  # the longest of all
-        for mixer in made:
-            yield [mixer], x
-        yield [made[i] for i in draw.random.permutation(len(made))], x
-    yield [], x
+    """Each mixer by itself, all together, none, and one more length."""
+    leaks, honest = _makers(Draw(0), 6, 4)
+    names, d = [*leaks, *honest], 5 if hidden else 4
+    for name in names:
+        yield (name,), 6, d
+    yield tuple(map(str, Draw(int(hidden)).random.permutation(names))), 6, d
+    yield (), 6, d
+    yield ("attention in tiles, without a mask inside a tile",), 7 if hidden else 5, 4
 
 
 # The test
@@ -182,15 +189,45 @@ def _testing(
     return test
 
 
-def _named(answer, mixers, x):
-    """What the answer returns, with the names of the mixers for their numbers."""
-    found = answer(mixers, x)
-    return by_kinds(found, [mixer.name for mixer in mixers], "mixers", "mixers that leak")
+HINTS = {
+    "divided by the length of the longest token": "No gradient tells it, and it shows only where a "
+    "later token becomes the longest: make the change large.",
+    "divided by the largest of all numbers": "It shows only where a later number grows far enough: "
+    "make large changes in both directions.",
+    "divided by the lowest of all numbers": "It shows only where a later number falls far enough: "
+    "make large changes in both directions.",
+    "multiplied by a number that depends on the signs in all tokens": "No gradient tells it, and "
+    "it shows only where a later number changes its sign.",
+    "divided by the standard deviation of all numbers, detached": "No gradient tells it: change "
+    "later tokens and compare outputs.",
+    "a shift by two, the wrong way": "Token t looks at token t + 2: try every later token.",
+    "a faint look from the first token at the last": "The difference is small, and far above "
+    "rounding: compare with a tolerance such as 1e-7.",
+    "a leak that is 0 in the sum of an output's numbers": "The differences cancel in a sum: "
+    "compare number by number.",
+    "attention in tiles, without a mask inside a tile": "Only some tokens look ahead, to the next "
+    "one alone: try every place, and change what comes right after it.",
+    "the sum of all tokens less those that come later": "It differs by rounding alone, below 1e-9.",
+}
+SHOWS = "An output changes with a token after it."
+SOUND = "No output changes with a token after it, only with its own and earlier ones."
+
+
+def _found(answer, kinds, n, d):
+    """What the answer says of these mixers, and whether it leaves x as it was."""
+    draw = Draw(n)
+    leaks, honest = _makers(draw, n, d)
+    x = draw.normal(n, d)
+    x[0] *= 2 * (x.norm(dim=-1).max() / x[0].norm())  # the longest of all
+    given, reasons = x.clone(), dict.fromkeys(leaks, SHOWS) | dict.fromkeys(honest, SOUND) | HINTS
+    found = answer([_Mixer(kind, n, (leaks | honest)[kind]) for kind in kinds], given)
+    changed = {"x after the call": Words("as it was" if mt.equal(given, x) else "another one")}
+    return changed | judged(found, kinds, leaks, reasons, "mixers that leak")
 
 
 @exercise(
     cases=_leak_cases,
-    run=_named,
+    run=_found,
     gradients=False,
     see='chapter 12, "Why it is no decoder"',
 )
@@ -299,7 +336,7 @@ leaking.wrong(
 leaking.wrong(
     "a test that overlooks small differences",
     "A leak may be faint. Rounding errors are smaller than 1e-9; every other difference counts.",
-)(_testing(differ=lambda got, expected: (got - expected).abs().max() > 0.2))
+)(_testing(differ=lambda got, expected: (got - expected).abs().max() > 1e-3))
 leaking.wrong(
     "a test that adds up the numbers of an output before it compares",
     "Changes of opposite sign cancel in a sum. Compare number by number.",
@@ -330,3 +367,11 @@ leaking.wrong(
     "a list of True and False",
     "Return the numbers of the mixers that leak, counted from 0.",
 )(_testing(say=lambda i, leaks: leaks))
+leaking.wrong(
+    "a test with changes in one direction alone: the later tokens grow",
+    "What depends on the lowest number does not notice larger ones: try both directions.",
+)(_testing(change=_plus(50.0)))
+leaking.wrong(
+    "a test with changes in one direction alone: the later tokens fall",
+    "What depends on the largest number does not notice lower ones: try both directions.",
+)(_testing(change=_plus(-50.0)))

@@ -101,6 +101,10 @@ def measure(accuracy, rates, choosing, reporting):
 
 
 measure.wrong(
+    "right but for the mean, which is the median",
+    "Report the mean: statistics.mean.",
+)(_measuring(mean=statistics.median))
+measure.wrong(
     "a choice by the seeds that are reported",
     "What is reported has no part in the choice: choose on `choosing` alone.",
 )(_measuring(seeds_to_choose=lambda choosing, reporting: reporting))

@@ -3,8 +3,11 @@
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
+from minitorch.autograd import record_operations
 from textbook.checks.compare import brief
 from textbook.checks.exercise import Draw, exercise
+
+STEP = "the output (B, d), and then the new state"
 
 
 def _mixer_cases(draw, hidden):
@@ -63,11 +66,31 @@ def _without_gradient(mixer, x):
     """The parameters that get no gradient, or one that is not a number."""
     mixer.zero_grad()
     (mixer(x) * Draw(0).normal(*x.shape)).sum().backward()
-    return [
+    names = [
         name
         for name, p in mixer.named_parameters()
         if p.grad is None or not bool(p.grad.isfinite().all())
     ]
+    return ", ".join(names) or "none"
+
+
+def _pace(mixer, width):
+    """Whether forward runs more operations for every token more."""
+    counts = []
+    for n in (12, 44):
+        with record_operations() as names, mt.no_grad():
+            mixer(Draw(0).normal(1, n, width))
+        counts.append(len(names))
+    return "loops over the tokens" if counts[1] - counts[0] >= 64 else "takes all tokens at once"
+
+
+def _form_of_step(found, x):
+    """What step returned: an output for each sequence, and a state."""
+    if not isinstance(found, (tuple, list)) or len(found) != 2:
+        return brief(found)
+    if not isinstance(found[0], mt.Tensor) or found[0].shape != x.shape:
+        return f"a pair whose first is {brief(found[0])}"
+    return STEP
 
 
 def _in_two_forms(answer, x, y):
@@ -88,6 +111,9 @@ def _in_two_forms(answer, x, y):
     found["the state at the start"] = "a tuple of tensors (B, ...)" if formed else brief(state)
     if not formed:
         return found
+    found["what step returns"] = _form_of_step(mixer.step(x[:, 0], state), x[:, 0])
+    if found["what step returns"] != STEP:
+        return found
     stepped, sizes = _steps(mixer, x)
     same = stepped.shape == whole.shape and mt.allclose(stepped, whole)
     found["the outputs of step"] = "those of forward" if same else "others than those of forward"
@@ -107,7 +133,8 @@ def _in_two_forms(answer, x, y):
     found["the numbers in the state"] = (
         "at most 4 d^2" if sizes[0] <= 4 * width**2 else f"{sizes[0]} for d = {width}"
     )
-    found["the parameters without a finite gradient"] = _without_gradient(mixer, x)
+    found["the parameters that get no finite gradient from forward"] = _without_gradient(mixer, x)
+    found["forward"] = _pace(mixer, width)
     return found
 
 
@@ -244,13 +271,32 @@ class _(OwnMixer.reference):
 
 
 @OwnMixer.wrong(
-    "a mixer whose two forms differ: step has no token shift",
-    "Step needs the token before as forward does: keep it in the state.",
+    "a mixer whose two forms differ: step gives something else than forward",
+    "Let step do all that forward does: the token before (keep it in the state), the same divisor, "
+    "and decay first, then write, then read. Compare both by hand for a text of two tokens.",
 )
 class _(OwnMixer.reference):
     def step(self, x, state):
         output, (pairs, total, _) = super().step(x, state)
         return output, (pairs, total, mt.zeros_like(x))
+
+
+@OwnMixer.wrong(
+    "right in both forms, but forward is a loop over the tokens",
+    "forward sees all tokens at once: products with a mask, or cumsum, in place of n steps.",
+)
+class _(OwnMixer.reference):
+    def forward(self, x):
+        return _steps(self, x)[0]
+
+
+@OwnMixer.wrong(
+    "a mixer whose step returns the state first",
+    "return output, state: the output (B, d) comes first.",
+)
+class _(OwnMixer.reference):
+    def step(self, x, state):
+        return super().step(x, state)[::-1]
 
 
 @OwnMixer.wrong(

@@ -97,6 +97,13 @@ def recalled(mixer, measuring, rates, hidden=False):
         f"(standard deviation {number(found['spread']):.2f}); counting values reaches "
         f"{counting():.2f}"
     )
+    edge = (
+        f"the chosen rate, {found['rate']:g}, is the smallest or the largest of yours.\nA better "
+        "one may lie beyond: add a rate on that side, and keep at least a factor of 3 between "
+        "neighbours."
+    )
+    if number(found["mean"]) < ENOUGH and found["at the edge"]:
+        raise CheckFailed(f"rates: {reached}, and {ENOUGH} is expected; {edge}")
     if number(found["mean"]) < ENOUGH:
         raise CheckFailed(
             f"OwnMixer: {reached}, and {ENOUGH} is expected.\nA key and its value are neighbours: "
@@ -104,10 +111,6 @@ def recalled(mixer, measuring, rates, hidden=False):
             'See chapter 12, "What a state can hold".'
         )
     if found["at the edge"]:
-        raise CheckFailed(
-            f"rates: {reached}, but the chosen rate, {found['rate']:g}, is the smallest or the "
-            "largest of yours.\nA better one may lie beyond: add a rate on that side, and keep at "
-            "least a factor of 3 between neighbours."
-        )
+        raise CheckFailed(f"rates: {reached}, but {edge}")
     measured(f"{reached}; {state}, rate {found['rate']:g}")
     print(f"recall: at least {ENOUGH} of the answers after 16 pairs are right")

@@ -48,7 +48,11 @@ def _scanned(answer, combine, items):
     count = f"for n = {n} at most {2 * _steps(n)} calls with at most {n * _steps(n)} pairs"
     if not few:
         count = f"for n = {n} {len(pairs)} calls with {sum(pairs)} pairs"
-    return {"the tuple of results": result, "the number of calls of combine": count}
+    return {
+        "the list of the numbers of rows": [len(x) for x in result],
+        "the tuple of results": result,
+        "the number of calls of combine": count,
+    }
 
 
 def _rows(items, rows):
@@ -77,8 +81,30 @@ def _scanning(
     return scan
 
 
+def _digits(earlier, later):
+    """Numbers and their lengths, written one behind the other: (12, 2) and (3, 1) are (123, 3)."""
+    return earlier[0] * 10 ** later[1] + later[0], earlier[1] + later[1]
+
+
+def _what_rows_are(check, answer, *_):
+    """Which rows each result stands for; each item is written as a digit."""
+    for n in (4, 5, 7):
+        digits, _ = answer(_digits, (mt.arange(1, n + 1), mt.ones(n).long()))
+        found, wanted = digits.tolist(), [int("1234567"[: t + 1]) for t in range(n)]
+        if len(found) != n:
+            return f"Of {n} rows {len(found)} come back; row t of all {n} is asked for."
+        for t, (one, other) in enumerate(zip(found, wanted, strict=True)):
+            if one != other:
+                return (
+                    f"With {n} rows, the digits 1 to {n}, and a combine that writes them one "
+                    f"behind the other, row {t} is {one}, and {other} belongs there."
+                )
+    return None
+
+
 @exercise(
     cases=_scan_cases,
+    reasons=(_what_rows_are,),
     run=_scanned,
     gradients=False,
     see='chapter 12, "Recurrence comes back"',
@@ -181,3 +207,9 @@ def _(combine, items):
 )
 def _(combine, items):
     return _rows(scan.reference(combine, items), slice(-1, None))
+
+
+scan.wrong(
+    "sums of all beginnings: combine is not used",
+    "combine says what p o q is: a matrix product, for one, or two parts of a softmax.",
+)(lambda combine, items: tuple(x.cumsum(dim=0) for x in items))

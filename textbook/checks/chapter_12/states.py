@@ -13,7 +13,7 @@ def _window_cases(draw, hidden):
     """Queries and keys are positive features; n, d, d_v and the window differ."""
     sizes = [((), 3, 4, 2, 2), ((2,), 5, 4, 3, 3), ((2, 3), 6, 5, 4, 1), ((1,), 4, 6, 5, 9)]
     if hidden:
-        sizes = [((3,), 7, 4, 5, 4), ((), 5, 6, 2, 2), ((2, 1, 2), 8, 5, 3, 5), ((2,), 3, 4, 6, 3)]
+        sizes = [((3,), 7, 4, 5, 4), ((), 5, 6, 2, 2), ((2, 1, 2), 8, 5, 3, 5), ((2,), 3, 4, 6, 7)]
     for lead, n, d, d_v, width in sizes:
         query, key = (draw.normal(*lead, n, d).exp() for _ in range(2))
         yield query, key, draw.normal(*lead, n, d_v), width
@@ -146,6 +146,14 @@ windowed_attention.wrong(
     "right but for the divisor: it divides by the number of tokens in the window",
     "The weights are query . key and not all alike. Divide by their sum, query . (sum of keys).",
 )(_stepping(divide=lambda mixed, query, total, places: mixed / places))
+windowed_attention.wrong(
+    "right, and then divided by the square root of d",
+    "Here the weights are divided by their sum: a scale would cancel, and there is none.",
+)(
+    lambda query, key, value, width: (
+        windowed_attention.reference(query, key, value, width) / math.sqrt(key.shape[-1])
+    )
+)
 windowed_attention.wrong(
     "right but for the divisor: it divides by the sum of keys without the query",
     "The weight of a token is query . key: divide by query . (sum of keys).",
@@ -394,6 +402,30 @@ decay_matrix.wrong(
     "right but for the diagonal, which is 0",
     "A token sees what it has written itself, not decayed: 1 on the diagonal.",
 )(_decaying(seen=lambda starts: _same_text(starts).tril(-1)))
+decay_matrix.wrong(
+    "the difference of the sums: exp is missing",
+    "Sums of logarithms are the logarithm of a product. Take exp of their difference.",
+)(_decaying(finish=lambda difference, seen: difference.masked_fill(~seen, 0.0)))
+decay_matrix.wrong(
+    "right but for what stands before the first start, for which D is 0",
+    "What stands before the first True is the rest of a text, too: it sees itself.",
+)(
+    _decaying(
+        seen=lambda starts: _same_text(starts) & (starts.long().cumsum(dim=-1) > 0).unsqueeze(-2)
+    )
+)
+decay_matrix.wrong(
+    "right without a batch: it adds up along the first axis",
+    "The tokens stand on the last axis: cumsum(dim=-1).",
+)(_decaying(sum_up=lambda logs: logs.cumsum(dim=0)))
+decay_matrix.wrong(
+    "right without a batch: all sequences have the texts of the first",
+    "Each sequence has starts of its own: cumsum(dim=-1) keeps the axes before it.",
+)(
+    lambda log_decay, starts: decay_matrix.reference(
+        log_decay, starts.reshape(-1, starts.shape[-1])[0].expand(starts.shape)
+    )
+)
 decay_matrix.wrong(
     "transposed",
     "Row t belongs to the token that reads, column s to the one that has written.",

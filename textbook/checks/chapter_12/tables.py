@@ -3,7 +3,7 @@
 import math
 import statistics
 
-from textbook.checks.exercise import exercise
+from textbook.checks.exercise import Draw, exercise
 
 RATES = [0.003, 0.01, 0.03]
 
@@ -65,6 +65,13 @@ def _table_cases(draw, hidden):
     yield ([_row(far, base, rate=0.02, **{"rates tried": [0.02]})],)
     yield ([_row(far, base, rate=0.02, **{"rates tried": [0.02, 0.05, 0.005]})],)
     yield ([_row(far, base, **{"base rate": 0.02, "base rates tried": [0.04, 0.02, 0.005]})],)
+    wide = {"base rate": 0.02, "base rates tried": [0.005, 0.02, 0.05]}
+    yield ([_row(far, base, **wide, rate=0.003, **{"rates tried": [0.001, 0.003, 0.01]})],)
+    yield ([_row(far, base, rate=0.02, **{"rates tried": [0.005, 0.02, 0.05]})],)
+    wide = {"base rate": 0.02, "base rates tried": [0.02, 0.005, 0.01]}
+    yield ([_row(far, base, **wide), _row(far, base, steps=100)],)
+    skewed = [level, level, level, level + 0.1]  # the median is lower than the mean
+    yield ([_row(skewed, [level + x for x in (0.111, 0.11, 0.109)])],)
     just = [level + x for x in (0.05, 0.0, -0.05)]
     for gap in (0.09, 0.11):  # twice the standard deviation is 0.1; other divisors give 0.082
         yield ([_row([x - gap for x in just], just)],)
@@ -121,6 +128,17 @@ def _effect(row):
     return _gap(row) > 2 * _spread(row)
 
 
+RULES = {
+    "there are too few seeds": _seeds,
+    "a rate stands at an edge of those tried for it": _rates,
+    "the test data had a part in the choice": _choice,
+    "one was trained longer": _steps,
+    "the means differ by no more than twice the larger standard deviation": lambda row: _effect(
+        row
+    ),
+}
+
+
 def _believing(seeds=_seeds, rates=_rates, choice=_choice, steps=_steps, effect=_effect):
     """The judgement with one of its pieces exchanged."""
 
@@ -135,7 +153,40 @@ def _anything(row):
     return True
 
 
-@exercise(cases=_table_cases, see='chapter 12, "Do modifications transfer?"')
+def _first_wrong(check, answer, *_):
+    """One row that is missing or one too many, and what to look at."""
+    for (rows,) in _table_cases(Draw(0), hidden=False):
+        found, right = (list(function(rows)) for function in (answer, check.reference))
+        wrong = sorted(set(found) ^ set(right))
+        if not wrong or not set(found) <= set(range(len(rows))):
+            continue
+        row = rows[wrong[0]]
+        lacks = [why for why, rule in RULES.items() if not rule(row)]
+        verdict = lacks[0] if lacks else "nothing is wrong with it, and it is missing"
+        return f"Look at row {wrong[0]} of these {len(rows)}, {_told(row)}: {verdict}."
+    return None
+
+
+def _told(row):
+    losses = (" ".join(f"{x:.3f}" for x in row[key]) for key in ("losses", "base losses"))
+    return (
+        "losses {}, base {}, rate {:g} of {}, base rate {:g} of {}, chosen on {}, {} and {} "
+        "steps".format(
+            *losses,
+            row["rate"],
+            row["rates tried"],
+            row["base rate"],
+            row["base rates tried"],
+            row["chosen on"],
+            row["steps"],
+            row["base steps"],
+        )
+    )
+
+
+@exercise(
+    cases=_table_cases, reasons=(_first_wrong,), see='chapter 12, "Do modifications transfer?"'
+)
 def believable(rows):
     """The numbers of the rows of which one may say: this change makes the loss lower."""
     found = []
@@ -223,6 +274,57 @@ believable.wrong(
         rates=lambda row: (
             row["rate"] not in (row["rates tried"][0], row["rates tried"][-1])
             and row["base rate"] not in (row["base rates tried"][0], row["base rates tried"][-1])
+        )
+    )
+)
+believable.wrong(
+    "right but for the learning rate of the base, which it compares with the rates of the change",
+    "For the base other rates may have been tried: row['base rates tried'].",
+)(
+    _believing(
+        rates=lambda row: (
+            _inside(row["rate"], row["rates tried"])
+            and _inside(row["base rate"], row["rates tried"])
+        )
+    )
+)
+believable.wrong(
+    "right but for the steps: it lets the change train shorter than its base",
+    "The shorter run has had less time for its rate to fall. Both must train equally long.",
+)(_believing(steps=lambda row: row["steps"] <= row["base steps"]))
+believable.wrong(
+    "right but for the steps: it lets the base train shorter than the change",
+    "Longer training alone makes the loss lower. Both must train equally long.",
+)(_believing(steps=lambda row: row["steps"] >= row["base steps"]))
+believable.wrong(
+    "right but for the spread, for which it takes the smaller standard deviation",
+    "Take the larger of the two.",
+)(
+    _believing(
+        effect=lambda row: (
+            _gap(row)
+            > 2 * min(statistics.stdev(row["losses"]), statistics.stdev(row["base losses"]))
+        )
+    )
+)
+believable.wrong(
+    "right but for the spread: it takes the sum of both standard deviations",
+    "Take the larger of the two.",
+)(
+    _believing(
+        effect=lambda row: (
+            _gap(row) > 2 * (statistics.stdev(row["losses"]) + statistics.stdev(row["base losses"]))
+        )
+    )
+)
+believable.wrong(
+    "right but for the difference, which is that of the medians",
+    "Compare the means, as the statement says: statistics.mean.",
+)(
+    _believing(
+        effect=lambda row: (
+            statistics.median(row["base losses"]) - statistics.median(row["losses"])
+            > 2 * _spread(row)
         )
     )
 )

@@ -81,6 +81,21 @@ def _merging(
 _merged = _merging()
 
 
+def _turned(old, new):
+    return (_finite(new) - old).exp().masked_fill(old == -mt.inf, 0.0)
+
+
+def _without_maximum(state, scores, value, allowed):
+    old, total, mixed = state
+    new = _largest(old, scores, allowed)
+    weights = _hide(scores, allowed).exp()
+    return (
+        new,
+        (total * old.exp() + weights.sum(dim=-1)) / new.exp(),
+        (mixed * old.exp().unsqueeze(-1) + weights @ value) / new.exp().unsqueeze(-1),
+    )
+
+
 @exercise(
     cases=_tile_cases,
     forbidden=("scaled_dot_product_attention", "softmax", "logsumexp"),
@@ -236,3 +251,33 @@ one_tile.wrong(
         _shares(scores, allowed, _hide(scores, allowed).amax(dim=-1)) @ value
     )
 )
+
+
+one_tile.wrong(
+    "right but for u, which it divides by z",
+    "The division comes once, after the last tile. The state is sums: u stays undivided.",
+)(
+    _merging(
+        end=lambda new, total, mixed: (
+            new,
+            total,
+            mixed / total.masked_fill(total == 0, 1.0).unsqueeze(-1),
+        )
+    )
+)
+one_tile.wrong(
+    "right but for z and u of before, which are made larger where they should be made smaller",
+    "They were relative to the old maximum, which is the smaller one: times exp(old - new).",
+)(_merging(kept_total=_turned, kept_mixed=_turned))
+one_tile.wrong(
+    "right but for scores that are hidden, which it sets to 0",
+    "0 is a score like others, and may be the largest. Hidden scores count as minus infinity.",
+)(
+    lambda state, scores, value, allowed: _merging()(
+        state, scores * allowed, value, mt.ones_like(allowed)
+    )
+)
+one_tile.wrong(
+    "right for small scores of rows that have seen something: no maximum is taken off before exp",
+    "exp of a large score is infinite. Subtract the new maximum first, inside of exp.",
+)(_without_maximum)

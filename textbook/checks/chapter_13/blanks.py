@@ -156,8 +156,9 @@ blank_loss.wrong(
     "log_softmax takes scores, not probabilities.",
 )(_loss(nats=lambda scores, original: _nats(scores.softmax(dim=-1), original)))
 blank_loss.wrong(
-    "right but for large scores, for which it takes the logarithm of 0",
-    "log_softmax stays finite where log(softmax) does not.",
+    "right but for large scores, for which it is not finite",
+    "exp of a large score is infinite, and the logarithm of a small share that of 0: log_softmax "
+    "stays finite.",
 )(
     _loss(
         nats=lambda scores, original: (
@@ -173,3 +174,38 @@ blank_loss.wrong(
     "the loss of the first part alone",
     "All parts make the batch.",
 )(lambda parts: blank_loss.reference(parts[:1]))
+blank_loss.wrong(
+    "right but for the divisor: the blanks of the last part alone",
+    "Add up the blanks of all parts, and divide by them at the end.",
+)(_loss(together=lambda sums, counts: sum(sums) / max(counts[-1], 1)))
+blank_loss.wrong(
+    "right but for the divisor, to which 1 is added",
+    "Against 0 / 0 take max(count, 1): the mean of others stays what it is.",
+)(_loss(together=lambda sums, counts: sum(sums) / (sum(counts) + 1)))
+blank_loss.wrong(
+    "right in its values, but the gradient is NaN where scores are: masked after the logarithm",
+    "On the way back 0 meets NaN. Take the blanks out first: scores[blanks].",
+)(
+    _loss(
+        sums=lambda nats, scores, original, blanks: (
+            nats(scores, original).masked_fill(~blanks, 0.0).sum(),
+            blanks.sum().item(),
+        )
+    )
+)
+
+
+@blank_loss.wrong(
+    "a mean over sequences: each has its own mean first",
+    "Every blank of the batch counts the same: one sum, one number of blanks.",
+)
+def _(parts):
+    rows = [
+        _nats(row[asked], tokens[asked]).mean()
+        for scores, original, blanks in parts
+        for row, tokens, asked in zip(scores, original, blanks, strict=True)
+        if asked.any()
+    ]
+    return (
+        sum(rows) / len(rows) if rows else sum(scores[blanks].sum() for scores, _, blanks in parts)
+    )

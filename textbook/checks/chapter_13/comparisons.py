@@ -6,7 +6,7 @@ from collections import defaultdict
 import numpy as np
 
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import by_kinds, each_and_together, some_of
+from textbook.checks.suspects import each_and_together, judged, some_of
 
 METHODS = ["frozen", "untrained", "from scratch"]
 
@@ -195,11 +195,34 @@ def _study_cases(draw, hidden):
     return each_and_together(_kinds(), draw.random)
 
 
+HINTS = {
+    "reports the median for the mean": "Give three seeds to report, or more, with accuracies that "
+    "are not alike.",
+    "reports the best seed": "Give several seeds to report.",
+    "leaves a seed of one method out": "Give several seeds to report, and compare all methods.",
+    "chooses by one seed": "Give several seeds to choose.",
+    "chooses by the luckiest seed": "Give several seeds to choose.",
+    "reports seeds that have chosen": "The seeds to choose must be others than those to report.",
+    "chooses on the seeds that are reported": "The seeds to choose must be others than those to "
+    "report.",
+    "reports validation data": "Accuracies on validation and on test data must differ.",
+    "chooses on test data": "Accuracies on validation and on test data must differ.",
+    "takes the ends of the list for the edges": "Give rates in another order than that of their "
+    "size.",
+    "honest, with runs that nobody needs": "More runs than necessary are not unfair: compare the "
+    "reports alone.",
+    "honest, in another order": "The order of the runs and of the report does not matter.",
+}
+METHOD = "Draw other accuracies, several times, and compare mean and edge of all three methods."
+SOUND = "It reports what the statement asks for, edges included."
+
+
 def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     unfair, fair = _kinds()
     found = answer([_Study((unfair | fair)[kind]) for kind in kinds])
-    return by_kinds(found, kinds, "studies", "unfair studies")
+    reasons = dict.fromkeys(unfair, METHOD) | dict.fromkeys(fair, SOUND) | HINTS
+    return judged(found, kinds, unfair, reasons, "unfair studies")
 
 
 @exercise(

@@ -286,3 +286,25 @@ def _(model, prompts, choices, mean):
 )
 def _(model, prompts, choices, mean):
     return mt.cat(completion_scores.reference(model, prompts, choices, mean))
+
+
+@completion_scores.wrong(
+    "probabilities, not their logarithms",
+    "Products of small numbers vanish. Leave the logarithms as they are.",
+)
+def _(*case):
+    return [scores.exp() for scores in completion_scores.reference(*case)]
+
+
+@completion_scores.wrong(
+    "right but for the mean: it divides by the padded length",
+    "By the number of tokens that were added up: those of the completion.",
+)
+def _(model, prompts, choices, mean):
+    found = completion_scores.reference(model, prompts, choices, False)
+    longest = max(
+        len(prompt) + len(each)
+        for prompt, some in zip(prompts, choices, strict=True)
+        for each in some
+    )
+    return [scores / longest if mean else scores for scores in found]

@@ -55,7 +55,41 @@ def _tokens_needed(
     return needed
 
 
-@exercise(cases=_curve_cases, see='chapter 13, "Loss against tokens (C29)"')
+EXAMPLES = {
+    "a loss between two points": (([1000, 4000], [3.0, 2.0], 2.5), 2000),
+    "a loss that is reached exactly at a point": (([1000, 4000], [3.0, 2.0], 2.0), 4000),
+    "a loss that the first point has": (([1000, 4000], [3.0, 2.0], 3.0), 1000),
+    "a loss above that of the first point": (([1000, 4000], [3.0, 2.0], 3.5), 1000),
+    "a loss that is never reached": (([1000, 4000], [3.0, 2.0], 1.5), None),
+    "losses that rise in between": (([1000, 4000, 9000, 50000], [3.0, 2.0, 2.6, 1.5], 2.5), 2000),
+    "losses that rise at the end": (([1000, 4000, 9000], [3.0, 2.0, 2.8], 2.5), 2000),
+    "a curve of one point": (([1000], [3.0], 3.0), 1000),
+}
+
+
+def _example(check, answer, *_):
+    """The first example, to be done by hand, at which the answer is wrong."""
+    for what, (given, right) in EXAMPLES.items():
+        got = answer(*given)
+        if (got is None) != (right is None) or (got is not None and abs(got - right) > 1e-6):
+            return (
+                f"Do {what} by hand: for tokens = {given[0]}, losses = {given[1]} and loss = "
+                f"{given[2]} your answer is {got}, and {right} belongs there."
+            )
+    return None
+
+
+def _said(answer, tokens, losses, loss):
+    found = answer(tokens, losses, loss)
+    return {"the kind of the result": "None" if found is None else "a number", "the result": found}
+
+
+@exercise(
+    cases=_curve_cases,
+    run=_said,
+    reasons=(_example,),
+    see='chapter 13, "Loss against tokens (C29)"',
+)
 def tokens_needed(tokens, losses, loss):
     """The number of tokens at which the loss is reached first; None if it never is."""
     if losses[0] <= loss:

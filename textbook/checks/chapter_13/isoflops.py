@@ -61,6 +61,10 @@ def _figure_cases(draw, hidden):
     yield (_bowl(unit * 1e10, unit * 4000, 2.5, sizes, {2: 0.5}, {2: 0.1}),)
     yield (_bowl(unit * 1e10, unit * 900, 2.5, sizes, {0: 3.0}),)
     yield (_bowl(unit * 1e10, unit * 4000, 2.5, sizes, {1: 1.02, 2: 0.97, 3: 1.01}),)
+    yield (_bowl(unit * 1e10, unit * 4000, 2.5, sizes, {1: 1.07}, {1: 0.1}),)
+    yield (_bowl(unit * 1e10, unit * 4000, 2.5, sizes, {3: 0.93}, {3: 0.1}),)
+    moved = _bowl(unit * 1e10, unit * 4000, 2.5, sizes, {3: 4.0}, {3: 0.6})  # on the other curve
+    yield (moved + _bowl(unit * 4e10, unit * 6000, 2.2, [unit * n for n in (900, 4500, 30_000)]),)
     runs = []
     for budget, best in ((1e10, 3000), (4e10, 6000), (1.6e11, 90_000)):
         runs += _bowl(unit * budget, unit * best, 2.0 + 1e10 / budget, sizes, slope=0.01)
@@ -69,6 +73,11 @@ def _figure_cases(draw, hidden):
 
 def _honest(run):
     return abs(run["FLOPs of a token"] * run["tokens"] / run["budget"] - 1) <= 0.05
+
+
+def _each_of(run):
+    """The share of its budget that a run spends."""
+    return run["FLOPs of a token"] * run["tokens"] / run["budget"]
 
 
 def _vertex(three):
@@ -114,7 +123,43 @@ def _best(
     return best
 
 
-@exercise(cases=_figure_cases, see='chapter 13, "The best size for a budget (C37)"')
+def _example(check, answer, *_):
+    """What is found for the runs of one budget that can be done by hand."""
+    unit = 1e10
+    curves = {
+        "all runs spend their budget": _bowl(unit, 4000, 2.5, [1000, 2000, 5000, 20_000]),
+        "the lowest run is the smallest": _bowl(unit, 300, 2.5, [1000, 2000, 5000, 20_000]),
+        "the lowest run is the largest": _bowl(unit, 90_000, 2.5, [1000, 2000, 5000, 20_000]),
+        "a run spends 7 % too much": _bowl(
+            unit, 4000, 2.5, [1000, 2000, 5000, 20_000], {1: 1.07}, {1: 0.3}
+        ),
+        "a run spends 3 % too little": _bowl(
+            unit, 4000, 2.5, [1000, 2000, 5000, 20_000], {2: 0.97}
+        ),
+        "the smallest run is left out, and then the lowest stands at the edge": _bowl(
+            unit, 900, 2.5, [1000, 2000, 5000, 20_000], {0: 3.0}
+        ),
+    }
+    for what, curve in curves.items():
+        got, right = answer(curve).get(unit, "missing"), check.reference(curve)[unit]
+        if got is None or right is None or got == "missing":
+            wrong = got is not right
+        else:
+            wrong = abs(got - right) > 1e-3 * right
+        if wrong:
+            points = "; ".join(
+                f"N {run['weights']}, loss {run['loss']}, "
+                f"{run['FLOPs of a token'] * run['tokens'] / unit:.2f} of the budget"
+                for run in curve
+            )
+            right = right and round(right)
+            return f"Where {what} ({points}) your answer is {got}, and {right} belongs there."
+    return None
+
+
+@exercise(
+    cases=_figure_cases, reasons=(_example,), see='chapter 13, "The best size for a budget (C37)"'
+)
 def best_sizes(runs):
     """The best number of weights for each budget: a dict, None where it is not bracketed."""
     found = {}
@@ -242,3 +287,27 @@ best_sizes.wrong(
 def _(runs):
     found = best_sizes.reference(runs)
     return {budget: size for budget, size in found.items() if size is not None}
+
+
+best_sizes.wrong(
+    "right but for the tolerance, which is 10 %",
+    "Within 5 % of the budget.",
+)(_best(honest=lambda run: abs(_each_of(run) - 1) <= 0.1))
+best_sizes.wrong(
+    "right but for the tolerance, which is 1 %",
+    "Within 5 % of the budget.",
+)(_best(honest=lambda run: abs(_each_of(run) - 1) <= 0.01))
+
+
+@best_sizes.wrong(
+    "right but for a run on the wrong curve, which it puts on the right one",
+    "Leave it out: nobody knows whether its budget or its tokens are written down wrongly.",
+)
+def _(runs):
+    budgets = {run["budget"] for run in runs}
+
+    def own(run):
+        spent = run["FLOPs of a token"] * run["tokens"]
+        return min(budgets, key=lambda budget: abs(math.log(spent / budget)))
+
+    return best_sizes.reference([run | {"budget": own(run)} for run in runs])

@@ -269,3 +269,30 @@ probe.wrong(
     "right but for the order: the scores come first",
     "Return the strength, then the scores.",
 )(_probing(said=lambda strength, scores: (scores, strength)))
+
+
+@probe.wrong(
+    "right but for the targets, which are -1 and 1",
+    "One-hot targets are 0 and 1.",
+)
+def _(*case):
+    strength, scores = probe.reference(*case)
+    return strength, 2 * scores - 1
+
+
+@probe.wrong(
+    "right but for the penalty, of which it takes half",
+    "The derivative of the penalty is 2 lambda W, and that of the squares has the same 2.",
+)
+def _(*case):
+    *rest, strengths = case
+    strength, scores = probe.reference(*rest, [value / 2 for value in strengths])
+    return 2 * strength, scores
+
+
+@probe.wrong(
+    "right but for the states: the scores are those of the validation states",
+    "They have served to choose. Return the scores of the test states.",
+)
+def _(train, labels, validation, validation_labels, test, strengths):
+    return probe.reference(train, labels, validation, validation_labels, validation, strengths)

@@ -1,0 +1,213 @@
+"""What padding costs, and what packing saves."""
+
+from textbook.checks.exercise import exercise
+from textbook.checks.reasons import no_whole_number, part_by_part
+
+
+def _length_cases(draw, hidden):
+    """A last batch that is not full, one batch, batches of one, and large numbers."""
+    yield [5, 2, 1], 2
+    yield [3, 9, 4, 1, 7], 2
+    yield [2, 7, 3], 5
+    yield [4, 1, 6], 1
+    yield [2, 8, 8, 3, 5, 1, 9, 4], 3
+    yield [10**17 + 1, 3, 10**17, 8, 2], 3
+    count = 31 if hidden else 17
+    yield [int(n) + 1 for n in draw.integers(40, count).tolist()], 4 + 3 * hidden
+
+
+def _batches(lengths, size):
+    return [lengths[i : i + size] for i in range(0, len(lengths), size)]
+
+
+def _padded(batches):
+    return sum(len(batch) * max(batch) for batch in batches)
+
+
+def _counting(
+    cut=_batches,
+    padded=_padded,
+    ordered=sorted,
+    packed=lambda lengths, size: sum(lengths),
+    steps=lambda lengths, batches: sum(map(max, batches)),
+):
+    """The counts with one of their pieces exchanged."""
+
+    def counted(lengths, size):
+        return {
+            "padded": padded(cut(lengths, size)),
+            "sorted": padded(cut(ordered(lengths), size)),
+            "packed": packed(lengths, size),
+            "steps": steps(lengths, cut(lengths, size)),
+        }
+
+    return counted
+
+
+def _named(*asked):
+    return part_by_part(SLIPS)(*asked)
+
+
+@exercise(
+    cases=_length_cases,
+    gradients=False,
+    properties=(no_whole_number,),
+    reasons=(_named,),
+    see='chapter 03, "Batches of different lengths"',
+)
+def cells(lengths, size):
+    """How many cells and steps it takes to read a corpus in batches, by name: a dict."""
+
+    def padded(lengths):
+        batches = [lengths[i : i + size] for i in range(0, len(lengths), size)]
+        return sum(len(batch) * max(batch) for batch in batches)
+
+    return {
+        "padded": padded(lengths),
+        "sorted": padded(sorted(lengths)),
+        "packed": sum(lengths),
+        "steps": sum(max(lengths[i : i + size]) for i in range(0, len(lengths), size)),
+    }
+
+
+cells.wrong(
+    "right if all batches were as long as the longest sentence of the corpus",
+    "Each batch is filled up to its own longest sentence.",
+)(
+    _counting(
+        padded=lambda batches: sum(map(len, batches)) * max(max(b) for b in batches),
+    )
+)
+cells.wrong(
+    "right if the last batch were full",
+    "The last batch has the sentences that are left.",
+)(
+    lambda lengths, size: (
+        cells.reference(lengths, size)
+        | {
+            name: sum(size * max(batch) for batch in _batches(order(lengths), size))
+            for name, order in (("padded", list), ("sorted", sorted))
+        }
+    )
+)
+cells.wrong(
+    "a count without the last batch where it is not full",
+    "No sentence is left out.",
+)(_counting(cut=lambda lengths, size: [b for b in _batches(lengths, size) if len(b) == size]))
+cells.wrong(
+    "right but for the sorting, which puts the longest first",
+    "The shortest first: then the batch that is not full holds the longest sentences.",
+)(_counting(ordered=lambda lengths: sorted(lengths, reverse=True)))
+cells.wrong(
+    "right but for the sorting, which is done in each batch alone",
+    "Sort the corpus, then cut it.",
+)(
+    lambda lengths, size: (
+        cells.reference(lengths, size) | {"sorted": cells.reference(lengths, size)["padded"]}
+    )
+)
+cells.wrong(
+    "right but for packing, for which it counts steps",
+    "At each step a cell for every sentence that is still running: all words, once each.",
+)(_counting(packed=lambda lengths, size: sum(map(max, _batches(lengths, size)))))
+cells.wrong(
+    "right but for packing, for which it counts padding",
+    "The cells that packing needs, not those that it saves.",
+)(_counting(packed=lambda lengths, size: _padded(_batches(lengths, size)) - sum(lengths)))
+cells.wrong(
+    "right but for the steps, which are those of the sorted corpus",
+    "The steps of the batches in the order of the corpus.",
+)(
+    _counting(
+        steps=lambda lengths, batches: sum(map(max, _batches(sorted(lengths), len(batches[0]))))
+    )
+)
+cells.wrong(
+    "right but for the steps, which it counts for every sentence",
+    "The sentences of a batch take their steps side by side: as many as the longest has words.",
+)(_counting(steps=lambda lengths, batches: sum(lengths)))
+cells.wrong(
+    "right but for the steps, which are those of the longest batch alone",
+    "One batch comes after the other: add up.",
+)(_counting(steps=lambda lengths, batches: max(lengths)))
+cells.wrong(
+    "right but for the steps: it counts batches",
+    "A batch takes as many steps as its longest sentence has words.",
+)(_counting(steps=lambda lengths, batches: len(batches)))
+cells.wrong(
+    "right but for the sorting, after which it counts words alone",
+    "Sentences of a batch still differ in length: to its longest.",
+)(lambda lengths, size: cells.reference(lengths, size) | {"sorted": sum(lengths)})
+cells.wrong("four numbers, not a dict", "A dict with the keys of the text.")(
+    lambda lengths, size: [*cells.reference(lengths, size).values()]
+)
+
+
+def _each(cut=_batches, count=len, longest=max):
+    """For each batch so many sentences times so many words, added up."""
+    return lambda lengths, size: sum(count(batch) * longest(batch) for batch in cut(lengths, size))
+
+
+def _full(lengths, size):
+    return [batch for batch in _batches(lengths, size) if len(batch) == size]
+
+
+PADDED = {
+    "every batch is filled up to the longest sentence of the corpus, not to its own": (
+        lambda lengths, size: len(lengths) * max(lengths)
+    ),
+    "the last batch is counted as if it were full; it has the sentences that are left": (
+        lambda lengths, size: sum(size * max(batch) for batch in _batches(lengths, size))
+    ),
+    "the last batch is left out where it is not full": _each(cut=_full),
+    "the padding is counted alone; a cell is computed for every word, too": (
+        lambda lengths, size: _padded(_batches(lengths, size)) - sum(lengths)
+    ),
+    "the last sentence of a batch is taken for its longest": _each(longest=lambda b: b[-1]),
+    "the first sentence of a batch is taken for its longest": _each(longest=lambda b: b[0]),
+    "the shortest sentence of a batch is taken in place of its longest": _each(longest=min),
+    "the mean length is taken in place of the longest": _each(longest=lambda b: sum(b) / len(b)),
+    "the steps are counted, not a cell for each sentence at each of them": _each(
+        count=lambda batch: 1
+    ),
+}
+SLIPS = {
+    "padded": PADDED,
+    "sorted": {
+        words: lambda lengths, size, way=way: way(sorted(lengths), size)
+        for words, way in PADDED.items()
+    }
+    | {
+        "the longest come first; the shortest should": lambda lengths, size: _padded(
+            _batches(sorted(lengths, reverse=True), size)
+        ),
+    },
+    "packed": PADDED
+    | {
+        "it is what packing saves": lambda lengths, size: (
+            _padded(_batches(lengths, size)) - sum(lengths)
+        ),
+        "the last batch is left out where it is not full": lambda lengths, size: sum(
+            map(sum, _full(lengths, size))
+        ),
+    },
+    "steps": {
+        "it is a step for every word; the sentences of a batch take theirs side by side": (
+            lambda lengths, size: sum(lengths)
+        ),
+        "it is the longest batch alone; one batch comes after the other": (
+            lambda lengths, size: max(lengths)
+        ),
+        "it is the number of batches": lambda lengths, size: len(_batches(lengths, size)),
+        "it is the number of sentences": lambda lengths, size: len(lengths),
+        "it is that of the sorted corpus": lambda lengths, size: sum(
+            map(max, _batches(sorted(lengths), size))
+        ),
+        "all batches take as many as the longest": lambda lengths, size: (
+            max(lengths) * len(_batches(lengths, size))
+        ),
+        "the last batch is left out where it is not full": lambda lengths, size: sum(
+            map(max, _full(lengths, size))
+        ),
+    },
+}
