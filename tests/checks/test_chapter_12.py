@@ -136,6 +136,16 @@ def test_half_of_the_suspects_leak_and_are_found():
     }
 
 
+def test_a_test_for_leaks_must_leave_x_as_it_was():
+    def writing(mixers, x):
+        found = chapter_12.leaking.reference(mixers, x)
+        x += 1
+        return found
+
+    with pytest.raises(CheckFailed, match="X after the call differs"):
+        chapter_12.leaking(writing)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_every_leak_is_found_and_nothing_else(seed):
     guilty, honest = leaks._makers(Draw(seed), 6, 4)

@@ -44,15 +44,81 @@ def _counting(
     return counted
 
 
-def _named(*asked):
-    return part_by_part(SLIPS)(*asked)
+def _each(cut=_batches, count=len, longest=max):
+    """For each batch so many sentences times so many words, added up."""
+    return lambda lengths, size: sum(count(batch) * longest(batch) for batch in cut(lengths, size))
+
+
+def _full(lengths, size):
+    return [batch for batch in _batches(lengths, size) if len(batch) == size]
+
+
+PADDED = {
+    "every batch is filled up to the longest sentence of the corpus, not to its own": (
+        lambda lengths, size: len(lengths) * max(lengths)
+    ),
+    "the last batch is counted as if it were full; it has the sentences that are left": (
+        lambda lengths, size: sum(size * max(batch) for batch in _batches(lengths, size))
+    ),
+    "the last batch is left out where it is not full": _each(cut=_full),
+    "the padding is counted alone; a cell is computed for every word, too": (
+        lambda lengths, size: _padded(_batches(lengths, size)) - sum(lengths)
+    ),
+    "the last sentence of a batch is taken for its longest": _each(longest=lambda b: b[-1]),
+    "the first sentence of a batch is taken for its longest": _each(longest=lambda b: b[0]),
+    "the shortest sentence of a batch is taken in place of its longest": _each(longest=min),
+    "the mean length is taken in place of the longest": _each(longest=lambda b: sum(b) / len(b)),
+    "the steps are counted, not a cell for each sentence at each of them": _each(
+        count=lambda batch: 1
+    ),
+}
+SLIPS = {
+    "padded": PADDED,
+    "sorted": {
+        words: lambda lengths, size, way=way: way(sorted(lengths), size)
+        for words, way in PADDED.items()
+    }
+    | {
+        "the longest come first; the shortest should": lambda lengths, size: _padded(
+            _batches(sorted(lengths, reverse=True), size)
+        ),
+    },
+    "packed": PADDED
+    | {
+        "it is what packing saves": lambda lengths, size: (
+            _padded(_batches(lengths, size)) - sum(lengths)
+        ),
+        "the last batch is left out where it is not full": lambda lengths, size: sum(
+            map(sum, _full(lengths, size))
+        ),
+    },
+    "steps": {
+        "it is a step for every word; the sentences of a batch take theirs side by side": (
+            lambda lengths, size: sum(lengths)
+        ),
+        "it is the longest batch alone; one batch comes after the other": (
+            lambda lengths, size: max(lengths)
+        ),
+        "it is the number of batches": lambda lengths, size: len(_batches(lengths, size)),
+        "it is the number of sentences": lambda lengths, size: len(lengths),
+        "it is that of the sorted corpus": lambda lengths, size: sum(
+            map(max, _batches(sorted(lengths), size))
+        ),
+        "all batches take as many as the longest": lambda lengths, size: (
+            max(lengths) * len(_batches(lengths, size))
+        ),
+        "the last batch is left out where it is not full": lambda lengths, size: sum(
+            map(max, _full(lengths, size))
+        ),
+    },
+}
 
 
 @exercise(
     cases=_length_cases,
     gradients=False,
     properties=(no_whole_number,),
-    reasons=(_named,),
+    reasons=(part_by_part(SLIPS),),
     see='chapter 03, "Batches of different lengths"',
 )
 def cells(lengths, size):
@@ -141,73 +207,3 @@ cells.wrong(
 cells.wrong("four numbers, not a dict", "A dict with the keys of the text.")(
     lambda lengths, size: [*cells.reference(lengths, size).values()]
 )
-
-
-def _each(cut=_batches, count=len, longest=max):
-    """For each batch so many sentences times so many words, added up."""
-    return lambda lengths, size: sum(count(batch) * longest(batch) for batch in cut(lengths, size))
-
-
-def _full(lengths, size):
-    return [batch for batch in _batches(lengths, size) if len(batch) == size]
-
-
-PADDED = {
-    "every batch is filled up to the longest sentence of the corpus, not to its own": (
-        lambda lengths, size: len(lengths) * max(lengths)
-    ),
-    "the last batch is counted as if it were full; it has the sentences that are left": (
-        lambda lengths, size: sum(size * max(batch) for batch in _batches(lengths, size))
-    ),
-    "the last batch is left out where it is not full": _each(cut=_full),
-    "the padding is counted alone; a cell is computed for every word, too": (
-        lambda lengths, size: _padded(_batches(lengths, size)) - sum(lengths)
-    ),
-    "the last sentence of a batch is taken for its longest": _each(longest=lambda b: b[-1]),
-    "the first sentence of a batch is taken for its longest": _each(longest=lambda b: b[0]),
-    "the shortest sentence of a batch is taken in place of its longest": _each(longest=min),
-    "the mean length is taken in place of the longest": _each(longest=lambda b: sum(b) / len(b)),
-    "the steps are counted, not a cell for each sentence at each of them": _each(
-        count=lambda batch: 1
-    ),
-}
-SLIPS = {
-    "padded": PADDED,
-    "sorted": {
-        words: lambda lengths, size, way=way: way(sorted(lengths), size)
-        for words, way in PADDED.items()
-    }
-    | {
-        "the longest come first; the shortest should": lambda lengths, size: _padded(
-            _batches(sorted(lengths, reverse=True), size)
-        ),
-    },
-    "packed": PADDED
-    | {
-        "it is what packing saves": lambda lengths, size: (
-            _padded(_batches(lengths, size)) - sum(lengths)
-        ),
-        "the last batch is left out where it is not full": lambda lengths, size: sum(
-            map(sum, _full(lengths, size))
-        ),
-    },
-    "steps": {
-        "it is a step for every word; the sentences of a batch take theirs side by side": (
-            lambda lengths, size: sum(lengths)
-        ),
-        "it is the longest batch alone; one batch comes after the other": (
-            lambda lengths, size: max(lengths)
-        ),
-        "it is the number of batches": lambda lengths, size: len(_batches(lengths, size)),
-        "it is the number of sentences": lambda lengths, size: len(lengths),
-        "it is that of the sorted corpus": lambda lengths, size: sum(
-            map(max, _batches(sorted(lengths), size))
-        ),
-        "all batches take as many as the longest": lambda lengths, size: (
-            max(lengths) * len(_batches(lengths, size))
-        ),
-        "the last batch is left out where it is not full": lambda lengths, size: sum(
-            map(max, _full(lengths, size))
-        ),
-    },
-}

@@ -40,15 +40,105 @@ def _costing(
     return costing
 
 
-def _named(*asked):
-    return part_by_part(SLIPS)(*asked)
+def _dot(T, n, d, r):
+    return 2 * T * n * d
+
+
+def _projected(T, n, d, r):
+    return 2 * (T + n) * d * r
+
+
+ONE = "a multiplication with its addition is counted as one FLOP, not two"
+SLIPS = {
+    "dot product": {
+        ONE: lambda T, n, d, r: T * n * d,
+        "d - 1 additions are counted; each of d multiplications has one": (
+            lambda T, n, d, r: T * n * (2 * d - 1)
+        ),
+        "one query is counted; each of T meets each of n keys": lambda T, n, d, r: 2 * n * d,
+    },
+    "multiplicative": {
+        ONE: lambda T, n, d, r: min(T, n) * d * d + T * n * d,
+        "W is applied to the side that has more; the other one is cheaper": (
+            lambda T, n, d, r: 2 * max(T, n) * d * d + _dot(T, n, d, r)
+        ),
+        "W is applied to the queries in any case": (
+            lambda T, n, d, r: 2 * T * d * d + _dot(T, n, d, r)
+        ),
+        "W is applied to the keys in any case": (
+            lambda T, n, d, r: 2 * n * d * d + _dot(T, n, d, r)
+        ),
+        "W is applied to both sides": lambda T, n, d, r: 2 * (T + n) * d * d + _dot(T, n, d, r),
+        "W is applied for each pair anew": lambda T, n, d, r: 2 * T * n * d * (d + 1),
+        "W is applied to one vector alone": lambda T, n, d, r: 2 * d * d + _dot(T, n, d, r),
+        "the products of the pairs are missing": lambda T, n, d, r: 2 * min(T, n) * d * d,
+        "it takes the rank: W has d rows": lambda T, n, d, r: 2 * min(T, n) * d * r + 2 * T * n * r,
+    },
+    "reduced rank": {
+        ONE: lambda T, n, d, r: (T + n) * d * r + T * n * r,
+        "the projections are missing": lambda T, n, d, r: 2 * T * n * r,
+        "the products of the pairs are missing": _projected,
+        "the cheaper side alone is projected": (
+            lambda T, n, d, r: 2 * min(T, n) * d * r + 2 * T * n * r
+        ),
+        "the queries alone are projected": lambda T, n, d, r: 2 * T * d * r + 2 * T * n * r,
+        "the keys alone are projected": lambda T, n, d, r: 2 * n * d * r + 2 * T * n * r,
+        "each pair is projected anew": lambda T, n, d, r: 4 * T * n * d * r + 2 * T * n * r,
+        "the projected vectors are taken to have d numbers": (
+            lambda T, n, d, r: _projected(T, n, d, r) + _dot(T, n, d, r)
+        ),
+    },
+    "additive": {
+        ONE: lambda T, n, d, r: (T + n) * d * r + T * n * r,
+        "the product with w is missing": _projected,
+        "the product with w is counted for one pair": (
+            lambda T, n, d, r: _projected(T, n, d, r) + 2 * r
+        ),
+        "the product with w takes d numbers; there are r": (
+            lambda T, n, d, r: _projected(T, n, d, r) + _dot(T, n, d, r)
+        ),
+        "the projections are missing": lambda T, n, d, r: 2 * T * n * r,
+        "each pair is projected anew": lambda T, n, d, r: 4 * T * n * d * r + 2 * T * n * r,
+        "sums are counted, too": lambda T, n, d, r: _projected(T, n, d, r) + 3 * T * n * r,
+        "sums and tanh are counted, too": lambda T, n, d, r: _projected(T, n, d, r) + 4 * T * n * r,
+    },
+    "largest rank": {
+        "it is rounded to the nearest; one rank more costs more: round down": (
+            lambda T, n, d, r: round(T * n * d / ((T + n) * d + T * n))
+        ),
+        "it is rounded up; one rank more costs more: round down": (
+            lambda T, n, d, r: -(-T * n * d // ((T + n) * d + T * n))
+        ),
+        "the products of the pairs, r numbers each, are missing in what it costs": (
+            lambda T, n, d, r: T * n // (T + n)
+        ),
+        "it is cheaper than the dot product; as much is allowed": (
+            lambda T, n, d, r: (T * n * d - 1) // ((T + n) * d + T * n)
+        ),
+        "it is at least 1; it is 0 where even one costs more": (
+            lambda T, n, d, r: max(1, T * n * d // ((T + n) * d + T * n))
+        ),
+        "it is at most r; r is not asked for here": (
+            lambda T, n, d, r: min(r, T * n * d // ((T + n) * d + T * n))
+        ),
+        "it is d": lambda T, n, d, r: d,
+        "it is d - 1": lambda T, n, d, r: d - 1,
+        "it is the smaller one of T and n": lambda T, n, d, r: min(T, n),
+        "the projection of one side is missing in what it costs": (
+            lambda T, n, d, r: T * n * d // (n * d + T * n)
+        ),
+        "it is where the multiplicative score costs as much": (
+            lambda T, n, d, r: (min(T, n) * d * d + T * n * d) // ((T + n) * d + T * n)
+        ),
+    },
+}
 
 
 @exercise(
     cases=_size_cases,
     gradients=False,
     properties=(no_whole_number,),
-    reasons=(_named,),
+    reasons=(part_by_part(SLIPS),),
     see='chapter 04, "Four score functions"',
 )
 def score_costs(T, n, d, r):
@@ -161,97 +251,3 @@ for name, hint, pieces in (
 def _(T, n, d, r):
     found = score_costs.reference(T, n, d, r)
     return {name: x if name == "largest rank" else x // 2 for name, x in found.items()}
-
-
-def _dot(T, n, d, r):
-    return 2 * T * n * d
-
-
-def _projected(T, n, d, r):
-    return 2 * (T + n) * d * r
-
-
-ONE = "a multiplication with its addition is counted as one FLOP, not two"
-SLIPS = {
-    "dot product": {
-        ONE: lambda T, n, d, r: T * n * d,
-        "d - 1 additions are counted; each of d multiplications has one": (
-            lambda T, n, d, r: T * n * (2 * d - 1)
-        ),
-        "one query is counted; each of T meets each of n keys": lambda T, n, d, r: 2 * n * d,
-    },
-    "multiplicative": {
-        ONE: lambda T, n, d, r: min(T, n) * d * d + T * n * d,
-        "W is applied to the side that has more; the other one is cheaper": (
-            lambda T, n, d, r: 2 * max(T, n) * d * d + _dot(T, n, d, r)
-        ),
-        "W is applied to the queries in any case": (
-            lambda T, n, d, r: 2 * T * d * d + _dot(T, n, d, r)
-        ),
-        "W is applied to the keys in any case": (
-            lambda T, n, d, r: 2 * n * d * d + _dot(T, n, d, r)
-        ),
-        "W is applied to both sides": lambda T, n, d, r: 2 * (T + n) * d * d + _dot(T, n, d, r),
-        "W is applied for each pair anew": lambda T, n, d, r: 2 * T * n * d * (d + 1),
-        "W is applied to one vector alone": lambda T, n, d, r: 2 * d * d + _dot(T, n, d, r),
-        "the products of the pairs are missing": lambda T, n, d, r: 2 * min(T, n) * d * d,
-        "it takes the rank: W has d rows": lambda T, n, d, r: 2 * min(T, n) * d * r + 2 * T * n * r,
-    },
-    "reduced rank": {
-        ONE: lambda T, n, d, r: (T + n) * d * r + T * n * r,
-        "the projections are missing": lambda T, n, d, r: 2 * T * n * r,
-        "the products of the pairs are missing": _projected,
-        "the cheaper side alone is projected": (
-            lambda T, n, d, r: 2 * min(T, n) * d * r + 2 * T * n * r
-        ),
-        "the queries alone are projected": lambda T, n, d, r: 2 * T * d * r + 2 * T * n * r,
-        "the keys alone are projected": lambda T, n, d, r: 2 * n * d * r + 2 * T * n * r,
-        "each pair is projected anew": lambda T, n, d, r: 4 * T * n * d * r + 2 * T * n * r,
-        "the projected vectors are taken to have d numbers": (
-            lambda T, n, d, r: _projected(T, n, d, r) + _dot(T, n, d, r)
-        ),
-    },
-    "additive": {
-        ONE: lambda T, n, d, r: (T + n) * d * r + T * n * r,
-        "the product with w is missing": _projected,
-        "the product with w is counted for one pair": (
-            lambda T, n, d, r: _projected(T, n, d, r) + 2 * r
-        ),
-        "the product with w takes d numbers; there are r": (
-            lambda T, n, d, r: _projected(T, n, d, r) + _dot(T, n, d, r)
-        ),
-        "the projections are missing": lambda T, n, d, r: 2 * T * n * r,
-        "each pair is projected anew": lambda T, n, d, r: 4 * T * n * d * r + 2 * T * n * r,
-        "sums are counted, too": lambda T, n, d, r: _projected(T, n, d, r) + 3 * T * n * r,
-        "sums and tanh are counted, too": lambda T, n, d, r: _projected(T, n, d, r) + 4 * T * n * r,
-    },
-    "largest rank": {
-        "it is rounded to the nearest; one rank more costs more: round down": (
-            lambda T, n, d, r: round(T * n * d / ((T + n) * d + T * n))
-        ),
-        "it is rounded up; one rank more costs more: round down": (
-            lambda T, n, d, r: -(-T * n * d // ((T + n) * d + T * n))
-        ),
-        "the products of the pairs, r numbers each, are missing in what it costs": (
-            lambda T, n, d, r: T * n // (T + n)
-        ),
-        "it is cheaper than the dot product; as much is allowed": (
-            lambda T, n, d, r: (T * n * d - 1) // ((T + n) * d + T * n)
-        ),
-        "it is at least 1; it is 0 where even one costs more": (
-            lambda T, n, d, r: max(1, T * n * d // ((T + n) * d + T * n))
-        ),
-        "it is at most r; r is not asked for here": (
-            lambda T, n, d, r: min(r, T * n * d // ((T + n) * d + T * n))
-        ),
-        "it is d": lambda T, n, d, r: d,
-        "it is d - 1": lambda T, n, d, r: d - 1,
-        "it is the smaller one of T and n": lambda T, n, d, r: min(T, n),
-        "the projection of one side is missing in what it costs": (
-            lambda T, n, d, r: T * n * d // (n * d + T * n)
-        ),
-        "it is where the multiplicative score costs as much": (
-            lambda T, n, d, r: (min(T, n) * d * d + T * n * d) // ((T + n) * d + T * n)
-        ),
-    },
-}

@@ -46,15 +46,82 @@ def _reaching(
     return reaching
 
 
-def _named(*asked):
-    return part_by_part(SLIPS, lambda key, kind, n, window: (kind, key))(*asked)
+def _added(n, window):
+    """The layers of plain windows."""
+    return max(-(-(n - 1) // (window - 1)), 1)
+
+
+LAYERS = {"window": _added, "dilated": _power}
+SLIPS = {
+    ("recurrent", "layers"): {
+        "a state carries what was read through all steps: one layer is enough": (
+            lambda kind, n, window: n
+        ),
+    },
+    ("recurrent", "steps"): {
+        "the first token needs a step, too": lambda kind, n, window: max(n - 1, 1),
+        "each state waits for the one before, though there is one layer": (
+            lambda kind, n, window: 1
+        ),
+    },
+    ("self-attention", "layers"): {
+        "one layer sees all tokens": lambda kind, n, window: n,
+    },
+    ("self-attention", "steps"): {
+        "no output waits for another one: n products side by side are one step": (
+            lambda kind, n, window: n
+        ),
+        "no score waits for another one: n * n products side by side are one step": (
+            lambda kind, n, window: n * n
+        ),
+    },
+    ("window", "layers"): {
+        "the last token is n - 1 places behind the first one, not n": (
+            lambda kind, n, window: max(-(-n // (window - 1)), 1)
+        ),
+        "a window reaches window - 1 tokens back, not window": (
+            lambda kind, n, window: max(-(-(n - 1) // window), 1)
+        ),
+        "a layer that is needed in part is needed: round up": (
+            lambda kind, n, window: max((n - 1) // (window - 1), 1)
+        ),
+        "a layer that is needed in part is needed, and layers are whole: round up": (
+            lambda kind, n, window: (n - 1) / (window - 1)
+        ),
+        "it is one more than it takes": lambda kind, n, window: _added(n, window) + 1,
+    },
+    ("dilated", "layers"): {
+        "all n tokens have to be known, the last one too: not n - 1": (
+            lambda kind, n, window: _power(n - 1, window)
+        ),
+        "as many as n tokens are enough: not more": lambda kind, n, window: _power(n + 1, window),
+        "it is one more than it takes": lambda kind, n, window: _power(n, window) + 1,
+        "all layers together reach back, not the last one alone": (
+            lambda kind, n, window: 1 + _power(-(-(n - 1) // (window - 1)), window) * (n > window)
+        ),
+    },
+}
+for kind, layers in LAYERS.items():
+    SLIPS[kind, "steps"] = {
+        "the outputs of a layer do not wait for each other: a layer is one step, not n": (
+            lambda kind, n, window, layers=layers: layers(n, window) * n
+        ),
+        "the outputs of a layer do not wait for each other: a layer is one step, not n - 1": (
+            lambda kind, n, window, layers=layers: layers(n, window) * max(n - 1, 1)
+        ),
+        "a layer is one step, however wide its window": (
+            lambda kind, n, window, layers=layers: layers(n, window) * window
+        ),
+        "each layer waits for the one below: as many steps as layers": (lambda kind, n, window: 1),
+        "a token is no step here: as many steps as layers": lambda kind, n, window: n,
+    }
 
 
 @exercise(
     cases=_reach_cases,
     gradients=False,
     properties=(no_whole_number,),
-    reasons=(_named,),
+    reasons=(part_by_part(SLIPS, lambda key, kind, n, window: (kind, key)),),
     see='chapter 05, "What waits for what"',
 )
 def reach(kind, n, window):
@@ -180,74 +247,3 @@ def _(kind, n, window):
     found = reach.reference(kind, n, window)
     none = n == 1 and kind in ("window", "dilated")
     return {"layers": 0, "steps": 0} if none else found
-
-
-def _added(n, window):
-    """The layers of plain windows."""
-    return max(-(-(n - 1) // (window - 1)), 1)
-
-
-LAYERS = {"window": _added, "dilated": _power}
-SLIPS = {
-    ("recurrent", "layers"): {
-        "a state carries what was read through all steps: one layer is enough": (
-            lambda kind, n, window: n
-        ),
-    },
-    ("recurrent", "steps"): {
-        "the first token needs a step, too": lambda kind, n, window: max(n - 1, 1),
-        "each state waits for the one before, though there is one layer": (
-            lambda kind, n, window: 1
-        ),
-    },
-    ("self-attention", "layers"): {
-        "one layer sees all tokens": lambda kind, n, window: n,
-    },
-    ("self-attention", "steps"): {
-        "no output waits for another one: n products side by side are one step": (
-            lambda kind, n, window: n
-        ),
-        "no score waits for another one: n * n products side by side are one step": (
-            lambda kind, n, window: n * n
-        ),
-    },
-    ("window", "layers"): {
-        "the last token is n - 1 places behind the first one, not n": (
-            lambda kind, n, window: max(-(-n // (window - 1)), 1)
-        ),
-        "a window reaches window - 1 tokens back, not window": (
-            lambda kind, n, window: max(-(-(n - 1) // window), 1)
-        ),
-        "a layer that is needed in part is needed: round up": (
-            lambda kind, n, window: max((n - 1) // (window - 1), 1)
-        ),
-        "a layer that is needed in part is needed, and layers are whole: round up": (
-            lambda kind, n, window: (n - 1) / (window - 1)
-        ),
-        "it is one more than it takes": lambda kind, n, window: _added(n, window) + 1,
-    },
-    ("dilated", "layers"): {
-        "all n tokens have to be known, the last one too: not n - 1": (
-            lambda kind, n, window: _power(n - 1, window)
-        ),
-        "as many as n tokens are enough: not more": lambda kind, n, window: _power(n + 1, window),
-        "it is one more than it takes": lambda kind, n, window: _power(n, window) + 1,
-        "all layers together reach back, not the last one alone": (
-            lambda kind, n, window: 1 + _power(-(-(n - 1) // (window - 1)), window) * (n > window)
-        ),
-    },
-}
-for kind, layers in LAYERS.items():
-    SLIPS[kind, "steps"] = {
-        "the outputs of a layer do not wait for each other: a layer is one step, not n": (
-            lambda kind, n, window, layers=layers: layers(n, window) * n
-        ),
-        "the outputs of a layer do not wait for each other: a layer is one step, not n - 1": (
-            lambda kind, n, window, layers=layers: layers(n, window) * max(n - 1, 1)
-        ),
-        "a layer is one step, however wide its window": (
-            lambda kind, n, window, layers=layers: layers(n, window) * window
-        ),
-        "each layer waits for the one below: as many steps as layers": (lambda kind, n, window: 1),
-        "a token is no step here: as many steps as layers": lambda kind, n, window: n,
-    }
