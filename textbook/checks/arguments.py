@@ -1,6 +1,7 @@
 """Arguments and results of answers: how they are copied, measured and searched for tensors."""
 
 import copy
+import itertools
 
 from minitorch.autograd.tensorbase import TensorBase
 
@@ -43,6 +44,17 @@ def layout(value):
     if isinstance(value, (list, tuple)):
         return tuple(map(layout, value))
     return getattr(value, "shape", type(value))
+
+
+def exchanges(cases):
+    """The first pairs (i, j) of different cases of one layout."""
+    pairs = itertools.permutations(range(len(cases)), 2)
+    return [(i, j) for i, j in pairs if layout(cases[i]) == layout(cases[j])][:6]
+
+
+def exchanged(cases, i, j, p):
+    """Case i, with argument p of case j."""
+    return (*cases[i][:p], cases[j][p], *cases[i][p + 1 :])
 
 
 def lengths(names, case):
