@@ -106,9 +106,9 @@ def written(value: Any, found: Numbers) -> Any:
         if isinstance(value, kind):
             return plain(value)
     if isinstance(value, TensorBase):
-        return {"tensor": found.place(np.ascontiguousarray(value.array))}
+        return {"tensor": found.place(np.asarray(value.array))}
     if isinstance(value, np.ndarray):
-        return {"array": found.place(np.ascontiguousarray(value))}
+        return {"array": found.place(value)}
     if isinstance(value, list):
         return [written(item, found) for item in value]
     if isinstance(value, tuple):

@@ -40,23 +40,39 @@ def _calls(node: ast.AST) -> bool:
     return any(isinstance(inner, ast.Call) for inner in ast.walk(node))
 
 
-def _is_false(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is False
+def _decided(value: bool) -> ast.Constant:
+    return ast.Constant(value, kind="hidden")
+
+
+def _is_decided(node: ast.expr) -> bool:
+    """Whether it is a constant that stands where `hidden` stood."""
+    return isinstance(node, ast.Constant) and node.kind == "hidden"
 
 
 def _is_nothing(node: ast.expr) -> bool:
     if isinstance(node, (ast.List, ast.Tuple)):
         return not node.elts
-    return isinstance(node, ast.Constant) and type(node.value) in (bool, int) and node.value == 0
+    return _is_decided(node) and not node.value
 
 
 class _TakenForFalse(ast.NodeTransformer):
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        return node if _is_parameter(node) else self.generic_visit(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
+        return node if _is_parameter(node) else self.generic_visit(node)
+
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id != "hidden":
             return node
         if not isinstance(node.ctx, ast.Load):
             raise ValueError(f"line {node.lineno} gives `hidden` another value")
-        return ast.copy_location(ast.Constant(False), node)
+        return ast.copy_location(_decided(False), node)
+
+
+def _is_parameter(function: ast.FunctionDef | ast.Lambda) -> bool:
+    """Whether `hidden` means something else in a function inside."""
+    return "hidden" in [argument.arg for argument in function.args.args]
 
 
 class _Chosen(ast.NodeTransformer):
@@ -64,20 +80,20 @@ class _Chosen(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> ast.stmt | list[ast.stmt]:
         self.generic_visit(node)
-        if not isinstance(node.test, ast.Constant):
+        if not _is_decided(node.test):
             return node
         return node.body if node.test.value else node.orelse
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         self.generic_visit(node)
-        if not isinstance(node.test, ast.Constant):
+        if not _is_decided(node.test):
             return node
         return node.body if node.test.value else node.orelse
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
-        if isinstance(node.op, ast.Not) and isinstance(node.operand, ast.Constant):
-            return ast.copy_location(ast.Constant(not node.operand.value), node)
+        if isinstance(node.op, ast.Not) and _is_decided(node.operand):
+            return ast.copy_location(_decided(not node.operand.value), node)
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
@@ -85,7 +101,7 @@ class _Chosen(ast.NodeTransformer):
         decides = isinstance(node.op, ast.Or)  # the value that settles it
         left = []
         for value in node.values:
-            if isinstance(value, ast.Constant) and isinstance(value.value, bool):
+            if _is_decided(value):
                 if value.value is decides:
                     return value
             else:
@@ -93,17 +109,17 @@ class _Chosen(ast.NodeTransformer):
         if len(left) > 1:
             node.values = left
             return node
-        return left[0] if left else ast.Constant(not decides)
+        return left[0] if left else _decided(not decides)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         """Nothing is taken so often as `hidden` says, or added."""
         self.generic_visit(node)
         left, right = node.left, node.right
-        if isinstance(node.op, ast.Mult) and (_is_false(left) or _is_false(right)):
-            taken = left if _is_false(right) else right
+        if isinstance(node.op, ast.Mult) and (_is_decided(left) or _is_decided(right)):
+            taken = left if _is_decided(right) else right
             if not _calls(taken):
                 empty = isinstance(taken, (ast.List, ast.Tuple))
-                return type(taken)([], ast.Load()) if empty else ast.Constant(0)
+                return type(taken)([], ast.Load()) if empty else _decided(False)
         if isinstance(node.op, ast.Add) and _is_nothing(right):
             return left
         return node
@@ -114,13 +130,13 @@ class _Chosen(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
-        if ast.unparse(node) == "int(False)":
-            return ast.Constant(0)
+        if ast.unparse(node.func) == "int" and node.args and _is_decided(node.args[0]):
+            return ast.copy_location(ast.Constant(0), node)
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)
-        if not isinstance(node.slice, ast.Constant) or not isinstance(node.slice.value, bool):
+        if not _is_decided(node.slice):
             return node
         if isinstance(node.value, ast.Dict):
             for key, value in zip(node.value.keys, node.value.values, strict=True):

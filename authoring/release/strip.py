@@ -32,6 +32,7 @@ def stripped(modules: dict[str, str]) -> dict[str, str]:
     """The texts of modules by their names, with what students get of each."""
     trees = {name: ast.parse(text) for name, text in modules.items()}
     for tree in trees.values():
+        _decorate(tree)
         tree.body = [_public(statement) for statement in tree.body]
     kept = _needed(trees)
     return {name: HEADER + ast.unparse(_only(trees[name], kept[name])) + "\n" for name in modules}
@@ -49,6 +50,18 @@ def _decorators(statement: ast.stmt) -> list[str]:
     found = statement.decorator_list if isinstance(statement, Definition) else []
     calls = [node.func if isinstance(node, ast.Call) else node for node in found]
     return [ast.unparse(node).split(".")[-1] for node in calls]
+
+
+def _decorate(tree: ast.Module) -> None:
+    """`name = exercise(...)(definition)` becomes a decorator of the definition."""
+    definitions = {each.name: each for each in tree.body if isinstance(each, Definition)}
+    for statement in tree.body:
+        call = getattr(statement, "value", None)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Call):
+            if _last(call.func) == "exercise":
+                [reference] = call.args
+                definitions[reference.id].decorator_list.append(call.func)
+                statement.value = reference
 
 
 def _public(statement: ast.stmt) -> ast.stmt:
@@ -116,8 +129,13 @@ def _roots(module: str, tree: ast.Module) -> Iterator[str]:
             yield statement.name
         elif isinstance(statement, Import) and module.count(".") == 2:  # what a chapter gives
             yield from _bound(statement)
-        elif not _bound(statement) and not _adds_mistakes(statement, adders):
+        elif _acts(statement) and not _adds_mistakes(statement, adders):
             yield from _globals(statement)
+
+
+def _acts(statement: ast.stmt) -> bool:
+    """Whether it does more than to give something a name."""
+    return not isinstance(statement, (*Definition.__args__, *Import.__args__, ast.Assign))
 
 
 def _adders(tree: ast.Module) -> set[str]:
@@ -203,7 +221,8 @@ def _only(tree: ast.Module, kept: set[str]) -> ast.Module:
     body = []
     for statement in tree.body:
         bound = _bound(statement)
-        if _adds_mistakes(statement, adders) or bound and not bound & kept:
+        needed = _acts(statement) or bound & kept
+        if _adds_mistakes(statement, adders) or not needed:
             continue
         body += _imports(statement, kept) if isinstance(statement, Import) else [statement]
     return ast.Module(body, [])

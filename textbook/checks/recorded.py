@@ -7,6 +7,7 @@ copy was made is stored there, and looked up by its arguments.
 import hashlib
 from collections.abc import Callable
 from functools import wraps
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,10 @@ def recorded(function: Callable) -> Callable:
 
     @wraps(function)
     def noted(*args):
-        result = function(*args)
-        for note in notes:
-            note[asked(function, args)] = result
-        return result
+        if not notes:
+            return function(*args)
+        key = asked(function, args)
+        return notes[-1].setdefault(key, function(*args))
 
     return noted
 
@@ -44,7 +45,9 @@ def _plain(value: Any) -> Any:
         return [(key, _plain(item)) for key, item in value.items()]
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    return _name(value) if callable(value) else value
+    if isinstance(value, (FunctionType, type)):
+        return _name(value)
+    return _plain(vars(value)) if hasattr(value, "__dict__") else value
 
 
 def _name(function: Callable) -> str:
