@@ -1,6 +1,7 @@
 """The checks in a folder for students: stripped, and beside them what the references gave."""
 
 import re
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -12,12 +13,12 @@ from .strip import CHECKS, stripped, without_answers
 HIDDEN_SEEDS = re.compile(r"^(SEEDS = \{False: [^}]*?), True: [^}]*\}", re.MULTILINE)
 
 
-def hand_out_checks(folder: Path, chapters: str = "chapter_*") -> None:
-    """Strip the checks in the folder, and store what the references of this repository give."""
+def hand_out_checks(folder: Path, chapters: Sequence[str] = ()) -> None:
+    """Strip the checks in the folder, and store what the references here give, in all chapters."""
     checks = folder / CHECKS.replace(".", "/")
     _strip(checks)
     (checks / "outcomes").mkdir()
-    names = sorted(path.name for path in checks.glob(chapters))
+    names = chapters or sorted(path.name for path in checks.glob("chapter_*"))
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         running = {pool.submit(store, name, checks / "outcomes"): name for name in names}
         for done in as_completed(running):
@@ -28,7 +29,7 @@ def hand_out_checks(folder: Path, chapters: str = "chapter_*") -> None:
 
 
 def _strip(checks: Path) -> None:
-    paths = {_module(path, checks): path for path in sorted(checks.glob("chapter_*/*.py"))}
+    paths = modules_in(checks)
     for name, text in stripped(
         {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
     ).items():
@@ -43,7 +44,9 @@ def _strip(checks: Path) -> None:
     framework.write_text(text, encoding="utf-8")
 
 
-def _module(path: Path, checks: Path) -> str:
-    return ".".join((CHECKS, *path.relative_to(checks).with_suffix("").parts)).removesuffix(
-        ".__init__"
-    )
+def modules_in(checks: Path) -> dict[str, Path]:
+    """The files of all chapters by the names of their modules."""
+    paths = sorted(checks.glob("chapter_*/*.py"))
+    parts = [(CHECKS, *path.relative_to(checks).with_suffix("").parts) for path in paths]
+    names = [".".join(part).removesuffix(".__init__") for part in parts]
+    return dict(zip(names, paths, strict=True))

@@ -1,6 +1,7 @@
 """The book as students get it, in a folder of its own."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -19,7 +20,11 @@ HANDED_OUT = (
     "minitorch",
     "notebooks",
     "textbook",
+    "benchmarks/README.md",
+    "benchmarks/parity/chapter_10.py",
 )
+NOT_HANDED_OUT = ("__pycache__", ".*", "instructors.md")
+WHOLE_BOOK = re.compile("<!-- whole book -->.*?<!-- /whole book -->\n?", re.DOTALL)
 
 
 def from_shell(folder: Path) -> Path:
@@ -33,10 +38,14 @@ def hand_out(root: Path, folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()):
         raise BookError(f"{folder} is not empty: name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
-    unwanted = shutil.ignore_patterns("__pycache__", ".*")
     for name in HANDED_OUT:
         if (root / name).is_dir():
+            unwanted = shutil.ignore_patterns(*NOT_HANDED_OUT)
             shutil.copytree(root / name, folder / name, ignore=unwanted)
         else:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(root / name, folder / name)
+    for path in [folder / "README.md", *(folder / "docs").glob("*.md")]:
+        text = path.read_text(encoding="utf-8")
+        path.write_text(WHOLE_BOOK.sub("", text), encoding="utf-8")
     hand_out_checks(folder)

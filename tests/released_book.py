@@ -1,0 +1,144 @@
+"""Beside a released book: its public checks say what those of the repository say, and give nothing.
+
+    python -P tests/released_book.py RELEASED 05 08
+
+compares chapters (all, if none is named) and prints, as JSON, for each of them: how many answers
+were checked, those told otherwise, the callables that are left and pass as an answer, whether
+hidden checks are refused, and the seconds of the checks here and there.
+"""
+
+import contextlib
+import importlib
+import inspect
+import io
+import json
+import pkgutil
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+HOME = Path(__file__).resolve().parents[1]
+SECONDS = 5  # for a callable that is no answer, and may run for ever
+
+
+def copied(folder: Path) -> None:
+    """The repository's chapters and right answers as a package of another name, `home`."""
+    checks, answers = HOME / "textbook" / "checks", HOME / "tests" / "checks"
+    shared = [checks / f"{name}.py" for name in ("modules", "suspects", "recorded")]
+    for path in [*checks.glob("chapter_*/*.py"), *shared, *answers.glob("right_*.py")]:
+        text = path.read_text(encoding="utf-8")
+        text = re.sub(
+            r"textbook\.checks\.(chapter_\d\d|modules|suspects|recorded)", r"home.\1", text
+        )
+        text = text.replace("from textbook.checks import chapter_", "from home import chapter_")
+        place = (
+            folder / "home" / path.relative_to(checks if path.is_relative_to(checks) else answers)
+        )
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
+
+
+def said(check: Callable, answer: object) -> tuple[str, float]:
+    """What a check says of an answer, and its seconds."""
+    began = time.process_time()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            check(answer)
+        text = "passed"
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+    return text, time.process_time() - began
+
+
+def answers_of(check, right) -> Iterator[tuple[str, object]]:
+    """Answers of every kind, each with a name."""
+    yield "the reference", check.reference
+    for kind in ("right", "refused"):
+        for i, answer in enumerate(getattr(right, kind).get(check.name, [])):
+            yield f"{kind} {i}", answer
+    for mistake in check.mistakes:
+        yield mistake.name, mistake.function
+
+
+def compared(number: str) -> dict:
+    framework = importlib.import_module("textbook.checks.exercise")
+    home, there = (
+        importlib.import_module(f"{p}.chapter_{number}") for p in ("home", "textbook.checks")
+    )
+    right = importlib.import_module(f"home.right_{number}")
+    found = {"answers": 0, "other": [], "given": [], "open": [], "home": 0.0, "released": 0.0}
+    for check in [x for x in vars(home).values() if isinstance(x, framework.Exercise)]:
+        released = getattr(there, check.name)
+        for kind, answer in answers_of(check, right):
+            (here, seconds), (text, others) = said(check, answer), said(released, answer)
+            found["answers"] += 1
+            found["home"] += seconds
+            found["released"] += others
+            if text != here:
+                found["other"].append([check.name, kind, here, text])
+        if "instructor" not in said(lambda x, of=released: of(x, hidden=True), check.reference)[0]:
+            found["open"].append(check.name)
+        found["given"] += [[check.name, name] for name, f in left(there) if passes(released, f)]
+    return found
+
+
+def left(chapter) -> Iterator[tuple[str, object]]:
+    """Everything that can be called in a chapter's modules, and what factories make."""
+    for _, name, _ in pkgutil.iter_modules(chapter.__path__, f"{chapter.__name__}."):
+        for key, value in vars(importlib.import_module(name)).items():
+            if not getattr(value, "__module__", "").startswith(chapter.__name__):
+                continue
+            yield from ((f"{name}.{key}", f) for f in (value, *made(value)) if callable(f))
+
+
+def made(value: object) -> Iterator[object]:
+    """What a function without parameters returns, and what is in it."""
+    if inspect.isfunction(value):
+        with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+            result = value()
+            yield result
+            kinds = result if isinstance(result, tuple) else (result,)
+            for programs in [each for each in kinds if isinstance(each, dict)]:
+                yield from programs.values()
+                yield from (next(made(each), None) for each in programs.values())
+
+
+def passes(check: Callable, answer: object) -> bool:
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        return said(check, answer)[0] == "passed"
+    except TooLong:
+        return False
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+class TooLong(BaseException):
+    """The seconds are over."""
+
+
+def stop(*_) -> None:
+    raise TooLong
+
+
+def main(released: str, *numbers: str) -> None:
+    signal.signal(signal.SIGALRM, stop)
+    with tempfile.TemporaryDirectory() as folder:
+        copied(Path(folder))
+        sys.path[:0] = [released, folder]
+        import textbook.checks
+
+        assert Path(textbook.__file__).is_relative_to(released), textbook.__file__
+        framework = sys.modules["textbook.checks.exercise"]
+        assert list(framework.SEEDS) == [False]
+        framework.SEEDS[True] = 100, 101, 102  # for the repository's chapters, which tell by both
+        numbers = numbers or [f"{n:02}" for n in range(14)]
+        print(json.dumps({number: compared(number) for number in numbers}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
