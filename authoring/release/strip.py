@@ -14,7 +14,7 @@ from .public_side import public_half, public_side
 CHECKS = "textbook.checks"
 HOME, RELEASED = f"{CHECKS}.exercise", f"{CHECKS}.released"
 HEADER = "# Written by `book.py release`: what a check needs, without answers.\n"
-MISSING = "raise NotImplementedError('this copy of the book has no answer: ' + "
+MISSING = "raise LookupError('this copy of the book has no answer: ' + "
 REFUSAL = "hidden checks are the instructor's; this copy of the book has the public ones"
 Definition = ast.FunctionDef | ast.ClassDef
 Import = ast.Import | ast.ImportFrom

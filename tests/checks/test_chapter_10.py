@@ -222,7 +222,7 @@ def test_a_wrong_or_forbidden_part_is_told_so_and_not_used(name, answer, message
 
 def model_of(parts):
     """A tiny model of some of the parts, which need not have learned."""
-    model = transformer_of(parts.Transformer, 5, 2, 1, 0).float()
+    model = transformer_of(parts.Transformer, 5, 2, 0).float()
     model(mt.tensor([[1, 2]]), mt.tensor([[3]]))
     return model
 
