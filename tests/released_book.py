@@ -116,7 +116,7 @@ def made(value: object) -> Iterator[object]:
 
 
 def passes(check: Callable, answer: object) -> bool:
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS, SECONDS)  # again, if it falls on deaf ears
     try:
         return said(check, answer)[0] == "passed"
     except TooLong:
