@@ -47,6 +47,13 @@ for instructors
 
 The first command makes .venv and installs the book there: a minute or two, once.
 """
+HELP_FOR_STUDENTS = """\
+usage: python book.py lab [options]
+
+opens the book in JupyterLab (options go to it: --no-browser, --port 8890). The first time it makes
+.venv and installs the book there: a minute or two. This copy of the book is for students: without
+solutions, tests, and the tools of authors and instructors.
+"""
 
 
 class Stop(Exception):
@@ -545,9 +552,12 @@ def main(arguments):
     command, options = (arguments or ["help"])[0], arguments[1:]
     if command == "--probe":
         return print_probe()
+    for_students = not (ROOT / "authoring").is_dir()
     if command in ["help", "-h", "--help"]:
-        say(HELP, end="")
+        say(HELP_FOR_STUDENTS if for_students else HELP, end="")
         return 0
+    if for_students and command in COMMANDS and command != "lab":
+        return f"This copy of the book is for students: it has `lab`, and not `{command}`."
     if command not in COMMANDS:
         return f"There is no command {command!r}; there are: {', '.join(COMMANDS)}."
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -13,7 +13,6 @@ import pytest
 from mini_book import edit
 
 from authoring.build import build, execute, join_streams
-from authoring.release import hand_out
 from authoring.sources import BookError, read_chapter, read_exercises, to_text
 
 CHAPTER = "notebooks/01_double.py"
@@ -161,12 +160,3 @@ def test_what_is_printed_in_a_row_becomes_one_output():
 def test_reading_a_source_gives_no_traces_of_jupytext(book):
     text = to_text(read_chapter(book / CHAPTER))
     assert "jupytext" not in text and "lines_to_next_cell" not in text
-
-
-def test_students_get_the_book_without_solutions(tmp_path):
-    hand_out(mini_book.REPOSITORY, tmp_path / "book")
-    names = {path.name for path in (tmp_path / "book").iterdir()}
-    assert {"book.py", "exercises", "minitorch", "notebooks", "textbook"} <= names
-    assert not {"solutions", "tests", "authoring"} & names
-    with pytest.raises(BookError, match="is not empty"):
-        hand_out(mini_book.REPOSITORY, tmp_path / "book")

@@ -93,6 +93,7 @@ def notebook(*sources, output=None, **metadata):
 class MiniBook:
     def __init__(self, root):
         self.root = root
+        (root / "authoring").mkdir(parents=True)
         (root / "notebooks" / "results").mkdir(parents=True)
         (root / "exercises" / "00_start").mkdir(parents=True)
         (root / "book.py").write_bytes(BOOK.read_bytes())

@@ -1,6 +1,7 @@
 """Arguments and results of answers: how they are copied, measured and searched for tensors."""
 
 import copy
+import itertools
 from inspect import signature
 
 from minitorch.autograd.tensorbase import TensorBase
@@ -53,6 +54,17 @@ def names(answer):
         return {name for function in functions for name in signature(function).parameters}
     except (TypeError, ValueError):  # what is built in may not tell its own
         return set()
+
+
+def exchanges(cases):
+    """The first pairs (i, j) of different cases of one layout."""
+    pairs = itertools.permutations(range(len(cases)), 2)
+    return [(i, j) for i, j in pairs if layout(cases[i]) == layout(cases[j])][:6]
+
+
+def exchanged(cases, i, j, p):
+    """Case i, with argument p of case j."""
+    return (*cases[i][:p], cases[j][p], *cases[i][p + 1 :])
 
 
 def lengths(names, case):

@@ -14,6 +14,7 @@ from textbook.checks.compare import number
 from textbook.checks.exercise import CheckFailed, Draw, exercise
 from textbook.checks.modules import values
 from textbook.checks.reasons import what_it_is
+from textbook.checks.recorded import recorded
 from textbook.data import Vocabulary, number_pairs
 from textbook.lab.report import measured
 
@@ -32,6 +33,11 @@ class _Small(nn.Module):
         return (self.table[inputs] + read).tanh() @ self.out
 
 
+@recorded
+def _batch(sentences, start, end, pad):
+    return teacher_batch.reference(sentences, start, end, pad)
+
+
 def _step_cases(draw, hidden):
     """Parts of different sizes and lengths; gradients that have to be clipped, and some not."""
     sizes = [([[2, 1]], 100.0), ([[2, 1], [4, 1, 3]], 100.0), ([[1], [3, 4, 2]], 0.2)]
@@ -45,7 +51,7 @@ def _step_cases(draw, hidden):
             n = max(lengths) + 1
             source = draw.integers(9, len(lengths), n)
             padding = mt.arange(n) >= mt.tensor([max(1, k) for k in lengths]).unsqueeze(1)
-            parts.append((source, padding, *teacher_batch.reference(sentences, 6, 7, 8)))
+            parts.append((source, padding, *_batch(sentences, 6, 7, 8)))
         yield [draw.normal(9, 4), 2 * draw.normal(4, 9)], parts, clip
 
 
@@ -333,8 +339,10 @@ class Numbers:
         n = max(map(len, words))
         source = mt.tensor([row + [0] * (n - len(row)) for row in words])
         padding = mt.tensor([[j >= len(row) for j in range(n)] for row in words])
-        said = [self.german.encode(pair.target).tolist() for pair in pairs]
-        return source, padding, *teacher_batch.reference(said, 1, 2, 0)
+        said = [pair.target for pair in pairs]
+        said, _ = self.german.encode_batch(said, start=True, end=True, batch_first=True)
+        inputs, targets = said[:, :-1], said[:, 1:]
+        return source, padding, inputs.masked_fill(inputs == 2, 0), targets, targets == 0
 
 
 def share_right(model, batch):

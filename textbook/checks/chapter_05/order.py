@@ -5,11 +5,9 @@ import itertools
 import numpy as np
 
 import minitorch as mt
-from textbook.checks.chapter_05.layers import attention
+import minitorch.nn.functional as F
 from textbook.checks.compare import brief, number
 from textbook.checks.exercise import exercise
-
-_attend = attention.reference
 
 # Order
 
@@ -71,7 +69,7 @@ def _layers(draw, d):
     Q, K, V, W = (draw.normal(d, d) for _ in range(4))
 
     def attend(X):
-        return _attend(X @ Q, X @ K, X @ V)
+        return F.scaled_dot_product_attention(X @ Q, X @ K, X @ V)
 
     yield BLIND[0], attend
     yield BLIND[1], lambda X: (X @ W).tanh() @ V

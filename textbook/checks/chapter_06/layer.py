@@ -11,6 +11,7 @@ from textbook.checks.chapter_06.axes import (
 )
 from textbook.checks.exercise import Draw, exercise
 from textbook.checks.modules import drawn, made, results_of
+from textbook.checks.recorded import recorded
 
 
 def _layer_cases(draw, hidden):
@@ -64,6 +65,14 @@ def _nothing_leaks(answer, layer, x, memory, allowed):
     return None
 
 
+@recorded
+def _alone(layer, weights, *inputs):
+    """The output of a right layer that is called once."""
+    module = _Layer(*layer).double()
+    module.load_state_dict(weights)
+    return module(*inputs)
+
+
 def _calls_are_apart(answer, layer, x, memory, allowed):
     """Two layers that take turns, with masks and without, do as two that are called once.
 
@@ -71,7 +80,8 @@ def _calls_are_apart(answer, layer, x, memory, allowed):
     """
     draw = Draw(1)
     first, second = made(_Layer, answer, layer), made(_Layer, answer, layer)
-    if not mt.allclose(first(x, memory, allowed), made(_Layer, _Layer, layer)(x, memory, allowed)):
+    right = _alone(layer, drawn(_Layer, *layer), x, memory, allowed)
+    if not mt.allclose(first(x, memory, allowed), right):
         return None
     with mt.no_grad():
         for weight in second.parameters():
@@ -80,9 +90,7 @@ def _calls_are_apart(answer, layer, x, memory, allowed):
     calls = [(first, x, memory, allowed), (second, *others, None), (first, *others, None)]
     calls += [(second, x, memory, allowed), (first, x, memory, allowed)]
     for module, *inputs in calls:
-        alone = _Layer(*layer).double()
-        alone.load_state_dict(module.state_dict())
-        if not mt.allclose(module(*inputs), alone(*inputs)):
+        if not mt.allclose(module(*inputs), _alone(layer, module.state_dict(), *inputs)):
             return (
                 "Called again with other sequences or another mask, or in turn with another layer, "
                 "a layer does something else. It must keep nothing from a call."

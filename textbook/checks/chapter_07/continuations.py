@@ -2,6 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import exercise
+from textbook.checks.recorded import recorded
 
 WORDS = 7
 
@@ -36,6 +37,12 @@ class _Reader:
         return self
 
 
+@recorded
+def _lengths(model, prompts, end, count):
+    """Of the right continuations."""
+    return [len(row) for row in _continuing()(model, prompts, end, count)]
+
+
 def _prompt_cases(draw, hidden):
     """Some continuations end early, others do not; token 0 occurs, and so does end in prompts."""
     sizes = [((2, 4), 4), ((1, 3, 5), 5), ((3,), 3)]
@@ -45,8 +52,7 @@ def _prompt_cases(draw, hidden):
             prompts = [draw.random.integers(WORDS, size=n).tolist() for n in lengths]
             end = int(draw.random.integers(WORDS))
             prompts[0][-1], prompts[-1][0] = end, 0
-            new = _continuing()(model, prompts, end, count)
-            early = sum(len(row) < count for row in new)
+            early = sum(n < count for n in _lengths(model, prompts, end, count))
             if len(lengths) == 1 or count == 1 or 0 < early < len(lengths):
                 break
         yield model, prompts, end, count

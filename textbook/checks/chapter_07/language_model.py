@@ -8,6 +8,7 @@ from minitorch import nn
 from textbook.checks.chapter_07.masks import steps_back
 from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, loaded, results_of, values
+from textbook.checks.recorded import recorded
 
 LARGE = 4  # models of this width have scores of millions
 
@@ -62,14 +63,22 @@ def _padding_takes_no_part(answer, sizes, tokens, lengths):
     return None
 
 
+@recorded
+def _loss_alone(sizes, weights, *batch):
+    """The loss of a right model that is called once."""
+    model = _Model(*sizes).double()
+    model.load_state_dict(weights)
+    return model.loss(*batch)
+
+
 def _calls_are_apart(answer, sizes, tokens, lengths):
     """Two models that take turns, on other texts, do as two that are called once.
 
     Asked of those alone that are right when they are called once.
     """
     models = [loaded(answer(*sizes), _weights(*sizes)) for _ in range(2)]
-    right = loaded(_Model(*sizes), _weights(*sizes))
-    if not mt.allclose(models[0].loss(tokens, lengths), right.loss(tokens, lengths)):
+    right = _loss_alone(sizes, _weights(*sizes), tokens, lengths)
+    if not mt.allclose(models[0].loss(tokens, lengths), right):
         return None
     with mt.no_grad():
         for weight in models[1].parameters():
@@ -77,9 +86,8 @@ def _calls_are_apart(answer, sizes, tokens, lengths):
     others = (tokens.flip(0) + 1) % sizes[0], lengths.flip(0)
     longer = mt.cat([tokens, tokens], dim=1), 2 * lengths
     for i, batch in ((0, others), (1, longer), (0, longer), (1, (tokens, lengths)), (0, others)):
-        alone = _Model(*sizes).double()
-        alone.load_state_dict(models[i].state_dict())
-        if not mt.allclose(models[i].loss(*batch), alone.loss(*batch)):
+        alone = _loss_alone(sizes, models[i].state_dict(), *batch)
+        if not mt.allclose(models[i].loss(*batch), alone):
             return (
                 "Called again with other texts, or in turn with another model, a model does "
                 "something else. It must keep nothing from a call."

@@ -2,17 +2,15 @@
 
 import minitorch as mt
 from minitorch import nn
-from textbook.checks.chapter_10.decoder import Decoder, decoder_of
-from textbook.checks.chapter_10.encoder import Encoder, encoder_of
-from textbook.checks.chapter_10.modules import pair, real_mask
+from textbook.checks.chapter_10.modules import Embedded, Layer, pair, real_mask, with_axes
 from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, loaded, results_of
 
 
 def _joined_cases(draw, hidden):
-    """Sizes (vocabulary, width, layers), source (B, n) with padding at the end, target (B, T)."""
-    public = [((6, 4, 1), 1, 4, 3, 0), ((7, 4, 1), 3, 3, 4, 1)]
-    others = [((6, 5, 1), 2, 5, 3, 1), ((8, 4, 2), 3, 4, 5, 0)]
+    """Sizes (vocabulary, width), source (B, n) with padding at the end, target (B, T)."""
+    public = [((6, 4), 1, 4, 3, 0), ((7, 4), 3, 3, 4, 1)]
+    others = [((6, 5), 2, 5, 3, 1), ((8, 4), 3, 4, 5, 0)]
     for size, batch, n, steps, padding in others if hidden else public:
         source = (padding + 1 + draw.integers(size[0] - 1, batch, n)) % size[0]
         source = source.masked_fill(~real_mask(draw, batch, n), padding)
@@ -20,10 +18,35 @@ def _joined_cases(draw, hidden):
         yield size, source, draw.integers(size[0], batch, steps), padding
 
 
-def transformer_of(answer, vocabulary, width, layers, padding):
+class _Encoder(nn.Module):
+    """An encoder of one layer, as little as shows how it is called."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.layer = Layer(width)
+
+    def forward(self, x, real):
+        """x (B, n, width), real (B, n) give (B, n, width)."""
+        return self.layer(x, with_axes(real))
+
+
+class _Decoder(nn.Module):
+    """A decoder of one layer."""
+
+    def __init__(self, embed, width):
+        super().__init__()
+        self.embed, self.layer = embed, Layer(width)
+
+    def forward(self, tokens, memory, real):
+        """tokens (B, T), memory (B, n, width), real (B, n) give scores (B, T, V)."""
+        x = self.layer(self.embed(tokens), None, memory, with_axes(real))
+        return self.embed.scores(x)
+
+
+def transformer_of(answer, vocabulary, width, padding):
     """A Transformer with the parts that the check hands in."""
-    decoder = decoder_of(Decoder.reference, vocabulary, width, layers)
-    return answer(decoder.embed, encoder_of(Encoder.reference, width, layers), decoder, padding)
+    embed = Embedded(vocabulary, width)
+    return answer(embed, _Encoder(width), _Decoder(embed, width), padding)
 
 
 def _reference_transformer(*sizes):

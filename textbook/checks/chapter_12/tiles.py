@@ -2,6 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import exercise
+from textbook.checks.recorded import recorded
 
 
 def _tile_cases(draw, hidden):
@@ -78,7 +79,9 @@ def _merging(
     return merge
 
 
-_merged = _merging()
+@recorded
+def _merged(*case):
+    return _merging()(*case)
 
 
 def _turned(old, new):

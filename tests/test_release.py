@@ -1,0 +1,270 @@
+"""What students get: complete, checks that say what they say here, and no answer in it."""
+
+import ast
+import json
+import re
+import subprocess
+import symtable
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import numpy as np
+import pytest
+
+import minitorch as mt
+from authoring.grading.class_page import plain_form
+from authoring.release import folder as release
+from authoring.release.checks import hand_out_checks, modules_in
+from authoring.release.outcomes import Numbers, _outcome, written
+from authoring.release.public_side import public_side
+from authoring.release.strip import is_exercise, stripped
+from authoring.sources import BookError
+from textbook.checks import recorded, released
+from textbook.checks.compare import difference
+from textbook.checks.exercise import Outcome, _text
+from textbook.checks.released import read, read_outcome
+
+ROOT = Path(__file__).resolve().parents[1]
+CHAPTERS = ["05"]  # tests/released_book.py compares all
+LINK = re.compile(r'\]\(([^)\s]+)\)|(?:src|href)="([^"]+)"')
+# Programs that a student is to judge: the right ones among them are right answers elsewhere.
+TO_JUDGE = {"rotate": "chapter_08.rotary._rotary"}  # the only one, in all chapters
+
+
+@pytest.fixture(scope="module")
+def handed_out(tmp_path_factory):
+    """The book as students get it, with checks as they are here."""
+    place = tmp_path_factory.mktemp("handed out") / "book"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(release, "hand_out_checks", lambda folder: None)
+        release.hand_out(ROOT, place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def some_chapters(tmp_path_factory):
+    """The book as students get it, with the checks of some chapters."""
+    place = tmp_path_factory.mktemp("released") / "book"
+    with pytest.MonkeyPatch.context() as patch:
+        chapters = [f"chapter_{number}" for number in CHAPTERS]
+        patch.setattr(release, "hand_out_checks", lambda f: hand_out_checks(f, chapters))
+        release.hand_out(ROOT, place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def public():
+    """The modules of all chapters, as students get them."""
+    paths = modules_in(ROOT / "textbook" / "checks")
+    texts = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
+    return {name: ast.parse(text) for name, text in stripped(texts).items()}
+
+
+# The folder
+
+
+def run(place, *arguments):
+    command = [sys.executable, "-P", *map(str, arguments)]
+    return subprocess.run(command, cwd=place, capture_output=True, text=True)
+
+
+def test_students_get_the_book_without_solutions(handed_out):
+    names = {path.name for path in handed_out.iterdir()}
+    assert {"book.py", "docs", "exercises", "minitorch", "notebooks", "textbook"} <= names
+    assert not {"solutions", "tests", "authoring"} & names
+    with pytest.raises(BookError, match="is not empty"):
+        release.hand_out(ROOT, handed_out)
+
+
+def pages(place):
+    """The text of each page and notebook."""
+    for path in place.rglob("*.md"):
+        yield path, path.read_text(encoding="utf-8")
+    for path in place.rglob("*.ipynb"):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        yield path, "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+
+
+def test_all_links_lead_somewhere(handed_out):
+    lost = []
+    for path, text in pages(handed_out):
+        for link in map("".join, LINK.findall(text)):
+            target = unquote(link.split("#")[0])
+            if not re.match("[a-z]+:", link) and not (path.parent / target).exists():
+                lost.append(f"{path.relative_to(handed_out)}: {link}")
+    assert not lost
+
+
+def test_no_page_promises_what_is_not_there(handed_out):
+    for name in ("README.md", "docs/window.md"):
+        text = (handed_out / name).read_text(encoding="utf-8")
+        assert "whole book" not in text
+        assert set(re.findall(r"book\.py (\w+)", text)) <= {"lab"}
+        assert not re.search("solutions/|authoring/|git pull", text)
+
+
+@pytest.mark.parametrize("command", ["test", "grade", "site", "experiment"])
+def test_commands_that_students_do_not_have_say_so(handed_out, command):
+    told = run(handed_out, "book.py", command)
+    assert told.returncode == 1
+    assert f"is for students: it has `lab`, and not `{command}`" in told.stderr
+
+
+def test_help_names_what_students_have(handed_out):
+    assert re.findall(r"book\.py (\w+)", run(handed_out, "book.py").stdout) == ["lab"]
+
+
+# The checks
+
+
+def bodies(tree):
+    """The forms of all functions and methods that hold more than a line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            if body and not isinstance(body[0], ast.Raise):
+                alone = ast.FunctionDef("answer", node.args, body, [])
+                yield plain_form(ast.unparse(ast.fix_missing_locations(alone))), node.name
+
+
+def solutions():
+    """The functions and methods of all answers, by form."""
+    for path in ROOT.glob("solutions/*/*.py"):
+        cells = re.split("^# %%", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        for cell in [cell for cell in cells if cell.startswith(" solution=")]:
+            for statement in ast.parse("#" + cell).body:
+                inner = statement.body if isinstance(statement, ast.ClassDef) else [statement]
+                for function in [node for node in inner if isinstance(node, ast.FunctionDef)]:
+                    yield next(bodies(ast.Module([function], [])), (None, None))[0]
+
+
+def test_no_solution_is_left(public):
+    known = set(solutions()) - {None}
+    assert len(known) > 120
+    assert [
+        (module, name)
+        for module, tree in public.items()
+        for form, name in bodies(tree)
+        if form in known
+    ] == []
+
+
+def test_no_reference_and_no_mistake_is_left(public):
+    exercises = 0
+    for module, tree in public.items():
+        assert ".wrong" not in ast.unparse(tree), module
+        for statement in filter(is_exercise, tree.body):
+            exercises += 1
+            inside = [*ast.walk(ast.Module(statement.body, []))]
+            assert not [node for node in inside if isinstance(node, ast.Return)]
+    assert exercises > 130
+
+
+def reads_flag(function):
+    """Whether a generator of cases reads what says that they are hidden."""
+    [table] = symtable.symtable(ast.unparse(function), "", "exec").get_children()
+    inner = [table]
+    while inner:
+        one = inner.pop()
+        inner += one.get_children()
+        for symbol in one.get_symbols():
+            own = one is not table and symbol.is_parameter()  # another thing of the same name
+            if symbol.get_name() == "hidden" and symbol.is_referenced() and not own:
+                return True
+    return False
+
+
+def test_no_hidden_case_is_left(public):
+    generators = 0
+    for module, tree in public.items():
+        for node in [node for node in tree.body if isinstance(node, ast.FunctionDef)]:
+            if [argument.arg for argument in node.args.args] == ["draw", "hidden"]:
+                generators += 1
+                assert not reads_flag(node), f"{module}.{node.name}"
+    assert generators > 130
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("if hidden:\n    yield 7\nelse:\n    yield 1", "yield 1"),
+        ("others = [7]\nyield from others if hidden else [1]", "yield from [1]"),
+        ("for n in [1] + [7] * hidden:\n    yield n", "for n in [1]:\n    yield n"),
+        ("sizes = [1]\nsizes += [7] * hidden\nyield sizes", "sizes = [1]\nyield sizes"),
+        ("yield {False: 1, True: 7}[hidden]", "yield 1"),
+        ("yield 1 + 6 * hidden", "yield 1"),
+        ("if wide and not hidden:\n    yield 1", "if wide:\n    yield 1"),
+        ("kept = draw.normal(7)\nyield 1", "kept = draw.normal(7)\nyield 1"),
+        ("yield (lambda hidden: ~hidden)(wide)", "yield (lambda hidden: ~hidden)(wide)"),
+        ("yield Draw(int(hidden))", "yield Draw(0)"),
+    ],
+)
+def test_the_public_side_of_cases(source, expected):
+    lines = "\n    ".join(source.split("\n"))
+    [function] = ast.parse(f"def cases(draw, hidden):\n    {lines}").body
+    assert "\n".join(map(ast.unparse, public_side(function).body)) == expected
+
+
+def test_checks_say_what_they_say_here_and_give_no_answer(some_chapters):
+    """Of answers that are right, forbidden, and wrong in every way that has a name."""
+    told = run(ROOT, ROOT / "tests" / "released_book.py", "--beside", some_chapters, *CHAPTERS)
+    assert not told.returncode, told.stderr
+    chapters = [json.loads(line) for line in told.stdout.splitlines()]
+    assert [chapter["chapter"] for chapter in chapters] == CHAPTERS
+    for chapter in chapters:
+        assert chapter["answers"] > 200
+        assert chapter["other"] == []
+        assert chapter["open"] == []
+        assert all(place.endswith(TO_JUDGE.get(name, "?")) for name, place in chapter["given"]), (
+            chapter["given"]
+        )
+        assert chapter["released"] < chapter["home"]
+
+
+def test_files_of_outcomes_hold_no_code(some_chapters):
+    paths = sorted((some_chapters / "textbook" / "checks" / "outcomes").iterdir())
+    assert [path.name for path in paths] == [f"chapter_{number}.npz" for number in CHAPTERS]
+    for path in paths:
+        with np.load(path, allow_pickle=False) as file:
+            assert {file[name].dtype.kind for name in file.files} <= set("biuf")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        mt.tensor(2.5, dtype=mt.float64),
+        (mt.tensor([[1, 2]]), [True, None], {"a": -np.inf, 3: "b", (1, 2): np.arange(3)}),
+        {"the result": mt.zeros(0, 2).bool(), "number": np.int64(2**40)},
+    ],
+)
+def test_a_value_is_read_as_it_was_written(value):
+    found = Numbers()
+    text = json.dumps(written(value, found))
+    numbers = {kind: np.concatenate(rows) for kind, rows in found.rows.items()}
+    again = read(json.loads(text), numbers)
+    assert difference(again, value, "it") is None and difference(value, again, "it") is None
+
+
+def test_what_cannot_be_stored_is_named():
+    with pytest.raises(TypeError, match="an outcome holds <object"):
+        written({"the result": [object()]}, Numbers())
+
+
+def test_an_error_is_read_as_it_was_written():
+    outcome = read_outcome(_outcome(Outcome(error=KeyError("a: b")), Numbers()), {})
+    assert _text(outcome.error) == "KeyError: 'a: b'"
+
+
+def test_what_was_recorded_is_looked_up(monkeypatch):
+    def scaled(x, factor):
+        return factor * x
+
+    x, given = mt.tensor([1.0, 2.0], dtype=mt.float64), {}
+    monkeypatch.setattr(recorded, "notes", [given])
+    right = recorded.recorded(scaled)(x, 3)
+    monkeypatch.setattr(released, "calls", given)
+    found = released.recorded(scaled)
+    assert found(x + 1e-12, 3) is right
+    with pytest.raises(released.NotStored, match="scaled of these arguments"):
+        found(x, 4)
