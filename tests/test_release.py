@@ -22,7 +22,8 @@ from authoring.release.strip import is_exercise, stripped
 from authoring.sources import BookError
 from textbook.checks import recorded, released
 from textbook.checks.compare import difference
-from textbook.checks.exercise import Outcome, _text
+from textbook.checks.errors import in_words
+from textbook.checks.exercise import Outcome
 from textbook.checks.released import read, read_outcome
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -253,7 +254,7 @@ def test_what_cannot_be_stored_is_named():
 
 def test_an_error_is_read_as_it_was_written():
     outcome = read_outcome(_outcome(Outcome(error=KeyError("a: b")), Numbers()), {})
-    assert _text(outcome.error) == "KeyError: 'a: b'"
+    assert in_words(outcome.error) == "KeyError: 'a: b'"
 
 
 def test_what_was_recorded_is_looked_up(monkeypatch):

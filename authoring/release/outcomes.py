@@ -7,6 +7,7 @@ import importlib
 import json
 import numbers
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import numpy as np
 from minitorch.autograd.tensorbase import TensorBase
 from textbook.checks import Exercise, recorded
 from textbook.checks.arguments import exchanges
-from textbook.checks.exercise import _difference, _text
+from textbook.checks.compare import Words
+from textbook.checks.errors import in_words
+from textbook.checks.exercise import _difference
 
 PLAIN = {bool: bool, numbers.Integral: int, numbers.Real: float, str: str}
 
@@ -67,6 +70,7 @@ def _exercise(check: Exercise, found: Numbers) -> dict:
     right = outcomes(check.reference)
     for case in cases:
         check._violated(check.reference, case)  # what properties ask of references is recorded
+    _ask_reasons(check, cases)
     mistakes = []
     for mistake in check.mistakes:
         if not mistake.hidden:
@@ -85,13 +89,25 @@ def _exercise(check: Exercise, found: Numbers) -> dict:
     }
 
 
+def _ask_reasons(check: Exercise, cases: list) -> None:
+    """Let the reasons ask the reference for what they need, of wrong answers; it is recorded."""
+    if check.reasons and not isinstance(check.reference, type):
+        whole, check.reference = check.reference, recorded.recorded(check.reference)
+        for case in cases:
+            with suppress(Exception, SystemExit):
+                check.reference(*case)
+            for mistake in check.mistakes:
+                check._reason(mistake.function, case, ())
+        check.reference = whole
+
+
 def _apart(one: Any, other: Any) -> bool:
     return bool(_difference(one, other) or _difference(other, one))
 
 
 def _outcome(outcome: Any, found: Numbers) -> dict:
     if outcome.error:
-        return {"error": _text(outcome.error).split(": ", 1)}
+        return {"error": in_words(outcome.error).split(": ", 1)}
     return {
         "results": written(outcome.results, found),
         "gradients": written(outcome.gradients, found),
@@ -102,6 +118,8 @@ def written(value: Any, found: Numbers) -> Any:
     """A value as JSON; the numbers of arrays are found elsewhere."""
     if value is None:
         return None
+    if isinstance(value, Words):
+        return {"words": str.__str__(value)}
     for kind, plain in PLAIN.items():
         if isinstance(value, kind):
             return plain(value)

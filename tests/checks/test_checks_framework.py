@@ -10,7 +10,7 @@ import pytest
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from textbook.checks import CheckFailed, chapter_05, exercise
+from textbook.checks import CheckFailed, chapter_05, errors, exercise
 from textbook.checks.compare import difference
 from textbook.checks.exercise import exercises_in
 
@@ -260,8 +260,7 @@ def _unpack(answer, x, factor):
 
 
 def test_an_answer_of_another_form_is_not_blamed_for_an_error_in_its_code(monkeypatch):
-    module = sys.modules["textbook.checks.exercise"]
-    monkeypatch.setattr(module, "NOT_THE_STUDENTS", (*module.NOT_THE_STUDENTS, __file__))
+    monkeypatch.setattr(errors, "NOT_THE_STUDENTS", [*errors.NOT_THE_STUDENTS, __file__])
 
     @exercise(cases=_cases, run=_unpack, see='chapter 99, "Scaling"')
     def twice(x, factor):

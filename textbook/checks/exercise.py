@@ -3,9 +3,7 @@
 import importlib
 import inspect
 import io
-import os
 import pkgutil
-import sysconfig
 import traceback
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
@@ -14,8 +12,6 @@ from typing import ClassVar
 
 import numpy as np
 
-import minitorch
-import textbook
 from minitorch.autograd import grad, record_operations
 from minitorch.autograd.tensorbase import TensorBase
 from minitorch.backend import float32, float64, get_default_dtype, set_default_dtype
@@ -35,14 +31,10 @@ from textbook.checks.arguments import (
 )
 from textbook.checks.compare import brief, difference, indented
 from textbook.checks.describe import in_common
+from textbook.checks.errors import in_words, stopped
 
 SEEDS = {False: (0, 1, 2), True: (100, 101, 102)}
 MUTABLE = (TensorBase, np.ndarray, list, tuple, dict)
-NOT_THE_STUDENTS = (
-    *(os.path.dirname(package.__file__) + os.sep for package in (minitorch, textbook)),
-    sysconfig.get_path("stdlib"),
-    sysconfig.get_path("purelib"),
-)
 
 
 class CheckFailed(AssertionError):
@@ -227,7 +219,7 @@ class Exercise:
             try:
                 violated = self._violated(answer, case)
             except (Exception, SystemExit) as error:
-                text = f"{_stopped(error)}\n(the check asked once more, with other numbers)"
+                text = f"{stopped(error)}\n(the check asked once more, with other numbers)"
                 raise self._failure(text, case) from error
             if violated:
                 raise self._failure(f"not right yet. {violated}", case)
@@ -334,7 +326,7 @@ class Exercise:
                 "your answer, run that cell, then run this one again."
             ) from None
         if error:
-            raise self._failure(_stopped(error, outcome.returned), case) from error
+            raise self._failure(stopped(error, outcome.returned), case) from error
 
     def _refuse_what_remembers(self, answer, first, case):
         """Raise if the answer gives something else when it is called with the same once more."""
@@ -445,7 +437,7 @@ def _difference(got, expected):
 
 def _value_difference(got, expected):
     if got.error or expected.error:
-        texts = _text(got.error), _text(expected.error)
+        texts = in_words(got.error), in_words(expected.error)
         return None if texts[0] == texts[1] else f"{texts[0]} instead of {texts[1]}"
     return next(_differences(got.results, expected.results), None)
 
@@ -481,27 +473,3 @@ def _watched(answer, outcome):
         return outcome.returned[0]
 
     return watched
-
-
-def _stopped(error, returned=()):
-    """The error with the last line of the student's own code on the way to it, if there is one."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(NOT_THE_STUDENTS)]
-    if own:
-        return f"your code stopped with {_text(error)}\nin the line: {own[-1].line}"
-    for value in returned:
-        end = (
-            ": does it end with a return?"
-            if value is None
-            else f", where the check found {_text(error)}"
-        )
-        return f"the check cannot use what your code returned, {brief(value)}{end}"
-    return f"the check cannot use what your code returned, and stopped with {_text(error)}"
-
-
-def _text(error):
-    """The error as Python shows it; "None" if there is none."""
-    try:
-        return f"{type(error).__name__}: {error}" if error else "None"
-    except Exception:  # one of the answer's own, which has no text
-        return type(error).__name__

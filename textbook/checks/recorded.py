@@ -35,6 +35,7 @@ def asked(function: Callable, args: tuple) -> str:
     return hashlib.sha256(repr((_name(function), _plain(args))).encode()).hexdigest()[:16]
 
 
+@np.errstate(over="ignore")  # float64 beyond float32 is infinity, on all processors
 def _plain(value: Any) -> Any:
     if isinstance(value, TensorBase):
         return _plain(value.array)
