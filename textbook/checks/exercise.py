@@ -5,7 +5,7 @@ import inspect
 import io
 import pkgutil
 import traceback
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial, wraps
 from typing import ClassVar
@@ -14,7 +14,7 @@ import numpy as np
 
 from minitorch.autograd import grad, record_operations
 from minitorch.autograd.tensorbase import TensorBase
-from minitorch.backend import float32, float64, get_default_dtype, set_default_dtype
+from minitorch.backend import float64
 from minitorch.creation import tensor
 from textbook.checks import progress
 from textbook.checks.arguments import (
@@ -32,6 +32,7 @@ from textbook.checks.arguments import (
 from textbook.checks.compare import brief, difference, indented
 from textbook.checks.describe import in_common
 from textbook.checks.errors import in_words, stopped
+from textbook.checks.precision import in_float64
 
 SEEDS = {False: (0, 1, 2), True: (100, 101, 102)}
 MUTABLE = (TensorBase, np.ndarray, list, tuple, dict)
@@ -71,23 +72,6 @@ class Mistake:
     function: object
     hint: str
     hidden: bool
-
-
-@contextmanager
-def in_float64():
-    """All floating-point numbers that an answer makes have the type of its arguments, float64.
-
-    It need not name a type, and where it names float32, as by ``.float()``, it gets float64: what
-    is right in a notebook, where all is float32, is right here.
-    """
-    default, single = get_default_dtype(), float32.numpy
-    set_default_dtype(float64)
-    float32.numpy = float64.numpy
-    try:
-        yield
-    finally:
-        float32.numpy = single
-        set_default_dtype(default)
 
 
 class Trial:
