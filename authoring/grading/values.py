@@ -12,6 +12,7 @@ import traceback
 import types
 import weakref
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +93,10 @@ class Encoder:
             return ["list", [self(item) for item in itertools.islice(value, MOST_ITEMS)]]
         if isinstance(value, numbers.Integral):
             return self(int(value))
+        if isinstance(value, numbers.Rational):
+            return ["fraction", hex(value.numerator), hex(value.denominator)]
+        if isinstance(value, Decimal) and value.is_finite():
+            return self(Fraction(value))
         if isinstance(value, (numbers.Real, Decimal)):
             return ["plain", float(value)]
         if isinstance(value, str):
@@ -146,6 +151,9 @@ class Decoder:
 
     def _integer(self, text):
         return int(text, 16)
+
+    def _fraction(self, numerator, denominator):
+        return Fraction(int(numerator, 16), int(denominator, 16))
 
     def _home(self, number):
         return self.peer.own[number]
