@@ -105,16 +105,21 @@ def drawn_from(seed: int):
     """Let all checks draw their cases from this seed."""
     before = dict(exercise.SEEDS)
     drawn = np.random.default_rng(seed).choice(2**31, 6, replace=False).tolist()
-    exercise.SEEDS.update({False: tuple(drawn[:3]), True: tuple(drawn[3:])})
+    _draw_from({False: tuple(drawn[:3]), True: tuple(drawn[3:])})
     try:
         yield
     finally:
-        exercise.SEEDS.update(before)
-        for module in list(sys.modules.values()):
-            if getattr(module, "__name__", "").startswith("textbook.checks.chapter_"):
-                for value in vars(module).values():
-                    if isinstance(value, exercise.Exercise):
-                        value.known.clear()
+        _draw_from(before)
+
+
+def _draw_from(seeds: dict):
+    """Let all checks draw from these seeds, and forget what they know of other cases."""
+    exercise.SEEDS.update(seeds)
+    for module in list(sys.modules.values()):
+        if getattr(module, "__name__", "").startswith("textbook.checks.chapter_"):
+            for value in vars(module).values():
+                if isinstance(value, exercise.Exercise):
+                    value.known.clear()
 
 
 @functools.cache
@@ -138,7 +143,8 @@ def _check_solution(course: Course, say):
         )
         missed = course.missed(graded)
     if missed:
-        reason = "; ".join([f"failed: {', '.join(missed)}", *graded.notes])
+        failed = [f"{name} ({graded.said.get(name, 'not tested')})" for name in missed]
+        reason = "; ".join([f"failed: {', '.join(failed)}", *graded.notes])
         raise GradingError(
             f"the solution of {course.name} itself does not get full marks here ({reason}): "
             "grade when python book.py test passes"
