@@ -79,8 +79,8 @@ def _run_cases(draw, hidden):
                         row["validation"] = level + float(offsets[seed])
                         rows.append(row)
         for row in rows:
-            for data in ("validation", "test"):
-                row[data] = round(row[data] + draw.random.uniform(-1, 1) / 1000, 4)
+            for data, digits in (("validation", 4), ("test", 3)):  # some tests are exactly 0.95
+                row[data] = round(row[data] + draw.random.uniform(-1, 1) / 1000, digits)
         yield ([rows[i] for i in draw.random.permutation(len(rows))],)
 
 
