@@ -327,7 +327,7 @@ for run in check.runs:
 # each number of letters `"asked"` to the smallest number of heads that is **enough**, None if the table shows none:
 #
 # - leave out every run that has not as many `"weights"` as the runs with one head for the same question;
-# - for each number of heads choose the rate with the best mean of `"validation"` over the seeds;
+# - for each number of heads choose the rate with the best mean of `"validation"` over the seeds (no two are equal);
 # - it is enough if the `"test"` number with this rate is at least 0.95 **in every seed**.
 #
 # Everything is allowed.

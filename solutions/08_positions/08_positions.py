@@ -140,7 +140,7 @@ check.sinusoidal_codes(sinusoidal_codes, hidden=True)
 #
 # *Goal: find the matrix that takes the code of any place to a place further on. Medium, 25 minutes, 4 points.*
 #
-# Codes are as in exercise 3, with any frequencies: `omega` is a tensor $(k)$, and $p_t$ has the $k$ sines of $\omega_m t$ first, then the $k$ cosines.
+# Codes are as in exercise 3, with any frequencies above 0, no two equal: `omega` is a tensor $(k)$, and $p_t$ has the $k$ sines of $\omega_m t$ first, then the $k$ cosines.
 # $t$ need not be a whole number. Return the matrix $R$ of shape $(2k, 2k)$ for which
 #
 # $$p_{t + s} = p_t\, R \qquad \text{at every place } t,$$
@@ -375,13 +375,13 @@ check.rotate(rotate, hidden=True)
 #
 # *Goal: find wrong rotary positions by a test. Hard, 35 minutes, 4 points.*
 #
-# Below are nine programs, `rotate(x, places)`, with `x` $(B, h, n, d)$ and `places` ($n$ integers, 0 or more, the same for all sequences). Which coordinates
+# Below are nine programs, `rotate(x, places)`, with `x` $(B, h, n, d)$ and `places` ($n$ integers, 0 or more, the same for all sequences). Of the $d$ coordinates, an even number, which
 # make a pair, how many of them turn, in which direction and with which base is a program's own business. But each must follow five rules:
 #
 # 1. a row at place 0 stays as it is;
 # 2. the scores, products of all rows of a head with each other, stay as they are (but for rounding) when all places grow by the same number;
-# 3. the scores do change when words move apart;
-# 4. what becomes of a row depends on its own numbers and its place alone, not on other rows, heads and sequences nor on how many there are;
+# 3. the scores do change when words move apart, in every head of every sequence;
+# 4. what becomes of a row depends on its own numbers and its place alone, not on other rows, heads and sequences, on how many there are, nor on which of them it is;
 # 5. `x` itself is left unchanged.
 #
 # A program that breaks a rule for some input is broken. You cannot look inside, but `x` and the places are yours. Return the numbers of the

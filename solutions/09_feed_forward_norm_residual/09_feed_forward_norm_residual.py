@@ -45,7 +45,7 @@ progress.show("09")
 # Number formats end somewhere: float16 at 65,504, so that the square of 256 is infinite there, float32 near $3 \cdot 10^{38}$. Your function must be right
 # **though the squares of some tokens overflow**: the check, which computes in float64, has tokens with features of $10^{200}$ next to tokens of usual
 # size. (Sums of features do not overflow.) What becomes of numerator and denominator if you divide the differences of a token by a number? The
-# features of a token may also be all equal.
+# features of a token may also be all equal (with $\epsilon > 0$ then).
 #
 # Not allowed: `F.layer_norm` and `nn.LayerNorm` (the operation `layer_norm`), which you write here. Before you run the check, do
 # $(1, 3)$ with $\gamma = (1, 1)$, $\beta = (0, 0)$ and $\epsilon = 0$ by hand.
@@ -255,7 +255,7 @@ for row in check.table:
     )
 
 # %% [markdown]
-# Write the reader down. `rows` is a list of dicts like those of `check.table`, in any order, with any number of seeds. A run with None has needed **more than any number**
+# Write the reader down. `rows` is a list of dicts like those of `check.table`, in any order, with any number of seeds; all rows of a name have the same depth and budget. A run with None has needed **more than any number**
 # of steps. For each name, the rate is chosen whose **median** over the seeds is smallest (the smaller rate among equals). A name is left out
 #
 # - if this median is not finite: more than half of its runs, or exactly half, never arrived;

@@ -49,7 +49,7 @@ progress.show("10")
 # - what it is asked for: the sentence, `end` **right behind its last word**, then padding.
 #
 # Each place is asked for the token after the one that it reads. (Chapter 10 cuts both from a batch that has `<s>` and `</s>`
-# already, so there the decoder also reads the end of short sentences. Does that change the loss?) The three numbers may be any, also 0;
+# already, so there the decoder also reads the end of short sentences. Does that change the loss?) The three numbers may be any, also 0, but no two are equal;
 # words are other numbers.
 #
 # Everything is allowed.
@@ -449,7 +449,7 @@ check.Decoder(Decoder, hidden=True)
 # - `"source"`: scores at some place do **not** depend on some token of their own source.
 #
 # What a right decoder computes is its own affair: it may compute token after token, or never say a token, whose score is $-\infty$ then. Differences like those
-# between two ways of summing (below $10^{-9}$) are no dependence. Make the memory in float64, `mt.randn(B, n, width).double()`. The check runs your test on many
+# between two ways of summing (below $10^{-9}$) are no dependence. Make the memory in float64, `mt.randn(B, n, width).double()`, without NaN: 0 times NaN is NaN. The vocabulary has at least 9 tokens. The check runs your test on many
 # decoders, right ones and broken ones. Here are six to try it on.
 
 # %%

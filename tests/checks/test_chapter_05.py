@@ -192,7 +192,7 @@ def test_the_gradient_by_finite_differences():
         ({"divisor": "root"}, "expected a dict with the keys"),
         ({"divisor": 8, "positions": True, "rate": 0.01, "steps": 9}, "expected one of"),
         ({"divisor": "d", "positions": 1, "rate": 0.01, "steps": 9}, "expected True or False"),
-        ({"divisor": "d", "positions": True, "rate": 0.01, "steps": 999}, "expected 1 to 100"),
+        ({"divisor": "d", "positions": True, "rate": 0.01, "steps": 999}, "expected 1 to 150"),
         ({"divisor": "d", "positions": True, "rate": 2, "steps": 9}, "a rate between 0 and 1"),
         ({"divisor": "root", "positions": False, "rate": 0.01, "steps": 20}, "at least 90%"),
     ],
@@ -206,6 +206,6 @@ def test_a_plan_that_cannot_be_carried_out_or_does_not_learn_is_told_why(
 
 
 def test_a_plan_that_learns_passes(capsys):
-    plan = {"divisor": "d", "positions": True, "rate": 0.01, "steps": 100}
+    plan = {"divisor": "d", "positions": True, "rate": 0.01, "steps": 150}
     chapter_05.reached(chapter_05.right_unseen.reference, lambda: plan)
     assert "in sentences that it has not seen" in capsys.readouterr().out

@@ -89,6 +89,9 @@ SLIPS = {
             lambda kind, n, window: (n - 1) / (window - 1)
         ),
         "it is one more than it takes": lambda kind, n, window: _added(n, window) + 1,
+        "at least 1, also where the first token is the last": (
+            lambda kind, n, window: -(-(n - 1) // (window - 1))
+        ),
     },
     ("dilated", "layers"): {
         "all n tokens have to be known, the last one too: not n - 1": (
@@ -96,6 +99,9 @@ SLIPS = {
         ),
         "as many as n tokens are enough: not more": lambda kind, n, window: _power(n + 1, window),
         "it is one more than it takes": lambda kind, n, window: _power(n, window) + 1,
+        "for a power of the window its logarithm is enough, and count in integers": (
+            lambda kind, n, window: int(math.log(n) / math.log(window)) + 1
+        ),
         "all layers together reach back, not the last one alone": (
             lambda kind, n, window: 1 + _power(-(-(n - 1) // (window - 1)), window) * (n > window)
         ),

@@ -85,14 +85,14 @@ def attending(
 
 def _averages(answer, query, key, value, bias):
     output = answer(query, key, mt.ones_like(value), bias)
-    open_ = mt.ones_like(output)
-    if bias is not None:
-        open_ = open_.masked_fill(_shut(bias), 0.0)
-    if not mt.allclose(output, open_):
+    shut = mt.tensor(False) if bias is None else _shut(bias)
+    if not mt.allclose(output.masked_fill(shut, 1.0), mt.ones_like(output)):
         return (
             "The check asked again with all values set to 1, and not every output was 1: the "
-            "weights of a query must add up to 1 (to 0 where all keys are shut)."
+            "weights of a query must add up to 1."
         )
+    if not mt.allclose(output.masked_fill(~shut, 0.0), mt.zeros_like(output)):
+        return "The output of a query whose keys are all shut must be zeros."
     return None
 
 

@@ -152,6 +152,7 @@ def _slope_cases(draw, hidden):
     far = mt.tensor([[800.0], [-800.0]], dtype=mt.float64)
     yield draw.normal(2, 3) + far, 10 * draw.normal(3, 4)
     yield 20 * draw.normal(60, 3), draw.normal(3, 2)
+    yield mt.tensor([[700.0, -300.0, 0.0]], dtype=mt.float64), draw.normal(3, 2)
 
 
 def _lengths(x):
@@ -288,6 +289,11 @@ for name, hint, pieces in (
         "Each row needs a maximum of its own: in a row far below that of another one every exp is "
         "0, and the weights are 0 / 0.",
         {"weigh": lambda scores: _safe_exp(scores, scores.max())},
+    ),
+    (
+        "right but for weights that are exactly 0, by which it divides",
+        "The exponential of a large negative number is 0. p_j (v_j - o) needs no division.",
+        {"factor": lambda p: p * p / p},
     ),
     (
         "right for scores that are not squashed: the softmax is missing",

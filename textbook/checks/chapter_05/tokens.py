@@ -80,6 +80,16 @@ from_others.wrong(
     "Here token i asks the others. Its own score has to go before the softmax: minus infinity.",
 )(_looking(weigh=lambda scores, i: scores.softmax(dim=0)))
 from_others.wrong(
+    "right but for the token that is left out: i - 1, not i",
+    "Tokens are counted from 0: X[i] is the one that asks, and its own score goes.",
+)(
+    _looking(
+        weigh=lambda scores, i: scores.masked_fill(
+            mt.arange(len(scores)) == i - 1, -mt.inf
+        ).softmax(dim=0)
+    )
+)
+from_others.wrong(
     "right but for the weights, which do not add up to 1: the own one is set to 0 afterwards",
     "What it had is lost to the others then. Take its score out before the softmax.",
 )(_looking(weigh=lambda scores, i: scores.softmax(dim=0).masked_fill(_itself(scores, i), 0.0)))

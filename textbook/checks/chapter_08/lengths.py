@@ -107,6 +107,10 @@ longer_context.wrong(
     "The slowest pair is m = d/2 - 1, with the frequency base^(-(d - 2)/d).",
 )(_context(base=lambda d, base, ratio: base * ratio ** (d / 2)))
 longer_context.wrong(
+    "right but for the base, whose power is d/(d - 1): as if the slowest exponent were -(d - 1)/d",
+    "The slowest pair is m = d/2 - 1, with the frequency base^(-(d - 2)/d).",
+)(_context(base=lambda d, base, ratio: base * ratio ** (d / (d - 1))))
+longer_context.wrong(
     "right but for the base, which only grows with the ratio of the lengths",
     "The frequency of the slowest pair is base^(-(d - 2)/d), not 1/base, and the last place of n "
     "is n - 1: solve for the base.",

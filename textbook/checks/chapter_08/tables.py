@@ -67,6 +67,18 @@ learned_from_one_hot.wrong(
     "reshape hands out the numbers in the order in which they lie; .T exchanges the axes.",
 )(_cut(turn=lambda part: part.reshape(part.shape[1], -1)))
 learned_from_one_hot.wrong(
+    "right but for the table, made as (m, S, N) and then reshaped",
+    "reshape hands out the numbers in the order in which they lie: move the axis m last, with "
+    "permute or transpose.",
+)(
+    _cut(
+        add=lambda matrix, table, bias: (
+            matrix,
+            (table + bias).permute(2, 0, 1).reshape(*table.shape),
+        )
+    )
+)
+learned_from_one_hot.wrong(
     "three tensors: a table of places and one of segments, not yet added up",
     "One table (S, N, m): its entry [s, t] is the sum of the two and the bias.",
 )(

@@ -4,7 +4,7 @@ import minitorch as mt
 from textbook.checks.chapter_08.codes import interleave
 from textbook.checks.chapter_08.rotary import _added, _rotary, neighbors
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import in_halves, judged, some_of
+from textbook.checks.suspects import judged, some_of
 
 
 class _Program:
@@ -112,10 +112,15 @@ def programs():
 
 def _program_cases(draw, hidden):
     """Each kind once, in an order that is drawn; and none."""
-    # the same for all seeds: each is asked once
-    return in_halves(_kinds(), hidden, Draw(int(hidden)).random)
+    # the same for all seeds: each is asked once; those that far places show come last
+    names = Draw(int(hidden)).random.permutation([name for kinds in _kinds() for name in kinds])
+    names = sorted(map(str, names), key=lambda name: name in ENDING)
+    half = len(names) // 2
+    for some in [[], names] if hidden else [[], names[:half], names[half:]]:
+        yield (tuple(some),)
 
 
+ENDING = ("has a table of 64 places", "stops at place 512")
 FAR = "Rule 2: move all places further, beyond 512. The scores must stay."
 MOVED = "Rule 2: scores must stay when all places grow by one number, odd or even."
 ALONE = "Rule 4: turn it alone, and nothing must change."
@@ -127,7 +132,8 @@ SHOWN = {
     "turns with every other place": MOVED,
     "takes 0, 1, 2, ... for the places": "Rule 3: places need not be 0, 1, 2, ...; where words "
     "move apart the scores must change.",
-    "has a table of 64 places": FAR,
+    "has a table of 64 places": "Rule 2: move all places so that some pass a multiple of 64 and "
+    "others do not. The scores must stay.",
     "stops at place 512": FAR,
     "turns nothing": "Rule 3: the scores must change when words move apart.",
     "counts places from 1": "Rule 1: a row at place 0 must stay as it is.",

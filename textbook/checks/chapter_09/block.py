@@ -166,6 +166,18 @@ class _(BlockInPieces):
 
 
 @Block.wrong(
+    "right with both masks or none: one alone is not used",
+    "Each of allowed and real may be there without the other: hand on each of them by itself.",
+)
+class _(BlockInPieces):
+    def mask(self, allowed):
+        return None if self.real is None else super().mask(allowed)
+
+    def padding(self, real):
+        return None if self.allowed is None else super().padding(real)
+
+
+@Block.wrong(
     "right but for real, which is used only together with allowed",
     "Each of the two may be None while the other is not.",
 )

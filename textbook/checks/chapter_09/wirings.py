@@ -116,6 +116,7 @@ def _program_cases(draw, hidden):
 
 
 SHOWS = "For which functions and which x does it show?"
+GRADIENT = "Its output is right: compare the gradient that reaches x."
 SOUND = "It computes what a pre-norm block computes."
 
 
@@ -124,6 +125,7 @@ def _found(answer, programs):
     broken, right = _kinds()
     found = answer([_Program((broken | right)[kind]) for kind in programs])
     reasons = dict.fromkeys(broken, SHOWS) | dict.fromkeys(right, SOUND)
+    reasons |= dict.fromkeys([kind for kind in broken if kind.startswith("detaches")], GRADIENT)
     return judged(found, programs, broken, reasons, "broken programs")
 
 

@@ -7,11 +7,14 @@ from textbook.checks.exercise import Draw, exercise
 FAULTS = ["batch", "future", "padding", "source"]
 
 HINTS = {
-    "future": "change what comes after a place, for each place;\nno score up to there may move",
-    "padding": "change the memory where real is False, by much;\nno score may move",
+    "future": "change what comes after a place, for each place, in targets\n"
+    "of five tokens or more; no score up to there may move",
+    "padding": "change the memory where real is False, by much, with several sentences,\n"
+    "of which the first is not the longest; no score may move",
     "batch": "change tokens and memory of all sentences but one;\nits scores must stay",
     "source": "change one token of the memory at a time, with sources\n"
-    "of several lengths; at each place of the sentence some score must move",
+    "of several lengths, the first not the longest; at each place of the sentence\n"
+    "some score must move",
 }
 FALSE_ALARMS = {
     "future": "scores may move at the changed place\nand behind it; and rounding is no change",
@@ -20,6 +23,8 @@ FALSE_ALARMS = {
     "source": "only tokens count, where real is True, and any score\n"
     "that moves will do; the most likely word may stay",
 }
+
+NO_NUMBER = "its scores may be minus infinity,\nand inf - inf is not a number"
 
 # The decoders
 
@@ -142,11 +147,12 @@ def _never_said(scores):
     return scores
 
 
+SILENT = "right, and never says the token 0"
 KINDS = {  # name: the pieces, and what is wrong
     "right": ({}, ""),
     "right, token after token": ({"own": _by_growing}, ""),
     "right, by sums that are taken off again": ({"own": _less_what_follows}, ""),
-    "right, and never says the token 0": ({"end": _never_said}, ""),
+    SILENT: ({"end": _never_said}, ""),
     "right, with a window of two tokens": (
         {"own": lambda y: _mixed(y, y, _causal(y.shape[1]) & ~_causal(y.shape[1]).tril(-2))},
         "",
@@ -234,7 +240,8 @@ def _found(answer, decoder, vocabulary, width):
     for fault in sorted(wrong - names)[:1]:
         listed += f"\n{fault!r} is missing: {HINTS[fault]}"
     for fault in sorted(names - wrong)[:1]:
-        listed += f"\n{fault!r} is no fault of it: {FALSE_ALARMS[fault]}"
+        why = NO_NUMBER if decoder == SILENT else FALSE_ALARMS[fault]
+        listed += f"\n{fault!r} is no fault of it: {why}"
     return {"the form of the result": "a list of names", "the list of faults": Words(listed)}
 
 

@@ -2,7 +2,7 @@
 
 import minitorch as mt
 from minitorch import nn
-from textbook.checks.chapter_10.modules import Embedded, Layer, real_mask, with_axes
+from textbook.checks.chapter_10.modules import Embedded, Layer, cuts_off, real_mask, with_axes
 from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, loaded, results_of
 
@@ -58,6 +58,14 @@ def _sees_no_future(answer, sizes, tokens, memory, real):
     cases=_decoder_cases,
     run=_run_decoder,
     properties=(_sees_no_future,),
+    reasons=(
+        cuts_off(
+            lambda answer, sizes, tokens, memory, real: (
+                decoder_of(answer, *sizes)(tokens, memory, real),
+                tokens,
+            )
+        ),
+    ),
     gradients=False,
     see='chapter 10, "One page"',
 )

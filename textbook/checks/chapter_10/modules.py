@@ -65,6 +65,24 @@ def real_mask(draw, batch, n):
     return mt.arange(n) < lengths.unsqueeze(1)
 
 
+def cuts_off(call):
+    """A reason: the scores that ``call(answer, *case)`` gives lack a place of the target.
+
+    It returns the scores and the target (B, T).
+    """
+
+    def says(check, answer, *case):
+        scores, target = call(answer, *case)
+        if scores.shape[1] == target.shape[1] - 1:
+            return (
+                "A place of the target is missing: nothing is cut off here, each token that is "
+                "read gets its scores."
+            )
+        return None
+
+    return says
+
+
 def with_axes(real):
     """(B, n) -> (B, 1, 1, n)."""
     return real.unsqueeze(1).unsqueeze(1)
