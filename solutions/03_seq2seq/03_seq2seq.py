@@ -114,7 +114,7 @@ check.log_probabilities(log_probabilities, hidden=True)
 #
 # A recurrent network computes one *cell* for every token that it reads, padding too. A corpus of sentences with the lengths `lengths` (a list, each at
 # least 1) is cut into batches of `size` sentences, in this order; the last batch has what is left. Each is padded to its own longest sentence. Return a dict
-# of whole numbers (of the type `int`: floats are not exact where numbers are large):
+# of whole numbers (of the type `int`: floats are not exact where numbers are large, and lengths may be; so do not count one by one):
 #
 # - `"padded"`: the cells of all batches;
 # - `"sorted"`: the same, if the corpus is first sorted by length, the shortest first;

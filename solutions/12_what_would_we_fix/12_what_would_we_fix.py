@@ -355,7 +355,8 @@ check.decay_matrix(decay_matrix, hidden=True)
 # - Chapter 07 asked gradients. Some of these leaks let none through: they go through `detach()`, a maximum, or a
 #   comparison with 0.
 # - A leak may be faint, may go through one number of a token alone, from any token to any other, and may show only where
-#   a later token has become the longest of all. Try large changes, 50 times as large as the tokens, in both directions.
+#   a later token has become the longest of all. Try large changes, 50 times as large as the largest
+#   number in `x`, in both directions.
 # - Rounding is no leak. `x` is in float64, so that differences below $10^{-9}$ are rounding and differences above $10^{-5}$
 #   are none.
 #
@@ -448,7 +449,8 @@ check.scan(scan, hidden=True)
 # - `step(x, state)` takes the next token of each sequence, $(B, d)$, and the state, and returns the output $(B, d)$ and the new
 #   state. Token by token it gives what `forward` gives.
 #
-# The state has at most $4d^2$ numbers for each sequence, and as many after a thousand tokens as before the first. All that a text leaves
+# The state has at most $4d^2$ numbers for each sequence, a token that it remembers included, and as many
+# after a thousand tokens as before the first. All that a text leaves
 # behind is in it: the check reads two texts in turn with one mixer. `step` leaves the state that it is given as it was. All
 # parameters take part in `forward`.
 #

@@ -163,7 +163,8 @@ for run in check.figure:
 # Now write the reader down. `runs` is a list of dicts like those of `check.figure`, in any order. Return a dict from
 # each budget to the best number of weights $N$:
 #
-# - leave out every run whose FLOPs, those of a token times the tokens, differ from its budget by more than 5 %;
+# - leave out every run whose FLOPs, those of a token times the tokens, differ from its budget by more than 5 % (some
+#   of each budget are left);
 # - if the lowest of the losses that are left stands at the smallest or the largest size, the best size is not known: None;
 # - else draw a parabola of the loss over $\log N$ through the lowest point and its two neighbours: the best size
 #   is where it is lowest.

@@ -194,13 +194,18 @@ def test_a_mixer_that_cannot_recall_is_told_what_counting_reaches(monkeypatch):
 def test_a_rate_at_the_edge_is_told(monkeypatch):
     monkeypatch.setattr(recall, "train", lambda mixer, rate, seed: rate)
     with pytest.raises(CheckFailed, match="the chosen rate, 0.9, is the smallest or the largest"):
-        chapter_12.recalled(MIXER, MEASURE, lambda: [0.7, 0.8, 0.9])
+        chapter_12.recalled(MIXER, MEASURE, lambda: [0.1, 0.3, 0.9])
 
 
 @pytest.mark.parametrize("given", [[], [0.1, 0.2], [0.1, 0.1, 0.2], [0.0, 0.1, 0.2], ["a", 1, 2]])
 def test_rates_that_are_too_few_or_none_are_refused(given):
     with pytest.raises(CheckFailed, match="rates: expected three to six different rates"):
         chapter_12.recalled(MIXER, MEASURE, lambda: given)
+
+
+def test_rates_that_are_close_are_refused():
+    with pytest.raises(CheckFailed, match="a factor of 3 or more between neighbours, and 0.02 and"):
+        chapter_12.recalled(MIXER, MEASURE, lambda: [0.04, 0.004, 0.02])
 
 
 def test_a_training_that_takes_too_long_stops(monkeypatch):

@@ -123,7 +123,7 @@ def test_what_has_been_reached_is_shown(monkeypatch, capsys):
 
 
 def test_a_pretraining_that_does_not_help_is_told_the_numbers(monkeypatch):
-    pretending(monkeypatch, lambda *run: 0.05 * (run[0] == "pretrained"))
+    pretending(monkeypatch, lambda *run: helping("", *run[1:]) + 0.05 * (run[0] == "pretrained"))
     with pytest.raises(CheckFailed, match="pretrain: of the places 0.05 .* 0.00 .* from scratch"):
         chapter_13.reached(PRETRAIN, plan)
 

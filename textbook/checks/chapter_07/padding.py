@@ -148,6 +148,9 @@ def _kinds():
         "hears faintly of all positions": encoder(
             after=lambda y, x, lengths: y + 3e-5 * x.sum(1, keepdim=True)
         ),
+        "fills the padding with infinity": encoder(
+            before=lambda x, lengths: mt.where(_real(lengths, x.shape[1]).unsqueeze(-1), x, mt.inf)
+        ),
         "adds to one coordinate what it takes from the next": encoder(
             after=lambda y, x, lengths: (
                 y + 0.1 * x.sum(1, keepdim=True)[..., :1] * (-1) ** mt.arange(WIDTH)
@@ -196,6 +199,8 @@ SHOWN = {
     "fills small scores with -8": "Small differences count: all beyond rounding, 1e-9.",
     "hears faintly of all positions": "Small differences count: all beyond rounding, 1e-9.",
     "masks no further than the sixth position": "Try up to eight positions.",
+    "fills the padding with infinity": "In a batch it gives NaN, and NaN > 1e-9 is False: ask "
+    "whether the two agree, as mt.allclose does.",
     "adds to one coordinate what it takes from the next": EACH,
     "adds to one token what it takes from the others": EACH,
     "leaves something in the padding": "What stands at the padding is no matter.",

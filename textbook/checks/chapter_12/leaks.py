@@ -87,7 +87,7 @@ def _makers(draw, n, d):
         return x + later * (mt.arange(d) > 0)
 
     def faint(x):
-        return running(x) + 1e-5 * mt.cat([x[-1:], mt.zeros_like(x[1:])]) * (mt.arange(d) == d - 1)
+        return running(x) + 3e-6 * mt.cat([x[-1:], mt.zeros_like(x[1:])]) * (mt.arange(d) == d - 1)
 
     def opposite(x):
         """What it adds is 0 in the sum over an output's numbers."""

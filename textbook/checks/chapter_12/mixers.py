@@ -190,8 +190,9 @@ class OwnMixer(nn.Module):
 
 
 @OwnMixer.wrong(
-    "a mixer that looks into the future: forward has no mask",
-    "A token may look at itself and those before it. Set the weights of later ones to 0.",
+    "a mixer that looks into the future",
+    "A token may look at itself and those before it. Set the weights of later ones to 0; and a "
+    "shift by roll brings the last token to the front.",
 )
 class _(OwnMixer.reference):
     def forward(self, x):

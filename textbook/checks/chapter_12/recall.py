@@ -2,6 +2,7 @@
 
 from contextlib import redirect_stdout
 from io import StringIO
+from itertools import pairwise
 from time import thread_time
 
 import minitorch as mt
@@ -80,6 +81,12 @@ def _list_of(rates):
         raise CheckFailed("rates: not solved yet.\nGive at least three learning rates.") from None
     if None in given or not 3 <= len(set(given)) <= 6 or min(given) <= 0:
         raise CheckFailed(f"rates: expected three to six different rates above 0, got {given}")
+    for low, high in pairwise(sorted(set(given))):
+        if high < 2.99 * low:  # 0.003 / 0.001 is a little less than 3
+            raise CheckFailed(
+                f"rates: expected a factor of 3 or more between neighbours, and {low:g} and "
+                f"{high:g} are closer.\nCover a wide range with few of them."
+            )
     return given
 
 
