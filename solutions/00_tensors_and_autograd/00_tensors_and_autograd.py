@@ -233,7 +233,7 @@ check.tied_gradients(tied_gradients, hidden=True)
 #
 # Estimate the spectral radius of `matrix`, of shape $(n, n)$, by **power iteration**. Start with a row vector $v$ of $n$
 # ones. In each of `steps` steps (at least two), divide $v$ by its length, then multiply it by the matrix: $v \leftarrow
-# v W$. The length of this product, the root of its sum of squares, is the *factor* of the step: by so much it stretched a
+# v W$; no product is 0. The length of this product, the root of its sum of squares, is the *factor* of the step: by so much it stretched a
 # vector of length 1.
 #
 # Return the **geometric mean of the factors of the second half** of the steps: leave out the first `steps // 2`
@@ -355,7 +355,7 @@ for run in check.table:
 # Now write the reader down. `runs` is a list of dicts like those of `check.table`, in any order. For each optimizer:
 #
 # - choose the rate whose **median** of `"elsewhere"`, over its seeds, is the lowest. A loss that is NaN counts as
-#   $+\infty$: that run has failed.
+#   $+\infty$: that run has failed. No other rate of this optimizer has the same median, and the lowest is finite.
 # - If the chosen rate is the smallest or the largest that was tried with this optimizer, or if fewer than three seeds were
 #   tried at it, nothing is concluded of this optimizer.
 #
@@ -421,7 +421,7 @@ check.conclusions(conclusions, hidden=True)
 # w \leftarrow w - \text{lr}\; \frac{m / (1 - 0.9^t)}{\sqrt{v / (1 - 0.999^t)} + 10^{-8}}.$$
 #
 # Parameters, means and squares are changed **in place**, this time, and the step is not recorded. Gradients that were there before have no
-# part in it. A parameter that the loss does not depend on has no gradient (None): leave it, its $m$ and its $v$ as they
+# part in it, and what is in `.grad` afterwards does not matter. A parameter that the loss does not depend on has no gradient (None): leave it, its $m$ and its $v$ as they
 # are. Only one part may be in memory at a time: call `backward` for each part. Return the loss of the batch as a number.
 #
 # Everything is allowed. Useful: `backward`, `mt.no_grad`, `copy_`.

@@ -36,7 +36,7 @@ progress.show("01")
 #
 # *Goal: unroll the cell over a padded batch. Easy, 20 minutes, 3 points.*
 #
-# `x` is $(T, B, d)$, with the lengths in `lengths`, integers $(B)$ from 1 to $T$. Start from `h0` $(B, H)$, or from zeros where it is None,
+# `x` is $(T, B, d)$, with the lengths in `lengths`, integers $(B)$ from 1 to $T$; behind them any finite numbers may stand. Start from `h0` $(B, H)$, or from zeros where it is None,
 # and take the steps
 #
 # $$h_t = \tanh(x_t W_{ih}^\top + h_{t-1} W_{hh}^\top + b)$$
@@ -165,7 +165,7 @@ check.reach(reach, hidden=True)
 # *Goal: let a second network read each sequence from its own end. Medium, 25 minutes, 4 points.*
 #
 # `forward` and `backward` are two functions that run an RNN over their input **from the first step to the last**: `forward(x)`
-# gives all states, $(T, B, H)$. Here `x` is a padded batch $(T, B, d)$ with `lengths` $(B)$.
+# gives all states, $(T, B, H)$. Here `x` is a padded batch $(T, B, d)$ with `lengths` $(B)$; the padding holds any finite numbers.
 #
 # The result at step $t$ of a sequence is the state of `forward` that has read the steps up to $t$, followed by the state of `backward` that has
 # read the steps of this sequence from its end down to $t$, and none of the padding: $(T, B, 2H)$. In the padding the result is 0.
@@ -428,7 +428,7 @@ check.truncated_bptt(truncated_bptt, hidden=True)
 #
 # *Goal: compute the gradient of a recurrent network without the engine. Hard, 35 minutes, 5 points.*
 #
-# This cell keeps a part of its old state: with a number `leak` $= \alpha$ between 0 and 1 ($\alpha = 1$ is the cell of the chapter),
+# This cell keeps a part of its old state: with a number `leak` $= \alpha$ above 0 and at most 1 ($\alpha = 1$ is the cell of the chapter),
 #
 # $$h_t = (1 - \alpha)\, h_{t-1} + \alpha \tanh(a_t), \qquad a_t = x_t W_{ih}^\top + h_{t-1} W_{hh}^\top + b .$$
 #
@@ -475,9 +475,9 @@ check.backprop_through_time(backprop_through_time, hidden=True)
 # `scores` is $(B, V)$. Return probabilities $(B, V)$, after these steps, in this order:
 #
 # 1. divide the scores by `temperature`; at temperature 0 the likeliest token of each row has probability 1, whatever comes next;
-# 2. unless `top_k` is None, only the `top_k` highest scores of each row stay possible;
+# 2. unless `top_k` (1 to $V$) is None, only the `top_k` highest scores of each row stay possible;
 # 3. softmax: each row is a distribution over what stayed possible;
-# 4. unless `top_p` is None, only the fewest most probable tokens whose probabilities add up to at least `top_p` stay
+# 4. unless `top_p` (above 0, at most 1) is None, only the fewest most probable tokens whose probabilities add up to at least `top_p` stay
 #    possible, and what is left of each row is divided by its sum.
 #
 # What is no longer possible has probability 0, and every token keeps its place in the row. There are no ties between scores, and they may be in the thousands.

@@ -213,7 +213,7 @@ check.read_padded(read_padded, hidden=True)
 #
 # Along the straight line through the cell, each step multiplies the gradient by the forget gate. At the start of training the gate is about
 # $\sigma(b_f)$. Find the bias with which a share `left` of the gradient (between 0 and 1) is left after `steps` steps, and put it into `lstm`, an
-# `nn.LSTM` with any number of layers, in one or two directions: **the biases that go into a forget gate must add up to it**, in every
+# `nn.LSTM` with biases and any number of layers, in one or two directions: **the biases that go into a forget gate must add up to it**, in every
 # layer and direction, for each unit. PyTorch has two of them, `bias_ih` and `bias_hh`, each of shape $(4H)$ in the order
 # $i, f, g, o$; how the bias is shared between the two is up to you. Leave all other numbers as they are, and change the parameters **in place**: an optimizer
 # that was made before must go on with the same tensors. Nothing needs to be returned.
@@ -389,7 +389,7 @@ for row in check.table:
 # `"parameters"` or `"compute"`, in any order.
 #
 # - A network stands for the rate with the lowest **mean on validation data**. Is this the smallest or the largest rate that was tried for it, a better one may lie beyond,
-#   and nothing is said about this network. The same if the row has fewer than three seeds.
+#   and nothing is said about this network. The same if the row of this rate has fewer than three seeds on test data.
 # - Two networks are compared at equal *parameters* if these differ by at most 5 % of the larger number and both have read the same number of tokens; at equal
 #   *compute* if the FLOPs of the whole training (FLOPs a token times tokens) differ by at most 5 % of the larger. Two may be equal in both, and give two triples.
 # - One is better if its perplexity **on test data** is lower with each of its seeds than that of the other with any.
@@ -532,7 +532,7 @@ check.right_by_distance(right_by_distance, hidden=True)
 #
 # The last check trains your choice with three seeds of its own and measures it with your `right_by_distance`, on streams of up to 72 tokens. At each distance up to 49
 # at least 90 % have to be right with **each** seed; no stream of training had more than 22 tokens behind the second mark. Choose with other seeds than 11, 12 and 13, which it takes:
-# else you choose by luck. (Before you try: which of the three networks can keep a state without writing it anew?)
+# else you choose by luck. Long streams also have more noise before the second mark; and rates far above the usual ones are worth a try, up to 0.2. (Before you try: which of the three networks can keep a state without writing it anew?)
 
 
 # %% solution="chosen_memory"

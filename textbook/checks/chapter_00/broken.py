@@ -1,5 +1,7 @@
 """Programs that say a value and its gradient; in some the gradient is wrong."""
 
+import math
+
 import numpy as np
 
 import minitorch as mt
@@ -48,6 +50,13 @@ def _in_place(x):
     return x
 
 
+def _a_turn_further(x):
+    """Neither the value nor the gradient is another one there."""
+    g = x.cos()
+    x += 2 * math.pi
+    return g
+
+
 def _last_row_lost(x):
     g = x.cos()
     if len(x) > 1:
@@ -86,6 +95,9 @@ def _kinds():
         "divides by all elements": lambda: _Program(
             _cross_entropy, lambda x: _of_cross_entropy(x) / x.shape[1]
         ),
+        "divides by the columns for the rows": lambda: _Program(
+            _cross_entropy, lambda x: _of_cross_entropy(x) * len(x) / x.shape[1]
+        ),
         "has the probabilities alone": lambda: _Program(
             _cross_entropy, lambda x: x.softmax(dim=-1) / len(x)
         ),
@@ -108,6 +120,7 @@ def _kinds():
         "cuts large numbers off": lambda: _Program(squares, lambda x: 2 * x.clamp(-1.5, 1.5)),
         "adds up from call to call": lambda: _Program(squares, _accumulating()),
         "writes into x": lambda: _Program(squares, _in_place),
+        "moves x by a full turn": lambda: _Program(lambda x: x.sin().sum(), _a_turn_further),
         "keeps the sum of all slopes alone": lambda: _Program(
             lambda x: x.exp().sum(), lambda x: x.exp().mean() + 0 * x
         ),
@@ -135,8 +148,9 @@ def programs():
 
 
 HINTS = {
-    "forgets the mean over rows": "It shows with several rows.",
-    "divides by all elements": "It shows with several columns.",
+    "forgets the mean over rows": "It shows with several rows, in each element by itself.",
+    "divides by all elements": "It shows with several columns, in each element by itself.",
+    "divides by the columns for the rows": "It shows where x is not square: try several sizes.",
     "transposes a square matrix": "It shows where x is square: try one that is.",
     "forgets the sign of negative numbers": "It shows with negative numbers.",
     "knows no sum over rows": "It shows with several rows.",
@@ -147,6 +161,7 @@ HINTS = {
     "cuts large numbers off": "It shows with numbers beyond 1.5: draw x larger, too.",
     "adds up from call to call": "Ask twice, with the same x.",
     "writes into x": "Compare x with a copy that you made before the call of gradient.",
+    "moves x by a full turn": "Compare x with a copy that you made before the call of gradient.",
     "keeps the sum of all slopes alone": "Move one element at a time.",
     "is three percent too large": "Allow for rounding, about 1e-4, and for no more.",
     "has nothing left when it is asked again": "Ask twice, with the same x.",
@@ -283,6 +298,19 @@ broken_gradients.wrong(
             gradient.shape == slopes.shape
             and mt.allclose(gradient.sum(), slopes.sum(), rtol=1e-4, atol=1e-6)
         )
+    )
+)
+broken_gradients.wrong(
+    "a test that moves all of x at once, which tells the sum of the gradient alone",
+    "Move one element at a time: wrong shares may add up to the right sum. And compare shapes, x "
+    "with a copy, and what a second call gives.",
+)(
+    _testing(
+        near=lambda gradient, slopes: mt.allclose(
+            gradient.sum(), slopes.sum(), rtol=1e-4, atol=1e-6
+        ),
+        kept=_always,
+        again=_always,
     )
 )
 broken_gradients.wrong(

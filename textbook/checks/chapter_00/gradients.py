@@ -15,6 +15,7 @@ def _copy_cases(draw, hidden):
         ((2, 3), (2, 3)),
         ((4,), (3, 4)),
         ((4, 2), (12, 2)),
+        ((2, 3), (4, 6)),
     ]
     if hidden:
         shapes += [((2, 1, 3), (5, 8, 4, 9)), ((1, 1), (7, 3)), ((3, 2), (2, 1, 3, 6))]
@@ -67,6 +68,18 @@ sum_copies.wrong(
 )(
     _summed(
         fold=lambda axis, size, g: g.sum(dim=axis, keepdim=True) if size == 1 else g,
+    )
+)
+sum_copies.wrong(
+    "the sum of the whole axis at each of its places",
+    "Only the copies of one place belong together: those that are `size` places apart.",
+)(
+    _summed(
+        fold=lambda axis, size, g: (
+            g
+            if g.shape[axis] == size
+            else g.sum(dim=axis, keepdim=True).expand(*g.shape[:axis], size, *g.shape[axis + 1 :])
+        ),
     )
 )
 sum_copies.wrong(
@@ -154,6 +167,19 @@ sum_copies.wrong(
 )
 def _(g, shape):
     return sum_copies.reference(g, shape) if g.ndim <= len(shape) + 1 else g.sum(dim=0)
+
+
+@sum_copies.wrong(
+    "right where one axis has copies; where several have, it stops behind the first of them",
+    "Each axis of `shape` may have copies: go through all of them.",
+)
+def _(g, shape):
+    while g.ndim > len(shape):
+        g = g.sum(dim=0)
+    for axis, size in enumerate(shape):
+        if g.shape[axis] != size:
+            return _apart(axis, size, g).sum(dim=axis)
+    return g
 
 
 def _in_place_of_front(g, shape):
@@ -258,6 +284,21 @@ tied_gradients.wrong(
     "right but for the weight, whose gradient comes out transposed",
     "A gradient has the shape of what it belongs to: (k, m).",
 )(_tied(add=lambda first, second: (first + second).T))
+tied_gradients.wrong(
+    "right but for the weight, whose second share is h^T g, brought to its shape by reshape",
+    "reshape puts numbers to other places. The share is g^T h, which has the shape (k, m).",
+)(_tied(second=lambda h, g: (_rows(h).T @ _rows(g)).reshape(g.shape[-1], h.shape[-1])))
+tied_gradients.wrong(
+    "right but for the weight and the bias, whose gradients are averaged over the rows",
+    "g is the gradient of the loss already, with its mean if it has one: the rows' shares are "
+    "added.",
+)(
+    _tied(
+        first=lambda x, g_h: _rows(x).T @ _rows(g_h) / len(_rows(x)),
+        second=lambda h, g: _rows(g).T @ _rows(h) / len(_rows(h)),
+        bias=lambda g_h: _rows(g_h).mean(dim=0),
+    )
+)
 tied_gradients.wrong(
     "right but for the weight, whose gradient is averaged over the rows",
     "The rows' shares are added; a mean belongs into the loss, not here.",

@@ -216,6 +216,18 @@ def _(matrix, steps):
     return (lengths[steps] / lengths[steps // 2]) ** (1 / (steps - steps // 2))
 
 
+@spectral_radius.wrong(
+    "the mean factor of all steps, by way of the length of the last vector",
+    "That length is soon too large for a floating-point number: divide by the length in each step. "
+    "And leave out the first half of the factors.",
+)
+def _(matrix, steps):
+    v = mt.ones(len(matrix), dtype=matrix.dtype)
+    for _ in range(steps):
+        v = v @ matrix
+    return (v.norm().item() / math.sqrt(len(v))) ** (1 / steps)
+
+
 spectral_radius.wrong(
     "right but for the root: the factors of half of the steps, but the number of all steps",
     "Of m factors take the m-th root.",

@@ -18,6 +18,7 @@ def _score_cases(draw, hidden):
     alone[0, 3], alone[1, 7] = 1000, 0  # far from the mean of their row
     yield (alone,)
     impossible = 2 * draw.normal(3, 5)
+    impossible[2] -= 1000  # as low as what might be put for minus infinity
     impossible[0, 1] = impossible[2, 0] = impossible[2, 4] = -mt.inf
     yield (impossible,)
 
@@ -60,6 +61,15 @@ def softmax(scores):
 )
 def _(scores):
     return scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
+
+
+@softmax.wrong(
+    "right but for a score of minus infinity, for which it puts a number",
+    "However low that number is, there are rows as low. Subtract the largest score of the row: "
+    "exp(-inf) is exactly 0.",
+)
+def _(scores):
+    return _softmax(scores.masked_fill(scores == -mt.inf, -1000.0))
 
 
 @softmax.wrong(

@@ -123,6 +123,14 @@ log_probability.wrong(
     "The model reads <s> first; its scores are those of the first token.",
 )(_log_probability(inputs=lambda text, start: text, targets=lambda text, start: [*text[1:], start]))
 log_probability.wrong(
+    "right for empty texts; the others have their first token for free",
+    "The model reads <s> first; its scores are those of the first token.",
+)(
+    _log_probability(
+        inputs=lambda text, start: text or [start], targets=lambda text, start: [*text[1:], start]
+    )
+)
+log_probability.wrong(
     "a run that forgets its state",
     "Give step the state that it returned the last time: scores, h = step(token, h).",
 )(_log_probability(carry=lambda h: None))
@@ -301,7 +309,7 @@ def _best_stays_possible(answer, scores, temperature, top_k, top_p):
     best = scores.argmax(dim=-1, keepdim=True)
     if bool((probabilities.gather(-1, best) > 0).all()):
         return None
-    return "The most probable token must always stay possible."
+    return "The most probable token must always stay possible, at its own place."
 
 
 @exercise(
@@ -436,6 +444,30 @@ sampling_distribution.wrong(
     "`order` says which token stands at each place of the sorted row. To go back you need its "
     "inverse, the place of each token: order.argsort(-1).",
 )(_sampling(nucleus=_nucleus_not_turned_back))
+sampling_distribution.wrong(
+    "right but for top-p: of the tokens that reach p it leaves out the last",
+    "A token stays while those before it have less than p together: the sum without its own "
+    "probability counts.",
+)(
+    _sampling(
+        nucleus=lambda probabilities, p: _by_rank(
+            probabilities, lambda ordered, sums: (sums <= p) | (sums <= ordered)
+        )
+    )
+)
+
+
+@sampling_distribution.wrong(
+    "right but for top-p, whose result stays in sorted order",
+    "The numbers are right, and belong to other tokens: go back with order.argsort(-1).",
+)
+def _(scores, temperature=1.0, top_k=None, top_p=None):
+    found = sampling_distribution.reference(scores, temperature, top_k, top_p)
+    if temperature == 0 or top_p is None:
+        return found
+    return found.sort(dim=-1, descending=True)[0]
+
+
 sampling_distribution.wrong(
     "right but for top-p, which keeps the tail and drops the most probable tokens",
     "What stays are the most probable tokens: those before which less than p has been reached.",

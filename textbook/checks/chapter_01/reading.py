@@ -78,6 +78,14 @@ def _overlapping(text, count):
     return inputs, mt.stack([text[at + 1 : at + 1 + steps] for at in starts], dim=1)
 
 
+def _last_moved_back(text, count):
+    """All of the text; where streams do not fill it evenly, the last one begins too early."""
+    steps = -(-(len(text) - 1) // count)
+    starts = [min(i * steps, len(text) - 1 - steps) for i in range(count)]
+    inputs = mt.stack([text[at : at + steps] for at in starts], dim=1)
+    return inputs, mt.stack([text[at + 1 : at + 1 + steps] for at in starts], dim=1)
+
+
 def _kinds():
     """Makers of broken and of right readers, by kind."""
 
@@ -128,6 +136,7 @@ def _kinds():
         "gives the windows in the opposite order": _reading(finish=lambda pieces: pieces[::-1]),
         "leaves out a stream": _reading(streams=_one_stream_lost),
         "reads some tokens in two streams": _reading(streams=_overlapping),
+        "moves the last stream back to the end of the text": _reading(streams=_last_moved_back),
         "exchanges two streams in every other window": _reading(
             finish=lambda pieces: [
                 (_exchanged(a), _exchanged(b)) if i % 2 else (a, b)
@@ -192,6 +201,8 @@ HINTS = {
     "gives the windows in the opposite order": SEAM,
     "leaves out a stream": "Look at the shapes, with three streams or more.",
     "reads some tokens in two streams": "Ask whether a place is asked for twice.",
+    "moves the last stream back to the end of the text": "Ask whether a place is asked for twice, "
+    "in a text that streams of one length do not fill.",
     "exchanges two streams in every other window": f"{SEAM} Give three streams or more.",
     "ends with a pair without rows": "The last pair may have fewer rows, but not none.",
     "gives the short window first": f"Only the last one may have fewer rows. {REST}",

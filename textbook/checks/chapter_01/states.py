@@ -1,6 +1,7 @@
 """All steps of a batch of short and long sequences, forward and in both directions."""
 
 import minitorch as mt
+from textbook.checks.compare import difference
 from textbook.checks.exercise import exercise
 
 
@@ -107,6 +108,10 @@ unroll.wrong(
     "right but for the padding, where the states are zeros",
     "After its end, the state of a sequence stays as it was at its end.",
 )(_run(keep=lambda new, old, inside, h0: new * inside))
+unroll.wrong(
+    "right but for the state that is kept in the padding, which no gradient goes through",
+    "What is kept is the last state itself, with its past: no detach.",
+)(_run(keep=lambda new, old, inside, h0: mt.where(inside, new, old.detach())))
 unroll.wrong(
     "right but for the padding, where the states are those of the beginning",
     "After its end, the state of a sequence stays as it was at its end.",
@@ -242,7 +247,27 @@ def _directions(
     return both
 
 
-@exercise(cases=_direction_cases, see='chapter 01, "Deeper, and in both directions"')
+def _where_it_is_wrong(check, answer, x, lengths, forward, backward):
+    """Whether the padding alone is wrong, or one half of the states."""
+    found, right = (each(x, lengths, forward, backward) for each in (answer, check.reference))
+    outside = ~_inside(x, lengths).unsqueeze(-1)
+    if found.shape == right.shape and not difference(found.masked_fill(outside, 0.0), right, ""):
+        return "Only the padding is wrong: there the result is 0."
+    halves = zip(found.chunk(2, dim=-1), right.chunk(2, dim=-1), strict=True)
+    past, future = (difference(*pair, "") for pair in halves)
+    if future and not past:
+        return (
+            "The forward half is right, the backward half is not. The last place of a sequence is "
+            "lengths - 1: in reading order, place t is lengths - 1 - t, there and back."
+        )
+    return "The backward half is right, the forward half is not." if not future else None
+
+
+@exercise(
+    cases=_direction_cases,
+    reasons=(_where_it_is_wrong,),
+    see='chapter 01, "Deeper, and in both directions"',
+)
 def both_directions(x, lengths, forward, backward):
     """Inputs (T, B, d) and lengths (B) give both halves of the states, (T, B, 2 H)."""
     steps = mt.arange(len(x)).unsqueeze(1)  # (T, 1)

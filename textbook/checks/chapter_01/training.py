@@ -57,8 +57,17 @@ def _clipping(
     return clip
 
 
+def _without_none(check, answer, gradients, max_norm):
+    """Whether what has no gradient is missing in the list."""
+    clipped, _ = answer(gradients, max_norm)
+    if len(clipped) == sum(g is not None for g in gradients) < len(gradients):
+        return "None stays, in its place: the list belongs to a list of parameters."
+    return None
+
+
 @exercise(
     cases=_gradient_cases,
+    reasons=(_without_none,),
     forbidden=("norm",),
     instead="the square root of the sum of all squares",
     gradients=False,

@@ -289,7 +289,12 @@ def _read(plan):
 
 def _elsewhere(loop, window, rate):
     """What other rates reach with one seed, in words."""
-    others = {"a fifth of your rate": rate / 5, "your rate": rate, "five times your rate": 5 * rate}
+    others = {
+        "a fiftieth of your rate": rate / 50,
+        "a fifth of it": rate / 5,
+        "your rate": rate,
+        "five times it": 5 * rate,
+    }
     shares = [
         f"{right(trained(loop, window, other, 1)):.0%} with {name}"
         for name, other in others.items()

@@ -170,6 +170,9 @@ def _kinds():
         "goes on from its last call": _goes_on,
         "hands on the first h": lambda: _layer(last=lambda h, c, states: (states[0], c)),
         "hands on h in place of the cell": lambda: _layer(last=lambda h, c, states: (h, h)),
+        "hands on the mean of its states as the cell": lambda: _layer(
+            step=_gru, last=lambda h, c, states: (h, states.mean(0))
+        ),
         "hands on another h than it shows": lambda: _layer(after=lambda states: states / 2),
         "reads from the end": lambda: _backward,
         "takes the mean over time away": lambda: _layer(
@@ -220,12 +223,14 @@ HINTS = {
     "goes on from its last call": "Call it twice without a state.",
     "hands on the first h": "Compare the last h with the last of the states.",
     "hands on h in place of the cell": "Read x in two pieces.",
+    "hands on the mean of its states as the cell": "Read x in two pieces, and compare the cells, "
+    "too.",
     "hands on another h than it shows": "Compare the last h with the last of the states.",
     "reads from the end": "Read x in two pieces.",
     "takes the mean over time away": "Read x in two pieces.",
     "sees the next input": "Read x in two pieces.",
-    "mixes the sequences": "Run one sequence by itself.",
-    "scales by the largest of the batch": "Run one sequence by itself.",
+    "mixes the sequences": "Give several sequences, then each by itself.",
+    "scales by the largest of the batch": "Give several sequences, then each by itself.",
     "writes into the state": "Compare the state with a copy that you made before.",
     "writes into x": "Compare x with a copy that you made before.",
     "starts anew at its fourth step": "Read more than three steps in one go, and in two pieces.",

@@ -320,6 +320,7 @@ def _moving(
     order="rzn",
     turned="z",
     turn=lambda x: -x,
+    turned_matrices=(0, 1),
     turned_biases=(0, 1),
     matrix=lambda blocks: mt.cat([block.T for block in blocks]),
     biases=lambda b_ih, b_hh: (b_ih, b_hh),
@@ -333,7 +334,10 @@ def _moving(
             return [turn(named[k]) if k in turned and turning else named[k] for k in order]
 
         b_ih, b_hh = (mt.cat(parts(b, k in turned_biases)) for k, b in enumerate(bias))
-        return matrix(parts(kernel)), matrix(parts(recurrent)), *biases(b_ih, b_hh)
+        W_ih, W_hh = (
+            matrix(parts(x, k in turned_matrices)) for k, x in enumerate((kernel, recurrent))
+        )
+        return W_ih, W_hh, *biases(b_ih, b_hh)
 
     return moving
 
@@ -376,6 +380,21 @@ for name, hint, pieces in (
         "right but for the biases of z, whose signs have not changed",
         TURN,
         {"turned_biases": ()},
+    ),
+    (
+        "right but for z, whose signs have changed in kernel alone",
+        "They change in recurrent and in both biases, too. " + TURN,
+        {"turned_matrices": (0,), "turned_biases": ()},
+    ),
+    (
+        "right but for z in recurrent, whose signs have not changed",
+        TURN,
+        {"turned_matrices": (0,)},
+    ),
+    (
+        "right but for z in kernel, whose signs have not changed",
+        TURN,
+        {"turned_matrices": (1,)},
     ),
     (
         "right but for the second bias of z, whose sign has not changed",

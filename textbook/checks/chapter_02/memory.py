@@ -374,6 +374,10 @@ lstm_step_backward.wrong(
     "c_new enters the loss twice: through h_new, and through the next cell. Add grad_c_new.",
 )(_backward(into_cell=lambda grad_h, grad_c, o, t: grad_h * o * _tanh_slope(t)))
 lstm_step_backward.wrong(
+    "right but for the cell: what comes from the next cell goes through tanh(c_new), too",
+    "grad_c_new belongs to c_new itself: add it behind the slope of tanh.",
+)(_backward(into_cell=lambda grad_h, grad_c, o, t: (grad_c + grad_h * o) * _tanh_slope(t)))
+lstm_step_backward.wrong(
     "right but for the cell: the slope of tanh(c_new) is missing",
     "h_new = o * tanh(c_new): on the way to c_new multiply by 1 - tanh(c_new) ** 2.",
 )(_backward(into_cell=lambda grad_h, grad_c, o, t: grad_c + grad_h * o))

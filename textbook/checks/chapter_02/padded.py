@@ -42,6 +42,7 @@ def _reading(
     start=lambda x, W_hh, state: _zeros(x, W_hh) if state is None else state,
     carry=lambda h, c: (h, c),
     keep=lambda there, new, old: mt.where(there, old, new),
+    keep_cell=None,
     shown=lambda h, c, there: h.masked_fill(there, 0.0),
     finish=lambda states, h, c: (mt.stack(states), (h, c)),
 ):
@@ -51,8 +52,8 @@ def _reading(
         there = padding(len(x), lengths)
         x, (h, c), states = emptied(x, there), start(x, W_hh, state), []
         for x_t, out in zip(x, there.unsqueeze(-1), strict=True):
-            new = lstm_step(x_t, *carry(h, c), W_ih, W_hh, b)
-            h, c = (keep(out, after, before) for after, before in zip(new, (h, c), strict=True))
+            new_h, new_c = lstm_step(x_t, *carry(h, c), W_ih, W_hh, b)
+            h, c = keep(out, new_h, h), (keep_cell or keep)(out, new_c, c)
             states.append(shown(h, c, out))
         return finish(states, h, c)
 
@@ -105,6 +106,11 @@ for name, hint, pieces in (
         "right for the states, but for the last pair it goes on with zeros as inputs",
         "An input of zeros is an input: the gates still work. " + ENDED,
         {"keep": lambda there, new, old: new},
+    ),
+    (
+        "right but for the last c, which goes on in the padding",
+        "Keep both, h and c. " + ENDED,
+        {"keep_cell": lambda there, new, old: new},
     ),
     (
         "right but for the last pair, which is 0 where a sequence has ended",

@@ -121,6 +121,11 @@ for name, hint, pieces in (
     ("right but for the groups: each distance stands alone", TENS, {"group": lambda d: d}),
     ("right but for the keys, which count the groups", TENS, {"group": lambda d: d // 10}),
     (
+        "right but for the groups, which round() makes: 5 goes to 0 and 6 to 10",
+        TENS,
+        {"group": lambda d: round(d / 10) * 10},
+    ),
+    (
         "right but for the groups, which are rounded to the nearest ten",
         TENS,
         {"group": lambda d: (d + 5) // 10 * 10},
@@ -305,15 +310,17 @@ def reached(measure, plan):
             worst[distance] = min(share, worst.get(distance, 1.0))
     low = [d for d, share in sorted(worst.items()) if d <= FAR and share < ENOUGH]
     if low:
-        where = f"{worst[low[0]]:.0%} at distances from {low[0]} to {low[0] + 9}"
+        where = f"{worst[low[0]]:.1%} at distances from {low[0]} to {low[0] + 9}"
         learned = low[0] >= 20  # its streams of training reached that far
         raise CheckFailed(
             f"chosen_memory: at distances up to {FAR + 9} at least {ENOUGH:.0%} have to be right, "
             f"with each of three seeds. The worst of them has {where}.\n"
             + (
                 "That is farther than it was trained for: it has learned and forgets. Think of "
-                "the network and its bias.\n"
+                "the network, its bias, and a larger rate.\n"
                 if learned
+                else "An RNN writes its state anew at each step: take a network that can keep it.\n"
+                if given[0] == "RNN"
                 else "That is no farther than it was trained for: it has not learned enough. "
                 "Think of the rate and the steps; and can this network, with this bias, keep a "
                 "state at all?\n"
