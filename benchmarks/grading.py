@@ -15,6 +15,7 @@ import threading
 import time
 from pathlib import Path
 
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as `python book.py grade` has it
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import nbformat  # noqa: E402
