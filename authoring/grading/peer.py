@@ -52,6 +52,7 @@ class Peer:
         self.number_of: dict[int, int] = {}  # by id; `own` keeps the object alive
         self.theirs = weakref.WeakValueDictionary()  # what stands for theirs here, by number
         self.lives = collections.Counter()  # by number, how much here needs that object of theirs
+        self.lost: list[int] = []  # numbers of theirs, as often as something of them has died
         self.dropped: list[int] = []  # numbers of theirs that nothing here needs any more
         # What both sides have a copy of, by whether the original is ours, and number
         self.records: dict[tuple[bool, int], Record | ModuleRecord] = {}
@@ -205,6 +206,7 @@ class Peer:
         message["random"] = None if drawn == self.random else drawn
         self.random = drawn
         self._let_go()
+        self._count_lost()
         message["dropped"], self.dropped = self.dropped, []
         self.wire.send(message, arrays)
 
@@ -285,16 +287,22 @@ class Peer:
         self.lives[number] += 1
         if number in self.dropped:
             self.dropped.remove(number)
-        weakref.finalize(vars(value)["_lifetime"], self._lose, number).atexit = False
+        weakref.finalize(vars(value)["_lifetime"], self.lost.append, number).atexit = False
         return value
 
-    def _lose(self, number):
-        self.lives[number] -= 1
-        if not self.lives[number]:
-            del self.lives[number]
-            self.records.pop((False, number), None)
-            self.borrowed.pop(number, None)
-            self.dropped.append(number)
+    def _count_lost(self):
+        """Drop what nothing here needs any more.
+
+        Objects die at any moment, in a loop too: that is only noted then, and counted here.
+        """
+        while self.lost:
+            number = self.lost.pop()
+            self.lives[number] -= 1
+            if not self.lives[number]:
+                del self.lives[number]
+                self.records.pop((False, number), None)
+                self.borrowed.pop(number, None)
+                self.dropped.append(number)
 
     # Tensors
 
