@@ -78,10 +78,6 @@ def one_seed(monkeypatch):
     """Cases of one seed alone."""
     for hidden, seeds in exercise.SEEDS.items():
         monkeypatch.setitem(exercise.SEEDS, hidden, seeds[:1])
-    yield
-    for chapter, _ in CHAPTERS.values():
-        for check in exercises_of(chapter).values():
-            check.known.clear()
 
 
 @pytest.mark.parametrize("number, name", EXERCISES)

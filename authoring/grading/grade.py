@@ -19,7 +19,7 @@ from authoring import preflight
 from authoring.grading import scheduler
 from authoring.grading.class_page import class_page
 from authoring.grading.course import maximum
-from authoring.grading.desk import GradingError, Job, Task, code, opened
+from authoring.grading.desk import GradingError, Job, Task, code, nothing_told, opened
 from authoring.grading.gradebook import Records
 from authoring.grading.table import Memory, Table, content_hash
 from authoring.grading.workers import results_of
@@ -259,8 +259,7 @@ def _keep_receipt(notebook: Path, folder: Path) -> None:
 def _row(submission: Submission, source: NotebookNode, told: dict | None) -> dict:
     """What is known of a submission: the columns of the table, and what the class's page tells."""
     if told is None:
-        notes = [*submission.notes, "could not be graded: its process ended"]
-        told = {"points": {}, "said": {}, "answers": {}, "notes": notes, "log": ""}
+        told = nothing_told([*submission.notes, "could not be graded: its process ended"])
     if told["log"]:
         log.error("%s, %s\n%s", submission.set, submission.student, told["log"])
     _keep(submission, told)

@@ -18,7 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 MEMORY = 4 * 2**30  # bytes of a process
 PROCESSES = 64
 DISK = 500_000_000  # bytes in a home, where it can be limited
-ONE_THREAD = ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM", "NUMEXPR")
+ONE_THREAD = dict.fromkeys(
+    ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"], "1"
+)
 KINDS = {
     "bubblewrap": "own home and process list, the rest read-only or unseen, no network",
     "unshare": "own home and process list, no network; other files can be read and written",
@@ -71,7 +73,7 @@ class Place:
 
     def _environment(self, home, library):
         return {
-            **{f"{library}_NUM_THREADS": "1" for library in ONE_THREAD},
+            **ONE_THREAD,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.defpath]),
             "PYTHONPATH": str(library),
             "PYTHONUTF8": "1",

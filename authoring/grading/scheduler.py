@@ -131,7 +131,7 @@ class _Line:
         self.process = subprocess.Popen(
             [sys.executable, "-m", __name__],
             cwd=ROOT,
-            env={**os.environ, **{f"{library}_NUM_THREADS": "1" for library in ONE_THREAD}},
+            env={**os.environ, **ONE_THREAD},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

@@ -194,8 +194,9 @@ class Exercise:
             self._refuse_accidents(got, case)
             if problem:
                 differs = "differs" in problem
+                properties = self.properties if differs else ()
                 with redirect_stdout(io.StringIO()):
-                    problem = self._reason(answer, case, self.properties * differs) + problem
+                    problem = self._reason(answer, case, properties) + problem
                     problem += self._pattern(trial, hidden) if differs else ""
                 raise self._failure(f"not right yet. {problem}", case)
             if i == 0 and len(trial.cases(hidden)) > 1:
@@ -256,7 +257,7 @@ class Exercise:
 
     def _expected(self, function, case, hidden, number):
         """What the reference or a mistake does on the case of that number, observed once."""
-        key = function, hidden, number
+        key = function, hidden, number, SEEDS[hidden]
         if key not in self.known:
             self.known[key] = self._observe(function, case)
         return self.known[key]

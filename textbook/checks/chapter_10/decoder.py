@@ -262,14 +262,23 @@ class _(DecoderInPieces):
 
 
 @Decoder.wrong(
-    "right but for the norm, which comes after every block",
+    "right but for the norm, which comes after every block and once more at the end",
     "One norm, after the last block: the blocks have norms of their own.",
 )
-class _(DecoderInPieces):
+class NormAfterEvery(DecoderInPieces):
     def forward(self, tokens, memory, real):
         x, causal = self.embed(tokens), self.causal(tokens.shape[1])
         for block in self.blocks:
             x = self.norm(block(x, causal, memory, self.seen(real)))
+        return self.scores(x)
+
+
+@Decoder.wrong(
+    "right but for the norm, which comes after every block",
+    "One norm, after the last block: the blocks have norms of their own.",
+)
+class _(NormAfterEvery):
+    def scores(self, x):
         return self.embed.scores(x)
 
 
@@ -321,18 +330,6 @@ class _(DecoderInPieces):
 class _(DecoderInPieces):
     def scores(self, x):
         return super().scores(x).log_softmax(dim=-1)
-
-
-@Decoder.wrong(
-    "right but for the norm, which comes after every block and once more at the end",
-    "One norm, after the last block: the blocks have norms of their own.",
-)
-class _(DecoderInPieces):
-    def forward(self, tokens, memory, real):
-        x, causal = self.embed(tokens), self.causal(tokens.shape[1])
-        for block in self.blocks:
-            x = self.norm(block(x, causal, memory, self.seen(real)))
-        return self.scores(x)
 
 
 @Decoder.wrong(
