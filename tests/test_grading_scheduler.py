@@ -12,7 +12,6 @@ import pytest
 from test_grading_workers import SOURCE, hand_in
 
 from authoring.grading import desk, scheduler
-from authoring.grading.command import main
 from authoring.grading.desk import GradingError, Job, Task
 from authoring.grading.grade import Settings, grade_folder
 from authoring.grading.isolation import ROOT
@@ -20,13 +19,6 @@ from authoring.grading.table import Memory
 
 SET = "01_short"
 ANSWERS = [f"import time\ntime.sleep(1)\nanswer = {42 - number % 2}" for number in range(8)]
-
-
-def test_without_dask_a_sentence_says_how_to_get_it(monkeypatch, tmp_path, capsys):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    (tmp_path / "class" / "anna").mkdir(parents=True)
-    assert main([f"{tmp_path}/class", "--set", "01", "--scheduler", "tcp://127.0.0.1:1"]) == 1
-    assert "--scheduler needs Dask: " in capsys.readouterr().err
 
 
 def test_a_task_goes_and_comes_as_json(monkeypatch):
@@ -45,7 +37,6 @@ def test_a_task_goes_and_comes_as_json(monkeypatch):
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):
     """The book in another folder, as another machine has it, with one short set."""
-    pytest.importorskip("distributed")
     folder = tmp_path_factory.mktemp("machine") / "book"
     for name in ("authoring", "minitorch", "textbook"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -40,11 +40,8 @@ def results_of(
     None stands for a task whose process ended. A worker that is lost loses nothing: the scheduler
     gives its tasks to others.
     """
-    try:
-        from distributed import Client, KilledWorker, as_completed
-    except ImportError:
-        pip = f"{sys.executable} -m pip install distributed"
-        raise GradingError(f"--scheduler needs Dask: {pip}") from None
+    from distributed import Client, KilledWorker, as_completed
+
     try:
         client = Client(address, timeout=10)
     except (OSError, ValueError) as error:
