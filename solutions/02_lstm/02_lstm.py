@@ -124,7 +124,8 @@ check.moved_gru(moved_gru, hidden=True)
 # `layers` the number of layers; `bidirectional` is True or False. Each layer and direction has `W_ih`, `W_hh` and, as in PyTorch, two
 # biases, `b_ih` and `b_hh`. A layer above the first reads the output of the layer below, that of both directions if there are two.
 #
-# Everything is allowed, but building the networks to count their weights will not do: some budgets fit into no memory.
+# Everything is allowed, but building the networks to count their weights will not do: some budgets fit into no memory. `inputs` may be large,
+# too, and floats are not exact where numbers are large.
 #
 # Before you run the cell of the check, which compares the three: how many times as wide as an LSTM may an RNN be at the same number of parameters?
 # Four times?
