@@ -533,7 +533,7 @@ check.right_by_distance(right_by_distance, hidden=True)
 #
 # The last check trains your choice with three seeds of its own and measures it with your `right_by_distance`, on streams of up to 72 tokens. At each distance up to 49
 # at least 90 % have to be right with **each** seed; no stream of training had more than 22 tokens behind the second mark. Choose with other seeds than 11, 12 and 13, which it takes:
-# else you choose by luck. Long streams also have more noise before the second mark; and rates far above the usual ones are worth a try, up to 0.2. (Before you try: which of the three networks can keep a state without writing it anew?)
+# else you choose by luck. Long streams also have more noise before the second mark; and rates far above the usual ones are worth a try. (Before you try: which of the three networks can keep a state without writing it anew?)
 
 
 # %% solution="chosen_memory"
@@ -547,8 +547,8 @@ def chosen_memory():
 # %% tests="chosen_memory" points=2
 check.reached(right_by_distance, chosen_memory)
 ### BEGIN HIDDEN TESTS
-# GRU and LSTM can, with an open gate; the RNN's state goes through W_hh and tanh at each step. The LSTM learns short
-# streams as well, but at distances beyond them not all of its seeds hold; the GRU's state, an average, cannot grow.
+# GRU and LSTM can, with an open gate; the RNN's state goes through W_hh and tanh at each step. The LSTM depends
+# more on the rate: its cell is a sum, which may grow in streams longer than those of training; the GRU's state, an average, cannot.
 check.right_by_distance(right_by_distance, hidden=True)
 ### END HIDDEN TESTS
 

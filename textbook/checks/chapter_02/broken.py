@@ -373,7 +373,7 @@ for name, hint, pieces in (
     ),
     (
         "a test that overlooks what a sequence takes from the others",
-        "Run one sequence by itself: the same must come out.",
+        "Give several sequences, then each by itself: the same must come out.",
         {"drop": ("alone",)},
     ),
     (
