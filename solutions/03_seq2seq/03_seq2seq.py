@@ -235,7 +235,8 @@ print(scores.exp())
 #
 # All rows first read `start`, with the state `state` $(B, H)$. At each step, each row says its next given word; if it has none left, its likeliest token. What it says it
 # reads at the next step. A row has ended when it has said `end`; from then on it is filled
-# with `pad`. (The decoder may find `pad` likeliest: that is said like any other token and ends nothing.) Stop when all rows have ended, or after `max_length` steps, $m$ at least.
+# with `pad`. (The decoder may find `pad` likeliest: that is said like any other token and ends nothing.) Stop when all rows have ended, or after `max_length` steps.
+# `max_length` is at least 1 and at least $m$; `end` and `pad` are two tokens.
 # Return what was said, $(B, T)$, where $T$ is the number of steps: given words included, without the start token, with the end tokens.
 #
 # With `toy_step`, a row without given words says `[2, 1]`: token 2, then end; a row that begins with 3 says `[3, 1]`.
@@ -472,7 +473,7 @@ check.broken_encoders(broken_encoders, hidden=True)
 #
 # $$\frac{\log P}{\big((5 + T) / 6\big)^{\alpha}}$$
 #
-# with $\alpha$ = `alpha`. Return the `beams` finished hypotheses with the
+# with $\alpha$ = `alpha`, 0 or more. (`beams` and `max_length` are at least 1, and no two hypotheses are equally likely.) Return the `beams` finished hypotheses with the
 # largest scores (all, if there are fewer), the best first: a list of pairs of a list of tokens and a score.
 #
 # With `toy_step` and `alpha = 0`, two beams find `[3, 1]` with $P = 0.40 \cdot 0.89 = 0.356$ before `[2, 1]` with

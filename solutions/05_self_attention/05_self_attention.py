@@ -76,7 +76,7 @@ check.from_others(from_others, hidden=True)
 #
 # $$\text{softmax}\!\left(\frac{\text{query}\;\text{key}^\top}{\sqrt{d}} + \text{bias}\right) \text{value}$$
 #
-# A bias of minus infinity shuts a key out. **Where all keys of a query are shut, its output is zeros**, and no NaN may appear, neither in
+# A bias of minus infinity shuts a key out, no other number does, however low. **Where all keys of a query are shut, its output is zeros**, and no NaN may appear, neither in
 # the outputs nor in a gradient. One of the inputs has scores in the hundreds and thousands, which `softmax` can take.
 #
 # Not allowed: `F.scaled_dot_product_attention` and `nn.MultiheadAttention` (the operations

@@ -296,6 +296,9 @@ def broken_one_by_one(layers):
     x, state = next(_cases())
     zero = mt.zeros(2, 4, dtype=mt.float64)
 
+    def near(a, b):
+        return bool((a - b).abs().max() < 1e-9)
+
     def fine(layer):
         def run(x, state=None):
             given = None if state is None else tuple(each.clone() for each in state)
@@ -316,10 +319,10 @@ def broken_one_by_one(layers):
         return (
             kept
             and mt.equal(same_x, x)
-            and mt.allclose(mt.cat(pieces), whole)
-            and mt.allclose(whole[-3], whole[-2])
-            and mt.allclose(run(x[:, :1], [s[:1] for s in state])[0], whole[:, :1])
-            and mt.allclose(run(x)[0], run(x, (zero, zero))[0])
+            and near(mt.cat(pieces), whole)
+            and near(whole[-3], whole[-2])
+            and near(run(x[:, :1], [s[:1] for s in state])[0], whole[:, :1])
+            and near(run(x)[0], run(x, (zero, zero))[0])
             and leaf.grad is not None
             and leaf.grad[0].abs().sum().item() > 0
         )

@@ -187,3 +187,25 @@ def test_a_plan_that_remembers_passes(capsys):
     plan = {"network": "GRU", "bias": 1.0, "rate": 0.2, "steps": 300}
     chapter_02.reached(chapter_02.right_by_distance.reference, lambda: plan)
     assert "it remembers further back" in capsys.readouterr().out
+
+
+def test_a_plan_that_forgets_is_told_which_part_is_to_blame(monkeypatch):
+    def shares(measure, plan, seed):
+        return {0: 1.0, 20: 0.95 if plan["rate"] > 0.1 else 0.5, 50: 0.2}
+
+    monkeypatch.setattr(chapter_02.training, "_shares", shares)
+    plan = {"network": "LSTM", "bias": 1.0, "rate": 0.01, "steps": 300}
+    message = "learned and forgets.\nIt is the rate: with a larger one, .* 95% are right"
+    with pytest.raises(CheckFailed, match=message):
+        chapter_02.reached(chapter_02.right_by_distance.reference, lambda: plan)
+
+
+def test_a_quadratic_formula_in_floats_is_told_what_it_rounds():
+    def formula(kind, inputs, layers, bidirectional, budget):
+        ways, blocks = 1 + bidirectional, {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
+        a = ways * blocks * (layers + (layers - 1) * ways)
+        p = (inputs + 2 * layers) * ways * blocks / a / 2
+        return int((p * p + budget / a) ** 0.5 - p)
+
+    with pytest.raises(CheckFailed, match="Above, floats are no longer exact"):
+        chapter_02.widest(formula)

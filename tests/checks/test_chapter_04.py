@@ -36,6 +36,17 @@ def test_a_faint_weight_at_the_padding_is_refused():
         chapter_04.attend(faint)
 
 
+def test_keys_that_are_not_cleaned_are_told_from_values():
+    def attend(queries, keys, values, padding):
+        hidden = padding.unsqueeze(1)
+        scores = (queries @ keys.mT).masked_fill(hidden, -1e30)
+        weights = scores.softmax(dim=-1).masked_fill(hidden, 0.0)
+        return weights @ values.masked_fill(hidden.mT, 0.0), weights
+
+    with pytest.raises(CheckFailed, match="It is the padding of the keys"):
+        chapter_04.attend(attend)
+
+
 def test_a_sharp_look_up_returns_the_mean_of_the_pair():
     values = mt.rand(5, 3, generator=mt.Generator().manual_seed(0))
     keys, queries = chapter_04.pair_table.reference(5, 1e-6)

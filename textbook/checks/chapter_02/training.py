@@ -9,6 +9,7 @@ import minitorch.nn.functional as F
 from minitorch import nn, optim
 from textbook.checks.compare import number
 from textbook.checks.exercise import CheckFailed, exercise
+from textbook.checks.reasons import what_it_is
 from textbook.lab.report import measured
 
 # The share that is right, by the distance
@@ -223,6 +224,13 @@ for name, hint, pieces in (
 
 MARKS, KEYS, LONGEST, MOST, FAR, ENOUGH = 4, ["bias", "network", "rate", "steps"], 24, 300, 40, 0.9
 NETWORKS = ["RNN", "GRU", "LSTM"]
+GOOD = {"network": "GRU", "bias": 1.0, "rate": 0.2, "steps": MOST}
+PARTS = {
+    "steps": "the number of steps",
+    "bias": "the bias",
+    "rate": "the rate",
+    "network": "the network",
+}
 
 
 class Model(nn.Module):
@@ -292,16 +300,31 @@ def _read(plan):
     return given["network"], float(bias), rate, steps
 
 
+def _shares(measure, plan, seed):
+    """What the answer's own measure says of a network that was trained so: a dict."""
+    model = trained(*plan.values(), seed)
+    mt.manual_seed(seed)
+    batches = [sequences(steps, 100) for steps in (12, 24, 48, 60, 60, 72, 72)]
+    return measure(model, copy.deepcopy(batches))
+
+
+def _worst(measure, plan):
+    """The smallest share at the distances asked for, with other seeds, as long as it is enough."""
+    worst = 1.0
+    for seed in (14, 15, 16):
+        if worst >= ENOUGH:
+            shares = _shares(measure, plan, seed)
+            worst = min(worst, *(share for d, share in shares.items() if d <= FAR))
+    return worst
+
+
 def reached(measure, plan):
     """Raise ``CheckFailed`` unless the plan remembers further back than it was trained for."""
     with redirect_stdout(StringIO()):
         right_by_distance(measure)
-    given, worst = _read(plan), {}
+    given, worst = dict(zip(GOOD, _read(plan), strict=True)), {}
     for seed in (11, 12, 13):
-        model = trained(*given, seed)
-        mt.manual_seed(seed)
-        batches = [sequences(steps, 100) for steps in (12, 24, 48, 60, 60, 72, 72)]
-        shares = measure(model, copy.deepcopy(batches))
+        shares = _shares(measure, given, seed)
         measured(
             f"seed {seed}, right at distances of "
             + ", ".join(f"{d} to {d + 9}: {shares[d]:.0%}" for d in sorted(shares))
@@ -311,20 +334,15 @@ def reached(measure, plan):
     low = [d for d, share in sorted(worst.items()) if d <= FAR and share < ENOUGH]
     if low:
         where = f"{worst[low[0]]:.1%} at distances from {low[0]} to {low[0] + 9}"
-        learned = low[0] >= 20  # its streams of training reached that far
+        known = "no farther than it was trained for: it has not learned enough"
+        if low[0] >= 20:  # its streams of training reached that far
+            known = "farther than it was trained for: it has learned and forgets"
+        why = "An RNN writes its state anew at each step: take a network that can keep it."
+        if given["network"] != "RNN":
+            why = what_it_is(given, GOOD, PARTS, lambda plan: _worst(measure, plan), ENOUGH)
         raise CheckFailed(
             f"chosen_memory: at distances up to {FAR + 9} at least {ENOUGH:.0%} have to be right, "
-            f"with each of three seeds. The worst of them has {where}.\n"
-            + (
-                "That is farther than it was trained for: it has learned and forgets. Think of "
-                "the network, its bias, and a larger rate.\n"
-                if learned
-                else "An RNN writes its state anew at each step: take a network that can keep it.\n"
-                if given[0] == "RNN"
-                else "That is no farther than it was trained for: it has not learned enough. "
-                "Think of the rate and the steps; and can this network, with this bias, keep a "
-                "state at all?\n"
-            )
-            + 'See chapter 02, "The longest delay (E1)".'
+            f"with each of three seeds. The worst of them has {where}.\nThat is {known}.\n{why}\n"
+            'See chapter 02, "The longest delay (E1)".'
         )
     print("chosen_memory: it remembers further back than it was trained for")

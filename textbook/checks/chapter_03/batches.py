@@ -126,6 +126,10 @@ teacher_batch.wrong(
     )
 )
 teacher_batch.wrong(
+    "right but for the targets, which are shifted once more: the first word is never said",
+    "After the start token the first word has to be said. The start token is not one of the words.",
+)(_rows(said=lambda s, start, end: [*s[1:], end]))
+teacher_batch.wrong(
     "padded in front",
     "Padding comes after the sentence, so that every sentence begins at position 0.",
 )(_rows(front=True))

@@ -187,6 +187,37 @@ largest_mean.wrong(
     )
 )
 largest_mean.wrong(
+    "right but for the padding, whose zeros come before negative numbers",
+    "A zero is larger than what is negative. Put minus infinity there.",
+)(
+    _pooling(
+        ordered=lambda states, padding: states.masked_fill(padding.unsqueeze(-1), 0.0).sort(
+            dim=1, descending=True
+        )[0]
+    )
+)
+largest_mean.wrong(
+    "right but for the padding, which is multiplied by 0",
+    "What is no number stays so, and a zero is larger than what is negative. Put minus infinity "
+    "there, by masked_fill.",
+)(
+    _pooling(
+        ordered=lambda states, padding: (states * ~padding.unsqueeze(-1)).sort(
+            dim=1, descending=True
+        )[0]
+    )
+)
+largest_mean.wrong(
+    "the mean of the k smallest, and minus infinity in the padding is the smallest of all",
+    "The largest.",
+)(
+    _pooling(
+        ordered=lambda states, padding: states.masked_fill(padding.unsqueeze(-1), -mt.inf).sort(
+            dim=1
+        )[0]
+    )
+)
+largest_mean.wrong(
     "right but for the padding, which holds a number that is not low enough",
     "States may be lower still: minus infinity.",
 )(

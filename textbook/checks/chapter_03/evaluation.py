@@ -152,6 +152,11 @@ for name, hint, pieces in (
         dict(join=lambda counters: sum(counters, Counter())),
     ),
     (
+        "right but for the matches, which it counts in one reference, that with the most of them",
+        "One n-gram may be in this reference, another one in that: clip each by itself.",
+        dict(join=list, matches=lambda said, right: max(_clipped(said, most) for most in right)),
+    ),
+    (
         "right but for the clipping, which asks for what all references have",
         "One reference that has the n-gram is enough: the largest count, not the smallest.",
         dict(join=lambda counters: Counter({g: min(c[g] for c in counters) for g in counters[0]})),

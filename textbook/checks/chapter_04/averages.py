@@ -218,11 +218,31 @@ def _padding_is_not_read(answer, queries, keys, values, padding):
     return None
 
 
+def _padding_to_clean(check, answer, queries, keys, values, padding):
+    """Whether it is the padding of the keys, or of the values, from which a NaN comes."""
+
+    def numbers(keys, values):
+        leaves = [x.clone().requires_grad_() for x in (queries, keys, values)]
+        outputs, _ = answer(*leaves, padding)
+        gradients = mt.autograd.grad(outputs.sum(), leaves, allow_unused=True)
+        return all(bool(x.isfinite().all()) for x in (outputs, *gradients) if x is not None)
+
+    given = {"keys": (_clean(keys, padding), values), "values": (keys, _clean(values, padding))}
+    fitting = [name for name, cleaned in given.items() if numbers(*cleaned)]
+    if numbers(keys, values) or len(fitting) != 1:
+        return None
+    return (
+        f"It is the padding of the {fitting[0]}: with 0 there all are numbers. Put it there by "
+        "masked_fill before they are used: 0 times infinity is no number, on the way back, too."
+    )
+
+
 @exercise(
     cases=_padded_cases,
     forbidden=("scaled_dot_product_attention",),
     instead="@, masked_fill and softmax",
     properties=(_padding_is_not_read,),
+    reasons=(_padding_to_clean,),
     see='chapter 04, "In matrices"',
 )
 def attend(queries, keys, values, padding):
@@ -349,6 +369,12 @@ for name, hint, pieces in (
     ),
 ):
     attend.wrong(name, hint)(_attending(**pieces))
+
+
+attend.wrong(
+    "what comes of the padding where words belong: the mask is taken the wrong way round",
+    "padding is True where nothing may be looked at.",
+)(lambda queries, keys, values, padding: attend.reference(queries, keys, values, ~padding))
 
 
 @attend.wrong(

@@ -1,5 +1,7 @@
 """Which score function learns faster, as far as a table of runs says."""
 
+import math
+
 from textbook.checks.conclusions import as_pairs
 from textbook.checks.exercise import exercise
 
@@ -110,9 +112,11 @@ def _explained(check, answer, rows):
         return None
     named, found = {row["score"]: row for row in rows}, {tuple(pair) for pair in pairs}
     right = set(check.reference(rows))
-    for pair in sorted(found - right):
+    wrong = sorted(found - right)
+    for pair in wrong:
         if not all(name in named for name in pair):
             return f"{pair} is no pair of scores of the table."
+    for pair in sorted(wrong, key=lambda pair: _arrives(named[pair[0]])):
         return f"{pair} is no pair: {_against(*(named[name] for name in pair))}."
     for pair in sorted(right - found):
         a, b = (named[name] for name in pair)
@@ -208,6 +212,18 @@ for name, hint, pieces in (
         dict(
             counts=lambda a, b: True,
             numbers=lambda row: [s for s in row["steps to 90 %"] if s is not None],
+        ),
+    ),
+    (
+        "right but for the faster one, whose seeds that never arrive are left out",
+        "Every seed of the faster one has to have arrived.",
+        dict(
+            counts=lambda a, b: True,
+            numbers=lambda row: [(s, row["steps run"] + 1) for s in row["steps to 90 %"]],
+            before=lambda x, y: (
+                max((s for s, _ in x if s is not None), default=math.inf)
+                < min(least if s is None else s for s, least in y)
+            ),
         ),
     ),
     (

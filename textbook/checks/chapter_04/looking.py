@@ -51,6 +51,11 @@ def _additive(queries, memory, padding):
     return (queries.unsqueeze(2) + memory.unsqueeze(1)).tanh().sum(dim=-1)
 
 
+def _near(a, b):
+    """Whether all differences are below the 1e-9 of the text."""
+    return mt.allclose(a, b, rtol=0, atol=1e-9)
+
+
 def _kinds():
     """Functions that make a broken program, and right ones, by kind."""
 
@@ -138,6 +143,9 @@ def _kinds():
         "has weights without a sum": lambda: _attending(
             weigh=lambda scores, padding: scores.sigmoid()
         ),
+        "loses a millionth of its weights": lambda: _attending(
+            weigh=lambda scores, padding: scores.softmax(dim=-1) * (1 - 1e-6)
+        ),
         "sharpens with the number of queries": lambda: _attending(
             score=lambda *x: _dot(*x) * x[0].shape[1] ** 0.5
         ),
@@ -161,7 +169,10 @@ def _kinds():
 
 SENTENCE = "Rule 2: let a sentence attend alone, and in a batch."
 QUERY = "Rule 2: let a query ask alone, and beside others."
-PADDING = "Rule 1: the weights at the padding have to be exactly 0."
+PADDING = (
+    "Rule 1: the weights at the padding have to be exactly 0. Is there padding in each of your "
+    "batches?"
+)
 REASONS = {
     "has a softmax over the queries": "Rule 1: add up the weights of each query.",
     "forgets the padding": PADDING,
@@ -181,6 +192,7 @@ REASONS = {
         "Rule 1: compare the outputs with the weights times the memory."
     ),
     "has weights without a sum": "Rule 1: add up the weights of each query.",
+    "loses a millionth of its weights": "Rule 1: add up the weights of each query, to 1e-9.",
     "sharpens with the number of queries": QUERY,
     "writes into the memory": "Rule 4: compare the memory with a copy.",
     "writes into the queries": "Rule 4: compare the queries with a copy.",
@@ -215,6 +227,9 @@ def broken_attentions(programs):
     counts = [4, 7, 6]
     padding = mt.arange(7) >= mt.tensor(counts).unsqueeze(1)
 
+    def near(a, b):
+        return mt.allclose(a, b, rtol=0, atol=1e-9)
+
     def follows_the_rules(attend):
         given = queries.clone(), memory.clone(), padding.clone()
         outputs, weights = attend(*given)
@@ -222,22 +237,22 @@ def broken_attentions(programs):
             return False
         if bool((weights < 0).any()) or bool((weights.mT[padding] != 0).any()):
             return False
-        if not mt.allclose(weights.sum(dim=-1), mt.ones(3, 4).double()):
+        if not near(weights.sum(dim=-1), mt.ones(3, 4).double()):
             return False
-        if not mt.allclose(outputs, weights @ memory):
+        if not near(outputs, weights @ memory):
             return False
         for b, n in enumerate(counts):
             for t in range(4):  # each query alone, to the words in the opposite order
                 query, words = queries[[b], t : t + 1].clone(), memory[[b], :n].flip(1)
                 _, turned = attend(query, words, mt.zeros(1, n, dtype=mt.bool))
-                if not mt.allclose(turned[0, 0].flip(0), weights[b, t, :n]):
+                if not near(turned[0, 0].flip(0), weights[b, t, :n]):
                     return False
         return True
 
     return [i for i, attend in enumerate(programs) if not follows_the_rules(attend)]
 
 
-def _rules(drop=(), counts=(4, 7), steps=3, close=mt.allclose):
+def _rules(drop=(), counts=(4, 7), steps=3, close=_near):
     """Whether a program breaks a rule; without the rules to be dropped."""
     draw = Draw(0)
     queries = draw.normal(len(counts), steps, 5)
@@ -310,7 +325,7 @@ broken_attentions.wrong(
 )(_testing(counts=(7, 7)))
 broken_attentions.wrong(
     "a list of all programs",
-    "Some follow the rules. Do they seem broken because of rounding? mt.allclose, not ==.",
+    "Some follow the rules. Do they seem broken because of rounding? Allow 1e-9.",
 )(_testing(say=lambda i, broken: i))
 broken_attentions.wrong(
     "a list of no programs",
@@ -318,8 +333,12 @@ broken_attentions.wrong(
 )(_testing(say=lambda i, broken: None))
 broken_attentions.wrong(
     "a test that overlooks differences below 0.5",
-    "Smaller differences are differences: mt.allclose as it is.",
+    "Smaller differences are differences, down to 1e-9.",
 )(_testing(close=lambda a, b: mt.allclose(a, b, atol=0.5)))
+broken_attentions.wrong(
+    "a test that overlooks a difference of one millionth",
+    "Only differences below 1e-9 are rounding: mt.allclose takes rtol=0, atol=1e-9.",
+)(_testing(close=mt.allclose))
 broken_attentions.wrong(
     "a list of the programs that are right",
     "Return the numbers of the broken ones.",

@@ -140,6 +140,15 @@ class _(QueriesInPieces):
 
 
 @Queries.wrong(
+    "a pooling in which the queries compete, and at the padding there is none: 0 / 0",
+    "Each query has weights that add up to 1 over the words: the softmax goes along the words.",
+)
+class _(QueriesInPieces):
+    def weigh(self, scores, padding):
+        return scores.masked_fill(padding.unsqueeze(1), -mt.inf).softmax(dim=1)
+
+
+@Queries.wrong(
     "a pooling in which all words of all queries share one softmax",
     "Each query has weights that add up to 1 over the words.",
 )

@@ -31,7 +31,7 @@ def _attention_cases(draw, hidden):
         yield query, key, value, bias
     query, key, value = (draw.normal(3, 2, k, 5) for k in (3, 4, 4))
     bias = draw.normal(3, 4)
-    bias[1] -= 1e6  # low, but not minus infinity; one key is shut among them
+    bias[1] -= 2e9  # low, but not minus infinity; one key is shut among them
     bias[1, 0] = -mt.inf
     yield query, key, value, bias
 
@@ -172,6 +172,15 @@ for name, hint, pieces in (
             "around": lambda scores, weigh: weigh(
                 scores.masked_fill(scores == -mt.inf, -1e4)
             ).masked_fill(scores == -mt.inf, 0.0)
+        },
+    ),
+    (
+        "right but for shut keys, whose score of -1e9 is not below all others",
+        "Minus infinity is: a bias may have any number.",
+        {
+            "around": lambda scores, weigh: weigh(
+                scores.masked_fill(scores == -mt.inf, -1e9)
+            ).masked_fill(_shut(scores), 0.0)
         },
     ),
     (
