@@ -48,9 +48,9 @@ def _by_table(answer, table, rates, choosing, reporting):
 
 def _reported(check, answer, table, rates, choosing, reporting):
     """Whose accuracies are reported, where they are not those that should be."""
-    found = answer(lambda rate, seed: table[rate, seed], rates, choosing, reporting)["accuracies"]
-    runs = {accuracy: run for run, accuracy in table.items()}
-    seeds = [runs[accuracy][1] for accuracy in found]
+    found = answer(lambda rate, seed: table[rate, seed], rates, choosing, reporting)
+    whose = {table[found["rate"], seed]: seed for seed in (*choosing, *reporting)}
+    seeds = [whose[accuracy] for accuracy in found["accuracies"]]
     if seeds != reporting:
         return f"'accuracies' are those of the seeds {seeds}, and {reporting} are to be reported."
     return None
