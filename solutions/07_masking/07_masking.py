@@ -405,7 +405,7 @@ check.MaskedLanguageModel(MaskedLanguageModel, hidden=True)
 # - scores may be large, hundred thousands even, and what stands at a hidden place changes nothing;
 # - **a key that no query may look at, and its value, may hold anything: NaN and infinity, too**, as memory does that
 #   nobody has filled. The output must not notice. (Sequences and heads are apart: who may look is asked of the
-#   queries of the same sequence and head.)
+#   queries of the same sequence and head. All queries, and what some query may look at, are finite.)
 # - such keys and values get the gradient 0, exactly, and no gradient is NaN;
 # - **a row with nothing to look at**, which may occur in some sequences, gives an output of zeros.
 #

@@ -255,7 +255,8 @@ check.merge_once(merge_once, hidden=True)
 #   many these are. As soon as all have ended, it is not called again.
 #
 # Return $(B, T)$, as wide as the longest translation: without `start`, each row with its `end` (if it got so far), and `padding` behind
-# it. All numbers may be any, also 0. Why may we leave a row out, and the others come out the same?
+# it. `start`, `end` and `padding` are three different numbers, any of them may be 0. Why may we leave a row out, and the others come
+# out the same?
 #
 # Everything is allowed.
 
@@ -299,7 +300,7 @@ check.translate(translate, hidden=True)
 # keeps them all). Return the probabilities $(B, V)$ to draw from: 0 outside of the set, and inside what it was, divided by the sum, so
 # that it adds up to 1.
 #
-# Scores may be in the hundreds, and some of them $-\infty$. For which share is this greedy decoding?
+# Scores may be in the hundreds, and some of a row, not all, $-\infty$. For which share is this greedy decoding?
 #
 # Everything is allowed. Useful: `argsort(stable=True)`, `gather`, `scatter`.
 

@@ -213,7 +213,7 @@ check.best_sizes(best_sizes, hidden=True)
 #
 # *Goal: ask about blanks alone, all alike. Medium, 25 minutes, 4 points.*
 #
-# A batch that is too large for the memory is computed in parts. `parts` is a list of tuples: scores $(B, n, V)$ of the model,
+# A batch that is too large for the memory is computed in parts. `parts` is a list of one or more tuples: scores $(B, n, V)$ of the model,
 # the original tokens $(B, n)$, and the blanks $(B, n)$. $B$, $n$ and the number of blanks differ from part to part. Return
 # the loss of the whole batch,
 #
@@ -222,7 +222,7 @@ check.best_sizes(best_sizes, hidden=True)
 # a tensor without axes, as if all had been computed at once. Why is that not the mean of the parts' losses?
 #
 # What the model says elsewhere has no part in it: those scores may even be NaN, and their gradient is 0. A batch may
-# have no blank at all: its loss is 0, and so is its gradient. Scores may be in the thousands.
+# have no blank at all: its loss is 0, and `backward` gives the gradient 0. Scores may be in the thousands.
 #
 # Not allowed: `F.cross_entropy`, whose `ignore_index` does half of this unseen.
 
@@ -304,12 +304,12 @@ check.completion_scores(completion_scores, hidden=True)
 # *Goal: fit a probe that has seen nothing of what it reports. Medium, 35 minutes, 4 points.*
 #
 # `train` $(N, d)$, `validation` and `test` are states of an encoder, in float64; `labels` are the classes of the training states,
-# numbers from 0 on, each of which occurs, and `validation_labels` those of the validation states. The labels of the test stay
-# with somebody else. The probe is linear, a ridge regression on one-hot targets:
+# the numbers from 0 to $C - 1$, each of which occurs, and `validation_labels` those of the validation states, from the same classes.
+# The labels of the test stay with somebody else. The probe is linear, a ridge regression on one-hot targets:
 #
 # - standardise: from each of the $d$ numbers take its mean away and divide by its standard deviation (divisor $N$), both
 #   those of the **training** states. A number that is the same in all training states counts as 0 everywhere.
-# - for each strength $\lambda$ in the list `strengths` find weights $W$ $(d, C)$ and an offset $b$ $(C)$ that minimise
+# - for each strength $\lambda > 0$ in the list `strengths` find weights $W$ $(d, C)$ and an offset $b$ $(C)$ that minimise
 #   $\sum_i \|x_i W + b - y_i\|^2 + \lambda \|W\|^2$ over the training states, $y_i$ the one-hot class. The offset is not penalised.
 # - choose the strength with the largest share of right answers on the **validation** states (the class with the largest score is
 #   the answer); among equally good ones the largest strength.

@@ -47,7 +47,8 @@ def _by_layers(check, answer, sizes, frozen, batch):
     """How many products are counted in each layer: sizes so far apart that the digits tell."""
     if number(answer(sizes, frozen, batch)) == check.reference(sizes, frozen, batch):
         return None
-    count = number(answer([1, 10**3, 10**6, 10**9], min(frozen, 3), 1))
+    frozen = 3 if frozen >= len(sizes) - 1 else min(frozen, 2)  # all of them, or not all
+    count = number(answer([1, 10**3, 10**6, 10**9], frozen, 1))
     if type(count) is not int:
         return None
     found = [count // (2 * 10**power) % 10**6 for power in (3, 9, 15)]
@@ -57,9 +58,9 @@ def _by_layers(check, answer, sizes, frozen, batch):
     ):
         return None
     return (
-        f"In a network of three layers, the first {min(frozen, 3)} of them frozen, you count "
+        f"In a network of three layers, the first {frozen} of them frozen, you count "
         f"{found} products: forward, gradient of the weight, gradient of the input. Which of them "
-        f"does nobody need? (It is {right}.)"
+        f"are needed? (It is {right}.)"
     )
 
 

@@ -184,7 +184,10 @@ def _reader_cases(draw, hidden):
     return each_or_together(_kinds(), hidden, draw.random)
 
 
-SEAM = "A column has to go on where the same column of the window before has stopped."
+SEAM = (
+    "A column has to go on where the same column of the window before has stopped: see it in a "
+    "text whose tokens tell their places."
+)
 REST = "Take a text whose streams are no multiple of the window."
 HINTS = {
     "cuts windows first": SEAM,

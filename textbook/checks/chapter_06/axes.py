@@ -265,6 +265,10 @@ talking_heads.wrong(
     "A head is a block of columns side by side: reshape the last axis to (heads, d/heads).",
 )(_talking(split=split_every_other, split_value=split))
 talking_heads.wrong(
+    "right but for the values, whose heads take the columns in turn",
+    "Each map has d_v/maps columns of value side by side: reshape to (maps, d_v/maps).",
+)(_talking(split_value=split_every_other))
+talking_heads.wrong(
     "right but for the scale: it divides by the square root of d/maps",
     "The dot product of a head adds up d/heads terms: divide by the square root of that.",
 )(

@@ -58,13 +58,13 @@ def _where_they_look(check, answer, k, c, x, memory):
         scores = scaled_scores(x @ query, memory @ key)
         asked = x[:, head * k : (head + 1) * k] @ memory[:, :k].T > 0  # (T, n), one True a row
         weight = scores.softmax(dim=-1)[asked].min().item()
-        if weight < 0.99:
-            text = f"Head {head} gives the key that it has to find a weight of {weight:.2f} only. "
+        if weight < 0.995:
+            text = f"Head {head} gives the key that it has to find a weight of {weight:.3f} only. "
             if key[k:].abs().sum() > 0:
                 return text + f"K[{head}] reads the values, too: its last c rows have to be 0."
             if (scores[asked] <= scores.amin(dim=-1)).all():
                 return text + "It looks away from it: change the sign of Q or of K."
-            return text + "Its score must be far above all others."
+            return text + "Its score must be far above all others, for any k and many keys."
         if not mt.allclose(memory @ value, memory[:, k:], atol=0.005):
             return (
                 f"Head {head} finds its key, but V[{head}] does not take the value as it is: of "

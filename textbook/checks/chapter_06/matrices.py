@@ -1,5 +1,7 @@
 """Heads as lists of matrices, and what they cost."""
 
+import itertools
+
 import minitorch as mt
 from textbook.checks.chapter_06.axes import scaled_scores
 from textbook.checks.exercise import exercise
@@ -24,6 +26,12 @@ def _loop_cases(draw, hidden):
 def join(heads):
     """h tensors (B, n, size) -> (B, n, sum of the sizes)."""
     return mt.cat(heads, dim=-1)
+
+
+def _in_turn(heads):
+    """The first column of each head, then the second of each, as long as there are any."""
+    turns = itertools.zip_longest(*(head.unbind(-1) for head in heads))
+    return mt.stack([column for turn in turns for column in turn if column is not None], dim=-1)
 
 
 def _looping(
@@ -70,6 +78,10 @@ heads_in_a_loop.wrong(
         )
     )
 )
+heads_in_a_loop.wrong(
+    "right but for the joined heads, whose columns are dealt out in turn",
+    "Rows of W_O belong to columns in the order head after head: mt.cat(heads, dim=-1).",
+)(_looping(join=_in_turn))
 heads_in_a_loop.wrong(
     "right in its heads, but they are only put end to end",
     "The output projection is missing: multiply by W_O from the right.",

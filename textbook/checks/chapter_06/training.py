@@ -169,9 +169,11 @@ def spare_heads(answer, hidden=False):
                 f'expected. {reason}\nSee chapter 06, "One head and two (C14)".'
             )
         if reached[1] < WITHOUT and not helpless:
+            each = ", ".join(f"{x:.2f}" for x in both[1:])
             raise CheckFailed(
                 f"spare_heads: not reached yet: {shown}.\nWithout any one head at least {WITHOUT} "
-                "are expected. What has the training done so that no answer hangs on one head? "
+                f"are expected; without head 0, 1, 2, 3 it is {each}. What has the training done "
+                "so that no answer hangs on one head? "
                 'The gates are yours in training, too.\nSee chapter 06, "Removing heads (E3)".'
             )
         measured(f"seed {seed}: {shown}, {seconds:.0f} s")

@@ -47,6 +47,10 @@ without_each_head.wrong(
     "The mean of a head may be far from 0, and the rest of the model has learned to expect it.",
 )(_without(mean=mt.zeros_like))
 without_each_head.wrong(
+    "what the mean of the removed head gives, alone: the other heads are missing",
+    "One head is exchanged for its mean, and all of them meet W_O.",
+)(lambda Y, W_O: _mean(Y) @ _blocks(W_O, Y.shape[1]))
+without_each_head.wrong(
     "right but for the mean, which is taken in each sequence by itself",
     "Such a mean still tells sequences apart. Take it over all positions of all sequences.",
 )(_without(mean=lambda Y: Y.mean(dim=2, keepdim=True).expand(*Y.shape)))

@@ -73,6 +73,35 @@ def _go_together(answer, model, prompts, end, count):
     return None
 
 
+class _Places:
+    """A model that says at each place the number of this place, and keeps what it was shown."""
+
+    def __call__(self, tokens, allowed):
+        (batch, n), self.rows = tokens.shape, tokens.tolist()
+        self.allowed = allowed[:, 0].expand(batch, n, n).tolist()
+        return mt.eye(n, WORDS).expand(batch, n, WORDS)
+
+
+def _first_step(check, answer, *_):
+    """Which place the first new token is read at, and what a token of the prompt may look at."""
+    model, prompts = _Places(), [[5, 6], [0, 1, 4, 3]]
+    found = answer(model, prompts, 2, 1)
+    for prompt, row, sees, [read] in zip(prompts, model.rows, model.allowed, found, strict=True):
+        n, length = len(row), len(prompt)
+        [first] = [i for i in range(n - length + 1) if row[i : i + length] == prompt]
+        last, told = first + length - 1, f"The prompt {prompt} stands in the row {row}"
+        for i in range(first, last + 1):
+            for j in range(n):
+                if sees[i][j] != (first <= j <= i):
+                    may = "may look" if sees[i][j] else "may not look"
+                    token = "a token of the prompt" if j <= i else "a later token"
+                    what = token if first <= j <= last else "padding"
+                    return f"{told}: place {i} {may} at place {j}, {what}."
+        if read != last:
+            return f"{told}: the new token is read at place {read}, and its last one is at {last}."
+    return None
+
+
 def _front(row, n):
     return [0] * (n - len(row)) + row
 
@@ -121,6 +150,7 @@ def _continuing(
     cases=_prompt_cases,
     run=_run,
     properties=(_go_together,),
+    reasons=(_first_step,),
     gradients=False,
     see='chapter 07, "Rows with nothing to look at"',
 )

@@ -213,7 +213,20 @@ def _converted(
     return convert
 
 
-@exercise(cases=_pair_cases, gradients=False, see='chapter 07, "True means two opposite things"')
+def _fits(check, answer, *case):
+    """A mask that would fit by broadcasting has not the shape that is asked for."""
+    found, right = answer(*case), check.reference(*case)
+    if found.shape != right.shape and mt.equal(found.expand(*right.shape), right):
+        return "It fits by broadcasting, and the whole shape is asked for: .expand(*shape)."
+    return None
+
+
+@exercise(
+    cases=_pair_cases,
+    reasons=(_fits,),
+    gradients=False,
+    see='chapter 07, "True means two opposite things"',
+)
 def allowed_of(attn_mask, key_padding_mask, shape):
     """The two masks of nn.MultiheadAttention, or None, give the book's, of shape (B, h, T, n)."""
     allowed = mt.ones(shape, dtype=mt.bool)
@@ -394,7 +407,10 @@ def _way(check, answer, masks):
         return None
     output, token = wrong[0]
     if not steps[-1][output, token].item():
-        return f"No way leads from token {token} to output {output}."
+        return (
+            f"No way leads from token {token} to output {output} in {len(masks)} steps, "
+            "one for each layer."
+        )
     ways, place = [], output
     for layer in range(len(masks), 0, -1):
         if not steps[layer - 1][place, token].item():

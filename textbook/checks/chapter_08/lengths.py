@@ -316,6 +316,17 @@ def _why(check, answer, rows):
     return text + f"the mean shares beyond are {means}, the larger deviation is {larger:.3f}."
 
 
+def _in_order(check, answer, rows):
+    """Right as long as the rows of a scheme stand in the order of their lengths."""
+    ordered = sorted(rows, key=lambda row: row["tested at"])
+    if _as_set(answer, ordered) == _as_set(check.reference, rows):
+        return (
+            "With the rows in the order of 'tested at' it is right. They come in any order: which "
+            "row of a scheme is which, 'tested at' and 'trained to' say."
+        )
+    return None
+
+
 def _concluding(finish=lambda pairs: pairs, same=SAME, **pieces):
     """The conclusions with one of the pieces exchanged."""
     return lambda rows: finish(_pairs(rows, same, **pieces))
@@ -324,7 +335,7 @@ def _concluding(finish=lambda pairs: pairs, same=SAME, **pieces):
 @exercise(
     cases=_table_cases,
     run=_as_set,
-    reasons=(_why,),
+    reasons=(_in_order, _why),
     gradients=False,
     see='chapter 08, "Longer than trained (C17)"',
 )

@@ -71,12 +71,24 @@ def _takes_out_what_stretches(answer, x, gain, grad_output, eps):
     return None
 
 
+def _sums_over_all_tokens(check, answer, x, gain, grad_output, eps):
+    """The gradient of the gain has one number for each of its own."""
+    found = answer(x, gain, grad_output, eps)[1]
+    if found.shape == gain.shape:
+        return None
+    return (
+        "The gradient of gain has the shape of gain: each token uses it, so it is summed over all "
+        "axes but the last."
+    )
+
+
 @exercise(
     cases=_gradient_cases,
     run=_named,
     forbidden=("backward",),
     instead="mean, sum, -, * and /: the point is to do what they do",
     properties=(_uses_the_gain_once, _takes_out_what_stretches),
+    reasons=(_sums_over_all_tokens,),
     gradients=False,
     see='chapter 09, "Its gradient by hand"',
 )

@@ -62,7 +62,7 @@ def _walked(
     return paths
 
 
-def _adds_up(answer, weights, values):
+def _adds_up(check, answer, weights, values):
     n, d = weights[0].shape[1], len(values[0])
     X = (mt.arange(n * d).reshape(n, d) * 1.7).sin()
     Y = X.expand(len(weights[0]), n, d)
@@ -91,9 +91,10 @@ def _is_the_path_of_its_number(check, answer, weights, values):
             continue
         for j, other in enumerate(right):
             if same(pair, other):
+                way = f"the layers {layers(j)}" if j else "no layer"
                 return (
-                    f"Pair {k} of the list is the path through the layers {layers(j)}; "
-                    f"path {k} goes through {layers(k)}."
+                    f"Pair {k} of the list is the path through {way}; "
+                    f"path {k} goes through {layers(k) or 'none'}."
                 )
         if k == 0:
             return "Path 0 goes past all layers: A and V are identities."
@@ -106,8 +107,7 @@ def _is_the_path_of_its_number(check, answer, weights, values):
 
 @exercise(
     cases=_stack_cases,
-    properties=(_adds_up,),
-    reasons=(_is_the_path_of_its_number,),
+    reasons=(_is_the_path_of_its_number, _adds_up),
     gradients=False,
     see='chapter 09, "Given its weights, attention is linear"',
 )
@@ -229,6 +229,7 @@ SLIPS = {
             1 + (p * a**2) ** 0.5
         ),
         "it is that of a part less": lambda p, a: (1 + (p - 1) * a**2) ** 0.5,
+        "a part adds a to the square of the size, and not a^2": lambda p, a: (1 + p * a) ** 0.5,
         "it is that of a part more": lambda p, a: (1 + (p + 1) * a**2) ** 0.5,
         "it is a product: a part has the size a, whatever the size of the sum": lambda p, a: (
             (1 + a**2) ** (p / 2)

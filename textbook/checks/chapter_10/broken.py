@@ -138,7 +138,7 @@ def _as_far_as_written(y, memory, real):
 def _faint(y):
     """A little of the last place goes to the first."""
     mixed = _mixed(y, y, _causal(y.shape[1]))
-    return mt.cat([mixed[:, :1] + 1e-3 * y[:, -1:].tanh(), mixed[:, 1:]], dim=1)
+    return mt.cat([mixed[:, :1] + 1e-5 * y[:, -1:].tanh(), mixed[:, 1:]], dim=1)
 
 
 def _never_said(scores):
@@ -387,8 +387,9 @@ for name, hint, pieces in (
         {"cuts": lambda steps: [0]},
     ),
     (
-        "a test that overlooks differences below 0.01",
-        "A faint leak is one: numbers that do not depend on each other differ by rounding alone.",
+        "a test that overlooks small differences",
+        "A faint leak is one: what does not depend on a token differs by rounding alone, by less "
+        "than 1e-9.",
         {"same": lambda one, other: mt.allclose(one, other, atol=1e-2)},
     ),
     (

@@ -300,6 +300,14 @@ for name, hint, pieces in (
         {"cut": lambda x, heads: x.unflatten(-1, (-1, heads)).movedim(-1, 1)},
     ),
     (
+        "right but for the heads, which take every h-th column and give it back there",
+        "A head has d/h columns side by side: unflatten(-1, (heads, -1)).",
+        {
+            "cut": lambda x, heads: x.unflatten(-1, (-1, heads)).movedim(-1, 1),
+            "glue": lambda x: x.movedim(1, -1).flatten(2),
+        },
+    ),
+    (
         "right but for the heads, which are put together without the transposition",
         "(B, h, k, d/h) has a token's heads apart: transpose(1, 2) first, then flatten.",
         {"glue": lambda x: x.reshape(x.shape[0], x.shape[2], -1)},

@@ -101,6 +101,9 @@ def _others(case):
         "the cross-attention": all_with("cross-attention"),
         "scores and mixing of all three attentions": all_with("scores and mixing"),
         "both networks": all_with("network"),
+        "scores and mixing of later tokens in the decoder (a mask saves no product)": (
+            6 * case[4] * t * (t - 1) * d
+        ),
         "what is no part: an output layer for the source": 6 * n * d * V,
         "what is no part: a product for the embedding": 6 * (n + t) * d * V,
     }

@@ -1,9 +1,11 @@
 """A fair measurement of what a training reaches, and the measurement itself."""
 
+import copy
 import itertools
 import math
 import statistics
 
+from textbook.checks.compare import difference
 from textbook.checks.exercise import exercise
 
 
@@ -81,6 +83,20 @@ def _measured(answer, curve, rates, choosing, reporting):
     }
 
 
+def _in_order(check, answer, curve, rates, *seeds):
+    """Right as long as the rates stand in order."""
+    results = [
+        _measured(function, copy.deepcopy(curve), sorted(rates), *seeds)
+        for function in (answer, check.reference)
+    ]
+    if rates != sorted(rates) and not difference(*results, ""):
+        return (
+            "With the rates in order it is right. They stand in any order: the edges are the "
+            "smallest and the largest that were tried."
+        )
+    return None
+
+
 def _best(values, measure=statistics.mean):
     return max(values, key=lambda rate: measure(values[rate]))
 
@@ -131,6 +147,7 @@ def _measuring(
 @exercise(
     cases=_measuring_cases,
     run=_measured,
+    reasons=(_in_order,),
     gradients=False,
     see='chapter 11, "It translates"',
 )

@@ -46,6 +46,16 @@ def _by_table(answer, table, rates, choosing, reporting):
     return {"the dict": found, "what was run": said}
 
 
+def _reported(check, answer, table, rates, choosing, reporting):
+    """Whose accuracies are reported, where they are not those that should be."""
+    found = answer(lambda rate, seed: table[rate, seed], rates, choosing, reporting)
+    whose = {table[found["rate"], seed]: seed for seed in (*choosing, *reporting)}
+    seeds = [whose[accuracy] for accuracy in found["accuracies"]]
+    if seeds != reporting:
+        return f"'accuracies' are those of the seeds {seeds}, and {reporting} are to be reported."
+    return None
+
+
 def _choice(tried, rates):
     """The rate with the best mean; ``tried`` maps a rate to its accuracies."""
     return max(rates, key=lambda rate: statistics.mean(tried[rate]))
@@ -83,6 +93,7 @@ def _measuring(
 @exercise(
     cases=_measure_cases,
     run=_by_table,
+    reasons=(_reported,),
     gradients=False,
     see='chapter 12, "What a state can hold"',
 )
@@ -167,5 +178,5 @@ def _(accuracy, rates, choosing, reporting):
         "at the edge": _edge(rate, rates),
         "accuracies": found,
         "mean": statistics.mean(found),
-        "spread": statistics.stdev(found) if len(found) > 1 else 0.0,
+        "spread": statistics.stdev(found),
     }

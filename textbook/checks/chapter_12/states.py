@@ -276,9 +276,23 @@ def _zero_means_zero(answer, log_decay, starts):
     return None
 
 
+def _as_exact_as_its_numbers(answer, log_decay, starts):
+    """No number that is huge stands in a sum beside those that count."""
+    if not starts.any():
+        return None
+    found = answer(mt.full((6,), -1 / 3), mt.arange(6) == 2)[5, 3].item()
+    if (off := abs(found - math.exp(-2 / 3))) < 1e-9:
+        return None
+    return (
+        "With all decays exp(-1/3) and a text that begins at token 2, D[5, 3] is exp(-2/3), and "
+        f"yours is off by {off:.1g}, more than rounding: a huge number in a sum leaves few digits "
+        "to the others, and none in float32. Cut the texts apart by a mask."
+    )
+
+
 @exercise(
     cases=_decay_cases,
-    properties=(_zero_means_zero,),
+    properties=(_zero_means_zero, _as_exact_as_its_numbers),
     see='chapter 12, "Recurrence comes back"',
 )
 def decay_matrix(log_decay, starts):

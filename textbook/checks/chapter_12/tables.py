@@ -1,6 +1,7 @@
 """Which rows of a table of runs may be believed."""
 
 import math
+import operator
 import statistics
 
 from textbook.checks.exercise import Draw, exercise
@@ -124,8 +125,14 @@ def _steps(row):
     return row["steps"] == row["base steps"]
 
 
-def _effect(row):
-    return _gap(row) > 2 * _spread(row)
+def _exceeding(both=max, deviation=statistics.stdev):
+    """Whether the gap is larger than twice what ``both`` makes of the two standard deviations."""
+    return lambda row: (
+        _gap(row) > 2 * both(*(deviation(row[key]) for key in ("losses", "base losses")))
+    )
+
+
+_effect = _exceeding()
 
 
 RULES = {
@@ -133,9 +140,7 @@ RULES = {
     "a rate stands at an edge of those tried for it": _rates,
     "the test data had a part in the choice": _choice,
     "one was trained longer": _steps,
-    "the means differ by no more than twice the larger standard deviation": lambda row: _effect(
-        row
-    ),
+    "the means differ by no more than twice the larger standard deviation": _effect,
 }
 
 
@@ -205,10 +210,7 @@ def believable(rows):
     return found
 
 
-def _spread_or_nothing(row):
-    return max(
-        statistics.stdev(x) if len(x) > 1 else 0.0 for x in (row["losses"], row["base losses"])
-    )
+_or_nothing = _exceeding(deviation=lambda x: statistics.stdev(x) if len(x) > 1 else 0.0)
 
 
 believable.wrong(
@@ -218,7 +220,7 @@ believable.wrong(
 believable.wrong(
     "right but for the number of seeds, at which it does not look",
     "From one or two runs nobody knows the spread: ask for three of each.",
-)(_believing(seeds=_anything, effect=lambda row: _gap(row) > 2 * _spread_or_nothing(row)))
+)(_believing(seeds=_anything, effect=_or_nothing))
 believable.wrong(
     "right but for the number of seeds: it takes two for enough",
     "At least three runs of the change and three of the base.",
@@ -226,12 +228,7 @@ believable.wrong(
 believable.wrong(
     "right but for the seeds of the base, which it does not count",
     "The base needs three runs as well: its spread counts, too.",
-)(
-    _believing(
-        seeds=lambda row: len(row["losses"]) >= 3,
-        effect=lambda row: _gap(row) > 2 * _spread_or_nothing(row),
-    )
-)
+)(_believing(seeds=lambda row: len(row["losses"]) >= 3, effect=_or_nothing))
 believable.wrong(
     "right but for the learning rates, at which it does not look",
     "Where the best rate is the last one tried, a better one may lie beyond.",
@@ -299,24 +296,11 @@ believable.wrong(
 believable.wrong(
     "right but for the spread, for which it takes the smaller standard deviation",
     "Take the larger of the two.",
-)(
-    _believing(
-        effect=lambda row: (
-            _gap(row)
-            > 2 * min(statistics.stdev(row["losses"]), statistics.stdev(row["base losses"]))
-        )
-    )
-)
+)(_believing(effect=_exceeding(min)))
 believable.wrong(
     "right but for the spread: it takes the sum of both standard deviations",
     "Take the larger of the two.",
-)(
-    _believing(
-        effect=lambda row: (
-            _gap(row) > 2 * (statistics.stdev(row["losses"]) + statistics.stdev(row["base losses"]))
-        )
-    )
-)
+)(_believing(effect=_exceeding(operator.add)))
 believable.wrong(
     "right but for the difference, which is that of the medians",
     "Compare the means, as the statement says: statistics.mean.",
@@ -347,33 +331,19 @@ believable.wrong(
 believable.wrong(
     "right but for the spread, which it takes of the base alone",
     "A change can make training restless. Take the larger of the two standard deviations.",
-)(_believing(effect=lambda row: _gap(row) > 2 * statistics.stdev(row["base losses"])))
+)(_believing(effect=_exceeding(lambda ours, base: base)))
 believable.wrong(
     "right but for the spread, which it takes of the change alone",
     "Take the larger of the two standard deviations.",
-)(_believing(effect=lambda row: _gap(row) > 2 * statistics.stdev(row["losses"])))
+)(_believing(effect=_exceeding(lambda ours, base: ours)))
 believable.wrong(
     "right but for the spread, which is that of all numbers and not of a sample",
     "A standard deviation from a few runs divides by their number minus 1, as statistics.stdev.",
-)(
-    _believing(
-        effect=lambda row: (
-            _gap(row)
-            > 2 * max(statistics.pstdev(row["losses"]), statistics.pstdev(row["base losses"]))
-        )
-    )
-)
+)(_believing(effect=_exceeding(deviation=statistics.pstdev)))
 believable.wrong(
     "right but for the spread: it takes the root of the sum of both squares",
     "Take the larger of the two standard deviations.",
-)(
-    _believing(
-        effect=lambda row: (
-            _gap(row)
-            > 2 * math.hypot(statistics.stdev(row["losses"]), statistics.stdev(row["base losses"]))
-        )
-    )
-)
+)(_believing(effect=_exceeding(math.hypot)))
 believable.wrong(
     "right but for the direction: it takes a change in any direction",
     "What is claimed is that the change lowers the loss. A loss that grows does not show it.",

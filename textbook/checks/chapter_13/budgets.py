@@ -69,9 +69,7 @@ def _others(case):
     return {
         "everything": sum(parts.values()),
         "all of the blocks": sum(parts.values()) - 6 * d * V,
-        "the output at the places that are no blanks, which is computed all the same": (
-            (1 - share) * 6 * d * V
-        ),
+        "the output at the places that are no blanks": (1 - share) * 6 * d * V,
     }
 
 

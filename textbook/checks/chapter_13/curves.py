@@ -173,10 +173,8 @@ tokens_needed.wrong(
     "Nothing has been measured there, and curves flatten. Return None.",
 )(
     _tokens_needed(
-        never=lambda tokens, losses, loss: (
-            _between((tokens[-2], losses[-2]), (tokens[-1], losses[-1]), loss)
-            if len(tokens) > 1 and losses[-1] < losses[-2]
-            else None
+        never=lambda tokens, losses, loss: _between(
+            (tokens[-2], losses[-2]), (tokens[-1], losses[-1]), loss
         )
     )
 )

@@ -3,7 +3,7 @@
 import numpy as np
 
 import minitorch as mt
-from textbook.checks.compare import brief
+from textbook.checks.compare import brief, difference
 from textbook.checks.exercise import exercise
 
 
@@ -126,11 +126,25 @@ def _asks_one_by_one(answer, *case):
     return None
 
 
+def _constant(check, answer, train, labels, validation, truth, test, strengths):
+    """Right as long as what never changes in training does not change elsewhere."""
+    never = (train == train[0]).all(dim=0)
+    others = [mt.where(never, train[0], states) for states in (validation, test)]
+    case = train, labels, others[0], truth, others[1], strengths
+    if never.any() and not difference(_probed(answer, *case), _probed(check.reference, *case), ""):
+        return (
+            "All is right but for a number that is the same in all training states and another one "
+            "elsewhere: divided by nearly 0 it is huge there, and it has to count as 0."
+        )
+    return None
+
+
 @exercise(
     cases=_cases,
     run=_probed,
     gradients=False,
     properties=(_asks_one_by_one,),
+    reasons=(_constant,),
     see='chapter 13, "What does it know?"',
 )
 def probe(train, labels, validation, validation_labels, test, strengths):
