@@ -26,9 +26,12 @@ class Problem(Exception):
 
 
 def printable(name: str) -> str:
-    """A file's name, or a text with one, on one line of valid Unicode: all else is escaped."""
+    """A file's name, or a text with one, on one line of valid Unicode: all else is escaped.
+
+    So is what turns the direction of the text after it.
+    """
     return re.sub(
-        r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]",
+        r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]",
         lambda found: found.group().encode("unicode_escape").decode(),
         name,
     )
@@ -62,7 +65,7 @@ def parse(name: str, content: bytes) -> NotebookNode:
             submitted = nbformat.reads(text, as_version=4)
         return plain(submitted)
     except Exception as error:  # the file is anything: whatever fails here, it is no notebook
-        raise Problem(f"{name} is JSON, but no notebook ({error!r:.80})") from None
+        raise Problem(f"{name} is JSON, but no notebook ({type(error).__name__})") from None
 
 
 def _unreadable(name, error):

@@ -92,7 +92,7 @@ class Peer:
                 if changed is not None:
                     write_over(request["arguments"], changed)
         except Exception as error:
-            raise Lost(f"sent what is no reply ({error!r:.80})") from error
+            raise Lost(f"sent what is no reply ({type(error).__name__})") from error
         if message["kind"] == "error":
             raise result
         return result
@@ -229,7 +229,7 @@ class Peer:
         except Lost:
             raise
         except Exception as error:
-            raise Lost(f"sent what is no message ({error!r:.80})") from error
+            raise Lost(f"sent what is no message ({type(error).__name__})") from error
         return message, arrays
 
     def _forget(self, number):

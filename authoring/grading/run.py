@@ -167,8 +167,6 @@ class Run:
             if together:
                 cell.outputs = run_there(peer, with_imports(cell))
             else:
-                gc.collect()
-                peer.ask("tidy")
                 cell.outputs = examine(cell, peer)
             self.passed[name] = passes(cell.outputs)
             self.done.add(index)
@@ -209,10 +207,9 @@ class Run:
 
 def run_there(peer: Peer, source: str) -> list:
     """The outputs of a cell that runs in the student's process."""
-    told = peer.ask("run", source=source)
     try:
-        return [output_from(output) for output in told]
-    except (KeyError, TypeError, AttributeError):
+        return [output_from(output) for output in peer.ask("run", source=source)]
+    except (Exception, SystemExit):  # what a cell raises is an output
         raise Lost("sent what is no output") from None
 
 
@@ -247,24 +244,29 @@ def output_from(told):
     return new_output("display_data", data=data)
 
 
+class Names(dict):
+    """The names of a test. What it does not bind itself is the student's, asked for when needed."""
+
+    def __init__(self, peer: Peer):
+        super().__init__(__name__="__main__", __builtins__=builtins)
+        self.peer = peer
+
+    def __missing__(self, name):
+        if name in vars(builtins):
+            raise KeyError(name)
+        self[name] = self.peer.ask("name", name=name)
+        return self[name]
+
+
 def examine(cell: NotebookNode, peer: Peer) -> list:
     """Run a test here, with the student's names; its outputs."""
-    tree = ast.parse(TransformerManager().transform_cell(with_imports(cell)))
-    loaded = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    bound = {
-        (alias.asname or alias.name).partition(".")[0]
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for alias in node.names
-    }
-    namespace = {"__name__": "__main__"}
-    for name in sorted(loaded - bound - set(vars(builtins))):
-        with contextlib.suppress(KeyError):
-            namespace[name] = peer.ask("name", name=name)
+    code = compile(TransformerManager().transform_cell(with_imports(cell)), "<test>", "exec")
     printed, outputs = io.StringIO(), []
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
-            exec(compile(tree, "<test>", "exec"), namespace)
+            gc.collect()
+            peer.ask("tidy")
+            exec(code, Names(peer))
         except KeyboardInterrupt:
             raise
         except (Exception, SystemExit) as error:
