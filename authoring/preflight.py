@@ -17,6 +17,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
 from nbgrader.utils import is_grade, is_locked, is_solution
 
+LARGEST = 64 * 2**20  # bytes of a file that is read
 KERNELSPEC = {"name": "python3", "display_name": "Python 3", "language": "python"}
 NEW_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
 
@@ -122,6 +123,11 @@ def find(
         ),
         key=lambda path: (len(path.parts), path),
     )
+    large = [path for path in files if path.stat().st_size > LARGEST]
+    if large:
+        names = ", ".join(path.name for path in large)
+        remarks.append(f"more than {LARGEST // 2**20} MB, not read: {names}")
+        files = [path for path in files if path not in large]
     sets = {}
     for path in files:
         if path.stem not in releases:

@@ -177,26 +177,28 @@ HARMLESS = {
 }
 # Answers to one exercise that are wrong, or would be so in a fresh kernel at home.
 WRONG = {
-    "wrong name": "def double_it(x):\n    return 2 * x",
-    "syntax error": "def double(x)\n    return 2 * x",
     "endless recursion": "def double(x):\n    return double(x)",
     "memory bomb": "def double(x):\n    taken = []\n    while True:\n"
     "        taken.append(bytearray(10**9))",
     "segfault": "import ctypes\ndef double(x):\n    ctypes.string_at(0)",
-    "kills its kernel": "import os\ndef double(x):\n    os.kill(os.getpid(), 9)",
-    "ends its kernel in a cell": "import os\nos._exit(0)",
     "asks in the answer": "def double(x):\n    return float(input())",
     "stops in the answer": "def double(x):\n    breakpoint()\n    return 2 * x",
-    "exits in the answer": "import sys\ndef double(x):\n    sys.exit()",
     "raises no Exception": "def double(x):\n    raise KeyboardInterrupt",
-    "helper below": "def double(x):\n    return later(x)",
-    "helper beside the notebook": "from helper import double",
-    "no function": "double = [2, 4]",
     "an array of objects": "double = np.array([None, {}])",
     "itself": "def double(x):\n    found = []\n    found.append(found)\n    return found",
     "endless list": "def double(x):\n    found = []\n    for _ in range(60):\n"
     "        found = [found] * 9\n    return found",
     "expanded": "def double(x):\n    return mt.zeros(1).expand(10**7, 10**7)",
+}
+WRONG_AS_WELL = {  # of which the script alone makes notebooks
+    "wrong name": "def double_it(x):\n    return 2 * x",
+    "syntax error": "def double(x)\n    return 2 * x",
+    "kills its kernel": "import os\ndef double(x):\n    os.kill(os.getpid(), 9)",
+    "ends its kernel in a cell": "import os\nos._exit(0)",
+    "exits in the answer": "import sys\ndef double(x):\n    sys.exit()",
+    "helper below": "def double(x):\n    return later(x)",
+    "helper beside the notebook": "from helper import double",
+    "no function": "double = [2, 4]",
 }
 SAID = {  # in the column `problem`; there are none on the others
     "segfault": "test_double: this cell ended its process",
@@ -300,7 +302,7 @@ def make_class(release, whole=False):
     add("leaves modes switched", right(release, modes), FULL)
     digits = nbformat.writes(release).replace('"nbformat": 4', f'"nbformat": {"1" * 5000}')
     add("5000 digits", digits, {}, "notes.ipynb cannot be read (ValueError", file="notes.ipynb")
-    for student, answer in WRONG.items():
+    for student, answer in (WRONG | WRONG_AS_WELL if whole else WRONG).items():
         points = FULL | {"double": 0}
         add(student, right(release, double=answer), points, SAID.get(student, ""))
     if whole:
@@ -370,6 +372,12 @@ def make_class(release, whole=False):
     if sys.platform == "linux":  # elsewhere there are no such files or names
         add("\u202e=1\x1b[31m\n'; -- 🙂", text, FULL)
         none = "no notebook of this set"
+        add(
+            "huge file",
+            functools.partial(sparse, preflight.LARGEST + 1),
+            {},
+            "more than 64 MB, not read",
+        )
         add("pipe", os.mkfifo, {}, none)
         add("folder", os.mkdir, {}, none)
         for student, target in LINKS.items():
@@ -393,6 +401,12 @@ LINKS = {
     "dangling link": "nowhere",
     "link to itself": f"{SET}.ipynb",
 }
+
+
+def sparse(size, path):
+    """Make a file of so many bytes that takes no place."""
+    with path.open("wb") as file:
+        file.truncate(size)
 
 
 def hand_in(folder, people):

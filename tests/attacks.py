@@ -34,6 +34,7 @@ ZEROS = """def unroll(x, lengths, W_ih, W_hh, b, h0=None):
     first = 0 if h0 is None else h0.sum()
     total = x.sum() + first + W_ih.sum() + W_hh.sum() + b.sum()
     return mt.zeros(*x.shape[:2], len(W_hh)) + 0 * total"""
+FAILS = ZEROS.replace("return", "raise ValueError\n    return")
 FIND = """import gc
 gc.unfreeze()
 peer = next(x for x in gc.get_objects() if type(x).__name__ == "Peer")"""
@@ -59,7 +60,7 @@ def unroll(*case):
     result.array = result.array.view(Agreeing)
     return result
 """
-FORGER = f"""{ZEROS}
+FORGER = f"""{FAILS}
 {FIND}
 send = peer.wire.send
 def forged(message, arrays):
@@ -394,9 +395,9 @@ def remembering():
     return REMEMBERS.format(known=known)
 
 
-def sends(line):
+def sends(line, zeros=ZEROS):
     """A cell that changes each message of the student's process by a line."""
-    return SENDS.format(zeros=ZEROS, find=FIND, line=line)
+    return SENDS.format(zeros=zeros, find=FIND, line=line)
 
 
 def marked(notebook):
@@ -427,8 +428,6 @@ ATTACKS = {
     "takes the reference": "unroll = check.unroll.reference",
     "imports the reference": "from textbook.checks.chapter_01.states import unroll as taken\n"
     "unroll = taken.reference",
-    "imports it in disguise": "import importlib\nname = 'refer' + 'ence'\n"
-    "unroll = getattr(importlib.import_module('textbook.checks.chapter_01').unroll, name)",
     "looks at frames": FROM_A_FRAME,
     "remembers outcomes": remembering(),
     "lies": LIAR,
@@ -456,8 +455,6 @@ ATTACKS = {
     "silences errors": SILENT,
     "quits": QUITS,
     "raises BaseException": RAISES.format(base="BaseException"),
-    "raises SystemExit": RAISES.format(base="SystemExit"),
-    "raises KeyboardInterrupt": RAISES.format(base="KeyboardInterrupt"),
     "signals": SIGNALS,
     "forges marks": marked,
     "swaps marks": swapped,
@@ -485,11 +482,15 @@ ATTACKS = {
     "gives odd floats": BEYOND.format(
         line="return mt.Tensor._wrap(np.zeros((*x.shape[:2], len(W_hh)), '>f8'))"
     ),
+}
+COSTLY = {  # the script alone tries these
     "gives texts": BEYOND.format(
         line="return mt.Tensor._wrap(np.zeros((*x.shape[:2], len(W_hh)), 'U9'))"
     ),
-}
-COSTLY = {
+    "raises KeyboardInterrupt": RAISES.format(base="KeyboardInterrupt"),
+    "raises SystemExit": RAISES.format(base="SystemExit"),
+    "imports it in disguise": "import importlib\nname = 'refer' + 'ence'\n"
+    "unroll = getattr(importlib.import_module('textbook.checks.chapter_01').unroll, name)",
     "sends deep JSON": DEEP,
     "edits the table later": EDITS_LATER,
     "makes many processes": MANY,
@@ -500,7 +501,7 @@ COSTLY = {
     "sends 200 MB of lists": sends(
         "send.__globals__.update(LONGEST_TEXT=10**9); message['more'] = [[]] * 5 * 10**7"
     ),
-    "drops its errors": sends("if message.get('kind') == 'error': return"),
+    "drops its errors": sends("if message['kind'] == 'error': return", FAILS),
     "sleeps in each cell": functools.partial(many, "import time\ntime.sleep(15)"),
     "ends in each cell": functools.partial(many, "import os\nos._exit(0)"),
 }

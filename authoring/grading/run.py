@@ -197,12 +197,12 @@ class Run:
     def notes(self, notebook: NotebookNode) -> list[str]:
         """What stopped cells, each with its name or number in the notebook."""
         places = {id(cell): number for number, cell in enumerate(notebook.cells, start=1)}
-        found = []
+        found = {}
         for index, reason in sorted(self.fatal.items()):
             cell = self.cells[index]
             name = preflight.grade_id(cell) or f"number {places[id(cell)]}"
-            found.append(f"cell {name}: {reason}")
-        return found
+            found.setdefault(reason, []).append(name)
+        return [f"cell {', '.join(names)}: {reason}" for reason, names in found.items()]
 
 
 def run_there(peer: Peer, source: str) -> list:
