@@ -179,7 +179,7 @@ class Peer:
         """Raise unless the other side, a student's, may ask this of an object of the grader's."""
         if id(object) not in self.number_of:
             raise Refused("no object of the grader's")
-        if kind == "get" and (not isinstance(name, str) or name.startswith("_")):
+        if kind in ("get", "set") and (type(name) is not str or name.startswith("_")):
             raise AttributeError(name)
         if kind in ("put", "operate", "instance") or (
             kind == "get" and isinstance(object, types.FunctionType)

@@ -36,6 +36,7 @@ SHOWN_OUTPUTS = ["image/png", "image/jpeg", "text/plain"]  # none of them can ho
 CHAPTERS = [
     name for _, name, _ in pkgutil.iter_modules(checks.__path__) if name.startswith("chapter_")
 ]
+MODULES = {f"{checks.__name__}.{name}" for name in CHAPTERS}
 # A line of ours is none of the student's when a check says where an answer stopped.
 errors.NOT_THE_STUDENTS.append(str(ROOT / "authoring"))
 
@@ -54,7 +55,7 @@ class Helpers:
         }
 
     def __call__(self, chapter, name):
-        if chapter.rpartition(".")[2] not in CHAPTERS or name not in self.names:
+        if chapter not in MODULES or name not in self.names:  # what comes need not be a text
             raise AttributeError(f"{chapter} has no {name}")
         value = getattr(importlib.import_module(chapter), name)
         if value is assembly.Parts:
