@@ -119,6 +119,7 @@ vars = dict = sorted = isinstance = getattr = None
 def print(*words):
     raise RuntimeError
 """
+MODES = "mt.set_grad_enabled(False)\nmt.set_default_dtype(mt.float64)"
 UNDEAD = (
     """import gc, types
 get_ipython().events.callbacks["post_run_cell"].clear()
@@ -298,8 +299,7 @@ def make_class(release, whole=False):
     add("blank, with hooks taken away", notebook, NOTHING, "no answer is filled in")
 
     add("shadows Python's names", right(release, SHADOWS), FULL)
-    modes = "mt.set_grad_enabled(False)\nmt.set_default_dtype(mt.float64)"
-    add("leaves modes switched", right(release, modes), FULL)
+    add("leaves modes switched", right(release, MODES), FULL)
     digits = nbformat.writes(release).replace('"nbformat": 4', f'"nbformat": {"1" * 5000}')
     add("5000 digits", digits, {}, "notes.ipynb cannot be read (ValueError", file="notes.ipynb")
     for student, answer in (WRONG | WRONG_AS_WELL if whole else WRONG).items():

@@ -13,9 +13,10 @@ import tempfile
 from pathlib import Path
 
 import nbformat
+from nbgrader.utils import is_solution
 
 from authoring import preflight
-from authoring.grading.grade import Settings, grade_folder
+from authoring.grading.grade import Settings, grade_folder, load_sets
 from authoring.grading.isolation import ROOT
 from authoring.release import release
 from tests import accidents
@@ -505,6 +506,7 @@ COSTLY = {  # the script alone tries these
     "sleeps in each cell": functools.partial(many, "import time\ntime.sleep(15)"),
     "ends in each cell": functools.partial(many, "import os\nos._exit(0)"),
 }
+LIST = "list = [1, 2, 3]\ntype = 'rnn'\n"
 POSSIBLE = {"hides what it runs": UNHEARD}  # docs/instructors.md has it on its list
 
 
@@ -560,8 +562,22 @@ def graded(hand_in, settings):
     return {row["student"]: row for row in rows}
 
 
+def solve(folder, name, cells):
+    """Hand in right answers to a whole set, with a cell of one's own before them."""
+    source = load_sets(ROOT / "solutions", name)[name]
+    answers = {preflight.grade_id(cell): cell.source for cell in source.cells if is_solution(cell)}
+    for student, own in cells.items():
+        notebook = release(ROOT, source)
+        for cell in notebook.cells:
+            cell.source = answers.get(preflight.grade_id(cell), cell.source)
+        notebook.cells.insert(2, nbformat.v4.new_code_cell(own))
+        (folder / student).mkdir(parents=True)
+        nbformat.write(notebook, folder / student / f"{name}.ipynb")
+    return {name: source}
+
+
 def main():
-    """Grade both classes; 0 if each of them gets what is due."""
+    """Grade all classes; 0 if each student gets what is due."""
     wrong = []
 
     def show(tried, expected, row, fits):
@@ -587,7 +603,17 @@ def main():
         row = rows[preflight.printable(student)]
         fits = accidents.is_as_expected(row, points, problem)
         show(row["student"], sum(points.values()), row, fits)
-    print(f"{len(attacks)} attacks, {len(people)} accidents, wrong: {', '.join(wrong) or 'none'}")
+
+    name, cells = (
+        "01_rnn",
+        {"all of set 01": "", "the same, shadowed": LIST + accidents.MODES},
+    )
+    rows = graded(lambda folder: solve(folder, name, cells), Settings(jobs=2, strict=True))
+    for student in cells:
+        row = rows[student]
+        show(student, row["max"], row, row["total"] == row["max"] == 40 and not row["problem"])
+    happened = len(people) + len(cells)
+    print(f"{len(attacks)} attacks, {happened} accidents, wrong: {', '.join(wrong) or 'none'}")
     return bool(wrong)
 
 
