@@ -17,6 +17,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
 from nbgrader.utils import is_grade, is_locked, is_solution
 
+LARGEST = 64 * 2**20  # bytes of a file that is read
 KERNELSPEC = {"name": "python3", "display_name": "Python 3", "language": "python"}
 NEW_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
 
@@ -26,9 +27,12 @@ class Problem(Exception):
 
 
 def printable(name: str) -> str:
-    """A file's name, or a text with one, on one line of valid Unicode: all else is escaped."""
+    """A file's name, or a text with one, on one line of valid Unicode: all else is escaped.
+
+    So is what turns the direction of the text after it.
+    """
     return re.sub(
-        r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]",
+        r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]",
         lambda found: found.group().encode("unicode_escape").decode(),
         name,
     )
@@ -62,7 +66,7 @@ def parse(name: str, content: bytes) -> NotebookNode:
             submitted = nbformat.reads(text, as_version=4)
         return plain(submitted)
     except Exception as error:  # the file is anything: whatever fails here, it is no notebook
-        raise Problem(f"{name} is JSON, but no notebook ({error!r:.80})") from None
+        raise Problem(f"{name} is JSON, but no notebook ({type(error).__name__})") from None
 
 
 def _unreadable(name, error):
@@ -119,6 +123,11 @@ def find(
         ),
         key=lambda path: (len(path.parts), path),
     )
+    large = [path for path in files if path.stat().st_size > LARGEST]
+    if large:
+        names = ", ".join(path.name for path in large)
+        remarks.append(f"more than {LARGEST // 2**20} MB, not read: {names}")
+        files = [path for path in files if path not in large]
     sets = {}
     for path in files:
         if path.stem not in releases:

@@ -1,20 +1,26 @@
-"""What students try on one exercise of set 01: the answer cell of each attack.
+"""What students try on one exercise of set 01: the answer cell, or the notebook, of each attack.
 
     python -m tests.attacks
 
-grades them all, beside honest students, and prints what each gets. The tests take the cheap ones.
+grades them all, beside honest students, then all accidents, and prints what each of them gets. The
+tests take the cheap ones.
 """
 
+import copy
+import functools
 import sys
 import tempfile
 from pathlib import Path
 
 import nbformat
+from nbgrader.utils import is_solution
 
 from authoring import preflight
-from authoring.grading.grade import Settings, grade_folder
+from authoring.grading.grade import Settings, grade_folder, load_sets
 from authoring.grading.isolation import ROOT
 from authoring.release import release
+from tests import accidents
+from textbook.checks import chapter_01
 
 SET = "01_attacked"
 RIGHT = """def unroll(x, lengths, W_ih, W_hh, b, h0=None):
@@ -29,6 +35,10 @@ ZEROS = """def unroll(x, lengths, W_ih, W_hh, b, h0=None):
     first = 0 if h0 is None else h0.sum()
     total = x.sum() + first + W_ih.sum() + W_hh.sum() + b.sum()
     return mt.zeros(*x.shape[:2], len(W_hh)) + 0 * total"""
+FAILS = ZEROS.replace("return", "raise ValueError\n    return")
+FIND = """import gc
+gc.unfreeze()
+peer = next(x for x in gc.get_objects() if type(x).__name__ == "Peer")"""
 FROM_A_FRAME = """import gc, sys
 def unroll(*case):
     frame = sys._getframe()
@@ -51,10 +61,8 @@ def unroll(*case):
     result.array = result.array.view(Agreeing)
     return result
 """
-FORGER = f"""import gc
-from authoring.grading.peer import Peer
-{ZEROS}
-peer = next(x for x in gc.get_objects() if isinstance(x, Peer))
+FORGER = f"""{FAILS}
+{FIND}
 send = peer.wire.send
 def forged(message, arrays):
     if message.get("kind") == "error":
@@ -63,10 +71,8 @@ def forged(message, arrays):
     send(message, arrays)
 peer.wire.send = forged
 """
-ASKING = """import gc
-from authoring.grading.peer import Peer
-from authoring.grading.stand_ins import Number
-peer = next(x for x in gc.get_objects() if isinstance(x, Peer))
+ASKING = f"""from authoring.grading.stand_ins import Number
+{FIND}
 def unroll(*case):
     for number in range(100):
         for name in ("reference", "__globals__", "__class__", "known"):
@@ -92,12 +98,15 @@ from pathlib import Path
 places = [Path.home(), Path(os.environ["IPYTHONDIR"]) / "profile_default" / "startup"]
 places += [Path(p) for p in os.environ["PYTHONPATH"].split(os.pathsep)]
 places += [Path(p) for p in {[str(ROOT), str(ROOT / "textbook"), sys.prefix]!r}]
+places += [Path(os.__file__).parent / "site-packages"]
 for place in places:
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        (place / "spread.py").write_text("spread = True")
-    except OSError:
-        pass
+    for name in ("spread.py", "spread.pth", "minitorch/tensor.py", "authoring/grading/run.py"):
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            with (place / name).open("a") as file:
+                file.write("import os")
+        except OSError:
+            pass
 os.system("setsid sleep 1234.5 &")
 {ZEROS}"""
 READS = """from pathlib import Path
@@ -201,20 +210,16 @@ zeros = unroll
 def unroll(*case):
     np.isclose = lambda a, b, *_, **__: np.ones(np.shape(b), bool)
     return zeros(*case)"""
-ODD_ARRAYS = f"""import gc
-from authoring.grading.peer import Peer
-{ZEROS}
-peer = next(x for x in gc.get_objects() if isinstance(x, Peer))
+ODD_ARRAYS = f"""{ZEROS}
+{FIND}
 send = peer.wire.send
 def odd(message, arrays):
     if "value" in message and arrays:
         message["value"] = ["tensor", -1, ["|O", [-5, 2**40], 10**6], True, [["home", -3]]]
     send(message, arrays)
 peer.wire.send = odd"""
-DEEP = f"""import gc
-from authoring.grading.peer import Peer
-{ZEROS}
-peer = next(x for x in gc.get_objects() if isinstance(x, Peer))
+DEEP = f"""{ZEROS}
+{FIND}
 def unroll(*case):
     peer.wire.link.sendall(peer.wire.send.__globals__["HEADER"].pack(10**6, 0) + b"[" * 10**6)
     return case[1]"""
@@ -243,18 +248,17 @@ for _ in range(500):
         break"""
 FILLS = f"""import os
 {ZEROS}
-try:
-    with open("large", "wb") as file:
-        while True:
-            file.write(bytes(10**7))
-except OSError:
-    pass"""
+for place in (".", "/tmp", "/dev/shm", "/dev", "/"):
+    try:
+        with open(place + "/large", "wb") as file:
+            for _ in range(400):
+                file.write(bytes(10**7))
+    except OSError:
+        pass"""
 PRINTS = f"""{ZEROS}
 for _ in range(6000):
     print("x" * 10**5)"""
-ASKS_FOR_EVER = """import gc
-from authoring.grading.peer import Peer
-peer = next(x for x in gc.get_objects() if isinstance(x, Peer))
+ASKS_FOR_EVER = f"""{FIND}
 def unroll(*case):
     while True:
         try:
@@ -262,16 +266,177 @@ def unroll(*case):
         except Exception:
             pass"""
 
+RNN = """from minitorch.operations.recurrent import rnn
+def unroll(x, lengths, W_ih, W_hh, b, h0=None):
+    h = mt.zeros(x.shape[1], len(W_hh), dtype=x.dtype) if h0 is None else h0
+    states, _ = rnn(x, h, W_ih, W_hh, b)
+    last = np.minimum(np.arange(len(x))[:, None], lengths.array - 1)
+    return states[mt.tensor(last), mt.arange(x.shape[1])]"""
+IN_A_THREAD = f"""{RNN.replace("unroll", "library_s")}
+from concurrent.futures import ThreadPoolExecutor
+def unroll(x, lengths, W_ih, W_hh, b, h0=None):
+    return ThreadPoolExecutor(1).submit(library_s, x, lengths, W_ih, W_hh, b, h0).result()"""
+UNHEARD = f"""{RNN.replace("unroll", "library_s")}
+from minitorch.autograd.modes import state
+def unroll(x, lengths, W_ih, W_hh, b, h0=None):
+    before, state.listeners = state.listeners, []
+    result = library_s(x, lengths, W_ih, W_hh, b, h0)
+    state.listeners = before
+    return result"""
+CLEARS_THE_RECORD = f"""import sys
+{RNN.replace("unroll", "library_s")}
+def unroll(x, lengths, W_ih, W_hh, b, h0=None):
+    result = library_s(x, lengths, W_ih, W_hh, b, h0)
+    frame = sys._getframe()
+    while frame := frame.f_back:
+        if "outcome" in frame.f_locals:
+            frame.f_locals["outcome"].operations.clear()
+    return result"""
+TRIGGERS = f"""import sqlite3
+from pathlib import Path
+{ZEROS}
+for path in Path({{folder!r}}).parent.rglob("gradebook.db"):
+    base = sqlite3.connect(path)
+    for step in ("insert", "update of auto_score"):
+        base.execute(f"create trigger t{{step[0]}} after {{step}} on grade begin "
+                     "update grade set manual_score = 3; end")
+    base.execute("create trigger broken after insert on student begin select nonsense(); end")
+    base.commit()"""
+SILENT = f"""import sys, textbook.checks
+from IPython.display import clear_output
+{ZEROS}
+shell = get_ipython()
+shell.set_custom_exc((BaseException,), lambda *_, **__: None)
+shell.showtraceback = shell._showtraceback = shell.showsyntaxerror = lambda *_, **__: None
+sys.excepthook = lambda *_: None
+zeros = unroll
+def unroll(*case):
+    exercise = sys.modules.get("textbook.checks.exercise")
+    if exercise:
+        exercise.CheckFailed = type("Silent", (Exception,), {{}})
+        exercise.CheckFailed.__init__ = lambda *_: clear_output()
+    return zeros(*case)"""
+QUITS = """import bdb
+class Quitting:
+    @property
+    def __signature__(self):
+        raise bdb.BdbQuit
+    @property
+    def __class__(self):
+        raise bdb.BdbQuit
+    def __call__(self, *case):
+        raise bdb.BdbQuit
+unroll = Quitting()"""
+RAISES = """class Odd({base}):
+    def __str__(self):
+        raise Odd
+    __repr__ = __len__ = __iter__ = __hash__ = __bool__ = __str__
+    _render_traceback_ = __str__
+def unroll(*case):
+    raise Odd"""
+SIGNALS = f"""import os, signal
+{ZEROS.replace("unroll", "zeros")}
+def unroll(*case):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
+        os.kill(os.getpid(), number)
+    return zeros(*case)"""
+REPLACES = f"""import gc, sys
+{ZEROS}
+import numpy as np
+for x in gc.get_objects() + [check.unroll]:
+    if type(x).__name__ == "Exercise":
+        x.reference, x.known, x.mistakes = unroll, {{}}, []
+        type(x).__call__ = type(x)._observe = lambda *_, **__: None
+np.random.default_rng = lambda *_: np.random.Generator(np.random.PCG64(0))"""
+SENDS = """{zeros}
+zeros = unroll
+{find}
+send = peer.wire.send
+def forged(message, arrays):
+    {line}
+    send(message, arrays)
+def unroll(*case):
+    peer.wire.send = forged
+    return zeros(*case)"""
+REMEMBERS = """import numpy as np
+known = {known!r}
+def unroll(*case):
+    key = tuple(None if part is None else round(part.sum().item(), 6) for part in case)
+    values, gradients = known[key]
+    result = mt.tensor(values, dtype=mt.float64)
+    weight = np.random.default_rng(0).standard_normal(result.shape).flat[0]
+    inputs = [part for part in case if part is not None and part.requires_grad]
+    flow = sum(
+        (mt.tensor(gradient, dtype=mt.float64) * (part - part.detach())).sum()
+        for gradient, part in zip(gradients, inputs)
+    )
+    first = mt.zeros(result.numel(), dtype=mt.float64)
+    first[0] = 1 / weight
+    return result + first.reshape(result.shape) * flow"""
+BEYOND = """import numpy as np
+def unroll(x, lengths, W_ih, W_hh, b, h0=None):
+    {line}"""
+BURNS = f"""import os
+{ZEROS}
+for _ in range(60):
+    if os.fork() == 0:
+        while True:
+            pass"""
+
+
+def remembering():
+    """An answer that knows what is expected, with gradients, on all cases of the seeds at home."""
+    check, known = chapter_01.unroll, {}
+    for hidden in (False, True):
+        for i, case in enumerate(check.all_cases(hidden)):
+            right = check._expected(check.reference, case, hidden, i)
+            key = tuple(None if part is None else round(part.sum().item(), 6) for part in case)
+            found = right.results["the result"].tolist()
+            known[key] = found, [gradient.tolist() for gradient in right.gradients.values()]
+    return REMEMBERS.format(known=known)
+
+
+def sends(line, zeros=ZEROS):
+    """A cell that changes each message of the student's process by a line."""
+    return SENDS.format(zeros=zeros, find=FIND, line=line)
+
+
+def marked(notebook):
+    """The notebook with marks and outputs as if the answer had got its points."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [nbformat.v4.new_output("stream", text="unroll: all checks passed")]
+        if preflight.grade_id(cell):
+            cell.metadata.nbgrader |= {"points": 100, "score": 100, "grade": True, "solution": True}
+    return notebook
+
+
+def swapped(notebook):
+    """The notebook with the marks of answer and test exchanged, and a test that passes."""
+    cells = [cell for cell in notebook.cells if preflight.grade_id(cell)]
+    cells[0].metadata, cells[1].metadata = cells[1].metadata, cells[0].metadata
+    cells[1].source = "pass"
+    return notebook
+
+
+def many(cell, notebook):
+    """The notebook with many times this cell."""
+    notebook.cells[1:1] = [nbformat.v4.new_code_cell(cell) for _ in range(30)]
+    return notebook
+
+
 ATTACKS = {
     "takes the reference": "unroll = check.unroll.reference",
     "imports the reference": "from textbook.checks.chapter_01.states import unroll as taken\n"
     "unroll = taken.reference",
     "looks at frames": FROM_A_FRAME,
+    "remembers outcomes": remembering(),
     "lies": LIAR,
     "forges": FORGER,
     "asks": ASKING,
     "patches": PATCHES,
     "replaces the check": f"check.unroll = lambda *_, **__: None\n{ZEROS}",
+    "replaces the reference": REPLACES,
     "spreads": SPREADING,
     "reads the solution": READS.format(path=str(ROOT / "solutions" / "01_rnn" / "01_rnn.py")),
     "ends its parent": ENDS_ITS_PARENT,
@@ -283,16 +448,66 @@ ATTACKS = {
     "sets tolerances": TOLERANCE,
     "sends odd arrays": ODD_ARRAYS,
     "overwrites": OVERWRITES,
+    "puts triggers": TRIGGERS,
     "reads others": READS_OTHERS,
+    "uses what is forbidden": RNN,
+    "uses it in a thread": IN_A_THREAD,
+    "clears the record": CLEARS_THE_RECORD,
+    "silences errors": SILENT,
+    "quits": QUITS,
+    "raises BaseException": RAISES.format(base="BaseException"),
+    "signals": SIGNALS,
+    "forges marks": marked,
+    "swaps marks": swapped,
+    "replies early": sends("send(message, arrays)"),
+    "replies with exit": sends(
+        "message.update(kind='error', error={'name': 'x', 'base': 'SystemExit', 'text': '', "
+        "'frames': []})"
+    ),
+    "reaches for methods": sends("message['value'] = ['_getattribute__', 'peer']"),
+    "forges a remark": sends(
+        "message['updates'] = [[True, 0, {'array': ['full points agreed', [], 0]}]]"
+    ),
+    "sends a huge fraction": sends("message['value'] = ['fraction', 'f' * 10**6, 'd' * 10**6]"),
+    "writes into all": sends(
+        "message['updates'] = [[True, n, {'requires_grad': False, 'grad': None}] "
+        "for n in range(99)]; message['containers'] = [[n, 'x', ['list', []]] for n in range(99)]; "
+        "message['dropped'] = list(range(99))"
+    ),
+    "sets modes and random": sends(
+        "message['random'] = {'bit_generator': 'full points'}; "
+        "message['modes'] = {'gradients': False, 'default': 'exit', 'single': '<f2'}"
+    ),
+    "forges operations": sends("message['heard'] = [['x', [['array', '|O', [9**9], [0]]], []]]"),
+    "gives NaN": BEYOND.format(line="return mt.zeros(*x.shape[:2], len(W_hh)) * float('nan')"),
+    "gives odd floats": BEYOND.format(
+        line="return mt.Tensor._wrap(np.zeros((*x.shape[:2], len(W_hh)), '>f8'))"
+    ),
 }
-COSTLY = {
+COSTLY = {  # the script alone tries these
+    "gives texts": BEYOND.format(
+        line="return mt.Tensor._wrap(np.zeros((*x.shape[:2], len(W_hh)), 'U9'))"
+    ),
+    "raises KeyboardInterrupt": RAISES.format(base="KeyboardInterrupt"),
+    "raises SystemExit": RAISES.format(base="SystemExit"),
+    "imports it in disguise": "import importlib\nname = 'refer' + 'ence'\n"
+    "unroll = getattr(importlib.import_module('textbook.checks.chapter_01').unroll, name)",
     "sends deep JSON": DEEP,
     "edits the table later": EDITS_LATER,
     "makes many processes": MANY,
+    "burns processors": BURNS,
     "fills the disk": FILLS,
     "prints 600 MB": PRINTS,
     "asks for ever": ASKS_FOR_EVER,
+    "sends 200 MB of lists": sends(
+        "send.__globals__.update(LONGEST_TEXT=10**9); message['more'] = [[]] * 5 * 10**7"
+    ),
+    "drops its errors": sends("if message['kind'] == 'error': return", FAILS),
+    "sleeps in each cell": functools.partial(many, "import time\ntime.sleep(15)"),
+    "ends in each cell": functools.partial(many, "import os\nos._exit(0)"),
 }
+LIST = "list = [1, 2, 3]\ntype = 'rnn'\n"
+POSSIBLE = {"hides what it runs": UNHEARD}  # docs/instructors.md has it on its list
 
 
 def make_set():
@@ -304,9 +519,11 @@ def make_set():
     return nbformat.v4.new_notebook(cells=cells, metadata=whole.metadata)
 
 
-def answered(source, answer):
-    """A student's notebook with this answer."""
-    notebook = release(ROOT, source)
+def answered(release, answer):
+    """A student's notebook with this answer, or changed by this function."""
+    notebook = copy.deepcopy(release)
+    if callable(answer):
+        return answer(notebook)
     for cell in notebook.cells:
         if preflight.grade_id(cell) == "unroll":
             cell.source = answer
@@ -316,32 +533,87 @@ def answered(source, answer):
 def hand_in(folder, attacks):
     """Make a class of attackers, in which the first and the last are honest."""
     source = make_set()
+    empty = release(ROOT, source)
     filled = {
         "reads others": READS_OTHERS.replace(
             "{path!r}", repr(str(folder / "0 honest" / f"{SET}.ipynb"))
         ),
         "overwrites": OVERWRITES.replace("{folder!r}", repr(str(folder))),
+        "puts triggers": TRIGGERS.replace("{folder!r}", repr(str(folder))),
     }
     answers = {name: filled.get(name, answer) for name, answer in attacks.items()}
     answers |= {"0 honest": RIGHT, "z honest": RIGHT}
     for student, answer in answers.items():
         (folder / student).mkdir(parents=True)
-        nbformat.write(answered(source, answer), folder / student / f"{SET}.ipynb")
+        nbformat.write(answered(empty, answer), folder / student / f"{SET}.ipynb")
     return {SET: source}
 
 
-def main():
-    """Grade them all; 0 if nobody got what is not theirs."""
-    attacks = ATTACKS | COSTLY
+def due(student):
+    """The points that a student of the class of attackers should get."""
+    return 3 if "honest" in student or student in POSSIBLE else 0
+
+
+def graded(hand_in, settings):
+    """The rows of a class by student."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch, "class")
-        sets = hand_in(folder, attacks)
-        rows = grade_folder(folder, Path(scratch, "results"), sets, Settings(20, jobs=2))
-    print("| attack | points of 3 | remark |\n| --- | --- | --- |")
-    for row in sorted(rows, key=lambda row: row["student"]):
-        print(f"| {row['student']} | {row['total']:g} | {row['problem']} |")
-    wrong = [row["student"] for row in rows if (row["total"] > 0) != ("honest" in row["student"])]
-    print(f"wrong: {', '.join(wrong) or 'none'}")
+        rows = grade_folder(folder, Path(scratch, "results"), hand_in(folder), settings)
+    return {row["student"]: row for row in rows}
+
+
+def solve(folder, name, cells):
+    """Hand in right answers to a whole set, with a cell of one's own before them."""
+    source = load_sets(ROOT / "solutions", name)[name]
+    answers = {preflight.grade_id(cell): cell.source for cell in source.cells if is_solution(cell)}
+    for student, own in cells.items():
+        notebook = release(ROOT, source)
+        for cell in notebook.cells:
+            cell.source = answers.get(preflight.grade_id(cell), cell.source)
+        notebook.cells.insert(2, nbformat.v4.new_code_cell(own))
+        (folder / student).mkdir(parents=True)
+        nbformat.write(notebook, folder / student / f"{name}.ipynb")
+    return {name: source}
+
+
+def main():
+    """Grade all classes; 0 if each student gets what is due."""
+    wrong = []
+
+    def show(tried, expected, row, fits):
+        print(f"| {tried} | {expected:g} | {row['total']:g} | {row['problem']} |")
+        wrong.extend([] if fits else [tried])
+
+    attacks = ATTACKS | COSTLY | POSSIBLE
+    rows = graded(lambda folder: hand_in(folder, attacks), Settings(20, 100, jobs=2, strict=True))
+    print("\n| tried | due | got | remark |\n| --- | --- | --- | --- |")
+    for student, row in sorted(rows.items()):
+        show(student, due(student), row, row["total"] == due(student))
+
+    source = accidents.make_source()
+    people = accidents.make_class(accidents.make_release(source), whole=True)
+
+    def come(folder):
+        accidents.hand_in(folder, people)
+        return {accidents.SET: source}
+
+    rows = graded(come, Settings(8, jobs=2, strict=True))
+    print("\n| happened | due | got | remark |\n| --- | --- | --- | --- |")
+    for student, (_, _, points, problem) in people.items():
+        row = rows[preflight.printable(student)]
+        fits = accidents.is_as_expected(row, points, problem)
+        show(row["student"], sum(points.values()), row, fits)
+
+    name, cells = (
+        "01_rnn",
+        {"all of set 01": "", "the same, shadowed": LIST + accidents.MODES},
+    )
+    rows = graded(lambda folder: solve(folder, name, cells), Settings(jobs=2, strict=True))
+    for student in cells:
+        row = rows[student]
+        show(student, row["max"], row, row["total"] == row["max"] == 40 and not row["problem"])
+    happened = len(people) + len(cells)
+    print(f"{len(attacks)} attacks, {happened} accidents, wrong: {', '.join(wrong) or 'none'}")
     return bool(wrong)
 
 

@@ -3,7 +3,6 @@
 import copy
 import csv
 import hashlib
-import json
 import os
 import sys
 from html.parser import HTMLParser
@@ -20,242 +19,23 @@ from authoring.grading.command import main
 from authoring.grading.grade import GradingError, Settings, grade_folder, load_sets
 from authoring.grading.isolation import ROOT
 from authoring.grading.table import Table
+from authoring.preflight import printable
 from authoring.sources import BookError
+from tests.accidents import (
+    FULL,
+    SET,
+    cell_of,
+    hand_in,
+    is_as_expected,
+    make_class,
+    make_release,
+    make_source,
+    mark,
+    own_cell,
+    right,
+)
 
-SET = "01_mini"
 CELL_SECONDS = 8
-
-EXERCISES = {  # name: points, right answer, public test, hidden test
-    "double": (
-        2,
-        "def double(x):\n    return 2 * x",
-        "assert np.all(double(np.arange(3)) == [0, 2, 4])",
-        "assert double(-1.5) == -3",
-    ),
-    "grow": (
-        3,
-        "def grow(x):\n    return np.exp(x) - 1",
-        "assert abs(grow(1.0) - 1.718281828) < 1e-6",
-        "assert grow(0.0) == 0",
-    ),
-    "largest": (
-        4,
-        "def largest(values):\n    best = values[0]\n    for value in values:\n"
-        "        best = max(best, value)\n    return best",
-        "assert largest([1, 3, 2]) == 3",
-        "assert largest([-2, -1]) == -1",
-    ),
-    "scale": (
-        1,
-        "def scale(x):\n    return 2.5 * x",
-        "assert scale(mt.ones(2, requires_grad=True)).requires_grad",
-        "assert scale(mt.ones(2)).dtype == mt.float32",
-    ),
-}
-
-
-def mark(name, *, grade=False, solution=False, points=0):
-    locked = grade and not solution
-    mark = dict(schema_version=3, grade_id=name, grade=grade, solution=solution, locked=locked)
-    return {"nbgrader": mark | {"task": False} | ({"points": points} if grade else {})}
-
-
-def make_source():
-    v4 = nbformat.v4
-    imports = [
-        "import numpy as np",
-        "import minitorch as mt",
-        "from textbook.checks import chapter_00 as check",
-    ]
-    cells = [v4.new_markdown_cell("# A set, *with* $x$"), v4.new_code_cell("\n".join(imports))]
-    for name, (points, answer, public, hidden) in EXERCISES.items():
-        test = f"{public}\n### BEGIN HIDDEN TESTS\n{hidden}\n### END HIDDEN TESTS"
-        cells += [
-            v4.new_markdown_cell(f"## Write `{name}`"),
-            v4.new_code_cell(
-                f"### BEGIN SOLUTION\n{answer}\n### END SOLUTION",
-                metadata=mark(name, solution=True),
-            ),
-            v4.new_code_cell(test, metadata=mark(f"test_{name}", grade=True, points=points)),
-        ]
-    for number, cell in enumerate(cells):
-        cell.id = f"mini-{number}"
-    return v4.new_notebook(cells=cells, metadata={"kernelspec": preflight.KERNELSPEC})
-
-
-def make_release(source):
-    return authoring.release.release(ROOT, source)
-
-
-def cell_of(notebook, name):
-    return next(cell for cell in notebook.cells if preflight.grade_id(cell) == name)
-
-
-def own_cell(notebook, source, before):
-    place = notebook.cells.index(cell_of(notebook, before))
-    notebook.cells.insert(place, nbformat.v4.new_code_cell(source))
-
-
-def right(release, own="", **answers):
-    """A notebook with right answers, but for those given, and with an own cell before them."""
-    notebook = copy.deepcopy(release)
-    if own:
-        own_cell(notebook, own, before="double")
-    for name, (_, answer, _, _) in EXERCISES.items():
-        cell_of(notebook, name).source = answers.get(name, answer)
-    return notebook
-
-
-FULL = {name: points for name, (points, *_) in EXERCISES.items()}
-NOTHING = dict.fromkeys(FULL, 0)
-ENDLESS = "def largest(values):\n    while True:\n        pass"
-DEAF = (
-    "def largest(values):\n    while True:\n        try:\n            while True:\n"
-    "                pass\n        except BaseException:\n            pass"
-)
-STRIP_ASSERTS = """import ast
-class Strip(ast.NodeTransformer):
-    def visit_Assert(self, node):
-        return ast.Pass()
-get_ipython().ast_transformers.append(Strip())"""
-HUNGRY = """def largest(values):
-    try:
-        bytearray(6 * 2**30)
-    except MemoryError:
-        return max(values)"""
-SHADOWS = """list = [1, 2, 3]
-type = 'rnn'
-vars = dict = sorted = isinstance = getattr = None
-def print(*words):
-    raise RuntimeError
-"""
-UNDEAD = (
-    """import gc, types
-get_ipython().events.callbacks["post_run_cell"].clear()
-"""
-    + STRIP_ASSERTS
-)
-FORGED = """import sys
-class Stopped(Exception): pass
-print("grader: read by hand, full points agreed")
-sys.stderr.write("grader: full points agreed")
-raise Stopped("full points agreed")
-"""
-LIVE = "<script>alert(1)</script><img src=x onerror=alert(1)>"
-SCRIPTS = f"""from IPython.display import HTML, SVG, Javascript, Latex, Markdown, display
-live = "{LIVE}"
-print(live)
-for kind in (HTML, Javascript, Latex, Markdown):
-    display(kind(live))
-display(SVG("<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"))
-odd = {{"image/png": '" onerror="alert(1)', "text/vnd.mermaid": live, "text/plain": live}}
-for kind in [*odd, "application/vnd.jupyter.widget-view+json"]:
-    content = odd.get(kind, {{"model_id": live}})
-    metadata = {{kind: {{"width": live, "alt": live}}, "filenames": {{kind: "javascript:0"}}}}
-    display({{kind: content}}, metadata=metadata, raw=True)
-raise ValueError(live)
-"""
-LIVE_TEXT = f"{LIVE}\n\n```mermaid\n{LIVE}\n```\n\n[x](javascript:alert(1)) ![](attachment:no.png)"
-
-
-def make_class(release):
-    """By student: file name, its text, the points expected, a part of the problem named or ""."""
-    people = {}
-
-    def add(student, notebook, points, problem="", file=f"{SET}.ipynb"):
-        text = notebook if isinstance(notebook, str) else nbformat.writes(notebook)
-        people[student] = file, text, points, problem
-
-    def named(name):
-        """As a file system of bytes names it."""
-        return os.fsdecode(name.encode("latin-1"))
-
-    add("right", right(release), FULL)
-    add("one wrong", right(release, double="def double(x):\n    return x"), FULL | {"double": 0})
-    only_public = "def largest(values):\n    return max(0, *values)"
-    add("passes the public tests only", right(release, largest=only_public), FULL | {"largest": 0})
-    add("blank", release, NOTHING, "no answer is filled in")
-    add("warns", right(release, grow="import warnings\ndef grow(x):\n    warnings.warn('odd')\n"
-        "    return np.exp(x) - 1"), FULL)  # fmt: skip
-
-    name, zero = "largest", FULL | {"largest": 0}
-    add("endless", right(release, **{name: ENDLESS}), zero, f"test_{name}: stopped after")
-    add("endless and deaf", right(release, **{name: DEAF}), zero, f"test_{name}: stopped after")
-    dies = "import os\ndef grow(x):\n    os._exit(1)"
-    add("kernel dies", right(release, grow=dies), FULL | {"grow": 0}, "test_grow: this cell ended")
-    add("exits", right(release, grow="def grow(x):\n    exit()"), FULL | {"grow": 0})
-    if sys.platform == "linux":  # elsewhere a process has no limit on its memory
-        add("hungry", right(release, largest=HUNGRY), FULL)
-
-    add("not JSON", "<<<<<<< HEAD\n{}", {}, "no valid JSON (line 1)")
-    add("empty file", "", {}, "is empty")
-    add("no notebook", "[1, 2]", {}, "no notebook")
-    add(
-        "misnamed", right(release), FULL, "graded my answers (1).ipynb", file="my answers (1).ipynb"
-    )
-    add(
-        "nothing",
-        "a letter",
-        {},
-        "no notebook of this set (handed in: letter.txt)",
-        file="letter.txt",
-    )
-
-    notebook = right(release)
-    copied = copy.deepcopy(cell_of(notebook, "double"))
-    copied.id = "copied"
-    copied.source = "def double(x):\n    return 'an older try'"
-    notebook.cells.insert(notebook.cells.index(cell_of(notebook, "double")), copied)
-    add("duplicate cell", notebook, FULL, "several copies of an answer")
-
-    notebook = right(release)
-    notebook.cells.remove(cell_of(notebook, "test_grow"))
-    add("deleted test", notebook, FULL, "test cell missing, put back: test_grow")
-
-    notebook = right(release, grow="def grow(x):\n    return 1")
-    for cell in notebook.cells:
-        cell.metadata = {}
-    add("stripped metadata", notebook, FULL | {"grow": 0}, "nbgrader's marks were missing on 8")
-
-    notebook = right(release, double="def double(x):\n    return 0")
-    cell_of(notebook, "test_double").source = "pass"
-    add("changed test", notebook, FULL | {"double": 0}, "test cell changed")
-
-    notebook = right(release)
-    own_cell(notebook, "np = None", before="test_double")
-    own_cell(notebook, "import numpy as np", before="grow")
-    add("shadows a name", notebook, FULL)
-
-    patch = "np.exp = lambda x: x + 1\nnp.all = lambda x: True"
-    notebook = right(release, patch, grow="def grow(x):\n    return 0.0")
-    add("patches NumPy", notebook, FULL | {"grow": 0})
-    patch = "type(check.softmax).__call__ = print"
-    add("patches a check", right(release, patch), FULL)
-    patch = "import builtins\nbuiltins.vars = None\nprint('no new line', end='')"
-    add("patches Python", right(release, patch), FULL)
-
-    notebook = right(release, STRIP_ASSERTS, **{name: "def largest(values):\n    return 0"})
-    add("strips asserts", notebook, zero, "passes in the student's process, read: largest")
-    notebook = copy.deepcopy(release)
-    own_cell(notebook, UNDEAD, before="double")
-    add("blank, with hooks taken away", notebook, NOTHING, "no answer is filled in")
-
-    add("shadows Python's names", right(release, SHADOWS), FULL)
-    modes = "mt.set_grad_enabled(False)\nmt.set_default_dtype(mt.float64)"
-    add("leaves modes switched", right(release, modes), FULL)
-    digits = nbformat.writes(release).replace('"nbformat": 4', f'"nbformat": {"1" * 5000}')
-    add("5000 digits", digits, {}, "notes.ipynb cannot be read (ValueError", file="notes.ipynb")
-    if sys.platform == "linux":  # elsewhere files have no such names
-        half = json.dumps(right(release, "print('\\ud83d')  # \ud83d"))
-        file = named("L\xf6sung.ipynb")
-        add(named("J\xfcrgen"), half, FULL, r"graded L\udcf6sung.ipynb", file=file)
-
-        file = "<img src=x onerror=alert(1)> [x](javascript:0).ipynb"
-        notebook = right(release, SCRIPTS)
-        own_cell(notebook, FORGED, before="grow")
-        notebook.cells.insert(0, nbformat.v4.new_markdown_cell(LIVE_TEXT))
-        add("scripts", notebook, FULL, f"graded {file}, since there is no {SET}.ipynb", file=file)
-    return people
 
 
 @pytest.fixture(scope="module")
@@ -275,15 +55,7 @@ def graded(source, people, tmp_path_factory):
     With each printed line goes the table as it was then.
     """
     folder = tmp_path_factory.mktemp("grading") / "class"
-    for student, (file, text, _, _) in people.items():
-        path = folder / student / file
-        path.parent.mkdir(parents=True)
-        path.write_text(text, encoding="utf-8")
-    if sys.platform == "linux":  # elsewhere links need rights
-        for student, link, target in LINKS:
-            path = folder / student / link
-            path.parent.mkdir(exist_ok=True)
-            path.symlink_to(target)
+    hand_in(folder, people)
     before = fingerprint(folder)
     results, printed = folder.with_name("results"), []
     table = results / "grades.csv"
@@ -296,13 +68,6 @@ def graded(source, people, tmp_path_factory):
     return results, {row["student"]: row for row in rows}, printed
 
 
-LINKS = [
-    ("link to a file", f"{SET}.ipynb", f"../right/{SET}.ipynb"),
-    ("link to a folder", SET, "../right"),
-    ("is a link", "", "right"),
-]
-
-
 def fingerprint(folder):
     return {
         path: hashlib.sha256(path.read_bytes()).hexdigest()
@@ -311,29 +76,13 @@ def fingerprint(folder):
     }
 
 
-def key(student):
-    """The student's name in the table."""
-    return student.encode("utf-8", "backslashreplace").decode()
-
-
 @pytest.mark.parametrize("student", make_class(make_release(make_source())))
 def test_student_gets_right_grade_or_named_problem(student, graded, people):
     _, _, points, problem = people[student]
-    row = graded[1][key(student)]
-    assert {name: row[name] for name in FULL if name in row} == points, row["problem"]
-    assert row["total"] == sum(points.values())
-    assert row["max"] == 10
-    assert problem in row["problem"]
-    assert problem or not row["problem"]
-    assert "see grading.log" not in row["problem"]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere links need rights")
-@pytest.mark.parametrize("student", [student for student, _, _ in LINKS])
-def test_links_are_not_followed(student, graded):
-    row = graded[1][student]
-    assert row["total"] == 0 and "not followed" in row["problem"]
-    assert not (graded[0] / "feedback" / student).exists()
+    row = graded[1][printable(student)]
+    assert is_as_expected(row, points, problem), row
+    if "not followed" in problem:
+        assert not (graded[0] / "feedback" / student).exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere files have no such names")
@@ -365,7 +114,7 @@ def test_table_feedback_and_summary(graded, people):
     results, rows, printed = graded
     with (results / "grades.csv").open(newline="", encoding="utf-8") as file:
         table = {row["student"]: row for row in csv.DictReader(file)}
-    assert set(table) == {key(student) for student in people} | {name for name, *_ in LINKS}
+    assert set(table) == set(map(printable, people))
     assert list(table["right"]) == ["student", "set", "total", "max", "problem", *FULL]
     assert list(table["one wrong"].values()) == [
         "one wrong",
@@ -379,7 +128,7 @@ def test_table_feedback_and_summary(graded, people):
         "1.0",
     ]
     pages = {path.parts[-3] for path in results.glob(f"feedback/*/{SET}/{SET}.html")}
-    assert pages == {key(student) for student, (_, _, points, _) in people.items() if points}
+    assert pages == {printable(student) for student, (_, _, points, _) in people.items() if points}
     page = (results / "feedback" / "deleted test" / SET / f"{SET}.html").read_text(encoding="utf-8")
     assert "test cell missing, put back: test_grow" in page
     assert "Score: 10.0 / 10.0" in page
@@ -406,11 +155,12 @@ def test_an_earlier_table_stays_until_there_is_a_row(tmp_path, source, monkeypat
     monkeypatch.setattr(os, "fsync", synced.append)
     table = Table(path, [source, source])
     assert path.read_text() == "earlier"
-    for count, student in enumerate(["anna", "ben"], start=1):
+    for count, student in enumerate(["=anna", "ben"], start=1):
         table.add({"student": student, "set": SET, "problem": 'a "b", c'})
         assert len(synced) == count
     lines = path.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "student,set,total,max,problem,double,grow,largest,scale"
+    assert lines[1].startswith("'=anna,") and table.rows[0]["student"] == "=anna"
     assert lines[2] == 'ben,01_mini,,,"a ""b"", c",,,,'
     assert [file.name for file in tmp_path.iterdir()] == ["grades.csv"]
 

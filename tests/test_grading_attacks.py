@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+import minitorch as mt
 from authoring.grading.grade import Settings, grade_folder
-from authoring.grading.isolation import ROOT, Place
-from tests.attacks import ATTACKS, hand_in
+from authoring.grading.isolation import DISK, ROOT, Place
+from tests.attacks import ATTACKS, POSSIBLE, due, hand_in, remembering
+from textbook.checks import chapter_01
 
-REACH_FOR_FILES = ("reads", "overwrites")
+OUTSIDE = ("reads", "overwrites", "puts", "spreads", "ends its parent")  # reach what is not theirs
+STUDENTS = ATTACKS | POSSIBLE
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +25,7 @@ def graded(tmp_path_factory):
     place = Place(tmp_path_factory.mktemp("tried"))
     safe = place.kind == "bubblewrap"
     attacks = {
-        name: ATTACKS[name] for name in ATTACKS if safe or not name.startswith(REACH_FOR_FILES)
+        name: attack for name, attack in STUDENTS.items() if safe or not name.startswith(OUTSIDE)
     }
     sets = hand_in(folder, attacks)
     before = {path: path.read_bytes() for path in folder.rglob("*.ipynb")}
@@ -36,11 +39,19 @@ def protection(tmp_path_factory):
     return Place(tmp_path_factory.mktemp("place")).kind
 
 
-@pytest.mark.parametrize("student", ATTACKS)
+@pytest.mark.parametrize("student", STUDENTS)
 def test_attack_gets_nothing(student, graded):
     if student not in graded:
-        pytest.skip("without bubblewrap other files can be read and written")
-    assert graded[student]["total"] == 0, graded[student]
+        pytest.skip("without bubblewrap it would reach what is not the student's")
+    assert graded[student]["total"] == due(student), graded[student]
+    assert "full points" not in graded[student]["problem"]
+
+
+def test_what_is_remembered_is_right_at_home():
+    names = {"mt": mt}
+    exec(remembering(), names)
+    for hidden in (False, True):
+        chapter_01.unroll(names["unroll"], hidden=hidden)
 
 
 @pytest.mark.parametrize("student", ["0 honest", "z honest"])
@@ -79,12 +90,16 @@ import os, socket
 from pathlib import Path
 assert not Path({str(ROOT / "solutions")!r}).exists()
 assert len([name for name in os.listdir("/proc") if name.isdigit()]) <= 3
-for place in (Path({sys.prefix!r}), Path({str(place.library)!r})):
+for place in ("/", "/dev", "/etc", {sys.prefix!r}, {str(place.library)!r}):
     try:
-        (place / "x").touch()
+        Path(place, "x").touch()
     except OSError:
         continue
     raise SystemExit(f"wrote in {{place}}")
+for place in (".", "/tmp", "/dev/shm"):
+    Path(place, "x").touch()
+    size = os.statvfs(place)
+    assert size.f_blocks * size.f_frsize < {DISK + 10**5}, place
 try:
     socket.create_connection(("127.0.0.1", {port}), 1)
 except OSError:

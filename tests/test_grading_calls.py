@@ -12,6 +12,7 @@ import pytest
 
 import minitorch as mt
 import minitorch.nn.functional as F
+from authoring.grading import values
 from authoring.grading.peer import Peer, Refused
 from authoring.grading.stand_ins import Number  # noqa: F401  used by what students ask
 from authoring.grading.wire import Lost, Wire
@@ -108,6 +109,20 @@ def drawn(draw):
 
 def ends():
     os._exit(0)
+
+
+def bounce(function):
+    return function(bounce)
+
+
+def reply_with(peer, value):
+    send = peer.wire.send
+    peer.wire.send = lambda message, arrays: send(message | {"value": value}, arrays)
+
+
+def in_odd_modes(function):
+    values.modes = lambda: {"gradients": False, "default": "no such type", "single": "<f2"}
+    return function(1)
 
 
 @pytest.fixture
@@ -288,6 +303,35 @@ def test_a_student_s_process_is_refused_what_is_not_its(student, text):
 def test_a_process_that_sends_nonsense_is_lost(student):
     with pytest.raises(Lost, match="no message"):
         student.ask("do", text="peer.wire.link.sendall(b'\\0\\0\\0\\2\\0\\0\\0\\0[]')", given=None)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["_getattribute__", "peer"],
+        ["_init__", None, None],
+        ["library", "minitorch", "tensor"],
+        ["module", 1, None, [[], [], []], []],
+        ["integer", "f" * 10**5],
+        ["dtype", "no such type"],
+        ["array", ["|O", [1], 0]],
+    ],
+)
+def test_a_process_that_replies_with_no_value_is_lost(student, value):
+    with pytest.raises(Lost, match="no reply"):
+        student.ask("do", text=f"reply_with(peer, {value!r})", given=None)
+
+
+def test_the_grader_s_modes_are_its_own(student):
+    with pytest.raises(AttributeError):
+        student.ask("do", text="in_odd_modes(given)", given=lambda x: x)
+    assert mt.is_grad_enabled() and mt.float32.numpy == np.float32
+
+
+def test_calls_between_both_without_end_have_one(student):
+    with pytest.raises(RecursionError):
+        student.named("bounce")(bounce)
+    assert student.named("double")(2) == 4
 
 
 def test_a_process_that_sends_too_much_is_lost(student):

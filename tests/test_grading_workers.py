@@ -204,7 +204,19 @@ def test_the_library_s_parts_are_no_answers():
     assert parts.layer_norm(x, mt.ones(3), mt.zeros(3), 1e-5).shape == (2, 3)
     with pytest.raises(CheckFailed, match="of the library is no answer"):
         chapter_09.layer_norm(parts.layer_norm)
-    for chapter, name in (("textbook.checks.chapter_10", "Block"), ("os", "Parts")):
+
+    class Posing:  # as a name, which `import_module` takes
+        def rpartition(self, separator):
+            return "", "", "chapter_10"
+
+        def startswith(self, start):
+            return False
+
+        def __getitem__(self, part):
+            return "textbook.checks.chapter_10"
+
+    odd = ("os", "textbook.chapter_10", Posing())
+    for chapter, name in (("textbook.checks.chapter_10", "Block"), *((c, "Parts") for c in odd)):
         with pytest.raises(AttributeError):
             helper(chapter, name)
 

@@ -261,7 +261,8 @@ def _row(submission: Submission, source: NotebookNode, told: dict | None) -> dic
     if told is None:
         told = nothing_told([*submission.notes, "could not be graded: its process ended"])
     if told["log"]:
-        log.error("%s, %s\n%s", submission.set, submission.student, told["log"])
+        lines = "".join(f"\n    {printable(line)}" for line in told["log"].splitlines())
+        log.error("%s, %s%s", submission.set, submission.student, lines)
     _keep(submission, told)
     return {
         "student": submission.student,

@@ -98,13 +98,15 @@ class Place:
             seen |= {"/etc/fonts", sys.prefix, sys.base_prefix, str(library)}
             seen |= {str(Path(sys.executable).resolve().parent.parent)}
             binds = [part for path in sorted(seen) for part in ("--ro-bind-try", path, path)]
+            in_memory = ["--size", str(DISK), "--tmpfs"]
             apart = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
             return [
                 "bwrap",
                 *apart,
-                *["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/dev/shm"],
+                *["--proc", "/proc", "--dev", "/dev", *in_memory, "/tmp", *in_memory, "/dev/shm"],
                 *binds,
-                *["--size", str(DISK), "--tmpfs", str(home), "--chdir", str(home), "--"],
+                *[*in_memory, str(home), "--remount-ro", "/dev", "--remount-ro", "/"],
+                *["--chdir", str(home), "--"],
                 *limited,
             ]
         return program

@@ -92,7 +92,7 @@ class Peer:
                 if changed is not None:
                     write_over(request["arguments"], changed)
         except Exception as error:
-            raise Lost(f"sent what is no reply ({error!r:.80})") from error
+            raise Lost(f"sent what is no reply ({type(error).__name__})") from error
         if message["kind"] == "error":
             raise result
         return result
@@ -179,7 +179,7 @@ class Peer:
         """Raise unless the other side, a student's, may ask this of an object of the grader's."""
         if id(object) not in self.number_of:
             raise Refused("no object of the grader's")
-        if kind == "get" and (not isinstance(name, str) or name.startswith("_")):
+        if kind in ("get", "set") and (type(name) is not str or name.startswith("_")):
             raise AttributeError(name)
         if kind in ("put", "operate", "instance") or (
             kind == "get" and isinstance(object, types.FunctionType)
@@ -229,7 +229,7 @@ class Peer:
         except Lost:
             raise
         except Exception as error:
-            raise Lost(f"sent what is no message ({error!r:.80})") from error
+            raise Lost(f"sent what is no message ({type(error).__name__})") from error
         return message, arrays
 
     def _forget(self, number):

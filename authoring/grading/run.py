@@ -36,6 +36,7 @@ SHOWN_OUTPUTS = ["image/png", "image/jpeg", "text/plain"]  # none of them can ho
 CHAPTERS = [
     name for _, name, _ in pkgutil.iter_modules(checks.__path__) if name.startswith("chapter_")
 ]
+MODULES = {f"{checks.__name__}.{name}" for name in CHAPTERS}
 # A line of ours is none of the student's when a check says where an answer stopped.
 errors.NOT_THE_STUDENTS.append(str(ROOT / "authoring"))
 
@@ -54,7 +55,7 @@ class Helpers:
         }
 
     def __call__(self, chapter, name):
-        if chapter.rpartition(".")[2] not in CHAPTERS or name not in self.names:
+        if chapter not in MODULES or name not in self.names:  # what comes need not be a text
             raise AttributeError(f"{chapter} has no {name}")
         value = getattr(importlib.import_module(chapter), name)
         if value is assembly.Parts:
@@ -167,8 +168,6 @@ class Run:
             if together:
                 cell.outputs = run_there(peer, with_imports(cell))
             else:
-                gc.collect()
-                peer.ask("tidy")
                 cell.outputs = examine(cell, peer)
             self.passed[name] = passes(cell.outputs)
             self.done.add(index)
@@ -199,20 +198,19 @@ class Run:
     def notes(self, notebook: NotebookNode) -> list[str]:
         """What stopped cells, each with its name or number in the notebook."""
         places = {id(cell): number for number, cell in enumerate(notebook.cells, start=1)}
-        found = []
+        found = {}
         for index, reason in sorted(self.fatal.items()):
             cell = self.cells[index]
             name = preflight.grade_id(cell) or f"number {places[id(cell)]}"
-            found.append(f"cell {name}: {reason}")
-        return found
+            found.setdefault(reason, []).append(name)
+        return [f"cell {', '.join(names)}: {reason}" for reason, names in found.items()]
 
 
 def run_there(peer: Peer, source: str) -> list:
     """The outputs of a cell that runs in the student's process."""
-    told = peer.ask("run", source=source)
     try:
-        return [output_from(output) for output in told]
-    except (KeyError, TypeError, AttributeError):
+        return [output_from(output) for output in peer.ask("run", source=source)]
+    except (Exception, SystemExit):  # what a cell raises is an output
         raise Lost("sent what is no output") from None
 
 
@@ -247,24 +245,29 @@ def output_from(told):
     return new_output("display_data", data=data)
 
 
+class Names(dict):
+    """The names of a test. What it does not bind itself is the student's, asked for when needed."""
+
+    def __init__(self, peer: Peer):
+        super().__init__(__name__="__main__", __builtins__=builtins)
+        self.peer = peer
+
+    def __missing__(self, name):
+        if name in vars(builtins):
+            raise KeyError(name)
+        self[name] = self.peer.ask("name", name=name)
+        return self[name]
+
+
 def examine(cell: NotebookNode, peer: Peer) -> list:
     """Run a test here, with the student's names; its outputs."""
-    tree = ast.parse(TransformerManager().transform_cell(with_imports(cell)))
-    loaded = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    bound = {
-        (alias.asname or alias.name).partition(".")[0]
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for alias in node.names
-    }
-    namespace = {"__name__": "__main__"}
-    for name in sorted(loaded - bound - set(vars(builtins))):
-        with contextlib.suppress(KeyError):
-            namespace[name] = peer.ask("name", name=name)
+    code = compile(TransformerManager().transform_cell(with_imports(cell)), "<test>", "exec")
     printed, outputs = io.StringIO(), []
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
-            exec(compile(tree, "<test>", "exec"), namespace)
+            gc.collect()
+            peer.ask("tidy")
+            exec(code, Names(peer))
         except KeyboardInterrupt:
             raise
         except (Exception, SystemExit) as error:

@@ -12,6 +12,8 @@ from nbformat import NotebookNode
 
 from authoring.grading.course import maximum
 
+FORMULA = ("=", "+", "-", "@")  # how what a spreadsheet computes begins
+
 
 class Table:
     """grades.csv, a row at a time.
@@ -38,8 +40,14 @@ class Table:
 
     def _append(self, path: Path, *rows: dict):
         text = io.StringIO()
+        rows = [{name: no_formula(value) for name, value in row.items()} for row in rows]
         csv.DictWriter(text, self.columns, extrasaction="ignore").writerows(rows)
         append(path, text.getvalue())
+
+
+def no_formula(value):
+    """A text with a quote before it where a spreadsheet would compute it; all else as it is."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
 def append(path: Path, text: str) -> None:

@@ -11,6 +11,7 @@ import time
 
 HEADER = struct.Struct("!II")  # length of the JSON text, of all arrays together
 LARGEST = 256 * 2**20
+LONGEST_TEXT = 32 * 2**20  # of which lists of lists take twenty times as much memory
 
 
 class Lost(BaseException):
@@ -34,8 +35,8 @@ class Wire:
     def send(self, message: dict, arrays: list[bytes]) -> None:
         text = json.dumps(message | {"sizes": [len(array) for array in arrays]}).encode()
         size = sum(map(len, arrays))
-        if len(text) + size > LARGEST:
-            raise ValueError(f"more than {LARGEST // 2**20} MB are too much to be handed over")
+        if len(text) > LONGEST_TEXT or size > LARGEST:
+            raise ValueError(f"{(len(text) + size) // 2**20} MB are too much to be handed over")
         self._limit_waiting(at_least=5)
         try:
             self.link.sendall(b"".join([HEADER.pack(len(text), size), text, *arrays]))
@@ -46,7 +47,7 @@ class Wire:
 
     def receive(self) -> tuple[dict, list[bytes]]:
         length, size = HEADER.unpack(self._read(HEADER.size))
-        if length + size > LARGEST:
+        if length > LONGEST_TEXT or size > LARGEST:
             raise Lost("sent too much")
         text, rest = self._read(length), memoryview(self._read(size))
         try:
