@@ -85,6 +85,7 @@ def site(root: Path, folder: Path) -> None:
             warning=warnings,
         )
         pages.connect("autodoc-process-docstring", _escape_bars)
+        pages.connect("html-page-context", _bind)
         pages.build()
         if warnings.getvalue():
             raise BookError(f"the pages have faults:\n{warnings.getvalue()}")
@@ -187,6 +188,14 @@ def _reference(title: str, modules: tuple[str, ...]) -> str:
 def _escape_bars(app, what, name, thing, options, lines: list[str]) -> None:
     """The bars of |x| are no markup."""
     lines[:] = [re.sub(r"(``.*?``)|\|", lambda bar: bar[1] or r"\|", line) for line in lines]
+
+
+def _bind(app, name, template, context: dict, doctree) -> None:
+    """No line breaks between a formula and its comma; cells of numbers are marked for book.css."""
+    body = context.get("body", "")
+    formula = r'(\(*<span class="math notranslate nohighlight">[^<]*</span>[,.;:?!)]*)'
+    body = re.sub(formula, r'<span class="bound">\1</span>', body)
+    context["body"] = re.sub(r"<td>([^<]{1,40})</td>", r'<td class="short">\1</td>', body)
 
 
 def _slug(title: str) -> str:
