@@ -50,6 +50,7 @@ SETTINGS = {
     "nb_merge_streams": True,
     "nb_code_prompt_hide": "Fold",
     "myst_enable_extensions": ["dollarmath", "amsmath"],
+    "myst_dmath_double_inline": True,
     "myst_heading_anchors": 4,
     "myst_heading_slug_func": "authoring.site.anchor",
     "suppress_warnings": ["mystnb.unknown_mime_type"],
