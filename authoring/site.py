@@ -72,13 +72,13 @@ def site(root: Path, folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()):
         raise BookError(f"{folder} is not empty: name a new folder")
     with tempfile.TemporaryDirectory() as work:
-        source = Path(work, "source")
+        source, built = Path(work, "source"), Path(work, "built")
         _stage(root, source)
         warnings = io.StringIO()
         pages = Sphinx(
             source,
             confdir=None,
-            outdir=folder,
+            outdir=built,
             doctreedir=Path(work, "doctrees"),
             buildername="html",
             confoverrides=SETTINGS,
@@ -90,8 +90,9 @@ def site(root: Path, folder: Path) -> None:
         pages.build()
         if warnings.getvalue():
             raise BookError(f"the pages have faults:\n{warnings.getvalue()}")
-    _prune_mathjax(folder / "_static" / "mathjax")
-    shutil.rmtree(folder / "_sources", ignore_errors=True)
+        _prune_mathjax(built / "_static" / "mathjax")
+        shutil.rmtree(built / "_sources", ignore_errors=True)
+        shutil.copytree(built, folder, dirs_exist_ok=True)
     print(f"open {folder / 'index.html'}")
 
 
