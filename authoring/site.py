@@ -50,6 +50,7 @@ SETTINGS = {
     "nb_merge_streams": True,
     "nb_code_prompt_hide": "Fold",
     "myst_enable_extensions": ["dollarmath", "amsmath"],
+    "myst_dmath_double_inline": True,
     "myst_heading_anchors": 4,
     "myst_heading_slug_func": "authoring.site.anchor",
     "suppress_warnings": ["mystnb.unknown_mime_type"],
@@ -71,13 +72,13 @@ def site(root: Path, folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()):
         raise BookError(f"{folder} is not empty: name a new folder")
     with tempfile.TemporaryDirectory() as work:
-        source = Path(work, "source")
+        source, built = Path(work, "source"), Path(work, "built")
         _stage(root, source)
         warnings = io.StringIO()
         pages = Sphinx(
             source,
             confdir=None,
-            outdir=folder,
+            outdir=built,
             doctreedir=Path(work, "doctrees"),
             buildername="html",
             confoverrides=SETTINGS,
@@ -85,11 +86,13 @@ def site(root: Path, folder: Path) -> None:
             warning=warnings,
         )
         pages.connect("autodoc-process-docstring", _escape_bars)
+        pages.connect("html-page-context", _bind)
         pages.build()
         if warnings.getvalue():
             raise BookError(f"the pages have faults:\n{warnings.getvalue()}")
-    _prune_mathjax(folder / "_static" / "mathjax")
-    shutil.rmtree(folder / "_sources", ignore_errors=True)
+        _prune_mathjax(built / "_static" / "mathjax")
+        shutil.rmtree(built / "_sources", ignore_errors=True)
+        shutil.copytree(built, folder, dirs_exist_ok=True)
     print(f"open {folder / 'index.html'}")
 
 
@@ -187,6 +190,14 @@ def _reference(title: str, modules: tuple[str, ...]) -> str:
 def _escape_bars(app, what, name, thing, options, lines: list[str]) -> None:
     """The bars of |x| are no markup."""
     lines[:] = [re.sub(r"(``.*?``)|\|", lambda bar: bar[1] or r"\|", line) for line in lines]
+
+
+def _bind(app, name, template, context: dict, doctree) -> None:
+    """No line breaks between a formula and its comma; cells of numbers are marked for book.css."""
+    body = context.get("body", "")
+    formula = r'(\(*<span class="math notranslate nohighlight">[^<]*</span>[,.;:?!)]*)'
+    body = re.sub(formula, r'<span class="bound">\1</span>', body)
+    context["body"] = re.sub(r"<td>([^<]{1,40})</td>", r'<td class="short">\1</td>', body)
 
 
 def _slug(title: str) -> str:

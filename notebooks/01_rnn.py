@@ -170,7 +170,7 @@ print("o_1 =", h_1 @ W_o.T)
 
 # %% [markdown]
 # With a pencil: $x_1 = (1.0, 0.6)$ for "we", the state before is zero, and so the first component is
-# $\tanh(1.0 \cdot 1.0 + 0.5 \cdot 0.6 + 0.1) = \tanh(1.4) = 0.885$.
+# $\tanh(1.0 \cdot 1.0 + 0.5 \cdot 0.6 + 0.1)$ $= \tanh(1.4) = 0.885$.
 
 # %% [markdown]
 # ## 3. Unrolling

@@ -370,9 +370,11 @@ print("padding changes nothing:", mt.allclose(layer(x, allowed)[1:, :3], three, 
 # with a single 1, so that $PX$ has the rows of $X$ in another order. Then $P^\top P = I$, a softmax of
 # each row moves with its rows and columns, and (the division by $\sqrt d$ changes nothing here)
 #
-# $$\operatorname{softmax}\!\big(PXQ\,(PXK)^\top\big)\,PXV
-# = P \operatorname{softmax}\!\big(XQ\,(XK)^\top\big)\, P^\top P\, XV
-# = P \cdot \operatorname{softmax}\!\big(XQ\,(XK)^\top\big)\, XV .$$
+# $$\begin{aligned}
+# \operatorname{softmax}\!\big(PXQ\,(PXK)^\top\big)\,PXV
+# &= P \operatorname{softmax}\!\big(XQ\,(XK)^\top\big)\, P^\top P\, XV \\
+# &= P \cdot \operatorname{softmax}\!\big(XQ\,(XK)^\top\big)\, XV .
+# \end{aligned}$$
 #
 # Permuted words give permuted outputs. (This is called **equivariance**. The mean of the outputs
 # does not change at all: it is *invariant*.) Each word gets the same vector wherever it stands.

@@ -470,9 +470,11 @@ print("weights above the diagonal:", (wrong_weights * ~causal_mask(4)).sum().ite
 # $\partial w_{il} / \partial e_{ij} = -w_{il} w_{ij}$ for $l \ne j$. Sum over the values $v_l$ with $l \le i$, and
 # go on to $k_j$ with $e_{ij} = q_i k_j^\top / \sqrt d$:
 #
-# $$\frac{\partial\, \text{output}_i}{\partial e_{ij}} = -w_{ij} \sum_{l \le i} w_{il} v_l = -w_{ij}\, \text{output}_i
-# \quad (d_v), \qquad
-# \frac{\partial\, \text{output}_i}{\partial k_j} = - w_{ij}\, \frac{\text{output}_i^\top\, q_i}{\sqrt d} \quad (d_v, d).$$
+# $$\begin{aligned}
+# \frac{\partial\, \text{output}_i}{\partial e_{ij}} &= -w_{ij} \sum_{l \le i} w_{il} v_l = -w_{ij}\, \text{output}_i
+# && (d_v), \\
+# \frac{\partial\, \text{output}_i}{\partial k_j} &= - w_{ij}\, \frac{\text{output}_i^\top\, q_i}{\sqrt d} && (d_v, d).
+# \end{aligned}$$
 #
 # That is zero only where one of its factors is.
 

@@ -313,9 +313,11 @@ print("padding changes nothing:", mt.allclose(in_batch, alone))
 # network has $d \to m \to d$ with biases, $2dm + m + d$; a norm has a gain and a bias, $2d$. With the embedding of
 # $Vd$ weights, an output layer of $Vd + V$ and a last norm for each stack,
 #
-# $$P = \underbrace{Vd}_{\text{embedding}} + L\,\underbrace{(4d^2 + 2dm + m + 5d)}_{\text{block of the encoder}}
-# + L\,\underbrace{(8d^2 + 2dm + m + 7d)}_{\text{block of the decoder}} + \underbrace{4d}_{\text{last norms}}
-# + \underbrace{Vd + V}_{\text{output layer}} .$$
+# $$\begin{aligned}
+# P = \underbrace{Vd}_{\text{embedding}} &+ L\,\underbrace{(4d^2 + 2dm + m + 5d)}_{\text{block of the encoder}}
+# + L\,\underbrace{(8d^2 + 2dm + m + 7d)}_{\text{block of the decoder}} \\
+# &+ \underbrace{4d}_{\text{last norms}} + \underbrace{Vd + V}_{\text{output layer}} .
+# \end{aligned}$$
 #
 # The number of heads does not occur: they share out the columns (chapter 06). Part by part, held against a model:
 

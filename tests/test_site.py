@@ -39,7 +39,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def book(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("site")
+    folder = tmp_path_factory.mktemp("site") / "pages"
     site(ROOT, folder)
     return folder
 
@@ -116,6 +116,21 @@ def test_the_window_has_both_models_and_knows_the_chapters(book):
             assert (book / "docs" / address).resolve().is_file(), address
 
 
+def test_nothing_is_left_beside_the_pages(book):
+    assert list(book.parent.iterdir()) == [book]
+
+
+def test_no_prose_is_set_as_a_formula(pages):
+    """A dollar sign too many, or one that the renderer pairs otherwise than JupyterLab."""
+    for path in pages:
+        text = path.read_text("utf-8")
+        formulas = re.findall(r'class="math notranslate nohighlight">(.*?)</', text, re.DOTALL)
+        for formula in formulas:
+            assert not re.search(r"\\text\{[^}]*\\_", formula), formula
+            symbols = re.sub(r"\\(text|mathrm|operatorname)\{[^}]*\}", "", html.unescape(formula))
+            assert not re.search(r"(?<!\\)\b[a-z]{2,} [a-z]{2,} [a-z]{2,}", symbols), formula
+
+
 def test_a_folder_that_is_not_empty_is_refused(tmp_path):
     from authoring.sources import BookError
 
@@ -132,6 +147,9 @@ def test_the_host_is_given_what_the_command_writes():
     [upload] = [step for step in steps if "upload-pages" in step.get("uses", "")]
     assert command[:-1] == ["python", "book.py", "site"]
     assert upload["with"]["path"] == command[-1]
+    deploy = workflow["jobs"]["deploy"]
+    assert deploy["needs"] == "build" and deploy["environment"]["name"] == "github-pages"
+    assert deploy["permissions"] == {"pages": "write", "id-token": "write"}
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
@@ -150,3 +168,36 @@ def test_formulas_are_set_without_an_error(book, name):
         and "data-mjx-error" not in dumped
         and "<mjx-merror" not in dumped
     )
+
+
+PHONE = """<iframe width="390" height="800"></iframe><script>
+const pages = PAGES, frame = document.querySelector("iframe"), wide = {};
+onload = async () => {
+  for (const page of pages) {
+    const loaded = new Promise((done) => { frame.onload = done; });
+    frame.src = page;
+    await loaded;
+    const { document: shown, MathJax } = frame.contentWindow;
+    await MathJax?.startup.promise;
+    for (const part of [shown.documentElement, shown.querySelector(".content")]) {
+      if (part && part.scrollWidth > part.clientWidth) wide[page] = part.scrollWidth;
+    }
+  }
+  document.documentElement.dataset.wide = JSON.stringify([pages.length, wide]);
+};
+</script>"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_no_page_scrolls_sideways_on_a_phone(book, pages, tmp_path):
+    look = tmp_path / "phone.html"
+    look.write_text(PHONE.replace("PAGES", json.dumps([path.as_uri() for path in pages])), "utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
+    dumped = subprocess.run(
+        [CHROMIUM, *options, "--virtual-time-budget=600000", "--dump-dom", look.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    ).stdout
+    told = json.loads(html.unescape(re.search(r'data-wide="([^"]*)"', dumped)[1]))
+    assert told == [len(pages), {}]

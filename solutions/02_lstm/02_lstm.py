@@ -83,7 +83,9 @@ check.peephole_cell(peephole_cell, hidden=True)
 #
 # $$[a^z, a^r, a^n] = x_t\, \text{kernel} + \text{bias}_0 \qquad [u^z, u^r, u^n] = h_{t-1}\, \text{recurrent} + \text{bias}_1$$
 #
-# $$z = \sigma(a^z + u^z) \qquad r = \sigma(a^r + u^r) \qquad n = \tanh(a^n + r \odot u^n) \qquad h_t = z \odot n + (1 - z) \odot h_{t-1}$$
+# $$z = \sigma(a^z + u^z) \qquad r = \sigma(a^r + u^r)$$
+#
+# $$n = \tanh(a^n + r \odot u^n) \qquad h_t = z \odot n + (1 - z) \odot h_{t-1}$$
 #
 # where the brackets are blocks of $H$ columns side by side. Three things differ from the chapter's GRU, which is PyTorch's: how the matrices
 # stand, the order of the blocks (here $r$, $z$, $n$), and that $z = 1$ keeps the old state here. Return `W_ih` $(3H, d)$, `W_hh` $(3H, H)$,

@@ -530,8 +530,9 @@ check.beam_search(beam_search, hidden=True)
 # the source, `padding` $(B, n)$ is True at their padding, `inputs` $(B, T)$ what the decoder reads. With $\overrightarrow{h}$ and
 # $\overleftarrow{h}$ the **final** states of both directions of `self.encoder`, each having read the whole sentence and no padding, and $E$ `self.target_embedding`,
 #
-# $$c = \tanh\big(\text{bridge}([\overrightarrow{h}; \overleftarrow{h}])\big), \qquad s_0 = c, \qquad
-# s_t = \mathrm{GRU}\big([E_{y_{t-1}}; c],\, s_{t-1}\big), \qquad \text{scores}_t = \text{out}(s_t) .$$
+# $$c = \tanh\big(\text{bridge}([\overrightarrow{h}; \overleftarrow{h}])\big), \qquad s_0 = c,$$
+#
+# $$s_t = \mathrm{GRU}\big([E_{y_{t-1}}; c],\, s_{t-1}\big), \qquad \text{scores}_t = \text{out}(s_t) .$$
 #
 # Return the scores, $(B, T, V)$. Keep `__init__` as it is. Everything is allowed; `pack_padded_sequence` helps.
 

@@ -468,7 +468,9 @@ check.attention_gradient(attention_gradient, hidden=True)
 # Write `forward` of the decoder below. `inputs` $(B, T)$ are the tokens that it reads, `memory` $(B, n, H_e)$ the encoder's states, `padding` $(B, n)$ is True at
 # their padding, `state` $(B, H)$ is $s_0$. At each step, with $x_t$ the embedding of the token that is read,
 #
-# $$e_{tj} = w^\top \tanh(W_1 h_j + W_2 s_{t-1}), \qquad o_t = \sum_j \alpha_{tj} h_j, \qquad s_t = \mathrm{cell}([x_t; o_t],\, s_{t-1}), \qquad \text{scores}_t = \text{out}([s_t; o_t; x_t]),$$
+# $$e_{tj} = w^\top \tanh(W_1 h_j + W_2 s_{t-1}), \qquad o_t = \sum_j \alpha_{tj} h_j,$$
+#
+# $$s_t = \mathrm{cell}([x_t; o_t],\, s_{t-1}), \qquad \text{scores}_t = \text{out}([s_t; o_t; x_t]),$$
 #
 # with weights $\alpha_t$, the softmax of the scores $e_t$ over the words, without the padding. So the **old** state asks, and cell and output read what it has found. Return the scores of all steps, $(B, T, V)$. Keep `__init__` as it is.
 #

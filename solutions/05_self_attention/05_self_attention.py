@@ -387,8 +387,10 @@ check.division_helps(division_helps, hidden=True)
 #
 # Go back one step at a time, from the output to the values and to the weights; through the softmax, for
 # each row
-# $\text{grad\_score}_j = \alpha_j\,(\text{grad\_weight}_j - \sum_l \alpha_l\, \text{grad\_weight}_l)$; then
-# to queries and keys; then to the matrices, and to $X$, which three gradients reach. For $Y = XW$ and the
+#
+# $$\mathrm{grad\_score}_j = \alpha_j\, \Big(\mathrm{grad\_weight}_j - \sum_l \alpha_l\, \mathrm{grad\_weight}_l\Big);$$
+#
+# then to queries and keys; then to the matrices, and to $X$, which three gradients reach. For $Y = XW$ and the
 # gradient $G$ of $Y$, those of $X$ and $W$ are $G W^\top$ and $X^\top G$.
 #
 # Not allowed: the engine's `backward()` and `autograd.grad`: what they do is the exercise.

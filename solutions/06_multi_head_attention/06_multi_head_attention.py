@@ -374,7 +374,7 @@ check.heads_needed(heads_needed, hidden=True)
 #
 # Each position of a memory holds a key, one-hot of size $k$, followed by its value, $c$ numbers: a row is
 # $[\text{key}; \text{value}]$, of size $k + c$. No two positions have the same key. Each row of `x` asks for two
-# different keys of the memory, in order: it is $[\text{one-hot of the first}; \text{one-hot of the second}]$, of size $2k$.
+# different keys of the memory, in order: it is $[\text{one-hot of the first};$ $\text{one-hot of the second}]$, of size $2k$.
 #
 # Return `Q`, `K`, `V`, three lists of two matrices, one for each head: `Q[l]` $(2k, k)$, `K[l]` $(k + c, k)$,
 # `V[l]` $(k + c, c)$. The check computes

@@ -300,7 +300,9 @@ check.concluded(concluded, hidden=True)
 # Shaw et al. (2018) add vectors to the keys, as in the chapter, and others to the **values**:
 #
 # $$e_{ij} = \frac{q_i\, \big(k_j + a_{\operatorname{clip}(j - i)}\big)^\top}{\sqrt d}, \qquad
-# z_i = \sum_j \alpha_{ij}\, \big(v_j + b_{\operatorname{clip}(j - i)}\big), \qquad \operatorname{clip}(r) = \max(-c, \min(c, r)),$$
+# z_i = \sum_j \alpha_{ij}\, \big(v_j + b_{\operatorname{clip}(j - i)}\big),$$
+#
+# $$\operatorname{clip}(r) = \max(-c, \min(c, r)),$$
 #
 # where $\alpha_{i\cdot}$ is the softmax of $e_{i\cdot}$ over the keys. `query` and `key` are $(B, h, n, d)$, `value` is $(B, h, n, e)$. `keys_of` $(2c + 1, d)$ holds the
 # vectors $a$ and `values_of` $(2c + 1, e)$ the vectors $b$, the same for all heads: row 0 belongs to $-c$, row $c$ to 0, the last row to $c$.
