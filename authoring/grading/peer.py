@@ -16,6 +16,7 @@ can neither reach an object that it was not given nor set an attribute.
 import collections
 import contextlib
 import copy
+import gc
 import itertools
 import types
 import weakref
@@ -116,6 +117,7 @@ class Peer:
         """Answer requests until the other side ends."""
         while True:
             self._answer(*self._receive())
+            gc.collect(1)  # copies of modules, which refer to themselves, would be kept in step
 
     def _answer(self, message, arrays):
         heard = []
