@@ -423,3 +423,33 @@ def test_both_draw_from_one_sequence(student):
         mt.manual_seed(3)
         ends.append([*function(lambda: mt.rand(1).item()), mt.rand(1).item()])
     assert ends[0] == ends[1]
+
+
+def test_what_is_known_there_is_not_sent_again(student):
+    function, x = student.named("double"), mt.randn(1000)
+    holder = student.ask("do", text="globals().setdefault('holding', [given])", given=x)
+    assert holder[0] is x
+    sent, send = [], student.wire.send
+    student.wire.send = lambda message, arrays: sent.append(arrays) or send(message, arrays)
+    assert np.array_equal(function(x).array, 2 * x.array)
+    assert sent == [[]]
+    x.array[3] = 5
+    assert function(x)[3] == 10
+
+
+def test_a_method_is_asked_for_once(student):
+    class Counter:
+        count = 0
+
+        def add(self, step=1):
+            self.count += step
+            return self.count
+
+    counter, asked, answer = Counter(), [], student._do
+    student._do = lambda kind, *args, **named: asked.append(kind) or answer(kind, *args, **named)
+    assert student.ask("do", text="[given.add(), given.add(2), given.count]", given=counter) == [
+        1,
+        3,
+        3,
+    ]
+    assert asked == ["get", "call", "call", "get"]

@@ -42,6 +42,19 @@ def test_each_task_has_its_result_and_one_that_dies_harms_no_other():
     assert len({result["process"] for result in results.values() if result}) == 5
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux")
+def test_each_of_several_keeps_to_a_processor():
+    def work(task):
+        time.sleep(0.3)
+        return {"processors": sorted(os.sched_getaffinity(0))}
+
+    allowed = sorted(os.sched_getaffinity(0))
+    for jobs, several in ((1, False), (len(allowed) + 1, True)):
+        used = [result["processors"] for _, result in results_of(range(jobs), work, jobs, 60)]
+        assert sorted(map(len, used))[-1] == (1 if several else len(allowed))
+        assert {p for processors in used for p in processors} == set(allowed)
+
+
 @forks
 def test_several_run_at_a_time_and_none_too_long():
     def work(seconds):

@@ -1,5 +1,7 @@
 """What both processes have a copy of: tensors and containers, kept in step by each message."""
 
+import functools
+
 import numpy as np
 
 from minitorch.autograd.modes import tell
@@ -12,12 +14,16 @@ LARGEST_STAND_IN = 10**7  # elements of the array that is shown to listeners
 class Record:
     """A tensor of which the other process has a copy, and what that copy held at the last message.
 
-    ``tensor`` is the tensor, or a weak reference to it where it stands for one of theirs.
+    ``tensor`` gives the tensor; of one of theirs it is a weak reference, and ``kept`` the tensor.
+    ``is_told`` says whether they have got a copy that stays as long as they need it.
     """
+
+    is_told = False
 
     def __init__(self, tensor):
         self.tensor = (lambda: tensor) if isinstance(tensor, TensorBase) else tensor
         self.history = self._made_at()
+        self.kept = None
         self.note()
 
     def is_rewritten(self):
@@ -31,28 +37,32 @@ class Record:
 
     def note(self):
         """What the tensor holds now is what the other process knows."""
-        self.known = self._state(self.tensor())
+        x = self.tensor()
+        self.array, self.needed = Held(x.array), x._requires_grad
+        self.grad = None if self._has_no_grad(x) else Held(x.grad.array)
 
-    def _state(self, x):
-        grad = x.grad if self.history is None else None
-        return _held(x), None if grad is None else _held(grad), bool(x._requires_grad)
+    def _has_no_grad(self, x):
+        return self.history is not None or x.grad is None
 
     def changes(self, arrays):
         """What the other process does not know yet, as part of a message; None if it knows all."""
         x = self.tensor()
         if x is None:
             return None
-        before, now = self.known, self._state(x)
-        if before == now:
-            return None
-        self.known, told = now, {}
-        for name, old, new in zip(("array", "grad"), before, now, strict=False):
-            if old != new:
-                told[name] = new and [new[0], list(new[1]), len(arrays)]
-                if new:
-                    arrays.append(new[2])
-        if before[2] != now[2] and self.history is None:
-            told["requires_grad"] = now[2]
+        told = {}
+        if not self.array.is_in(x.array):
+            self.array = Held(x.array)
+            told["array"] = self.array.told(arrays)
+        if self._has_no_grad(x):
+            if self.grad is not None:
+                self.grad = told["grad"] = None
+        elif self.grad is None or not self.grad.is_in(x.grad.array):
+            self.grad = Held(x.grad.array)
+            told["grad"] = self.grad.told(arrays)
+        if self.needed != x._requires_grad:
+            self.needed = x._requires_grad
+            if self.history is None:
+                told["requires_grad"] = self.needed
         return told
 
     def apply(self, told, arrays):
@@ -78,6 +88,31 @@ class Record:
             x.array = array.copy()
         self.note()
 
+    def let_go(self):
+        """Keep a tensor of theirs no longer if nothing else here needs it."""
+        self.kept = None
+        self.kept = self.tensor()
+
+
+class Held:
+    """What an array held."""
+
+    __slots__ = ("dtype", "shape", "content")
+
+    def __init__(self, array):
+        self.dtype, self.shape, self.content = array.dtype, array.shape, array.tobytes()
+
+    def is_in(self, array):
+        """Whether an array holds the same."""
+        if array.dtype != self.dtype or array.shape != self.shape:
+            return False
+        return self.content.startswith(array if array.flags.c_contiguous else array.tobytes())
+
+    def told(self, arrays):
+        """The array as part of a message."""
+        arrays.append(self.content)
+        return [self.dtype.str, list(self.shape), len(arrays) - 1]
+
 
 class ModuleRecord:
     """A module of the grader's of which the student's process has a copy: its settings."""
@@ -90,12 +125,19 @@ class ModuleRecord:
 
     def _state(self):
         module = self.module()
-        return {name: vars(module).get(name) for name in self.names if module is not None}
+        return None if module is None else [vars(module).get(name) for name in self.names]
 
     def changes(self, arrays):
         """As of a tensor's record."""
-        before, self.known = self.known, self._state()
-        return {name: value for name, value in self.known.items() if value != before[name]}
+        before, now = self.known, self._state()
+        if now is None or before == now:
+            return None
+        self.known = now
+        pairs = zip(self.names, before, now, strict=True)
+        return {name: new for name, old, new in pairs if new != old}
+
+    def let_go(self):
+        """As of a tensor's record: no module is kept."""
 
     def apply(self, told, arrays):
         """As of a tensor's record."""
@@ -108,11 +150,6 @@ class ModuleRecord:
 def is_setting(value):
     """Whether it is plain data, as the settings of a module are."""
     return value is None or type(value) in (bool, int, float, str)
-
-
-def _held(tensor):
-    array = tensor.array
-    return array.dtype.str, array.shape, array.tobytes()
 
 
 def read_array(told, arrays):
@@ -191,14 +228,19 @@ def _outline(value):
 def repeat(heard):
     """Tell the listeners here what ran in the other process, with arrays that hold nothing."""
     for name, inputs, outputs in heard:
-        came, went = [_filled(x) for x in inputs], [_filled(x) for x in outputs]
+        came, went = [_heard(x) for x in inputs], [_heard(x) for x in outputs]
         tell(str(name), came, went, name == "backward")
 
 
-def _filled(outline):
+def _heard(outline):
     if outline[0] != "array":
         return outline[1]
     _, kind, shape, repeated = outline
+    return _filled(kind, tuple(shape), tuple(repeated))
+
+
+@functools.lru_cache(50)
+def _filled(kind, shape, repeated):
     held = [1 if again else length for length, again in zip(shape, repeated, strict=True)]
     if np.prod(held, dtype=float) > LARGEST_STAND_IN:
         held = [1] * len(shape)

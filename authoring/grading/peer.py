@@ -16,13 +16,14 @@ can neither reach an object that it was not given nor set an attribute.
 import collections
 import contextlib
 import copy
+import gc
 import itertools
 import types
 import weakref
 
 from authoring.grading import values
 from authoring.grading.copies import ModuleRecord, Record, contents, noting, repeat, write_over
-from authoring.grading.stand_ins import Number
+from authoring.grading.stand_ins import MethodStandIn, Number
 from authoring.grading.wire import Lost, Wire
 from minitorch.autograd import grad
 from minitorch.autograd.modes import listening, state
@@ -53,10 +54,8 @@ class Peer:
         self.theirs = weakref.WeakValueDictionary()  # what stands for theirs here, by number
         self.lives = collections.Counter()  # by number, how much here needs that object of theirs
         self.lost: list[int] = []  # numbers of theirs, as often as something of them has died
-        self.dropped: list[int] = []  # numbers of theirs that nothing here needs any more
         # What both sides have a copy of, by whether the original is ours, and number
         self.records: dict[tuple[bool, int], Record | ModuleRecord] = {}
-        self.copies: list[TensorBase] = []  # of theirs, which may be written into until we tell
         self.borrowed: dict[int, dict] = {}  # lists and dicts that are attributes of theirs
         self.told_at = None  # the time of the last change in place of which they know
         self.random = None  # the state of the random numbers that both sides know of
@@ -68,15 +67,14 @@ class Peer:
 
     def ask(self, kind: str, **request):
         """Send a request, answer what the other side asks meanwhile, and return its reply."""
-        arrays = []
-        encode = values.Encoder(self, arrays, as_result=False)
+        encode = values.Encoder(self)
         told = {name: encode(value) for name, value in request.items()}
         told |= {
             "kind": kind,
             "modes": values.modes(),
             "listen": bool(state.listeners) and not self.trusting,
         }
-        self._send(told, arrays)
+        self._send(told, encode)
         while True:
             message, arrays = self._receive()
             if message.get("kind") in ("result", "error"):
@@ -109,6 +107,8 @@ class Peer:
             before, _ = loans.get(name, (value, None))
             value = write_over(before, value)
             loans[name] = value, contents(value)
+        if isinstance(value, MethodStandIn):
+            vars(self.theirs[number])[name] = value
         return value
 
     # Answering
@@ -117,6 +117,7 @@ class Peer:
         """Answer requests until the other side ends."""
         while True:
             self._answer(*self._receive())
+            gc.collect(1)  # copies of modules, which refer to themselves, would be kept in step
 
     def _answer(self, message, arrays):
         heard = []
@@ -133,18 +134,18 @@ class Peer:
             listener = listening(noting(heard)) if message["listen"] else contextlib.nullcontext()
             with listener, values.in_modes(message["modes"]):
                 result = answer(**wanted) if answer else self._do(kind, **wanted)
-                arrays = []
-                encode = values.Encoder(self, arrays, as_result=True)
+                encode = values.Encoder(self, as_result=True)
                 reply = {"kind": "result", "value": encode(result), "heard": heard}
                 changed = contents(arguments) != before
                 reply["arguments"] = encode(arguments if changed else None)
-            self._send(reply, arrays)
+            self._send(reply, encode)
         except Lost:
             raise
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and not self.trusting:
                 raise
-            self._send({"kind": "error", "error": values.described(error), "heard": heard}, [])
+            told = {"kind": "error", "error": values.described(error), "heard": heard}
+            self._send(told, values.Encoder(self))
 
     def _gradients(self, number, weight):
         """Of a tensor of ours that the other side has, to the leaves of its history."""
@@ -192,8 +193,8 @@ class Peer:
 
     # Messages
 
-    def _send(self, message, arrays):
-        encode = values.Encoder(self, arrays, as_result=False)
+    def _send(self, message, encode):
+        encode.as_result = False
         message["containers"] = []
         for number, loans in list(self.borrowed.items()):
             for name, (value, before) in loans.items():
@@ -201,14 +202,14 @@ class Peer:
                 if now != before:
                     message["containers"].append([number, name, encode(value)])
                     loans[name] = value, now
-        message["updates"] = self._updates(arrays)
+        message["updates"] = self._updates(encode.arrays)
         drawn = default_generator.get_state()
         message["random"] = None if drawn == self.random else drawn
         self.random = drawn
-        self._let_go()
-        self._count_lost()
-        message["dropped"], self.dropped = self.dropped, []
-        self.wire.send(message, arrays)
+        message["dropped"] = self._count_lost()
+        self.wire.send(message, encode.arrays)
+        for record in encode.told:
+            record.is_told = True
 
     def _receive(self):
         message, arrays = self.wire.receive()
@@ -244,23 +245,19 @@ class Peer:
     def _updates(self, arrays):
         """What the other side does not know yet of that of which it has a copy.
 
-        What has a history is changed by operations alone, and these tell the time.
+        What has a history is changed by operations alone, and these tell the time. Copies are kept
+        up to here, since they may have been written into and let go.
         """
         updates, quiet = [], self.told_at == state.last_change
         self.told_at = state.last_change
-        for (own, number), record in list(self.records.items()):
-            if quiet and record.history is not None:
-                continue
-            changes = record.changes(arrays)
-            if changes:
-                updates.append([not own, number, changes])
+        for (own, number), record in reversed(list(self.records.items())):
+            if not quiet or record.history is None:
+                changes = record.changes(arrays)
+                if changes:
+                    updates.append([not own, number, changes])
+            if not own:
+                record.let_go()
         return updates
-
-    def _let_go(self):
-        """Keep no copy any longer that nothing else here needs."""
-        kept = [weakref.ref(x) for x in self.copies]
-        self.copies.clear()
-        self.copies += [x for x in (ref() for ref in kept) if x is not None]
 
     # Values
 
@@ -285,16 +282,15 @@ class Peer:
         self.theirs[number] = value
         vars(value).update(_home=number, _lifetime=Lifetime())
         self.lives[number] += 1
-        if number in self.dropped:
-            self.dropped.remove(number)
         weakref.finalize(vars(value)["_lifetime"], self.lost.append, number).atexit = False
         return value
 
     def _count_lost(self):
-        """Drop what nothing here needs any more.
+        """The numbers of theirs that nothing here needs any more.
 
         Objects die at any moment, in a loop too: that is only noted then, and counted here.
         """
+        dropped = []
         while self.lost:
             number = self.lost.pop()
             self.lives[number] -= 1
@@ -302,7 +298,8 @@ class Peer:
                 del self.lives[number]
                 self.records.pop((False, number), None)
                 self.borrowed.pop(number, None)
-                self.dropped.append(number)
+                dropped.append(number)
+        return dropped
 
     # Tensors
 
@@ -315,18 +312,25 @@ class Peer:
         as_result = encoder.as_result and x.grad_fn is not None
         numbers = self.result_of if as_result else self.number_of
         number = numbers.get(id(x))
-        if number is not None and self.records[True, number].is_rewritten():
+        record = None if number is None else self.records[True, number]
+        if record and record.is_rewritten():
             del numbers[id(x)]  # it has another history now, and is another tensor there
+            record = None
+        if record and record.is_told:
+            return ["copy", number]
         number = self.register(x, numbers)
-        if (True, number) not in self.records:
-            self.records[True, number] = Record(x)
-        self.records[True, number].note()
+        if record:
+            record.note()
+        else:
+            record = self.records[True, number] = Record(x)
         leaves = None
         if x.requires_grad and not x.is_leaf:
             leaves = []
             if as_result:
                 self.ends[number] = _leaves(x)
                 leaves = [encoder(_named(leaf)) for leaf in self.ends[number]]
+        if leaves is None:  # else what made it may be needed there when it is not
+            encoder.told.append(record)
         kind = "parameter" if isinstance(x, Parameter) else "tensor"
         return [kind, number, encoder.array(x.array), bool(x.requires_grad), leaves]
 
@@ -350,8 +354,8 @@ class Peer:
             node = Node(remote, _unchanged, [inner])
             x = self.adopt(number, made(Tensor, array.copy(), node, 0))
             inner.number, inner.lifetime = Number(number), x._lifetime
-        self.records[False, number] = Record(weakref.ref(x))
-        self.copies.append(x)
+        record = self.records[False, number] = Record(weakref.ref(x))
+        record.kept = x
         return x
 
 

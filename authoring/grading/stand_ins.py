@@ -38,6 +38,7 @@ class StandIn:
         return self._peer.borrow(self._number, name)
 
     def __setattr__(self, name, value):
+        vars(self).pop(name, None)  # a method
         self._ask("set", name=name, value=value)
 
     def __getitem__(self, key):
@@ -67,6 +68,10 @@ class CallableStandIn(StandIn):
         return self._peer.call(self._number, *args, **kwargs)
 
 
+class MethodStandIn(CallableStandIn):
+    """A method of an object of the other side, which is asked for once."""
+
+
 class RemoteModule(Module):
     """A module of the grader's, with copies of its parts: it is run there."""
 
@@ -89,13 +94,14 @@ def _operator(name):
     return operator
 
 
+KINDS = {"object": StandIn, "callable": CallableStandIn, "method": MethodStandIn}
 for _name in OPERATORS:
     setattr(StandIn, _name, _operator(_name))
 
 
 @functools.cache
-def _class_of(name, is_callable):
-    return type(name, (CallableStandIn if is_callable else StandIn,), {})
+def _class_of(name, kind):
+    return type(name, (KINDS[kind],), {})
 
 
 def stand_in(peer, number, kind, name, parent, parameters):
@@ -122,7 +128,7 @@ def stand_in(peer, number, kind, name, parent, parameters):
             made.__signature__ = signature
         return made
     parent = _library_class(parent)
-    made = _class_of(str(name), kind == "callable")(peer, number, parent)
+    made = _class_of(str(name), kind)(peer, number, parent)
     if signature:
         vars(made)["__signature__"] = signature
     vars(made)["__name__"] = str(name)

@@ -35,10 +35,14 @@ VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 
 
 class Encoder:
-    """Values as parts of a message of ``peer``; their arrays go to ``arrays``."""
+    """Values as parts of a message of ``peer``; their arrays go to ``arrays``.
 
-    def __init__(self, peer, arrays, as_result):
-        self.peer, self.arrays, self.as_result = peer, arrays, as_result
+    ``told`` has the records of the tensors in it that the other side gets to know.
+    """
+
+    def __init__(self, peer, as_result=False):
+        self.peer, self.as_result = peer, as_result
+        self.arrays, self.told = [], []
         self.depth = 0
 
     def array(self, array):
@@ -163,6 +167,9 @@ class Decoder:
     def read_home(self, number):
         return self.peer.own[number]
 
+    def read_copy(self, number):
+        return self.peer.theirs[number]
+
     def read_tensor(self, number, array, needed, leaves):
         return self._of_kind("tensor", number, array, needed, leaves)
 
@@ -241,11 +248,15 @@ def library_name(value):
 
 def _described_object(value):
     """What the other side is told of an object for which it gets a stand-in."""
-    kind = "function" if isinstance(value, types.FunctionType) else "object"
+    kind = "callable" if callable(value) else "object"
+    if isinstance(value, types.FunctionType):
+        kind = "function"
+    elif isinstance(value, types.MethodType):
+        kind = "method"
     owner = value if isinstance(value, type) else type(value)
     parents = [name for name in map(library_name, owner.__mro__) if name]
     described = {
-        "kind": "callable" if kind == "object" and callable(value) else kind,
+        "kind": kind,
         "name": str(getattr(value, "__name__", type(value).__name__)),
         "parent": parents[0] if parents and not isinstance(value, type) else None,
         "parameters": None,

@@ -12,6 +12,8 @@ import time
 HEADER = struct.Struct("!II")  # length of the JSON text, of all arrays together
 LARGEST = 256 * 2**20
 LONGEST_TEXT = 32 * 2**20  # of which lists of lists take twenty times as much memory
+PART = 2**16  # bytes that are read at once
+to_json = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
 
 
 class Lost(BaseException):
@@ -31,9 +33,10 @@ class Wire:
         self.link = link
         self.deadline: float | None = None
         self.grant = lambda: 0.0
+        self.arrived = bytearray()  # and not read yet
 
     def send(self, message: dict, arrays: list[bytes]) -> None:
-        text = json.dumps(message | {"sizes": [len(array) for array in arrays]}).encode()
+        text = to_json(message | {"sizes": [len(array) for array in arrays]}).encode()
         size = sum(map(len, arrays))
         if len(text) > LONGEST_TEXT or size > LARGEST:
             raise ValueError(f"{(len(text) + size) // 2**20} MB are too much to be handed over")
@@ -51,7 +54,7 @@ class Wire:
             raise Lost("sent too much")
         text, rest = self._read(length), memoryview(self._read(size))
         try:
-            message = json.loads(text)
+            message = json.loads(text.decode())
             arrays, start = [], 0
             for one in message.pop("sizes"):
                 arrays.append(rest[start : start + one])
@@ -61,19 +64,21 @@ class Wire:
         return message, arrays
 
     def _read(self, size):
-        found = bytearray()
-        while len(found) < size:
+        arrived = self.arrived
+        while len(arrived) < size:
             self._limit_waiting()
             try:
-                part = self.link.recv(min(size - len(found), 2**20))
+                part = self.link.recv(PART)
             except TimeoutError:
                 continue
             except OSError:
                 part = b""
             if not part:
                 raise Lost("ended")
-            found += part
-        return bytes(found)
+            arrived += part
+        found = bytes(memoryview(arrived)[:size])
+        del arrived[:size]
+        return found
 
     def _limit_waiting(self, at_least=0.0):
         if self.deadline is not None:

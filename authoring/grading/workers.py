@@ -29,7 +29,9 @@ def results_of(
                 task = next(waiting, None)
                 if task is None:
                     break
-                started = _Worker(task, work, seconds)
+                taken = {worker.place for worker in running.values()}
+                place = next(place for place in range(jobs) if place not in taken)
+                started = _Worker(task, work, seconds, place if jobs > 1 else None)
                 running[started.pipe] = started
             if not running:
                 return
@@ -49,13 +51,14 @@ def results_of(
 class _Worker:
     """A process that works on one task; its result comes through a pipe, as JSON."""
 
-    def __init__(self, task, work, seconds):
+    def __init__(self, task, work, seconds, place):
         self.task, self.text, self.deadline = task, b"", time.monotonic() + seconds
+        self.place = place
         sys.stdout.flush()
         self.pipe, theirs = os.pipe()
         self.process = os.fork()
         if self.process == 0:
-            _work(theirs, work, task)
+            _work(theirs, work, task, place)
         os.close(theirs)
 
     def is_done(self):
@@ -81,13 +84,15 @@ class _Worker:
             return None
 
 
-def _work(pipe, work, task):
+def _work(pipe, work, task, place):
     """What the forked process does; it never returns."""
     status = 1
     gc.freeze()  # what the parent has is not looked through again
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        if place is not None:
+            _stay_on_one_processor(place)
         text = json.dumps(work(task)).encode()
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # done: now only this has to get through
         with os.fdopen(pipe, "wb") as file:
@@ -95,3 +100,10 @@ def _work(pipe, work, task):
         status = 0
     finally:
         os._exit(status)
+
+
+def _stay_on_one_processor(place):
+    """Grader and student take turns, and each finds what the other wrote in this one's cache."""
+    if hasattr(os, "sched_setaffinity"):  # Linux
+        allowed = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {allowed[place % len(allowed)]})
