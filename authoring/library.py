@@ -13,7 +13,9 @@ ROWS = "tests/library/rows"
 FACE = "minitorch/__init__.py"
 SECTION = 'README.md, "Read it in one evening",'
 CORE = re.compile(r"^    ([\w/]+\.py)  ", re.MULTILINE)
-README_ROW = re.compile(r"^\| \[`([\w/]+\.py)`\]\(minitorch/\1\) \| (\d+) \| [^|\n]+ \|$", re.MULTILINE)
+README_ROW = re.compile(
+    r"^\| \[`([\w/]+\.py)`\]\(minitorch/\1\) \| (\d+) \| [^|\n]+ \|$", re.MULTILINE
+)
 MOST_LINES = 2000  # of code, in the core
 
 

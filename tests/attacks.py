@@ -215,7 +215,7 @@ ODD_ARRAYS = f"""{ZEROS}
 send = peer.wire.send
 def odd(message, arrays):
     if "value" in message and arrays:
-        message["value"] = ["tensor", -1, ["|O", [-5, 2**40], 10**6], True, [["home", -3]]]
+        message["value"] = ["tensor", -1, ["|O", [-5, 2**40], 10**6], True, [["home", -3]], None]
     send(message, arrays)
 peer.wire.send = odd"""
 DEEP = f"""{ZEROS}

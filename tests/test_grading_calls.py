@@ -98,6 +98,10 @@ def moved_copy(model, x):
     return moved(x)
 
 
+def add_to_gradient(x):
+    x.sum().backward()
+
+
 def slope_of(program):
     x = mt.ones(2).requires_grad_()
     return mt.autograd.grad(program(lambda x: x, x).sum(), x)[0]
@@ -174,6 +178,13 @@ def test_values_come_as_copies_of_their_kind(student):
     same = student.named("product").__name__, function.__name__
     assert same == ("product", "double")
     assert student.named("endless")()[:2] == [1, 1]
+
+
+def test_a_gradient_that_is_there_goes_with_its_tensor(student):
+    x = mt.ones(2).requires_grad_()
+    x.grad = mt.tensor([3.0, 4.0])
+    student.named("add_to_gradient")(x)
+    assert x.grad.tolist() == [4.0, 5.0]
 
 
 def test_gradients_flow_through_the_other_process(student):

@@ -329,12 +329,14 @@ class Peer:
             if as_result:
                 self.ends[number] = _leaves(x)
                 leaves = [encoder(_named(leaf)) for leaf in self.ends[number]]
+        grad = None
         if leaves is None:  # else what made it may be needed there when it is not
             encoder.told.append(record)
+            grad = None if x.grad is None else encoder.array(x.grad.array)
         kind = "parameter" if isinstance(x, Parameter) else "tensor"
-        return [kind, number, encoder.array(x.array), bool(x.requires_grad), leaves]
+        return [kind, number, encoder.array(x.array), bool(x.requires_grad), leaves, grad]
 
-    def decode_tensor(self, kind, number, array, needed, leaves):
+    def decode_tensor(self, kind, number, array, needed, leaves, grad):
         there = self.theirs.get(number)
         if isinstance(there, TensorBase):
             self.records[False, number].write(array)
@@ -343,6 +345,7 @@ class Peer:
         if leaves is None:
             x = (Parameter if kind == "parameter" else Tensor)._wrap(array)
             x._requires_grad = bool(needed) and array.dtype.kind == "f"
+            x.grad = None if grad is None else Tensor._wrap(grad.copy())
             self.adopt(number, x)
         elif leaves:
             node = Node(remote, None, [leaf._gradient_edge() for leaf in leaves])

@@ -170,15 +170,16 @@ class Decoder:
     def read_copy(self, number):
         return self.peer.theirs[number]
 
-    def read_tensor(self, number, array, needed, leaves):
-        return self._of_kind("tensor", number, array, needed, leaves)
+    def read_tensor(self, *told):
+        return self._of_kind("tensor", *told)
 
-    def read_parameter(self, number, array, needed, leaves):
-        return self._of_kind("parameter", number, array, needed, leaves)
+    def read_parameter(self, *told):
+        return self._of_kind("parameter", *told)
 
-    def _of_kind(self, kind, number, array, needed, leaves):
+    def _of_kind(self, kind, number, array, needed, leaves, grad):
         leaves = leaves and [self(leaf) for leaf in leaves]
-        return self.peer.decode_tensor(kind, number, self.array(array), needed, leaves)
+        grad = grad and self.array(grad)
+        return self.peer.decode_tensor(kind, number, self.array(array), needed, leaves, grad)
 
     def read_array(self, told):
         array = self.array(told).copy()
