@@ -52,7 +52,7 @@ progress.show("00")
 # word is impossible, its probability is exactly 0. Each row has a finite score at least.
 #
 # Not allowed: the library's softmax, in all its forms, and what is made with it or makes it: `log_softmax`, `logsumexp`,
-# `cross_entropy`, `scaled_dot_product_attention`.
+# `cross_entropy`, `scaled_dot_product_attention`. All else is allowed.
 
 
 # %% solution="softmax"
@@ -352,10 +352,11 @@ for run in check.table:
     print("{optimizer:8}  rate {rate:6g}  seed {seed}  {elsewhere:6} {new:6}".format(**run))
 
 # %% [markdown]
-# Now write the reader down. `runs` is a list of dicts like those of `check.table`, in any order. For each optimizer:
+# Now write the reader down. `runs` is a list of dicts like those of `check.table`, in any order. A loss of either
+# kind that is NaN counts as $+\infty$: that run has failed. For each optimizer:
 #
-# - choose the rate whose **median** of `"elsewhere"`, over its seeds, is the lowest. A loss that is NaN counts as
-#   $+\infty$: that run has failed. No other rate of this optimizer has the same median, and the lowest is finite.
+# - choose the rate whose **median** of `"elsewhere"`, over its seeds, is the lowest. No other rate of this
+#   optimizer has the same median, and the lowest is finite.
 # - If the chosen rate is the smallest or the largest that was tried with this optimizer, or if fewer than three seeds were
 #   tried at it, nothing is concluded of this optimizer.
 #
@@ -373,15 +374,14 @@ def conclusions(runs):
     for run in runs:
         by_rate[run["optimizer"]][run["rate"]].append(run)
 
-    def middle(rate_runs):
-        losses = [run["elsewhere"] for run in rate_runs]
-        return statistics.median(math.inf if math.isnan(loss) else loss for loss in losses)
+    def losses(rate, kind):
+        return [math.inf if math.isnan(run[kind]) else run[kind] for run in rate]
 
     reported = {}
     for optimizer, tried in by_rate.items():
-        best = min(tried, key=lambda rate: middle(tried[rate]))
+        best = min(tried, key=lambda rate: statistics.median(losses(tried[rate], "elsewhere")))
         if min(tried) < best < max(tried) and len(tried[best]) >= 3:
-            reported[optimizer] = [run["new"] for run in tried[best]]
+            reported[optimizer] = losses(tried[best], "new")
     return [
         (one, other)
         for one in reported

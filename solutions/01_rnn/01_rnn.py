@@ -110,7 +110,7 @@ check.clip_gradients(clip_gradients, hidden=True)
 #
 # Without the factors $1 - h^2$, a gradient that goes back $k$ steps is multiplied by $W_{hh}^k$. Return the **largest** distance $k$ from 0 to `most`,
 # both included, at which the norm of this power is `share` or more; None if there is none. The norm is the factor by which a matrix stretches
-# the vector that it stretches most, `np.linalg.norm(power, 2)`; `W_hh` is a tensor $(H, H)$, `share` a positive number. Note that a power may grow before it falls, and that
+# the vector that it stretches most, `np.linalg.norm(power, 2)`; `W_hh` is a tensor $(H, H)$ of ordinary numbers, `share` a positive number. Note that a power may grow before it falls, and that
 # it may become too large or too small for a floating-point number: both are in the check.
 #
 # Before you run the cell of the check: below are three matrices of the same spectral radius, 0.9. Which one reaches farthest, down to a

@@ -326,7 +326,8 @@ for run in check.runs:
 # Now write the reader down. `runs` is a list of dicts like those of `check.runs`, in any order. Return a dict from
 # each number of letters `"asked"` to the smallest number of heads that is **enough**, None if the table shows none:
 #
-# - leave out every run that has not as many `"weights"` as the runs with one head for the same question;
+# - leave out every run that has not as many `"weights"` as the runs with one head for the same question (there are
+#   some for each, all of one size);
 # - for each number of heads choose the rate with the best mean of `"validation"` over the seeds (no two are equal);
 # - it is enough if the `"test"` number with this rate is at least 0.95 **in every seed**.
 #
@@ -426,7 +427,7 @@ check.two_heads(two_heads, hidden=True)
 # - `allowed` is None, or a boolean tensor: **True where a query may look at a key**, as in
 #   `F.scaled_dot_product_attention`. It broadcasts against the scores of all heads, $(B, h, T, n)$: $(T, n)$,
 #   $(B, 1, 1, n)$, $(B, h, T, n)$, where each head has a mask of its own, and the like. Where it is False, the score
-#   becomes minus infinity before the softmax. Every query may look at one key at least.
+#   becomes minus infinity before the softmax; no finite number is low enough. Every query may look at one key at least.
 #
 # Scores are divided by $\sqrt s$ and may be very large. The heads are put end to end, and `self.out` is the output
 # projection. Return $(B, T, \text{width})$. Keep `__init__` as it is; loop over the heads or not, as you like.

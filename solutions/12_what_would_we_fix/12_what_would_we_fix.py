@@ -276,7 +276,7 @@ check.grouped_attention(grouped_attention, hidden=True)
 # $$o_t = \frac{\sum_{s} (q_t^\top k_s)\, v_s}{\sum_{s} q_t^\top k_s}, \qquad s \text{ from } \max(0, t - \text{width} + 1) \text{ to } t$$
 #
 # Return the outputs $(\dots, n, d_v)$. Carry a state from token to token: a sum can be undone, so the token that leaves the
-# window can be taken out of it. The check looks at how much is computed, which must not grow with `width`, and
+# window can be taken out of it. (Differences of cumulative sums over all tokens will do as well.) The check looks at how much is computed, which must not grow with `width`, and
 # for tables of $n \times n$ numbers, which are not needed. `width` may be larger than $n$.
 #
 # Not allowed: `softmax`, which linear attention does without, and `F.scaled_dot_product_attention`.
@@ -452,7 +452,7 @@ check.scan(scan, hidden=True)
 # The state has at most $4d^2$ numbers for each sequence, a token that it remembers included, and as many
 # after a thousand tokens as before the first. All that a text leaves
 # behind is in it: the check reads two texts in turn with one mixer. `step` leaves the state that it is given as it was. All
-# parameters take part in `forward`.
+# parameters take part in `forward`. The widths that are tried are multiples of 4, from 4 on.
 #
 # The mixer will have to learn associative recall (key, value, key, value, ..., then keys to ask for) in one layer, without positions.
 # So a token should see the token before it, too: that is how a key meets its value. `forward` must be quick: no loop over

@@ -26,6 +26,11 @@ def softmax_row_by_row(scores):
     return mt.stack(rows).reshape(scores.shape)
 
 
+def softmax_by_pairs(scores):
+    total = functools.reduce(mt.logaddexp, scores.unbind(-1))
+    return (scores - total.unsqueeze(-1)).exp()
+
+
 class SoftmaxInNumpy:
     """An object that is called, and no gradient."""
 
@@ -220,6 +225,7 @@ def conclusions_step_by_step(runs):
         if place in (0, len(rates) - 1):
             continue
         reported = [run["new"] for run in own if run["rate"] == rates[place]]
+        reported = [math.inf if loss != loss else loss for loss in reported]
         if len(reported) > 2:
             kept[name] = reported
     return {
@@ -241,7 +247,7 @@ def conclusions_in_numpy(runs):
         by = [np.median(np.nan_to_num([e for e, _ in tried[r]], nan=np.inf)) for r in rates]
         best = int(np.argmin(by))
         if 0 < best < len(rates) - 1 and len(tried[rates[best]]) >= 3:
-            found[name] = np.array([new for _, new in tried[rates[best]]])
+            found[name] = np.nan_to_num([new for _, new in tried[rates[best]]], nan=np.inf)
     return [[a, b] for a in found for b in found if found[a].max() < found[b].min()]
 
 
@@ -384,6 +390,7 @@ right = {
     "softmax": [
         softmax_in_one_go,
         softmax_row_by_row,
+        softmax_by_pairs,
         SoftmaxInNumpy(-1),
         functools.partial(softmax_over, dim=-1),
     ],

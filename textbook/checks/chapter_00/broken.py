@@ -151,7 +151,7 @@ HINTS = {
     "forgets the mean over rows": "It shows with several rows, in each element by itself.",
     "divides by all elements": "It shows with several columns, in each element by itself.",
     "divides by the columns for the rows": "It shows where x is not square: try several sizes.",
-    "transposes a square matrix": "It shows where x is square: try one that is.",
+    "transposes a square matrix": "It shows where x is square, off its diagonal: all elements.",
     "forgets the sign of negative numbers": "It shows with negative numbers.",
     "knows no sum over rows": "It shows with several rows.",
     "knows no sum over columns": "It shows with several columns.",
@@ -313,13 +313,23 @@ broken_gradients.wrong(
         again=_always,
     )
 )
+
+
+def _near_at_first(gradient, slopes):
+    return mt.allclose(gradient.flatten()[0], slopes.flatten()[0], rtol=1e-4, atol=1e-6)
+
+
 broken_gradients.wrong(
     "a test that overlooks what is wrong behind the first element",
     "Every element has a slope of its own.",
+)(_testing(near=_near_at_first))
+broken_gradients.wrong(
+    "a test that overlooks what is wrong behind the first element, where the shape is right",
+    "Every element has a slope of its own.",
 )(
     _testing(
-        near=lambda gradient, slopes: mt.allclose(
-            gradient.flatten()[0], slopes.flatten()[0], rtol=1e-4, atol=1e-6
+        near=lambda gradient, slopes: (
+            gradient.shape == slopes.shape and _near_at_first(gradient, slopes)
         )
     )
 )

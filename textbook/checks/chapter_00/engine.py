@@ -49,11 +49,11 @@ _PROGRAMS = {  # each with the order of the derivatives that are asked for
     "a * b, of two equal numbers": (lambda a, b: a * b, 2),
     "a * b": (lambda a, b: a * b, 2),
     "a - b": (lambda a, b: a - b, 2),
+    "a * a": (lambda a, b: a * a, 3),
     "a / b": (lambda a, b: a / b, 3),
     "a.exp() * b": (lambda a, b: a.exp() * b, 3),
     "c = a * b; d = c + a; d * c * c": (_used_twice, 1),
     "a * b + a": (lambda a, b: a * b + a, 2),
-    "a * a": (lambda a, b: a * a, 3),
     "a": (lambda a, b: a, 1),
     "(a - a * b).exp()": (lambda a, b: (a - a * b).exp(), 3),
     "c = a * b; d = c + a; c.exp() * d / (c - b)": (_shared, 2),
@@ -187,6 +187,8 @@ def _first_slip(check, value_class, program, a, b):
         apart = [_run_program(each, "a * b", *other)[FIRST] for each in (value_class, Value)]
         if "equal" in program and not difference(*apart, "[]"):
             return "a and b are two values, though of one number: tell them apart by id()."
+        if program == "a * a" and difference(got[FIRST][0], right[FIRST][0], "[]"):
+            return "A value that is used twice gets a share each time: add them, + in place of =."
         for name, slope, one, other in zip(
             "ab", _SLOPES.get(program, ()), got[FIRST], right[FIRST], strict=False
         ):

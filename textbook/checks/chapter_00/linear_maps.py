@@ -294,7 +294,7 @@ spectral_radius.wrong(
 )(_estimate(chosen=lambda factors: factors[: (len(factors) + 1) // 2]))
 spectral_radius.wrong(
     "right for an even number of steps; of an odd number it leaves out the one in the middle",
-    "It leaves out the first steps // 2 factors, and no more.",
+    "Leave out the first steps // 2 factors, and no more.",
 )(_estimate(chosen=lambda factors: factors[(len(factors) + 1) // 2 :]))
 spectral_radius.wrong(
     "the arithmetic mean of the factors",

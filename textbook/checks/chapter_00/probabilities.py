@@ -1,9 +1,11 @@
 """Softmax, and the perplexity of two models together."""
 
 import math
+from functools import partial
 
 import minitorch as mt
 import minitorch.nn.functional as F
+from textbook.checks.compare import difference
 from textbook.checks.exercise import exercise
 
 # Softmax
@@ -102,14 +104,18 @@ def _(scores):
     return weights / weights.sum(dim=-1, keepdim=True)
 
 
-@softmax.wrong(
-    "the softmax with the largest absolute value of each row subtracted",
-    "Where all scores are far below 0, that makes them smaller still, and 0 / 0 is left. Subtract "
-    "the largest score itself.",
-)
-def _(scores):
-    weights = (scores - scores.abs().amax(dim=-1, keepdim=True)).exp()
+def _less_the_largest_absolute(scores, of_impossible):
+    sizes = scores.abs().masked_fill(scores == -mt.inf, of_impossible)
+    weights = (scores - sizes.amax(dim=-1, keepdim=True)).exp()
     return weights / weights.sum(dim=-1, keepdim=True)
+
+
+for _words, _size in {"": mt.inf, ", of those that are finite": 0.0}.items():
+    softmax.wrong(
+        f"the softmax with the largest absolute value of each row subtracted{_words}",
+        "Where all scores are far below 0, that makes them smaller still, and 0 / 0 is left. "
+        "Subtract the largest score itself.",
+    )(partial(_less_the_largest_absolute, of_impossible=_size))
 
 
 @softmax.wrong(
@@ -206,6 +212,10 @@ def _text_cases(draw, hidden):
     targets = draw.integers(3, 5)
     scores[2, targets[2]], others[2, targets[2]] = -1500, -2000  # both far below the rest
     yield scores, others, 0.6, targets
+    for share in (1.0, 0):  # an unlikely word, and the other model, without a share, expects it
+        scores, others = _drawn(draw, 5, 3)
+        (scores if share else others)[2, targets[2]] = -1500
+        yield scores, others, share, targets
     yield (*_drawn(draw, 700 + 200 * hidden, 5), 0.4, draw.integers(5, 700 + 200 * hidden))
 
 
@@ -230,7 +240,25 @@ def _perplexity(mix=_both, summary=lambda logs: math.exp(-logs.mean().item())):
     return lambda scores, others, share, targets: summary(mix(scores, others, share, targets))
 
 
-@exercise(cases=_text_cases, gradients=False, see='chapter 00, "Scores, probabilities, surprise"')
+def _without_a_share(check, answer, scores, others, share, targets):
+    """Whether a model without a share has a say."""
+    if share not in (0, 1):
+        return None
+    models = (scores, -others) if share else (-scores, others)
+    if not difference(answer(*models, share, targets), answer(scores, others, share, targets), ""):
+        return None
+    return (
+        "A model without a share has no say, but your result changes with its scores. Is anything "
+        "added to the shares? log 0 is minus infinity, as mt.tensor(0.0).log() knows."
+    )
+
+
+@exercise(
+    cases=_text_cases,
+    gradients=False,
+    reasons=(_without_a_share,),
+    see='chapter 00, "Scores, probabilities, surprise"',
+)
 def perplexity(scores, others, share, targets):
     """Scores (T, V) of two models, a share and (T) words -> a number."""
     words = targets.unsqueeze(1)  # (T, 1)
@@ -314,6 +342,29 @@ perplexity.wrong(
         )
     )
 )
+
+
+perplexity.wrong(
+    "right but for a share of 0 or 1, where the model without a share has a say",
+    "Add nothing to the shares: log 0 is minus infinity, as mt.tensor(0.0).log() knows.",
+)(
+    _perplexity(
+        mix=lambda scores, others, share, targets: mt.logaddexp(
+            _logs(scores, targets) + math.log(share + 1e-9),
+            _logs(others, targets) + math.log(1 - share + 1e-9),
+        )
+    )
+)
+
+
+@perplexity.wrong(
+    "the perplexity of a mixture of whole texts, for which one model is drawn",
+    "Here the probability of each word is mixed, not that of the text.",
+)
+def _(scores, others, share, targets):
+    parts = [_logs(scores, targets).sum(), _logs(others, targets).sum()]
+    logs = mt.stack(parts) + mt.tensor([share, 1 - share]).log()
+    return math.exp(-logs.logsumexp(dim=0).item() / len(targets))
 
 
 @perplexity.wrong(

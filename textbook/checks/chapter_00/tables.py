@@ -68,6 +68,12 @@ def _table_cases(draw, hidden):
             runs += _runs("A", rate, chosen_by[i], inner[i])
             runs += _runs("B", rate, plain[i], of_b[i])
         yield (runs,)
+    for failed in ([[0.1, 0.2, 0.1], [math.nan, 0.5, 0.4]], [[0.1, math.nan, 0.2], [0.4] * 3]):
+        runs = []
+        for name, reported in zip("AB", failed, strict=True):
+            for rate, chosen_by in zip((0.1, 0.3, 1.0), (0.5, 0.2, 0.4), strict=True):
+                runs += _runs(name, rate, [chosen_by] * 3, reported if rate == 0.3 else [0.5] * 3)
+        yield (runs,)
     for lower in ("A", "C"):  # the rates of one are not those of another
         runs = []
         for name, factor, level in zip("ABC", (1, 10, 100), (0.1, 0.2, 0.3), strict=True):
@@ -176,15 +182,14 @@ def conclusions(runs):
     for run in runs:
         by_rate[run["optimizer"]][run["rate"]].append(run)
 
-    def middle(rate_runs):
-        losses = [run["elsewhere"] for run in rate_runs]
-        return statistics.median(math.inf if math.isnan(loss) else loss for loss in losses)
+    def losses(rate, kind):
+        return [math.inf if math.isnan(run[kind]) else run[kind] for run in rate]
 
     reported = {}
     for optimizer, tried in by_rate.items():
-        best = min(tried, key=lambda rate: middle(tried[rate]))
+        best = min(tried, key=lambda rate: statistics.median(losses(tried[rate], "elsewhere")))
         if min(tried) < best < max(tried) and len(tried[best]) >= 3:
-            reported[optimizer] = [run["new"] for run in tried[best]]
+            reported[optimizer] = losses(tried[best], "new")
     return [
         (one, other)
         for one in reported
@@ -212,6 +217,7 @@ def _concluding(
     pair=lambda one, other: (one, other),
     tell_rate=lambda tried, best: tried[best],
     own_edges=True,
+    of_reported=_finite,
 ):
     """The conclusions with one of their pieces exchanged."""
 
@@ -228,7 +234,7 @@ def _concluding(
             best = min(tried, key=of)
             edges = tried if own_edges else {run["rate"] for run in runs}
             if inside(best, edges) and len(tried[best]) >= enough:
-                found[optimizer] = [run[reported] for run in tell_rate(tried, best)]
+                found[optimizer] = [of_reported(run[reported]) for run in tell_rate(tried, best)]
         return [
             pair(one, other) for one in found for other in found if better(found[one], found[other])
         ]
@@ -320,9 +326,17 @@ conclusions.wrong(
 )(
     _concluding(
         tell_rate=lambda tried, best: [run for runs in tried.values() for run in runs],
-        better=lambda one, other: max(map(_finite, one)) < min(map(_finite, other)),
     )
 )
+for _words, _better in {
+    "of which it takes the largest and the smallest": lambda one, other: max(one) < min(other),
+    "below which nothing is for you": lambda one, other: all(x < y for x in one for y in other),
+    "which it leaves out": lambda one, other: not any(x >= y for x in one for y in other),
+}.items():
+    conclusions.wrong(
+        f"right but for NaN among the losses that are reported, {_words}",
+        "A run that ended in NaN has failed: its loss counts as infinite, here too.",
+    )(_concluding(of_reported=lambda loss: loss, better=_better))
 conclusions.wrong(
     "right but for losses that are not a number, which do not count as infinite",
     "A run that ended in NaN has failed: it is the worst of all. It is not missing, and no number "

@@ -396,8 +396,9 @@ def _elsewhere(step, rate, steps):
         "your rate": (rate, steps),
         "five times your rate": (5 * rate, steps),
         "fifty times your rate": (50 * rate, steps),
-        f"your rate and {MOST} steps": (rate, MOST),
     }
+    if steps < MOST:
+        others[f"your rate and {MOST} steps"] = rate, MOST
     shares = [_right(trained(step, *other, 1), *spiral(300)) for other in others.values()]
     found = ", ".join(
         f"{share:.0%} with {name}" for name, share in zip(others, shares, strict=True)

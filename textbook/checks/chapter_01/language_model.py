@@ -370,6 +370,10 @@ sampling_distribution.wrong(
     "Each row keeps its own k largest scores: work along the last axis.",
 )(_sampling(largest=lambda scores, k: scores >= scores.reshape(1, -1).topk(k, dim=-1)[0][:, -1:]))
 sampling_distribution.wrong(
+    "right but for top-k: the smallest kept score of the last row is the limit of all rows",
+    "Each row has a limit of its own: topk(k)[0][:, -1:], of shape (B, 1).",
+)(_sampling(largest=lambda scores, k: scores >= scores.topk(k, dim=-1)[0][-1, -1]))
+sampling_distribution.wrong(
     "right but for top-p, which drops the token that crosses p",
     "Keep the fewest tokens that reach p together. A token goes only if those before it, without "
     "itself, already have p.",

@@ -104,6 +104,15 @@ def _(x, lengths, *weights):
     return _run(keep=lambda new, old, inside, h0: new)(zeroed, lengths, *weights)
 
 
+@unroll.wrong(
+    "right but for the padding, of which only the last row holds the state at the end",
+    "All rows behind the end of a sequence hold its last state: mt.where(t < lengths, new, old).",
+)
+def _(x, lengths, *weights):
+    states = _run(keep=lambda new, old, inside, h0: new)(x, lengths, *weights)
+    return mt.cat([states[:-1], _run()(x, lengths, *weights)[-1:]])
+
+
 unroll.wrong(
     "right but for the padding, where the states are zeros",
     "After its end, the state of a sequence stays as it was at its end.",
@@ -250,6 +259,8 @@ def _directions(
 def _where_it_is_wrong(check, answer, x, lengths, forward, backward):
     """Whether the padding alone is wrong, or one half of the states."""
     found, right = (each(x, lengths, forward, backward) for each in (answer, check.reference))
+    if not difference(found, right, ""):
+        return None
     outside = ~_inside(x, lengths).unsqueeze(-1)
     if found.shape == right.shape and not difference(found.masked_fill(outside, 0.0), right, ""):
         return "Only the padding is wrong: there the result is 0."

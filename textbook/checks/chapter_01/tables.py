@@ -42,6 +42,7 @@ def _table_cases(draw, hidden):
                 0: {"unknown": int(draw.random.integers(1, 9))},
                 1: {"reads": "past and future"},
                 2: {"text": "training"},
+                3: {"text": "test"},
             }
             rows.append(_row(f"model {i}", loss, tokens, characters, **other.get(kind, {})))
         yield (rows,)
@@ -154,15 +155,22 @@ ranking.wrong(
     "They have read the token that they are asked for: that is no prediction.",
 )(_ranking(honest=lambda row: True))
 ranking.wrong(
-    "right but for losses on training text, which it keeps",
-    "What a model has learned by heart it does not predict.",
+    "right but for losses on other texts than the validation text, which it keeps",
+    "What a model has learned by heart it does not predict, and texts differ in difficulty.",
 )(_ranking(unseen=lambda row: True))
+ranking.wrong(
+    "right but for losses on a third text, neither training nor validation, which it keeps",
+    "Whatever the text is: losses on different texts cannot be compared.",
+)(_ranking(unseen=lambda row: row["text"] != "training"))
 ranking.wrong("a ranking of all models", "Three kinds of rows cannot be compared: leave them out.")(
     _ranking(known=lambda row: True, honest=lambda row: True, unseen=lambda row: True)
 )
 ranking.wrong("right but for the order: the worst stands first", "A low loss is good.")(
     _ranking(order=lambda rows, key: sorted(rows, key=key, reverse=True))
 )
+ranking.wrong(
+    "right but for the order, which is that of the loss of a token", "Order by nats a character."
+)(_ranking(order=lambda rows, key: sorted(rows, key=lambda row: row["loss"])))
 ranking.wrong("right but for the order, which is that of the table", "The best model first.")(
     _ranking(order=lambda rows, key: rows)
 )

@@ -91,6 +91,15 @@ split_fused.wrong(
     HEAD_BY_HEAD,
 )(lambda P, heads: _fused()(P, P.shape[-1] // 3 // heads))
 split_fused.wrong(
+    "right for head 0; head l begins at column l d/h, and should at 3 l d/h",
+    "Each head has 3 d/h columns, its query, its key and its value.",
+)(
+    lambda P, heads: tuple(
+        P.unflatten(-1, (3 * heads, -1))[:, :, part : part + heads].transpose(1, 2)
+        for part in range(3)
+    )
+)
+split_fused.wrong(
     "right in its shapes alone: it cuts up the memory, and mixes positions",
     "A reshape hands out the numbers in the order in which they lie, position after position. Cut "
     "the last axis alone, to (B, n, heads, 3, d/heads), then exchange axes 1 and 2.",

@@ -264,7 +264,7 @@ mixing.wrong(
 )(_testing(sequences=False))
 mixing.wrong(
     "a test of sequences alone: it does not see layers that mix positions",
-    BOTH,
+    f"{BOTH} X[order] permutes sequences, X[:, order] positions.",
 )(_testing(positions=False))
 mixing.wrong(
     "a test with a single sequence in each batch",

@@ -116,7 +116,7 @@ def _needed(
         for asked in {run["asked"] for run in runs}:
             rows = fair([run for run in runs if run["asked"] == asked])
             sufficient = []
-            for heads in {run["heads"] for run in rows}:
+            for heads in dict.fromkeys(run["heads"] for run in rows):
                 chosen = choose([run for run in rows if run["heads"] == heads])
                 if enough(value([run[read] for run in chosen])):
                     sufficient.append(heads)
@@ -271,6 +271,10 @@ heads_needed.wrong(
     "the largest number of heads that is enough",
     "What a question needs is the smallest number that is enough.",
 )(_needed(choice=max))
+heads_needed.wrong(
+    "right for runs that are sorted: the first number of heads in the table that is enough",
+    "Runs stand in any order: take the smallest.",
+)(_needed(choice=lambda sufficient: sufficient[0]))
 heads_needed.wrong(
     "right but for the questions that no number of heads answers: they are missing",
     "Return None for these: the table does not show a number that is enough.",

@@ -1,5 +1,7 @@
 """Which of several mixers look into the future? Asked by changing what comes later."""
 
+from functools import partial
+
 import minitorch as mt
 from minitorch.autograd import grad
 from textbook.checks.compare import Words
@@ -246,13 +248,15 @@ def leaking(mixers, x):
     return found
 
 
-def _by_gradients(mixers, x):
+def _by_gradients(mixers, x, of=lambda output: output):
     found = []
     for i, mixer in enumerate(mixers):
         leaf = x.clone().requires_grad_()
         outputs = mixer(leaf)
         for t in range(len(x) - 1):
-            gradients = [grad(outputs[t, c], leaf, retain_graph=True)[0] for c in range(x.shape[1])]
+            gradients = [
+                grad(each, leaf, retain_graph=True)[0] for each in of(outputs[t]).flatten()
+            ]
             if mt.stack(gradients)[:, t + 1 :].abs().max() > 1e-9:
                 found.append(i)
                 break
@@ -264,6 +268,11 @@ leaking.wrong(
     "Through detach, a comparison or a maximum no gradient passes, and values do. Change the later "
     "tokens and look at the outputs before them.",
 )(_by_gradients)
+leaking.wrong(
+    "a test by gradients of the sum of an output's numbers",
+    "Through detach, a comparison or a maximum no gradient passes, and values do; and in a sum "
+    "gradients cancel. Change the later tokens and look at the outputs before them.",
+)(partial(_by_gradients, of=lambda output: output.sum()))
 
 
 def _one(place):

@@ -122,16 +122,20 @@ def _in_two_forms(answer, x, y):
     )
     found["two texts in turn"] = "apart" if same else "mixed: something is kept outside the state"
     kept = mixer.start(len(x))
+    for token in x.unbind(1)[:2]:  # a first token may add nothing
+        _, kept = mixer.step(token, kept)
     before = [part.clone() for part in kept]
-    _, new = mixer.step(x[:, 0], kept)
+    _, new = mixer.step(x[:, 2], kept)
     found["the state that step was given"] = (
         "unchanged" if _equal(kept, before) else "changed in place"
     )
     found["the state that step returns"] = "as it was" if _equal(new, before) else "a new one"
     _, later = _steps(mixer, mt.cat([x, y], dim=1))
     found["the state"] = "of one size" if len({*sizes, *later}) == 1 else "grows with the text"
-    found["the numbers in the state"] = (
-        "at most 4 d^2" if sizes[0] <= 4 * width**2 else f"{sizes[0]} for d = {width}"
+    found["the size of the state"] = (
+        "at most 4 d^2 numbers"
+        if sizes[0] <= 4 * width**2
+        else f"{sizes[0]} numbers for d = {width}"
     )
     found["the parameters that get no finite gradient from forward"] = _without_gradient(mixer, x)
     found["forward"] = _pace(mixer, width)

@@ -102,9 +102,26 @@ def _what_rows_are(check, answer, *_):
     return None
 
 
+def _how_often(check, answer, combine, items):
+    """Whether combine is called too often, though with the right rows."""
+    calls, n = [], len(items[0])
+
+    def counted(earlier, later):
+        calls.append(len(later[0]))
+        return combine(earlier, later)
+
+    answer(counted, items)
+    if len(calls) <= 2 * _steps(n):
+        return None
+    return (
+        f"For n = {n} combine is called {len(calls)} times, and {2 * _steps(n)} times are allowed. "
+        "Pairs that need not wait for each other belong into one call: put their rows together."
+    )
+
+
 @exercise(
     cases=_scan_cases,
-    reasons=(_what_rows_are,),
+    reasons=(_what_rows_are, _how_often),
     run=_scanned,
     gradients=False,
     see='chapter 12, "Recurrence comes back"',

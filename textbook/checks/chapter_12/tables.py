@@ -57,6 +57,7 @@ def _table_cases(draw, hidden):
     yield ([_row([level + 0.25, *[level - 0.15 + x for x in (0, 0.01, 0.02)]], base)],)
     yield ([_row(far[:2], base[:2]), _row(far, base)],)
     yield ([_row(far, base[:1]), _row(far[:1], base)],)
+    yield ([_row(far, base[:2]), _row(far[:2], base)],)
     yield ([_row(far, base, **{"chosen on": "test"})],)
     yield ([_row(far, base, **{"base steps": 100}), _row(far, base)],)
     yield ([_row(far, base, steps=100, **{"base steps": 100})],)
@@ -229,6 +230,17 @@ believable.wrong(
     "right but for the seeds of the base, which it does not count",
     "The base needs three runs as well: its spread counts, too.",
 )(_believing(seeds=lambda row: len(row["losses"]) >= 3, effect=_or_nothing))
+for _whose, _other, _words in (("", "base ", "base"), ("base ", "", "change")):
+    believable.wrong(
+        f"right but for the seeds of the {_words}, of which it takes two for enough",
+        "At least three runs of the change and three of the base.",
+    )(
+        _believing(
+            seeds=lambda row, whose=_whose, other=_other: (
+                len(row[f"{whose}losses"]) >= 3 and len(row[f"{other}losses"]) >= 2
+            )
+        )
+    )
 believable.wrong(
     "right but for the learning rates, at which it does not look",
     "Where the best rate is the last one tried, a better one may lie beyond.",
