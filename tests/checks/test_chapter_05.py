@@ -11,6 +11,7 @@ from tests.checks import right_05
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, chapter_05
 from textbook.checks.compare import difference
+from textbook.checks.precision import in_float64
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_05, right_05)))
@@ -101,6 +102,15 @@ def test_what_the_table_says_is_what_the_solution_tells():
 def first(orders, layer, X):
     """The first of these permutations that shows something."""
     return next((p for p in orders if not mt.allclose(layer(X[p]), layer(X)[p])), None)
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_what_a_layer_notices_is_far_from_rounding(hidden):
+    with in_float64():
+        for layer, X in chapter_05.noticed_order.all_cases(hidden):
+            for p in map(list, itertools.permutations(range(len(X)))):
+                apart = (layer(X[p]) - layer(X)[p]).abs().max().item()
+                assert apart < 1e-9 or apart > 1e-6
 
 
 def test_modules_of_the_library_and_order():
