@@ -219,3 +219,22 @@ def test_a_plan_that_learns_passes(capsys):
     plan = {"divisor": "d", "positions": True, "rate": 0.01, "steps": 150}
     chapter_05.reached(chapter_05.right_unseen.reference, lambda: plan)
     assert "in sentences that it has not seen" in capsys.readouterr().out
+
+
+def test_scores_that_overflow_and_sentences_taken_for_seen_are_told():
+    def plain(X, Q, K, V, i):
+        scores = ((X @ K) @ (X[i] @ Q) / X.shape[1] ** 0.5).exp()
+        weights = scores * (mt.arange(len(X)) != i) / (scores * (mt.arange(len(X)) != i)).sum()
+        return weights @ (X @ V), weights
+
+    def of_sets(model, sentences, targets, seen):
+        known = {frozenset(row) for row in seen.tolist()}
+        new = [k for k, row in enumerate(sentences.tolist()) if frozenset(row) not in known]
+        if not new:
+            return None
+        return chapter_05.right_unseen.reference(model, sentences[new], targets[new], seen)
+
+    with pytest.raises(CheckFailed, match="For small scores all is right"):
+        chapter_05.from_others(plain)
+    with pytest.raises(CheckFailed, match="is not among those seen, and it is left out"):
+        chapter_05.right_unseen(of_sets)
