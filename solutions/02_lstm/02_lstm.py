@@ -87,8 +87,8 @@ check.peephole_cell(peephole_cell, hidden=True)
 #
 # $$n = \tanh(a^n + r \odot u^n) \qquad h_t = z \odot n + (1 - z) \odot h_{t-1}$$
 #
-# where the brackets are blocks of $H$ columns side by side. Three things differ from the chapter's GRU, which is PyTorch's: how the matrices
-# stand, the order of the blocks (here $r$, $z$, $n$), and that $z = 1$ keeps the old state here. Return `W_ih` $(3H, d)$, `W_hh` $(3H, H)$,
+# where the brackets are blocks of $H$ columns side by side. In the chapter's GRU, which is PyTorch's, three things differ: how the matrices
+# stand, the order of the blocks ($r$, $z$, $n$), and that its $z = 1$ keeps the old state. Return `W_ih` $(3H, d)$, `W_hh` $(3H, H)$,
 # `b_ih` $(3H)$ and `b_hh` $(3H)$ such that the chapter's GRU does with them what the other one did.
 #
 # The check runs a GRU with your weights. Everything is allowed. (Why can the two biases not be added up into one?)
@@ -171,7 +171,7 @@ check.widest(widest, hidden=True)
 #
 # *Goal: run an LSTM over sequences of different lengths, and stop each at its own end. Medium, 25 minutes, 5 points.*
 #
-# `x` is $(T, B, d)$, `lengths` holds $B$ integers from 1 to $T$: the first `lengths[b]` steps of sequence $b$ are real, the others are padding. **What
+# `x` is $(T, B, d)$, `lengths`, a tensor, holds $B$ integers from 1 to $T$: the first `lengths[b]` steps of sequence $b$ are real, the others are padding. **What
 # stands in the padding may be anything, infinity and NaN included**, and must have no influence, neither on the results nor on
 # any gradient. `W_ih` $(4H, d)$, `W_hh` $(4H, H)$ and `b` $(4H)$ are those of the chapter's LSTM, in the order $i, f, g, o$, with
 # $h = o \odot \tanh(c)$. `state` is the pair `(h, c)` to start from, each $(B, H)$; where it is None, both are zeros.
@@ -315,7 +315,7 @@ check.two_bits(two_bits, hidden=True)
 # 3. what becomes of a sequence does not depend on the others in the batch;
 # 4. without a state, each call starts afresh: what was read in an earlier call has no influence;
 # 5. `x` and `state` are left unchanged;
-# 6. the gradient of the last state reaches the first input, by `backward()`.
+# 6. the gradient of the last `h` reaches the first input of each sequence (not each of its numbers), by `backward()`.
 #
 # A layer that breaks a rule for some input is broken. You cannot look inside, but `x` and the state are yours. Return the numbers of the
 # broken layers, counted from 0, as a list. Five of these eight are broken; the check has others, too. Differences below $10^{-9}$ in float64 are rounding, larger
@@ -395,10 +395,10 @@ for row in check.table:
 # Write the reader down. `rows` is a list of dicts like those of `check.table`, in any order. Return a list of triples `(better, worse, what)` of two names and
 # `"parameters"` or `"compute"`, in any order.
 #
-# - A network stands for the rate with the lowest **mean on validation data**. Is this the smallest or the largest rate that was tried for it, a better one may lie beyond,
+# - A network stands for the rate with the lowest **mean on validation data** (no two share it). Is this the smallest or the largest rate that was tried for it, a better one may lie beyond,
 #   and nothing is said about this network. The same if the row of this rate has fewer than three seeds on test data.
 # - Two networks are compared at equal *parameters* if these differ by at most 5 % of the larger number and both have read the same number of tokens; at equal
-#   *compute* if the FLOPs of the whole training (FLOPs a token times tokens) differ by at most 5 % of the larger. Two may be equal in both, and give two triples.
+#   *compute* if the FLOPs of the whole training (FLOPs a token times tokens) differ by at most 5 % of the larger. (No difference is exactly 5 %.) Two may be equal in both, and give two triples.
 # - One is better if its perplexity **on test data** is lower with each of its seeds than that of the other with any.
 #
 # Everything is allowed. Before you run the cell: the GRU has the lowest perplexity of the table, 4.7. May you say that it is better than the LSTM?
@@ -537,8 +537,8 @@ check.right_by_distance(right_by_distance, hidden=True)
 # - `"bias"`: what goes into the forget gate of the LSTM or the update gate of the GRU at the start (the RNN does not use it);
 # - `"rate"`, the largest learning rate of Adam, and `"steps"`, 300 at most.
 #
-# The last check trains your choice with three seeds of its own and measures it with your `right_by_distance`, on streams of up to 72 tokens. At each distance up to 49
-# at least 90 % have to be right with **each** seed; no stream of training had more than 22 tokens behind the second mark. Choose with other seeds than 11, 12 and 13, which it takes:
+# The last check trains your choice with three seeds of its own and measures it with your `right_by_distance`, on streams of up to 72 tokens. In each group of ten distances up to 49
+# at least 90 % have to be right with **each** seed (farther ones do not count); no stream of training had more than 22 tokens behind the second mark. Choose with other seeds than 11, 12 and 13, which it takes:
 # else you choose by luck. Long streams also have more noise before the second mark; and rates far above the usual ones are worth a try. (Before you try: which of the three networks can keep a state without writing it anew?)
 
 

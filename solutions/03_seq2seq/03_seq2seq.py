@@ -241,7 +241,7 @@ print(scores.exp())
 #
 # With `toy_step`, a row without given words says `[2, 1]`: token 2, then end; a row that begins with 3 says `[3, 1]`.
 #
-# Not allowed: `textbook.decoding` (its `greedy` would do most of it; it runs the operation `cat_`). Keep the tokens of the steps in a list
+# Not allowed: `textbook.decoding` (its `greedy` would do most of it), nor `cat`, by which the check tells it. Keep the tokens of the steps in a list
 # and `stack` them.
 
 

@@ -243,7 +243,7 @@ for row in check.scores:
     print(f"{row['score']:19} {about}: {row['steps to 90 %']}")
 
 # %% [markdown]
-# Write the reader down. `rows` is a list of dicts like those of `check.scores`, in any order. Return a list of pairs `(faster, slower)` of scores, in any
+# Write the reader down. `rows` is a list of dicts like those of `check.scores`, in any order, each with a name of its own. Return a list of pairs `(faster, slower)` of scores, in any
 # order. A pair belongs into it if
 #
 # - both have the same `"width"` and were tested on the same numbers (`"tested on"`);

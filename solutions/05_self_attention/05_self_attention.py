@@ -243,8 +243,8 @@ check.moved_by_score(moved_by_score, hidden=True)
 # You cannot look inside the layer, but you can permute `X`: there are at most 720 ways. Some layers notice one
 # permutation and do not notice another one; some notice few of all permutations, which a handful drawn by
 # chance would find by luck alone; some show what they notice at one token and not at others; and a layer that notices no exchange of two tokens may well notice two
-# exchanges, one after the other. Sums of floating-point numbers in another order differ in their last digits,
-# which is no notice of order; anything larger is.
+# exchanges, one after the other. Sums of floating-point numbers in another order differ in their last digits, here by less than $10^{-9}$,
+# which is no notice of order; what a layer notices shows by more than $10^{-6}$.
 #
 # Everything is allowed. Useful: `X[p]` with a list (no tuple) or tensor of positions `p`, `itertools.permutations`,
 # `mt.allclose`.
@@ -431,7 +431,7 @@ check.self_attention_gradient(self_attention_gradient, hidden=True)
 #
 # `model(tokens)` gives scores $(B, n, C)$ for tokens $(B, n)$. `sentences` $(N, n)$ are tokens and `targets` $(N, n)$ the right classes; where a target is
 # $-100$, nothing is asked. `seen` $(M, n)$ holds all the sentences of training. Return the share of right answers (the class with the largest score) among all targets
-# of the sentences that are **not among those seen**, token for token; a sentence that comes twice, with the same targets, counts once. None if no target is left (no new sentence, or all its targets are $-100$). While it is measured the model is in
+# of the sentences that are **not among those seen**, token for token; a sentence that comes twice (it then has the same targets) counts once. None if no target is left (no new sentence, or all its targets are $-100$). While it is measured the model is in
 # `eval()`; afterwards it is again in the mode in which it came.
 #
 # Everything is allowed.

@@ -9,7 +9,7 @@ from minitorch import nn
 from tests.checks import right_02
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, chapter_02
-from textbook.checks.chapter_02 import broken, cells
+from textbook.checks.chapter_02 import broken, cells, memory
 from textbook.checks.compare import difference
 
 
@@ -209,3 +209,25 @@ def test_a_quadratic_formula_in_floats_is_told_what_it_rounds():
 
     with pytest.raises(CheckFailed, match="Above, floats are no longer exact"):
         chapter_02.widest(formula)
+
+
+def test_rows_in_another_order_are_told_so():
+    def answer():
+        order = [0, 2, 4, 6, 1, 3, 5, 7]
+        W_ih, W_hh, b = memory._by_hand()()
+        return W_ih[order], W_hh, b[order]
+
+    with pytest.raises(CheckFailed, match="Your rows stand in the order i0, f0, g0, o0, i1"):
+        chapter_02.two_bits(answer)
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_no_network_of_a_table_stands_at_a_limit(hidden):
+    """No two rates share the lowest mean, and no difference is 5 %."""
+    for (rows,) in chapter_02.better_at_equal.all_cases(hidden):
+        for name in {row["name"] for row in rows}:
+            means = [statistics.mean(row["validation"]) for row in rows if row["name"] == name]
+            assert sum(mean < min(means) + 1e-9 for mean in means) == 1
+        for of in (lambda row: row["parameters"], lambda row: row["FLOPs a token"] * row["tokens"]):
+            sizes = {of(row) for row in rows}
+            assert all(100 * abs(a - b) != 5 * max(a, b) for a in sizes for b in sizes)

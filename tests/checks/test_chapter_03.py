@@ -10,6 +10,7 @@ from tests.checks.proof import proofs
 from textbook import data
 from textbook.checks import CheckFailed, chapter_03
 from textbook.checks.chapter_03.padded import _Encoder, _kinds, _testing
+from textbook.checks.chapter_03.training import _sum_of_losses, _tokens
 from textbook.checks.compare import difference
 
 
@@ -185,3 +186,29 @@ def test_of_a_wrong_pair_of_translators_it_is_told_why():
 
     with pytest.raises(CheckFailed, match="they were tested on 'short numbers' and 'numbers'"):
         chapter_03.shown_better(answer)
+
+
+def test_a_number_that_is_only_rounded_is_told_so():
+    def answer(lengths, size):
+        right = chapter_03.cells.reference(lengths, size)
+        return right | {"packed": int(float(right["packed"]))}
+
+    with pytest.raises(CheckFailed, match="'packed' is off by 14, by rounding"):
+        chapter_03.cells(answer)
+
+
+def test_several_steps_of_the_optimizer_and_the_loss_of_a_part_are_told():
+    def each_by_itself(model, optimizer, parts, clip):
+        for part in parts:
+            loss = chapter_03.training_step.reference(model, optimizer, [part], clip)
+        return loss
+
+    def last_mean(model, optimizer, parts, clip):
+        losses = [_sum_of_losses(model, part).item() / _tokens(part) for part in parts]
+        chapter_03.training_step.reference(model, optimizer, parts, clip)
+        return losses[-1]
+
+    with pytest.raises(CheckFailed, match=r"optimizer.step\(\) runs 2 times"):
+        chapter_03.training_step(each_by_itself)
+    with pytest.raises(CheckFailed, match="The loss that is returned is that of the last part"):
+        chapter_03.training_step(last_mean)

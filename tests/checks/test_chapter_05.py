@@ -11,6 +11,7 @@ from tests.checks import right_05
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, chapter_05
 from textbook.checks.compare import difference
+from textbook.checks.precision import in_float64
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_05, right_05)))
@@ -101,6 +102,15 @@ def test_what_the_table_says_is_what_the_solution_tells():
 def first(orders, layer, X):
     """The first of these permutations that shows something."""
     return next((p for p in orders if not mt.allclose(layer(X[p]), layer(X)[p])), None)
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_what_a_layer_notices_is_far_from_rounding(hidden):
+    with in_float64():
+        for layer, X in chapter_05.noticed_order.all_cases(hidden):
+            for p in map(list, itertools.permutations(range(len(X)))):
+                apart = (layer(X[p]) - layer(X)[p]).abs().max().item()
+                assert apart < 1e-9 or apart > 1e-6
 
 
 def test_modules_of_the_library_and_order():
@@ -209,3 +219,22 @@ def test_a_plan_that_learns_passes(capsys):
     plan = {"divisor": "d", "positions": True, "rate": 0.01, "steps": 150}
     chapter_05.reached(chapter_05.right_unseen.reference, lambda: plan)
     assert "in sentences that it has not seen" in capsys.readouterr().out
+
+
+def test_scores_that_overflow_and_sentences_taken_for_seen_are_told():
+    def plain(X, Q, K, V, i):
+        scores = ((X @ K) @ (X[i] @ Q) / X.shape[1] ** 0.5).exp()
+        weights = scores * (mt.arange(len(X)) != i) / (scores * (mt.arange(len(X)) != i)).sum()
+        return weights @ (X @ V), weights
+
+    def of_sets(model, sentences, targets, seen):
+        known = {frozenset(row) for row in seen.tolist()}
+        new = [k for k, row in enumerate(sentences.tolist()) if frozenset(row) not in known]
+        if not new:
+            return None
+        return chapter_05.right_unseen.reference(model, sentences[new], targets[new], seen)
+
+    with pytest.raises(CheckFailed, match="For small scores all is right"):
+        chapter_05.from_others(plain)
+    with pytest.raises(CheckFailed, match="is not among those seen, and it is left out"):
+        chapter_05.right_unseen(of_sets)

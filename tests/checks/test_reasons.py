@@ -113,7 +113,7 @@ def test_one_program_by_itself_is_not_turned_round():
     [
         ({"rate": 0.5, "steps": 100}, "It is the rate: with a smaller one"),
         ({"rate": 0.01, "steps": 3}, "It is the number of steps: with a larger one"),
-        ({"rate": 0.5, "steps": 3}, "It is more than one thing"),
+        ({"rate": 0.5, "steps": 3}, "It is more than one thing: think of the number of steps, the"),
     ],
 )
 def test_the_part_of_a_plan_that_is_to_blame_is_told(plan, text):
@@ -126,3 +126,9 @@ def test_the_part_of_a_plan_that_is_to_blame_is_told(plan, text):
 def test_no_part_is_told_where_several_fit():
     parts, others = {"the first": 2, "the second": 2}, {"everything": 4}
     assert part_that_differs(lambda case: 2, lambda _: parts, lambda _: others, [(1,)]) is None
+
+
+def test_a_part_that_is_as_in_a_good_plan_is_not_to_blame():
+    good, parts = GOOD | {"size": 9}, PARTS | {"size": "the size"}
+    said = what_it_is({"rate": 0.5, "steps": 3, "size": 9}, good, parts, lambda plan: 0.0, 0.9)
+    assert said.endswith("think of the number of steps, the rate.")

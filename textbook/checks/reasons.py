@@ -123,4 +123,7 @@ def what_it_is(
             if not isinstance(plan[key], (bool, str)):
                 way = "a smaller" if plan[key] > good[key] else "a larger"
             return f"It is {words}: with {way} one, and the rest as it is, {reached:.0%} are right."
-    return f"It is more than one thing: think of {', '.join(parts.values())}."
+    others = [
+        words for keys, words in parts.items() if any(plan[k] != good[k] for k in keys.split())
+    ]
+    return f"It is more than one thing: think of {', '.join(others)}."

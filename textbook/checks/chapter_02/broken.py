@@ -191,8 +191,8 @@ def _kinds():
         "writes into the state": lambda: _in_place,
         "writes into x": lambda: _writes_into_x,
         "starts anew at its fourth step": lambda: _anew,
-        "rounds the cell that it hands on": lambda: _layer(
-            last=lambda h, c, states: (h, c + ((1e6 * c).round() / 1e6 - c).detach())
+        "hands on a cell that is too large by 1e-8 of it": lambda: _layer(
+            last=lambda h, c, states: (h, c * (1 + 1e-8))
         ),
         "cuts the gradient at each step": lambda: _cut(None),
         "cuts the gradient once": lambda: _cut(1),
@@ -239,7 +239,8 @@ HINTS = {
     "writes into the state": "Compare the state with a copy that you made before.",
     "writes into x": "Compare x with a copy that you made before.",
     "starts anew at its fourth step": "Read more than three steps in one go, and in two pieces.",
-    "rounds the cell that it hands on": "Differences beyond 1e-9 are differences.",
+    "hands on a cell that is too large by 1e-8 of it": "Read x in two pieces. Differences beyond "
+    "1e-9 are differences: .double(), and rtol=0, atol=1e-9.",
     "cuts the gradient at each step": "Ask backward() for the gradient of the first input.",
     "cuts the gradient once": "Ask backward() for the gradient of the first input.",
     **dict.fromkeys(("LSTM", "GRU", "sum that fades", "LSTM with coupled gates"), OWN),
@@ -405,8 +406,8 @@ for name, hint, pieces in (
         {"close": lambda a, b: mt.allclose(a, b, atol=0.1)},
     ),
     (
-        "a test that overlooks a difference of one millionth",
-        "Only differences below 1e-9 are rounding: mt.allclose takes rtol=0, atol=1e-9.",
+        "a test that overlooks small differences",
+        "Differences below 1e-9 in float64 are rounding, no others: rtol=0, atol=1e-9.",
         {"close": mt.allclose},
     ),
     (

@@ -173,6 +173,12 @@ for name, hint, pieces in (
         },
     ),
     (
+        "right in its values, but 1 / (1 + exp(-a)) has no gradient where a sum is far below zero",
+        "exp(-a) is infinite there, and the gradient 0 * inf is not a number. The library's "
+        "sigmoid takes large numbers.",
+        {"sigmoid": lambda a: 1 / (1 + (-a).exp())},
+    ),
+    (
         "right but for the biases, which are missing",
         "Each sum has the bias b beside the two products.",
         {"add": lambda x_t, h, W_ih, W_hh, b: x_t @ W_ih.T + h @ W_hh.T},

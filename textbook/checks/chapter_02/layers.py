@@ -154,6 +154,11 @@ for name, hint, pieces in (
         {"blocks": {"RNN": 1, "GRU": 2, "LSTM": 3}},
     ),
     (
+        "right but for the GRU, of which two blocks are counted",
+        "A GRU has three blocks: r, z and the candidate n.",
+        {"blocks": {"RNN": 1, "GRU": 2, "LSTM": 4}},
+    ),
+    (
         "right but for the LSTM, which is counted like a GRU",
         "An LSTM has four blocks, i, f, g and o.",
         {"blocks": {"RNN": 1, "GRU": 3, "LSTM": 3}},
@@ -265,9 +270,10 @@ def _biases_after(answer, inputs, hidden, layers, bidirectional, steps, left):
             **{name: p.detach() for name, p in values.items() if "weight" in name},
             **{f"{name}, i, g, o": mt.cat([b[0], b[2], b[3]]) for name, b in blocks.items()},
         },
-        "the list of parameters that are not the tensors they were": [
+        "which parameters are other tensors than before": ", ".join(
             name for name, p in values.items() if p is not before.get(name)
-        ],
+        )
+        or "none",
         "whether all weights are still trained": all(p.requires_grad for p in values.values()),
     }
 

@@ -1,6 +1,6 @@
 """Two bits kept by hand-set weights, and one step backward."""
 
-from itertools import groupby
+from itertools import groupby, permutations
 
 import minitorch as mt
 from minitorch.operations.recurrent import lstm
@@ -94,6 +94,29 @@ def _first_slip(answer, x):
     return None
 
 
+def _in_order(check, answer, x):
+    """In which order the rows stand, if that alone is wrong."""
+    cases, rows = [case for (case,) in check.all_cases()], [*answer()]
+
+    def right(order, x):
+        W_ih, W_hh, b = rows
+        return _kept(lambda: (W_ih[order], W_hh, b[order]), x) == _kept(check.reference, x)
+
+    for gates in permutations(range(4)):
+        for order in (
+            [2 * k + unit for k in gates for unit in range(2)],
+            [k + 4 * unit for k in gates for unit in range(2)],
+        ):
+            if all(right(order, x) for x in cases):
+                asked = [f"{gate}{unit}" for gate in "ifgo" for unit in range(2)]
+                yours = [asked[order.index(row)] for row in range(8)]
+                return (
+                    f"Your rows stand in the order {', '.join(yours)}, with which all would be "
+                    f"right; asked for are {', '.join(asked)} (gate and unit)."
+                )
+    return None
+
+
 def _decided(check, answer, x):
     said = _kept(answer, x)
     if not any("?" in said[f"the output of unit {k}"] for k in range(2)):
@@ -125,7 +148,7 @@ def _by_hand(i=_WRITE, f=_UNLESS_WRITE, g=_BIT, o=_READ):
     cases=_bit_cases,
     run=_kept,
     gradients=False,
-    reasons=(_decided,),
+    reasons=(_in_order, _decided),
     see='chapter 02, "A bit behind a closed gate"',
 )
 def two_bits():
@@ -425,6 +448,28 @@ lstm_step_backward.wrong(
     "right but for the old cell: the forget gate is missing on the way back",
     "c_new = f * c + i * g: the gradient of the old c is that of c_new times f.",
 )(_backward(through=lambda d_c, f: d_c))
+
+
+@lstm_step_backward.wrong(
+    "right but for the slope of tanh(c_new), for which c_new is squared, not its tanh",
+    "The slope of tanh at c_new is 1 - tanh(c_new) ** 2.",
+)
+def _(h, c, W_hh, gates, *grads):
+    c_new = gates[1] * c + gates[0] * gates[2]
+    return _backward(
+        into_cell=lambda grad_h, grad_c, o, t: grad_c + grad_h * o * _tanh_slope(c_new)
+    )(h, c, W_hh, gates, *grads)
+
+
+@lstm_step_backward.wrong(
+    "right but for tanh, which is taken of the old cell",
+    "h_new = o * tanh(c_new): first compute c_new = f * c + i * g.",
+)
+def _(h, c, *rest):
+    return _backward(
+        into_cell=lambda grad_h, grad_c, o, t: grad_c + grad_h * o * _tanh_slope(c.tanh()),
+        parts=lambda d_c, grad_h, i, g, c, c_new, t: (d_c * g, d_c * c, d_c * i, grad_h * c.tanh()),
+    )(h, c, *rest)
 
 
 @lstm_step_backward.wrong(

@@ -125,7 +125,7 @@ for name, hint, pieces in (
     (
         "right in its values, but NaN or infinity in the padding gets into the gradient",
         "What is thrown away afterwards still has a gradient, and 0 * NaN is NaN. Take the padding "
-        "out of x before the step.",
+        "out of x before the step, by mt.where or masked_fill, not by a product.",
         {"emptied": lambda x, padding: x},
     ),
     (

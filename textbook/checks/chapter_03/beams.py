@@ -42,7 +42,7 @@ def _search(
     keep=_best,
     ends=lambda token, end: token == end,
     room=lambda beams, finished: beams,
-    parent_of=lambda place, parent, count: parent,
+    rows=lambda parents, count: parents,
     stop=lambda finished, beams: False,
     unfinished=lambda finished, hypotheses: hypotheses,
     rank=_score,
@@ -69,8 +69,7 @@ def _search(
             hypotheses = [(p, tokens) for p, _, tokens in still_open]
             if not hypotheses or stop(finished, beams):
                 break
-            places = [parent_of(i, each[1], count) for i, each in enumerate(still_open)]
-            state = state[mt.tensor(places)]
+            state = state[mt.tensor(rows([parent for _, parent, _ in still_open], count))]
         finished += unfinished(finished, hypotheses)
         finished.sort(key=lambda each: -rank(each[0], len(each[1]), alpha))
         return [(tokens, report(p, len(tokens), alpha)) for p, tokens in finished[:beams]]
@@ -127,6 +126,10 @@ def _traced(step, state, start, end, beams, max_length):
     return finished | dict(hypotheses), steps
 
 
+def _close(score, right):
+    return abs(score - right) <= 1e-5 * abs(right) + 1e-7
+
+
 def _explained(check, answer, step, state, start, end, beams, max_length, alpha):
     """Which hypothesis is none, has another score, or is missing."""
     pairs = answer(step, state, start, end, beams, max_length, alpha)
@@ -138,10 +141,14 @@ def _explained(check, answer, step, state, start, end, beams, max_length, alpha)
     for tokens, score in found:
         if tokens not in right:
             return _no_hypothesis(tokens, end, beams, steps)
-        if abs(score - right[tokens]) > 1e-5 * abs(right[tokens]) + 1e-7:
+        if not _close(score, right[tokens]):
+            said = ""
+            for count in len(tokens) - 1, len(tokens) + 1:
+                if _close(score, _score(log_p[tokens], count, alpha)):
+                    said = f" Yours is that for T = {count}: end counts, start does not."
             return (
                 f"{list(tokens)} has log P = {log_p[tokens]:.6g} and T = {len(tokens)}: with alpha "
-                f"= {alpha} its score is {right[tokens]:.6g}."
+                f"= {alpha} its score is {right[tokens]:.6g}.{said}"
             )
     for tokens in sorted(right, key=lambda tokens: -right[tokens])[:beams]:
         if tokens not in dict(found):
@@ -261,7 +268,16 @@ beam_search.wrong(
     "a search in which hypotheses get the states of others",
     "The order of the hypotheses changes at each step. Take along the state of each one's parent: "
     "state[parents].",
-)(_search(parent_of=lambda place, parent, count: min(place, count - 1)))
+)(_search(rows=lambda parents, count: [min(i, count - 1) for i in range(len(parents))]))
+beam_search.wrong(
+    "a search whose states stay in their rows, as long as there are enough",
+    "The order of the hypotheses changes at each step. Take along the state of each one's parent: "
+    "state[parents].",
+)(
+    _search(
+        rows=lambda parents, count: [i if len(parents) <= count else 0 for i in range(len(parents))]
+    )
+)
 beam_search.wrong(
     "a search that throws away what is open at max_length",
     "At max_length open hypotheses count as they are.",

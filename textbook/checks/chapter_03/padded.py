@@ -324,7 +324,7 @@ broken_encoders.wrong(
     "Five of the nine break a rule: ask for each of them.",
 )(_testing(say=lambda i, broken: None))
 broken_encoders.wrong(
-    "a test that overlooks differences below 0.5",
+    "a test that overlooks small differences",
     "Smaller differences are differences: mt.allclose as it is.",
 )(_testing(differs=lambda x, y: not mt.allclose(x, y, atol=0.5)))
 broken_encoders.wrong(

@@ -121,9 +121,41 @@ def _stepping(
     return stepping
 
 
+def _steps_made(check, answer, weights, parts, clip):
+    """How often the optimizer makes its step, if that is not once."""
+    model, made = _Small(weights), []
+    optimizer = optim.SGD(model.parameters(), lr=0.5)
+    step = optimizer.step
+    optimizer.step = lambda: made.append(step())
+    answer(model, optimizer, parts, clip)
+    if len(made) < 2:
+        return None
+    return f"optimizer.step() runs {len(made)} times: all parts together make one step."
+
+
+def _whose_loss(check, answer, weights, parts, clip):
+    """Of which parts the loss is, where the mean is not that of all tokens."""
+    model = _Small(weights)
+    sums = [_sum_of_losses(model, part).item() for part in parts]
+    means = [loss / _tokens(part) for loss, part in zip(sums, parts, strict=True)]
+    said = number(answer(model, optim.SGD(model.parameters(), lr=0.5), parts, clip))
+    if math.isclose(said, sum(sums) / _all_tokens(parts, None), rel_tol=1e-6):
+        return None
+    for words, loss in {
+        "that of the first part alone": means[0],
+        "that of the last part alone": means[-1],
+        "the mean of the parts' means; every token counts the same": sum(means) / len(means),
+        "the sum of the parts' means; it is one mean, over all tokens": sum(means),
+    }.items():
+        if math.isclose(said, loss, rel_tol=1e-6):
+            return f"The loss that is returned is {words}."
+    return None
+
+
 @exercise(
     cases=_step_cases,
     run=_stepped,
+    reasons=(_steps_made, _whose_loss),
     gradients=False,
     see='chapter 03, "The model and its training"',
 )

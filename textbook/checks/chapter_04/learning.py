@@ -289,7 +289,7 @@ for name, hint, pieces in (
         dict(same=("tested on",)),
     ),
     (
-        "right but for tests, which it mixes",
+        "right but for the tests: it compares scores that were tested on other numbers",
         "Other numbers may be easier.",
         dict(same=("width",)),
     ),

@@ -119,6 +119,11 @@ for name, hint, pieces in (
         dict(scale=lambda n, error: math.log((1 - error) * (n - 2) / error)),
     ),
     (
+        "a table with the chapter's factor, that of a query that finds one key of n",
+        "(1 - error) / 2 on each of two keys, and n - 2 others.",
+        dict(scale=lambda n, error: math.log((1 - error) * (n - 1) / error)),
+    ),
+    (
         "right but for the number of other keys, which it takes for n - 1",
         "Two keys are wanted: n - 2 others share the error.",
         dict(scale=lambda n, error: math.log((1 - error) * (n - 1) / (2 * error))),
@@ -149,7 +154,7 @@ for name, hint, pieces in (
         dict(scale=lambda n, error: math.log((1 - error) / (2 * error))),
     ),
     (
-        "right but for the mean of the two keys, which it takes for their sum",
+        "a table whose queries are means of two keys, with the factor that their sums would need",
         "The mean is half as long, so its scores are half as large.",
         dict(pair=lambda n: (mt.eye(n) + _next(n)) / 2),
     ),

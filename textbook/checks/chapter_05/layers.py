@@ -194,7 +194,7 @@ for name, hint, pieces in (
     ),
     (
         "right but for a query for which nothing is left: its output is NaN",
-        "A softmax of minus infinities is 0 / 0. Such a query gets zeros.",
+        "A softmax of minus infinities is 0 / 0. Such a query gets zeros, each one by itself.",
         {"around": lambda scores, weigh: weigh(scores)},
     ),
     (

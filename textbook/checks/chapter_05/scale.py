@@ -57,6 +57,16 @@ score_deviation.wrong(
     "The norm of a product is not the product of the norms. Multiply the matrices first: the score "
     "of x and y is x Q K^T y^T.",
 )(lambda Q, K: _norm(Q) * _norm(K))
+for name, divisor in {
+    "the square root of d": lambda Q: len(Q) ** 0.5,
+    "the square root of d_k": lambda Q: Q.shape[1] ** 0.5,
+    "both square roots": lambda Q: (len(Q) * Q.shape[1]) ** 0.5,
+}.items():
+    score_deviation.wrong(
+        f"the product of what Q and K do each by itself, divided by {name}",
+        "That may be right for the identity. In general the norm of a product is not made of the "
+        "norms: multiply the matrices first.",
+    )(lambda Q, K, divisor=divisor: _norm(Q) * _norm(K) / divisor(Q))
 score_deviation.wrong(
     "the same sum for Q^T K in place of Q K^T",
     "Between two tokens stands Q K^T: the score is (x Q) (y K)^T.",

@@ -3,6 +3,7 @@
 import math
 
 import minitorch as mt
+from textbook.checks.compare import difference
 from textbook.checks.exercise import exercise
 
 
@@ -60,11 +61,25 @@ def _weights_add_up_to_one(answer, *case):
     return None
 
 
+def _overflows(check, answer, X, *rest):
+    """That what is not a number comes of large scores alone."""
+    _, weights = answer(X, *rest)
+    small = X / 100, *rest  # scores are smaller by 10,000
+    same = not difference([*answer(*small)], [*check.reference(*small)], "")
+    if same and weights.isnan().any():
+        return (
+            "For small scores all is right: exp of a large one is inf, of a very negative one 0, "
+            "and inf / inf and 0 / 0 are not a number. softmax first takes the largest score away."
+        )
+    return None
+
+
 @exercise(
     cases=_token_cases,
     forbidden=("scaled_dot_product_attention",),
     instead="dot products, softmax and a weighted sum",
     properties=(_weights_add_up_to_one,),
+    reasons=(_overflows,),
     see='chapter 05, "One token at a time"',
 )
 def from_others(X, Q, K, V, i):

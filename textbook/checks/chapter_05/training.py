@@ -70,6 +70,17 @@ def _nothing_asked(answer, sentences, targets, seen, training):
     return None
 
 
+def _taken_for_seen(check, answer, sentences, targets, seen, training):
+    """A new sentence that is left out, or a seen one that counts, asked for alone."""
+    for row in sentences.tolist():
+        share = answer(_Fake(), mt.tensor([row]), mt.zeros(1, len(row), dtype=mt.int64), seen)
+        if row in seen.tolist() and share is not None and share > 0:
+            return f"The sentence {row} is among those seen, and it counts."
+        if row not in seen.tolist() and share is None:
+            return f"The sentence {row} is not among those seen, and it is left out."
+    return None
+
+
 def _by_place(seen):
     """All sentences of which each token was seen at its place."""
     return {*itertools.product(*map(set, seen.T.tolist()))}
@@ -109,6 +120,7 @@ def _share(
     cases=_measure_cases,
     run=_measured,
     properties=(_nothing_asked,),
+    reasons=(_taken_for_seen,),
     gradients=False,
     see='chapter 05, "Does it work?"',
 )
