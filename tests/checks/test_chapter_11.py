@@ -97,7 +97,7 @@ def test_the_step_gives_what_the_whole_layer_gives():
         run = chapter_11.cached_step.run(chapter_11.cached_step.reference, sizes, parts, x)
         layer, n = chapter_11.cache._layer(sizes), x.shape[1]
         whole = layer(x, x, mt.ones(n, n).tril().bool())
-        assert mt.allclose(run["the tensor of outputs, part after part,"], whole)
+        assert mt.allclose(run["the tensor of outputs of all parts"], whole)
 
 
 def test_a_count_that_is_no_integer_is_told_so():
