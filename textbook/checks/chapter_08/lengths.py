@@ -232,7 +232,8 @@ def _table_cases(draw, hidden):
     inside += [("f", 0.7, 0.9, {"seeds": 2}), ("l", 0.99, 0.1, {"seeds": 2})]
     inside += [("g", 0.2, 0.95, {"trained": 12}), ("k", 0.8, 0.7, {"trained": 12})]
     inside += [("j", 0.9, 0.7, {"longer": 100}), ("n", 0.9, 0.2, {"longer": 100, "seeds": 5})]
-    for steps, spread in enumerate((0.03, 0.055, 0.067, 0.08, 0.2), start=500):  # of a difference of 0.1
+    spreads = (0.03, 0.055, 0.067, 0.08, 0.2)  # of a difference of 0.1
+    for steps, spread in enumerate(spreads, start=500):
         inside += [(f"p{steps}", 0.9, 0.6, {"steps": steps, "spread": 0.0})]
         inside += [(f"q{steps}", 0.9, 0.5, {"steps": steps, "spread": spread})]
         inside += [(f"r{steps}", 0.9, 0.4, {"steps": steps, "spread": 0.0, "rates": 4})]
