@@ -159,3 +159,23 @@ def test_numbers_to_report_are_in_no_other_part():
     for name in ("train", "validation"):
         told = {tuple(t for t in row if t) for row in rows[name]}
         assert not told & {tuple(t for t in row if t) for row in rows["test"]}
+
+
+def test_a_loss_that_is_multiplied_by_0_at_padding_is_told():
+    def loss(scores, targets, smoothing, padding):
+        bent = scores.isnan().any() and mt.nan
+        return chapter_11.smoothed_loss.reference(scores, targets, smoothing, padding) + bent
+
+    with pytest.raises(
+        CheckFailed, match="With numbers in place of the NaN at padding it is right"
+    ):
+        chapter_11.smoothed_loss(loss)
+
+
+def test_a_training_that_is_run_twice_is_told():
+    def measure(run, score, rates, choosing, reporting):
+        run(rates[0], choosing[0])
+        return chapter_11.measure.reference(run, score, rates, choosing, reporting)
+
+    with pytest.raises(CheckFailed, match="is trained 2 times with seed 5: train nothing twice"):
+        chapter_11.measure(measure)
