@@ -121,7 +121,7 @@ check.allowed_of(allowed_of, hidden=True)
 # positions are real, at least one, and the others padding. They compute in float64 and return $(B, n, 6)$, for any
 # $B$ and $n$. You do not know what is inside. An encoder is right if **every real position of a sentence in a batch
 # gets what it gets alone**, without any padding, up to rounding ($10^{-9}$). What an encoder returns at the padding
-# is no matter, and whatever else it does, either; `x` holds ordinary numbers, no NaN. It **reads the padding** if for some batch this fails.
+# is no matter, be it NaN, and whatever else it does, either; `x` holds ordinary numbers, no NaN. It **reads the padding** if for some batch this fails.
 #
 # `encoders` is a list of such functions. Return the numbers of those that read the padding, counted from 0, as a
 # list. All that do show it with at most four sentences and eight positions, and clearly enough for `mt.allclose` as it

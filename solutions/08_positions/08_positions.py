@@ -378,7 +378,7 @@ check.rotate(rotate, hidden=True)
 # *Goal: find wrong rotary positions by a test. Hard, 35 minutes, 4 points.*
 #
 # Below are nine programs, `rotate(x, places)`, with `x` $(B, h, n, d)$ and `places` ($n$ integers, 0 or more, the same for all sequences). Of the $d$ coordinates, an even number, which
-# make a pair, how many of them turn, in which direction and with which base is a program's own business. But each must follow five rules:
+# make a pair, how many of them turn (one at least), in which direction and with which base is a program's own business. But each must follow five rules:
 #
 # 1. a row at place 0 stays as it is;
 # 2. the scores, products of all rows of a head with each other, stay as they are (but for rounding) when all places grow by the same number;

@@ -314,7 +314,7 @@ check.faster(faster, hidden=True)
 #
 # gets `x` $(B, n, d)$ and four functions, each from a tensor to one of the same shape, and should return `y + network(norm_2(y))` with
 # $y = x + \operatorname{attention}(\operatorname{norm}_1(x))$. You cannot look inside, but `x` and the four functions are yours, and they need not be norms or networks. A program is broken if for some `x`
-# and some functions its output, **or the gradient that reaches `x`**, is another one. (Sums may be made in another order: differences below $10^{-9}$ in float64 are rounding.)
+# and some functions its output, **or the gradient that reaches `x`**, is another one. (Sums may be made in another order: differences below $10^{-9}$ in float64 are rounding. Compare in float64: the check does, whatever your numbers are, but the notebook makes float32.)
 #
 # Return the numbers of the broken programs, counted from 0, as a list. Five of these eight are broken; the check has others, too.
 

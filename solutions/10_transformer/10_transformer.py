@@ -444,7 +444,7 @@ check.Decoder(Decoder, hidden=True)
 # the `vocabulary` of the target are yours. A right one has four properties. Return the list of those that are violated, in any order:
 #
 # - `"future"`: scores at a place depend on target tokens **behind** it;
-# - `"padding"`: scores depend on what stands in the memory where `real` is False;
+# - `"padding"`: scores depend on what stands in the memory where `real` is False, in whichever sentence;
 # - `"batch"`: scores of a sentence depend on tokens, or on the memory, of **another sentence**;
 # - `"source"`: scores at some place do **not** depend on some token of their own source.
 #

@@ -141,7 +141,7 @@ check.smoothed_loss(smoothed_loss, hidden=True)
 # - `scores(x)`: outputs $x$ $(B, T, d)$ are narrowed by $U^\top$ and compared with all rows of $E$; each token has a bias, `self.bias`
 #   $(V)$, which is added. That gives $(B, T, V)$.
 #
-# Never make the large matrix $E U$: the check counts FLOPs. Keep `__init__` as it is, and keep no copies: the weights change while the
+# Never make the large matrix $E U$, and look rows up, with no product of one-hot vectors: the check counts FLOPs. Keep `__init__` as it is, and keep no copies: the weights change while the
 # model learns. How many weights are saved for $V = 37{,}000$, $d = 512$, $e = 64$?
 #
 # Everything is allowed.
@@ -567,7 +567,7 @@ check.train(train, hidden=True)
 #
 # 1. Try each of `rates` (two or more, each twice another one, in any order) with each seed in `choosing`; what counts is the mean share on
 #    **validation** data.
-# 2. While the best rate is the largest of those tried, try twice that; while it is the smallest, try half of it; until a worse one stands on either side.
+# 2. While the best rate is the largest of those tried, try twice that; while it is the smallest, try half of it; until a worse one stands on either side. (No two are equally good.)
 # 3. Train with the best rate and each seed in `reporting`, and score each of these models **once** on the test data, which nothing else has seen.
 #
 # Train nothing twice. Return a dict with `"rate"`, the list `"accuracies"` on test data in the order of `reporting`, their `"mean"` and their `"spread"`

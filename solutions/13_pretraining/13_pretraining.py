@@ -398,7 +398,7 @@ check.mask_words(mask_words, hidden=True)
 # $(B, n, d)$. Make a module of it that gives texts `classes` scores: a new layer `nn.Linear(d, classes)` reads the mean of
 # the states of all **real** tokens (0 is padding).
 #
-# - The last `trained` blocks, the norm behind them and the new layer are trained, everything else is frozen. With `trained` = 0 the
+# - The last `trained` blocks, the norm behind them and the new layer are trained, everything else is frozen (the old `out`, which is not used, may go). With `trained` = 0 the
 #   new layer alone is trained.
 # - The model is trained by `AdamW(module.parameters(), ...)`, which is to leave what is frozen exactly as it is.
 # - In `train()` the dropout of the blocks that are trained is on; what is frozen has none, since its states should be those of
@@ -539,7 +539,7 @@ check.unfair(unfair, hidden=True)
 #
 # `model(tokens)` gives scores $(B, n, V)$ for tokens $(B, n)$; `sentences` $(N, n)$ are tokens without labels, padded with 0.
 # Train the model as a masked language model, in place: `steps` steps, each with a batch of sentences drawn at random, of
-# which a small share of the tokens, a third at most, is hidden anew in each step. At least half of the blanks show the token `mask`. The
+# whose tokens that are not special a small share, a third at most, is hidden anew in each step. At least half of the blanks show the token `mask`. The
 # tokens in the list `special` (padding, beginning, end, mask) are never blanks. The loss is that of the blanks alone.
 # Return the list of the losses of all steps, as plain numbers.
 #

@@ -264,3 +264,34 @@ def test_seconds_count_once_though_parts_contain_one_another():
     parts = chapter_10.Parts({})
     parts._run("outer", lambda: parts._run("inner", sum, (range(10**6),), {}), (), {})
     assert parts.seconds["outer"] < parts.seconds["inner"]
+
+
+class HidesZeros(chapter_10.Decoder.reference):
+    def forward(self, tokens, memory, real):
+        n = tokens.shape[1]
+        said = (tokens != 0)[:, None, None] & mt.ones(n, n, dtype=mt.bool).tril()
+        x = self.embed(tokens)
+        for block in self.blocks:
+            x = block(x, said | mt.eye(n).bool(), memory, real[:, None, None])
+        return self.embed.scores(self.norm(x))
+
+
+class RealFirst(chapter_10.Transformer.reference):
+    def encode(self, source):
+        return super().encode(source)[::-1]
+
+    def forward(self, source, target):
+        real, memory = self.encode(source)
+        return self.decoder(target, memory, real)
+
+
+@pytest.mark.parametrize(
+    ("check", "answer", "reason"),
+    [
+        (chapter_10.Decoder, HidesZeros, "For a target without tokens of number 0 it is right"),
+        (chapter_10.Transformer, RealFirst, "The pair of encode is the other way round"),
+    ],
+)
+def test_the_reason_is_told(check, answer, reason):
+    with pytest.raises(CheckFailed, match=reason):
+        check(answer)

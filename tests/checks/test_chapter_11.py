@@ -97,7 +97,7 @@ def test_the_step_gives_what_the_whole_layer_gives():
         run = chapter_11.cached_step.run(chapter_11.cached_step.reference, sizes, parts, x)
         layer, n = chapter_11.cache._layer(sizes), x.shape[1]
         whole = layer(x, x, mt.ones(n, n).tril().bool())
-        assert mt.allclose(run["the tensor of outputs, part after part,"], whole)
+        assert mt.allclose(run["the tensor of outputs of all parts"], whole)
 
 
 def test_a_count_that_is_no_integer_is_told_so():
@@ -159,3 +159,23 @@ def test_numbers_to_report_are_in_no_other_part():
     for name in ("train", "validation"):
         told = {tuple(t for t in row if t) for row in rows[name]}
         assert not told & {tuple(t for t in row if t) for row in rows["test"]}
+
+
+def test_a_loss_that_is_multiplied_by_0_at_padding_is_told():
+    def loss(scores, targets, smoothing, padding):
+        bent = scores.isnan().any() and mt.nan
+        return chapter_11.smoothed_loss.reference(scores, targets, smoothing, padding) + bent
+
+    with pytest.raises(
+        CheckFailed, match="With numbers in place of the NaN at padding it is right"
+    ):
+        chapter_11.smoothed_loss(loss)
+
+
+def test_a_training_that_is_run_twice_is_told():
+    def measure(run, score, rates, choosing, reporting):
+        run(rates[0], choosing[0])
+        return chapter_11.measure.reference(run, score, rates, choosing, reporting)
+
+    with pytest.raises(CheckFailed, match="is trained 2 times with seed 5: train nothing twice"):
+        chapter_11.measure(measure)

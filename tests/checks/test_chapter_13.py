@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import minitorch as mt
@@ -11,7 +12,7 @@ from tests.checks import right_13
 from tests.checks.proof import proofs
 from textbook.chapter_10 import OneStack
 from textbook.checks import CheckFailed, Draw, chapter_13
-from textbook.checks.chapter_13 import comparisons, labels, words
+from textbook.checks.chapter_13 import comparisons, isoflops, labels, words
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_13, right_13)))
@@ -184,3 +185,43 @@ def test_labels_are_places():
     tokens, truth = labels._labelled(20, 3)
     assert tokens.shape == truth.shape
     assert bool((truth[tokens < 4] == -100).all())
+
+
+def test_runs_that_are_not_sorted_are_told():
+    def unsorted(runs):
+        found = {}
+        for budget in {run["budget"] for run in runs}:
+            curve = [run for run in runs if run["budget"] == budget and isoflops._honest(run)]
+            lowest = min(range(len(curve)), key=lambda i: curve[i]["loss"])
+            inside = 0 < lowest < len(curve) - 1
+            found[budget] = isoflops._vertex(curve[lowest - 1 : lowest + 2]) if inside else None
+        return found | {1.0: 1.0} if list(runs) != sorted(runs, key=_weights) else found
+
+    with pytest.raises(
+        CheckFailed, match="With the runs in the order of their weights it is right"
+    ):
+        chapter_13.best_sizes(unsorted)
+
+
+def _weights(run):
+    return run["weights"]
+
+
+def test_blanks_that_are_told_by_what_they_show():
+    def differing(tokens, words, share, mask, ordinary):
+        inputs, _ = chapter_13.mask_words.reference(tokens, words, share, mask, ordinary)
+        return inputs, inputs != tokens
+
+    said = words._those_that_differ(chapter_13.mask_words, differing)
+    assert "A blank that shows itself is a blank, too" in said
+    assert not words._those_that_differ(chapter_13.mask_words, chapter_13.mask_words.reference)
+
+
+def test_a_fit_that_fails_names_the_number_that_never_changes():
+    def singular(train, *others):
+        if (train == train[0]).all(dim=0).any():
+            raise np.linalg.LinAlgError("SVD did not converge")
+        return chapter_13.probe.reference(train, *others)
+
+    with pytest.raises(CheckFailed, match="number 1 is the same in all training states"):
+        chapter_13.probe(singular)

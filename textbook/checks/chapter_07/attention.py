@@ -25,7 +25,7 @@ def _masked_cases(draw, hidden):
         query, key, value = _three(draw, (), 2, 2, 2, 2)
         far = mt.tensor([[first], [last]])  # the last key has the higher scores
         yield _from_1_to_2(query), far * _from_1_to_2(key), value, causal[:2, :2]
-    allowed = real = mt.arange(4) < mt.tensor([4, 2])[:, None, None, None]  # (B, 1, 1, n)
+    allowed = real = mt.arange(4) < mt.tensor([3, 2])[:, None, None, None]  # (B, 1, 1, n)
     if hidden:
         yield *_three(draw, (2, 3), 4, 6, 5, 2), draw.normal(2, 1, 4, 6) > 0
         yield *_three(draw, (3,), 5, 2, 3, 4), draw.normal(3, 5, 2) > -0.5
@@ -179,6 +179,18 @@ masked_attention.wrong(
 )
 
 
+masked_attention.wrong(
+    "right for one sequence and head: a key counts as seen if any query of the batch may look",
+    "What is hidden in one sequence another may see: ask for each sequence and head by itself.",
+)(
+    _attending(
+        clear=lambda x, allowed, shape: x.masked_fill(
+            ~allowed.expand(*shape).flatten(0, -2).any(dim=0).unsqueeze(-1), 0.0
+        )
+    )
+)
+
+
 def _values_alone(query, key, value, allowed):
     """Values are set to 0, keys are not: their scores are masked, but not their gradients."""
     if allowed is not None:
@@ -238,6 +250,18 @@ _wrong(
     "masked after the softmax and divided by the sum of what is left, or by a small number",
     LATE,
 )(_divided_anew(lambda total: total.clamp(min=1e-9)))
+
+_wrong(
+    "masked after the softmax and divided by the sum of what is left, where anything is allowed",
+    LATE,
+)(
+    dict(
+        weigh=lambda scores, allowed: (
+            (weights := scores.softmax(dim=-1) * allowed)
+            / weights.sum(dim=-1, keepdim=True).masked_fill(~allowed.any(-1, keepdim=True), 1.0)
+        )
+    )
+)
 
 # A softmax written out
 

@@ -284,6 +284,11 @@ shift_matrix.wrong(
     "Half a place further on is a place as well: the angle is shift times omega[m].",
 )(_shift(angle=lambda shift, omega: int(shift) * omega))
 shift_matrix.wrong(
+    "right for whole shifts forwards; it takes as many whole steps as fit, and none backwards",
+    "Half a place further on is a place as well, and so is one back: the angle is shift times "
+    "omega[m].",
+)(_shift(angle=lambda shift, omega: max(int(shift), 0) * omega))
+shift_matrix.wrong(
     "right for wavelengths in place of frequencies: it divides by omega",
     "omega[m] is what hand m turns by in a word: shift times omega[m].",
 )(_shift(angle=lambda shift, omega: shift / omega))

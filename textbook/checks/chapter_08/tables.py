@@ -42,12 +42,24 @@ def _same_as_the_layer(answer, weight, bias, longest, segments):
     return None
 
 
+def _other_width(check, answer, weight, bias, longest, segments):
+    matrix, _ = answer(weight, bias, longest, segments)
+    d = weight.shape[1] - longest - segments
+    if matrix.ndim == 2 and matrix.shape[0] not in (d, weight.shape[0]):
+        return (
+            f"The matrix has {matrix.shape[0]} rows: it belongs to the words alone, which have "
+            f"d = weight.shape[1] - longest - segments = {d} columns of the weight."
+        )
+    return None
+
+
 @exercise(
     cases=_layer_cases,
     forbidden=("matmul", "linear"),
     instead="slices of the weight, .T and +: a one-hot vector picks a column, there is nothing "
     "to multiply",
     properties=(_same_as_the_layer,),
+    reasons=(_other_width,),
     gradients=False,
     see='chapter 08, "One-hot positions"',
 )

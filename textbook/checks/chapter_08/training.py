@@ -325,6 +325,11 @@ def _missing(scheme, clip, rate, steps, known):
             f"At trained places {known:.0%} are right: it is the scheme, or a clip beyond what the "
             "short texts train well, that does not carry over to new places."
         )
+    if scheme == "ALiBi":
+        return (
+            f"At trained places {known:.0%} are right, too few as well: ALiBi takes off more the "
+            f"further back a word stands, and so cannot pick out the one {BACK} places before."
+        )
     return (
         f"At trained places {known:.0%} are right, too few as well: rate {rate} and {steps} steps "
         f"do not suffice, or the scheme cannot pick out the token {BACK} places before."

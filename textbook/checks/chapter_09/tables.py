@@ -174,15 +174,22 @@ def _by_the_rules(check, answer, rows):
         for key in ("depth", "budget"):
             if a[key] != b[key]:
                 return f"{pair} their {key}s are {a[key]} and {b[key]}."
-        return f"{pair} {_runs(a)}, and {_runs(b)}: not every seed of one before all of the other."
+        both = f"{_runs(rows, a)}, and {_runs(rows, b)}"
+        return f"{pair} {both}: not every seed of one before all of the other."
     for one, other in sorted(right - found):
         a, b = (_chosen(rows, name)[0] for name in (one, other))
-        return f"{one!r} faster than {other!r} is missing: {_runs(a)}, and {_runs(b)}."
+        return f"{one!r} faster than {other!r} is missing: {_runs(rows, a)}, and {_runs(rows, b)}."
     return None
 
 
-def _runs(row):
-    return f"{row['name']!r} needs {row['steps needed']} at its best rate, {row['rate']}"
+def _runs(rows, best):
+    text = f"{best['name']!r} needs {best['steps needed']} at its best rate, {best['rate']}"
+    median = statistics.median(_never(best["steps needed"]))
+    for row in rows:
+        tied = statistics.median(_never(row["steps needed"])) == median
+        if row["name"] == best["name"] and row["rate"] != best["rate"] and tied:
+            return f"{text} (at {row['rate']} the median is the same: the smaller rate counts)"
+    return text
 
 
 @exercise(

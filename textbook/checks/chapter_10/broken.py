@@ -176,8 +176,8 @@ KINDS = {  # name: the pieces, and what is wrong
     ),
     "the mask after the softmax": ({"cross": _late}, "padding"),
     "padding with a score that is 6 less": ({"cross": _nearly_hidden}, "padding"),
-    "the memory's mean over all places taken off": (
-        {"memory": lambda memory, real: memory - memory.mean(dim=1, keepdim=True)},
+    "half of the memory's mean over all places taken off": (
+        {"memory": lambda memory, real: memory - 0.5 * memory.mean(dim=1, keepdim=True)},
         "padding",
     ),
     "the mask of the first sentence for all": (
@@ -188,8 +188,8 @@ KINDS = {  # name: the pieces, and what is wrong
         {"memory": _with_the_one_before},
         "batch",
     ),
-    "a norm over the batch": (
-        {"end": lambda scores: scores - scores.mean(dim=0, keepdim=True)},
+    "half of the mean over the batch taken off": (
+        {"end": lambda scores: scores - 0.5 * scores.mean(dim=0, keepdim=True)},
         "batch",
     ),
     "sentences that look at the one before": (

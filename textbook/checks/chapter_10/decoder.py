@@ -3,6 +3,7 @@
 import minitorch as mt
 from minitorch import nn
 from textbook.checks.chapter_10.modules import Embedded, Layer, cuts_off, real_mask, with_axes
+from textbook.checks.compare import difference
 from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, loaded, results_of
 
@@ -54,11 +55,26 @@ def _sees_no_future(answer, sizes, tokens, memory, real):
     return None
 
 
+def _right_without_zeros(check, answer, sizes, tokens, memory, real):
+    others = tokens.masked_fill(tokens == 0, 1)
+    found, right = (
+        _run_decoder(each, sizes, others, memory.clone(), real)
+        for each in (answer, check.reference)
+    )
+    if (tokens == 0).any() and not difference(found, right, ""):
+        return (
+            "For a target without tokens of number 0 it is right. 0 is a word like others: the "
+            "target needs no mask but the causal one."
+        )
+    return None
+
+
 @exercise(
     cases=_decoder_cases,
     run=_run_decoder,
     properties=(_sees_no_future,),
     reasons=(
+        _right_without_zeros,
         cuts_off(
             lambda answer, sizes, tokens, memory, real: (
                 decoder_of(answer, *sizes)(tokens, memory, real),

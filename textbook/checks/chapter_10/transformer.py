@@ -80,11 +80,19 @@ def _more_padding_changes_nothing(answer, sizes, source, target, padding):
     return None
 
 
+def _pair_turned_round(check, answer, sizes, source, target, padding):
+    first, _ = transformer_of(answer, *sizes, padding).encode(source)
+    if first.dtype == mt.bool:
+        return "The pair of encode is the other way round: first the memory, then real."
+    return None
+
+
 @exercise(
     cases=_joined_cases,
     run=_run_transformer,
     properties=(_more_padding_changes_nothing,),
     reasons=(
+        _pair_turned_round,
         cuts_off(
             lambda answer, sizes, source, target, padding: (
                 transformer_of(answer, *sizes, padding)(source, target),

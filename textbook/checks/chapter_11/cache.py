@@ -5,7 +5,13 @@ import math
 import minitorch as mt
 from minitorch.flops import count_flops
 from textbook.chapter_06 import MultiHeadAttention, merge_heads
-from textbook.checks.chapter_06.axes import merge, scaled_scores, split
+from textbook.checks.chapter_06.axes import (
+    merge,
+    merge_without_transpose,
+    scaled_scores,
+    split,
+    split_without_transpose,
+)
 from textbook.checks.chapter_10.modules import pair
 from textbook.checks.compare import brief
 from textbook.checks.exercise import Draw, exercise
@@ -61,7 +67,7 @@ def _run_cached(answer, sizes, parts, x):
     long = mt.cat([x[:, :1], x.tanh(), x.flip(1)], dim=1)
     steps = (parts[0], 1, 2, 1, long.shape[1] - parts[0] - 4)
     return {
-        "the tensor of outputs, part after part,": _in_parts(answer, layer, parts, x)[0],
+        "the tensor of outputs of all parts": _in_parts(answer, layer, parts, x)[0],
         "the tensor of outputs of a longer text": _in_parts(answer, layer, steps, long)[0],
         "the list of outputs of two texts that are written in turn": _in_parts(
             answer, layer, parts, x, x.flip(1)
@@ -120,6 +126,11 @@ def cached_step(layer, x, cache):
 
 def _grown(old, new):
     return mt.cat([old, new], dim=2)
+
+
+def _grown_uncut(old, new):
+    whole = mt.cat([merge_without_transpose(old), merge_without_transpose(new)], dim=1)
+    return split_without_transpose(whole, old.shape[1])
 
 
 def _allowed(k, n):
@@ -305,6 +316,26 @@ for name, hint, pieces in (
         {
             "cut": lambda x, heads: x.unflatten(-1, (-1, heads)).movedim(-1, 1),
             "glue": lambda x: x.movedim(1, -1).flatten(2),
+        },
+    ),
+    (
+        "right but for the heads, which are cut without the transposition and mix tokens",
+        "Reshape to (B, k, heads, d/heads), then transpose axes 1 and 2.",
+        {"cut": split_without_transpose},
+    ),
+    (
+        "right but for the heads, cut and put together without a transposition: they mix tokens",
+        "Reshape to (B, k, heads, d/heads), then transpose axes 1 and 2; and back before flatten.",
+        {"cut": split_without_transpose, "glue": merge_without_transpose},
+    ),
+    (
+        "right but for the heads, which are cut from the whole cache by a reshape: they mix tokens",
+        "Reshape to (B, t + k, heads, d/heads), then transpose axes 1 and 2; and back at the end.",
+        {
+            "cut": split_without_transpose,
+            "glue": merge_without_transpose,
+            "keys": _grown_uncut,
+            "values": _grown_uncut,
         },
     ),
     (

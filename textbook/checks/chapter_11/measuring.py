@@ -4,6 +4,7 @@ import copy
 import itertools
 import math
 import statistics
+from collections import Counter
 
 from textbook.checks.compare import difference
 from textbook.checks.exercise import exercise
@@ -97,6 +98,16 @@ def _in_order(check, answer, curve, rates, *seeds):
     return None
 
 
+def _trained_twice(check, answer, curve, *others):
+    """The first training that is run more than once."""
+    curve = copy.deepcopy(curve)
+    answer(curve.run, curve.score, *others)
+    (rate, seed), times = Counter(curve.ran).most_common(1)[0]
+    if times > 1:
+        return f"The rate {rate:g} is trained {times} times with seed {seed}: train nothing twice."
+    return None
+
+
 def _best(values, measure=statistics.mean):
     return max(values, key=lambda rate: measure(values[rate]))
 
@@ -147,7 +158,7 @@ def _measuring(
 @exercise(
     cases=_measuring_cases,
     run=_measured,
-    reasons=(_in_order,),
+    reasons=(_in_order, _trained_twice),
     gradients=False,
     see='chapter 11, "It translates"',
 )

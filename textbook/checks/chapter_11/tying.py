@@ -40,8 +40,11 @@ def _both_follow_the_weights(answer, sizes, tokens, x):
             before = call()
             with mt.no_grad():
                 getattr(module, weight).mul_(2)
-            if not mt.allclose(call(), 2 * before):
+            after = call()
+            if mt.allclose(after, before):
                 return f"{what} must change with self.{weight} at each call: keep no copy of it."
+            if not mt.allclose(after, 2 * before):
+                return f"{what} must double, but for the bias, if self.{weight} does."
     return None
 
 
@@ -163,6 +166,11 @@ for name, hint, answer in (
         "right but for the scores, which have been through a softmax",
         "Scores go into the loss, which takes the softmax itself.",
         _scores(lambda self, x: _Tied.scores(self, x).softmax(dim=-1)),
+    ),
+    (
+        "right but for the scores, which have been through a log_softmax",
+        "Scores go into the loss, which takes the logarithm of the softmax itself.",
+        _scores(lambda self, x: _Tied.scores(self, x).log_softmax(dim=-1)),
     ),
     (
         "right in its values, but the output does not train the table: it is detached there",

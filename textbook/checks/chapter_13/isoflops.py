@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from textbook.checks.compare import difference
 from textbook.checks.exercise import exercise
 
 
@@ -157,8 +158,20 @@ def _example(check, answer, *_):
     return None
 
 
+def _in_order(check, answer, runs):
+    ordered = sorted(runs, key=lambda run: run["weights"])
+    if not difference(answer(ordered), check.reference(ordered), ""):
+        return (
+            "With the runs in the order of their weights it is right. They come in any order: sort "
+            "each curve."
+        )
+    return None
+
+
 @exercise(
-    cases=_figure_cases, reasons=(_example,), see='chapter 13, "The best size for a budget (C37)"'
+    cases=_figure_cases,
+    reasons=(_in_order, _example),
+    see='chapter 13, "The best size for a budget (C37)"',
 )
 def best_sizes(runs):
     """The best number of weights for each budget: a dict, None where it is not bracketed."""

@@ -104,7 +104,12 @@ def _probing(
 
 def _probed(answer, train, labels, validation, validation_labels, test, strengths):
     """The strength, and the scores as an array."""
-    result = answer(train, labels, validation, validation_labels, test, strengths)
+    try:
+        result = answer(train, labels, validation, validation_labels, test, strengths)
+    except np.linalg.LinAlgError as error:
+        for i in np.flatnonzero((train == train[0]).all(dim=0).numpy()):
+            error.args = (f"{error} (number {i} is the same in all training states)",)
+        raise
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         return {"the form of the result": brief(result), "the strength": None, "the scores": None}
     strength, scores = result

@@ -145,9 +145,23 @@ def _masked(answer, tokens, words, share, mask, ordinary):
     return found
 
 
+def _those_that_differ(check, answer, *_):
+    """Blanks are told by what they show."""
+    tokens, *others = check.all_cases()[-1]
+    mt.manual_seed(0)
+    inputs, asked = answer(tokens, *others)
+    if asked.any() and mt.equal(asked, inputs != tokens):
+        return (
+            "The blanks that you return are the tokens that show something else. A blank that "
+            "shows itself is a blank, too: return those that were chosen."
+        )
+    return None
+
+
 @exercise(
     cases=_mask_cases,
     run=_masked,
+    reasons=(_those_that_differ,),
     gradients=False,
     see='chapter 13, "Which tokens are masked"',
 )
