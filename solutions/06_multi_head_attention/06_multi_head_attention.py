@@ -326,7 +326,7 @@ for run in check.runs:
 # Now write the reader down. `runs` is a list of dicts like those of `check.runs`, in any order. Return a dict from
 # each number of letters `"asked"` to the smallest number of heads that is **enough**, None if the table shows none:
 #
-# - leave out every run that has not as many `"weights"` as the runs with one head for the same question (there are
+# - leave out every run with another number of `"weights"` than the runs with one head for the same question (there are
 #   some for each, all of one size);
 # - for each number of heads choose the rate with the best mean of `"validation"` over the seeds (no two are equal);
 # - it is enough if the `"test"` number with this rate is at least 0.95 **in every seed**.

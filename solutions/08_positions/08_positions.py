@@ -474,7 +474,7 @@ check.right_beyond(right_beyond, hidden=True)
 # layer and one head on texts of 8 to 20 tokens, in a second or two, and returns it; `check.sequences(batch, n)` draws tokens and targets to measure it with. Return a dict:
 #
 # - `"scheme"`: `"table of places"`, `"sinusoids"`, `"relative"`, `"rotary"` or `"ALiBi"`;
-# - `"clip"`: the largest difference that `"relative"` tells from the next, 1 to 20 (the others do not use it);
+# - `"clip"`, 1 to 20: with `"relative"`, larger differences count as this one (the others do not use it);
 # - `"rate"`, the largest learning rate of Adam, and `"steps"`, 250 at most.
 #
 # The last check trains your choice with three seeds of its own and measures it with your `right_beyond`, at trained places and at the

@@ -499,7 +499,7 @@ check.steps_needed(steps_needed, hidden=True)
 #
 # - `"wiring"`: `"neither"`, `"norm"`, `"residual"`, `"pre-norm"` or `"post-norm"`, as in the chapter;
 # - `"start"`: what the last matrix of each network is multiplied by at the start, more than 0 and 1 at most;
-# - `"rate"`, the rate of Adam, and `"warm-up"`, over how many steps it rises, 0 or more.
+# - `"rate"`, the rate of Adam, and `"warm-up"`, over how many steps it rises to this rate, at which it stays; 0 or more.
 #
 # The last check trains your choice 200 steps with three seeds of its own, and measures with your `steps_needed`: the mean of the last 10 losses has to be below 0.15 after
 # 150 steps at most, with **each** seed. (Who predicts zeros has a loss of 1.) Choose with other seeds than 11, 12 and 13, which it takes: else you choose by luck.

@@ -358,7 +358,7 @@ check.decay_matrix(decay_matrix, hidden=True)
 #   a later token has become the longest of all. Try large changes, 50 times as large as the largest
 #   number in `x`, in both directions.
 # - Rounding is no leak. `x` is in float64, so that differences below $10^{-9}$ are rounding and differences above $10^{-5}$
-#   are none.
+#   are a leak.
 #
 # Here are eight mixers to try your test on; four of them leak.
 
