@@ -462,7 +462,7 @@ check.PartlyTuned(PartlyTuned, hidden=True)
 # study does the following, for each method by itself:
 #
 # - it tries every rate of the list `rates` with every number of steps of the list `steps` (both in any order), each with all seeds in
-#   `choosing`, on validation data, and chooses the pair with the best mean (no two are equal);
+#   `choosing`, on validation data, and chooses the pair with the best mean, of equally good ones any;
 # - it reports the mean of the accuracies on test data with this pair, over all seeds in `reporting`;
 # - it says True for `"at the edge"` if the chosen rate is the smallest or the largest of `rates`, or the chosen number of steps the
 #   largest of `steps`, which means: perhaps not trained to the end. Else False.
