@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 import minitorch as mt
+from minitorch.backend import float32, get_default_dtype, set_default_dtype
 from textbook.checks.exercise import Draw, exercise
 from textbook.checks.suspects import each_or_together, judged, some_of
 
@@ -179,7 +180,14 @@ def _program_cases(draw, hidden):
 def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
-    found = answer([(broken | right)[kind]() for kind in kinds])
+    default, double = get_default_dtype(), float32.numpy
+    set_default_dtype(float32)  # as in the notebook: x is in float64 if the answer says so
+    float32.numpy = np.dtype(np.float32)
+    try:
+        found = answer([(broken | right)[kind]() for kind in kinds])
+    finally:
+        set_default_dtype(default)
+        float32.numpy = double
     return judged(found, kinds, broken, HINTS, "broken programs")
 
 

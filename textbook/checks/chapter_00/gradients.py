@@ -156,6 +156,16 @@ sum_copies.wrong(
     "The result has the shape of what was copied: keepdim=True.",
 )(lambda g, shape: _summed()(g, shape).reshape(*[size for size in shape if size != 1]))
 sum_copies.wrong(
+    "right for axes of length 1; of the copies of others it takes the first alone",
+    "An axis of length k may come back with length 2k or 3k: sum over its copies.",
+)(
+    _summed(
+        fold=lambda axis, size, g: (
+            g.sum(dim=axis, keepdim=True) if size == 1 else g.narrow(axis, 0, size)
+        )
+    )
+)
+sum_copies.wrong(
     "right but for axes that come back longer than twice, of whose copies it takes two",
     "There may be any number of copies: g.shape[axis] // size.",
 )(

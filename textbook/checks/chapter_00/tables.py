@@ -349,3 +349,12 @@ conclusions.wrong(
         ),
     )
 )
+
+
+@conclusions.wrong(
+    "right but for runs with a loss that is not a number, which it leaves out",
+    "A run that ended in NaN has failed: it is the worst of all, and its seed was tried.",
+)
+def _(runs):
+    losses = ("elsewhere", "new")
+    return _concluding()([run for run in runs if not any(math.isnan(run[of]) for of in losses)])

@@ -218,6 +218,16 @@ def _(step, texts, start):
     return mt.tensor(totals)
 
 
+@log_probability.wrong(
+    "right for the longest texts; the shorter ones end again and again",
+    "A text that is over counts nothing more: <s> after it once, and no padding.",
+)
+def _(step, texts, start):
+    long = max(map(len, texts), default=0)
+    padded = [[*text, *[start] * (long - len(text))] for text in texts]
+    return log_probability.reference(step, padded, start)
+
+
 # Sampling
 
 

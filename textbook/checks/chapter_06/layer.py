@@ -100,9 +100,26 @@ def _calls_are_apart(answer, layer, x, memory, allowed):
     return None
 
 
+def _axes_of_the_mask(check, answer, layer, x, memory, allowed):
+    """Whether masks (T, n) are right, and this one, with more axes, is not."""
+    if allowed is None or allowed.ndim < 3:
+        return None
+    weights, module = drawn(_Layer, *layer), made(_Layer, answer, layer)
+    plain = mt.ones(x.shape[1], memory.shape[1], dtype=mt.bool).tril()
+    for mask in (None, plain):
+        if not mt.allclose(module(x, memory, mask), _alone(layer, weights, x, memory, mask)):
+            return None
+    return (
+        f"Masks of shape (T, n) are right; this one has the shape {tuple(allowed.shape)}, and its "
+        "axes are laid against others than (B, h, T, n). Give the scores these four axes before "
+        "you mask."
+    )
+
+
 @exercise(
     cases=_layer_cases,
     run=_run,
+    reasons=(_axes_of_the_mask,),
     forbidden=("scaled_dot_product_attention",),
     instead="the layers made in __init__, reshape, transpose, @, masked_fill and softmax",
     properties=(_nothing_leaks, _calls_are_apart),
@@ -476,3 +493,17 @@ class _(LayerInPieces):
 class _(LayerInPieces):
     def scores(self, query, key):
         return query @ key.mT / (query.shape[-1] * self.heads / self.groups) ** 0.5
+
+
+@GroupedAttention.wrong(
+    "right without a mask; with one it clears weights after the softmax and divides by the rest",
+    "Where a forbidden score is the largest by far, the rest is 0, and 0 / 0 is NaN. Mask the "
+    "scores, before the softmax.",
+)
+class _(LayerInPieces):
+    def looking(self, scores, allowed):
+        weights = scores.softmax(dim=-1)
+        if allowed is None:
+            return weights
+        weights = weights * allowed
+        return weights / weights.sum(dim=-1, keepdim=True)

@@ -364,8 +364,8 @@ attention_cost.wrong(
     "A head costs 4 T n d/heads, and there are as many as heads.",
 )(_cost(products=lambda T, n, d, heads, groups: 4 * T * n * d // heads))
 attention_cost.wrong(
-    "right but for the FLOPs: of the two products in a head it counts one",
-    "There are two: queries times keys, and weights times values.",
+    "right but for the FLOPs: of the two products in a head it counts the half",
+    "There are two, queries times keys and weights times values, and each costs 2 T n d/heads.",
 )(_cost(products=lambda T, n, d, heads, groups: 2 * T * n * d))
 attention_cost.wrong(
     "right but for the FLOPs, which lack the products inside the heads",

@@ -51,8 +51,8 @@ cache_bytes.wrong(
     "The query of a token is used once, by that token. No later one asks for it.",
 )(_cached(both=3))
 cache_bytes.wrong(
-    "right where all heads have keys of their own: it counts all heads",
-    "Several query heads share one key head. What is kept are the key heads.",
+    "right where all heads have keys of their own: it keeps width numbers, as if none were shared",
+    "What is kept are the key heads alone, key_heads of them, of width / heads numbers each.",
 )(_cached(size=lambda width, heads, key_heads: width))
 cache_bytes.wrong(
     "as if every key head were as wide as the model",

@@ -230,3 +230,17 @@ scan.wrong(
     "sums of all beginnings: combine is not used",
     "combine says what p o q is: a matrix product, for one, or two parts of a softmax.",
 )(lambda combine, items: tuple(x.cumsum(dim=0) for x in items))
+
+
+@scan.wrong(
+    "a scan in which rows without a partner are combined with zeros",
+    "Zeros are neutral in a sum alone. The first rows have nothing that far before them: they stay "
+    "as they are.",
+)
+def _(combine, items):
+    offset = 1
+    while offset < len(items[0]):
+        before = tuple(mt.cat([mt.zeros_like(x[:offset]), x[:-offset]]) for x in items)
+        items = combine(before, items)
+        offset *= 2
+    return items
