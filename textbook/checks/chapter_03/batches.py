@@ -364,6 +364,18 @@ log_probabilities.wrong(
     "right on paper, but the logarithm of a probability that is rounded to 0 is infinite",
     "log_softmax never makes a probability of a score: use it in place of softmax and log.",
 )(_likely(log_p=lambda scores, targets: _chosen(scores.softmax(dim=-1), targets).log()))
+for added in 1e-9, 1e-12:
+    log_probabilities.wrong(
+        f"right for small scores, but {added:g} is added to the probabilities before the logarithm",
+        f"Nothing is then below log({added:g}) = {math.log(added):.3g}, however unlikely it is: "
+        "log_softmax needs no such help.",
+    )(
+        _likely(
+            log_p=lambda scores, targets, added=added: (
+                _chosen(scores.softmax(dim=-1), targets) + added
+            ).log()
+        )
+    )
 log_probabilities.wrong(
     "right on paper, but exp overflows where scores are large",
     "log_softmax subtracts the largest score first; so must you.",
