@@ -338,7 +338,7 @@ for name, hint, pieces in (
         ),
     ),
     (
-        "right for small scores, but exp overflows, and sums below 1e-9 are taken for 1e-9",
+        "right for small scores, but exp overflows at large ones, and a sum near 0 is made larger",
         "softmax subtracts the largest score first: then only an empty source has a sum below 1.",
         dict(
             weigh=lambda scores, hidden: (
