@@ -188,6 +188,18 @@ def test_of_a_wrong_pair_of_translators_it_is_told_why():
         chapter_03.shown_better(answer)
 
 
+@pytest.mark.parametrize(("added", "lowest"), [(1e-8, "-18.4"), (1e-12, "-27.6")])
+def test_a_probability_that_is_kept_away_from_0_is_told(added, lowest):
+    def answer(scores, targets, padding):
+        scores = scores.masked_fill(padding.unsqueeze(-1), 0.0)
+        p = scores.softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+        log_p = (p + added).log().masked_fill(padding, 0.0)
+        return log_p.sum(dim=1), -log_p.sum() / (~padding).sum()
+
+    with pytest.raises(CheckFailed, match=f"yours is {lowest}. Do you keep"):
+        chapter_03.log_probabilities(answer)
+
+
 def test_a_number_that_is_only_rounded_is_told_so():
     def answer(lengths, size):
         right = chapter_03.cells.reference(lengths, size)

@@ -510,6 +510,16 @@ def _(h, c, W_hh, gates, grad_h_new, grad_c_new):
     return d_h, grad_c_new * gates[1], d_W
 
 
+@lstm_step_backward.wrong(
+    "right but for grad_c_new, which goes straight to the old cell",
+    "It belongs to c_new: add it to what comes through h_new, before the gates, and multiply by f.",
+)
+def _(*case):
+    *others, grad_c_new = case
+    d_h, d_c, d_W = lstm_step_backward.reference(*others, 0 * grad_c_new)
+    return d_h, d_c + grad_c_new, d_W
+
+
 lstm_step_backward.wrong(
     "right but for the slopes, for which the gates are squashed once more",
     "`gates` are what sigmoid and tanh have given: the slopes are s * (1 - s) and 1 - g * g.",

@@ -264,12 +264,30 @@ def _padding_gets_no_gradient(answer, scores, targets, padding):
     return None
 
 
+def _never_far_below_zero(check, answer, *case):
+    """What the logarithm of a probability that is rounded to 0 is, however low the score."""
+
+    def log_p(score):
+        scores = mt.tensor([[[0.0, score]]])
+        return answer(scores, mt.tensor([[1]]), mt.tensor([[False]]))[0].item()
+
+    lowest = log_p(-1e4)
+    if -1e3 < lowest < -1 and lowest == log_p(-2e4):
+        return (
+            "Where two tokens have the scores 0 and -10000, log P of the second is -10000; yours "
+            f"is {lowest:.3g}. Do you keep the probability away from 0? log_softmax needs no such "
+            "help."
+        )
+    return None
+
+
 @exercise(
     cases=_probability_cases,
     forbidden=("cross_entropy", "amin"),  # nll_loss runs amin
     instead="log_softmax, a choice of the targets' elements (gather or indexing) and sums "
     "(F.nll_loss, which runs 'amin', is not allowed either)",
     properties=(_padding_gets_no_gradient,),
+    reasons=(_never_far_below_zero,),
     see='chapter 03, "The loss of a padded batch"',
 )
 def log_probabilities(scores, targets, padding):

@@ -44,7 +44,7 @@ def _search(
     room=lambda beams, finished: beams,
     rows=lambda parents, count: parents,
     stop=lambda finished, beams: False,
-    unfinished=lambda finished, hypotheses: hypotheses,
+    unfinished=lambda finished, hypotheses, beams: hypotheses,
     rank=_score,
     report=_score,
 ):
@@ -70,7 +70,7 @@ def _search(
             if not hypotheses or stop(finished, beams):
                 break
             state = state[mt.tensor(rows([parent for _, parent, _ in still_open], count))]
-        finished += unfinished(finished, hypotheses)
+        finished += unfinished(finished, hypotheses, beams)
         finished.sort(key=lambda each: -rank(each[0], len(each[1]), alpha))
         return [(tokens, report(p, len(tokens), alpha)) for p, tokens in finished[:beams]]
 
@@ -281,7 +281,7 @@ beam_search.wrong(
 beam_search.wrong(
     "a search that throws away what is open at max_length",
     "At max_length open hypotheses count as they are.",
-)(_search(unfinished=lambda finished, hypotheses: []))
+)(_search(unfinished=lambda finished, hypotheses, beams: []))
 beam_search.wrong(
     "right in its scores, but ordered by log P",
     "Divide log P by ((5 + T) / 6) ** alpha before the finished hypotheses are compared: else "
@@ -336,6 +336,15 @@ beam_search.wrong(
     "a search that stops when as many hypotheses as beams are finished",
     "A better one may still be open: go on until none is open or max_length is reached.",
 )(_search(stop=lambda finished, beams: len(finished) >= beams))
+beam_search.wrong(
+    "a search that stops when as many hypotheses as beams are finished, and drops what is open",
+    "A better one may still be open: go on until none is open or max_length is reached.",
+)(
+    _search(
+        stop=lambda finished, beams: len(finished) >= beams,
+        unfinished=lambda finished, hypotheses, beams: hypotheses if len(finished) < beams else [],
+    )
+)
 beam_search.wrong(
     "right but for the order: the worst comes first",
     "The best first.",

@@ -227,6 +227,15 @@ for name, hint, pieces in (
         dict(chance=lambda wins, losses, n: _at_least(wins + 1, losses - 1, n)),
     ),
     (
+        "right where neither is ahead; elsewhere the chance is that of more heads",
+        "As many heads or more: k goes from the wins to all tosses.",
+        dict(
+            chance=lambda wins, losses, n: (
+                _at_least(wins + 1, losses - 1, n) if wins > losses else 1
+            )
+        ),
+    ),
+    (
         "right but for the chance, which is that of just so many heads",
         "As many heads or more: add up.",
         dict(

@@ -238,6 +238,15 @@ largest_mean.wrong(
     )
 )
 largest_mean.wrong(
+    "right where all sentences have k words: else minus infinity is multiplied by 0",
+    "0 times infinity is no number: masked_fill or where.",
+)(
+    lambda states, padding, k: (
+        (_ordered(states, padding) * _there(padding, k))[:, :k].sum(dim=1)
+        / (~padding).sum(1, keepdim=True).clamp(max=k)
+    )
+)
+largest_mean.wrong(
     "right but for the mask, which is the wrong way round",
     "padding is True at the padding.",
 )(lambda states, padding, k: largest_mean.reference(states, ~padding, k))

@@ -63,6 +63,16 @@ for name, hint, pieces in (
         ),
     ),
     (
+        "right on paper, but where the width is small every exponential is 0, and so is the guess",
+        "What is added to their sum does not help. softmax subtracts the largest score first.",
+        dict(
+            weigh=lambda scores: (
+                (scores.exp() * (1 - mt.eye(len(scores))))
+                / ((scores.exp() * (1 - mt.eye(len(scores)))).sum(dim=-1, keepdim=True) + 1e-12)
+            )
+        ),
+    ),
+    (
         "right but for a softmax over the queries",
         "Each guess has weights that add up to 1: over the keys, the last axis.",
         dict(
@@ -324,6 +334,16 @@ for name, hint, pieces in (
             weigh=lambda scores, hidden: (
                 (scores.exp() * ~hidden)
                 / (scores.exp() * ~hidden).sum(dim=-1, keepdim=True).clamp(min=1e-300)
+            )
+        ),
+    ),
+    (
+        "right for small scores, but exp overflows at large ones, and a sum near 0 is made larger",
+        "softmax subtracts the largest score first: then only an empty source has a sum below 1.",
+        dict(
+            weigh=lambda scores, hidden: (
+                (scores.exp() * ~hidden)
+                / (scores.exp() * ~hidden).sum(dim=-1, keepdim=True).clamp(min=1e-9)
             )
         ),
     ),

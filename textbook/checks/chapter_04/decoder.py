@@ -270,6 +270,17 @@ class _(DecoderInPieces):
 
 
 @AttentionDecoder.wrong(
+    "a decoder that takes the tanh of each side by itself, and adds them up",
+    "The score is w . tanh(W_1 h + W_2 s). What the query adds behind the tanh is the same for all "
+    "words: it changes nothing in the softmax.",
+)
+class _(DecoderInPieces):
+    def look(self, state, memory, padding):
+        joined = self.W_1(memory).tanh() + self.W_2(state).unsqueeze(1).tanh()
+        return (self.weigh(self.w(joined).squeeze(-1), padding).unsqueeze(1) @ memory).squeeze(1)
+
+
+@AttentionDecoder.wrong(
     "a decoder with a relu in place of the tanh", "The score is w . tanh(W_1 h + W_2 s)."
 )
 class _(DecoderInPieces):

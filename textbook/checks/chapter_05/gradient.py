@@ -236,6 +236,15 @@ self_attention_gradient.wrong(
 
 
 @self_attention_gradient.wrong(
+    "right but for X, to which the gradient of the output goes through V without the weights",
+    "The values get weights^T times the gradient of the output; this goes on through V to X.",
+)
+def _(*case):
+    toward_X, *_ = _backward(toward_values=lambda weights, gradient: gradient)(*case)
+    return toward_X, *self_attention_gradient.reference(*case)[1:]
+
+
+@self_attention_gradient.wrong(
     "right for a layer that is not scaled",
     "The scores are divided by sqrt(d) on the way forward as well.",
 )

@@ -33,6 +33,7 @@ def _attention_cases(draw, hidden):
     bias = draw.normal(3, 4)
     bias[1] -= 2e9  # low, but not minus infinity; one key is shut among them
     bias[1, 0] = -mt.inf
+    bias[2] -= 2e9  # and here none is shut
     yield query, key, value, bias
 
 
@@ -193,6 +194,15 @@ for name, hint, pieces in (
         },
     ),
     (
+        "right but for very low biases, which it takes for shut",
+        "Only minus infinity shuts a key out.",
+        {
+            "around": lambda scores, weigh: _zeros_if_shut(
+                scores.masked_fill(scores < -1e8, -mt.inf), weigh
+            )
+        },
+    ),
+    (
         "right but for a query for which nothing is left: its output is NaN",
         "A softmax of minus infinities is 0 / 0. Such a query gets zeros, each one by itself.",
         {"around": lambda scores, weigh: weigh(scores)},
@@ -202,6 +212,15 @@ for name, hint, pieces in (
         "What is replaced afterwards still has a gradient, and 0 * NaN is NaN. Give the softmax "
         "numbers in such a row, and take the weights away after it.",
         {"around": lambda scores, weigh: weigh(scores).masked_fill(_shut(scores), 0.0)},
+    ),
+    (
+        "right in its values, but the NaN that it replaces in the output spoils the gradient",
+        "What is replaced afterwards still has a gradient, and 0 * NaN is NaN. Give the softmax "
+        "numbers in a row for which nothing is left, and take the weights away after it.",
+        {
+            "around": lambda scores, weigh: weigh(scores),
+            "combine": lambda weights, value: (weights @ value).nan_to_num(0.0),
+        },
     ),
     (
         "right but for a query for which nothing is left: it gets the mean of all values",

@@ -138,6 +138,11 @@ score_deviation.wrong(
     "All d * d terms count, each with the square of its factor.",
 )(lambda Q, K: (Q @ K.T).trace().abs().sqrt().item())
 score_deviation.wrong(
+    "the root of the trace of M M, with M = Q K^T",
+    "Square each entry, M ** 2, and add up all of them: M @ M is a product of matrices, and its "
+    "trace may be negative.",
+)(lambda Q, K: (Q @ K.T @ Q @ K.T).trace().sqrt().item())
+score_deviation.wrong(
     "the sum of the singular values of Q K^T",
     "The root of the sum of their squares.",
 )(lambda Q, K: np.linalg.svd((Q @ K.T).numpy(), compute_uv=False).sum())
