@@ -63,6 +63,11 @@ def _put_back_by_gather(p, share):
     return kept.gather(1, order).gather(1, order)
 
 
+def _mask_put_back_by_gather(p, share):
+    order = (-p).argsort(dim=-1, stable=True)
+    return _stay(p, share).gather(1, order).gather(1, order)
+
+
 def _all_that_are_as_likely(p, share):
     smallest = p.masked_fill(~_stay(p, share), mt.inf).amin(dim=-1, keepdim=True)
     return p >= smallest
@@ -158,6 +163,11 @@ for name, hint, pieces in (
         "right but for the order: they are put back by gather with the same order",
         "gather takes from those places: that permutes once more. scatter puts back to them.",
         {"stay": _put_back_by_gather, "finish": lambda p, stays: stays},
+    ),
+    (
+        "right but for what stays, which is put back by gather with the same order",
+        "gather takes from those places: that permutes once more. scatter puts back to them.",
+        {"stay": _mask_put_back_by_gather},
     ),
     (
         "right but for a token too many",
