@@ -20,7 +20,7 @@ def _curve_cases(draw, hidden):
     yield [*tokens, 2 * tokens[-1]], restless, (losses[0] + losses[1]) / 2
     yield [*tokens, 2 * tokens[-1]], [*losses, losses[1] + 0.3], losses[-1] - 0.1
     yield [*tokens, 2 * tokens[-1]], [*losses, losses[1] + 0.3], losses[1] - 0.05
-    yield tokens, [losses[0], losses[2], losses[1], losses[3]], losses[3] + 0.05
+    yield tokens, [losses[0], losses[2], losses[1], *losses[3:]], losses[3] + 0.05
     yield tokens[:1], losses[:1], losses[0]
     yield tokens[:1], losses[:1], losses[0] - 0.3
     n = 9 if hidden else 6
