@@ -184,6 +184,18 @@ dependence.wrong(
     "made with gradients that pile up: each row also tells of the rows before it",
     "backward() adds to x.grad. Set x.grad to None before each row, or use autograd.grad.",
 )(lambda model, x: (_gradients(model, x).sum(dim=1).cumsum(dim=0) != 0).any(dim=-1))
+
+
+@dependence.wrong(
+    "made with gradients that pile up: each number of an output also tells of those before it",
+    "backward() adds to x.grad. Set x.grad to None before each number, or use autograd.grad.",
+)
+def _(model, x):
+    gradients = _gradients(model, x)
+    piled = gradients.flatten(0, 1).cumsum(dim=0).reshape(*gradients.shape)
+    return (piled != 0).any(dim=-1).any(dim=1)
+
+
 dependence.wrong(
     "blind where the numbers of an output change against one another",
     "The gradient of output[i].sum() may be 0 though output i changes: one number grows while "
