@@ -443,7 +443,7 @@ check.Decoder(Decoder, hidden=True)
 # `decoder(target, memory, real)` takes tokens $(B, T)$, a memory $(B, n, d)$ and `real` $(B, n)$, and returns scores $(B, T, V)$; all sizes but $d$ = `width` and
 # the `vocabulary` of the target are yours. A right one has four properties. Return the list of those that are violated, in any order:
 #
-# - `"future"`: scores at a place depend on target tokens **behind** it;
+# - `"future"`: scores at a place depend on target tokens of the same sentence **behind** it (no decoder here sees later ones of another);
 # - `"padding"`: scores depend on what stands in the memory where `real` is False, in whichever sentence;
 # - `"batch"`: scores of a sentence depend on tokens, or on the memory, of **another sentence**;
 # - `"source"`: scores at some place do **not** depend on some token of their own source.

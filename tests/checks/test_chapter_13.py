@@ -149,6 +149,15 @@ def test_a_baseline_that_is_not_trained_to_the_end_is_told(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "most, what", [(399, "add a larger number of steps"), (400, "more than 400 steps are not")]
+)
+def test_which_way_a_better_number_of_steps_lies_is_told(monkeypatch, most, what):
+    pretending(monkeypatch, lambda *run: helping(*run) + 9 * (run[2] == most))
+    with pytest.raises(CheckFailed, match=f"A better one may lie beyond: {what}"):
+        chapter_13.reached(PRETRAIN, lambda: plan(steps=[1, 2, most]))
+
+
+@pytest.mark.parametrize(
     "other",
     [
         {"rates": [0.1, 0.2]},

@@ -57,6 +57,11 @@ def _leak_into_the_last_number(x):
     return mt.cat([_causal(x)[:, :-1], _unmasked(x)[:, -1:]], dim=1)
 
 
+def _leak_behind_the_first_d(x):
+    """The last of d + 1 numbers hears of all tokens."""
+    return mt.cat([_causal(x), x.sum().sin().expand(len(x), 1)], dim=1)
+
+
 def _faint_leak(x):
     """One number of the first output hears of one number of the last input, very softly."""
     outputs = _causal(x)
@@ -96,6 +101,7 @@ MODELS = {
     "attention with a causal mask": _causal,
     "a leak into the first number of each output": _leak_into_the_first_number,
     "a leak into the last number of each output": _leak_into_the_last_number,
+    "a leak into the last of d + 1 numbers of each output": _leak_behind_the_first_d,
     "attention masked after the softmax": _late_mask,
     "minus the token before": _one_step_back,
     "a tanh of each token": mt.tanh,
@@ -178,6 +184,18 @@ dependence.wrong(
     "made with gradients that pile up: each row also tells of the rows before it",
     "backward() adds to x.grad. Set x.grad to None before each row, or use autograd.grad.",
 )(lambda model, x: (_gradients(model, x).sum(dim=1).cumsum(dim=0) != 0).any(dim=-1))
+
+
+@dependence.wrong(
+    "made with gradients that pile up: each number of an output also tells of those before it",
+    "backward() adds to x.grad. Set x.grad to None before each number, or use autograd.grad.",
+)
+def _(model, x):
+    gradients = _gradients(model, x)
+    piled = gradients.flatten(0, 1).cumsum(dim=0).reshape(*gradients.shape)
+    return (piled != 0).any(dim=-1).any(dim=1)
+
+
 dependence.wrong(
     "blind where the numbers of an output change against one another",
     "The gradient of output[i].sum() may be 0 though output i changes: one number grows while "
@@ -214,6 +232,10 @@ dependence.wrong(
     "An output is a vector. It depends on input j as soon as one of its numbers does: join what "
     "you find for each of them by 'or'.",
 )(lambda model, x: (_gradients(model, x)[:, -1] != 0).any(dim=-1))
+dependence.wrong(
+    "blind to the numbers of an output beyond the first d",
+    "Outputs are (n, k), and k may be larger than d: ask all of their numbers.",
+)(lambda model, x: (_gradients(model, x)[:, : x.shape[1]] != 0).any(dim=-1).any(dim=1))
 dependence.wrong(
     "blind to all but the first number of each token",
     "A token is a vector. An output depends on it as soon as it does on one of its numbers.",

@@ -164,6 +164,8 @@ def _shift_cases(draw, hidden):
     shifts = [5, -1.75, 1000, 0] if hidden else [1, 2.75, -3]
     for k, shift in enumerate(shifts, start=1):
         yield shift, draw.normal(k).abs()
+    alike = [1, 1 + 2 * math.pi] if hidden else [0.5, 2 * math.pi - 0.5]  # at whole places
+    yield 1.5, mt.tensor(alike, dtype=mt.float64)
 
 
 def turned(c, s):
@@ -197,9 +199,15 @@ def _shifts_anywhere(answer, shift, omega):
     matrix, places = answer(shift, omega).to(omega), mt.tensor([-3.0, 0.0, 0.5, 7.0, 40.0])
     k = len(omega)
     before, after = _codes_at(places, omega), _codes_at(places + shift, omega)
-    if matrix.shape == (2 * k, 2 * k) and not mt.allclose(before @ matrix, after, atol=1e-5):
-        return "At every t, p_t @ matrix must be the code of place t + shift."
-    return None
+    if matrix.shape != (2 * k, 2 * k) or mt.allclose(before @ matrix, after, atol=1e-5):
+        return None
+    whole = mt.arange(8).to(omega)
+    if mt.allclose(_codes_at(whole, omega) @ matrix, _codes_at(whole + shift, omega), atol=1e-5):
+        return (
+            "At whole places alone p_t @ matrix is the code of place t + shift. Some hands cannot "
+            "be told apart there, and t need not be whole: derive the matrix from sin(a + b)."
+        )
+    return "At every t, p_t @ matrix must be the code of place t + shift."
 
 
 @exercise(

@@ -22,6 +22,12 @@ def _slopes(heads):
     return 2.0 ** (-8 * mt.arange(1, heads + 1) / heads)
 
 
+def _published(heads):
+    """Those of the next lower power of 2, then every second one of twice as many heads."""
+    below = 2 ** (heads.bit_length() - 1)
+    return mt.cat([_slopes(below), _slopes(2 * below)[::2][: heads - below]])
+
+
 def _apart(queries, keys):
     """i - j for the last places as queries: (queries, keys)."""
     return mt.arange(keys - queries, keys).unsqueeze(1) - mt.arange(keys)
@@ -56,6 +62,10 @@ alibi_bias.wrong(
     "right where h divides 8: else 8/h is cut off to a whole number",
     "-8 ell / h with the division /, not //.",
 )(_bias(slopes=lambda heads: 2.0 ** (-(8 // heads) * mt.arange(1, heads + 1))))
+alibi_bias.wrong(
+    "right where h is a power of 2: else it has the slopes of the published program",
+    "Here they are 2 to the power of -8 ell / h for any h.",
+)(_bias(slopes=_published))
 alibi_bias.wrong(
     "right for the last query alone: all others have its distances",
     "Query i stands at its own place: the distance is i - j, row by row.",

@@ -88,6 +88,8 @@ def _table_cases(draw, hidden):
         *_made_up("ap", [150, 160, 170], (slow, slow), depth=14),
         *_made_up("aq", [50, 60, 70], (slow, slow), depth=15),
         *_made_up("ar", [90, None, 95], (slow, none), depth=15),
+        *_made_up("as", slow, (slow, [70, 75, 72]), depth=16, rates=(0.0001, 0.001, 0.003)),
+        *_made_up("at", [150, 160, 170], (slow, slow), depth=16),
         *_made_up("an", [280, None, None, 290], ([292] * 4, none + [None]), depth=13),
     ]
     if hidden:
@@ -126,6 +128,7 @@ def _concluding(
     finish=lambda pairs: pairs,
     among=lambda rate: rate,
     only=lambda rows: rows,
+    tried=lambda own, rows: own,
 ):
     """The conclusions with one of the pieces exchanged."""
 
@@ -135,7 +138,7 @@ def _concluding(
             own = [row for row in rows if row["name"] == name]
             best = min(own, key=lambda row: (value(row["steps needed"]), among(row["rate"])))
             known = value(best["steps needed"]) < math.inf
-            if known and not edge(best["rate"], [row["rate"] for row in own]):
+            if known and not edge(best["rate"], [row["rate"] for row in tried(own, rows)]):
                 kept.append(best)
         return finish(
             [
@@ -319,6 +322,11 @@ for name, hint, pieces in (
         "right but for rates at the edge, which it allows",
         EDGE,
         {"edge": lambda rate, rates: False},
+    ),
+    (
+        "right where all names have tried the same rates: its edges are those of the whole table",
+        "Ask for the smallest and largest rate that this name was given.",
+        {"tried": lambda own, rows: rows},
     ),
     (
         "right but for the largest rate, which it allows as the best one",

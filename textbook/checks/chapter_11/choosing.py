@@ -63,6 +63,11 @@ def _put_back_by_gather(p, share):
     return kept.gather(1, order).gather(1, order)
 
 
+def _mask_put_back_by_gather(p, share):
+    order = (-p).argsort(dim=-1, stable=True)
+    return _stay(p, share).gather(1, order).gather(1, order)
+
+
 def _all_that_are_as_likely(p, share):
     smallest = p.masked_fill(~_stay(p, share), mt.inf).amin(dim=-1, keepdim=True)
     return p >= smallest
@@ -93,6 +98,12 @@ def _example(check, answer, *_):
     stay = [v for v, x in enumerate(found.flatten().tolist()) if x > 0]
     if stay == [1, 2]:
         return None
+    one = answer(p.log(), mt.tensor([0.3], dtype=mt.float64), 1.0) > 0
+    if stay == [0, 3] and one.tolist() == [[False, False, False, True]]:
+        return (
+            "It looks as if what stays were put back by gather with the same order: that permutes "
+            "once more. scatter puts back."
+        )
     return (
         f"Of the probabilities [0.1, 0.4, 0.3, 0.2] and the share 0.6 your answer keeps the tokens "
         f"{stay}; the smallest set of the likeliest is [1, 2]."
@@ -158,6 +169,11 @@ for name, hint, pieces in (
         "right but for the order: they are put back by gather with the same order",
         "gather takes from those places: that permutes once more. scatter puts back to them.",
         {"stay": _put_back_by_gather, "finish": lambda p, stays: stays},
+    ),
+    (
+        "right but for what stays, which is put back by gather with the same order",
+        "gather takes from those places: that permutes once more. scatter puts back to them.",
+        {"stay": _mask_put_back_by_gather},
     ),
     (
         "right but for a token too many",

@@ -34,6 +34,7 @@ def _costing(
     out=lambda d, V: d * V,
     embedding=lambda d, V: 0,
     layers=lambda encoder, decoder: (encoder, decoder),
+    memory_layers=lambda encoder, decoder: decoder,
     longest=lambda part: (max(n for n, _ in part), max(t for _, t in part)),
     parts=lambda pairs, batch: [pairs[i : i + batch] for i in range(0, len(pairs), batch)],
     count=len,
@@ -47,7 +48,8 @@ def _costing(
         d, V, m = width, vocabulary, hidden
 
         def of_pair(n, t):
-            source = encoder * (block(d, m) + own_source(d, n)) + decoder * cross_source(d)
+            source = encoder * (block(d, m) + own_source(d, n))
+            source += memory_layers(encoder, decoder) * cross_source(d)
             target = decoder * (block(d, m) + own_target(d, t) + cross_target(d) + across(d, n))
             source, target = source + embedding(d, V), target + embedding(d, V) + out(d, V)
             if of_weights:
@@ -222,6 +224,16 @@ for name, hint, pieces in (
         },
     ),
     (
+        "right but for the last batch, which may be smaller: it counts as a full one",
+        "The last batch has what is left of the pairs, and costs no more than those.",
+        {
+            "parts": lambda pairs, batch: [
+                (pairs[i : i + batch] + batch * [(0, 0)])[:batch]
+                for i in range(0, len(pairs), batch)
+            ]
+        },
+    ),
+    (
         "the cost of one pair for each batch: the number of its pairs is not used",
         "A batch has as many padded pairs as it has rows.",
         {"count": lambda part: 1},
@@ -254,6 +266,12 @@ for name, hint, pieces in (
         "right but for the keys and values of the cross-attention, which are missing",
         "In each layer of the decoder the memory goes through two d x d matrices.",
         {"cross_source": lambda d: 0},
+    ),
+    (
+        "right where both stacks have as many layers: else it has keys and values of the memory in "
+        "each layer of the encoder",
+        "They are made in each layer of the decoder, by its own matrices.",
+        {"memory_layers": lambda encoder, decoder: encoder},
     ),
     (
         "right but for the queries and the output of the cross-attention, which are missing",

@@ -1,7 +1,7 @@
 """How many tokens a loss takes, read off a curve."""
 
 import math
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -20,6 +20,7 @@ def _curve_cases(draw, hidden):
     yield [*tokens, 2 * tokens[-1]], restless, (losses[0] + losses[1]) / 2
     yield [*tokens, 2 * tokens[-1]], [*losses, losses[1] + 0.3], losses[-1] - 0.1
     yield [*tokens, 2 * tokens[-1]], [*losses, losses[1] + 0.3], losses[1] - 0.05
+    yield tokens, [losses[0], losses[2], losses[1], *losses[3:]], losses[3] + 0.05
     yield tokens[:1], losses[:1], losses[0]
     yield tokens[:1], losses[:1], losses[0] - 0.3
     n = 9 if hidden else 6
@@ -62,6 +63,10 @@ EXAMPLES = {
     "a loss above that of the first point": (([1000, 4000], [3.0, 2.0], 3.5), 1000),
     "a loss that is never reached": (([1000, 4000], [3.0, 2.0], 1.5), None),
     "losses that rise in between": (([1000, 4000, 9000, 50000], [3.0, 2.0, 2.6, 1.5], 2.5), 2000),
+    "losses that rise before it is reached": (
+        ([1000, 4000, 9000, 36000], [3.0, 2.6, 2.8, 2.0], 2.4),
+        18000,
+    ),
     "losses that rise at the end": (([1000, 4000, 9000], [3.0, 2.0, 2.8], 2.5), 2000),
     "a curve of one point": (([1000], [3.0], 3.0), 1000),
 }
@@ -206,6 +211,14 @@ tokens_needed.wrong(
 )
 def _(tokens, losses, loss):
     return tokens_needed.reference(tokens, sorted(losses, reverse=True), loss)
+
+
+@tokens_needed.wrong(
+    "right for losses that only fall: it starts from the lowest loss so far",
+    "The line goes from the point before, whose loss may have risen, to the one that reaches it.",
+)
+def _(tokens, losses, loss):
+    return tokens_needed.reference(tokens, list(accumulate(losses, min)), loss)
 
 
 @tokens_needed.wrong(

@@ -377,7 +377,8 @@ pretrain.wrong(
 
 # What it is worth
 
-METHODS, LABELS, MOST, SECONDS, GAIN = ["pretrained", "from scratch"], 20, 1500, 60, 0.1
+METHODS, LABELS, SECONDS, GAIN = ["pretrained", "from scratch"], 20, 60, 0.1
+MOST, MOST_TAUGHT = 1500, 400  # steps
 KEYS = ["pretraining rate", "pretraining steps", "rates", "steps"]
 
 
@@ -403,8 +404,10 @@ def _read_plan(plan):
     given["rates"], given["steps"] = _numbers(given["rates"], 3, 6), _numbers(given["steps"], 3, 5)
     if not given["rates"]:
         raise CheckFailed("plan: expected three to six different rates above 0 as 'rates'")
-    if not given["steps"] or max(given["steps"]) > 400:
-        raise CheckFailed("plan: expected three to five different numbers up to 400 as 'steps'")
+    if not given["steps"] or max(given["steps"]) > MOST_TAUGHT:
+        raise CheckFailed(
+            f"plan: expected three to five different numbers up to {MOST_TAUGHT} as 'steps'"
+        )
     if not 0 < given["pretraining steps"] <= MOST or given["pretraining rate"] <= 0:
         raise CheckFailed(f"plan: expected 1 to {MOST} steps of pretraining, at a rate above 0")
     return given
@@ -421,6 +424,21 @@ def _accuracies(pretrained, plan):
         return _learn(model, rate, plan["steps"], seed, LABELS, sets)
 
     return lambda method, rate, steps, seed, data: curve(method, rate, seed)[steps][data]
+
+
+def _beyond(rate, steps, plan):
+    """Which way a better choice may lie than one that stands at the edge."""
+    ways = []
+    if rate in (min(plan["rates"]), max(plan["rates"])):
+        ways.append(f"add a {'smaller' if rate == min(plan['rates']) else 'larger'} rate")
+    if steps == MOST_TAUGHT:
+        ways.append(
+            f"more than {MOST_TAUGHT} steps are not allowed, so see to it that fewer are enough, "
+            "by larger rates or another pretraining"
+        )
+    elif steps == max(plan["steps"]):
+        ways.append("add a larger number of steps")
+    return "; ".join(ways)
 
 
 def reached(pretraining, plan):
@@ -460,8 +478,8 @@ def reached(pretraining, plan):
         if found[method]["at the edge"]:
             raise CheckFailed(
                 f"plan: {said}; but the choice for '{method}', the rate {rate:g} with {steps} "
-                "steps, stands at the edge of yours.\nA better one may lie beyond: add a rate on "
-                "that side, or a larger number of steps."
+                "steps, stands at the edge of yours.\nA better one may lie beyond: "
+                f"{_beyond(rate, steps, given)}."
             )
     gain = statistics.mean(values["pretrained"]) - statistics.mean(values["from scratch"])
     spread = max(statistics.stdev(x) for x in values.values())

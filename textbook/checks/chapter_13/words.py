@@ -96,14 +96,18 @@ def _shown(inputs, tokens, words, asked, mask, ordinary):
     found["of the other blanks, the share that keep their token"] = _share(
         (rest & kept).sum().item(), count, 0.5 + 0.5 / others
     )
-    changed, even = rest & ~kept, True
+    changed, even, never = rest & ~kept, True, []
     for token in ordinary.tolist():
         possible = (asked & (tokens != token)).sum().item()
         expected = 0.1 / others * possible
         drawn = (changed & (inputs == token)).sum().item()
         even = even and abs(drawn - expected) <= SIGMAS * math.sqrt(expected)
+        never.append(drawn == 0)
     if changed.any():
         found["the random tokens"] = "all equally often" if even else "some more often than others"
+        if not even and sum(never) == 1 and (never[0] or never[-1]):
+            end = "first" if never[0] else "last"
+            found["the random tokens"] = f"never the {end} one in `ordinary`"
     pairs = asked[:, 1:] & asked[:, :-1] & (words[:, 1:] == words[:, :-1])
     both = (pairs & masked[:, 1:] & masked[:, :-1]).sum().item()
     found["the share of neighbours in a blank word that both show the mask"] = _share(
@@ -293,6 +297,18 @@ mask_words.wrong(
         )
     )
 )
+mask_words.wrong(
+    "right but for the random tokens, of which the last one in `ordinary` is never drawn",
+    "The upper end of randint is not included: mt.randint(len(ordinary), ...).",
+)(
+    _masking(
+        draw=lambda tokens, ordinary: ordinary[mt.randint(max(len(ordinary) - 1, 1), tokens.shape)]
+    )
+)
+mask_words.wrong(
+    "right but for the random tokens, of which the first one in `ordinary` is never drawn",
+    "Places are counted from 0: mt.randint(len(ordinary), ...).",
+)(_masking(draw=lambda tokens, ordinary: ordinary[mt.randint(1, len(ordinary), tokens.shape)]))
 mask_words.wrong(
     "right but for the random tokens: it draws numbers from 0 on, not from `ordinary`",
     "Numbers from 0 on are places in `ordinary`: ordinary[...] are the tokens.",
