@@ -240,7 +240,7 @@ check.reach(reach)
 n, w = 8, 3
 back = mt.arange(n).unsqueeze(1) - mt.arange(n)
 window = (back >= 0) & (back < w)
-x = mt.randn(n, 2, requires_grad=True)
+x = mt.randn(n, 2, dtype=mt.float64, requires_grad=True)
 for layers in (1, 2, 3):
     outputs = x
     for _ in range(layers):

@@ -45,7 +45,7 @@ IN_PIECES = [
     (chapter_02.open_forget_gates, chapter_02.layers._opening()),
     (chapter_02.read_padded, chapter_02.padded._reading()),
     (chapter_02.two_bits, chapter_02.memory._by_hand()),
-    (chapter_02.lstm_step_backward, chapter_02.memory._backward()),
+    (chapter_02.lstm_step_backward, chapter_02.backward._backward()),
     (chapter_02.broken_layers, chapter_02.broken._testing()),
     (chapter_02.better_at_equal, chapter_02.tables._concluding()),
     (chapter_02.right_by_distance, chapter_02.training._by_distance()),

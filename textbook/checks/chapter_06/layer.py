@@ -15,10 +15,7 @@ from textbook.checks.recorded import recorded
 
 
 def _layer_cases(draw, hidden):
-    """Sizes (width, heads, groups), x (B, T, width), memory (B, n, width) and masks of all shapes.
-
-    In some cases the masked memory holds large numbers, and so do the queries.
-    """
+    """Sizes (width, heads, groups), x (B, T, width), memory (B, n, width) and masks of all shapes."""
     sizes = [
         ((4, 2, 1), 1, 3, 4, None),
         ((8, 4, 2), 2, 3, 5, (3, 5)),
@@ -101,18 +98,15 @@ def _calls_are_apart(answer, layer, x, memory, allowed):
 
 
 def _axes_of_the_mask(check, answer, layer, x, memory, allowed):
-    """Whether masks (T, n) are right, and this one, with more axes, is not."""
-    if allowed is None or allowed.ndim < 3:
-        return None
-    weights, module = drawn(_Layer, *layer), made(_Layer, answer, layer)
+    """Whether a mask (T, n) is right, and this one, with more axes, is not."""
     plain = mt.ones(x.shape[1], memory.shape[1], dtype=mt.bool).tril()
-    for mask in (None, plain):
-        if not mt.allclose(module(x, memory, mask), _alone(layer, weights, x, memory, mask)):
-            return None
+    right = _alone(layer, drawn(_Layer, *layer), x, memory, plain)
+    found = made(_Layer, answer, layer)(x, memory, plain)
+    if allowed is None or allowed.ndim < 3 or not mt.allclose(found, right):
+        return None
     return (
-        f"Masks of shape (T, n) are right; this one has the shape {tuple(allowed.shape)}, and its "
-        "axes are laid against others than (B, h, T, n). Give the scores these four axes before "
-        "you mask."
+        f"With a mask of shape (T, n) it is right; one of shape {tuple(allowed.shape)} is laid "
+        "against other axes than (B, h, T, n). Give the scores these four before you mask."
     )
 
 
@@ -391,10 +385,20 @@ class _(LayerInPieces):
     "right without a mask, but with one its weights are set to 0 after the softmax",
     "They no longer add up to 1. Mask the scores, before the softmax.",
 )
-class _(LayerInPieces):
+class _ClearedWeights(LayerInPieces):
     def looking(self, scores, allowed):
         weights = scores.softmax(dim=-1)
         return weights if allowed is None else weights * allowed
+
+
+@GroupedAttention.wrong(
+    "right without a mask; with one it clears weights after the softmax and divides by the rest",
+    "Where what is forbidden has all the weight, that is 0 / 0. Mask the scores, not the weights.",
+)
+class _(_ClearedWeights):
+    def looking(self, scores, allowed):
+        weights = super().looking(scores, allowed)
+        return weights / weights.sum(dim=-1, keepdim=True)
 
 
 @GroupedAttention.wrong(
@@ -493,17 +497,3 @@ class _(LayerInPieces):
 class _(LayerInPieces):
     def scores(self, query, key):
         return query @ key.mT / (query.shape[-1] * self.heads / self.groups) ** 0.5
-
-
-@GroupedAttention.wrong(
-    "right without a mask; with one it clears weights after the softmax and divides by the rest",
-    "Where a forbidden score is the largest by far, the rest is 0, and 0 / 0 is NaN. Mask the "
-    "scores, before the softmax.",
-)
-class _(LayerInPieces):
-    def looking(self, scores, allowed):
-        weights = scores.softmax(dim=-1)
-        if allowed is None:
-            return weights
-        weights = weights * allowed
-        return weights / weights.sum(dim=-1, keepdim=True)

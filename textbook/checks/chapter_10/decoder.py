@@ -281,7 +281,7 @@ class _(DecoderInPieces):
     "right but for the norm, which comes after every block and once more at the end",
     "One norm, after the last block: the blocks have norms of their own.",
 )
-class NormAfterEvery(DecoderInPieces):
+class _NormAfterEvery(DecoderInPieces):
     def forward(self, tokens, memory, real):
         x, causal = self.embed(tokens), self.causal(tokens.shape[1])
         for block in self.blocks:
@@ -293,7 +293,7 @@ class NormAfterEvery(DecoderInPieces):
     "right but for the norm, which comes after every block",
     "One norm, after the last block: the blocks have norms of their own.",
 )
-class _(NormAfterEvery):
+class _(_NormAfterEvery):
     def scores(self, x):
         return self.embed.scores(x)
 
