@@ -15,7 +15,7 @@ from textbook.checks.recorded import recorded
 
 
 def _layer_cases(draw, hidden):
-    """Sizes (width, heads, groups), x (B, T, width), memory (B, n, width) and masks of all shapes."""
+    """Sizes (width, heads, groups), x (B, T, width), memory (B, n, width), masks of all shapes."""
     sizes = [
         ((4, 2, 1), 1, 3, 4, None),
         ((8, 4, 2), 2, 3, 5, (3, 5)),
