@@ -180,7 +180,7 @@ HARMLESS = {
 WRONG = {
     "endless recursion": "def double(x):\n    return double(x)",
     "memory bomb": "def double(x):\n    taken = []\n    while True:\n"
-    "        taken.append(bytearray(10**9))",
+    "        taken.append(np.empty(10**8))",
     "segfault": "import ctypes\ndef double(x):\n    ctypes.string_at(0)",
     "asks in the answer": "def double(x):\n    return float(input())",
     "stops in the answer": "def double(x):\n    breakpoint()\n    return 2 * x",
