@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 import minitorch as mt
-from minitorch.backend import float32, get_default_dtype, set_default_dtype
 from textbook.checks.exercise import Draw, exercise
+from textbook.checks.precision import as_in_a_notebook
 from textbook.checks.suspects import each_or_together, judged, some_of
 
 
@@ -180,14 +180,8 @@ def _program_cases(draw, hidden):
 def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
-    default, double = get_default_dtype(), float32.numpy
-    set_default_dtype(float32)  # as in the notebook: x is in float64 if the answer says so
-    float32.numpy = np.dtype(np.float32)
-    try:
+    with as_in_a_notebook():  # x is in float64 if the answer says so
         found = answer([(broken | right)[kind]() for kind in kinds])
-    finally:
-        set_default_dtype(default)
-        float32.numpy = double
     return judged(found, kinds, broken, HINTS, "broken programs")
 
 
