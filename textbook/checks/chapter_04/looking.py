@@ -1,5 +1,7 @@
 """Programs that attend to a memory, some of them broken."""
 
+from functools import partial
+
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
 from textbook.checks.suspects import each_or_together, judged, some_of
@@ -49,11 +51,6 @@ def _cosine(queries, memory, padding):
 
 def _additive(queries, memory, padding):
     return (queries.unsqueeze(2) + memory.unsqueeze(1)).tanh().sum(dim=-1)
-
-
-def _near(a, b):
-    """Whether all differences are below the 1e-9 of the text."""
-    return mt.allclose(a, b, rtol=0, atol=1e-9)
 
 
 def _kinds():
@@ -252,7 +249,7 @@ def broken_attentions(programs):
     return [i for i, attend in enumerate(programs) if not follows_the_rules(attend)]
 
 
-def _rules(drop=(), counts=(4, 7), steps=3, close=_near):
+def _rules(drop=(), counts=(4, 7), steps=3, close=partial(mt.allclose, rtol=0, atol=1e-9)):
     """Whether a program breaks a rule; without the rules to be dropped."""
     draw = Draw(0)
     queries = draw.normal(len(counts), steps, 5)
