@@ -37,7 +37,7 @@ import minitorch.nn.functional as F
 from minitorch import nn
 from minitorch.autograd import record_operations
 from textbook import plot
-from textbook.data import Vocabulary, language_reference, split, windows
+from textbook.data import Vocabulary, first_edition, split, windows
 from textbook.diagrams import recurrent as diagrams
 from textbook.lab import Lab, Tuned, measured
 
@@ -105,11 +105,11 @@ print("same sum read backwards:", mt.allclose(E[tokens].sum(0), E[backwards].sum
 # training. We cut once, and keep the last tenth. Even then both parts may hold the same paragraph.
 #
 # Our corpus is the reference manual of the Python language, which every Python carries along.
-# `language_reference` keeps each paragraph once, and leaves out programs and grammar. What remains is
+# `first_edition` keeps each paragraph once, and leaves out programs and grammar. What remains is
 # English prose, one paragraph a line.
 
 # %%
-paragraphs = language_reference().splitlines()
+paragraphs = first_edition().splitlines()
 training_text, validation_text = split(paragraphs, validation=0.1)
 print("no paragraph is in both:", not set(training_text) & set(validation_text))
 

@@ -38,7 +38,7 @@ from minitorch import nn
 from minitorch.flops import count_flops
 from textbook import plot
 from textbook.chapter_01 import LanguageModel, characters, mean_loss, token_loss, write
-from textbook.data import Vocabulary, language_reference, split, windows
+from textbook.data import Vocabulary, first_edition, split, windows
 from textbook.diagrams import cells as diagrams
 from textbook.lab import Lab, Tuned, colored_text, measured
 
@@ -1219,7 +1219,7 @@ recalling.holds(
 # window to window is now a pair.
 
 # %%
-training_text, validation_text = split(language_reference().splitlines(), validation=0.1)
+training_text, validation_text = split(first_edition().splitlines(), validation=0.1)
 letters = Vocabulary(characters(training_text), specials=["<unk>", "<s>"], min_count=20)
 training = letters.encode(characters(training_text))
 choosing, validation = split(letters.encode(characters(validation_text)), validation=0.5)

@@ -41,7 +41,7 @@ from textbook import plot
 from textbook.chapter_01 import LanguageModel, characters
 from textbook.chapter_05 import attention
 from textbook.chapter_06 import MultiHeadAttention, merge_heads
-from textbook.data import Vocabulary, language_reference, split
+from textbook.data import Vocabulary, first_edition, split
 from textbook.lab import Lab, Tuned, measured
 from textbook.lab.report import spread, table
 from textbook.look import look
@@ -102,7 +102,7 @@ print("weight of 'be' on words that come later:", round(weights[0, 1:].sum().ite
 # %% save
 def three_texts():
     """Chapter 01's corpus: its letters, and a text to learn from, to choose by, to report on."""
-    rest, validation = split(language_reference().splitlines(), validation=0.1)
+    rest, validation = split(first_edition().splitlines(), validation=0.1)
     training, elsewhere = split(rest, validation=0.1)
     letters = Vocabulary(characters(training), specials=["<unk>", "<s>"], min_count=20)
     return letters, *(

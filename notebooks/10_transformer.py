@@ -37,8 +37,8 @@ from textbook.chapter_09 import Block
 from textbook.data import (
     BatchesByLength,
     Vocabulary,
+    first_edition,
     join_pieces,
-    language_reference,
     number_pair,
     number_pairs,
     split,
@@ -691,7 +691,7 @@ for name, model in (("decoder", decoder), ("encoder", encoder)):
 # Python's language reference: nine tenths to learn from, the rest to choose rates and to report, half each.
 
 # %%
-reference, rest = split(language_reference(), validation=0.1)
+reference, rest = split(first_edition(), validation=0.1)
 letters = Vocabulary(reference, ["<pad>", "<blank>", "<unk>"], min_count=20)
 texts = [letters.encode(text) for text in (reference, *split(rest, validation=0.5))]
 

@@ -49,8 +49,8 @@ from textbook.data import (
     EncodedPairs,
     bleu,
     bleu_of_draws,
+    first_edition,
     lacking,
-    language_reference,
     multi30k,
     number_pairs,
     number_words,
@@ -100,7 +100,7 @@ for _ in range(4):
 # of Python's language reference, the text of chapters 01 and 07.
 
 # %%
-TEXTS = {"language reference": language_reference, "tiny Shakespeare": tiny_shakespeare}
+TEXTS = {"first edition": first_edition, "tiny Shakespeare": tiny_shakespeare}
 
 
 @cache
@@ -111,7 +111,7 @@ def in_pieces(text, merges):
     return encoding, encoding.encode(training), encoding.encode(validation)
 
 
-encoding, training, validation = in_pieces("language reference", 300)
+encoding, training, validation = in_pieces("first edition", 300)
 measured(len(encoding), "pieces;", len(training), "in the training text")
 measured("|".join(encoding.pieces("The value of an unseen word: Transformer")))
 
@@ -546,7 +546,7 @@ def nats_per_character(model, encoding, numbers, context):
 )
 def pieces_or_bytes(merges, steps, rate, context=64):
     """A small decoder of Python's language reference; the second half of what is held out counts."""
-    encoding, training, held_out = in_pieces("language reference", merges)
+    encoding, training, held_out = in_pieces("first edition", merges)
     model = OneStack(len(encoding), 64, 2, 256, layers=2, causal=True)
     small_ends(model.blocks)
 
@@ -650,7 +650,7 @@ def ways_to_go_on(model, encoding, training, validation, context, samples):
 # A language model, watched while it learns: experiment
 @lab.experiment(
     "E3",
-    text="language reference",
+    text="first edition",
     merges=300,
     width=64,
     blocks=2,
@@ -1722,7 +1722,7 @@ class RecurrentStack(nn.Module):
 # Depth and heads: experiments
 def text_loss_after(model, rate, steps, context):
     """Train on bytes; the losses of the two halves of the held-out text."""
-    encoding, training, held_out = in_pieces("language reference", 0)
+    encoding, training, held_out = in_pieces("first edition", 0)
 
     def loss_of_batch(model):
         return next_piece(model, draw_windows(training, 16, context + 1))
@@ -1832,7 +1832,7 @@ with mt.no_grad():
             f"untrained LSTM, {name}: how far texts lie apart, before {apart[0]:.2f}, after one "
             f"layer {apart[1]:.2f}, after eight {apart[-1]:.1e}"
         )
-text, held_out = split(language_reference(), validation=0.1)
+text, held_out = split(first_edition(), validation=0.1)
 letters = Counter(text)
 unigram = -sum(math.log(max(letters[c], 1) / len(text)) for c in held_out) / len(held_out)
 measured(f"loss of whoever knows letter frequencies only: {unigram:.3f}")

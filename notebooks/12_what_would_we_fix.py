@@ -39,7 +39,7 @@ from minitorch.autograd.dispatch import operation
 from minitorch.flops import count_flops
 from textbook import plot
 from textbook.chapter_05 import attention
-from textbook.data import Vocabulary, language_reference, split, tasks
+from textbook.data import Vocabulary, first_edition, split, tasks
 from textbook.lab import Lab, Tuned, measured
 from textbook.lab.report import spread, table
 
@@ -887,7 +887,7 @@ def recall_model(mixer, width):
     return TokenModel(KEYS + VALUES, width, [block], VALUES)
 
 
-text = language_reference()
+text = first_edition()
 characters = Vocabulary(text)
 training_text, held_out = split(characters.encode(text), 0.2)
 choosing_text, reported_text = split(held_out, 0.5)

@@ -3,12 +3,12 @@
 import pytest
 
 import minitorch as mt
-from textbook.data import Vocabulary, language_reference, split, windows
+from textbook.data import Vocabulary, first_edition, split, windows
 
 
 @pytest.fixture(scope="module")
 def paragraphs():
-    return language_reference().splitlines()
+    return first_edition().splitlines()
 
 
 def test_language_reference_is_english_prose_without_copies(paragraphs):

@@ -20,7 +20,7 @@ from textbook.data import (
     bleu,
     bleu_of_draws,
     exact_match,
-    language_reference,
+    first_edition,
     pad,
     padding_mask,
 )
@@ -124,7 +124,7 @@ SPECIALS = ["<pad>", "<s>"]
 
 @pytest.fixture(scope="module")
 def text():
-    return language_reference()[:60_000] + "\nGrüße aus dem Süden, zweiunddreißig Füße"
+    return first_edition()[:60_000] + "\nGrüße aus dem Süden, zweiunddreißig Füße"
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def test_the_example_of_the_paper():
 
 
 def test_learning_equals_the_plain_algorithm():
-    text = "".join(f" {word}" for word in language_reference()[:4000].split() if word.isalpha())
+    text = "".join(f" {word}" for word in first_edition()[:4000].split() if word.isalpha())
     bpe = BytePairEncoding.learn(text, 60)
     assert bpe.tokens[256:] == slow_merges(Counter(" " + word for word in text.split()), 60)
 

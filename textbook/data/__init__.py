@@ -11,6 +11,7 @@ from textbook.data.dates import date_pairs
 from textbook.data.downloads import lacking, multi30k, tiny_shakespeare
 from textbook.data.encoded import EncodedPairs
 from textbook.data.files import read_pairs, read_text
+from textbook.data.first_edition import first_edition, first_edition_code
 from textbook.data.metrics import bleu, bleu_of_draws, exact_match
 from textbook.data.numerals import (
     NumberPair,
@@ -20,8 +21,7 @@ from textbook.data.numerals import (
     number_pieces,
     number_words,
 )
-from textbook.data.source import library_source
-from textbook.data.text import Vocabulary, language_reference, split, windows
+from textbook.data.text import Vocabulary, split, windows
 
 __all__ = [
     "BatchesByLength",
@@ -33,10 +33,10 @@ __all__ = [
     "bleu_of_draws",
     "date_pairs",
     "exact_match",
+    "first_edition",
+    "first_edition_code",
     "join_pieces",
     "lacking",
-    "language_reference",
-    "library_source",
     "multi30k",
     "number_pair",
     "number_pairs",

@@ -1,42 +1,11 @@
-"""Text for language models: a corpus that every Python carries, a vocabulary, batches."""
+"""Text for language models: a vocabulary, a part kept aside, windows."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from minitorch.creation import tensor
 from minitorch.tensor import Tensor
 from textbook.data.batches import pad
-
-_PLAIN = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "–": "-", "—": "-", "…": "..."})
-
-
-def language_reference() -> str:
-    """The prose of Python's language reference: a paragraph a line, about 180,000 characters.
-
-    It is the text behind ``help("topics")``, in the words of the Python that runs, so it differs a
-    little from one Python to the next. Grammar, tables and programs are left out, and a paragraph
-    that several topics share is kept once: a validation text must not be a copy of what was
-    trained on.
-    """
-    from pydoc_data.topics import topics
-
-    paragraphs = (
-        " ".join(block.split()).removeprefix("* ")
-        for name in sorted(topics)
-        for block in re.split(r"\n\s*\n|\n\s*(?=\* )", topics[name].translate(_PLAIN))
-    )
-    return "\n".join(dict.fromkeys(filter(_is_prose, paragraphs))) + "\n"
-
-
-def _is_prose(paragraph: str) -> bool:
-    letters = sum(character.isalpha() or character == " " for character in paragraph)
-    return (
-        paragraph[:1].isupper()
-        and paragraph[-1:] in ".:"
-        and len(paragraph) > 60
-        and letters > 0.9 * len(paragraph)
-    )
 
 
 class Vocabulary:

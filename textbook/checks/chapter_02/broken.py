@@ -7,6 +7,8 @@ from textbook.checks.chapter_02.cells import elsewhere_step, lstm_step, stacked_
 from textbook.checks.exercise import Draw, exercise
 from textbook.checks.suspects import each_or_together, judged, some_of
 
+_near = partial(mt.allclose, rtol=0, atol=1e-9)  # the 1e-9 of the text
+
 D, H = 3, 4  # inputs and units of every layer
 
 
@@ -304,7 +306,7 @@ def _states(result):
     return [states, *last]
 
 
-def _rules(drop=(), close=partial(mt.allclose, rtol=0, atol=1e-9)):
+def _rules(drop=(), close=_near):
     """What the rules say of a layer, by name; without the rules to be dropped."""
 
     def broken(layer):

@@ -6,6 +6,8 @@ import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
 from textbook.checks.suspects import each_or_together, judged, some_of
 
+_near = partial(mt.allclose, rtol=0, atol=1e-9)  # the 1e-9 of the text
+
 
 class _Program:
     """A program that does not show what it does."""
@@ -249,7 +251,7 @@ def broken_attentions(programs):
     return [i for i, attend in enumerate(programs) if not follows_the_rules(attend)]
 
 
-def _rules(drop=(), counts=(4, 7), steps=3, close=partial(mt.allclose, rtol=0, atol=1e-9)):
+def _rules(drop=(), counts=(4, 7), steps=3, close=_near):
     """Whether a program breaks a rule; without the rules to be dropped."""
     draw = Draw(0)
     queries = draw.normal(len(counts), steps, 5)
