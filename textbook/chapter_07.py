@@ -13,13 +13,13 @@ from textbook.chapter_01 import characters
 from textbook.chapter_06 import MultiHeadAttention
 from textbook.chapter_06 import merge_heads
 from textbook.data import Vocabulary
-from textbook.data import language_reference
+from textbook.data import first_edition
 from textbook.data import split
 
 
 def three_texts():
     """Chapter 01's corpus: its letters, and a text to learn from, to choose by, to report on."""
-    rest, validation = split(language_reference().splitlines(), validation=0.1)
+    rest, validation = split(first_edition().splitlines(), validation=0.1)
     training, elsewhere = split(rest, validation=0.1)
     letters = Vocabulary(characters(training), specials=["<unk>", "<s>"], min_count=20)
     return letters, *(
