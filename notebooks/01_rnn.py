@@ -104,9 +104,9 @@ print("same sum read backwards:", mt.allclose(E[tokens].sum(0), E[backwards].sum
 # this is easy to get wrong. Random windows overlap, so the model would have seen most of each in
 # training. We cut once, and keep the last tenth. Even then both parts may hold the same paragraph.
 #
-# Our corpus is the reference manual of the Python language, which every Python carries along.
-# `first_edition` keeps each paragraph once, and leaves out programs and grammar. What remains is
-# English prose, one paragraph a line.
+# Our corpus is this book itself: the prose of its first edition, which is kept with the book and does
+# not change any more. `first_edition` leaves out programs, tables and formulas. What remains is English,
+# one paragraph a line. Its sections stand in an order that was drawn, so the last tenth is a fair sample.
 
 # %%
 paragraphs = first_edition().splitlines()
@@ -1246,7 +1246,7 @@ plot.show(
 # %% [markdown]
 # ### Train it
 #
-# Tokens are now characters of the reference manual. Each paragraph starts with `<s>`, which also ends the
+# Tokens are now characters of the first edition. Each paragraph starts with `<s>`, which also ends the
 # one before. Characters that are rare in the training text become `<unk>`.
 
 
@@ -1319,7 +1319,7 @@ def write(model, letters, prompt="", length=200, choose=draw):
 # %%
 mt.manual_seed(0)
 model = LanguageModel(len(letters))
-rate, passes = 4e-3, 7
+rate, passes = 4e-3, 4
 steps = passes * len(list(windows(training, batch_size=32, length=64)))
 optimizer = mt.optim.Adam(model.parameters(), lr=rate)
 history, checks, samples = [], [mean_loss(model, validation)], [write(model, letters, "The ", 80)]
@@ -1377,13 +1377,13 @@ for name, loss in losses.items():
     measured(f"{name:20} loss {loss:.3f}   perplexity {math.exp(loss):6.2f}")
 print("perplexity below half of the bigram's:", math.exp(losses["RNN"] - losses["bigram"]) < 0.5)
 print("training text is easier than unseen text:", losses["RNN, training text"] < losses["RNN"])
-for count in (0, 1, 3, 7):
+for count in (0, 1, 2, 4):
     measured(f"after {count} passes: {samples[count]}")
 
 # %% [markdown]
 # Two rivals only count: how often each character occurs (unigram), and how often it follows each other
 # one (bigram, with one added to each count). The RNN passes both. At first it has no idea of letters; in
-# the end it spells many words and has the tone of a manual. What it says makes no sense: a state of 256
+# the end it spells many words and has the tone of this book. What it says makes no sense: a state of 256
 # numbers and 20 seconds of training go no further.
 
 # %% evidence
@@ -1476,7 +1476,7 @@ for name, choose in choices.items():
 # Greedy text runs in circles: the likeliest continuation of a phrase is often the phrase itself. High
 # temperature breaks words: many unlikely characters together are likely. The cuts remove that tail.
 #
-# **Try it**: put a text of your own in place of the manual, `split(open("my_text.txt").read().splitlines())`;
+# **Try it**: put a text of your own in place of the book, `split(open("my_text.txt").read().splitlines())`;
 # train with windows of 8 instead of 64; set `h = None` before every window; take the clipping away and raise
 # the learning rate.
 #

@@ -1214,7 +1214,7 @@ recalling.holds(
 #
 # ## 10. An LSTM language model (E3)
 #
-# Now the task of chapter 01: characters of the Python reference manual, each predicted from those
+# Now the task of chapter 01: characters of the first edition, each predicted from those
 # before. The model is chapter 01's; only its middle layer changes. The state that is carried from
 # window to window is now a pair.
 

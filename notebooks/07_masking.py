@@ -95,7 +95,7 @@ print("weight of 'be' on words that come later:", round(weights[0, 1:].sum().ite
 # More than three quarters of what "be" gets comes from words that it is supposed to guess. A model need only
 # learn "copy what stands one place to the right". Will it?
 #
-# The corpus is chapter 01's: Python's language reference, character by character, each paragraph starting
+# The corpus is chapter 01's, this book's first edition, character by character, each paragraph starting
 # with `<s>`. The last tenth is kept to report on, a tenth of the rest to choose learning rates by.
 
 

@@ -688,7 +688,7 @@ for name, model in (("decoder", decoder), ("encoder", encoder)):
 # What can an encoder be trained on, if the next token is out of the question? On something that we have taken out. We
 # give it $k$ characters of English, a **blank**, and $k$ more, and ask for the character in the middle. Beside it
 # stands a language model that gets as many characters, the $2k$ to the left. The text is that of chapters 01 and 07,
-# Python's language reference: nine tenths to learn from, the rest to choose rates and to report, half each.
+# this book's first edition: nine tenths to learn from, the rest to choose rates and to report, half each.
 
 # %%
 reference, rest = split(first_edition(), validation=0.1)

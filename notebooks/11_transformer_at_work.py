@@ -97,7 +97,7 @@ for _ in range(4):
 # After two merges *est* is a piece, after four *low*. New text is cut by the same merges in the same order, so
 # *lowest* would be *low est*, though it was never seen. The book's `BytePairEncoding` does this with bytes, so that no
 # text is unknown to it, and lets a space belong to the word that follows. We learn 300 merges from the training part
-# of Python's language reference, the text of chapters 01 and 07.
+# of this book's first edition, the text of chapters 01 and 07.
 
 # %%
 TEXTS = {"first edition": first_edition, "tiny Shakespeare": tiny_shakespeare}
@@ -545,7 +545,7 @@ def nats_per_character(model, encoding, numbers, context):
     full=dict(rate=Tuned(2.5e-3, 5e-3, 1e-2, lowest="nats elsewhere"), steps=400, seeds=3),
 )
 def pieces_or_bytes(merges, steps, rate, context=64):
-    """A small decoder of Python's language reference; the second half of what is held out counts."""
+    """A small decoder of the first edition; the second half of what is held out counts."""
     encoding, training, held_out = in_pieces("first edition", merges)
     model = OneStack(len(encoding), 64, 2, 256, layers=2, causal=True)
     small_ends(model.blocks)
@@ -593,7 +593,7 @@ in_two_ways.holds(
 #
 #     python book.py experiment 11 plays
 #
-# (the text is fetched once). Here, with the chapter, a smaller model reads the language reference, in pieces, for some
+# (the text is fetched once). Here, with the chapter, a smaller model reads this book's first edition, in pieces, for some
 # seconds. Beside each loss stands what it writes at that moment.
 
 # %% evidence
@@ -1694,7 +1694,7 @@ looked_up.holds(
 # Deck 5 says two more things: that Transformers can be made deeper than recurrent networks, and that about eight heads
 # work well. But a Transformer's blocks have residual connections and norms, and a usual stack of recurrent layers has
 # none. So we add a third kind: LSTM layers wired as our blocks are, $x + \operatorname{LSTM}(\operatorname{norm}(x))$.
-# All are language models of the language reference, byte by byte.
+# All are language models of the first edition, byte by byte.
 
 
 # %%

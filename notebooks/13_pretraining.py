@@ -23,7 +23,6 @@
 # `notebooks/`.
 
 # %%
-import platform
 import random
 from functools import cache
 from itertools import pairwise
@@ -724,8 +723,8 @@ if on_places.full:
 # %% [markdown]
 # ### Where it does not help (E2)
 #
-# The encoder learned how numbers are said, and was asked about just that. Now lines of Python's standard
-# library, one character a token, and as labels the kind of token that each character belongs to: name,
+# The encoder learned how numbers are said, and was asked about just that. Now lines of code, those of this
+# book's first edition (the library, its tests, the chapters' cells), one character a token, and as labels the kind of token that each character belongs to: name,
 # keyword, number, string, comment, operator. An encoder of the same size fills blanks in 20,000 lines, and
 # is fine-tuned on a few, from files that it has not read.
 
@@ -1322,9 +1321,10 @@ if probes.full:
 #
 # "The rest is scaling", says deck 4. How much is gained by a larger model, by more text? And if the
 # computer is paid for, how large should the model be? Numbers in words are soon learned; here we need text
-# that is never used up at our size: the source of Python's standard library, about six million characters,
-# one character a token, without indentation. It comes with every Python and differs a little from one to
-# the next. A tenth of the files is kept aside: half to report on, half to choose by.
+# that is hardly used up at our size: the code of this book's first edition, two million characters, one
+# character a token, without indentation. A tenth of the files is kept aside: half to report on, half to
+# choose by. Most runs below see less than all of it; the two smallest models of the largest budget read
+# it once and twice.
 #
 # Write $P$ for the number of weights, $D$ for the tokens read and $C$ for the FLOPs of training. Counted:
 
@@ -1360,7 +1360,7 @@ def nats(model, windows):
 
 with count_flops() as counter:  # forward and backward
     next_token_loss(code_model(32), reported_code[:2]).backward()
-measured("Python", platform.python_version(), "-", f"{len(source):,} characters")
+measured(f"{len(source):,} characters")
 print("counted over formula:", round(counter.total / (2 * 64 * flops_a_token(32)), 2))
 
 # %% [markdown]
@@ -1943,11 +1943,11 @@ by_pairs.holds(
 # thousand characters are little (E7), a book is good. A file that cannot be read says why.
 
 # %%
-MY_FILE = None  # "my_text.txt"; None takes the prose of Python's language reference
+MY_FILE = None  # "my_text.txt"; None takes this book's first edition
 
 
 def own_text(path):
-    """The text of a file, or the language reference; ValueError if it is too short."""
+    """The text of a file, or the first edition; ValueError if it is too short."""
     own = read_text(path) if path else first_edition()
     if len(own) < 10_000:
         raise ValueError(

@@ -1,24 +1,9 @@
-"""Text for language models: the corpus, the vocabulary, the split, the windows."""
+"""Text for language models: the vocabulary, the split, the windows."""
 
 import pytest
 
 import minitorch as mt
-from textbook.data import Vocabulary, first_edition, split, windows
-
-
-@pytest.fixture(scope="module")
-def paragraphs():
-    return first_edition().splitlines()
-
-
-def test_language_reference_is_english_prose_without_copies(paragraphs):
-    text = " ".join(paragraphs)
-    assert len(text) > 100_000
-    assert len(set(paragraphs)) == len(paragraphs)
-    assert all(paragraph == " ".join(paragraph.split()) for paragraph in paragraphs)
-    words = text.lower().split()
-    assert 0.04 < words.count("the") / len(words) < 0.12
-    assert not [paragraph for paragraph in paragraphs if "::=" in paragraph or "  " in paragraph]
+from textbook.data import Vocabulary, split, windows
 
 
 def test_vocabulary_puts_specials_first_then_frequent_tokens_then_the_alphabet():

@@ -44,7 +44,6 @@ OPTIONAL = {
     "textbook.chapter_07": {"tqdm"},
     "textbook.chapter_11": {"tqdm"},
     "textbook.checks.progress": {"IPython"},
-    "textbook.data.dates": {"babel"},
     "textbook.data.downloads": {"pooch", "requests"},
     "textbook.data.metrics": {"sacrebleu"},
     "minitorch.serialization": {"safetensors"},
@@ -130,7 +129,7 @@ def test_numpy_is_all_that_the_library_needs():
     )
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     installed = {"matplotlib", "tqdm", "autograd", "IPython", "scipy", "pytest", "torch"}
-    installed |= {"babel", "pooch", "requests", "sacrebleu", "num2words", "safetensors"}
+    installed |= {"pooch", "requests", "sacrebleu", "num2words", "safetensors"}
     assert not loaded & installed
     for name, path in FILES.items():
         roots = {other.partition(".")[0] for other in imported(path)}
