@@ -45,7 +45,7 @@ def translator() -> tuple[mt.nn.Module, dict, list[str]]:
 
 
 def language_model() -> tuple[mt.nn.Module, dict, list[str]]:
-    """Chapter 10's decoder alone, on chapter 07's text: characters of Python's reference."""
+    """Chapter 10's decoder alone, on chapter 07's text: characters of the first edition."""
     letters, training, *_ = three_texts()
     draw = partial(some_windows, training, 32, 48)
 

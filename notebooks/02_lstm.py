@@ -1226,8 +1226,8 @@ choosing, validation = split(letters.encode(characters(validation_text)), valida
 
 MODELS = {
     "RNN, 128 units": (nn.RNN, 128),
-    "GRU, 75 units": (nn.GRU, 75),
-    "LSTM, 64 units": (nn.LSTM, 64),
+    "GRU, 76 units": (nn.GRU, 76),
+    "LSTM, 65 units": (nn.LSTM, 65),
     "LSTM, 128 units": (nn.LSTM, 128),
 }
 
@@ -1242,7 +1242,7 @@ def language_model(name):
 # %% [markdown]
 # What is a fair comparison? Two answers are usual, **equal parameters** and **equal compute**. The
 # library counts the FLOPs of all products of a step of training, forward and backward. We let the
-# LSTM and the GRU have as many parameters as an RNN of 128 units, which leaves them 64 and 75
+# LSTM and the GRU have as many parameters as an RNN of 128 units, which leaves them 65 and 76
 # units, and add an LSTM *as wide as* the RNN.
 
 
@@ -1267,8 +1267,8 @@ for name in MODELS:
 for what, column in (("parameters", 0), ("FLOPs a token", 1)):
     lab.holds(
         "E3",
-        f"the LSTM of 64 units has the {what} of the RNN of 128, to 2 %",
-        costs["LSTM, 64 units"][column] / costs["RNN, 128 units"][column],
+        f"the LSTM of 65 units has the {what} of the RNN of 128, to 2 %",
+        costs["LSTM, 65 units"][column] / costs["RNN, 128 units"][column],
         between=(0.98, 1.02),
     )
 
@@ -1313,14 +1313,14 @@ def train_language_model(model, rate, gflops):
 # %%
 @lab.experiment(
     "E3",
-    model=["RNN, 128 units", "LSTM, 64 units"],
+    model=["RNN, 128 units", "LSTM, 65 units"],
     gflops=24,
     rate=[2e-2, 4e-2],
     full=dict(
         model=list(MODELS),
         gflops=[40, 120],
         rate=Tuned(1e-2, 2e-2, 4e-2, lowest="loss on other text"),
-        seeds=3,
+        seeds=5,
     ),
 )
 def equal_compute(model, gflops, rate):
@@ -1376,28 +1376,30 @@ def best_perplexity(rows, model):
 
 
 runs.holds(
-    "the LSTM of 64 units needs less than 0.7 of the perplexity of counting pairs",
-    lambda rows: best_perplexity(rows, "LSTM, 64 units") / math.exp(bigram),
+    "the LSTM of 65 units needs less than 0.7 of the perplexity of counting pairs",
+    lambda rows: best_perplexity(rows, "LSTM, 65 units") / math.exp(bigram),
     below=0.7,
 )
 runs.holds(
     "with equal parameters, LSTM and RNN end within a tenth of each other's perplexity",
     lambda rows: (
-        np.median(best_perplexity(rows, "LSTM, 64 units"))
+        np.median(best_perplexity(rows, "LSTM, 65 units"))
         / np.median(best_perplexity(rows, "RNN, 128 units"))
     ),
     between=(0.9, 1.1),
 )
 if runs.full:
-    wide, narrow = (
-        runs.full.values("perplexity", model=f"LSTM, {units} units", gflops=40)
-        for units in (128, 64)
-    )
-    runs.holds(
-        "recorded: at 40 GFLOPs every wide LSTM, with a third of the steps, is behind every narrow one",
-        wide.min() - narrow.max(),
-        above=0,
-    )
+    for gflops in budgets:
+        wide, narrow = (
+            runs.full.values("perplexity", model=f"LSTM, {units} units", gflops=gflops)
+            for units in (128, 65)
+        )
+        runs.holds(
+            f"recorded: at {gflops} GFLOPs the wide LSTM, with a third of the steps, is behind the "
+            "narrow one of its seed",
+            (wide - narrow).min(),
+            above=0,
+        )
 
 # %% [markdown]
 # **Equal parameters**: LSTM, GRU and RNN of one size end close together. With the smaller budget their
@@ -1426,7 +1428,7 @@ if runs.full:
 
 # %%
 trained = {}
-for name, rate in (("RNN, 128 units", 2e-2), ("LSTM, 64 units", 4e-2)):
+for name, rate in (("RNN, 128 units", 2e-2), ("LSTM, 65 units", 4e-2)):
     mt.manual_seed(0)
     trained[name] = language_model(name)
     train_language_model(trained[name], rate, gflops=45)
@@ -1450,9 +1452,9 @@ for name, model in trained.items():
 # What does a trained LSTM keep in its cells? We read all gates of the LSTM above on held-out text.
 
 # %%
-model = trained["LSTM, 64 units"]
+model = trained["LSTM, 65 units"]
 mt.manual_seed(0)
-untrained = language_model("LSTM, 64 units")
+untrained = language_model("LSTM, 65 units")
 
 
 def streams(text, length=600, count=12):
@@ -1478,7 +1480,7 @@ axes.set(xlabel="unit, in order of its mean", ylabel="mean forget gate", ylim=(0
 axes.legend()
 plot.show(
     figure,
-    alt="Mean forget gate of the 64 units in order: all near one half before training, spread from "
+    alt="Mean forget gate of the 65 units in order: all near one half before training, spread from "
     "low to high after it.",
 )
 
