@@ -1358,8 +1358,7 @@ say_what_is_drawn(figure, runs)
 plot.show(
     figure,
     alt="Validation loss against FLOPs spent, four models, two budgets. All end far below counting "
-    "pairs; the three of equal size stay close together; the wide LSTM is behind at the smaller "
-    "budget and level at the larger one.",
+    "pairs; the three of equal size stay close together; the wide LSTM is behind at both budgets.",
 )
 if runs.full:
     runs.table("model", "perplexity", columns="gflops")
@@ -1396,17 +1395,15 @@ if runs.full:
         )
         runs.holds(
             f"recorded: at {gflops} GFLOPs the wide LSTM, with a third of the steps, is behind the "
-            "narrow one of its seed",
-            (wide - narrow).min(),
-            above=0,
+            "narrow one of its seed in at least four of five seeds",
+            (wide > narrow).mean(),
+            above=0.7,
         )
 
 # %% [markdown]
-# **Equal parameters**: LSTM, GRU and RNN of one size end close together. With the smaller budget their
-# seeds overlap; with the larger one the LSTM leads, by less than its own seeds differ.
-# **Equal compute**: with the smaller budget the wide LSTM, which takes a third of the steps, is behind
-# in every seed; with three times the budget it has caught up with the RNN. While compute is scarce,
-# more steps beat more units.
+# **Equal parameters**: LSTM, GRU and RNN of one size end close together, and their seeds overlap at both
+# budgets. **Equal compute**: the wide LSTM, which takes a third of the steps, is behind at both. While
+# compute is scarce, more steps beat more units.
 #
 # Mind the learning rates: in the quick runs RNN and LSTM change places between the two, so a
 # comparison at one rate would have shown whatever we liked.
@@ -1418,9 +1415,9 @@ if runs.full:
 # > **E3 · hardly, at this size.** *Our question*: is an LSTM the better language model at equal parameters
 # > and compute?
 # >
-# > *Measured*: Perplexity per character, three seeds, each at its best rate: with 40 GFLOPs LSTM of 64 units
-# > 5.9 to 6.8, GRU of 75 6.2 to 6.7, RNN of 128 6.3 to 7.3, LSTM of 128 7.2 to 7.9; with 120 GFLOPs 4.8 to
-# > 5.1, 5.1 to 5.3, 5.2, and 5.1 to 5.3.
+# > *Measured*: Perplexity per character, five seeds, each at its best rate: with 40 GFLOPs LSTM of 65 units
+# > 6.1 to 7.4, GRU of 76 5.9 to 6.6, RNN of 128 6.3 to 7.4, LSTM of 128 7.4 to 8.4; with 120 GFLOPs 4.6 to
+# > 5.1, 4.6 to 5.1, 4.5 to 5.1, and 6.1 to 7.6.
 #
 # ### What they write
 #

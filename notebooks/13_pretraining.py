@@ -1323,8 +1323,8 @@ if probes.full:
 # computer is paid for, how large should the model be? Numbers in words are soon learned; here we need text
 # that is hardly used up at our size: the code of this book's first edition, two million characters, one
 # character a token, without indentation. A tenth of the files is kept aside: half to report on, half to
-# choose by. Most runs below see less than all of it; the two smallest models of the largest budget read
-# it once and twice.
+# choose by. Only one run below reads a little more than all of it, the smallest model of the
+# largest budget.
 #
 # Write $P$ for the number of weights, $D$ for the tokens read and $C$ for the FLOPs of training. Counted:
 
@@ -1485,8 +1485,8 @@ if by_tokens.full:
 # > models require fewer samples to reach the same performance.
 # >
 # > *Measured*: three seeds, each width at its own rate. Of the 409,600 characters that $d = 16$ reads, $d$
-# > = 32 needs 193,000 to 207,000 for the same loss, $d$ = 64 122,000 to 139,000, $d$ = 128 101,000 to
-# > 106,000. At the end 2.77 to 2.78, 2.56 to 2.59, 2.31 to 2.33 and 2.14 to 2.16 nats.
+# > = 32 needs 193,000 to 203,000 for the same loss, $d$ = 64 131,000 to 137,000, $d$ = 128 94,000 to
+# > 107,000. At the end 2.79 to 2.80, 2.57 to 2.59, 2.29 to 2.33 and 2.11 to 2.12 nats.
 #
 # ### The best size for a budget (C37)
 #
@@ -1677,8 +1677,8 @@ rates.table("d", "nats elsewhere", columns="pace")
 # > Models"): the optimal model size grows smoothly with the loss target and compute budget.
 # >
 # > *Measured*: three seeds, a parabola through the lowest three of five widths. Best weights at 1e10,
-# > 3e10, 9e10 and 2.7e11 FLOPs: 9,800 to 11,200; 12,100 to 16,900; 22,300 to 34,900; 39,000 to 45,300.
-# > Slope of $\log P$ against $\log C$ between neighbours .10 to .96, over the whole range .42 to .44.
+# > 3e10, 9e10 and 2.7e11 FLOPs: 8,800 to 10,300; 12,800 to 18,300; 21,700 to 31,800; 34,500 to 49,400.
+# > Slope of $\log P$ against $\log C$ between neighbours .07 to .83, over the whole range .39 to .47.
 #
 # Two papers asked the same at far larger budgets:
 #
@@ -1753,12 +1753,12 @@ run_out = short_text.run()
 for name, what in (
     (
         "nats a character",
-        "New files: the short text's curve falls a little, turns and rises above 3.7, that of the "
+        "New files: the short text's curve falls a little, turns and rises above 3.4, that of the "
         "long text falls steadily.",
     ),
     (
         "nats on its own text",
-        "The short text itself: its own curve falls below 0.8, the other's to about 2.3.",
+        "The short text itself: its own curve falls to about 1, the other's to about 2.2.",
     ),
 ):
     run_out.draw(
@@ -1799,14 +1799,14 @@ if run_out.full:
 
 # %% [markdown]
 # The short text is learned by heart: its own windows cost less and less, new files more and more, from the
-# third measuring point on. Forty times through a text is too often for this model. Muennighoff et al.
+# fifth measuring point on. Forty times through a text is too often for this model. Muennighoff et al.
 # (2023) found, for large ones, that up to four times is nearly as good as new text.
 #
 # > **E7 · holds.** *Our question*: what happens when the text runs out?
 # >
-# > *Measured*: three seeds. With 20,000 characters, read 41 times, the loss on new files falls to 3.06 to
-# > 3.08 and ends at 3.77 to 3.82, on its own text at .74 to .78; with 4 million characters 2.18 to 2.19
-# > and 2.25 to 2.28.
+# > *Measured*: three seeds. With 20,000 characters, read 41 times, the loss on new files falls to 3.02 to
+# > 3.03 and ends at 3.45 to 3.49, on its own text at .96 to 1.01; with 1.8 million characters 2.14 to 2.17
+# > and 2.18 to 2.23.
 #
 # %% [markdown]
 # ## 7. Encoder and decoder together
