@@ -35,7 +35,8 @@ for readers
                     alone); test --matrix adds other processors, threads, NumPys and Pythons
 
 for authors
-  build [NN]        execute chapter and exercise set NN, or all, and write the generated files
+  build [NN]        execute chapter and exercise set NN, or all, and write the generated files;
+                    with --texts keep the stored outputs, where the code is still theirs
   check             say which generated files are out of step with their source; executes nothing
   experiment NN     run chapter NN's experiments in full and record their results; with claims
                     (experiment NN C7 E1) only theirs

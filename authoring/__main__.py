@@ -15,6 +15,9 @@ def main(arguments: list[str]) -> int:
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     build = commands.add_parser("build", help="execute the sources, write all generated files")
     build.add_argument("number", nargs="?", help="chapter, for example 01 (all)")
+    build.add_argument(
+        "--texts", action="store_true", help="only texts have changed: keep the stored outputs"
+    )
     commands.add_parser("check", help="tell what is out of step; executes nothing")
     experiment = commands.add_parser("experiment", help="run and record the full experiments")
     experiment.add_argument("number", help="chapter, for example 01")
@@ -43,7 +46,7 @@ def _run(chosen: argparse.Namespace) -> int:
     if chosen.command == "build":
         from .build import build
 
-        build(ROOT, chosen.number)
+        build(ROOT, chosen.number, texts_only=chosen.texts)
     elif chosen.command == "experiment":
         from .experiments import record
 

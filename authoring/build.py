@@ -5,9 +5,11 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from time import perf_counter
 
+import nbformat
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
@@ -23,6 +25,7 @@ from .sources import (
     chapters,
     exercise_sets,
     first_line,
+    number_of,
     read_chapter,
     read_exercises,
     release_path,
@@ -43,10 +46,12 @@ KERNEL_ENVIRONMENT = {
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def build(root: Path, number: str | None = None) -> None:
+def build(root: Path, number: str | None = None, *, texts_only: bool = False) -> None:
     """Execute and write the chapters and exercise sets, all or those with this number.
 
-    A source that fails leaves its files as they were; the others are built.
+    With ``texts_only`` nothing is executed: the stored outputs stay, and a source whose code is not
+    the stored one is refused. A source that fails leaves its files as they were; the others are
+    built.
     """
     sources = [(read_chapter, source) for source in chapters(root, number)]
     sources += [(read_exercises, source) for source in exercise_sets(root, number)]
@@ -56,7 +61,7 @@ def build(root: Path, number: str | None = None) -> None:
     for read, source in sources:
         start = perf_counter()
         try:
-            texts = _generate(root, read, source)
+            texts = _generate(root, read, source, keep_outputs if texts_only else execute)
         except BookError as error:
             failures.append(str(error))
             continue
@@ -72,16 +77,36 @@ def build(root: Path, number: str | None = None) -> None:
         raise BookError("\n\n".join(failures))
 
 
-def _generate(root: Path, read: Callable[[Path], NotebookNode], source: Path) -> dict[Path, str]:
+def _generate(
+    root: Path,
+    read: Callable[[Path], NotebookNode],
+    source: Path,
+    put_outputs: Callable[[NotebookNode, Path], None],
+) -> dict[Path, str]:
     """What is made of one source: the text of each file."""
     notebook = read(source)
-    execute(notebook, source)
+    put_outputs(notebook, source)
     texts = {source.with_suffix(".ipynb"): to_text(notebook)}
     if read is read_exercises:
         texts[release_path(root, source)] = to_text(release(root, notebook))
     elif saved := saved_module(source):
         texts[saved_path(root, source)] = saved
     return texts
+
+
+def keep_outputs(notebook: NotebookNode, source: Path) -> None:
+    """Give the notebook the outputs that are stored, if it has the code that they come from."""
+    path = source.with_suffix(".ipynb")
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    stored = nbformat.read(path, as_version=4).cells if path.exists() else []
+    stored = [cell for cell in stored if cell.cell_type == "code"]
+    for cell, kept in zip_longest(code, stored):
+        if not cell or not kept or cell.source != kept.source:
+            raise BookError(
+                f"{source}: the code of cell '{first_line(cell or kept)}' is not the stored one: "
+                f"run: python book.py build {number_of(source)}"
+            )
+        cell.outputs, cell.execution_count = kept.outputs, kept.execution_count
 
 
 class EnvironmentKernelManager(AsyncKernelManager):

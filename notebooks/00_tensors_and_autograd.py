@@ -1368,8 +1368,7 @@ for n in (8, 32, 128, 512):
 #   Rotations keep lengths.
 # - $(n, k)$ times $(k, m)$ costs $2nkm$ FLOPs; training costs about $6P$ an example.
 #
-# **Exercises**:
-# [`../exercises/00_tensors_and_autograd/00_tensors_and_autograd.ipynb`](../exercises/00_tensors_and_autograd/00_tensors_and_autograd.ipynb).
+# **Exercises**: [set 00](../exercises/00_tensors_and_autograd/00_tensors_and_autograd.ipynb).
 # You write parts of the engine, softmax, perplexity and more, and are told which mistake a wrong answer looks like.
 #
 # **Read on**: Baydin, Pearlmutter, Radul and Siskind (2018), *Automatic differentiation in machine learning: a

@@ -1508,7 +1508,7 @@ for name, choose in choices.items():
 # it. Against it: the far past is out of the gradient's reach (chapter 02 works on that), the state is one
 # vector for everything read so far (chapters 03 and 04), and its steps wait for each other (chapter 05).
 #
-# **Exercises**: [`../exercises/01_rnn/01_rnn.ipynb`](../exercises/01_rnn/01_rnn.ipynb)
+# **Exercises**: [set 01](../exercises/01_rnn/01_rnn.ipynb)
 #
 # **Read on**: Elman (1990), *Finding structure in time*. Werbos (1990), *Backpropagation through time*.
 # Bengio, Simard and Frasconi (1994), *Learning long-term dependencies with gradient descent is difficult*.

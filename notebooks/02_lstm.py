@@ -1681,7 +1681,7 @@ lab.holds(
 # the steps have to be taken one after the other. Chapter 03 makes the first painful, chapter 04
 # cures it.
 #
-# **Exercises**: [`../exercises/02_lstm/02_lstm.ipynb`](../exercises/02_lstm/02_lstm.ipynb)
+# **Exercises**: [set 02](../exercises/02_lstm/02_lstm.ipynb)
 #
 # **Read on**: Hochreiter and Schmidhuber (1997), *Long short-term memory*. Gers, Schmidhuber and
 # Cummins (2000), *Learning to forget: continual prediction with LSTM*. Cho et al. (2014), *Learning

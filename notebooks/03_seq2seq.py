@@ -1400,7 +1400,7 @@ runs.holds(
 #
 # Chapter 04 lets the decoder look at all states of the encoder instead of one.
 #
-# **Exercises**: [`../exercises/03_seq2seq/03_seq2seq.ipynb`](../exercises/03_seq2seq/03_seq2seq.ipynb)
+# **Exercises**: [set 03](../exercises/03_seq2seq/03_seq2seq.ipynb)
 #
 # **Read on**: Cho et al. (2014), *Learning phrase representations using RNN encoder-decoder for statistical
 # machine translation*. Sutskever, Vinyals and Le (2014), *Sequence to sequence learning with neural networks*.

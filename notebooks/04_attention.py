@@ -1415,8 +1415,7 @@ lab.holds(
 # encoder, has only its own *current* state to speak from. If it can look at all words of the source at once, why
 # not at its own, and why must the encoder pass anything from state to state? Chapter 05 takes the recurrence away.
 #
-# **Exercises**:
-# [`../exercises/04_attention/04_attention.ipynb`](../exercises/04_attention/04_attention.ipynb)
+# **Exercises**: [set 04](../exercises/04_attention/04_attention.ipynb)
 #
 # **Read on**: Bahdanau, Cho and Bengio (2015), *Neural machine translation by jointly learning to align
 # and translate*. Luong, Pham and Manning (2015), *Effective approaches to attention-based neural machine

@@ -1367,8 +1367,7 @@ runs.holds(
 #
 # Chapter 06 starts with the fourth: a softmax looks at one place, so give each token several.
 #
-# **Exercises**:
-# [`../exercises/05_self_attention/05_self_attention.ipynb`](../exercises/05_self_attention/05_self_attention.ipynb)
+# **Exercises**: [set 05](../exercises/05_self_attention/05_self_attention.ipynb)
 #
 # **Read on**: Vaswani et al. (2017), *Attention is all you need*, sections 3.2.1 and 4. Cheng, Dong and Lapata
 # (2016), *Long short-term memory-networks for machine reading*, and Parikh et al. (2016), *A decomposable

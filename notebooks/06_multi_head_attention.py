@@ -1312,8 +1312,7 @@ print("the same with heads renumbered:", same)
 #
 # Chapter 07 takes the next: our tokens look at the future, which is no way to learn to predict it.
 #
-# **Exercises**:
-# [`../exercises/06_multi_head_attention/06_multi_head_attention.ipynb`](../exercises/06_multi_head_attention/06_multi_head_attention.ipynb)
+# **Exercises**: [set 06](../exercises/06_multi_head_attention/06_multi_head_attention.ipynb)
 #
 # **Read on**: Vaswani et al. (2017), *Attention is all you need*, section 3.2.2. Michel, Levy and Neubig (2019), *Are
 # sixteen heads really better than one?* Voita et al. (2019), *Analyzing multi-head self-attention: specialized heads do

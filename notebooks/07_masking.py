@@ -1429,7 +1429,7 @@ table(["head", *(f"{k} back" for k in range(6))], rows, "the numbers: mean weigh
 # The learned positions were borrowed. Chapter 08 asks how to tell a model without a notion of order where its tokens
 # stand, and chapter 09 what has to stand between two layers of attention.
 #
-# **Exercises**: [`../exercises/07_masking/07_masking.ipynb`](../exercises/07_masking/07_masking.ipynb)
+# **Exercises**: [set 07](../exercises/07_masking/07_masking.ipynb)
 #
 # **Read on**: Vaswani et al. (2017), *Attention is all you need*, section 3.2.3. Bengio et al. (2003), *A neural
 # probabilistic language model*, which reads a fixed number of tokens, as ours does. Radford et al. (2018),

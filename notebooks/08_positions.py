@@ -1498,8 +1498,7 @@ print("sign of the fastest sine, places 1 to 12:", " ".join(signs))
 #
 # Chapter 09 adds what is missing: something nonlinear between the layers, and what it takes to stack many.
 #
-# **Exercises**:
-# [`../exercises/08_positions/08_positions.ipynb`](../exercises/08_positions/08_positions.ipynb)
+# **Exercises**: [set 08](../exercises/08_positions/08_positions.ipynb)
 #
 # **Read on**: Vaswani et al. (2017), *Attention is all you need*, section 3.5. Shaw, Uszkoreit and Vaswani
 # (2018), *Self-attention with relative position representations*. Su et al. (2021), *RoFormer: enhanced

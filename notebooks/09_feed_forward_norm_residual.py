@@ -1668,8 +1668,7 @@ for name, (a, b) in found.items():
 #   the mean (C35), which RMSNorm leaves out. Two layers need no norm, six need one or a small start (C21). Batch
 #   norm shares its statistics with the batch and its padding.
 #
-# **Exercises**:
-# [`../exercises/09_feed_forward_norm_residual/09_feed_forward_norm_residual.ipynb`](../exercises/09_feed_forward_norm_residual/09_feed_forward_norm_residual.ipynb)
+# **Exercises**: [set 09](../exercises/09_feed_forward_norm_residual/09_feed_forward_norm_residual.ipynb)
 #
 # **Read on**: He et al. (2016), *Deep residual learning for image recognition*. Ba, Kiros and Hinton (2016), *Layer
 # normalization*. Li et al. (2018), *Visualizing the loss landscape of neural nets*. Xu et al. (2019), *Understanding and

@@ -1025,9 +1025,9 @@ for name, change in {
 # token looks at those that come after it and not at itself: chapter 07's cheat, and it trains.
 #
 # Is the library's `nn.Transformer` also PyTorch's? That takes PyTorch, which the book does not need. The script
-# [`benchmarks/parity/chapter_10.py`](../benchmarks/parity/chapter_10.py) gives the weights of this chapter's model to
+# `benchmarks/parity/chapter_10.py` gives the weights of this chapter's model to
 # PyTorch's own `nn.Transformer` and compares scores and gradients on a padded batch, at a small size and at base's. They
-# agree to rounding; the table is in [`benchmarks/README.md`](../benchmarks/README.md).
+# agree to rounding; the table is in `benchmarks/README.md`.
 #
 # **Try it**: translate back, German to English (swap the two in `in_numbers`); give `learn` numbers of seven digits to
 # report on and see what the codes of unseen places do; leave out two parts at once; set `heads=1` in `SIZES`, or
@@ -1072,8 +1072,7 @@ for name, change in {
 # The model is built. Which tokens it should read, how it is trained well, how it writes fast, and whether it beats
 # what came before, is chapter 11.
 #
-# **Exercises**:
-# [`../exercises/10_transformer/10_transformer.ipynb`](../exercises/10_transformer/10_transformer.ipynb)
+# **Exercises**: [set 10](../exercises/10_transformer/10_transformer.ipynb)
 #
 # **Read on**: Vaswani et al. (2017), *Attention is all you need*. Rush (2018), *The annotated Transformer*, the same
 # paper line by line in PyTorch. Srivastava et al. (2014), *Dropout*. For the other two shapes: Radford et al. (2018),

@@ -1925,8 +1925,7 @@ measured(f"loss of whoever knows letter frequencies only: {unigram:.3f}")
 #
 # What costs most when the text gets long, and what has been tried since 2017 to make it cheaper, is chapter 12.
 #
-# **Exercises**:
-# [`../exercises/11_transformer_at_work/11_transformer_at_work.ipynb`](../exercises/11_transformer_at_work/11_transformer_at_work.ipynb)
+# **Exercises**: [set 11](../exercises/11_transformer_at_work/11_transformer_at_work.ipynb)
 #
 # **Read on**: Vaswani et al. (2017), *Attention is all you need*. Sennrich, Haddow and Birch (2016), *Neural machine
 # translation of rare words with subword units*. Press and Wolf (2017), *Using the output embedding to improve language

@@ -2107,8 +2107,7 @@ for bits in (8, 4):
 # - What grows remembers, what has a fixed size forgets, on a slope. Failing to learn is another thing (E5).
 # - A change is held beside the spread over seeds, at more than one length of training. Most of ours moved the start.
 #
-# **Exercises**:
-# [`../exercises/12_what_would_we_fix/12_what_would_we_fix.ipynb`](../exercises/12_what_would_we_fix/12_what_would_we_fix.ipynb)
+# **Exercises**: [set 12](../exercises/12_what_would_we_fix/12_what_would_we_fix.ipynb)
 #
 # **Read on**: Wang et al. (2020), *Linformer*. Katharopoulos et al. (2020), *Transformers are RNNs*. Dao
 # et al. (2022), *FlashAttention*; Milakov and Gimelshein (2018), *Online normalizer calculation for

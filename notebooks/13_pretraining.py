@@ -2087,8 +2087,7 @@ with tempfile.TemporaryDirectory() as folder:
 # - Larger models need less text and more compute; for each budget there is a best size, and it grows.
 # - Text that is read again and again is learned by heart.
 #
-# **Exercises**:
-# [`../exercises/13_pretraining/13_pretraining.ipynb`](../exercises/13_pretraining/13_pretraining.ipynb)
+# **Exercises**: [set 13](../exercises/13_pretraining/13_pretraining.ipynb)
 #
 # **Read on**: Radford et al. (2018), *Improving language understanding by generative pre-training*. Devlin
 # et al. (2019), *BERT*. Raffel et al. (2020), *Exploring the limits of transfer learning with a unified

@@ -160,3 +160,36 @@ def test_what_is_printed_in_a_row_becomes_one_output():
 def test_reading_a_source_gives_no_traces_of_jupytext(book):
     text = to_text(read_chapter(book / CHAPTER))
     assert "jupytext" not in text and "lines_to_next_cell" not in text
+
+
+def test_a_build_of_texts_keeps_the_outputs_and_executes_nothing(built, tmp_path, monkeypatch):
+    book = mini_book.copy(built, tmp_path / "book")
+    before = generated(book)
+    edit(book / CHAPTER, "# # A chapter", "# # A chapter of few words")
+    edit(book / EXERCISES, "Add one", "Add just one")
+    monkeypatch.setattr("authoring.build.execute", lambda notebook, source: pytest.fail("executed"))
+    build(book, "01", texts_only=True)
+    for name, text in generated(book).items():
+        old, new = (nbformat.reads(each, as_version=4).cells for each in (before[name], text))
+        assert [cell for cell in old if cell.cell_type == "code"] == [
+            cell for cell in new if cell.cell_type == "code"
+        ]
+        assert ("few words" if "notebooks" in name else "just one") in text.decode()
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [
+        (CHAPTER, "double(1.25)\n", "double(1.75)\n"),
+        (CHAPTER, "# %%\ndouble(1.25)\n", ""),
+        (CHAPTER, "# %%\ndouble(1.25)\n", "# %%\ndouble(1.25)\n\n# %%\n1\n"),
+        (EXERCISES, "number + 1", "1 + number"),
+    ],
+)
+def test_a_build_of_texts_refuses_other_code(built, tmp_path, path, old, new):
+    book = mini_book.copy(built, tmp_path / "book")
+    before = generated(book)
+    edit(book / path, old, new)
+    with pytest.raises(BookError, match="is not the stored one: run: python book.py build 01"):
+        build(book, texts_only=True)
+    assert generated(book)[path.replace(".py", ".ipynb")] == before[path.replace(".py", ".ipynb")]

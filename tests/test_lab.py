@@ -118,11 +118,15 @@ def test_a_run_looks_the_same_before_and_after_it_is_recorded(lab):
     assert arrays()["loss"].dtype == np.float32  # called as a function it is the function
 
 
-def test_nothing_recorded_is_none(lab, tmp_path):
+def test_nothing_recorded_is_none_and_no_file_of_records_is_told(lab, tmp_path, shown):
     assert scores(lab).run().full is None
+    [told] = shown
+    assert "No record beside this notebook: only this run is shown." in told["text/plain"]
+    assert told[report.COMPARED] is None
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "05.json").write_text('{"another": {"rows": []}}')
     assert scores(lab).run().full is None
+    assert len(shown) == 1
 
 
 def test_the_recorded_rows_come_with_those_made_here(lab, tmp_path):

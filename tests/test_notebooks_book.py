@@ -1,17 +1,62 @@
-"""The book's generated files are in step, and a chapter runs as a plain script."""
+"""The book's generated files are in step, links lead somewhere, and a chapter runs as a script."""
 
+import json
 import os
+import re
 import subprocess
 import sys
+from urllib.parse import unquote
 
+import pytest
 from mini_book import REPOSITORY
 
+import book
 from authoring.check import check
+from authoring.site import anchor
 from authoring.sources import chapters
+
+LINK = re.compile(r"\[([^\]]*)\]\(((?:[^()\s]|\([^()\s]*\))+)\)")  # an anchor may have "(C1)"
+READ = sorted(path for path in book.book_files() if path.suffix in (".ipynb", ".md"))
+
+
+def prose(path):
+    """The text of a page, or of a notebook's cells of text."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        return text
+    cells = json.loads(text)["cells"]
+    return "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+
+
+def anchors(path):
+    return {anchor(heading) for heading in re.findall(r"^#+ (.*)$", prose(path), re.MULTILINE)}
 
 
 def test_generated_files_are_in_step_with_their_sources():
     assert check(REPOSITORY) == []
+
+
+@pytest.mark.parametrize("path", READ, ids=lambda path: path.name)
+def test_each_link_leads_to_a_file_and_section_that_students_have(path):
+    lost = []
+    for _, link in LINK.findall(prose(path)):
+        file, _, section = unquote(link).partition("#")
+        target = (path.parent / file).resolve() if file else path
+        if not re.match("[a-z]+:", link) and (
+            target not in READ or (section and section not in anchors(target))
+        ):
+            lost.append(link)
+    assert not lost
+
+
+@pytest.mark.parametrize("source", chapters(REPOSITORY), ids=lambda path: path.stem)
+def test_a_chapter_and_its_exercises_lead_to_one_another(source):
+    name, number = source.stem, source.stem[:2]
+    exercises = REPOSITORY / "exercises" / name / f"{name}.ipynb"
+    last = prose(source.with_suffix(".ipynb")).split("**Exercises**: ")[-1]
+    assert LINK.match(last).groups() == (f"set {number}", f"../exercises/{name}/{name}.ipynb")
+    there = f"chapter {number}", f"../../notebooks/{name}.ipynb"
+    assert there in LINK.findall(prose(exercises).split("\n## ")[0])
 
 
 def test_a_chapter_runs_as_a_script():

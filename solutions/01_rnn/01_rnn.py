@@ -436,7 +436,7 @@ check.truncated_bptt(truncated_bptt, hidden=True)
 # gradient of the loss with respect to each state as far as it reaches the loss **directly**, through the output at that step, not through later states. Return two tensors: $\partial L
 # / \partial W_{hh}$, $(H, H)$, and $\partial L / \partial h_0$, $(B, H)$.
 #
-# For one sequence and $\alpha = 1$, section 6 of the chapter derives what you need. Here there are $B$ of them, each a row, and the gradient of $W_{hh}$ is the sum over all. The inputs are not given, and not
+# For one sequence and $\alpha = 1$, [section 6 of the chapter](../../notebooks/01_rnn.ipynb#6.-Backpropagation-through-time) derives what you need. Here there are $B$ of them, each a row, and the gradient of $W_{hh}$ is the sum over all. The inputs are not given, and not
 # needed: how do you get at $\tanh(a_t)$? And what does a small $\alpha$ do to a gradient that has far to go?
 #
 # Not allowed: `nn.RNN` (the operation `rnn`) and the engine's `backward`, which this exercise is about.

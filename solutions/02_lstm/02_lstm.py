@@ -560,4 +560,4 @@ check.right_by_distance(right_by_distance, hidden=True)
 
 # %% [markdown]
 # With cells, gates, their gradient and the weights of a memory written by yourself, the LSTM is no longer a
-# diagram with many arrows. Chapter 03 puts two such networks together, one that reads and one that writes.
+# diagram with many arrows. [Chapter 03](../../notebooks/03_seq2seq.ipynb) puts two such networks together, one that reads and one that writes.

@@ -401,7 +401,7 @@ check.Queries(Queries, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# The stories are chapter 03's: which animal is named `"anywhere"`, or, of five, `"which came last"`? The reader is a plain RNN of 32 numbers with your pooling.
+# The stories are [chapter 03](../../notebooks/03_seq2seq.ipynb)'s: which animal is named `"anywhere"`, or, of five, `"which came last"`? The reader is a plain RNN of 32 numbers with your pooling.
 # `check.trained(Queries, queries, rate, steps, question, seed)` trains one, in about a second; `check.share_right(model, question)` measures it on new stories. Return a dict with `"queries"` (1 to 8), `"rate"` and
 # `"steps"` (400 at most): one choice for both questions.
 #
@@ -512,4 +512,4 @@ check.AttentionDecoder(AttentionDecoder, hidden=True)
 
 # %% [markdown]
 # Queries, keys and values, with padding and without a network; pooling, alignment, the gradient and the loop over the steps: the parts of chapter 04's
-# translator are yours. Chapter 05 takes the loop away.
+# translator are yours. [Chapter 05](../../notebooks/05_self_attention.ipynb) takes the loop away.

@@ -499,5 +499,5 @@ check.right_unseen(right_unseen, hidden=True)
 
 # %% [markdown]
 # Queries, keys and values, the scale, the layer and its gradient are yours now, and so is the test that
-# shows what the layer lacks: it does not notice the order. Chapter 06 first lets it look at several places
+# shows what the layer lacks: it does not notice the order. [Chapter 06](../../notebooks/06_multi_head_attention.ipynb) first lets it look at several places
 # at once.

@@ -263,7 +263,7 @@ check.reach(reach, hidden=True)
 #
 # *Goal: read a table of losses, and say which of them may be compared. Medium, 30 minutes, 4 points.*
 #
-# Seven language models have been measured twice, as in section 1 of the chapter: in one pass, and from the prefix,
+# Seven language models have been measured twice, as in [section 1 of the chapter](../../notebooks/07_masking.ipynb#1.-A-model-that-cheats): in one pass, and from the prefix,
 # at each of eight positions. The numbers are made up. Look at the figure and the table before you compute. Which
 # models leak? Which curve leaks at a single position? One model was measured wrongly, for its two losses belong to
 # different weights: how can one tell? And why is the lowest curve of all not the best model?

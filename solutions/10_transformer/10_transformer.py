@@ -508,7 +508,7 @@ check.faults(faults, hidden=True)
 # %% [markdown]
 # ## 10. Your Transformer
 #
-# *Goal: put together what you have written since chapter 05, train it, and let it translate. Hard, 35 minutes,
+# *Goal: put together what you have written since [chapter 05](../../notebooks/05_self_attention.ipynb), train it, and let it translate. Hard, 35 minutes,
 # 10 points: one for each of five parts, five for the model.*
 #
 # Below come five cells, one for each part from the exercises of the chapters 05 to 09. **Each gets your own answer.** To have
@@ -691,7 +691,7 @@ parts = check.Parts(globals())
 print(parts)
 
 # %% [markdown]
-# What is left is glue, and ready. Self-attention splits into heads as chapter 06 does, attends, with a mask (07) or, where
+# What is left is glue, and ready. Self-attention splits into heads as [chapter 06](../../notebooks/06_multi_head_attention.ipynb) does, attends, with a mask (07) or, where
 # nothing is hidden, without (05), and merges. The norm keeps gain and bias for your function, and the embedding adds the
 # positions.
 
@@ -853,4 +853,4 @@ check.Transformer(Transformer, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# From a plain loop over tokens to this model you have written every part. What follows in chapter 11 is work.
+# From a plain loop over tokens to this model you have written every part. What follows in [chapter 11](../../notebooks/11_transformer_at_work.ipynb) is work.

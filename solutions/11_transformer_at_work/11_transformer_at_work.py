@@ -331,7 +331,7 @@ check.likely_tokens(likely_tokens, hidden=True)
 #
 # *Goal: predict the FLOPs of a training pass, then count them. Medium, 30 minutes, 4 points.*
 #
-# Chapter 10's `Transformer`, with `encoder_layers` blocks in the encoder and `decoder_layers` in the decoder, is trained for a pass over
+# [Chapter 10](../../notebooks/10_transformer.ipynb)'s `Transformer`, with `encoder_layers` blocks in the encoder and `decoder_layers` in the decoder, is trained for a pass over
 # `pairs`, a list of lengths $(n, T)$: tokens of the source, and tokens that the decoder reads. Batches are made of the pairs as they
 # come, `batch` at a time; the last one may be smaller. In a batch all sources are padded to its longest source, all targets to its
 # longest target, **and padding is computed like everything else**.
@@ -392,7 +392,7 @@ check.pass_flops(pass_flops, hidden=True)
 #
 # Translators and their results; the numbers are made up. Losses are nats a **piece** on test sentences, one for each seed. Costs are FLOPs,
 # counted as *products* that were computed, or as *capacity*: what the processors could have computed in that time, which is at
-# least as much (chapter 11, section 7). Look before you compute: which of the sentences below the table would you write down?
+# least as much ([chapter 11, section 7](../../notebooks/11_transformer_at_work.ipynb#7.-What-training-costs)). Look before you compute: which of the sentences below the table would you write down?
 
 # %%
 print("row  losses of a piece  characters  text      FLOPs     counted as  settings")
@@ -518,7 +518,7 @@ check.cached_step(cached_step, hidden=True)
 #
 # ### The training
 #
-# `model(source, target)` gives scores $(B, T, V)$ of the token after each target token, as chapter 10's `Transformer`. `draw()` gives
+# `model(source, target)` gives scores $(B, T, V)$ of the token after each target token, as [chapter 10](../../notebooks/10_transformer.ipynb)'s `Transformer`. `draw()` gives
 # a new batch: source $(B, n)$ and target $(B, T + 1)$, each target from its start to its end; padding has the number 0. Train the model in place by
 # teacher forcing: `steps` steps, a batch for each. Padding has no part in the loss, which is the plain mean over the real tokens. Return the list
 # of the losses of all steps, as plain numbers, and leave the model as it is used, in evaluation mode.

@@ -352,7 +352,7 @@ check.decay_matrix(decay_matrix, hidden=True)
 # list. Some things to know:
 #
 # - Like Linformer they are made for one $n$: a shorter `x` is refused, so change what comes later and do not cut it off.
-# - Chapter 07 asked gradients. Some of these leaks let none through: they go through `detach()`, a maximum, or a
+# - [Chapter 07](../../notebooks/07_masking.ipynb) asked gradients. Some of these leaks let none through: they go through `detach()`, a maximum, or a
 #   comparison with 0.
 # - A leak may be faint, may go through one number of a token alone, from any token to any other, and may show only where
 #   a later token has become the longest of all. Try large changes, 50 times as large as the largest

@@ -16,7 +16,7 @@
 #
 # **Shapes.** $B$ sequences of $n$ tokens from a vocabulary of $V$; states have the size $d$. Token 0 is padding and stands
 # at the end of a sequence. *Blanks* are the places that a masked language model is asked about, a boolean tensor
-# $(B, n)$ that is True there, whatever the input shows in them. The model is `OneStack` of chapter 10, with the
+# $(B, n)$ that is True there, whatever the input shows in them. The model is `OneStack` of [chapter 10](../../notebooks/10_transformer.ipynb), with the
 # sizes `vocabulary, width, heads, hidden, layers`.
 
 # %%
@@ -86,7 +86,7 @@ check.tokens_needed(tokens_needed, hidden=True)
 # A `OneStack` of `layers` blocks, width $d$ = `width`, hidden size `hidden` and vocabulary $V$ is trained as a masked language
 # model, with `batch` sequences of $n$ tokens a step. A share `share` of the tokens are blanks. `budget` FLOPs may be
 # spent, forward and backward together, a multiplication with its addition counted as 2. Count products alone: those
-# with weights, and the two of attention (chapter 12); all places go through all layers, the output included. Return a dict:
+# with weights, and the two of attention ([chapter 12](../../notebooks/12_what_would_we_fix.ipynb)); all places go through all layers, the output included. Return a dict:
 #
 # - `"FLOPs of a token"`: what a token costs in training;
 # - `"steps"`: the whole steps that the budget pays;

@@ -61,6 +61,39 @@ def test_clipping_in_place_is_refused():
         chapter_01.clip_gradients(clip_in_place)
 
 
+def clip_each(own, told):
+    """Each tensor by its own norm, in several ways of a beginner."""
+
+    def clip(gradients, max_norm):
+        norms = [None if g is None else own(g) for g in gradients]
+        by = [1.0 if not n or n <= max_norm else max_norm / n for n in norms]
+        clipped = [None if g is None else g * f for g, f in zip(gradients, by, strict=True)]
+        return clipped, told([n for n in norms if n is not None])
+
+    return clip
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        clip_each(lambda g: (g**2).sum().item() ** 0.5, lambda norms: math.hypot(*norms)),
+        clip_each(lambda g: (g**2).sum().item() ** 0.5, lambda norms: sum(n**2 for n in norms)),
+        clip_each(lambda g: math.hypot(*g.flatten().tolist()), lambda norms: max(norms, default=0)),
+        clip_each(lambda g: math.hypot(*g.flatten().tolist()), lambda norms: sum(norms)),
+        lambda gradients, max_norm: (
+            [
+                g if g is None else g * min(1.0, max_norm / (g**2).sum().item() ** 0.5)
+                for g in gradients
+            ],
+            sum((g**2).sum().item() for g in gradients if g is not None) ** 0.5,
+        ),
+    ],
+)
+def test_each_tensor_clipped_by_its_own_norm_is_told(answer):
+    with pytest.raises(CheckFailed, match="(?s)by its own norm.*one norm over all tensors"):
+        chapter_01.clip_gradients(answer)
+
+
 def test_the_probabilities_of_all_texts_add_up_to_one():
     """With their ends; what is left over is that of longer ones."""
     step, _, _ = chapter_01.log_probability.all_cases()[0]

@@ -11,7 +11,7 @@ import pytest
 import minitorch as mt
 import minitorch.nn.functional as F
 from textbook.checks import CheckFailed, chapter_05, errors, exercise
-from textbook.checks.compare import difference
+from textbook.checks.compare import brief, difference
 from textbook.checks.exercise import exercises_in
 
 
@@ -510,6 +510,15 @@ def test_equal_results_may_come_in_other_types(got, right):
 )
 def test_differences_are_put_in_words(got, right, message):
     assert message in difference(got, right, "it")
+
+
+def test_small_tensors_in_a_list_are_shown_with_their_numbers():
+    pair = [mt.tensor([3.0, 0.0]), mt.tensor([[0.0], [4.0]]), None, mt.zeros(5, 5)]
+    assert brief(pair) == (
+        "[tensor of shape (2,) [3. 0.], tensor of shape (2, 1) [[0.] [4.]], None, "
+        "tensor of shape (5, 5)]"
+    )
+    assert brief((mt.zeros(6),) * 20).endswith("...") and len(brief([mt.zeros(6)] * 20)) == 400
 
 
 DEFINITION = """

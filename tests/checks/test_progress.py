@@ -52,13 +52,22 @@ def test_a_check_that_passes_counts_and_one_that_fails_again_does_not(book, caps
     assert points_said() == 0 and f"{exercise} –" in progress.line("07")
 
 
-def test_hidden_checks_and_other_folders_keep_nothing(book, monkeypatch):
+def test_hidden_checks_and_other_folders_keep_nothing(book, monkeypatch, capsys):
     check = chapter_07.chunk_mask
     check(check.reference, hidden=True)
     monkeypatch.chdir(book / "exercises")
     check(check.reference)
+    capsys.readouterr()
     progress.show("07")
+    assert capsys.readouterr().out == ""
     assert list((book / "my").rglob(".progress.json")) == []
+
+
+def test_the_package_without_the_book_says_that_nothing_is_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "BOOK", tmp_path / "site-packages")
+    monkeypatch.chdir(tmp_path)
+    progress.show("07")
+    assert "kept by the whole book (python book.py lab)" in capsys.readouterr().out
 
 
 def test_a_file_that_cannot_be_read_is_begun_anew(book):

@@ -175,13 +175,20 @@ def _in_a_line(value):
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, (list, tuple)):
-        items = ", ".join(brief(item).split("\n")[0] for item in value)
+        items = ", ".join(_item(item) for item in value)
         comma = "," if len(value) == 1 else ""
         text = f"[{items}]" if isinstance(value, list) else f"({items}{comma})"
-        return text if len(text) <= 200 else f"{text[:197]}..."
+        return text if len(text) <= 400 else f"{text[:397]}..."
     if callable(value):
         return getattr(value, "__name__", repr(value))
     text = repr(value)
     if " object at 0x" in text:
         return f"an object of type {type(value).__name__}"
     return text if len(text) <= 200 else f"{text[:197]}..."
+
+
+def _item(value):
+    """A value in the line of its list: the rows of a small tensor one after the other."""
+    text = brief(value)
+    rows = isinstance(value, (TensorBase, np.ndarray))
+    return " ".join(text.split()) if rows else text.split("\n")[0]

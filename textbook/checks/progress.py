@@ -1,7 +1,7 @@
 """Which exercises of a set pass, and their points: one line at the top of the set.
 
 It is kept in ``my/``, the student's copy of the book. Anywhere else, as where answers are graded,
-nothing is kept and nothing is shown. ::
+nothing is kept and nothing is shown; where the package is installed alone, a line says so. ::
 
     from textbook.checks import progress
 
@@ -14,6 +14,10 @@ import sys
 from pathlib import Path
 
 BOOK = Path(__file__).resolve().parents[2]
+NO_BOOK = (
+    "Which exercises pass is kept by the whole book (python book.py lab), not by the installed "
+    "package: here each check speaks for itself."
+)
 _shown, _noted = None, set()  # the set that is worked at, and the checks noted in this cell
 
 
@@ -28,6 +32,8 @@ def show(number):
             if after_cell in shell.events.callbacks["post_run_cell"]:
                 shell.events.unregister("post_run_cell", after_cell)
             shell.events.register("post_run_cell", after_cell)
+    elif not (BOOK / "exercises").is_dir():
+        print(NO_BOOK)
 
 
 def note(module, name, passed):

@@ -4,6 +4,7 @@ import math
 
 import minitorch as mt
 from textbook.checks.chapter_01.states import draw_weights
+from textbook.checks.compare import difference
 from textbook.checks.exercise import exercise
 
 # Clipping
@@ -65,9 +66,21 @@ def _without_none(check, answer, gradients, max_norm):
     return None
 
 
+def _each_alone(check, answer, gradients, max_norm):
+    """Whether each tensor is clipped by its own norm, whatever else the answer does."""
+    clipped, _ = answer(gradients, max_norm)
+    alone = [g if g is None else _clipping()([g], max_norm)[0][0] for g in gradients]
+    if difference(clipped, alone, "") is None:
+        return (
+            "Each tensor is clipped by its own norm, which changes the direction of the step: take "
+            "one norm over all tensors together."
+        )
+    return None
+
+
 @exercise(
     cases=_gradient_cases,
-    reasons=(_without_none,),
+    reasons=(_without_none, _each_alone),
     forbidden=("norm",),
     instead="the square root of the sum of all squares",
     gradients=False,
@@ -84,19 +97,30 @@ def clip_gradients(gradients, max_norm):
     return [None if g is None else g * factor for g in gradients], norm
 
 
-@clip_gradients.wrong(
-    "a clipping of each tensor by its own norm",
-    "That changes the direction of the step. Take one norm over all tensors together, and scale "
-    "all of them by the same number.",
-)
-def _(gradients, max_norm):
-    clipped = [None if g is None else g * _factor(_joint_norm([g]), max_norm) for g in gradients]
-    return clipped, _joint_norm(gradients)
-
-
 def _plain_norm(gradients):
     return sum((g**2).sum().item() for g in gradients if g is not None) ** 0.5
 
+
+def _each_by_its_own(norm):
+    def clip(gradients, max_norm):
+        factors = [0.0 if g is None else _factor(norm([g]), max_norm) for g in gradients]
+        clipped = [g if g is None else g * by for g, by in zip(gradients, factors, strict=True)]
+        return clipped, norm(gradients)
+
+    return clip
+
+
+ONE_NORM = (
+    "That changes the direction of the step. Take one norm over all tensors together, and scale "
+    "all of them by the same number."
+)
+clip_gradients.wrong("a clipping of each tensor by its own norm", ONE_NORM)(
+    _each_by_its_own(_joint_norm)
+)
+clip_gradients.wrong(
+    "a clipping of each tensor by its own norm, and that norm infinite or 0 where squares are",
+    ONE_NORM,
+)(_each_by_its_own(_plain_norm))
 
 clip_gradients.wrong(
     "right but for gradients so large, or so small, that their squares are no numbers any more",
