@@ -376,9 +376,32 @@ def test_hidden_checks_see_other_numbers():
 
 
 def test_cases_come_smallest_first_and_are_the_same_each_time():
-    first, second = scale.all_cases(), scale.all_cases()
+    first = scale.all_cases()
+    scale.drawn.clear()
+    second = scale.all_cases()
     assert [len(x) for x, _ in first] == [2, 2, 2, 20, 20, 20]
     assert all(mt.equal(x, y) for (x, _), (y, _) in zip(first, second, strict=True))
+
+
+def test_what_an_answer_does_to_its_arguments_reaches_no_later_case():
+    def spoils(rows, table, model):
+        rows.append(7)
+        table["x"][0] = 7
+        model.weight.array[...] = 7
+        return 1
+
+    def cases(draw, hidden):
+        yield [[draw.normal(2)]], {"x": [1]}, mt.nn.Linear(2, 2)
+
+    check = exercise(cases=cases, see="")(lambda rows, table, model: 1)
+    kept = [
+        (len(case[0][0]), case[1]["x"][0], case[2].weight.clone()) for case in check.all_cases()
+    ]
+    with pytest.raises(CheckFailed, match="changes its argument"):
+        check(spoils)
+    for case, (length, first, weight) in zip(check.all_cases(), kept, strict=True):
+        assert (len(case[0][0]), case[1]["x"][0]) == (length, first)
+        assert mt.equal(case[2].weight, weight)
 
 
 def test_a_case_that_draws_nothing_comes_once():
