@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-import tomllib
 from collections import namedtuple
 from pathlib import Path
 

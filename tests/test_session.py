@@ -85,10 +85,7 @@ def test_a_worker_waits_the_others_compute_and_nobody_is_idle():
 def test_what_is_thorough_is_left_to_all(pytester):
     pytester.makeconftest("pytest_plugins = ['tests.session']")
     pytester.makepyfile(
-        "import pytest\n"
-        "def test_quick(): pass\n"
-        "@pytest.mark.thorough\n"
-        "def test_slow(): pass\n"
+        "import pytest\ndef test_quick(): pass\n@pytest.mark.thorough\ndef test_slow(): pass\n"
     )
     pytester.runpytest_subprocess().assert_outcomes(passed=1, deselected=1)
     done = pytester.runpytest_subprocess("--all")

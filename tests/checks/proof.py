@@ -4,15 +4,17 @@
 right answers, and ``refused``, right answers that run a forbidden operation by different routes.
 """
 
+import functools
 import importlib
 import re
-from functools import partial
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
 from minitorch.autograd import record_operations
+from tests.checks.odd_answers import changing, odd, partial
+from tests.checks.pieces import IN_PIECES
 from textbook.checks import CheckFailed, Exercise
 from textbook.checks.exercise import Trial, _difference
 
@@ -31,8 +33,11 @@ def proofs(chapter, answers):
     assert exercises.keys() == answers.right.keys()
     for name, check in exercises.items():
         kinds = [enough, named, differs, right] + [refused] * (name in answers.refused)
+        kinds += [odd, changing, partial]
         for kind in kinds:
-            yield pytest.param(partial(kind, check, answers), id=f"{name}-{kind.__name__}")
+            yield pytest.param(
+                functools.partial(kind, check, answers), id=f"{name}-{kind.__name__}"
+            )
 
 
 def enough(check, answers):
@@ -131,9 +136,10 @@ def differs(check, answers):
 
 
 def right(check, answers):
-    """Right answers pass, however they are written."""
+    """Right answers pass, however they are written, and helpers of which nothing is exchanged."""
+    whole = [helper for exercise, helper in IN_PIECES if exercise is check]
     for hidden in (False, True):
-        of_answers(partial(check, hidden=hidden), answers.right[check.name])
+        of_answers(functools.partial(check, hidden=hidden), answers.right[check.name] + whole)
 
 
 def refused(check, answers):

@@ -10,7 +10,8 @@ import pytest
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from textbook.checks import CheckFailed, chapter_05, errors, exercise
+from tests.checks.odd_answers import after
+from textbook.checks import CheckFailed, chapter_05, chapter_06, errors, exercise
 from textbook.checks.compare import difference
 from textbook.checks.exercise import exercises_in
 
@@ -402,6 +403,13 @@ def test_what_an_answer_does_to_its_arguments_reaches_no_later_case():
     for case, (length, first, weight) in zip(check.all_cases(), kept, strict=True):
         assert (len(case[0][0]), case[1]["x"][0]) == (length, first)
         assert mt.equal(case[2].weight, weight)
+
+
+def test_a_list_that_has_lost_its_items_is_a_changed_argument():
+    """They are gone when the gradients are asked for."""
+    check = chapter_06.heads_in_a_loop
+    with pytest.raises(CheckFailed, match="changes its argument Q; work on a copy"):
+        check(after(check.reference, lambda case: case[1].clear()))
 
 
 def test_a_case_that_draws_nothing_comes_once():
