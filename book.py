@@ -32,7 +32,8 @@ usage: python book.py COMMAND
 for readers
   lab [options]     open the book in JupyterLab (options go to it: --no-browser, --port 8890)
   test [options]    run everything that the book's CI runs (options go to pytest, which then runs
-                    alone); test --matrix adds other processors, threads, NumPys and Pythons
+                    alone); test --all also runs what takes long and rarely finds more; test
+                    --matrix adds other processors, threads, NumPys and Pythons
 
 for authors
   build [NN]        execute chapter and exercise set NN, or all, and write the generated files;
@@ -284,7 +285,12 @@ def finish(process):
             process.terminate()
 
 
-ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+ONE_THREAD = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": "1",
+}
 
 
 def call(python, *arguments, **more):
@@ -461,10 +467,11 @@ def refuse_taken_port(options):
 # Tests -------------------------------------------------------------------------------------------
 
 TWO_THREADS = dict.fromkeys(ONE_THREAD, "2")
-PARALLEL = ["-n", str(min(4, os.cpu_count() or 1)), "--dist", "loadfile"]
-ON_GPU = ["pytest", "tests/library", "--device", "cuda"]  # without CuPy: on a stand-in
+# A worker more than processors, since one runs what mostly waits: see tests/session.py.
+PARALLEL = ["-n", str(min(4, os.cpu_count() or 1) + 1), "--dist", "loadfile", "--durations", "10"]
+WHOLE = ["pytest", *PARALLEL, "--chapters-on", "Haswell"]
 # What a processor or a NumPy can change: not the tests of the tools.
-NUMERIC = ["pytest", "tests", "notebooks", "solutions"] + [
+NUMERIC = ["pytest", "tests", "notebooks", "solutions", "--device", "cpu", *PARALLEL] + [
     f"--ignore-glob=tests/test_{tool}*"
     for tool in ["authoring", "book", "grading", "notebooks", "project"]
 ]
@@ -472,18 +479,19 @@ NUMERIC = ["pytest", "tests", "notebooks", "solutions"] + [
 
 def test(options):
     python = environment()
-    if options and options != ["--matrix"]:
+    if not set(options) <= {"--all", "--matrix"}:
         return call(python, "pytest", *[o for o in options if o != "--matrix"])
-    haswell = dict(ONE_THREAD, OPENBLAS_CORETYPE="Haswell")
     rows = [
         ("style", python, ["ruff", "check", "."], {}),
         ("layout", python, ["ruff", "format", "--check", "."], {}),
         ("generated files", python, ["authoring", "check"], {}),
-        ("chapters, on Haswell", python, ["pytest", "notebooks", *PARALLEL], haswell),
-        ("library, as on a GPU", python, [*ON_GPU, *PARALLEL], ONE_THREAD),
-        ("all else", python, ["pytest", "tests", "solutions", *PARALLEL], ONE_THREAD),
+        ("tests", python, WHOLE, ONE_THREAD),
     ]
-    if options:
+    if "--all" in options:
+        rows[-1] = ("tests, all", python, [*WHOLE, "--all"], ONE_THREAD)
+        old = ["pytest", "notebooks", *PARALLEL, "--chapters-on", "Nehalem"]
+        rows.append(("chapters, on Nehalem", python, old, ONE_THREAD))
+    if "--matrix" in options:
         rows = [*matrix(python), *rows]
     results = []
     for number, (title, interpreter, command, more) in enumerate(rows, start=1):
@@ -503,12 +511,12 @@ def matrix(python):
     for core in ["Haswell", "Nehalem", None]:
         for threads, amount in [(ONE_THREAD, "1 thread"), (TWO_THREADS, "2 threads")]:
             more = dict(threads, OPENBLAS_CORETYPE=core) if core else threads
-            yield f"{core or 'own processor'}, {amount}", python, [*NUMERIC, *PARALLEL], more
+            yield f"{core or 'own processor'}, {amount}", python, NUMERIC, more
     pythons = installed_pythons()
     for version, program in pythons.items():
         if version <= (3, 12):  # NumPy 2.0 has wheels for no later one
             old = prepared(ROOT / ".venv-numpy2.0", program, "numpy==2.0.*")
-            yield "oldest NumPy", old, [*NUMERIC, *PARALLEL], ONE_THREAD
+            yield "oldest NumPy", old, NUMERIC, ONE_THREAD
             break
     for (major, minor), program in pythons.items():
         name = f"python{major}.{minor}"

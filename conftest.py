@@ -2,13 +2,13 @@
 
 import book
 
-pytest_plugins = ["authoring.nbval_compare"]
+pytest_plugins = ["authoring.nbval_compare", "tests.session"]
 book.forget_settings()
 
 
 def pytest_addoption(parser):
     parser.addoption(
         "--device",
-        default="cpu",
-        help="where the tests of the library make tensors: cpu, cuda (without CuPy: a stand-in)",
+        help="where alone the tests of the library make tensors: cpu, or cuda (without CuPy: a "
+        "stand-in); unless named, both",
     )

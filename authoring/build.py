@@ -118,12 +118,13 @@ class EnvironmentKernelManager(AsyncKernelManager):
 
 
 @contextmanager
-def kernel_environment() -> Iterator[None]:
+def kernel_environment(**more: str) -> Iterator[None]:
     """Set the variables that a kernel started inside inherits, and put them back."""
     import matplotlib.font_manager  # noqa: F401  builds the font cache, which warns the first time
 
-    before = {name: os.environ.get(name) for name in KERNEL_ENVIRONMENT}
-    os.environ.update(KERNEL_ENVIRONMENT)
+    variables = KERNEL_ENVIRONMENT | more
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:

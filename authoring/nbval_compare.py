@@ -40,6 +40,11 @@ def pytest_addoption(parser, pluginmanager):
         default=CELL_TIMEOUT,
         help="seconds that a notebook's cell may take",
     )
+    parser.addoption(
+        "--chapters-on",
+        metavar="CORE",
+        help="the processor that NumPy's OpenBLAS computes for in the chapters, Haswell, say",
+    )
 
 
 def pytest_configure(config):
@@ -107,7 +112,8 @@ class Notebook(IPyNbFile):
 
     def setup(self) -> None:
         self.skip_compare += PICTURES
-        with kernel_environment():
+        core = self.config.option.chapters_on if self.path.parent.name == "notebooks" else None
+        with kernel_environment(**({"OPENBLAS_CORETYPE": core} if core else {})):
             self.kernel = Kernel(
                 CURRENT_ENV_KERNEL_NAME,
                 cwd=str(self.path.parent),

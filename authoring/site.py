@@ -167,7 +167,7 @@ def _linked(text: str, path: Path, root: Path) -> str:
 
     def link(found: re.Match) -> str:
         words, target = found[1], found[2]
-        if ":" in target or target.startswith("#"):
+        if re.match(r"\w+:|#", target):
             return found[0]
         file = (path.parent / target.split("#")[0]).resolve()
         is_page = file.suffix in (".ipynb", ".md", ".png") and file.is_file()
@@ -176,7 +176,7 @@ def _linked(text: str, path: Path, root: Path) -> str:
         )
         return found[0] if is_page and inside else words
 
-    return re.sub(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)", link, text)
+    return re.sub(r"(?<!!)\[([^\]]*)\]\(((?:[^()\s]|\([^()\s]*\))+)\)", link, text)
 
 
 def _reference(title: str, modules: tuple[str, ...]) -> str:

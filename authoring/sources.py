@@ -1,9 +1,11 @@
 """Percent sources and the notebooks that they stand for."""
 
+import functools
 import hashlib
 import os
 import re
 import tempfile
+from copy import deepcopy
 from pathlib import Path
 
 import jupytext
@@ -81,7 +83,7 @@ def read_exercises(source: Path) -> NotebookNode:
 
 
 def _read(source: Path, options: set[str]) -> NotebookNode:
-    notebook = jupytext.read(source)
+    notebook = deepcopy(_cells(source.read_text(encoding="utf-8")))
     notebook.metadata = NotebookNode(kernelspec=NotebookNode(KERNELSPEC))
     notebook.nbformat_minor = 5
     used: set[str] = set()
@@ -95,6 +97,12 @@ def _read(source: Path, options: set[str]) -> NotebookNode:
         cell.id = _cell_id(cell, used)
         used.add(cell.id)
     return notebook
+
+
+@functools.lru_cache(maxsize=64)
+def _cells(text: str) -> NotebookNode:
+    """A source in cells: kept, since `check` looks at each chapter five times."""
+    return jupytext.reads(text, fmt="py")
 
 
 def _cell_id(cell: NotebookNode, used: set[str]) -> str:

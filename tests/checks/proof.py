@@ -4,8 +4,8 @@
 right answers, and ``refused``, right answers that run a forbidden operation by different routes.
 """
 
+import functools
 import importlib
-import itertools
 import re
 from pathlib import Path
 from unittest import mock
@@ -13,6 +13,8 @@ from unittest import mock
 import pytest
 
 from minitorch.autograd import record_operations
+from tests.checks.odd_answers import changing, odd, partial
+from tests.checks.pieces import IN_PIECES
 from textbook.checks import CheckFailed, Exercise
 from textbook.checks.exercise import Trial, _difference
 
@@ -26,34 +28,19 @@ def exercises_of(chapter):
 
 
 def proofs(chapter, answers):
-    """One pytest parameter, a function to call, for each thing that has to hold."""
+    """One pytest parameter, a function to call, for each exercise and kind of thing to hold."""
     exercises = exercises_of(chapter)
     assert exercises.keys() == answers.right.keys()
     for name, check in exercises.items():
-        yield pytest.param(lambda check=check: _enough(check, answers), id=f"{name}-enough")
-        yield pytest.param(lambda check=check: _apart(check), id=f"{name}-apart")
-        for hidden in (False, True):
-            kind = "hidden" if hidden else "public"
-            for i, mistake in enumerate(check.mistakes):
-                if hidden or not mistake.hidden:
-                    yield pytest.param(
-                        lambda check=check, mistake=mistake, hidden=hidden: _named(
-                            check, mistake, hidden
-                        ),
-                        id=f"{name}-wrong-{i}-{kind}",
-                    )
-            for i, answer in enumerate(answers.right[name]):
-                yield pytest.param(
-                    lambda check=check, answer=answer, hidden=hidden: check(answer, hidden),
-                    id=f"{name}-right-{i}-{kind}",
-                )
-        for i, answer in enumerate(answers.refused.get(name, [])):
+        kinds = [enough, named, differs, right] + [refused] * (name in answers.refused)
+        kinds += [odd, changing, partial]
+        for kind in kinds:
             yield pytest.param(
-                lambda check=check, answer=answer: _refused(check, answer), id=f"{name}-refused-{i}"
+                functools.partial(kind, check, answers), id=f"{name}-{kind.__name__}"
             )
 
 
-def _enough(check, answers):
+def enough(check, answers):
     """There are mistakes and right answers enough, and a route to each forbidden operation.
 
     The place in the book that the messages name exists.
@@ -74,24 +61,45 @@ def _enough(check, answers):
     assert set(check.forbidden) <= reached
 
 
-def _apart(check):
-    """No two mistakes do the same on all cases: which was made could not be told.
+def every(holds, parts):
+    """Ask each of the named parts, and tell of all that fail."""
+    failures = []
+    for name, part in parts:
+        try:
+            holds(part)
+        except (Exception, pytest.fail.Exception) as failure:
+            failure.add_note(f"That was: {name}")
+            failures.append((name, failure))
+    if failures:
+        names, errors = zip(*failures, strict=True)
+        raise BaseExceptionGroup("; ".join(names), errors)
 
-    Each does the same when it is asked once more, so that it can be told again.
+
+def of_mistakes(holds, check):
+    every(holds, [(mistake.name, mistake) for mistake in check.mistakes])
+
+
+def of_answers(holds, answers):
+    every(holds, [(getattr(each, "__name__", repr(each)), each) for each in answers])
+
+
+def named(check, answers):
+    """Each mistake is told by its name, so no two do the same on all cases, public and hidden.
+
+    Asked of the public cases, and of the hidden ones for two mistakes and for those that only the
+    hidden ones catch. Each does the same when it is asked once more, so it can be told again.
     """
-    cases = {hidden: check.all_cases(hidden) for hidden in (False, True)}
-    for mistake in check.mistakes:
-        first = check._expected(mistake.function, cases[False][0], False, 0)
-        assert not _difference(check._observe(mistake.function, cases[False][0]), first)
-    for one, other in itertools.combinations(check.mistakes, 2):
-        assert any(
-            _difference(
-                check._expected(one.function, case, hidden, i),
-                check._expected(other.function, case, hidden, i),
-            )
-            for hidden in cases
-            for i, case in enumerate(cases[hidden])
-        ), f"{one.name} and {other.name} do the same"
+    case = check.all_cases()[0]
+
+    def holds(mistake):
+        first = check._expected(mistake.function, case, False, 0)
+        assert not _difference(check._observe(mistake.function, case), first)
+        if not mistake.hidden:
+            _named(check, mistake, hidden=False)
+        if mistake.hidden or mistake in check.mistakes[:2]:
+            _named(check, mistake, hidden=True)
+
+    of_mistakes(holds, check)
 
 
 class KnownTrial(Trial):
@@ -108,6 +116,37 @@ def _named(check, mistake, hidden):
     assert f"Your answer is {mistake.name}." in str(caught.value)
 
 
-def _refused(check, answer):
-    with pytest.raises(CheckFailed, match="your answer runs the library's"):
-        check(answer)
+def differs(check, answers):
+    """Each mistake does something else than the reference on a hidden case, and nothing forbidden.
+
+    Up to there, it changes none of its arguments either: those would be told in place of its name.
+    """
+    cases = check.all_cases(hidden=True)
+
+    def holds(mistake):
+        for i, case in enumerate(cases):
+            got = check._expected(mistake.function, case, True, i)
+            check._refuse_forbidden(got)
+            check._refuse_changed_argument(got, case)
+            if _difference(got, check._expected(check.reference, case, True, i)):
+                return
+        raise AssertionError("it is right on all hidden cases")
+
+    of_mistakes(holds, check)
+
+
+def right(check, answers):
+    """Right answers pass, however they are written, and helpers of which nothing is exchanged."""
+    whole = [helper for exercise, helper in IN_PIECES if exercise is check]
+    for hidden in (False, True):
+        of_answers(functools.partial(check, hidden=hidden), answers.right[check.name] + whole)
+
+
+def refused(check, answers):
+    """Each route to a forbidden operation is refused."""
+
+    def holds(answer):
+        with pytest.raises(CheckFailed, match="your answer runs the library's"):
+            check(answer)
+
+    of_answers(holds, answers.refused[check.name])

@@ -10,7 +10,8 @@ import pytest
 
 import minitorch as mt
 import minitorch.nn.functional as F
-from textbook.checks import CheckFailed, chapter_05, errors, exercise
+from tests.checks.odd_answers import after
+from textbook.checks import CheckFailed, chapter_05, chapter_06, errors, exercise
 from textbook.checks.compare import brief, difference
 from textbook.checks.exercise import exercises_in
 
@@ -376,9 +377,39 @@ def test_hidden_checks_see_other_numbers():
 
 
 def test_cases_come_smallest_first_and_are_the_same_each_time():
-    first, second = scale.all_cases(), scale.all_cases()
+    first = scale.all_cases()
+    scale.drawn.clear()
+    second = scale.all_cases()
     assert [len(x) for x, _ in first] == [2, 2, 2, 20, 20, 20]
     assert all(mt.equal(x, y) for (x, _), (y, _) in zip(first, second, strict=True))
+
+
+def test_what_an_answer_does_to_its_arguments_reaches_no_later_case():
+    def spoils(rows, table, model):
+        rows.append(7)
+        table["x"][0] = 7
+        model.weight.array[...] = 7
+        return 1
+
+    def cases(draw, hidden):
+        yield [[draw.normal(2)]], {"x": [1]}, mt.nn.Linear(2, 2)
+
+    check = exercise(cases=cases, see="")(lambda rows, table, model: 1)
+    kept = [
+        (len(case[0][0]), case[1]["x"][0], case[2].weight.clone()) for case in check.all_cases()
+    ]
+    with pytest.raises(CheckFailed, match="changes its argument"):
+        check(spoils)
+    for case, (length, first, weight) in zip(check.all_cases(), kept, strict=True):
+        assert (len(case[0][0]), case[1]["x"][0]) == (length, first)
+        assert mt.equal(case[2].weight, weight)
+
+
+def test_a_list_that_has_lost_its_items_is_a_changed_argument():
+    """They are gone when the gradients are asked for."""
+    check = chapter_06.heads_in_a_loop
+    with pytest.raises(CheckFailed, match="changes its argument Q; work on a copy"):
+        check(after(check.reference, lambda case: case[1].clear()))
 
 
 def test_a_case_that_draws_nothing_comes_once():

@@ -49,7 +49,8 @@ def new_tokens(row, prompt_length):
     return tuple(new[: new.index(END) + 1] if END in new else new)
 
 
-PROMPT = mt.tensor([[1, 2], [3, 1], [2, 2]])
+def prompts():
+    return mt.tensor([[1, 2], [3, 1], [2, 2]])
 
 
 # Greedy
@@ -69,10 +70,10 @@ def test_greedy_takes_the_likeliest_and_pads_finished_rows():
 
 def test_greedy_pads_with_the_end_and_keeps_the_length():
     step = table_model(0)
-    tokens = greedy(step, PROMPT, 5)
-    assert tokens.shape == (3, 7) and tokens[:, :2].tolist() == PROMPT.tolist()
-    ended = greedy(step, PROMPT, 30, end=END)
-    for row, free in zip(ended, greedy(step, PROMPT, 30), strict=True):
+    tokens = greedy(step, prompts(), 5)
+    assert tokens.shape == (3, 7) and tokens[:, :2].tolist() == prompts().tolist()
+    ended = greedy(step, prompts(), 30, end=END)
+    for row, free in zip(ended, greedy(step, prompts(), 30), strict=True):
         new = new_tokens(free, 2)
         assert new_tokens(row, 2) == new
         assert set(row.tolist()[2 + len(new) :]) <= {END}
@@ -82,8 +83,8 @@ def test_ties_go_to_the_first():
     def step(tokens, state):
         return mt.zeros(len(tokens), 5), None
 
-    assert greedy(step, PROMPT, 2)[:, 2:].tolist() == [[0, 0]] * 3
-    tokens, scores = beam_search(step, PROMPT, 1, beams=3)
+    assert greedy(step, prompts(), 2)[:, 2:].tolist() == [[0, 0]] * 3
+    tokens, scores = beam_search(step, prompts(), 1, beams=3)
     assert tokens[:, :, 2].tolist() == [[0, 1, 2]] * 3
     assert np.ptp(to_numpy(scores.array)) == 0
 
@@ -97,14 +98,14 @@ def test_nothing_is_recorded_and_mistakes_are_named(decode):
         seen.append(linear(mt.zeros(len(tokens), 3)))
         return seen[-1], None
 
-    decode(step, PROMPT, 2)
+    decode(step, prompts(), 2)
     assert not any(logits.requires_grad for logits in seen)
     with pytest.raises(ValueError, match=r"prompt must have the shape \(B, T\)"):
-        decode(step, PROMPT[0], 2)
+        decode(step, prompts()[0], 2)
     with pytest.raises(ValueError, match="max_new_tokens must be at least 1"):
-        decode(step, PROMPT, 0)
+        decode(step, prompts(), 0)
     with pytest.raises(ValueError, match=r"must return scores of shape .* got \(2, 3\)"):
-        decode(lambda tokens, state: (mt.zeros(2, 3), None), PROMPT, 2)
+        decode(lambda tokens, state: (mt.zeros(2, 3), None), prompts(), 2)
 
 
 # Sampling
@@ -145,7 +146,9 @@ def test_samples_follow_the_distribution(options, expected):
 def test_sample_is_repeatable_ends_and_pads():
     step = table_model(3)
     draws = [
-        sample(step, PROMPT, 20, end=END, pad=9, generator=mt.Generator().manual_seed(5)).tolist()
+        sample(
+            step, prompts(), 20, end=END, pad=9, generator=mt.Generator().manual_seed(5)
+        ).tolist()
         for _ in range(2)
     ]
     assert draws[0] == draws[1]
@@ -156,9 +159,11 @@ def test_sample_is_repeatable_ends_and_pads():
 
 def test_sample_of_one_token_is_greedy():
     step = table_model(1)
-    assert sample(step, PROMPT, 8, top_k=1).tolist() == greedy(step, PROMPT, 8).tolist()
-    assert sample(step, PROMPT, 8, top_p=1e-6).tolist() == greedy(step, PROMPT, 8).tolist()
-    assert sample(step, PROMPT, 8, temperature=1e-4).tolist() == greedy(step, PROMPT, 8).tolist()
+    assert sample(step, prompts(), 8, top_k=1).tolist() == greedy(step, prompts(), 8).tolist()
+    assert sample(step, prompts(), 8, top_p=1e-6).tolist() == greedy(step, prompts(), 8).tolist()
+    assert (
+        sample(step, prompts(), 8, temperature=1e-4).tolist() == greedy(step, prompts(), 8).tolist()
+    )
 
 
 def test_filters():
@@ -186,7 +191,7 @@ def test_filters():
 )
 def test_wrong_options_of_sample(options, message):
     with pytest.raises(ValueError, match=message):
-        sample(table_model(0), PROMPT, 2, **options)
+        sample(table_model(0), prompts(), 2, **options)
 
 
 # Beam search
@@ -196,12 +201,12 @@ def test_wrong_options_of_sample(options, message):
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
 def test_one_beam_is_greedy(seed, alpha):
     step = table_model(seed, size=6)
-    tokens, scores = beam_search(step, PROMPT, 7, beams=1, alpha=alpha, end=END)
-    expected = greedy(step, PROMPT, 7, end=END)
+    tokens, scores = beam_search(step, prompts(), 7, beams=1, alpha=alpha, end=END)
+    expected = greedy(step, prompts(), 7, end=END)
     assert tokens[:, 0].tolist() == expected.tolist()
     for row in range(3):
         new = new_tokens(expected[row], 2)
-        wanted = score(step, PROMPT[row : row + 1], new, alpha)
+        wanted = score(step, prompts()[row : row + 1], new, alpha)
         assert scores[row, 0].item() == pytest.approx(wanted, rel=1e-5)
 
 
@@ -209,9 +214,9 @@ def test_one_beam_is_greedy(seed, alpha):
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
 def test_wide_beam_finds_the_best_of_all(seed, alpha):
     step, length, beams = table_model(seed), 3, V**3
-    tokens, scores = beam_search(step, PROMPT, length, beams=beams, alpha=alpha, end=END)
+    tokens, scores = beam_search(step, prompts(), length, beams=beams, alpha=alpha, end=END)
     for row in range(3):
-        prompt = PROMPT[row : row + 1]
+        prompt = prompts()[row : row + 1]
         everything = {new: score(step, prompt, new, alpha) for new in hypotheses(length)}
         best = sorted(everything, key=everything.get, reverse=True)[:beams]
         found = [new_tokens(hypothesis, 2) for hypothesis in tokens[row]]
@@ -224,7 +229,7 @@ def test_wide_beam_finds_the_best_of_all(seed, alpha):
 @pytest.mark.parametrize("seed", range(6))
 def test_narrow_beam_scores_what_it_returns(seed):
     step = table_model(seed, size=6)
-    tokens, scores = beam_search(step, PROMPT, 6, beams=3, end=END, pad=9)
+    tokens, scores = beam_search(step, prompts(), 6, beams=3, end=END, pad=9)
     assert (scores[:, :-1] >= scores[:, 1:]).all()
     for row in range(3):
         seen = set()
@@ -234,15 +239,15 @@ def test_narrow_beam_scores_what_it_returns(seed):
             seen.add(new)
             assert set(hypothesis.tolist()[2 + len(new) :]) <= {9}
             assert value.item() == pytest.approx(
-                score(step, PROMPT[row : row + 1], new, 0.6), rel=1e-5
+                score(step, prompts()[row : row + 1], new, 0.6), rel=1e-5
             )
 
 
 def test_rows_of_a_batch_do_not_touch_each_other():
     step = table_model(2, size=6)
-    tokens, scores = beam_search(step, PROMPT, 8, beams=3, end=END)
+    tokens, scores = beam_search(step, prompts(), 8, beams=3, end=END)
     for row in range(3):
-        alone, score_alone = beam_search(step, PROMPT[row : row + 1], 8, beams=3, end=END)
+        alone, score_alone = beam_search(step, prompts()[row : row + 1], 8, beams=3, end=END)
         assert [new_tokens(x, 2) for x in alone[0]] == [new_tokens(x, 2) for x in tokens[row]]
         np.testing.assert_allclose(to_numpy(score_alone[0].array), to_numpy(scores[row].array))
 
@@ -264,7 +269,7 @@ def test_places_that_no_hypothesis_takes():
     def step(tokens, state):
         return mt.tensor([0.0, -mt.inf, -mt.inf]).expand(len(tokens), 3), None
 
-    tokens, scores = beam_search(step, PROMPT, 4, beams=3, end=END)
+    tokens, scores = beam_search(step, prompts(), 4, beams=3, end=END)
     assert scores.tolist() == [[0, -mt.inf, -mt.inf]] * 3
     assert tokens[:, 0, 2].tolist() == [END] * 3
 
@@ -272,7 +277,7 @@ def test_places_that_no_hypothesis_takes():
 @pytest.mark.parametrize(("option", "message"), [({"beams": 0}, "beam"), ({"alpha": -1}, "alpha")])
 def test_wrong_options_of_beam_search(option, message):
     with pytest.raises(ValueError, match=message):
-        beam_search(table_model(0), PROMPT, 2, **option)
+        beam_search(table_model(0), prompts(), 2, **option)
 
 
 # Models with a state
@@ -352,7 +357,7 @@ def test_search_stops_when_nothing_can_get_better():
         calls.append(tokens.shape)
         return mt.tensor([6.0, 0.0, 0.0]).expand(len(tokens), 3), None
 
-    beam_search(step, PROMPT, 50, beams=2, alpha=0.6, end=END)
+    beam_search(step, prompts(), 50, beams=2, alpha=0.6, end=END)
     assert len(calls) < 10
     assert calls[0] == (6, 2)
 

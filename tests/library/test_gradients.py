@@ -26,6 +26,12 @@ def test_every_operation_is_exported():
     assert not problems, "\n".join(problems)
 
 
+@pytest.fixture
+def share(device, request):
+    """How many of the usual examples: a fifth on a GPU, and five times as many with --all."""
+    return (1 if device == "cpu" else 0.2) * (5 if request.config.getoption("all") else 1)
+
+
 def check(name, integer):
     """Draw a call of the operation, now and then with one array for several, and judge it."""
     draw = gradients.Draw(integer)
@@ -43,20 +49,23 @@ def check(name, integer):
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-@given(data=st.data())
-@settings(
-    max_examples=20,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
-def test_edge_cases(name, data):
-    check(name, lambda low, high: data.draw(st.integers(low, high)))
+def test_edge_cases(name, share):
+    @settings(
+        max_examples=int(20 * share),
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(data=st.data())
+    def edge_cases(data):
+        check(name, lambda low, high: data.draw(st.integers(low, high)))
+
+    edge_cases()
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-def test_many_shapes(name):
-    for seed in range(40):
+def test_many_shapes(name, share):
+    for seed in range(int(40 * share)):
         print("seed", seed)
         check(name, random.Random(seed).randint)

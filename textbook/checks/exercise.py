@@ -151,6 +151,7 @@ class Exercise:
     run: object = None
     mistakes: list = field(default_factory=list)
     known: dict = field(default_factory=dict, init=False, repr=False)  # outcomes, see _expected
+    drawn: dict = field(default_factory=dict, init=False, repr=False)  # see all_cases
     whole: ClassVar = True  # with a reference that answers, and hidden cases
 
     def __post_init__(self):
@@ -210,10 +211,16 @@ class Exercise:
                 raise self._failure(f"not right yet. {violated}", case)
 
     def all_cases(self, hidden=False):
-        """The cases of all seeds, the smallest first; those that draw nothing come once."""
-        cases = [case for seed in SEEDS[hidden] for case in self.cases(Draw(seed), hidden)]
-        different = {repr(case) if is_plain(case) else i: case for i, case in enumerate(cases)}
-        return sorted(different.values(), key=size)
+        """The cases of all seeds, the smallest first; those that draw nothing come once.
+
+        They are drawn once and kept: an answer gets copies, see ``_observe``.
+        """
+        key = hidden, SEEDS[hidden]
+        if key not in self.drawn:
+            cases = [case for seed in SEEDS[hidden] for case in self.cases(Draw(seed), hidden)]
+            different = {repr(case) if is_plain(case) else i: case for i, case in enumerate(cases)}
+            self.drawn[key] = sorted(different.values(), key=size)
+        return list(self.drawn[key])
 
     def _refuse_what_is_no_answer(self, answer):
         if not callable(answer):

@@ -1,7 +1,5 @@
 """What mistakes exchange a piece of is a right answer as long as nothing is exchanged."""
 
-import pytest
-
 from textbook.checks import (
     chapter_00,
     chapter_01,
@@ -156,9 +154,3 @@ IN_PIECES = [
     (chapter_13.probe, chapter_13.probing._probing()),
     (chapter_13.unfair, chapter_13.comparisons._testing()),
 ]
-
-
-@pytest.mark.parametrize("hidden", [False, True])
-@pytest.mark.parametrize(("check", "whole"), IN_PIECES, ids=lambda each: getattr(each, "name", ""))
-def test_whole_it_is_right(check, whole, hidden):
-    check(whole, hidden)
