@@ -8,7 +8,8 @@ An operation is written as a function on *arrays* that returns its result and it
 
 The second part is a tuple with one function an argument, from the gradient with respect to the
 result to the gradient with respect to that argument; or one function that returns all of them,
-where they share work; or None where there is no gradient. Such a function returns ``g`` itself, a
+where they share work; or None where there is no gradient. Who asks for the gradient of an argument
+that the tuple does not reach is told that there is none. Such a function returns ``g`` itself, a
 view of it, or a new array, never an array that it keeps. It need not undo broadcasting or type
 promotion: the backward pass does that for all.
 
@@ -68,6 +69,13 @@ def _explain(error, name, args):
         raise RuntimeError(f"{name} of shapes {shapes}: {error}") from None
 
 
+def _refuse_gradient(name, argument):
+    raise RuntimeError(
+        f"{name} has no gradient for its argument '{argument}', which requires one: "
+        "give it detached, .detach()"
+    )
+
+
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
@@ -106,7 +114,7 @@ def operation(promote=None, view=False):
             if kwargs:
                 kwargs = _renamed(kwargs)
                 args = _by_position(args, kwargs, positional)
-            arrays, edges, needed = [], [], 0
+            arrays, edges, needed, last = [], [], 0, 0
             if thread.recording:
                 for arg in args:
                     edge = None
@@ -116,7 +124,7 @@ def operation(promote=None, view=False):
                             shown.follow(arg, strictly=True)
                         if arg._requires_grad:
                             edge = arg._edge or arg
-                            needed += 1
+                            needed, last = needed + 1, len(edges)
                         arg = arg.array
                     elif type(arg) is list:  # which the caller may change before backward
                         arg = tuple(arg)
@@ -139,9 +147,12 @@ def operation(promote=None, view=False):
                 tell(name, [*arrays, *kwargs.values()], result if several else (result,), False)
             node = None
             if needed and vjp is not None:
-                if type(vjp) is tuple and needed < len(vjp):
-                    pairs = zip(edges, vjp, strict=False)
-                    vjp = tuple([None if edge is None else toward for edge, toward in pairs])
+                if type(vjp) is tuple:
+                    if last >= len(vjp):
+                        _refuse_gradient(name, list(parameters)[last])
+                    if needed < len(vjp):
+                        pairs = zip(edges, vjp, strict=False)
+                        vjp = tuple([None if edge is None else toward for edge, toward in pairs])
                 node = Node(call, vjp, edges, len(result) if several else None)
             kind = TensorBase.result_class
             if not several:

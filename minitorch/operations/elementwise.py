@@ -22,6 +22,7 @@ neg pow relu remainder round rsqrt sigmoid sign sin sqrt square sub tanh trunc w
 def _scaled(array, alpha):
     if alpha == 1:
         return array
+    alpha = alpha.item() if hasattr(alpha, "item") else alpha
     if isinstance(alpha, float) and getattr(array, "dtype", np.dtype(float)).kind != "f":
         raise RuntimeError(f"alpha must be an integer for integer tensors; got {alpha}")
     return array * alpha

@@ -401,7 +401,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 def bincount(input, weights=None, minlength=0):
     """How often each number from 0 to the largest occurs; with ``weights``, their sums."""
     counts = array_module(input).bincount(input, weights, minlength)
-    return counts if weights is None else counts.astype(weights.dtype), None
+    return counts if weights is None else counts.astype(weights.dtype), ()
 
 
 def _at(input, dim, index):
