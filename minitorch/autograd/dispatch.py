@@ -28,6 +28,7 @@ from minitorch.autograd.inplace import note_view
 from minitorch.autograd.modes import state, tell, thread
 from minitorch.autograd.node import Node
 from minitorch.autograd.tensorbase import TensorBase, made
+from minitorch.backend import in_rows
 from minitorch.promotion import of_one_type, promoted
 
 
@@ -93,12 +94,13 @@ def numpy_names(function):
     return call
 
 
-def operation(promote=None, view=False):
+def operation(promote=None, view=False, rows=False):
     """Make an operation on tensors out of a function on arrays (see the head of this file).
 
     ``promote="common"`` brings the operands (the leading arguments called input, other, exponent)
     to one type first, ``promote="float"`` to a floating one. ``view=True`` says that the result
-    may share the memory of the first argument.
+    may share the memory of the first argument. ``rows=True`` lays the result out row by row in
+    memory, however the arguments lie, so that it can be viewed in other shapes.
     """
 
     def decorate(function):
@@ -143,6 +145,8 @@ def operation(promote=None, view=False):
                 _explain(error, name, args)
                 raise
             several = type(result) is tuple
+            if rows:
+                result = in_rows(result)
             if state.listeners:
                 tell(name, [*arrays, *kwargs.values()], result if several else (result,), False)
             node = None
