@@ -240,6 +240,11 @@ def to_numpy(array):
     return array if isinstance(array, np.ndarray) else array.get()
 
 
+def in_rows(array):
+    """The array, laid out row by row in memory: itself where it is so already."""
+    return array if array.flags.c_contiguous else array.copy()
+
+
 def wide(array):
     """The array; half precision in single, in which PyTorch adds up and divides such numbers."""
     return array.astype(np.float32) if array.dtype.char == "e" else array

@@ -143,10 +143,17 @@ def empty(shape, kind):
     return np.empty(shape, kind)
 
 
+def _number(value):
+    """A number, or that of a tensor; TypeError for one whose gradient would be lost."""
+    if getattr(value, "requires_grad", False):
+        raise TypeError("expected a number, got a tensor that requires a gradient: use .item()")
+    return value.item() if hasattr(value, "item") else value
+
+
 def full(size, fill_value, *, dtype=None, device=None, requires_grad=False):
     """The same value everywhere, in the type of that value."""
     if isinstance(fill_value, TensorBase):
-        dtype, fill_value = dtype or fill_value.dtype, fill_value.item()
+        dtype, fill_value = dtype or fill_value.dtype, _number(fill_value)
     array = np.full(sizes_of([size]), fill_value)
     if dtype is None and array.dtype.kind == "f":
         dtype = get_default_dtype()
@@ -168,7 +175,7 @@ def arange(start=0, end=None, step=1, *, dtype=None, device=None, requires_grad=
     """The numbers from ``start`` (0 when one argument is given) up to but not including ``end``."""
     if end is None:
         start, end = 0, start
-    ends = [x.item() if hasattr(x, "item") else x for x in (start, end, step)]
+    ends = [_number(x) for x in (start, end, step)]
     if step == 0 or (end - start) * step < 0:
         raise RuntimeError(f"arange from {start} to {end} needs a step in that direction: {step}")
     if dtype is None and any(isinstance(x, float) for x in ends):

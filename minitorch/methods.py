@@ -341,7 +341,7 @@ class Methods(TensorBase):
 
     def add_(self, other, alpha=1):
         """alpha * other added; ``add_(alpha, other)``, the order of old programs, is understood."""
-        if isinstance(alpha, TensorBase):
+        if isinstance(alpha, TensorBase) and not isinstance(other, TensorBase):
             other, alpha = alpha, other
         return self.__iadd__(other, alpha)
 

@@ -1,7 +1,7 @@
-"""Write what PyTorch makes of each expression to tests/library/like_pytorch.json.
+"""Write what PyTorch makes of each expression to tests/library/like_pytorch.json and layouts.json.
 
-Run by hand after a change of tests/library/like_pytorch.txt, with the requirements of this folder
-installed: ``python benchmarks/parity/expressions.py``.
+Run by hand after a change of like_pytorch.txt or layouts.txt there, with the requirements of this
+folder installed: ``python benchmarks/parity/expressions.py``.
 """
 
 import importlib.util
@@ -19,13 +19,17 @@ def main():
     expressions = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(expressions)
     warnings.simplefilter("ignore")
-    lines = []
-    for expression in expressions.listed():
-        outcome = json.dumps(expressions.evaluate(torch, expression))
-        lines.append(f"{json.dumps(expression)}: {outcome}")
-    target = SOURCE.with_name("like_pytorch.json")
-    target.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-    print(f"{len(lines)} expressions, by PyTorch {torch.__version__}")
+    for file, evaluate in (
+        ("like_pytorch", expressions.evaluate),
+        ("layouts", expressions.strides),
+    ):
+        lines = []
+        for expression in expressions.listed(f"{file}.txt"):
+            outcome = json.dumps(evaluate(torch, expression))
+            lines.append(f"{json.dumps(expression)}: {outcome}")
+        target = SOURCE.with_name(f"{file}.json")
+        target.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+        print(f"{len(lines)} expressions in {file}.txt, by PyTorch {torch.__version__}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ An operation is written as a function on *arrays* that returns its result and it
 
 The second part is a tuple with one function an argument, from the gradient with respect to the
 result to the gradient with respect to that argument; or one function that returns all of them,
-where they share work; or None where there is no gradient. Such a function returns ``g`` itself, a
+where they share work; or None where there is no gradient. Who asks for the gradient of an argument
+that the tuple does not reach is told that there is none. Such a function returns ``g`` itself, a
 view of it, or a new array, never an array that it keeps. It need not undo broadcasting or type
 promotion: the backward pass does that for all.
 
@@ -27,6 +28,7 @@ from minitorch.autograd.inplace import note_view
 from minitorch.autograd.modes import state, tell, thread
 from minitorch.autograd.node import Node
 from minitorch.autograd.tensorbase import TensorBase, made
+from minitorch.backend import in_rows
 from minitorch.promotion import of_one_type, promoted
 
 
@@ -68,6 +70,13 @@ def _explain(error, name, args):
         raise RuntimeError(f"{name} of shapes {shapes}: {error}") from None
 
 
+def _refuse_gradient(name, argument):
+    raise RuntimeError(
+        f"{name} has no gradient for its argument '{argument}', which requires one: "
+        "give it detached, .detach()"
+    )
+
+
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
@@ -85,12 +94,13 @@ def numpy_names(function):
     return call
 
 
-def operation(promote=None, view=False):
+def operation(promote=None, view=False, rows=False):
     """Make an operation on tensors out of a function on arrays (see the head of this file).
 
     ``promote="common"`` brings the operands (the leading arguments called input, other, exponent)
     to one type first, ``promote="float"`` to a floating one. ``view=True`` says that the result
-    may share the memory of the first argument.
+    may share the memory of the first argument. ``rows=True`` lays the result out row by row in
+    memory, however the arguments lie, so that it can be viewed in other shapes.
     """
 
     def decorate(function):
@@ -106,7 +116,7 @@ def operation(promote=None, view=False):
             if kwargs:
                 kwargs = _renamed(kwargs)
                 args = _by_position(args, kwargs, positional)
-            arrays, edges, needed = [], [], 0
+            arrays, edges, needed, last = [], [], 0, 0
             if thread.recording:
                 for arg in args:
                     edge = None
@@ -116,7 +126,7 @@ def operation(promote=None, view=False):
                             shown.follow(arg, strictly=True)
                         if arg._requires_grad:
                             edge = arg._edge or arg
-                            needed += 1
+                            needed, last = needed + 1, len(edges)
                         arg = arg.array
                     elif type(arg) is list:  # which the caller may change before backward
                         arg = tuple(arg)
@@ -135,13 +145,18 @@ def operation(promote=None, view=False):
                 _explain(error, name, args)
                 raise
             several = type(result) is tuple
+            if rows:
+                result = in_rows(result)
             if state.listeners:
                 tell(name, [*arrays, *kwargs.values()], result if several else (result,), False)
             node = None
             if needed and vjp is not None:
-                if type(vjp) is tuple and needed < len(vjp):
-                    pairs = zip(edges, vjp, strict=False)
-                    vjp = tuple([None if edge is None else toward for edge, toward in pairs])
+                if type(vjp) is tuple:
+                    if last >= len(vjp):
+                        _refuse_gradient(name, list(parameters)[last])
+                    if needed < len(vjp):
+                        pairs = zip(edges, vjp, strict=False)
+                        vjp = tuple([None if edge is None else toward for edge, toward in pairs])
                 node = Node(call, vjp, edges, len(result) if several else None)
             kind = TensorBase.result_class
             if not several:

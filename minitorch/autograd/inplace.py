@@ -47,15 +47,17 @@ def memory_of(array):
     return array
 
 
-def note_change(tensor):
-    """Note that values were written over, for gradients that need them as they were."""
-    owner = memory_of(tensor.array)
-    change = changes.get(id(owner))
-    if change is None:
-        change = changes[id(owner)] = Change(owner, _forget)
-        change.key = id(owner)
+def note_change(*tensors):
+    """Note that their values were written over, for gradients that need them as they were."""
     with state.lock:
-        change.time = state.last_change = next(state.clock)
+        time = state.last_change = next(state.clock)
+    for tensor in tensors:
+        owner = memory_of(tensor.array)
+        change = changes.get(id(owner))
+        if change is None:
+            change = changes[id(owner)] = Change(owner, _forget)
+            change.key = id(owner)
+        change.time = time
 
 
 def kept(vjp):

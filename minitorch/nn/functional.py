@@ -138,7 +138,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     eps = float(np.finfo(kind.numpy).eps) if eps is None else eps
     input = input.float() if kind is float16 else input
     normal = input * ((input * input).mean(axes, keepdim=True) + eps).rsqrt()
-    return (normal if weight is None else normal * weight).to(kind)
+    return (normal if weight is None else normal * weight).to(kind).contiguous()
 
 
 def batch_norm(
@@ -181,7 +181,7 @@ def batch_norm(
     normal = (input - mean.reshape(along)) * (variance.reshape(along) + eps).rsqrt()
     if weight is not None:
         normal = normal * weight.reshape(along)
-    return normal if bias is None else normal + bias.reshape(along)
+    return (normal if bias is None else normal + bias.reshape(along)).contiguous()
 
 
 def normalize(input, p=2.0, dim=1, eps=1e-12):

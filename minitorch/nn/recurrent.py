@@ -49,12 +49,11 @@ class _Recurrent(Module):
         for name, shape in shapes.items():
             tensor = Parameter(empty(*shape, device=device, dtype=dtype))
             self.register_parameter(name + suffix, tensor)
+        return [name + suffix for name in shapes]
 
-    def _parameters_of(self, suffix):
+    def _operands(self, weights):
         """Both weights, both biases, which are None if there are none, and a projection if any."""
-        names = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
-        names += ["weight_hr"] if self.proj_size else []
-        return [self._parameters.get(name + suffix) for name in names]
+        return weights if self.bias else [*weights[:2], None, None, *weights[2:]]
 
     def reset_parameters(self):
         """Draw all parameters anew."""
@@ -62,7 +61,7 @@ class _Recurrent(Module):
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound)
 
-    def _check_input(self, input, dims):
+    def _check_input(self, input, dims, weight):
         name = type(self).__name__
         if input.ndim not in dims:
             raise ValueError(
@@ -74,7 +73,6 @@ class _Recurrent(Module):
                 f"{name}(input_size={self.input_size}) got input of shape {tuple(input.shape)}: "
                 f"it must be {self.layout.format(self.input_size)}"
             )
-        weight = next(iter(self._parameters.values()))
         if input.dtype != weight.dtype:
             raise ValueError(
                 f"{name} has weights of type {weight.dtype} and got input of type {input.dtype}: "
@@ -149,26 +147,28 @@ class RNNBase(_Recurrent):
             )
         self.num_layers, self.batch_first = num_layers, batch_first
         self.dropout, self.bidirectional, self.proj_size = dropout, bidirectional, proj_size
-        directions = 2 if bidirectional else 1
+        suffixes = ["", "_reverse"][: 2 if bidirectional else 1]
+        names = []
         for layer in range(num_layers):
-            width = input_size if layer == 0 else (proj_size or hidden_size) * directions
-            for suffix in self._suffixes(layer):
-                self._add_parameters(width, suffix, device, dtype)
+            width = input_size if layer == 0 else (proj_size or hidden_size) * len(suffixes)
+            for suffix in suffixes:
+                names += self._add_parameters(width, f"_l{layer}{suffix}", device, dtype)
+        self._flat_weights_names = names
+        self._flat_weights = [getattr(self, name) for name in names]
         self.reset_parameters()
 
-    def _suffixes(self, layer):
-        return [f"_l{layer}", f"_l{layer}_reverse"][: 2 if self.bidirectional else 1]
-
-    @property
-    def _flat_weights_names(self):
-        """The names of all parameters, as programs that initialise them look for them."""
-        return list(self._parameters)
+    def __setattr__(self, name, value):
+        """Whatever takes the place of a weight, also a tensor that was computed, is used."""
+        super().__setattr__(name, value)
+        names = self.__dict__.get("_flat_weights_names", ())
+        if name in names:
+            self._flat_weights[names.index(name)] = value
 
     @property
     def all_weights(self):
-        """A list of parameters for each layer and direction."""
-        suffixes = [s for layer in range(self.num_layers) for s in self._suffixes(layer)]
-        return [[p for p in self._parameters_of(s) if p is not None] for s in suffixes]
+        """A list of weights for each layer and direction."""
+        count = len(self._flat_weights) // self._runs
+        return [self._flat_weights[i : i + count] for i in range(0, count * self._runs, count)]
 
     def flatten_parameters(self):
         """Nothing: PyTorch rearranges memory for cuDNN here, and programs call it."""
@@ -176,7 +176,7 @@ class RNNBase(_Recurrent):
     def forward(self, input, hx=None):
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
-        self._check_input(input, (2, 3))
+        self._check_input(input, (2, 3), self._flat_weights[0])
         alone = input.ndim == 2
         if self.batch_first and not alone:
             input = input.transpose(0, 1)
@@ -193,7 +193,7 @@ class RNNBase(_Recurrent):
     def _forward_packed(self, packed, hx):
         """Sequences run longest first; the states are those of the batch in its own order."""
         data, batch_sizes, order, back = packed
-        self._check_input(data, (2, 2))
+        self._check_input(data, (2, 2), self._flat_weights[0])
         sizes = batch_sizes.tolist()
         states = self._initial(hx, data, self._runs, sizes[0])
         if hx is not None and order is not None:
@@ -208,15 +208,14 @@ class RNNBase(_Recurrent):
         return self.num_layers * (1 + self.bidirectional)
 
     def _layers(self, output, states, batch_sizes=None):
-        finals = []
+        finals, weights = [], [self._operands(each) for each in self.all_weights]
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 output = F.dropout(output, self.dropout, self.training)
             runs = []
-            for reverse, suffix in enumerate(self._suffixes(layer)):
-                initial = [s[len(finals)] for s in states]
-                weights = self._parameters_of(suffix)
-                run, *final = self.operation(output, *initial, *weights, batch_sizes, bool(reverse))
+            for reverse in [False, True][: 2 if self.bidirectional else 1]:
+                initial, own = [s[len(finals)] for s in states], weights[len(finals)]
+                run, *final = self.operation(output, *initial, *own, batch_sizes, reverse)
                 runs.append(run)
                 finals.append(final)
             output = cat(runs, dim=-1) if self.bidirectional else run
@@ -282,11 +281,14 @@ class RNNCellBase(_Recurrent):
 
     def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
         super().__init__(input_size, hidden_size, bias)
-        self._add_parameters(input_size, "", device, dtype)
+        self._names = self._add_parameters(input_size, "", device, dtype)
         self.reset_parameters()
 
+    def _weights(self):
+        return self._operands([getattr(self, name) for name in self._names])
+
     def _checked(self, input, hx):
-        self._check_input(input, (1, 2))
+        self._check_input(input, (1, 2), self.weight_ih)
         return self._initial(hx, input, *input.shape[:-1])
 
     def forward(self, input, hx=None):
@@ -294,7 +296,7 @@ class RNNCellBase(_Recurrent):
         sequence = input.unsqueeze(0)
         if input.ndim == 1:
             sequence, states = sequence.unsqueeze(0), [s.unsqueeze(0) for s in states]
-        _, *states = self.operation(sequence, *states, *self._parameters_of(""))
+        _, *states = self.operation(sequence, *states, *self._weights())
         return self._hidden([s.squeeze(0) for s in states] if input.ndim == 1 else states)
 
     def extra_repr(self):
@@ -315,7 +317,7 @@ class RNNCell(RNNCellBase):
 
     def forward(self, input, hx=None):
         [hx] = self._checked(input, hx)
-        weight_ih, weight_hh, bias_ih, bias_hh = self._parameters_of("")
+        weight_ih, weight_hh, bias_ih, bias_hh = self._weights()
         before = F.linear(input, weight_ih, bias_ih) + F.linear(hx, weight_hh, bias_hh)
         return before.tanh() if self.nonlinearity == "tanh" else before.relu()
 

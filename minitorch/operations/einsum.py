@@ -19,7 +19,7 @@ def einsum(equation, *operands):
     return einsum_(*operands, equation=equation)
 
 
-@operation(promote="common")
+@operation(promote="common", rows=True)
 def einsum_(*operands, equation):
     """The sum of products that the equation names; see ``einsum``."""
     xp = array_module(operands[0])

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from minitorch.autograd.dispatch import operation
-from minitorch.backend import array_module
+from minitorch.backend import array_module, in_rows
 from minitorch.promotion import result_type
 
 __all__ = """
@@ -22,6 +22,7 @@ neg pow relu remainder round rsqrt sigmoid sign sin sqrt square sub tanh trunc w
 def _scaled(array, alpha):
     if alpha == 1:
         return array
+    alpha = alpha.item() if hasattr(alpha, "item") else alpha
     if isinstance(alpha, float) and getattr(array, "dtype", np.dtype(float)).kind != "f":
         raise RuntimeError(f"alpha must be an integer for integer tensors; got {alpha}")
     return array * alpha
@@ -122,6 +123,7 @@ def pow(input, exponent):
         )
     if isinstance(input, (int, float)):
         input = exponent.dtype.type(input)
+        exponent = in_rows(exponent)
     out = xp.power(input, exponent)
 
     def toward_input(g):
@@ -313,7 +315,7 @@ def where(condition, input=None, other=None):
     )
 
 
-@operation()
+@operation(rows=True)
 def masked_fill(input, mask, value):
     """input with ``value``, a number or a tensor without axes, wherever ``mask`` is True."""
     xp = array_module(input)

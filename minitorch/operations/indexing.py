@@ -7,7 +7,7 @@ import numpy as np
 from minitorch.autograd.dispatch import operation
 from minitorch.autograd.tensorbase import TensorBase
 from minitorch.axes import axes_of, check_axes
-from minitorch.backend import array_module, sum_of
+from minitorch.backend import array_module, in_rows, sum_of
 from minitorch.operations import shapes
 from minitorch.operations.elementwise import where
 
@@ -128,6 +128,19 @@ def basic_parts(index):
     return parts if ... in parts else (*parts, ...)
 
 
+def picked(array, index):
+    """array[index], with arrays in the index, row by row in memory.
+
+    ``take`` does so at once, and faster, where positions along one axis are asked of rows.
+    """
+    *whole, positions = index if isinstance(index, tuple) else (index,)
+    counted = hasattr(positions, "dtype") and positions.dtype.kind == "i"
+    if counted and array.flags.c_contiguous:
+        if all(type(part) is slice and part == slice(None) for part in whole):
+            return array.take(positions, axis=len(whole))
+    return in_rows(array[index])
+
+
 @operation(view=True)
 def getitem(input, index):
     """input[index]: slices and integers give views, tensors of integers or booleans copies."""
@@ -141,7 +154,7 @@ def getitem(input, index):
 
         return input[basic], (written,)
     first, rest = split_index(index, input.ndim)
-    return input[first][rest], (lambda g: _added_up(g, rest, shape, first),)
+    return picked(input[first], rest), (lambda g: _added_up(g, rest, shape, first),)
 
 
 @operation()
@@ -190,7 +203,7 @@ def _check_positions(index, size, name, error=IndexError):
         )
 
 
-@operation()
+@operation(rows=True)
 def gather(input, dim, index):
     """result[i][j] = input[index[i][j]][j] for dim 0, and so on for other axes."""
     shape = input.shape
@@ -266,14 +279,14 @@ def _slices(input, dim, index, name):
     return _with_axis(input), (slice(None),) * axis + (places,)
 
 
-@operation()
+@operation(rows=True)
 def index_select(input, dim, index):
     """The slices at the positions ``index``, a tensor with one axis, along ``dim``."""
     shape = input.shape
     _, places = _slices(input, dim, index, "index_select")
     if not shape:
         return input.copy(), (lambda g: g,)
-    return input[places], (lambda g: _added_up(g, places, shape),)
+    return picked(input, places), (lambda g: _added_up(g, places, shape),)
 
 
 @operation()
@@ -321,7 +334,7 @@ def index_fill(input, dim, index, value):
     )
 
 
-@operation()
+@operation(rows=True)
 def repeat_interleave_(input, repeats, dim):
     """See ``repeat_interleave``."""
     xp, shape = array_module(input), input.shape
@@ -334,7 +347,7 @@ def repeat_interleave_(input, repeats, dim):
     counts = repeats if isinstance(repeats, int) else repeats.reshape(-1).tolist()
     origin = xp.repeat(xp.arange(shape[axis]), counts)
     places = (slice(None),) * axis + (origin,)
-    return input[places], (lambda g: _added_up(g, places, shape),)
+    return picked(input, places), (lambda g: _added_up(g, places, shape),)
 
 
 def repeat_interleave(input, repeats, dim=None):
@@ -401,7 +414,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 def bincount(input, weights=None, minlength=0):
     """How often each number from 0 to the largest occurs; with ``weights``, their sums."""
     counts = array_module(input).bincount(input, weights, minlength)
-    return counts if weights is None else counts.astype(weights.dtype), None
+    return counts if weights is None else counts.astype(weights.dtype), ()
 
 
 def _at(input, dim, index):
@@ -432,5 +445,5 @@ def diag(input, diagonal=0):
     """The diagonal of a matrix, or the matrix with a vector as its diagonal."""
     if input.ndim != 1:
         check_axes("diag", (input, 2))
-        return shapes.diagonal(input, diagonal)
+        return shapes.clone(shapes.diagonal(input, diagonal))
     return shapes.diag_embed(input, diagonal)

@@ -49,7 +49,7 @@ def _cast(input, dtype):
     return input if dtype is None else input.astype(numpy_dtype(dtype), copy=False)
 
 
-@operation()
+@operation(rows=True)
 def sum(input, dim=None, keepdim=False, dtype=None):
     """The sum over ``dim``, in ``dtype``. Booleans and integers are summed as int64."""
     xp, shape, axes = array_module(input), input.shape, _reduced(dim, input.ndim)
@@ -65,7 +65,7 @@ def _check_floating(input, name):
         raise RuntimeError(f"{name} needs a floating-point tensor, got {input.dtype}: use .float()")
 
 
-@operation()
+@operation(rows=True)
 def mean(input, dim=None, keepdim=False, dtype=None):
     """The mean over ``dim``, of floating-point tensors."""
     input = _cast(input, dtype)
@@ -91,7 +91,7 @@ def _variance(input, dim, unbiased, keepdim, correction, name):
     return square_sum / degrees, deviation, degrees, axes
 
 
-@operation()
+@operation(rows=True)
 def var(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
     """The variance over ``dim``: squared deviations from the mean, summed, over (count - 1).
 
@@ -103,7 +103,7 @@ def var(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
     )
 
 
-@operation()
+@operation(rows=True)
 def std(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
     """The standard deviation over ``dim``, the square root of ``var``. Its gradient at 0 is 0."""
     xp = array_module(input)
@@ -117,7 +117,7 @@ def std(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
     return out.astype(input.dtype, copy=False), (vjp,)
 
 
-@operation()
+@operation(rows=True)
 def prod(input, dim=None, keepdim=False, dtype=None):
     """The product over ``dim``. Booleans and integers are multiplied as int64."""
     xp, axes = array_module(input), axes_of(dim, input.ndim)
@@ -160,13 +160,13 @@ def _extreme(input, dim, keepdim, name):
     return value, (vjp,)
 
 
-@operation()
+@operation(rows=True)
 def amax(input, dim=(), keepdim=False):
     """The largest element over ``dim``. Equal elements share the gradient."""
     return _extreme(input, dim, keepdim, "amax")
 
 
-@operation()
+@operation(rows=True)
 def amin(input, dim=(), keepdim=False):
     """The smallest element over ``dim``. Equal elements share the gradient."""
     return _extreme(input, dim, keepdim, "amin")
@@ -194,7 +194,7 @@ def _picked(input, indices, axis, keepdim):
     )
 
 
-@operation()
+@operation(rows=True)
 def norm(input, p=2, dim=None, keepdim=False):
     """(sum |x|^p)^(1/p) over ``dim``; the largest |x| for p = inf, the smallest for -inf.
 
@@ -293,25 +293,25 @@ def _truth(input, result):
     return result.astype(input.dtype) if input.dtype == "uint8" else result
 
 
-@operation()
+@operation(rows=True)
 def all(input, dim=None, keepdim=False):
     """Whether every element over ``dim`` is true, that is, not 0."""
     return _truth(input, input.all(axis=axes_of(dim, input.ndim), keepdims=keepdim)), None
 
 
-@operation()
+@operation(rows=True)
 def any(input, dim=None, keepdim=False):
     """Whether some element over ``dim`` is true, that is, not 0."""
     return _truth(input, input.any(axis=axes_of(dim, input.ndim), keepdims=keepdim)), None
 
 
-@operation()
+@operation(rows=True)
 def count_nonzero(input, dim=None):
     """How many elements over ``dim`` are not 0."""
     return sum_of(input != 0, axes_of(dim, input.ndim), dtype=int64.numpy), None
 
 
-@operation()
+@operation(rows=True)
 def cumsum(input, dim, dtype=None):
     """Running sums along ``dim``."""
     xp, axes = array_module(input), axes_of(dim, input.ndim)
@@ -325,7 +325,7 @@ def cumsum(input, dim, dtype=None):
     )
 
 
-@operation()
+@operation(rows=True)
 def cumprod(input, dim, dtype=None):
     """Running products along ``dim``."""
     xp, axes = array_module(input), axes_of(dim, input.ndim)
@@ -346,7 +346,7 @@ def cumprod(input, dim, dtype=None):
     return input.cumprod(axis=axes[0]).astype(kind, copy=False), (vjp,)
 
 
-@operation(promote="float")
+@operation(promote="float", rows=True)
 def logsumexp(input, dim, keepdim=False):
     """log(sum(exp(input))) over ``dim``, without overflow.
 
@@ -370,11 +370,13 @@ def _shifted(input, dim, dtype, name):
     """A new array with the largest element along ``dim`` subtracted, that axis, and the type."""
     input = _cast(input, dtype)
     _check_floating(input, name)
-    axes, shifted = axes_of((dim,), input.ndim), wide(input)
-    return array_module(input).asarray(shifted - largest_along(shifted, axes)), axes, input.dtype
+    axes, whole = axes_of((dim,), input.ndim), wide(input)
+    xp = array_module(input)
+    shifted = xp.empty(whole.shape, dtype=whole.dtype)
+    return xp.subtract(whole, largest_along(whole, axes), out=shifted), axes, input.dtype
 
 
-@operation()
+@operation(rows=True)
 def softmax(input, dim, dtype=None):
     """exp(x_i) / sum_j exp(x_j) along ``dim``, without overflow.
 
@@ -392,7 +394,7 @@ def softmax(input, dim, dtype=None):
     return out.astype(kind, copy=False), (vjp,)
 
 
-@operation()
+@operation(rows=True)
 def log_softmax(input, dim, dtype=None):
     """x_i - log(sum_j exp(x_j)) along ``dim``, without overflow."""
     xp = array_module(input)

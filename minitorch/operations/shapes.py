@@ -119,13 +119,19 @@ def expand(input, size):
 
 @operation()
 def clone(input):
-    """A copy; the gradient flows back to the original."""
+    """A copy, with the axes in the same order in memory; the gradient flows to the original."""
+    return input.copy(order="K"), lambda g: g
+
+
+@operation()
+def contiguous_(input):
+    """See ``contiguous``."""
     return input.copy(), lambda g: g
 
 
 def contiguous(input):
     """The same values laid out row by row in memory: itself where they are already."""
-    return input if input.array.flags.c_contiguous else clone(input)
+    return input if input.array.flags.c_contiguous else contiguous_(input)
 
 
 @operation()
@@ -145,10 +151,10 @@ def to_module(input, module):
 def flip(input, dims):
     """The order along the axes ``dims`` reversed."""
     xp, axes = array_module(input), axes_of(dims, input.ndim)
-    return xp.flip(input, axes).copy(), lambda g: xp.flip(g, axes)
+    return xp.flip(input, axes).copy(order="K"), lambda g: xp.flip(g, axes)
 
 
-@operation()
+@operation(rows=True)
 def roll(input, shifts, dims=None):
     """Elements moved along ``dims`` by ``shifts``; what leaves at the end enters at the start."""
     xp = array_module(input)
@@ -156,7 +162,7 @@ def roll(input, shifts, dims=None):
     return xp.roll(input, shifts, dims), lambda g: xp.roll(g, back, dims)
 
 
-@operation()
+@operation(rows=True)
 def repeat(input, sizes):
     """The tensor laid side by side ``sizes[i]`` times along axis i."""
     xp, shape = array_module(input), input.shape
@@ -177,14 +183,14 @@ def _check_matrices(input, name):
     return array_module(input)
 
 
-@operation()
+@operation(rows=True)
 def tril(input, diagonal=0):
     """The lower triangle of the last two axes, from the given diagonal down; zeros above."""
     xp = _check_matrices(input, "tril")
     return xp.tril(input, diagonal), lambda g: xp.tril(g, diagonal)
 
 
-@operation()
+@operation(rows=True)
 def triu(input, diagonal=0):
     """The upper triangle of the last two axes, from the given diagonal up; zeros below."""
     xp = _check_matrices(input, "triu")
@@ -224,7 +230,7 @@ def diag_embed(input, offset=0):
     return result, (lambda g: g[places],)
 
 
-@operation(promote="common")
+@operation(promote="common", rows=True)
 def cat_(*tensors, dim):
     """The tensors joined along the axis ``dim``."""
     xp = array_module(tensors[0])
@@ -232,7 +238,7 @@ def cat_(*tensors, dim):
     return xp.concatenate(tensors, axis=dim), lambda g: _pieces(g, sizes, dim)
 
 
-@operation(promote="common")
+@operation(promote="common", rows=True)
 def stack_(*tensors, dim):
     """The tensors, all of one shape, joined along a new axis ``dim``."""
     xp = array_module(tensors[0])

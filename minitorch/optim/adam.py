@@ -4,7 +4,7 @@ import math
 
 from minitorch.backend import array_module, blocks
 from minitorch.creation import tensor
-from minitorch.optim.optimizer import Optimizer
+from minitorch.optim.optimizer import Optimizer, not_negative
 from minitorch.tensor import Tensor
 
 
@@ -25,7 +25,7 @@ class Adam(Optimizer):
         for i, beta in enumerate(betas):
             if not 0 <= beta < 1:
                 raise ValueError(f"betas[{i}] must be at least 0 and below 1, got {beta}")
-        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        options = not_negative(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
         super().__init__(params, options | {"amsgrad": amsgrad})
 
     def update(self, value, grad, state, group):

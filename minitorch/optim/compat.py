@@ -2,7 +2,7 @@
 
 from minitorch.backend import array_module, blocks
 from minitorch.creation import full_like, tensor
-from minitorch.optim.optimizer import Optimizer
+from minitorch.optim.optimizer import Optimizer, not_negative
 from minitorch.tensor import Tensor
 
 __all__ = ["Adagrad", "RMSprop"]
@@ -25,8 +25,10 @@ class RMSprop(Optimizer):
         momentum=0,
         centered=False,
     ):
-        options = {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps}
-        super().__init__(params, options | {"centered": centered, "weight_decay": weight_decay})
+        options = not_negative(
+            lr=lr, momentum=momentum, alpha=alpha, eps=eps, weight_decay=weight_decay
+        )
+        super().__init__(params, options | {"centered": centered})
 
     def update(self, value, grad, state, group):
         xp, alpha, momentum = array_module(value), group["alpha"], group["momentum"]
@@ -71,8 +73,13 @@ class Adagrad(Optimizer):
         initial_accumulator_value=0,
         eps=1e-10,
     ):
-        options = {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay}
-        options["initial_accumulator_value"] = initial_accumulator_value
+        options = not_negative(
+            lr=lr,
+            lr_decay=lr_decay,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            eps=eps,
+        )
         super().__init__(params, options)
 
     def add_param_group(self, param_group):

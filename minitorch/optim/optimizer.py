@@ -1,23 +1,30 @@
 """What all optimizers share: parameter groups, zero_grad, state."""
 
 from collections import defaultdict
+from copy import copy, deepcopy
 
 from minitorch.autograd import enable_grad, no_grad
+from minitorch.autograd.inplace import note_change
 from minitorch.tensor import Tensor
+
+
+def not_negative(**options):
+    """The options as a dict; ValueError for a number below 0."""
+    for name, value in options.items():
+        if isinstance(value, (int, float)) and value < 0:
+            raise ValueError(f"{name} must not be negative, got {value}")
+    return options
 
 
 class Optimizer:
     """Changes parameters by their gradients.
 
-    ``params``: the parameters, or dicts with a list ``"params"`` and options of their own.
-    ``state[parameter]`` is a dict of tensors: what the optimizer remembers of each parameter.
+    ``params``: the parameters, or dicts with a list ``"params"`` and options of their own. These
+    dicts become the ``param_groups``, with ``defaults`` for the options that they lack.
+    ``state[parameter]`` is a dict: what the optimizer remembers of each parameter.
     """
 
     def __init__(self, params, defaults):
-        for name, value in defaults.items():
-            smallest = value if isinstance(value, (int, float)) else 0
-            if smallest < 0:
-                raise ValueError(f"{name} must not be negative, got {value}")
         if isinstance(params, Tensor):
             raise TypeError("an optimizer takes a list of parameters, got one tensor")
         params = list(params)
@@ -41,7 +48,10 @@ class Optimizer:
                 raise ValueError("an optimizer takes leaf tensors; this one was computed")
             if id(parameter) in known:
                 raise ValueError("a parameter is in two groups of the optimizer")
-        self.param_groups.append({**self.defaults, **param_group, "params": tensors})
+        param_group["params"] = tensors
+        for name, value in self.defaults.items():
+            param_group.setdefault(name, value)
+        self.param_groups.append(param_group)
 
     def _parameters(self):
         return [parameter for group in self.param_groups for parameter in group["params"]]
@@ -60,14 +70,16 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        changed = []
         with no_grad():
             for group in self.param_groups:
                 for parameter in group["params"]:
                     if parameter.grad is not None:
                         state = self.state[parameter]
                         self.update(parameter.array, parameter.grad.array, state, group)
-                        for changed in (parameter, *state.values()):
-                            changed._note_change()
+                        changed.append(parameter)
+                        changed += [x for x in state.values() if isinstance(x, Tensor)]
+        note_change(*changed)
         return loss
 
     def update(self, value, grad, state, group):
@@ -85,24 +97,44 @@ class Optimizer:
             for group in self.param_groups
         ]
         state = {
-            position[id(parameter)]: dict(kept) for parameter, kept in self.state.items() if kept
+            position[id(key)] if isinstance(key, Tensor) else key: copy(kept)
+            for key, kept in self.state.items()
+            if kept or not isinstance(key, Tensor)
         }
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict):
-        """Continue from a ``state_dict`` of the same parameters in the same order."""
-        counts = [len(group["params"]) for group in state_dict["param_groups"]]
+        """Continue from a ``state_dict`` of the same parameters in the same order.
+
+        The groups get its options in place of their own. Tensors of the state are copied, in the
+        type and on the device of their parameter; all but ``"step"``, which stays as it is.
+        """
+        loaded = deepcopy(state_dict["param_groups"])
+        counts = [len(group["params"]) for group in loaded]
         own = [len(group["params"]) for group in self.param_groups]
         if counts != own:
             raise ValueError(f"the groups have {own} parameters, those to be loaded {counts}")
-        for group, loaded in zip(self.param_groups, state_dict["param_groups"], strict=True):
-            group.update({k: v for k, v in loaded.items() if k != "params"})
-        parameters = self._parameters()
+        positions = [position for group in loaded for position in group["params"]]
+        parameter_at = dict(zip(positions, self._parameters(), strict=True))
         self.state = defaultdict(dict)
-        for i, kept in state_dict["state"].items():
-            parameter = parameters[int(i)]
-            self.state[parameter] = {
-                name: value.detach().clone().to(parameter.device) if value.ndim else value.clone()
-                for name, value in kept.items()
-                if isinstance(value, Tensor)
-            }
+        for key, kept in state_dict["state"].items():
+            if key in parameter_at:
+                parameter = parameter_at[key]
+                self.state[parameter] = _copied(kept, parameter)
+            else:
+                self.state[key] = deepcopy(kept)
+        for group, new in zip(self.param_groups, loaded, strict=True):
+            new["params"] = group["params"]
+        self.param_groups = loaded
+
+
+def _copied(value, parameter, name=None):
+    """A value of the state, or a container of them, that belongs to a parameter."""
+    if isinstance(value, Tensor):
+        moved = value.detach() if name == "step" else value.detach().to(parameter)
+        return moved.clone() if moved.array is value.array else moved
+    if isinstance(value, dict):
+        return {key: _copied(part, parameter, key) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_copied(part, parameter, name) for part in value)
+    return deepcopy(value)

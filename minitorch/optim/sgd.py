@@ -4,7 +4,7 @@
 """
 
 from minitorch.backend import array_module, blocks
-from minitorch.optim.optimizer import Optimizer
+from minitorch.optim.optimizer import Optimizer, not_negative
 from minitorch.tensor import Tensor
 
 
@@ -18,16 +18,8 @@ class SGD(Optimizer):
     def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False):
         if nesterov and (momentum <= 0 or dampening):
             raise ValueError("nesterov needs momentum above 0 and dampening 0")
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "momentum": momentum,
-                "dampening": dampening,
-                "weight_decay": weight_decay,
-                "nesterov": nesterov,
-            },
-        )
+        options = not_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
+        super().__init__(params, options | {"dampening": dampening, "nesterov": nesterov})
 
     def update(self, value, grad, state, group):
         momentum = group["momentum"]

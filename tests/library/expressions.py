@@ -1,7 +1,8 @@
 """Evaluates an expression with tensors, in minitorch or in PyTorch, into numbers to compare.
 
 ``like_pytorch.txt`` lists the expressions; ``like_pytorch.json`` keeps what PyTorch makes of each,
-written by ``benchmarks/parity/expressions.py``. Nothing here needs PyTorch.
+and ``layouts.json`` how PyTorch lays out the results of those in ``layouts.txt``. Both are written
+by ``benchmarks/parity/expressions.py``. Nothing here needs PyTorch.
 """
 
 import copy
@@ -14,9 +15,9 @@ import numpy as np
 HERE = pathlib.Path(__file__).parent
 
 
-def listed():
+def listed(file="like_pytorch.txt"):
     """The expressions, in the order of the file; ";;" parts statements before an expression."""
-    lines = (HERE / "like_pytorch.txt").read_text(encoding="utf-8").splitlines()
+    lines = (HERE / file).read_text(encoding="utf-8").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 
@@ -105,28 +106,68 @@ def _plain(value):
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
 
 
+def _laid_out(torch, array, layout):
+    """A tensor that lies by rows, by columns, with its last axis outermost, or with gaps."""
+    if array.ndim < 2:
+        return torch.tensor(array)
+    if layout == "gaps":
+        return torch.tensor(np.repeat(array, 2, axis=-1))[..., ::2]
+    axes = tuple(range(array.ndim))
+    order = {"rows": axes, "columns": axes[::-1], "turned": axes[-1:] + axes[:-1]}[layout]
+    outer_first = torch.tensor(np.ascontiguousarray(array.transpose(order)))
+    return outer_first.permute([order.index(axis) for axis in axes])
+
+
+def _names(torch, expression, layout="rows"):
+    """What an expression may name, and the tensors among it that require a gradient."""
+    used = set(re.findall(r"\w+", expression))
+    leaves = {
+        name: _laid_out(torch, _FLOATING[name], layout).requires_grad_()
+        for name in used & set(_FLOATING)
+    }
+    names = {"t": torch, "F": torch.nn.functional, "math": math, "np": np, "copy": copy}
+    names |= {"inf": math.inf, "nan": math.nan} | leaves
+    names |= {name: _laid_out(torch, _OTHERS[name], layout) for name in used & set(_OTHERS)}
+    for name, array in _FLOATING.items():
+        if f"{name}_" in used:
+            names[f"{name}_"] = _laid_out(torch, array, layout)
+    return names, leaves
+
+
+def _results(expression, names):
+    *statements, last = expression.split(" ;; ")
+    for statement in statements:
+        exec(statement, names)
+    return _flat(eval(last, names))
+
+
+def _steps(tensor):
+    if tensor.is_contiguous():
+        return None
+    return [step for step, n in zip(tensor.stride(), tensor.shape, strict=True) if n > 1]
+
+
+def strides(torch, expression):
+    """How the results lie: by the layout of the tensors, for each result its strides.
+
+    Only those of axes with several elements, and None for a result that lies row by row.
+    """
+    found = {}
+    for layout in ("rows", "columns", "turned", "gaps"):
+        results = _results(expression, _names(torch, expression, layout)[0])
+        found[layout] = [_steps(y) for y in results if isinstance(y, torch.Tensor)]
+    return found
+
+
 def evaluate(torch, expression):
     """``{"results": ..., "gradients": ...}``, or ``{"error": ...}`` with the exception's class.
 
     Every floating-point array is there by its name as a tensor that requires a gradient, and with
     "_" after its name as one that does not. The gradients are of a weighted sum of all results.
     """
-    names = {"t": torch, "F": torch.nn.functional, "math": math, "np": np, "copy": copy}
-    names |= {"inf": math.inf, "nan": math.nan}
-    used = set(re.findall(r"\w+", expression))
-    leaves = {
-        name: torch.tensor(_FLOATING[name]).requires_grad_() for name in used & set(_FLOATING)
-    }
-    others = {name: torch.tensor(_OTHERS[name]) for name in used & set(_OTHERS)}
-    constants = {
-        f"{name}_": torch.tensor(array) for name, array in _FLOATING.items() if f"{name}_" in used
-    }
-    names |= leaves | others | constants
-    *statements, last = expression.split(" ;; ")
+    names, leaves = _names(torch, expression)
     try:
-        for statement in statements:
-            exec(statement, names)
-        results = _flat(eval(last, names))
+        results = _results(expression, names)
         plain = [_plain(result) for result in results]
         total = None
         for result in results:

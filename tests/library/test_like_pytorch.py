@@ -1,4 +1,7 @@
-"""Each expression of ``like_pytorch.txt`` gives what PyTorch gives, its gradients included."""
+"""Each expression of ``like_pytorch.txt`` gives what PyTorch gives, its gradients included.
+
+And the results of those in ``layouts.txt`` lie in memory as PyTorch's.
+"""
 
 import builtins
 import json
@@ -11,10 +14,12 @@ import pytest
 import minitorch as mt
 
 EXPECTED = json.loads((expressions.HERE / "like_pytorch.json").read_text(encoding="utf-8"))
+LAYOUTS = json.loads((expressions.HERE / "layouts.json").read_text(encoding="utf-8"))
 
 
 def test_every_expression_has_its_result():
     assert expressions.listed() == list(EXPECTED)
+    assert expressions.listed("layouts.txt") == list(LAYOUTS)
 
 
 def _check_close(got, expected, dtype):
@@ -49,3 +54,14 @@ def check(expression):
     zero = dict.fromkeys({*got["gradients"], *expected["gradients"]}, 0.0)
     for name, gradient in (zero | expected["gradients"]).items():
         _check_close((zero | got["gradients"])[name], gradient, tolerance)
+
+
+@pytest.mark.parametrize("start", range(0, len(LAYOUTS), 50))
+def test_results_lie_as_pytorchs(start):
+    """Row by row where PyTorch's do; elsewhere in PyTorch's order, or row by row all the same."""
+    for expression in list(LAYOUTS)[start : start + 50]:
+        print(expression)
+        for layout, got in expressions.strides(mt, expression).items():
+            wanted = LAYOUTS[expression][layout]
+            for lies, expected in zip(got, wanted, strict=True):
+                assert lies is None or lies == expected, f"{layout}: {got}, not {wanted}"

@@ -187,6 +187,78 @@ def test_state_dict_is_in_pytorchs_format():
     assert not optim.SGD([w]).state_dict()["state"]
 
 
+class Counting(optim.Optimizer):
+    """An optimizer of one's own, whose state is no tensor and one of whose options is below 0."""
+
+    def __init__(self, params, lr=0.1, decay=-0.8):
+        super().__init__(params, {"lr": lr, "decay": decay})
+
+    @mt.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for w in group["params"]:
+                state = self.state[w]
+                state["step"] = state.get("step", 0) + 1
+                state.setdefault("gradients", []).append(w.grad.clone())
+                state["nested"] = {"largest": max(g.item() for g in state["gradients"])}
+                w.sub_(w.grad * (group["lr"] * state["step"] ** group["decay"]))
+
+
+def test_state_of_ones_own_goes_on_too():
+    first, second = (nn.Parameter(mt.ones(1)) for _ in range(2))
+    opt, resumed = Counting([first]), Counting([{"params": [second], "extra": 1}], lr=123.0)
+    opt.state["all"] = 7
+    for w in (first, second):
+        w.grad = mt.full((1,), 2.0)
+    opt.step()
+    opt.step()
+    saved = opt.state_dict()
+    resumed.load_state_dict(saved)
+    assert resumed.param_groups == [{"params": [second], "lr": 0.1, "decay": -0.8}]
+    resumed.step()
+    kept = resumed.state[second]
+    assert kept["step"] == 3 and kept["nested"] == {"largest": 2.0}
+    assert [g.item() for g in kept["gradients"]] == [2.0] * 3
+    assert resumed.state["all"] == 7
+    assert opt.state[first]["step"] == 2 and len(saved["state"][0]["gradients"]) == 2
+
+
+def test_loaded_tensors_take_the_type_of_the_parameter():
+    w = nn.Parameter(mt.ones(1))
+    opt = optim.Adam([w])
+    w.grad = mt.ones(1)
+    opt.step()
+    double = nn.Parameter(mt.ones(1, dtype=mt.float64))
+    other = optim.Adam([double])
+    other.load_state_dict(opt.state_dict())
+    kept = other.state[double]
+    assert kept["exp_avg"].dtype is mt.float64 and kept["step"].dtype is mt.float32
+
+
+def test_groups_are_the_callers_dicts():
+    w = nn.Parameter(mt.zeros(1))
+    group = {"params": w}
+    opt = optim.SGD([group], lr=0.1)
+    assert opt.param_groups[0] is group and group["params"] == [w] and group["momentum"] == 0
+    group["lr"] = 5.0
+    w.grad = mt.ones(1)
+    opt.step()
+    assert w.item() == -5
+
+
+def test_a_step_is_noticed_by_gradients_that_need_what_it_changed():
+    w = nn.Parameter(mt.full((1,), 3.0))
+    opt = optim.Adam([w])
+    w.grad = mt.ones(1)
+    opt.step()
+    for used in (w, opt.state[w]["exp_avg"]):
+        x = mt.ones(1, requires_grad=True)
+        product = x * used
+        opt.step()
+        with pytest.raises(RuntimeError, match="changed in place"):
+            product.backward()
+
+
 def test_wrong_options():
     w = nn.Parameter(mt.ones(1))
     for make, message in (

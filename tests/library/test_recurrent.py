@@ -1,5 +1,6 @@
 """Recurrent layers, their cells, and sequences of different lengths."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -338,6 +339,63 @@ def test_padding_cannot_spoil_a_gradient():
     padded, _ = sequences.pad_packed_sequence(packed, padding_value=float("inf"))
     (padded * mt.tensor([[1.0, 1.0], [1.0, float("nan")]])).sum().backward()
     assert x.grad.tolist() == [[1, 1], [1, 0]]
+
+
+# Weights that were replaced
+
+
+def replacing(layer, names):
+    """The layer with computed tensors in the place of parameters, and what they come from."""
+    raw = {}
+    for name in names:
+        raw[name] = nn.Parameter(getattr(layer, name).detach().clone())
+        delattr(layer, name)
+        setattr(layer, name, raw[name] * 2)
+    return raw
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kind", [*KINDS, *CELLS.values()])
+def test_a_weight_that_was_replaced_is_used(kind, bias):
+    mt.manual_seed(0)
+    layer = kind(3, 4, bias=bias)
+    names = [name for name, _ in layer.named_parameters()]
+    plain = copy.deepcopy(layer)
+    x, count = mt.randn(5, 3), 5 if kind in CELLS.values() else 1
+    hx = (mt.randn(count, 4),) * 2 if layer.states == 2 else mt.randn(count, 4)
+    for name in names:
+        replaced = copy.deepcopy(layer)
+        raw = replacing(replaced, [name])
+        got = as_list(replaced(x, hx))[0]
+        with mt.no_grad():
+            getattr(plain, name).mul_(2)
+        expected = as_list(plain(x, hx))[0]
+        assert mt.allclose(got, expected) and not mt.allclose(got, as_list(layer(x, hx))[0])
+        got.sum().backward()
+        expected.sum().backward()
+        close(raw[name].grad, getattr(plain, name).grad * 2)
+        with mt.no_grad():
+            getattr(plain, name).div_(2)
+        plain.zero_grad()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_flat_weights_are_what_a_layer_runs_with(kind):
+    mt.manual_seed(0)
+    layer = kind(3, 4, num_layers=2, bidirectional=True)
+    other = copy.deepcopy(layer)
+    assert all(
+        a is getattr(other, n)
+        for a, n in zip(other._flat_weights, other._flat_weights_names, strict=True)
+    )
+    x = mt.randn(5, 3)
+    other._flat_weights = [w * 2 for w in layer._flat_weights]
+    for name in layer._flat_weights_names:
+        setattr(layer, name, nn.Parameter(getattr(layer, name) * 2))
+    assert mt.equal(other(x)[0], layer(x)[0])
+    layer._flat_weights[-1] = layer._flat_weights[-1] + 1
+    assert not mt.equal(other(x)[0], layer(x)[0])
+    assert [w.shape for w in layer.all_weights[-1]] == [w.shape for w in layer._flat_weights[-4:]]
 
 
 # Parameters as a vector, gradients that are not finite

@@ -87,7 +87,7 @@ def softplus(input, beta=1.0, threshold=20.0):
 
 def logsigmoid(input):
     """log(1 / (1 + exp(-x))), without overflow."""
-    return -functions.softplus(-input)
+    return -functions.softplus(-input.contiguous())
 
 
 def glu(input, dim=-1):

@@ -138,7 +138,7 @@ def _(draw):
     numbers = draw.indices((draw.int(0, 6),), 5)
     length = draw.int(0, 7)
     return Case(
-        lambda w: mt.bincount(mt.tensor(numbers), w, length),
+        lambda w: mt.bincount(mt.tensor(numbers), w.detach(), length),
         [draw.array(numbers.shape)],
         lambda w: np.bincount(numbers, w, length).astype(w.dtype),
         differentiable=False,

@@ -29,6 +29,11 @@ def _(draw):
     return Case(lambda x: x.view(target), [array], lambda x: anp.reshape(x, target))
 
 
+@row("contiguous_")
+def _(draw):
+    return Case(lambda x: shapes.contiguous_(x), [draw.array(draw.shape())], anp.array)
+
+
 @row("permute")
 def _(draw):
     shape = draw.shape(max_dims=4, max_side=3)
