@@ -350,7 +350,29 @@ def book_files():
             yield path
 
 
-def copy_for_student():
+KERNEL = "import json, ipykernel.ipkernel as k; print(json.dumps(k.IPythonKernel.language_info))"
+
+
+def language(python):
+    """What a kernel of that Python says of its language; JupyterLab writes it into a notebook."""
+    try:
+        return json.loads(
+            subprocess.check_output([str(python), "-c", KERNEL], stderr=subprocess.DEVNULL)
+        )
+    except (OSError, ValueError, subprocess.CalledProcessError):
+        return None  # JupyterLab tells what the environment lacks
+
+
+def content(path, language_info):
+    """What a student gets of a file: of a notebook also the language, so that it opens as saved."""
+    if path.suffix != ".ipynb" or not language_info:
+        return path.read_bytes()
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    notebook["metadata"]["language_info"] = language_info
+    return (json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def copy_for_student(language_info=None):
     """Bring my/ up to date with the book; return the names of what went beside a changed file.
 
     my/.book.json remembers the fingerprint of each file as the book last gave it out. A file that
@@ -379,7 +401,7 @@ def copy_for_student():
             place = next(candidate for candidate in names if is_ours(candidate, new))
             beside.append(place)
         if not (mine / place).exists() or fingerprint(mine / place) != new:
-            write(mine / place, path.read_bytes())
+            write(mine / place, content(path, language_info))
         given[name] = given[place] = new
     write(memory, json.dumps(given, indent=1, sort_keys=True).encode())
     return beside
@@ -417,7 +439,7 @@ JUPYTER_SETTINGS = {
 def lab(options):
     refuse_taken_port(options)
     python = environment()
-    for name in copy_for_student():
+    for name in copy_for_student(language(python)):
         say(f"You changed a file that has a new version: it is my/{name}, beside yours")
     mine = ROOT / "my"
     settings = mine / ".jupyter"

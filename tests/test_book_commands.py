@@ -507,6 +507,27 @@ def test_opening_and_saving_is_no_change(shelf):
     assert "second" in chapter(shelf).read_text()
 
 
+def test_a_copy_names_the_language_of_the_kernel_and_is_no_change(shelf):
+    """Where it did not, JupyterLab would write it, and each notebook would open as not saved."""
+    told = book.language(sys.executable)
+    assert (told["name"], told["version"]) == ("python", sys.version.split()[0])
+    for _ in range(2):
+        assert book.copy_for_student(told) == []
+        copy = json.loads(chapter(shelf).read_text())
+        assert copy["metadata"].pop("language_info") == told
+        assert copy == json.loads(notebook("first"))
+        publish(shelf, "first")
+    publish(shelf, "second")
+    assert book.copy_for_student(told) == []
+    assert "second" in chapter(shelf).read_text()
+
+
+def test_without_a_kernel_a_copy_is_as_the_book_has_it(shelf, tmp_path):
+    assert book.language(tmp_path / "no python") is None
+    assert book.copy_for_student(None) == []
+    assert chapter(shelf).read_text() == notebook("first")
+
+
 @pytest.mark.parametrize("mine", [notebook("mine"), notebook("first", output="1"), "not JSON"])
 def test_changed_file_is_kept_and_the_new_one_comes_beside_once(shelf, mine):
     book.copy_for_student()
