@@ -581,8 +581,8 @@ in_two_ways.holds(
 #
 # > **E2 · holds.** *Our question*: does a decoder learn more from pieces of words than from bytes in as many steps?
 # >
-# > *Measured*: Nats per character after 400 steps, three seeds, rates chosen on other text: bytes 1.95 to 2.02, 300
-# > merges 1.51 to 1.55.
+# > *Measured*: Nats per character after 400 steps, three seeds, rates chosen on other text: bytes 1.97 to 2.04, 300
+# > merges 1.46 to 1.48.
 #
 # ### Shakespeare (E3)
 #
@@ -1844,16 +1844,16 @@ measured(f"loss of whoever knows letter frequencies only: {unigram:.3f}")
 # norm*; a Transformer without them cannot be made deep either (chapter 09, C20). The numbers under the figure suggest why:
 # behind eight untrained plain layers all texts look alike.
 #
-# **Heads** make little difference between two and eight; one, or sixteen of two numbers each, is a little worse. In the paper's table 3 one head is 0.9 BLEU below eight, four 0.3
+# **Heads** make little difference from one to eight; sixteen of two numbers each are a little worse. In the paper's table 3 one head is 0.9 BLEU below eight, four 0.3
 # below, sixteen equal, thirty-two 0.4 below.
 #
 # > **C38 · holds if residual connection and norm are given.** *The lectures* (deck 5, "Why transformers?", "Multi-head
 # > attention"): of a Transformer, "In practice, can make it much deeper (more layers) than RNN"; "around 8 heads seems to
 # > work pretty well for big models".
 # >
-# > *Measured*: Nats a character, 300 steps, rates searched, three seeds, one layer, four and eight: plain LSTM 2.34 to
-# > 2.41, 3.14, 3.14; wired as blocks 2.39 to 2.42, 2.16 to 2.19, 2.12 to 2.14; Transformer 2.33 to 2.40, 2.35 to 2.36,
-# > 2.38 to 2.40. Heads, two blocks, 400 steps: one 2.19 to 2.22, two, four and eight 2.12 to 2.16, sixteen 2.18 to 2.20.
+# > *Measured*: Nats a character, 300 steps, rates searched, three seeds, one layer, four and eight: plain LSTM 2.31 to
+# > 2.41, 3.12 to 3.13, 3.13; wired as blocks 2.33 to 2.41, 2.17 to 2.19, 2.07 to 2.11; Transformer 2.33 to 2.36, 2.35 to
+# > 2.38, 2.38 to 2.40. Heads, two blocks, 400 steps: one to eight 2.13 to 2.17, sixteen 2.18 to 2.19.
 #
 # ## 9. Reading tables
 #
