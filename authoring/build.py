@@ -37,9 +37,7 @@ CELL_TIMEOUT = 300  # seconds
 KERNEL_ENVIRONMENT = {
     "MINITORCH_BOOK": "quick",
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
-    # tqdm's bar for notebooks does not know TQDM_DISABLE; its bar for consoles, as in Spyder, does.
     "TQDM_DISABLE": "1",
-    "SPYDER": "",
     # What third parties deprecate is no reason to fail; every other warning is.
     "PYTHONWARNINGS": "ignore::DeprecationWarning,ignore::FutureWarning",
 }
@@ -141,6 +139,7 @@ def execute(notebook: NotebookNode, source: Path, timeout: float = CELL_TIMEOUT)
     client = NotebookClient(
         notebook,
         timeout=timeout,
+        force_raise_errors=True,  # also where a student's run goes on
         kernel_name=CURRENT_ENV_KERNEL_NAME,
         kernel_manager_class=EnvironmentKernelManager,
         record_timing=False,

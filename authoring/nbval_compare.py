@@ -124,6 +124,7 @@ class Notebook(IPyNbFile):
         cells = list(super().collect())
         yield Gate.from_parent(self, name="stored outputs")
         for cell in cells:
+            cell.options["check_exception"] = False  # nor may a cell that a student's run survives
             yield Cell.from_parent(
                 self, name=cell.name, cell_num=cell.cell_num, cell=cell.cell, options=cell.options
             )

@@ -21,6 +21,7 @@ KINDS = {
     "save": {"tags": ["save"]},
 }
 REGIONS = {"solution": "SOLUTION", "tests": "HIDDEN TESTS"}
+GOES_ON = "raises-exception"  # the tag of a cell after whose error "Run All" goes on
 
 
 class BookError(Exception):
@@ -113,7 +114,10 @@ def _cell_id(cell: NotebookNode, used: set[str]) -> str:
 
 
 def _grading_metadata(source: Path, cell: NotebookNode) -> dict:
-    """nbgrader's metadata in place of the short form: solution="name", tests="name" points=4."""
+    """nbgrader's metadata in place of the short form: solution="name", tests="name" points=4.
+
+    An error in such a cell does not keep a student from running the exercises below.
+    """
     roles = [role for role in REGIONS if role in cell.metadata]
     where = f"{source}: cell '{first_line(cell)}'"
     for role, region in REGIONS.items():
@@ -151,7 +155,8 @@ def _grading_metadata(source: Path, cell: NotebookNode) -> dict:
         grading["points"] = points
     elif points is not None:
         raise BookError(f"{where} has points: they belong to tests={name!r}")
-    return {"nbgrader": NotebookNode(grading)}
+    tags = [*cell.metadata.get("tags", []), GOES_ON]
+    return {"nbgrader": NotebookNode(grading), "tags": tags}
 
 
 def first_line(cell: NotebookNode) -> str:

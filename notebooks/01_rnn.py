@@ -30,7 +30,6 @@ from collections import Counter
 
 import numpy as np
 from matplotlib.colors import LogNorm
-from tqdm.auto import tqdm
 
 import minitorch as mt
 import minitorch.nn.functional as F
@@ -39,7 +38,7 @@ from minitorch.autograd import record_operations
 from textbook import plot
 from textbook.data import Vocabulary, first_edition, split, windows
 from textbook.diagrams import recurrent as diagrams
-from textbook.lab import Lab, Tuned, measured
+from textbook.lab import Lab, Tuned, measured, tqdm
 
 lab = Lab("01")
 

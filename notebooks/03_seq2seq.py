@@ -28,7 +28,6 @@ from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
-from tqdm.auto import tqdm
 
 import minitorch as mt
 import minitorch.nn.functional as F
@@ -47,7 +46,7 @@ from textbook.data import (
 )
 from textbook.decoding import beam_search, greedy
 from textbook.diagrams import translation as diagrams
-from textbook.lab import Lab, Tuned, measured
+from textbook.lab import Lab, Tuned, measured, tqdm
 from textbook.lab.report import spread, table
 
 lab = Lab("03")

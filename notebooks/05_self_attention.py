@@ -30,7 +30,6 @@ from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
-from tqdm.auto import tqdm
 
 import minitorch as mt
 import minitorch.nn.functional as F
@@ -40,7 +39,7 @@ from minitorch.flops import count_flops
 from minitorch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from textbook import plot
 from textbook.data import BatchesByLength, Vocabulary, number_pair, number_pairs, number_pieces
-from textbook.lab import Lab, Tuned, measured
+from textbook.lab import Lab, Tuned, measured, tqdm
 
 lab = Lab("05")
 

@@ -30,7 +30,6 @@ import math
 from time import process_time
 
 import numpy as np
-from tqdm.auto import tqdm
 
 import minitorch as mt
 import minitorch.nn.functional as F
@@ -39,7 +38,7 @@ from minitorch.flops import count_flops
 from textbook import plot
 from textbook.chapter_05 import attention
 from textbook.diagrams import heads as diagrams
-from textbook.lab import Lab, Tuned, measured
+from textbook.lab import Lab, Tuned, measured, tqdm
 from textbook.look import look
 
 lab = Lab("06")

@@ -30,7 +30,6 @@ from functools import partial
 from time import process_time
 
 import numpy as np
-from tqdm.auto import tqdm
 
 import minitorch as mt
 import minitorch.nn.functional as F
@@ -42,7 +41,7 @@ from textbook.chapter_01 import LanguageModel, characters
 from textbook.chapter_05 import attention
 from textbook.chapter_06 import MultiHeadAttention, merge_heads
 from textbook.data import Vocabulary, first_edition, split
-from textbook.lab import Lab, Tuned, measured
+from textbook.lab import Lab, Tuned, measured, tqdm
 from textbook.lab.report import spread, table
 from textbook.look import look
 

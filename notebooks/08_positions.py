@@ -30,7 +30,6 @@ import random
 from functools import cache, partial
 
 import numpy as np
-from tqdm.auto import tqdm
 
 import minitorch as mt
 import minitorch.nn.functional as F
@@ -49,7 +48,7 @@ from textbook.chapter_07 import (
     train_on,
 )
 from textbook.data import Vocabulary, tasks, treebank
-from textbook.lab import Lab, Tuned, measured
+from textbook.lab import Lab, Tuned, measured, tqdm
 
 lab = Lab("08")
 

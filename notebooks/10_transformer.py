@@ -15,7 +15,7 @@
 # - tell apart encoder-decoder, decoder and encoder: one block, three models;
 # - use `nn.Transformer` without falling into its masks.
 #
-# **Time**: about 100 minutes to read and try; all cells together run in about half a minute. **Before it**:
+# **Time**: about 100 minutes to read and try; all cells together run in a minute or two. **Before it**:
 # chapters 03 and 04 (translation), 05 to 09 (all parts).
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it still
@@ -23,7 +23,6 @@
 # `notebooks/`.
 
 # %%
-from tqdm.auto import tqdm
 
 import minitorch as mt
 import minitorch.nn.functional as F
@@ -43,7 +42,7 @@ from textbook.data import (
     number_pairs,
     split,
 )
-from textbook.lab import Lab, Tuned, measured
+from textbook.lab import Lab, Tuned, measured, tqdm
 from textbook.look import look
 
 lab = Lab("10")

@@ -29,7 +29,6 @@ from itertools import pairwise
 from time import process_time
 
 import numpy as np
-from tqdm.auto import tqdm
 
 import minitorch as mt
 import minitorch.nn.functional as F
@@ -58,7 +57,7 @@ from textbook.data import (
     tiny_shakespeare,
 )
 from textbook.decoding import beam_search, greedy, sample
-from textbook.lab import Lab, Runs, Tuned, measured
+from textbook.lab import Lab, Runs, Tuned, measured, tqdm
 from textbook.lab.report import table
 
 lab = Lab("11")

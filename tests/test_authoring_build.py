@@ -11,6 +11,7 @@ import mini_book
 import nbformat
 import pytest
 from mini_book import edit
+from nbclient import NotebookClient
 
 from authoring.build import build, execute, join_streams
 from authoring.sources import BookError, read_chapter, read_exercises, to_text
@@ -75,6 +76,27 @@ def test_the_release_keeps_the_task_and_hides_the_answer(built):
     assert "hidden" not in tests.source.lower()
     assert (tests.metadata.editable, tests.metadata.nbgrader.points) == (False, 3)
     assert (solution.id, tests.id) == ("add_one", "test_add_one")
+    assert solution.metadata.tags == tests.metadata.tags == ["raises-exception"]
+
+
+@pytest.mark.parametrize("answer", [None, "return number", "return number +"])
+def test_a_run_of_all_cells_goes_on_past_what_is_not_solved(built, answer):
+    path = built / "exercises/01_double/01_double.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    if answer:
+        notebook.cells[-2].source = f"def add_one(number):\n    {answer}\n"
+    notebook.cells.append(nbformat.v4.new_code_cell("print('the end')"))
+    NotebookClient(notebook, timeout=60, resources={"metadata": {"path": path.parent}}).execute()
+    *_, check, last = notebook.cells
+    assert check.outputs[0].output_type == "error"
+    assert last.outputs[0].text == "the end\n"
+
+
+def test_an_error_in_a_solved_set_is_refused_though_a_students_run_goes_on(book):
+    edit(book / EXERCISES, "number + 1", "number + 2")
+    with pytest.raises(BookError, match="cell 'assert add_one.* failed(.|\n)*AssertionError"):
+        build(book)
+    assert set(generated(book)) == {"notebooks/01_double.ipynb"}
 
 
 def test_notebooks_end_with_one_newline_and_have_no_carriage_returns(built):

@@ -39,10 +39,7 @@ LAYERS = [
 OPTIONAL = {
     "textbook.plot.style": {"matplotlib", "IPython", "cycler", "PIL"},
     "textbook.plot.matrices": {"matplotlib"},
-    "textbook.lab.experiments": {"tqdm"},
-    "textbook.chapter_03": {"tqdm"},
-    "textbook.chapter_07": {"tqdm"},
-    "textbook.chapter_11": {"tqdm"},
+    "textbook.lab.progress": {"tqdm", "IPython"},
     "textbook.checks.progress": {"IPython"},
     "textbook.data.downloads": {"pooch", "requests"},
     "textbook.data.metrics": {"sacrebleu"},

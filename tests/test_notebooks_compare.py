@@ -88,6 +88,12 @@ def empty(notebook):
             cell.outputs, cell.execution_count = [], None
 
 
+def survive_errors(notebook):
+    """The tags of cells whose errors do not end a run, and whose outputs are not compared."""
+    for cell in notebook.cells:
+        cell.metadata.tags = ["raises-exception", "nbval-ignore-output"]
+
+
 MEASURED = """
 # %%
 from textbook.lab import Lab, measured
@@ -108,6 +114,7 @@ CHANGES = {
         outputs('"holds": true', '"holds": false'),
     ],
     "empty": [empty, source("double(1.25)", "double(1.25) / 0")],
+    "surviving": [survive_errors, source("double(1.25)", "double(1.25) / 0")],
     "warned": [outputs('"name": "stdout"', '"name": "stderr"')],
     "endless": [source("double(1.25)", "while True: pass")],
     "dead": [source("double(1.25)", "import os; os._exit(1)")],
@@ -185,6 +192,7 @@ def test_what_is_as_it_should_be_passes(failures, name):
                 "Cell 2": "ZeroDivisionError",
             },
         ),
+        ("surviving", {"Cell 2": "ZeroDivisionError"}),
         (
             "warned",
             {

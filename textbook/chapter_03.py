@@ -5,7 +5,6 @@ Generated from the cells of notebooks/03_seq2seq.py that start with
 """
 
 import math
-from tqdm.auto import tqdm
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
@@ -16,6 +15,7 @@ from textbook.data import Vocabulary
 from textbook.data import number_pairs
 from textbook.data import padding_mask
 from textbook.decoding import greedy
+from textbook.lab import tqdm
 
 
 SPECIALS = ["<pad>", "<s>", "</s>"]

@@ -4,7 +4,6 @@ Generated from the cells of notebooks/07_masking.py that start with
 `# %% save`: change them there.
 """
 
-from tqdm.auto import tqdm
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
@@ -15,6 +14,7 @@ from textbook.chapter_06 import merge_heads
 from textbook.data import Vocabulary
 from textbook.data import first_edition
 from textbook.data import split
+from textbook.lab import tqdm
 
 
 def three_texts():

@@ -4,9 +4,9 @@ Generated from the cells of notebooks/11_transformer_at_work.py that start with
 `# %% save`: change them there.
 """
 
-from tqdm.auto import tqdm
 import minitorch as mt
 from minitorch import nn
+from textbook.lab import tqdm
 
 
 def in_lines(step, steps, warm):

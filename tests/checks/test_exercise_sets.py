@@ -27,6 +27,7 @@ def test_an_unsolved_set_runs_and_each_check_says_not_solved_yet(path):
         if not cell.metadata.get("nbgrader", {}).get("grade"):
             exec(cell.source, names)
             continue
+        assert "raises-exception" in cell.metadata.tags  # "Run All" goes on
         checks += 1
         with pytest.raises(CheckFailed, match="not solved yet"):
             exec(cell.source, names)

@@ -19,9 +19,10 @@ A list is an axis of the grid, anything else a fixed setting; ``full`` replaces 
 """
 
 from textbook.lab.experiments import Experiment, Lab, Tuned
+from textbook.lab.progress import tqdm
 from textbook.lab.report import measured
 from textbook.lab.rows import Rows
 from textbook.lab.runs import Runs
 from textbook.lab.text import colored_text
 
-__all__ = ["Experiment", "Lab", "Rows", "Runs", "Tuned", "colored_text", "measured"]
+__all__ = ["Experiment", "Lab", "Rows", "Runs", "Tuned", "colored_text", "measured", "tqdm"]

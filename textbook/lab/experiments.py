@@ -13,9 +13,8 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from tqdm.auto import tqdm
-
 import minitorch as mt
+from textbook.lab.progress import tqdm
 from textbook.lab.report import measured, verdict
 from textbook.lab.rows import Rows
 from textbook.lab.runs import Runs
@@ -231,7 +230,7 @@ class Experiment:
         rows: list[dict] = []
         tried: list[dict] = []
         grid = list(_grid({name: x for name, x in settings.items() if name != "seeds"}))
-        with tqdm(total=len(grid) * seeds, desc=self.name, leave=False) as progress:
+        with tqdm(total=len(grid) * seeds, desc=self.name) as progress:
             for chosen in grid:
                 for name, values in tuned.items():
                     tried_with = chosen | values.replaced
