@@ -87,6 +87,7 @@ def site(root: Path, folder: Path) -> None:
         )
         pages.connect("autodoc-process-docstring", _escape_bars)
         pages.connect("html-page-context", _bind)
+        pages.connect("html-page-context", _level, priority=900)  # after furo's own
         pages.build()
         if warnings.getvalue():
             raise BookError(f"the pages have faults:\n{warnings.getvalue()}")
@@ -198,6 +199,12 @@ def _bind(app, name, template, context: dict, doctree) -> None:
     formula = r'(\(*<span class="math notranslate nohighlight">[^<]*</span>[,.;:?!)]*)'
     body = re.sub(formula, r'<span class="bound">\1</span>', body)
     context["body"] = re.sub(r"<td>([^<]{1,40})</td>", r'<td class="short">\1</td>', body)
+
+
+def _level(app, name, template, context: dict, doctree) -> None:
+    """The headings in the list of pages say their level, for those who hear the page."""
+    tree, heading = context["furo_navigation_tree"], 'class="caption" role="heading"'
+    context["furo_navigation_tree"] = tree.replace(heading, f'{heading} aria-level="2"')
 
 
 def _slug(title: str) -> str:

@@ -73,8 +73,7 @@ def view(name: str) -> View:
     model.load_state_dict(kept["weights"])
     vocabulary = Vocabulary([], kept["tokens"])
     if name == "translator":
-        pair = number_pair(293)
-        return look(model, pair.source, ["<s>", *pair.target], vocabulary, knobs=True)
+        return look(model, number_pair(293).source, ["<s>"], vocabulary, knobs=True)
     return look(model, ["<s>", *"The value of th"], vocabulary=vocabulary, knobs=True)
 
 

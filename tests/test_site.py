@@ -24,7 +24,8 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.links, self.loads, self.anchors, self.silent = [], [], set(), 0
+        self.links, self.loads, self.anchors = [], [], set()
+        self.silent = self.without_level = 0
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
@@ -35,6 +36,7 @@ class Page(HTMLParser):
         if given.get(LOADING.get(tag)) and given.get("rel", "stylesheet") == "stylesheet":
             self.loads.append(given[LOADING[tag]])
         self.silent += tag == "img" and not given.get("alt")
+        self.without_level += given.get("role") == "heading" and "aria-level" not in given
 
 
 PART = ("00_tensors_and_autograd", "05_self_attention")
@@ -109,6 +111,11 @@ def test_every_picture_has_a_text(book, pages):
     } == {}
 
 
+def test_every_heading_tells_its_level(pages):
+    assert {path.name for path, page in pages.items() if page.without_level} == set()
+    assert all("caption-text" in path.read_text("utf-8") for path in pages)
+
+
 def test_no_solution_is_given_away(book):
     for path in (book / "exercises").rglob("*.html"):
         assert "BEGIN SOLUTION" not in path.read_text("utf-8")
@@ -127,6 +134,7 @@ def test_the_window_has_both_models_and_knows_the_chapters(root, book):
     text = html.unescape((book / "docs" / "window.html").read_text("utf-8"))
     carried = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
     assert len(carried) == text.count("<iframe") == 2
+    assert json.loads(carried[0])["target"] == ["<s>"]  # there is something left to write
     for data in map(json.loads, carried):
         assert len(data["model"]["weights"]) * 3 / 4 < 1e6
         known = {f"{int(number):02}" for number in data["chapters"]}
