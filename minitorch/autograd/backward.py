@@ -21,7 +21,7 @@ def propagate(roots, retain_graph, receive, oldest=0):
     A node's inputs exist before it does. So the latest node of those that wait has received the
     gradients from everything that used it, and is the one to visit next.
 
-    ``waiting`` holds for a node a list: for each output the gradient, and whether nobody else
+    ``waiting`` holds for a node two lists: for each output the gradient, and whether nobody else
     holds that array. If so, further gradients are added into it. Any other array may be waiting at
     another node too, and the first sum makes a new one. Leaves wait in the same way, to the end.
 
@@ -35,7 +35,7 @@ def propagate(roots, retain_graph, receive, oldest=0):
         if type(edge) is tuple:
             node, index, shape, dtype = edge
         else:
-            node, shape, dtype = None, edge.array.shape, edge.array.dtype
+            node, index, shape, dtype = None, 0, edge.array.shape, edge.array.dtype
         if grad.shape != shape:
             grad, owned = unbroadcast(grad, shape), True
         if grad.dtype is not dtype and grad.dtype != dtype:
@@ -45,27 +45,25 @@ def propagate(roots, retain_graph, receive, oldest=0):
         slots = waiting.get(edge if node is None else node)
         if slots is None:
             if node is None:
-                waiting[edge] = [grad, owned]
+                waiting[edge] = [grad], [owned]
                 return
             heappush(queue, (-node.order, node))
-            if node.outputs is None:
-                waiting[node] = [grad, owned]
-                return
-            waiting[node] = slots = [None, False] * node.outputs
-        place = 0 if node is None else 2 * index
-        if slots[place] is None:
-            slots[place : place + 2] = grad, owned
-        elif slots[place + 1]:
-            slots[place] += grad
+            count = node.outputs or 1
+            waiting[node] = slots = [None] * count, [False] * count
+        sums, alone = slots
+        if sums[index] is None:
+            sums[index], alone[index] = grad, owned
+        elif alone[index]:
+            sums[index] += grad
         else:
-            slots[place : place + 2] = as_array(slots[place] + grad), True
+            sums[index], alone[index] = as_array(sums[index] + grad), True
 
     tell("backward", [], [], True)
     for edge, grad in roots:
         send(edge, grad, False)
     while queue:
         _, node = heappop(queue)
-        grads = waiting.pop(node)[::2]
+        grads, _ = waiting.pop(node)
         if node.hooks or node.retained:
             _call_hooks(node, grads, receive)
         if node.order <= oldest:
@@ -98,7 +96,7 @@ def propagate(roots, retain_graph, receive, oldest=0):
                 # A view shows an array of others, and one function may give an array twice.
                 fresh = result.base is None and result is not grad
                 send(edge, result, fresh and (separate or held.count(id(result)) == 1))
-    for leaf, (grad, owned) in waiting.items():
+    for leaf, ([grad], [owned]) in waiting.items():
         if leaf._hooks:
             grad, owned = _after_hooks(leaf._hooks, grad), False
         if leaf._requires_grad:

@@ -8,10 +8,10 @@ An operation is written as a function on *arrays* that returns its result and it
 
 The second part is a tuple with one function an argument, from the gradient with respect to the
 result to the gradient with respect to that argument; or one function that returns all of them,
-where they share work; or None where there is no gradient. Who asks for the gradient of an argument
-that the tuple does not reach is told that there is none. Such a function returns ``g`` itself, a
-view of it, or a new array, never an array that it keeps. It need not undo broadcasting or type
-promotion: the backward pass does that for all.
+where they share work (for an operation on one tensor, its gradient itself); or None where there is
+no gradient. Who asks for the gradient of an argument that the tuple does not reach is told that
+there is none. Such a function returns ``g`` itself, a view of it, or a new array, never an array
+that it keeps. It need not undo broadcasting or type promotion: the backward pass does that for all.
 
 What the gradient functions of the arguments that need a gradient use of the function's variables is
 kept until backward, and an in-place change of its memory meanwhile is an error (``inplace`` finds
@@ -120,7 +120,7 @@ def operation(promote=None, view=False, rows=False):
             if thread.recording:
                 for arg in args:
                     edge = None
-                    if isinstance(arg, TensorBase):
+                    if isinstance(arg, TensorBase):  # arg._gradient_edge(), without the calls
                         shown = arg._view
                         if shown is not None and shown.base._edge is not shown.edge:
                             shown.follow(arg, strictly=True)

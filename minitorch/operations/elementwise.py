@@ -95,9 +95,9 @@ def floor_divide(input, other):
 @operation(promote="common")
 def remainder(input, other):
     """input - other * floor(input / other), with the sign of ``other``."""
-    quotient = input // other
-    _check_divisor(quotient, other)
-    return input % other, (lambda g: g, lambda g: -g * quotient)
+    result = input % other
+    _check_divisor(result, other)
+    return result, (lambda g: g, lambda g: -g * (input // other))
 
 
 @operation(promote="common")
