@@ -396,6 +396,16 @@ def make_class(release, whole=False):
     return people
 
 
+# Some of each kind, handed in in every run of the tests; the others are with --all.
+QUICK = {
+    *("right", "one wrong", "passes the public tests only", "blank", "half", "all in one cell"),
+    *("endless", "kernel dies", "hungry", "memory bomb", "segfault", "raises no Exception"),
+    *("not JSON", "empty file", "misnamed", "nothing", "BOM", "equal ids", "odd cells", "doubled"),
+    *("duplicate cell", "deleted test", "stripped metadata", "changed test", "answer deleted"),
+    *("patches a check", "patches Python", "strips asserts", "shadows Python's names"),
+    *("all that is harmless", "stops in the answer", "itself", "expanded", "star import"),
+    *("pipe", "link to a file", "is a link", "J\udcfcrgen", "scripts"),
+}
 LINKS = {
     "link to a file": f"../right/{SET}.ipynb",
     "dangling link": "nowhere",
