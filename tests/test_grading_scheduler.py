@@ -40,7 +40,8 @@ def elsewhere(tmp_path_factory):
     folder = tmp_path_factory.mktemp("machine") / "book"
     for name in ("authoring", "minitorch", "textbook"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "nbgrader_config.py", folder)
+    for name in ("book.py", "nbgrader_config.py"):
+        shutil.copy(ROOT / name, folder)
     (folder / "solutions" / SET).mkdir(parents=True)
     nbformat.write(SOURCE, folder / "solutions" / SET / f"{SET}.ipynb")
     return folder
