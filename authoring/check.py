@@ -157,7 +157,7 @@ def _experiments(
     results = read_results(source)
     headings, defines = claims_in_headings(notebook), defined(notebook)
     again = f"run: python book.py experiment {number_of(source)}"
-    experiments = declared(source)
+    experiments, with_other_library = declared(source), []
     for experiment in experiments:
         name, claim = experiment.name, experiment.claim
         if experiment.chapter != number_of(source):
@@ -175,10 +175,13 @@ def _experiments(
         elif results[name]["code_hash"] != experiment.code_hash:
             yield f"{results_path(source)}: {name} was measured with other code: {again} {name}"
         elif results[name]["library_hash"] != experiment.library_hash:
-            warn(
-                f"{results_path(source).name}: {name} was recorded with other code of the library; "
-                f"where that may matter, {again} {name}"
-            )
+            with_other_library.append(name)
+    if with_other_library:
+        named = " ".join(with_other_library)
+        warn(
+            f"{results_path(source).name}: recorded with other code of the library that they use: "
+            f"{named}; where that may matter, {again} {named}"
+        )
     for name in sorted(set(results) - {experiment.name for experiment in experiments}):
         yield f"{results_path(source)}: {name} is no experiment of the chapter: {again}"
 

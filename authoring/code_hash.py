@@ -2,12 +2,13 @@
 
 import ast
 import hashlib
-import importlib
 import importlib.util
 import io
 import symtable
 import tokenize
 from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -25,15 +26,11 @@ class Code:
         self.tree = ast.parse(text, source.name)
         self.root = source.parent.parent
         self.binders: dict[str, set[str]] = defaultdict(set)
-        self.imports: dict[str, str] = {}  # name -> where it comes from, "minitorch.nn"
         for statement in self.tree.body:
             if isinstance(statement, ast.ImportFrom):
                 for alias in statement.names:
                     self._imported(statement, alias)
                 continue
-            if isinstance(statement, ast.Import):
-                for alias in statement.names:
-                    self.imports[alias.asname or alias.name.split(".")[0]] = alias.name
             for name in bound(statement):
                 self.binders[name].add(self.segment(statement))
 
@@ -41,7 +38,6 @@ class Code:
         """Of `from a import b as c` only `b as c` counts, and all of what a chapter saved."""
         name = alias.asname or alias.name
         self.binders[name].add(ast.unparse(ast.Import([alias])))
-        self.imports[name] = f"{statement.module}.{alias.name}"
         if (statement.module or "").startswith(SAVED):
             saved = Code(self.root / f"{statement.module.replace('.', '/')}.py")
             self.binders[name] |= saved.closure(saved.binders[alias.name])
@@ -78,25 +74,6 @@ class Code:
         lines[0] = lines[0].encode()[node.col_offset :].decode()
         return "".join(lines)
 
-    def library_hash(self, pieces: set[str]) -> str:
-        """A hash of the library's files that these pieces of code use.
-
-        The files where the names stand that they take from it, and all that those import; without
-        docstrings and comments.
-        """
-        modules = {f"{LIBRARY}.tensor"}
-        for piece in pieces:
-            for chain in _chains(piece):
-                first, _, rest = chain.partition(".")
-                modules |= _home(f"{self.imports.get(first, '')}.{rest}".rstrip("."))
-        files: set[str] = set()
-        while modules:
-            module = modules.pop()
-            if module not in files:
-                files.add(module)
-                modules |= _imports_of(module)
-        return digest({f"{module} {_without_docstrings(module)}" for module in files})
-
 
 def names_used(piece: str) -> set[str]:
     """The global names that a piece of code reads."""
@@ -129,68 +106,89 @@ def digest(pieces: set[str]) -> str:
     return hashlib.sha256("\n".join(sorted(pieces)).encode()).hexdigest()[:16]
 
 
-def _chains(piece: str) -> set[str]:
-    """Every name with the attributes asked of it: "nn.functional.softmax"."""
-    return {
-        ast.unparse(node)
-        for node in ast.walk(ast.parse(piece))
-        if isinstance(node, ast.Name | ast.Attribute) and _plain_chain(node)
-    }
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A definition of the library, or a member of a class: its names, and the words in it."""
+
+    names: frozenset[str]
+    owner: str | None
+    text: str
+    words: frozenset[str]
 
 
-def _plain_chain(node: ast.expr) -> bool:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name)
+def library_hash(pieces: set[str]) -> str:
+    """A hash of what these pieces of code reach in the library, without docstrings and comments.
 
-
-@cache
-def _home(chain: str) -> frozenset[str]:
-    """The library's module that defines what this chain of names leads to."""
-    parts = chain.split(".")
-    if parts[0] != LIBRARY:
-        return frozenset()
-    found = importlib.import_module(LIBRARY)
-    for part in parts[1:]:
-        found = getattr(found, part, None)
-    home = getattr(found, "__module__", None) or getattr(found, "__name__", "")
-    inside = isinstance(home, str) and home.startswith(f"{LIBRARY}.") and _file_of(home)
-    return frozenset({home} if inside else ())
-
-
-@cache
-def _file_of(module: str) -> Path | None:
-    """Where a module of the library stands; None for a package, which only names others."""
-    spec = importlib.util.find_spec(module)
-    path = Path(spec.origin) if spec and spec.origin else None
-    return None if path is None or path.name == "__init__.py" else path
+    A word leads to all that the library binds under it, wherever it stands, and to a member of a
+    class if the class is reached as well. So the hash holds too much rather than too little, and
+    nothing of what is added under a name of its own.
+    """
+    reached = {"Tensor", *(word for piece in pieces for word in _words(ast.parse(piece)))}
+    todo, texts, library = list(reached), set(), _library()
+    while todo:
+        for part in library.get(todo.pop(), ()):
+            if part.names & reached and (part.owner is None or part.owner in reached):
+                texts.add(part.text)
+                todo += part.words - reached
+                reached |= part.words
+    return digest(texts)
 
 
 @cache
-def _imports_of(module: str) -> frozenset[str]:
-    path = _file_of(module)
-    if path is None:
-        return frozenset()
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(LIBRARY):
-            inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {node.module} | {name for name in inner if _is_module(name)}
-    return frozenset(name for name in found if _is_module(name) and _file_of(name))
+def _library() -> dict[str, list[Part]]:
+    """The parts of the library under each name that leads to them."""
+    found = defaultdict(list)
+    [folder] = importlib.util.find_spec(LIBRARY).submodule_search_locations
+    for path in sorted(Path(folder).rglob("*.py")):
+        for statement in _undocumented(path).body:
+            for part in _parts(statement, path.stem):
+                for name in part.names | {part.owner}:
+                    found[name].append(part)
+    return found
 
 
-@cache
-def _is_module(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
+def _parts(statement: ast.stmt, module: str) -> Iterator[Part]:
+    """A statement as a part; of a class the special methods, and each other member by itself."""
+
+    def part(node: ast.AST, names: set[str], owner: str | None = None) -> Part:
+        text = f"{module} {owner} {ast.dump(node)}"
+        return Part(frozenset(names), owner, text, frozenset(_words(node)))
+
+    if isinstance(statement, ast.ClassDef):
+        special = []
+        for member in statement.body:
+            names = {name for name in bound(member) if not name.startswith("__")}
+            if names:
+                yield part(member, names, statement.name)
+            else:
+                special.append(member)
+        statement.body = special
+        yield part(statement, {statement.name})
+    elif isinstance(statement, ast.Import | ast.ImportFrom):
+        for alias in statement.names:
+            if alias.asname:
+                yield part(alias, {alias.asname})
+    elif names := bound(statement) or {"Tensor"}:  # what binds nothing runs with the library
+        if names != {"__all__"}:
+            yield part(statement, names)
 
 
-@cache
-def _without_docstrings(module: str) -> str:
-    tree = ast.parse(_file_of(module).read_text(encoding="utf-8"))
+def _words(tree: ast.AST) -> Iterator[str]:
+    """Names, attributes, and texts that may be asked for as such."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.alias):
+            yield from node.name.split(".")
+        elif isinstance(node, ast.Constant) and str(node.value).isidentifier():
+            yield str(node.value)
+
+
+def _undocumented(path: Path) -> ast.Module:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
-    return ast.dump(tree)
+    return tree

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .code_hash import Code, digest
+from .code_hash import Code, digest, library_hash
 from .sources import BookError, chapters, number_of, write_text
 
 _CALL = '@lab.experiment("C1", name=[value, ...], full=dict(name=[more, ...]))'
@@ -248,7 +248,7 @@ def declared(source: Path) -> list[Declared]:
                         claim=call.args[0].value,
                         chapter=_chapter_of(code.tree, ast.unparse(call.func.value), where),
                         code_hash=digest(pieces),
-                        library_hash=code.library_hash(pieces),
+                        library_hash=library_hash(pieces),
                         anywhere="lacks" not in options,
                     )
                 )

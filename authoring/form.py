@@ -119,7 +119,7 @@ def form_problems(root: Path) -> Iterator[str]:
             )
         for name in dict.fromkeys(defined(notebook)):
             places[name].append(str(where))
-        yield from verdict_problems(source, claims_in_headings(notebook), where)
+        yield from verdict_problems(source, notebook, where)
     yield from _two_meanings(root, {number_of(source) for source in sources})
     for name, found in places.items():
         if len(found) > 1:
@@ -163,16 +163,23 @@ def verdicts(notebook: NotebookNode) -> list[dict]:
     ]
 
 
-def verdict_problems(source: Path, claims: list[str], where: Path) -> Iterator[str]:
-    """Those of these claims that nothing judges, and verdicts that do not hold."""
+def verdict_problems(source: Path, notebook: NotebookNode, where: Path) -> Iterator[str]:
+    """The claims in the headings that nothing judges, and verdicts that do not hold."""
     built = source.with_suffix(".ipynb")
     if not built.exists():
         return
-    found = verdicts(nbformat.read(built, as_version=4))
+    page = nbformat.read(built, as_version=4)
+    found = verdicts(page)
     judged = {verdict["claim"] for verdict in found}
-    for claim in claims:
-        if claim not in judged:
+    current = [cell.source for cell in page.cells] == [cell.source for cell in notebook.cells]
+    for claim in claims_in_headings(notebook):
+        if claim not in judged and current:
             yield f"{where}: {claim} has no verdict: write runs.holds(...) or lab.holds(...)"
+        elif claim not in judged:
+            yield (
+                f"{where}: the built page has no verdict on {claim}: build first, python book.py "
+                f"build {number_of(source)}"
+            )
     for verdict in found:
         if not verdict["holds"]:
             yield f"{where}: {verdict['claim']} does not hold: {verdict['sentence']}"

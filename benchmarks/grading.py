@@ -16,8 +16,10 @@ import threading
 import time
 from pathlib import Path
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as `python book.py grade` has it
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from book import ONE_THREAD  # noqa: E402
+
+os.environ.update(ONE_THREAD)  # before NumPy is loaded
 
 import nbformat  # noqa: E402
 from nbgrader.apps import NbGraderAPI  # noqa: E402

@@ -18,8 +18,11 @@ from pathlib import Path
 
 from works import WORKS
 
-LIBRARIES = ("minitorch", "torch")
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT))
+from book import ONE_THREAD  # noqa: E402
+
+LIBRARIES = ("minitorch", "torch")
 
 IMPORT = """
 import time, numpy
@@ -61,9 +64,8 @@ def serve(library, name, device):
 
 
 def environment(threads):
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    return os.environ | dict.fromkeys(names, str(threads)) | {"PYTHONPATH": path}
+    return os.environ | dict.fromkeys(ONE_THREAD, str(threads)) | {"PYTHONPATH": path}
 
 
 def quartiles(values):

@@ -396,6 +396,23 @@ def make_class(release, whole=False):
     return people
 
 
+# Notebooks of each kind that are graded in every run of the tests; the others are with --all.
+QUICK = {
+    *("right", "one wrong", "passes the public tests only", "blank", "half", "all in one cell"),
+    *("endless", "kernel dies", "hungry", "memory bomb", "segfault", "raises no Exception"),
+    *("misnamed", "BOM", "CRLF", "equal ids", "nbformat 3", "doubled"),
+    *("duplicate cell", "deleted test", "stripped metadata", "changed test", "answer deleted"),
+    *("patches a check", "patches Python", "strips asserts", "shadows Python's names"),
+    *("all that is harmless", "stops in the answer", "itself", "expanded", "star import"),
+    *("J\udcfcrgen", "scripts"),
+}
+
+
+def is_quick(student, points):
+    """Whether it is handed in in every run: what is not graded, since it cannot be read, is."""
+    return student in QUICK or not points
+
+
 LINKS = {
     "link to a file": f"../right/{SET}.ipynb",
     "dangling link": "nowhere",

@@ -508,6 +508,14 @@ COSTLY = {  # the script alone tries these
 }
 LIST = "list = [1, 2, 3]\ntype = 'rnn'\n"
 POSSIBLE = {"hides what it runs": UNHEARD}  # docs/instructors.md has it on its list
+# Some of each kind, tried in every run of the tests; the others are tried with --all.
+QUICK = {
+    *("looks at frames", "remembers outcomes", "replaces the check", "asks"),
+    *("lies", "forges", "replies with exit", "forges a remark", "sends odd arrays"),
+    *("patches", "transforms cells", "spreads", "overwrites", "reads the solution", "reads others"),
+    *("ends its parent", "quits", "pretends to be a tensor", "gives odd floats", "forges marks"),
+    *("uses what is forbidden", "uses it in a thread", "hides what it runs"),
+}
 
 
 def make_set():

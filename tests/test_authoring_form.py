@@ -1,13 +1,15 @@
 """The form of a chapter, what it saves, and the kinds of its cells."""
 
 import json
+import shutil
+from types import SimpleNamespace
 
 import mini_book
 import nbformat
 import pytest
 from mini_book import edit
 
-from authoring import form
+from authoring import code_hash, form
 from authoring.check import check
 from authoring.experiments import declared, record
 from authoring.form import form_of
@@ -127,6 +129,10 @@ def outputs(book, *verdicts):
 def test_a_claim_without_a_verdict_and_a_verdict_that_fails_are_told(book):
     outputs(book)
     assert any("C1 has no verdict: write runs.holds" in problem for problem in problems(book))
+    edit(book / CHAPTER, "above=1)", "above=2)")
+    [problem] = [each for each in problems(book) if "verdict" in each]
+    assert "the built page has no verdict on C1: build first, python book.py build 01" in problem
+    edit(book / CHAPTER, "above=2)", "above=1)")
     outputs(book, None, {"claim": "C1", "sentence": "it grows", "holds": True})
     assert problems(book) == []
     outputs(book, {"claim": "C1", "sentence": "it grows", "holds": False})
@@ -249,6 +255,41 @@ def test_the_library_that_is_used_has_a_hash_of_its_own(book):
     assert with_layers.library_hash != with_tensors.library_hash
 
 
+@pytest.mark.parametrize(
+    ("file", "old", "new", "changes"),
+    [
+        ("compat/functions.py", "\n\ndef ", "\n\ndef hypot(x):\n    return x\n\n\ndef ", False),
+        ("methods.py", "    add = ", "    hypot = elementwise.add\n    add = ", False),
+        (
+            "nn/recurrent.py",
+            "\n    def ",
+            "\n    def unheard(self):\n        pass\n\n    def ",
+            False,
+        ),
+        ("operations/reductions.py", '"""', '"""Another text. ', False),
+        ("operations/reductions.py", "def softmax(input, dim,", "def softmax(input, dim=1,", True),
+        ("operations/elementwise.py", "def mul(input, other):", "def mul(input, other=1):", True),
+        ("autograd/backward.py", "receive, oldest=0", "receive, oldest=1", True),
+        ("tensor.py", "TensorBase.result_class = Tensor", "TensorBase.result_class = 7", True),
+    ],
+)
+def test_what_is_not_reached_in_the_library_is_not_in_its_hash(
+    tmp_path, monkeypatch, file, old, new, changes
+):
+    folder = shutil.copytree(mini_book.REPOSITORY / "minitorch", tmp_path / "minitorch")
+    spec = SimpleNamespace(submodule_search_locations=[folder])
+    monkeypatch.setattr(code_hash.importlib.util, "find_spec", lambda name: spec)
+
+    def of_softmax():
+        code_hash._library.cache_clear()
+        return code_hash.library_hash({"import functional as F", "F.softmax(2 * x, 1)"})
+
+    before = of_softmax()
+    edit(folder / file, old, new, 1)
+    assert (of_softmax() != before) == changes
+    code_hash._library.cache_clear()
+
+
 def test_what_another_chapter_saved_is_in_the_hash(book):
     saved = book / "textbook" / "chapter_00.py"
     saved.parent.mkdir()
@@ -274,7 +315,8 @@ def test_a_record_of_another_library_is_a_warning_and_no_problem(book):
     edit(book / "notebooks/results/01.json", '"library_hash": "', '"library_hash": "0')
     problems = check(book, warned.append)
     assert not any("growing" in problem for problem in problems)
-    assert len(warned) == 1 and "growing was recorded with other code of the library" in warned[0]
+    [warning] = warned
+    assert "recorded with other code of the library that they use: growing" in warning
 
 
 NOTATION = """\

@@ -40,15 +40,19 @@ def elsewhere(tmp_path_factory):
     folder = tmp_path_factory.mktemp("machine") / "book"
     for name in ("authoring", "minitorch", "textbook"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "nbgrader_config.py", folder)
+    for name in ("book.py", "nbgrader_config.py"):
+        shutil.copy(ROOT / name, folder)
     (folder / "solutions" / SET).mkdir(parents=True)
     nbformat.write(SOURCE, folder / "solutions" / SET / f"{SET}.ipynb")
     return folder
 
 
-@pytest.fixture
-def dask(elsewhere, tmp_path):
-    """Start processes of Dask there: the scheduler, of which it gives the address, and workers."""
+@pytest.fixture(scope="module")
+def dask(elsewhere):
+    """Processes of Dask there: the scheduler, of which it gives the address, and two workers.
+
+    They start slowly, so the tests share them; the last one ends the scheduler.
+    """
     started = []
 
     def start(program, *arguments):
@@ -61,7 +65,7 @@ def dask(elsewhere, tmp_path):
         started.append(process)
         return process
 
-    told = tmp_path / "scheduler.json"
+    told = elsewhere.with_name("scheduler.json")
     listens = ["--host", "127.0.0.1", "--no-dashboard"]
     listening = start("scheduler", *listens, "--port", "0", "--scheduler-file", str(told))
     while not told.exists() or not told.read_text():
@@ -69,18 +73,38 @@ def dask(elsewhere, tmp_path):
         time.sleep(0.1)
     address = json.loads(told.read_text())["address"]
     worker = ["worker", address, *listens, "--no-nanny", "--nthreads", "1"]
-    yield address, lambda: start(*worker), listening
+    yield address, [start(*worker), start(*worker)], listening
     for process in started:
         process.kill()
         process.wait()
 
 
+def test_a_worker_with_another_book_is_refused(dask, elsewhere, tmp_path):
+    address, _, _ = dask
+    hand_in(tmp_path / "class" / "anna", "answer = 42")
+    other = elsewhere / "textbook" / "other.py"
+    other.touch()
+    try:
+        with pytest.raises(GradingError, match="process .*another version"):
+            grade_folder(
+                tmp_path / "class",
+                tmp_path / "results",
+                {SET: SOURCE},
+                Settings(scheduler=address),
+                print,
+            )
+    finally:
+        other.unlink()
+    with pytest.raises(GradingError, match="no Dask scheduler answers at tcp://127.0.0.1:1 "):
+        list(scheduler.results_of("tcp://127.0.0.1:1", Job({}, 1, (1, 1)), [], None, print))
+
+
 def test_a_worker_that_dies_costs_nothing(dask, tmp_path):
-    address, start_worker, _ = dask
+    address, workers, _ = dask
     for number, answer in enumerate(ANSWERS):
         hand_in(tmp_path / "class" / f"student {number}", answer)
     (tmp_path / "class" / "nobody").mkdir()
-    results, said, workers = tmp_path / "results", [], [start_worker(), start_worker()]
+    results, said = tmp_path / "results", []
 
     def say(line):
         said.append(line)
@@ -106,30 +130,8 @@ def test_a_worker_that_dies_costs_nothing(dask, tmp_path):
     assert len(list(pages)) == len(ANSWERS)
 
 
-def test_a_worker_with_another_book_is_refused(dask, elsewhere, tmp_path):
-    address, start_worker, _ = dask
-    start_worker()
-    hand_in(tmp_path / "class" / "anna", "answer = 42")
-    other = elsewhere / "textbook" / "other.py"
-    other.touch()
-    try:
-        with pytest.raises(GradingError, match="process .*another version"):
-            grade_folder(
-                tmp_path / "class",
-                tmp_path / "results",
-                {SET: SOURCE},
-                Settings(scheduler=address),
-                print,
-            )
-    finally:
-        other.unlink()
-    with pytest.raises(GradingError, match="no Dask scheduler answers at tcp://127.0.0.1:1 "):
-        list(scheduler.results_of("tcp://127.0.0.1:1", Job({}, 1, (1, 1)), [], None, print))
-
-
 def test_a_scheduler_that_is_lost_ends_the_run_and_leaves_the_rows(dask, tmp_path):
-    address, start_worker, listening = dask
-    start_worker()
+    address, _, listening = dask
     for number, answer in enumerate(ANSWERS):
         hand_in(tmp_path / "class" / f"student {number}", answer)
 

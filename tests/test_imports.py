@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import functools
 import graphlib
 import pathlib
 import subprocess
@@ -58,9 +59,15 @@ PATHS = [path for name in ("minitorch", "textbook") for path in sorted((ROOT / n
 FILES = {name_of(path): path for path in PATHS}
 
 
+@functools.cache
+def tree_of(path):
+    """Read by tests alone: each worker imports this file, and one runs its tests."""
+    return ast.parse(path.read_text())
+
+
 def imported(path):
     """The names of all modules that a file imports, also within functions."""
-    for item in ast.walk(ast.parse(path.read_text())):
+    for item in ast.walk(tree_of(path)):
         if isinstance(item, ast.Import):
             yield from (alias.name for alias in item.names)
         elif isinstance(item, ast.ImportFrom):
@@ -70,9 +77,11 @@ def imported(path):
                 yield whole if whole in FILES else item.module
 
 
-GRAPH = {
-    name: {other for other in imported(path) if other in FILES} for name, path in FILES.items()
-}
+@functools.cache
+def graph():
+    return {
+        name: {other for other in imported(path) if other in FILES} for name, path in FILES.items()
+    }
 
 
 def part(name):
@@ -81,7 +90,7 @@ def part(name):
 
 
 def test_no_circles():
-    list(graphlib.TopologicalSorter(GRAPH).static_order())
+    list(graphlib.TopologicalSorter(graph()).static_order())
 
 
 def test_every_part_has_its_layer():
@@ -92,14 +101,14 @@ def test_every_part_has_its_layer():
 def test_imports_go_one_way(name):
     (own,) = (i for i, layer in enumerate(LAYERS) if part(name) in layer)
     below = set().union(*LAYERS[:own]) | {part(name)}
-    for other in GRAPH[name]:
+    for other in graph()[name]:
         assert part(other) in below, f"{name} imports {other}, which is not below it"
 
 
 def test_the_core_is_read_in_the_order_of_its_imports():
     files = [name_of(ROOT / "minitorch" / file) for file in core(ROOT)]
     for i, name in enumerate(files):
-        later = GRAPH[name] & set(files[i:])
+        later = graph()[name] & set(files[i:])
         assert not later, (
             f"{name} imports {later}, which the docstring of minitorch/__init__.py lists below it: "
             "change the order there and in README.md"
@@ -110,7 +119,7 @@ def test_the_core_is_read_in_the_order_of_its_imports():
 def test_no_import_hides_a_builtin(name):
     if name == "minitorch":
         return  # its names are PyTorch's, and it computes nothing
-    for item in ast.walk(ast.parse(FILES[name].read_text())):
+    for item in ast.walk(tree_of(FILES[name])):
         if isinstance(item, ast.ImportFrom):
             bound = {alias.asname or alias.name for alias in item.names}
             assert not bound & set(dir(builtins)), f"{name} hides a builtin: {bound}"
@@ -148,7 +157,7 @@ def test_library_is_small(capsys):
 def test_public_functions_are_documented():
     missing = []
     for name, path in FILES.items():
-        tree = ast.parse(path.read_text())
+        tree = tree_of(path)
         for item in [tree, *tree.body]:
             named = isinstance(item, (ast.FunctionDef, ast.ClassDef))
             if named and item.name.startswith("_"):

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from collections import defaultdict
 from copy import deepcopy
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import mini_book
 import nbformat
 import pytest
 
+from authoring import nbval_compare
 from authoring.build import build
 from authoring.nbval_compare import same
 
@@ -162,6 +164,25 @@ def failures(tmp_path_factory):
         if failure is not None:
             tests[test.get("name")] = failure.text
     return found
+
+
+def test_chapters_alone_compute_for_the_processor_that_is_asked_for(tmp_path, monkeypatch):
+    asked = []
+
+    def kernel(*arguments, **named):
+        asked.append(os.environ.get("OPENBLAS_CORETYPE"))
+
+    monkeypatch.setattr(nbval_compare, "Kernel", kernel)
+    option = SimpleNamespace(chapters_on="Nehalem", nbval_kernel_startup_timeout=1)
+    for folder in ("notebooks", "solutions/00_start"):
+        notebook = SimpleNamespace(
+            config=SimpleNamespace(option=option),
+            path=tmp_path / folder / "00_start.ipynb",
+            skip_compare=(),
+        )
+        nbval_compare.Notebook.setup(notebook)
+    assert asked == ["Nehalem", None]
+    assert "OPENBLAS_CORETYPE" not in os.environ
 
 
 def test_only_chapters_and_solved_sets_are_collected(failures):

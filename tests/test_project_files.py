@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 import book
 import minitorch
@@ -55,6 +56,16 @@ def test_nothing_is_pinned():
 def test_readme_and_ci_name_the_commands():
     assert "python book.py lab" in README and "python book.py test" in README
     assert "book.py test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_the_workflow_runs_the_readme_s_command_from_the_oldest_python_on():
+    workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text("utf-8"))
+    test, oldest = workflow["jobs"]["test"], workflow["jobs"]["oldest-numpy"]
+    assert test["steps"][-1]["run"] == "python book.py test"
+    assert test["strategy"]["matrix"]["python"][0] == ".".join(map(str, book.OLDEST))
+    lowest = dict(book.requirements())["numpy"]
+    assert f'-e "{book.BOOK}" "numpy=={lowest}.*"' in oldest["steps"][-2]["run"]
+    assert oldest["steps"][-1]["run"].endswith("python book.py test")
 
 
 def test_readme_links_lead_somewhere():

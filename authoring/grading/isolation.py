@@ -14,13 +14,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from book import ONE_THREAD
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 MEMORY = 4 * 2**30  # bytes of a process
 PROCESSES = 64
 DISK = 500_000_000  # bytes in a home, where it can be limited
-ONE_THREAD = dict.fromkeys(
-    ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"], "1"
-)
 KINDS = {
     "bubblewrap": "own home and process list, the rest read-only or unseen, no network",
     "unshare": "own home and process list, no network; other files can be read and written",

@@ -31,7 +31,7 @@ def test_an_unsolved_set_runs_and_each_check_says_not_solved_yet(path):
         checks += 1
         with pytest.raises(CheckFailed, match="not solved yet"):
             exec(cell.source, names)
-    assert 6 <= exercises <= 10
+    assert exercises >= 6, f"{path.name} has {exercises} exercises: write at least six"
     assert checks >= exercises
 
 

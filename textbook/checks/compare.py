@@ -130,7 +130,7 @@ def number(value):
     """
     if isinstance(value, (TensorBase, np.ndarray, np.generic)) and as_array(value).size == 1:
         value = as_array(value).item()
-    if isinstance(value, bool):
+    if type(value) in (bool, int, float, complex):
         return value
     kinds = {numbers.Integral: int, (numbers.Real, Decimal): float, numbers.Complex: complex}
     plain = next((plain for kind, plain in kinds.items() if isinstance(value, kind)), None)
