@@ -2,6 +2,7 @@
 
 import math
 
+from minitorch.autograd import no_grad
 from minitorch.autograd.dispatch import operation
 from minitorch.backend import array_module
 from minitorch.compat import functions
@@ -212,6 +213,40 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     along = (-1, *[1] * (input.ndim - 2))
     normal = normal if weight is None else normal * weight.reshape(along)
     return normal if bias is None else normal + bias.reshape(along)
+
+
+@operation(view=True)
+def scaled_by_frequency(weight, counts):
+    """The weight itself, whose row's gradient is divided by how often the row was looked up."""
+    xp = array_module(weight)
+    return weight.view(), (lambda g: g / xp.maximum(counts, 1)[:, None].astype(g.dtype), None)
+
+
+def embedding_weight(input, weight, max_norm, norm_type, scale_grad_by_freq, sparse):
+    """The weight of an embedding with its rarer options; see ``F.embedding``."""
+    if sparse:
+        raise NotImplementedError("embedding has no sparse gradients: pass sparse=False")
+    if max_norm is not None:
+        with no_grad():
+            rows = input.reshape(-1).unique()
+            norms = weight[rows].norm(norm_type, 1, keepdim=True)
+            scale = where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
+            weight[rows] = weight[rows] * scale.to(weight.dtype)
+    if scale_grad_by_freq:
+        counts = input.reshape(-1).bincount(minlength=weight.shape[0])
+        weight = scaled_by_frequency(weight, counts)
+    return weight
+
+
+def heads_for_each_query(query, key, value):
+    """Key and value with each head repeated for the heads of the query that share it."""
+    heads, groups = query.shape[-3], key.shape[-3]
+    if value.shape[-3] != groups or heads % groups:
+        raise RuntimeError(
+            "enable_gqa needs as many heads of value as of key, which divide those of the query; "
+            f"got {heads} of the query, {groups} of key, {value.shape[-3]} of value"
+        )
+    return [x.repeat_interleave(heads // groups, -3) for x in (key, value)]
 
 
 def single(value, name):

@@ -7,16 +7,16 @@ from minitorch.creation import empty, full, ones, zeros
 from minitorch.nn import functional as F
 from minitorch.nn import init
 from minitorch.nn.compat.functional import single
-from minitorch.nn.layers import Linear, ReLU, Softmax
+from minitorch.nn.layers import Linear, ReLU
 from minitorch.nn.losses import MSELoss
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
 
 __all__ = """
-BCELoss BCEWithLogitsLoss Conv1d ELU GLU GroupNorm Hardtanh HuberLoss KLDivLoss L1Loss LazyLinear
-LeakyReLU LogSigmoid Mish PReLU ParameterList ReLU6 SmoothL1Loss Softmin Softplus Softsign
-Threshold
+BCELoss BCEWithLogitsLoss Conv1d ELU Flatten GLU GroupNorm Hardtanh HuberLoss KLDivLoss L1Loss
+LazyLinear LeakyReLU LogSigmoid LogSoftmax Mish PReLU ParameterList ReLU6 SmoothL1Loss Softmax
+Softmin Softplus Softsign Threshold
 """.split()
 
 # Activations
@@ -136,6 +136,20 @@ class Threshold(Module):
         return f"threshold={self.threshold}, value={self.value}{inplace}"
 
 
+class Softmax(Module):
+    """exp(x_i) / sum_j exp(x_j) along ``dim``."""
+
+    def __init__(self, dim=None):
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input):
+        return F.softmax(input, self.dim)
+
+    def extra_repr(self):
+        return f"dim={self.dim}"
+
+
 class Softmin(Softmax):
     """exp(-x_i) / sum_j exp(-x_j) along ``dim``."""
 
@@ -156,6 +170,13 @@ class PReLU(Module):
 
     def extra_repr(self):
         return f"num_parameters={self.num_parameters}"
+
+
+class LogSoftmax(Softmax):
+    """x_i - log(sum_j exp(x_j)) along ``dim``."""
+
+    def forward(self, input):
+        return F.log_softmax(input, self.dim)
 
 
 # Losses
@@ -229,6 +250,20 @@ class HuberLoss(MSELoss):
 
 
 # Layers
+
+
+class Flatten(Module):
+    """The axes from ``start_dim`` to ``end_dim`` as one."""
+
+    def __init__(self, start_dim=1, end_dim=-1):
+        super().__init__()
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, input):
+        return input.flatten(self.start_dim, self.end_dim)
+
+    def extra_repr(self):
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
 class LazyLinear(Linear):
