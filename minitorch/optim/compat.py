@@ -2,6 +2,7 @@
 
 from minitorch.backend import array_module, blocks
 from minitorch.creation import full_like, tensor
+from minitorch.optim.flags import inert
 from minitorch.optim.optimizer import Optimizer
 from minitorch.tensor import Tensor
 
@@ -24,9 +25,11 @@ class RMSprop(Optimizer):
         weight_decay=0,
         momentum=0,
         centered=False,
+        **flags,
     ):
         options = {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps}
-        super().__init__(params, options | {"centered": centered, "weight_decay": weight_decay})
+        options |= {"centered": centered, "weight_decay": weight_decay}
+        super().__init__(params, options | inert(flags))
 
     def update(self, value, grad, state, group):
         xp, alpha, momentum = array_module(value), group["alpha"], group["momentum"]
@@ -70,10 +73,11 @@ class Adagrad(Optimizer):
         weight_decay=0,
         initial_accumulator_value=0,
         eps=1e-10,
+        **flags,
     ):
         options = {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay}
         options["initial_accumulator_value"] = initial_accumulator_value
-        super().__init__(params, options)
+        super().__init__(params, options | inert(flags))
 
     def add_param_group(self, param_group):
         """Add a group, with the sum of the squares of each of its parameters."""
