@@ -33,11 +33,9 @@ class Adamax(Optimizer):
     m is Adam's running mean of the gradient g, which includes ``weight_decay`` * w.
     """
 
-    def __init__(
-        self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, foreach=None, **flags
-    ):
+    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, **flags):
         options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, options | inert({"foreach": foreach} | flags))
+        super().__init__(params, options | inert(flags))
 
     def update(self, value, grad, state, group):
         step, mean, largest = _zeros(state, value, "exp_avg", "exp_inf")
@@ -131,14 +129,14 @@ class RAdam(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """w <- w - lr * d, d = g sqrt(a + eps) / sqrt(v + eps), means a of d^2, v of g^2 (Zeiler, 2012).
+    """w <- w - lr d, d = g sqrt(a + eps) / sqrt(v + eps), means a of d^2, v of g^2 (Zeiler, 2012).
 
     Both means forget by ``rho``; g includes ``weight_decay`` * w.
     """
 
-    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, foreach=None, **flags):
+    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, **flags):
         options = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, options | inert({"foreach": foreach} | flags))
+        super().__init__(params, options | inert(flags))
 
     def update(self, value, grad, state, group):
         _, square, moved = _zeros(state, value, "square_avg", "acc_delta")
@@ -165,12 +163,11 @@ class ASGD(Optimizer):
         alpha=0.75,
         t0=1e6,
         weight_decay=0,
-        foreach=None,
         **flags,
     ):
         options = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0}
         options["weight_decay"] = weight_decay
-        super().__init__(params, options | inert({"foreach": foreach} | flags))
+        super().__init__(params, options | inert(flags))
 
     def update(self, value, grad, state, group):
         lr, lambd = group["lr"], group["lambd"]
