@@ -47,17 +47,18 @@ sinh std_mean take_along_dim tan tensor_split tile trace var_mean vstack
 
 
 def numbers_first(*names):
-    """Let a function of ``input`` and tensors take its numbers of these names before the tensors.
+    """Let a function of tensors take its numbers of these names before each of the first ones.
 
-    That is the order of programs from before PyTorch 1.5: ``x.addcmul_(0.5, a, b)``.
+    That is the order of programs from before PyTorch 1.5: ``x.addcmul_(0.5, a, b)``, and for
+    ``beta`` and ``alpha`` ``addmm(0.5, x, 2, a, b)``.
     """
 
     def decorate(function):
         @functools.wraps(function)
-        def call(input, *args, **options):
-            given = itertools.takewhile(lambda arg: isinstance(arg, (int, float)), args)
-            numbers = dict(zip(names, given, strict=False))
-            return function(input, *args[len(numbers) :], **numbers, **options)
+        def call(*args, **options):
+            numbers = [arg for arg in args if isinstance(arg, (int, float))]
+            tensors = [arg for arg in args if not isinstance(arg, (int, float))]
+            return function(*tensors, **dict(zip(names, numbers, strict=False)), **options)
 
         return call
 

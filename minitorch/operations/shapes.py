@@ -118,12 +118,12 @@ def expand(input, size):
 
 
 @operation()
-def clone(input):
+def clone(input, memory_format=None):
     """A copy; the gradient flows back to the original."""
     return input.copy(), lambda g: g
 
 
-def contiguous(input):
+def contiguous(input, memory_format=None):
     """The same values laid out row by row in memory: itself where they are already."""
     return input if input.array.flags.c_contiguous else clone(input)
 
