@@ -3,6 +3,8 @@
 ``save`` and ``load`` of compiled modules are missing: use ``minitorch.save``.
 """
 
+import typing
+
 from minitorch.missing import in_module
 from minitorch.nn.module import Module
 
@@ -11,7 +13,7 @@ Final ScriptModule annotate export ignore interface is_scripting is_tracing scri
 script_method trace unused
 """.split()
 
-ScriptModule = Module
+Final, ScriptModule = typing.Final, Module
 
 
 def script(obj, *args, **options):

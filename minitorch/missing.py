@@ -35,6 +35,7 @@ def in_module(module_name, rooms=None):
         setattr(module, name, value)
         return value
 
+    __getattr__.homes = homes
     if homes:
         sys.modules[module_name].__dir__ = lambda: sorted({*vars(sys.modules[module_name]), *homes})
     return __getattr__

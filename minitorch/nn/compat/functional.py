@@ -2,7 +2,7 @@
 
 import math
 
-from minitorch.autograd import no_grad
+from minitorch.autograd import is_grad_enabled, no_grad
 from minitorch.autograd.dispatch import operation
 from minitorch.backend import array_module
 from minitorch.compat import functions
@@ -224,13 +224,6 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     return normal if bias is None else normal + bias.reshape(along)
 
 
-@operation(view=True)
-def scaled_by_frequency(weight, counts):
-    """The weight itself, whose row's gradient is divided by how often the row was looked up."""
-    xp = array_module(weight)
-    return weight.view(), (lambda g: g / xp.maximum(counts, 1)[:, None].astype(g.dtype), None)
-
-
 def embedding_weight(input, weight, max_norm, norm_type, scale_grad_by_freq, sparse):
     """The weight of an embedding with its rarer options; see ``F.embedding``."""
     if sparse:
@@ -241,9 +234,10 @@ def embedding_weight(input, weight, max_norm, norm_type, scale_grad_by_freq, spa
             norms = weight[rows].norm(norm_type, 1, keepdim=True)
             scale = where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
             weight[rows] = weight[rows] * scale.to(weight.dtype)
-    if scale_grad_by_freq:
-        counts = input.reshape(-1).bincount(minlength=weight.shape[0])
-        weight = scaled_by_frequency(weight, counts)
+    if scale_grad_by_freq and weight.requires_grad and is_grad_enabled():
+        counts = input.reshape(-1).bincount(minlength=weight.shape[0]).clamp(min=1).unsqueeze(1)
+        weight = weight.view_as(weight)
+        weight.register_hook(lambda grad: grad / counts.to(grad.dtype))
     return weight
 
 
