@@ -56,9 +56,9 @@ def run(model):
     criterion = nn.CTCLoss(blank=BLANK, zero_infinity=True)
     decay = {"params": model.classify.parameters(), "weight_decay": 1e-3}
     rest = {"params": [*model.features.parameters(), *model.rnn.parameters()]}
-    optimizer = torch.optim.RAdam([decay, rest], lr=0.02)
+    optimizer = torch.optim.RAdam([decay, rest], lr=0.05)
     losses = []
-    for _ in range(60):
+    for _ in range(100):
         optimizer.zero_grad()
         log_probs = model(strip)
         loss = criterion(log_probs, labels, sizes, lengths)
