@@ -30,7 +30,7 @@ def ctc(log_probs, labels, frames, lengths, blank, zero_infinity=False):
     size = spelt.shape[1]
     places = xp.arange(size)
     skips = xp.zeros((batch, size), dtype=bool)  # from two before: another label
-    skips[:, 2:] = (spelt[:, 2:] != blank) & (spelt[:, 2:] != spelt[:, :-2])
+    skips[:, 2:] = spelt[:, 2:] != spelt[:, :-2]
     ends = (places == 2 * lengths[:, None]) | (places == 2 * lengths[:, None] - 1)
     emitted = xp.take_along_axis(log_probs, xp.broadcast_to(spelt, (steps, *spelt.shape)), 2)
     never = xp.full((batch, size), -math.inf, dtype=log_probs.dtype)
