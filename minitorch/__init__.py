@@ -46,6 +46,7 @@ from minitorch.backend import *
 from minitorch.backend import bool_ as bool
 from minitorch.compat import linalg
 from minitorch.compat.functions import *
+from minitorch.compat.products import *
 from minitorch.compat.types import *
 from minitorch.creation import *
 from minitorch.generator import *
@@ -72,4 +73,17 @@ inference_mode = no_grad
 
 from minitorch import backends, cuda, nn, optim, utils  # noqa: E402  (they build on the above)
 
-__getattr__ = missing.in_module(__name__)
+__getattr__ = missing.in_module(
+    __name__,
+    {
+        "minitorch.amp": "amp autocast",
+        "minitorch.compat.foreach": "_foreach_add_ _foreach_copy_ _foreach_mul_ _foreach_zero_",
+        "minitorch.compat.switches": "is_autocast_enabled set_float32_matmul_precision"
+        " use_deterministic_algorithms",
+        "minitorch.compiler": "compile compiler",
+        "minitorch.distributed": "distributed",
+        "minitorch.distributions": "distributions",
+        "minitorch.jit": "jit",
+        "minitorch.random": "fork_rng get_rng_state random set_rng_state",
+    },
+)

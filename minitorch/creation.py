@@ -110,7 +110,15 @@ def _sized(fill):
 
 
 def _like(make):
-    def like(input, *args, dtype=None, device=None, requires_grad=False, **options):
+    def like(
+        input,
+        *args,
+        dtype=None,
+        device=None,
+        requires_grad=False,
+        memory_format=None,
+        **options,
+    ):
         return make(
             input.array.shape,
             *args,
@@ -171,8 +179,11 @@ def eye(n, m=None, *, dtype=None, device=None, requires_grad=False):
     return _make(np.eye(n, m), dtype or get_default_dtype(), device, requires_grad)
 
 
-def arange(start=0, end=None, step=1, *, dtype=None, device=None, requires_grad=False):
-    """The numbers from ``start`` (0 when one argument is given) up to but not including ``end``."""
+def arange(start=0, end=None, step=1, *, out=None, dtype=None, device=None, requires_grad=False):
+    """The numbers from ``start`` (0 when one argument is given) up to but not including ``end``.
+
+    Into ``out``, which gets their number of elements, if it is given.
+    """
     if end is None:
         start, end = 0, start
     ends = [_number(x) for x in (start, end, step)]
@@ -180,7 +191,16 @@ def arange(start=0, end=None, step=1, *, dtype=None, device=None, requires_grad=
         raise RuntimeError(f"arange from {start} to {end} needs a step in that direction: {step}")
     if dtype is None and any(isinstance(x, float) for x in ends):
         dtype = get_default_dtype()
-    return _make(np.arange(*ends), dtype or backend.int64, device, requires_grad)
+    made = _make(np.arange(*ends), dtype or backend.int64, device, requires_grad)
+    return made if out is None else _written_into(out, made)
+
+
+def _written_into(out, made):
+    """``out`` with the values of a new tensor, and its shape."""
+    if out.array.shape != made.array.shape:
+        out.data = made.to(out.device, out.dtype)
+        return out
+    return out.copy_(made)
 
 
 def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False):

@@ -13,6 +13,7 @@ from minitorch.autograd.tensorbase import TensorBase
 from minitorch.axes import sizes_of
 from minitorch.backend import array_module
 from minitorch.compat import functions
+from minitorch.compat.methods import CompatMethods
 from minitorch.operations import elementwise, indexing, logic, products, reductions, shapes
 
 
@@ -26,7 +27,7 @@ def _sizes_first(operation):
     return method
 
 
-class Methods(TensorBase):
+class Methods(CompatMethods):
     """The operations on tensors; ``Tensor`` adds what a tensor holds and how it is converted."""
 
     __slots__ = ()
@@ -45,9 +46,6 @@ class Methods(TensorBase):
     abs = absolute = elementwise.abs
     maximum = elementwise.maximum
     minimum = elementwise.minimum
-    addcmul = functions.addcmul
-    addcdiv = functions.addcdiv
-    lerp = functions.lerp
 
     __add__ = operator(elementwise.add)
     __radd__ = operator(elementwise.add, reflected=True)
@@ -73,34 +71,21 @@ class Methods(TensorBase):
     # Functions
 
     exp = elementwise.exp
-    expm1 = functions.expm1
     log = elementwise.log
-    log2 = functions.log2
     log10 = elementwise.log10
-    log1p = functions.log1p
-    logaddexp = functions.logaddexp
     square = elementwise.square
     sqrt = elementwise.sqrt
     rsqrt = elementwise.rsqrt
-    reciprocal = functions.reciprocal
     sin = elementwise.sin
     cos = elementwise.cos
-    tan = functions.tan
-    asin = arcsin = functions.asin
-    acos = arccos = functions.acos
-    atan = arctan = functions.atan
-    sinh = functions.sinh
-    cosh = functions.cosh
     tanh = elementwise.tanh
     sigmoid = elementwise.sigmoid
     relu = elementwise.relu
-    erf = functions.erf
     sign = elementwise.sign
     floor = elementwise.floor
     ceil = elementwise.ceil
     trunc = elementwise.trunc
     round = elementwise.round
-    nan_to_num = functions.nan_to_num
     clamp = clip = elementwise.clamp
     masked_fill = elementwise.masked_fill
 
@@ -171,8 +156,6 @@ class Methods(TensorBase):
     any = reductions.any
     count_nonzero = reductions.count_nonzero
     norm = reductions.norm
-    median = functions.median
-    dist = functions.dist
     cumsum = reductions.cumsum
     cumprod = reductions.cumprod
     logsumexp = reductions.logsumexp
@@ -187,7 +170,6 @@ class Methods(TensorBase):
     # Shapes
 
     transpose = swapaxes = swapdims = shapes.transpose
-    movedim = moveaxis = functions.movedim
     squeeze = shapes.squeeze
     unsqueeze = shapes.unsqueeze
     flatten = shapes.flatten
@@ -199,11 +181,8 @@ class Methods(TensorBase):
     diagonal = shapes.diagonal
     diag_embed = shapes.diag_embed
     diag = indexing.diag
-    trace = functions.trace
-    ravel = functions.ravel
     chunk = shapes.chunk
     split_with_sizes = shapes.split_with_sizes
-    tensor_split = functions.tensor_split
     unbind = shapes.unbind
     narrow = indexing.narrow
     select = indexing.select
@@ -252,27 +231,21 @@ class Methods(TensorBase):
     matmul = products.matmul
     mm = products.mm
     bmm = products.bmm
-    mv = functions.mv
     dot = products.dot
-    outer = ger = products.outer
-    addmm = functions.addmm
-    baddbmm = functions.baddbmm
+    outer = products.outer
 
     # Positions
 
     gather = indexing.gather
     scatter = indexing.scatter
     scatter_add = indexing.scatter_add
-    take_along_dim = functions.take_along_dim
     index_select = indexing.index_select
     index_add = indexing.index_add
     index_copy = indexing.index_copy
     index_fill = indexing.index_fill
     masked_select = indexing.masked_select
-    masked_scatter = functions.masked_scatter
     nonzero = indexing.nonzero
     argwhere = indexing.argwhere
-    index_put = functions.index_put
 
     def __getitem__(self, index):
         return indexing.getitem(self, indexing.as_index(index, array_module(self.array)))
@@ -315,7 +288,6 @@ class Methods(TensorBase):
     square_ = in_place(elementwise.square)
     sqrt_ = in_place(elementwise.sqrt)
     rsqrt_ = in_place(elementwise.rsqrt)
-    reciprocal_ = in_place(functions.reciprocal)
     sin_ = in_place(elementwise.sin)
     cos_ = in_place(elementwise.cos)
     tanh_ = in_place(elementwise.tanh)
@@ -326,7 +298,6 @@ class Methods(TensorBase):
     round_ = in_place(elementwise.round)
     clamp_ = clip_ = in_place(elementwise.clamp)
     masked_fill_ = in_place(elementwise.masked_fill)
-    masked_scatter_ = in_place(functions.masked_scatter)
     cumsum_ = in_place(reductions.cumsum)
     tril_ = in_place(shapes.tril)
     triu_ = in_place(shapes.triu)
@@ -350,18 +321,6 @@ class Methods(TensorBase):
         if rounding_mode is None:
             return self.__itruediv__(other)
         return in_place(elementwise.div_rounded)(self, other, rounding_mode)
-
-    def addcmul_(self, tensor1, tensor2, *, value=1):
-        """value * tensor1 * tensor2 added."""
-        return self.__iadd__(tensor1 * tensor2, value)
-
-    def addcdiv_(self, tensor1, tensor2, *, value=1):
-        """value * tensor1 / tensor2 added."""
-        return self.__iadd__(tensor1 / tensor2, value)
-
-    def lerp_(self, end, weight):
-        """weight * (end - self) added."""
-        return self.__iadd__((end - self) * weight)
 
     def index_put_(self, indices, values, accumulate=False):
         """``index_put``, written into this tensor."""

@@ -18,12 +18,14 @@ LIBRARY = [
     {"backend", "missing"},
     {"axes", "promotion"},
     {"generator", "autograd"},
-    {"operations", "printing", "creation", "cuda"},
+    {"operations", "printing", "creation"},
     {"compat"},
     {"methods"},
     {"tensor"},
     {"nn"},
     {"optim", "backends", "utils", "serialization", "flops"},
+    {"amp", "compiler", "distributed", "distributions", "jit", "random"},
+    {"cuda"},
 ]
 TEXTBOOK = [
     {"data", "decoding", "plot"},

@@ -11,6 +11,7 @@ from minitorch.autograd.modes import (
     record_operations,
     set_grad_enabled,
 )
+from minitorch.missing import in_module
 
 __all__ = [
     "Variable",
@@ -24,3 +25,10 @@ __all__ = [
     "record_operations",
     "set_grad_enabled",
 ]
+
+__getattr__ = in_module(
+    __name__,
+    {
+        "minitorch.autograd.function": "Function function",
+    },
+)

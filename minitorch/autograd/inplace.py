@@ -186,7 +186,7 @@ def in_place(operation):
         source = self
         involved = (self, *args, *kwargs.values())
         if thread.recording and any(getattr(x, "requires_grad", False) for x in involved):
-            _check_recordable(self)
+            check_recordable(self)
             source = self.result_class._wrap(self.array.copy())  # what the gradient may keep
             source._edge, source._requires_grad = self._gradient_edge(), self._requires_grad
         return change(self, operation(source, *args, **kwargs))
@@ -200,7 +200,7 @@ def change(tensor, result):
     view, base = tensor._view, tensor._base
     recorded = thread.recording and (base.requires_grad or result.requires_grad)
     if recorded:
-        _check_recordable(tensor)
+        check_recordable(tensor)
     check_written(tensor.array, result.array)
     edge = result._gradient_edge() if recorded else None
     tensor.array[...] = result.array
@@ -215,7 +215,7 @@ def change(tensor, result):
 def change_shape(tensor, result):
     """Take over the shape and the history of ``result``, a view of the tensor."""
     if thread.recording and tensor.requires_grad:
-        _check_recordable(tensor)
+        check_recordable(tensor)
     elif tensor._edge is not None:
         raise RuntimeError(
             "the shape of a tensor with a history cannot be changed inside no_grad(), which would "
@@ -229,7 +229,7 @@ def change_shape(tensor, result):
     return tensor
 
 
-def _check_recordable(tensor):
+def check_recordable(tensor):
     """RuntimeError if a change of the tensor cannot be part of its history."""
     view, base = tensor._view, tensor._base
     lost = view and view.lost()

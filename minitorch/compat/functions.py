@@ -1,7 +1,8 @@
 """Functions on tensors that no chapter and no exercise uses."""
 
+import functools
+import itertools
 import math
-from itertools import pairwise
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from minitorch.operations.indexing import (
 )
 from minitorch.operations.logic import isnan
 from minitorch.operations.neural import erf_array
-from minitorch.operations.products import bmm, matmul, mm
 from minitorch.operations.shapes import (
     cat,
     diagonal,
@@ -38,22 +38,48 @@ from minitorch.operations.shapes import (
 )
 
 __all__ = """
-acos addcdiv addcmul addmm asin atan baddbmm cosh dist erf expm1 hstack index_put is_tensor lerp
-log1p log2 logaddexp masked_scatter median meshgrid movedim mv nan_to_num ravel reciprocal sinh
-std_mean take_along_dim tan tensor_split tile trace var_mean vstack
+acos addcdiv addcmul asin atan cosh dist erf erfinv exp2 expm1 hstack index_put is_complex is_tensor
+lerp log1p log2 logaddexp masked_scatter median meshgrid movedim nan_to_num ravel reciprocal rsub
+sinh std_mean take_along_dim tan tensor_split tile trace var_mean vstack
 """.split()
 
 # Arithmetic
 
 
+def numbers_first(*names):
+    """Let a function of tensors take its numbers of these names before each of the first ones.
+
+    That is the order of programs from before PyTorch 1.5: ``x.addcmul_(0.5, a, b)``, and for
+    ``beta`` and ``alpha`` ``addmm(0.5, x, 2, a, b)``.
+    """
+
+    def decorate(function):
+        @functools.wraps(function)
+        def call(*args, **options):
+            numbers = [arg for arg in args if isinstance(arg, (int, float))]
+            tensors = [arg for arg in args if not isinstance(arg, (int, float))]
+            return function(*tensors, **dict(zip(names, numbers, strict=False)), **options)
+
+        return call
+
+    return decorate
+
+
+@numbers_first("value")
 def addcmul(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 * tensor2."""
     return add(input, mul(tensor1, tensor2), alpha=value)
 
 
+@numbers_first("value")
 def addcdiv(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 / tensor2."""
     return add(input, div(tensor1, tensor2), alpha=value)
+
+
+def rsub(input, other, *, alpha=1):
+    """other - alpha * input."""
+    return sub(other, mul(input, alpha))
 
 
 def lerp(input, end, weight):
@@ -92,6 +118,13 @@ def log2(input):
 def log1p(input):
     """log(1 + input), exact for small input."""
     return array_module(input).log1p(input), lambda g: g / (1 + input)
+
+
+@operation(promote="float")
+def exp2(input):
+    """2 ** input."""
+    out = array_module(input).exp2(input)
+    return out, lambda g: g * out * math.log(2)
 
 
 @operation(promote="float")
@@ -164,32 +197,34 @@ def erf(input):
     return erf_array(input), lambda g: g * (scale * xp.exp(-input * input))
 
 
-# Products
+def _erfinv_array(x):
+    """The y with erf(y) = x: Winitzki's formula (2008), made exact by Newton's method."""
+    xp = array_module(x)
+    x = x.astype(np.float64)
+    log, a = xp.log1p(-x * x), 0.147
+    half = 2 / (math.pi * a) + log / 2
+    y = xp.sign(x) * xp.sqrt(xp.sqrt(half * half - log / a) - half)
+    for _ in range(4):
+        step = (erf_array(y) - x) * xp.exp(y * y) * (math.sqrt(math.pi) / 2)
+        y = xp.where(xp.isfinite(step), y - step, y)
+    return xp.where(abs(x) == 1, x * math.inf, y)
 
 
-def mv(input, vec):
-    """The product of a matrix and a vector: (n, d) @ (d) -> (n)."""
-    check_axes("mv", (input, 2), (vec, 1))
-    return matmul(input, vec)
+@operation(promote="float")
+def erfinv(input):
+    """The inverse of ``erf``: infinite at -1 and 1, NaN beyond."""
+    xp = array_module(input)
+    out = xp.asarray(_erfinv_array(input)).astype(input.dtype)
+    return out, lambda g: g * (math.sqrt(math.pi) / 2) * xp.exp(out * out)
 
 
-def addmm(input, mat1, mat2, *, beta=1, alpha=1):
-    """beta * input + alpha * (mat1 @ mat2)."""
-    return add(mul(input, beta), mm(mat1, mat2), alpha=alpha)
-
-
-def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
-    """beta * input + alpha * (batch1 @ batch2), for batches of matrices."""
-    return add(mul(input, beta), bmm(batch1, batch2), alpha=alpha)
+# Statistics
 
 
 def trace(input):
     """The sum of a matrix's diagonal."""
     check_axes("trace", (input, 2))
     return reductions.sum(diagonal(input))
-
-
-# Statistics
 
 
 @numpy_names
@@ -240,6 +275,11 @@ def std_mean(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
 def is_tensor(obj):
     """Whether ``obj`` is a tensor."""
     return isinstance(obj, TensorBase)
+
+
+def is_complex(input):
+    """False: there are no complex tensors."""
+    return False
 
 
 def ravel(input):
@@ -299,7 +339,7 @@ def tensor_split(input, indices_or_sections, dim=0):
     parts = parts.tolist() if isinstance(parts, TensorBase) else parts
     if not isinstance(parts, int):
         lead = (slice(None),) * axis
-        return tuple(input[(*lead, slice(*ends))] for ends in pairwise([0, *parts, None]))
+        return tuple(input[(*lead, slice(*ends))] for ends in itertools.pairwise([0, *parts, None]))
     if parts < 1:
         raise RuntimeError(f"tensor_split needs at least one section; got {parts}")
     sizes = [size // parts + (i < size % parts) for i in range(parts)]

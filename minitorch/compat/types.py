@@ -1,4 +1,6 @@
-"""What PyTorch has around data types: their limits, and tensors' names of old, as LongTensor."""
+"""What PyTorch has around data types: limits, bfloat16, tensors' names of old, as LongTensor."""
+
+import warnings
 
 import numpy as np
 
@@ -9,8 +11,46 @@ from minitorch.creation import empty, tensor
 
 __all__ = """
 BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
-ShortTensor finfo iinfo
+ShortTensor bfloat16 channels_last contiguous_format finfo iinfo layout memory_format
+preserve_format strided
 """.split()
+
+
+class _ReadAsFloat32(backend.dtype):
+    """A type that no tensor has: one that is asked for in it is float32, with a warning."""
+
+    __slots__ = ()
+
+    def __init__(self, name):
+        self.name, self.is_floating_point = name, True
+
+    @property
+    def numpy(self):
+        told = f"{self.name} is read as float32, which holds every number of it"
+        warnings.warn(told, stacklevel=4)
+        return backend.float32.numpy
+
+
+bfloat16 = _ReadAsFloat32("bfloat16")
+
+
+class memory_format:
+    """How elements may lie in memory; programs pass it on, and nothing here asks."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return f"minitorch.{self.name}"
+
+
+class layout(memory_format):
+    """How a tensor holds its elements: all of them, ``strided``."""
+
+
+preserve_format, contiguous_format = map(memory_format, ("preserve_format", "contiguous_format"))
+channels_last = memory_format("channels_last")
+strided = layout("strided")
 
 
 class finfo:

@@ -201,7 +201,14 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 
 
 def scaled_dot_product_attention(
-    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None
+    query,
+    key,
+    value,
+    attn_mask=None,
+    dropout_p=0.0,
+    is_causal=False,
+    scale=None,
+    enable_gqa=False,
 ):
     """softmax(query key^T scale + mask) value (Vaswani et al., 2017, equation 1).
 
@@ -209,16 +216,36 @@ def scaled_dot_product_attention(
     axes broadcast, ``scale`` is 1 / sqrt(d) unless given. ``attn_mask`` (..., n, m) is boolean,
     True where a query may look, or floating, added to the scores. ``is_causal`` lets query i look
     at keys 0 to i only. Each weight is dropped with probability ``dropout_p``, in training or not.
-    A query that may look nowhere gets zeros, and gives no gradient.
+    A query that may look nowhere gets zeros, and gives no gradient. With ``enable_gqa``, axis -3 is
+    that of heads, and each head of key and value serves as many heads of the query as there are
+    more of them.
     """
+    if enable_gqa:
+        key, value = compat.heads_for_each_query(query, key, value)
     learned = attn_mask is not None and attn_mask.requires_grad
     return attention.scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale, learned
     )
 
 
-def embedding(input, weight, padding_idx=None):
-    """Row ``input[...]`` of ``weight`` (V, d) for each index: (...) -> (..., d)."""
+def embedding(
+    input,
+    weight,
+    padding_idx=None,
+    max_norm=None,
+    norm_type=2.0,
+    scale_grad_by_freq=False,
+    sparse=False,
+):
+    """Row ``input[...]`` of ``weight`` (V, d) for each index: (...) -> (..., d).
+
+    ``max_norm`` first shortens the rows that are looked up, in ``weight`` itself, to that norm.
+    ``scale_grad_by_freq`` divides the gradient of a row by how often it was looked up.
+    """
+    if max_norm is not None or scale_grad_by_freq or sparse:
+        weight = compat.embedding_weight(
+            input, weight, max_norm, norm_type, scale_grad_by_freq, sparse
+        )
     return neural.embedding(input, weight, padding_idx)
 
 
@@ -268,4 +295,16 @@ def pad(input, pad, mode="constant", value=None):
     return result
 
 
-__getattr__ = in_module(__name__)
+__getattr__ = in_module(
+    __name__,
+    {
+        "minitorch.nn.compat.attention": "multi_head_attention_forward",
+        "minitorch.nn.compat.bags": "embedding_bag",
+        "minitorch.nn.compat.ctc": "ctc_loss",
+        "minitorch.nn.compat.more": "bilinear cosine_embedding_loss gumbel_softmax hardsigmoid"
+        " hardswish margin_ranking_loss pairwise_distance selu tanhshrink triplet_margin_loss",
+        "minitorch.nn.compat.pooling": "adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d"
+        " max_pool1d",
+        "minitorch.nn.compat.regions": "dropout1d dropout2d dropout3d",
+    },
+)

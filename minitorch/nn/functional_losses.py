@@ -16,6 +16,16 @@ def _check_reduction(reduction):
         raise ValueError(f"reduction must be 'mean', 'sum' or 'none'; got {reduction!r}")
 
 
+def of_old(size_average, reduce, reduction):
+    """``reduction``, or what the two options of programs from before PyTorch 0.4.1 say."""
+    if size_average is None and reduce is None:
+        return reduction
+    warnings.warn("size_average and reduce are old: pass reduction", stacklevel=3)
+    if reduce is False:
+        return "none"
+    return "sum" if size_average is False else "mean"
+
+
 def reduced(losses, reduction, weight=None):
     """The losses, each times its weight, as their mean, their sum, or all of them."""
     _check_reduction(reduction)
@@ -45,7 +55,14 @@ def _rows(input, target):
 
 
 def cross_entropy(
-    input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0
+    input,
+    target,
+    weight=None,
+    size_average=None,
+    ignore_index=-100,
+    reduce=None,
+    reduction="mean",
+    label_smoothing=0.0,
 ):
     """-log softmax(input)[target], averaged over the targets.
 
@@ -53,6 +70,7 @@ def cross_entropy(
     indices, of shape (N), () or (N, d1, ...); those equal to ``ignore_index`` do not count. Or it
     holds a probability for each class, in the shape of the input, and the loss is -sum p log q.
     """
+    reduction = of_old(size_average, reduce, reduction)
     _check_reduction(reduction)
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0 and 1, got {label_smoothing}")
@@ -81,8 +99,17 @@ def _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoo
     return reduced(losses, reduction)
 
 
-def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
+def nll_loss(
+    input,
+    target,
+    weight=None,
+    size_average=None,
+    ignore_index=-100,
+    reduce=None,
+    reduction="mean",
+):
     """-input[target] for log-probabilities ``input`` (N, C) and classes ``target`` (N)."""
+    reduction = of_old(size_average, reduce, reduction)
     _check_reduction(reduction)
     rows, flat = _rows(input, target)
     valid = flat != ignore_index
@@ -110,7 +137,8 @@ def warn_of_broadcasting(name, input, target):
         )
 
 
-def mse_loss(input, target, reduction="mean"):
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """(input - target)^2. A warning unless both have the same shape."""
+    reduction = of_old(size_average, reduce, reduction)
     warn_of_broadcasting("mse_loss", input, target)
     return reduced((input - target) ** 2, reduction)

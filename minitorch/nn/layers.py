@@ -13,9 +13,7 @@ from minitorch.nn import init
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 
-__all__ = """
-Dropout Embedding Flatten GELU Identity Linear LogSoftmax ReLU SiLU Sigmoid Softmax Tanh
-""".split()
+__all__ = "Dropout Embedding GELU Identity Linear ReLU SiLU Sigmoid Tanh".split()
 
 
 class Linear(Module):
@@ -55,10 +53,24 @@ class Embedding(Module):
     """A vector for each of ``num_embeddings`` indices: (...) -> (..., embedding_dim).
 
     ``weight`` starts from N(0, 1). The row ``padding_idx`` starts as zeros and gets no gradient.
+    The other options are those of ``F.embedding``.
     """
 
-    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, device=None, dtype=None):
+    def __init__(
+        self,
+        num_embeddings,
+        embedding_dim,
+        padding_idx=None,
+        max_norm=None,
+        norm_type=2.0,
+        scale_grad_by_freq=False,
+        sparse=False,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
+        self.max_norm, self.norm_type = max_norm, norm_type
+        self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise AssertionError(
@@ -76,19 +88,20 @@ class Embedding(Module):
                 self.weight[self.padding_idx] = 0
 
     @classmethod
-    def from_pretrained(cls, embeddings, freeze=True, padding_idx=None):
+    def from_pretrained(cls, embeddings, freeze=True, padding_idx=None, *options):
         """An embedding whose vectors are the rows of ``embeddings`` (V, d), not to be trained.
 
         ``freeze=False`` lets them be trained.
         """
         if embeddings.ndim != 2:
             raise AssertionError(f"embeddings must be (V, d); got {tuple(embeddings.shape)}")
-        layer = cls(*embeddings.shape, padding_idx)
+        layer = cls(*embeddings.shape, padding_idx, *options)
         layer.weight = Parameter(embeddings, requires_grad=not freeze)
         return layer
 
     def forward(self, input):
-        return F.embedding(input, self.weight, self.padding_idx)
+        limits = (self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
+        return F.embedding(input, self.weight, self.padding_idx, *limits)
 
     def extra_repr(self):
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
@@ -168,38 +181,3 @@ class Identity(Module):
 
     def forward(self, input):
         return input
-
-
-class Flatten(Module):
-    """The axes from ``start_dim`` to ``end_dim`` as one."""
-
-    def __init__(self, start_dim=1, end_dim=-1):
-        super().__init__()
-        self.start_dim, self.end_dim = start_dim, end_dim
-
-    def forward(self, input):
-        return input.flatten(self.start_dim, self.end_dim)
-
-    def extra_repr(self):
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
-
-
-class Softmax(Module):
-    """exp(x_i) / sum_j exp(x_j) along ``dim``."""
-
-    def __init__(self, dim=None):
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input):
-        return F.softmax(input, self.dim)
-
-    def extra_repr(self):
-        return f"dim={self.dim}"
-
-
-class LogSoftmax(Softmax):
-    """x_i - log(sum_j exp(x_j)) along ``dim``."""
-
-    def forward(self, input):
-        return F.log_softmax(input, self.dim)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, MutableMapping
 from minitorch.autograd import no_grad
 from minitorch.autograd.tensorbase import RemovableHandle
 from minitorch.backend import float16, float32, float64
+from minitorch.nn.compat.hooks import Hooks
 from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
 
@@ -67,7 +68,7 @@ def _table_for(value):
     return "_modules" if isinstance(value, Module) else None
 
 
-class Module:
+class Module(Hooks):
     """A layer or model: it holds parameters, buffers and other modules, and computes ``forward``.
 
     Assign a ``Parameter`` or a ``Module`` to an attribute and it is found by ``parameters()``,
@@ -388,10 +389,10 @@ class Module:
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"a state_dict is a mapping, got {type(state_dict).__name__}")
-        own = OrderedDict(self._saved())
+        problems = []
+        state_dict, own = self._prepared(state_dict, strict, problems), OrderedDict(self._saved())
         missing = [name for name in own if name not in state_dict]
         unexpected = [name for name in state_dict if name not in own]
-        problems = []
         if strict and missing:
             problems.append(f"Missing key(s) in state_dict: {_quoted(missing)}. ")
         if strict and unexpected:

@@ -118,7 +118,7 @@ def expand(input, size):
 
 
 @operation()
-def clone(input):
+def clone(input, memory_format=None):
     """A copy, with the axes in the same order in memory; the gradient flows to the original."""
     return input.copy(order="K"), lambda g: g
 
@@ -129,7 +129,7 @@ def contiguous_(input):
     return input.copy(), lambda g: g
 
 
-def contiguous(input):
+def contiguous(input, memory_format=None):
     """The same values laid out row by row in memory: itself where they are already."""
     return input if input.array.flags.c_contiguous else contiguous_(input)
 

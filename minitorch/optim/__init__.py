@@ -9,4 +9,6 @@ from minitorch.optim.sgd import SGD
 
 __all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "lr_scheduler"]
 
-__getattr__ = in_module(__name__)
+__getattr__ = in_module(
+    __name__, {"minitorch.optim.compat_optimizers": "ASGD Adadelta Adamax NAdam RAdam"}
+)

@@ -4,6 +4,7 @@ import math
 
 from minitorch.backend import array_module, blocks
 from minitorch.creation import tensor
+from minitorch.optim.flags import inert
 from minitorch.optim.optimizer import Optimizer, not_negative
 from minitorch.tensor import Tensor
 
@@ -20,13 +21,13 @@ class Adam(Optimizer):
     decoupled = False
 
     def __init__(
-        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False
+        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, **flags
     ):
         for i, beta in enumerate(betas):
             if not 0 <= beta < 1:
                 raise ValueError(f"betas[{i}] must be at least 0 and below 1, got {beta}")
         options = not_negative(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
-        super().__init__(params, options | {"amsgrad": amsgrad})
+        super().__init__(params, options | {"amsgrad": amsgrad} | inert(flags))
 
     def update(self, value, grad, state, group):
         xp, names = array_module(value), ["exp_avg", "exp_avg_sq"]
@@ -69,6 +70,13 @@ class AdamW(Adam):
     decoupled = True
 
     def __init__(
-        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False
+        self,
+        params,
+        lr=1e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=1e-2,
+        amsgrad=False,
+        **flags,
     ):
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad)
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, **flags)

@@ -2,6 +2,7 @@
 
 from minitorch.backend import array_module, blocks
 from minitorch.creation import full_like, tensor
+from minitorch.optim.flags import inert
 from minitorch.optim.optimizer import Optimizer, not_negative
 from minitorch.tensor import Tensor
 
@@ -24,11 +25,12 @@ class RMSprop(Optimizer):
         weight_decay=0,
         momentum=0,
         centered=False,
+        **flags,
     ):
         options = not_negative(
             lr=lr, momentum=momentum, alpha=alpha, eps=eps, weight_decay=weight_decay
         )
-        super().__init__(params, options | {"centered": centered})
+        super().__init__(params, options | {"centered": centered} | inert(flags))
 
     def update(self, value, grad, state, group):
         xp, alpha, momentum = array_module(value), group["alpha"], group["momentum"]
@@ -72,6 +74,7 @@ class Adagrad(Optimizer):
         weight_decay=0,
         initial_accumulator_value=0,
         eps=1e-10,
+        **flags,
     ):
         options = not_negative(
             lr=lr,
@@ -80,7 +83,7 @@ class Adagrad(Optimizer):
             initial_accumulator_value=initial_accumulator_value,
             eps=eps,
         )
-        super().__init__(params, options)
+        super().__init__(params, options | inert(flags))
 
     def add_param_group(self, param_group):
         """Add a group, with the sum of the squares of each of its parameters."""

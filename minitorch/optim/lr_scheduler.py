@@ -3,6 +3,8 @@
 import math
 from bisect import bisect_right
 
+from minitorch.missing import in_module
+
 
 class LRScheduler:
     """Sets the rate of each group at each step; a schedule says how in ``get_lr()``.
@@ -15,7 +17,7 @@ class LRScheduler:
         self.optimizer, self.last_epoch = optimizer, last_epoch
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group["initial_lr"] = group["lr"]
+                group.setdefault("initial_lr", group["lr"])
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"to go on from last_epoch={last_epoch}, group {i} of the optimizer needs "
@@ -126,7 +128,7 @@ class LinearLR(LRScheduler):
         return [base * factor for base in self.base_lrs]
 
 
-def _cosine(start, end, share):
+def cosine(start, end, share):
     """From ``start`` to ``end`` along half a cosine, as ``share`` goes from 0 to 1."""
     return end + (start - end) * (1 + math.cos(math.pi * share)) / 2
 
@@ -143,7 +145,7 @@ class CosineAnnealingLR(LRScheduler):
 
     def get_lr(self):
         share = self.last_epoch / self.T_max
-        return [_cosine(base, self.eta_min, share) for base in self.base_lrs]
+        return [cosine(base, self.eta_min, share) for base in self.base_lrs]
 
 
 class OneCycleLR(LRScheduler):
@@ -189,7 +191,9 @@ class OneCycleLR(LRScheduler):
                 raise ValueError("cycle_momentum needs an optimizer with betas or momentum")
             if last_epoch == -1:
                 start = rate / div_factor
-                group.update(lr=start, max_lr=rate, min_lr=start / final_div_factor)
+                group.update(
+                    lr=start, initial_lr=start, max_lr=rate, min_lr=start / final_div_factor
+                )
                 group.update(base_momentum=base_momentum, max_momentum=max_momentum)
         super().__init__(optimizer, last_epoch)
 
@@ -201,7 +205,7 @@ class OneCycleLR(LRScheduler):
                 share = (step - start) / (bound - start)
                 if self.anneal_strategy == "linear":
                     return first + (last - first) * share
-                return _cosine(first, last, share)
+                return cosine(first, last, share)
             start = bound
 
     def get_lr(self):
@@ -220,3 +224,12 @@ class OneCycleLR(LRScheduler):
                 else:
                     group["momentum"] = momentum
         return rates
+
+
+__getattr__ = in_module(
+    __name__,
+    {
+        "minitorch.optim.compat_schedulers": "ConstantLR CosineAnnealingWarmRestarts CyclicLR"
+        " MultiplicativeLR PolynomialLR ReduceLROnPlateau SequentialLR"
+    },
+)

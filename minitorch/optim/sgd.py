@@ -4,6 +4,7 @@
 """
 
 from minitorch.backend import array_module, blocks
+from minitorch.optim.flags import inert
 from minitorch.optim.optimizer import Optimizer, not_negative
 from minitorch.tensor import Tensor
 
@@ -15,11 +16,15 @@ class SGD(Optimizer):
     (Sutskever et al., 2013). The first v is g itself.
     """
 
-    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False):
+    def __init__(
+        self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, **flags
+    ):
         if nesterov and (momentum <= 0 or dampening):
             raise ValueError("nesterov needs momentum above 0 and dampening 0")
         options = not_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
-        super().__init__(params, options | {"dampening": dampening, "nesterov": nesterov})
+        super().__init__(
+            params, options | {"dampening": dampening, "nesterov": nesterov} | inert(flags)
+        )
 
     def update(self, value, grad, state, group):
         momentum = group["momentum"]

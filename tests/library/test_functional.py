@@ -226,7 +226,9 @@ def test_mse_loss():
     x, y = normal(2, 3), normal(2, 3, seed=1)
     target = mt.tensor(y)
     assert F.mse_loss(mt.tensor(x), target).item() == pytest.approx(((x - y) ** 2).mean())
-    compared(lambda x: F.mse_loss(x, target, "sum"), lambda x: ((x - target) ** 2).sum(), x)
+    compared(
+        lambda x: F.mse_loss(x, target, reduction="sum"), lambda x: ((x - target) ** 2).sum(), x
+    )
     with pytest.warns(UserWarning, match=r"\(2, 3\) and \(3,\)"):
         F.mse_loss(mt.zeros(2, 3), mt.zeros(3))
 

@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import importlib
 import pathlib
 import subprocess
 import sys
@@ -132,7 +133,7 @@ def defined():
             if isinstance(item, (ast.FunctionDef, ast.ClassDef)):
                 names.add(item.name)
         module = ".".join(path.relative_to(pathlib.Path(mt.__file__).parents[1]).parts)[:-3]
-        offered |= set(getattr(sys.modules.get(module), "__all__", ()))
+        offered |= set(getattr(importlib.import_module(module), "__all__", ()))
     return names, offered
 
 

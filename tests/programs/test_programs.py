@@ -87,6 +87,14 @@ def _packed(found):
     assert found["accuracy"] >= 0.5
 
 
+def _read(found):
+    assert found["read"] >= 8
+
+
+def _reversible(found):
+    assert np.allclose(found["total"], 1, atol=1e-5)
+
+
 CHECKS = {
     "annotated_transformer": _annotated,
     "bert": _bert,
@@ -94,7 +102,9 @@ CHECKS = {
     "char_lstm": _letters,
     "einsum_relative": _idioms,
     "gpt": _gpt,
+    "ctc": _read,
     "packed_classifier": _packed,
+    "reversible": _reversible,
     "seq2seq_attention": lambda found: np.testing.assert_allclose(found["attention"], 1, rtol=1e-5),
     "transformer_lm": lambda found: np.testing.assert_array_equal(
         found["mask"], np.triu(np.full((3, 3), -np.inf), 1)

@@ -2,10 +2,11 @@
 
 import math
 
+from minitorch.autograd import is_grad_enabled, no_grad
 from minitorch.autograd.dispatch import operation
 from minitorch.backend import array_module
 from minitorch.compat import functions
-from minitorch.nn.functional_losses import reduced, warn_of_broadcasting
+from minitorch.nn.functional_losses import of_old, reduced, warn_of_broadcasting
 from minitorch.operations import elementwise, neural
 from minitorch.operations.elementwise import clamp, exp, log, sigmoid, where
 from minitorch.operations.products import matmul
@@ -103,14 +104,16 @@ def glu(input, dim=-1):
 # Losses
 
 
-def l1_loss(input, target, reduction="mean"):
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """|input - target|. A warning unless both have the same shape."""
+    reduction = of_old(size_average, reduce, reduction)
     warn_of_broadcasting("l1_loss", input, target)
     return reduced(elementwise.abs(input - target), reduction)
 
 
-def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
+def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """d^2 / (2 beta) where d = |input - target| is below ``beta``, else d - beta / 2."""
+    reduction = of_old(size_average, reduce, reduction)
     warn_of_broadcasting("smooth_l1_loss", input, target)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss needs a beta that is not negative; got {beta}")
@@ -131,12 +134,13 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
     return reduced(near * (distance - near / 2), reduction)
 
 
-def kl_div(input, target, reduction="mean", log_target=False):
+def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
     """target (log target - input) for log-probabilities ``input``; 0 where the target is 0.
 
     The target holds probabilities, or their logarithms with ``log_target``. "batchmean" divides
     the sum by the size of the batch, which makes it the Kullback-Leibler divergence.
     """
+    reduction = of_old(size_average, reduce, reduction)
     if log_target:
         losses = exp(target) * (target - input)
     else:
@@ -169,8 +173,11 @@ def binary_cross_entropy_terms(input, target):
     )
 
 
-def binary_cross_entropy(input, target, weight=None, reduction="mean"):
+def binary_cross_entropy(
+    input, target, weight=None, size_average=None, reduce=None, reduction="mean"
+):
     """-(y log x + (1 - y) log(1 - x)) for probabilities x = ``input``; logarithms stop at -100."""
+    reduction = of_old(size_average, reduce, reduction)
     _check_equal_shapes("binary_cross_entropy", input, target)
     if input.numel() and not 0 <= input.min().item() <= input.max().item() <= 1:
         raise RuntimeError("binary_cross_entropy needs input between 0 and 1: apply a sigmoid")
@@ -179,12 +186,15 @@ def binary_cross_entropy(input, target, weight=None, reduction="mean"):
     return reduced(binary_cross_entropy_terms(input, target), reduction, weight)
 
 
-def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean", pos_weight=None):
+def binary_cross_entropy_with_logits(
+    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
+):
     """-(p y log s(x) + (1 - y) log(1 - s(x))) with the sigmoid s, computed without overflow.
 
     ``pos_weight`` p multiplies the positive examples. With log s(x) = -softplus(-x) this is
     (1 - y) x + (1 + (p - 1) y) softplus(-x).
     """
+    reduction = of_old(size_average, reduce, reduction)
     _check_equal_shapes("binary_cross_entropy_with_logits", input, target)
     missed = functions.softplus(-input)
     if pos_weight is not None:
@@ -212,6 +222,34 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     along = (-1, *[1] * (input.ndim - 2))
     normal = normal if weight is None else normal * weight.reshape(along)
     return normal if bias is None else normal + bias.reshape(along)
+
+
+def embedding_weight(input, weight, max_norm, norm_type, scale_grad_by_freq, sparse):
+    """The weight of an embedding with its rarer options; see ``F.embedding``."""
+    if sparse:
+        raise NotImplementedError("embedding has no sparse gradients: pass sparse=False")
+    if max_norm is not None:
+        with no_grad():
+            rows = input.reshape(-1).unique()
+            norms = weight[rows].norm(norm_type, 1, keepdim=True)
+            scale = where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
+            weight[rows] = weight[rows] * scale.to(weight.dtype)
+    if scale_grad_by_freq and weight.requires_grad and is_grad_enabled():
+        counts = input.reshape(-1).bincount(minlength=weight.shape[0]).clamp(min=1).unsqueeze(1)
+        weight = weight.view_as(weight)
+        weight.register_hook(lambda grad: grad / counts.to(grad.dtype))
+    return weight
+
+
+def heads_for_each_query(query, key, value):
+    """Key and value with each head repeated for the heads of the query that share it."""
+    heads, groups = query.shape[-3], key.shape[-3]
+    if value.shape[-3] != groups or heads % groups:
+        raise RuntimeError(
+            "enable_gqa needs as many heads of value as of key, which divide those of the query; "
+            f"got {heads} of the query, {groups} of key, {value.shape[-3]} of value"
+        )
+    return [x.repeat_interleave(heads // groups, -3) for x in (key, value)]
 
 
 def single(value, name):

@@ -7,16 +7,16 @@ from minitorch.creation import empty, full, ones, zeros
 from minitorch.nn import functional as F
 from minitorch.nn import init
 from minitorch.nn.compat.functional import single
-from minitorch.nn.layers import Linear, ReLU, Softmax
-from minitorch.nn.losses import MSELoss
+from minitorch.nn.layers import Linear, ReLU
+from minitorch.nn.losses import _Loss, _WeightedLoss
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
 
 __all__ = """
-BCELoss BCEWithLogitsLoss Conv1d ELU GLU GroupNorm Hardtanh HuberLoss KLDivLoss L1Loss LazyLinear
-LeakyReLU LogSigmoid Mish PReLU ParameterList ReLU6 SmoothL1Loss Softmin Softplus Softsign
-Threshold
+BCELoss BCEWithLogitsLoss Conv1d ELU Flatten GLU GroupNorm Hardtanh HuberLoss KLDivLoss L1Loss
+LazyLinear LeakyReLU LogSigmoid LogSoftmax Mish PReLU ParameterList ReLU6 SmoothL1Loss Softmax
+Softmin Softplus Softsign Threshold
 """.split()
 
 # Activations
@@ -136,6 +136,20 @@ class Threshold(Module):
         return f"threshold={self.threshold}, value={self.value}{inplace}"
 
 
+class Softmax(Module):
+    """exp(x_i) / sum_j exp(x_j) along ``dim``."""
+
+    def __init__(self, dim=None):
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input):
+        return F.softmax(input, self.dim)
+
+    def extra_repr(self):
+        return f"dim={self.dim}"
+
+
 class Softmin(Softmax):
     """exp(-x_i) / sum_j exp(-x_j) along ``dim``."""
 
@@ -158,70 +172,72 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
+class LogSoftmax(Softmax):
+    """x_i - log(sum_j exp(x_j)) along ``dim``."""
+
+    def forward(self, input):
+        return F.log_softmax(input, self.dim)
+
+
 # Losses
 
 
-class L1Loss(MSELoss):
+class L1Loss(_Loss):
     """The mean (or sum, or neither) of |input - target|."""
 
     def forward(self, input, target):
-        return F.l1_loss(input, target, self.reduction)
+        return F.l1_loss(input, target, reduction=self.reduction)
 
 
-class KLDivLoss(Module):
+class KLDivLoss(_Loss):
     """target (log target - input) for log-probabilities; "batchmean" is the divergence."""
 
-    def __init__(self, reduction="mean", log_target=False):
-        super().__init__()
-        self.reduction, self.log_target = reduction, log_target
+    def __init__(self, size_average=None, reduce=None, reduction="mean", log_target=False):
+        super().__init__(size_average, reduce, reduction)
+        self.log_target = log_target
 
     def forward(self, input, target):
-        return F.kl_div(input, target, self.reduction, self.log_target)
+        options = {"reduction": self.reduction, "log_target": self.log_target}
+        return F.kl_div(input, target, **options)
 
 
-class BCELoss(Module):
+class BCELoss(_WeightedLoss):
     """Binary cross-entropy of probabilities against targets between 0 and 1."""
 
-    def __init__(self, weight=None, reduction="mean"):
-        super().__init__()
-        self.register_buffer("weight", weight)
-        self.reduction = reduction
-
     def forward(self, input, target):
-        return F.binary_cross_entropy(input, target, self.weight, self.reduction)
+        return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
 
-class BCEWithLogitsLoss(Module):
+class BCEWithLogitsLoss(_WeightedLoss):
     """Binary cross-entropy of scores against targets between 0 and 1."""
 
-    def __init__(self, weight=None, reduction="mean", pos_weight=None):
-        super().__init__()
-        self.register_buffer("weight", weight)
+    def __init__(
+        self, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
+    ):
+        super().__init__(weight, size_average, reduce, reduction)
         self.register_buffer("pos_weight", pos_weight)
-        self.reduction = reduction
 
     def forward(self, input, target):
-        return F.binary_cross_entropy_with_logits(
-            input, target, self.weight, self.reduction, self.pos_weight
-        )
+        options = {"reduction": self.reduction, "pos_weight": self.pos_weight}
+        return F.binary_cross_entropy_with_logits(input, target, self.weight, **options)
 
 
-class SmoothL1Loss(MSELoss):
+class SmoothL1Loss(_Loss):
     """The mean (or sum, or neither) of d^2 / (2 beta), or d - beta / 2 where d is above beta."""
 
-    def __init__(self, reduction="mean", beta=1.0):
-        super().__init__(reduction)
+    def __init__(self, size_average=None, reduce=None, reduction="mean", beta=1.0):
+        super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
     def forward(self, input, target):
-        return F.smooth_l1_loss(input, target, self.reduction, self.beta)
+        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
-class HuberLoss(MSELoss):
+class HuberLoss(_Loss):
     """The mean (or sum, or neither) of d^2 / 2, or delta (d - delta / 2) where d is above delta."""
 
     def __init__(self, reduction="mean", delta=1.0):
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         self.delta = delta
 
     def forward(self, input, target):
@@ -229,6 +245,20 @@ class HuberLoss(MSELoss):
 
 
 # Layers
+
+
+class Flatten(Module):
+    """The axes from ``start_dim`` to ``end_dim`` as one."""
+
+    def __init__(self, start_dim=1, end_dim=-1):
+        super().__init__()
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, input):
+        return input.flatten(self.start_dim, self.end_dim)
+
+    def extra_repr(self):
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
 class LazyLinear(Linear):

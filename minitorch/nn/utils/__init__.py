@@ -3,6 +3,7 @@
 import math
 
 from minitorch.autograd import no_grad
+from minitorch.missing import in_module
 from minitorch.nn.utils import rnn as rnn
 from minitorch.operations.shapes import cat
 from minitorch.tensor import Tensor
@@ -62,3 +63,9 @@ def vector_to_parameters(vec, parameters):
     parts = vec.split([parameter.numel() for parameter in parameters])
     for parameter, part in zip(parameters, parts, strict=True):
         parameter.copy_(part.reshape(parameter.shape))
+
+
+__getattr__ = in_module(
+    __name__,
+    {"minitorch.nn.utils.compat": "clip_grad_norm remove_weight_norm skip_init weight_norm"},
+)

@@ -2,6 +2,7 @@
 
 from minitorch import backend
 from minitorch.generator import manual_seed
+from minitorch.missing import in_module
 
 __all__ = [
     "current_device",
@@ -9,6 +10,7 @@ __all__ = [
     "empty_cache",
     "get_device_name",
     "is_available",
+    "is_bf16_supported",
     "manual_seed",
     "manual_seed_all",
     "memory_allocated",
@@ -16,6 +18,7 @@ __all__ = [
 ]
 
 manual_seed_all = manual_seed
+_initialized = False  # no random state on a GPU: all numbers come from NumPy's generators
 
 
 def is_available():
@@ -25,6 +28,11 @@ def is_available():
     except RuntimeError:
         return False
     return True
+
+
+def is_bf16_supported():
+    """False: ``bfloat16`` is read as float32."""
+    return False
 
 
 def device_count():
@@ -57,3 +65,6 @@ def memory_allocated():
 def empty_cache():
     """Give memory that is kept for the next arrays back to the GPU."""
     backend.load_cupy().get_default_memory_pool().free_all_blocks()
+
+
+__getattr__ = in_module(__name__, {"minitorch.cuda.amp": "amp"})
