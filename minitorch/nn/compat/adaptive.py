@@ -8,6 +8,8 @@ from minitorch.nn.layers import Linear
 from minitorch.nn.module import Module
 from minitorch.operations.shapes import cat
 
+__all__ = ["AdaptiveLogSoftmaxWithLoss"]
+
 ASMoutput = namedtuple("ASMoutput", "output loss")
 
 
