@@ -945,7 +945,7 @@ class OfRank(SoftmaxMixer):
         return mt.from_numpy(cut) @ v
 
 
-@lab.experiment("E2", task=["recall", "text"], rate=0.01, steps=120, full=dict(steps=300, seeds=3))
+@lab.experiment("E2", task=["recall", "text"], rate=0.01, steps=80, full=dict(steps=300, seeds=3))
 def low_rank(task, rate, steps, seed):
     """How much of its accuracy trained attention keeps when its weights lose rank."""
     ranks = [4, 8, 16, 32, 64, 128]
@@ -1390,7 +1390,7 @@ RECALLERS = {
     "E4",
     mixer=["softmax", "Linformer, 16 slots", "linear, 32 features", "gated"],
     rate=0.02,
-    steps=250,
+    steps=320,
     width=32,
     full=dict(
         mixer=list(RECALLERS),
@@ -1605,7 +1605,7 @@ WRITERS = {
     "E6",
     mixer=["softmax", "linear", "gated"],
     rate=0.02,
-    steps=60,
+    steps=50,
     width=64,
     full=dict(
         mixer=list(WRITERS),
@@ -1832,7 +1832,7 @@ def changed_model(
     "C36",
     change=["base", "RMSNorm", "sinusoids"],
     rate=0.01,
-    steps=70,
+    steps=50,
     full=dict(
         change=list(CHANGES),
         rate=Tuned(0.005, 0.01, 0.02, lowest="nats elsewhere"),
