@@ -1982,7 +1982,7 @@ if changed_in_time.full:
 
 # %% [markdown]
 # After 300 steps the ten changes fall into two groups. GELU, SwiGLU, RMSNorm and query-key norm are
-# within twice the standard deviation of the base: none, by this book's rule. (Query-key norm is below the
+# within twice the standard deviation of the base: none, by this book's rule. (GELU and query-key norm are below the
 # base with all five seeds. A difference may be reliable and still small.) All that touches order, the norm
 # or positions is beyond three times of it, in both directions. Narang et al., with models more
 # than a thousand times as large, found most changes within the spread, too; gated activations and RMSNorm

@@ -4,6 +4,7 @@
 or "none", all of them.
 """
 
+import sys
 import warnings
 
 from minitorch.operations import neural
@@ -20,7 +21,10 @@ def of_old(size_average, reduce, reduction):
     """``reduction``, or what the two options of programs from before PyTorch 0.4.1 say."""
     if size_average is None and reduce is None:
         return reduction
-    warnings.warn("size_average and reduce are old: pass reduction", stacklevel=3)
+    depth = 1
+    while sys._getframe(depth).f_globals["__name__"].startswith("minitorch."):
+        depth += 1
+    warnings.warn("size_average and reduce are old: pass reduction", stacklevel=depth + 1)
     if reduce is False:
         return "none"
     return "sum" if size_average is False else "mean"

@@ -49,7 +49,7 @@ def round_trip(obj, **options):
 
 def file_of(header, data=b""):
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return io.BytesIO(len(text).to_bytes(8, "little") + text + data)
+    return len(text).to_bytes(8, "little") + text + data
 
 
 def refused(data, match=""):
