@@ -22,7 +22,7 @@ def of_old(size_average, reduce, reduction):
     if size_average is None and reduce is None:
         return reduction
     depth = 1
-    while sys._getframe(depth).f_globals["__name__"].startswith("minitorch."):
+    while sys._getframe(depth).f_globals.get("__name__", "").startswith("minitorch."):
         depth += 1
     warnings.warn("size_average and reduce are old: pass reduction", stacklevel=depth + 1)
     if reduce is False:
