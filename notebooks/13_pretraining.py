@@ -308,7 +308,7 @@ table(
 @lab.experiment(
     "E1",
     rule=["100/0/0", "80/10/10"],
-    steps=250,
+    steps=350,
     full=dict(rule=list(RULES), steps=1000, seeds=3),
 )
 @mt.no_grad()
@@ -551,7 +551,7 @@ def from_labels(task, labels, method, factor, steps, pretraining, seed):
     labels=[10, 300],
     factor=1,
     steps=160,
-    pretraining=250,
+    pretraining=350,
     full=dict(
         method=list(METHODS),
         labels=[10, 30, 100, 300],
@@ -577,7 +577,7 @@ on_places = place_of_each_word.run()
     labels=[1000],
     factor=1,
     steps=160,
-    pretraining=250,
+    pretraining=350,
     full=dict(
         method=["frozen, untrained", "frozen", "fine-tuned", "from scratch"],
         labels=[100, 1000, 10000],
@@ -877,7 +877,7 @@ def area_under_curve(values, wrong):
     return (values[wrong == 1][:, None] > values[wrong == 0]).float().mean()
 
 
-@lab.experiment("E3", pretraining=250, full=dict(pretraining=1000, seeds=3))
+@lab.experiment("E3", pretraining=350, full=dict(pretraining=1000, seeds=3))
 def wrong_without_labels(pretraining, seed):
     """Right and exchanged sentences told apart by their losses alone."""
     model = pretrained("causal", seed, pretraining)
@@ -1222,7 +1222,7 @@ def states_by_layer(model, tokens):
     task=["places"],
     rate=0.3,
     steps=100,
-    pretraining=250,
+    pretraining=350,
     full=dict(
         kind=["80/10/10", "causal", "untrained"],
         layer=[0, 1, 2],
