@@ -1388,7 +1388,7 @@ for count in (0, 1, 2, 4):
 # %% evidence
 # Longer texts after training
 mt.manual_seed(1)
-for prompt in ("The ", "If a class ", ""):
+for prompt in ("The ", "A model ", ""):
     measured(textwrap.fill(write(model, letters, prompt, length=300), width=90) + "\n")
 
 # %% [markdown]

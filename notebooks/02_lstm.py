@@ -1314,7 +1314,7 @@ def train_language_model(model, rate, gflops):
 @lab.experiment(
     "E3",
     model=["RNN, 128 units", "LSTM, 65 units"],
-    gflops=24,
+    gflops=40,
     rate=[2e-2, 4e-2],
     full=dict(
         model=list(MODELS),
@@ -1421,7 +1421,7 @@ if runs.full:
 #
 # ### What they write
 #
-# The same two networks once more, each at its better rate, with twice the quick budget:
+# The same two networks once more, each at its better rate, with about the quick budget:
 
 # %%
 trained = {}
@@ -1435,7 +1435,7 @@ for name, rate in (("RNN, 128 units", 2e-2), ("LSTM, 65 units", 4e-2)):
 for name, model in trained.items():
     mt.manual_seed(1)
     perplexity = math.exp(mean_loss(model, validation))
-    texts = [write(model, letters, prompt, length=160) for prompt in ("The ", "If a class ")]
+    texts = [write(model, letters, prompt, length=160) for prompt in ("The ", "A model ")]
     measured(
         f"{name}, perplexity {perplexity:.2f}:\n{textwrap.fill(' / '.join(texts), width=90)}\n"
     )
@@ -1606,7 +1606,7 @@ measured(
 )
 lab.holds(
     "E4",
-    "the forget gate of the cell that counts letters is nearly shut at spaces, on average",
+    "the forget gate of the cell that follows the letters is nearly shut at spaces, on average",
     forget[50:][is_space].mean().item(),
     below=0.1,
 )
@@ -1619,9 +1619,9 @@ lab.holds(
 )
 
 # %% [markdown]
-# The cell counts the letters of the word: it climbs at most letters, and at a space its forget gate
-# shuts, and it starts again. (At some letters it shuts, too.) It would make a fine story, but look at
-# the control: the best unit of a random, untrained network follows the same property as well, since a
+# The cell climbs at most letters of a word, and at a space its forget gate shuts, so that it starts
+# again. (At most letters the gate is below one half, too: a short memory, hardly a counter.) It would
+# make a fine story, but look at the control: the best unit of a random, untrained network follows the same property as well, since a
 # space is an input like no other. What training has added is *place*, how far we are into the
 # paragraph, which no single character tells, and some of *capital*. For quotes there is little to find
 # in this model, trained for seconds; Karpathy, Johnson and Li (2015) found such cells in larger ones.

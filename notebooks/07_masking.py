@@ -1329,7 +1329,7 @@ print("in one pass as from the prefix:", mt.allclose(*ways, atol=1e-4))
 # What it writes, and the share of known words with its scale: text and table
 measured(f"training loss at the end: {sum(history[-50:]) / 50:.2f}")
 for factor, temperature in ((1, "1"), (2, "1/2")):
-    for prompt in ("The ", "If a class ", "A function "):
+    for prompt in ("The ", "A model ", "If the "):
         mt.manual_seed(0)
         [text] = write_on(lambda tokens, factor=factor: factor * writer(tokens), prompt, length=150)
         line = f"temperature {temperature}: {text}"

@@ -1390,7 +1390,7 @@ RECALLERS = {
     "E4",
     mixer=["softmax", "Linformer, 16 slots", "linear, 32 features", "gated"],
     rate=0.02,
-    steps=320,
+    steps=400,
     width=32,
     full=dict(
         mixer=list(RECALLERS),
