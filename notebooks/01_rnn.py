@@ -1368,8 +1368,8 @@ axes.set(xlabel="step", ylabel="loss (nats a character)")
 axes.legend()
 plot.show(
     figure,
-    alt="Training and validation loss fall together, pass the unigram and the bigram model, and part "
-    "a little at the end, the training loss below.",
+    alt="Training and validation loss fall together, pass the unigram and the bigram model, and end "
+    "close to one another.",
 )
 measured(f"{sum(p.numel() for p in model.parameters()):,} parameters, {V} tokens, {steps} steps")
 for name, loss in losses.items():

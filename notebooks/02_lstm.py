@@ -669,7 +669,7 @@ def gradient_before_training(network, start):
 # %% evidence
 # Gradient against distance for both starts of W_hh: figure, table and verdicts
 def say_what_is_drawn(figure, runs):
-    recorded = "recorded: median, band from the smallest to the largest of three seeds"
+    recorded = "recorded: median, band from the smallest to the largest over the seeds"
     figure.suptitle(recorded if runs.full else "measured here", fontsize=9, color="0.35")
 
 
