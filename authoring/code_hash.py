@@ -169,7 +169,7 @@ def _parts(statement: ast.stmt, module: str) -> Iterator[Part]:
             if alias.asname:
                 yield part(alias, {alias.asname})
     elif names := bound(statement) or {"Tensor"}:  # what binds nothing runs with the library
-        if names != {"__all__"}:
+        if not all(name.startswith("__") for name in names):  # __all__, __getattr__
             yield part(statement, names)
 
 
