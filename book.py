@@ -491,7 +491,7 @@ def refuse_taken_port(options):
 TWO_THREADS = dict.fromkeys(ONE_THREAD, "2")
 # A worker more than processors, since one runs what mostly waits: see tests/session.py.
 PARALLEL = ["-n", str(min(4, os.cpu_count() or 1) + 1), "--dist", "loadfile", "--durations", "10"]
-WHOLE = ["pytest", *PARALLEL, "--chapters-on", "Haswell"]
+WHOLE = ["pytest", *PARALLEL]
 # What a processor or a NumPy can change: not the tests of the tools.
 NUMERIC = ["pytest", "tests", "notebooks", "solutions", "--device", "cpu", *PARALLEL] + [
     f"--ignore-glob=tests/test_{tool}*"
@@ -511,8 +511,9 @@ def test(options):
     ]
     if "--all" in options:
         rows[-1] = ("tests, all", python, [*WHOLE, "--all"], ONE_THREAD)
-        old = ["pytest", "notebooks", *PARALLEL, "--chapters-on", "Nehalem"]
-        rows.append(("chapters, on Nehalem", python, old, ONE_THREAD))
+        for core in ["Haswell", "Nehalem"]:
+            command = ["pytest", "notebooks", *PARALLEL, "--chapters-on", core]
+            rows.append((f"chapters, on {core}", python, command, ONE_THREAD))
     if "--matrix" in options:
         rows = [*matrix(python), *rows]
     results = []
