@@ -656,8 +656,8 @@ def ways_to_go_on(model, encoding, training, validation, context, samples):
     context=64,
     dropout=0.0,
     rate=5e-3,
-    steps=400,
-    every=100,
+    steps=240,
+    every=60,
     samples=50,
     full=dict(
         text="tiny Shakespeare",
