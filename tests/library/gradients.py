@@ -5,6 +5,7 @@ and the same function on arrays. ``check_values`` compares the results, ``check_
 gradient with central differences, ``check_autograd`` the gradient with HIPS autograd.
 """
 
+import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -205,6 +206,15 @@ def check_differences(case):
     """The gradient equals that of ``differences``."""
     _, weights, grads = run_backward(case)
     _compare(grads, differences(case, weights), "finite differences")
+
+
+def check_draws(row, count=25):
+    """Values and differences of the cases that a row draws from as many seeds."""
+    for seed in range(count):
+        print("seed", seed)
+        case = row(Draw(random.Random(seed).randint))
+        check_values(case)
+        check_differences(case)
 
 
 def check_autograd(case):

@@ -1,9 +1,8 @@
 """Sums, means or extremes of bags of embedded indices."""
 
-from minitorch.autograd import no_grad
 from minitorch.creation import arange, empty, tensor
 from minitorch.nn import functional as F
-from minitorch.nn import init
+from minitorch.nn.layers import Embedding
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.operations.shapes import stack
@@ -105,12 +104,7 @@ class EmbeddingBag(Module):
         self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
         self.reset_parameters()
 
-    def reset_parameters(self):
-        """Draw the vectors anew."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with no_grad():
-                self.weight[self.padding_idx] = 0
+    reset_parameters = Embedding.reset_parameters
 
     @classmethod
     def from_pretrained(cls, embeddings, freeze=True, *args, **options):
