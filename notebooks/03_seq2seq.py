@@ -1271,14 +1271,17 @@ NETWORKS = {"RNN": nn.RNN, "GRU": nn.GRU}
 
 @lab.experiment(
     "C31",
-    network=list(NETWORKS),
+    network=["RNN"],
     question=list(QUESTIONS),
     pooling=list(POOLINGS),
     longest=40,
     rate=1e-2,
     steps=150,
     full=dict(
-        longest=[5, 10, 20, 40], rate=Tuned(3e-3, 1e-2, 3e-2, highest="right elsewhere"), seeds=3
+        network=list(NETWORKS),
+        longest=[5, 10, 20, 40],
+        rate=Tuned(3e-3, 1e-2, 3e-2, highest="right elsewhere"),
+        seeds=3,
     ),
 )
 def story_encoded(network, question, pooling, longest, rate, steps):
@@ -1293,15 +1296,15 @@ def story_encoded(network, question, pooling, longest, rate, steps):
 runs = story_encoded.run()
 figure, panels = plot.subplots(2, 2, width=8, height=4.4, sharex=True, sharey=True)
 longest = runs.best.settings_of("longest")
-for network, row in zip(NETWORKS, panels, strict=True):
+for network, row in zip(runs.best.settings_of("network"), panels, strict=False):
     for question, axes in zip(QUESTIONS, row, strict=True):
         for i, pooling in enumerate(POOLINGS):
             part = runs.best.where(network=network, question=question, pooling=pooling)
             found = np.array([part.values("right", longest=n) for n in longest]).T
             style = dict(color=plot.COLORS[i], linestyle=plot.LINES[i], marker="os^"[i])
             plot.spread(axes, longest, found, label=pooling, **style)
-            if runs.full:
-                options = dict(network=network, question=question, pooling=pooling, longest=40)
+            options = dict(network=network, question=question, pooling=pooling, longest=40)
+            if runs.full and runs.here.has(**options):
                 here = runs.here.values("right", **options)
                 axes.plot([40] * len(here), here, "x", color=plot.COLORS[i])
         axes.axhline(1 / 8, color="0.4", linewidth=1, linestyle=":", label="chance")
@@ -1316,7 +1319,7 @@ plot.show(
     "mean falls, the last state falls most. GRU, anywhere: all stay near one. Where the last animal "
     "counts, the last state stays near one with both networks, and mean and max fall.",
 )
-for network in NETWORKS:
+for network in runs.best.settings_of("network"):
     for question in QUESTIONS:
         where = dict(network=network, question=question)
         runs.table("pooling", "right", columns="longest", **where)

@@ -982,7 +982,7 @@ def heads_that_leak(heads, rate, steps):
     return nats_leaked(WAYS["zero after the softmax"], heads, rate, steps)
 
 
-@lab.experiment("E2", rate=7e-3, steps=500, full=dict(rate=RATES, steps=600, seeds=3))
+@lab.experiment("E2", rate=7e-3, steps=420, full=dict(rate=RATES, steps=600, seeds=3))
 def zero_after_on_text(rate, steps):
     return cheat_and_tell(WAYS["zero after the softmax"], rate, steps)
 
@@ -1321,7 +1321,7 @@ lab.holds(
 # %%
 mt.manual_seed(0)
 writer = model_with(fused_causal)
-history = train_on(writer, batch_of_text, rate=5e-3, steps=1500)
+history = train_on(writer, batch_of_text, rate=5e-3, steps=600)
 ways = in_one_pass(writer, validation), from_prefix(writer, validation)
 print("in one pass as from the prefix:", mt.allclose(*ways, atol=1e-4))
 
@@ -1339,7 +1339,7 @@ frequencies = mt.tensor([float(counts[token]) for token in range(VOCABULARY)])
 drawn = mt.multinomial(frequencies, 3000, replacement=True)
 written = {
     "the validation text itself": [" ".join(words_of(validation))],
-    "the masked model, 1,500 steps": write_on(writer, count=100),
+    "the masked model, 600 steps": write_on(writer, count=100),
     "letters by their frequency": [" ".join(words_of(drawn))],
     "the model without a mask": write_on(cheater, count=100),
 }

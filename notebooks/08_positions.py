@@ -1351,7 +1351,7 @@ def nats_a_letter(model, text):
     "E3",
     network=["learned", "relative", "RNN"],
     rate=5e-3,
-    steps=250,
+    steps=160,
     full=dict(
         network=["none", "learned", "ALiBi", "rotary", "relative", "RNN"],
         rate=Tuned(2.5e-3, 5e-3, 1e-2, lowest="loss elsewhere"),
@@ -1410,7 +1410,7 @@ measured("share of the lead, by seed:", " ".join(f"{x:.2f}" for x in share_of_le
     "E3",
     network=["learned", "relative"],
     rate=5e-3,
-    steps=400,
+    steps=250,
     full=dict(seeds=3, steps=1500),
 )
 def more_steps_on_text(network, rate, steps):

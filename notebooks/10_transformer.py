@@ -555,9 +555,9 @@ PARTS += ["encoder's attention", "decoder's attention", "networks"]
 
 @lab.experiment(
     "E1",
-    part=["nothing", "cross-attention", "causal mask", "positions", "encoder's attention"],
+    part=["nothing", "causal mask", "positions"],
     rate=2e-3,
-    steps=200,
+    steps=160,
     full=dict(
         part=PARTS, steps=300, rate=Tuned(2e-3, 4e-3, 8e-3, lowest="loss on other numbers"), seeds=3
     ),
@@ -721,7 +721,7 @@ def next_scores(model, windows):
 @lab.experiment(
     "E2",
     reads=["both sides", "the left"],
-    steps=[550],
+    steps=[460],
     rate=5e-3,
     k=4,
     full=dict(steps=[250, 1000], rate=Tuned(2.5e-3, 5e-3, 1e-2, lowest="loss elsewhere"), seeds=3),

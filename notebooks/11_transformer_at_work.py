@@ -539,7 +539,7 @@ def nats_per_character(model, encoding, numbers, context):
 @lab.experiment(
     "E2",
     merges=[0, 300],
-    steps=80,
+    steps=60,
     rate=5e-3,
     full=dict(rate=Tuned(2.5e-3, 5e-3, 1e-2, lowest="nats elsewhere"), steps=400, seeds=3),
 )
@@ -656,9 +656,9 @@ def ways_to_go_on(model, encoding, training, validation, context, samples):
     context=64,
     dropout=0.0,
     rate=5e-3,
-    steps=240,
+    steps=180,
     every=60,
-    samples=50,
+    samples=30,
     full=dict(
         text="tiny Shakespeare",
         merges=0,
@@ -1138,7 +1138,7 @@ def test_report(translator, encoding, parts, beams):
     dropout=0.0,
     merges=100,
     batch=32,
-    every=40,
+    every=80,
     beams=1,
     full=dict(
         corpus="Multi30k",
@@ -1375,8 +1375,8 @@ NARROW = {
     model=["GRU with attention", "Transformer"],
     one_in=[1, 20],
     rate=8e-3,
-    steps=160,
-    warm=32,
+    steps=96,
+    warm=20,
     dropout=0.0,
     merges=100,
     batch=32,

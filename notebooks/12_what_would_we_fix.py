@@ -945,7 +945,7 @@ class OfRank(SoftmaxMixer):
         return mt.from_numpy(cut) @ v
 
 
-@lab.experiment("E2", task=["recall", "text"], rate=0.01, steps=80, full=dict(steps=300, seeds=3))
+@lab.experiment("E2", task=["recall", "text"], rate=0.01, steps=50, full=dict(steps=300, seeds=3))
 def low_rank(task, rate, steps, seed):
     """How much of its accuracy trained attention keeps when its weights lose rank."""
     ranks = [4, 8, 16, 32, 64, 128]
@@ -1388,7 +1388,7 @@ RECALLERS = {
 # %%
 @lab.experiment(
     "E4",
-    mixer=["softmax", "Linformer, 16 slots", "linear, 32 features", "gated"],
+    mixer=["softmax", "Linformer, 16 slots", "linear, 32 features"],
     rate=0.02,
     steps=400,
     width=32,

@@ -273,7 +273,7 @@ choosing_sentences, reported_sentences = unseen[:300], unseen[300:1200]
 
 # %% evidence
 # Each word of the example hidden: what the model expects there
-model = pretrained("80/10/10", 0, 500)
+model = pretrained("80/10/10", 0, 350)
 tokens = encoded([example] * len(example))
 asked = mt.arange(len(example))
 tokens[asked, asked + 1] = MASK
@@ -550,7 +550,7 @@ def from_labels(task, labels, method, factor, steps, pretraining, seed):
     method=["frozen, untrained", "fine-tuned", "from scratch"],
     labels=[10, 300],
     factor=1,
-    steps=160,
+    steps=112,
     pretraining=350,
     full=dict(
         method=list(METHODS),
@@ -576,7 +576,7 @@ on_places = place_of_each_word.run()
     method=["fine-tuned", "from scratch"],
     labels=[1000],
     factor=1,
-    steps=160,
+    steps=128,
     pretraining=350,
     full=dict(
         method=["frozen, untrained", "frozen", "fine-tuned", "from scratch"],
@@ -802,9 +802,9 @@ def line_reader(steps, seed):
     method=["fine-tuned", "from scratch"],
     labels=[30],
     factor=1,
-    steps=48,
-    pretraining=30,
-    aside=240,
+    steps=32,
+    pretraining=20,
+    aside=120,
     full=dict(
         labels=[10, 100],
         factor=Tuned(0.3, 1, 3, highest="right elsewhere"),
@@ -893,7 +893,7 @@ without_labels = wrong_without_labels.run()
 
 # %% evidence
 # Loss of each word, in the example and in an exchanged one; how well losses tell them apart
-causal = pretrained("causal", 0, 500)
+causal = pretrained("causal", 0, 350)
 wrong_example = list(example)
 wrong_example[1], wrong_example[5] = example[5], example[1]
 for words, name in ((example, "right"), (wrong_example, "two words exchanged")):
@@ -998,7 +998,7 @@ def prompted(steps, seed):
 @lab.experiment(
     "E4",
     examples=[0, 1, 4],
-    steps=650,
+    steps=550,
     full=dict(examples=[0, 1, 2, 4], steps=1000, seeds=3),
 )
 def prompts(examples, steps, seed):
@@ -1105,7 +1105,7 @@ def after_the_same(tokens):
 
 # %% evidence
 # Losses and looks of one layer and of two: experiment
-@lab.experiment("E5", layers=[1, 2], steps=320, full=dict(steps=800, seeds=3))
+@lab.experiment("E5", layers=[1, 2], steps=300, full=dict(steps=800, seeds=3))
 @mt.no_grad()
 def symbols_again(layers, steps, seed):
     """Loss of symbols that come again, and how much the best heads look where we expect it."""
@@ -1385,7 +1385,7 @@ def trained_on_code(model, steps, rate, batch, text=source):
     "C29",
     d=[16, 64],
     pace=0.4,
-    steps=120,
+    steps=60,
     full=dict(
         d=[16, 32, 64, 128],
         pace=Tuned(0.2, 0.4, 0.8, lowest="nats elsewhere"),
@@ -1725,8 +1725,8 @@ table(
     "E7",
     kept=[20_000, 1_800_000],
     steps=80,
-    d=64,
-    full=dict(steps=800, seeds=3),
+    d=32,
+    full=dict(d=64, steps=800, seeds=3),
 )
 def short_text(kept, steps, d, batch=16):
     """Loss on a text that is read again and again, and on files kept aside."""
@@ -1885,8 +1885,8 @@ def translated(model, pairs):
     start=["from scratch", "span filling"],
     pairs=100,
     rate=2e-3,
-    steps=60,
-    pretraining=40,
+    steps=40,
+    pretraining=20,
     full=dict(
         rate=Tuned(1e-3, 2e-3, 4e-3, highest="exact match elsewhere"),
         steps=300,

@@ -266,6 +266,16 @@ def test_a_verdict_judges_what_was_measured_here_and_what_is_recorded(capsys, sh
     assert "here 1; recorded 5; asked: below 2" in shown[-1]["text/plain"]
 
 
+def test_what_the_quick_grid_lacks_is_judged_by_the_record_alone(capsys):
+    small, large = ([{"seed": 0, "d": d, "loss": d} for d in grid] for grid in ((1,), (1, 8)))
+    for full, said in ((Rows(large), "DOES NOT HOLD: it is low [recorded 8;"), (None, "only a")):
+        runs = Runs("C7", Rows(small), full)
+        runs.holds("it is low", lambda rows: rows.values("loss", d=8), below=2)
+        assert said in capsys.readouterr().out
+    with pytest.raises(KeyError, match="no run has d = 9"):
+        Runs("C7", Rows(small), Rows(large)).holds("no", lambda r: r.values("loss", d=9), below=2)
+
+
 @pytest.mark.parametrize("bounds", [{}, dict(above=1, below=2), dict(near=1)])
 def test_a_verdict_without_one_bound_is_told(bounds):
     with pytest.raises(ValueError, match="one of above=, below=, between="):

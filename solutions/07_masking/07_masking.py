@@ -502,7 +502,7 @@ check.continue_prompts(continue_prompts, hidden=True)
 # minus the loss, a number. With a right mask it is 0 or a little below. The check knows what there is to leak; a
 # training has 60 seconds of processor time. `AttentionModel(6, nn.Embedding(8, 32), attend, width=32, heads=4,
 # hidden=64)` is a model, and `train_on(model, draw, rate, steps)` trains one with batches from `draw()`, both from
-# the chapter; Adam learns this in some 400 steps of 64 windows at the rate 0.01.
+# the chapter; Adam learns this in some 250 steps of 64 windows at the rate 0.01.
 #
 # Everything is allowed.
 
@@ -518,7 +518,7 @@ def nats_leaked(attend, transitions):
     honest = (shares[0] * entropies).sum().item()
 
     model = AttentionModel(6, nn.Embedding(8, 32), attend, width=32, heads=4, hidden=64)
-    train_on(model, partial(check.windows, transitions, 64), rate=0.01, steps=400)
+    train_on(model, partial(check.windows, transitions, 64), rate=0.01, steps=250)
     inputs, targets = check.windows(transitions, 4000)
     with mt.no_grad():
         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())

@@ -609,8 +609,8 @@ def plan():
     return {
         "pretraining steps": 1000,
         "pretraining rate": 0.003,
-        "rates": [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03],
-        "steps": [15, 30, 60, 120, 240],
+        "rates": [0.0001, 0.0003, 0.001, 0.003, 0.01],
+        "steps": [15, 30, 60, 120],
     }
     ### END SOLUTION
 

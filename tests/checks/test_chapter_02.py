@@ -183,12 +183,6 @@ def test_a_plan_that_cannot_be_carried_out_or_forgets_is_told_why(plan, message)
         chapter_02.reached(chapter_02.right_by_distance.reference, lambda: plan)
 
 
-def test_a_plan_that_remembers_passes(capsys):
-    plan = {"network": "GRU", "bias": 1.0, "rate": 0.2, "steps": 300}
-    chapter_02.reached(chapter_02.right_by_distance.reference, lambda: plan)
-    assert "it remembers further back" in capsys.readouterr().out
-
-
 def test_a_plan_that_forgets_is_told_which_part_is_to_blame(monkeypatch):
     def shares(measure, plan, seed):
         return {0: 1.0, 20: 0.95 if plan["rate"] > 0.1 else 0.5, 50: 0.2}

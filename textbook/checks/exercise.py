@@ -88,6 +88,14 @@ class Trial:
         right = self.exercise._expected(self.exercise.reference, case, hidden, i)
         return self.outcome(hidden, i), right
 
+    def does_as(self, function, differ):
+        """Whether the answer does on all cases, public and hidden, what this function does."""
+        return not any(
+            differ(self.outcome(hidden, i), self.exercise._expected(function, case, hidden, i))
+            for hidden in ((False, True) if self.exercise.whole else (False,))
+            for i, case in enumerate(self.cases(hidden))
+        )
+
 
 @dataclass
 class Outcome:
@@ -334,17 +342,9 @@ class Exercise:
 
     def _refuse_mistake(self, trial):
         """Raise if the answer does on all cases, public and hidden, what one known mistake does."""
-
-        def does_as(function, differ):
-            return not any(
-                differ(trial.outcome(hidden, i), self._expected(function, case, hidden, i))
-                for hidden in ((False, True) if self.whole else (False,))
-                for i, case in enumerate(trial.cases(hidden))
-            )
-
-        right_values = does_as(self.reference, _value_difference)
+        right_values = trial.does_as(self.reference, _value_difference)
         differ = _difference if right_values else _value_difference
-        fitting = [mistake for mistake in self.mistakes if does_as(mistake.function, differ)]
+        fitting = [mistake for mistake in self.mistakes if trial.does_as(mistake.function, differ)]
         if len(fitting) == 1:
             raise CheckFailed(
                 f"{self.name}: not right yet. Your answer is {fitting[0].name}.\n"

@@ -7,6 +7,10 @@ from typing import Any
 import numpy as np
 
 
+class NoRun(KeyError):
+    """A setting that no run has."""
+
+
 class Rows(list):
     """One dict a run: its settings, its ``seed`` and what was measured, in the grid's order."""
 
@@ -15,10 +19,10 @@ class Rows(list):
         for name, value in settings.items():
             known = self.settings_of(name)
             if value not in known:
-                raise KeyError(f"no run has {name} = {value!r}; there is {name} = {known}")
+                raise NoRun(f"no run has {name} = {value!r}; there is {name} = {known}")
         found = [row for row in self if all(row[name] == x for name, x in settings.items())]
         if not found:
-            raise KeyError(f"no run has all of {settings}")
+            raise NoRun(f"no run has all of {settings}")
         return Rows(found)
 
     def has(self, **settings: Any) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from textbook.lab import drawing
-from textbook.lab.report import shown, spread, table, verdict
-from textbook.lab.rows import Rows
+from textbook.lab.report import measured, shown, spread, table, verdict
+from textbook.lab.rows import NoRun, Rows
 
 
 class Runs:
@@ -30,14 +30,23 @@ class Runs:
         """Print a verdict, the number that it judges, and the bounds that were asked for.
 
         ``measure(rows)`` gives a number, or one a seed, and judges both what was measured here and
-        what is recorded; a number judges itself. Bounds are ``above=``, ``below=`` or
-        ``between=(low, high)``, and every number must keep them. ::
+        what is recorded; settings that the quick grid lacks are judged by the record alone. A
+        number judges itself. Bounds are ``above=``, ``below=`` or ``between=(low, high)``, and
+        every number must keep them. ::
 
             runs.holds("with attention the long ones are right, too",
                        lambda rows: rows.values("exact match", model="attention"), above=0.9)
         """
         if callable(measure):
-            numbers = {name: measure(rows) for name, rows in self.by_setting.items()}
+            numbers = {}
+            for name, rows in self.by_setting.items():
+                try:
+                    numbers[name] = measure(rows)
+                except NoRun:
+                    if rows is self.full:
+                        raise
+            if not numbers:
+                return measured(f"{self.claim}: only a recorded run can tell: {sentence}")
         else:
             numbers = {"measured": measure}
         verdict(self.claim, sentence, numbers, bounds)
