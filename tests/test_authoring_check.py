@@ -198,7 +198,7 @@ def test_results_say_where_they_come_from(book):
     assert doubling["settings"] == {"number": [1.5, 2.5]}
     assert set(doubling) == {
         "claim", "settings", "rows", "tried", "seconds", "machine", "versions", "date",
-        "code_hash", "library_hash",
+        "code_hash", "run_hash", "library_hash",
     }  # fmt: skip
     assert set(doubling["machine"]) == {"cpu", "cores", "platform", "blas"}
 

@@ -12,7 +12,7 @@ from authoring.sources import BookError
 CHAPTER = "notebooks/01_double.py"
 RESULTS = "notebooks/results/01.json"
 DOUBLED = [{"number": x, "seed": 0, "doubled": 2 * x} for x in (1.5, 2.5)]
-OLD = {"rows": [], "tried": []}
+OLD = {"settings": {}, "rows": [], "tried": []}
 
 
 @pytest.fixture
@@ -67,6 +67,53 @@ def test_what_lacks_something_here_runs_quick_keeps_its_record_and_stops_nothing
     assert recorded(book) == {"doubling": DOUBLED, "sized": []}
     with pytest.raises(BookError, match="status 0; recorded: nothing; not recorded: sized"):
         record(book, "01", ["C2"])
+
+
+COUNTED = """
+@lab.experiment("C2", size=[1], full=dict(size=[1, 2], seeds=2))
+def counted(size, seed):
+    with open("made.txt", "a") as file:
+        print(size, seed, file=file)
+    return {"twice": factor * size}
+
+counted.run()
+"""
+
+
+def made(book):
+    """The runs that were made since the last look."""
+    path = book / "notebooks" / "made.txt"
+    runs = [tuple(map(int, line.split())) for line in path.read_text().splitlines()]
+    path.unlink()
+    return runs
+
+
+def test_where_only_settings_change_recorded_runs_are_kept_if_they_can_be_repeated(book, capfd):
+    add(book, COUNTED)
+    record(book, "01", ["C2"])
+    assert made(book) == [(1, 0), (1, 1), (2, 0), (2, 1)]
+    edit(book / CHAPTER, "full=dict(size=[1, 2], seeds=2)", "full=dict(size=[1, 2, 3], seeds=3)")
+    record(book, "01", ["C2"])
+    assert made(book) == [(1, 0), (2, 0), (1, 2), (2, 2), (3, 0), (3, 1), (3, 2)]
+    assert "of 4 recorded runs 2 were made again; the others are kept" in capfd.readouterr().out
+    assert len(recorded(book)["counted"]) == 9
+    results = json.loads((book / RESULTS).read_text(encoding="utf-8"))
+    results["counted"]["rows"][0]["twice"] = 7  # as if the library had changed
+    (book / RESULTS).write_text(json.dumps(results))
+    edit(book / CHAPTER, "seeds=3", "seeds=4")
+    record(book, "01", ["C2"])
+    assert len(made(book)) == 12 and "not kept: 1 differ" in capfd.readouterr().out
+
+
+def test_no_recorded_run_is_kept_where_the_code_of_a_run_changes_or_nothing_does(book):
+    add(book, COUNTED)
+    record(book, "01", ["C2"])
+    record(book, "01", ["C2"])
+    assert len(made(book)) == 8
+    edit(book / CHAPTER, "factor = 2", "factor = 3")
+    edit(book / CHAPTER, "seeds=2", "seeds=3")
+    record(book, "01", ["C2"])
+    assert len(made(book)) == 6
 
 
 def test_a_failure_before_the_first_measurement_changes_nothing(book):

@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from textbook.lab.measuring import Budgets, measure, plain, seed_for
@@ -108,12 +107,11 @@ class Experiment:
                 settings = self.full
         recording = folder is not None and settings is self.full
         finished = Path(folder, f"{self.name}.jsonl") if recording else None
-        start = perf_counter()
-        rows, tried = measure(self.function, settings, range(settings.get("seeds", 1)), finished)
+        seeds = range(settings.get("seeds", 1))
+        rows, tried, seconds = measure(self.function, settings, seeds, finished)
         made = {"claim": self.claim, "settings": settings, "rows": rows, "tried": tried}
         if recording:
-            made["seconds"] = round(perf_counter() - start, 1)
-            text = json.dumps(made, default=plain)
+            text = json.dumps(made | {"seconds": round(seconds, 1)}, default=plain)
             Path(folder, f"{self.name}.json").write_text(text, encoding="utf-8")
         made = json.loads(json.dumps(made, default=plain))
         self.last = self._runs(made, made if recording else self.recorded())
@@ -129,7 +127,7 @@ class Experiment:
             name, values = self._budget()
             meant = {round(value * budget): value for value in values}
             settings = settings | {name: type(values)(meant)}
-        rows, tried = measure(self.function, settings, seeds)
+        rows, tried, _ = measure(self.function, settings, seeds)
         if meant:
             rows = [row | {name: meant[row[name]]} for row in rows]
         made = {"settings": self.full, "rows": rows, "tried": tried}

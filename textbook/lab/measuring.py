@@ -7,6 +7,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import minitorch as mt
@@ -35,10 +36,12 @@ class Budgets(list):
 
 def measure(
     function: Callable, settings: dict[str, Any], seeds: Sequence[int], finished: Path | None = None
-) -> tuple[list[dict], list[dict]]:
-    """The rows of the grid, and those that were tried to choose a setting.
+) -> tuple[list[dict], list[dict], float]:
+    """The rows of the grid, those that were tried to choose a setting, and the seconds it took.
 
     Runs that the file ``finished`` holds are not made again, and those that are made go there.
+    Beside it may lie what was ``recorded`` of another grid: its runs with the smallest seed are
+    made again, and if each gives the same digits the others are taken as they are.
     """
     tuned = {name: value for name, value in settings.items() if isinstance(value, Tuned)}
     if len(tuned) > 1:
@@ -49,17 +52,22 @@ def measure(
             f"{function.__name__} has {len(budgets)} settings of kind Budgets: a function that "
             "yields needs one, any other none"
         )
-    before = _read(finished)
+    before = _read(finished) if finished else {}
 
     def one(chosen: dict[str, Any], seed: int) -> dict[str, Any]:
         if run_key(chosen, seed) not in before:
+            start = perf_counter()
             for at_budget, row in _run(function, chosen, seed, budgets):
-                key = run_key(at_budget, seed)
-                before[key] = row
+                key, seconds = run_key(at_budget, seed), perf_counter() - start
+                before[key] = row, seconds
                 if finished:
                     with finished.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps([key, row]) + "\n")
-        return before[run_key(chosen, seed)]
+                        file.write(json.dumps([key, row, seconds]) + "\n")
+                start = perf_counter()
+        return before[run_key(chosen, seed)][0]
+
+    if finished:
+        before |= _repeated(_read(finished.with_suffix(".recorded")), one)
 
     rows: list[dict] = []
     tried: list[dict] = []
@@ -75,12 +83,16 @@ def measure(
             for seed in seeds:
                 rows.append(one(chosen, seed))
                 progress.update()
-    return rows, tried
+    return rows, tried, sum(seconds for _, seconds in before.values())
 
 
 def run_key(chosen: dict[str, Any], seed: int) -> str:
     """What tells a run from others: its settings and its seed."""
-    return json.dumps([chosen, seed], default=plain, sort_keys=True)
+    return _text([chosen, seed])
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, default=plain, sort_keys=True)
 
 
 def seed_for(function: Callable, seed: int) -> dict[str, int]:
@@ -137,9 +149,22 @@ def _grid(settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield dict(zip(axes, values, strict=True))
 
 
-def _read(finished: Path | None) -> dict[str, dict]:
-    """The runs that an interrupted recording has finished, by their settings."""
-    if finished is None or not finished.exists():
+def _repeated(
+    recorded: dict[str, tuple[dict, float]], one: Callable[[dict, int], dict]
+) -> dict[str, tuple[dict, float]]:
+    """The recorded runs, if those with the smallest seed can be repeated to the last digit."""
+    first = min((row["seed"] for row, _ in recorded.values()), default=None)
+    again = {key: row for key, (row, _) in recorded.items() if row["seed"] == first}
+    differ = sum(_text(one(*json.loads(key))) != _text(row) for key, row in again.items())
+    if recorded:
+        kept = f"not kept: {differ} differ" if differ else "the others are kept"
+        print(f"of {len(recorded)} recorded runs {len(again)} were made again; {kept}", flush=True)
+    return {} if differ else recorded
+
+
+def _read(finished: Path) -> dict[str, tuple[dict, float]]:
+    """The runs that were finished before, by their settings, and what each took."""
+    if not finished.exists():
         return {}
     lines = finished.read_text(encoding="utf-8").split("\n")[:-1]  # the last may be cut off
-    return dict(json.loads(line) for line in lines)
+    return {key: (row, seconds) for key, row, seconds in map(json.loads, lines)}
