@@ -88,17 +88,19 @@ def test_a_grid_is_widened_as_long_as_an_edge_ties_with_the_best(lab):
     assert choice.best == [1.0, 2.0, 4.0, 8.0] and choice.value == 2.0
 
 
-@pytest.mark.parametrize("steps", [30, None])
+@pytest.mark.parametrize(("steps", "values"), [(30, 11), (None, 5)])
 def test_where_all_values_are_equally_good_nothing_is_chosen_and_the_page_says_so(
-    lab, steps, shown
+    lab, steps, values, shown
 ):
     choice = arriving(lab, lambda rate, seed: steps, 1.0, 2.0, 4.0)
-    assert not choice.told_apart and choice.value == 2.0 and choice.runs == 11 * 3
+    assert not choice.told_apart and choice.value == 2.0 and choice.runs == values * 3
     runs = Runs("C1", Rows([{"seed": 0, "rate": 2.0}]), None, choices=("rate", [({}, choice)]))
     runs.holds("it is", 1, above=0)
     runs.holds("it is", 1, above=0)
     first, second = (output["text/plain"] for output in shown[-2:])
-    assert "how rate was chosen: by 33 runs in other seeds; not chosen in 1 of 1" in first
+    assert (
+        f"how rate was chosen: by {3 * values} runs in other seeds; not chosen in 1 of 1" in first
+    )
     assert "none; 2 taken" in first and "chosen" not in second
 
 
@@ -216,6 +218,24 @@ def test_a_rate_is_chosen_for_each_budget_in_runs_that_are_made_once(lab):
     rows = learned.run().here
     assert [(row["steps"], row["rate"]) for row in rows] == [(10, 4.0), (100, 2.0)]
     assert len(made) == len(set(made)) == 2 * (4 + 2)
+
+
+def test_values_can_be_tried_at_one_of_the_budgets_alone(lab):
+    made = []
+
+    @lab.experiment(
+        "E1",
+        rate=Tuned(1.0, 2.0, 4.0, highest="right", steps=20),
+        steps=Budgets([10, 20, 100]),
+        full={},
+    )
+    def learned(rate, steps, seed):
+        made.append((rate, seed, *steps))
+        for _ in steps:
+            yield {"right": -abs(rate - 2.0)}
+
+    learned.run()
+    assert made == [(rate, 1000, 20) for rate in (1.0, 2.0, 4.0)] + [(2.0, 0, 10, 20, 100)]
 
 
 def test_yielding_and_budgets_belong_together(lab):

@@ -54,7 +54,7 @@ def measure(
         )
     before = _read(finished) if finished else {}
 
-    def one(chosen: dict[str, Any], seed: int) -> dict[str, Any]:
+    def one(chosen: dict[str, Any], seed: int, budgets: dict[str, list] = budgets) -> dict:
         if run_key(chosen, seed) not in before:
             start = perf_counter()
             for at_budget, row in _run(function, chosen, seed, budgets):
@@ -76,8 +76,12 @@ def measure(
         for chosen in grid:
             for name, values in tuned.items():
                 tried_with = chosen | values.replaced
+                at = {
+                    n: [values.replaced[n]] if n in values.replaced else b
+                    for n, b in budgets.items()
+                }
                 best, more = values.choose(
-                    lambda value, seed, c=tried_with, n=name: one(c | {n: value}, seed)
+                    lambda value, seed, c=tried_with, n=name, at=at: one(c | {n: value}, seed, at)
                 )
                 chosen, tried = chosen | {name: best}, tried + more
             for seed in seeds:
@@ -112,18 +116,17 @@ def plain(value: Any) -> Any:
 
 
 def _run(
-    function: Callable, chosen: dict[str, Any], seed: int, budgets: dict[str, Budgets]
+    function: Callable, chosen: dict[str, Any], seed: int, budgets: dict[str, list]
 ) -> Iterator[tuple[dict, dict]]:
     """One run: its settings, and a row of them with what was measured, as JSON keeps it.
 
-    A function that yields is run once for all budgets, if the one that is asked for is among them.
+    A function that yields is run once for all budgets.
     """
     mt.manual_seed(seed)
     if not budgets:
         yield chosen, _row(function, chosen, seed, function(**chosen | seed_for(function, seed)))
         return
     [(name, values)] = budgets.items()
-    values = values if chosen[name] in values else [chosen[name]]
     found = function(**chosen | {name: list(values)} | seed_for(function, seed))
     for budget, numbers in zip(values, found, strict=True):
         at_budget = chosen | {name: budget}

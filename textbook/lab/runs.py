@@ -29,7 +29,7 @@ class Runs:
     ) -> None:
         self.claim, self.here, self.full = claim, here, full
         self.fixed, self.choices = fixed, choices
-        self.judged: list[tuple[str, Callable, dict]] = []  # the verdicts that rows can be asked
+        self.judged: list[Callable[[Runs], None]] = []  # its verdicts, to be asked of other runs
 
     @property
     def best(self) -> Rows:
@@ -70,7 +70,9 @@ class Runs:
         """
         if callable(measure):
             numbers = {name: measure(rows) for name, rows in self.by_setting.items()}
-            self.judged.append((sentence, measure, bounds | {"derived": derived}))
+            self.judged.append(
+                lambda runs: runs.holds(sentence, measure, derived=derived, **bounds)
+            )
         else:
             numbers = {"measured": measure}
         verdict(self.claim, sentence, numbers, bounds, derived, self._how_chosen())
@@ -86,6 +88,9 @@ class Runs:
             runs.finding("attention helps", "exact match",
                          larger=dict(model="attention"), smaller=dict(model="one vector"))
         """
+        self.judged.append(
+            lambda runs: runs.finding(sentence, name, larger=larger, smaller=smaller)
+        )
         found = {
             setting: finding(rows.values(name, **larger), rows.values(name, **smaller))
             for setting, rows in self.by_setting.items()

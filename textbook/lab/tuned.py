@@ -9,6 +9,7 @@ from typing import Any
 
 FIRST_SEED = 1000  # what is reported starts from the seeds 0, 1, 2, ...
 WIDENED_AT_MOST = 4  # times that a grid grows where its edge does not lose
+WIDENED_IN_VAIN = 1  # times that it grows where no run of any value arrives
 DOUBLED_AT_MOST = 2  # times that the seeds are doubled where arriving is a matter of luck
 
 
@@ -54,7 +55,7 @@ class Tuned:
        which the larger share of runs arrives is better; of equal shares, the better median of the
        runs that did.
     2. *Both edges must lose.* As long as a value at an edge is as good as the best, the grid is
-       widened there, by the ratio of its last two values.
+       widened there, by the ratio of its last two values (four times; if nothing arrives, once).
     3. *Luck is tried again.* As long as the best value arrives in some runs and not in others, each
        value that ever arrived gets as many fresh seeds again.
     4. *A tie is no choice.* If all values are equally good at last, the one in the middle is taken,
@@ -93,7 +94,8 @@ class Tuned:
                     rows.append(measure(value, FIRST_SEED + len(rows)))
             choice = self.judge({value: tried[value] for value in values})
             low, high = values[0] in choice.best, values[-1] in choice.best
-            if (low or high) and widened < WIDENED_AT_MOST:
+            hope = any(map(self._arrived, tried.values()))
+            if (low or high) and widened < (WIDENED_AT_MOST if hope else WIDENED_IN_VAIN):
                 below, above = values[0] ** 2 / values[1], values[-1] ** 2 / values[-2]
                 values = [_rounded(below)] * low + values + [_rounded(above)] * high
                 widened += 1
