@@ -78,11 +78,11 @@ def _run(chosen: argparse.Namespace) -> int:
 
         site(ROOT, chosen.folder)
     else:
-        from . import library, overview
+        from . import library, overview, quoted
         from .check import check
 
         problems = check(ROOT, warn=lambda warning: print(f"warning: {warning}"))
-        problems += [*overview.problems(ROOT), *library.problems(ROOT)]
+        problems += [*overview.problems(ROOT), *quoted.problems(ROOT), *library.problems(ROOT)]
         print("\n".join(problems) or "all generated files are in step with their sources")
         return 1 if problems else 0
     return 0

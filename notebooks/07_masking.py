@@ -268,8 +268,9 @@ for sentence, name, bounds in (
     cheating.holds(sentence, lambda rows, name=name: rows.values(name), **bounds)
 
 # %% [markdown]
-# It will. Such a loss is beyond any honest model of this text: chapter 01's RNN came to 1.4. And from the
-# prefix the model is **worse than guessing all tokens alike**. Why worse?
+# It will. Such a loss is beyond any honest model of this text: chapter 01's RNN comes to
+# {{07 language_models: loss; model=RNN; steps=1500}} (section 8). And from the prefix the model is **worse
+# than guessing all tokens alike**. Why worse?
 
 # %% evidence
 # What a model without a mask answers to a prefix: table and verdicts

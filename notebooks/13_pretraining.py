@@ -2031,25 +2031,26 @@ with tempfile.TemporaryDirectory() as folder:
 #
 # ## 10. Looking back
 #
-# Each chapter began with something that broke. The number beside each idea is the one that convinced us;
-# its claim leads to the section that measured it ([docs/claims.md](../docs/claims.md)).
+# Each chapter began with something that broke. The number beside each idea is the one that convinced us,
+# from the smallest to the largest over the seeds; its claim leads to the section that measured it
+# ([docs/claims.md](../docs/claims.md)).
 #
 # | | the problem | the idea | what was measured |
 # | --- | --- | --- | --- |
 # | 00 | gradients by hand do not scale | a graph of operations, each with its gradient | an engine on a page, the same gradients as another one |
-# | 01 | sequences have any length | one set of weights for all steps | gradient 40 steps back: 2.6e-12 at gain 0.5, 6.7e4 at gain 3 (C1) |
-# | 02 | the gradient vanishes on the way | a cell that is added to, behind gates | at distance 40: 0.9 to 1.9 with forget bias 3, at most 4e-8 in a plain RNN (C4) |
-# | 03 | one sentence into another | encoder, decoder, one vector between | long sources right: 0.55 to 0.62 by 128 numbers, 0 by 8; short ones 1.00 and 0.82 to 0.90 (C5) |
-# | 04 | one vector is too narrow | look back at all states | long sources right: 0.87 to 0.94 with states of 32 numbers, 0 with one such vector (C6) |
+# | 01 | sequences have any length | one set of weights for all steps | gradient 40 steps back: {{01 gradient_through_time: at distance 40; gain=0.5}} at gain 0.5, {{01 gradient_through_time: at distance 40; gain=3}} at gain 3 (C1) |
+# | 02 | the gradient vanishes on the way | a cell that is added to, behind gates | at distance 40: {{02 gradient_before_training: at distance 40; network=LSTM, b_f = 3; start=as it comes}} with forget bias 3, {{02 gradient_before_training: at distance 40; network=RNN; start=as it comes}} in a plain RNN (C4) |
+# | 03 | one sentence into another | encoder, decoder, one vector between | long sources right after 1,500 steps: {{03 one_vector: exact match; numbers=128; steps=1500}} by 128 numbers, {{03 one_vector: exact match; numbers=8; steps=1500}} by 8; short ones {{03 one_vector: exact match[0]; numbers=128; steps=1500}} and {{03 one_vector: exact match[0]; numbers=8; steps=1500}} (C5) |
+# | 04 | one vector is too narrow | look back at all states | long sources right after 500 steps: {{04 right_with_attention: 16-18 words; hidden=32; reads=attention}} with states of 32 numbers, {{04 right_with_attention: 16-18 words; hidden=32; reads=one vector}} with one such vector (C6) |
 # | 05 | recurrence is sequential | queries, keys and values of one sequence | a word as far as the other end is 4 operations away, in an RNN 3 for each word (C12) |
-# | 06 | one softmax looks at one place | several heads | two answers at once: one head 0.2, two heads 1.00 (C14) |
-# | 07 | a decoder must not see its target | minus infinity before the softmax | gradient from the future exactly 0 (C15) |
-# | 08 | attention knows no order | codes, rotations, distances | beyond the trained length: learned at most 0.10, rotary at least 0.93 (C17) |
-# | 09 | deep stacks do not train | residual connection and norm | eight blocks: loss below 0.05, without both at least 2.7 (C20) |
+# | 06 | one softmax looks at one place | several heads | two answers at once: one head {{06 one_head_or_two: both right; model=one head}}, two heads {{06 one_head_or_two: both right; model=two heads}} (C14) |
+# | 07 | a decoder must not see its target | minus infinity before the softmax | gradient from the future: {{07 gradients_from_the_future: largest norm; way=minus infinity before}}, without a mask {{07 gradients_from_the_future: largest norm; way=no mask}} (C15) |
+# | 08 | attention knows no order | codes, rotations, distances | *token 3 back*, beyond the trained length: learned {{08 beyond_training: beyond; task=token 3 back; scheme=learned}}, rotary {{08 beyond_training: beyond; task=token 3 back; scheme=rotary}}, relative {{08 beyond_training: beyond; task=token 3 back; scheme=relative}} (C17) |
+# | 09 | deep stacks do not train | residual connection and norm | eight blocks: loss {{09 depth_with_and_without: loss; depth=8; wiring=pre-norm}}, without both {{09 depth_with_and_without: loss; depth=8; wiring=neither}} (C20) |
 # | 10 | the parts need a whole | blocks, cross-attention, masks | the Transformer on one page, with PyTorch's numbers |
-# | 11 | a model must be used | pieces, beams, a cache, a fair table | numbers right: Transformer 0.94 to 0.97, GRU with attention 0.998 to 1.000 (C23) |
-# | 12 | scores grow with the square | tiles; or a state of fixed size | 5.3 MB in place of 202 MB, the same numbers (C26) |
-# | 13 | labels are dear | read first | ten labels: 0.90 to 0.94 right after reading, 0.52 to 0.58 without (C28) |
+# | 11 | a model must be used | pieces, beams, a cache, a fair table | numbers right: Transformer {{11 number_words_said: exact match; model=Transformer}}, GRU with attention {{11 number_words_said: exact match; model=GRU with attention}} (C23) |
+# | 12 | scores grow with the square | tiles; or a state of fixed size | {{12 memory_of_attention: megabytes; n=4096; way=tiled}} MB in place of {{12 memory_of_attention: megabytes; n=4096; way=all at once}} MB, the same numbers (C26) |
+# | 13 | labels are dear | read first | ten labels: {{13 place_of_each_word: right; labels=10; method=fine-tuned}} right after reading, {{13 place_of_each_word: right; labels=10; method=from scratch}} without (C28) |
 #
 # Two things are worth more than any row. Most claims needed an "if", and the measurement found it. And the
 # blocks of this chapter are those of chapter 10: what changed is what they were asked.

@@ -206,6 +206,7 @@ def test_results_say_where_they_come_from(book):
 def test_the_commands_end_with_a_status(book, monkeypatch, capsys):
     monkeypatch.setattr("authoring.__main__.ROOT", book)
     monkeypatch.setattr("authoring.overview.problems", lambda root: [])  # it has no README
+    monkeypatch.setattr("authoring.quoted.problems", lambda root: [])
     monkeypatch.setattr("authoring.library.problems", lambda root: [])  # and no library
     assert main(["check"]) == 0
     (book / RELEASE).unlink()
