@@ -1079,7 +1079,9 @@ runs.finding(
 # with another seed alone, we might have taken that rate. Momentum's loss is larger than Adam's in all five seeds: a
 # finding, on this spiral, after 200 steps.
 #
-# > **E1 · a question of the rate.** *Our question*: which optimizer is best, SGD, SGD with momentum, or Adam?
+# > **E1 · Which optimizer is best depends on the rate: at 0.01 Adam's loss is 0.03 to 0.05 of SGD's, at 1
+# > SGD's is 0.005 to 0.06 of Adam's.** *Our question*: which optimizer is best, SGD, SGD with momentum, or
+# > Adam?
 # >
 # > *Measured*: At rate 0.01 Adam's loss on new points is 0.031 to 0.053 of SGD's, at rate 1 SGD's is 0.005 to 0.063 of
 # > Adam's, five seeds. Each at its own rate of a grid in half decades (SGD 1, momentum 0.3, Adam 0.09), all are right on
@@ -1214,8 +1216,8 @@ runs.holds(
 # $1/\sqrt n$. That has variance $1/(3n)$: a gain of only 0.58, fine for the perceptron above and not for thirty layers.
 # (Chapter 09 has a better cure than careful gains.)
 #
-# > **E2 · holds without a function and with relu.** *Our question*: are signal and gradient multiplied by the gain at
-# > each layer?
+# > **E2 · Without a function and with relu, signal and gradient grow by the gain at each layer, within 0.72 to 1.40
+# > after 29 layers.** *Our question*: are signal and gradient multiplied by the gain at each layer?
 # >
 # > *Measured*: Through 29 layers, three seeds. Without a function and with relu both ratios are the 29th power of the
 # > factor 0.8, 1 or 1.25, within 0.72 to 1.40 of it. With tanh at 1.25 times its gain the signal keeps 0.93 of its size,

@@ -397,9 +397,9 @@ runs.holds(
 # To the *input* bit nothing comes back, at any distance: $\tanh(10)$ is flat, so the candidate lets
 # no gradient through. A cell that is set hard remembers well and learns nothing.
 #
-# > **C30 · holds.** *The lectures* (deck 2, "Long Short-Term Memory (Hochreiter & Schmidhuber, 1997)"): "The
-# > internal state allows information to move through time without needing to affect the hidden
-# > representations!"
+# > **C30 · holds: A cell set by hand keeps a bit for 2,000 steps while its hidden state stays below 1e-30.**
+# > *The lectures* (deck 2, "Long Short-Term Memory (Hochreiter & Schmidhuber, 1997)"): "The internal state
+# > allows information to move through time without needing to affect the hidden representations!"
 # >
 # > *Measured*: A cell set by hand: until it is asked, the hidden state stays below 1e-30 for either bit;
 # > asked, it is 0.762 with the sign of the bit, after 10, 100 and 2,000 steps. The gradient at the stored
@@ -810,8 +810,9 @@ runs.holds(
 # which units happen to learn to remember, and they need not all do so. The task is learned in every
 # seed, at the longest delay too.
 #
-# > **C4 · holds if the forget gate stands open.** *The lectures* (deck 2, "LSTM and Gradients"): the
-# > cell-state path is close to the identity "if gates permit it", "so the gradient can survive many steps".
+# > **C4 · holds with a condition: With forget bias 3 the gradient 40 steps back has 0.9 to 1.9 of its size,
+# > with bias 0 at most 2e-8.** *The lectures* (deck 2, "LSTM and Gradients"): the cell-state path is close
+# > to the identity "if gates permit it", "so the gradient can survive many steps".
 # >
 # > *Measured*: Gradient at distance 40 over that at distance 0, three seeds, as it comes: LSTM with forget
 # > bias 0 9e-9 to 2e-8, bias 1 0.002 to 0.003, bias 3 0.9 to 1.9; plain RNN 7e-11 to 4e-8, with an
@@ -930,7 +931,7 @@ runs.holds(
 # noisy where learning is a matter of luck. And a fixed delay is the hardest lesson: section 7's LSTM
 # with $b_f = 0$, twice as wide, learned 20 from delays that vary.
 #
-# > **E1 · holds if the cell is a GRU.** *Our question*: do gated cells learn longer delays than a plain RNN,
+# > **E1 · At a delay of 160, 11 of 12 GRUs learn within 200 batches, no RNN of 6 and no LSTM of 18.** *Our question*: do gated cells learn longer delays than a plain RNN,
 # > at equal care?
 # >
 # > *Measured*: At a delay of 160, 11 of 12 GRUs learn, no RNN of 6 and no LSTM of 18. At 40 all GRUs, LSTMs
@@ -1212,8 +1213,9 @@ recalling.holds(
 # wide. Recall is learned without the $\tanh$ as well (with it, not by every seed). So squashing is no
 # part of what makes an LSTM remember. It keeps $h_t$ between $-1$ and 1; the price is the count.
 #
-# > **E2 · not for recall, and it costs the count.** *Our question*: does it help to squash the memory, $h = o
-# > \odot \tanh(c)$ in place of $o \odot c$?
+# > **E2 · Squashing costs the count: at twice the trained length the error is 2.8 to 3.7 with it and 0.4 to
+# > 0.7 without.** *Our question*: does it help to squash the memory, $h = o \odot \tanh(c)$ in place of $o
+# > \odot c$?
 # >
 # > *Measured*: Error of a count at twice the trained length, three seeds: 2.8 to 3.7 squashed, 0.4 to 0.7 not.
 # > Recall over ten steps is learned by five seeds of five not squashed, by three of five squashed.
@@ -1418,8 +1420,8 @@ if runs.full:
 # same word and the few before it, and that far an RNN can reach. Long memory pays where there is
 # something far away to remember.
 #
-# > **E3 · hardly, at this size.** *Our question*: is an LSTM the better language model at equal parameters
-# > and compute?
+# > **E3 · Hardly: after 120 GFLOPs LSTM, GRU and RNN of equal size all have perplexities from 4.5 to
+# > 5.1.** *Our question*: is an LSTM the better language model at equal parameters and compute?
 # >
 # > *Measured*: Perplexity per character, five seeds, each at its best rate: with 40 GFLOPs LSTM of 65 units
 # > 6.1 to 7.4, GRU of 76 5.9 to 6.6, RNN of 128 6.3 to 7.4, LSTM of 128 7.4 to 8.4; with 120 GFLOPs 4.6 to
@@ -1634,8 +1636,9 @@ lab.holds(
 # And a correlation shows that a cell *could* tell, not that the network uses it: for that we would have
 # to change the cell and see what the output does.
 #
-# > **E4 · holds for the place, not for the letters.** *Our question*: has a trained LSTM a cell that means
-# > something, beyond what an untrained one has?
+# > **E4 · A cell follows the place in the paragraph (correlation 0.42, untrained 0.04), but letters no
+# > better than an untrained one.** *Our question*: has a trained LSTM a cell that means something, beyond
+# > what an untrained one has?
 # >
 # > *Measured*: One network, correlation on held-out text, trained and untrained: with the place in the
 # > paragraph 0.42 and 0.04, with capitals 0.33 and 0.13, with the letters in the word 0.58 and 0.67.

@@ -173,9 +173,9 @@ def test_a_claim_without_heading_or_result_is_told(book):
 
 
 def test_a_claim_without_box_and_a_page_out_of_step_are_told(book):
-    edit(book / CHAPTER, "**C1 · holds.**", "**C1 · holds, twice.**")
+    edit(book / CHAPTER, "C1 · holds: Twice", "C1 · holds: Always")
     assert any("docs/claims.md is not what" in problem for problem in check(book))
-    edit(book / CHAPTER, "**C1 · holds, twice.**", "C1 holds.")
+    edit(book / CHAPTER, "**C1 · holds: Always is 3.0.**", "C1 holds.")
     assert any("'1. Doubling (C1)' has no box" in problem for problem in check(book))
 
 
