@@ -161,6 +161,9 @@ def test_a_verdict_on_a_difference_says_finding_only_where_it_is_one(shown):
     Runs("E1", few, full).finding("b is better", "right", larger=b, smaller=a)
     Runs("E1", few, full).finding("a is better", "right", larger=a, smaller=b)
     Runs("E1", few, None).finding("b is better", "right", larger=b, smaller=a)
+    never = Rows([row | {"right": None} for row in few])
+    Runs("E1", never, full).finding("b is better", "right", larger=b, smaller=a)
+    assert "here" not in shown.pop()["text/plain"]
     assert [output["text/plain"] for output in shown] == [
         "E1 finding: b is better [here in 2 of 2 seeds, by 0.1; "
         "recorded in 5 of 5 seeds, by 0.1, p = 0.031]",

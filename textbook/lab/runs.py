@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from textbook.lab import drawing
 from textbook.lab.finding import finding
 from textbook.lab.report import compare, how_chosen, shown, spread, table, verdict
@@ -91,11 +93,12 @@ class Runs:
         self.judged.append(
             lambda runs: runs.finding(sentence, name, larger=larger, smaller=smaller)
         )
-        found = {
-            setting: finding(rows.values(name, **larger), rows.values(name, **smaller))
-            for setting, rows in self.by_setting.items()
-            if rows.has(**larger) and rows.has(**smaller)
-        }
+        found = {}
+        for setting, rows in self.by_setting.items():
+            if rows.has(**larger) and rows.has(**smaller):
+                one, other = rows.values(name, **larger), rows.values(name, **smaller)
+                if rows is self.best or np.isfinite([one, other]).all():
+                    found[setting] = finding(one, other)
         compare(self.claim, sentence, found, self._how_chosen())
 
     def table(
