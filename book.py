@@ -40,7 +40,8 @@ for authors
                     with --texts keep the stored outputs, where the code is still theirs
   check             say which generated files are out of step with their source; executes nothing
   experiment NN     run chapter NN's experiments in full and record their results; with claims
-                    (experiment NN C7 E1) only theirs
+                    (experiment NN C7 E1) only theirs; with --budget 10 or --seeds 100:105 nothing
+                    is recorded: what comes out there is printed beside the record
   site FOLDER       write the book as web pages, from the stored outputs
 
 for instructors

@@ -22,6 +22,12 @@ def main(arguments: list[str]) -> int:
     experiment = commands.add_parser("experiment", help="run and record the full experiments")
     experiment.add_argument("number", help="chapter, for example 01")
     experiment.add_argument("names", nargs="*", help="only these, by name or claim (all)")
+    experiment.add_argument(
+        "--budget", type=float, metavar="TIMES", help="record nothing: so many times the steps"
+    )
+    experiment.add_argument(
+        "--seeds", type=seeds_of, metavar="FROM:TO", help="record nothing: other seeds, 100:105"
+    )
     release = commands.add_parser("release", help="copy what students get, without solutions")
     release.add_argument("folder", type=Path, help="a new folder")
     site = commands.add_parser("site", help="write the book as web pages; executes nothing")
@@ -41,6 +47,12 @@ def main(arguments: list[str]) -> int:
         return 1
 
 
+def seeds_of(text: str) -> range:
+    """The seeds that are meant: 100:105 is 100 to 104, as a slice is."""
+    start, stop = map(int, text.split(":"))
+    return range(start, stop)
+
+
 def _run(chosen: argparse.Namespace) -> int:
     """Each command imports what it needs, so that `check` starts fast."""
     if chosen.command == "build":
@@ -48,9 +60,15 @@ def _run(chosen: argparse.Namespace) -> int:
 
         build(ROOT, chosen.number, texts_only=chosen.texts)
     elif chosen.command == "experiment":
-        from .experiments import record
+        if chosen.budget or chosen.seeds:
+            from .elsewhere import elsewhere
 
-        record(ROOT, chosen.number, chosen.names)
+            seeds = chosen.seeds or range(100, 105)
+            elsewhere(ROOT, chosen.number, chosen.names, chosen.budget or 1, seeds)
+        else:
+            from .experiments import record
+
+            record(ROOT, chosen.number, chosen.names)
     elif chosen.command == "release":
         from .release import hand_out
 
@@ -60,11 +78,11 @@ def _run(chosen: argparse.Namespace) -> int:
 
         site(ROOT, chosen.folder)
     else:
-        from . import library, overview
+        from . import library, overview, quoted
         from .check import check
 
         problems = check(ROOT, warn=lambda warning: print(f"warning: {warning}"))
-        problems += [*overview.problems(ROOT), *library.problems(ROOT)]
+        problems += [*overview.problems(ROOT), *quoted.problems(ROOT), *library.problems(ROOT)]
         print("\n".join(problems) or "all generated files are in step with their sources")
         return 1 if problems else 0
     return 0

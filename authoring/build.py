@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager
 from traitlets import default
 
-from . import claims
+from . import claims, quoted
 from .release import release
 from .saved import saved_module, saved_path
 from .sources import (
@@ -69,6 +69,7 @@ def build(root: Path, number: str | None = None, *, texts_only: bool = False) ->
         print(f"{names}: {perf_counter() - start:.1f} s", flush=True)
     try:
         claims.write(root)
+        quoted.write(root)
     except BookError as error:
         failures.append(str(error))
     if failures:

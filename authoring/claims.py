@@ -2,11 +2,13 @@
 
 A box closes the section whose heading carries its number:
 
-    > **C6 · holds.** *The lectures* (deck 3, "Attention is great!"): what they say.
+    > **C6 · holds: a sentence that can be repeated, with its number.** *The lectures* (deck 3,
+    > "Attention is great!"): what they say.
     >
     > *Measured*: what came out, with its spread.
 
-An experiment of our own has `*Our question*: what we ask.` in place of the lectures.
+An experiment of our own, **E1 · a sentence with its number.**, has `*Our question*: what we ask.`
+in place of the lectures. The page has the sentence; what was measured stands behind its link.
 """
 
 import re
@@ -19,11 +21,13 @@ from .sources import BookError, chapters, number_of, read_chapter, write_text
 
 PAGE = Path("docs", "claims.md")
 FORM = (
-    'write > **C1 · verdict.** *The lectures* (deck 1, "Title of the slide"): ..., or '
-    "> **E1 · verdict.** *Our question*: ..., then an empty line and > *Measured*: ..., without a |"
+    'write > **C1 · holds: Sentence.** *The lectures* (deck 1, "Title of the slide"): ..., or '
+    "> **E1 · Sentence.** *Our question*: ..., then an empty line and > *Measured*: ..., without |"
 )
+KINDS = ("holds", "holds with a condition", "not")
+LONGEST = 140  # characters of a verdict: a sentence and a number
 BOX = re.compile(
-    r"\*\*(?P<number>[CE]\d+) · (?P<verdict>[^*|]+)\.\*\* "
+    r"\*\*(?P<number>[CE]\d+) · ((?P<kind>[a-z ]+): )?(?P<verdict>[A-Z1-9][^*|]+)\.\*\* "
     r"(\*The lectures\* \((?P<decks>deck [^|]+?)\)|\*Our question\*): (?P<said>[^|]+?) "
     r"\*Measured\*: (?P<measured>[^|]+)"
 )
@@ -38,16 +42,21 @@ read. A claim is a hypothesis: where the measurement says otherwise, the chapter
 measured, and at which size, length or learning rate it turns. Questions that the lectures do not
 ask are ours: E1, E2, ..., counted anew in each chapter.
 
-How to read a verdict:
-
-- **holds**: what the lectures say came out.
-- *holds* with words behind it: it came out under the condition that these words name.
-- *not* ...: it did not come out.
+Each row has what came out, in a sentence and a number. A claim of the lectures **holds**; or it
+holds *with a condition*, which the sentence names; or it did **not** come out.
 
 A verdict speaks of this book's sizes: small models, data that is mostly made up, minutes on a
-processor. Numbers are those of the recorded runs, from smallest to largest over their seeds, unless
-the text says otherwise. The link under *where* leads to the section that measures. Its outputs and
-the chapter's file in `notebooks/results` hold each number, and the box at its end names the slide.
+processor. The link under *where* leads to the section that measures: it ends with a box, which
+names the slide and all that was measured, from smallest to largest over the seeds. Its outputs and
+the chapter's file in `notebooks/results` hold each number.
+
+Do you doubt one? Measure it elsewhere, with other seeds, and with ten times the steps:
+
+    python book.py experiment 05 C11 --seeds 100:105
+    python book.py experiment 02 recall --seeds 100:105 --budget 10
+
+It runs the experiments of this claim as they were recorded, and prints what comes out beside the
+record, with the same bounds. Nothing is written.
 
 ## The decks
 
@@ -74,6 +83,7 @@ class Box:
     """One claim or question with what came out, and the section that it closes."""
 
     number: str
+    kind: str | None
     verdict: str
     decks: str | None
     said: str
@@ -141,23 +151,23 @@ def _order(box: Box) -> tuple:
 
 
 def _count(claims: list[Box]) -> str:
-    plain = sum(box.verdict == "holds" for box in claims)
-    failed = sum(box.verdict.startswith("not") for box in claims)
+    plain, conditional, failed = (sum(box.kind == kind for box in claims) for kind in KINDS)
     return (
-        f"Of {len(claims)} claims {plain} hold as they stand, {len(claims) - plain - failed} hold "
+        f"Of {len(claims)} claims {plain} hold as they stand, {conditional} hold "
         f"under a condition, and {failed} did not come out. The conditions, which a slide has no "
         "room for, are what there is to learn."
     )
 
 
 def _table(asked: str, boxes: list[Box]) -> str:
-    rows = [f"| | verdict | {asked} | what was measured | where |", "| --- " * 5 + "|"]
+    rows = [f"| | {asked} | what came out | where |", "| --- " * 4 + "|"]
     for box in boxes:
-        verdict = "**holds**" if box.verdict == "holds" else box.verdict
-        said = box.said
-        if box.decks:
-            said = said.rstrip(".") + re.sub(r', "[^"]+"', "", f" ({box.decks})")
-        rows.append(f"| {box.name} | {verdict} | {said} | {box.measured} | {box.where} |")
+        verdict = f"{box.verdict}."
+        if box.kind:
+            condition = box.kind.removeprefix("holds ")
+            kind = f"**{box.kind}**" if condition == box.kind else f"**holds** *{condition}*"
+            verdict = f"{kind}: {verdict}"
+        rows.append(f"| {box.name} | {box.said} | {verdict} | {box.where} |")
     return "\n".join(rows)
 
 
@@ -197,8 +207,10 @@ def _box(source: Path, text: str, heading: str, section: str) -> Box:
         raise BookError(f"{where}: C stands before *The lectures*, E before *Our question*")
     if decks and not DECKS.fullmatch(decks):
         raise BookError(f'{where}: ({decks}) is not of the form (deck 1, "Title"; deck 3)')
-    if decks and not re.match(r"(holds|not)\b", found["verdict"]):
-        raise BookError(f"{where}: the verdict on a claim begins with holds or with not")
+    if decks and found["kind"] not in KINDS:
+        raise BookError(f"{where}: the verdict on a claim begins with one of {KINDS} and a colon")
+    if len(found["verdict"]) > LONGEST:
+        raise BookError(f"{where}: a verdict is one sentence, of at most {LONGEST} characters")
     if number not in CLAIM.findall(heading):
         raise BookError(f"{where} stands under '{heading}': move it to the section with ({number})")
     return Box(**found.groupdict(), source=source, heading=heading, section=section)

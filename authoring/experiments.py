@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from textbook.lab.measuring import run_key
+
 from .code_hash import Code, digest, library_hash
 from .sources import BookError, chapters, number_of, write_text
 
@@ -24,13 +26,15 @@ class Declared:
     """An experiment as the source declares it; ``anywhere`` if its full setting lacks nothing.
 
     ``name`` is what its record is kept under: that of its function, which no other experiment of
-    the book has.
+    the book has. ``run_hash`` is of the code of a single run, without the full settings: as long as
+    it stays, a run that was recorded is a run of the new grid as well.
     """
 
     name: str
     claim: str
     chapter: str
     code_hash: str
+    run_hash: str
     library_hash: str
     anywhere: bool
 
@@ -51,7 +55,9 @@ def record(root: Path, number: str, wanted: Sequence[str] = ()) -> None:
 
     The others run in their quick setting. An experiment that does not finish keeps its old record,
     and so does one that lacks something here, a GPU, say; that is a failure only if it was asked
-    for by name. Runs that were finished before an interruption are not measured again.
+    for by name. Runs that were finished before an interruption are not measured again. Where only
+    the full settings have changed, to more seeds, say, the runs of the record are offered to the
+    lab, which keeps them if they can be repeated.
     """
     sources = chapters(root, number)
     if not sources:
@@ -73,6 +79,8 @@ def record(root: Path, number: str, wanted: Sequence[str] = ()) -> None:
         told = f"took {_in_words(took)} when last recorded" if took else "not recorded so far"
         print(f"{experiment.name} ({experiment.claim}): {told}", flush=True)
     scratch = _scratch(source, experiments)
+    for experiment in chosen:
+        _offer(scratch, experiment, old.get(experiment.name))
     variables = {
         "MINITORCH_BOOK": "full",
         "MINITORCH_CLAIMS": " ".join(wanted),
@@ -131,7 +139,7 @@ def _scratch(source: Path, experiments: list[Declared]) -> Path:
     folder = source.parent / "results" / f".unfinished-{number_of(source)}"
     folder.mkdir(parents=True, exist_ok=True)
     begun = folder / "code_hashes.txt"
-    hashes = {f"{e.name} {e.code_hash}" for e in experiments}
+    hashes = {f"{e.name} {e.run_hash}" for e in experiments}
     before = set(begun.read_text(encoding="utf-8").splitlines()) if begun.exists() else set()
     current = {line.split()[0] for line in hashes & before}
     for path in folder.iterdir():
@@ -139,6 +147,20 @@ def _scratch(source: Path, experiments: list[Declared]) -> Path:
             path.unlink()
     write_text(begun, "\n".join(sorted(hashes)))
     return folder
+
+
+def _offer(scratch: Path, experiment: Declared, record: dict | None) -> None:
+    """Offer the lab the runs of a record of which only the full settings have changed."""
+    same_run = record and record.get("run_hash") == experiment.run_hash
+    if same_run and record["code_hash"] != experiment.code_hash:
+        names = record["settings"].keys() - {"seeds"}
+        rows = record["rows"] + record["tried"]
+        seconds = record["seconds"] / len(rows)
+        lines = [
+            json.dumps([run_key({name: row[name] for name in names}, row["seed"]), row, seconds])
+            for row in rows
+        ]
+        write_text(scratch / f"{experiment.name}.recorded", "\n".join(lines) + "\n")
 
 
 def _merge(source: Path, experiments: list[Declared], measured: dict[str, dict]) -> None:
@@ -150,8 +172,8 @@ def _merge(source: Path, experiments: list[Declared], measured: dict[str, dict])
     for experiment in experiments:
         name = experiment.name
         if name in measured:
-            hashes = {"code_hash": experiment.code_hash, "library_hash": experiment.library_hash}
-            results[name] = measured[name] | about | hashes
+            hashes = ("code_hash", "run_hash", "library_hash")
+            results[name] = measured[name] | about | {key: vars(experiment)[key] for key in hashes}
         elif name in old:
             results[name] = old[name]
     write_text(results_path(source), _as_text(results))
@@ -248,6 +270,7 @@ def declared(source: Path) -> list[Declared]:
                         claim=call.args[0].value,
                         chapter=_chapter_of(code.tree, ast.unparse(call.func.value), where),
                         code_hash=digest(pieces),
+                        run_hash=digest(code.closure({body})),
                         library_hash=library_hash(pieces),
                         anywhere="lacks" not in options,
                     )

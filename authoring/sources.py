@@ -12,6 +12,8 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 
+from .quoted import filled
+
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 CELL_OPTIONS = {"tags", "solution", "tests", "points"}
 # `# %% evidence` is a cell whose code is folded: it draws, tabulates or judges. `# %% save` is one
@@ -62,6 +64,11 @@ def read_chapter(source: Path) -> NotebookNode:
         if kind and "tags" in cell.metadata:
             raise BookError(f"{source}: cell '{first_line(cell)}' is {kind} and has tags: choose")
         cell.metadata.update(nbformat.from_dict(KINDS.get(kind, {})))
+        if cell.cell_type == "markdown":
+            try:
+                cell.source = filled(source.parent / "results", cell.source)
+            except LookupError as error:
+                raise BookError(f"{source}: {error}") from None
     return notebook
 
 

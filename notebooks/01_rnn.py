@@ -502,8 +502,8 @@ runs.holds(
 # others stay at chance, 0.5. (Chapter 03 goes on from here.) Why distance makes it hard is the subject
 # of sections 6 and 7.
 #
-# > **E1 · more reliably, at long distances.** *Our question*: does a classifier do better with the mean of the states
-# > than with the last one?
+# > **E1 · At a distance the mean of the states is more reliable: over 60 tokens 0.90 to 0.98 right, the last state
+# > 0.53 to 1.00.** *Our question*: does a classifier do better with the mean of the states than with the last one?
 # >
 # > *Measured*: Accuracy, three seeds, chance 0.5. Over 20 tokens: last state 1.00, mean of states 0.995 to
 # > 1.00. Over 60 tokens: last state 0.53, 0.72 and 0.997, mean of states 0.90 to 0.98.
@@ -646,7 +646,8 @@ runs.holds(
 # A loss that is too good to be true usually is. When such a model writes, there is no future to read,
 # and it is worth nothing.
 #
-# > **E2 · no.** *Our question*: can a bidirectional network be trained to predict the next token?
+# > **E2 · No: it reads the token that it should predict, and its loss falls to 0.002, where chance has
+# > 1.79.** *Our question*: can a bidirectional network be trained to predict the next token?
 # >
 # > *Measured*: Loss on new throws, three seeds: forward 1.79, as by chance; bidirectional 0.002, which is
 # > reading, not predicting.
@@ -818,8 +819,9 @@ runs.holds(
 # learns what is near and is deaf to what is far. Chapter 02 cures this by another cell. For the
 # explosion there is a simpler cure.
 #
-# > **C1 · holds.** *The lectures* (deck 2, "Training RNNs: Challenges"): "as the sequence length grows, the
-# > gradient is more likely to explode or vanish".
+# > **C1 · holds: At gain 0.5 the gradient shrinks to 5.5e-13 of its size within 40 steps, at gain 3 it
+# > grows 24,000-fold.** *The lectures* (deck 2, "Training RNNs: Challenges"): "as the sequence length
+# > grows, the gradient is more likely to explode or vanish".
 # >
 # > *Measured*: The norm of the gradient at distance 40 over that at distance 0, median of five seeds (smallest
 # > to largest): gain 0.5 5.5e-13 (1e-13 to 1e-12), gain 1 0.03 (0.003 to 0.03), gain 1.5 2.1 (1.5 to 18), gain 3
@@ -1017,9 +1019,10 @@ runs.holds(
 # in place of 0.037 to 0.052; at 0.003 and 0.01 the difference is smaller than their spread. So later
 # chapters clip: it does no harm, and a cliff may come.
 #
-# > **C2 · holds at large learning rates.** *The lectures* (deck 2, "Gradient Clipping (Pascanu et al.,
-# > 2013)"): scale a gradient above a threshold down to the threshold, a "common strategy to deal with
-# > exploding gradients".
+# > **C2 · holds with a condition: At the rates 0.03 and 0.1 clipping makes five of six runs learn, and
+# > none learns without it; at small rates it slows training.** *The lectures* (deck 2, "Gradient
+# > Clipping (Pascanu et al., 2013)"): scale a gradient above a threshold down to the threshold, a
+# > "common strategy to deal with exploding gradients".
 # >
 # > *Measured*: Final loss, three seeds, chance 2.08. At rates 0.03 and 0.1 all runs without clipping end at 1.7
 # > to 2.7; with it, five of six below 0.011 and one at 0.18. At 0.003 and 0.01 no clipping is needed (0.009 to
@@ -1193,8 +1196,9 @@ runs.holds(
 # quick run) a window of 8 recalls next to nothing; at a ninth of it, its best, about a half. Our guess:
 # there $W_{hh}$ stays near its random start, and the output learns to read the echo.
 #
-# > **C3 · holds.** *The lectures* (deck 2, "Truncated Backpropagation Through Time"): "limit the number of
-# > time steps to backprop through". What that gives and what it costs, we added.
+# > **C3 · holds: A window of 16 steps learns a delay of 8 to 0.97 and more, a window of 8 to 0.56 at
+# > most.** *The lectures* (deck 2, "Truncated Backpropagation Through Time"): "limit the number of time
+# > steps to backprop through". What that gives and what it costs, we added.
 # >
 # > *Measured*: For windows of 8, 64 and 512 steps a backward pass goes through 36, 260 and 2,052 operations, and
 # > memory peaks at 79, 460 and 3,767 KiB. Accuracy at delay 8 (chance 0.25; three seeds, each window at its own

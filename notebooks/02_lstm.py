@@ -40,7 +40,7 @@ from textbook import plot
 from textbook.chapter_01 import LanguageModel, characters, mean_loss, token_loss, write
 from textbook.data import Vocabulary, first_edition, split, windows
 from textbook.diagrams import cells as diagrams
-from textbook.lab import Lab, Tuned, colored_text, measured
+from textbook.lab import Budgets, Lab, Tuned, colored_text, measured
 
 lab = Lab("02")
 
@@ -397,9 +397,9 @@ runs.holds(
 # To the *input* bit nothing comes back, at any distance: $\tanh(10)$ is flat, so the candidate lets
 # no gradient through. A cell that is set hard remembers well and learns nothing.
 #
-# > **C30 · holds.** *The lectures* (deck 2, "Long Short-Term Memory (Hochreiter & Schmidhuber, 1997)"): "The
-# > internal state allows information to move through time without needing to affect the hidden
-# > representations!"
+# > **C30 · holds: A cell set by hand keeps a bit for 2,000 steps while its hidden state stays below 1e-30.**
+# > *The lectures* (deck 2, "Long Short-Term Memory (Hochreiter & Schmidhuber, 1997)"): "The internal state
+# > allows information to move through time without needing to affect the hidden representations!"
 # >
 # > *Measured*: A cell set by hand: until it is asked, the hidden state stays below 1e-30 for either bit;
 # > asked, it is 0.762 with the sign of the bit, after 10, 100 and 2,000 steps. The gradient at the stored
@@ -810,8 +810,9 @@ runs.holds(
 # which units happen to learn to remember, and they need not all do so. The task is learned in every
 # seed, at the longest delay too.
 #
-# > **C4 · holds if the forget gate stands open.** *The lectures* (deck 2, "LSTM and Gradients"): the
-# > cell-state path is close to the identity "if gates permit it", "so the gradient can survive many steps".
+# > **C4 · holds with a condition: With forget bias 3 the gradient 40 steps back has 0.9 to 1.9 of its size,
+# > with bias 0 at most 2e-8.** *The lectures* (deck 2, "LSTM and Gradients"): the cell-state path is close
+# > to the identity "if gates permit it", "so the gradient can survive many steps".
 # >
 # > *Measured*: Gradient at distance 40 over that at distance 0, three seeds, as it comes: LSTM with forget
 # > bias 0 9e-9 to 2e-8, bias 1 0.002 to 0.003, bias 3 0.9 to 1.9; plain RNN 7e-11 to 4e-8, with an
@@ -831,15 +832,15 @@ runs.holds(
 
 
 # %%
-def batches_to_learn(model, optimizer, delay, batches=200):
-    """Batches until five in a row are answered without a mistake; None if that never happens."""
-    in_a_row = 0
-    for batch in range(1, batches + 1):
-        right = train_step(model, optimizer, marked(delay, 32))
-        in_a_row = in_a_row + 1 if right else 0
-        if in_a_row == 5:
-            return batch
-    return None
+def batches_to_learn(model, optimizer, delay, budgets):
+    """Batches until five in a row are answered without a mistake, or None: read at each budget."""
+    done = in_a_row = 0
+    for budget in budgets:
+        while done < budget and in_a_row < 5:
+            right = train_step(model, optimizer, marked(delay, 32))
+            in_a_row = in_a_row + 1 if right else 0
+            done += 1
+        yield done if in_a_row == 5 else None
 
 
 # %%
@@ -849,64 +850,65 @@ def batches_to_learn(model, optimizer, delay, batches=200):
     start=["as it comes", "orthogonal"],
     delay=[40],
     rate=3e-3,
+    batches=Budgets([200]),
     full=dict(
         network=list(NETWORKS),
         delay=[10, 40, 160],
-        rate=Tuned(1e-3, 3e-3, 1e-2, 3e-2, 1e-1, lowest="batches used", seeds=3),
-        seeds=3,
+        rate=Tuned(1e-3, 3e-3, 1e-2, 3e-2, 1e-1, lowest="learned after", seeds=3, batches=600),
+        batches=Budgets([200, 600, 2000]),
+        seeds=8,
     ),
 )
-def recall(network, start, delay, rate):
+def recall(network, start, delay, rate, batches):
     model = Recall(network, start, hidden=32)
     optimizer = mt.optim.Adam(model.parameters(), lr=rate)
-    batches = batches_to_learn(model, optimizer, delay)
-    return {"batches": batches, "batches used": batches or 200}
+    for learned in batches_to_learn(model, optimizer, delay, batches):
+        yield {"learned after": learned}
 
 
 # %% evidence
-# Batches until a delay is learned: tables for both starts of W_hh, verdicts
+# Who learns which delay, by the batches that are allowed: figure, tables, verdicts
 runs = recall.run()
-for start in ("as it comes", "orthogonal"):
-    runs.table("network", "batches", columns="delay", start=start)
-
-
-chosen = runs.best.where(start="as it comes", delay=40, seed=0)
-rates = ", ".join(f"{row['network']}: {row['rate']:g}" for row in chosen)
-measured(f"learning rates at a delay of 40, as it comes: {rates}")
+DELAYS = [delay for delay in runs.best.settings_of("delay") if delay > 10]
 
 
 def learned(rows, **settings):
-    """The share of the seeds that learned."""
-    return np.isfinite(rows.values("batches", **settings)).mean()
+    """The share of the runs that learned, with both starts."""
+    return np.isfinite(rows.values("learned after", **settings)).mean()
 
 
+def at_last(rows, **settings):
+    """That share at the largest budget."""
+    return learned(rows, batches=rows.settings_of("batches")[-1], **settings)
+
+
+figure, panels = plot.subplots(1, len(DELAYS), width=8, height=2.8, sharey=True, squeeze=False)
+for axes, delay in zip(panels[0], DELAYS, strict=True):
+    budgets = runs.best.settings_of("batches")
+    for network in runs.best.settings_of("network"):
+        shares = [learned(runs.best, delay=delay, network=network, batches=b) for b in budgets]
+        axes.plot(budgets, shares, marker="o", label=network)
+    axes.set(xscale="log", xlabel="batches allowed", title=f"delay {delay}", ylim=(-0.05, 1.05))
+    axes.set_xticks(budgets, budgets)
+    axes.minorticks_off()
+panels[0][0].set_ylabel("share of runs that learn")
+panels[0][-1].legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+plot.show(
+    figure, alt="Share of runs that learn against the batches allowed, a curve for each network."
+)
+for start in ("as it comes", "orthogonal"):
+    runs.table("network", "learned after", columns="delay", start=start, batches=budgets[-1])
 for network in ("GRU, b_z = 3", "LSTM, b_f = 3"):
     runs.holds(
         f"a delay of 40 is learned by {network}, with either start",
-        lambda rows, n=network: learned(rows, network=n, delay=40),
+        lambda rows, n=network: at_last(rows, network=n, delay=40),
         above=0.8,
     )
 runs.holds(
-    "a delay of 40 is not learned by the LSTM with b_f = 0, with either start",
-    lambda rows: learned(rows, network="LSTM, b_f = 0", delay=40),
+    "within 200 batches a delay of 40 is not learned by the LSTM with b_f = 0, with either start",
+    lambda rows: learned(rows, network="LSTM, b_f = 0", delay=40, batches=200),
     below=0.2,
 )
-recorded = runs.best
-if 160 in recorded.settings_of("delay"):
-    runs.holds(
-        "recorded: 160 is learned by more than four in five GRUs, with either bias",
-        [learned(recorded, network=f"GRU, b_z = {bias}", delay=160) for bias in (0, 3)],
-        above=0.8,
-    )
-    runs.holds(
-        "recorded: 160 is learned by less than one in ten RNNs and LSTMs",
-        [
-            learned(recorded, network=network, delay=160)
-            for network in NETWORKS
-            if not network.startswith("GRU")
-        ],
-        below=0.1,
-    )
 
 # %% [markdown]
 # Read the recorded tables column by column.
@@ -929,7 +931,7 @@ if 160 in recorded.settings_of("delay"):
 # noisy where learning is a matter of luck. And a fixed delay is the hardest lesson: section 7's LSTM
 # with $b_f = 0$, twice as wide, learned 20 from delays that vary.
 #
-# > **E1 · holds if the cell is a GRU.** *Our question*: do gated cells learn longer delays than a plain RNN,
+# > **E1 · At a delay of 160, 11 of 12 GRUs learn within 200 batches, no RNN of 6 and no LSTM of 18.** *Our question*: do gated cells learn longer delays than a plain RNN,
 # > at equal care?
 # >
 # > *Measured*: At a delay of 160, 11 of 12 GRUs learn, no RNN of 6 and no LSTM of 18. At 40 all GRUs, LSTMs
@@ -1169,22 +1171,27 @@ def count_ones(form, rate):
     "E2",
     form=list(SQUASH),
     rate=1e-2,
-    full=dict(rate=Tuned(3e-3, 1e-2, 3e-2, lowest="batches used", seeds=2), seeds=5),
+    batches=Budgets([200]),
+    full=dict(
+        rate=Tuned(3e-3, 1e-2, 3e-2, lowest="learned after", seeds=3, batches=600),
+        batches=Budgets([200, 600, 2000]),
+        seeds=8,
+    ),
 )
-def recall_in_form(form, rate):
+def recall_in_form(form, rate, batches):
     """Recall over 10 steps, as in section 8."""
     model = Recall("LSTM, b_f = 1", "as it comes", hidden=32)
     model.rnn = Shown(model.rnn, SQUASH[form])
     optimizer = mt.optim.Adam(model.parameters(), lr=rate)
-    batches = batches_to_learn(model, optimizer, delay=10)
-    return {"batches": batches, "batches used": batches or 200}
+    for learned in batches_to_learn(model, optimizer, 10, batches):
+        yield {"learned after": learned}
 
 
 # %% evidence
 # Counting and recall with and without the squashing tanh: tables and verdicts
 counting, recalling = count_ones.run(), recall_in_form.run()
 counting.table("form", ["error at 12", "error at 24", "error at 48"])
-recalling.table("form", "batches")
+recalling.table("form", "learned after", columns="batches")
 counting.holds(
     "at twice the trained length o * c counts with less than 0.6 of the error of o * tanh(c)",
     lambda rows: (
@@ -1195,7 +1202,7 @@ counting.holds(
 )
 recalling.holds(
     "without the tanh, every seed learns recall over 10 steps",
-    lambda rows: np.isfinite(rows.values("batches", form="o * c")).mean(),
+    lambda rows: at_last(rows, form="o * c"),
     above=0.99,
 )
 
@@ -1206,8 +1213,9 @@ recalling.holds(
 # wide. Recall is learned without the $\tanh$ as well (with it, not by every seed). So squashing is no
 # part of what makes an LSTM remember. It keeps $h_t$ between $-1$ and 1; the price is the count.
 #
-# > **E2 · not for recall, and it costs the count.** *Our question*: does it help to squash the memory, $h = o
-# > \odot \tanh(c)$ in place of $o \odot c$?
+# > **E2 · Squashing costs the count: at twice the trained length the error is 2.8 to 3.7 with it and 0.4 to
+# > 0.7 without.** *Our question*: does it help to squash the memory, $h = o \odot \tanh(c)$ in place of $o
+# > \odot c$?
 # >
 # > *Measured*: Error of a count at twice the trained length, three seeds: 2.8 to 3.7 squashed, 0.4 to 0.7 not.
 # > Recall over ten steps is learned by five seeds of five not squashed, by three of five squashed.
@@ -1412,8 +1420,8 @@ if runs.full:
 # same word and the few before it, and that far an RNN can reach. Long memory pays where there is
 # something far away to remember.
 #
-# > **E3 · hardly, at this size.** *Our question*: is an LSTM the better language model at equal parameters
-# > and compute?
+# > **E3 · Hardly: after 120 GFLOPs LSTM, GRU and RNN of equal size all have perplexities from 4.5 to
+# > 5.1.** *Our question*: is an LSTM the better language model at equal parameters and compute?
 # >
 # > *Measured*: Perplexity per character, five seeds, each at its best rate: with 40 GFLOPs LSTM of 65 units
 # > 6.1 to 7.4, GRU of 76 5.9 to 6.6, RNN of 128 6.3 to 7.4, LSTM of 128 7.4 to 8.4; with 120 GFLOPs 4.6 to
@@ -1628,8 +1636,9 @@ lab.holds(
 # And a correlation shows that a cell *could* tell, not that the network uses it: for that we would have
 # to change the cell and see what the output does.
 #
-# > **E4 · holds for the place, not for the letters.** *Our question*: has a trained LSTM a cell that means
-# > something, beyond what an untrained one has?
+# > **E4 · A cell follows the place in the paragraph (correlation 0.42, untrained 0.04), but letters no
+# > better than an untrained one.** *Our question*: has a trained LSTM a cell that means something, beyond
+# > what an untrained one has?
 # >
 # > *Measured*: One network, correlation on held-out text, trained and untrained: with the place in the
 # > paragraph 0.42 and 0.04, with capitals 0.33 and 0.13, with the letters in the word 0.58 and 0.67.

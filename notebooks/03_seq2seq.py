@@ -784,8 +784,9 @@ for sentence, measure, bounds in (
 # 128 numbers are right little more than half the time: whether for want of numbers or of training, this figure cannot tell.
 # Chapter 04 takes the one vector away.
 #
-# > **C5 · holds.** *The lectures* (deck 3): the encoding "needs to capture all information about the
-# > source sentence. Information bottleneck!"
+# > **C5 · holds: After 1,500 steps a vector of 8 numbers gives 0.08 to 0.23 of the sources of 10 to 12
+# > words right, one of 128 numbers 0.92.** *The lectures* (deck 3): the encoding "needs to capture all
+# > information about the source sentence. Information bottleneck!"
 # >
 # > *Measured*: Exact match for sources of 10 to 12 words after 1,500 steps, three seeds: 8 numbers 0.08 to 0.23, 16 numbers
 # > 0.52 to 0.59, 32 numbers 0.77 to 0.84, 64 numbers 0.86 to 0.93, 128 numbers 0.92 to 0.93. With 128 numbers, sources of
@@ -860,7 +861,8 @@ runs.holds(
 # that it never met does not exist for it. A score on new examples *of the same kind* says nothing about
 # examples of another kind.
 #
-# > **E1 · not so.** *Our question*: does a translator go on from lengths that it has seen to one that it has not?
+# > **E1 · Not so: trained on numbers of three and four digits, it gets none of those with five digits right.**
+# > *Our question*: does a translator go on from lengths that it has seen to one that it has not?
 # >
 # > *Measured*: Of new French numbers of five digits the models trained on three and four digits get none right, those trained
 # > on three to five 0.97 to 0.99 (three seeds). On numbers of four digits both have 0.98 to 1.00.
@@ -1014,7 +1016,8 @@ runs.holds(
 # bargain where only the perfect sentence counts. It is a risk where texts are long and one slip is followed by a
 # thousand words.
 #
-# > **E2 · holds.** *Our question*: does one wrong word spoil what a decoder says after it?
+# > **E2 · After one wrong word 0.57 to 0.65 of the rests are right, 0.76 to 0.84 if training showed
+# > random words.** *Our question*: does one wrong word spoil what a decoder says after it?
 # >
 # > *Measured*: After one wrong word 0.57 to 0.65 of the rests are right if training showed true words only, 0.67 to 0.79 with
 # > the model's own words and 0.76 to 0.84 with random ones (three seeds, 300 steps). Exact match is 0.53 to 0.59, 0.51 to
@@ -1359,8 +1362,9 @@ runs.holds(
 # So the question decides. Chapter 04 lets the model decide: attention is a mean whose weights are learned, and it
 # comes back to these stories.
 #
-# > **C31 · holds if order does not count and the network forgets.** *The lectures* (deck 3): "usually better: take
-# > element-wise max or mean of all hidden states".
+# > **C31 · holds with a condition: Where order does not count, max gives a plain RNN 1.00 right at 40 words after
+# > 150 steps, the last state at most 0.24.** *The lectures* (deck 3): "usually better: take element-wise max or
+# > mean of all hidden states".
 # >
 # > *Measured*: Right answers at 40 words, three seeds, chance 0.125. An animal that may stand anywhere, plain RNN: last state
 # > 0.13 to 0.24, mean 0.58 to 0.80, max 1.00; GRU: 0.99 to 1.00 with all three. The animal named last: last state 0.90 to

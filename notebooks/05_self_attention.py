@@ -461,8 +461,9 @@ for layer_with_order in ("self-attention, positions", "GRU"):
     )
 
 # %% [markdown]
-# > **C10 · holds.** *The lectures* (deck 1, "Barriers and solutions for Self-Attention as a building
-# > block"; deck 3): self-attention "doesn't have an inherent notion of order!"
+# > **C10 · holds: Permuted words give permuted outputs, to 2e-15.** *The lectures* (deck 1, "Barriers
+# > and solutions for Self-Attention as a building block"; deck 3): self-attention "doesn't have an
+# > inherent notion of order!"
 # >
 # > *Measured*: Largest difference between the outputs of permuted words and the permuted outputs, over the
 # > largest output, in float64, 8 to 256 words, widths 16 to 256, five seeds: at most 2e-15, which is rounding.
@@ -749,8 +750,9 @@ for name, sentence, between in (
 # words are right, as with the GRU. So self-attention restores the dependencies and leaves out the order, and by
 # section 5 that is no weakness of training but a theorem.
 #
-# > **E1 · yes, with positions.** *Our question*: does self-attention make up for the missing recurrence where no
-# > decoder can help, so that each word gets its place?
+# > **E1 · With positions self-attention gives each word its place, 0.98 and more, without them 0.46 at most, hardly
+# > more than words alone.** *Our question*: does self-attention make up for the missing recurrence where no decoder
+# > can help, so that each word gets its place?
 # >
 # > *Measured*: Right places, five seeds, the rate chosen on other numbers and seeds: words alone 0.434 to 0.440
 # > (the best table has 0.434), self-attention 0.451 to 0.464, words with positions 0.506 to 0.570, both 0.984 to
@@ -897,9 +899,9 @@ for name in ("self-attention", "self-attention, positions"):
     print(f"{name:26} the same scores: {mt.allclose(scores[0], scores[1], atol=1e-5)}")
 
 # %% [markdown]
-# > **C33 · holds only with positions.** *The lectures* (deck 5, "Is Attention All We Need?",
-# > "Self-Attention"): without recurrence "the encoder has no temporal dependencies at all!"; self-attention
-# > restores them.
+# > **C33 · holds with a condition: With positions self-attention brings the translator to 0.90 to 0.96,
+# > without them to 0.23 at most.** *The lectures* (deck 5, "Is Attention All We Need?", "Self-Attention"):
+# > without recurrence "the encoder has no temporal dependencies at all!"; self-attention restores them.
 # >
 # > *Measured*: Exact match, five seeds, the rate chosen on other numbers and seeds: GRU 0.991 to 0.998, words
 # > alone 0.218 to 0.267, self-attention 0.203 to 0.228 (0.307 is all that words without their order give away),
@@ -1027,9 +1029,10 @@ for n in (4, 16, 64, 256):
 # until one key gets three quarters or more. Training may well make scores large where a sharp look is useful:
 # dividing sets where we start, not where we end.
 #
-# > **C11 · holds for most queries.** *The lectures* (deck 1, "Scaled Dot Product [Vaswani et al., 2017]";
-# > deck 3): "When dimensionality $d$ becomes large, dot products between vectors tend to become large",
-# > "making the gradients small".
+# > **C11 · holds with a condition: For most queries the gradient dies: the median norm of the Jacobian
+# > falls from 0.34 at width 16 to 0.00003 at 1,024.** *The lectures* (deck 1, "Scaled Dot Product
+# > [Vaswani et al., 2017]"; deck 3): "When dimensionality $d$ becomes large, dot products between vectors
+# > tend to become large", "making the gradients small".
 # >
 # > *Measured*: Five seeds. The variance of the scores grows like $d$; divided it stays at 1. The median norm
 # > of the softmax's Jacobian falls from 0.34 at $d = 16$ to less than 0.00003 at $d = 1024$, its mean to 0.04
@@ -1120,7 +1123,8 @@ measured(f"divided is better in {(gains > 0).sum()} of {len(gains)} pairs")
 # is no larger than the spread of the seeds; with $d = 256$ no two seeds overlap. C11 is about the start; Vaswani
 # et al. (2017) too wrote "we suspect" where they gave this reason.
 #
-# > **E2 · yes, at the larger width.** *Our question*: does the division matter in training?
+# > **E2 · At width 256 the division brings 0.90 to 0.92 right in place of 0.81 to 0.83; at width 64 the
+# > two overlap.** *Our question*: does the division matter in training?
 # >
 # > *Measured*: Right places after 100 steps, three seeds, undivided and divided, each at the one of seven rates that is
 # > best on other numbers: at $d = 64$ 0.822 to 0.920 and 0.916 to 0.922, at $d = 256$ 0.807 to 0.829 and 0.895 to
@@ -1297,9 +1301,10 @@ runs.holds(
 # One sentence takes self-attention less time than the RNN up to $n = 256$, as much at 1024 and more at 2048; four at
 # a time take it twice as much at 1024, since the RNN pays its overhead once for all four.
 #
-# > **C12 · holds for steps, not for time on this machine.** *The lectures* (deck 3, "Issues with recurrent
-# > models: Linear interaction distance", "Issues with recurrent models: Lack of parallelizability"): in a
-# > recurrent network O(sequence length) steps for distant words to interact, and as many unparallelizable
+# > **C12 · holds with a condition: Self-attention takes 8 operations in sequence, an RNN 3 a word; on one
+# > core it is no faster at 1,024 words.** *The lectures* (deck 3, "Issues with recurrent models: Linear
+# > interaction distance", "Issues with recurrent models: Lack of parallelizability"): in a recurrent
+# > network O(sequence length) steps for distant words to interact, and as many unparallelizable
 # > operations; with attention O(1).
 # >
 # > *Measured*: Operations in sequence, counted: 3 for each word in an RNN, 8 in self-attention at any length;

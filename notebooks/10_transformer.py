@@ -612,8 +612,8 @@ runs.holds(
 # not that these parts are for nothing: chapter 09 has a task that fails without the network, and stacks that do not train
 # without norm and residuals (C19, C20).
 #
-# > **E1 · cross-attention, mask and positions; the others can be spared here.** *Our question*: which parts does the
-# > translator of numbers need?
+# > **E1 · Cross-attention, mask and positions: without them 0, 0 and 0.24 is right; without any other part 0.93 and
+# > more.** *Our question*: which parts does the translator of numbers need?
 # >
 # > *Measured*: Exact match on 300 held-out numbers after 300 steps, three seeds, each at the rate that is best on other
 # > numbers: with all parts 0.960 to 0.997; without cross-attention and without the causal mask 0; without positions 0.227
@@ -781,8 +781,8 @@ runs.holds(
 # the trade between the two shapes, and chapter 13 trains both in earnest. The one sees more; the other learns from
 # every token, and can write.
 #
-# > **E2 · yes, once trained long enough.** *Our question*: do four characters on either side of a blank tell more than
-# > eight on its left?
+# > **E2 · Once trained long enough: after 1,000 steps 0.59 to 0.62 guessed right, from the left alone 0.54.** *Our
+# > question*: do four characters on either side of a blank tell more than eight on its left?
 # >
 # > *Measured*: Characters guessed right, three seeds, each at the rate that is best on other text: after 250 steps from
 # > both sides 0.400 to 0.440, from the left 0.424 to 0.463; after 1,000 steps 0.594 to 0.623 and 0.542 to 0.543.
@@ -944,8 +944,8 @@ runs.holds(
 # of the second layer nearly all. So whoever shows one head of one layer shows what they chose. And chapter 04's
 # warnings hold all the more: after two layers of mixing, a vector of the memory is made of several words.
 #
-# > **E3 · yes, shared out over heads and layers.** *Our question*: does the cross-attention of a Transformer align words
-# > as chapter 04's did (C7)?
+# > **E3 · Yes, shared out over heads and layers: their mean misses 0.035 at most, the worst head 0.26 and more.**
+# > *Our question*: does the cross-attention of a Transformer align words as chapter 04's did (C7)?
 # >
 # > *Measured*: Share of aligned pieces that look at a wrong word, three seeds of 0.990 to 0.997 exact match: best head of a
 # > run 0.010 to 0.072, worst 0.263 to 0.318; mean of layer 1 0.082 to 0.193, of layer 2 0.004 to 0.044, of all heads

@@ -491,8 +491,8 @@ lab.holds(
 # what post-norm needs (chapter 09, C22), and our norms stand before the parts. So try an ingredient at your size, beside
 # the spread, early and late.
 #
-# > **E1 · holds for how the embedding starts.** *Our question*: does any ingredient of the paper change how fast a small
-# > translator learns?
+# > **E1 · Only how the embedding starts: small, it gets 0 right after 300 steps, any other change 0.82 to 0.93.**
+# > *Our question*: does any ingredient of the paper change how fast a small translator learns?
 # >
 # > *Measured*: Number words, three seeds, rates searched; right after 150 and after 300 steps: as it is 0.37 to 0.51 and
 # > 0.92 to 0.93, no warm-up 0.46 to 0.55 and 0.90 to 0.92, small ends 0.32 to 0.41 and 0.89 to 0.91, nothing tied 0.36
@@ -578,7 +578,8 @@ in_two_ways.holds(
 # A window of 64 pieces is a text more than twice as long, and the model need not learn to spell. (A step also costs a
 # little more, since the output layer is larger.)
 #
-# > **E2 · holds.** *Our question*: does a decoder learn more from pieces of words than from bytes in as many steps?
+# > **E2 · Yes: 1.46 to 1.48 nats a character with 300 merges, 1.97 to 2.04 with bytes.** *Our question*: does a
+# > decoder learn more from pieces of words than from bytes in as many steps?
 # >
 # > *Measured*: Nats per character after 400 steps, three seeds, rates chosen on other text: bytes 1.97 to 2.04, 300
 # > merges 1.46 to 1.48.
@@ -738,7 +739,8 @@ if read.full:
 # same held-out text, so the number is a little too good, as that of nanoGPT's best checkpoint is. A GPU setting was not
 # run.)
 #
-# > **E3 · holds.** *Our question*: does our decoder reach nanoGPT's loss on Shakespeare on a processor?
+# > **E3 · Ten minutes of one core bring it to 1.53 nats; nanoGPT has 1.88 in its setting for a
+# > processor.** *Our question*: does our decoder reach nanoGPT's loss on Shakespeare on a processor?
 # >
 # > *Measured*: Held-out nats a character, three seeds, one core: 1.84 to 1.85 after 1,000 steps and two minutes, 1.53 to
 # > 1.54 after 5,500 steps and ten and a half; 1.33 to 1.34 on the text it learned from. nanoGPT's README: 1.88 in its
@@ -831,7 +833,8 @@ ways.holds(
 # one wants is to be near the square, the text itself. For a translation, where one answer is right, section 6 takes
 # greedy decoding or a beam.
 #
-# > **E4 · holds.** *Our question*: does each way of choosing trade known words for variety?
+# > **E4 · Each does: greedy 0.98 of the words are known and 0.14 of the pairs differ, at temperature
+# > 1.5 0.64 and 1.00.** *Our question*: does each way of choosing trade known words for variety?
 # >
 # > *Measured*: Shakespeare, 200 continuations, three seeds, known words and different pairs: greedy 0.98 to 1.00 and 0.13
 # > to 0.14; temperature 0.5 0.99 and 0.77 to 0.81; 1 0.87 to 0.89 and 0.97; 1.5 0.63 to 0.65 and 1.00; the five
@@ -948,7 +951,8 @@ saved.holds(
 # is so little work that calling the operations takes most of the time. What the cache does to the exponents, and its own
 # price, memory, is chapter 12's.
 #
-# > **E5 · holds if FLOPs are counted.** *Our question*: does the cache save what the formula says?
+# > **E5 · FLOPs fall 135-fold at 256 tokens, as the formula says, time on this machine about 4-fold.**
+# > *Our question*: does the cache save what the formula says?
 # >
 # > *Measured*: The same tokens. For each of 256 tokens, width 128, three seeds: 126.8 million FLOPs and 1.8 to 2.2 ms
 # > without, 0.94 million and 0.44 to 0.46 ms with it; of 16 7.0 million and 0.8 to 0.9 ms, 0.82 million and 0.46 to 0.48.
@@ -1469,8 +1473,9 @@ if less.full:
 # token before, which is worth more, the more cores there are (chapter 05). Two cannot tell. And what a quarter of the
 # pairs took from the Transformer, more pairs and layers may give it, as in the paper.
 #
-# > **C23 · not at this size.** *The lectures* (deck 3, "Great Results with Transformers"; deck 4, "The Success of the
-# > Transformer"): "Not just better Machine Translation BLEU scores", "Also more efficient to train!"
+# > **C23 · not: The Transformer has 38.1 to 38.8 BLEU, the GRU with attention 38.8 to 39.4, for as many FLOPs.** *The
+# > lectures* (deck 3, "Great Results with Transformers"; deck 4, "The Success of the Transformer"): "Not just better
+# > Machine Translation BLEU scores", "Also more efficient to train!"
 # >
 # > *Measured*: Multi30k, German to English, 4,500 steps, rates searched, three seeds: BLEU with five beams GRU with
 # > attention 38.8 to 39.4, Transformer 38.1 to 38.8 (difference by sentences -1.3 to 0.0, by seed -0.6, -0.1, -1.2);
@@ -1683,7 +1688,8 @@ looked_up.holds(
 # same last state does not help the GRU. Why it is behind, we have not measured; but there is a difference in kind. In a block *every* position looks, and the residual connection keeps what it was beside what it found. A model
 # of language needs such steps whenever the meaning of a word is settled elsewhere in the text.
 #
-# > **E6 · holds.** *Our question*: is there a task at this size that a Transformer does better than a GRU with attention?
+# > **E6 · Yes: where one look-up depends on another, two blocks have 1.00 right, the GRU 0.76 at most, in the same
+# > budget.** *Our question*: is there a task at this size that a Transformer does better than a GRU with attention?
 # >
 # > *Measured*: Right answers with six keys, equal weights and FLOPs, rates searched, three seeds: two blocks 1.00, one
 # > block 0.65 to 0.73, GRU with one look 0.67 to 0.76, with two 0.52 to 0.60.
@@ -1846,9 +1852,10 @@ measured(f"loss of whoever knows letter frequencies only: {unigram:.3f}")
 # **Heads** make little difference from one to eight; sixteen of two numbers each are a little worse. In the paper's table 3 one head is 0.9 BLEU below eight, four 0.3
 # below, sixteen equal, thirty-two 0.4 below.
 #
-# > **C38 · holds if residual connection and norm are given.** *The lectures* (deck 5, "Why transformers?", "Multi-head
-# > attention"): of a Transformer, "In practice, can make it much deeper (more layers) than RNN"; "around 8 heads seems to
-# > work pretty well for big models".
+# > **C38 · holds with a condition: Within 300 steps eight plain LSTM layers have 3.13 nats; wired as blocks 2.1, and
+# > the Transformer 2.4 at any depth.** *The lectures* (deck 5, "Why transformers?", "Multi-head attention"): of a
+# > Transformer, "In practice, can make it much deeper (more layers) than RNN"; "around 8 heads seems to work pretty
+# > well for big models".
 # >
 # > *Measured*: Nats a character, 300 steps, rates searched, three seeds, one layer, four and eight: plain LSTM 2.31 to
 # > 2.41, 3.12 to 3.13, 3.13; wired as blocks 2.33 to 2.41, 2.17 to 2.19, 2.07 to 2.11; Transformer 2.33 to 2.36, 2.35 to

@@ -11,7 +11,7 @@ CHAPTER = """\
 #
 # ## 1. Doubling (C1)
 #
-# > **C1 · holds.** *The lectures* (deck 2, "Doubling"): doubling doubles.
+# > **C1 · holds: Twice is 3.0.** *The lectures* (deck 2, "Doubling"): doubling doubles.
 # >
 # > *Measured*: 3.0 from 1.5.
 

@@ -173,9 +173,9 @@ def test_a_claim_without_heading_or_result_is_told(book):
 
 
 def test_a_claim_without_box_and_a_page_out_of_step_are_told(book):
-    edit(book / CHAPTER, "**C1 · holds.**", "**C1 · holds, twice.**")
+    edit(book / CHAPTER, "C1 · holds: Twice", "C1 · holds: Always")
     assert any("docs/claims.md is not what" in problem for problem in check(book))
-    edit(book / CHAPTER, "**C1 · holds, twice.**", "C1 holds.")
+    edit(book / CHAPTER, "**C1 · holds: Always is 3.0.**", "C1 holds.")
     assert any("'1. Doubling (C1)' has no box" in problem for problem in check(book))
 
 
@@ -198,7 +198,7 @@ def test_results_say_where_they_come_from(book):
     assert doubling["settings"] == {"number": [1.5, 2.5]}
     assert set(doubling) == {
         "claim", "settings", "rows", "tried", "seconds", "machine", "versions", "date",
-        "code_hash", "library_hash",
+        "code_hash", "run_hash", "library_hash",
     }  # fmt: skip
     assert set(doubling["machine"]) == {"cpu", "cores", "platform", "blas"}
 
@@ -206,6 +206,7 @@ def test_results_say_where_they_come_from(book):
 def test_the_commands_end_with_a_status(book, monkeypatch, capsys):
     monkeypatch.setattr("authoring.__main__.ROOT", book)
     monkeypatch.setattr("authoring.overview.problems", lambda root: [])  # it has no README
+    monkeypatch.setattr("authoring.quoted.problems", lambda root: [])
     monkeypatch.setattr("authoring.library.problems", lambda root: [])  # and no library
     assert main(["check"]) == 0
     (book / RELEASE).unlink()

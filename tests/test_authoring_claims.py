@@ -8,7 +8,7 @@ from authoring import claims
 from authoring.sources import BookError
 
 CHAPTER = "notebooks/01_double.py"
-BOX = '# > **C1 · holds.** *The lectures* (deck 2, "Doubling"): doubling doubles.'
+BOX = '# > **C1 · holds: Twice is 3.0.** *The lectures* (deck 2, "Doubling"): doubling doubles.'
 QUESTION = """
 # %% [markdown]
 # ## 2. Halves
@@ -17,7 +17,7 @@ QUESTION = """
 #
 # > a quotation, and no box
 #
-# > **E1 · yes, above 0.** *Our question*: is half
+# > **E1 · Yes, above 0.** *Our question*: is half
 # > of it less?
 # >
 # > *Measured*: 0.75 from 1.5.
@@ -49,7 +49,7 @@ def row(root, number):
 def test_a_claim_is_a_row_with_a_link_to_its_section(book):
     assert list(claims.problems(book)) == []
     assert row(book, "C1") == (
-        "| **C1** | **holds** | doubling doubles (deck 2) | 3.0 from 1.5. "
+        "| **C1** | doubling doubles. | **holds**: Twice is 3.0. "
         "| [01&nbsp;§&nbsp;1](../notebooks/01_double.ipynb#1.-Doubling-(C1)) |"
     )
     assert "Of 1 claims 1 hold as they stand, 0 hold under a condition, and 0 did" in claims.page(
@@ -60,7 +60,7 @@ def test_a_claim_is_a_row_with_a_link_to_its_section(book):
 def test_a_question_of_our_own_is_counted_by_its_chapter(book):
     add(book, QUESTION)
     assert row(book, "E1") == (
-        "| **E1**&nbsp;of&nbsp;01 | yes, above 0 | is half of it less? | 0.75 from 1.5. "
+        "| **E1**&nbsp;of&nbsp;01 | is half of it less? | Yes, above 0. "
         "| [01&nbsp;§&nbsp;2](../notebooks/01_double.ipynb#Is-half-of-it-less?-(E1)) |"
     )
 
@@ -77,12 +77,18 @@ def test_claims_stand_in_the_order_of_their_numbers_and_gaps_are_named(book):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("C1 · holds.", "C1: holds.", "has another form than this: write > **C1 · verdict.**"),
+        (
+            "C1 · holds: T",
+            "C1: holds: T",
+            "has another form than this: write > **C1 · holds: Sentence",
+        ),
+        ("holds: Twice is", "holds: Twice is far" + 130 * "r" + " above", "at most 140 characters"),
+        ("C1 · holds: T", "C1 · T", "begins with one of"),
         ("doubling doubles.", "doubling | doubles.", "has another form than this"),
         ("*Measured*: 3.0", "Measured: 3.0", "has another form than this"),
         ("deck 2", "deck 6", "is not of the form"),
         ("deck 2, ", "deck 2; ", "is not of the form"),
-        ("**C1 · holds", "**C1 · perhaps", "begins with holds or with not"),
+        ("**C1 · holds", "**C1 · perhaps", "begins with one of"),
         ("**C1 · holds", "**C2 · holds", "move it to the section with (C2)"),
         ("**C1 · holds", "**E1 · holds", "C stands before"),
     ],
@@ -122,7 +128,7 @@ def test_two_chapters_may_have_the_same_question_but_one_chapter_has_it_once(boo
 
 
 def test_a_page_that_is_out_of_step_is_told(book):
-    edit(book / CHAPTER, "3.0 from 1.5", "4.0 from 2")
+    edit(book / CHAPTER, "Twice is 3.0", "Twice is 4.0")
     assert "is not what the boxes say: run: python book.py build NN" in problem(book)
     (book / claims.PAGE).unlink()
     assert "is not what the boxes say" in problem(book)

@@ -1,18 +1,20 @@
 """Experiments are recorded, what a failure leaves, and which code a record depends on."""
 
 import json
+import re
 
 import mini_book
 import pytest
 from mini_book import edit
 
+from authoring.__main__ import main
 from authoring.experiments import _in_words, declared, record
 from authoring.sources import BookError
 
 CHAPTER = "notebooks/01_double.py"
 RESULTS = "notebooks/results/01.json"
 DOUBLED = [{"number": x, "seed": 0, "doubled": 2 * x} for x in (1.5, 2.5)]
-OLD = {"rows": [], "tried": []}
+OLD = {"settings": {}, "rows": [], "tried": []}
 
 
 @pytest.fixture
@@ -67,6 +69,106 @@ def test_what_lacks_something_here_runs_quick_keeps_its_record_and_stops_nothing
     assert recorded(book) == {"doubling": DOUBLED, "sized": []}
     with pytest.raises(BookError, match="status 0; recorded: nothing; not recorded: sized"):
         record(book, "01", ["C2"])
+
+
+COUNTED = """
+@lab.experiment("C2", size=[1], full=dict(size=[1, 2], seeds=2))
+def counted(size, seed):
+    with open("made.txt", "a") as file:
+        print(size, seed, file=file)
+    return {"twice": factor * size}
+
+counted.run()
+"""
+
+
+def made(book):
+    """The runs that were made since the last look."""
+    path = book / "notebooks" / "made.txt"
+    runs = [tuple(map(int, line.split())) for line in path.read_text().splitlines()]
+    path.unlink()
+    return runs
+
+
+def test_where_only_settings_change_recorded_runs_are_kept_if_they_can_be_repeated(book, capfd):
+    add(book, COUNTED)
+    record(book, "01", ["C2"])
+    assert made(book) == [(1, 0), (1, 1), (2, 0), (2, 1)]
+    edit(book / CHAPTER, "full=dict(size=[1, 2], seeds=2)", "full=dict(size=[1, 2, 3], seeds=3)")
+    record(book, "01", ["C2"])
+    assert made(book) == [(1, 0), (2, 0), (1, 2), (2, 2), (3, 0), (3, 1), (3, 2)]
+    assert "of 4 recorded runs 2 were made again; the others are kept" in capfd.readouterr().out
+    assert len(recorded(book)["counted"]) == 9
+    results = json.loads((book / RESULTS).read_text(encoding="utf-8"))
+    results["counted"]["rows"][0]["twice"] = 7  # as if the library had changed
+    (book / RESULTS).write_text(json.dumps(results))
+    edit(book / CHAPTER, "seeds=3", "seeds=4")
+    record(book, "01", ["C2"])
+    assert len(made(book)) == 12 and "not kept: 1 differ" in capfd.readouterr().out
+
+
+def test_no_recorded_run_is_kept_where_the_code_of_a_run_changes_or_nothing_does(book):
+    add(book, COUNTED)
+    record(book, "01", ["C2"])
+    record(book, "01", ["C2"])
+    assert len(made(book)) == 8
+    edit(book / CHAPTER, "factor = 2", "factor = 3")
+    edit(book / CHAPTER, "seeds=2", "seeds=3")
+    record(book, "01", ["C2"])
+    assert len(made(book)) == 6
+
+
+GROWING = """
+@lab.experiment("C2", size=[1, 2], steps=[20], full=dict(seeds=5))
+def growing(size, steps, seed):
+    return {"length": size * steps + seed}
+
+growing_runs = growing.run()
+growing_runs.holds("it is long", lambda rows: rows.values("length", size=2), above=30)
+growing_runs.holds("one is small", 1, below=2)
+growing_runs.finding("more is more", "length", larger=dict(size=2), smaller=dict(size=1))
+"""
+
+
+def everything(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_claim_runs_elsewhere_beside_its_record_and_no_file_is_touched(book, capsys, monkeypatch):
+    monkeypatch.setattr("authoring.__main__.ROOT", book)
+    monkeypatch.setenv("MINITORCH_BOOK", "quick")
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    add(book, GROWING)
+    record(book, "01", ["C2"])
+    before = everything(book)
+    capsys.readouterr()
+    assert main(["experiment", "01", "C2", "--budget", "10", "--seeds", "100:105"]) == 0
+    told = capsys.readouterr().out
+    assert "growing (C2), here with seeds 100 to 104 and 10 times the budget:" in told
+    assert "doubling" not in told and "one is small" not in told
+    assert "2     502 (500 to 504)  42 (40 to 44)" in told
+    assert "C2 measured: it is long [here 502 (500 to 504); recorded 42 (40 to 44);" in told
+    assert "here in 5 of 5 seeds, by 200; recorded in 5 of 5 seeds, by 20" in told
+    assert main(["experiment", "01", "growing", "--seeds", "7:9"]) == 0
+    assert "47 and 48" in capsys.readouterr().out
+    assert everything(book) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["C9", "--seeds", "0:5"], "say which experiments of .* doubling .C1., sized .C2."),
+        (["C1", "--budget", "10"], "doubling has no budget"),
+        (["C2", "--budget", "10"], "sized in full needs a GPU"),
+    ],
+)
+def test_what_cannot_run_elsewhere_is_told(book, capsys, monkeypatch, arguments, told):
+    monkeypatch.setattr("authoring.__main__.ROOT", book)
+    monkeypatch.setenv("MINITORCH_BOOK", "quick")
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    add(book, SIZED.replace("None", "'a GPU'"))
+    assert main(["experiment", "01", *arguments]) == 1
+    assert re.search(told, capsys.readouterr().err)
 
 
 def test_a_failure_before_the_first_measurement_changes_nothing(book):

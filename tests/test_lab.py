@@ -10,26 +10,6 @@ import pytest
 
 import minitorch as mt
 from textbook.lab import Lab, Rows, Runs, Tuned, measured, report
-from textbook.plot import style
-
-
-@pytest.fixture
-def lab(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TQDM_DISABLE", "1")
-    lab = Lab("05")
-    lab.path = lambda function: tmp_path / "results" / "05.json"
-    return lab
-
-
-@pytest.fixture
-def shown(monkeypatch):
-    """What a notebook would display, as dicts by mimetype."""
-    outputs = []
-    display = lambda: lambda data, raw: outputs.append(data)  # noqa: E731
-    monkeypatch.setattr(report, "notebook_display", display)
-    monkeypatch.setattr(style, "notebook_display", display)
-    return outputs
 
 
 def scores(lab, **full):
@@ -132,57 +112,11 @@ def test_nothing_recorded_is_none_and_no_file_of_records_is_told(lab, tmp_path, 
 def test_the_recorded_rows_come_with_those_made_here(lab, tmp_path):
     (tmp_path / "results").mkdir()
     row = {"d": 4, "divided": True, "seed": 0, "draw": None, "size": 7}
-    record = {"spread_of_scores": {"rows": [row]}}
+    record = {"spread_of_scores": {"settings": {}, "rows": [row], "tried": []}}
     (tmp_path / "results" / "05.json").write_text(json.dumps(record))
     runs = scores(lab).run()
     assert runs.full == [row] and runs.best is runs.full and len(runs.here) == 4
     assert math.isnan(runs.full.values("draw")[0])
-
-
-def tuned(lab, best, *values, seeds=1, **by):
-    """The rate that is chosen where the loss is smallest at ``best``, and the rates tried."""
-    tried = []
-
-    @lab.experiment("C1", rate=Tuned(*values, seeds=seeds, **by), full={})
-    def trained(rate, seed):
-        tried.append((rate, seed))
-        distance = abs(math.log(rate / best))
-        return {"elsewhere": distance, "accuracy": -distance, "loss": 0.0}
-
-    [row] = trained.run().here
-    return row["rate"], tried
-
-
-def test_a_setting_is_chosen_with_seeds_of_its_own(lab):
-    rate, tried = tuned(lab, 2.1, 1.0, 2.0, 4.0, lowest="elsewhere", seeds=2)
-    assert rate == 2.0 and tuned(lab, 2.1, 1.0, 2.0, 4.0, highest="accuracy")[0] == 2.0
-    assert {seed for _, seed in tried[:-1]} == {1000, 1001} and tried[-1] == (2.0, 0)
-
-
-def test_a_grid_is_widened_until_its_best_lies_inside(lab):
-    rate, tried = tuned(lab, 15.0, 1.0, 2.0, 4.0, lowest="elsewhere")
-    assert rate == 16.0 and [value for value, _ in tried] == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 16.0]
-    assert tuned(lab, 0.26, 1.0, 2.0, 4.0, lowest="elsewhere")[0] == 0.25
-
-
-def test_values_can_be_tried_in_shorter_runs(lab, tmp_path):
-    made = []
-
-    @lab.experiment("C1", rate=Tuned(1.0, 2.0, 4.0, lowest="loss", steps=5), steps=100, full={})
-    def trained(rate, steps):
-        made.append((rate, steps))
-        return {"loss": abs(rate - 2.0)}
-
-    [row] = trained.run().here
-    assert made == [(1.0, 5), (2.0, 5), (4.0, 5), (2.0, 100)] and row["steps"] == 100
-
-
-def test_what_never_learned_is_not_chosen(lab):
-    @lab.experiment("C1", rate=Tuned(1.0, 2.0, 4.0, lowest="steps"), full={})
-    def trained(rate):
-        return {"steps": 30 if rate == 2.0 else None}
-
-    assert trained.run().here[0]["rate"] == 2.0
 
 
 def test_results_lie_beside_the_script_that_defines_the_experiment():
@@ -253,7 +187,8 @@ def test_rows_give_values_in_order_and_say_what_there_is():
 def test_a_verdict_holds_if_every_number_keeps_the_bounds(capsys, value, bounds, holds):
     Lab("05").holds("C7", "it is so", value, **bounds)
     text = capsys.readouterr().out
-    assert text.startswith("C7 holds: it is so [" if holds else "C7 DOES NOT HOLD: it is so [")
+    assert text.startswith("C7 measured: it is so [" if holds else "C7 OUT OF BOUNDS: it is so [")
+    assert ("NOT within the bound" in text) != holds
 
 
 def test_a_verdict_judges_what_was_measured_here_and_what_is_recorded(capsys, shown):
@@ -263,12 +198,15 @@ def test_a_verdict_judges_what_was_measured_here_and_what_is_recorded(capsys, sh
         assert shown[-1][report.COMPARED] == {
             "claim": "C7", "sentence": "it is low", "holds": holds,
         }  # fmt: skip
-    assert "here 1; recorded 5; asked: below 2" in shown[-1]["text/plain"]
+    told = "here 1; recorded 5; NOT within the bound: below 2, set after a look"
+    assert told in shown[-1]["text/plain"]
+    Runs("C7", good, None).holds("it is low", 1, below=2, derived="two guesses")
+    assert "within the bound: below 2, derived: two guesses" in shown[-1]["text/plain"]
 
 
 def test_what_the_quick_grid_lacks_is_judged_by_the_record_alone(capsys):
     small, large = ([{"seed": 0, "d": d, "loss": d} for d in grid] for grid in ((1,), (1, 8)))
-    for full, said in ((Rows(large), "DOES NOT HOLD: it is low [recorded 8;"), (None, "only a")):
+    for full, said in ((Rows(large), "OUT OF BOUNDS: it is low [recorded 8;"), (None, "only a")):
         runs = Runs("C7", Rows(small), full)
         runs.holds("it is low", lambda rows: rows.values("loss", d=8), below=2)
         assert said in capsys.readouterr().out
@@ -390,3 +328,18 @@ def test_recorded_runs_are_shown_where_the_quick_grid_has_none(monkeypatch, caps
     assert "measured here" not in capsys.readouterr().out
     with pytest.raises(KeyError, match="no run has d = 7"):
         runs.table("model", "loss", d=7)
+
+
+def test_what_was_measured_here_at_other_settings_is_not_drawn_but_told(monkeypatch, capsys):
+    rows = [
+        {"steps": steps, "d": d, "seed": 0, "loss": float(steps)}
+        for steps in (10, 600)
+        for d in (1, 2)
+    ]
+    here, full = Rows(rows[:2]), Rows(rows[2:])
+    [axes] = drawn(monkeypatch, Runs("C7", here, full, fixed=["steps", "d"]), x="d", y="loss")
+    assert [line.get_ydata().tolist() for line in axes.get_lines()] == [[600, 600]]
+    assert "measured here at other settings: in the table" in axes.figure.get_suptitle()
+    assert "measured here   10   10" in capsys.readouterr().out
+    [axes] = drawn(monkeypatch, Runs("C7", full, full, fixed=["steps", "d"]), x="d", y="loss")
+    assert len(axes.get_lines()) == 2 and "other settings" not in axes.figure.get_suptitle()

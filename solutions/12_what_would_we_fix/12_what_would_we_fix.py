@@ -28,6 +28,7 @@ from minitorch import nn
 from minitorch.flops import count_flops
 from textbook.checks import chapter_12 as check
 from textbook.checks import progress
+from textbook.lab import finding
 
 progress.show("12")
 
@@ -71,13 +72,14 @@ check.cache_bytes(cache_bytes, hidden=True)
 
 # %%
 print(
-    "row  change            losses               base losses          rates       chosen on   steps"
+    "row  change            losses                         base losses                    "
+    "rates       chosen on   steps"
 )
 for number, row in enumerate(check.runs):
     losses, base = (" ".join(f"{x:.3f}" for x in row[key]) for key in ("losses", "base losses"))
     rates, steps = (f"{row[key]:g} {row[f'base {key}']:g}" for key in ("rate", "steps"))
     print(
-        f"{number:3}  {row['change']:16}  {losses:19}  {base:19}  {rates:10}  "
+        f"{number:3}  {row['change']:16}  {losses:29}  {base:29}  {rates:10}  "
         f"{row['chosen on']:10}  {steps}"
     )
 print("rates tried, in all rows:", check.runs[0]["rates tried"])
@@ -88,15 +90,15 @@ print("rates tried, in all rows:", check.runs[0]["rates tried"])
 # `"test"`: the data by which both rates were chosen. The losses are those on test data. Return the numbers of the
 # rows that may be believed, counted from 0, as a list. A row may be believed if
 #
-# - change and base have at least three seeds each;
-# - the mean loss of the change is below that of the base, by more than twice the larger of the two standard
-#   deviations (those of a sample, as `statistics.stdev`);
+# - change and base have the same number of seeds (number $i$ of both lists is the same seed);
+# - that the change's losses are lower is a *finding* by chapter 00's rule ("When is a difference a finding?"): at least
+#   five seeds, and $p \le 0.05$;
 # - what is reported has no part in a choice;
 # - each of the two rates lies inside the rates that were tried for it, and not at an edge of them (the rates are
 #   listed in any order);
 # - both were trained equally long.
 #
-# Everything is allowed.
+# Everything is allowed: `finding(larger, smaller)` of `textbook.lab` gives `p` and `found`.
 
 
 # %% solution="believable"
@@ -106,15 +108,14 @@ def believable(rows):
     found = []
     for number, row in enumerate(rows):
         ours, base = row["losses"], row["base losses"]
-        if min(len(ours), len(base)) < 3:
+        if len(ours) != len(base):
             continue
-        spread = max(statistics.stdev(ours), statistics.stdev(base))
         inside = all(
             min(row[f"{whose}rates tried"]) < row[f"{whose}rate"] < max(row[f"{whose}rates tried"])
             for whose in ("", "base ")
         )
         fair = row["chosen on"] == "validation" and row["steps"] == row["base steps"]
-        if inside and fair and statistics.mean(base) - statistics.mean(ours) > 2 * spread:
+        if inside and fair and finding(base, ours).found:
             found.append(number)
     return found
     ### END SOLUTION

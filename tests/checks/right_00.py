@@ -226,7 +226,7 @@ def conclusions_step_by_step(runs):
             continue
         reported = [run["new"] for run in own if run["rate"] == rates[place]]
         reported = [math.inf if loss != loss else loss for loss in reported]
-        if len(reported) > 2:
+        if len(reported) > 4:
             kept[name] = reported
     return {
         (one, other)
@@ -246,7 +246,7 @@ def conclusions_in_numpy(runs):
         rates = np.array(sorted(tried))
         by = [np.median(np.nan_to_num([e for e, _ in tried[r]], nan=np.inf)) for r in rates]
         best = int(np.argmin(by))
-        if 0 < best < len(rates) - 1 and len(tried[rates[best]]) >= 3:
+        if 0 < best < len(rates) - 1 and len(tried[rates[best]]) >= 5:
             found[name] = np.nan_to_num([new for _, new in tried[rates[best]]], nan=np.inf)
     return [[a, b] for a in found for b in found if found[a].max() < found[b].min()]
 

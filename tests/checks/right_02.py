@@ -342,7 +342,7 @@ def better_in_loops(rows):
         means = [sum(row["validation"]) / len(row["validation"]) for row in own]
         best = own[means.index(min(means))]
         rates = sorted(row["rate"] for row in own)
-        if best["rate"] not in (rates[0], rates[-1]) and len(best["test"]) > 2:
+        if best["rate"] not in (rates[0], rates[-1]) and len(best["test"]) > 4:
             chosen.append(best)
     found = set()
     for a, b in itertools.permutations(chosen, 2):
@@ -362,7 +362,7 @@ def better_with_numpy(rows):
     for name in {row["name"] for row in rows}:
         own = sorted((row for row in rows if row["name"] == name), key=lambda row: row["rate"])
         k = int(np.argmin([np.mean(row["validation"]) for row in own]))
-        if 0 < k < len(own) - 1 and len(own[k]["test"]) >= 3:
+        if 0 < k < len(own) - 1 and len(own[k]["test"]) >= 5:
             kept[name] = own[k]
 
     def equal(a, b):

@@ -3,7 +3,7 @@
 import functools
 import math
 from fractions import Fraction
-from statistics import mean, stdev, variance
+from statistics import mean, stdev
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def bytes_as_a_fraction(n, layers, width, heads, key_heads, window, full_layers,
 
 def _fair(row, whose):
     tried = sorted(row[f"{whose}rates tried"])
-    return row[f"{whose}rate"] in tried[1:-1] and len(row[f"{whose}losses"]) > 2
+    return row[f"{whose}rate"] in tried[1:-1]
 
 
 def believed_with_numpy(rows):
@@ -43,17 +43,23 @@ def believed_with_numpy(rows):
     for i, row in enumerate(rows):
         if row["chosen on"] == "test" or not (_fair(row, "") and _fair(row, "base ")):
             continue
-        if row["steps"] != row["base steps"]:
+        n = len(row["losses"])
+        if row["steps"] != row["base steps"] or n != len(row["base losses"]) or n < 5:
             continue
-        base, ours = np.array(row["base losses"]), np.array(row["losses"])
-        if base.mean() - ours.mean() > 2 * max(base.std(ddof=1), ours.std(ddof=1)):
+        differences = np.array(row["base losses"]) - np.array(row["losses"])
+        signs = 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+        if (signs @ differences >= differences.sum() - 1e-9).sum() <= 0.05 * 2**n:
             found.append(i)
     return found
 
 
 def believed_in_one_go(rows):
-    def variances(row):
-        return max(variance(row["losses"]), variance(row["base losses"]))
+    def p(row):
+        differences = [b - a for a, b in zip(row["losses"], row["base losses"], strict=True)]
+        sums = [0.0]
+        for one in differences:
+            sums = [x + y for x in sums for y in (one, -one)]
+        return mean(x > sum(differences) - 1e-9 for x in sums)
 
     return [
         i
@@ -62,8 +68,8 @@ def believed_in_one_go(rows):
         and _fair(row, "base ")
         and row["chosen on"] != "test"
         and row["base steps"] == row["steps"]
-        and (gap := mean(row["base losses"]) - mean(row["losses"])) > 0
-        and gap**2 > 4 * variances(row)
+        and len(row["losses"]) == len(row["base losses"])
+        and p(row) <= 0.05
     ]
 
 

@@ -18,11 +18,25 @@
 A list is an axis of the grid, anything else a fixed setting; ``full`` replaces some of them.
 """
 
-from textbook.lab.experiments import Experiment, Lab, Tuned
+from textbook.lab.experiments import Experiment, Lab
+from textbook.lab.finding import finding
+from textbook.lab.measuring import Budgets
 from textbook.lab.progress import tqdm
 from textbook.lab.report import measured
 from textbook.lab.rows import Rows
 from textbook.lab.runs import Runs
 from textbook.lab.text import colored_text
+from textbook.lab.tuned import Tuned
 
-__all__ = ["Experiment", "Lab", "Rows", "Runs", "Tuned", "colored_text", "measured", "tqdm"]
+__all__ = [
+    "Budgets",
+    "Experiment",
+    "Lab",
+    "Rows",
+    "Runs",
+    "Tuned",
+    "colored_text",
+    "finding",
+    "measured",
+    "tqdm",
+]

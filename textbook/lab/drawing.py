@@ -17,6 +17,7 @@ SETTINGS = {"here": "measured here", "recorded": "recorded"}
 
 def draw(
     by_setting: dict[str, Rows],
+    drawn: dict[str, Rows],
     *,
     y: str | Sequence[str],
     alt: str,
@@ -34,14 +35,15 @@ def draw(
 
     ``x`` is a setting, or the name of a measured list where ``y`` is a curve; without it each value
     of ``by`` gets a bar. Recorded runs are a line (median) in a band (smallest to largest), or
-    marks at a bar; those made here are circles, dotted where they are curves. ``labels`` are the
+    marks at a bar; those made here are circles, dotted where they are curves, if their settings are
+    the record's (``drawn``): a figure has one task, one width, one budget. ``labels`` are the
     words for values of ``by``, ``log`` the logarithmic axes ("x", "y", "xy"), ``lines`` values to
     compare with, by name. ``limits`` are those of y; ``where`` keeps the runs with these settings,
     which the quick grid need not have. The numbers follow in a table, folded.
     """
     names = [y] if isinstance(y, str) else list(y)
     labels = labels or {}
-    both = chosen(by_setting, where)
+    told, both = chosen(by_setting, where), chosen(drawn, where)
     values = list(both.values())[-1].settings_of(by) if by else [None]
     columns = len(names)
     figure, panels = subplots(
@@ -69,10 +71,13 @@ def draw(
             mark(at, color="0.4", linewidth=1, linestyle=LINES[1 + i], label=label)
     if by and x is not None or lines:
         panels[0][-1].legend(fontsize=9)
-    figure.suptitle(_explanation(both, x), fontsize=9, color="0.35")
+    explanation = _explanation(both, x)
+    if len(told.get("here", [])) > len(both.get("here", [])):
+        explanation += "; measured here at other settings: in the table below"
+    figure.suptitle(explanation, fontsize=9, color="0.35")
     show(figure, alt=alt)
     for name in names:
-        _numbers(both, name, x, by, labels)
+        _numbers(told, name, x, by, labels)
 
 
 def chosen(by_setting: dict[str, Rows], where: dict[str, Any]) -> dict[str, Rows]:

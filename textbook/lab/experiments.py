@@ -3,104 +3,24 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 import json
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import median
-from time import perf_counter
 from typing import Any
 
-import minitorch as mt
-from textbook.lab.progress import tqdm
+from textbook.lab.measuring import Budgets, measure, plain, seed_for
 from textbook.lab.report import measured, verdict
 from textbook.lab.rows import Rows
 from textbook.lab.runs import Runs
+from textbook.lab.tuned import Tuned, choices
 
-FIRST_TUNING_SEED = 1000  # what is reported starts from the seeds 0, 1, 2, ...
-WIDENED_AT_MOST = 4  # times that a grid grows when its best value lies at an edge
+BUDGETS = ("steps", "batches", "budget", "gflops")  # what a setting is called that is a budget
+
 NO_RECORD = (
     "No record beside this notebook: only this run is shown. Records, exercises and linked pages "
     "come with the whole book, not with the installed package."
 )
-
-
-@dataclass
-class Tuned:
-    """A setting whose value is chosen for each other setting, before the runs that are reported.
-
-    Each of ``values`` is tried with ``seeds`` seeds that no reported run has; the one with the best
-    median of the measured number ``lowest`` (or ``highest``) is taken. That number must come from
-    data that is not reported. If the best lies at an edge, the grid is widened by the ratio of its
-    last two values there, so that nothing is chosen at an edge unseen. Other settings can be
-    replaced while values are tried: ``Tuned(..., steps=100)`` tries them in shorter runs. ::
-
-        @lab.experiment("C31", pooling=["last", "mean"], rate=4e-3,
-                        full=dict(rate=Tuned(2e-3, 4e-3, 8e-3, lowest="loss elsewhere"), seeds=3))
-    """
-
-    values: tuple[float, ...]
-    lowest: str | None
-    highest: str | None
-    seeds: int
-    replaced: dict[str, Any]
-
-    def __init__(
-        self,
-        *values: float,
-        lowest: str | None = None,
-        highest: str | None = None,
-        seeds: int = 1,
-        **replaced: Any,
-    ) -> None:
-        if len(values) < 3:
-            raise ValueError(f"Tuned needs at least three values to choose from, got {values}")
-        if (lowest is None) == (highest is None):
-            raise ValueError("Tuned needs the measured number to choose by: lowest= or highest=")
-        self.values, self.seeds = tuple(sorted(values)), seeds
-        self.lowest, self.highest, self.replaced = lowest, highest, replaced
-
-    def choose(self, measure: Callable[[float, int], dict]) -> tuple[float, list[dict]]:
-        """The best value, and every run that was tried; ``measure(value, seed)`` makes one."""
-        values, tried = list(self.values), {}
-        for widened in range(WIDENED_AT_MOST + 1):
-            for value in values:
-                if value not in tried:
-                    seeds = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + self.seeds)
-                    tried[value] = [measure(value, seed) for seed in seeds]
-            best = self._best(values, tried)
-            at = values.index(best)
-            if 0 < at < len(values) - 1 or widened == WIDENED_AT_MOST:
-                break
-            if at == 0:
-                values.insert(0, _rounded(values[0] ** 2 / values[1]))
-            else:
-                values.append(_rounded(values[-1] ** 2 / values[-2]))
-        return best, [row for value in values for row in tried[value]]
-
-    def _best(self, values: list[float], tried: dict[float, list[dict]]) -> float:
-        """The best value; of equally good ones that nearest to the middle of the grid."""
-        name, sign = (self.lowest, 1) if self.lowest else (self.highest, -1)
-        middle = (len(values) - 1) / 2
-
-        def badness(value: float) -> tuple[float, float]:
-            numbers = [row[name] for row in tried[value]]
-            worst = any(number is None or number != number for number in numbers)
-            centre = abs(values.index(value) - middle)
-            return (float("inf") if worst else sign * median(numbers)), centre
-
-        return min(values, key=badness)
-
-    def as_json(self) -> dict[str, Any]:
-        """How it stands in a record."""
-        by = {"lowest": self.lowest} if self.lowest else {"highest": self.highest}
-        return {"tuned": list(self.values), "seeds": self.seeds, **by, **self.replaced}
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.3g}")
 
 
 class Lab:
@@ -120,9 +40,10 @@ class Lab:
         """Make the decorated function, which measures one run, an experiment for this claim.
 
         ``settings`` are those of the quick run: a list is an axis of the grid, ``Tuned(...)`` a
-        setting that is chosen, ``seeds`` the number of seeds (1), anything else fixed. ``full``
-        replaces some of them in the recorded run. ``lacks()`` names what the full setting needs and
-        this machine does not have ("a GPU"); then the experiment stays quick.
+        setting that is chosen, ``Budgets(...)`` one at which a run is read while it goes on,
+        ``seeds`` the number of seeds (1), anything else fixed. ``full`` replaces some of them in
+        the recorded run. ``lacks()`` names what the full setting needs and this machine does not
+        have ("a GPU"); then the experiment stays quick.
 
         The function returns a dict of numbers, lists of numbers (a curve), or None (never reached).
         Before each run ``minitorch.manual_seed(seed)`` is set; a parameter ``seed`` gets it too.
@@ -161,7 +82,7 @@ class Experiment:
     ) -> None:
         for settings in (quick, full):
             names = dict.fromkeys(settings.keys() - {"seeds"})
-            inspect.signature(function).bind(**names | _seed_for(function, 0))
+            inspect.signature(function).bind(**names | seed_for(function, 0))
         self.function, self.claim, self.name = function, claim, function.__name__
         self.quick, self.full, self.lacks = quick, full, lacks
         self.path = lab.path(function)
@@ -186,84 +107,69 @@ class Experiment:
                 settings = self.full
         recording = folder is not None and settings is self.full
         finished = Path(folder, f"{self.name}.jsonl") if recording else None
-        start = perf_counter()
-        rows, tried = self._measure(settings, finished)
+        seeds = range(settings.get("seeds", 1))
+        rows, tried, seconds = measure(self.function, settings, seeds, finished)
+        made = {"claim": self.claim, "settings": settings, "rows": rows, "tried": tried}
         if recording:
-            record = {
-                "claim": self.claim,
-                "settings": settings,
-                "rows": rows,
-                "tried": tried,
-                "seconds": round(perf_counter() - start, 1),
-            }
-            text = json.dumps(record, default=_plain)
+            text = json.dumps(made | {"seconds": round(seconds, 1)}, default=plain)
             Path(folder, f"{self.name}.json").write_text(text, encoding="utf-8")
-        rows = Rows(rows)
-        return Runs(self.claim, rows, rows if recording else self._recorded())
+        made = json.loads(json.dumps(made, default=plain))
+        self.last = self._runs(made, made if recording else self.recorded())
+        return self.last
 
-    def _recorded(self) -> Rows | None:
+    def elsewhere(self, budget: float, seeds: Sequence[int]) -> Runs:
+        """Measure the full grid with these seeds, at ``budget`` times the budget of the record.
+
+        The rows stand under the budgets of the record, so that the two can be compared.
+        """
+        settings, meant = self.full, {}
+        if budget != 1:
+            name, values = self._budget()
+            meant = {round(value * budget): value for value in values}
+            settings = settings | {name: type(values)(meant)}
+        rows, tried, _ = measure(self.function, settings, seeds)
+        if meant:
+            rows = [row | {name: meant[row[name]]} for row in rows]
+        made = {"settings": self.full, "rows": rows, "tried": tried}
+        return self._runs(json.loads(json.dumps(made, default=plain)), self.recorded())
+
+    def _runs(self, here: dict[str, Any], full: dict[str, Any] | None) -> Runs:
+        """What was measured here and what is recorded; the same if this is the recording."""
+        rows = Rows(here["rows"])
+        recorded = rows if full is here else Rows(full["rows"]) if full else None
+        return Runs(
+            self.claim,
+            rows,
+            recorded,
+            fixed=[
+                name
+                for name, value in self.full.items()
+                if name != "seeds" and not isinstance(value, Tuned)
+            ],
+            choices=choices(full or here),
+        )
+
+    def _budget(self) -> tuple[str, list]:
+        """The setting that is the budget, and its values in full."""
+        defaults = inspect.signature(self.function).parameters
+        for name, value in self.full.items():
+            if isinstance(value, Budgets):
+                return name, value
+        for name in BUDGETS:
+            if name in defaults:
+                value = self.full.get(name, defaults[name].default)
+                return name, value if isinstance(value, list) else [value]
+        raise ValueError(
+            f"{self.name} has no budget: none of its settings is of kind Budgets(...) or called "
+            f"{', '.join(BUDGETS)}; only its seeds can be others"
+        )
+
+    def recorded(self) -> dict[str, Any] | None:
+        """What the full setting gave, if it is recorded."""
         if not self.path.exists():
             measured(NO_RECORD)
             return None
-        record = json.loads(self.path.read_text(encoding="utf-8")).get(self.name)
-        return Rows(record["rows"]) if record else None
-
-    def _measure(
-        self, settings: dict[str, Any], finished: Path | None
-    ) -> tuple[list[dict], list[dict]]:
-        """The rows of the grid, and those that were tried to choose a setting."""
-        seeds = settings.get("seeds", 1)
-        tuned = {name: value for name, value in settings.items() if isinstance(value, Tuned)}
-        if len(tuned) > 1:
-            raise ValueError(f"one setting can be Tuned, got {', '.join(tuned)}")
-        before = _read(finished)
-
-        def one(chosen: dict[str, Any], seed: int) -> dict[str, Any]:
-            key = json.dumps([chosen, seed], default=_plain, sort_keys=True)
-            if key not in before:
-                before[key] = self._one(chosen, seed)
-                if finished:
-                    with finished.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps([key, before[key]]) + "\n")
-            return before[key]
-
-        rows: list[dict] = []
-        tried: list[dict] = []
-        grid = list(_grid({name: x for name, x in settings.items() if name != "seeds"}))
-        with tqdm(total=len(grid) * seeds, desc=self.name) as progress:
-            for chosen in grid:
-                for name, values in tuned.items():
-                    tried_with = chosen | values.replaced
-                    best, more = values.choose(
-                        lambda value, seed, c=tried_with, n=name: one(c | {n: value}, seed)
-                    )
-                    chosen, tried = chosen | {name: best}, tried + more
-                for seed in range(seeds):
-                    rows.append(one(chosen, seed))
-                    progress.update()
-        return rows, tried
-
-    def _one(self, chosen: dict[str, Any], seed: int) -> dict[str, Any]:
-        """One run as a row: its settings, its seed and what was measured, as JSON keeps them."""
-        mt.manual_seed(seed)
-        found = self.function(**chosen | _seed_for(self.function, seed))
-        if not isinstance(found, dict):
-            kind = type(found).__name__
-            raise TypeError(f"{self.name} returned {kind}: return a dict of measured numbers")
-        if both := sorted(found.keys() & {*chosen, "seed"}):
-            raise ValueError(f"{self.name} returns {both[0]!r}, which is one of its settings")
-        return json.loads(json.dumps(chosen | {"seed": seed} | found, default=_plain))
-
-
-def _grid(settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every combination of the lists, the first varying slowest."""
-    axes = {name: x if isinstance(x, list) else [x] for name, x in settings.items()}
-    for values in itertools.product(*axes.values()):
-        yield dict(zip(axes, values, strict=True))
-
-
-def _seed_for(function: Callable, seed: int) -> dict[str, int]:
-    return {"seed": seed} if "seed" in inspect.signature(function).parameters else {}
+        return json.loads(self.path.read_text(encoding="utf-8")).get(self.name)
 
 
 def _in_full(name: str, claim: str) -> bool:
@@ -273,22 +179,3 @@ def _in_full(name: str, claim: str) -> bool:
         raise ValueError(f"MINITORCH_BOOK is {book!r}, expected 'quick' or 'full'")
     wanted = os.environ.get("MINITORCH_CLAIMS", "").split()
     return book == "full" and (not wanted or bool({name, claim} & set(wanted)))
-
-
-def _read(finished: Path | None) -> dict[str, dict]:
-    """The runs that an interrupted recording has finished, by their settings."""
-    if finished is None or not finished.exists():
-        return {}
-    lines = finished.read_text(encoding="utf-8").split("\n")[:-1]  # the last may be cut off
-    return dict(json.loads(line) for line in lines)
-
-
-def _plain(value: Any) -> Any:
-    """What JSON does not know: tensors, NumPy's arrays and numbers, and a setting to be chosen."""
-    if isinstance(value, Tuned):
-        return value.as_json()
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(
-        f"an experiment returned {type(value).__name__}: return numbers, or lists of numbers"
-    )

@@ -7,10 +7,13 @@ the sentence and whether it holds, of digits nothing.
 
 import html
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Any
 
 import numpy as np
 
+from textbook.lab.finding import FEWEST, Finding
+from textbook.lab.tuned import Choice
 from textbook.plot.style import notebook_display
 
 COMPARED = "application/vnd.minitorch.compared+json"
@@ -33,8 +36,19 @@ def measured(*values: Any) -> None:
     emit(" ".join(map(str, values)))
 
 
-def verdict(claim: str, sentence: str, numbers: dict[str, Any], bounds: dict[str, Any]) -> None:
-    """Print whether all numbers lie within the bounds, with the numbers and the bounds."""
+def verdict(
+    claim: str,
+    sentence: str,
+    numbers: dict[str, Any],
+    bounds: dict[str, Any],
+    derived: str | None = None,
+    below: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Print what was measured, and whether all of it lies within the bounds that were asked for.
+
+    ``derived`` says what the bound follows from; without it the bound was set after a look. Tables
+    ``below`` follow, as text and markup.
+    """
     within, text = _within(bounds)
     shown, holds = [], True
     for setting, values in numbers.items():
@@ -43,14 +57,50 @@ def verdict(claim: str, sentence: str, numbers: dict[str, Any], bounds: dict[str
             raise ValueError(f"{claim}: nothing was measured for {sentence!r}")
         holds &= all(within(value) for value in values)
         shown.append(f"{setting} {spread(values)}")
-    result = "holds" if holds else "DOES NOT HOLD"
-    said = f"{claim} {result}: {sentence}"
-    small = f"[{'; '.join(shown)}; asked: {text}]"
-    mark = "&#10003;" if holds else "&#10007;"
-    markup = f"{mark} <b>{claim} {result}</b>: {html.escape(sentence)} <small>{small}</small>"
+    origin = f"derived: {derived}" if derived else "set after a look"
+    told = "within" if holds else "NOT within"
+    _judge(
+        claim,
+        "measured" if holds else "OUT OF BOUNDS",
+        sentence,
+        f"{'; '.join(shown)}; {told} the bound: {text}, {origin}",
+        holds,
+        below,
+    )
+
+
+def compare(
+    claim: str,
+    sentence: str,
+    found: dict[str, Finding],
+    below: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Print whether a difference is a finding, by the runs that are the last of ``found``."""
+    shown = []
+    for setting, difference in found.items():
+        agree = int((difference.differences > 0).sum())
+        seeds = f"in {agree} of {difference.seeds} seeds, " if difference.seeds > 1 else ""
+        shown.append(f"{setting} {seeds}by {spread(difference.differences)}")
+    last = list(found.values())[-1]
+    few = f"; a finding needs {FEWEST} seeds" if last.seeds < FEWEST else f", p = {last.p:.2g}"
+    result = "finding" if last.found else "too few seeds" if few[0] == ";" else "NO FINDING"
+    _judge(claim, result, sentence, "; ".join(shown) + few, last.found, below)
+
+
+def _judge(
+    claim: str,
+    result: str,
+    sentence: str,
+    numbers: str,
+    holds: bool,
+    below: Sequence[tuple[str, str]],
+) -> None:
+    """Print a judged sentence; the tests compare it and whether it holds, not the numbers."""
+    mark = "" if holds else "&#10007; "
     emit(
-        f"{said} {small}",
-        markup=markup.replace("[", "(").replace("]", ")"),
+        "\n".join([f"{claim} {result}: {sentence} [{numbers}]", *(text for text, _ in below)]),
+        markup=f"{mark}<b>{claim} {result}</b>: {html.escape(sentence)} "
+        f"<small>({html.escape(numbers)})</small>" + "".join(markup for _, markup in below),
         compared={"claim": claim, "sentence": sentence, "holds": bool(holds)},
     )
 
@@ -95,6 +145,44 @@ def spread(values: Sequence[float]) -> str:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str, folded: bool) -> None:
     """Show a table of words and digits, in a notebook folded under its caption if ``folded``."""
+    text, markup = laid_out(header, rows, caption, folded)
+    emit(text, markup=markup)
+
+
+def how_chosen(name: str, choices: Sequence[tuple[dict, Choice]]) -> tuple[str, str]:
+    """How a setting was chosen, a line for each combination of the others, as text and markup."""
+    runs = [choice.runs for _, choice in choices]
+    open_ = sum(not choice.told_apart for _, choice in choices)
+    edge = sum(choice.told_apart and choice.at_edge for _, choice in choices)
+    caption = f"how {name} was chosen: by {spread([min(runs), max(runs)])} runs in other seeds"
+    if open_:
+        caption += f"; not chosen in {open_} of {len(choices)}: all values are equally good there"
+    if edge:
+        caption += f"; in {edge} of {len(choices)} the grid ends at the best"
+    varied = [key for key in choices[0][0] if len({str(cell[key]) for cell, _ in choices}) > 1]
+    rows = [
+        [
+            *(shown(cell[key]) for key in varied),
+            shown(choice.value) if choice.told_apart else f"none; {shown(choice.value)} taken",
+            str(choice.runs),
+            "; ".join(f"{shown(v)}: {_tries(numbers)}" for v, numbers in choice.numbers.items()),
+        ]
+        for cell, choice in choices
+    ]
+    return laid_out([*varied, "chosen", "runs", "what each gave"], rows, caption, folded=True)
+
+
+def _tries(numbers: Sequence[float | None]) -> str:
+    """The median of the runs that arrived, and how many did if not all."""
+    arrived = [x for x in numbers if x is not None and x == x]
+    share = "" if len(arrived) == len(numbers) else f" ({len(arrived)} of {len(numbers)} arrive)"
+    return (number(median(arrived)) if arrived else "-") + share
+
+
+def laid_out(
+    header: Sequence[str], rows: Sequence[Sequence[str]], caption: str, folded: bool
+) -> tuple[str, str]:
+    """A table as text and as markup."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     lines = [
         "  ".join(
@@ -115,4 +203,4 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str, fo
         if folded
         else f"<p><b>{title}</b></p>{grid}"
     )
-    emit("\n".join([caption, *lines]), markup=markup)
+    return "\n".join([caption, *lines]), markup

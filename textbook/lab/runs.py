@@ -5,16 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from textbook.lab import drawing
-from textbook.lab.report import measured, shown, spread, table, verdict
+from textbook.lab.finding import finding
+from textbook.lab.report import compare, how_chosen, measured, shown, spread, table, verdict
 from textbook.lab.rows import NoRun, Rows
+from textbook.lab.tuned import Choice
 
 
 class Runs:
-    """What an experiment measured ``here``, quick, and what is recorded in ``full`` (or None)."""
+    """What an experiment measured ``here``, quick, and what is recorded in ``full`` (or None).
 
-    def __init__(self, claim: str, here: Rows, full: Rows | None) -> None:
+    ``fixed`` names the settings in which the two must agree to be drawn into one figure, and
+    ``choices`` tells how a setting of the best runs was chosen: see ``textbook.lab.tuned``.
+    """
+
+    def __init__(
+        self,
+        claim: str,
+        here: Rows,
+        full: Rows | None,
+        fixed: Sequence[str] = (),
+        choices: tuple[str, list[tuple[dict, Choice]]] | None = None,
+    ) -> None:
         self.claim, self.here, self.full = claim, here, full
+        self.fixed, self.choices = fixed, choices
+        self.judged: list[Callable[[Runs], None]] = []  # its verdicts, to be asked of other runs
 
     @property
     def best(self) -> Rows:
@@ -26,13 +43,30 @@ class Runs:
         """Both as they are called in figures and tables."""
         return {"here": self.here} | ({"recorded": self.full} if self.full else {})
 
-    def holds(self, sentence: str, measure: Callable[[Rows], Any] | Any, **bounds: Any) -> None:
-        """Print a verdict, the number that it judges, and the bounds that were asked for.
+    @property
+    def drawn(self) -> dict[str, Rows]:
+        """What one figure may show: of the runs made here those with settings of the record."""
+        if not self.full:
+            return self.by_setting
+        names = [name for name in self.fixed if name in self.full[0]]
+        alike = [row for row in self.here if self.full.has(**{n: row[n] for n in names})]
+        return ({"here": Rows(alike)} if alike else {}) | {"recorded": self.full}
+
+    def holds(
+        self,
+        sentence: str,
+        measure: Callable[[Rows], Any] | Any,
+        *,
+        derived: str | None = None,
+        **bounds: Any,
+    ) -> None:
+        """Print what was measured for a sentence, and whether it keeps the bounds asked for.
 
         ``measure(rows)`` gives a number, or one a seed, and judges both what was measured here and
         what is recorded; settings that the quick grid lacks are judged by the record alone. A
         number judges itself. Bounds are ``above=``, ``below=`` or ``between=(low, high)``, and
-        every number must keep them. ::
+        every number must keep them. ``derived`` says what the bound follows from ("chance is
+        1/4"); without it the line says that it was set after a look. ::
 
             runs.holds("with attention the long ones are right, too",
                        lambda rows: rows.values("exact match", model="attention"), above=0.9)
@@ -47,9 +81,34 @@ class Runs:
                         raise
             if not numbers:
                 return measured(f"{self.claim}: only a recorded run can tell: {sentence}")
+            self.judged.append(
+                lambda runs: runs.holds(sentence, measure, derived=derived, **bounds)
+            )
         else:
             numbers = {"measured": measure}
-        verdict(self.claim, sentence, numbers, bounds)
+        verdict(self.claim, sentence, numbers, bounds, derived, self._how_chosen())
+
+    def finding(
+        self, sentence: str, name: str, *, larger: dict[str, Any], smaller: dict[str, Any]
+    ) -> None:
+        """Print whether ``name`` is larger with some settings than with others: a finding or not.
+
+        The rule is ``textbook.lab.finding``'s, seed by seed. What is recorded is judged, where
+        there is a record. ::
+
+            runs.finding("attention helps", "exact match",
+                         larger=dict(model="attention"), smaller=dict(model="one vector"))
+        """
+        self.judged.append(
+            lambda runs: runs.finding(sentence, name, larger=larger, smaller=smaller)
+        )
+        found = {}
+        for setting, rows in self.by_setting.items():
+            if rows.has(**larger) and rows.has(**smaller):
+                one, other = rows.values(name, **larger), rows.values(name, **smaller)
+                if rows is self.best or np.isfinite([one, other]).all():
+                    found[setting] = finding(one, other)
+        compare(self.claim, sentence, found, self._how_chosen())
 
     def table(
         self, rows: str, values: str | Sequence[str], *, columns: str | None = None, **where: Any
@@ -79,7 +138,12 @@ class Runs:
 
     def draw(self, **options: Any) -> None:
         """Draw what was measured: see ``textbook.lab.drawing.draw``."""
-        drawing.draw(self.by_setting, **options)
+        drawing.draw(self.by_setting, self.drawn, **options)
+
+    def _how_chosen(self) -> list[tuple[str, str]]:
+        """How a setting of the best runs was chosen: below the first verdict, not again."""
+        choices, self.choices = self.choices, None
+        return [how_chosen(*choices)] if choices else []
 
 
 def _cell(rows: Rows, name: str, columns: str | None = None, head: Any = None) -> str:

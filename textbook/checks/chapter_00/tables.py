@@ -19,20 +19,26 @@ def _runs(optimizer, rate, chosen_by, reported):
 
 
 table = [  # made up
-    *_runs("SGD", 0.1, [0.31, 0.30, 0.33], [0.29, 0.33, 0.30]),
-    *_runs("SGD", 0.3, [0.12, 0.14, 0.11], [0.13, 0.11, 0.14]),
-    *_runs("SGD", 1.0, [0.06, 0.05, 0.07], [0.06, 0.07, 0.05]),
-    *_runs("SGD", 3.0, [0.04, 0.05, 9.40], [0.045, 0.05, 8.90]),
-    *_runs("SGD", 10.0, [math.nan, 7.1, math.nan], [math.nan, 7.0, math.nan]),
-    *_runs("momentum", 0.03, [0.05, 0.06, 0.05], [0.05, 0.05, 0.06]),
-    *_runs("momentum", 0.1, [0.022, 0.018, 0.020], [0.021, 0.033, 0.019]),
-    *_runs("momentum", 0.3, [0.026, 0.024, 0.025], [0.012, 0.011, 0.013]),
-    *_runs("Adam", 0.01, [0.030, 0.033, 0.028], [0.031, 0.027, 0.030]),
-    *_runs("Adam", 0.03, [0.012, 0.030, 0.015], [0.016, 0.031, 0.014]),
-    *_runs("Adam", 0.1, [0.019, 0.021, 0.016], [0.020, 0.017, 0.022]),
-    *_runs("RMSprop", 0.001, [0.150, 0.140, 0.160], [0.15, 0.16, 0.14]),
-    *_runs("RMSprop", 0.003, [0.055, 0.050, 0.052], [0.054, 0.057, 0.051]),
-    *_runs("RMSprop", 0.01, [0.004, 0.003, 0.005], [0.004, 0.005, 0.003]),
+    *_runs("SGD", 0.1, [0.31, 0.30, 0.33, 0.32, 0.30], [0.29, 0.33, 0.30, 0.31, 0.32]),
+    *_runs("SGD", 0.3, [0.12, 0.14, 0.11, 0.12, 0.13], [0.13, 0.11, 0.14, 0.12, 0.13]),
+    *_runs("SGD", 1.0, [0.06, 0.05, 0.07, 0.06, 0.07], [0.06, 0.07, 0.05, 0.06, 0.055]),
+    *_runs("SGD", 3.0, [0.04, 0.05, 9.40, 0.04, 8.10], [0.045, 0.05, 8.90, 0.04, 7.70]),
+    *_runs("SGD", 10.0, [math.nan, 7.1, math.nan, math.nan], [math.nan, 7.0, math.nan, math.nan]),
+    *_runs("momentum", 0.03, [0.05, 0.06, 0.05, 0.05, 0.06], [0.05, 0.05, 0.06, 0.06, 0.05]),
+    *_runs(
+        "momentum", 0.1, [0.022, 0.018, 0.020, 0.021, 0.019], [0.021, 0.033, 0.019, 0.02, 0.024]
+    ),
+    *_runs(
+        "momentum", 0.3, [0.026, 0.024, 0.025, 0.027, 0.025], [0.012, 0.011, 0.013, 0.012, 0.01]
+    ),
+    *_runs("Adam", 0.01, [0.030, 0.033, 0.028, 0.031, 0.029], [0.031, 0.027, 0.030, 0.03, 0.028]),
+    *_runs("Adam", 0.03, [0.012, 0.030, 0.015, 0.014, 0.016], [0.016, 0.031, 0.014, 0.015, 0.017]),
+    *_runs("Adam", 0.1, [0.019, 0.021, 0.016, 0.018, 0.020], [0.020, 0.017, 0.022, 0.019, 0.018]),
+    *_runs("RMSprop", 0.001, [0.150, 0.140, 0.160, 0.15, 0.145], [0.15, 0.16, 0.14, 0.15, 0.14]),
+    *_runs("RMSprop", 0.003, [0.055, 0.050, 0.052, 0.05, 0.053], [0.054, 0.057, 0.051, 0.05, 0.06]),
+    *_runs(
+        "RMSprop", 0.01, [0.004, 0.003, 0.005, 0.004, 0.003], [0.004, 0.005, 0.003, 0.004, 0.005]
+    ),
     *_runs("Adagrad", 0.1, [0.046], [0.045]),
     *_runs("Adagrad", 0.3, [0.008], [0.007]),
     *_runs("Adagrad", 1.0, [0.040], [0.041]),
@@ -46,44 +52,50 @@ def _table_cases(draw, hidden):
         for optimizer, optimum in zip("ABCDE", best, strict=True):
             height = math.exp(draw.random.normal(0, 1.2))
             for rate in (0.01, 0.03, 0.1, 0.3, 1.0):
-                count = 2 if optimizer == "D" else int(draw.random.integers(3, 6))
+                count = 4 if optimizer == "D" else int(draw.random.integers(5, 8))
                 far = abs(math.log(rate) - optimum) / 2
                 noise = draw.random.normal(0, 0.5, (2, count))
                 losses = (height * np.exp(far + noise) / 50).round(4).tolist()
                 runs += _runs(optimizer, rate, *losses)
         yield ([runs[i] for i in draw.random.permutation(len(runs))],)
-    plain = [[0.5] * 3, [0.2, 0.3, 0.2], [0.4] * 3, [0.6] * 3]
+    plain = [[0.5] * 5, [0.2, 0.3, 0.2, 0.2, 0.2], [0.4] * 5, [0.6] * 5]
     for chosen_by, reported in (
-        ([[0.5] * 3, [0.2] * 3, [math.nan, 0.01, math.nan], [0.3] * 3], [[0.1] * 3, [0.4] * 3]),
-        ([[0.1] * 3, [0.2] * 3, [0.3] * 3, [0.3] * 3], [[0.1] * 3, [0.1] * 3]),
-        ([[0.4] * 3, [0.3] * 3, [0.2] * 3, [0.1] * 3], [[0.1] * 3, [0.1] * 3]),
-        ([[0.5] * 3, [0.3] * 3, [0.01, 0.35, 0.35], [0.4] * 3], [[0.1] * 3, [0.4] * 3]),
-        ([[0.5] * 3, [0.3] * 3, [0.1, 0.2, 9.0], [0.4] * 3], [[0.3] * 3, [0.1] * 3]),
-        ([[0.5] * 3, [0.2] * 3, [0.3] * 3, [0.4] * 3], [[0.28, 0.28, 0.29], [0.4] * 3]),
+        (
+            [[0.5] * 5, [0.2] * 5, [math.nan, 0.01, math.nan, math.nan, math.nan], [0.3] * 5],
+            [[0.1] * 5, [0.4] * 5],
+        ),
+        ([[0.1] * 5, [0.2] * 5, [0.3] * 5, [0.3] * 5], [[0.1] * 5, [0.1] * 5]),
+        ([[0.4] * 5, [0.3] * 5, [0.2] * 5, [0.1] * 5], [[0.1] * 5, [0.1] * 5]),
+        ([[0.5] * 5, [0.3] * 5, [0.01, 0.35, 0.35, 0.35, 0.35], [0.4] * 5], [[0.1] * 5, [0.4] * 5]),
+        ([[0.5] * 5, [0.3] * 5, [0.1, 0.2, 9.0, 0.2, 0.2], [0.4] * 5], [[0.3] * 5, [0.1] * 5]),
+        ([[0.5] * 5, [0.2] * 5, [0.3] * 5, [0.4] * 5], [[0.28, 0.28, 0.29, 0.28, 0.28], [0.4] * 5]),
     ):
-        inner = [[0.5] * 3, *reported, [0.5] * 3]
-        of_b = [[0.9] * 3, [0.2, 0.25, 0.3], [0.9] * 3, [0.9] * 3]
+        inner = [[0.5] * 5, *reported, [0.5] * 5]
+        of_b = [[0.9] * 5, [0.2, 0.25, 0.3, 0.25, 0.25], [0.9] * 5, [0.9] * 5]
         runs = []
         for i, rate in enumerate((0.01, 0.03, 0.1, 0.3)):
             runs += _runs("A", rate, chosen_by[i], inner[i])
             runs += _runs("B", rate, plain[i], of_b[i])
         yield (runs,)
-    for failed in ([[0.1, 0.2, 0.1], [math.nan, 0.5, 0.4]], [[0.1, math.nan, 0.2], [0.4] * 3]):
+    for failed in (
+        [[0.1, 0.2, 0.1, 0.1, 0.1], [math.nan, 0.5, 0.4, 0.5, 0.5]],
+        [[0.1, math.nan, 0.2, 0.2, 0.2], [0.4] * 5],
+    ):
         runs = []
         for name, reported in zip("AB", failed, strict=True):
             for rate, chosen_by in zip((0.1, 0.3, 1.0), (0.5, 0.2, 0.4), strict=True):
-                runs += _runs(name, rate, [chosen_by] * 3, reported if rate == 0.3 else [0.5] * 3)
+                runs += _runs(name, rate, [chosen_by] * 5, reported if rate == 0.3 else [0.5] * 5)
         yield (runs,)
     for lower in ("A", "C"):  # the rates of one are not those of another
         runs = []
         for name, factor, level in zip("ABC", (1, 10, 100), (0.1, 0.2, 0.3), strict=True):
             more = 0.25 * (name == lower)
             for rate, chosen_by in zip((0.01, 0.03, 0.1), (0.5, 0.2, 0.4), strict=True):
-                reported = [level + more, level + more + 0.02, level + more + 0.01]
-                runs += _runs(name, factor * rate, [chosen_by] * 3, reported)
+                reported = [level + more + x for x in (0.0, 0.02, 0.01, 0.01, 0.01)]
+                runs += _runs(name, factor * rate, [chosen_by] * 5, reported)
         yield (runs,)
-    equal = [[0.2, 0.1, 0.2], [0.1, 0.1, 0.2], [0.3, 0.3, 0.2]]
-    both = [[0.1, 0.2, 0.3], [0.3, 0.4, 0.5]]
+    equal = [[0.2, 0.1, 0.2, 0.2, 0.2], [0.1, 0.1, 0.2, 0.1, 0.1], [0.3, 0.3, 0.2, 0.3, 0.3]]
+    both = [[0.1, 0.2, 0.3, 0.2, 0.2], [0.3, 0.4, 0.5, 0.4, 0.4]]
     yield (
         [
             run
@@ -126,8 +138,8 @@ def _chosen(runs):
         best, why = min(tried, key=middle), None
         if not min(tried) < best < max(tried):
             why = f"its rate, {best:g}, is the smallest or largest that was tried with it"
-        elif len(tried[best]) < 3:
-            why = f"at its rate, {best:g}, fewer than three seeds were tried"
+        elif len(tried[best]) < 5:
+            why = f"at its rate, {best:g}, fewer than five seeds were tried"
         found[optimizer] = tried[best], why
     return found
 
@@ -188,7 +200,7 @@ def conclusions(runs):
     reported = {}
     for optimizer, tried in by_rate.items():
         best = min(tried, key=lambda rate: statistics.median(losses(tried[rate], "elsewhere")))
-        if min(tried) < best < max(tried) and len(tried[best]) >= 3:
+        if min(tried) < best < max(tried) and len(tried[best]) >= 5:
             reported[optimizer] = losses(tried[best], "new")
     return [
         (one, other)
@@ -211,7 +223,7 @@ def _concluding(
     middle=statistics.median,
     reported="new",
     inside=_inside,
-    enough=3,
+    enough=5,
     better=lambda one, other: max(one) < min(other),
     of_nan=_finite,
     pair=lambda one, other: (one, other),
@@ -271,17 +283,17 @@ conclusions.wrong(
     "The smallest rate is an edge as well: a smaller one may be better.",
 )(_concluding(inside=lambda best, tried: best < max(tried)))
 conclusions.wrong(
-    "right but for optimizers with fewer than three seeds, of which it concludes something",
-    "With one or two seeds nobody knows the spread: leave them out.",
+    "right but for optimizers with fewer than five seeds, of which it concludes something",
+    "Fewer than five seeds make no finding, however far they lie apart: leave them out.",
 )(_concluding(enough=1))
 conclusions.wrong(
-    "right but for optimizers with two seeds, of which it concludes something",
-    "Fewer than three seeds: nothing is concluded.",
-)(_concluding(enough=2))
-conclusions.wrong(
-    "right but for optimizers with three seeds, of which it concludes nothing",
-    "Three are enough: fewer than three are not.",
+    "right but for optimizers with four seeds, of which it concludes something",
+    "Fewer than five seeds: nothing is concluded.",
 )(_concluding(enough=4))
+conclusions.wrong(
+    "right but for optimizers with five seeds, of which it concludes nothing",
+    "Five are enough: fewer than five are not.",
+)(_concluding(enough=6))
 conclusions.wrong(
     "right but for losses that are not a number, which count as 0",
     "A run that ended in NaN has failed: it is the worst of all.",
@@ -292,12 +304,12 @@ conclusions.wrong(
 )(_concluding(middle=max))
 conclusions.wrong(
     "right but for the difference, which it takes between medians, whatever the spread",
-    "A difference that is smaller than the spread is no finding: all seeds of one have to be "
+    "Where two ranges overlap, this table does not tell: all seeds of one have to be "
     "below all seeds of the other.",
 )(_concluding(better=lambda one, other: statistics.median(one) < statistics.median(other)))
 conclusions.wrong(
     "right but for the difference, which it takes between means, whatever the spread",
-    "A difference that is smaller than the spread is no finding: all seeds of one have to be "
+    "Where two ranges overlap, this table does not tell: all seeds of one have to be "
     "below all seeds of the other.",
 )(_concluding(better=lambda one, other: statistics.mean(one) < statistics.mean(other)))
 conclusions.wrong(

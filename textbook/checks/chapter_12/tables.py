@@ -1,10 +1,10 @@
 """Which rows of a table of runs may be believed."""
 
-import math
-import operator
 import statistics
+from itertools import product
 
 from textbook.checks.exercise import Draw, exercise
+from textbook.lab import finding
 
 RATES = [0.003, 0.01, 0.03]
 
@@ -30,13 +30,32 @@ def _row(losses, base_losses, **other):
 
 runs = [  # made up, each after a real habit
     _row([1.52, 1.49], [1.71, 1.70], change="gated network"),
-    _row([1.58, 1.44, 1.66], [1.70, 1.71, 1.69], change="no norm"),
-    _row([1.61, 1.60, 1.62], [1.70, 1.71, 1.69], change="rotary positions"),
-    _row([1.60, 1.59, 1.61], [1.70, 1.71, 1.69], change="parallel block", steps=1200),
-    _row([1.57, 1.58, 1.56], [1.86, 1.88, 1.87], change="token shift", **{"base rate": 0.003}),
-    _row([1.675, 1.673, 1.677], [1.690, 1.688, 1.692], change="other activation"),
-    _row([1.63, 1.62, 1.64], [1.70, 1.71, 1.69], change="tied weights", **{"chosen on": "test"}),
-    _row([1.685, 1.70, 1.68], [1.70, 1.71, 1.69], change="other norm"),
+    _row([1.58, 1.44, 1.74, 1.47, 1.72], [1.70, 1.71, 1.69, 1.70, 1.71], change="no norm"),
+    _row([1.65, 1.70, 1.61, 1.68, 1.66], [1.69, 1.75, 1.67, 1.71, 1.70], change="rotary positions"),
+    _row(
+        [1.60, 1.59, 1.61, 1.58, 1.60],
+        [1.70, 1.71, 1.69, 1.70, 1.72],
+        change="parallel block",
+        steps=1200,
+    ),
+    _row(
+        [1.57, 1.58, 1.56, 1.57, 1.59],
+        [1.86, 1.88, 1.87, 1.85, 1.87],
+        change="token shift",
+        **{"base rate": 0.003},
+    ),
+    _row(
+        [1.675, 1.673, 1.677, 1.672, 1.676],
+        [1.690, 1.688, 1.692, 1.689, 1.691],
+        change="other activation",
+    ),
+    _row(
+        [1.63, 1.62, 1.64, 1.63, 1.61],
+        [1.70, 1.71, 1.69, 1.70, 1.71],
+        change="tied weights",
+        **{"chosen on": "test"},
+    ),
+    _row([1.685, 1.70, 1.68, 1.69, 1.715], [1.70, 1.71, 1.69, 1.70, 1.705], change="other norm"),
 ]
 
 
@@ -44,20 +63,23 @@ def _table_cases(draw, hidden):
     """The table of the statement; tables whose rows lack one thing; rows that mix them."""
     yield (runs,)
     level = 1.5 if hidden else 2.0
-    base = [level + x for x in (0.02, -0.02, 0.0)]
+    seeds = [0.05, -0.05, 0.02, -0.02, 0.0]
+    base = [level + x for x in seeds]
     far = [x - 0.2 for x in base[::-1]]
-    near = [level - 0.03 + x for x in (0.0, 0.02, -0.02)]
-    restless = [level - 0.15 + x for x in (0.1, -0.1, 0.0)]
+    less = [0.01, 0.02, 0.01, 0.03, 0.01]
     yield ([_row(far, base)],)
-    yield ([_row(near, base), _row(far, base)],)
-    yield ([_row(restless, base)],)
-    yield ([_row(base, [x + 0.3 for x in restless])],)
-    yield ([_row([level - 0.01] * 3, [level + 0.3, level, level])],)
+    yield ([_row([x - y for x, y in zip(base, less, strict=True)], base)],)
+    yield ([_row([x - 0.01 for x in base[::-1]], base), _row(far, base)],)
+    yield ([_row([*far[:4], base[4] + 0.01], base)],)
+    yield ([_row([base[0] - 0.5, *(x + 0.01 for x in base[1:])], base)],)
+    eight = [level + x for x in (*seeds, 0.03, 0.01, -0.03)]
+    yield ([_row([*(x - 0.1 for x in eight[:7]), eight[7] + 0.01], eight)],)
+    yield ([_row([*(x - 0.02 for x in eight[:6]), *(x + 0.03 for x in eight[6:])], eight)],)
     yield ([_row([x + 0.2 for x in base], base)],)
-    yield ([_row([level + 0.25, *[level - 0.15 + x for x in (0, 0.01, 0.02)]], base)],)
-    yield ([_row(far[:2], base[:2]), _row(far, base)],)
-    yield ([_row(far, base[:1]), _row(far[:1], base)],)
-    yield ([_row(far, base[:2]), _row(far[:2], base)],)
+    yield ([_row(far[:4], base[:4]), _row(far, base)],)
+    yield ([_row([level - 0.2 + 0.01 * i for i in range(3)], [level] * 3)],)
+    yield ([_row([*far, level - 0.2], base), _row(far, [*base, level])],)
+    yield ([_row(base, base)],)
     yield ([_row(far, base, **{"chosen on": "test"})],)
     yield ([_row(far, base, **{"base steps": 100}), _row(far, base)],)
     yield ([_row(far, base, steps=100, **{"base steps": 100})],)
@@ -72,11 +94,6 @@ def _table_cases(draw, hidden):
     yield ([_row(far, base, rate=0.02, **{"rates tried": [0.005, 0.02, 0.05]})],)
     wide = {"base rate": 0.02, "base rates tried": [0.02, 0.005, 0.01]}
     yield ([_row(far, base, **wide), _row(far, base, steps=100)],)
-    skewed = [level, level, level, level + 0.1]  # the median is lower than the mean
-    yield ([_row(skewed, [level + x for x in (0.111, 0.11, 0.109)])],)
-    just = [level + x for x in (0.05, 0.0, -0.05)]
-    for gap in (0.09, 0.11):  # twice the standard deviation is 0.1; other divisors give 0.082
-        yield ([_row([x - gap for x in just], just)],)
     yield (_random_rows(draw, 12 if hidden else 8),)
 
 
@@ -84,7 +101,7 @@ def _random_rows(draw, count):
     random = draw.random
     rows = []
     for _ in range(count):
-        seeds, gap = int(random.integers(2, 6)), random.choice([0.02, 0.4])
+        seeds, gap = int(random.integers(4, 8)), random.choice([0.02, 0.4])
         base, ours = (random.normal(2, 0.03, seeds) for _ in range(2))
         other = {
             "rate": float(random.choice([0.01, 0.01, 0.03])),
@@ -100,16 +117,21 @@ def _inside(rate, tried):
     return min(tried) < rate < max(tried)
 
 
+def _differences(row):
+    """How far each run lies below the base's of the same seed."""
+    return [base - ours for ours, base in zip(row["losses"], row["base losses"], strict=False)]
+
+
 def _gap(row):
     return statistics.mean(row["base losses"]) - statistics.mean(row["losses"])
 
 
-def _spread(row):
-    return max(statistics.stdev(row["losses"]), statistics.stdev(row["base losses"]))
-
-
 def _seeds(row):
-    return min(len(row["losses"]), len(row["base losses"])) >= 3
+    return len(row["losses"]) == len(row["base losses"]) >= 5
+
+
+def _found(row, paired=True):
+    return finding(row["base losses"], row["losses"], paired=paired)
 
 
 def _rates(row):
@@ -126,22 +148,25 @@ def _steps(row):
     return row["steps"] == row["base steps"]
 
 
-def _exceeding(both=max, deviation=statistics.stdev):
-    """Whether the gap is larger than twice what ``both`` makes of the two standard deviations."""
-    return lambda row: (
-        _gap(row) > 2 * both(*(deviation(row[key]) for key in ("losses", "base losses")))
-    )
+def _effect(row):
+    return _found(row).p <= 0.05
 
 
-_effect = _exceeding()
+def _share(row, counts):
+    """The share of all orders of the pairs whose sum of differences ``counts``."""
+    differences = _differences(row)
+    measured = sum(differences)
+    orders = product((1, -1), repeat=len(differences))
+    sums = [sum(s * d for s, d in zip(signs, differences, strict=True)) for signs in orders]
+    return statistics.mean(counts(total, measured) for total in sums)
 
 
 RULES = {
-    "there are too few seeds": _seeds,
+    "there are too few seeds, or not the same number of both": _seeds,
     "a rate stands at an edge of those tried for it": _rates,
     "the test data had a part in the choice": _choice,
     "one was trained longer": _steps,
-    "the means differ by no more than twice the larger standard deviation": _effect,
+    "the difference is no finding, p is above 0.05": _effect,
 }
 
 
@@ -198,20 +223,16 @@ def believable(rows):
     found = []
     for number, row in enumerate(rows):
         ours, base = row["losses"], row["base losses"]
-        if min(len(ours), len(base)) < 3:
+        if len(ours) != len(base):
             continue
-        spread = max(statistics.stdev(ours), statistics.stdev(base))
         inside = all(
             min(row[f"{whose}rates tried"]) < row[f"{whose}rate"] < max(row[f"{whose}rates tried"])
             for whose in ("", "base ")
         )
         fair = row["chosen on"] == "validation" and row["steps"] == row["base steps"]
-        if inside and fair and statistics.mean(base) - statistics.mean(ours) > 2 * spread:
+        if inside and fair and finding(base, ours).found:
             found.append(number)
     return found
-
-
-_or_nothing = _exceeding(deviation=lambda x: statistics.stdev(x) if len(x) > 1 else 0.0)
 
 
 believable.wrong(
@@ -219,28 +240,18 @@ believable.wrong(
     "A difference alone says nothing. Look at the seeds, the rates, the choice and the steps.",
 )(_believing(_anything, _anything, _anything, _anything, lambda row: _gap(row) > 0))
 believable.wrong(
-    "right but for the number of seeds, at which it does not look",
-    "From one or two runs nobody knows the spread: ask for three of each.",
-)(_believing(seeds=_anything, effect=_or_nothing))
+    "right but for rows in which change and base have not the same number of seeds",
+    "Without the same seeds there are no pairs: such a row may not be believed.",
+)(_believing(seeds=_anything, effect=lambda row: _share(row, lambda x, y: x > y - 1e-9) <= 0.05))
 believable.wrong(
-    "right but for the number of seeds: it takes two for enough",
-    "At least three runs of the change and three of the base.",
-)(_believing(seeds=lambda row: min(len(row["losses"]), len(row["base losses"])) >= 2))
-believable.wrong(
-    "right but for the seeds of the base, which it does not count",
-    "The base needs three runs as well: its spread counts, too.",
-)(_believing(seeds=lambda row: len(row["losses"]) >= 3, effect=_or_nothing))
-for _whose, _other, _words in (("", "base ", "base"), ("base ", "", "change")):
-    believable.wrong(
-        f"right but for the seeds of the {_words}, of which it takes two for enough",
-        "At least three runs of the change and three of the base.",
-    )(
-        _believing(
-            seeds=lambda row, whose=_whose, other=_other: (
-                len(row[f"{whose}losses"]) >= 3 and len(row[f"{other}losses"]) >= 2
-            )
-        )
+    "right but for the seeds: it takes four for enough",
+    "Four coins all fall on one side in one of 16 throws: p = 0.06. Ask for five seeds.",
+)(
+    _believing(
+        seeds=lambda row: len(row["losses"]) == len(row["base losses"]) >= 4,
+        effect=lambda row: _found(row).p < 0.07 if len(row["losses"]) == 4 else _effect(row),
     )
+)
 believable.wrong(
     "right but for the learning rates, at which it does not look",
     "Where the best rate is the last one tried, a better one may lie beyond.",
@@ -306,25 +317,6 @@ believable.wrong(
     "Longer training alone makes the loss lower. Both must train equally long.",
 )(_believing(steps=lambda row: row["steps"] >= row["base steps"]))
 believable.wrong(
-    "right but for the spread, for which it takes the smaller standard deviation",
-    "Take the larger of the two.",
-)(_believing(effect=_exceeding(min)))
-believable.wrong(
-    "right but for the spread: it takes the sum of both standard deviations",
-    "Take the larger of the two.",
-)(_believing(effect=_exceeding(operator.add)))
-believable.wrong(
-    "right but for the difference, which is that of the medians",
-    "Compare the means, as the statement says: statistics.mean.",
-)(
-    _believing(
-        effect=lambda row: (
-            statistics.median(row["base losses"]) - statistics.median(row["losses"])
-            > 2 * _spread(row)
-        )
-    )
-)
-believable.wrong(
     "right but for the choice: it believes rates that were chosen on the test data",
     "Who chooses by what is reported has tuned on it, and the number is too good.",
 )(_believing(choice=_anything))
@@ -333,45 +325,53 @@ believable.wrong(
     "Longer training alone makes the loss lower.",
 )(_believing(steps=_anything))
 believable.wrong(
-    "right but for the spread, at which it does not look",
-    "A difference that seeds alone would make is none.",
+    "right but for the difference, of which it takes any for a finding",
+    "A difference that chance alone would make is no finding: finding(base, losses).found.",
 )(_believing(effect=lambda row: _gap(row) > 0))
 believable.wrong(
-    "right but for the spread: it asks for one standard deviation, not for two",
-    "The difference of the means must exceed twice the larger standard deviation.",
-)(_believing(effect=lambda row: _gap(row) > _spread(row)))
+    "right but for the difference, which it compares with twice the standard deviation",
+    "Seeds that are hard are hard for both. Compare seed by seed, by chapter 00's rule.",
+)(
+    _believing(
+        effect=lambda row: (
+            _gap(row)
+            > 2 * max(statistics.stdev(row["losses"]), statistics.stdev(row["base losses"]))
+        )
+    )
+)
 believable.wrong(
-    "right but for the spread, which it takes of the base alone",
-    "A change can make training restless. Take the larger of the two standard deviations.",
-)(_believing(effect=_exceeding(lambda ours, base: base)))
+    "right but for the pairs: it deals all numbers anew, as if the seeds were not the same",
+    "Number i of both has the same seed. Chance could exchange these two, and no others.",
+)(_believing(effect=lambda row: _found(row, paired=False).p <= 0.05))
 believable.wrong(
-    "right but for the spread, which it takes of the change alone",
-    "Take the larger of the two standard deviations.",
-)(_believing(effect=_exceeding(lambda ours, base: ours)))
+    "right but for the difference, for which every run must beat every run of the base",
+    "Compare each run with the base's of the same seed.",
+)(_believing(effect=lambda row: max(row["losses"]) < min(row["base losses"])))
 believable.wrong(
-    "right but for the spread, which is that of all numbers and not of a sample",
-    "A standard deviation from a few runs divides by their number minus 1, as statistics.stdev.",
-)(_believing(effect=_exceeding(deviation=statistics.pstdev)))
+    "right but for the difference, for which all seeds must agree",
+    "With more than five seeds one may disagree: p counts, not their number alone.",
+)(_believing(effect=lambda row: min(_differences(row)) > 0))
 believable.wrong(
-    "right but for the spread: it takes the root of the sum of both squares",
-    "Take the larger of the two standard deviations.",
-)(_believing(effect=_exceeding(math.hypot)))
+    "right but for p, of which it counts both directions",
+    "That the loss is lower is what is claimed: count the orders in which it is as low or lower.",
+)(_believing(effect=lambda row: _share(row, lambda x, y: abs(x) > abs(y) - 1e-9) <= 0.05))
 believable.wrong(
-    "right but for the direction: it takes a change in any direction",
-    "What is claimed is that the change lowers the loss. A loss that grows does not show it.",
-)(_believing(effect=lambda row: abs(_gap(row)) > 2 * _spread(row)))
+    "right but for p, which it allows to be 0.1",
+    "At most 0.05.",
+)(_believing(effect=lambda row: _found(row).p <= 0.1))
+believable.wrong(
+    "right but for p, in which the order that was measured does not count",
+    "Count the orders that give at least as much: the measured one is one of them.",
+)(
+    _believing(
+        seeds=lambda row: len(row["losses"]) == len(row["base losses"]),
+        effect=lambda row: _share(row, lambda x, y: x > y + 1e-9) <= 0.05,
+    )
+)
 believable.wrong(
     "right but for the direction: it believes what makes the loss higher",
     "The numbers are losses: lower is better.",
-)(_believing(effect=lambda row: -_gap(row) > 2 * _spread(row)))
-believable.wrong(
-    "right but for the difference, which is that of the best runs",
-    "The best of several runs is luck. Compare the means.",
-)(_believing(effect=lambda row: min(row["base losses"]) - min(row["losses"]) > 2 * _spread(row)))
-believable.wrong(
-    "right but for the difference, for which every run must beat every run of the base",
-    "Compare the means, and measure their difference by the spread.",
-)(_believing(effect=lambda row: max(row["losses"]) < min(row["base losses"])))
+)(_believing(effect=lambda row: finding(row["losses"], row["base losses"]).found))
 believable.wrong(
     "a list of the rows that may not be believed",
     "Return the numbers of the rows that may be believed.",
