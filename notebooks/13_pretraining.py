@@ -1140,7 +1140,7 @@ again = symbols_again.run()
 mt.manual_seed(5)
 letters = "_abcdefghijklmnop"
 tokens, _ = repeated(1, length=21)
-[second] = weights_by_layer(repeater(2, 320, 0), tokens[:, :-1])[1:]
+[second] = weights_by_layer(repeater(2, 300, 0), tokens[:, :-1])[1:]
 asked = after_the_same(tokens[:, :-1])
 best_head = int((second * asked[:, None]).sum((0, 2, 3)).argmax())
 figure, axes = plot.subplots(width=5.5, height=4.6)

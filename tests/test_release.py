@@ -27,7 +27,7 @@ from textbook.checks.exercise import Outcome
 from textbook.checks.released import read, read_outcome
 
 ROOT = Path(__file__).resolve().parents[1]
-CHAPTERS = ["05"]  # tests/released_book.py compares all
+CHAPTERS = ["08"]  # tests/released_book.py compares all
 LINK = re.compile(r'\]\(([^)\s]+)\)|(?:src|href)="([^"]+)"')
 # Programs that a student is to judge: the right ones among them are right answers elsewhere.
 TO_JUDGE = {"rotate": "chapter_08.rotary._rotary"}  # the only one, in all chapters
