@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 
 from minitorch.autograd.inplace import check_unchanged, check_written, note_change
 from minitorch.autograd.modes import state, tell
+from minitorch.autograd.node import refuse_gradient
 from minitorch.axes import unbroadcast
 from minitorch.backend import array_module, as_array
 
@@ -83,6 +84,8 @@ def propagate(roots, retain_graph, receive, oldest=0):
             results = vjp(grad)
             if type(results) is not tuple:
                 results = (results,)
+            if len(results) < len(node.edges):
+                refuse_gradient(node.operation, len(node.edges) - 1)
         separate = type(vjp) is tuple and node.outputs is None
         held = () if separate else [*map(id, grads), *map(id, results)]
         if not retain_graph:

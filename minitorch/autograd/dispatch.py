@@ -26,7 +26,7 @@ import numpy as np
 
 from minitorch.autograd.inplace import note_view
 from minitorch.autograd.modes import state, tell, thread
-from minitorch.autograd.node import Node
+from minitorch.autograd.node import Node, refuse_gradient
 from minitorch.autograd.tensorbase import TensorBase, made
 from minitorch.backend import in_rows
 from minitorch.promotion import of_one_type, promoted
@@ -68,13 +68,6 @@ def _explain(error, name, args):
         if "broadcast" in str(error):
             error = "of two axes that meet, both sizes must be equal or one of them 1"
         raise RuntimeError(f"{name} of shapes {shapes}: {error}") from None
-
-
-def _refuse_gradient(name, argument):
-    raise RuntimeError(
-        f"{name} has no gradient for its argument '{argument}', which requires one: "
-        "give it detached, .detach()"
-    )
 
 
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
@@ -153,10 +146,12 @@ def operation(promote=None, view=False, rows=False):
             if needed and vjp is not None:
                 if type(vjp) is tuple:
                     if last >= len(vjp):
-                        _refuse_gradient(name, list(parameters)[last])
+                        refuse_gradient(call, last)
                     if needed < len(vjp):
                         pairs = zip(edges, vjp, strict=False)
                         vjp = tuple([None if edge is None else toward for edge, toward in pairs])
+                else:  # which tells in backward how many gradients there are
+                    del edges[last + 1 :]
                 node = Node(call, vjp, edges, len(result) if several else None)
             kind = TensorBase.result_class
             if not several:

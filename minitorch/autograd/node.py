@@ -4,6 +4,8 @@ An *edge* is where the gradient of a tensor goes: for a leaf the tensor itself; 
 the node that made it, as which of its outputs, with the tensor's shape and type.
 """
 
+import inspect
+
 from minitorch.autograd.modes import state
 
 
@@ -41,3 +43,12 @@ class Node:
     def next_functions(self):
         """The nodes (or leaf tensors) of the inputs, None where no gradient flows."""
         return tuple(edge[0] if type(edge) is tuple else edge for edge in self.edges)
+
+
+def refuse_gradient(operation, position):
+    """The RuntimeError for an argument that requires a gradient and gets none."""
+    argument = list(inspect.signature(operation).parameters)[position]
+    raise RuntimeError(
+        f"{operation.__name__} has no gradient for its argument '{argument}', which requires one: "
+        "give it detached, .detach()"
+    )
