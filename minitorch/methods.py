@@ -274,14 +274,14 @@ class Methods(CompatMethods):
     # In place
 
     __iadd__ = in_place(elementwise.add)
-    sub_ = __isub__ = in_place(elementwise.sub)
-    mul_ = __imul__ = in_place(elementwise.mul)
+    sub_ = subtract_ = __isub__ = in_place(elementwise.sub)
+    mul_ = multiply_ = __imul__ = in_place(elementwise.mul)
     __itruediv__ = in_place(elementwise.div)
     floor_divide_ = __ifloordiv__ = in_place(elementwise.floor_divide)
     remainder_ = __imod__ = in_place(elementwise.remainder)
     pow_ = __ipow__ = in_place(elementwise.pow)
-    neg_ = in_place(elementwise.neg)
-    abs_ = in_place(elementwise.abs)
+    neg_ = negative_ = in_place(elementwise.neg)
+    abs_ = absolute_ = in_place(elementwise.abs)
     sign_ = in_place(elementwise.sign)
     exp_ = in_place(elementwise.exp)
     log_ = in_place(elementwise.log)
@@ -322,6 +322,8 @@ class Methods(CompatMethods):
             return self.__itruediv__(other)
         return in_place(elementwise.div_rounded)(self, other, rounding_mode)
 
+    divide_ = true_divide_ = div_
+
     def index_put_(self, indices, values, accumulate=False):
         """``index_put``, written into this tensor."""
         return self._change_in_place(functions.index_put(self, indices, values, accumulate))
@@ -337,6 +339,8 @@ class Methods(CompatMethods):
     def transpose_(self, dim0, dim1):
         """``transpose``, of this tensor itself."""
         return self._change_shape_in_place(shapes.transpose(self, dim0, dim1))
+
+    swapaxes_ = swapdims_ = transpose_
 
     def t_(self):
         """``t``, of this tensor itself."""

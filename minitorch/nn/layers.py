@@ -65,6 +65,8 @@ class Embedding(Module):
         norm_type=2.0,
         scale_grad_by_freq=False,
         sparse=False,
+        _weight=None,
+        _freeze=False,
         device=None,
         dtype=None,
     ):
@@ -77,8 +79,17 @@ class Embedding(Module):
                 f"padding_idx must be within {num_embeddings} rows, got {padding_idx}"
             )
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
-        self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
-        self.reset_parameters()
+        if _weight is None:
+            weight = empty(num_embeddings, embedding_dim, device=device, dtype=dtype)
+            self.weight = Parameter(weight, not _freeze)
+            self.reset_parameters()
+            return
+        if tuple(_weight.shape) != (num_embeddings, embedding_dim):
+            raise AssertionError(
+                f"_weight must have shape {(num_embeddings, embedding_dim)}; "
+                f"got {tuple(_weight.shape)}"
+            )
+        self.weight = Parameter(_weight, not _freeze)
 
     def reset_parameters(self):
         """Draw the vectors anew."""
