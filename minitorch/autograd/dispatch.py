@@ -74,7 +74,9 @@ _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
 def _renamed(kwargs):
-    return {_NUMPY_NAMES.get(name, name): value for name, value in kwargs.items()}
+    if kwargs.keys() & _NUMPY_NAMES:
+        kwargs = {_NUMPY_NAMES.get(name, name): value for name, value in kwargs.items()}
+    return kwargs
 
 
 def numpy_names(function):
@@ -108,7 +110,8 @@ def operation(promote=None, view=False, rows=False):
         def call(*args, **kwargs):
             if kwargs:
                 kwargs = _renamed(kwargs)
-                args = _by_position(args, kwargs, positional)
+                if len(args) < len(positional):
+                    args = _by_position(args, kwargs, positional)
             arrays, edges, needed, last = [], [], 0, 0
             if thread.recording:
                 for arg in args:
@@ -150,8 +153,6 @@ def operation(promote=None, view=False, rows=False):
                     if needed < len(vjp):
                         pairs = zip(edges, vjp, strict=False)
                         vjp = tuple([None if edge is None else toward for edge, toward in pairs])
-                else:  # which tells in backward how many gradients there are
-                    del edges[last + 1 :]
                 node = Node(call, vjp, edges, len(result) if several else None)
             kind = TensorBase.result_class
             if not several:
