@@ -247,7 +247,7 @@ def filled(xp, size, value, dtype):
     return array
 
 
-@functools.cache
+@functools.lru_cache(256)
 def constants(xp, dtype, *numbers):
     """The numbers as operands of small arrays: NumPy takes arrays without axes faster."""
     return [np.array(number, dtype) for number in numbers] if xp is np else numbers
