@@ -10,8 +10,7 @@ What is imported from ``inplace`` refuses what changes in place made wrong, and 
 from heapq import heappop, heappush
 
 from minitorch.autograd.inplace import check_unchanged, check_written, note_change
-from minitorch.autograd.modes import state, tell
-from minitorch.autograd.node import refuse_gradient
+from minitorch.autograd.node import refuse_gradient, state, tell
 from minitorch.axes import unbroadcast
 from minitorch.backend import array_module, as_array
 

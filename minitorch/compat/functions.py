@@ -1,4 +1,4 @@
-"""Functions on tensors that no chapter and no exercise uses."""
+"""Functions on tensors that the book does not teach."""
 
 import functools
 import itertools

@@ -1,4 +1,4 @@
-"""Methods of tensors that no chapter and no exercise uses; ``Tensor`` has them all."""
+"""Methods of tensors that the book does not teach; ``Tensor`` has them all."""
 
 from minitorch.autograd.dispatch import operator
 from minitorch.autograd.inplace import in_place
