@@ -5,7 +5,7 @@ from minitorch.autograd.inplace import in_place
 from minitorch.autograd.tensorbase import TensorBase
 from minitorch.compat import functions, linalg, products
 from minitorch.compat.types import bfloat16, strided
-from minitorch.operations import elementwise, logic, reductions, shapes
+from minitorch.operations import elementwise, indexing, logic, reductions, shapes
 
 
 class CompatMethods(TensorBase):
@@ -71,6 +71,17 @@ class CompatMethods(TensorBase):
     log2_ = in_place(functions.log2)
     log1p_ = in_place(functions.log1p)
     nan_to_num_ = in_place(functions.nan_to_num)
+    sign_ = in_place(elementwise.sign)
+    square_ = in_place(elementwise.square)
+    rsqrt_ = in_place(elementwise.rsqrt)
+    floor_ = in_place(elementwise.floor)
+    ceil_ = in_place(elementwise.ceil)
+    round_ = in_place(elementwise.round)
+    cumsum_ = in_place(reductions.cumsum)
+    tril_ = in_place(shapes.tril)
+    triu_ = in_place(shapes.triu)
+    index_copy_ = in_place(indexing.index_copy)
+    index_fill_ = in_place(indexing.index_fill)
     log10_ = in_place(elementwise.log10)
     trunc_ = in_place(elementwise.trunc)
     fmod_ = in_place(elementwise.fmod)
@@ -99,6 +110,14 @@ class CompatMethods(TensorBase):
     __rshift__ = operator(functions.bitwise_right_shift)
     __rrshift__ = operator(functions.bitwise_right_shift, reflected=True)
 
+    def clamp_min(self, min):
+        """At least ``min``."""
+        return elementwise.clamp(self, min)
+
+    def clamp_max(self, max):
+        """At most ``max``."""
+        return elementwise.clamp(self, None, max)
+
     def clamp_min_(self, min):
         """At least ``min``, written into this tensor."""
         return self.clamp_(min)
@@ -106,6 +125,28 @@ class CompatMethods(TensorBase):
     def clamp_max_(self, max):
         """At most ``max``, written into this tensor."""
         return self.clamp_(None, max)
+
+    def index_put_(self, indices, values, accumulate=False):
+        """``index_put``, written into this tensor."""
+        return self._change_in_place(functions.index_put(self, indices, values, accumulate))
+
+    def fill_diagonal_(self, fill_value):
+        """The same number everywhere on the diagonal of a matrix."""
+        places = range(min(self.array.shape))
+        self[list(places), list(places)] = fill_value
+        return self
+
+    def reshape_as(self, other):
+        """The same elements in the shape of another tensor."""
+        return shapes.reshape(self, other.array.shape)
+
+    def view_as(self, other):
+        """Viewed in the shape of another tensor."""
+        return shapes.view(self, other.array.shape)
+
+    def expand_as(self, other):
+        """Expanded to the shape of another tensor."""
+        return shapes.expand(self, other.array.shape)
 
     @property
     def is_sparse(self):

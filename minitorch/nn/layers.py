@@ -79,17 +79,13 @@ class Embedding(Module):
                 f"padding_idx must be within {num_embeddings} rows, got {padding_idx}"
             )
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        shape = (num_embeddings, embedding_dim)
+        if _weight is not None and tuple(_weight.shape) != shape:
+            raise AssertionError(f"_weight must have shape {shape}; got {tuple(_weight.shape)}")
+        weight = empty(shape, device=device, dtype=dtype) if _weight is None else _weight
+        self.weight = Parameter(weight, not _freeze)
         if _weight is None:
-            weight = empty(num_embeddings, embedding_dim, device=device, dtype=dtype)
-            self.weight = Parameter(weight, not _freeze)
             self.reset_parameters()
-            return
-        if tuple(_weight.shape) != (num_embeddings, embedding_dim):
-            raise AssertionError(
-                f"_weight must have shape {(num_embeddings, embedding_dim)}; "
-                f"got {tuple(_weight.shape)}"
-            )
-        self.weight = Parameter(_weight, not _freeze)
 
     def reset_parameters(self):
         """Draw the vectors anew."""

@@ -46,6 +46,7 @@ def ge(input, other):
 
 
 def check_whole(result_of, *operands):
+    """NotImplementedError if a tensor of floating-point numbers is among the operands."""
     if any(getattr(x, "dtype", None) is not None and x.dtype.kind == "f" for x in operands):
         raise NotImplementedError(f"{result_of} needs booleans or integers, got floating point")
 
