@@ -68,13 +68,13 @@ def test_backward_hooks_where_no_input_needs_a_gradient():
 def test_backward_hooks_of_nested_calls():
     class Tree(nn.Module):
         def forward(self, x, depth):
-            return 2 * x if not depth else self(x, depth - 1) + 1
+            return 3 * x if not depth else 2 * self(x, depth - 1)
 
     tree, seen = Tree(), []
     tree.register_full_backward_hook(lambda m, i, o: seen.append((listed(i), listed(o))))
     x = mt.ones(1, requires_grad=True)
     tree(x, 2).backward()
-    assert seen == [([[2], None], [[1]])] * 3 and x.grad.tolist() == [2]
+    assert seen == [([[12], None], [[out]]) for out in (4, 2, 1)] and x.grad.tolist() == [12]
 
 
 def test_backward_hooks_refuse_what_they_cannot_follow():

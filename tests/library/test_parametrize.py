@@ -149,6 +149,16 @@ def test_spectral_norm_divides_by_the_largest_singular_value():
         assert {"parametrizations.weight.0._u", "parametrizations.weight.0._v"} < {
             *layer.state_dict()
         }
+    layer = nn.Linear(2, 2)
+    weight = layer.weight.detach().cpu().numpy()
+    norm = parametrizations.spectral_norm(layer).parametrizations.weight[0]
+    norm._u, norm._v = mt.tensor([1.0, 0.0]), mt.tensor([0.0, 1.0])
+    assert np.allclose(layer.eval().weight.detach().cpu().numpy(), weight / weight[0, 1])
+    u = weight[:, 1] / np.linalg.norm(weight[:, 1])
+    v = weight.T @ u / np.linalg.norm(weight.T @ u)
+    found = layer.train().weight.detach().cpu().numpy()
+    assert np.allclose(found, weight / (u @ weight @ v), atol=1e-5)
+    assert np.allclose(norm._u.cpu().numpy(), u, atol=1e-5)
     norm = nn.LayerNorm(2)
     parametrizations.spectral_norm(norm)
     assert mt.allclose(norm.weight.norm(), mt.tensor(1.0))
