@@ -36,16 +36,16 @@ class Hooks:
 
         Both are tuples; what it returns, as many gradients, takes the place of ``grad_input``.
         """
-        return RemovableHandle(self._backward_hooks().after, hook)
+        return RemovableHandle(self._hooked_backward().after, hook)
 
     def register_full_backward_pre_hook(self, hook):
         """Call ``hook(module, grad_output)`` before the module's part of backward.
 
         What it returns, as many gradients, takes the place of ``grad_output``.
         """
-        return RemovableHandle(self._backward_hooks().before, hook)
+        return RemovableHandle(self._hooked_backward().before, hook)
 
-    def _backward_hooks(self):
+    def _hooked_backward(self):
         if "_led_past" not in self.__dict__:
             from minitorch.nn.compat.backward_hooks import BackwardHooks  # on top of this module
 
