@@ -12,7 +12,6 @@
 To read the library in one evening, read its core in this order. Each file imports, of these, only
 those above it; what all of it is for shows in ``mul``, in ``operations/elementwise.py``::
 
-    autograd/modes.py  whether operations are recorded, and who listens to them
     autograd/node.py  what is recorded of an operation
     autograd/backward.py  the pass backward over the nodes
     autograd/tensorbase.py  what a tensor is: an array, its gradient, where it came from
@@ -21,6 +20,7 @@ those above it; what all of it is for shows in ``mul``, in ``operations/elementw
     operations/shapes.py  views, joins, pieces
     operations/products.py  products of matrices, the linear layer's
     operations/reductions.py  sums, extremes, softmax, sorting
+    autograd/modes.py  whether operations are recorded, and who listens to them
     nn/parameter.py  a tensor that a module trains
     nn/module.py  what layers and models are built from
     nn/layers.py  linear, embedding, dropout, activations

@@ -240,6 +240,19 @@ def to_numpy(array):
     return array if isinstance(array, np.ndarray) else array.get()
 
 
+def filled(xp, size, value, dtype):
+    """An array (size) of one number, which ``full`` and ``ones`` take longer to make."""
+    array = xp.empty(size, dtype)
+    array.fill(value)
+    return array
+
+
+@functools.lru_cache(256)
+def constants(xp, dtype, *numbers):
+    """The numbers as operands of small arrays: NumPy takes arrays without axes faster."""
+    return [np.array(number, dtype) for number in numbers] if xp is np else numbers
+
+
 def in_rows(array):
     """The array, laid out row by row in memory: itself where it is so already."""
     return array if array.flags.c_contiguous else array.copy()

@@ -3,9 +3,10 @@
 import numpy as np
 
 from minitorch import backend
+from minitorch.autograd.dispatch import operation
 from minitorch.autograd.tensorbase import TensorBase
 from minitorch.axes import sizes_of
-from minitorch.backend import get_default_dtype
+from minitorch.backend import array_module, get_default_dtype
 from minitorch.generator import numpy_generator
 
 __all__ = """
@@ -261,19 +262,37 @@ def randperm(n, *, generator=None, dtype=None, device=None):
     return _make(draw, dtype or backend.int64, device, False)
 
 
+@operation()
+def drawn(sample, *parameters):
+    """``sample``, for which nothing flows back to the tensors that it was drawn with: 0."""
+    return sample, (lambda g: g, *[array_module(sample).zeros_like] * len(parameters))
+
+
+def _plain(value):
+    return value.detach() if isinstance(value, TensorBase) else value
+
+
 def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None):
-    """Numbers from the normal distribution with the given mean and standard deviation."""
+    """Numbers from the normal distribution with the given mean and standard deviation.
+
+    The gradient towards both is 0; ``mean + std * randn(...)`` has another one.
+    """
     if size is None:
         given = [x for x in (mean, std) if isinstance(x, TensorBase)]
         size = np.broadcast_shapes(*(x.array.shape for x in given))
         dtype, device = dtype or given[0].dtype, device or given[0].device
-    return randn(size, generator=generator, dtype=dtype, device=device) * std + mean
+    noise = randn(size, generator=generator, dtype=dtype, device=device)
+    return drawn(noise * _plain(std) + _plain(mean), mean, std)
 
 
 def bernoulli(input, p=None, *, generator=None):
-    """1 with the probability that each element gives, or ``p`` for all of them; else 0."""
+    """1 with the probability that each element gives, or ``p`` for all of them; else 0.
+
+    The gradient towards the probabilities is 0.
+    """
     draw = rand(input.array.shape, generator=generator, dtype=backend.float64, device=input.device)
-    return (draw < (input.detach() if p is None else p)).to(input.dtype)
+    p = input if p is None else p
+    return drawn((draw < _plain(p)).to(input.dtype), input, p)
 
 
 def multinomial(input, num_samples, replacement=False, *, generator=None):

@@ -89,14 +89,6 @@ class Methods(CompatMethods):
     clamp = clip = elementwise.clamp
     masked_fill = elementwise.masked_fill
 
-    def clamp_min(self, min):
-        """At least ``min``."""
-        return elementwise.clamp(self, min)
-
-    def clamp_max(self, max):
-        """At most ``max``."""
-        return elementwise.clamp(self, None, max)
-
     def where(self, condition, other):
         """This tensor where the condition holds, else other."""
         return elementwise.where(condition, self, other)
@@ -198,18 +190,6 @@ class Methods(CompatMethods):
     tile = _sizes_first(functions.tile)
     flip = _sizes_first(shapes.flip)
 
-    def reshape_as(self, other):
-        """The same elements in the shape of another tensor."""
-        return shapes.reshape(self, other.array.shape)
-
-    def view_as(self, other):
-        """Viewed in the shape of another tensor."""
-        return shapes.view(self, other.array.shape)
-
-    def expand_as(self, other):
-        """Expanded to the shape of another tensor."""
-        return shapes.expand(self, other.array.shape)
-
     def split(self, split_size, dim=0):
         """Pieces of one size along ``dim``, the last perhaps smaller, or of the given sizes."""
         return shapes.split(self, split_size, dim)
@@ -274,38 +254,27 @@ class Methods(CompatMethods):
     # In place
 
     __iadd__ = in_place(elementwise.add)
-    sub_ = __isub__ = in_place(elementwise.sub)
-    mul_ = __imul__ = in_place(elementwise.mul)
+    sub_ = subtract_ = __isub__ = in_place(elementwise.sub)
+    mul_ = multiply_ = __imul__ = in_place(elementwise.mul)
     __itruediv__ = in_place(elementwise.div)
     floor_divide_ = __ifloordiv__ = in_place(elementwise.floor_divide)
     remainder_ = __imod__ = in_place(elementwise.remainder)
     pow_ = __ipow__ = in_place(elementwise.pow)
-    neg_ = in_place(elementwise.neg)
-    abs_ = in_place(elementwise.abs)
-    sign_ = in_place(elementwise.sign)
+    neg_ = negative_ = in_place(elementwise.neg)
+    abs_ = absolute_ = in_place(elementwise.abs)
     exp_ = in_place(elementwise.exp)
     log_ = in_place(elementwise.log)
-    square_ = in_place(elementwise.square)
     sqrt_ = in_place(elementwise.sqrt)
-    rsqrt_ = in_place(elementwise.rsqrt)
     sin_ = in_place(elementwise.sin)
     cos_ = in_place(elementwise.cos)
     tanh_ = in_place(elementwise.tanh)
     sigmoid_ = in_place(elementwise.sigmoid)
     relu_ = in_place(elementwise.relu)
-    floor_ = in_place(elementwise.floor)
-    ceil_ = in_place(elementwise.ceil)
-    round_ = in_place(elementwise.round)
     clamp_ = clip_ = in_place(elementwise.clamp)
     masked_fill_ = in_place(elementwise.masked_fill)
-    cumsum_ = in_place(reductions.cumsum)
-    tril_ = in_place(shapes.tril)
-    triu_ = in_place(shapes.triu)
     scatter_ = in_place(indexing.scatter)
     scatter_add_ = in_place(indexing.scatter_add)
     index_add_ = in_place(indexing.index_add)
-    index_copy_ = in_place(indexing.index_copy)
-    index_fill_ = in_place(indexing.index_fill)
     __iand__ = in_place(logic.bitwise_and)
     __ior__ = in_place(logic.bitwise_or)
     __ixor__ = in_place(logic.bitwise_xor)
@@ -322,9 +291,7 @@ class Methods(CompatMethods):
             return self.__itruediv__(other)
         return in_place(elementwise.div_rounded)(self, other, rounding_mode)
 
-    def index_put_(self, indices, values, accumulate=False):
-        """``index_put``, written into this tensor."""
-        return self._change_in_place(functions.index_put(self, indices, values, accumulate))
+    divide_ = true_divide_ = div_
 
     def squeeze_(self, dim=None):
         """``squeeze``, of this tensor itself."""
@@ -338,12 +305,8 @@ class Methods(CompatMethods):
         """``transpose``, of this tensor itself."""
         return self._change_shape_in_place(shapes.transpose(self, dim0, dim1))
 
+    swapaxes_ = swapdims_ = transpose_
+
     def t_(self):
         """``t``, of this tensor itself."""
         return self._change_shape_in_place(shapes.t(self))
-
-    def fill_diagonal_(self, fill_value):
-        """The same number everywhere on the diagonal of a matrix."""
-        places = range(min(self.array.shape))
-        self[list(places), list(places)] = fill_value
-        return self

@@ -312,7 +312,7 @@ class Tensor(Methods):
 
     def bernoulli_(self, p=0.5, *, generator=None):
         """1 with probability ``p``, a number or a tensor, else 0."""
-        return self._set(creation.bernoulli(self, p, generator=generator))
+        return self._change_in_place(creation.bernoulli(self, p, generator=generator))
 
 
 TensorBase.result_class = Tensor

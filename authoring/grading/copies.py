@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from minitorch.autograd.modes import tell
+from minitorch.autograd.node import tell
 from minitorch.autograd.tensorbase import TensorBase
 from minitorch.tensor import Tensor
 

@@ -26,8 +26,8 @@ from authoring.grading.copies import ModuleRecord, Record, contents, noting, rep
 from authoring.grading.stand_ins import MethodStandIn, Number
 from authoring.grading.wire import Lost, Wire
 from minitorch.autograd import grad
-from minitorch.autograd.modes import listening, state
-from minitorch.autograd.node import Node
+from minitorch.autograd.modes import listening
+from minitorch.autograd.node import Node, state
 from minitorch.autograd.tensorbase import TensorBase, made
 from minitorch.generator import default_generator
 from minitorch.nn import Module, Parameter

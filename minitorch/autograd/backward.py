@@ -10,7 +10,7 @@ What is imported from ``inplace`` refuses what changes in place made wrong, and 
 from heapq import heappop, heappush
 
 from minitorch.autograd.inplace import check_unchanged, check_written, note_change
-from minitorch.autograd.modes import state, tell
+from minitorch.autograd.node import refuse_gradient, state, tell
 from minitorch.axes import unbroadcast
 from minitorch.backend import array_module, as_array
 
@@ -83,6 +83,9 @@ def propagate(roots, retain_graph, receive, oldest=0):
             results = vjp(grad)
             if type(results) is not tuple:
                 results = (results,)
+            for position, edge in enumerate(node.edges[len(results) :], start=len(results)):
+                if edge is not None:
+                    refuse_gradient(node.operation, position)
         separate = type(vjp) is tuple and node.outputs is None
         held = () if separate else [*map(id, grads), *map(id, results)]
         if not retain_graph:

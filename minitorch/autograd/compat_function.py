@@ -6,8 +6,8 @@ The library's own operations are written on arrays, see ``dispatch``; the book t
 import numpy as np
 
 from minitorch.autograd.inplace import check_recordable, note_change, note_view, overwritten
-from minitorch.autograd.modes import no_grad, thread
-from minitorch.autograd.node import Node
+from minitorch.autograd.modes import no_grad
+from minitorch.autograd.node import Node, thread
 from minitorch.autograd.tensorbase import TensorBase, made
 from minitorch.backend import array_module
 

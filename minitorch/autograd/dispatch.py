@@ -9,9 +9,10 @@ An operation is written as a function on *arrays* that returns its result and it
 The second part is a tuple with one function an argument, from the gradient with respect to the
 result to the gradient with respect to that argument; or one function that returns all of them,
 where they share work (for an operation on one tensor, its gradient itself); or None where there is
-no gradient. Who asks for the gradient of an argument that the tuple does not reach is told that
-there is none. Such a function returns ``g`` itself, a view of it, or a new array, never an array
-that it keeps. It need not undo broadcasting or type promotion: the backward pass does that for all.
+no gradient. Who asks for the gradient of an argument that the tuple does not reach is told at once
+that there is none, and of one that the function leaves out, in backward. Such a function returns
+``g`` itself, a view of it, or a new array, never an array that it keeps. It need not undo
+broadcasting or type promotion: the backward pass does that for all.
 
 What the gradient functions of the arguments that need a gradient use of the function's variables is
 kept until backward, and an in-place change of its memory meanwhile is an error (``inplace`` finds
@@ -25,8 +26,7 @@ import inspect
 import numpy as np
 
 from minitorch.autograd.inplace import note_view
-from minitorch.autograd.modes import state, tell, thread
-from minitorch.autograd.node import Node
+from minitorch.autograd.node import Node, refuse_gradient, state, tell, thread
 from minitorch.autograd.tensorbase import TensorBase, made
 from minitorch.backend import in_rows
 from minitorch.promotion import of_one_type, promoted
@@ -70,18 +70,13 @@ def _explain(error, name, args):
         raise RuntimeError(f"{name} of shapes {shapes}: {error}") from None
 
 
-def _refuse_gradient(name, argument):
-    raise RuntimeError(
-        f"{name} has no gradient for its argument '{argument}', which requires one: "
-        "give it detached, .detach()"
-    )
-
-
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
 def _renamed(kwargs):
-    return {_NUMPY_NAMES.get(name, name): value for name, value in kwargs.items()}
+    if kwargs.keys() & _NUMPY_NAMES:
+        kwargs = {_NUMPY_NAMES.get(name, name): value for name, value in kwargs.items()}
+    return kwargs
 
 
 def numpy_names(function):
@@ -115,7 +110,8 @@ def operation(promote=None, view=False, rows=False):
         def call(*args, **kwargs):
             if kwargs:
                 kwargs = _renamed(kwargs)
-                args = _by_position(args, kwargs, positional)
+                if len(args) < len(positional):
+                    args = _by_position(args, kwargs, positional)
             arrays, edges, needed, last = [], [], 0, 0
             if thread.recording:
                 for arg in args:
@@ -153,7 +149,7 @@ def operation(promote=None, view=False, rows=False):
             if needed and vjp is not None:
                 if type(vjp) is tuple:
                     if last >= len(vjp):
-                        _refuse_gradient(name, list(parameters)[last])
+                        refuse_gradient(call, last)
                     if needed < len(vjp):
                         pairs = zip(edges, vjp, strict=False)
                         vjp = tuple([None if edge is None else toward for edge, toward in pairs])

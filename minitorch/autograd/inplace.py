@@ -20,8 +20,8 @@ import inspect
 import types
 import weakref
 
-from minitorch.autograd.modes import enable_grad, state, thread
-from minitorch.autograd.node import Node
+from minitorch.autograd.modes import enable_grad
+from minitorch.autograd.node import Node, state, thread
 from minitorch.backend import array_module, dtype_of
 
 # Which memory was changed, and when

@@ -6,31 +6,13 @@ In a pass backward, for each node (a recorded operation, see ``node``), they are
 respect to the operation's results and with respect to its arguments, with None where there is none,
 and ``backward`` is True.
 ``listener("backward", [], [], True)`` announces the pass.
-
-``state.clock`` counts recorded operations and changes in place, so that one can be told to be
-earlier than another; ``last_change`` is the time of the latest change in place of any tensor.
 """
 
 import contextlib
 import functools
 import inspect
-import itertools
-import threading
 
-
-class _State:
-    listeners = ()
-    clock = itertools.count(1)
-    last_change = 0
-    lock = threading.Lock()
-
-
-class _ThisThread(threading.local):
-    recording = True
-
-
-state = _State()
-thread = _ThisThread()
+from minitorch.autograd.node import state, thread
 
 
 class _GradMode:
@@ -116,12 +98,6 @@ class set_grad_enabled(_GradMode):
 def is_grad_enabled():
     """Whether operations record what backward needs."""
     return thread.recording
-
-
-def tell(name, inputs, outputs, backward):
-    """Let the listeners hear of an operation, or of a node's part in a pass backward."""
-    for listener in state.listeners:
-        listener(name, inputs, outputs, backward)
 
 
 @contextlib.contextmanager

@@ -2,9 +2,37 @@
 
 An *edge* is where the gradient of a tensor goes: for a leaf the tensor itself; for any other tensor
 the node that made it, as which of its outputs, with the tensor's shape and type.
+
+``thread.recording`` says whether operations are recorded, and ``state.listeners`` who hears of them
+(see ``modes``). ``state.clock`` counts recorded operations and changes in place, so that one can be
+told to be earlier than another; ``last_change`` is the time of the latest change in place of any
+tensor.
 """
 
-from minitorch.autograd.modes import state
+import inspect
+import itertools
+import threading
+
+
+class _State:
+    listeners = ()
+    clock = itertools.count(1)
+    last_change = 0
+    lock = threading.Lock()
+
+
+class _ThisThread(threading.local):
+    recording = True
+
+
+state = _State()
+thread = _ThisThread()
+
+
+def tell(name, inputs, outputs, backward):
+    """Let the listeners hear of an operation, or of a node's part in a pass backward."""
+    for listener in state.listeners:
+        listener(name, inputs, outputs, backward)
 
 
 class Node:
@@ -41,3 +69,12 @@ class Node:
     def next_functions(self):
         """The nodes (or leaf tensors) of the inputs, None where no gradient flows."""
         return tuple(edge[0] if type(edge) is tuple else edge for edge in self.edges)
+
+
+def refuse_gradient(operation, position):
+    """The RuntimeError for an argument that requires a gradient and gets none."""
+    argument = list(inspect.signature(operation).parameters)[position]
+    raise RuntimeError(
+        f"{operation.__name__} has no gradient for its argument '{argument}', which requires one: "
+        "give it detached, .detach()"
+    )

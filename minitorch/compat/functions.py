@@ -1,4 +1,4 @@
-"""Functions on tensors that no chapter and no exercise uses."""
+"""Functions on tensors that the book does not teach."""
 
 import functools
 import itertools
@@ -8,7 +8,7 @@ import numpy as np
 
 from minitorch.autograd.dispatch import numpy_names, operation
 from minitorch.autograd.tensorbase import TensorBase
-from minitorch.axes import axes_of, check_axes
+from minitorch.axes import axes_of, check_axes, fold
 from minitorch.backend import array_module
 from minitorch.operations import reductions
 from minitorch.operations.elementwise import add, div, mul, sigmoid_array, sub, where
@@ -21,7 +21,7 @@ from minitorch.operations.indexing import (
     setitem,
     split_index,
 )
-from minitorch.operations.logic import isnan
+from minitorch.operations.logic import check_whole, isnan
 from minitorch.operations.neural import erf_array
 from minitorch.operations.shapes import (
     cat,
@@ -38,9 +38,10 @@ from minitorch.operations.shapes import (
 )
 
 __all__ = """
-acos addcdiv addcmul asin atan cosh dist erf erfinv exp2 expm1 hstack index_put is_complex is_tensor
-lerp log1p log2 logaddexp masked_scatter median meshgrid movedim nan_to_num ravel reciprocal rsub
-sinh std_mean take_along_dim tan tensor_split tile trace var_mean vstack
+acos addcdiv addcmul asin atan bitwise_left_shift bitwise_right_shift bucketize cosh dist erf
+erfinv exp2 expm1 hstack index_put is_complex is_tensor lerp log1p log2 logaddexp masked_scatter
+median meshgrid movedim nan_to_num ravel reciprocal rsub searchsorted sinh std_mean take_along_dim
+tan tensor_split tile trace var_mean vstack
 """.split()
 
 # Arithmetic
@@ -103,6 +104,20 @@ def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
     xp = array_module(input)
     finite = xp.isfinite(input)
     return xp.nan_to_num(input, nan=nan, posinf=posinf, neginf=neginf), (lambda g: g * finite,)
+
+
+@operation(promote="common")
+def bitwise_left_shift(input, other):
+    """input * 2^other, of integers: the bits moved by ``other`` places."""
+    check_whole("<<", input, other)
+    return input << other, None
+
+
+@operation(promote="common")
+def bitwise_right_shift(input, other):
+    """The integer part of input / 2^other: the bits moved by ``other`` places."""
+    check_whole(">>", input, other)
+    return input >> other, None
 
 
 # Functions
@@ -267,6 +282,45 @@ def std_mean(input, dim=None, unbiased=True, keepdim=False, *, correction=None):
         reductions.std(input, dim, unbiased, keepdim, correction=correction),
         reductions.mean(input, None if isinstance(dim, bool) else dim, keepdim),
     )
+
+
+def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):
+    """Where each number of ``input`` belongs in a rising sequence: how many are below it.
+
+    With ``right``, or ``side="right"``, how many are not above it. A sequence (n) takes an input of
+    any shape, or a number; sequences (..., n) take (..., m), row by row. ``sorter`` is the order in
+    which the sequence rises, as ``argsort`` gives it.
+    """
+    if side not in (None, "left", "right") or (side == "left" and right):
+        raise RuntimeError(
+            f"side is 'left' or 'right', and right says the same; got {side!r}, {right}"
+        )
+    side = "right" if right or side == "right" else "left"
+    xp = array_module(sorted_sequence.array)
+    rising, wanted = sorted_sequence.array, xp.asarray(getattr(input, "array", input))
+    if sorter is not None:
+        rising = xp.take_along_axis(rising, sorter.array, -1)
+    if rising.ndim == 1:
+        found = xp.searchsorted(rising, wanted, side)
+    elif rising.shape[:-1] == wanted.shape[:-1]:
+        found = xp.empty(fold(wanted).shape, dtype=np.int64)
+        for i, (row, values) in enumerate(zip(fold(rising), fold(wanted), strict=True)):
+            found[i] = xp.searchsorted(row, values, side)
+        found = found.reshape(wanted.shape)
+    else:
+        raise RuntimeError(
+            "searchsorted takes one sequence (n), or an input whose axes but the last are those of "
+            f"the sequences; got shapes {rising.shape} and {wanted.shape}"
+        )
+    kind = np.int32 if out_int32 else np.int64
+    return TensorBase.result_class._wrap(xp.asarray(found).astype(kind))
+
+
+def bucketize(input, boundaries, *, out_int32=False, right=False):
+    """Between which of the rising ``boundaries`` (n) each number lies; see ``searchsorted``."""
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"boundaries have one axis; got shape {tuple(boundaries.shape)}")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
 # Shapes and positions

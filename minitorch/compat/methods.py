@@ -1,10 +1,11 @@
-"""Methods of tensors that no chapter and no exercise uses; ``Tensor`` has them all."""
+"""Methods of tensors that the book does not teach; ``Tensor`` has them all."""
 
+from minitorch.autograd.dispatch import operator
 from minitorch.autograd.inplace import in_place
 from minitorch.autograd.tensorbase import TensorBase
 from minitorch.compat import functions, linalg, products
 from minitorch.compat.types import bfloat16, strided
-from minitorch.operations import shapes
+from minitorch.operations import elementwise, indexing, logic, reductions, shapes
 
 
 class CompatMethods(TensorBase):
@@ -59,6 +60,93 @@ class CompatMethods(TensorBase):
     addcdiv_ = in_place(functions.addcdiv)
     lerp_ = in_place(functions.lerp)
     masked_scatter_ = in_place(functions.masked_scatter)
+    acos_ = arccos_ = in_place(functions.acos)
+    asin_ = arcsin_ = in_place(functions.asin)
+    atan_ = arctan_ = in_place(functions.atan)
+    tan_ = in_place(functions.tan)
+    sinh_ = in_place(functions.sinh)
+    cosh_ = in_place(functions.cosh)
+    erf_ = in_place(functions.erf)
+    expm1_ = in_place(functions.expm1)
+    log2_ = in_place(functions.log2)
+    log1p_ = in_place(functions.log1p)
+    nan_to_num_ = in_place(functions.nan_to_num)
+    sign_ = in_place(elementwise.sign)
+    square_ = in_place(elementwise.square)
+    rsqrt_ = in_place(elementwise.rsqrt)
+    floor_ = in_place(elementwise.floor)
+    ceil_ = in_place(elementwise.ceil)
+    round_ = in_place(elementwise.round)
+    cumsum_ = in_place(reductions.cumsum)
+    tril_ = in_place(shapes.tril)
+    triu_ = in_place(shapes.triu)
+    index_copy_ = in_place(indexing.index_copy)
+    index_fill_ = in_place(indexing.index_fill)
+    log10_ = in_place(elementwise.log10)
+    trunc_ = in_place(elementwise.trunc)
+    fmod_ = in_place(elementwise.fmod)
+    cumprod_ = in_place(reductions.cumprod)
+    eq_ = in_place(logic.eq)
+    ne_ = not_equal_ = in_place(logic.ne)
+    lt_ = less_ = in_place(logic.lt)
+    le_ = less_equal_ = in_place(logic.le)
+    gt_ = greater_ = in_place(logic.gt)
+    ge_ = greater_equal_ = in_place(logic.ge)
+    logical_not_ = in_place(logic.logical_not)
+    logical_and_ = in_place(logic.logical_and)
+    logical_or_ = in_place(logic.logical_or)
+    logical_xor_ = in_place(logic.logical_xor)
+    bitwise_not_ = in_place(logic.bitwise_not)
+    bitwise_and_ = in_place(logic.bitwise_and)
+    bitwise_or_ = in_place(logic.bitwise_or)
+    bitwise_xor_ = in_place(logic.bitwise_xor)
+    bitwise_left_shift_ = __ilshift__ = in_place(functions.bitwise_left_shift)
+    bitwise_right_shift_ = __irshift__ = in_place(functions.bitwise_right_shift)
+
+    bitwise_left_shift = functions.bitwise_left_shift
+    bitwise_right_shift = functions.bitwise_right_shift
+    __lshift__ = operator(functions.bitwise_left_shift)
+    __rlshift__ = operator(functions.bitwise_left_shift, reflected=True)
+    __rshift__ = operator(functions.bitwise_right_shift)
+    __rrshift__ = operator(functions.bitwise_right_shift, reflected=True)
+
+    def clamp_min(self, min):
+        """At least ``min``."""
+        return elementwise.clamp(self, min)
+
+    def clamp_max(self, max):
+        """At most ``max``."""
+        return elementwise.clamp(self, None, max)
+
+    def clamp_min_(self, min):
+        """At least ``min``, written into this tensor."""
+        return self.clamp_(min)
+
+    def clamp_max_(self, max):
+        """At most ``max``, written into this tensor."""
+        return self.clamp_(None, max)
+
+    def index_put_(self, indices, values, accumulate=False):
+        """``index_put``, written into this tensor."""
+        return self._change_in_place(functions.index_put(self, indices, values, accumulate))
+
+    def fill_diagonal_(self, fill_value):
+        """The same number everywhere on the diagonal of a matrix."""
+        places = range(min(self.array.shape))
+        self[list(places), list(places)] = fill_value
+        return self
+
+    def reshape_as(self, other):
+        """The same elements in the shape of another tensor."""
+        return shapes.reshape(self, other.array.shape)
+
+    def view_as(self, other):
+        """Viewed in the shape of another tensor."""
+        return shapes.view(self, other.array.shape)
+
+    def expand_as(self, other):
+        """Expanded to the shape of another tensor."""
+        return shapes.expand(self, other.array.shape)
 
     @property
     def is_sparse(self):

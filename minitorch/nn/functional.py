@@ -9,8 +9,9 @@ import warnings
 import numpy as np
 
 from minitorch import creation
-from minitorch.autograd import no_grad
+from minitorch.autograd import is_grad_enabled, no_grad
 from minitorch.autograd.inplace import in_place
+from minitorch.autograd.node import refuse_gradient
 from minitorch.backend import array_module, float16, int64
 from minitorch.missing import in_module
 from minitorch.nn.compat import functional as compat
@@ -156,7 +157,11 @@ def batch_norm(
     In training mean and variance are the batch's, and the running ones, unless None, move towards
     them: r <- (1 - momentum) r + momentum r', with the unbiased variance. Otherwise the running
     ones are used (Ioffe and Szegedy, 2015). ValueError for a batch of one value a feature.
+    RuntimeError for running statistics that require a gradient.
     """
+    for position, running in enumerate((running_mean, running_var), start=1):
+        if running is not None and running.requires_grad and is_grad_enabled():
+            refuse_gradient(batch_norm, position)
     axes = (0, *range(2, input.ndim))
     along = (1, -1) + (1,) * (input.ndim - 2)
     if running_mean is not None and running_mean.shape[0] != input.shape[1]:

@@ -65,6 +65,8 @@ class Embedding(Module):
         norm_type=2.0,
         scale_grad_by_freq=False,
         sparse=False,
+        _weight=None,
+        _freeze=False,
         device=None,
         dtype=None,
     ):
@@ -77,8 +79,13 @@ class Embedding(Module):
                 f"padding_idx must be within {num_embeddings} rows, got {padding_idx}"
             )
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
-        self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
-        self.reset_parameters()
+        shape = (num_embeddings, embedding_dim)
+        if _weight is not None and tuple(_weight.shape) != shape:
+            raise AssertionError(f"_weight must have shape {shape}; got {tuple(_weight.shape)}")
+        weight = empty(shape, device=device, dtype=dtype) if _weight is None else _weight
+        self.weight = Parameter(weight, not _freeze)
+        if _weight is None:
+            self.reset_parameters()
 
     def reset_parameters(self):
         """Draw the vectors anew."""

@@ -47,6 +47,8 @@ def as_index(index, xp):
         parts = (index.start, index.stop, index.step)
         if index.step is not None and index.step <= 0:
             raise ValueError("a slice's step must be positive: use flip() to reverse an axis")
+        if {*map(type, parts)} <= {int, type(None)}:
+            return index
         return slice(*[None if part is None else part.__index__() for part in parts])
     if isinstance(index, (str, bytes)):
         raise TypeError(f"an index is made of integers, slices and tensors; got {index!r}")

@@ -45,7 +45,8 @@ def ge(input, other):
     return input >= other, None
 
 
-def _check_whole(result_of, *operands):
+def check_whole(result_of, *operands):
+    """NotImplementedError if a tensor of floating-point numbers is among the operands."""
     if any(getattr(x, "dtype", None) is not None and x.dtype.kind == "f" for x in operands):
         raise NotImplementedError(f"{result_of} needs booleans or integers, got floating point")
 
@@ -53,21 +54,21 @@ def _check_whole(result_of, *operands):
 @operation(promote="common")
 def bitwise_and(input, other):
     """input & other, for booleans and integers."""
-    _check_whole("&", input, other)
+    check_whole("&", input, other)
     return input & other, None
 
 
 @operation(promote="common")
 def bitwise_or(input, other):
     """input | other, for booleans and integers."""
-    _check_whole("|", input, other)
+    check_whole("|", input, other)
     return input | other, None
 
 
 @operation(promote="common")
 def bitwise_xor(input, other):
     """input ^ other, for booleans and integers."""
-    _check_whole("^", input, other)
+    check_whole("^", input, other)
     return input ^ other, None
 
 

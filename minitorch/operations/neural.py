@@ -9,15 +9,16 @@ import math
 import numpy as np
 
 from minitorch.autograd.dispatch import operation
-from minitorch.backend import array_module, blocks, float64, sum_of, wide
+from minitorch.backend import array_module, blocks, constants, filled, float64, sum_of, wide
 from minitorch.generator import numpy_generator
 from minitorch.operations.indexing import picked
 
 
 def polynomial(coefficients, x, out):
     """c_0 + c_1 x + c_2 x^2 + ..., by Horner's rule, written into ``out``."""
-    *lower, last = coefficients
-    result = array_module(x).multiply(x, last, out=out)
+    xp = array_module(x)
+    *lower, last = constants(xp, x.dtype, *coefficients)
+    result = xp.multiply(x, last, out=out)
     for c in lower[:0:-1]:
         result += c
         result *= x
@@ -106,9 +107,11 @@ def _tanh_density(x, cumulative):
 
 def _logistic_of_twice(u):
     """(1 + tanh u) / 2, in place."""
-    array_module(u).tanh(u, out=u)
-    u += 1
-    u *= 0.5
+    xp = array_module(u)
+    one, half = constants(xp, u.dtype, 1, 0.5)
+    xp.tanh(u, out=u)
+    u += one
+    u *= half
 
 
 GELU = {
@@ -208,16 +211,15 @@ def layer_norm(input, axes, weight=None, bias=None, eps=1e-5):
     count = input.size // size if size else 0
     rows = wide(input.reshape(count, size))
     dtype = rows.dtype
-    average = xp.full(size, 1 / max(size, 1), dtype=dtype)  # BLAS sums fast: products with it
+    average = filled(xp, size, 1 / max(size, 1), dtype)  # BLAS sums fast: products with it
     normal = rows - rows.dot(average)[:, None]
     variance = (normal * normal).dot(average)
-    variance += eps
-    scale = 1 / xp.sqrt(variance, out=variance)[:, None]
+    scale = 1 / xp.sqrt(variance + eps)[:, None]
     normal *= scale
-    flat_weight = None if weight is None else weight.reshape(size)
+    flat_weight = None if weight is None else weight.reshape(1, size)
     result = normal.copy() if weight is None else normal * flat_weight
     if bias is not None:
-        result += bias.reshape(size)
+        result += bias.reshape(1, size)
 
     def vjp(g):
         g = wide(g.reshape(count, size))

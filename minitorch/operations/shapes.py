@@ -1,6 +1,5 @@
 """Operations that move elements without changing them: views, joins, pieces, triangles."""
 
-from itertools import accumulate, pairwise
 from math import prod
 
 import numpy as np
@@ -91,7 +90,7 @@ def unsqueeze(input, dim):
     """With a new axis of size 1 at ``dim``."""
     (axis,) = axes_of(dim, input.ndim + 1)
     before = input.shape
-    return array_module(input).expand_dims(input, axis), lambda g: g.reshape(before)
+    return input.reshape(*before[:axis], 1, *before[axis:]), lambda g: g.reshape(before)
 
 
 @operation(view=True)
@@ -266,8 +265,10 @@ def cat(tensors, dim=0):
     A tensor of shape (0,) fits everywhere.
     """
     tensors = listed(tensors, "cat", empty=ValueError)
-    tensors = [t for t in tensors if t.array.shape != (0,)] or tensors
     shapes = [t.array.shape for t in tensors]
+    if (0,) in shapes:
+        tensors = [t for t in tensors if t.array.shape != (0,)] or tensors
+        shapes = [t.array.shape for t in tensors]
     if () in shapes:
         raise RuntimeError("cat joins tensors with axes: use stack for tensors without")
     (axis,) = axes_of(dim, len(shapes[0]))
@@ -291,8 +292,11 @@ def stack(tensors, dim=0):
 
 def _pieces(array, sizes, axis):
     """Views of the array, of these sizes along ``axis``."""
-    before, stops = (slice(None),) * axis, list(accumulate(sizes, initial=0))
-    return tuple([array[(*before, slice(*ends))] for ends in pairwise(stops)])
+    before, pieces, start = (slice(None),) * axis, [], 0
+    for size in sizes:
+        pieces.append(array[(*before, slice(start, start + size))])
+        start += size
+    return tuple(pieces)
 
 
 @operation(view=True)
@@ -305,17 +309,16 @@ def split_with_sizes(input, split_sizes, dim=0):
             f"the sizes {list(split_sizes)} add up to {sum(split_sizes)}, "
             f"but dim {dim} has {input.shape[axis]}"
         )
-    pieces = _pieces(input, split_sizes, axis)
-    shapes = [piece.shape for piece in pieces]
+    before, after = input.shape[:axis], input.shape[axis + 1 :]
 
     def vjp(grads):
         filled = [
-            xp.zeros(shape, dtype=dtype) if g is None else g
-            for g, shape in zip(grads, shapes, strict=True)
+            xp.zeros((*before, size, *after), dtype=dtype) if g is None else g
+            for g, size in zip(grads, split_sizes, strict=True)
         ]
         return (xp.concatenate(filled, axis=axis),)
 
-    return pieces, vjp
+    return _pieces(input, split_sizes, axis), vjp
 
 
 def split(input, split_size_or_sections, dim=0):

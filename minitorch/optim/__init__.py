@@ -10,5 +10,9 @@ from minitorch.optim.sgd import SGD
 __all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "lr_scheduler"]
 
 __getattr__ = in_module(
-    __name__, {"minitorch.optim.compat_optimizers": "ASGD Adadelta Adamax NAdam RAdam"}
+    __name__,
+    {
+        "minitorch.optim.compat_optimizers": "ASGD Adadelta Adamax NAdam RAdam",
+        "minitorch.optim.compat_lbfgs": "LBFGS",
+    },
 )

@@ -2,7 +2,7 @@
 
 import math
 
-from minitorch.backend import array_module, blocks
+from minitorch.backend import array_module, blocks, constants
 from minitorch.creation import tensor
 from minitorch.optim.flags import inert
 from minitorch.optim.optimizer import Optimizer, not_negative
@@ -43,17 +43,18 @@ class Adam(Optimizer):
         root = math.sqrt(1 - beta2**step)
         rate, eps = lr * root / (1 - beta1**step), group["eps"] * root
         averages = [state[name].array for name in names]
+        new1, old1, new2, old2 = constants(xp, value.dtype, 1 - beta1, beta1, 1 - beta2, beta2)
         for g, w, m, v, *largest in blocks(grad, value, *averages):
             if decay and self.decoupled:
                 w *= 1 - lr * decay
             elif decay:
                 g = g + decay * w
-            change = g * (1 - beta1)
-            m *= beta1
+            change = g * new1
+            m *= old1
             m += change
             xp.multiply(g, g, out=change)
-            change *= 1 - beta2
-            v *= beta2
+            change *= new2
+            v *= old2
             v += change
             for most in largest:
                 v = xp.maximum(most, v, out=most)

@@ -5,6 +5,7 @@ from copy import copy, deepcopy
 
 from minitorch.autograd import enable_grad, no_grad
 from minitorch.autograd.inplace import note_change
+from minitorch.optim.compat_hooks import StepHooks
 from minitorch.tensor import Tensor
 
 
@@ -16,7 +17,7 @@ def not_negative(**options):
     return options
 
 
-class Optimizer:
+class Optimizer(StepHooks):
     """Changes parameters by their gradients.
 
     ``params``: the parameters, or dicts with a list ``"params"`` and options of their own. These

@@ -9,7 +9,7 @@ import warnings
 
 from minitorch.autograd import enable_grad, no_grad
 from minitorch.autograd.inplace import changes, check_unchanged, memory_of
-from minitorch.autograd.modes import state
+from minitorch.autograd.node import state
 from minitorch.autograd.tensorbase import TensorBase
 from minitorch.generator import default_generator
 

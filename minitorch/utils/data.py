@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from minitorch import backend
-from minitorch.creation import as_tensor, randperm, tensor
+from minitorch.creation import as_tensor, multinomial, randint, randperm, tensor
 from minitorch.operations.shapes import stack
 from minitorch.tensor import Tensor
 
@@ -129,19 +129,70 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """Every number once, in an order that is drawn anew each time."""
+    """Every number once, in an order that is drawn anew each time.
 
-    def __init__(self, data_source, *, generator=None):
-        if not len(data_source):
-            raise ValueError("there is nothing to shuffle: the dataset is empty")
-        self.data_source = data_source
+    ``num_samples`` numbers where that is given, again from the start after all; each drawn anew
+    from all with ``replacement``.
+    """
+
+    def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
+        self.data_source, self.replacement = data_source, replacement
+        self.num_samples = len(data_source) if num_samples is None else num_samples
+        self.generator = generator
+        if not len(data_source) or self.num_samples <= 0:
+            raise ValueError(
+                f"there is nothing to shuffle: {self.num_samples} of {len(data_source)} numbers, "
+                "an empty dataset or no num_samples"
+            )
+
+    def __iter__(self):
+        total, left = len(self.data_source), self.num_samples
+        while left > 0:
+            if self.replacement:
+                numbers = randint(total, (left,), generator=self.generator)
+            else:
+                numbers = randperm(total, generator=self.generator)[:left]
+            yield from numbers.tolist()
+            left -= len(numbers)
+
+    def __len__(self):
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler[int]):
+    """The given numbers, in an order that is drawn anew each time."""
+
+    def __init__(self, indices, generator=None):
+        self.indices, self.generator = indices, generator
+
+    def __iter__(self):
+        for i in randperm(len(self.indices), generator=self.generator).tolist():
+            yield self.indices[i]
+
+    def __len__(self):
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler[int]):
+    """``num_samples`` numbers, each drawn with a probability proportional to its weight."""
+
+    def __init__(self, weights, num_samples, replacement=True, generator=None):
+        if isinstance(num_samples, bool) or not isinstance(num_samples, int) or num_samples <= 0:
+            raise ValueError(f"num_samples is a positive integer, got {num_samples!r}")
+        self.weights = as_tensor(weights, dtype=backend.float64)
+        if self.weights.ndim != 1:
+            raise ValueError(f"weights have one axis, got shape {tuple(self.weights.shape)}")
+        self.num_samples, self.replacement = num_samples, replacement
         self.generator = generator
 
     def __iter__(self):
-        return iter(randperm(len(self.data_source), generator=self.generator).tolist())
+        draw = multinomial(
+            self.weights, self.num_samples, self.replacement, generator=self.generator
+        )
+        return iter(draw.tolist())
 
     def __len__(self):
-        return len(self.data_source)
+        return self.num_samples
 
 
 class BatchSampler(Sampler[list[int]]):

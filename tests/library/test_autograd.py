@@ -834,3 +834,24 @@ def test_next_functions_name_the_graph():
     y = (leaf(1.0) * 2).exp()
     assert y.grad_fn.name == "exp"
     assert y.grad_fn.next_functions[0].name == "mul"
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize(
+    ("argument", "compute"),
+    [
+        ("p", lambda x, number: mt.nn.functional.dropout(x, number)),
+        ("eps", lambda x, number: mt.nn.functional.layer_norm(x, (2,), eps=number)),
+        (
+            "scale",
+            lambda x, number: mt.nn.functional.scaled_dot_product_attention(x, x, x, scale=number),
+        ),
+    ],
+)
+def test_an_argument_without_gradient_says_so_in_backward(argument, compute):
+    number, x = mt.tensor(0.5, requires_grad=True), mt.tensor([[1.0, 2.0]], requires_grad=True)
+    result = compute(x, number)
+    with pytest.raises(RuntimeError, match=f"no gradient for its argument '{argument}'.*detach"):
+        result.sum().backward()
+    compute(x, number.detach()).sum().backward()
+    assert x.grad is not None

@@ -184,8 +184,8 @@ def grouped_heads(draw):
 def weight_norm(draw):
     dim = draw.pick(None, 0, 1, -1)
     weight = draw.array((draw.int(1, 3), draw.int(1, 3)), "nonzero")
-    axes = None if dim is None else 1 - dim % 2
-    length = np.sqrt((weight**2).sum(axis=axes, keepdims=dim is not None))
+    axes = {0: 1, 1: 0}.get(dim)  # -1 is all of it, as in PyTorch
+    length = np.sqrt((weight**2).sum(axis=axes, keepdims=axes is not None))
     inputs = [np.asarray(length * 1.5), weight, draw.array((2, weight.shape[1]))]
 
     def function(g, v, x):
@@ -195,7 +195,7 @@ def weight_norm(draw):
         return layer(x)
 
     def reference(g, v, x):
-        return x @ (g * v / np.sqrt((v**2).sum(axis=axes, keepdims=dim is not None))).T
+        return x @ (g * v / np.sqrt((v**2).sum(axis=axes, keepdims=axes is not None))).T
 
     return Case(function, inputs, reference, repeatable=False)
 

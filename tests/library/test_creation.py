@@ -141,3 +141,21 @@ def test_importing_changes_nothing_of_numpys():
         "assert state() == before\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_nothing_flows_back_through_a_draw_and_says_so():
+    p = mt.full((200,), 0.5, requires_grad=True)
+    seen = mt.zeros(200).bernoulli_(p)
+    for drawn in (mt.bernoulli(p), p.bernoulli(0.3), seen, (p * 1).bernoulli_(0.5)):
+        assert drawn.requires_grad and set(drawn.tolist()) == {0, 1}
+        p.grad = None
+        (drawn * mt.arange(200.0)).sum().backward()
+        assert p.grad.tolist() == [0] * 200
+    mean, std = mt.zeros(2, 1, requires_grad=True), mt.ones(3, requires_grad=True)
+    mt.normal(mean, std).sum().backward()
+    assert mean.grad.tolist() == [[0], [0]] and std.grad.tolist() == [0, 0, 0]
+    with mt.no_grad():
+        assert not mt.bernoulli(p).requires_grad
+    assert (
+        not mt.bernoulli(p.detach()).requires_grad and not mt.normal(0.0, 1.0, (2,)).requires_grad
+    )

@@ -154,3 +154,23 @@ def test_activations_as_modules():
     for layer in (nn.ReLU(inplace=True), nn.SiLU(inplace=True), nn.Dropout(0.5, inplace=True)):
         y = x.clone()
         assert layer(y) is y and not mt.equal(x, y)
+
+
+@pytest.mark.parametrize("name", ["running_mean", "running_var"])
+@pytest.mark.parametrize("training", [True, False])
+def test_running_statistics_are_not_learned(name, training):
+    layer, x = nn.BatchNorm1d(2).train(training), mt.tensor([[1.0, 2.0], [3.0, 5.0]])
+    getattr(layer, name).requires_grad_()
+    with pytest.raises(RuntimeError, match=f"batch_norm has no gradient.*'{name}'.*detach"):
+        layer(x)
+    with mt.no_grad():
+        assert not layer(x).requires_grad
+
+
+def test_an_embedding_of_given_vectors():
+    vectors = mt.tensor([[1.0, 2], [3, 4], [5, 6]])
+    layer = nn.Embedding(3, 2, padding_idx=0, _weight=vectors)
+    assert layer(mt.tensor([2, 0])).tolist() == [[5, 6], [1, 2]] and layer.weight.requires_grad
+    assert not nn.Embedding(3, 2, _weight=vectors, _freeze=True).weight.requires_grad
+    with pytest.raises(AssertionError, match=r"\(3, 4\); got \(3, 2\)"):
+        nn.Embedding(3, 4, _weight=vectors)

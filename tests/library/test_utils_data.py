@@ -15,7 +15,9 @@ from minitorch.utils.data import (
     RandomSampler,
     SequentialSampler,
     Subset,
+    SubsetRandomSampler,
     TensorDataset,
+    WeightedRandomSampler,
     default_collate,
     random_split,
 )
@@ -272,3 +274,38 @@ def test_what_cannot_be_collated_is_refused():
             default_collate([item, item])
     with pytest.raises(KeyError):
         default_collate([{"a": 1}, {"b": 2}])
+
+
+def test_samplers_draw_what_they_are_given():
+    repeated = list(RandomSampler("abc", replacement=True, num_samples=50))
+    assert len(repeated) == 50 and set(repeated) == {0, 1, 2}
+    more = list(RandomSampler("abc", num_samples=7))
+    assert len(more) == 7 and sorted(more[:3]) == sorted(more[3:6]) == [0, 1, 2]
+    assert len(RandomSampler("abc", False, 2)) == len(list(RandomSampler("abc", False, 2))) == 2
+    subset = SubsetRandomSampler([5, 3, 8])
+    orders = {tuple(subset) for _ in range(50)}
+    assert (
+        len(subset) == 3 and len(orders) > 1 and {*map(frozenset, orders)} == {frozenset((3, 5, 8))}
+    )
+    counts = collections.Counter(WeightedRandomSampler([1.0, 0, 3], 400))
+    assert counts[1] == 0 and 250 < counts[2] < 350
+    assert sorted(WeightedRandomSampler(torch.ones(4), 4, replacement=False)) == [0, 1, 2, 3]
+    generator = torch.Generator()
+    for sampler in (
+        RandomSampler("abc", True, 9, generator),
+        SubsetRandomSampler("abcdef", generator),
+        WeightedRandomSampler([1, 2, 3], 9, generator=generator),
+    ):
+        generator.manual_seed(3)
+        first = list(sampler)
+        generator.manual_seed(3)
+        assert list(sampler) == first != list(sampler)
+    loader = DataLoader(torch.arange(10), batch_size=2, sampler=SubsetRandomSampler([1, 7]))
+    assert [sorted(batch.tolist()) for batch in loader] == [[1, 7]]
+    for wrong in (0, -1, True, 2.0):
+        with pytest.raises(ValueError, match="num_samples is a positive integer"):
+            WeightedRandomSampler([1.0], wrong)
+    with pytest.raises(ValueError, match="one axis"):
+        WeightedRandomSampler([[1.0]], 1)
+    with pytest.raises(ValueError, match="0 of 3"):
+        RandomSampler("abc", num_samples=0)

@@ -225,4 +225,48 @@ TABLE = {
             "!l = nn.LSTM(3, 5, proj_size=2); l(x(4, 2, 3), (x(1, 2, 5), x(1, 2, 5)))",
         ]
     ),
+    "<<": """
+        x.ints(3, 4) << 2
+        x.ints(5) << x.ints(5)
+        2 << x.ints(3)
+        y = x.ints(3); y <<= 1; y
+        y = x.ints(3); y.bitwise_left_shift_(3); y
+        !x(3) << 1
+        """,
+    ">>": """
+        x.ints(3, 4, high=100) >> 2
+        -x.ints(5, high=100) >> x.ints(5)
+        torch.bitwise_right_shift(x.ints(3, high=100), 1)
+        !x(3) >> 1
+        """,
+    "searchsorted": """
+        torch.searchsorted(x.plain(7).sort().values, x(3, 4))
+        torch.searchsorted(x.plain(3, 7).sort().values, x.plain(3, 2), right=True)
+        torch.searchsorted(x.ints(9).sort().values, x.ints(4), side='right')
+        torch.searchsorted(x.plain(7).sort().values, 0.3, out_int32=True)
+        s = x.plain(5); torch.searchsorted(s, x.plain(2, 2), sorter=s.argsort())
+        !torch.searchsorted(x.plain(2, 3), x.plain(3))
+        !torch.searchsorted(x.plain(3), x.plain(3), side='middle')
+        """,
+    "bucketize": """
+        torch.bucketize(x(3, 4), x.plain(5).sort().values)
+        torch.bucketize(x.ints(4), x.ints(5).sort().values, right=True)
+        torch.bucketize(0.1, x.plain(5).sort().values)
+        !torch.bucketize(x(3), x.plain(2, 2))
+        """,
+    "register_full_backward_hook": """
+        l = m(nn.Linear(3, 2)); g = []; l.register_full_backward_hook(lambda n, i, o: g.extend([*i, *o])); l(x(4, 3)).sum().backward(); g
+        l = m(nn.Linear(3, 2)); l.register_full_backward_hook(lambda n, i, o: (3 * i[0],)); l(x(4, 3))
+        l = m(nn.Linear(3, 2)); l.register_full_backward_pre_hook(lambda n, o: (3 * o[0],)); l(x(4, 3))
+        l = m(nn.Linear(3, 2)); h = l.register_full_backward_hook(lambda n, i, o: (3 * i[0],)); h.remove(); l(x(4, 3))
+        !l = nn.ReLU(inplace=True); l.register_full_backward_hook(lambda n, i, o: None); l(x(3) * 1)
+        !l = nn.Linear(3, 2); l.register_full_backward_hook(lambda n, i, o: ()); l(x(3)).sum().backward()
+        """,
+    "parametrizations": """
+        l = torch.nn.utils.parametrizations.weight_norm(nn.Linear(3, 2)); m(l)(x(4, 3))
+        l = torch.nn.utils.parametrizations.weight_norm(nn.Linear(3, 2), dim=None); m(l)(x(4, 3))
+        l = torch.nn.utils.parametrizations.weight_norm(nn.Conv1d(3, 2, 2), dim=1); m(l)(x(4, 3, 5))
+        l = torch.nn.utils.parametrizations.spectral_norm(nn.Linear(3, 2)); m(l).eval()(x(4, 3))
+        !torch.nn.utils.parametrizations.spectral_norm(nn.Linear(3, 2), n_power_iterations=0)
+        """,
 }

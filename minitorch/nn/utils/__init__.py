@@ -67,5 +67,9 @@ def vector_to_parameters(vec, parameters):
 
 __getattr__ = in_module(
     __name__,
-    {"minitorch.nn.utils.compat": "clip_grad_norm remove_weight_norm skip_init weight_norm"},
+    {
+        "minitorch.nn.utils.compat": "clip_grad_norm remove_weight_norm skip_init weight_norm",
+        "minitorch.nn.utils.parametrizations": "parametrizations",
+        "minitorch.nn.utils.parametrize": "parametrize",
+    },
 )

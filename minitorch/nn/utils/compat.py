@@ -11,8 +11,11 @@ clip_grad_norm = clip_grad_norm_  # the name of old
 
 
 def norm_except_dim(v, dim):
-    """The lengths of the slices of ``v`` along ``dim``, with all axes; of all of it for None."""
-    if dim is None:
+    """The lengths of the slices of ``v`` along ``dim``, with all axes; of all of it for None or -1.
+
+    PyTorch takes -1 so, and not for the last axis.
+    """
+    if dim in (None, -1):
         return v.norm()
     return v.norm(2, [axis for axis in range(v.ndim) if axis != dim % v.ndim], keepdim=True)
 

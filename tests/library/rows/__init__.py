@@ -7,6 +7,7 @@ here that is called as its file in ``minitorch/operations``, or in ``compat``.
 from rows import (  # noqa: F401  (each registers its rows)
     attention,
     compat,
+    creation,
     einsum,
     elementwise,
     indexing,

@@ -140,3 +140,23 @@ def _(draw):
         return -(y * anp.log(x) + (1 - y) * anp.log(1 - x))
 
     return Case(binary_cross_entropy_terms, inputs, reference)
+
+
+def _shift(name, reference):
+    """Of integers by 0 to 7 places; the floating-point inputs are only carriers."""
+
+    @row(name)
+    def case(draw):
+        arrays = [draw.array(shape) for shape in draw.broadcastable(2)]
+
+        def function(x, places):
+            return getattr(functions, name)((9 * x).long(), (4 * places.abs()).long())
+
+        def expected(x, places):
+            return reference((9 * x).astype(np.int64), (4 * abs(places)).astype(np.int64))
+
+        return Case(function, arrays, expected, differentiable=False)
+
+
+_shift("bitwise_left_shift", np.left_shift)
+_shift("bitwise_right_shift", np.right_shift)
