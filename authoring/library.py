@@ -1,7 +1,7 @@
 """Tell, without executing anything, what of the library is not written down, and where to write it.
 
-An operation has a row in ``tests/library/rows`` and is exported. The core, which README.md and the
-docstring of ``minitorch/__init__.py`` name in the order of reading, stays an evening's.
+An operation has a row in ``tests/library/rows`` and is exported. The core, which docs/library.md
+and the docstring of ``minitorch/__init__.py`` name in the order of reading, stays an evening's.
 """
 
 import ast
@@ -11,10 +11,10 @@ from pathlib import Path
 
 ROWS = "tests/library/rows"
 FACE = "minitorch/__init__.py"
-SECTION = 'README.md, "Read it in one evening",'
+PAGE = "docs/library.md"
 CORE = re.compile(r"^    ([\w/]+\.py)  ", re.MULTILINE)
-README_ROW = re.compile(
-    r"^\| \[`([\w/]+\.py)`\]\(minitorch/\1\) \| (\d+) \| [^|\n]+ \|$", re.MULTILINE
+PAGE_ROW = re.compile(
+    r"^\| \[`([\w/]+\.py)`\]\(\.\./minitorch/\1\) \| (\d+) \| [^|\n]+ \|$", re.MULTILINE
 )
 MOST_LINES = 2000  # of code, in the core
 
@@ -98,8 +98,8 @@ def core(root: Path) -> list[str]:
 def core_problems(root: Path) -> Iterator[str]:
     """Whether both lists of the core's files agree with each other and with the files."""
     files = core(root)
-    text = _text(root / "README.md")
-    told = {name: int(lines) for name, lines in README_ROW.findall(text)}
+    text = _text(root / PAGE)
+    told = {name: int(lines) for name, lines in PAGE_ROW.findall(text)}
     absent = [name for name in files if not (root / "minitorch" / name).exists()]
     for name in absent:
         yield f"{FACE} names {name}, which is not there: correct the list in its docstring"
@@ -107,14 +107,14 @@ def core_problems(root: Path) -> Iterator[str]:
         return
     if list(told) != files:
         yield (
-            f"{SECTION} lists other files than the docstring of {FACE}, or in another order: "
+            f"{PAGE} lists other files than the docstring of {FACE}, or in another order: "
             f"list {', '.join(files)}"
         )
     counted = {name: code_lines(root / "minitorch" / name) for name in files}
     for name in sorted(told.keys() & counted):
         if told[name] != round(counted[name], -1):
             yield (
-                f"{SECTION} says {told[name]} lines of {name}, which has {counted[name]}: "
+                f"{PAGE} says {told[name]} lines of {name}, which has {counted[name]}: "
                 f"write {round(counted[name], -1)}"
             )
     total = sum(counted.values())
@@ -122,11 +122,11 @@ def core_problems(root: Path) -> Iterator[str]:
     words = f"{round(whole, -2):,} with comments and docstrings"
     together = f"| together | {round(total, -1):,} | {words} |"
     if together not in text:
-        yield f"{SECTION} has another sum than its files: write {together}"
+        yield f"{PAGE} has another sum than its files: write {together}"
     if total > MOST_LINES:
         yield (
             f"the core has {total} lines of code, more than the {MOST_LINES} of an evening: move "
-            f"what no chapter uses to minitorch/compat, or take a file out of {SECTION} and out of "
+            f"what no chapter uses to minitorch/compat, or take a file out of {PAGE} and out of "
             f"the docstring of {FACE}"
         )
 

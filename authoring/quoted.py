@@ -5,7 +5,7 @@ In the source of a chapter stands the record and what of it is meant, settings b
     {{04 right_with_attention: 16-18 words; hidden=32; reads=attention}}
 
 and in its notebook what was measured, from smallest to largest: "0.877 to 0.941". Of a curve it is
-the last number, or with `right[0]` the first. README.md holds both, the first in a comment:
+the last number, or with `right[0]` the first. Documents hold both, the first in a comment:
 
     <!--{{11 captions: BLEU; model=Transformer}}-->38.1 to 38.8<!---->
 """
@@ -33,21 +33,27 @@ def filled(results: Path, text: str) -> str:
 
 
 def write(root: Path) -> None:
-    """Fill the numbers of README.md in."""
-    path = root / "README.md"
-    if path.exists():
-        path.write_text(_readme(root), encoding="utf-8", newline="\n")
+    """Fill the numbers of README.md and of docs/ in."""
+    for path, before, after in _documents(root):
+        if after != before:
+            path.write_text(after, encoding="utf-8", newline="\n")
 
 
 def problems(root: Path) -> Iterator[str]:
-    """README.md, if its numbers are not those of the records."""
-    if (root / "README.md").read_text(encoding="utf-8") != _readme(root):
-        yield "README.md has numbers that no record has: run: python book.py build NN, any chapter"
+    """The documents whose numbers are not those of the records."""
+    for path, before, after in _documents(root):
+        if after != before:
+            name = path.relative_to(root).as_posix()
+            yield f"{name} has numbers that no record has: run: python book.py build NN, any"
 
 
-def _readme(root: Path) -> str:
-    text, results = (root / "README.md").read_text(encoding="utf-8"), root / "notebooks" / "results"
-    return SHOWN.sub(lambda found: found[1] + filled(results, found[2]) + found[3], text)
+def _documents(root: Path) -> Iterator[tuple[Path, str, str]]:
+    """README.md and the pages of docs/, with their texts as they are and as they should be."""
+    results = root / "notebooks" / "results"
+    for path in [*root.glob("README.md"), *sorted(root.glob("docs/*.md"))]:
+        text = path.read_text(encoding="utf-8")
+        fill = SHOWN.sub(lambda found: found[1] + filled(results, found[2]) + found[3], text)
+        yield path, text, fill
 
 
 def unfilled(number: str, text: str) -> Iterator[str]:

@@ -77,11 +77,13 @@ def test_a_notebook_has_the_numbers_and_follows_the_record(tmp_path):
     assert "It is 6." in after.source and after.id == before.id
 
 
-def test_the_numbers_of_the_readme_are_filled_in(tmp_path, results):
-    readme = tmp_path / "README.md"
+@pytest.mark.parametrize("name", ["README.md", "docs/page.md"])
+def test_the_numbers_of_a_document_are_filled_in(tmp_path, results, name):
+    readme = tmp_path / name
+    readme.parent.mkdir(exist_ok=True)
     readme.write_text("It is <!--{{01 doubling: number; kind=c}}-->8.1<!---->, and 8.1 is not.\n")
     [problem] = quoted.problems(tmp_path)
-    assert problem.startswith("README.md has numbers that no record has")
+    assert problem.startswith(f"{name} has numbers that no record has")
     quoted.write(tmp_path)
     assert "c}}-->7<!---->, and 8.1 is not." in readme.read_text()
     assert not list(quoted.problems(tmp_path))

@@ -113,7 +113,7 @@ def test_the_core_is_read_in_the_order_of_its_imports():
         later = graph()[name] & set(files[i:])
         assert not later, (
             f"{name} imports {later}, which the docstring of minitorch/__init__.py lists below it: "
-            "change the order there and in README.md"
+            "change the order there and in docs/library.md"
         )
 
 

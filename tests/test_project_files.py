@@ -79,20 +79,20 @@ def test_readme_lists_each_chapter_with_minutes_and_exercises():
     assert not problems, "\n".join(problems)
 
 
-def test_readme_and_docstring_name_the_core_of_the_library():
+def test_page_and_docstring_name_the_core_of_the_library():
     assert len(library.core(ROOT)) > 10
     problems = list(library.core_problems(ROOT))
     assert not problems, "\n".join(problems)
 
 
-def test_readme_shows_what_chapter_11_recorded():
+def test_pages_show_what_chapter_11_recorded():
     recorded = json.loads((ROOT / "notebooks/results/11.json").read_text(encoding="utf-8"))
     written = recorded["plays"]["rows"][0]["written"][-1].splitlines()
-    sample = re.search("writes:\n\n((?: {4}.*\n|\n)+)", README)[1]
-    assert [line.strip() for line in sample.splitlines()] == [
-        *written[: sample.count("\n") - 1],
-        "",
-    ]
+    page = (ROOT / "docs/what_comes_out.md").read_text(encoding="utf-8")
+    for text in (README, page):
+        sample = re.search("writes:\n\n((?: {4}.*\n|\n)+)", text)[1]
+        lines = [line.strip() for line in sample.splitlines()]
+        assert lines[-1] == "" and "\n".join(lines[:-1]) in "\n".join(written)
     runs = {}
     for row in recorded["captions"]["rows"]:
         runs.setdefault(row["model"], []).append(row)
@@ -104,13 +104,15 @@ def test_readme_shows_what_chapter_11_recorded():
             f"| {name} | {rows[0]['weights'] / 1e6:.1f} M | {rows[0]['TFLOPs'][-1]:.0f} "
             f"| {scores[0]:.1f} to {scores[-1]:.1f} | {greedy[0]:.1f} to {greedy[-1]:.1f} "
             f"| {losses[0]:.2f} to {losses[-1]:.2f} |\n"
-        ) in README
+        ) in page
     said = {
         "| " + " | ".join([*ours, theirs[2]]) + " |"
         for ours, theirs in zip(*(rows[0]["examples"] for rows in runs.values()), strict=True)
     }
-    shown = re.search(r"\| German .*\n.*\n((?:\|.*\n)+)", README)[1].splitlines()
+    shown = re.search(r"\| German .*\n.*\n((?:\|.*\n)+)", page)[1].splitlines()
     assert len(shown) >= 4 and set(shown) <= said
+    [ours] = re.findall(r"> \*\*(.+)\*\*, it says: \*(.+)\*", README)
+    assert ours in {(german, theirs) for german, _, theirs in runs["Transformer"][0]["examples"]}
 
 
 @in_git
