@@ -53,7 +53,7 @@ the chapter's file in `notebooks/results` hold each number.
 Do you doubt one? Measure it elsewhere, with other seeds, and with ten times the steps:
 
     python book.py experiment 05 C11 --seeds 100:105
-    python book.py experiment 02 recall --seeds 100:105 --budget 10
+    python book.py experiment 09 C34 --seeds 100:105 --budget 10
 
 It runs the experiments of this claim as they were recorded, and prints what comes out beside the
 record, with the same bounds. Nothing is written.

@@ -56,18 +56,19 @@ def _experiments(source: Path) -> list[Experiment]:
 
 def _print_beside(runs: Runs) -> None:
     """A table for each measured number: a line for each combination of settings."""
-    cells = list(dict.fromkeys(tuple(row[name] for name in runs.fixed) for row in runs.here))
-    varied = [i for i in range(len(runs.fixed)) if len({cell[i] for cell in cells}) > 1]
+    names = list(runs.fixed)
+    cells = list(dict.fromkeys(tuple(row[name] for name in names) for row in runs.here))
+    varied = [i for i in range(len(names)) if len({cell[i] for cell in cells}) > 1]
     for name, value in runs.here[0].items():
-        if name in (*runs.fixed, "seed") or isinstance(value, list):
+        if name in (*names, "seed") or isinstance(value, list):
             continue
         lines = []
         for cell in cells:
-            settings = dict(zip(runs.fixed, cell, strict=True))
+            settings = dict(zip(names, cell, strict=True))
             found = [
                 spread(rows.values(name, **settings)) if rows and rows.has(**settings) else "-"
                 for rows in (runs.here, runs.full)
             ]
             lines.append([*(shown(cell[i]) for i in varied), *found])
-        header = [*(runs.fixed[i] for i in varied), "here", "recorded"]
+        header = [*(names[i] for i in varied), "here", "recorded"]
         table(header, lines, name, folded=False)

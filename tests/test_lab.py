@@ -337,9 +337,17 @@ def test_what_was_measured_here_at_other_settings_is_not_drawn_but_told(monkeypa
         for d in (1, 2)
     ]
     here, full = Rows(rows[:2]), Rows(rows[2:])
-    [axes] = drawn(monkeypatch, Runs("C7", here, full, fixed=["steps", "d"]), x="d", y="loss")
+    [axes] = drawn(
+        monkeypatch, Runs("C7", here, full, fixed={"steps": 600, "d": 1}), x="d", y="loss"
+    )
     assert [line.get_ydata().tolist() for line in axes.get_lines()] == [[600, 600]]
     assert "measured here at other settings: in the table" in axes.figure.get_suptitle()
     assert "measured here   10   10" in capsys.readouterr().out
-    [axes] = drawn(monkeypatch, Runs("C7", full, full, fixed=["steps", "d"]), x="d", y="loss")
+    by_default = Rows({key: x for key, x in row.items() if key != "steps"} for row in here)
+    for steps, lines in ((600, 2), (10, 1)):
+        runs = Runs("C7", by_default, full, fixed={"steps": steps, "d": 1})
+        assert len(drawn(monkeypatch, runs, x="d", y="loss")[0].get_lines()) == lines
+    [axes] = drawn(
+        monkeypatch, Runs("C7", full, full, fixed={"steps": 600, "d": 1}), x="d", y="loss"
+    )
     assert len(axes.get_lines()) == 2 and "other settings" not in axes.figure.get_suptitle()

@@ -334,8 +334,8 @@ for row in check.table:
 #
 # - if the two were not given the same rates and the same number of steps;
 # - if one of them is best at the smallest or the largest rate that was tried: a better one may lie beyond;
-# - if one of them has fewer than three seeds at its best rate;
-# - unless **every** seed of one is above every seed of the other.
+# - if one of them has fewer than five seeds at its best rate;
+# - unless **every** seed of one is above every seed of the other: the clearest kind of finding (chapter 00, section 9), which needs no pairs.
 #
 # Everything is allowed. Before you run the cell: at $d = 1024$ each number with the division is larger than all without. May you say that it helps there?
 
@@ -352,7 +352,7 @@ def division_helps(rows):
             rates = sorted(row["rate"] for row in own)
             best = max(own, key=lambda row: sum(row["right"]) / len(row["right"]))
             inside = rates[0] < best["rate"] < rates[-1]
-            chosen[divided] = best["right"] if inside and len(best["right"]) >= 3 else None
+            chosen[divided] = best["right"] if inside and len(best["right"]) >= 5 else None
             setting[divided] = rates, best["steps"]
         found[width] = "not known"
         if setting[True] == setting[False] and chosen[True] and chosen[False]:

@@ -20,11 +20,11 @@
 
 # %%
 import math
-import statistics
 
 import minitorch as mt
 from textbook.checks import chapter_08 as check
 from textbook.checks import progress
+from textbook.lab import finding
 
 progress.show("08")
 
@@ -247,9 +247,9 @@ for row in check.table:
 # belongs into it if
 #
 # - both were trained to the same length, tested at the same longer length, trained for as many steps, and each was given the best of as many rates;
-# - both have at least three seeds;
-# - the mean share **beyond** of the better one is larger by more than **twice the larger of the two standard deviations** (of the shares
-#   beyond, over the seeds, as `statistics.stdev` has it).
+# - both have as many seeds (number $i$ of each list was measured with seed $i$);
+# - that the share **beyond** of the better one is larger is a *finding* by chapter 00's rule ("When is a difference a finding?"): at least
+#   five seeds, and $p \le 0.05$. `finding(larger, smaller)` of `textbook.lab` gives `p` and `found`.
 #
 # Everything is allowed. Before you run the cell: which scheme of the table has the best numbers at 64? May you say that it is better than
 # ALiBi there?
@@ -272,10 +272,8 @@ def concluded(rows):
     found = []
     for one, x in beyond.items():
         for other, y in beyond.items():
-            if setting[one] == setting[other] and min(len(x), len(y)) >= 3:
-                spread = max(statistics.stdev(x), statistics.stdev(y))
-                if statistics.mean(x) - statistics.mean(y) > 2 * spread:
-                    found.append((one, other))
+            if setting[one] == setting[other] and len(x) == len(y) and finding(x, y).found:
+                found.append((one, other))
     return found
     ### END SOLUTION
 
@@ -285,8 +283,8 @@ check.concluded(concluded)
 for better, worse in concluded(check.table):
     print(f"{better} is better than {worse}")
 ### BEGIN HIDDEN TESTS
-# At 64 "relative" has the highest share, 0.84 at all places; beyond, that is 0.82. ALiBi has 0.71 there on
-# average, but its seeds differ by more than that: the standard deviation is 0.13. So the table does not
+# At 64 "relative" has the highest share, 0.84 at all places; beyond, that is 0.81. ALiBi has 0.73 there on
+# average, and with two of the five seeds it is ahead: p = 0.13. So the table does not
 # say that relative is better than ALiBi. It does not say either that rotary positions are worse: they had three times
 # the steps. And the table of places, though it has a third right at 64, knows less than a tenth beyond.
 check.concluded(concluded, hidden=True)

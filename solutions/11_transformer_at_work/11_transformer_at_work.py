@@ -32,6 +32,7 @@ from textbook import plot
 from textbook.chapter_10 import Transformer
 from textbook.checks import chapter_11 as check
 from textbook.checks import progress
+from textbook.lab import finding
 
 progress.show("11")
 
@@ -395,12 +396,12 @@ check.pass_flops(pass_flops, hidden=True)
 # least as much ([chapter 11, section 7](../../notebooks/11_transformer_at_work.ipynb#7.-What-training-costs)). Look before you compute: which of the sentences below the table would you write down?
 
 # %%
-print("row  losses of a piece  characters  text      FLOPs     counted as  settings")
+print("row  losses of a piece         characters  text      FLOPs     counted as  settings")
 for number, row in enumerate(check.table):
     losses, counted = " ".join(f"{x:.2f}" for x in row["losses"]), row["counted as"]
     settings = " ".join(f"{key[:5]} {value}" for key, value in row["settings"].items())
     print(
-        f"{number:3}  {losses:17}  {row['characters a piece']:10}  {row['text']:8}  "
+        f"{number:3}  {losses:24}  {row['characters a piece']:10}  {row['text']:8}  "
         f"{row['FLOPs']:.1e}   {counted:10}  {settings}"
     )
 for number, (kind, i, j, *name) in enumerate(check.claims):
@@ -416,8 +417,9 @@ for number, (kind, i, j, *name) in enumerate(check.claims):
 # `check.claims`. Return the numbers of the claims that the table supports, counted from 0, as a list.
 #
 # - `("better", i, j)`: row $i$ has the lower loss, **in nats a character** (the loss of a piece divided by the characters a piece). Both rows were
-#   tested on the same text, both have at least two seeds, and the mean is lower by more than twice the larger of the two standard
-#   deviations (those of a sample, as `statistics.stdev`, of the losses in nats a character).
+#   tested on the same text, both have as many seeds (number $k$ of both lists is the same seed), and that the loss is lower is a *finding*
+#   by chapter 00's rule ("When is a difference a finding?"): at least five seeds, and $p \le 0.05$, which `finding(larger, smaller)` of
+#   `textbook.lab` counts.
 # - `("fewer products", i, j)`: it follows from the costs that row $i$ computed fewer products than row $j$.
 # - `("because of", i, j, setting)`: row $i$ is better than row $j$, as above, and this setting is the only one in which they differ.
 #
@@ -433,10 +435,9 @@ def supported(table, claims):
         one, other = (
             [loss / row["characters a piece"] for loss in row["losses"]] for row in (ours, theirs)
         )
-        if ours["text"] != theirs["text"] or min(len(one), len(other)) < 2:
-            return False
-        spread = max(statistics.stdev(one), statistics.stdev(other))
-        return statistics.mean(other) - statistics.mean(one) > 2 * spread
+        return (
+            ours["text"] == theirs["text"] and len(one) == len(other) and finding(other, one).found
+        )
 
     found = []
     for k, (kind, i, j, *name) in enumerate(claims):

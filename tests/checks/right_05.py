@@ -298,7 +298,7 @@ def helps_in_groups(rows):
         seen = [sorted((r["rate"], r["steps"]) for r in each) for each in (plain, divided)]
         best = [max(each, key=lambda r: float(np.mean(r["right"]))) for each in (plain, divided)]
         ends = [(each[0][0], each[-1][0]) for each in seen]
-        if seen[0] != seen[1] or any(len(b["right"]) <= 2 for b in best):
+        if seen[0] != seen[1] or any(len(b["right"]) <= 4 for b in best):
             continue
         if any(b["rate"] in each for b, each in zip(best, ends, strict=True)):
             continue
@@ -319,7 +319,7 @@ def helps_with_arrays(rows):
             own = [row for row in rows if (row["d"], row["divided"]) == (d, divided)]
             own.sort(key=lambda row: row["rate"])
             k = int(np.argmax([np.mean(row["right"]) for row in own]))
-            usable = 0 < k < len(own) - 1 and len(own[k]["right"]) > 2
+            usable = 0 < k < len(own) - 1 and len(own[k]["right"]) > 4
             best.append(np.array(own[k]["right"]) if usable else None)
             given.append([(row["rate"], row["steps"]) for row in own])
         known = given[0] == given[1] and best[0] is not None and best[1] is not None

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import statistics
 
 import numpy as np
 
@@ -209,9 +208,10 @@ def concluded_with_numpy(rows):
             / (row["tested at"] - row["trained to"])
             for row in (a, b)
         )
-        if any(a[key] != b[key] for key in keys) or len(x) < 3 or len(y) < 3:
+        if any(a[key] != b[key] for key in keys) or not 5 <= len(x) == len(y):
             continue
-        if x.mean() - y.mean() > 2 * max(x.std(ddof=1), y.std(ddof=1)):
+        signs = np.array([*itertools.product((1, -1), repeat=len(x))])
+        if (signs @ (x - y) >= (x - y).sum() - 1e-9).mean() <= 0.05:
             found.add((a["scheme"], b["scheme"]))
     return found
 
@@ -222,20 +222,22 @@ def concluded_by_groups(rows):
         short, long = sorted(
             (row for row in rows if row["scheme"] == name), key=lambda row: row["tested at"]
         )
-        if len(long["right"]) > 2:
+        if len(long["right"]) > 4:
             T, n = short["tested at"], long["tested at"]
             beyond = [
                 y + (y - x) * T / (n - T)
                 for x, y in zip(short["right"], long["right"], strict=True)
             ]
-            key = T, n, long["steps"], long["rates tried"]
-            mean, spread = statistics.fmean(beyond), statistics.variance(beyond) ** 0.5
-            groups.setdefault(key, []).append((mean, spread, name))
+            key = T, n, long["steps"], long["rates tried"], len(beyond)
+            groups.setdefault(key, []).append((beyond, name))
     pairs = []
     for group in groups.values():
-        for low, high in itertools.combinations(sorted(group), 2):
-            if high[0] > low[0] + 2 * low[1] and high[0] - low[0] > 2 * high[1]:
-                pairs.append([high[2], low[2]])
+        for (high, one), (low, other) in itertools.permutations(group, 2):
+            sums = [0.0]
+            for a, b in zip(high, low, strict=True):
+                sums = [x + sign * (a - b) for x in sums for sign in (1, -1)]
+            if sum(x >= sum(high) - sum(low) - 1e-9 for x in sums) <= 0.05 * len(sums):
+                pairs.append([one, other])
     return pairs
 
 

@@ -135,17 +135,18 @@ class Experiment:
 
     def _runs(self, here: dict[str, Any], full: dict[str, Any] | None) -> Runs:
         """What was measured here and what is recorded; the same if this is the recording."""
+        defaults = inspect.signature(self.function).parameters
         rows = Rows(here["rows"])
         recorded = rows if full is here else Rows(full["rows"]) if full else None
         return Runs(
             self.claim,
             rows,
             recorded,
-            fixed=[
-                name
+            fixed={
+                name: defaults[name].default
                 for name, value in self.full.items()
                 if name != "seeds" and not isinstance(value, Tuned)
-            ],
+            },
             choices=choices(full or here),
         )
 

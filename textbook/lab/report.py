@@ -154,7 +154,8 @@ def how_chosen(name: str, choices: Sequence[tuple[dict, Choice]]) -> tuple[str, 
     runs = [choice.runs for _, choice in choices]
     open_ = sum(not choice.told_apart for _, choice in choices)
     edge = sum(choice.told_apart and choice.at_edge for _, choice in choices)
-    caption = f"how {name} was chosen: by {spread([min(runs), max(runs)])} runs in other seeds"
+    count = str(min(runs)) + (f" to {max(runs)}" if max(runs) > min(runs) else "")
+    caption = f"how {name} was chosen: by {count} runs in other seeds"
     if open_:
         caption += f"; not chosen in {open_} of {len(choices)}: all values are equally good there"
     if edge:

@@ -17,8 +17,9 @@ from textbook.lab.tuned import Choice
 class Runs:
     """What an experiment measured ``here``, quick, and what is recorded in ``full`` (or None).
 
-    ``fixed`` names the settings in which the two must agree to be drawn into one figure, and
-    ``choices`` tells how a setting of the best runs was chosen: see ``textbook.lab.tuned``.
+    ``fixed`` names the settings in which the two must agree to be drawn into one figure, with what
+    they are where a row does not say. ``choices`` tells how a setting of the best runs was chosen:
+    see ``textbook.lab.tuned``.
     """
 
     def __init__(
@@ -26,11 +27,11 @@ class Runs:
         claim: str,
         here: Rows,
         full: Rows | None,
-        fixed: Sequence[str] = (),
+        fixed: dict[str, Any] | None = None,
         choices: tuple[str, list[tuple[dict, Choice]]] | None = None,
     ) -> None:
         self.claim, self.here, self.full = claim, here, full
-        self.fixed, self.choices = fixed, choices
+        self.fixed, self.choices = fixed or {}, choices
         self.judged: list[Callable[[Runs], None]] = []  # its verdicts, to be asked of other runs
 
     @property
@@ -48,8 +49,12 @@ class Runs:
         """What one figure may show: of the runs made here those with settings of the record."""
         if not self.full:
             return self.by_setting
-        names = [name for name in self.fixed if name in self.full[0]]
-        alike = [row for row in self.here if self.full.has(**{n: row[n] for n in names})]
+
+        def settings(row: dict) -> list:
+            return [row.get(name, default) for name, default in self.fixed.items()]
+
+        recorded = [settings(row) for row in self.full]
+        alike = [row for row in self.here if settings(row) in recorded]
         return ({"here": Rows(alike)} if alike else {}) | {"recorded": self.full}
 
     def holds(

@@ -9,29 +9,29 @@ def _row(width, divided, rate, right, steps=100):
 
 
 table = [
-    _row(16, False, 0.003, [0.71, 0.74, 0.70]),
-    _row(16, False, 0.01, [0.80, 0.84, 0.83]),
-    _row(16, False, 0.03, [0.77, 0.79, 0.78]),
-    _row(16, True, 0.003, [0.72, 0.70, 0.75]),
-    _row(16, True, 0.01, [0.84, 0.80, 0.85]),
-    _row(16, True, 0.03, [0.76, 0.80, 0.79]),
-    _row(64, False, 0.003, [0.79, 0.82, 0.80]),
-    _row(64, False, 0.01, [0.82, 0.85, 0.86]),
-    _row(64, False, 0.03, [0.92, 0.71, 0.70]),
-    _row(64, True, 0.003, [0.83, 0.82, 0.84]),
-    _row(64, True, 0.01, [0.90, 0.92, 0.89]),
-    _row(64, True, 0.03, [0.85, 0.88, 0.86]),
-    _row(256, False, 0.003, [0.83, 0.81, 0.82]),
-    _row(256, False, 0.01, [0.74, 0.76, 0.71]),
-    _row(256, True, 0.003, [0.84, 0.86, 0.85]),
-    _row(256, True, 0.01, [0.91, 0.90, 0.92]),
-    _row(256, True, 0.03, [0.88, 0.89, 0.86]),
-    _row(1024, False, 0.001, [0.61, 0.60, 0.64]),
-    _row(1024, False, 0.003, [0.70, 0.72, 0.71]),
-    _row(1024, False, 0.01, [0.55, 0.61, 0.58]),
-    _row(1024, True, 0.001, [0.80, 0.82, 0.81], steps=200),
-    _row(1024, True, 0.003, [0.92, 0.91, 0.93], steps=200),
-    _row(1024, True, 0.01, [0.90, 0.88, 0.89], steps=200),
+    _row(16, False, 0.003, [0.71, 0.74, 0.70, 0.71, 0.72]),
+    _row(16, False, 0.01, [0.80, 0.84, 0.83, 0.83, 0.84]),
+    _row(16, False, 0.03, [0.77, 0.79, 0.78, 0.78, 0.79]),
+    _row(16, True, 0.003, [0.72, 0.70, 0.75, 0.72, 0.73]),
+    _row(16, True, 0.01, [0.84, 0.80, 0.85, 0.84, 0.85]),
+    _row(16, True, 0.03, [0.76, 0.80, 0.79, 0.79, 0.80]),
+    _row(64, False, 0.003, [0.79, 0.82, 0.80, 0.80, 0.81]),
+    _row(64, False, 0.01, [0.82, 0.85, 0.86, 0.85, 0.86]),
+    _row(64, False, 0.03, [0.92, 0.71, 0.70, 0.71, 0.72]),
+    _row(64, True, 0.003, [0.83, 0.82, 0.84, 0.83, 0.84]),
+    _row(64, True, 0.01, [0.90, 0.92, 0.89, 0.90, 0.91]),
+    _row(64, True, 0.03, [0.85, 0.88, 0.86, 0.86, 0.87]),
+    _row(256, False, 0.003, [0.83, 0.81, 0.82, 0.82, 0.83]),
+    _row(256, False, 0.01, [0.74, 0.76, 0.71, 0.74, 0.75]),
+    _row(256, True, 0.003, [0.84, 0.86, 0.85, 0.85, 0.86]),
+    _row(256, True, 0.01, [0.91, 0.90, 0.92, 0.91, 0.92]),
+    _row(256, True, 0.03, [0.88, 0.89, 0.86, 0.88, 0.89]),
+    _row(1024, False, 0.001, [0.61, 0.60, 0.64, 0.61, 0.62]),
+    _row(1024, False, 0.003, [0.70, 0.72, 0.71, 0.71, 0.72]),
+    _row(1024, False, 0.01, [0.55, 0.61, 0.58, 0.58, 0.59]),
+    _row(1024, True, 0.001, [0.80, 0.82, 0.81, 0.81, 0.81], steps=200),
+    _row(1024, True, 0.003, [0.92, 0.91, 0.93, 0.92, 0.93], steps=200),
+    _row(1024, True, 0.01, [0.90, 0.88, 0.89, 0.89, 0.90], steps=200),
 ]
 RATES, FOUR, NARROW = (0.01, 0.1, 0.03), (0.01, 0.1, 0.03, 0.05), (0.02, 0.05, 0.03)
 
@@ -45,37 +45,58 @@ def _both(width, plain, divided, rates=(RATES, RATES), steps=(100, 100)):
 
 def _table_cases(draw, hidden):
     yield (table,)
-    low, high, top = [0.2, 0.21, 0.22], [0.5, 0.52, 0.54], [0.6, 0.62, 0.61]
+    low, high, top = (
+        [0.2, 0.21, 0.22, 0.21, 0.21],
+        [0.5, 0.52, 0.54, 0.52, 0.52],
+        [0.6, 0.62, 0.61, 0.61, 0.61],
+    )
     other = (0.01, 0.1, 0.02)
     rows = [
         *_both(1, [low, low, high], [low, low, top]),
         *_both(2, [low, low, top], [low, low, high]),
-        *_both(3, [low, low, [0.4, 0.45, 0.8]], [low, low, top]),
+        *_both(3, [low, low, [0.4, 0.45, 0.8, 0.45, 0.45]], [low, low, top]),
         *_both(4, [low, high, low], [low, low, top]),
         *_both(5, [low, low, high], [top, low, low]),
         *_both(6, [low, low, high], [low, low, top], rates=(RATES, other)),
         *_both(7, [low, low, high], [low, low, top], steps=(100, 150)),
-        *_both(8, [low, low, high[:2]], [low, low, top[:2]]),
-        *_both(9, [low, low, [0.5, 0.5, 0.6]], [low, low, top]),
-        *_both(10, [[0.9, 0.1, 0.1], low, high], [low, low, top]),
-        *_both(11, [low, [0.55, 0.56, 0.1], high], [low, low, top]),
-        *_both(12, [low, low, [0.5, 0.9, 0.1]], [low, low, [0.7, 0.6, 0.8]]),
-        *_both(13, [low, low, high], [low, low, [0.55, 0.65, 0.45]]),
-        *_both(14, [low, low, [0.7, 0.71, 0.72, 0.73]], [low, low, [0.5, 0.6, 0.65, 0.69]]),
+        *_both(8, [low, low, high[:4]], [low, low, top[:4]]),
+        *_both(9, [low, low, [0.5, 0.5, 0.6, 0.5, 0.5]], [low, low, top]),
+        *_both(10, [[0.9, 0.1, 0.1, 0.1, 0.1], low, high], [low, low, top]),
+        *_both(11, [low, [0.55, 0.56, 0.1, 0.55, 0.55], high], [low, low, top]),
+        *_both(12, [low, low, [0.5, 0.9, 0.1, 0.5, 0.5]], [low, low, [0.7, 0.6, 0.8, 0.7, 0.7]]),
+        *_both(13, [low, low, high], [low, low, [0.55, 0.65, 0.45, 0.55, 0.55]]),
+        *_both(
+            14,
+            [low, low, [0.7, 0.71, 0.72, 0.73, 0.71, 0.71]],
+            [low, low, [0.5, 0.6, 0.65, 0.69, 0.6, 0.6]],
+        ),
         *_both(15, [low, low, high], [low, low, high]),
-        *_both(16, [[0.3, 0.31, 0.32], low, [0.2, 0.6, 0.6]], [low, low, [0.9, 0.91, 0.92]]),
+        *_both(
+            16,
+            [[0.3, 0.31, 0.32, 0.31, 0.31], low, [0.2, 0.6, 0.6, 0.6, 0.6]],
+            [low, low, [0.9, 0.91, 0.92, 0.91, 0.91]],
+        ),
     ]
     rows += [
-        *_both(17, [[0.3] * 6, low, high], [low, low, top]),  # more seeds, a larger sum
-        *_both(18, [low, low, high, [0.7, 0.7]], [low, low, top, low], rates=(FOUR, FOUR)),
-        *_both(19, [low[:2], low, high], [low, low, top]),
+        *_both(17, [[0.3] * 10, low, high], [low, low, top]),  # more seeds, a larger sum
+        *_both(
+            18, [low, low, high, [0.7, 0.7, 0.7, 0.7]], [low, low, top, low], rates=(FOUR, FOUR)
+        ),
+        *_both(19, [low[:4], low, high], [low, low, top]),
         *_both(20, [low, high, low], [low, low, top], rates=(NARROW, NARROW)),
-        *_both(21, [low, low, high, low], [low, low, low, [0.53, 0.55, 0.5]], rates=(FOUR, FOUR)),
+        *_both(
+            21,
+            [low, low, high, low],
+            [low, low, low, [0.53, 0.55, 0.5, 0.53, 0.53]],
+            rates=(FOUR, FOUR),
+        ),
         *_both(22, [high, low, low], [low, low, top]),
         *_both(23, [low, low, high], [low, top, low]),
         *_both(25, [high, low, low], [top, low, low]),
-        *_both(26, [low, low, [0.5, 0.65, 0.75]], [low, low, [0.6, 0.7, 0.8]]),
-        *_both(24, [low, low, [0.5, 0.5, 0.9]], [low, low, [0.6, 0.6, 0.2]]),
+        *_both(
+            26, [low, low, [0.5, 0.65, 0.75, 0.65, 0.65]], [low, low, [0.6, 0.7, 0.8, 0.7, 0.7]]
+        ),
+        *_both(24, [low, low, [0.5, 0.5, 0.9, 0.5, 0.5]], [low, low, [0.6, 0.6, 0.2, 0.6, 0.6]]),
     ]
     if hidden:
         rows = [row | {"right": [round(x * 0.9, 6) for x in row["right"]]} for row in rows]
@@ -108,7 +129,7 @@ def _reading(
     few=lambda best, own, seeds: min(len(row["right"]) for row in best) < seeds,
     against=lambda best, own: best,
     same=("rates", "steps"),
-    seeds=3,
+    seeds=5,
     better=lambda a, b: min(a) > max(b),
     words=("yes", "no", "not known"),
     finish=lambda found: found,
@@ -199,7 +220,7 @@ def division_helps(rows):
             rates = sorted(row["rate"] for row in own)
             best = max(own, key=lambda row: sum(row["right"]) / len(row["right"]))
             inside = rates[0] < best["rate"] < rates[-1]
-            chosen[divided] = best["right"] if inside and len(best["right"]) >= 3 else None
+            chosen[divided] = best["right"] if inside and len(best["right"]) >= 5 else None
             setting[divided] = rates, best["steps"]
         found[width] = "not known"
         if setting[True] == setting[False] and chosen[True] and chosen[False]:
@@ -255,8 +276,8 @@ for name, hint, pieces in (
         "Both must have been given the same rates and the same number of steps.",
         {"same": ()},
     ),
-    ("right but for two seeds, which it takes as enough", "At least three.", {"seeds": 2}),
-    ("right but for three seeds, which it takes as too few", "Three are enough.", {"seeds": 4}),
+    ("right but for four seeds, which it takes as enough", "At least five.", {"seeds": 4}),
+    ("right but for five seeds, which it takes as too few", "Five are enough.", {"seeds": 6}),
     (
         "right but for the seeds: it compares means",
         SEEDS,
@@ -273,12 +294,12 @@ for name, hint, pieces in (
         {"value": lambda right: right[0]},
     ),
     (
-        "right but for the rates: those with fewer than three seeds take no part in the choice",
+        "right but for the rates: those with fewer than five seeds take no part in the choice",
         "First the best rate is chosen, then its seeds are counted: too few, and it is not known.",
-        {"chosen": lambda own: [row for row in own if len(row["right"]) >= 3]},
+        {"chosen": lambda own: [row for row in own if len(row["right"]) >= 5]},
     ),
     (
-        "right but for the seeds, of which it wants three at every rate",
+        "right but for the seeds, of which it wants five at every rate",
         "Three at the best rate are enough.",
         {"few": lambda best, own, seeds: min(len(row["right"]) for row in own) < seeds},
     ),

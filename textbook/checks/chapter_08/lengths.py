@@ -5,6 +5,7 @@ import statistics
 
 from textbook.checks.conclusions import as_pairs
 from textbook.checks.exercise import exercise
+from textbook.lab import finding
 
 # What a longer context does to the angles
 
@@ -200,27 +201,24 @@ def _rows_of(scheme, inside, beyond, longer=64, trained=20, **settings):
         yield _row(scheme, n, [round(x, 4) for x in values], trained=trained, **settings)
 
 
-def _around(mean, spread, seeds=3):
-    """Shares with this mean and this standard deviation."""
-    shifts = [-1.0, 1.0] + [0.0] * (seeds - 2)
-    by = spread / statistics.stdev(shifts)
-    return [mean + by * x for x in shifts]
-
-
 table = [
-    _row("table of places", 20, [0.98, 0.97, 0.99]),
-    _row("table of places", 64, [0.35, 0.36, 0.35]),
-    _row("sinusoids", 20, [0.96, 0.97, 0.95]),
-    _row("sinusoids", 64, [0.37, 0.35, 0.36]),
-    _row("relative", 20, [0.90, 0.91, 0.89]),
-    _row("relative", 64, [0.83, 0.86, 0.84]),
-    _row("ALiBi", 20, [0.97, 0.98, 0.97]),
-    _row("ALiBi", 64, [0.70, 0.88, 0.79]),
-    _row("rotary", 20, [0.99, 0.99, 0.99], steps=1200),
-    _row("rotary", 64, [0.62, 0.60, 0.61], steps=1200),
-    _row("index", 20, [0.40, 0.42, 0.41], rates=1),
-    _row("index", 64, [0.24, 0.25, 0.24], rates=1),
+    _row("table of places", 20, [0.98, 0.97, 0.99, 0.98, 0.97]),
+    _row("table of places", 64, [0.35, 0.36, 0.35, 0.36, 0.35]),
+    _row("sinusoids", 20, [0.96, 0.97, 0.95, 0.96, 0.95]),
+    _row("sinusoids", 64, [0.37, 0.35, 0.36, 0.35, 0.36]),
+    _row("relative", 20, [0.90, 0.91, 0.89, 0.90, 0.91]),
+    _row("relative", 64, [0.83, 0.86, 0.84, 0.85, 0.83]),
+    _row("ALiBi", 20, [0.97, 0.98, 0.97, 0.97, 0.98]),
+    _row("ALiBi", 64, [0.70, 0.91, 0.79, 0.90, 0.72]),
+    _row("rotary", 20, [0.99, 0.99, 0.99, 0.98, 0.99], steps=1200),
+    _row("rotary", 64, [0.62, 0.60, 0.61, 0.62, 0.60], steps=1200),
+    _row("index", 20, [0.40, 0.42, 0.41, 0.40, 0.41], rates=1),
+    _row("index", 64, [0.24, 0.25, 0.24, 0.23, 0.25], rates=1),
 ]
+
+LITTLE = (-0.01, 0.01, 0.0, 0.005, -0.005)
+MUCH = (-0.1, 0.1, 0.0, 0.05, -0.05)
+EIGHT = (*MUCH, 0.02, -0.02, 0.0)
 
 
 def _table_cases(draw, hidden):
@@ -229,28 +227,29 @@ def _table_cases(draw, hidden):
     inside = [("a", 0.95, 0.2, {}), ("b", 0.6, 0.5, {}), ("i", 0.3, 0.42, {})]
     inside += [("c", 0.9, 0.8, {"steps": 900}), ("h", 0.95, 0.3, {"steps": 900})]
     inside += [("d", 0.9, 0.1, {"rates": 1}), ("m", 0.7, 0.4, {"rates": 1})]
-    inside += [("f", 0.7, 0.9, {"seeds": 2}), ("l", 0.99, 0.1, {"seeds": 2})]
+    inside += [("f", 0.7, 0.9, {"by": LITTLE[:4]}), ("l", 0.99, 0.1, {"by": LITTLE[:4]})]
     inside += [("g", 0.2, 0.95, {"trained": 12}), ("k", 0.8, 0.7, {"trained": 12})]
-    inside += [("j", 0.9, 0.7, {"longer": 100}), ("n", 0.9, 0.2, {"longer": 100, "seeds": 5})]
-    spreads = (0.03, 0.055, 0.067, 0.08, 0.2)  # of a difference of 0.1
-    for steps, spread in enumerate(spreads, start=500):
-        inside += [(f"p{steps}", 0.9, 0.6, {"steps": steps, "spread": 0.0})]
-        inside += [(f"q{steps}", 0.9, 0.5, {"steps": steps, "spread": spread})]
-        inside += [(f"r{steps}", 0.9, 0.4, {"steps": steps, "spread": 0.0, "rates": 4})]
-        inside += [(f"s{steps}", 0.9, 0.5, {"steps": steps, "spread": spread, "rates": 4})]
-    inside += [(s, 0.9, b, {"steps": 600, "spread": 0.03}) for s, b in (("t", 0.6), ("u", 0.5))]
-    inside += [(s, 0.9, b, {"steps": 640, "spread": 0.04}) for s, b in (("x", 0.6), ("y", 0.5))]
-    inside += [("v", 0.9, 0.6, {"steps": 620, "spread": 0.2})]
-    inside += [("w", 0.9, 0.5, {"steps": 620, "spread": 0.0})]
+    inside += [("j", 0.9, 0.7, {"longer": 100}), ("n", 0.9, 0.2, {"longer": 100})]
+    inside += [("o", 0.9, 0.3, {"longer": 100, "by": (*LITTLE, 0.0)})]
+    same, other = {"steps": 700, "by": MUCH}, {"steps": 710, "by": MUCH}
+    inside += [("p", 0.9, 0.5, same), ("q", 0.9, 0.52, same)]
+    inside += [("r", 0.9, 0.5, other), ("s", 0.9, 0.55, other | {"by": MUCH[::-1]})]
+    seven = tuple(x + 0.1 for x in EIGHT[:7]) + (EIGHT[7] - 0.01,)
+    inside += [("t", 0.9, 0.5, {"steps": 720, "by": EIGHT})]
+    inside += [("u", 0.9, 0.5, {"steps": 720, "by": seven})]
+    inside += [("v", 0.9, 0.5, {"steps": 730, "by": LITTLE})]
+    four = tuple(x + 0.1 for x in LITTLE[:4]) + (LITTLE[4] - 0.001,)
+    inside += [("w", 0.9, 0.5, {"steps": 730, "by": four})]
+    apart = (0.0, 0.1, 0.0, 0.1, 0.0)
+    inside += [("x", 0.9, 0.5, {"steps": 740, "by": apart})]
+    inside += [("y", 0.9, 0.606, {"steps": 740, "by": apart})]
     if hidden:
         inside = [(scheme, 1 - a, 0.9 * b, settings) for scheme, a, b, settings in inside]
     rows = []
     for scheme, a, b, given in inside:
         settings = dict(given)
-        seeds, spread = settings.pop("seeds", 3), settings.pop("spread", 0.01)
-        spread *= 0.9 if hidden else 1.0
-        shares = _around(a, 0.001, seeds), _around(b + 0.001 * draw.random.random(), spread, seeds)
-        rows += _rows_of(scheme, *shares, **settings)
+        shifts = settings.pop("by", LITTLE)
+        rows += _rows_of(scheme, [a] * len(shifts), [b + x for x in shifts], **settings)
     yield ([rows[i] for i in draw.random.permutation(len(rows))],)
     yield (rows[:4],)
 
@@ -260,23 +259,23 @@ def _as_set(answer, rows):
     return as_pairs(answer(rows), "better")
 
 
-def _pairs(rows, same, at_least=3, beyond=None, noise=None, spread=None, factor=2, worst=max):
+def _is_finding(x, y):
+    return finding(x, y).found
+
+
+def _pairs(rows, same, beyond=None, better=_is_finding, as_many=True):
     """What may be concluded, with one of the pieces exchanged."""
-    beyond, spread = beyond or _beyond, spread or statistics.stdev
-    noise = noise or beyond
+    beyond = beyond or _beyond
     inside = {row["scheme"]: row for row in rows if row["tested at"] == row["trained to"]}
     longer = {row["scheme"]: row for row in rows if row["tested at"] > row["trained to"]}
     found = []
     for one, a in longer.items():
         for other, b in longer.items():
-            if any(a[key] != b[key] for key in same):
+            if one == other or any(a[key] != b[key] for key in same):
                 continue
             x, y = beyond(a, inside[one]), beyond(b, inside[other])
-            if min(len(x), len(y)) < at_least:
-                continue
-            difference = statistics.fmean(x) - statistics.fmean(y)
-            noises = [noise(row, inside[row["scheme"]]) for row in (a, b)]
-            if difference > factor * worst(*map(spread, noises)):
+            n = min(len(x), len(y))
+            if (len(x) == len(y) or not as_many) and better(x[:n], y[:n]):
                 found.append((one, other))
     return found
 
@@ -312,11 +311,10 @@ def _why(check, answer, rows):
         if settings[0] != settings[1]:
             return text + f"they differ in '{key}', {settings[0]} and {settings[1]}."
     x, y = (_beyond(longer[scheme], inside[scheme]) for scheme in (one, other))
-    if min(len(x), len(y)) < 3:
-        return text + "one of them has fewer than three seeds."
+    if len(x) != len(y) or len(x) < 5:
+        return text + f"they have {len(x)} and {len(y)} seeds."
     means = f"{statistics.fmean(x):.3f} and {statistics.fmean(y):.3f}"
-    larger = max(statistics.stdev(x), statistics.stdev(y))
-    return text + f"the mean shares beyond are {means}, the larger deviation is {larger:.3f}."
+    return text + f"the mean shares beyond are {means}, and p is {finding(x, y).p:.3f}."
 
 
 def _in_order(check, answer, rows):
@@ -357,10 +355,8 @@ def concluded(rows):
     found = []
     for one, x in beyond.items():
         for other, y in beyond.items():
-            if setting[one] == setting[other] and min(len(x), len(y)) >= 3:
-                spread = max(statistics.stdev(x), statistics.stdev(y))
-                if statistics.mean(x) - statistics.mean(y) > 2 * spread:
-                    found.append((one, other))
+            if setting[one] == setting[other] and len(x) == len(y) and finding(x, y).found:
+                found.append((one, other))
     return found
 
 
@@ -395,53 +391,53 @@ for place, (left_out, hint) in enumerate(
         hint,
     )(_concluding(same=SAME[:place] + SAME[place + 1 :]))
 concluded.wrong(
-    "right but for noise: it takes the root of the sum of the squared standard deviations",
-    "Twice the larger of the two standard deviations is the measure here.",
-)(_concluding(worst=math.hypot))
-concluded.wrong(
     "a comparison of all schemes, whatever their settings",
     "Both must have trained to the same length, as long, with as many rates, and be tested alike.",
 )(_concluding(same=()))
 concluded.wrong(
-    "right but for schemes with two seeds, which it compares",
-    "At least three seeds each.",
-)(_concluding(at_least=2))
+    "right but for schemes with four seeds, which it compares",
+    "Four coins all fall on one side in one of 16 throws: p = 0.06. Five seeds at least.",
+)(_concluding(better=lambda x, y: finding(x, y).p <= (0.07 if len(x) == 4 else 0.05)))
 concluded.wrong(
-    "right but for the seeds, of which it wants more than three",
-    "Three are enough.",
-)(_concluding(at_least=4))
+    "right but for schemes with other numbers of seeds, of which it leaves some out",
+    "Without the same seeds there are no pairs: such schemes are not compared.",
+)(_concluding(as_many=False))
 concluded.wrong(
-    "right but for noise: every difference counts",
-    "The difference of the means must be more than twice the larger standard deviation.",
-)(_concluding(factor=0))
+    "right but for noise: every difference of the means counts",
+    "A difference that chance alone would make is no finding: finding(better, worse).found.",
+)(_concluding(better=lambda x, y: len(x) >= 5 and statistics.fmean(x) - statistics.fmean(y) > 1e-9))
 concluded.wrong(
-    "right but for noise: it allows once the standard deviation",
-    "More than twice the larger of the two.",
-)(_concluding(factor=1))
+    "right but for noise: the difference must be more than twice the standard deviation",
+    "Seeds that are hard are hard for both. Compare seed by seed, by chapter 00's rule.",
+)(
+    _concluding(
+        better=lambda x, y: (
+            len(x) >= 5
+            and statistics.fmean(x) - statistics.fmean(y)
+            > 2 * max(statistics.stdev(x), statistics.stdev(y))
+        )
+    )
+)
 concluded.wrong(
-    "right but for noise: it takes the smaller of the standard deviations",
-    "The larger of the two.",
-)(_concluding(worst=min))
+    "right but for noise: every seed of one must be above every seed of the other",
+    "Compare the shares of the same seed.",
+)(_concluding(better=lambda x, y: len(x) >= 5 and min(x) > max(y)))
 concluded.wrong(
-    "right but for noise: it takes the standard deviation of the better one alone",
-    "The larger of the two.",
-)(_concluding(worst=lambda x, y: x))
+    "right but for noise: it deals all shares anew, as if the seeds were not the same",
+    "Number i of each list has the same seed. Chance could exchange these two, and no others.",
+)(_concluding(better=lambda x, y: finding(x, y, paired=False).found))
 concluded.wrong(
-    "right but for noise: it takes the standard deviation of the worse one alone",
-    "The larger of the two.",
-)(_concluding(worst=lambda x, y: y))
+    "right but for noise: all seeds must agree",
+    "With more than five seeds one may disagree: p counts, not their number alone.",
+)(_concluding(better=lambda x, y: len(x) >= 5 and all(a > b for a, b in zip(x, y, strict=True))))
 concluded.wrong(
-    "right but for noise: it takes the sum of the standard deviations",
-    "Twice the larger of the two.",
-)(_concluding(factor=1, worst=lambda x, y: 2 * (x + y)))
+    "right but for p, of which it counts both directions",
+    "The question is which is better: count the orders in which it is at least as much better.",
+)(_concluding(better=lambda x, y: len(x) >= 5 and 2 * finding(x, y).p <= 0.05))
 concluded.wrong(
-    "right but for noise: the standard deviation divides by the number of seeds",
-    "By one less: statistics.stdev.",
-)(_concluding(spread=statistics.pstdev))
-concluded.wrong(
-    "right but for noise: it takes the standard deviations of the shares at all places",
-    "What is compared are the shares beyond: their deviations count, and they are larger.",
-)(_concluding(noise=lambda row, inside: row["right"]))
+    "right but for p, which it allows to be 0.1",
+    "At most 0.05.",
+)(_concluding(better=lambda x, y: len(x) >= 5 and finding(x, y).p <= 0.1))
 concluded.wrong(
     "right but for the order: the worse one comes first",
     "(better, worse).",

@@ -4,6 +4,7 @@ import statistics
 
 from textbook.checks.compare import brief, number
 from textbook.checks.exercise import Draw, exercise
+from textbook.lab import finding
 
 
 def _row(losses, characters, merges, cost, counted="products", text="captions", **settings):
@@ -20,13 +21,13 @@ def _row(losses, characters, merges, cost, counted="products", text="captions", 
 
 
 table = [  # made up
-    _row([1.62, 1.60, 1.61], 4.0, 3000, 8.1e13),
-    _row([1.50, 1.52, 1.51], 3.2, 1000, 1.0e14),
-    _row([1.70, 1.72, 1.69], 4.0, 3000, 7.4e13, architecture="GRU"),
-    _row([1.57, 1.66, 1.61], 4.0, 3000, 8.1e13, dropout=0.2),
-    _row([1.55, 1.56, 1.54], 4.0, 3000, 2.9e14, width=384, dropout=0.3),
-    _row([1.64, 1.63, 1.65], 4.0, 3000, 1.9e14, "capacity", layers=6),
-    _row([1.40, 1.41, 1.42], 4.0, 3000, 8.1e13, text="news", dropout=0.0),
+    _row([1.62, 1.60, 1.61, 1.62, 1.60], 4.0, 3000, 8.1e13),
+    _row([1.50, 1.52, 1.51, 1.51, 1.52], 3.2, 1000, 1.0e14),
+    _row([1.70, 1.72, 1.69, 1.71, 1.70], 4.0, 3000, 7.4e13, architecture="GRU"),
+    _row([1.57, 1.73, 1.61, 1.69, 1.72], 4.0, 3000, 8.1e13, dropout=0.2),
+    _row([1.55, 1.56, 1.54, 1.55, 1.54], 4.0, 3000, 2.9e14, width=384, dropout=0.3),
+    _row([1.64, 1.63, 1.65, 1.64, 1.63], 4.0, 3000, 1.9e14, "capacity", layers=6),
+    _row([1.40, 1.41, 1.42, 1.41, 1.40], 4.0, 3000, 8.1e13, text="news", dropout=0.0),
     _row([1.30], 4.0, 3000, 6.0e14, "capacity", width=768, layers=6),
 ]
 claims = [
@@ -50,24 +51,31 @@ def _table_cases(draw, hidden):
     """The table of the statement; tables that ask for one thing each; rows drawn at random."""
     yield table, claims
     up = 0.4 if hidden else 0.0
-    base = _row([2.0 + up, 2.02 + up, 1.98 + up], 4.0, 300, 3e12)
+    seeds = [2.0 + up, 2.02 + up, 1.98 + up, 2.01 + up, 1.99 + up]
+
+    def less(*by, losses=seeds):
+        return [x - y for x, y in zip(losses, by, strict=True)]
+
+    base = _row(seeds, 4.0, 300, 3e12)
+    clear, low = less(*[0.2] * 5), less(*[0.8] * 5)
     pairs = {
-        "clear": _row([1.8 + up, 1.82 + up, 1.78 + up], 4.0, 300, 2e12, width=64),
-        "within the spread": _row([1.97 + up, 1.99 + up, 1.95 + up], 4.0, 300, 3e12, width=64),
-        "restless": _row([1.7 + up, 2.1 + up, 1.75 + up], 4.0, 300, 3e12, width=64),
-        "restless and worse": _row([2.2 + up, 2.6 + up, 2.25 + up], 4.0, 300, 3e12, width=64),
-        "just enough": _row([1.95 + up, 1.96 + up, 1.94 + up], 4.0, 300, 3e12, width=64),
-        "shorter pieces": _row([1.8 + up, 1.82 + up, 1.78 + up], 2.5, 50, 1e12),
-        "longer pieces": _row([2.2 + up, 2.22 + up, 2.18 + up], 6.0, 900, 4e12),
-        "longer pieces, and wide": _row([2.2 + up, 2.22 + up, 2.18 + up], 6.0, 900, 4e12, width=64),
-        "another text": _row([1.2, 1.22, 1.18], 4.0, 300, 3e12, text="news"),
-        "one seed": _row([1.2], 4.0, 300, 1e12, width=64),
-        "two seeds": _row([1.2, 1.21], 4.0, 300, 1e12, width=64),
-        "worse": _row([2.9, 2.92, 2.88], 4.0, 300, 3e12, width=64),
-        "two changes": _row([1.2, 1.22, 1.18], 4.0, 300, 3e12, width=64, layers=4),
-        "capacity below": _row([2.0, 2.02, 1.98], 4.0, 300, 1e12, "capacity", width=64),
-        "capacity above": _row([2.0, 2.02, 1.98], 4.0, 300, 9e12, "capacity", width=64),
-        "no change": _row([1.2, 1.22, 1.18], 4.0, 300, 3e12),
+        "clear": _row(clear, 4.0, 300, 2e12, width=64),
+        "small, and with each seed": _row(less(*[0.01] * 5), 4.0, 300, 3e12, width=64),
+        "restless": _row(less(0.3, -0.08, 0.23, -0.04, 0.19), 4.0, 300, 3e12, width=64),
+        "restless and worse": _row(less(-0.3, 0.08, -0.23, 0.04, -0.19), 4.0, 300, 3e12, width=64),
+        "one seed against it": _row(less(0.1, 0.1, 0.1, 0.1, -0.01), 4.0, 300, 3e12, width=64),
+        "shorter pieces": _row(clear, 2.5, 50, 1e12),
+        "longer pieces": _row(less(*[-0.2] * 5), 6.0, 900, 4e12),
+        "longer pieces, and wide": _row(less(*[-0.2] * 5), 6.0, 900, 4e12, width=64),
+        "another text": _row(low, 4.0, 300, 3e12, text="news"),
+        "one run": _row(low[:1], 4.0, 300, 1e12, width=64),
+        "four runs": _row(low[:4], 4.0, 300, 1e12, width=64),
+        "six runs": _row([*low, 1.2], 4.0, 300, 1e12, width=64),
+        "worse": _row(less(*[-0.9] * 5), 4.0, 300, 3e12, width=64),
+        "two changes": _row(low, 4.0, 300, 3e12, width=64, layers=4),
+        "capacity below": _row(seeds, 4.0, 300, 1e12, "capacity", width=64),
+        "capacity above": _row(seeds, 4.0, 300, 9e12, "capacity", width=64),
+        "no change": _row(low, 4.0, 300, 3e12),
     }
     for other in pairs.values():
         asked = [
@@ -88,12 +96,21 @@ def _table_cases(draw, hidden):
             ("fewer products", 1, 0),
         ],
     )
+    eight = [*seeds, 2.03 + up, 1.97 + up, 2.0 + up]
+    apart = [2.0 + up, 2.1 + up, 2.0 + up, 2.1 + up, 2.0 + up]
+    for one, other in (
+        (less(*[0.1] * 7, -0.01, losses=eight), eight),
+        (less(*[0.106] * 5, losses=apart), apart),
+        (low[:4], seeds[:4]),
+    ):
+        two = [_row(one, 4.0, 300, 3e12, width=64), _row(other, 4.0, 300, 3e12)]
+        yield two, [("better", 0, 1), ("better", 1, 0), ("because of", 0, 1, "width")]
     random, rows = draw.random, []
     for _ in range(6 if hidden else 5):
         merges = int(random.choice([100, 1000]))
         rows.append(
             _row(
-                [round(float(x), 3) for x in random.normal(2, 0.1) + random.normal(0, 0.02, 3)],
+                [round(float(x), 3) for x in random.normal(2, 0.1) + random.normal(0, 0.02, 5)],
                 {100: 3.0, 1000: 4.0}[merges],
                 merges,
                 round(float(random.uniform(1, 9)), 1) * 1e12,
@@ -114,8 +131,13 @@ def _of_a_character(row):
     return [loss / row["characters a piece"] for loss in row["losses"]]
 
 
-def _spread(one, other):
-    return max(statistics.stdev(one), statistics.stdev(other))
+def _is_finding(ours, theirs):
+    return len(ours) == len(theirs) and finding(theirs, ours).found
+
+
+def _with_five(judge):
+    """A judgement of losses, the better ones first, where there are five pairs."""
+    return lambda ours, theirs: len(ours) == len(theirs) >= 5 and judge(ours, theirs)
 
 
 def _fewer(ours, theirs):
@@ -134,26 +156,17 @@ def _same_text(ours, theirs):
 
 def _reading(
     losses=_of_a_character,
-    seeds=2,
-    times=2.0,
-    spread=_spread,
-    spread_of=None,
-    mean=statistics.mean,
+    lower=_is_finding,
     same=_same_text,
     fewer=_fewer,
     cause=_one_setting,
     needs_better=True,
-    gap=lambda difference: difference,
     say=lambda i, holds: i if holds else None,
 ):
     """The reader with one of its pieces exchanged."""
 
     def better(ours, theirs):
-        one, other = losses(ours), losses(theirs)
-        if min(len(one), len(other)) < seeds or not same(ours, theirs):
-            return False
-        deviation = spread(*map(spread_of or losses, (ours, theirs)))
-        return gap(mean(other) - mean(one)) > times * deviation
+        return same(ours, theirs) and lower(losses(ours), losses(theirs))
 
     def supported(table, claims):
         found = []
@@ -231,10 +244,9 @@ def supported(table, claims):
         one, other = (
             [loss / row["characters a piece"] for loss in row["losses"]] for row in (ours, theirs)
         )
-        if ours["text"] != theirs["text"] or min(len(one), len(other)) < 2:
-            return False
-        spread = max(statistics.stdev(one), statistics.stdev(other))
-        return statistics.mean(other) - statistics.mean(one) > 2 * spread
+        return (
+            ours["text"] == theirs["text"] and len(one) == len(other) and finding(other, one).found
+        )
 
     found = []
     for k, (kind, i, j, *name) in enumerate(claims):
@@ -250,11 +262,6 @@ def supported(table, claims):
         if holds:
             found.append(k)
     return found
-
-
-def _either_seed(one, other):
-    """The larger standard deviation, 0 for one run."""
-    return max(statistics.stdev(x) if len(x) > 1 else 0.0 for x in (one, other))
 
 
 for name, hint, pieces in (
@@ -285,61 +292,60 @@ for name, hint, pieces in (
         {"same": lambda ours, theirs: True},
     ),
     (
-        "right but for the spread, at which it does not look",
-        "A difference that seeds alone would make is none.",
-        {"times": 0.0},
+        "right but for noise: every difference of the means counts",
+        "A difference that chance alone would make is no finding.",
+        {"lower": _with_five(lambda a, b: statistics.mean(a) < statistics.mean(b) - 1e-9)},
     ),
     (
-        "right but for the spread: it asks for one standard deviation, not for two",
-        "The means must differ by more than twice the larger standard deviation.",
-        {"times": 1.0},
-    ),
-    (
-        "right but for the spread, which it takes of the better row alone",
-        "Take the larger of the two standard deviations.",
-        {"spread": lambda one, other: statistics.stdev(one)},
-    ),
-    (
-        "right but for the spread, which it takes of the worse row alone",
-        "Take the larger of the two standard deviations.",
-        {"spread": lambda one, other: statistics.stdev(other)},
-    ),
-    (
-        "right but for the spread, which is that of all numbers and not of a sample",
-        "A standard deviation from a few runs divides by their number minus 1: statistics.stdev.",
+        "right but for noise: the difference must be more than twice the standard deviation",
+        "Seeds that are hard are hard for both. Compare seed by seed, by chapter 00's rule.",
         {
-            "spread": lambda one, other: max(statistics.pstdev(one), statistics.pstdev(other)),
+            "lower": _with_five(
+                lambda a, b: (
+                    statistics.mean(b) - statistics.mean(a)
+                    > 2 * max(statistics.stdev(a), statistics.stdev(b))
+                )
+            )
         },
     ),
     (
-        "right but for the spread, for which it takes the smaller standard deviation",
-        "Take the larger of the two: the restless row decides.",
-        {"spread": lambda one, other: min(statistics.stdev(one), statistics.stdev(other))},
+        "right but for noise: every run of one must be below every run of the other",
+        "Compare the losses of the same seed.",
+        {"lower": _with_five(lambda a, b: max(a) < min(b))},
     ),
     (
-        "right but for the spread, which is that of the losses of a piece",
-        "Divide all losses by the characters a piece first; then take mean and deviation of these.",
-        {"spread_of": lambda row: row["losses"]},
+        "right but for noise: it deals all losses anew, as if the seeds were not the same",
+        "Number k of both has the same seed. Chance could exchange these two, and no others.",
+        {"lower": _with_five(lambda a, b: finding(b, a, paired=False).found)},
     ),
     (
-        "right but for the spread: it takes the sum of both standard deviations",
-        "Take the larger of the two.",
-        {"spread": lambda one, other: statistics.stdev(one) + statistics.stdev(other)},
+        "right but for noise: all seeds must agree",
+        "With more than five seeds one may disagree: p counts, not their number alone.",
+        {"lower": _with_five(lambda a, b: all(x < y for x, y in zip(a, b, strict=True)))},
     ),
     (
-        "right but for the difference, which is that of the best runs",
-        "The best of several runs is luck. Compare the means.",
-        {"mean": min},
+        "right but for p, of which it counts both directions",
+        "The claim says which is lower: count the orders in which it is at least as much lower.",
+        {"lower": _with_five(lambda a, b: 2 * finding(b, a).p <= 0.05)},
     ),
     (
-        "right but for rows with one run, of which it believes that they have no spread",
-        "From one run nobody knows the spread: ask for two at least.",
-        {"seeds": 1, "spread": _either_seed},
+        "right but for p, which it allows to be 0.1",
+        "At most 0.05.",
+        {"lower": _with_five(lambda a, b: finding(b, a).p <= 0.1)},
     ),
     (
-        "right but for rows with two runs, which it does not believe",
-        "Two have a standard deviation: that is what the statement asks for.",
-        {"seeds": 3},
+        "right but for rows with four runs, which it believes",
+        "Four coins all fall on one side in one of 16 throws: p = 0.06. Five seeds at least.",
+        {
+            "lower": lambda a, b: (
+                len(a) == len(b) and finding(b, a).p <= (0.07 if len(a) == 4 else 0.05)
+            )
+        },
+    ),
+    (
+        "right but for rows with other numbers of runs, of which it leaves some out",
+        "Without the same seeds there are no pairs: such a claim is not supported.",
+        {"lower": lambda a, b: finding(b[: len(a)], a[: len(b)]).found},
     ),
     (
         "right but for costs, of which it compares the numbers alone",
@@ -414,7 +420,7 @@ for name, hint, pieces in (
     (
         "right but for the direction: it takes a difference in any direction",
         "Row i must have the lower loss.",
-        {"gap": abs},
+        {"lower": lambda a, b: _is_finding(a, b) or _is_finding(b, a)},
     ),
 ):
     supported.wrong(name, hint)(_reading(**pieces))
