@@ -933,17 +933,14 @@ def pass_time(model):
 
 # %%
 CONTESTANTS = SCORES | {"additive, fed back": Additive, "mean": Mean}
+RATES = Tuned(8e-3, 1.6e-2, 3.2e-2, highest="elsewhere", seeds=2)
 
 
 @lab.experiment(
     "C8",
     score=["multiplicative", "additive", "mean"],
     rate=1.6e-2,
-    full=dict(
-        score=list(CONTESTANTS),
-        rate=Tuned(8e-3, 1.6e-2, 3.2e-2, highest="elsewhere", seeds=2),
-        seeds=8,
-    ),
+    full=dict(score=list(CONTESTANTS), rate=RATES, seeds=8),
 )
 def steps_to_ninety(score, rate, steps=120, hidden=64):
     make = FedBack if score == "additive, fed back" else LooksBack

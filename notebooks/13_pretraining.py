@@ -1673,7 +1673,7 @@ best_sizes.holds("with more FLOPs the wider model gains more than the narrower",
 rates.table("d", "nats elsewhere", columns="pace")
 
 
-def cost_of(rows, d, goal):
+def flops_to_reach(rows, d, goal):
     """FLOPs at which a width reaches a loss, on straight lines in log C between its budgets."""
     found = [
         (np.log(b), rows.where(budget=b, d=d).values("nats a character").mean())
@@ -1687,7 +1687,7 @@ def cost_of(rows, d, goal):
 if best_sizes.full:
     full, at = best_sizes.full, 9e10
     goal = full.where(budget=at, d=16).values("nats a character").mean()
-    costs = {d: cost_of(full, d, goal) for d in (16, 24, 32, 48)}
+    costs = {d: flops_to_reach(full, d, goal) for d in (16, 24, 32, 48)}
     table(
         ["d", "FLOPs", "characters"],
         [[str(d), f"{cost:.1e}", f"{cost / flops_a_token(d):,.0f}"] for d, cost in costs.items()],
