@@ -371,7 +371,7 @@ figure, axes = plot.subplots(width=9.5, height=2.5)
 diagrams.values(axes, grown, {"w": w, "result": grown})
 plot.show(
     figure,
-    alt="A chain of five products. The weight 1.5 at the left leads into each of them, twice into the first. Its gradient "
+    alt="A chain of five products. Below it stands the weight 1.5, which leads into each, twice into the first. Its gradient "
     "is 45.562.",
 )
 
@@ -794,7 +794,7 @@ def invent():
         word += letters[rng.choice(27, p=probabilities(inventor, recent.reshape(-1)))]
         if len(word) > 18:
             break
-    return word.strip(".")
+    return word.strip(".") or invent()
 
 
 # %%
@@ -1257,10 +1257,9 @@ measured(f"steps of length 3: {fails.sum()} of {fails.size} runs of SGD end abov
 # $10\,\eta$ for momentum. The two fall together. So momentum does not learn more from a step; it *allows a longer one*.
 # At length 3 more than half of SGD's runs end with a loss above 1, and none with momentum.
 #
-# So each optimizer must get its own rate, and by a fair choice. `Tuned` in the next cell makes it: on points that are not
-# reported, in runs with other seeds, from a grid that is widened where the best rate lies at its edge. Its seeds are ten,
-# since a few can deceive: look at Adam at rate 0.3 in the table, the lowest loss of all in its best run, and a
-# median above that of 0.1. And `Budgets` reads each run after 200, 600 and 2,000 steps, since "not yet" is not "cannot".
+# So each optimizer must get its own rate, by a fair choice. `Tuned` in the next cell makes it: on points that are not
+# reported, in runs with other seeds, from a grid that is widened where the best rate lies at its edge. And `Budgets` reads
+# each run after 200, 600 and 2,000 steps, since "not yet" is not "cannot".
 
 
 # %%
@@ -1303,17 +1302,27 @@ runs.draw(
     alt="Loss on new points after 200, 600 and 2,000 steps, on log scales: all three fall. The bands of the seeds overlap.",
 )
 runs.table("steps", "loss on new points", columns="optimizer")
-runs.table("steps", "right", columns="optimizer")
 runs.holds(
-    "after 200 steps, each at its best rate, all are right on more than 95 % of new points",
-    lambda rows: rows.values("right", steps=200),
-    above=0.95,
+    "after 2,000 steps, each at its best rate, all are right on more than 99 % of new points",
+    lambda rows: rows.values("right", steps=2000),
+    above=0.99,
+)
+runs.finding(
+    "after 200 steps SGD's loss is larger than momentum's",
+    "loss on new points",
+    larger=dict(optimizer="SGD", steps=200),
+    smaller=dict(optimizer="momentum", steps=200),
 )
 
 # %% [markdown]
-# **When is a difference a finding?** Momentum's median is above Adam's after 200 steps. Would it be so with other seeds? The
-# two bands do not answer that: they overlap, since some spirals are harder than others, for both. So this book compares
-# *seed by seed*: one seed gives both optimizers the same first weights and the same points.
+# All three solve the task in the end. (Two optimizers have their lowest median at a rate next to one that fails, and Adam
+# shows what that means. After 200 steps its rate is 0.3: the median of ten other runs was lowest there. In the 20 runs that
+# are reported the loss ends between 0.0006 and 0.52. So near the limit a rate is a gamble, and a median does not see how
+# badly the worse half ends. We do not choose again: that would be choosing by the points that we report.)
+#
+# **When is a difference a finding?** After 200 steps SGD's loss is 0.026 to 0.065, momentum's 0.002 to 0.064. Is momentum
+# better, or was it lucky? The ranges do not answer that: they overlap, since some spirals are harder than others, for
+# both. So this book compares *seed by seed*: one seed gives both optimizers the same first weights and the same points.
 #
 # Suppose that the choice of the optimizer made no difference. Then in each pair either run could as well have been the
 # worse one, as if a coin had been thrown. Five coins fall in $2^5 = 32$ ways. We turn the pairs round in all these ways,
@@ -1324,9 +1333,9 @@ runs.holds(
 # Five pairs, the 32 ways to turn them round, and what the rule says of all seeds
 of = {
     name: runs.best.values("loss on new points", optimizer=name, steps=200)
-    for name in ("momentum", "Adam")
+    for name in ("SGD", "momentum")
 }
-pairs = np.stack([of["momentum"][:5], of["Adam"][:5]])
+pairs = np.stack([of["SGD"][:5], of["momentum"][:5]])
 signs = np.array(list(product([1, -1], repeat=pairs.shape[1])))
 sums = signs @ (pairs[0] - pairs[1])
 share = (sums >= sums[0] - 1e-12).mean()
@@ -1335,7 +1344,7 @@ left.plot([0, 1], pairs, "o-", color="0.4", markersize=5)
 left.set(
     xticks=[0, 1], yscale="log", ylabel="loss on new points", title="Five pairs, a line a seed"
 )
-left.set_xticklabels(["momentum", "Adam"])
+left.set_xticklabels(["SGD", "momentum"])
 left.set_xlim(-0.3, 1.3)
 right.hist(sums, bins=24, color=plot.COLORS[5])
 right.axvline(sums[0], color=plot.COLORS[1], linestyle="-", label="as it was measured")
@@ -1346,8 +1355,8 @@ right.legend(fontsize=9)
 measured(f"of {len(sums)} ways {share:.3f} add up to at least as much")
 plot.show(
     figure,
-    alt="Left: five lines from momentum's loss to Adam's, most of them falling. Right: a histogram of the sums of all ways to "
-    "turn the pairs round, with a line where the measured sum lies.",
+    alt="Left: five lines from SGD's loss to momentum's, all of them falling. Right: a histogram of the sums of all ways to turn "
+    "the pairs round, with a line at the largest, where the measured sum lies.",
 )
 for steps in runs.best.settings_of("steps"):
     for larger, smaller in [("SGD", "momentum"), ("SGD", "Adam"), ("momentum", "Adam")]:
@@ -1363,7 +1372,8 @@ for steps in runs.best.settings_of("steps"):
         )
 
 # %% [markdown]
-# The rule, for the whole book:
+# All five lines fall, so the sum as it was measured is the largest of the 32. Had chance made it, we should see that once in
+# 32 times. This is the rule, for the whole book:
 #
 # > A difference is a **finding** if there are at least five seeds and $p \le 0.05$.
 #
@@ -1372,7 +1382,19 @@ for steps in runs.best.settings_of("steps"):
 # leaves two things open. A finding need not be large: for that, read the median, with the smallest and the largest
 # result. And of twenty differences that are none, one passes: so we print $p$ and the number of seeds that agree.
 #
-# VERDICT
+# So which optimizer is best here? It depends on what one asks. With one rate for all, whoever chooses the rate chooses the
+# winner. Each at its own rate, momentum is faster than SGD: a finding after 200 and 600 steps. After 2,000 steps 19 of
+# 20 seeds still agree, and yet $p = 0.11$: one large difference outweighs many small ones, and the rule stays silent. That
+# Adam's loss is lower than momentum's is no finding at any budget, though its median is by far the lowest from 600 steps on:
+# where it fails, it fails by more.
+#
+# > **E1 · It depends on the rate: at 0.01 Adam's loss is 0.04 of SGD's, at 1 SGD's is 0.02 of Adam's.** *Our question*:
+# > which optimizer is best, SGD, SGD with momentum, or Adam?
+# >
+# > *Measured*: Medians of 20 seeds, after 200 steps; the tables above have the ranges. Momentum's loss at a tenth of SGD's
+# > rate is 0.86 to 1.11 of it, up to steps of length 1. At length 3 11 of 20 runs of SGD end above 1, and none with momentum.
+# > Each at its own rate, SGD's loss is larger than momentum's in 20 of 20 seeds after 200 steps, 18 after 600 (findings),
+# > and 19 after 2,000 (none, p = 0.11). No difference between Adam and another is a finding at any of the three.
 #
 # > **Today.** Language models are trained with AdamW: Adam, and a little shrinking of each weight at every step (chapter
 # > 11). Its rate rises during a warm-up and then falls (chapter 09), and the gradient's norm is clipped (chapter 01).

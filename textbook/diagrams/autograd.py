@@ -69,10 +69,12 @@ def values(axes, root, names=None, *, title=""):
                 order.append(parent)
     nodes = {id(node): node for node in order}
     rows, place = {}, {}
-    for key in nodes:
-        x = max(depth.values()) - depth[key]
+    for key, node in nodes.items():
+        uses = [depth[id(child)] for child in nodes.values() if node in child.parents]
+        often = len(uses) > 2  # such a node stands below the middle of those that use it
+        x = max(depth.values()) - (sum(uses) / len(uses) if often else depth[key])
         row = rows[x] = rows.get(x, -1) + 1
-        place[key] = x, -1.1 * row - (0.0 if nodes[key].parents else 0.6)
+        place[key] = x, -1.1 * row - (0.0 if node.parents else 1.6 if often else 0.6)
     labels = {id(node): name for name, node in (names or {}).items()}
     boxes = {}
     for key, node in nodes.items():
@@ -85,7 +87,8 @@ def values(axes, root, names=None, *, title=""):
             arrow |= dict(patchB=boxes[key], connectionstyle=f"arc3,rad={(0.3, -0.3)[use] * twice}")
             axes.annotate("", place[key], place[id(parent)], arrowprops=arrow)
     lowest = min(y for _, y in place.values())
-    axes.set(xlim=(-0.6, max(depth.values()) + 0.6), ylim=(lowest - 0.6, 0.6))
+    leftmost = min(x for x, _ in place.values())
+    axes.set(xlim=(leftmost - 0.6, max(depth.values()) + 0.6), ylim=(lowest - 0.6, 0.6))
     axes.set_title(title, fontsize=10)
     axes.axis("off")
 
