@@ -115,7 +115,7 @@ axes.set(xlabel="$w_1$", ylabel="L")
 axes.legend()
 plot.show(
     figure,
-    alt="The loss falls from 2.5 to almost 0 as w_1 grows. At w_1 = 0.8 a straight line touches it, with slope -0.85, "
+    alt="The loss falls from 3.5 to almost 0 as w_1 grows. At w_1 = 0.8 a straight line touches it, with slope -0.85, "
     "and an arrow points to the right, downhill.",
 )
 
@@ -382,7 +382,7 @@ plot.show(
 #
 # ## 4. From numbers to arrays
 #
-# Would this engine train a network? It would take days: a layer with 100 inputs and 100 units has 10,000 products,
+# Would this engine train a network? Slowly: a layer with 100 inputs and 100 units has 10,000 products,
 # each with an object of its own. So we let each node hold an array. Then a step maps a vector $x \in \mathbb{R}^n$ to a vector
 # $y \in \mathbb{R}^m$, and its slope is a matrix, the **Jacobian**
 #
@@ -777,7 +777,7 @@ for word in known:
     for i in range(len(word) + 1):
         starts.append([letters.index(letter) for letter in padded[i : i + 3]])
         nexts.append(letters.index(padded[i + 3]))
-starts, nexts = np.array(starts), np.array(nexts)  # (examples, 4), (examples)
+starts, nexts = np.array(starts), np.array(nexts)  # (examples, 3), (examples)
 print(len(known), "words,", len(nexts), "examples, such as 'cau' -> 't'")
 
 # %%
@@ -827,13 +827,13 @@ plot.show(
 )
 
 # %% [markdown]
-# Read the last column aloud. Black words stand nowhere in the list: the engine has made them up, from what letters do in English
-# (and in this book). The program is the one that learned "the cat sat"; only the arrays are larger. (**Try it**: run the
+# Read the words on the right aloud. Those in black stand nowhere in the list: the engine has made them up, from what letters
+# do in English (and in this book). The program is the one that learned "the cat sat"; only the arrays are larger. (**Try it**: run the
 # last two cells again, or let it read two letters, or four.)
 #
 # ## 7. The library's tensors
 #
-# What does a real library add? Speed, convenience, and good error messages. A `Tensor` is such an array. By default its numbers are 32-bit floats, which are half as large as
+# What does a real library add? Speed, more operations, good error messages, and no other idea. A `Tensor` is such an array. By default its numbers are 32-bit floats, which are half as large as
 # NumPy's 64-bit ones and faster to multiply; whole numbers are `int64`. A tensor that is made with
 # `requires_grad=True` is a leaf of the graph whose gradient we want. Our model again:
 
