@@ -234,8 +234,8 @@ for part, alt in zip((frames[:2], frames[2:]), alts, strict=True):
 #
 # ## 3. An engine for numbers
 #
-# Can a program do this bookkeeping? It only has to remember. A `Value` knows its parents and the slope of the step with respect to
-# each of them, a number known as soon as the step is done.
+# Can a program do this bookkeeping? It only has to remember. A `Value` knows its parents and the slope of the step
+# with respect to each of them, a number known as soon as the step is done.
 
 
 # %%
@@ -382,9 +382,9 @@ plot.show(
 #
 # ## 4. From numbers to arrays
 #
-# Would this engine train a network? Slowly: a layer with 100 inputs and 100 units has 10,000 products,
-# each with an object of its own. So we let each node hold an array. Then a step maps a vector $x \in \mathbb{R}^n$ to a vector
-# $y \in \mathbb{R}^m$, and its slope is a matrix, the **Jacobian**
+# Would this engine train a network? Slowly: a layer with 100 inputs and 100 units has 10,000 products, each with an
+# object of its own. So we let each node hold an array. Then a step maps a vector $x \in \mathbb{R}^n$ to a vector $y
+# \in \mathbb{R}^m$, and its slope is a matrix, the **Jacobian**
 #
 # $$J \in \mathbb{R}^{m \times n}, \qquad J_{ij} = \frac{\partial y_i}{\partial x_j}.$$
 #
@@ -392,9 +392,10 @@ plot.show(
 # $x_j$ acts on each $y_i$, so its gradient is a sum over all of them, $\sum_i g_i J_{ij}$: the row vector $gJ \in
 # \mathbb{R}^n$, the **vector-Jacobian product**.
 #
-# Why do we go *backward*? Through several steps the gradient is $g\, J_3 J_2 J_1$. From the left, from the loss back, this multiplies a row by
-# a matrix each time, about $n^2$ products for $n \times n$ matrices. From the right, from the inputs forward, it
-# multiplies matrices, $n^3$ products. Backward is cheap because a loss is *one* number, and parameters are many.
+# Why do we go *backward*? Through several steps the gradient is $g\, J_3 J_2 J_1$. From the left, from the loss back,
+# this multiplies a row by a matrix each time, about $n^2$ products for $n \times n$ matrices. From the right, from
+# the inputs forward, it multiplies matrices, $n^3$ products. Backward is cheap because a loss is *one* number, and
+# parameters are many.
 #
 # And we never have to build $J$. For $h = \tanh(a)$, for example, $J$ is diagonal, and $gJ$ is an element-wise product.
 
@@ -430,10 +431,10 @@ plot.show(
 )
 
 # %% [markdown]
-# Above, forward: the lit row times the lit column is the lit element, $5 \cdot 1 + 6 \cdot 0.5 = 8$. Below, backward: the
-# element's gradient $G_{ij} = \partial L / \partial Y_{ij}$ is 2. The row gets 2 times the column, the column gets 2
-# times the row. This is the product rule of section 2, "times the other factor". All elements of $Y$ do so, and the
-# shares add up; first as a loop, then in matrices:
+# Above, forward: the lit row times the lit column is the lit element, $5 \cdot 1 + 6 \cdot 0.5 = 8$. Below, backward:
+# the element's gradient $G_{ij} = \partial L / \partial Y_{ij}$ is 2. The row gets 2 times the column, the column
+# gets 2 times the row. This is the product rule of section 2, "times the other factor". All elements of $Y$ do so,
+# and the shares add up; first as a loop, then in matrices:
 
 # %%
 X, W = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), np.array([[1.0, -1.0], [0.5, 2.0]])
@@ -702,8 +703,8 @@ first_gradients = [parameter.grad for parameter in ours]
 print(f"L = {loss.data:.4f}, perplexity {np.exp(loss.data):.3f}")
 
 # %% [markdown]
-# Guessing evenly among three words has perplexity 3, so this model is worse than guessing. What does it say? A short loop
-# lets it speak: start with "the", take the likeliest word, and go on from there.
+# Guessing evenly among three words has perplexity 3, so this model is worse than guessing. What does it say? A short
+# loop lets it speak: start with "the", take the likeliest word, and go on from there.
 
 
 # %%
@@ -717,8 +718,8 @@ def speak(parameters):
 print("before training:", speak(ours))
 
 # %% [markdown]
-# Nobody has trained these weights. To train them, we move each parameter $w$ a little against its gradient $g$, by a step
-# of size $\eta$, the **learning rate**: $w \leftarrow w - \eta\, g$. That is **gradient descent**.
+# Nobody has trained these weights. To train them, we move each parameter $w$ a little against its gradient $g$, by a
+# step of size $\eta$, the **learning rate**: $w \leftarrow w - \eta\, g$. That is **gradient descent**.
 
 
 # %%
@@ -763,9 +764,9 @@ plot.show(
 # ### The same engine invents words
 #
 # Is that all it can do, one sentence by heart? Nothing in `our_loss` knows about three words. Let the "words" be
-# letters: the model reads the last three letters of a word and predicts the next one. A dot marks the place before and after a
-# word. Three one-hot rows side by side make one long row, $(3 \cdot 27)$, and `E` gets as many rows. The text: every word
-# of five or more letters that the first edition of this book uses at least twice.
+# letters: the model reads the last three letters of a word and predicts the next one. A dot marks the place before
+# and after a word. Three one-hot rows side by side make one long row, $(3 \cdot 27)$, and `E` gets as many rows. The
+# text: every word of five or more letters that the first edition of this book uses at least twice.
 
 # %%
 letters = "." + "abcdefghijklmnopqrstuvwxyz"
@@ -827,15 +828,16 @@ plot.show(
 )
 
 # %% [markdown]
-# Read the words on the right aloud. Those in black stand nowhere in the list: the engine has made them up, from what letters
-# do in English (and in this book). The program is the one that learned "the cat sat"; only the arrays are larger. (**Try it**: run the
-# last two cells again, or let it read two letters, or four.)
+# Read the words on the right aloud. Those in black stand nowhere in the list: the engine has made them up, from what
+# letters do in English (and in this book). The program is the one that learned "the cat sat"; only the arrays are
+# larger. (**Try it**: run the last two cells again, or let it read two letters, or four.)
 #
 # ## 7. The library's tensors
 #
-# What does a real library add? Speed, more operations, good error messages, and no other idea. A `Tensor` is such an array. By default its numbers are 32-bit floats, which are half as large as
-# NumPy's 64-bit ones and faster to multiply; whole numbers are `int64`. A tensor that is made with
-# `requires_grad=True` is a leaf of the graph whose gradient we want. Our model again:
+# What does a real library add? Speed, more operations, good error messages, and no other idea. A `Tensor` is such an
+# array. By default its numbers are 32-bit floats, which are half as large as NumPy's 64-bit ones and faster to
+# multiply; whole numbers are `int64`. A tensor that is made with `requires_grad=True` is a leaf of the graph whose
+# gradient we want. Our model again:
 
 
 # %%
@@ -930,9 +932,9 @@ except RuntimeError as error:
 # %% [markdown]
 # ## 8. Do we trust it?
 #
-# What if a gradient is wrong? It does not crash. It trains, badly, and costs days. So we check an engine against something that does
-# not share its mistakes. `gradcheck` compares `backward` with finite differences. It needs 64-bit floats, since in
-# 32 bits the difference of two nearly equal losses is mostly rounding.
+# What if a gradient is wrong? It does not crash. It trains, badly, and costs days. So we check an engine against
+# something that does not share its mistakes. `gradcheck` compares `backward` with finite differences. It needs 64-bit
+# floats, since in 32 bits the difference of two nearly equal losses is mostly rounding.
 
 # %%
 print("gradcheck of the model:", mt.autograd.gradcheck(library_loss, params))
@@ -996,8 +998,8 @@ print("all of them agree to 12 digits:", agree)
 # $$u \leftarrow \mu\, u + g, \qquad w \leftarrow w - \eta\, u, \qquad \mu = 0.9 \text{ as a rule.}$$
 #
 # What does that do? Along the valley all gradients agree, and $u$ grows to $g\,(1 + \mu + \mu^2 + \dots) = g / (1 -
-# \mu)$: with $\mu = 0.9$ momentum makes a step **ten times as long**. Plain SGD at ten times the rate would make the same
-# step, and fly out of the valley. With momentum it does not: across, gradients change their sign and cancel.
+# \mu)$: with $\mu = 0.9$ momentum makes a step **ten times as long**. Plain SGD at ten times the rate would make the
+# same step, and fly out of the valley. With momentum it does not: across, gradients change their sign and cancel.
 
 
 # %%
@@ -1017,9 +1019,9 @@ for momentum, rate in [(0.0, 0.019), (0.0, 0.021), (0.9, 0.021), (0.9, 0.037), (
     print(f"momentum {momentum}, rate {rate}: w_2 after 500 steps {w2_at_end:.1g}")
 
 # %% [markdown]
-# SGD's limit is a rate of 0.02, momentum's is 0.038, so its longest safe step $\eta / (1 - \mu)$ is 19 times as long. That
-# is all of momentum's magic: ten times the step at the same rate, and a valley's walls that do not throw it out. (Goh,
-# 2017, shows it in moving pictures.)
+# SGD's limit is a rate of 0.02, momentum's is 0.038, so its longest safe step $\eta / (1 - \mu)$ is 19 times as long.
+# That is all of momentum's magic: ten times the step at the same rate, and a valley's walls that do not throw it out.
+# (Goh, 2017, shows it in moving pictures.)
 
 # %% [markdown]
 # **Adam** (Kingma and Ba, 2015) adds a second idea: each parameter gets a step size of its own. It keeps running means
@@ -1092,9 +1094,9 @@ plot.show(
 #
 # ### A network for three arms
 #
-# Now a network, and a task that one straight cut cannot solve: points on a spiral with three arms, and the question which
-# arm a point is on. The network is a **multi-layer perceptron** (MLP): linear maps with a tanh between them, $2 \to 32 \to
-# 32 \to 3$.
+# Now a network, and a task that one straight cut cannot solve: points on a spiral with three arms, and the question
+# which arm a point is on. The network is a **multi-layer perceptron** (MLP): linear maps with a tanh between them, $2
+# \to 32 \to 32 \to 3$.
 
 
 # %%
@@ -1252,14 +1254,14 @@ fails = runs.best.values("loss on new points", optimizer="SGD", rate=3.0) > 1
 measured(f"steps of length 3: {fails.sum()} of {fails.size} runs of SGD end above 1")
 
 # %% [markdown]
-# On the left are three valleys. At rate 0.01 Adam wins by far, at rate 1 SGD does: with a single learning rate we could
-# have "shown" either result. On the right the same curves against the length of a steady step, which is $\eta$ for SGD and
-# $10\,\eta$ for momentum. The two fall together. So momentum does not learn more from a step; it *allows a longer one*.
-# At length 3 more than half of SGD's runs end with a loss above 1, and none with momentum.
+# On the left are three valleys. At rate 0.01 Adam wins by far, at rate 1 SGD does: with a single learning rate we
+# could have "shown" either result. On the right the same curves against the length of a steady step, which is $\eta$
+# for SGD and $10\,\eta$ for momentum. The two fall together. So momentum does not learn more from a step; it *allows
+# a longer one*. At length 3 more than half of SGD's runs end with a loss above 1, and none with momentum.
 #
 # So each optimizer must get its own rate, by a fair choice. `Tuned` in the next cell makes it: on points that are not
-# reported, in runs with other seeds, from a grid that is widened where the best rate lies at its edge. And `Budgets` reads
-# each run after 200, 600 and 2,000 steps, since "not yet" is not "cannot".
+# reported, in runs with other seeds, from a grid that is widened where the best rate lies at its edge. And `Budgets`
+# reads each run after 200, 600 and 2,000 steps, since "not yet" is not "cannot".
 
 
 # %%
@@ -1315,19 +1317,20 @@ runs.finding(
 )
 
 # %% [markdown]
-# All three solve the task in the end. But look at Adam after 200 steps. `Tuned` chose the rate 0.3 (open the line "how rate
-# was chosen"): there the median of ten other runs was lowest. In the 20 runs that are reported the loss ends anywhere between
-# 0.0006 and 0.52. So near the limit a rate is a gamble, and a median does not see how badly the worse half ends. We do
-# not choose again: that would be choosing by the points that we report.
+# All three solve the task in the end. But look at Adam after 200 steps. `Tuned` chose the rate 0.3 (open the line
+# "how rate was chosen"): there the median of ten other runs was lowest. In the 20 runs that are reported the loss
+# ends anywhere between 0.0006 and 0.52. So near the limit a rate is a gamble, and a median does not see how badly the
+# worse half ends. We do not choose again: that would be choosing by the points that we report.
 #
-# **When is a difference a finding?** After 200 steps SGD's loss is 0.026 to 0.065, momentum's 0.002 to 0.064. Is momentum
-# better, or was it lucky? The ranges do not answer that: they overlap, since some spirals are harder than others, for
-# both. So this book compares *seed by seed*: one seed gives both optimizers the same first weights and the same points.
+# **When is a difference a finding?** After 200 steps SGD's loss is 0.026 to 0.065, momentum's 0.002 to 0.064. Is
+# momentum better, or was it lucky? The ranges do not answer that: they overlap, since some spirals are harder than
+# others, for both. So this book compares *seed by seed*: one seed gives both optimizers the same first weights and
+# the same points.
 #
-# Suppose that the choice of the optimizer made no difference. Then in each pair either run could as well have been the
-# worse one, as if a coin had been thrown. Five coins fall in $2^5 = 32$ ways. We turn the pairs round in all these ways,
-# and count how often the differences add up to at least as much as they really did. This share of all ways is $p$. If all
-# five pairs agree, only one way of 32 does: $p = 0.03$.
+# Suppose that the choice of the optimizer made no difference. Then in each pair either run could as well have been
+# the worse one, as if a coin had been thrown. Five coins fall in $2^5 = 32$ ways. We turn the pairs round in all
+# these ways, and count how often the differences add up to at least as much as they really did. This share of all
+# ways is $p$. If all five pairs agree, only one way of 32 does: $p = 0.03$.
 
 # %% evidence
 # Five pairs, the 32 ways to turn them round, and what the rule says of all seeds
@@ -1372,21 +1375,22 @@ for steps in runs.best.settings_of("steps"):
         )
 
 # %% [markdown]
-# All five lines fall, so the sum as it was measured is the largest of the 32. Had chance made it, we should see that once in
-# 32 times. This is the rule, for the whole book:
+# All five lines fall, so the sum as it was measured is the largest of the 32. Had chance made it, we should see that
+# once in 32 times. This is the rule, for the whole book:
 #
 # > A difference is a **finding** if there are at least five seeds and $p \le 0.05$.
 #
-# (`finding(larger, smaller)` in `textbook.lab` counts; it is a *permutation test*, Fisher, 1935.) The question says which
-# of the two is to be larger, not the result. Anything else happened in these seeds, and we say no more of it. The rule
-# leaves two things open. A finding need not be large: for that, read the median, with the smallest and the largest
-# result. And of twenty differences that are none, one passes: so we print $p$ and the number of seeds that agree.
+# (`finding(larger, smaller)` in `textbook.lab` counts; it is a *permutation test*, Fisher, 1935.) The question says
+# which of the two is to be larger, not the result. Anything else happened in these seeds, and we say no more of it.
+# The rule leaves two things open. A finding need not be large: for that, read the median, with the smallest and the
+# largest result. And of twenty differences that are none, one passes: so we print $p$ and the number of seeds that
+# agree.
 #
-# So which optimizer is best here? It depends on what one asks. With one rate for all, whoever chooses the rate chooses the
-# winner. Each at its own rate, momentum is faster than SGD: a finding after 200 and 600 steps. After 2,000 steps 19 of
-# 20 seeds still agree, and yet $p = 0.11$: one large difference outweighs many small ones, and the rule stays silent. That
-# Adam's loss is lower than momentum's is no finding at any budget, though its median is by far the lowest from 600 steps on:
-# where it fails, it fails by more.
+# So which optimizer is best here? It depends on what one asks. With one rate for all, whoever chooses the rate
+# chooses the winner. Each at its own rate, momentum is faster than SGD: a finding after 200 and 600 steps. After
+# 2,000 steps 19 of 20 seeds still agree, and yet $p = 0.11$: one large difference outweighs many small ones, and the
+# rule stays silent. That Adam's loss is lower than momentum's is no finding at any budget, though its median is by
+# far the lowest from 600 steps on: where it fails, it fails by more.
 #
 # > **E1 · It depends on the rate: at 0.01 Adam's loss is 0.04 of SGD's, at 1 SGD's is 0.02 of Adam's.** *Our question*:
 # > which optimizer is best, SGD, SGD with momentum, or Adam?
@@ -1432,8 +1436,8 @@ for steps in runs.best.settings_of("steps"):
 #
 # **Read on**: Baydin, Pearlmutter, Radul and Siskind (2018), *Automatic differentiation in machine learning: a
 # survey*. Griewank and Walther (2008), *Evaluating derivatives*. Rumelhart, Hinton and Williams (1986) on
-# backpropagation. Glorot and Bengio (2010) and He et al. (2015) on initialization. Kingma and Ba (2015) on Adam. Goh (2017),
-# *Why momentum really works*. Kaplan et al. (2020) for the rule $6P$.
+# backpropagation. Glorot and Bengio (2010) and He et al. (2015) on initialization. Kingma and Ba (2015) on Adam. Goh
+# (2017), *Why momentum really works*. Kaplan et al. (2020) for the rule $6P$.
 #
 # Next: [chapter 01](01_rnn.ipynb), where one matrix is applied at each word of a text.
 #
@@ -1443,10 +1447,11 @@ for steps in runs.best.settings_of("steps"):
 #
 # ### 10. How large should the first weights be? (E2)
 #
-# *For those who come from chapter 01 or 09, or whose deep network does not train.* The spiral's network has three layers, and its
-# first weights gave no trouble. What if it had thirty? Before training, weights are random. Let each unit add $n$ inputs with independent weights of mean 0: $y =
-# \sum_{i=1}^{n} x_i w_i$. Square this and take the mean: of the products $x_i w_i x_j w_j$ with $i \ne j$ nothing
-# is left, since the mean of $w_i w_j$ is the product of two zeros. So
+# *For those who come from chapter 01 or 09, or whose deep network does not train.* The spiral's network has three
+# layers, and its first weights gave no trouble. What if it had thirty? Before training, weights are random. Let each
+# unit add $n$ inputs with independent weights of mean 0: $y = \sum_{i=1}^{n} x_i w_i$. Square this and take the mean:
+# of the products $x_i w_i x_j w_j$ with $i \ne j$ nothing is left, since the mean of $w_i w_j$ is the product of two
+# zeros. So
 #
 # $$\operatorname{Var}(y) = n \cdot \operatorname{Var}(w) \cdot \overline{x^2},$$
 #
@@ -1454,9 +1459,9 @@ for steps in runs.best.settings_of("steps"):
 # multiplies the size of the signal (the root of its mean square) by the gain, and $D$ layers by $\text{gain}^D$. Going
 # backward, the gradient passes through $W^\top$ and is multiplied by the gain as well.
 #
-# Relu, $\max(0, x)$, drops half of what it gets, and a gain of $\sqrt 2$ makes up for that (He et al., 2015). Tanh shrinks
-# large numbers more than small ones; 5/3, which PyTorch's `calculate_gain` has, keeps the forward signal about level. What
-# happens when a gain is off by a quarter? Here are the signals of a tanh network, layer by layer:
+# Relu, $\max(0, x)$, drops half of what it gets, and a gain of $\sqrt 2$ makes up for that (He et al., 2015). Tanh
+# shrinks large numbers more than small ones; 5/3, which PyTorch's `calculate_gain` has, keeps the forward signal
+# about level. What happens when a gain is off by a quarter? Here are the signals of a tanh network, layer by layer:
 
 # %% evidence
 # Histograms of the signals in a deep tanh network, at four gains
@@ -1583,11 +1588,12 @@ runs.holds(
 #
 # #### The same matrix again and again
 #
-# *For those who come from chapter 01, section 7.* A recurrent network multiplies its state by the *same* matrix $W \in \mathbb{R}^{n \times n}$ at each step. If a row
-# $x$ is an eigenvector, $xW = \lambda x$ (of $W^\top$, if you are used to columns: the eigenvalues are the same), then
-# $xW^t = \lambda^t x$. For almost any other start, the eigenvalue with the largest absolute value wins in the end. That
-# absolute value is the **spectral radius** $\rho(W) = \max_i |\lambda_i|$. With the norm $\lVert W \rVert$, the factor
-# by which $W$ stretches the vector that it stretches most,
+# *For those who come from chapter 01, section 7.* A recurrent network multiplies its state by the *same* matrix $W
+# \in \mathbb{R}^{n \times n}$ at each step. If a row $x$ is an eigenvector, $xW = \lambda x$ (of $W^\top$, if you are
+# used to columns: the eigenvalues are the same), then $xW^t = \lambda^t x$. For almost any other start, the
+# eigenvalue with the largest absolute value wins in the end. That absolute value is the **spectral radius** $\rho(W)
+# = \max_i |\lambda_i|$. With the norm $\lVert W \rVert$, the factor by which $W$ stretches the vector that it
+# stretches most,
 #
 # $$\lVert W^t \rVert^{1/t} \to \rho(W) \quad \text{as } t \to \infty.$$
 
