@@ -1256,8 +1256,9 @@ measured(f"steps of length 3: {fails.sum()} of {fails.size} runs of SGD end abov
 # %% [markdown]
 # On the left are three valleys. At rate 0.01 Adam wins by far, at rate 1 SGD does: with a single learning rate we
 # could have "shown" either result. On the right the same curves against the length of a steady step, which is $\eta$
-# for SGD and $10\,\eta$ for momentum. The two fall together. So momentum does not learn more from a step; it *allows
-# a longer one*. At length 3 more than half of SGD's runs end with a loss above 1, and none with momentum.
+# for SGD and $10\,\eta$ for momentum. The two fall together: a step of momentum does no more than a step of SGD of
+# the same length. But momentum *allows a longer one*. At length 3 more than half of SGD's runs end with a loss above
+# 1, and none with momentum.
 #
 # So each optimizer must get its own rate, by a fair choice. `Tuned` in the next cell makes it: on points that are not
 # reported, in runs with other seeds, from a grid that is widened where the best rate lies at its edge. And `Budgets`
@@ -1398,7 +1399,7 @@ for steps in runs.best.settings_of("steps"):
 # > *Measured*: Medians of 20 seeds, after 200 steps; the tables above have the ranges. Momentum's loss at a tenth of SGD's
 # > rate is 0.86 to 1.11 of it, up to steps of length 1. At length 3 11 of 20 runs of SGD end above 1, and none with momentum.
 # > Each at its own rate, SGD's loss is larger than momentum's in 20 of 20 seeds after 200 steps, 18 after 600 (findings),
-# > and 19 after 2,000 (none, p = 0.11). No difference between Adam and another is a finding at any of the three.
+# > and 19 after 2,000 (none, p = 0.11). That Adam's loss is lower than another's is no finding at any of the three.
 #
 # > **Today.** Language models are trained with AdamW: Adam, and a little shrinking of each weight at every step (chapter
 # > 11). Its rate rises during a warm-up and then falls (chapter 09), and the gradient's norm is clipped (chapter 01).
