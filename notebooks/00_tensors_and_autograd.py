@@ -799,25 +799,25 @@ def invent():
 
 
 # %%
-invented = {0: [invent() for _ in range(12)]}
+invented = {0: [invent() for _ in range(10)]}
 for step in range(1, 3001):
     rows = rng.integers(len(nexts), size=128)  # 128 examples, drawn at random
     batch = np.eye(27)[starts[rows]].reshape(128, -1)  # (128, 3 * 27)
     go_downhill(inventor, batch, np.eye(27)[nexts[rows]], rate=1.0 if step < 2500 else 0.1)
     if step in (200, 3000):
-        invented[step] = [invent() for _ in range(12 if step == 200 else 24)]
+        invented[step] = [invent() for _ in range(10 if step == 200 else 20)]
 
 # %% evidence
 # What the engine writes before, early in and after training; words of the book in grey
-figure, panels = plot.subplots(1, 3, width=10, height=4.4, width_ratios=[2, 2, 4])
+figure, panels = plot.subplots(1, 3, width=8.5, height=3.4, width_ratios=[2, 2, 4])
 for axes, (step, list_of) in zip(panels, invented.items(), strict=True):
     for place, word in enumerate(list_of):
-        column, row = divmod(place, 12)
+        column, row = divmod(place, 10)
         ink = "0.6" if word in known else "black"
-        size = 16 if step == 3000 else 11
+        size = 13 if step == 3000 else 10
         axes.text(column, -row, word, ha="center", va="center", fontsize=size, color=ink)
-    columns = len(list_of) // 12
-    axes.set(xlim=(-0.5, columns - 0.5), ylim=(-12, 1))
+    columns = len(list_of) // 10
+    axes.set(xlim=(-0.5, columns - 0.5), ylim=(-10, 1))
     axes.set_title(f"after {step:,} steps" if step else "before training")
     axes.axis("off")
 measured("after 3,000 steps:", *invented[3000])
@@ -1063,7 +1063,7 @@ ways = {
     "Adam": roll_down_adam,
 }
 rates = [10 ** (k / 20) for k in range(-60, 21)]  # 0.001 to 10
-figure, panels = plot.subplots(3, 1, width=8.5, height=5.2, sharex=True)
+figure, panels = plot.subplots(3, 1, width=7, height=4.4, sharex=True)
 along, across = np.meshgrid(np.linspace(-11, 1, 200), np.linspace(-1.2, 1.2, 100))
 height = (along**2 + 100 * across**2) / 2
 for i, (name, way) in enumerate(ways.items()):
@@ -1072,7 +1072,7 @@ for i, (name, way) in enumerate(ways.items()):
     rate = rates[int(np.argmin(np.nan_to_num(last, nan=np.inf)))]
     places = way(rate, (-10.0, 1.0))
     axes = panels[i]
-    axes.contour(along, across, height, levels=[0.5, 4, 12, 25, 45], colors="0.75", linewidths=1)
+    axes.contour(along, across, height, levels=[1, 8, 25], colors="0.75", linewidths=1)
     axes.grid(False)
     axes.plot(*places[:21].T, "o-", color=plot.COLORS[i], markersize=3, linewidth=0.8)
     axes.plot(0, 0, "*", color="black", markersize=9)

@@ -71,10 +71,12 @@ def values(axes, root, names=None, *, title=""):
     rows, place = {}, {}
     for key, node in nodes.items():
         uses = [depth[id(child)] for child in nodes.values() if node in child.parents]
-        often = len(uses) > 2  # such a node stands below the middle of those that use it
-        x = max(depth.values()) - (sum(uses) / len(uses) if often else depth[key])
-        row = rows[x] = rows.get(x, -1) + 1
-        place[key] = x, -1.1 * row - (0.0 if node.parents else 1.6 if often else 0.6)
+        if len(uses) > 2:  # below the middle of those that use it
+            place[key] = max(depth.values()) - sum(uses) / len(uses), -1.9
+        else:
+            x = max(depth.values()) - depth[key]
+            row = rows[x] = rows.get(x, -1) + 1
+            place[key] = x, -1.1 * row - (0.0 if node.parents else 0.6)
     labels = {id(node): name for name, node in (names or {}).items()}
     boxes = {}
     for key, node in nodes.items():
