@@ -1,5 +1,7 @@
 """Schematic drawings name what they show; coloured text says it in words, too."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
@@ -30,21 +32,44 @@ def figures_are_closed():
     plt.close("all")
 
 
+VALUES = dict.fromkeys(["x_1", "w_1", "w_2", "x_2", "s_1", "s_2", "s", "b", "a", "h", "-1"], 0.0)
+
+
 def test_the_graph_of_a_unit_shows_every_slope_and_leads_back_where_it_is_visited():
     _, axes = subplots()
     slopes = {"L": (-0.5, -0.5), "h": (0.75,)}
-    autograd.unit(axes, {"L": 1.0, "r": -1.0}, slopes, visited=["L"])
+    values = VALUES | {"L": 1.0, "r": -1.0}
+    autograd.unit(axes, values, slopes, grads={"L": 1.0, "r": -2.5}, visited=["L"])
     written = [label.get_text() for label in axes.texts]
-    assert [text for text in written if "." in text and "$" not in text] == ["0.75", "-0.5", "-0.5"]
-    assert {"$L$:  ×\n1.000", "$r$:  +\n-1.000", "$h$:  tanh", "$w_1$"} <= {*written}
+    assert [text for text in written if text in ("0.75", "-0.5")] == ["0.75", "-0.5", "-0.5"]
+    assert {"$L$:  ×\n1.000\n ", "$r$:  +\n-1.000\n ", "$w_1$\n0.000\n "} <= {*written}
+    in_blue = {label.get_text().strip() for label in axes.texts if label.get_color() == COLORS[0]}
+    assert in_blue == {"1.000", "-2.500", "0.75", "-0.5"}
     arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
     back = [arrow for arrow in arrows if arrow.xy[0] < arrow.xyann[0]]
     assert len(arrows) == 13 and [arrow.xy for arrow in back] == [(6.5, 2), (6.5, 2)]
 
 
-def test_a_table_shades_what_is_given():
+def test_any_graph_of_values_is_drawn_with_an_arrow_for_each_use():
+    leaf = SimpleNamespace(data=1.5, grad=6.75, parents=())
+    square = SimpleNamespace(data=2.25, grad=1.5, parents=(leaf, leaf))
+    cube = SimpleNamespace(data=3.375, grad=1.0, parents=(square, leaf))
     _, axes = subplots()
-    autograd.table(axes, np.arange(6).reshape(2, 3), lambda i, j: j == 0)
+    autograd.values(axes, cube, {"w": leaf})
+    written = [label.get_text() for label in axes.texts]
+    assert {"w\n1.500\n ", "2.250\n ", "3.375\n "} <= {*written}
+    assert sorted(text.strip() for text in written if text.startswith(" ")) == [
+        "1.000",
+        "1.500",
+        "6.750",
+    ]
+    arrows = [(a.xyann[0], a.xy[0]) for a in axes.texts if getattr(a, "arrow_patch", None)]
+    assert sorted(arrows) == [(0, 1), (0, 1), (0, 2), (1, 2)]
+
+
+def test_a_product_lights_what_takes_part():
+    _, axes = subplots()
+    autograd.product(axes, np.arange(6).reshape(2, 3), lambda i, j: j == 0)
     assert [label.get_text() for label in axes.texts] == list("012345")
     assert [patch.get_facecolor()[2] < 1 for patch in axes.patches] == [True, False, False] * 2
 

@@ -1,4 +1,4 @@
-"""The graph of one unit and its loss, forward with its slopes and on the way back."""
+"""Graphs of values with their gradients, and what a matrix product is made of."""
 
 from textbook.plot import COLORS
 
@@ -30,31 +30,85 @@ PARENTS = {
 PARAMETERS = {"w_1", "w_2", "b"}
 
 
-def unit(axes, numbers, slopes, *, visited=(), title=""):
-    """Draw the unit's graph with a number in each node that has one.
+def unit(axes, values, slopes, *, grads=None, visited=(), title=""):
+    """Draw the unit's graph: in each box its value and, where it is found, its gradient, in blue.
 
     ``slopes`` holds, for a computed node, the numbers on its edges, one a parent. The nodes that
     are ``visited`` hand their gradient on: their edges are thick and lead back.
     """
     boxes = {}
     for name, (x, y, operation) in NODES.items():
-        box = dict(boxstyle="round,pad=0.3", edgecolor="0.3", linewidth=1)
-        box["facecolor"] = "#F7DFC4" if name in PARAMETERS else "0.93" if operation else "white"
-        if name in visited:
-            box |= dict(edgecolor=COLORS[0], linewidth=2)
-        text = f"${name}$:  {operation}" if operation else f"${name}$"
-        text += f"\n{numbers[name]:.3f}" if name in numbers else ""
-        label = axes.text(x, y, text, ha="center", va="center", fontsize=9, bbox=box, zorder=3)
-        boxes[name] = label.get_bbox_patch()
+        label = f"${name}$:  {operation}" if operation else f"${name}$" * (name != "-1")
+        fill = "#F7DFC4" if name in PARAMETERS else "0.93" if operation else "white"
+        found = None if grads is None else grads.get(name, "")
+        boxes[name] = _box(axes, (x, y), label, values[name], found, fill, name in visited)
     for child, parents in PARENTS.items():
         for i, parent in enumerate(parents):
             bend = (-0.4, 0.4)[i] if parents.count(parent) > 1 else 0
             _edge(axes, boxes, parent, child, bend, back=child in visited)
             if child in slopes:
                 _slope(axes, parent, child, bend, slopes[child][i])
-    axes.set(xlim=(-0.5, 8.4), ylim=(-0.5, 4.5))
+    axes.set(xlim=(-0.6, 8.5), ylim=(-0.7, 4.7))
     axes.set_title(title, fontsize=10)
     axes.axis("off")
+
+
+def values(axes, root, names=None, *, title=""):
+    """Draw any graph of nodes (``data``, ``grad``, ``parents``): values, and gradients in blue.
+
+    ``names``, a dict from names to nodes, labels those that have one. ::
+
+        backward(loss)
+        diagrams.values(axes, loss, {"w": w, "loss": loss})
+    """
+    depth, order = {id(root): 0}, [root]
+    for node in order:  # grows while it is read: a parent stands one place before its first child
+        for parent in node.parents:
+            if depth.get(id(parent), -1) <= depth[id(node)]:
+                depth[id(parent)] = depth[id(node)] + 1
+                order.append(parent)
+    nodes = {id(node): node for node in order}
+    rows, place = {}, {}
+    for key, node in nodes.items():
+        uses = [depth[id(child)] for child in nodes.values() if node in child.parents]
+        if len(uses) > 2:  # below the middle of those that use it
+            place[key] = max(depth.values()) - sum(uses) / len(uses), -1.9
+        else:
+            x = max(depth.values()) - depth[key]
+            row = rows[x] = rows.get(x, -1) + 1
+            place[key] = x, -1.1 * row - (0.0 if node.parents else 0.6)
+    labels = {id(node): name for name, node in (names or {}).items()}
+    boxes = {}
+    for key, node in nodes.items():
+        fill = "0.93" if node.parents else "#F7DFC4"
+        boxes[key] = _box(axes, place[key], labels.get(key), node.data, node.grad, fill, False)
+    for key, node in nodes.items():
+        for use, parent in enumerate(node.parents):
+            twice = node.parents.count(parent) > 1
+            arrow = dict(arrowstyle="-|>", color="0.5", linewidth=1, patchA=boxes[id(parent)])
+            arrow |= dict(patchB=boxes[key], connectionstyle=f"arc3,rad={(0.3, -0.3)[use] * twice}")
+            axes.annotate("", place[key], place[id(parent)], arrowprops=arrow)
+    lowest = min(y for _, y in place.values())
+    leftmost = min(x for x, _ in place.values())
+    axes.set(xlim=(leftmost - 0.6, max(depth.values()) + 0.6), ylim=(lowest - 0.6, 0.6))
+    axes.set_title(title, fontsize=10)
+    axes.axis("off")
+
+
+def _box(axes, place, label, value, grad, fill, visited):
+    """A box with a name, a value and below it the gradient; its outline is returned."""
+    box = dict(boxstyle="round,pad=0.3", edgecolor="0.3", linewidth=1, facecolor=fill)
+    if visited:
+        box |= dict(edgecolor=COLORS[0], linewidth=2)
+    lines = ([label] if label else []) + [f"{value:.3f}"]
+    number = grad if isinstance(grad, str) else None if grad is None else f"{grad:.3f}"
+    text = "\n".join(lines + ([" "] if number is not None else []))
+    style = dict(ha="center", va="center", fontsize=9, linespacing=1.25)
+    outline = axes.text(*place, text, bbox=box, zorder=3, **style).get_bbox_patch()
+    if number:
+        blue = "\n".join([" "] * len(lines) + [number])
+        axes.text(*place, blue, color=COLORS[0], zorder=4, **style)
+    return outline
 
 
 def _edge(axes, boxes, parent, child, bend, back):
@@ -76,16 +130,16 @@ def _slope(axes, parent, child, bend, slope):
     axes.text(*place, f"{slope:.3g}", **style)
 
 
-def table(axes, numbers, is_given, *, title=""):
-    """A table of numbers (rows, columns); cells that are given are orange, the others repeat."""
+def product(axes, numbers, lit, *, title=""):
+    """A matrix of numbers; those of which ``lit(i, j)`` is true are on orange."""
     rows, columns = numbers.shape
     for i in range(rows):
         for j in range(columns):
-            given = is_given(i, j)
-            ink, fill = ("black", "#F7DFC4") if given else ("0.45", "white")
-            axes.fill(
-                [j, j + 1, j + 1, j], [-i, -i, 1 - i, 1 - i], fc=fill, ec=ink, lw=1, linestyle="-"
-            )
-            axes.text(j + 0.5, 0.5 - i, numbers[i, j], ha="center", va="center", color=ink)
-    axes.set(xlim=(-0.1, columns + 0.1), ylim=(0.9 - rows, 1.1), title=title, aspect="equal")
+            fill = "#F7DFC4" if lit(i, j) else "white"
+            corners = [j, j + 1, j + 1, j], [-i, -i, 1 - i, 1 - i]
+            axes.fill(*corners, fc=fill, ec="0.3", lw=1, linestyle="-")
+            place = j + 0.5, 0.5 - i
+            axes.text(*place, f"{numbers[i, j]:g}", ha="center", va="center", fontsize=10)
+    axes.set(xlim=(-0.1, columns + 0.1), ylim=(0.9 - rows, 1.1), aspect="equal")
+    axes.set_title(title, fontsize=10)
     axes.axis("off")
