@@ -26,7 +26,9 @@
 import math
 import textwrap
 import tracemalloc
-from collections import Counter
+from collections import Counter, defaultdict
+from functools import partial
+from time import process_time
 
 import numpy as np
 from matplotlib.colors import LogNorm
@@ -36,9 +38,9 @@ import minitorch.nn.functional as F
 from minitorch import nn
 from minitorch.autograd import record_operations
 from textbook import plot
-from textbook.data import Vocabulary, first_edition, split, windows
+from textbook.data import Vocabulary, first_edition, lacking, split, tiny_shakespeare, windows
 from textbook.diagrams import recurrent as diagrams
-from textbook.lab import Lab, Tuned, measured, tqdm
+from textbook.lab import Budgets, Lab, Tuned, measured, tqdm
 
 lab = Lab("01")
 
@@ -462,7 +464,7 @@ class Classifier(nn.Module):
     looks_at=["last state", "mean of states"],
     length=[20, 60],
     rate=4e-3,
-    full=dict(rate=Tuned(1e-3, 2e-3, 4e-3, highest="accuracy", seeds=3), seeds=3),
+    full=dict(rate=Tuned(1e-3, 2e-3, 4e-3, highest="accuracy", seeds=3), seeds=5),
 )
 def find_the_mark(looks_at, length, rate):
     model = Classifier(looks_at)
@@ -477,8 +479,30 @@ def find_the_mark(looks_at, length, rate):
     return {"accuracy": (model(tokens).argmax(-1) == label).float().mean().item()}
 
 
+@lab.experiment(
+    "E1",
+    looks_at=["last state", "mean of states"],
+    rate=1e-3,
+    batches=Budgets([100]),
+    full=dict(batches=Budgets([300, 1000, 3000]), seeds=5),
+)
+def find_the_mark_later(looks_at, rate, batches, length=60):
+    model, done = Classifier(looks_at), 0
+    optimizer = mt.optim.Adam(model.parameters(), lr=rate)
+    for budget in batches:
+        for _ in range(done, budget):
+            tokens, label = marked_sequences(32, length)
+            loss = F.cross_entropy(model(tokens), label)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        done = budget
+        tokens, label = marked_sequences(1000, length)
+        yield {"accuracy": (model(tokens).argmax(-1) == label).float().mean().item()}
+
+
 # %% evidence
-# Last state and mean of states over 20 and 60 tokens: table and verdicts
+# Last state and mean of states over 20 and 60 tokens: tables and verdicts
 runs = find_the_mark.run()
 runs.table("looks_at", "accuracy", columns="length")
 runs.holds(
@@ -496,6 +520,8 @@ runs.holds(
     lambda rows: rows.values("accuracy", length=60, looks_at="last state").min(),
     below=0.75,
 )
+later = find_the_mark_later.run()
+later.table("looks_at", "accuracy", columns="batches")
 
 # %% [markdown]
 # Over 20 tokens nothing separates the two. Over 60 the last state depends on luck: some seeds learn,
@@ -612,7 +638,7 @@ plot.show(
 
 
 # %%
-@lab.experiment("E2", bidirectional=[False, True], full=dict(seeds=3))
+@lab.experiment("E2", bidirectional=[False, True], full=dict(seeds=5))
 def predict_the_die(bidirectional):
     model = NextToken(6, 32, bidirectional=bidirectional)
     optimizer = mt.optim.Adam(model.parameters(), lr=1e-2)
@@ -924,13 +950,16 @@ for name, result in {"per matrix": per_matrix, "global norm": clipped(joint)}.it
 
 
 # %%
-def learn_to_recall(model, optimizer, clip, steps=250):
+CLIP = {"never": math.inf, "at 3": 3.0, "at 1": 1.0, "at 0.3": 0.3}
+
+
+def learn_to_recall(model, optimizer, clip, steps):
     losses = []
     for _ in range(steps):
         loss = first_symbol_loss(model, mt.randint(0, 8, (20, 32)))
         optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0 if clip else math.inf)
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP[clip])
         optimizer.step()
         losses.append(loss.item())
     in_tens = np.reshape(losses, (-1, 10)).mean(axis=1)
@@ -940,50 +969,53 @@ def learn_to_recall(model, optimizer, clip, steps=250):
 
 @lab.experiment(
     "C2",
-    clip=[False, True],
+    clip=["never", "at 1"],
     rate=[3e-2],
-    full=dict(rate=[3e-3, 1e-2, 3e-2, 1e-1, 3e-1], seeds=3),
+    full=dict(clip=list(CLIP), rate=[1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1], seeds=5),
 )
-def recall_by_sgd(clip, rate):
+def recall_by_sgd(clip, rate, steps=250):
     model = first_symbol_model()
     optimizer = mt.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
-    return learn_to_recall(model, optimizer, clip)
+    return learn_to_recall(model, optimizer, clip, steps)
+
+
+@lab.experiment(
+    "C2", clip=["never", "at 1"], rate=3e-2, steps=100, full=dict(steps=2500, seeds=5)
+)
+def recall_by_sgd_for_longer(clip, rate, steps):
+    model = first_symbol_model()
+    optimizer = mt.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
+    return learn_to_recall(model, optimizer, clip, steps)
 
 
 # %% evidence
-# With and without clipping: loss at rate 0.03 to the end of training, final loss against the rate
-NAMES = {False: "not clipped", True: "clipped at 1"}
+# With and without clipping: loss at rate 0.03 while it trains, final loss against the rate
 runs = recall_by_sgd.run()
-runs.draw(
-    x="step",
-    y="loss",
-    by="clip",
-    labels=NAMES,
-    rate=3e-2,
-    lines={"chance": math.log(8)},
-    alt="At rate 0.03. Without clipping the loss falls to about a half, jumps back, and stays near "
-    "chance to the end; with clipping it goes to zero.",
-)
 runs.draw(
     x="rate",
     y="final loss",
     by="clip",
-    labels=NAMES,
     log="xy",
     lines={"chance": math.log(8)},
-    alt="Final loss against the learning rate. Without clipping it is small at 0.003 and 0.01 and "
-    "above chance from 0.03 on; with clipping it falls from 0.25 at 0.003 to below 0.02 and is above "
-    "chance only at 0.3.",
+    alt="Final loss against the learning rate, a valley for each threshold: the smaller the threshold, the further "
+    "to the right the valley lies.",
 )
 runs.holds(
     "at rate 0.03 training fails without clipping",
-    lambda rows: rows.values("final loss", rate=3e-2, clip=False),
+    lambda rows: rows.values("final loss", rate=3e-2, clip="never"),
     above=0.5,
 )
 runs.holds(
     "with clipping it succeeds",
-    lambda rows: rows.values("final loss", rate=3e-2, clip=True),
+    lambda rows: rows.values("final loss", rate=3e-2, clip="at 1"),
     below=0.2,
+)
+longer = recall_by_sgd_for_longer.run()
+longer.table("clip", "final loss")
+longer.holds(
+    "ten times as many steps do not help",
+    lambda rows: rows.values("final loss", clip="never"),
+    above=0.5,
 )
 
 # %% [markdown]
@@ -994,14 +1026,14 @@ runs.holds(
 # %%
 @lab.experiment(
     "C2",
-    clip=[False, True],
+    clip=["never", "at 1"],
     rate=[3e-3],
-    full=dict(rate=[1e-3, 3e-3, 1e-2], seeds=3),
+    full=dict(rate=[1e-3, 3e-3, 1e-2], seeds=5),
 )
-def recall_by_adam(clip, rate):
+def recall_by_adam(clip, rate, steps=250):
     model = first_symbol_model()
     optimizer = mt.optim.Adam(model.parameters(), lr=rate)
-    return learn_to_recall(model, optimizer, clip)
+    return learn_to_recall(model, optimizer, clip, steps)
 
 
 # %% evidence
@@ -1122,45 +1154,106 @@ def cost_of_a_window(window):
 
 
 # %%
+def recall_in_windows(model, optimizer, window, total_steps, delay=8):
+    """Train on a stream, window by window; yields the share recalled after each of total_steps."""
+    stream, h, done = mt.randint(0, 4, (delay, 32)), None, 0
+    for budget in total_steps:
+        for _ in range(done, budget // window):
+            stream = mt.cat([stream[-delay:], mt.randint(0, 4, (window, 32))])
+            scores, h = model(stream[delay:], h)
+            h = h.detach()
+            loss = token_loss(scores, stream[:-delay])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        done = budget // window
+        test = mt.randint(0, 4, (200, 64))
+        right = model(test)[0].argmax(-1)[delay:] == test[:-delay]
+        yield right.float().mean().item()
+
+
 @lab.experiment(
     "C3",
     window=[8, 16],
     rate=3e-3,
-    full=dict(window=[8, 9, 16], rate=Tuned(1e-3, 3e-3, 1e-2, highest="accuracy"), seeds=3),
+    total_steps=Budgets([5000]),
+    full=dict(
+        window=[8, 9, 16],
+        rate=Tuned(1e-3, 3e-3, 1e-2, highest="accuracy", total_steps=15000),
+        total_steps=Budgets([5000, 15000, 50000]),
+        seeds=5,
+    ),
 )
-def recall_across_windows(window, rate, total_steps=5000, delay=8):
+def recall_across_windows(window, rate, total_steps):
     model = NextToken(4, 64)
     optimizer = mt.optim.Adam(model.parameters(), lr=rate)
-    stream, h = mt.randint(0, 4, (delay, 32)), None
-    for _ in range(total_steps // window):
-        stream = mt.cat([stream[-delay:], mt.randint(0, 4, (window, 32))])
-        scores, h = model(stream[delay:], h)
-        h = h.detach()
-        loss = token_loss(scores, stream[:-delay])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    test = mt.randint(0, 4, (200, 64))
-    right = model(test)[0].argmax(-1)[delay:] == test[:-delay]
-    return {"accuracy": right.float().mean().item()}
+    for accuracy in recall_in_windows(model, optimizer, window, total_steps):
+        yield {"accuracy": accuracy}
 
 
 # %% evidence
-# Cost of a window, and accuracy at delay 8: table, figure and verdicts
-costs = cost_of_a_window.run()
-costs.table("window", ["operations", "peak in KiB"])
+# What carries a window of 8: two experiments
+def spectral_radius(W):
+    return np.abs(np.linalg.eigvals(W.detach().numpy())).max()
+
+
+@lab.experiment(
+    "C3", rate=[3e-4], full=dict(rate=[1e-4, 3e-4, 1e-3, 3e-3, 1e-2], seeds=5)
+)
+def all_trained(rate, total_steps=5000):
+    model = NextToken(4, 64)
+    before = spectral_radius(model.rnn.weight_hh_l0)
+    optimizer = mt.optim.Adam(model.parameters(), lr=rate)
+    [accuracy] = recall_in_windows(model, optimizer, 8, [total_steps])
+    after = spectral_radius(model.rnn.weight_hh_l0)
+    return {"accuracy": accuracy, "radius before": before, "radius after": after}
+
+
+@lab.experiment(
+    "C3",
+    radius=[1.0],
+    rate=3e-2,
+    full=dict(
+        radius=[0.6, 0.8, 0.9, 1.0, 1.1, 1.3, 1.6],
+        rate=Tuned(1e-2, 3e-2, 1e-1, highest="accuracy"),
+        seeds=5,
+    ),
+)
+def only_output_trained(radius, rate, total_steps=5000):
+    model = NextToken(4, 64)
+    with mt.no_grad():
+        W_hh = model.rnn.weight_hh_l0
+        W_hh.copy_(W_hh * float(radius / spectral_radius(W_hh)))
+    model.rnn.requires_grad_(False)
+    optimizer = mt.optim.Adam(model.out.parameters(), lr=rate)
+    [accuracy] = recall_in_windows(model, optimizer, 8, [total_steps])
+    return {"accuracy": accuracy}
+
+
+# %% evidence
+# Accuracy at delay 8 against the length of training, and cost of a window: figure and verdicts
 runs = recall_across_windows.run()
 runs.draw(
-    x="window",
+    x="total_steps",
     y="accuracy",
+    by="window",
+    log="x",
     lines={"chance": 0.25},
     limits=(0, 1.03),
-    width=6,
-    alt="Accuracy at delay 8 against the window, recorded: about a half with a window of 8, 0.8 to "
-    "0.95 with 9, near one with 16. Measured here, at one rate: near chance with 8, near one with 16.",
+    width=7,
+    alt="Accuracy at delay 8 against the steps read, for windows of 8, 9 and 16.",
 )
-rates = {row["window"]: row["rate"] for row in runs.best}
-measured("learning rate by window:", rates)
+runs.holds(
+    "with a window of 8 the symbol of 8 steps before is often lost",
+    lambda rows: rows.values("accuracy", window=8, total_steps=5000),
+    below=0.65,
+)
+runs.holds(
+    "with a window of 16 it is recalled",
+    lambda rows: rows.values("accuracy", window=16, total_steps=5000),
+    above=0.9,
+)
+costs = cost_of_a_window.run()
 
 
 def of_512_over_8(rows, name):
@@ -1168,25 +1261,22 @@ def of_512_over_8(rows, name):
 
 
 costs.holds(
-    "operations grow with the window: 64 times the window, over 50 times as many",
+    "a window 64 times as long goes through over 50 times as many operations",
     lambda rows: of_512_over_8(rows, "operations"),
     between=(50, 64),
 )
 costs.holds(
-    "so does memory",
+    "and takes 40 to 70 times the memory",
     lambda rows: of_512_over_8(rows, "peak in KiB"),
     between=(40, 70),
 )
-runs.holds(
-    "with a window of 8 the symbol of 8 steps before is often lost",
-    lambda rows: rows.values("accuracy", window=8),
-    below=0.65,
-)
-runs.holds(
-    "with a window of 16 it is recalled",
-    lambda rows: rows.values("accuracy", window=16),
-    above=0.9,
-)
+
+# %% evidence
+# What carries a window of 8: tables
+trained = all_trained.run()
+trained.table("rate", ["accuracy", "radius before", "radius after"])
+frozen = only_output_trained.run()
+frozen.table("radius", "accuracy")
 
 # %% [markdown]
 # At a window of 8, the symbol 8 steps back is never inside the window with its target: no gradient
@@ -1262,7 +1352,8 @@ def characters(paragraphs):
 # %%
 letters = Vocabulary(characters(training_text), specials=["<unk>", "<s>"], min_count=20)
 training = letters.encode(characters(training_text))
-validation = letters.encode(characters(validation_text))
+held_out = letters.encode(characters(validation_text))
+elsewhere, validation = split(held_out, validation=0.5)  # to choose by, to report
 
 
 # %% save
@@ -1320,80 +1411,168 @@ def write(model, letters, prompt="", length=200, choose=draw):
 # It takes about 20 seconds. After each pass the model is tested and writes a line.
 
 # %%
+def learn(model, text, passes, rate, after_pass=lambda: None):
+    """Read the text in 32 streams, ``passes`` times over; returns the loss of each step."""
+    steps = passes * len(list(windows(text, batch_size=32, length=64)))
+    optimizer = mt.optim.Adam(model.parameters(), lr=rate)
+    losses = []
+    for _ in tqdm(range(passes), desc="training"):
+        h = None
+        for now, following in windows(text, batch_size=32, length=64):
+            scores, h = model(now, h)
+            h = h.detach()
+            loss = token_loss(scores, following)
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.param_groups[0]["lr"] = rate * (1 - len(losses) / steps)
+            optimizer.step()
+            losses.append(loss.item())
+        after_pass()
+    return losses
+
+
+# %%
 mt.manual_seed(0)
 model = LanguageModel(len(letters))
-rate, passes = 4e-3, 4
-steps = passes * len(list(windows(training, batch_size=32, length=64)))
-optimizer = mt.optim.Adam(model.parameters(), lr=rate)
-history, checks, samples = [], [mean_loss(model, validation)], [write(model, letters, "The ", 80)]
-for _ in tqdm(range(passes), desc="training"):
-    h = None
-    for now, following in windows(training, batch_size=32, length=64):
-        scores, h = model(now, h)
-        h = h.detach()
-        loss = token_loss(scores, following)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.param_groups[0]["lr"] = rate * (1 - len(history) / steps)
-        optimizer.step()
-        history.append(loss.item())
+checks, samples = [mean_loss(model, validation)], [write(model, letters, "The ", 80)]
+
+
+def look():
     checks.append(mean_loss(model, validation))
     samples.append(write(model, letters, "The ", 80))
 
+
+history = learn(model, training, passes=3, rate=4e-3, after_pass=look)
+
 # %% evidence
-# Losses beside those of models that only count: figure, table, samples
-seen_in_training, in_validation = training.tolist(), validation.tolist()
-singles = Counter(seen_in_training)
-pairs = Counter(zip(seen_in_training[:-1], seen_in_training[1:], strict=True))
-
-
-def counting_loss(probability):
-    """Mean loss on the validation text of a model that gives P(token | token before)."""
-    steps = zip(in_validation[:-1], in_validation[1:], strict=True)
-    return -sum(math.log(probability(a, b)) for a, b in steps) / (len(in_validation) - 1)
-
-
-V = len(letters)
-losses = {
-    "all equal": math.log(V),
-    "unigram": counting_loss(lambda a, b: (singles[b] + 1) / (len(training) + V)),
-    "bigram": counting_loss(lambda a, b: (pairs[a, b] + 1) / (singles[a] + V)),
-    "RNN": checks[-1],
-    "RNN, training text": mean_loss(model, training[: len(validation)]),
-}
+# The loss of each step and after each pass: figure, samples
 figure, axes = plot.subplots(width=7.5, height=3.2)
-axes.plot(range(1, steps + 1), history, linewidth=0.8, label="training, each step")
-axes.plot([steps // passes * i for i in range(passes + 1)], checks, marker="o", label="validation")
-for name in ("unigram", "bigram"):
-    axes.axhline(losses[name], color="0.5", linewidth=1, linestyle="-")
-    axes.text(steps, losses[name], name, ha="right", va="bottom")
+axes.plot(range(1, len(history) + 1), history, linewidth=0.8, label="training, each step")
+axes.plot([len(history) // 3 * i for i in range(4)], checks, marker="o", label="validation")
 axes.set(xlabel="step", ylabel="loss (nats a character)")
 axes.legend()
-plot.show(
-    figure,
-    alt="Training and validation loss fall together, pass the unigram and the bigram model, and end "
-    "close to one another.",
-)
-measured(f"{sum(p.numel() for p in model.parameters()):,} parameters, {V} tokens, {steps} steps")
-for name, loss in losses.items():
-    measured(f"{name:20} loss {loss:.3f}   perplexity {math.exp(loss):6.2f}")
-print("perplexity below half of the bigram's:", math.exp(losses["RNN"] - losses["bigram"]) < 0.5)
-print("training text is easier than unseen text:", losses["RNN, training text"] < losses["RNN"])
-for count in (0, 1, 2, 4):
-    measured(f"after {count} passes: {samples[count]}")
+plot.show(figure, alt="Training and validation loss fall together.")
+for count, text in enumerate(samples):
+    measured(f"after {count} passes, perplexity {math.exp(checks[count]):5.2f}: {text}")
 
-# %% [markdown]
-# Two rivals only count: how often each character occurs (unigram), and how often it follows each other
-# one (bigram, with one added to each count). The RNN passes both. At first it has no idea of letters; in
-# the end it spells many words and has the tone of this book. What it says makes no sense: a state of 256
-# numbers and 20 seconds of training go no further.
+
+# %%
+class CountingModel:
+    """What followed each 0, 1, 2, ... tokens in a text, and how often."""
+
+    def __init__(self, text, longest):
+        self.longest, self.known = longest, len(set(text))
+        self.after = defaultdict(Counter)
+        for i in range(len(text)):
+            for n in range(min(i + 1, longest)):
+                self.after[tuple(text[i - n : i])][text[i]] += 1
+
+    def probabilities(self, text, i):
+        """P(text[i] | the n tokens before it) for n = 0, 1, 2, ... (Witten and Bell, 1991)."""
+        p, found = 1 / self.known, []
+        for n in range(self.longest):
+            seen = self.after.get(tuple(text[i - n : i])) if n <= i else None
+            if seen:
+                p = (seen[text[i]] + len(seen) * p) / (seen.total() + len(seen))
+            found.append(p)
+        return found
+
 
 # %% evidence
-# Longer texts after training
-mt.manual_seed(1)
-for prompt in ("The ", "A model ", ""):
-    measured(textwrap.fill(write(model, letters, prompt, length=300), width=90) + "\n")
+# Counting and training on a text: experiments
+def in_tokens(text):
+    """Text to learn from, to choose rates by, and to report, as tokens; and the vocabulary."""
+    if text == "plays":
+        parts = [[part] for part in split(tiny_shakespeare(), validation=0.1)]
+    else:
+        parts = split(first_edition().splitlines(), validation=0.1)
+    letters = Vocabulary(characters(parts[0]), specials=["<unk>", "<s>"], min_count=20)
+    training, rest = (letters.encode(characters(part)) for part in parts)
+    return training, *split(rest, validation=0.5), letters
+
+
+LACKS = partial(lacking, tiny_shakespeare)
+
+
+@lab.experiment(
+    "E3",
+    text="first edition",
+    longest=6,
+    full=dict(text=["first edition", "plays"], longest=8),
+    lacks=LACKS,
+)
+def counted(text, longest):
+    training, _, validation, _ = in_tokens(text)
+    model, read = CountingModel(training.tolist(), longest), validation.tolist()
+    logs = np.log([model.probabilities(read, i) for i in range(1, len(read))])
+    return {"order": list(range(1, longest + 1)), "loss": -logs.mean(axis=0)}
+
+
+@lab.experiment(
+    "E3",
+    hidden=16,
+    passes=1,
+    rate=4e-3,
+    full=dict(
+        hidden=256,
+        passes=[3, 9],
+        rate=Tuned(2e-3, 4e-3, 8e-3, lowest="loss elsewhere", passes=3),
+        seeds=5,
+    ),
+)
+def trained(hidden, passes, rate):
+    training, elsewhere, validation, letters = in_tokens("first edition")
+    model = LanguageModel(len(letters), hidden=hidden)
+    learn(model, training, passes, rate)
+    return {"loss elsewhere": mean_loss(model, elsewhere), "loss": mean_loss(model, validation)}
+
+
+@lab.experiment(
+    "E3",
+    text="first edition",
+    hidden=16,
+    passes=1,
+    rate=4e-3,
+    full=dict(text="plays", hidden=512, passes=16, rate=2e-3),
+    lacks=LACKS,
+)
+def ten_minutes(text, hidden, passes, rate):
+    training, _, validation, letters = in_tokens(text)
+    model = LanguageModel(len(letters), hidden=hidden)
+    start, seconds, losses, written = process_time(), [], [], []
+
+    def look():
+        seconds.append(process_time() - start)
+        losses.append(mean_loss(model, validation))
+        written.append(write(model, letters, "", 300))
+
+    learn(model, training, passes, rate, look)
+    plays = {
+        f"at {temperature}": [
+            write(model, letters, prompt, 600, lambda z, t=temperature: draw(z / t))
+            for prompt in ("ROMEO:\n", "JULIET:\n", "KING HENRY VI:\n")
+        ]
+        for temperature in (0.5, 0.7, 1.0)
+    }
+    learned = mean_loss(model, training[: len(validation)])
+    return plays | {
+        "pass": list(range(1, passes + 1)),
+        "seconds": seconds,
+        "loss": losses,
+        "training loss": learned,
+        "written": written,
+    }
+
+
+# %% evidence
+# Counting against training: figure, table, verdicts
+counts = counted.run()
+learned = trained.run()
+plays = ten_minutes.run()
+counts.table("text", "loss")
+learned.table("passes", ["loss", "rate"])
+plays.table("text", ["loss", "training loss", "seconds"])
 
 # %% [markdown]
 # ## 12. Choosing the next token
