@@ -116,7 +116,7 @@ def tasks(panels, words):
 
 
 def fading(axes, factor, width, steps=8):
-    """A gradient that goes back from the last state: ``width``, and ``factor`` times that a step."""
+    """A gradient that goes back from the last state: ``width``, then ``factor`` times it."""
     for t in range(steps):
         _state(axes, t, 1, f"$h_{t + 1}$")
         if t < steps - 1:
