@@ -1184,13 +1184,13 @@ runs.draw(
 )
 
 
-def right(window, total_steps):
+def recalled(window, total_steps):
     return lambda rows: rows.values("accuracy", window=window, total_steps=total_steps)
 
 
-runs.holds("in 15,000 steps a window of 16 learns a delay of 8", right(16, 15000), above=0.95)
-runs.holds("a window of 9 does, too", right(9, 15000), above=0.95)
-runs.holds("a window of 8 does not, in 50,000 steps", right(8, 50000), below=0.5)
+runs.holds("in 15,000 steps a window of 16 learns a delay of 8", recalled(16, 15000), above=0.95)
+runs.holds("a window of 9 does, too", recalled(9, 15000), above=0.95)
+runs.holds("a window of 8 does not, in 50,000 steps", recalled(8, 50000), below=0.5)
 costs = cost_of_a_window.run()
 
 
@@ -1343,7 +1343,7 @@ def write(model, letters, prompt="", length=200, choose=draw):
 
 
 # %%
-def learn(model, text, passes, rate, after_pass=lambda: None):
+def read_through(model, text, passes, rate, after_pass=lambda: None):
     """Read the text in 32 streams, ``passes`` times over; returns the loss of each step."""
     steps = passes * len(list(windows(text, batch_size=32, length=32)))
     optimizer = mt.optim.Adam(model.parameters(), lr=rate)
@@ -1378,7 +1378,7 @@ def look():
     samples.append(write(model, letters, "The ", 80))
 
 
-history = learn(model, training, passes=6, rate=6e-3, after_pass=look)
+history = read_through(model, training, passes=6, rate=6e-3, after_pass=look)
 
 # %% evidence
 # The loss of each step and after each pass: figure, samples
@@ -1460,7 +1460,7 @@ LACKS = partial(lacking, tiny_shakespeare)
     full=dict(text=["first edition", "plays"], longest=8),
     lacks=LACKS,
 )
-def counted(text, longest):
+def counting_by_order(text, longest):
     training, _, validation, _ = in_tokens(text)
     model, read = CountingModel(training.tolist(), longest), validation.tolist()
     logs = np.log([model.probabilities(read, i) for i in range(1, len(read))])
@@ -1477,7 +1477,7 @@ def counted(text, longest):
 def on_the_first_edition(hidden, passes, rate):
     training, elsewhere, validation, letters = in_tokens("first edition")
     model = LanguageModel(len(letters), hidden=hidden)
-    learn(model, training, passes, rate)
+    read_through(model, training, passes, rate)
     return {"loss elsewhere": mean_loss(model, elsewhere), "loss": mean_loss(model, validation)}
 
 
@@ -1501,7 +1501,7 @@ def on_the_plays(text, hidden, passes, rate, length):
         losses.append(mean_loss(model, validation))
         written.append(write(model, letters, "", length))
 
-    learn(model, training, passes, rate, look)
+    read_through(model, training, passes, rate, look)
     plays = {
         f"at {temperature}": [
             write(model, letters, prompt, length, lambda z, t=temperature: draw(z / t))
@@ -1521,7 +1521,7 @@ def on_the_plays(text, hidden, passes, rate, length):
 
 # %% evidence
 # Counting against training: loss by the length of the runs counted, and of the networks: figure, table, verdicts
-counts, networks, plays = counted.run(), on_the_first_edition.run(), on_the_plays.run()
+counts, networks, plays = counting_by_order.run(), on_the_first_edition.run(), on_the_plays.run()
 [book] = counts.best.where(text="first edition").values("loss")
 after = {"RNN, first edition": np.median(networks.best.values("loss"))}
 if plays.full:
