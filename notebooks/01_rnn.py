@@ -1184,13 +1184,13 @@ runs.draw(
 )
 
 
-def recalled_with(window, total_steps):
+def recall_at(window, total_steps):
     return lambda rows: rows.values("accuracy", window=window, total_steps=total_steps)
 
 
-runs.holds("in 15,000 steps a window of 16 learns a delay of 8", recalled_with(16, 15000), above=0.95)
-runs.holds("a window of 9 does, too", recalled_with(9, 15000), above=0.95)
-runs.holds("a window of 8 does not, in 50,000 steps", recalled_with(8, 50000), below=0.5)
+runs.holds("in 15,000 steps a window of 16 learns a delay of 8", recall_at(16, 15000), above=0.95)
+runs.holds("a window of 9 does, too", recall_at(9, 15000), above=0.95)
+runs.holds("a window of 8 does not, in 50,000 steps", recall_at(8, 50000), below=0.5)
 costs = cost_of_a_window.run()
 
 
