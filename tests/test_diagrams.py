@@ -21,7 +21,7 @@ from textbook.diagrams import (
     transformer,
     translation,
 )
-from textbook.lab import colored_text, report
+from textbook.lab import colored_text, large, report
 from textbook.plot import COLORS, subplots
 from textbook.plot.style import plt
 
@@ -137,6 +137,41 @@ def test_two_gradients_come_back_to_a_state():
     back = [a for a in arrows if to_rgb(a.arrow_patch.get_edgecolor()) == to_rgb(COLORS[1])]
     into_the_middle = [a.xyann for a in back if abs(a.xy[0] - 2) < 0.5]
     assert len(into_the_middle) == 2
+
+
+def test_answers_are_read_at_every_step_from_the_last_state_or_from_all():
+    _, panels = subplots(1, 3)
+    recurrent.tasks(panels, WORDS)
+
+    def upward(axes):
+        """Arrows from a state to an output."""
+        arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+        return sum(a.xyann[1] > 1 and a.xy[1] > a.xyann[1] for a in arrows)
+
+    assert [upward(axes) for axes in panels] == [4, 1, 4]
+    assert [sum("o" in text and "$" in text for text in texts(axes)) for axes in panels] == [
+        4,
+        1,
+        1,
+    ]
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_a_gradient_is_as_wide_as_it_is_large(factor):
+    _, axes = subplots()
+    recurrent.fading(axes, factor, width=3, steps=5)
+    bars = [label.arrow_patch for label in axes.texts if getattr(label, "arrow_patch", None)]
+    widths = [bar.get_linewidth() for bar in bars[:4]]  # from the first state on
+    assert widths == [3 * factor**k for k in (3, 2, 1, 0)]
+
+
+def test_states_go_on_across_windows_and_gradients_do_not():
+    _, axes = subplots()
+    recurrent.truncated(axes, window=3, count=3, delay=4)
+    arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+    onward = [a for a in arrows if a.xyann[1] == a.xy[1] and a.xy[0] > a.xyann[0]]
+    back = [a for a in arrows if to_rgb(a.arrow_patch.get_edgecolor()) == to_rgb(COLORS[1])]
+    assert (len(onward), len(back)) == (8, 6)
 
 
 @pytest.mark.parametrize("first, solid", [("streams", 4), ("windows", 0)])
@@ -311,3 +346,13 @@ def test_coloured_text_is_darker_for_larger_values_and_escapes_markup(monkeypatc
 def test_coloured_text_is_printed_without_a_notebook(capsys):
     colored_text(["a", "b", " "], [0.1, 0.5, 0.9], ["", "", ".5"], alt="darker and darker")
     assert capsys.readouterr().out == "darker and darker\nab [.5]\n"
+
+
+def test_a_text_to_be_read_keeps_its_lines_and_escapes_markup(monkeypatch, capsys):
+    shown = []
+    monkeypatch.setattr(report, "notebook_display", lambda: lambda data, raw: shown.append(data))
+    large("ROMEO:\n<s>")
+    assert "pre-wrap" in shown[0]["text/html"] and "ROMEO:\n&lt;s&gt;" in shown[0]["text/html"]
+    monkeypatch.undo()
+    large("ROMEO:\n<s>")
+    assert capsys.readouterr().out == "ROMEO:\n<s>\n\n"

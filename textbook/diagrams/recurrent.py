@@ -91,6 +91,66 @@ def streams(axes, numbers, window, title):
     axes.axis("off")
 
 
+def tasks(panels, words):
+    """Three ways to ask: an answer at every step, one from the last state, one from the mean."""
+    titles = ("an answer at every step", "from the last state", "from the mean of all states")
+    for axes, title in zip(panels, titles, strict=True):
+        last = len(words) - 1
+        for t, word in enumerate(words):
+            every = axes is panels[0]
+            _label(axes, t, 0, word)
+            _arrow(axes, (t, 0.15), (t, 0.76))
+            _state(axes, t, 1, f"$h_{t + 1}$")
+            if t:
+                _arrow(axes, (t - 0.7, 1), (t - 0.3, 1))
+            if every:
+                _arrow(axes, (t, 1.24), (t, 1.85))
+                _label(axes, t, 2, f"$o_{t + 1}$")
+            elif axes is panels[2]:
+                _arrow(axes, (t, 1.24), (last / 2 + 0.1 * (t - last / 2), 1.85))
+        if axes is panels[1]:
+            _arrow(axes, (last, 1.24), (last, 1.85))
+        if axes is not panels[0]:
+            _label(axes, last if axes is panels[1] else last / 2, 2, "$o$")
+        _frame(axes, (-0.5, last + 0.5), rows=1, title=title)
+
+
+def fading(axes, factor, width, steps=8):
+    """A gradient that goes back from the last state: ``width``, then ``factor`` times it."""
+    for t in range(steps):
+        _state(axes, t, 1, f"$h_{t + 1}$")
+        if t < steps - 1:
+            here = width * factor ** (steps - 2 - t)
+            way = BACK | dict(linewidth=here, arrowstyle="-", alpha=0.8)
+            axes.annotate("", (t + 0.28, 1), (t + 0.72, 1), arrowprops=way)
+    _label(axes, steps - 1, 2, "$\\ell_T$")
+    _arrow(axes, (steps - 1, 1.85), (steps - 1, 1.24), BACK)
+    axes.set(xlim=(-0.5, steps - 0.5), ylim=(0.4, 2.3))
+    axes.set_title(f"each step back multiplies by {factor}", loc="left")
+    axes.axis("off")
+
+
+def truncated(axes, window, count, delay):
+    """States that go on from window to window, gradients that stop; a target and its symbol."""
+    for t in range(window * count):
+        x = t + 0.8 * (t // window)
+        axes.bar(x, 0.9, 0.9, 0.55, color=("0.95", "0.85")[t // window % 2])
+        _label(axes, x, 1, f"$h_{{{t + 1}}}$")
+        if t:
+            before = t - 1 + 0.8 * ((t - 1) // window)
+            _arrow(axes, (before + 0.3, 1.15), (x - 0.3, 1.15))
+            if t % window:
+                _arrow(axes, (x - 0.3, 0.85), (before + 0.3, 0.85), BACK)
+    end = window * count - 1
+    asked, symbol = (t + 0.8 * (t // window) for t in (end, end - delay))
+    bend = FEED | dict(connectionstyle="arc3,rad=0.25")
+    _arrow(axes, (asked, 1.5), (symbol, 1.5), bend)
+    middle = (asked + symbol) / 2
+    axes.text(middle, 2.75, f"asked for: {delay} steps back", ha="center", color=COLORS[0])
+    axes.set(xlim=(-0.7, asked + 0.7), ylim=(0.3, 3.1))
+    axes.axis("off")
+
+
 def language_model(axes, words, writing):
     """Inputs below, outputs above: the true token before, or, in writing, what was drawn."""
     for t, (token, following) in enumerate(zip(["<s>", *words], words, strict=False)):

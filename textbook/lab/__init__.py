@@ -25,7 +25,7 @@ from textbook.lab.progress import tqdm
 from textbook.lab.report import measured
 from textbook.lab.rows import Rows
 from textbook.lab.runs import Runs
-from textbook.lab.text import colored_text
+from textbook.lab.text import colored_text, large
 from textbook.lab.tuned import Tuned
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "Tuned",
     "colored_text",
     "finding",
+    "large",
     "measured",
     "tqdm",
 ]

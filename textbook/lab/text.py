@@ -1,4 +1,4 @@
-"""Text whose tokens are coloured by a number."""
+"""Text to be read: large, or with its tokens coloured by a number."""
 
 import html
 
@@ -31,3 +31,9 @@ def colored_text(tokens, values, notes=None, *, alt):
         f'<div role="img" aria-label="{html.escape(alt)}" style="{frame}">{"".join(spans)}</div>'
     )
     emit(f"{alt}\n{text}", markup=markup)
+
+
+def large(text):
+    """Show what a model wrote, large enough to be read aloud; its lines stay as they are."""
+    style = "font-family:serif;font-size:1.25em;line-height:1.5;white-space:pre-wrap;margin:1em 2em"
+    emit(text + "\n", markup=f'<div style="{style}">{html.escape(text)}</div>')
