@@ -649,6 +649,7 @@ ENCODERS = {
 }
 
 
+# %%
 @mt.no_grad()
 def share_of_places(model, text):
     asked = text.places != -100
