@@ -1290,6 +1290,7 @@ class Undivided(SelfAttention):
         return attention(query, self.key(x), self.value(x), allowed)[0]
 
 
+# %%
 @lab.experiment(
     "E2",
     d=64,
