@@ -63,7 +63,7 @@ lab = Lab("09")
 #
 # The rows of $A_2 A_1$ are again nonnegative and add up to one. So two layers are one layer, with mixed weights
 # and one value matrix, and so are ten. (With $h$ heads, two layers are a sum of $h^2$ such terms: more kinds of
-# mixture, but still mixtures.) The sentence of chapter 05 comes with us, now with four numbers a word:
+# mixture, but still mixtures.) The sentence of chapter 06 comes with us, now with four numbers a word:
 
 # %%
 words = "be water my friend".split()

@@ -9,6 +9,7 @@ from matplotlib.colors import to_rgb
 import minitorch as mt
 from textbook.data import number_pair
 from textbook.diagrams import (
+    attention,
     autograd,
     blocks,
     cells,
@@ -209,6 +210,27 @@ def test_one_step_says_its_scores_and_weights():
     cross_attention.one_step(axes, ["ninety", "three"], [-0.5, 3.5], [0.018, 0.982], t=3)
     written = {label.get_text() for label in axes.texts}
     assert {"$h_2$", "-0.50", "3.50", "0.018", "0.982", "$s_3$", "$o_3$"} <= written
+
+
+def test_a_word_that_asks_shows_scores_weights_and_their_mix():
+    _, axes = subplots()
+    keys, values = [[1.0, 0.0], [0.0, 1.0]], [[2.0, 0.0], [0.0, 3.0]]
+    attention.asking(
+        axes, "two", [0, 4], ["two", "ten"], keys, [0, 4], [0.02, 0.98], values, [0, 3]
+    )
+    written = {label.get_text() for label in axes.texts}
+    assert {"two\n(0  4)", "ten  (0  1)", "4", "0.980", "two  (2  0)", "two\n(0  3)"} <= written
+    widths = [line.get_linewidth() for line in axes.lines]
+    assert len(widths) == 4 and widths[2] == widths[3] > 5 * widths[0]
+    assert [bar.get_width() for bar in axes.patches] == pytest.approx([0.02, 0.98])
+
+
+def test_arcs_lead_to_the_words_that_are_looked_at():
+    _, axes = subplots()
+    attention.arcs(axes, ["two", "thousand", "six"], [(0, [0.2, 0.79, 0.01], "red")])
+    [arc] = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+    at = {label.get_text(): label.get_position()[0] for label in axes.texts}
+    assert (arc.xy[0], arc.xyann[0]) == (at["thousand"], at["two"])
 
 
 def test_each_state_of_the_decoder_looks_back_at_all_states_of_the_encoder():

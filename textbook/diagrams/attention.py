@@ -1,4 +1,4 @@
-"""Self-attention: who sees whom, what a token gives, products of matrices, what waits for what."""
+"""Self-attention: who sees whom, who asks whom, products of matrices, what waits for what."""
 
 from textbook.plot.style import COLORS
 
@@ -19,7 +19,7 @@ def encoder(axes, words, kind):
         for i in range(len(words)):
             if i == j or kind == "self-attention":
                 color = EDGE if i == j else COLORS[0]
-                axes.annotate("", (i, 1), (j, 0), arrowprops=arrow | {"color": color})
+                axes.annotate("", (i, 1), (j, 0.06), arrowprops=arrow | {"color": color})
             elif kind == "GRU" and abs(i - j) == 1:
                 bend = {"color": COLORS[1], "connectionstyle": "arc3,rad=-0.4"}
                 axes.annotate("", (i, 1), (j, 1), arrowprops=arrow | bend)
@@ -45,13 +45,55 @@ def roles(axes, token):
     axes.axis("off")
 
 
-def vectors(axes, letter, rows, color):
-    """Vectors (n, 2) as arrows from the origin, with the letter and their number at the tips."""
-    for i, (a, b) in enumerate(rows.tolist(), start=1):
-        axes.annotate(
-            "", (a, b), (0, 0), arrowprops={"arrowstyle": "->", "color": color, "lw": 1.8}
-        )
-        axes.text(1.12 * a, 1.12 * b, f"${letter}_{i}$", color=color, ha="center", va="center")
+def asking(axes, word, query, words, keys, scores, weights, values, output):
+    """One word asks all: its query, their keys, scores and weights, their values, and the mix.
+
+    Vectors are lists of numbers; a line is as thick as the weight that it stands for.
+    """
+    heads = ("query", "keys", "1. scores", "2. weights", "values", "3. output")
+    places = (0, 2.1, 3.5, 4.6, 6.6, 8.6)
+    for x, head in zip(places, heads, strict=True):
+        axes.text(x, 0.85, head, ha="center", weight="bold")
+    centre = (1 - len(words)) / 2
+    axes.text(0, centre, f"{word}\n{_row(query)}", ha="center", va="center", bbox=ROUND)
+    axes.text(8.6, centre, f"{word}\n{_row(output)}", ha="center", va="center", bbox=ROUND)
+    for j, name in enumerate(words):
+        line = {"color": COLORS[0], "lw": 0.5 + 6 * weights[j], "ls": "-", "zorder": 0}
+        axes.plot([0.75, 1.35], [centre, -j], **line)
+        axes.plot([7.3, 7.85], [-j, centre], **line)
+        axes.text(2.1, -j, f"{name}  {_row(keys[j])}", ha="center", va="center", bbox=ROUND)
+        axes.text(3.5, -j, f"{scores[j]:g}", ha="center", va="center")
+        axes.barh(-j, weights[j], 0.45, 4.15, color=COLORS[0])
+        axes.text(4.2 + weights[j], -j, f"{weights[j]:.3f}", va="center", fontsize=9)
+        axes.text(6.6, -j, f"{name}  {_row(values[j])}", ha="center", va="center", bbox=ROUND)
+    axes.set(xlim=(-0.9, 9.5), ylim=(0.5 - len(words), 1.3))
+    axes.axis("off")
+
+
+def _row(numbers):
+    """A vector as a reader writes it with a pencil."""
+    return "(" + "  ".join(f"{number:.2f}".rstrip("0").rstrip(".") for number in numbers) + ")"
+
+
+def arcs(axes, words, looks, *, least=0.03):
+    """A sentence in large letters, and arcs from words to those that they look at.
+
+    ``looks`` is a list of (place of the word, its weights, color); an arc is as thick as its
+    weight, and there is none below ``least``.
+    """
+    widths = [0.5 + 0.17 * len(word) for word in words]
+    at = [sum(widths[:j]) + widths[j] / 2 for j in range(len(words))]
+    for x, word in zip(at, words, strict=True):
+        axes.text(x, 0, word, ha="center", va="center", fontsize=17)
+    for i, weights, color in looks:
+        for j, weight in enumerate(weights):
+            if weight >= least and j != i:
+                bend = f"arc3,rad={-0.28 if j > i else 0.28}"
+                arrow = {"arrowstyle": "-|>", "color": color, "lw": 0.8 + 3.2 * weight}
+                arrow |= {"connectionstyle": bend, "shrinkA": 2, "shrinkB": 2}
+                axes.annotate("", (at[j], 0.16), (at[i], 0.16), arrowprops=arrow)
+    axes.set(xlim=(0, sum(widths)), ylim=(-0.22, 1.05))
+    axes.axis("off")
 
 
 def product(axes, left, right, result):
