@@ -19,7 +19,7 @@ LONGEST = 25  # lines of a cell that is not folded
 LEAST_IDEA = 0.5  # share of the visible lines
 CLAIM = re.compile(r"\(([CE]\d+)\)")
 DRAWING = {"plot", "figure", "axes", "panels", "plt"}
-REPORTING = {"draw", "table", "holds", "show", "measured", "print"}
+REPORTING = {"draw", "table", "holds", "finding", "show", "measured", "print"}
 
 
 @dataclass

@@ -112,10 +112,11 @@ def test_no_recorded_run_is_kept_where_the_code_of_a_run_changes_or_nothing_does
     record(book, "01", ["C2"])
     record(book, "01", ["C2"])
     assert len(made(book)) == 8
-    edit(book / CHAPTER, "factor = 2", "factor = 3")
+    edit(book / CHAPTER, "factor * size}", "factor * size + seed}")  # the first seed gives the same
     edit(book / CHAPTER, "seeds=2", "seeds=3")
     record(book, "01", ["C2"])
     assert len(made(book)) == 6
+    assert [row["twice"] for row in recorded(book)["counted"]] == [2, 3, 4, 4, 5, 6]
 
 
 GROWING = """

@@ -237,7 +237,8 @@ def test_values_can_be_tried_at_one_of_the_budgets_alone(lab):
         for _ in steps:
             yield {"right": -abs(rate - 2.0)}
 
-    learned.run()
+    [first, *_] = learned.run().choices[1]
+    assert first[1].runs == 3  # each of the budgets has been chosen for by the same three
     assert made == [(rate, 1000, 20) for rate in (1.0, 2.0, 4.0)] + [(2.0, 0, 10, 20, 100)]
 
 

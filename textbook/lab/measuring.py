@@ -70,7 +70,7 @@ def measure(
         before |= _repeated(_read(finished.with_suffix(".recorded")), one)
 
     rows: list[dict] = []
-    tried: list[dict] = []
+    tried: dict[int, dict] = {}  # by identity: one run may be tried for several budgets
     grid = list(_grid(settings))
     with tqdm(total=len(grid) * len(seeds), desc=function.__name__) as progress:
         for chosen in grid:
@@ -83,11 +83,12 @@ def measure(
                 best, more = values.choose(
                     lambda value, seed, c=tried_with, n=name, at=at: one(c | {n: value}, seed, at)
                 )
-                chosen, tried = chosen | {name: best}, tried + more
+                chosen |= {name: best}
+                tried |= {id(row): row for row in more}
             for seed in seeds:
                 rows.append(one(chosen, seed))
                 progress.update()
-    return rows, tried, sum(seconds for _, seconds in before.values())
+    return rows, [*tried.values()], sum(seconds for _, seconds in before.values())
 
 
 def run_key(chosen: dict[str, Any], seed: int) -> str:

@@ -148,7 +148,8 @@ def choices(record: dict[str, Any]) -> tuple[str, list[tuple[dict, Choice]]] | N
     for name, kept in settings.items():
         if isinstance(kept, dict) and "tuned" in kept:
             tuned = Tuned.from_json(kept)
-            others = [other for other in settings if other not in (name, "seeds")]
+            apart = {name, "seeds", *tuned.replaced}
+            others = [other for other in settings if other not in apart]
             cells = _distinct({other: row[other] for other in others} for row in rows)
             return name, [
                 (cell, tuned.judge(_by_value(name, tried, cell | tuned.replaced))) for cell in cells
