@@ -1518,12 +1518,13 @@ plot.show(
     "0 in most networks with this cell turned.",
 )
 runs.table("batches", ["correlation", "right", "right, its cell turned", "right, another turned"])
-runs.finding(
-    "a trained network has a cell that follows the number more closely",
-    "correlation",
-    larger=dict(batches=400),
-    smaller=dict(batches=0),
-)
+if runs.full:
+    runs.finding(
+        "a trained network has a cell that follows the number more closely",
+        "correlation",
+        larger=dict(batches=400),
+        smaller=dict(batches=0),
+    )
 runs.holds(
     "in the median network, turning this one cell makes most verbs wrong",
     lambda rows: np.median(rows.values("right, its cell turned", batches=400)),
@@ -2072,6 +2073,13 @@ runs = found_in_text.run()
 runs.table("gflops", PROPERTIES)
 runs.table("gflops", [f"held: {name}" for name in PROPERTIES])
 if runs.full:
+    for name in ("capital", "place"):
+        runs.finding(
+            f"a trained network has a cell that goes more closely with the property: {name}",
+            name,
+            larger=dict(gflops=45),
+            smaller=dict(gflops=0),
+        )
     for name in PROPERTIES:
         more, less = (runs.full.values(name, gflops=gflops) for gflops in (45, 0))
         told = finding(more, less)
@@ -2079,16 +2087,10 @@ if runs.full:
             f"recorded: {name}, trained above untrained in {(more > less).sum()} of {len(more)} "
             f"seeds, p = {told.p:.2g}, a finding: {told.found}"
         )
-runs.finding(
-    "a trained network has a cell that goes more closely with capitals",
-    "capital",
-    larger=dict(gflops=45),
-    smaller=dict(gflops=0),
-)
 runs.holds(
-    "holding the cell that goes with capitals at its mean costs less than 0.02 nats",
-    lambda rows: np.median(rows.values("held: capital", gflops=45)),
-    below=0.02,
+    "the network does not listen: with the cell of place at its mean the loss rises by no 0.005 nats",
+    lambda rows: rows.values("held: place", gflops=45),
+    below=0.005,
 )
 
 # %%
@@ -2113,9 +2115,20 @@ colored_text(
 )
 
 # %% [markdown]
-# The picture makes a fine story: the cell grows darker through a word and pale at each space. E6TEXT
+# The picture makes a fine story: the cell grows darker through a word and pales at each space. Mind the
+# control: an untrained network follows the letters nearly as well, 0.50 to 0.67 beside 0.58 to 0.70, since a space is
+# an input like no other. What training adds is *place*, how far we are into the paragraph, which no single character
+# tells: 0.21 to 0.66, untrained 0.06 at most. Quotes and capitals gain less.
 #
-# > **E6 · Xxx 1.** *Our question*: which properties of a text does a search find in the cells of a
+# And does the network listen? Hold the cell of *place* at its mean, and the loss does not move, by less than 0.0005
+# nats in each of ten networks. Hold the cell of the letters, and it rises by up to 0.12. So the property that was
+# learned is not used, and the one that is used was half there before training. (Our guess: a cell that counts the
+# place runs far beyond 3, where $\tanh$ hides it.) A correlation is a place to look, no result.
+#
+# > **E6 · A cell follows the place in the paragraph, 0.21 to 0.66, untrained 0.06 at most, but the loss does not need it, 0.000 nats.** *Our question*: which properties of a text does a search find in the cells of a
 # > trained network that it does not find in an untrained one?
 # >
-# > *Measured*: x
+# > *Measured*: Ten networks, 45 GFLOPs, correlation on held-out text, trained and untrained: place 0.21 to 0.66 and
+# > 0.02 to 0.06; in quotes 0.05 to 0.20 and 0.00 to 0.04; capital 0.23 to 0.33 and 0.11 to 0.28; letters in the word
+# > 0.58 to 0.70 and 0.50 to 0.67. The cell held at its mean costs 0.000 nats for place and capital, for letters up to
+# > 0.12. Three times the training changes none of this.
