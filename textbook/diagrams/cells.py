@@ -69,7 +69,7 @@ def lstm(axes, lit=None):
     ):
         pen.sign(x, y, sign, part)
     pen.box(4.8, 2.15, "tanh", "show", shade="white")
-    pen.label(-0.8, 3.25, "$c_{t-1}$", "keep")
+    pen.label(-0.68, 3.25, "$c_{t-1}$", "keep")
     pen.label(7.6, 3.25, "$c_t$", "keep")
     pen.label(7.6, 0.25, "$h_t$", "show")
 
@@ -108,7 +108,7 @@ def gru(axes):
     for x, y, sign in ((0.9, 2.15, "×"), (4.3, top, "×"), (5.7, 2.5, "×"), (5.7, top, "+")):
         pen.sign(x, y, sign)
     pen.box(5.7, 1.1, "$1 - z_t$", shade="white")
-    pen.label(-0.8, top + 0.25, "$h_{t-1}$")
+    pen.label(-0.68, top + 0.25, "$h_{t-1}$")
     pen.label(7.6, top + 0.25, "$h_t$")
 
 
