@@ -90,6 +90,40 @@ def test_a_cell_names_its_gates_and_stands_between_its_neighbours(draw, names):
     assert sum("the same" in label for label in written) == 2
 
 
+@pytest.mark.parametrize(
+    "part, dark",
+    [
+        ("keep", {"forget gate"}),
+        ("write", {"input gate", "candidate"}),
+        ("show", {"output gate"}),
+    ],
+)
+def test_one_part_of_the_cell_is_lit_and_the_others_are_faint(part, dark):
+    _, axes = subplots()
+    cells.lstm(axes, lit=[part])
+    ink = {label.get_text().split("\n")[0]: label.get_color() for label in axes.texts}
+    gates = {"forget gate", "input gate", "candidate", "output gate"}
+    assert {gate for gate in gates if ink[gate] == "black"} == dark
+    assert {ink[gate] for gate in gates - dark} == {cells.FAINT}
+
+
+def test_the_reset_gate_multiplies_what_has_been_through_its_matrix():
+    _, axes = subplots()
+    cells.gru(axes)
+    [product] = [label for label in axes.texts if "W_{hh}^n" in label.get_text()]
+    times = [label.get_position() for label in axes.texts if label.get_text() == "×"]
+    x, y = product.get_position()
+    assert [at for at in times if at[0] == x and at[1] < y]
+
+
+def test_a_word_is_written_kept_and_shown():
+    _, axes = subplots()
+    cells.kept_word(axes, "the keys near houses were".split(), 1, [2, 3], 4)
+    weight = {label.get_text(): label.get_weight() for label in axes.texts}
+    assert {word for word, kind in weight.items() if kind == "bold"} == {"keys", "were"}
+    assert {"write", "keep: more than one", "show"} <= weight.keys()
+
+
 def test_the_layer_has_three_heads_and_names_every_shape():
     _, axes = subplots()
     heads.layer(axes)
