@@ -210,6 +210,8 @@ def test_what_the_quick_grid_lacks_is_judged_by_the_record_alone(capsys):
         runs = Runs("C7", Rows(small), full)
         runs.holds("it is low", lambda rows: rows.values("loss", d=8), below=2)
         assert said in capsys.readouterr().out
+    Runs("C7", Rows(small), None).finding("more", "loss", larger=dict(d=8), smaller=dict(d=1))
+    assert "only a recorded run can tell: more" in capsys.readouterr().out
     with pytest.raises(KeyError, match="no run has d = 9"):
         Runs("C7", Rows(small), Rows(large)).holds("no", lambda r: r.values("loss", d=9), below=2)
 

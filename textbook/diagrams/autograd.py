@@ -86,7 +86,8 @@ def values(axes, root, names=None, *, title=""):
         for use, parent in enumerate(node.parents):
             twice = node.parents.count(parent) > 1
             arrow = dict(arrowstyle="-|>", color="0.5", linewidth=1, patchA=boxes[id(parent)])
-            arrow |= dict(patchB=boxes[key], connectionstyle=f"arc3,rad={(0.12, -0.12)[use] * twice}")
+            bend = (0.12, -0.12)[use] * twice
+            arrow |= dict(patchB=boxes[key], connectionstyle=f"arc3,rad={bend}")
             axes.annotate("", place[key], place[id(parent)], arrowprops=arrow)
     lowest = min(y for _, y in place.values())
     leftmost = min(x for x, _ in place.values())

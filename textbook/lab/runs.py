@@ -113,6 +113,8 @@ class Runs:
                 one, other = rows.values(name, **larger), rows.values(name, **smaller)
                 if rows is self.best or np.isfinite([one, other]).all():
                     found[setting] = finding(one, other)
+        if not found:
+            return measured(f"{self.claim}: only a recorded run can tell: {sentence}")
         compare(self.claim, sentence, found, self._how_chosen())
 
     def table(
