@@ -116,22 +116,22 @@ def both_directions(axes, source):
 def squeezed(axes, hidden, numbers):
     """An encoding that is mapped to fewer numbers and back: three boxes and two matrices."""
     columns = {
-        0: (2.0, f"{hidden} numbers", "encoder's\nlast states"),
-        3: (0.45, f"{numbers} numbers", "all that\npasses"),
-        6: (2.0, f"{hidden} numbers", "decoder's\nfirst state"),
+        0: (2.0, f"{hidden} numbers", "the encoder's last states"),
+        3: (0.45, f"{numbers} numbers", "all that passes"),
+        6: (2.0, f"{hidden} numbers", "the decoder's first state"),
     }
     for x, (height, size, name) in columns.items():
         bar = dict(width=0.5, height=height, facecolor=COLORS[5], edgecolor="0.35")
         axes.add_patch(Rectangle((x - 0.25, -height / 2), **bar))
         axes.text(x, -1.2, size, ha="center", va="top")
-        axes.text(x + 0.4, height / 2, name, va="top", fontsize=9, color="0.3")
+        axes.text(x, -1.5, name, ha="center", va="top", fontsize=9, color="0.3")
     for x, shape in ((0, f"matrix\n{hidden} x {numbers}"), (3, f"matrix\n{numbers} x {hidden}")):
         heights = [columns[x][0] / 2, columns[x + 3][0] / 2]
         for sign in (1, -1):
             ends = [sign * height for height in heights]
             axes.plot([x + 0.25, x + 2.75], ends, color=COLORS[1], linestyle="-")
-        axes.text(x + 1.75, 0, shape, ha="center", va="center", fontsize=9)
-    axes.set(xlim=(-0.5, 7.4), ylim=(-1.7, 1.1))
+        axes.text(x + 1.5, 0, shape, ha="center", va="center", fontsize=9)
+    axes.set(xlim=(-1, 7), ylim=(-1.9, 1.1))
     axes.axis("off")
 
 
