@@ -15,7 +15,7 @@
 # - say what one vector for a whole sentence can hold, and what it costs to learn that (C5);
 # - show what happens after a decoder's first mistake (E2).
 #
-# **Time**: about 110 minutes to read and try; all cells together run in less than a minute.
+# **Time**: about 90 minutes to read and try; all cells together run in less than a minute.
 # **Before it**: chapter 01 (recurrent networks, teacher forcing, sampling) and chapter 02 (GRU).
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it
