@@ -412,3 +412,39 @@ def test_a_text_to_be_read_keeps_its_lines_and_escapes_markup(monkeypatch, capsy
     monkeypatch.undo()
     large("ROMEO:\n<s>")
     assert capsys.readouterr().out == "ROMEO:\n<s>\n\n"
+
+
+def test_an_encoder_in_both_directions_hands_on_the_last_state_of_each():
+    _, axes = subplots()
+    translation.both_directions(axes, ["two", "hundred", "and"])
+    written = [label.get_text() for label in axes.texts]
+    assert {"$h_{1}$", "$g_{1}$", "$c$", "forward", "backward", "hundred"} <= {*written}
+    assert written.count("$h_{3}$") == 2 and written.count("$g_{1}$") == 2
+
+
+def test_a_squeezed_encoding_names_its_three_widths_and_two_matrices():
+    _, axes = subplots()
+    translation.squeezed(axes, 128, 8)
+    written = [label.get_text() for label in axes.texts]
+    assert [text for text in written if "numbers" in text] == [
+        "128 numbers",
+        "8 numbers",
+        "128 numbers",
+    ]
+    assert {"matrix\n128 x 8", "matrix\n8 x 128"} <= {*written}
+
+
+def test_the_way_between_two_sentences_marks_its_ends():
+    _, axes = subplots()
+    translation.between(axes, ["one", "half", "two"])
+    weights = {label.get_text(): label.get_weight() for label in axes.texts}
+    assert weights["one"] == weights["two"] == "bold" and weights["half"] == "normal"
+
+
+def test_poolings_are_the_last_column_the_means_and_the_maxima():
+    _, axes = subplots()
+    translation.poolings(axes, ["a", "b"])
+    written = [label.get_text() for label in axes.texts]
+    assert {"a", "b", "last", "mean", "max"} <= {*written}
+    first, second, last, mean, largest = [float(text) for text in written[2:7]]
+    assert (last, mean, largest) == (second, (first + second) / 2, max(first, second))

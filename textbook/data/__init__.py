@@ -22,6 +22,7 @@ from textbook.data.numerals import (
     number_words,
 )
 from textbook.data.text import Vocabulary, split, windows
+from textbook.data.trained import translator_weights
 
 __all__ = [
     "BatchesByLength",
@@ -49,5 +50,6 @@ __all__ = [
     "split",
     "tasks",
     "tiny_shakespeare",
+    "translator_weights",
     "windows",
 ]
