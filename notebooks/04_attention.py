@@ -318,7 +318,7 @@ for name, text in {"training": training, "held out": held_out, "elsewhere": else
 
 # %% evidence
 # The decoder of chapter 03, looking back
-figure, axes = plot.subplots(width=8.5, height=3.6)
+figure, axes = plot.subplots(width=7.2, height=3.2)
 everywhere = mt.ones(1, 5) / 5  # the look of the end token
 looks = mt.cat([weights_by_loop, everywhere])
 diagrams.decoder(axes, english_words, [*german_words, "</s>"], looks)
@@ -1590,7 +1590,8 @@ class FedBack(LooksBack):
 # asked for six digits, longer than anything that they were trained on.
 
 
-# %%
+# %% evidence
+# The smaller setting of C8
 short, short_held_out, short_elsewhere = number_texts(digits=(1, 5), tested=(3, 5))
 six_digits = number_pairs(300, digits=(6, 6), held_out=True, seed=3)
 too_long = ParallelText(six_digits, short.source_words, short.target_words)
@@ -1610,7 +1611,8 @@ def pass_time(model):
     return min(times)
 
 
-# %%
+# %% evidence
+# One run of C8
 CONTESTANTS = SCORES | {"additive, fed back": Additive, "mean": Mean}
 
 
@@ -1644,7 +1646,8 @@ def steps_to_ninety(score, rate, steps=120, hidden=64):
     }
 
 
-# %%
+# %% evidence
+# Two equal starts, and a run from one of them
 def from_the_dot_product(width):
     """The multiplicative score with W = 1: it starts as the dot product."""
     score = Multiplicative(width)
@@ -1692,7 +1695,7 @@ for score, start in (("multiplicative", "W = 1"), ("reduced rank", "U = V")):
 figure, (left, right) = plot.subplots(1, 2, width=10, height=3.8)
 lines = []
 for i, (score, of_seeds) in enumerate(curves.items()):
-    style = dict(color=plot.COLORS[i % 7], linestyle=plot.LINES[i % 7], label=score)
+    style = dict(color=plot.COLORS[i % 7], linestyle=plot.LINES[(i + i // 7) % 7])
     left.plot(range(10, 121, 10), np.median(of_seeds, axis=0), **style)
     found = [np.argmax(curve >= 0.9) * 10 + 10 for curve in of_seeds if (curve >= 0.9).any()]
     places = i + np.linspace(-0.25, 0.25, len(found))
@@ -1705,7 +1708,7 @@ left.axhline(0.9, color="0.4", linewidth=1, linestyle="--")
 left.set(xlabel="step", ylabel="exact match", ylim=(0, 1.02), title="medians of 8 seeds")
 right.set_yticks(range(len(curves)), curves)
 right.set(xlabel="steps to 90 %", xlim=(0, 125), ylim=(len(curves) - 0.5, -0.5))
-right.set_title("a dot for each seed")
+right.set_title("a dot for each seed, colored as at the left")
 plot.show(
     figure,
     alt="Left: exact match against training steps. All curves but one rise to above 0.9; that of the mean stays far "
