@@ -275,6 +275,24 @@ def test_each_state_of_the_decoder_looks_back_at_all_states_of_the_encoder():
     assert written.count("</s>") == 1 and written[-1] == "</s>" and "$s_{3}$" in written
 
 
+def test_the_old_way_of_the_gradient_has_a_step_a_state_from_either_end_and_the_new_one_has_one():
+    _, axes = subplots()
+    cross_attention.two_paths(axes, ["ninety", "three", "and", "two"], 1)
+    arrows = [text.arrow_patch for text in axes.texts if getattr(text, "arrow_patch", None)]
+    colors = [to_rgb(arrow.get_edgecolor()) for arrow in arrows]
+    assert colors.count(to_rgb(COLORS[1])) == 3 + 3 and colors.count(to_rgb(COLORS[0])) == 2
+
+
+def test_what_is_fed_back_is_found_before_the_step_or_now():
+    _, (left, right) = subplots(1, 2)
+    cross_attention.feeding(left, "Luong", fed_from="before")
+    cross_attention.feeding(right, "Bahdanau", fed_from="now")
+    arrows = [sum(hasattr(text, "arrow_patch") for text in axes.texts) for axes in (left, right)]
+    assert arrows == [4, 3]
+    with pytest.raises(ValueError, match="'before' or 'now', got 'later'"):
+        cross_attention.feeding(left, "", fed_from="later")
+
+
 @pytest.mark.parametrize("writing, unknown", [(False, 0), (True, 5)])
 def test_in_writing_only_the_first_input_is_known(writing, unknown):
     _, axes = subplots()

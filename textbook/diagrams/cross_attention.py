@@ -1,4 +1,4 @@
-"""Cross-attention: who looks where, one step from states to output, a decoder that looks back."""
+"""Cross-attention: who looks where, one step, a decoder that looks back, its gradient's ways."""
 
 from textbook.plot.style import COLORS
 
@@ -53,6 +53,10 @@ def decoder(axes, source, target, weights):
     token.
     """
     n = len(source)
+    axes.text(
+        n + len(target) - 1.08, 1.75, "asks", color=COLORS[1], fontsize=8, ha="right", va="center"
+    )
+    axes.text((n - 1) / 2, 2.55, "answer", color=COLORS[0], fontsize=8, ha="right", va="center")
     arrow = {"arrowstyle": "->", "color": EDGE, "shrinkA": 13, "shrinkB": 13}
     for x, word in enumerate([*source, "<s>", *target[:-1]]):
         reading = x < n
@@ -65,17 +69,82 @@ def decoder(axes, source, target, weights):
             axes.annotate("", (x, 1), (x - 1, 1), arrowprops=arrow)
         if not reading:
             t = x - n
-            axes.annotate("", (x, 3), (x, 1), arrowprops=arrow)
+            asks = arrow | {"color": COLORS[1], "linestyle": "--"}
+            axes.annotate("", (x, 3), (x, 1), arrowprops=asks)
+            beside = {"connectionstyle": "arc3,rad=0.45"}
+            axes.annotate("", (x, 4.1), (x, 1), arrowprops=arrow | beside)
+            axes.annotate("", (x, 4.1), (x, 3), arrowprops=arrow)
             axes.text(
                 x, 3, f"$o_{{{t + 1}}}$", ha="center", va="center", bbox=CIRCLE | {"fc": "#d6e8f5"}
             )
-            axes.annotate("", (x, 4), (x, 3), arrowprops=arrow)
-            axes.text(x, 4, target[t], ha="center", va="center", weight="bold")
+            axes.text(x, 4.1, target[t], ha="center", va="center", weight="bold")
             for j, weight in enumerate(weights[t].tolist()):
                 if weight < 0.02:
                     continue
                 strength = {"linewidth": 0.3 + 3 * weight, "alpha": min(1, 0.25 + weight)}
                 ends = [j, x - 0.2], [1.3, 2.8]
                 axes.plot(*ends, color=COLORS[0], linestyle="-", **strength)
-    axes.set(xlim=(-0.6, n + len(target) - 0.4), ylim=(-0.4, 4.4))
+    axes.set(xlim=(-0.6, n + len(target) - 0.2), ylim=(-0.4, 4.5))
+    axes.axis("off")
+
+
+def two_paths(axes, words, middle):
+    """The ways of a gradient from the loss back to the state of word ``middle`` (from 0).
+
+    The encoder reads in both directions, and the decoder begins with both last states.
+    """
+    n = len(words)
+    s, o, loss = (n + 0.6, 1), (n + 0.6, 3), (n + 2.2, 2)
+    thin = {"arrowstyle": "->", "color": "0.75", "shrinkA": 13, "shrinkB": 13}
+    for j, word in enumerate(words):
+        axes.text(j, -0.75, word, ha="center", va="center", fontsize=9)
+        fill = {"fc": "#d6e8f5"} if j == middle else {}
+        axes.text(j, 1, f"$h_{j + 1}$", ha="center", va="center", bbox=CIRCLE | fill)
+        axes.annotate("", (j, 1), (j, -0.75), arrowprops=thin)
+    for (x, y), name, fill in (
+        (s, "$s_t$", "#fbe3cf"),
+        (o, "$o_t$", "#d6e8f5"),
+        (loss, "$L$", "w"),
+    ):
+        axes.text(x, y, name, ha="center", va="center", bbox=CIRCLE | {"fc": fill})
+    old = thin | {"color": COLORS[1], "linewidth": 1.8, "linestyle": "--"}
+    new = thin | {"color": COLORS[0], "linewidth": 2.6}
+    right_end = [(j + 1, j) for j in range(n - 2, middle - 1, -1)]
+    left_end = [(j, j + 1) for j in range(middle)]
+    for start, end in right_end + left_end:
+        axes.annotate("", (end, 1), (start, 1), arrowprops=old)
+    axes.annotate("", s, loss, arrowprops=old)
+    axes.annotate("", (n - 1, 1), s, arrowprops=old)
+    below = {"connectionstyle": "arc3,rad=-0.22"}
+    axes.annotate("", (0, 1), s, arrowprops=old | below)
+    axes.annotate("", o, loss, arrowprops=new)
+    axes.annotate("", (middle, 1), o, arrowprops=new | {"connectionstyle": "arc3,rad=0.2"})
+    axes.text(middle + 0.6, 2.9, "new: one step", color=COLORS[0], ha="center")
+    axes.text((n - 1) / 2, -1.45, "old: state by state, from an end", color=COLORS[1], ha="center")
+    axes.set(xlim=(-0.6, n + 2.6), ylim=(-1.7, 3.5))
+    axes.axis("off")
+
+
+def feeding(axes, title, *, fed_from):
+    """Two steps of a decoder that reads what it found: the step ``"before"``, or ``"now"``."""
+    if fed_from not in ("before", "now"):
+        raise ValueError(f"fed_from is 'before' or 'now', got {fed_from!r}")
+    arrow = {"arrowstyle": "->", "color": EDGE, "shrinkA": 15, "shrinkB": 15, "linewidth": 1.5}
+    asks = arrow | {"color": COLORS[1], "linestyle": "--"}
+    fed = arrow | {"color": COLORS[0]}
+    for x, t in ((0, "t-1"), (2, "t")):
+        for y, name, fill in ((0, "s", "#fbe3cf"), (1.4, "o", "#d6e8f5")):
+            circle = CIRCLE | {"fc": fill}
+            axes.text(x, y, f"${name}_{{{t}}}$", ha="center", va="center", bbox=circle)
+    axes.annotate("", (2, 0), (0, 0), arrowprops=arrow)
+    ways = (
+        [((0, 0), (0, 1.4), asks), ((0, 1.4), (2, 0), fed), ((2, 0), (2, 1.4), asks)]
+        if fed_from == "before"
+        else [((0, 0), (2, 1.4), asks), ((2, 1.4), (2, 0), fed)]
+    )
+    for start, end, style in ways:
+        axes.annotate("", end, start, arrowprops=style)
+    axes.text(2.9, 1.0, "asks", color=COLORS[1], fontsize=9)
+    axes.text(2.9, 0.5, "is fed to", color=COLORS[0], fontsize=9)
+    axes.set(xlim=(-0.6, 4), ylim=(-0.5, 1.9), title=title)
     axes.axis("off")
