@@ -772,7 +772,7 @@ def rests_right(model, text, wrong=WRONG):
 
 # %% evidence
 # One vector, read at several budgets while it trains: one run of the experiment
-def learning(model, text, rate, budgets):
+def trained_up_to(model, text, rate, budgets):
     """Train, and yield at each budget; the rate falls without knowing where training ends."""
     optimizer = mt.optim.Adam(model.parameters(), lr=rate)
     batches, step = text.batches(64), 0
@@ -800,7 +800,7 @@ def learning(model, text, rate, budgets):
 def trained_longer(numbers, steps, rate):
     sizes = len(english), len(german)
     model = EncoderDecoder(*sizes) if numbers == 128 else Squeezed(*sizes, numbers)
-    for _ in learning(model, training, rate, steps):
+    for _ in trained_up_to(model, training, rate, steps):
         remain, right = rests_right(model, held_out)
         yield {
             "exact match": right_by_length(model, held_out),
