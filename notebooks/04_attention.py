@@ -318,7 +318,7 @@ for name, text in {"training": training, "held out": held_out, "elsewhere": else
 
 # %% evidence
 # The decoder of chapter 03, looking back
-figure, axes = plot.subplots(width=7.2, height=3.2)
+figure, axes = plot.subplots(width=6.2, height=2.8)
 everywhere = mt.ones(1, 5) / 5  # the look of the end token
 looks = mt.cat([weights_by_loop, everywhere])
 diagrams.decoder(axes, english_words, [*german_words, "</s>"], looks)

@@ -49,7 +49,7 @@ def one_step(axes, words, scores, weights, t):
 def decoder(axes, source, target, weights):
     """An encoder, a decoder with its output words, and its looks back, as strong as weights (T, n).
 
-    Weights below 0.02 are left out. The decoder reads ``target`` one word later, after the start
+    Weights below 0.1 are left out. The decoder reads ``target`` one word later, after the start
     token.
     """
     n = len(source)
@@ -79,7 +79,7 @@ def decoder(axes, source, target, weights):
             )
             axes.text(x, 4.1, target[t], ha="center", va="center", weight="bold")
             for j, weight in enumerate(weights[t].tolist()):
-                if weight < 0.02:
+                if weight < 0.1:
                     continue
                 strength = {"linewidth": 0.3 + 3 * weight, "alpha": min(1, 0.25 + weight)}
                 ends = [j, x - 0.2], [1.3, 2.8]
