@@ -107,8 +107,9 @@ plot.show(
 )
 
 # %% [markdown]
-# On the left, each $\tanh$ unit drifts away from 0.6, to 0 or to a fixed point, which is the same
-# wherever it started. On the right, the slope $\partial h_T / \partial h_0$ says so: by section 7 of
+# On the left, each $\tanh$ unit drifts away from 0.6. With weights 0.5 and 1 every start drifts to 0. With
+# 1.5 there are two fixed points, 0.859 and -0.859: the unit keeps the *sign* of where it started, one bit,
+# and forgets how much it was. On the right, the slope $\partial h_T / \partial h_0$ says so: by section 7 of
 # chapter 01 it is a product of one factor a step, and it shrinks. The sum keeps any number, and its
 # slope is 1.
 #
@@ -493,8 +494,8 @@ runs.holds(
 # output, nor the gates of this very network can tell which one was stored. In a plain RNN that is
 # impossible: what is not in $h_t$ is gone. And the gradient of the answer with respect to the stored
 # bit, $c_1$, is the same at every distance, since each step multiplies it by $f = 1$; what is left is
-# the slope of the last $\tanh$. To the *input* bit nothing comes back, at any distance: $\tanh(10)$ is
-# flat, so the candidate lets no gradient through. A cell that is set hard remembers well and learns
+# the slope of the last $\tanh$. So the stored bit gets a gradient. The weights that stored it do not:
+# $\tanh(10)$ is flat, and the candidate lets nothing through to the *input* bit, at any distance. A cell that is set hard remembers well and learns
 # nothing.
 #
 # > **C30 · holds: A cell set by hand keeps a bit for 2,000 steps while its hidden state stays below 1e-30.**
@@ -652,15 +653,17 @@ for bias in (0.0, 1.0, 3.0):
 # A half-open gate is a closed gate, forty times over. Gers et al. (2000) already suggest a positive
 # $b_f$. Jozefowicz, Zaremba and Sutskever (2015) found that $b_f = 1$ closes much of the gap between
 # architectures, and Keras starts there. If the distance $T$ is known, *chrono initialization* asks for
-# $b_f$ near $\log(T - 1)$ (Tallec and Ollivier, 2018); exercise 5 finds such a bias.
+# $b_f$ near $\log(T - 1)$, and for the negative of it as the input gate's bias (Tallec and Ollivier, 2018);
+# exercise 5 finds such a bias.
 #
 # ### The gradient against the distance, again (C4)
 #
 # Does the straight line decide, or what goes round it? The plot of chapter 01, with the new cells: the
 # norm of $\partial \mathcal L / \partial c_t$ (for RNN and GRU: $\partial \mathcal L / \partial h_t$)
-# against the distance $T - t$, divided by its value at distance 0, for a random direction at the end.
-# The inputs are those of the task that we use from here on, **recall**: one of four **marks** (tokens 0
-# to 3), then **noise** (tokens 4 to 7). At the end the network has to name the mark.
+# against the distance $T - t$, divided by its value at distance 0, for a random weighted sum of
+# the last hidden state as the loss. The inputs are those of the task that we use from here on, **recall**:
+# one of four **marks** (tokens 0 to 3), then **noise** (tokens 4 to 7). At the end the network has to name
+# the mark: after 2 5 7 7 4 6 5 4 the answer is 2.
 #
 # How a network starts is a choice like the learning rate. $W_{hh}$ stays **as it comes** (uniform within
 # $\pm 1/\sqrt H$), or each of its blocks is made **orthogonal**. The gated cells have a bias to choose
@@ -817,8 +820,8 @@ runs.holds(
 # >
 # > *Measured*: Gradient at distance 40 over that at distance 0, five seeds, as it comes: LSTM with forget
 # > bias 0 3e-9 to 2e-8, bias 1 0.0008 to 0.003, bias 3 0.8 to 2.9; plain RNN 7e-11 to 4e-8, with an
-# > orthogonal matrix 0.04 to 0.05. Training on recall raises bias 0, at distance 60, from 1e-12 to between
-# > 8e-8 and 0.2.
+# > orthogonal matrix 0.04 to 0.05. Training on recall raises the gradient of the network with bias 0, at
+# > distance 60, from 1e-12 to between 8e-8 and 0.2.
 #
 # A gradient that arrives is no more than a chance to learn. (And a vanished one is no verdict: training
 # can bring it back. Two side roads at the end follow that.)
@@ -900,8 +903,8 @@ def recall(network, start, delay, rate, batches):
 
 
 # %% [markdown]
-# One row of the figure is our own (at the longer delay only). The GRU ties its gates: what is kept is not written. What if an LSTM did that? We
-# set $i = 1 - f$ and change nothing else. (Since $\sigma(-a) = 1 - \sigma(a)$, the rows of $i$ are minus
+# The GRU ties its gates: what is kept is not written. Is that an advantage? We tie those of an LSTM, $i = 1 -
+# f$, change nothing else, and test it at the longer delay. (Since $\sigma(-a) = 1 - \sigma(a)$, the rows of $i$ are minus
 # the rows of $f$.)
 
 
@@ -1047,13 +1050,15 @@ if runs.full and tied.full:
 # panel, "not yet" and "cannot" come apart: of the RNNs as they come two of eight learn a delay of 40 within 200
 # batches, and all eight within 2,000. They were slow, not unable.
 #
-# Why the GRU? **It is the tie.** With $i = 1 - f$ and the same start, all eight LSTMs learn 160 within 57 batches. Without the tie
-# three of eight do within 200, a finding, and five within 2,000.
+# Why the GRU? **It is the tie.** With $i = 1 - f$ all eight LSTMs learn 160 within 57 batches. Without it
+# three of eight do within 200, a finding, and five within 2,000. (Five is a lower bound. The rates tried for this
+# row did not reach 0.0003, at which all eight networks with an orthogonal start learn. And a tied input gate
+# starts nearly shut, at 0.05: whether that start alone would help, our runs do not tell.)
 #
-# How does it help? Our reading: before the mark is stored, the noise is in the way, and the nearest gradient
-# says: shut it out. With tied gates, to shut an input out *is* to keep the memory. An LSTM can shut
-# the noise out and lose the mark all the same. And a memory that is an average of
-# what was written cannot grow, so it bears the large rates at which learning is fast.
+# How does it help? Our guess: early in training the noise is what hurts, and the quickest help is to stop
+# writing, so $i$ goes down. In a tied cell $f$ goes up with it, and the mark is kept as well. In an LSTM $f$ can
+# stay where it is, and the mark leaks away. And a memory that is an average of what was written cannot grow,
+# so it bears the large rates at which learning is fast.
 #
 # The gradient of section 6 does not foresee this. The GRU with $b_z = 0$ starts from the same vanishing
 # gradient as the LSTM with $b_f = 0$, and learns the longest delay. Open gates at the start are one way to a
@@ -1298,9 +1303,10 @@ if runs.full:
 # the narrow one, at 120 GFLOPs in all five seeds. While compute is scarce, more steps beat more units.
 #
 # And **counting beats them all**. A 5-gram has a perplexity of 3.77, after one reading and in seconds. This is
-# no shame for the networks but a measure of the task: with so little text and compute, most of what can be
-# learned stands in the four characters before. Long memory pays where there is something far away to remember,
-# and enough text to learn it from. Section 9 makes such a task; chapter 11 has more text.
+# no shame for the networks but a measure of the task: with so little compute they are still on their way, and
+# counting is there in seconds. Their losses go on falling when our budget ends, so this says *late*, not
+# *unable*. Long memory pays where there is something far away to remember, and enough text to learn it from.
+# Section 9 makes such a task; chapter 11 has more text.
 #
 # Mind the learning rates: in the quick runs RNN and LSTM change places between the two, so a comparison at
 # one rate would have shown whatever we liked.
@@ -1317,7 +1323,7 @@ if runs.full:
 #
 # Back to the keys. Is there a cell in a trained LSTM that holds the *s* of "keys", as the first figure of
 # this chapter draws it? We make sentences of a small grammar, a subject, up to three phrases, a verb that
-# agrees with the subject, and train a language model of 32 units on them. Every other noun on the way is
+# agrees with the subject, and train a language model of 32 units on them. Each noun of the phrases is
 # singular or plural by chance.
 
 # %% evidence
@@ -1541,8 +1547,9 @@ runs.holds(
 # %% [markdown]
 # All twenty trained networks have such a cell: its correlation is 0.88 to 0.94, in untrained networks 0.08 to 0.25.
 # All twenty say every verb right. Turn the cell round, and in 15 of them half of the verbs or fewer are still
-# right, in 12 none at all; turning another cell costs nothing. In four networks the verb stays right: there
-# several cells hold the number, and none decides alone. So the correlation of 0.9 that all twenty share does not
+# right, in 12 none at all. Turning a typical other cell, the median of the 31, costs nothing, though a network
+# may have one or two more that matter. In four networks the verb stays right: the cell that follows the number
+# best is not the one that the network listens to. So the correlation of 0.9 that all twenty share does not
 # tell whether the network listens to this cell. Turning it does.
 #
 # Lakretz et al. (2019) found such *number units* in an LSTM trained on Wikipedia, two of 1,300, and switched
@@ -1553,7 +1560,7 @@ runs.holds(
 # > untrained one has, and does it use it?
 # >
 # > *Measured*: Twenty networks of 32 units, 400 batches: right verbs 1.00; with the cell found turned round at most
-# > 0.50 in 15 networks, 0.94 to 1.00 in four; with another cell turned 1.00. After 1,200 batches correlation 0.88 to
+# > 0.50 in 15 networks, just above in one, 0.94 to 1.00 in four; with the median other cell turned 1.00. After 1,200 batches correlation 0.88 to
 # > 0.95, and at most half of the verbs right in 13 of 20.
 #
 # ## 10. If you build one today
@@ -1602,7 +1609,7 @@ runs.holds(
 #   distance (C30).
 # - Along the cell, each step multiplies the gradient by the forget gate: it lives if that is open (C4).
 #   The bias decides at the start, and the usual $b_f = 0$ is a bad one.
-# - On recall the GRU learned the longest delay at once, the LSTM with an open gate ten times slower. It
+# - On recall the GRU learned the longest delay at once, the LSTM with an open gate up to ten times slower. It
 #   is the tie: with $i = 1 - f$ the LSTM learned it at once, too (E1).
 # - Parameters and FLOPs a token go together in recurrent networks. As a small, briefly trained model of
 #   characters the LSTM was no better than the RNN, and counting five characters beat both (E3).
