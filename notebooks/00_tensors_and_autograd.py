@@ -16,7 +16,7 @@
 # How can a machine learn that "cat" is followed by "sat"? Every model in this book, from the plain RNN to the
 # Transformer, learns in the same three steps: compute a loss, ask how the loss changes with each parameter, and move
 # each parameter a little. The second step is the hard one. In this chapter we write the machine that does it: 54 lines,
-# which at the end of section 6 say "the cat sat", and then invent words that are in no dictionary.
+# which at the end of section 6 say "the cat sat", and then invent words, many of which are in no dictionary.
 #
 # **After this chapter you will be able to**
 #
@@ -828,8 +828,8 @@ plot.show(
 )
 
 # %% [markdown]
-# Read the words on the right aloud. Those in black stand nowhere in the list: the engine has made them up, from what
-# letters do in English (and in this book). The program is the one that learned "the cat sat"; only the arrays are
+# Read the words on the right aloud. Those in black stand nowhere in the list, so it was never shown them. Some are
+# English all the same; others nobody has ever written: they come from what letters do in English. The program is the one that learned "the cat sat"; only the arrays are
 # larger. (**Try it**: run the last two cells again, or let it read two letters, or four.)
 #
 # ## 7. The library's tensors
@@ -1020,7 +1020,8 @@ for momentum, rate in [(0.0, 0.019), (0.0, 0.021), (0.9, 0.021), (0.9, 0.037), (
 
 # %% [markdown]
 # SGD's limit is a rate of 0.02, momentum's is 0.038, so its longest safe step $\eta / (1 - \mu)$ is 19 times as long.
-# That is all of momentum's magic: ten times the step at the same rate, and a valley's walls that do not throw it out.
+# It does not need all of that: far below its limit both directions already shrink by about $\sqrt\mu \approx 0.95$ a
+# step. Momentum makes a longer step where gradients agree, and damps them where they change sign, at the walls.
 # (Goh, 2017, shows it in moving pictures.)
 
 # %% [markdown]
@@ -1391,15 +1392,16 @@ for steps in runs.best.settings_of("steps"):
 # chooses the winner. Each at its own rate, momentum is faster than SGD: a finding after 200 and 600 steps. After
 # 2,000 steps 19 of 20 seeds still agree, and yet $p = 0.11$: one large difference outweighs many small ones, and the
 # rule stays silent. That Adam's loss is lower than momentum's is no finding at any budget, though its median is by
-# far the lowest from 600 steps on: where it fails, it fails by more.
+# far the lowest from 600 steps on: where it fails, it fails by more. The rule adds losses up, so it asks about the
+# mean, in which a few bad seeds decide. Which question one asks has to be said before one looks.
 #
 # > **E1 · It depends on the rate: at 0.01 Adam's loss is 0.04 of SGD's, at 1 SGD's is 0.02 of Adam's.** *Our question*:
 # > which optimizer is best, SGD, SGD with momentum, or Adam?
 # >
 # > *Measured*: Medians of 20 seeds, after 200 steps; the tables above have the ranges. Momentum's loss at a tenth of SGD's
-# > rate is 0.86 to 1.11 of it, up to steps of length 1. At length 3 11 of 20 runs of SGD end above 1, and none with momentum.
+# > rate is 0.86 to 1.11 of it (medians at four step lengths, up to 1). At length 3 11 of 20 runs of SGD end above 1, and none with momentum.
 # > Each at its own rate, SGD's loss is larger than momentum's in 20 of 20 seeds after 200 steps, 18 after 600 (findings),
-# > and 19 after 2,000 (none, p = 0.11). That Adam's loss is lower than another's is no finding at any of the three.
+# > and 19 after 2,000 (none, p = 0.11). That Adam's mean loss is lower than another's is no finding at any of the three.
 #
 # > **Today.** Language models are trained with AdamW: Adam, and a little shrinking of each weight at every step (chapter
 # > 11). Its rate rises during a warm-up and then falls (chapter 09), and the gradient's norm is clipped (chapter 01).
@@ -1427,7 +1429,7 @@ for steps in runs.best.settings_of("steps"):
 #   finds wrong ones.
 # - The gradient of cross-entropy after softmax is $p - \text{one-hot}(y)$. Perplexity is the exponential of the mean
 #   loss. An embedding is a one-hot product done cheaply.
-# - Momentum is a step ten times as long that does not fly out of the valley. Adam gives each parameter a step size of its
+# - Momentum lengthens the step where gradients agree, up to ten times, and damps them where they change sign. Adam gives each parameter a step size of its
 #   own.
 # - Which optimizer is best depends on the rate (E1). So a comparison needs a rate chosen fairly for each side, on other
 #   data, and several seeds. A difference is a finding if $p \le 0.05$, seed by seed.
@@ -1575,7 +1577,7 @@ runs.holds(
 # Three layers forgive a wrong gain, thirty do not: a factor of 1.25 either way changes the size several hundredfold.
 # Tanh is an exception forward, since it cannot exceed 1: the signal stays level at all three. Its gradient does not. It
 # grows toward the input, fourteenfold at the gain that keeps the signal, more than a hundredfold at 1.25 times that. So
-# for tanh no gain keeps both, the signal and the gradient.
+# the gain that keeps the signal of tanh does not keep its gradient; a smaller one is a compromise.
 #
 # The functions in `nn.init` know these gains. `nn.Linear` starts as PyTorch's does, uniformly between $-1/\sqrt n$ and
 # $1/\sqrt n$. That has variance $1/(3n)$: a gain of only 0.58, fine for the perceptron above and not for thirty layers.

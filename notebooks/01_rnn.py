@@ -882,7 +882,8 @@ measured(
 # Left of the wall the unit ends near $-0.9$, right of it near $0.7$: that is what twenty steps make of a small
 # difference in $w$. Pascanu, Mikolov and Bengio (2013) call such walls **cliffs**. The best $w$ lies right behind
 # this one. On the wall the gradient points the right way, but its size says nothing about how far to go: a step of
-# $\eta = 0.004$ times the gradient leaps over the minimum, to where the loss is nearly flat and the way back long.
+# $\eta = 0.004$ times the gradient leaps over the minimum, to where the loss is nearly flat and the way back long. (After this one step the plain one
+# may even have the lower loss. But it is stuck there.)
 # So keep the direction, and bound the length by a threshold $c$:
 #
 # $$g \leftarrow g \cdot \min\Big(1, \frac{c}{\lVert g \rVert}\Big).$$
@@ -1214,11 +1215,12 @@ costs.holds(
 # help. A window of 9 has one such pair in nine, and that is nearly enough. A window of 16 learns it to the last digit. So
 # choose the window longer than what is to be remembered, not much longer: what it costs grows with it.
 #
-# The *state* reaches further back than the gradient, with what it keeps by chance. At rates below those of the figure a
-# window of 8 is right in up to 0.69 of the cases. Side road B looks at what carries the symbol then.
+# The *state* reaches further back than the gradient: an echo of old symbols is left in it by chance. Trained at a
+# smaller rate than the figure's, a window of 8 reads this echo, and after 5,000 steps it is right in up to 0.69 of
+# the cases. Side road B looks at the echo.
 #
-# > **C3 · holds: In 15,000 steps windows of 9 and 16 learn a delay of 8 to 0.98 and more; with 8 no run at any
-# > rate passes 0.69.** *The lectures* (deck 2, "Truncated Backpropagation Through Time"): "limit the number of
+# > **C3 · holds: In 15,000 steps windows of 9 and 16 learn a delay of 8 to 0.98 and more; with 8 no run of
+# > ours passes 0.69.** *The lectures* (deck 2, "Truncated Backpropagation Through Time"): "limit the number of
 # > time steps to backprop through". What that gives and what it costs, we added.
 # >
 # > *Measured*: Accuracy at delay 8, five seeds, each window at its own rate, chance 0.25. Window 8, rate 0.003:
@@ -1557,11 +1559,11 @@ networks.holds(
 # and the loss rises: for a table, "a long net" and "one long net" have nothing in common. We need a state, not a longer
 # table.
 #
-# Then look at the lines. On the first edition, a quarter of a million characters, counting wins: perplexity 3.77 against
-# 4.05 to 4.15. A table learns from each run in one look, and the network needs many. Before you praise a language
-# model, count.
+# Then look at the lines. On the first edition, a quarter of a million characters, counting wins after six passes:
+# perplexity 3.77 against 4.05 to 4.15. A table learns from each run in one look, the network needs many, and six
+# passes are a budget, not its limit. Before you praise a language model, count.
 #
-# > **E3 · Not on a small text: on the first edition counting has perplexity 3.77, the RNN 4.05 to 4.15.** *Our
+# > **E3 · Not in six passes: on the first edition counting has perplexity 3.77, the RNN 4.05 to 4.15.** *Our
 # > question*: does a trained RNN predict the next character better than a table of counts?
 # >
 # > *Measured*: Perplexity on unseen text, and nats a character. First edition: counting 3.77 (1.326) with order
@@ -1591,10 +1593,10 @@ for text in row["at 0.5"][1:]:
 #
 # And the rival? On scenes that neither has seen, counting has perplexity 5.86 and the network 5.03, in one run of two
 # minutes. With almost four times the text, three times the units and as many passes it is ahead, and its loss still falls at the
-# end. Text, size and time were raised together here, so we cannot say which of them did it. Chapter 02 asks for the
+# end. Text, size and time were raised together here, so this run does not tell which of them did it. Chapter 02 asks for the
 # fourth, a longer memory.
 #
-# > **Today.** Such a network, with LSTM cells (chapter 02), was the best language model from about 2010 to 2017. In
+# > **Today.** Such networks were the best language models from about 2010, soon with LSTM cells (chapter 02), to 2017. In
 # > practice one adds dropout between the layers, ties the output matrix to the embedding (chapter 11), and clips at
 # > 1 or below. Losses are often told in **bits per character**, our nats divided by $\log 2 = 0.69$. Since then
 # > Transformers have taken its place (chapters 07 and 10). What is new is that recurrence comes back, in networks
@@ -1685,7 +1687,7 @@ for name, choose in choices.items():
 # breaks words: many unlikely characters together are likely. The cuts remove that tail.
 #
 # **Try it**: put a text of your own in place of the book, `split(open("my_text.txt").read().splitlines())`; train
-# with windows of 8 instead of 64; set `h = None` before every window; take the clipping away and raise the
+# with windows of 8 instead of 32 (`length`); set `h = None` before every window; take the clipping away and raise the
 # learning rate.
 #
 # <details><summary>Common slips, and how other texts write it</summary>
@@ -1711,7 +1713,7 @@ for name, choose in choices.items():
 # - A text is read as parallel streams, so that states may be carried from window to window. Truncation bounds
 #   memory and work; what lies beyond the window is learned late, badly, or not at all (C3).
 # - A language model multiplies the probabilities of each token given those before. Start token, teacher forcing,
-#   perplexity on unseen text; sampling with temperature, top-k, top-p. A table of counts is a rival to be taken seriously: on a small text it wins (E3).
+#   perplexity on unseen text; sampling with temperature, top-k, top-p. A table of counts is a rival to be taken seriously: on a small text, in short training, it wins (E3).
 #
 # In its favor: the same parameters read a text of any length, and ordinary backpropagation trains it. Against it:
 # the far past is out of the gradient's reach (chapter 02 works on that), the state is one vector for everything

@@ -16,7 +16,7 @@
 # - count what has to wait for what, and say what grows with the square of the length;
 # - name five barriers that stand between self-attention and a Transformer.
 #
-# **Time**: about 110 minutes to read and try, without the side roads; all cells together run in less than a minute.
+# **Time**: about 110 minutes to read, without the side roads and what *Try it* takes; all cells together run in less than a minute.
 # **Before it**: chapter 04 (attention, padding, soft look-up). The GRU is that of chapter 02.
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it
@@ -238,8 +238,8 @@ for word, x_i in zip(words, X, strict=True):
 
 # %% [markdown]
 # Read the first line: "two" looks for a power of ten, can be found as a digit, and gives its 2. Were $Q$ and $K$
-# one matrix, then "two" would find whoever finds "two", and just as well. With two matrices, looking and being
-# found are two things.
+# one matrix, "two" would score "thousand" exactly as "thousand" scores "two". With two matrices, looking and
+# being found are two things.
 #
 # ## 4. One token at a time
 #
@@ -261,7 +261,7 @@ for word, e, weight in zip(words, e_1.tolist(), alpha_1.tolist(), strict=True):
 print("'two' gets", [round(number, 2) for number in o_1.tolist()])
 
 # %% evidence
-# "two" asks all four words, in three steps
+# The word "two" asks all four words, in three steps
 figure, axes = plot.subplots(width=10, height=3)
 numbers = [part.tolist() for part in (X[0] @ Q, X @ K, e_1, alpha_1, X @ V, o_1)]
 diagrams.asking(axes, "two", numbers[0], words, *numbers[1:])
@@ -338,7 +338,8 @@ print("score of 'thousand' at 'two':", scores[1, 0].item())
 # would be symmetric, as $XX^\top$ was in section 2.
 #
 # Multiply out: $XQ\,(XK)^\top = X\,(QK^\top)\,X^\top$. So this is chapter 04's multiplicative score with $W =
-# QK^\top$. It has rank $d$ here, and reduced rank as soon as $Q$ and $K$ have fewer columns (chapter 06).
+# QK^\top$. Its rank is at most $d$ (2 for the matrices that we chose by hand), and smaller than $d$ for certain
+# when $Q$ and $K$ have fewer than $d$ columns (chapter 06).
 #
 # **A batch** has one axis more, $X$ of shape $(B, n, d)$. Nothing changes but `.T`, which becomes `.mT`: transpose
 # the last two axes.
@@ -762,8 +763,8 @@ runs.holds(
 # %% [markdown]
 # Read the curves from below. **Words alone** know only themselves, and stay at 0.434. **Self-attention alone** gains
 # next to nothing: 0.476 at most, and ten times the training does not change it. It cannot, for the dashed line is
-# counted, not trained: whoever knows all words of a number but not their order guesses 0.475 of the places. So this
-# is no weakness of training but a theorem, that of section 6. **Positions alone** help, since the first word of a
+# counted, not trained: whoever knows all words of a number but not their order guesses 0.475 of the places, on
+# average (chance on these words adds or takes a little, so 0.476 breaks nothing). So this is no weakness of training but a theorem, that of section 6. **Positions alone** help, since the first word of a
 # number is often a large one: 0.60 to 0.67. **With both switches on**, 0.95 to 1.00 of all words are right. The GRU
 # is right everywhere after 200 steps already; for such short sentences nobody needs to replace it.
 #
@@ -940,8 +941,8 @@ for name, row in (("as they are", scores_64), ("divided by 8", scores_64 / math.
 #
 # $$J = \frac{\partial \alpha}{\partial e} = \operatorname{diag}(\alpha) - \alpha \alpha^\top \qquad (n, n).$$
 #
-# If one weight is nearly 1 and the others nearly 0, all entries of $J$ are nearly 0. Then no score learns anything:
-# chapter 00 said it: **confident means deaf.**
+# If one weight is nearly 1 and the others nearly 0, all entries of $J$ are nearly 0. Then no score learns anything.
+# Chapter 00 said it: **confident means deaf.**
 #
 # ### Scores against the width (C11)
 #
@@ -1011,7 +1012,8 @@ for sentence_, what, divided_too, bounds in (
 # On the left the variance grows like $d$, and the division keeps it at 1. In the middle the typical softmax dies as
 # $d$ grows, and with it, on the right, what a typical query can learn.
 #
-# Two conditions belong to it. At $d = 16$ the undivided softmax still passes on *more* than the divided one. And not
+# Two conditions belong to it. Up to $d = 64$ the typical query even gets *more* undivided (see the table); the
+# starving starts between 64 and 256. And not
 # every query starves: the means in the table fall far less than the medians, and that at the query even grows. A few
 # queries sit between two keys of nearly equal score and get a large gradient; all the others get next to none. **The
 # gradient becomes rare and large.**
@@ -1026,7 +1028,7 @@ for sentence_, what, divided_too, bounds in (
 # >
 # > *Measured*: Five seeds. The variance of the scores grows like $d$; divided it stays at 1. The median norm
 # > of the softmax's Jacobian falls from 0.34 at $d = 16$ to less than 0.00003 at $d = 1024$, its mean to 0.04
-# > to 0.055; divided both stay at 0.3. At $d = 16$ the undivided softmax still passes on more.
+# > to 0.055; divided both stay at 0.3. At the query, the undivided softmax still passes on more at $d = 16$ and 64.
 #
 # ## 9. What waits for what
 #
@@ -1057,8 +1059,8 @@ plot.show(
 # *softmax*, *multiply* by the values, *pick* the last row.
 #
 # That is the **longest** path from the first word to the last output. It tells how many operations must wait for each
-# other, even with unlimited processors. The **shortest** path tells how many operations information must survive, and
-# the gradient on its way back: $3n$ in the RNN, and four in self-attention, by way of the values. The library can count
+# other, even with unlimited processors. The **shortest** path is the quickest way for news of the first word: the
+# number of operations that it must pass through, and the gradient on its way back: $3n$ in the RNN, and four in self-attention, by way of the values. The library can count
 # both in the graph that `backward` walks (chapter 00); the folded cell does.
 
 
@@ -1186,8 +1188,8 @@ runs.holds(
 
 # %% [markdown]
 # On the left is the work: self-attention needs less of it than a GRU as long as $6nd^2 + 4n^2d < 12nd^2$, that is $n <
-# 1.5d$, here 96. It never needs less than a plain RNN. On the right is the time of one sentence. Self-attention is
-# faster than the RNN up to 256 words, level at 1,024 and slower at 2,048.
+# 1.5d$, here 96. It never needs less than a plain RNN. On the right is the time of one sentence, forward and backward.
+# In the record self-attention is faster than the RNN up to 256 words, no faster at 1,024 and slower at 2,048.
 #
 # So these milliseconds do *not* show parallelism: one core does one thing at a time. The short sentences are fast
 # because the RNN pays Python's overhead once for each word, and self-attention once. On a machine with thousands of
@@ -1223,14 +1225,14 @@ runs.holds(
 # comes next. The fourth: "thousand" heard both digits at once and got 3.52, a mixture; and tagger 0 found the "hundred"
 # behind "two" and missed the "thousand". The fifth shows only when many layers are stacked.
 #
-# **Today.** This layer is still the heart of every large language model, almost as you wrote it. What changed: the
+# **Today.** This layer is still the heart of nearly every large language model, almost as you wrote it. What changed: the
 # scores never lie in memory as a whole, since the softmax is computed tile by tile (FlashAttention; chapter 12, C26).
 # Queries and keys are often brought to one length before they meet, so that no score can explode ("QK-norm"; in no
 # chapter). Positions come in by turning queries and keys (chapter 08). And many heads share a few keys and values
 # (chapter 12).
 #
 # **Try it**: halve the 4 in $Q$, then double it, and follow "two" through section 4 with a pencil; give each word a fifth
-# number, its index, and choose $Q$ so that "thousand" hears "two" and not "six"; can you make "and" hear the digits
+# number, its index, let $K$ keep it, too, and choose $Q$ so that "thousand" hears "two" and not "six"; can you make "and" hear the digits
 # only, by $Q$ alone? (No: why?) Train a tagger for 200 steps and look at the map of another number with `weights_of`.
 #
 # <details><summary>Common slips, and how other texts write it</summary>
@@ -1353,7 +1355,7 @@ for width in (64, 256):
 # division makes training faster, and it helps the wide layer longer. We found no sign that it decides what can be
 # learned at all.
 #
-# The effect is milder than C11 suggests. Our layer starts as `nn.Linear` does, with queries and keys of a third of the
+# The effect is milder than C11 suggests. Our layer starts as `nn.Linear` does, with queries and keys of two thirds of the
 # variance of C11's, and each side got the learning rate that is best for it. C11 is about the start; Vaswani et al.
 # (2017), too, wrote "we suspect" where they gave this reason.
 #
