@@ -76,7 +76,8 @@ plot.show(
 # How much of one word arrives at another? The gradient tells us which state depends on which word: $\partial h_i
 # / \partial x_j$ is zero if state $i$ does not depend on word $j$. We take nine random words of $d = 16$ numbers.
 # Three encoders read them, all untrained: a GRU, a layer for each word alone, and chapter 04's attention, in
-# which the words themselves are queries, keys and values.
+# which the words themselves are queries, keys and values. (The library's function also divides its scores by
+# $\sqrt d$; section 5 says why. We halve the words, so that the diagonal does not drown the rest.)
 
 # %%
 mt.manual_seed(0)
@@ -359,7 +360,9 @@ print("a batch agrees with its sentences alone:", mt.allclose(together, alone, a
 # $$e_{ij} = \frac{q_i^\top k_j}{\sqrt d}, \qquad
 # \text{outputs} = \operatorname{softmax}\!\Big(\frac{XQ\,(XK)^\top}{\sqrt d}\Big)\, XV ,$$
 #
-# and the form that the rest of the book uses. A query need not come from the sequence that has the keys: $T$
+# and the form that the rest of the book uses. In the paper it reads $\operatorname{softmax}(QK^\top / \sqrt{d_k})\,V$:
+# there $Q$, $K$ and $V$ are the *products*, our $XQ$, $XK$ and $XV$, and our matrices are called $W^Q$, $W^K$ and
+# $W^V$. A query need not come from the sequence that has the keys: $T$
 # queries may meet $n$ keys, as in chapter 04. `allowed` is a mask, True where a query may look.
 
 
