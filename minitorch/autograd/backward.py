@@ -83,9 +83,10 @@ def propagate(roots, retain_graph, receive, oldest=0):
             results = vjp(grad)
             if type(results) is not tuple:
                 results = (results,)
-            for position, edge in enumerate(node.edges[len(results) :], start=len(results)):
-                if edge is not None:
-                    refuse_gradient(node.operation, position)
+            if len(results) < len(node.edges):
+                for position, edge in enumerate(node.edges[len(results) :], start=len(results)):
+                    if edge is not None:
+                        refuse_gradient(node.operation, position)
         separate = type(vjp) is tuple and node.outputs is None
         held = () if separate else [*map(id, grads), *map(id, results)]
         if not retain_graph:

@@ -1,6 +1,6 @@
 """Graphs of values with their gradients, and what a matrix product is made of."""
 
-from textbook.plot import COLORS
+from textbook.plot.style import COLORS, rectangle
 
 # Each value with its place and, where it is computed, its operation.
 NODES = {
@@ -137,8 +137,7 @@ def product(axes, numbers, lit, *, title=""):
     for i in range(rows):
         for j in range(columns):
             fill = "#F7DFC4" if lit(i, j) else "white"
-            corners = [j, j + 1, j + 1, j], [-i, -i, 1 - i, 1 - i]
-            axes.fill(*corners, fc=fill, ec="0.3", lw=1, linestyle="-")
+            rectangle(axes, j, -i, 1, 1, facecolor=fill, edgecolor="0.3")
             place = j + 0.5, 0.5 - i
             axes.text(*place, f"{numbers[i, j]:g}", ha="center", va="center", fontsize=10)
     axes.set(xlim=(-0.1, columns + 0.1), ylim=(0.9 - rows, 1.1), aspect="equal")

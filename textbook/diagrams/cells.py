@@ -1,6 +1,6 @@
 """Recurrent cells with their gates, each between its neighbours, and a word that is kept."""
 
-from textbook.plot import COLORS
+from textbook.plot.style import COLORS, rectangle
 
 INK, FAINT = "0.3", "0.86"
 FLOW = dict(arrowstyle="-|>", shrinkA=0, shrinkB=0)
@@ -157,8 +157,8 @@ class _Pen:
         self._text(x, y, text, self._ink(part), None)
 
     def frame(self, left, right, top, shade):
-        corners = [left, right, right, left], [-0.45, -0.45, top + 0.5, top + 0.5]
-        self.axes.fill(*corners, facecolor=shade, edgecolor="0.6", linewidth=1, linestyle="-")
+        size = right - left, top + 0.95
+        rectangle(self.axes, left, -0.45, *size, facecolor=shade, edgecolor="0.6")
 
     def _text(self, x, y, text, ink, box):
         ink = "black" if ink == INK else ink

@@ -1,6 +1,6 @@
 """Translation: encoder and decoder, one vector between them, padded and packed, a beam."""
 
-from textbook.plot.style import COLORS
+from textbook.plot.style import COLORS, rectangle
 
 
 def aligned(axes, pair, title):
@@ -120,7 +120,7 @@ def squeezed(axes, hidden, numbers):
     }
     for x, (height, size, name) in columns.items():
         bar = dict(width=0.5, height=height, facecolor=COLORS[5], edgecolor="0.35")
-        _rectangle(axes, x - 0.25, -height / 2, **bar)
+        rectangle(axes, x - 0.25, -height / 2, **bar)
         axes.text(x, -1.2, size, ha="center", va="top")
         axes.text(x, -1.5, name, ha="center", va="top", fontsize=9, color="0.3")
     for x, shape in ((0, f"matrix\n{hidden} x {numbers}"), (3, f"matrix\n{numbers} x {hidden}")):
@@ -162,13 +162,13 @@ def poolings(axes, words):
         y = height - 1 - i
         for j, value in enumerate(row):
             shade = COLORS[5] if j == n - 1 else "white"
-            _rectangle(axes, j, y, 1, 1, facecolor=shade, edgecolor="0.5")
+            rectangle(axes, j, y, 1, 1, facecolor=shade, edgecolor="0.5")
             strong = dict(weight="bold", color=COLORS[1]) if value == max(row) else {}
             axes.text(j + 0.5, y + 0.5, f".{value}", ha="center", va="center", **strong)
         for k, (name, vector) in enumerate(vectors.items()):
             x = n + 1 + 1.6 * k
             shade = COLORS[5] if name == "last" else "white"
-            _rectangle(axes, x, y, 1, 1, facecolor=shade, edgecolor="0.5")
+            rectangle(axes, x, y, 1, 1, facecolor=shade, edgecolor="0.5")
             text = f"{vector[i] / 10:.2f}".lstrip("0") if name == "mean" else f".{vector[i]}"
             strong = dict(weight="bold", color=COLORS[1]) if name == "max" else {}
             axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", **strong)
@@ -176,7 +176,3 @@ def poolings(axes, words):
         axes.text(n + 1.5 + 1.6 * k, height + 0.3, name, ha="center", va="bottom")
     axes.set(xlim=(-0.2, n + 6), ylim=(-0.2, height + 1))
     axes.axis("off")
-
-
-def _rectangle(axes, x, y, width, height, **style):
-    axes.fill([x, x + width, x + width, x], [y, y, y + height, y + height], linewidth=1, **style)

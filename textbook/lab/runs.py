@@ -77,6 +77,9 @@ class Runs:
                        lambda rows: rows.values("exact match", model="attention"), above=0.9)
         """
         if callable(measure):
+            self.judged.append(
+                lambda runs: runs.holds(sentence, measure, derived=derived, **bounds)
+            )
             numbers = {}
             for name, rows in self.by_setting.items():
                 try:
@@ -85,10 +88,7 @@ class Runs:
                     if rows is self.full:
                         raise
             if not numbers:
-                return measured(f"{self.claim}: only a recorded run can tell: {sentence}")
-            self.judged.append(
-                lambda runs: runs.holds(sentence, measure, derived=derived, **bounds)
-            )
+                return self._untold(sentence)
         else:
             numbers = {"measured": measure}
         verdict(self.claim, sentence, numbers, bounds, derived, self._how_chosen())
@@ -114,7 +114,7 @@ class Runs:
                 if rows is self.best or np.isfinite([one, other]).all():
                     found[setting] = finding(one, other)
         if not found:
-            return measured(f"{self.claim}: only a recorded run can tell: {sentence}")
+            return self._untold(sentence)
         compare(self.claim, sentence, found, self._how_chosen())
 
     def table(
@@ -146,6 +146,10 @@ class Runs:
     def draw(self, **options: Any) -> None:
         """Draw what was measured: see ``textbook.lab.drawing.draw``."""
         drawing.draw(self.by_setting, self.drawn, **options)
+
+    def _untold(self, sentence: str) -> None:
+        """Say that the quick grid lacks what is judged, and that there is no record."""
+        measured(f"{self.claim}: only a recorded run can tell: {sentence}")
 
     def _how_chosen(self) -> list[tuple[str, str]]:
         """How a setting of the best runs was chosen: below the first verdict, not again."""

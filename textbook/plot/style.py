@@ -86,3 +86,9 @@ def notebook_display():
     except ImportError:
         return None
     return display if get_ipython() is not None else None
+
+
+def rectangle(axes, x, y, width, height, **style):
+    """Draw a filled rectangle from its lower left corner; ``style`` is that of ``axes.fill``."""
+    corners = [x, x + width, x + width, x], [y, y, y + height, y + height]
+    axes.fill(*corners, linewidth=1, linestyle="-", **style)
