@@ -11,12 +11,13 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from . import window
+from . import formulas, window
 from .release import from_shell
+from .search import write_search
 from .sources import BookError, chapters, number_of
 
 TITLE = "From the plain RNN to the Transformer"
-MATHJAX = ("tex-chtml.js", "output/chtml")  # what pages load of it
+MATHJAX = ("tex-chtml.js", "output/chtml")  # what pages load of it; ready-made formulas only fonts
 
 # Pages of the library's reference: their modules, whose docstrings they show.
 REFERENCE = {
@@ -91,7 +92,13 @@ def site(root: Path, folder: Path) -> None:
         pages.build()
         if warnings.getvalue():
             raise BookError(f"the pages have faults:\n{warnings.getvalue()}")
-        _prune_mathjax(built / "_static" / "mathjax")
+        write_search(pages, built)
+        _mend_for_readers(built)
+        if formulas.chromium():
+            formulas.set_formulas(built)
+        else:
+            print("without Chromium the pages carry MathJax, which sets formulas as they are read")
+        _prune_mathjax(built / "_static" / "mathjax", MATHJAX[bool(formulas.chromium()) :])
         shutil.rmtree(built / "_sources", ignore_errors=True)
         shutil.copytree(built, folder, dirs_exist_ok=True)
     print(f"open {folder / 'index.html'}")
@@ -207,6 +214,28 @@ def _level(app, name, template, context: dict, doctree) -> None:
     context["furo_navigation_tree"] = tree.replace(heading, f'{heading} aria-level="2"')
 
 
+# What Sphinx, myst-nb and furo leave out for those who hear a page or use no mouse.
+MENDS = {
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
+    '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="On this page">',
+    '<div class="highlight"><pre>': '<div class="highlight"><pre tabindex="0">',
+    '<div class="math-wrapper docutils container">': (
+        '<div class="math-wrapper docutils container" tabindex="0">'
+    ),
+    '<summary aria-label="Toggle hidden content">': "<summary>",
+    '<th class="head"><p></p></th>': "<td></td>",
+    "<th></th>": "<td></td>",
+}
+
+
+def _mend_for_readers(pages: Path) -> None:
+    for path in pages.rglob("*.html"):
+        text = path.read_text("utf-8")
+        for before, after in MENDS.items():
+            text = text.replace(before, after)
+        path.write_text(text, encoding="utf-8")
+
+
 def _slug(title: str) -> str:
     return title.lower().replace(" ", "_")
 
@@ -216,11 +245,11 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _prune_mathjax(folder: Path) -> None:
+def _prune_mathjax(folder: Path, loaded: tuple[str, ...]) -> None:
     """Drop what no page loads: other outputs, menus, speech."""
     for path in sorted(folder.rglob("*"), reverse=True):
         if path.is_dir():
             if not any(path.iterdir()):
                 path.rmdir()
-        elif not path.relative_to(folder).as_posix().startswith(MATHJAX):
+        elif not path.relative_to(folder).as_posix().startswith(loaded):
             path.unlink()

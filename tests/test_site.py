@@ -4,16 +4,18 @@ import html
 import json
 import re
 import shutil
-import subprocess
 from collections import defaultdict
 from html.parser import HTMLParser
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
 
+from authoring import formulas
 from authoring.site import site
+from authoring.sources import BookError
 
 ROOT = Path(__file__).resolve().parents[1]
 LOADING = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
@@ -25,7 +27,7 @@ class Page(HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.links, self.loads, self.anchors = [], [], set()
-        self.silent = self.without_level = 0
+        self.silent = self.without_level = self.unreachable = 0
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
@@ -37,6 +39,7 @@ class Page(HTMLParser):
             self.loads.append(given[LOADING[tag]])
         self.silent += tag == "img" and not given.get("alt")
         self.without_level += given.get("role") == "heading" and "aria-level" not in given
+        self.unreachable += tag == "pre" and "tabindex" not in given
 
 
 PART = ("00_tensors_and_autograd", "05_self_attention")
@@ -147,20 +150,39 @@ def test_nothing_is_left_beside_the_pages(book):
     assert list(book.parent.iterdir()) == [book]
 
 
+FORMULA = re.compile(
+    r'class="math notranslate nohighlight"(?: data-tex="([^"]*)"|>(.*?)</)', re.DOTALL
+)
+
+
 def test_no_prose_is_set_as_a_formula(pages):
     """A dollar sign too many, or one that the renderer pairs otherwise than JupyterLab."""
     for path in pages:
-        text = path.read_text("utf-8")
-        formulas = re.findall(r'class="math notranslate nohighlight">(.*?)</', text, re.DOTALL)
-        for formula in formulas:
+        for ready, raw in FORMULA.findall(path.read_text("utf-8")):
+            formula = ready or raw
             assert not re.search(r"\\text\{[^}]*\\_", formula), formula
             symbols = re.sub(r"\\(text|mathrm|operatorname)\{[^}]*\}", "", html.unescape(formula))
             assert not re.search(r"(?<!\\)\b[a-z]{2,} [a-z]{2,} [a-z]{2,}", symbols), formula
 
 
-def test_a_folder_that_is_not_empty_is_refused(tmp_path):
-    from authoring.sources import BookError
+def test_what_scrolls_can_be_reached_by_keys_and_no_heading_of_a_table_is_empty(pages):
+    assert {path.name for path, page in pages.items() if page.unreachable} == set()
+    assert not [path for path in pages if re.search(r"<th[^>]*>(<p></p>)?</th>", path.read_text())]
 
+
+def test_search_knows_the_sections_and_leaves_out_code(book, pages):
+    text = (book / "_static" / "sections.js").read_text("utf-8")
+    sections = json.loads(text.removeprefix("const SECTIONS = ").removesuffix(";\n"))
+    for _, title, address, _ in sections:
+        target, anchor = address.split("#")
+        assert anchor in pages[book / target].anchors, title
+    titles = {title for _, title, _, _ in sections}
+    assert any(title.startswith("1. Why read step by step") for title in titles)
+    words = " ".join(words for _, _, _, words in sections)
+    assert "What the first word has to say" in words and "import numpy" not in words
+
+
+def test_a_folder_that_is_not_empty_is_refused(tmp_path):
     (tmp_path / "mine.txt").touch()
     with pytest.raises(BookError, match="not empty"):
         site(ROOT, tmp_path)
@@ -179,17 +201,37 @@ def test_the_host_is_given_what_the_command_writes():
     assert deploy["permissions"] == {"pages": "write", "id-token": "write"}
 
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
+needs_chromium = pytest.mark.skipif(formulas.chromium() is None, reason="needs Chromium")
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
-def test_formulas_are_set_without_an_error(book):
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=30000"]
-    for page in sorted(book.glob("notebooks/*.html")):
-        command = [CHROMIUM, *options, "--dump-dom", page.as_uri()]
-        shown = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
-        assert "<mjx-container" in shown, page.name
-        assert "data-mjx-error" not in shown and "<mjx-merror" not in shown, page.name
+@needs_chromium
+def test_formulas_are_ready_made(book, pages):
+    for path in pages:
+        text = path.read_text("utf-8")
+        assert text.count("<mjx-container") == text.count('nohighlight" data-tex=')
+        assert "MathJax.js" not in text and "tex-chtml" not in text
+    assert "<mjx-container" in (book / "notebooks/05_self_attention.html").read_text("utf-8")
+    fonts = re.findall(r'url\("(.*?)"\)', (book / "_static" / formulas.STYLES).read_text("utf-8"))
+    assert fonts and all((book / "_static" / font).is_file() for font in fonts)
+
+
+@needs_chromium
+@pytest.mark.parametrize("formula", [r"\frac{1", r"\left( a", r"\unknown"])
+def test_a_formula_that_cannot_be_set_is_named(formula, tmp_path):
+    mathjax = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static"
+    shutil.copytree(mathjax, tmp_path / "_static")
+    page = rf'<head></head><span class="math notranslate nohighlight">\({formula}\)</span>'
+    (tmp_path / "page.html").write_text(page)
+    with pytest.raises(BookError, match="cannot set"):
+        formulas.set_formulas(tmp_path)
+
+
+@needs_chromium
+def test_searching_leads_to_the_section(book):
+    page = (book / "search.html").as_uri() + "?q=five+barriers"
+    shown = formulas.headless("--virtual-time-budget=20000", "--dump-dom", page)
+    [found, *_] = re.findall(r'<li><a href="([^"]*)">', shown)
+    assert found.startswith("notebooks/05_self_attention.html#") and "<mark>" in shown
 
 
 PHONE = """<iframe width="390" height="800"></iframe><script>
@@ -210,16 +252,11 @@ onload = async () => {
 </script>"""
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+@needs_chromium
 def test_no_page_scrolls_sideways_on_a_phone(book, pages, tmp_path):
     look = tmp_path / "phone.html"
     look.write_text(PHONE.replace("PAGES", json.dumps([path.as_uri() for path in pages])), "utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
-    dumped = subprocess.run(
-        [CHROMIUM, *options, "--virtual-time-budget=600000", "--dump-dom", look.as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    ).stdout
+    options = ["--allow-file-access-from-files", "--virtual-time-budget=600000", "--dump-dom"]
+    dumped = formulas.headless(*options, look.as_uri())
     told = json.loads(html.unescape(re.search(r'data-wide="([^"]*)"', dumped)[1]))
     assert told == [len(pages), {}]
