@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from . import formulas, window
+from . import formulas, printed, window
 from .release import from_shell
 from .search import write_search
 from .sources import BookError, chapters, number_of
@@ -104,6 +104,18 @@ def site(root: Path, folder: Path) -> None:
     print(f"open {folder / 'index.html'}")
 
 
+def add_pdf(root: Path, folder: Path) -> None:
+    """Print the chapters of the pages that ``site`` has built, with claims and notation."""
+    folder = from_shell(folder).absolute()
+    if not formulas.chromium():
+        print("without Chromium no PDF is written")
+        return
+    paths = [*chapters(root), root / "docs" / "claims.md", root / "docs" / "notation.md"]
+    names = [path.relative_to(root).with_suffix("").as_posix() for path in paths]
+    printed.print_book(folder, names, TITLE)
+    print(f"printed {folder / 'book.pdf'}")
+
+
 def anchor(heading: str) -> str:
     """The name of a heading in a link, which is JupyterLab's."""
     return heading.replace(" ", "-")
@@ -134,6 +146,7 @@ def _stage(root: Path, source: Path) -> None:
     } | {"The library": [f"reference/{_slug(title)}" for title in REFERENCE]}
     readme = root / "README.md"
     index = _linked(readme.read_text("utf-8"), readme, root)
+    index += f"\n\n{printed.PLACE}\n"
     for caption, names in trees.items():
         lines = "\n".join(names)
         index += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{lines}\n```\n"
@@ -153,7 +166,7 @@ def _page(path: Path, root: Path) -> str:
     name = path.relative_to(root).as_posix()
     notebook["cells"][0]["source"] += (
         "\n\n```{admonition} To run it\n:class: tip\n"
-        f"In the book's folder: `python book.py lab`, then open `{name}`.\n```\n"
+        f"In the book's folder: `python book.py lab`, then open `{name}`. {printed.PLACE}\n```\n"
     )
     return json.dumps(notebook)
 

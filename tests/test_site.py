@@ -12,9 +12,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
+from pypdf import PdfReader
 
 from authoring import formulas
-from authoring.site import site
+from authoring.site import add_pdf, site
 from authoring.sources import BookError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -260,3 +261,22 @@ def test_no_page_scrolls_sideways_on_a_phone(book, pages, tmp_path):
     dumped = formulas.headless(*options, look.as_uri())
     told = json.loads(html.unescape(re.search(r'data-wide="([^"]*)"', dumped)[1]))
     assert told == [len(pages), {}]
+
+
+@needs_chromium
+@pytest.mark.thorough
+def test_the_chapters_stand_in_one_pdf_whose_contents_and_index_lead_to_their_pages(root, book):
+    """The last test, since it writes links to the PDFs into the pages."""
+    add_pdf(root, book)
+    paper = PdfReader(book / "book.pdf")
+    texts = [re.sub(r"\s+", " ", page.extract_text()) for page in paper.pages]
+    contents = " ".join(texts[:6])
+    for title in ["00 Tensors and autograd", "2. The chain rule on a graph", "5. In matrices"]:
+        number = int(re.search(rf"{re.escape(title)} (\d+)", contents)[1])
+        assert title in texts[number - 1] and texts[number - 1].startswith(f"{number} ")
+    found = re.search(r"\bsoftmax (\d+)(?:, (\d+))?", texts[-1]).groups()
+    assert all("softmax" in texts[int(number) - 1] for number in found if number)
+    for chapter in root.glob("notebooks/*.ipynb"):
+        own = PdfReader(book / "notebooks" / f"{chapter.stem}.pdf")
+        assert chapter.stem[:2] in own.pages[0].extract_text()[:10]
+        assert 5 < len(own.pages) < len(paper.pages)
