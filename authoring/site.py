@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from . import formulas, printed, window
+from . import formulas, printed, slides, window
 from .release import from_shell
 from .search import write_search
 from .sources import BookError, chapters, number_of
@@ -98,6 +98,7 @@ def site(root: Path, folder: Path) -> None:
             formulas.set_formulas(built)
         else:
             print("without Chromium the pages carry MathJax, which sets formulas as they are read")
+        slides.write_slides(built)
         _prune_mathjax(built / "_static" / "mathjax", MATHJAX[bool(formulas.chromium()) :])
         shutil.rmtree(built / "_sources", ignore_errors=True)
         shutil.copytree(built, folder, dirs_exist_ok=True)
@@ -164,9 +165,11 @@ def _page(path: Path, root: Path) -> str:
             shown = text.split("\n", 1)[0].removeprefix("# ")
             cell["metadata"]["mystnb"] = {"code_prompt_show": f"Code: {shown}"}
     name = path.relative_to(root).as_posix()
+    run = f"In the book's folder: `python book.py lab`, then open `{name}`."
+    deck = f'<a href="../slides/{path.stem}.html">Slides</a>.'
+    more = f"{deck} {printed.PLACE}" if name.startswith("notebooks/") else ""
     notebook["cells"][0]["source"] += (
-        "\n\n```{admonition} To run it\n:class: tip\n"
-        f"In the book's folder: `python book.py lab`, then open `{name}`. {printed.PLACE}\n```\n"
+        f"\n\n```{{admonition}} To run it\n:class: tip\n{run} {more}\n```\n"
     )
     return json.dumps(notebook)
 

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
+from bs4 import BeautifulSoup
 from pypdf import PdfReader
 
 from authoring import formulas
@@ -117,7 +118,8 @@ def test_every_picture_has_a_text(book, pages):
 
 def test_every_heading_tells_its_level(pages):
     assert {path.name for path, page in pages.items() if page.without_level} == set()
-    assert all("caption-text" in path.read_text("utf-8") for path in pages)
+    of_sphinx = [path for path in pages if path.parent.name != "slides"]
+    assert all("caption-text" in path.read_text("utf-8") for path in of_sphinx)
 
 
 def test_no_solution_is_given_away(book):
@@ -203,6 +205,29 @@ def test_the_host_is_given_what_the_command_writes():
 
 
 needs_chromium = pytest.mark.skipif(formulas.chromium() is None, reason="needs Chromium")
+
+
+def test_each_chapter_has_slides_with_its_text_as_notes(root, book):
+    for chapter in root.glob("notebooks/*.ipynb"):
+        deck = BeautifulSoup(
+            (book / "slides" / f"{chapter.stem}.html").read_text("utf-8"), "html.parser"
+        )
+        shown = deck.select(".slides > section")
+        assert 15 <= len(shown) <= 25
+        assert sum(slide.img is not None for slide in shown) > 5
+        assert all(slide.select_one("aside.notes p") for slide in shown)
+        for slide in shown:
+            slide.aside.decompose()
+            assert len(slide.get_text(" ").split()) < 200
+        assert "Code:" not in " ".join(p.get_text() for p in deck.select(".slides p"))
+
+
+@needs_chromium
+def test_slides_open_from_the_disk(book):
+    address = (book / "slides" / "05_self_attention.html").as_uri()
+    shown = formulas.headless("--virtual-time-budget=10000", "--dump-dom", f"{address}#/4")
+    [present] = re.findall(r'<section[^>]*class="present"[^>]*>(.*?)</h', shown, re.DOTALL)
+    assert re.search(r"<h\d>\d\. ", present)
 
 
 @needs_chromium
