@@ -948,8 +948,43 @@ def recall_with_tied_gates(network, start, delay, rate, batches):
 
 
 # %% evidence
+# Smaller rates for the LSTM as it comes, and the tied network's start without its tie: experiments
+@lab.experiment(
+    "E1",
+    rate=[3e-4],
+    batches=Budgets([20]),
+    delay=40,
+    full=dict(rate=[1e-4, 3e-4], batches=Budgets([200, 600, 2000]), delay=160, seeds=8),
+)
+def recall_at_small_rates(rate, batches, delay):
+    model = Recall("LSTM, b_f = 3", "as it comes", hidden=32)
+    optimizer = mt.optim.Adam(model.parameters(), lr=rate)
+    for learned in batches_to_learn(model, optimizer, delay, batches):
+        yield {"learned after": learned}
+
+
+@lab.experiment(
+    "E1",
+    rate=[1e-1],
+    batches=Budgets([20]),
+    delay=40,
+    full=dict(rate=[3e-4, 1e-2, 1e-1], batches=Budgets([200, 600]), delay=160, seeds=5),
+)
+def recall_from_the_tied_start(rate, batches, delay):
+    """An LSTM that starts as the tied one does, with i = 1 - f, and may then leave it."""
+    model = Recall("LSTM, b_f = 3", "as it comes", hidden=32)
+    with mt.no_grad():
+        for weight in model.rnn.parameters():
+            weight[:32] = -weight[32:64]  # the rows of i, and those of f
+    optimizer = mt.optim.Adam(model.parameters(), lr=rate)
+    for learned in batches_to_learn(model, optimizer, delay, batches):
+        yield {"learned after": learned}
+
+
+# %% evidence
 # Every run as a dot, at the batches that it took: figure, tables, verdicts
 runs, tied = recall.run(), recall_with_tied_gates.run()
+slowly, untied = recall_at_small_rates.run(), recall_from_the_tied_start.run()
 TIED = "LSTM, b_f = 3, i = 1 - f"
 NEVER = 5000  # where the runs stand that did not learn
 ROWS = ["GRU, b_z = 3", "GRU, b_z = 0", TIED, "LSTM, b_f = 3", "LSTM, b_f = 0", "RNN"]
@@ -1203,6 +1238,24 @@ def equal_compute(model, gflops, rate):
     }
 
 
+# %% evidence
+# The same with five times the compute, at the rates that the shorter runs chose: experiment
+CHOSEN = {"RNN, 128 units": 2e-2, "LSTM, 65 units": 4e-2}
+
+
+@lab.experiment(
+    "E3", model=["RNN, 128 units"], gflops=2, full=dict(model=list(CHOSEN), gflops=600, seeds=3)
+)
+def equal_compute_for_longer(model, gflops):
+    losses = train_language_model(language_model(model), CHOSEN[model], gflops)
+    spent = [gflops * quarter / 4 for quarter in (1, 2, 3, 4)]
+    return {
+        "GFLOPs spent": spent,
+        "validation loss": losses,
+        "perplexity": math.exp(losses[-1]),
+    }
+
+
 # %% [markdown]
 # And the rival? Counting. An **n-gram** model looks at the last $n - 1$ characters and counts what
 # followed them in the training text. Where it has seen few, it asks the next shorter history (Witten and
@@ -1236,7 +1289,7 @@ for order, perplexity in counted.items():
 
 # %% evidence
 # Validation loss against compute, and perplexity: figure, tables and verdicts
-runs = equal_compute.run()
+runs, longer = equal_compute.run(), equal_compute_for_longer.run()
 budgets = runs.best.settings_of("gflops")
 figure, axes = plot.subplots(width=7.5, height=3.2)
 for name in runs.best.settings_of("model"):
