@@ -54,7 +54,8 @@ lab = Lab("02")
 # %% evidence
 # What the reader does at each word: a drawing
 figure, axes = plot.subplots(width=8, height=1.7)
-diagrams.kept_word(axes, "the keys near the old house were lost .".split(), 1, [2, 3, 4, 5], 6)
+keys = "the keys near the old house were lost .".split()
+diagrams.kept_word(axes, keys, 1, [2, 3, 4, 5], 6, "more than one")
 plot.show(
     figure,
     alt="The sentence as a row of words. At 'keys' an arrow leads up into a memory, which runs as a "
@@ -200,6 +201,27 @@ plot.show(
 )
 
 # %% [markdown]
+# And what should the gates of our unit do, over the sentence?
+
+# %% evidence
+# Which gate of one unit is open at which word: a drawing
+figure, axes = plot.subplots(width=8, height=1.8)
+gates = {
+    "keep: forget gate f": [1, 0, 1, 1, 1, 1, 1, 1, 0],
+    "write: input gate i": [0, 1, 0, 0, 0, 0, 0, 0, 0],
+    "show: output gate o": [0, 0, 0, 0, 0, 1, 0, 0, 0],
+}
+diagrams.gates_over(axes, keys, gates)
+plot.show(
+    figure,
+    alt="Three rows of circles over the words of the sentence, full where a gate is open. The forget gate is open at all words "
+    "but 'keys' and the full stop, the input gate at 'keys' alone, the output gate at 'house'.",
+)
+
+# %% [markdown]
+# A full circle is an open gate. At *keys* the old memory goes and the new one is written. It is kept to the full stop. And
+# it is shown after *house*, since there the next word may be the verb.
+#
 # | symbol | meaning | shape |
 # | --- | --- | --- |
 # | $x_t$ | input at step $t = 1 \dots T$, a row | $(d)$ |
@@ -384,10 +406,11 @@ print("last cell agrees:", mt.allclose(c_last[0], cells[-1], atol=1e-6))
 #
 # **Stacked and bidirectional** networks work as in chapter 01, section 5: the hidden states of a
 # layer are the inputs of the next, and a second LSTM may read from the end. Each layer and direction
-# has cells of its own, which nobody else sees.
+# has cells of its own, which nobody else sees. (The folded cell builds both from our loop.)
 
 
-# %%
+# %% evidence
+# Stacked and bidirectional networks from our loop
 def layer_of(module, suffix, inputs):
     """All h_t of one layer and direction of an nn.LSTM, by our loop."""
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -642,7 +665,23 @@ for kind, blocks in (("RNN", 1), ("GRU", 3), ("LSTM", 4)):
 # No matrix and no $\tanh'$ stands in the first term: over $k$ steps it gives the product of $k$ forget
 # gates, unit by unit. The lecture calls this the *side channel* and adds *if gates permit it*. That
 # condition is the whole matter. At the start of training the gate is about $\sigma(b_f)$, and `nn.LSTM`
-# comes with $b_f$ near 0:
+# comes with $b_f$ near 0. Here is the way back along the top line, with three biases:
+
+# %% evidence
+# A gradient on its way back through eight forget gates, with three biases: a drawing
+figure, panels = plot.subplots(3, 1, width=8.5, height=3.6)
+for axes, bias in zip(panels, (0, 1, 3), strict=True):
+    diagrams.through_gates(axes, 1 / (1 + math.exp(-bias)), f"$b_f = {bias}$")
+plot.show(
+    figure,
+    alt="Three rows of nine cells. Between neighbours a bar is as thick as the gradient on its way from the right to the left: "
+    "with bias 0, gates of 0.50, it is soon a hair; with bias 1, gates of 0.73, it thins out; with bias 3, gates of "
+    "0.95, it stays thick.",
+)
+
+# %% [markdown]
+# This is chapter 01's picture of the fading gradient, with a gate in place of $W_{hh}$. The difference: a gate can be
+# opened. Over 40 steps:
 
 # %%
 for bias in (0.0, 1.0, 3.0):
@@ -663,7 +702,21 @@ for bias in (0.0, 1.0, 3.0):
 # against the distance $T - t$, divided by its value at distance 0, for a random weighted sum of
 # the last hidden state as the loss. The inputs are those of the task that we use from here on, **recall**:
 # one of four **marks** (tokens 0 to 3), then **noise** (tokens 4 to 7). At the end the network has to name
-# the mark: after 2 5 7 7 4 6 5 4 the answer is 2.
+# the mark.
+
+# %% evidence
+# Recall: a mark that is written, kept over noise, and shown: a drawing
+figure, axes = plot.subplots(width=8, height=1.7)
+diagrams.kept_word(axes, [*"25774654", "= 2"], 0, [1, 2, 3, 4, 5, 6, 7], 8, "the mark is 2")
+plot.show(
+    figure,
+    alt="Nine tokens in a row. At the first, a 2, an arrow leads up into a memory, which runs as a line above seven digits of "
+    "noise, none of which is let in, and comes down at the answer, 2.",
+)
+
+# %% [markdown]
+# It is the sentence with the keys, stripped to the bone: write the mark, let no noise in, show it at the end. The number of
+# noise tokens is the **delay**.
 #
 # How a network starts is a choice like the learning rate. $W_{hh}$ stays **as it comes** (uniform within
 # $\pm 1/\sqrt H$), or each of its blocks is made **orthogonal**. The gated cells have a bias to choose
@@ -904,11 +957,12 @@ def recall(network, start, delay, rate, batches):
 
 # %% [markdown]
 # The GRU ties its gates: what is kept is not written. Is that an advantage? We tie those of an LSTM, $i = 1 -
-# f$, change nothing else, and test it at the longer delay. (Since $\sigma(-a) = 1 - \sigma(a)$, the rows of $i$ are minus
-# the rows of $f$.)
+# f$, change nothing else, and test it at the longer delay. (The folded cells do it. Since $\sigma(-a) = 1 - \sigma(a)$,
+# the rows of $i$ are minus the rows of $f$.)
 
 
-# %%
+# %% evidence
+# An LSTM whose input gate is one minus its forget gate
 class TiedLSTM(nn.Module):
     """An nn.LSTM with i = 1 - f: its rows of i are minus those of f, since sigma(-a) = 1 - sigma(a)."""
 
@@ -925,7 +979,8 @@ class TiedLSTM(nn.Module):
         return self.lstm(inputs)
 
 
-# %%
+# %% evidence
+# Recall by an LSTM with tied gates: experiment
 @lab.experiment(
     "E1",
     network="LSTM, b_f = 3",
