@@ -139,7 +139,8 @@ def test_an_open_gate_is_a_full_circle():
 def test_each_gate_thins_the_gradient_on_its_way_back(gate, arrives):
     _, axes = subplots()
     cells.through_gates(axes, gate, "bias", steps=5)
-    widths = [text.arrow_patch.get_linewidth() for text in axes.texts if text.arrow_patch]
+    bars = [label.arrow_patch for label in axes.texts if getattr(label, "arrow_patch", None)]
+    widths = [bar.get_linewidth() for bar in bars]
     assert widths == [9 * gate**k for k in (3, 2, 1, 0)]
     assert f"bias: {arrives} of it" in axes.get_title(loc="left")
 
