@@ -1299,24 +1299,6 @@ def equal_compute(model, gflops, rate):
     }
 
 
-# %% evidence
-# The same with five times the compute, at the rates that the shorter runs chose: experiment
-CHOSEN = {"RNN, 128 units": 2e-2, "LSTM, 65 units": 4e-2}
-
-
-@lab.experiment(
-    "E3", model=["RNN, 128 units"], gflops=2, full=dict(model=list(CHOSEN), gflops=600, seeds=3)
-)
-def equal_compute_for_longer(model, gflops):
-    losses = train_language_model(language_model(model), CHOSEN[model], gflops)
-    spent = [gflops * quarter / 4 for quarter in (1, 2, 3, 4)]
-    return {
-        "GFLOPs spent": spent,
-        "validation loss": losses,
-        "perplexity": math.exp(losses[-1]),
-    }
-
-
 # %% [markdown]
 # And the rival? Counting. An **n-gram** model looks at the last $n - 1$ characters and counts what
 # followed them in the training text. Where it has seen few, it asks the next shorter history (Witten and
@@ -1350,7 +1332,7 @@ for order, perplexity in counted.items():
 
 # %% evidence
 # Validation loss against compute, and perplexity: figure, tables and verdicts
-runs, longer = equal_compute.run(), equal_compute_for_longer.run()
+runs = equal_compute.run()
 budgets = runs.best.settings_of("gflops")
 figure, axes = plot.subplots(width=7.5, height=3.2)
 for name in runs.best.settings_of("model"):
