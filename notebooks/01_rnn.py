@@ -825,7 +825,8 @@ def first_symbol_loss(model, sequences):
     return F.cross_entropy(scores[-1], sequences[0])
 
 
-# %%
+# %% evidence
+# Training to recall the first symbol, clipped or not
 CLIP = {"never": math.inf, "at 3": 3.0, "at 1": 1.0, "at 0.3": 0.3}
 
 
@@ -843,7 +844,8 @@ def learn_to_recall(model, optimizer, clip, steps):
     return {"step": after, "loss": in_tens, "final loss": np.mean(losses[-50:])}
 
 
-# %%
+# %% evidence
+# Recall by gradient descent with momentum, at four thresholds and six rates: experiment
 @lab.experiment(
     "C2",
     clip=["never", "at 1"],
@@ -1034,7 +1036,8 @@ def recall_in_windows(model, optimizer, window, total_steps, delay=8):
         yield right.float().mean().item()
 
 
-# %%
+# %% evidence
+# Recall across windows, at three lengths of training: experiment
 @lab.experiment(
     "C3",
     window=[8, 16],

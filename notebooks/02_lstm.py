@@ -1210,7 +1210,8 @@ def language_model(name):
 # units has as many parameters as a GRU of 76 and an LSTM of 65. We add an LSTM *as wide as* the RNN.
 
 
-# %%
+# %% evidence
+# Parameters of the four models, and FLOPs of a token of training
 def flops_of_step(model, length=64, batch_size=32):
     """FLOPs of one training step, forward and backward."""
     tokens = mt.zeros(length, batch_size).long()
@@ -1275,7 +1276,8 @@ def train_language_model(model, rate, gflops):
                 return losses
 
 
-# %%
+# %% evidence
+# Language models at equal compute, each at its rate: experiment
 @lab.experiment(
     "E3",
     model=["RNN, 128 units", "LSTM, 65 units"],
@@ -1512,7 +1514,8 @@ def look_inside(rnn, inputs, held=None):
 # the other number, from the second word on. Then we ask for the verb.
 
 
-# %%
+# %% evidence
+# Correlations, what the network says, and a cell that is turned round
 def correlations(cells, properties):
     """How each cell (T, B, H) goes with each property (T, B, P), from -1 to 1: (H, P)."""
     cells, properties = cells.flatten(0, 1), properties.flatten(0, 1).float()
@@ -1536,7 +1539,8 @@ def turned_round(model, tokens, plural, unit):
     return look_inside(model.rnn, inputs, held=(unit, of_number[1 - plural]))["h"][-1]
 
 
-# %%
+# %% evidence
+# The search for a cell, and the verbs when it is turned round: experiment
 @lab.experiment("E4", batches=[400], full=dict(batches=[0, 400, 1200], seeds=20))
 @mt.no_grad()
 def number_cell(batches):
