@@ -780,7 +780,7 @@ measured(
 # difference in $w$. Pascanu, Mikolov and Bengio (2013) call such walls **cliffs**. The best $w$ lies right behind
 # this one. On the wall (black) the gradient points the right way, but its size says nothing about how far to go. Times
 # $\eta = 0.004$ it leaps over the minimum onto a plain, where the slope is so small that training stands still. The
-# clipped steps keep the direction and are short. They walk down the wall, and within ten steps they are below the leap.
+# clipped steps keep the direction and are short. They walk down the wall, and after two of them the loss is below that of the leap.
 #
 # So keep the direction, and bound the length by a threshold $c$:
 #
@@ -1618,7 +1618,7 @@ if plays.full:
 # %% [markdown]
 # One unit of 384 has become a **switch for names**. It goes on after an empty line, stays on while the capitals last, and
 # goes off after the colon. Nobody asked for such a unit. To predict the next character it pays to know where one is, so
-# training made one. (Most units cannot be read so. The best one for the place in the line follows it only loosely. And
+# training made one. (Do not expect it of every unit. The best one for the place in the line follows it only loosely. And
 # that a unit *shows* something does not yet mean that the network uses it: chapter 02 tests that.)
 #
 # And the rival? On scenes that neither has seen, counting has perplexity 5.86 and the network 5.23, in one run. With almost
