@@ -5,7 +5,8 @@ In the source of a chapter stands the record and what of it is meant, settings b
     {{04 right_with_attention: 16-18 words; hidden=32; reads=attention}}
 
 and in its notebook what was measured, from smallest to largest: "0.877 to 0.941". Of a curve it is
-the last number, or with `right[0]` the first. Documents hold both, the first in a comment:
+the last number, or with `right[0]` the first; `said[1:4]` are the first four lines of the second
+text. Documents hold both, the first in a comment:
 
     <!--{{11 captions: BLEU; model=Transformer}}-->38.1 to 38.8<!---->
 """
@@ -86,7 +87,10 @@ def _numbers(results: Path, found: re.Match) -> str:
     if not chosen:
         raise LookupError(f"{where}: no run has all of these settings")
     values = [row[measured] for row in chosen]
-    at = int(index.rstrip("]")) if index else -1
+    index, _, lines = index.rstrip("]").partition(":")
+    if lines:
+        return "<br>".join(values[0][int(index)].split("\n")[: int(lines)])
+    at = int(index) if index else -1
     values = sorted(value[at] if isinstance(value, list) else value for value in values)
     low, high = number(values[0]), number(values[-1])
     return low if low == high else f"{low} to {high}"

@@ -54,7 +54,8 @@ lab = Lab("02")
 # %% evidence
 # What the reader does at each word: a drawing
 figure, axes = plot.subplots(width=8, height=1.7)
-diagrams.kept_word(axes, "the keys near the old house were lost .".split(), 1, [2, 3, 4, 5], 6)
+keys = "the keys near the old house were lost .".split()
+diagrams.kept_word(axes, keys, 1, [2, 3, 4, 5], 6, "more than one")
 plot.show(
     figure,
     alt="The sentence as a row of words. At 'keys' an arrow leads up into a memory, which runs as a "
@@ -200,6 +201,27 @@ plot.show(
 )
 
 # %% [markdown]
+# And what should the gates of our unit do, over the sentence?
+
+# %% evidence
+# Which gate of one unit is open at which word: a drawing
+figure, axes = plot.subplots(width=8, height=1.8)
+gates = {
+    "keep: forget gate f": [1, 0, 1, 1, 1, 1, 1, 1, 0],
+    "write: input gate i": [0, 1, 0, 0, 0, 0, 0, 0, 0],
+    "show: output gate o": [0, 0, 0, 0, 0, 1, 0, 0, 0],
+}
+diagrams.gates_over(axes, keys, gates)
+plot.show(
+    figure,
+    alt="Three rows of circles over the words of the sentence, full where a gate is open. The forget gate is open at all words "
+    "but 'keys' and the full stop, the input gate at 'keys' alone, the output gate at 'house'.",
+)
+
+# %% [markdown]
+# A full circle is an open gate. At *keys* the old memory goes and the new one is written. It is kept to the full stop. And
+# it is shown after *house*, since there the next word may be the verb.
+#
 # | symbol | meaning | shape |
 # | --- | --- | --- |
 # | $x_t$ | input at step $t = 1 \dots T$, a row | $(d)$ |
@@ -384,10 +406,11 @@ print("last cell agrees:", mt.allclose(c_last[0], cells[-1], atol=1e-6))
 #
 # **Stacked and bidirectional** networks work as in chapter 01, section 5: the hidden states of a
 # layer are the inputs of the next, and a second LSTM may read from the end. Each layer and direction
-# has cells of its own, which nobody else sees.
+# has cells of its own, which nobody else sees. (The folded cell builds both from our loop.)
 
 
-# %%
+# %% evidence
+# Stacked and bidirectional networks from our loop
 def layer_of(module, suffix, inputs):
     """All h_t of one layer and direction of an nn.LSTM, by our loop."""
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -642,7 +665,23 @@ for kind, blocks in (("RNN", 1), ("GRU", 3), ("LSTM", 4)):
 # No matrix and no $\tanh'$ stands in the first term: over $k$ steps it gives the product of $k$ forget
 # gates, unit by unit. The lecture calls this the *side channel* and adds *if gates permit it*. That
 # condition is the whole matter. At the start of training the gate is about $\sigma(b_f)$, and `nn.LSTM`
-# comes with $b_f$ near 0:
+# comes with $b_f$ near 0. Here is the way back along the top line, with three biases:
+
+# %% evidence
+# A gradient on its way back through eight forget gates, with three biases: a drawing
+figure, panels = plot.subplots(3, 1, width=8.5, height=3.6)
+for axes, bias in zip(panels, (0, 1, 3), strict=True):
+    diagrams.through_gates(axes, 1 / (1 + math.exp(-bias)), f"$b_f = {bias}$")
+plot.show(
+    figure,
+    alt="Three rows of nine cells. Between neighbours a bar is as thick as the gradient on its way from the right to the left: "
+    "with bias 0, gates of 0.50, it is soon a hair; with bias 1, gates of 0.73, it thins out; with bias 3, gates of "
+    "0.95, it stays thick.",
+)
+
+# %% [markdown]
+# This is chapter 01's picture of the fading gradient, with a gate in place of $W_{hh}$. The difference: a gate can be
+# opened. Over 40 steps:
 
 # %%
 for bias in (0.0, 1.0, 3.0):
@@ -658,12 +697,27 @@ for bias in (0.0, 1.0, 3.0):
 #
 # ### The gradient against the distance, again (C4)
 #
-# Does the straight line decide, or what goes round it? The plot of chapter 01, with the new cells: the
-# norm of $\partial \mathcal L / \partial c_t$ (for RNN and GRU: $\partial \mathcal L / \partial h_t$)
-# against the distance $T - t$, divided by its value at distance 0, for a random weighted sum of
-# the last hidden state as the loss. The inputs are those of the task that we use from here on, **recall**:
-# one of four **marks** (tokens 0 to 3), then **noise** (tokens 4 to 7). At the end the network has to name
-# the mark: after 2 5 7 7 4 6 5 4 the answer is 2.
+# Does the straight line decide, or what goes round it? We draw the plot of chapter 01 for the new cells: how
+# large is the gradient at the memory, $\partial \mathcal L / \partial c_t$, at each distance $T - t$ back from the
+# end? (For RNN and GRU the memory is $h_t$. The loss is a random weighted sum of the last hidden state. Each curve
+# is divided by its value at distance 0.)
+#
+# The inputs are those of a task that we use from here on, **recall**: one of four **marks** (tokens 0 to 3), then
+# **noise** (tokens 4 to 7). At the end the network has to name the mark.
+
+# %% evidence
+# Recall: a mark that is written, kept over noise, and shown: a drawing
+figure, axes = plot.subplots(width=8, height=1.7)
+diagrams.kept_word(axes, [*"25774654", "= 2"], 0, [1, 2, 3, 4, 5, 6, 7], 8, "the mark is 2")
+plot.show(
+    figure,
+    alt="Nine tokens in a row. At the first, a 2, an arrow leads up into a memory, which runs as a line above seven digits of "
+    "noise, none of which is let in, and comes down at the answer, 2.",
+)
+
+# %% [markdown]
+# It is the sentence with the keys, stripped to the bone: write the mark, let no noise in, show it at the end. The number of
+# noise tokens is the **delay**.
 #
 # How a network starts is a choice like the learning rate. $W_{hh}$ stays **as it comes** (uniform within
 # $\pm 1/\sqrt H$), or each of its blocks is made **orthogonal**. The gated cells have a bias to choose
@@ -904,11 +958,12 @@ def recall(network, start, delay, rate, batches):
 
 # %% [markdown]
 # The GRU ties its gates: what is kept is not written. Is that an advantage? We tie those of an LSTM, $i = 1 -
-# f$, change nothing else, and test it at the longer delay. (Since $\sigma(-a) = 1 - \sigma(a)$, the rows of $i$ are minus
-# the rows of $f$.)
+# f$, change nothing else, and test it at the longer delay. (The folded cells do it. Since $\sigma(-a) = 1 - \sigma(a)$,
+# the rows of $i$ are minus the rows of $f$.)
 
 
-# %%
+# %% evidence
+# An LSTM whose input gate is one minus its forget gate
 class TiedLSTM(nn.Module):
     """An nn.LSTM with i = 1 - f: its rows of i are minus those of f, since sigma(-a) = 1 - sigma(a)."""
 
@@ -925,7 +980,8 @@ class TiedLSTM(nn.Module):
         return self.lstm(inputs)
 
 
-# %%
+# %% evidence
+# Recall by an LSTM with tied gates: experiment
 @lab.experiment(
     "E1",
     network="LSTM, b_f = 3",
@@ -1044,27 +1100,7 @@ if runs.full and tied.full:
         )
 
 # %% [markdown]
-# Read the right panel from above. **The GRU learns a delay of 160 at once**: 31 of 32 runs, all of them within
-# 100 batches. **The LSTM with $b_f = 3$ takes ten times as long**: 6 of 16 runs learn it within 200 batches, 13
-# within 2,000. With $b_f = 0$ none does, at any of seven rates, and of 16 plain RNNs three do. In the left
-# panel, "not yet" and "cannot" come apart: of the RNNs as they come two of eight learn a delay of 40 within 200
-# batches, and all eight within 2,000. They were slow, not unable.
-#
-# Why the GRU? **It is the tie.** With $i = 1 - f$ all eight LSTMs learn 160 within 57 batches. Without it
-# three of eight do within 200, a finding, and five within 2,000. (Five is a lower bound. The rates tried for this
-# row did not reach 0.0003, at which all eight networks with an orthogonal start learn. And a tied input gate
-# starts nearly shut, at 0.05: whether that start alone would help, our runs do not tell.)
-#
-# How does it help? Our guess: early in training the noise is what hurts, and the quickest help is to stop
-# writing, so $i$ goes down. In a tied cell $f$ goes up with it, and the mark is kept as well. In an LSTM $f$ can
-# stay where it is, and the mark leaks away. And a memory that is an average of what was written cannot grow,
-# so it bears the large rates at which learning is fast.
-#
-# The gradient of section 6 does not foresee this. The GRU with $b_z = 0$ starts from the same vanishing
-# gradient as the LSTM with $b_f = 0$, and learns the longest delay. Open gates at the start are one way to a
-# long memory; gates that cannot work against each other are another. And rates decide as much as gates: the
-# LSTM with $b_f = 3$ and an orthogonal start learns 160 in all eight runs at a rate of 0.0003, and at 0.01 and
-# above it learned in none of the runs that chose the rate.
+# A dot is a run. Further left is sooner, and what stands right of the line did not learn. Read the right panel from above:
 #
 # | delay 160: of 16 runs, those that learn within | 200 batches | 600 | 2,000 |
 # | --- | --- | --- | --- |
@@ -1075,6 +1111,11 @@ if runs.full and tied.full:
 # | LSTM, $b_f = 0$ | 0 | 0 | 0 |
 # | RNN | 0 | 3 | 3 |
 #
+# **The GRU learns a delay of 160 at once**: 31 of 32 runs, all of them within 100 batches. **The LSTM with $b_f = 3$ is up to ten
+# times slower.** With $b_f = 0$ it does not learn this delay at any of seven rates. In the left panel "not yet" and "cannot"
+# come apart: of the RNNs as they come two of eight learn a delay of 40 within 200 batches, and all eight within 2,000. They
+# were slow, not unable.
+#
 # > **E1 · At a delay of 160 the GRU learns in 31 of 32 runs, the LSTM in 6 of 16, given ten times the batches in 13.**
 # > *Our question*: do gated cells learn longer delays than a plain RNN, each at its best rate?
 # >
@@ -1082,6 +1123,25 @@ if runs.full and tied.full:
 # > Delay 160, within 200, 600 and 2,000 batches: GRU 31 of 32; LSTM with forget bias 3 in 6, 11
 # > and 13 of 16, with bias 0 in none; with bias 3 and $i = 1 - f$ 8 of 8; RNN 0, 3 and 3 of 16. Delay 40: GRU and
 # > LSTM with forget bias 3 all; RNN as it comes 2, 5 and 8 of 8.
+#
+# ### Why is the GRU so quick?
+#
+# **It is the tie.** With $i = 1 - f$ all eight LSTMs learn 160 within 57 batches. Without it three of eight do so within
+# 200 batches (a finding).
+#
+# How does the tie help? Our guess: early in training the noise is what hurts, and the quickest help is to stop writing. So
+# $i$ goes down. In a tied cell $f$ goes up with it, and the mark is kept as well. In a free LSTM $f$ can stay where it is,
+# and the mark leaks away. Besides, a memory that is an average of what was written cannot grow. So it bears the large rates
+# at which learning is fast.
+#
+# And rates decide as much as gates. With an orthogonal start the LSTM with $b_f = 3$ learns 160 in all eight runs at a rate
+# of 0.0003, and at 0.01 and above in none of the runs that chose the rate. (For the start as it comes no rate below 0.001
+# was tried, so its five of eight within 2,000 batches are a lower bound. And a tied input gate starts nearly shut, at 0.05.
+# How much that start alone would help, these runs do not tell.)
+#
+# Did section 6 foresee this? No. The GRU with $b_z = 0$ starts from the same vanishing gradient as the LSTM with $b_f = 0$,
+# and learns the longest delay. An open gate at the start is one way to a long memory. Gates that cannot work against each
+# other are another.
 #
 # ## 8. An LSTM language model (E3)
 #
@@ -1116,7 +1176,8 @@ def language_model(name):
 # units has as many parameters as a GRU of 76 and an LSTM of 65. We add an LSTM *as wide as* the RNN.
 
 
-# %%
+# %% evidence
+# Parameters of the four models, and FLOPs of a token of training
 def flops_of_step(model, length=64, batch_size=32):
     """FLOPs of one training step, forward and backward."""
     tokens = mt.zeros(length, batch_size).long()
@@ -1134,6 +1195,8 @@ for name in MODELS:
 
 # %% evidence
 # Equal parameters mean equal FLOPs: verdicts
+passes = 120e9 / (costs["RNN, 128 units"][1] / 2048) / len(training)
+print(f"120 GFLOPs are {passes:.1f} passes over the text for an RNN of 128 units")
 for what, column in (("parameters", 0), ("FLOPs a token", 1)):
     lab.holds(
         "E3",
@@ -1179,7 +1242,8 @@ def train_language_model(model, rate, gflops):
                 return losses
 
 
-# %%
+# %% evidence
+# Language models at equal compute, each at its rate: experiment
 @lab.experiment(
     "E3",
     model=["RNN, 128 units", "LSTM, 65 units"],
@@ -1298,15 +1362,20 @@ if runs.full:
         )
 
 # %% [markdown]
+# Three curves lie on each other: RNN, GRU and LSTM of equal size. The wide LSTM lies above them, and all are still falling
+# when the budget ends. The grey lines do not train at all: they count.
+#
 # **Equal parameters**: at 40 GFLOPs the GRU is ahead of the RNN and of the LSTM in all five seeds, a finding.
 # At three times the budget no difference between the three is one. **Equal compute**: the wide LSTM is behind
 # the narrow one, at 120 GFLOPs in all five seeds. While compute is scarce, more steps beat more units.
 #
-# And **counting beats them all**. A 5-gram has a perplexity of 3.77, after one reading and in seconds. This is
-# no shame for the networks but a measure of the task: with so little compute they are still on their way, and
-# counting is there in seconds. Their losses go on falling when our budget ends, so this says *late*, not
-# *unable*. Long memory pays where there is something far away to remember, and enough text to learn it from.
-# Section 9 makes such a task; chapter 11 has more text.
+# And **counting beats them all**: a 5-gram has a perplexity of 3.77, after one reading and in seconds. Is this "late" or
+# "unable"? Their losses go on falling when our budget ends. And they are small budgets: 120 GFLOPs are 2.3 passes
+# over the text. Chapter 01 gave an RNN of this size 36, and it came to {{01 on_the_first_edition: loss; passes=36}} nats, just
+# below the lower grey line. So it is *late*.
+#
+# So the memory of an LSTM is no advantage here. Long memory pays where there is something far away to remember, and enough
+# text to learn it from. Section 9 makes such a task; chapter 11 has more text.
 #
 # Mind the learning rates: in the quick runs RNN and LSTM change places between the two, so a comparison at
 # one rate would have shown whatever we liked.
@@ -1411,7 +1480,8 @@ def look_inside(rnn, inputs, held=None):
 # the other number, from the second word on. Then we ask for the verb.
 
 
-# %%
+# %% evidence
+# Correlations, what the network says, and a cell that is turned round
 def correlations(cells, properties):
     """How each cell (T, B, H) goes with each property (T, B, P), from -1 to 1: (H, P)."""
     cells, properties = cells.flatten(0, 1), properties.flatten(0, 1).float()
@@ -1435,7 +1505,8 @@ def turned_round(model, tokens, plural, unit):
     return look_inside(model.rnn, inputs, held=(unit, of_number[1 - plural]))["h"][-1]
 
 
-# %%
+# %% evidence
+# The search for a cell, and the verbs when it is turned round: experiment
 @lab.experiment("E4", batches=[400], full=dict(batches=[0, 400, 1200], seeds=20))
 @mt.no_grad()
 def number_cell(batches):

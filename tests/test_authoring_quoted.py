@@ -15,7 +15,13 @@ ROOT = Path(__file__).resolve().parent.parent
 RECORD = {
     "doubling": {
         "rows": [
-            {"number": 1.5, "kind": "a, b = 2", "doubled": 3.0, "curve": [1.0, 0.25]},
+            {
+                "number": 1.5,
+                "kind": "a, b = 2",
+                "doubled": 3.0,
+                "curve": [1.0, 0.25],
+                "says": ["v", "x\ny\nz"],
+            },
             {"number": 2.5, "kind": "a, b = 2", "doubled": 5.0004, "curve": [2.0, 0.5]},
             {"number": 7.0, "kind": "c", "doubled": 14000.2, "curve": [4.0, 0.5]},
         ]
@@ -38,6 +44,7 @@ def results(tmp_path):
         ("{{01 doubling: doubled; kind=a, b = 2}}", "3 to 5"),
         ("x {{01 doubling: doubled; number=7}} y {{01 doubling: number}}", "x 14,000 y 1.5 to 7"),
         ("{{01 doubling: curve; kind=c}} of {{01 doubling: curve[0]}}", "0.5 of 1 to 4"),
+        ("> {{01 doubling: says[1:2]; number=1.5}}", "> x<br>y"),
         ("$\\frac{{a}}{b}$ {{1 b: c}}", "$\\frac{{a}}{b}$ {{1 b: c}}"),
     ],
 )

@@ -118,10 +118,31 @@ def test_the_reset_gate_multiplies_what_has_been_through_its_matrix():
 
 def test_a_word_is_written_kept_and_shown():
     _, axes = subplots()
-    cells.kept_word(axes, "the keys near houses were".split(), 1, [2, 3], 4)
+    cells.kept_word(axes, "the keys near houses were".split(), 1, [2, 3], 4, "more than one")
     weight = {label.get_text(): label.get_weight() for label in axes.texts}
     assert {word for word, kind in weight.items() if kind == "bold"} == {"keys", "were"}
     assert {"write", "keep: more than one", "show"} <= weight.keys()
+
+
+def test_an_open_gate_is_a_full_circle():
+    _, axes = subplots()
+    cells.gates_over(axes, ["keys", "near"], {"write": [1, 0], "keep": [0, 1]})
+    full = {
+        (line.get_xdata()[0], line.get_ydata()[0])
+        for line in axes.lines
+        if line.get_markerfacecolor() != "white"
+    }
+    assert len(axes.lines) == 4 and full == {(0, 0), (1, -1)}
+
+
+@pytest.mark.parametrize(("gate", "arrives"), [(0.5, "0.06"), (1.0, "1")])
+def test_each_gate_thins_the_gradient_on_its_way_back(gate, arrives):
+    _, axes = subplots()
+    cells.through_gates(axes, gate, "bias", steps=5)
+    bars = [label.arrow_patch for label in axes.texts if getattr(label, "arrow_patch", None)]
+    widths = [bar.get_linewidth() for bar in bars]
+    assert widths == [9 * gate**k for k in (3, 2, 1, 0)]
+    assert f"bias: {arrives} of it" in axes.get_title(loc="left")
 
 
 def test_the_layer_has_three_heads_and_names_every_shape():
