@@ -15,12 +15,12 @@ def questions(axes, words, asked):
     for j, word in enumerate(words):
         axes.text(2 * j, 0, word, ha="center", va="center", fontsize=19)
     for i, j, question, color in asked:
-        bend = f"arc3,rad={-0.35 if j > i else 0.35}"
+        bend = f"arc3,rad={-0.45 if j > i else 0.45}"
         arrow = {"arrowstyle": "-|>", "color": color, "lw": 2.2, "connectionstyle": bend}
         axes.annotate("", (2 * j, 0.3), (2 * i, 0.3), arrowprops=arrow)
-        top = 0.3 + 0.35 * abs(j - i)  # an arc of this bend rises by half of it
-        axes.text(i + j, top + 0.08, question, color=color, ha="center", va="bottom", fontsize=12)
-    axes.set(xlim=(-0.9, 2 * len(words) - 1.1), ylim=(-0.4, 1.95), aspect="equal")
+        top = 0.3 + 0.45 * abs(j - i)  # an arc with this bend rises by 0.45 of half its length
+        axes.text(i + j, top - 0.08, question, color=color, ha="center", va="top", fontsize=12)
+    axes.set(xlim=(-0.9, 2 * len(words) - 1.1), ylim=(-0.4, 1.75), aspect="equal")
     axes.axis("off")
 
 
@@ -37,7 +37,7 @@ def square(axes, named=True):
     axes.plot([0, 1], [1, 0], color=EDGE, linestyle="-", linewidth=1.2)
     axes.set(xlim=(-0.06, 1.06), ylim=(-0.06, 1.06), aspect="equal")
     axes.set(xlabel="p: share of the first letter, asked a, b")
-    axes.set(ylabel="q: of the first letter, asked b, a")
+    axes.set(ylabel="q: share of the first letter, asked b, a")
 
 
 def layer(axes):
