@@ -189,8 +189,8 @@ for others in (2, 50, 1000, 100_000):
 #
 # ## 2. Heads in a loop
 #
-# How do we give *be* a second softmax, without more parameters? In our matrices *what?* stands in the first two columns and *who?*
-# in the last two. So we cut each of the matrices $Q$, $K$, $V$ into $h$ blocks of $d/h$ columns. Block $\ell$ of the three
+# How do we give *be* a second softmax, without more parameters? In our matrices *what?* and *whose?* stand in the first two
+# columns, *who?* and the question for a verb in the last two. So we cut each of the matrices $Q$, $K$, $V$ into $h$ blocks of $d/h$ columns. Block $\ell$ of the three
 # makes an attention of its own, a **head**:
 #
 # $$O_\ell = A_\ell\, X V_\ell, \qquad A_\ell = \operatorname{softmax}\!\left(\frac{X Q_\ell\, (X K_\ell)^\top}{\sqrt{d/h}}\right),
@@ -772,13 +772,15 @@ class LookUp(nn.Module):
 # **One head cannot do it. A proof.** Take two letters, $a$ and $b$, in one table. Let the value of each be 3 or 5; nothing
 # else in the table changes. That makes four tables, and we ask each for "$a, b$" and for "$b, a$".
 #
-# A head chooses its weights by the letters, so they are the same in all four tables. Asked "$a, b$", let $a$ get the share
-# $p$ of the weight and $b$ the share $1 - p$. Asked "$b, a$", let $b$ get $q$ and $a$ get $1 - q$. So $p$ and $q$ are both
-# the share of the letter that is asked *first*.
+# Suppose that the head chooses its weights by the letters alone. Then they are the same in all four tables. Asked "$a, b$", let
+# $a$ get the share $p$ of the weight and $b$ the share $1 - p$. Asked "$b, a$", let $b$ get $q$ and $a$ get $1 - q$. So $p$ and
+# $q$ are both the share of the letter that is asked *first*. (Weight on other pairs does no harm: what they say is the same in
+# all four tables, and the common factor that is left for $a$ and $b$ drops out.)
 #
-# Now the **second** answer. Let $D$ be its score for 5 less its score for 3. All is linear after the softmax. So if $a$'s value goes
-# from 3 to 5, $D$ moves by the weight of $a$ times some number $\alpha$; if $b$'s value does, by the weight of $b$ times some
-# $\beta$. Asked "$a, b$", the second answer is $b$'s value:
+# Now the **second** answer. Let $D$ be its score for 5 less its score for 3. After the softmax all is linear. So if $a$'s value
+# goes from 3 to 5, $D$ moves by the weight of $a$ times some number $\alpha$; if $b$'s value does, by the weight of $b$ times
+# some $\beta$. These two numbers belong to the letters and to the reading layer, and not to the question. Asked "$a, b$", the
+# second answer is $b$'s value:
 #
 # | $a$'s value | $b$'s value | $D$ | must be |
 # | --- | --- | --- | --- |
@@ -789,17 +791,17 @@ class LookUp(nn.Module):
 #
 # The third row less the second says $(1 - p)\,\beta > p\,\alpha$. The last less the first says $(1 - p)\,\beta > -p\,\alpha$.
 # Together: $(1 - p)\,\beta > p\,|\alpha|$. In words, *what $b$ says must outweigh what $a$ says*. Asked "$b, a$", the letters
-# change places: $(1 - q)\,\alpha > q\,|\beta|$. So $\alpha$ and $\beta$ are positive. Multiply the two lines, divide by
-# $\alpha\beta$, and what remains is $(1 - p)(1 - q) > pq$, that is
+# change places, and the same table gives $(1 - q)\,\alpha > q\,|\beta|$. So $\alpha$ and $\beta$ are positive. Multiply the
+# two inequalities and divide by $\alpha\beta$. What remains is $(1 - p)(1 - q) > pq$, that is
 #
 # $$p + q < 1 .$$
 #
-# The **first** answer has scores of its own, but the same $p$ and $q$. There the letter that is asked first must
-# outweigh the other, and the same four rows give $pq > (1 - p)(1 - q)$, that is
+# The **first** answer has scores of its own, with an $\alpha$ and a $\beta$ of its own, but the same $p$ and $q$. There the letter
+# that is asked first must outweigh the other, and in the same way $pq > (1 - p)(1 - q)$, that is
 #
 # $$p + q > 1 .$$
 #
-# One softmax has one $p$ and one $q$. They cannot do both. $\square$
+# One softmax has one $p$ and one $q$. They cannot do both. **So one of the two answers is wrong in one of the tables.** $\square$
 
 # %% evidence
 # The square of the proof
@@ -818,11 +820,13 @@ plot.show(
 
 # %% [markdown]
 # The square holds all that a head can do: right and up is much weight on the letter asked first. Below the diagonal second
-# answers can be right, above it first answers, and no point is on both sides. **Two heads need no such point.** One goes to
+# answers can be right, above it first answers, and no point is on both sides. Take $p = q = 0.6$: the first answer hears 0.6 of its
+# own letter and 0.4 of the other one. But the second answer hears 0.4 of its own and 0.6 of the other, and is outvoted. **Two
+# heads need no point on both sides.** One goes to
 # one corner, the other to the opposite one, and the layer that reads them takes each answer from its own corner.
 #
 # Note what the proof leans on. What reads the heads is linear: a feed-forward net that gets $0.7$ of one value and $0.3$ of another
-# might still tell which is which. And the weights are assumed not to depend on the values, which a trained model need not
+# might still tell which is which. And the weights were supposed not to depend on the values, which a trained model need not
 # obey. So we measure.
 #
 # ### One head and two (C14)
@@ -1369,50 +1373,6 @@ class OneAsked(LookUp):
 
 
 # %% evidence
-# Right answers, also with the first key hidden, and where the head looks
-mt.manual_seed(101)
-asked_for = draw_questions(2000)
-
-
-@mt.no_grad()
-def right_and_looks(model):
-    """Right answers, also with the first key hidden, and weights on the first key."""
-    *inputs, answers = asked_for
-    question, table = model.embed(*inputs)
-    hidden = mt.arange(table.shape[1]) == 0
-    missing, found = answers[:, 0] == NOT_THERE, {}
-    for name, allowed in (("", None), (", first key hidden", ~hidden)):
-        said = model.read(model.attention(question, table, allowed))[:, 0].argmax(-1)
-        right = (said == answers[:, 0]).float()
-        found |= {f"right, there{name}": right[~missing].mean()}
-        found |= {f"right, not there{name}": right[missing].mean()}
-    on_first = model.attention.look(question, table)[1][:, 0, 0, 0]  # (B)
-    found |= {"first key, there": on_first[~missing].mean()}
-    return found | {"first key, not there": on_first[missing].mean()}
-
-
-# %%
-@lab.experiment(
-    "E4",
-    start=[False, True],
-    steps=Budgets([250]),
-    full=dict(steps=Budgets([500, 1500, 5000]), seeds=5),
-)
-def nothing_to_find(start, steps, rate=3e-3):
-    model, done = OneAsked(start), 0
-    optimizer = mt.optim.Adam(model.parameters(), lr=rate)
-    for budget in steps:
-        for _ in tqdm(range(done, budget), leave=False):
-            *inputs, answers = draw_questions(128)
-            loss = F.cross_entropy(model(*inputs)[:, 0], answers[:, 0])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        done = budget
-        yield right_and_looks(model)
-
-
-# %% evidence
 # Where the head looks that finds nothing, and what the model says without the start token
 mt.manual_seed(1)
 asking = OneAsked(start=True)
@@ -1457,6 +1417,51 @@ large("\n".join(lines[3:]))
 #
 # Is that so in other runs, and does it go away with more training? Beside it we train models that never had a start token.
 
+
+# %% evidence
+# Right answers, also with the first key hidden, and where the head looks
+mt.manual_seed(101)
+asked_for = draw_questions(2000)
+
+
+@mt.no_grad()
+def right_and_looks(model):
+    """Right answers, also with the first key hidden, and weights on the first key."""
+    *inputs, answers = asked_for
+    question, table = model.embed(*inputs)
+    hidden = mt.arange(table.shape[1]) == 0
+    missing, found = answers[:, 0] == NOT_THERE, {}
+    for name, allowed in (("", None), (", first key hidden", ~hidden)):
+        said = model.read(model.attention(question, table, allowed))[:, 0].argmax(-1)
+        right = (said == answers[:, 0]).float()
+        found |= {f"right, there{name}": right[~missing].mean()}
+        found |= {f"right, not there{name}": right[missing].mean()}
+    on_first = model.attention.look(question, table)[1][:, 0, 0, 0]  # (B)
+    found |= {"first key, there": on_first[~missing].mean()}
+    return found | {"first key, not there": on_first[missing].mean()}
+
+
+# %%
+@lab.experiment(
+    "E4",
+    start=[False, True],
+    steps=Budgets([250]),
+    full=dict(steps=Budgets([500, 1500, 5000]), seeds=5),
+)
+def nothing_to_find(start, steps, rate=3e-3):
+    model, done = OneAsked(start), 0
+    optimizer = mt.optim.Adam(model.parameters(), lr=rate)
+    for budget in steps:
+        for _ in tqdm(range(done, budget), leave=False):
+            *inputs, answers = draw_questions(128)
+            loss = F.cross_entropy(model(*inputs)[:, 0], answers[:, 0])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        done = budget
+        yield right_and_looks(model)
+
+
 # %% evidence
 # Right answers and weights of models with and without a start token: tables and verdicts
 runs = nothing_to_find.run()
@@ -1496,8 +1501,8 @@ runs.holds(
 #
 # In large language models this is a famous sight: many heads put most of their weight on the first token of the text, however far
 # back it is and whatever it says. They are called **attention sinks** (Xiao et al., 2023). Whoever cuts the beginning of a long
-# text away to save memory cuts off the sinks as well, and the model talks nonsense at once; four tokens kept from the beginning
-# are enough to prevent it. One difference: our start token *says* something, "not there". A sink of a language model says next to nothing: its value
+# text away to save memory cuts off the sinks as well, and the model's predictions collapse at once. Four tokens kept from the
+# beginning are enough to prevent it. One difference: our start token *says* something, "not there". A sink of a language model says next to nothing: its value
 # is small, and that is the point.
 #
 # > **E4 · A head that finds nothing looks at the start token; hide the token, and the model invents answers.** *Our
@@ -1603,7 +1608,7 @@ class WithoutTranspose(MultiHeadAttention):
     heads=[2, 8],
     rate=3e-3,
     steps=Budgets([250]),
-    full=dict(rate=RATES, steps=Budgets([500, 1500, 5000]), seeds=5),
+    full=dict(rate=RATES, steps=Budgets([500, 1500]), seeds=5),
 )
 def heads_that_share_the_words(heads, rate, steps):
     look_up, done = LookUp(heads, layer=WithoutTranspose), 0
@@ -1674,7 +1679,7 @@ runs.holds(
         asked=[2, 3, 4],
         heads=[1, 2, 4],
         rate=RATES,
-        steps=Budgets([500, 1500, 5000]),
+        steps=Budgets([500, 1500]),
         seeds=5,
     ),
 )
