@@ -18,7 +18,7 @@
 # - prove that one head cannot do a task that two can;
 # - tell what a head looks at from what it is needed for, and say where a head looks that has nothing to find.
 #
-# **Time**: about 115 minutes to read, without the side roads and what *Try it* takes; all cells together run in less than half a
+# **Time**: about 110 minutes to read, without the side roads and what *Try it* takes; all cells together run in less than half a
 # minute. **Before it**: chapter 05 (queries, keys and values; the division by $\sqrt d$; the table of barriers).
 # Softmax and counting FLOPs are those of chapter 00.
 #
@@ -129,7 +129,7 @@ print("same:", mt.allclose(output[0], after[0], atol=1e-6))
 # %% [markdown]
 # **Second: two places need a balance.** We set the two scores exactly equal. A trained model will get them only nearly
 # equal. Say the score of *friend* is 2.7 in place of 3. To look at *these two and no others*, the scores must be large.
-# But a factor $\beta$ on all scores multiplies the small gap as well: the ratio of the two weights is $e^{0.3 \beta}$.
+# But a factor $f$ on all scores multiplies the small gap as well: the ratio of the two weights is $e^{0.3 f}$.
 
 # %%
 nearly = mt.tensor([0.0, 3.0, 0.0, 2.7])  # scores of be at be, water, my, friend
@@ -605,7 +605,7 @@ for heads, cost in costs.items():
 
 # %% [markdown]
 # Do the $h n^2$ scores take $h$ times the memory? Only if somebody keeps them. Chapter 05's function writes them down, all
-# at once. The library's fused operation works through the queries in tiles: it makes the scores of a few queries, uses
+# at once. The library's fused operation works through long sequences in tiles: it makes the scores of a few queries, uses
 # them, forgets them, and makes them again for the gradient. We measure the peak of memory and the processor time of a
 # forward and backward pass over 2,048 words, cut into sequences of $n$.
 
@@ -700,10 +700,35 @@ for kernel, said, bounds in (
     )
 
 # %% [markdown]
-# On the left is what anybody can count: the FLOPs stay, the scores grow with $h$. In the middle is what a *program* makes of it. Written
-# out, eight heads need seven times the memory of one. The fused operation needs the same for one head and for sixteen, since
-# it never has all scores at once. On the right is the time. It grows in both, but by much less than the number of heads. Our
-# guess at the cause: the softmax walks over $h n^2$ numbers several times, and no product counts that.
+# On the left is what anybody can count: the FLOPs stay, the scores grow with $h$. In the middle is what a *program* makes of
+# it. Written out, eight heads need @@ times the memory of one. The fused operation needs the same for one head and for
+# sixteen, since it never has all scores at once. On the right is the time. It grows in both, but by much less than the number of heads.
+# What takes the time, if the FLOPs are the same? We time the steps of the forward pass one by one.
+
+
+# %% evidence
+# Processor time of products and softmax, one head and eight
+def least_milliseconds(step, repeats=4):
+    times = []
+    for _ in range(repeats):
+        start = process_time()
+        step()
+        times.append(process_time() - start)
+    return 1000 * min(times)
+
+
+mt.manual_seed(0)
+for heads in (1, 8):
+    q, k, v = (mt.randn(2, heads, 1024, 128 // heads) for _ in range(3))
+    e = q @ k.mT
+    alpha = e.softmax(-1)
+    steps = (lambda: q @ k.mT, lambda: e.softmax(-1), lambda: alpha @ v)
+    first, middle, last = (least_milliseconds(step) for step in steps)
+    measured(f"heads {heads}: both products {first + last:.0f} ms, softmax {middle:.0f} ms")
+
+# %% [markdown]
+# Most of what comes on top is the softmax, which walks over $h n^2$ numbers several times and is no product. The rest is the thin
+# products: with heads of 16 numbers a processor reaches fewer FLOPs a second.
 #
 # So **heads are free in FLOPs, and the kernel decides the rest**: the program that does the innermost work. Your machine will
 # have other milliseconds, and a GPU other ratios; the counts are everyone's.
@@ -826,7 +851,7 @@ plot.show(
 # one corner, the other to the opposite one, and the layer that reads them takes each answer from its own corner.
 #
 # Note what the proof leans on. What reads the heads is linear: a feed-forward net that gets $0.7$ of one value and $0.3$ of another
-# might still tell which is which. And the weights were supposed not to depend on the values, which a trained model need not
+# might still tell which is which. (To show a linear layer the question as well would not help: that moves $c$ alone.) And the weights were supposed not to depend on the values, which a trained model need not
 # obey. So we measure.
 #
 # ### One head and two (C14)
@@ -1659,8 +1684,8 @@ runs.holds(
 #
 # $$r_i^\top w_i > \sum_{j \ne i} |r_i^\top w_j| .$$
 #
-# Now $k$ vectors of fewer than $k$ numbers are linearly dependent: $\sum_j c_j w_j = 0$, and not all $c_j$ are zero. Take
-# the letter $i$ whose $|c_i|$ is largest, and solve for its vector: $w_i = \sum_{j \ne i} b_j w_j$ with all $|b_j| \le 1$.
+# Now $k$ vectors of fewer than $k$ numbers are linearly dependent: $\sum_j g_j w_j = 0$, and not all $g_j$ are zero. Take
+# the letter $i$ whose $|g_i|$ is largest, and solve for its vector: $w_i = \sum_{j \ne i} t_j w_j$ with all $|t_j| \le 1$.
 # Then $r_i^\top w_i \le \sum_{j \ne i} |r_i^\top w_j|$, whatever $r_i$ is. So **this answer cannot be right in all tables.** $\square$
 #
 # The proof even says where it breaks: where the values of the other letters conspire. We ask for 2, 3 and 4 letters, and
