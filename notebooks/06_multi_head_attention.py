@@ -717,14 +717,17 @@ def least_milliseconds(step, repeats=4):
     return 1000 * min(times)
 
 
-mt.manual_seed(0)
-for heads in (1, 8):
-    q, k, v = (mt.randn(2, heads, 1024, 128 // heads) for _ in range(3))
+def forward_step_by_step(heads, n=1024, width=128):
+    q, k, v = (mt.randn(2, heads, n, width // heads) for _ in range(3))
     e = q @ k.mT
     alpha = e.softmax(-1)
     steps = (lambda: q @ k.mT, lambda: e.softmax(-1), lambda: alpha @ v)
-    first, middle, last = (least_milliseconds(step) for step in steps)
-    measured(f"heads {heads}: both products {first + last:.0f} ms, softmax {middle:.0f} ms")
+    scores, softmax, mean = (least_milliseconds(step) for step in steps)
+    return f"both products {scores + mean:.0f} ms, softmax {softmax:.0f} ms"
+
+
+for heads in (1, 8):
+    measured(f"heads {heads}: {forward_step_by_step(heads)}")
 
 # %% [markdown]
 # Most of what comes on top is the softmax, which walks over $h n^2$ numbers several times and is no product. The rest is the thin
@@ -1182,7 +1185,8 @@ for i, question in enumerate(questions[:4]):
 large("\n".join(lines))
 
 # %% [markdown]
-# The one head knows both numbers and says one of them twice. Asked the other way round, it says the other one twice. Where does it look?
+# The one head knows both numbers, and mostly says one of them twice. Asked the other way round, it says the other one twice.
+# (Now and then it is lucky.) Where does it look?
 
 
 # %% evidence
@@ -1434,9 +1438,9 @@ lines = [f"{name}   {word[a]}.   With <s> hidden: {word[b]}." for name, a, b in 
 large("\n".join(lines[3:]))
 
 # %% [markdown]
-# The upper rows find their letter and look at its pair. The lower ones find nothing, and look at `<s>` more than anywhere else. So that
-# nobody believes them to be idle there, we put on chapter 05's blindfold: `<s>` is hidden, and the weight has to go elsewhere. **Now
-# the model finds values for letters that are not there.**
+# The upper rows find their letter and look at its pair. The lower ones find nothing, and look at `<s>` more than
+# anywhere else. Does the model need that? We put on chapter 05's blindfold: `<s>` is hidden, and the weight has to go
+# elsewhere. **Now the model finds values for letters that are not there.**
 #
 # ### Hiding the start token (E4)
 #
@@ -1537,7 +1541,7 @@ runs.holds(
 #
 # **Today.** Every large language model has heads, of 64 to 128 numbers each, and more of them the larger it is. Groups of
 # heads share their keys and values (grouped-query attention; chapter 12, exercises 2 and 9). The products run in a kernel that never
-# writes the scores down (FlashAttention; chapter 12, C26). $W_O$ is still there, mostly by custom: next to another linear layer it could go.
+# writes the scores down (FlashAttention; chapter 12, C26). $W_O$ is still there, by custom more than by need: He and Hofmann (2023) train Transformers without it.
 # And attention sinks are cared for: a model that streams keeps its first tokens for ever, and some models give each head
 # a learned number in the denominator of its softmax, so that it *can* look at nothing (in no chapter).
 #
@@ -1588,7 +1592,7 @@ runs.holds(
 # **Read on**: Vaswani et al. (2017), *Attention is all you need*, section 3.2.2. Michel, Levy and Neubig (2019), *Are
 # sixteen heads really better than one?* Voita et al. (2019), *Analyzing multi-head self-attention: specialized heads do
 # the heavy lifting, the rest can be pruned*. Clark et al. (2019), *What does BERT look at?* Xiao et al. (2023), *Efficient
-# streaming language models with attention sinks*. Bhojanapalli et al. (2020),
+# streaming language models with attention sinks*. He and Hofmann (2023), *Simplifying Transformer blocks*. Bhojanapalli et al. (2020),
 # *Low-rank bottleneck in multi-head attention models*. Shazeer (2019), *Fast Transformer decoding: one write-head is all
 # you need*, for heads that share their keys and values.
 #
