@@ -895,7 +895,7 @@ def all_right(model, tables):
 
 
 @mt.no_grad()
-def loss_on(model, tables):
+def look_up_loss(model, tables):
     *inputs, answers = tables
     return F.cross_entropy(model(*inputs).flatten(0, 1), answers.flatten())
 
@@ -980,8 +980,8 @@ def one_head_or_two(model, rate, steps):
         done = budget
         yield {
             "both right": all_right(look_up, reported[2]),
-            "loss": loss_on(look_up, reported[2]),
-            "loss elsewhere": loss_on(look_up, elsewhere[2]),
+            "loss": look_up_loss(look_up, reported[2]),
+            "loss elsewhere": look_up_loss(look_up, elsewhere[2]),
             **in_detail(look_up, reported[2]),
         }
 
@@ -1150,10 +1150,10 @@ runs.holds(
 # answers are right whatever the values and no first ones, and three above it, where it is the other way round. No mark of
 # 200 has both. The heads of the five models on the right went where the proof sends them: one corner each.
 #
-# > **C14 · holds with a condition: Where a linear layer reads the heads, one head answers both questions in 0.26 of the
-# > tables at most, and two heads in all; with a feed-forward net one head does, too.** *The lectures* (deck 5, "Multi-head
-# > attention"; deck 1, "Multi-headed attention"; deck 3): one softmax makes it "hard to specify that you want two different
-# > things"; "What if we want to look in multiple places in the sentence at once?"
+# > **C14 · holds with a condition: Read by a linear layer, two heads answer both questions, one head in 0.26 at most; read by a
+# > feed-forward net, one does, too.** *The lectures* (deck 5, "Multi-head attention"; deck 1, "Multi-headed attention"; deck
+# > 3): one softmax makes it "hard to specify that you want two different things"; "What if we want to look in multiple
+# > places in the sentence at once?"
 # >
 # > *Measured*: Both answers right after 500 and after 5,000 steps, five seeds, the rate chosen on other tables and seeds:
 # > one head 0.140 to 0.191 and 0.158 to 0.203, twice as wide 0.150 to 0.206 and 0.171 to 0.254, with a vector for each pair
@@ -1666,7 +1666,7 @@ def heads_that_share_the_words(heads, rate, steps):
         done = budget
         yield {
             "both right": all_right(look_up, reported[2]),
-            "loss elsewhere": loss_on(look_up, elsewhere[2]),
+            "loss elsewhere": look_up_loss(look_up, elsewhere[2]),
         }
 
 
@@ -1742,7 +1742,7 @@ def as_many_heads_as_places(asked, heads, rate, steps):
         alike = answers[:, 0] == answers[:, -1]  # the first answer equals the last
         yield {
             "all right": all_right(look_up, reported[asked]),
-            "loss elsewhere": loss_on(look_up, elsewhere[asked]),
+            "loss elsewhere": look_up_loss(look_up, elsewhere[asked]),
             "first answer equals last": all_right(
                 look_up, [part[alike] for part in reported[asked]]
             ),
