@@ -4,7 +4,7 @@
 # In chapter 05 each token asks one question of its sequence: one query, one softmax, one weighted mean. But
 # a word may need two answers at once. A verb wants to know who acts and what is done, and from one mean it
 # cannot tell which is which. So we let a token ask several questions side by side, each with a softmax of
-# its own. The split costs no parameters and no FLOPs, and it takes two lines of code. One of the two is easy
+# its own. The split costs no parameters and no FLOPs, and it takes two operations. One of the two is easy
 # to forget, and then nothing crashes.
 #
 # **After this chapter you will be able to**
@@ -18,9 +18,9 @@
 # - prove that one head cannot do a task that two can;
 # - tell what a head looks at from what it is needed for, and say where a head looks that has nothing to find.
 #
-# **Time**: about 110 minutes to read, without the side roads and what *Try it* takes; all cells together run in less than half a
-# minute. **Before it**: chapter 05 (queries, keys and values; the division by $\sqrt d$; the table of barriers).
-# Softmax and counting FLOPs are those of chapter 00.
+# **Time**: about 110 minutes to read, without the side roads and what *Try it* takes; half of it is over after section 5,
+# a good place for a pause. All cells together run in less than half a minute. **Before it**: chapter 05 (queries, keys
+# and values; the division by $\sqrt d$; the table of barriers). Softmax and counting FLOPs are those of chapter 00.
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it
 # still fails, restart the kernel and run all cells. Your copy in `my/` is yours to change; the original
@@ -79,14 +79,14 @@ X = mt.tensor(
 
 # %% [markdown]
 # As in chapter 05, three matrices $Q$, $K$, $V$ of shape $(d, d)$ make queries $XQ$, keys $XK$ and values $XV$,
-# and each output is a mean of values. Each row says what one kind of word does:
+# and each output is a mean of values. A row of $X$ picks a row of each matrix, so each row says what one kind of word does:
 #
 # - $K$: **a word is found by its kind.** A thing has its 1 in the first column, a small word in the second, a person in
 #   the third, a verb in the fourth.
 # - $Q$: **a 6 asks for the kind of that column.** A verb asks for a thing (*what?*) and for a person (*who?*). A thing
 #   asks for a verb, a small word for a person, and a person for a small word (*whose?*) and a verb.
-# - $V$: each word gives a direction of the compass, $x$ and $y$, written twice. *Water* is east, *friend* north, *be*
-#   west, *my* south.
+# - $V$: each word says a direction of the compass, $x$ and $y$, and says it twice, so that each half of the columns has it
+#   whole (section 2 cuts there). *Water* is east, *friend* north, *be* west, *my* south.
 
 # %%
 # The rows are those of a verb, a thing, a small word and a person; all matrices are (d, d).
@@ -128,7 +128,7 @@ print("same:", mt.allclose(output[0], after[0], atol=1e-6))
 
 # %% [markdown]
 # **Second: two places need a balance.** We set the two scores exactly equal. A trained model will get them only nearly
-# equal. Say the score of *friend* is 2.7 in place of 3. To look at *these two and no others*, the scores must be large.
+# equal. Say the score of *friend* is 2.7 in place of 3. To shut out the other words, the model must make both scores large.
 # But a factor $f$ on all scores multiplies the small gap as well: the ratio of the two weights is $e^{0.3 f}$.
 
 # %%
@@ -139,8 +139,9 @@ for factor in (0.5, 1, 2, 4, 8, 16):
     print(f"factor {factor:4}: water {row[1]:.3f}, friend {row[3]:.3f}, others {others:.3f}")
 
 # %% [markdown]
-# A small factor lets the other words in. A large one lets *water* win alone. In between there is a window. How wide is
-# it if the sentence has more words to shut out?
+# A small factor lets the other words in. A large one lets *water* win alone. In between there is a window. Let us say that
+# both words *get their share* if *friend* has more than 0.2 of the weight, and all the other words together have less than
+# 0.2. How wide is the window if the sentence has more words to shut out?
 
 
 # %% evidence
@@ -181,9 +182,10 @@ for others in (2, 50, 1000, 100_000):
     print(f"{others:7,} other words: both get their share with {said}")
 
 # %% [markdown]
-# On the left, *be* hears something between east and north, which nobody said. On the right is the window: it narrows with
-# each factor of ten in length, and before 100,000 words it is closed. So one softmax is not *unable* to look at two places.
-# It does so badly, and hands over a mean that no longer says who said what.
+# On the left, *be* hears something between east and north, which nobody said. On the right is the window, in blue: it
+# narrows with each factor of ten in length, and before 100,000 words it is closed. (Its upper edge is where the gap of
+# 0.3 has grown until *friend* falls below 0.2. A smaller gap would lift it.) So one softmax is not *unable* to look at
+# two places. But the balance is delicate, and what it hands over no longer says who said what.
 #
 # The way out is plain. Two questions, two softmaxes.
 #
@@ -277,8 +279,9 @@ plot.show(
 )
 
 # %% [markdown]
-# Above, the three squares are added before the softmax sees them. Below, each gets a softmax. That is the whole difference.
-# And the exchange of values, which one head did not notice, is now seen:
+# Above, the three squares are added before the softmax sees them. Below, each gets a softmax, and its own block of $V$ to
+# take the mean of. That is the whole difference (and the smaller root). And the exchange of values, which one head did
+# not notice, is now seen:
 
 # %%
 score_sum = sum(X @ Q[:, b] @ (X @ K[:, b]).T for b in blocks)
@@ -358,8 +361,8 @@ print("join and project = sum over heads:", mt.allclose(concatenated @ W_O, as_s
 # something (chapter 09). Where another linear layer follows at once, $W_O$ adds nothing: two matrices in a row are one.
 #
 # What does a head lose by being small? It sees every token through $d/h$ numbers only. That is the price of having several
-# heads, and the reason why large models keep a head at 64 to 128 numbers and take more heads as they grow. (A side road
-# says it with ranks.)
+# heads. Most large models keep a head at 64 to 128 numbers, and take more heads as they grow. (A side road says it with
+# ranks.)
 #
 # ## 4. Heads as an axis
 #
@@ -397,9 +400,10 @@ print("one product a head gives the same:", mt.equal(mt.stack(alone), (query @ k
 
 # %% [markdown]
 # Read the brackets from outside: one sequence, two heads, four words, two numbers. The product is nothing but the two
-# products of the heads, printed one below the other. In the first row stands the 6 of *be* at *water* above, and its 6 at
-# *friend* below: the two questions, apart. A matrix product takes the last two axes, and whatever stands in front of
-# them is batch. So chapter 05's `attention` does all heads as it is:
+# products of the heads, printed one below the other. The first row of each belongs to *be*. In the upper one its 6 stands
+# at *water*, in the lower one at *friend*: the two questions, apart. (A row of zeros has no question for this head.) A
+# matrix product takes the last two axes, and whatever stands in front of them is batch. So chapter 05's `attention` does
+# all heads as it is:
 
 # %%
 at_once, weights_at_once = attention(query, key, value)  # (B, h, n, d/h), (B, h, n, n)
@@ -408,8 +412,8 @@ print("weights agree, too:", mt.allclose(weights_at_once[0], weights, atol=1e-6)
 print("merging undoes splitting:", mt.equal(merge_heads(query), batch @ Q))
 
 # %% [markdown]
-# `unflatten` cuts one axis into two and copies nothing, `transpose` neither: they only say in which order to walk through
-# the same memory. Where the numbers go, drawn by sending the labels of the cells through the same function:
+# `unflatten` cuts one axis into two. Neither it nor `transpose` copies anything: they only say in which order to walk
+# through the same memory. To see where the numbers go, we send the labels of the cells through the same function:
 
 # %% evidence
 # The cells of XQ, and where split_heads puts them
@@ -485,13 +489,14 @@ for name, split, merge in (
     print(f"{name} rows with their own token: {own:.0%}, change by permuting: {change:.3f}")
 
 # %% [markdown]
-# With the mistake, what a word gets depends on where it stands. Yet nothing crashes, gradients flow, the loss falls. How
-# well it hides in training is a side road (E1): with two heads, very well.
+# With the mistake, what a word gets depends on where it stands. Yet nothing crashes, gradients flow, the loss falls. (A
+# side road, E1, asks how well the mistake hides in training.)
 #
 # ### The layer
 #
-# All together. `look` gives the weights, for pictures and questions. `forward` does not need them, and leaves the middle
-# to the library's `F.scaled_dot_product_attention`: the same in one operation (section 5 measures what that saves).
+# Here is all of it in one class. `look` gives the weights, for pictures and questions. `forward` does not need them, and
+# leaves the middle to the library's `F.scaled_dot_product_attention`, which does the same in one operation (section 5
+# measures what that saves). `allowed` says who may look at whom, as in chapter 05.
 
 
 # %% save
@@ -700,10 +705,12 @@ for kernel, said, bounds in (
     )
 
 # %% [markdown]
-# On the left is what anybody can count: the FLOPs stay, the scores grow with $h$. In the middle is what a *program* makes of
-# it. Written out, eight heads need seven times the memory of one. The fused operation needs about the same for one head and for
-# sixteen, since it never has all scores at once. On the right is the time. It grows in both, but less than the number of heads.
-# What takes the time, if the FLOPs are the same? We time the steps of the forward pass one by one.
+# On the left is what anybody can count: the FLOPs stay, the scores grow with $h$. In the middle is what a *program* makes
+# of it. Written out, eight heads need more than seven times the memory of one. The fused operation needs 14 MiB with one
+# head and 17 with sixteen, since it never has all scores at once. (That pays for long sequences. The table shows that
+# with one head at $n = 64$ it needs more, 12 MiB in place of 6.) On the right is the time. It grows in both, but less
+# than the number of heads, and here the fused operation saves none. What takes the time, if the FLOPs are the same? We
+# time the steps of the forward pass one by one, written out.
 
 
 # %% evidence
@@ -730,11 +737,12 @@ for heads in (1, 8):
     measured(f"heads {heads}: {forward_step_by_step(heads)}")
 
 # %% [markdown]
-# Most of what comes on top is the softmax, which walks over $h n^2$ numbers several times and is no product. The rest is
-# the thin products: with heads of 16 numbers a processor reaches fewer FLOPs a second.
+# Most of what comes on top is the softmax. It walks over $h n^2$ numbers several times, and our count leaves it out,
+# since it is no product. The rest is the thin products: with heads of 16 numbers a processor reaches fewer FLOPs a
+# second.
 #
-# So **heads are free in FLOPs, and the kernel decides the rest**: the program that does the innermost work. Your machine will
-# have other milliseconds, and a GPU other ratios; the counts are everyone's.
+# So **heads are free in the FLOPs of products, and the kernel decides the rest**: the program that does the innermost
+# work. Your machine will have other milliseconds, and a GPU other ratios; the counts are everyone's.
 #
 # > **C13 · holds with a condition: FLOPs stay as they are, the rest is up to the kernel: with eight heads 7.4 times the
 # > memory of one, written out, and the same in a fused one.** *The lectures* (deck 1, "Multi-head self-attention is
@@ -832,8 +840,8 @@ class LookUp(nn.Module):
 #
 # $$p + q > 1 .$$
 #
-# One softmax has one $p$ and one $q$. They cannot do both. **So one of the two answers is wrong in one of the tables.**
-# $\square$
+# One softmax has one $p$ and one $q$. They cannot do both. **So at least one of the two answers is wrong in at least one of
+# the four tables, asked in one of the two orders.** $\square$
 
 # %% evidence
 # The square of the proof
@@ -857,15 +865,20 @@ plot.show(
 # outvoted. **Two heads need no point on both sides.** One goes to one corner, the other to the opposite one, and the layer
 # that reads them takes each answer from its own corner.
 #
-# Note what the proof leans on. What reads the heads is linear: a feed-forward net that gets $0.7$ of one value and $0.3$ of
-# another might still tell which is which. (To show a linear layer the question as well would not help: that moves $c$
-# alone.) And the weights were supposed not to depend on the values, which a trained model need not obey. So we measure.
+# (Was all this needed? In our model a pair is a *sum* of letter and value. Then a value moves $D$ by the same amount at
+# every letter, $\alpha = \beta$, and one order is enough: the second answer needs $p < 1/2$ and the first $p > 1/2$. The
+# long way holds also for a model that has a vector of its own for every pair, a rival below.)
+#
+# Note what the proof leans on. First, what reads the heads is linear. A feed-forward net that gets $0.7$ of one value and
+# $0.3$ of another might still tell which is which. (To show the question to a linear layer as well would not help: that moves
+# $c$ alone.) Second, the weights do not depend on the values. A trained model need not obey that. So we measure.
 #
 # ### One head and two (C14)
 #
-# What could a model with one head reach at best? It can know both values and read the heavier one twice. Then it is right
-# where the two values are equal, in one table of eight. (A blind guess has $1/64$.) Each model trains with Adam on 128 new
-# tables at every step. We report on 2,000 tables, and choose learning rates on 2,000 others.
+# What should we expect of one head? Suppose that it hears both values and says the heavier one twice. Then it is right
+# where the two values are equal, in one table of eight. (A blind guess is right in one of 64. One eighth is no ceiling:
+# the proof forbids only that *all* tables are right.) Each model trains with Adam on 128 new tables at every step. We
+# report on 2,000 tables, and choose learning rates on 2,000 others.
 
 
 # %%
@@ -949,8 +962,9 @@ def in_detail(model, tables):
 
 
 # %% [markdown]
-# Who are the rivals of two heads? The one head gets ten times the steps; twice the width; a vector of its own for each of
-# the 128 pairs, so that a pair is no sum; and a feed-forward net in place of the linear layer.
+# Two heads should not win against a weak rival. So one head gets four chances: ten times the steps, up to 5,000; twice the
+# width; a vector of its own for each of the 128 pairs, so that a pair is no sum; and a feed-forward net in place of the
+# linear layer.
 
 # %%
 MODELS = {
@@ -1048,21 +1062,23 @@ runs.holds(
 
 
 # %% [markdown]
-# **One head looks at both places and reads the heavier one twice.** Its curves lie at one eighth or a little above, and ten
-# times the steps hardly lift them; neither does twice the width, nor a vector for each pair. The second table shows how it
-# fails. After 5,000 steps one of the two answers is wrong in 80 % of the tables and the other in 3 %, and the wrong answers
-# are not just any numbers: practically all of them are right answers to the *other* question. (Why is it a little more than
-# one eighth? The proof says that not all four tables can be right. Some of them may be.) With a vector for each pair most
-# runs fail in the other way that is left: they look at one letter only and guess the other answer.
+# **One head looks at both places and reads the heavier one twice.** Its curves lie at one eighth or a little above. Ten
+# times the steps hardly lift them, and twice the width or a vector for each pair do not either. The second table shows
+# how it fails. After 5,000 steps one of the two answers is wrong in 80 % of the tables and the other in 3 %. The wrong
+# answers are not just any numbers: practically all of them are the right answer to the *other* question. With a vector
+# for each pair, four of five runs fail in the other way that is left: after 5,000 steps 0.99 or more of their weight is
+# on one letter, and the other answer is a guess.
 #
-# **Two heads get everything right**, with exactly as many parameters as one.
+# **Two heads get everything right**, with exactly as many parameters as one: after 500 steps they miss a few of the 2,000
+# tables, after 5,000 none.
 #
-# **One head and a feed-forward net** get there, too: 0.985 to 0.993 after 500 steps, all tables after 1,500. So one softmax
-# *can* carry two places, if something that is not linear takes them apart. In a Transformer a feed-forward net follows
-# every attention layer (chapter 09): C14 does not say that models with one head are helpless, but what heads do directly.
+# **One head and a feed-forward net** get there, too: 0.985 to 0.993 after 500 steps, all tables but one at most after
+# 1,500. So one softmax *can* carry two places, if something that is not linear takes them apart. In a Transformer a
+# feed-forward net follows every attention layer (chapter 09). So C14 does not say that models with one head are helpless.
+# It says that two heads hand over two answers directly, where one head leaves a riddle to what comes after it.
 #
-# And where do trained heads lie in the square of the proof? For one pair of letters in each of 40 tables, asked in both
-# orders with all 64 pairs of values, we take the mean of $p$ and of $q$.
+# And where do trained heads lie in the square of the proof? We take one pair of letters in each of 40 tables, ask in both
+# orders with all 64 pairs of values, and mark the mean of $p$ and of $q$.
 
 
 # %% evidence
@@ -1146,19 +1162,20 @@ runs.holds(
 )
 
 # %% [markdown]
-# On the left are five models with one head. Each has settled on *one* side of the diagonal: two below it, where some second
-# answers are right whatever the values and no first ones, and three above it, where it is the other way round. No mark of
-# 200 has both. The heads of the five models on the right went where the proof sends them: one corner each.
+# On the left are five models with one head, a colour each. Each model has settled on *one* side of the diagonal. Two lie
+# below it: there some second answers are right whatever the values, and no first ones. Three lie above it, and there it
+# is the other way round. None of the 200 marks has both. The heads of the five models on the right went where the proof
+# sends them: one corner each.
 #
 # > **C14 · holds with a condition: Read by a linear layer, two heads answer both questions, one head in 0.26 at most; read by a
 # > feed-forward net, one does, too.** *The lectures* (deck 5, "Multi-head attention"; deck 1, "Multi-headed attention"; deck
 # > 3): one softmax makes it "hard to specify that you want two different things"; "What if we want to look in multiple
 # > places in the sentence at once?"
 # >
-# > *Measured*: Both answers right after 500 and after 5,000 steps, five seeds, the rate chosen on other tables and seeds:
-# > one head 0.140 to 0.191 and 0.158 to 0.203, twice as wide 0.150 to 0.206 and 0.171 to 0.254, with a vector for each pair
-# > 0.116 to 0.141 and 0.115 to 0.164; a feed-forward net behind it 0.985 to 0.993 and 1.00; two heads 0.996 and more, and
-# > 1.00; eight 1.00 both times. Reading one value twice gives 0.125.
+# > *Measured*: The share of tables with both answers right, five seeds, the rate chosen on other tables and seeds. After 500
+# > steps: one head 0.140 to 0.191, twice as wide 0.150 to 0.206, with a vector for each pair 0.116 to 0.141, with a
+# > feed-forward net behind it 0.985 to 0.993; two heads 0.996 and more, eight 1.00. After 5,000 steps, in the same order:
+# > 0.158 to 0.203, 0.171 to 0.254, 0.115 to 0.164, and 1.00 for the last three. A model that reads one value twice has 0.125.
 #
 # ## 7. What heads look at
 #
@@ -1245,7 +1262,10 @@ plot.show(
 )
 
 # %% [markdown]
-# Heads 3 and 7 look at the squares, five others mostly at the rings. Some rows are dark at letters that nobody asked for.
+# Heads 3 and 7 look at the squares, heads 5, 6 and 8 mostly at the rings, and head 1 in half of its rows. Head 2 looks at
+# *e* whether it is asked first or second, and head 4 is pale. Some rows are dark at letters that nobody asked for, such
+# as *i* in the first row of head 1.
+#
 # (The number of a head means nothing, by the way: exchange two heads in $Q$, $K$, $V$ and $W_O$ alike, and the layer
 # computes the very same function.)
 #
@@ -1356,18 +1376,19 @@ for sentence, measure, bounds in (
     runs.holds(sentence, measure, **bounds)
 
 # %% [markdown]
-# **Of two heads**, removal confirms the map. The answer that the head looks at falls to a guess, the other stays.
-# **Of eight heads** several look at the same letter, and stand in for each other. And equally dark maps need not matter
-# equally: a head with a weight of 0.91 on a letter leaves 0.89 of its answers in one model and 0.66 in another.
+# **Of two heads** (left), removal confirms the map. The answer that the head looks at falls to a guess, the other stays.
+# **Of eight heads** (middle) several look at the same letter, and stand in for each other. And equally dark maps need not
+# matter equally. Take two heads from two of the models, each with a weight of 0.91 on its letter: without the one, 0.89
+# of the answers there stay right, without the other 0.66.
 #
-# On the right we go on and remove one more, always the one that is missed least. **Five of the eight can go together**, and
-# 0.96 and more of the answers stay right. With the sixth it begins to hurt, and with the seventh the worse answer is a
-# guess: one head cannot, as we know.
+# On the right we go on and remove one more, always the one that is missed least. **Five of the eight can go together**:
+# at the worse of the two places, 0.96 and more of the answers stay right. With the sixth it begins to hurt, in four
+# models of five. With the seventh the worse answer is a guess. One head cannot do it, as we know.
 #
 # So "head 3 looks at the letter that is asked second" and "the model needs head 3 for the second answer" are two
 # sentences, and neither follows from the other. Nor does a map say *what* is passed on: that is up to $V_\ell
-# W_O^{(\ell)}$. Large trained models are alike: most heads can be removed with little loss, and a few cannot
-# (Michel et al., 2019; Voita et al., 2019).
+# W_O^{(\ell)}$. Large trained models are alike. Most heads can be removed one at a time with little loss, and a few cannot
+# (Michel et al., 2019); with some further training, most heads can go together (Voita et al., 2019).
 #
 # > **E3 · Of two heads each is needed for its place; of eight, five can be removed together, and 0.96 stay right.**
 # > *Our question*: does anything depend on the place that a head looks at?
@@ -1379,9 +1400,9 @@ for sentence, measure, bounds in (
 #
 # ## 8. Nothing to find
 #
-# Section 2 left a question open. What does a head do that finds nothing? Its weights add up to one, so it must look
-# *somewhere*. Let us ask for letters that are not in the table. Every second question is of that kind, and the right
-# answer is then "not there". One letter, one head.
+# Section 2 left a question open. What does a head do if it finds nothing? Its weights add up to one, so it must look
+# *somewhere*. Let us ask for letters that are not in the table. Half of the questions are of that kind, and the right
+# answer is then "not there". To keep it simple we ask for one letter, with one head.
 
 # %%
 NOT_THERE = VALUES  # the ninth answer
@@ -1398,7 +1419,8 @@ def draw_questions(batch):
 
 # %% [markdown]
 # We give the model one thing more: a **start token** in front of the table, as every text has its `<s>`. It is no pair, it
-# has no letter, and nobody asks for it.
+# has no letter, and nobody asks for it. We train for 300 steps, and ask for three letters that are in the table and five
+# that are not:
 
 
 # %%
@@ -1459,7 +1481,8 @@ large("\n".join(lines[3:]))
 #
 # ### Hiding the start token (E4)
 #
-# Is that so in other runs, and does it go away with more training? Beside it we train models that never had a start token.
+# Is that so in other runs, and does it go away with more training? For comparison we also train models that never had a
+# start token.
 
 
 # %% evidence
@@ -1539,10 +1562,14 @@ runs.holds(
 
 # %% [markdown]
 # A head that finds nothing puts 0.29 to 0.57 of its weight on the start token after 500 steps, and 0.49 to 0.71 after
-# 5,000. A head that finds its letter puts 0.04 at most there. With the start token hidden, fewer of the "not there" stay
-# right the longer the model was trained: 0.19 to 0.75 after 5,000 steps. All the others are values that the table does not
-# hold for this letter. And what if there never was a start token? Such a model does nearly as well. It spreads its weight
-# over all eight pairs, and learns that the mean of everything means "not there".
+# 5,000. A head that finds its letter puts 0.04 at most there. And the model comes to depend on it. With the start token
+# hidden, fewer "not there" stay right the longer the model was trained: 0.5 to 0.91 after 500 steps, 0.19 to 0.75 after
+# 5,000. In place of the rest the model says a value that it made up.
+#
+# And what if there never was a start token? Such a model does nearly as well. How does it know that nothing was found?
+# The table does not tell. The weight of 1/8 on the first pair says little: the pairs stand in random order, so each gets
+# 1/8 on average, however the weight of a single question is spread. Our guess is that the weight goes to several pairs at
+# once, and that the model reads such a mixture as "not there".
 #
 # In large language models this is a famous sight: many heads put most of their weight on the first token of the text,
 # however far back it is and whatever it says. They are called **attention sinks** (Xiao et al., 2023). Whoever cuts the
@@ -1557,12 +1584,12 @@ runs.holds(
 # > to 0.566 and 0.492 to 0.709; where it is there, 0.040 at most. "Not there" is right in 1.00; with the start token hidden
 # > in 0.500 to 0.911 and 0.188 to 0.748. Models that never had one: 0.989 to 0.999 and 0.998 to 1.00.
 #
-# **Today.** Every large language model has heads, of 64 to 128 numbers each, and more of them the larger it is. Groups of
-# heads share their keys and values (grouped-query attention; chapter 12, exercises 2 and 9). The products run in a kernel
-# that never writes the scores down (FlashAttention; chapter 12, C26). $W_O$ is still there, by custom more than by need: He
-# and Hofmann (2023) train Transformers without it. And attention sinks are cared for: a model that streams keeps its first
-# tokens for ever, and some models give each head a learned number in the denominator of its softmax, so that it *can* look
-# at nothing (in no chapter).
+# **Today.** Nearly every large language model has heads, mostly of 64 to 128 numbers each, and more of them the larger it
+# is. Groups of heads share their keys and values (grouped-query attention; chapter 12, exercises 2 and 9). The products
+# run in a kernel that never writes the scores down (FlashAttention; chapter 12, C26). $W_O$ is still there, by custom
+# more than by need: He and Hofmann (2023) train Transformers without it. And attention sinks are cared for: a model that
+# streams keeps its first tokens for ever, and some models give each head a learned number in the denominator of its
+# softmax, so that it *can* look at nothing (in no chapter).
 #
 # **Try it**: take the transpose out of `merge_heads` alone, and see which tests of section 4 notice; train `LookUp(1)`
 # with 3 values in place of 8; ask for three letters with two heads and a feed-forward net; in section 8 put the start
@@ -1572,7 +1599,7 @@ runs.holds(
 #
 # | what one may read | what is right | why |
 # | --- | --- | --- |
-# | scores as $x_i^\top Q^\top K\, x_j$ and as $X Q K^\top X^\top$ on neighbouring slides (decks 1 and 3) | both, with different $Q$ and $K$ | the first has columns for tokens, the second rows, as this book has; the one's $Q$ is the other's transpose |
+# | scores as $x_i^\top Q^\top K\, x_j$ and as $X Q K^\top X^\top$ on neighbouring slides (decks 1 and 3) | both, with different $Q$ and $K$ | in the first, tokens are columns, in the second they are rows, as in this book; the first $Q$ is the transpose of the second |
 # | $\text{output}_\ell \in \mathbb{R}^{d/h}$ (decks 1 and 3) | $(n, d/h)$ | $d/h$ is one token |
 # | one product $XQ\,(XK)^\top$ gives the scores of all heads (decks 1 and 3) | $h$ products, after the split | that product is one $(n, n)$ matrix, the sum of the heads' scores (section 2) |
 # | $e_{l,t,i} = q_{l,i} \cdot k_{l,i}$, where $i$ is the head, $l$ the token that asks and $t$ the other (deck 5) | $q_{l,i} \cdot k_{t,i}$ | the key is that of the other token |
@@ -1588,11 +1615,11 @@ runs.holds(
 #   $W_O$, which is a sum over heads.
 # - As an axis: $(B, n, d)$ to $(B, n, h, d/h)$, *then* `transpose` to $(B, h, n, d/h)$. Without it positions are mixed
 #   and nothing crashes; permuting the words finds it.
-# - Heads cost no FLOPs. What they cost in memory and time, the kernel decides (C13).
-# - Two heads do a task of two places that one cannot do with a linear read-out: it would need $p + q < 1$ and $p + q > 1$
-#   (C14).
+# - Splitting into heads costs no FLOPs of products. What it costs in memory and time, the kernel decides (C13).
+# - Two heads do a task of two places. One head cannot, if a linear layer reads it and its weights do not depend on the values:
+#   it would need $p + q < 1$ and $p + q > 1$ (C14).
 # - What a head looks at and what it is needed for are two questions (E3): of eight heads that all look somewhere, five can go.
-# - A head cannot look at nothing. It looks at a token that means nothing (E4).
+# - A head cannot look at nothing. If there is a start token, it looks there, and the model comes to depend on it (E4).
 #
 # One more row of the table is done:
 #
