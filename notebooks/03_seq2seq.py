@@ -503,21 +503,23 @@ for name, model in {"young": young, "grown": grown}.items():
 # ## 6. Translating
 #
 # At test time there is no teacher. The decoder reads what it has written itself, until it says `</s>`.
-# **Greedy** decoding takes the likeliest token at each step.
+# **Greedy** decoding takes the likeliest token at each step. (`said` holds words that are given to it as its own. We
+# leave it empty, until section 8.)
 
 
 # %%
 @mt.no_grad()
-def translate_one(model, text, words, limit=40):
-    """The greedy translation of one sentence, a list of words."""
+def translate_one(model, text, words, said=(), limit=40):
+    """The greedy translation of one sentence, a list of words; it goes on after those ``said``."""
     source = text.source_words.encode(words).unsqueeze(0)  # (1, n)
-    state, token, said = model.begin(source), mt.tensor([[START]]), []
+    state, said = model.begin(source), list(said)
+    read = text.target_words.encode(["<s>", *said])
     for _ in range(limit):
-        scores, state = model.decode(token, state)
-        token = scores[:, -1].argmax(-1, keepdim=True)  # (1, 1)
-        if token.item() == END:
+        scores, state = model.decode(read.unsqueeze(0), state)
+        read = scores[0, -1:].argmax(-1)  # (1), the word that it reads next
+        if read.item() == END:
             break
-        said += text.target_words.decode(token[0])
+        said += text.target_words.decode(read)
     return said
 
 
@@ -604,12 +606,6 @@ for name, said in {"young": translations, "grown": of_grown}.items():
 # that is too kind. BLEU also depends on how text is cut into words: two papers that tokenise differently report
 # numbers that cannot be compared (Post, 2018).
 #
-# > **Today.** Papers report BLEU with the signature of the tool that computed it (sacrebleu), beside chrF, which
-# > counts runs of characters, and COMET, a network trained on human judgements, which agrees with people better.
-# > A recurrent encoder and decoder with one vector between them is no longer used for translation: attention
-# > (chapter 04) came within the year, the Transformer (chapter 10) three years later. Teacher forcing, the end token,
-# > padding masks and beam search are all still there.
-#
 # For exact match we need not even decode. Suppose the model has said *zwei hundert drei*, all right so far. Then it
 # reads the same words now as it would read from a teacher, so its next word is the same too. Only after its first
 # mistake do the two part, and then the sentence is wrong anyway. So a sentence is right without a teacher exactly
@@ -640,6 +636,12 @@ agree = sum(a == b for a, b in zip(one_pass, decoded, strict=True))
 measured(f"one pass and decoding agree in {agree} of {len(decoded)} sentences")
 
 # %% [markdown]
+# > **Today.** Papers report BLEU with the signature of the tool that computed it (sacrebleu), beside chrF, which
+# > counts runs of characters, and COMET, a network trained on human judgements, which agrees with people better.
+# > A recurrent encoder and decoder with one vector between them is no longer used for translation: attention
+# > (chapter 04) came within the year, the Transformer (chapter 10) three years later. Teacher forcing, the end token,
+# > padding masks and beam search are all still there.
+#
 # ### Between two sentences
 #
 # The encoding is a point in a space of 128 dimensions. So we can ask for something that no sentence is: a point
@@ -656,16 +658,12 @@ def between(model, text, one, other, stops=9):
     )
     a, b = model.begin(ends.source).unbind(1)  # (layers, H) each
     way = [a + (b - a) * i / (stops - 1) for i in range(stops)]
-    state = mt.stack(way, 1)  # (layers, stops, H)
-    tokens = mt.full((stops, 1), START)
-    said = greedy(
-        lambda tokens, state: model.decode(tokens[:, -1:], state),
-        tokens,
-        40,
-        end=END,
-        pad=PAD,
-        state=state,
-    )
+
+    def step(tokens, state):
+        return model.decode(tokens[:, -1:], state)
+
+    start, state = mt.full((stops, 1), START), mt.stack(way, 1)  # state (layers, stops, H)
+    said = greedy(step, start, 40, end=END, pad=PAD, state=state)
     return text.target_words.decode_batch(said, batch_first=True)
 
 
@@ -743,6 +741,32 @@ class Squeezed(EncoderDecoder):
         return self.up(self.down(super().begin(source)))
 
 
+# %% [markdown]
+# A second change makes the vector's life easier instead. Our decoder gets $c$ once, as its first state, and has to keep of it
+# what it still needs. It could read $c$ again at every step, beside the word (Cho et al., 2014). That is the best that one knows
+# to do with one vector, so it belongs into the comparison:
+
+
+# %% save
+class FedAtEveryStep(EncoderDecoder):
+    """An EncoderDecoder whose decoder reads the encoding c beside each word, at every step."""
+
+    def __init__(self, source_size, target_size, width=64, hidden=128):
+        super().__init__(source_size, target_size, width, hidden)
+        self.decoder = nn.GRU(width + hidden, hidden, batch_first=True)
+
+    def begin(self, source):
+        c = super().begin(source)  # (1, B, H)
+        return c, c
+
+    def decode(self, tokens, state):
+        last, c = state
+        beside = c[0].unsqueeze(1).expand(*tokens.shape, -1)  # (B, T, H)
+        x = mt.cat([self.target_embedding(tokens), beside], dim=-1)
+        states, last = self.decoder(x, last)
+        return self.out(states), (last, c)
+
+
 # %% evidence
 # After one wrong word (section 8): words that remain, and whether all are right
 DIGITS = "zwei drei vier fünf sechs sieben acht neun".split()
@@ -771,14 +795,14 @@ def rests_right(model, text, wrong=WRONG):
 
 
 # %% evidence
-# One vector, read at several budgets while it trains: one run of the experiment
-def trained_up_to(model, text, rate, budgets):
-    """Train, and yield at each budget; the rate falls without knowing where training ends."""
+# Training that can be read at several budgets: the rate falls without knowing the end
+def trained_up_to(model, rate, budgets, loss_of=teacher_forced_loss):
+    """Train, and yield at each budget."""
     optimizer = mt.optim.Adam(model.parameters(), lr=rate)
-    batches, step = text.batches(64), 0
+    batches, step = training.batches(64), 0
     for budget in budgets:
         while step < budget:
-            loss = teacher_forced_loss(model, *next(batches))
+            loss = loss_of(model, *next(batches))
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -790,23 +814,35 @@ def trained_up_to(model, text, rate, budgets):
 
 # %% evidence
 # The same translator read at several budgets: one run of the experiment
+ENCODINGS = {
+    "128 numbers": EncoderDecoder,
+    "8 numbers": lambda *sizes: Squeezed(*sizes, numbers=8),
+    "128 at every step": FedAtEveryStep,
+}
+
+
 @lab.experiment(
     "C5",
-    numbers=[128],
-    steps=Budgets([100]),
+    encoding=["128 numbers"],
+    steps=Budgets([80]),
     rate=1e-2,
-    full=dict(steps=Budgets([150, 500, 1500]), seeds=3),
+    full=dict(
+        encoding=list(ENCODINGS),
+        steps=Budgets([150, 500, 1500, 4500]),
+        rate=Tuned(5e-3, 1e-2, 2e-2, lowest="loss elsewhere", steps=500),
+        seeds=5,
+    ),
 )
-def trained_longer(numbers, steps, rate):
-    sizes = len(english), len(german)
-    model = EncoderDecoder(*sizes) if numbers == 128 else Squeezed(*sizes, numbers)
-    for _ in trained_up_to(model, training, rate, steps):
-        remain, right = rests_right(model, held_out)
+def trained_longer(encoding, steps, rate):
+    model = ENCODINGS[encoding](len(english), len(german))
+    for _ in trained_up_to(model, rate, steps):
+        by_length = right_by_length(model, held_out)
+        _, right = rests_right(model, held_out)
         yield {
-            "exact match": right_by_length(model, held_out),
+            "exact match": by_length,
+            "longest right": by_length[-1],
             "all right": fully_right(model, held_out).float().mean().item(),
             "rests right": right.mean().item() if len(right) else None,
-            "rests": len(right),
             "loss elsewhere": loss_of_text(model, elsewhere),
         }
 
@@ -835,80 +871,82 @@ def one_vector(numbers, steps, rate):
 
 
 # %% evidence
-# Exact match against training, a curve for each length; against the width of the vector: figure
+# Exact match against training, a curve for each length, with 128 numbers and with 8: figure
 runs, widths = trained_longer.run(), one_vector.run()
 steps = runs.best.settings_of("steps")
-figure, (left, right) = plot.subplots(1, 2, width=9, height=3, sharey=True)
-learned = np.stack([runs.best.values("exact match", numbers=128, steps=n) for n in steps])
-of_grown_model = right_by_length(grown, held_out)
-numbers = widths.best.settings_of("numbers")
-longest_budget = widths.best.settings_of("steps")[-1]
-narrow = np.stack(
-    [widths.best.values("exact match", numbers=n, steps=longest_budget) for n in numbers]
-)
-for axes, x, found in ((left, steps, learned), (right, numbers, narrow)):  # (x, seeds, lengths)
-    for i, length in enumerate(LENGTHS):
-        style = dict(color=plot.COLORS[i], linestyle=plot.LINES[i], marker="os^vD"[i], label=length)
-        plot.spread(axes, x, found[:, :, i].T, **style)
+figure, panels = plot.subplots(1, 2, width=9.5, height=3.2, sharey=True)
+for axes, encoding in zip(panels, ("128 numbers", "8 numbers"), strict=True):
+    if runs.best.has(encoding=encoding):
+        learned = np.stack(
+            [runs.best.values("exact match", encoding=encoding, steps=n) for n in steps]
+        )  # (budgets, seeds, lengths)
+        for i, length in enumerate(LENGTHS):
+            style = dict(color=plot.COLORS[i], linestyle=plot.LINES[i], marker="os^vD"[i])
+            plot.spread(axes, steps, learned[:, :, i].T, label=length, **style)
     axes.set_xscale("log")
-    axes.set_xticks(x, labels=[f"{n:,}" for n in x])
+    axes.set_xticks(steps, labels=[f"{n:,}" for n in steps])
     axes.minorticks_off()
-for i, share in enumerate(of_grown_model):
-    left.plot(
-        [4000], [share], "os^vD"[i], color=plot.COLORS[i], markerfacecolor="none", markersize=9
-    )
-left.set_xticks([*steps, 4000], labels=[f"{n:,}" for n in [*steps, 4000]])
-left.set(
-    xlabel="steps of training",
-    ylabel="exact match",
-    ylim=(-0.03, 1.03),
-    title="128 numbers, no bridge",
-)
-right.set(xlabel="numbers in the bridge", title=f"{longest_budget:,} steps")
-figure.legend(*left.get_legend_handles_labels(), title="words", loc="outside right center")
+    axes.set(xlabel="steps of training", ylim=(-0.03, 1.03), title=encoding)
+panels[0].set_ylabel("exact match")
+handles = panels[0].get_legend_handles_labels()
+figure.legend(*handles, title="words", loc="outside right center")
 plot.show(
     figure,
-    alt="Left: exact match against steps of training. The curves for short sources rise first, those for long "
-    "ones last; the marks of the grown model at 4,000 steps are all near one. Right: after 1,500 steps, exact match against the "
-    "numbers in the bridge. All rise with the width; those of long sources lie far lower.",
+    alt="Exact match against steps of training, a curve for each length of the source. Left, with 128 numbers, "
+    "the curves rise one after the other, the shortest first, and all come near one. Right, with 8 numbers, they rise "
+    "in the same order and much later; those of long sources stay near the floor.",
 )
 
 # %% [markdown]
-# Look at the left panel. The shortest sources are learned first, the longest last, one length after the other. At
-# 500 steps one would say: one vector cannot translate long sentences. At 1,500 it gets most of them. The hollow marks
-# at 4,000 are the grown model, a single run whose rate fell to zero: there it can. *Not yet is not cannot*: that is why
-# the budget of training stands on the axis here.
+# On the left, the shortest sources are learned first and the longest last, one length after the other. At 500 steps
+# one would say: one vector cannot translate long sentences. At 4,500 it gets nearly all of them. *Not yet is not cannot*:
+# that is why the budget of training stands on the axis here.
 #
-# The right panel keeps the training at 1,500 steps and narrows the vector. The narrower it is, the fewer sources are
-# right, and long ones suffer most. Even 8 numbers would have room for every number; at this budget the network has
-# not learned to use it.
+# On the right the vector has 8 numbers. The curves come in the same order, and much later. Eight numbers would have room for
+# every number; within 4,500 steps the network has not learned to use it.
 
 # %% evidence
 # The same in numbers, and verdicts
+for encoding in runs.best.settings_of("encoding"):
+    lines = [
+        [f"{n:,}", *map(spread, runs.best.values("exact match", encoding=encoding, steps=n).T)]
+        for n in steps
+    ]
+    caption = f"exact match by words of the source, {encoding}"
+    table(["steps", *LENGTHS], lines, caption, folded=encoding != "128 numbers")
+budget = widths.best.settings_of("steps")[-1]
 lines = [
-    [f"{n:,}", *map(spread, runs.best.values("exact match", numbers=128, steps=n).T)] for n in steps
+    [str(n), *map(spread, widths.best.values("exact match", numbers=n, steps=budget).T)]
+    for n in widths.best.settings_of("numbers")
 ]
-lines.append(["4,000, the grown model", *(f"{share:.2f}" for share in of_grown_model)])
-table(["steps", *LENGTHS], lines, "exact match by words of the source, 128 numbers", folded=False)
-lines = [
-    [str(n), *map(spread, widths.best.values("exact match", numbers=n, steps=longest_budget).T)]
-    for n in numbers
-]
-table(["numbers", *LENGTHS], lines, f"after {longest_budget:,} steps", folded=True)
+table(["numbers", *LENGTHS], lines, f"bridges of other widths, {budget:,} steps", folded=True)
 
-short, long = 0, 4  # places in LENGTHS
 runs.holds(
-    "after 500 steps most of the shortest sources are right",
-    lambda rows: rows.values("exact match", numbers=128, steps=500)[:, short],
+    "128 numbers, 500 steps: most of the shortest sources are right",
+    lambda rows: rows.values("exact match", encoding="128 numbers", steps=500)[:, 0],
     above=0.7,
 )
 runs.holds(
-    "after 500 steps few of the longest",
-    lambda rows: rows.values("exact match", numbers=128, steps=500)[:, long],
+    "128 numbers, 500 steps: few of the longest",
+    lambda rows: rows.values("longest right", encoding="128 numbers", steps=500),
     below=0.4,
 )
-lab.holds(
-    "C5", "the grown model has most of the longest right, too", of_grown_model[long], above=0.9
+runs.holds(
+    "128 numbers, 4,500 steps: most of the longest, too",
+    lambda rows: rows.values("longest right", encoding="128 numbers", steps=4500),
+    above=0.85,
+)
+runs.finding(
+    "after 4,500 steps 128 numbers get more right than 8",
+    "all right",
+    larger=dict(encoding="128 numbers", steps=4500),
+    smaller=dict(encoding="8 numbers", steps=4500),
+)
+runs.finding(
+    "a decoder that reads the vector at every step gets more of the longest right, 1,500 steps",
+    "longest right",
+    larger=dict(encoding="128 at every step", steps=1500),
+    smaller=dict(encoding="128 numbers", steps=1500),
 )
 widths.holds(
     "10 to 12 words, 1,500 steps: 128 numbers are better than 8 by over 0.25",
@@ -945,26 +983,10 @@ widths.holds(
 # *neun*. We let it read the next digit in place of its own first word (*drei* for *zwei*), and it goes on alone. The
 # rest of the number is as it was, so the rest of the translation should be too.
 
-
 # %%
-@mt.no_grad()
-def go_on(model, text, words, first, limit=40):
-    """The greedy translation of one sentence after its first word, which is given."""
-    source = text.source_words.encode(words).unsqueeze(0)  # (1, n)
-    said, state = ["<s>", first], model.begin(source)
-    for _ in range(limit):
-        tokens = text.target_words.encode(said[-2:] if len(said) == 2 else said[-1:])
-        scores, state = model.decode(tokens.unsqueeze(0), state)
-        token = scores[0, -1].argmax().item()
-        if token == END:
-            break
-        said.append(text.target_words.tokens[token])
-    return said[1:]
-
-
 pair = number_pair(233)
 print("alone:     ", *translate_one(grown, training, pair.source))
-print("after drei:", *go_on(grown, training, pair.source, "drei"))
+print("after drei:", *translate_one(grown, training, pair.source, said=["drei"]))
 
 # %% evidence
 # What it says after a wrong word: stumbles, and how often
@@ -972,7 +994,7 @@ right = fully_right(grown, held_out).tolist()
 pairs = [p for p, ok in zip(held_out.pairs, right, strict=True) if ok and p.target[0] in WRONG]
 remain, rest_right = rests_right(grown, held_out)
 wrong = [p for p, ok in zip(pairs, rest_right.tolist(), strict=True) if not ok]
-said = [go_on(grown, training, p.source, WRONG[p.target[0]]) for p in wrong]
+said = [translate_one(grown, training, p.source, said=[WRONG[p.target[0]]]) for p in wrong]
 rows = [
     [f"{p.number:,}", " ".join(p.target), f"({words[0]}) {' '.join(words[1:])}"]
     for p, words in {p.number: (p, words) for p, words in zip(wrong, said, strict=True)}.values()
@@ -981,40 +1003,63 @@ rows = [
 heads = ["number", "right", "(first word given) then alone"]
 table(heads, rows, "the grown model stumbles", folded=False)
 measured(f"rests right: {rest_right.mean().item():.2f} of {len(pairs)}")
-late = sum(
-    words[1:].count(p.target[0]) > p.target[1:].count(p.target[0])
-    for p, words in zip(wrong, said, strict=True)
-)
-measured(f"wrong rests where the word that was taken away turns up later: {late} of {len(wrong)}")
 
 # %% [markdown]
 # Source and encoding have not changed. Still, one wrong word ruins one continuation in five. And look *how* it goes wrong:
-# 233, with *drei* in place of *zwei*, goes on to "drei hundert **zwei** und dreißig". The *zwei* that was taken away
-# comes back later, where a *drei* was due. In most of the stumbles it does. It looks as if the decoder kept a list of digits
-# still to be said, and crossed one off for each word it reads. (That is a guess; chapter 04 shows what changes when the
-# decoder can look at the source again.)
+# 233, with *drei* in place of *zwei*, goes on to "drei hundert **zwei** und dreißig". The *drei* that was due later is not
+# said, and the *zwei* that was taken away comes in its place. It looks as if the decoder kept a list of what is still to be said,
+# and crossed one word off for each word that it reads.
+#
+# If that is so, a wrong word should do most harm where the same word is due later in the number: there it is crossed off too
+# early. We sort the 779 numbers by that:
+
+# %% evidence
+# Rests right, by whether the word that was given is due later: table
+due = [WRONG[p.target[0]] in p.target[1:] for p in pairs]
+comes_back = [
+    words[1:].count(p.target[0]) > p.target[1:].count(p.target[0])
+    for p, words in zip(wrong, said, strict=True)
+]
+lines = []
+for name, so in (("due later", True), ("not due later", False)):
+    of_kind = [right for right, later in zip(rest_right.tolist(), due, strict=True) if later == so]
+    lines.append([name, str(len(of_kind)), f"{np.mean(of_kind):.2f}"])
+table(["the word given is", "numbers", "rests right"], lines, "the grown model", folded=False)
+measured(f"wrong rests in which the word taken away turns up: {sum(comes_back)} of {len(wrong)}")
+
+# %% [markdown]
+# It is so. Where the word is due later, a third of the rests are ruined; elsewhere one in eight. And in most of the wrong rests
+# the word that was taken away turns up after all. So the encoding says *what* is to be said, and the decoder learns from the words that it reads
+# how far it has come. Chapter 04 shows what changes when it can look at the source again.
 #
 # How often it stumbles is counted in the runs of section 7, each time for the numbers that the model has right:
 
 # %% evidence
 # How many rests are right after a wrong word, by training: table and verdict
-columns = ["all right", "rests right"]
-lines = [
-    [f"{n:,}", *(spread(runs.best.values(name, numbers=128, steps=n)) for name in columns)]
-    for n in steps
-]
-right, rests = np.mean(right), rest_right.mean().item()
-lines.append(["4,000, the grown model", f"{right:.2f}", f"{rests:.2f}"])
-table(
-    ["steps", "exact match", "rests right after one wrong word"], lines, "128 numbers", folded=False
+lines = []
+for encoding in ("128 numbers", "128 at every step"):
+    for n in steps:
+        if runs.best.has(encoding=encoding, steps=n):
+            of_run = runs.best.where(encoding=encoding, steps=n)
+            shares = [spread(of_run.values(name)) for name in ("all right", "rests right")]
+            lines.append([encoding, f"{n:,}", *shares])
+heads = ["encoding", "steps", "exact match", "rests right after one wrong word"]
+table(heads, lines, "what one wrong word spoils", folded=False)
+for encoding in ("128 numbers", "128 at every step"):
+    runs.holds(
+        f"E2, {encoding}, 4,500 steps: after one wrong word, fewer than 0.9 of the rests are right",
+        lambda rows, encoding=encoding: rows.values("rests right", encoding=encoding, steps=4500),
+        below=0.9,
+    )
+lab.holds(
+    "E2", "the grown model is right in more than 0.98 of the numbers", np.mean(right), above=0.98
 )
 lab.holds(
     "E2",
-    "the grown model is right in more than 0.98 of the numbers",
-    right,
-    above=0.98,
+    "after one wrong word, in fewer than 0.9 of the rests",
+    rest_right.mean().item(),
+    below=0.9,
 )
-lab.holds("E2", "after one wrong word, in fewer than 0.9 of the rests", rests, below=0.9)
 
 # %% [markdown]
 # More training helps, but the two columns do not meet: the grown model has nearly every number right, and after one wrong word it
@@ -1140,13 +1185,13 @@ def with_beams(model, text, beams, limit=40):
 
 
 # %% evidence
-# Beams of 1 to 64 on 150 numbers, the young model and the grown one: table
-some = ParallelText(held_out.pairs[:150], training.source_words, training.target_words)
+# Beams of 1 to 64 on 100 numbers, the young model and the grown one: table
+some = ParallelText(held_out.pairs[:100], training.source_words, training.target_words)
 asked = [pair.target for pair in some.pairs]
 found = {
     (name, beams): with_beams(model, some, beams)
     for name, model in {"young": young, "grown": grown}.items()
-    for beams in (1, 2, 4, 16, 64)
+    for beams in (1, 4, 16, 64)
 }
 rows = [
     [
@@ -1154,11 +1199,11 @@ rows = [
         str(beams),
         f"{score:.3f}",
         f"{exact_match(said, asked):.3f}",
-        f"{sum(map(len, said)) / 150:.2f}",
+        f"{sum(map(len, said)) / 100:.2f}",
     ]
     for (name, beams), (said, score) in found.items()
 ]
-print("one beam is greedy search:", found["young", 1][0] == translations[:150])
+print("one beam is greedy search:", found["young", 1][0] == translations[:100])
 print("larger beams find likelier sentences:", found["young", 64][1] > found["young", 1][1])
 table(
     ["model", "K", "mean log P", "exact match", "words said"],
@@ -1371,12 +1416,12 @@ NETWORKS = {"RNN": nn.RNN, "GRU": nn.GRU}
 @lab.experiment(
     "C31",
     network="RNN",
-    question=list(QUESTIONS),
+    question=["anywhere"],
     pooling=list(POOLINGS),
     longest=40,
     rate=3e-3,
     steps=150,
-    full=dict(steps=[150, 1500], seeds=3),
+    full=dict(question=list(QUESTIONS), steps=[150, 1500], seeds=5),
 )
 def story_encoded(network, question, pooling, longest, rate, steps):
     model, named = StoryReader(NETWORKS[network], POOLINGS[pooling]), QUESTIONS[question]
@@ -1449,10 +1494,15 @@ french_words = french_held_out.source_words, french_held_out.target_words
 
 @lab.experiment(
     "E1",
-    longest=[4, 5],
-    steps=200,
+    longest=[4],
+    steps=100,
     rate=1.6e-2,
-    full=dict(steps=300, rate=Tuned(8e-3, 1.6e-2, 3.2e-2, lowest="loss elsewhere"), seeds=3),
+    full=dict(
+        longest=[4, 5],
+        steps=300,
+        rate=Tuned(8e-3, 1.6e-2, 3.2e-2, lowest="loss elsewhere"),
+        seeds=3,
+    ),
 )
 def unseen_length(longest, steps, rate):
     pairs = number_pairs(10_000, digits=(3, longest), target="fr", seed=0)
@@ -1614,45 +1664,40 @@ FEEDS = {
 @lab.experiment(
     "E2",
     feed=["random words"],
-    steps=300,
-    rate=1.6e-2,
-    full=dict(feed=list(FEEDS), rate=Tuned(8e-3, 1.6e-2, 3.2e-2, lowest="loss elsewhere"), seeds=3),
+    steps=Budgets([120]),
+    full=dict(feed=list(FEEDS), steps=Budgets([500, 1500]), seeds=5),
 )
-def after_wrong_word(feed, steps, rate):
+def after_wrong_word(feed, steps, rate=1e-2):
     model = new_translator(training)
-    train_translator(model, training, rate, steps, loss_of=loss_with(FEEDS[feed]))
     source, inputs = elsewhere.source, elsewhere.target[:, :-1]
-    changed = FEEDS[feed](model, source, inputs) != inputs
-    remain, right = rests_right(model, held_out)
-    groups = {"rests": right, "short rests": right[remain < 7], "long rests": right[remain >= 7]}
-    return {
-        **{f"{name} right": x.mean() if len(x) else None for name, x in groups.items()},
-        "exact match": fully_right(model, held_out).float().mean(),
-        "words read wrong": changed[inputs != PAD].float().mean(),
-        "loss elsewhere": loss_of_text(model, elsewhere),
-    }
+    for _ in trained_up_to(model, rate, steps, loss_of=loss_with(FEEDS[feed])):
+        changed = FEEDS[feed](model, source, inputs) != inputs
+        remain, right = rests_right(model, held_out)
+        groups = {
+            "rests": right,
+            "short rests": right[remain < 7],
+            "long rests": right[remain >= 7],
+        }
+        yield {
+            **{f"{name} right": x.mean().item() if len(x) else None for name, x in groups.items()},
+            "exact match": fully_right(model, held_out).float().mean().item(),
+            "words read wrong": changed[inputs != PAD].float().mean().item(),
+        }
 
 
 # %% evidence
-# What one wrong word spoils: figure, table and verdict
+# What the decoder read in training, and what one wrong word spoils then: tables and verdicts
 runs = after_wrong_word.run()
-runs.draw(
-    by="feed",
-    y=["rests right", "exact match"],
-    limits=(0, 1),
-    height=2.4,
-    alt="After one wrong word, fewer rests are right with a model that has read true words only than "
-    "with one that has read random words, too; exact match is about the same.",
-)
-runs.table("feed", ["rests right", "short rests right", "long rests right", "words read wrong"])
-runs.holds(
-    "random words in training: more rests are right",
-    lambda rows: (
-        rows.values("rests right", feed="random words")
-        - rows.values("rests right", feed="true words")
-    ),
-    above=0.05,
-)
+for steps in runs.best.settings_of("steps"):
+    columns = ["rests right", "short rests right", "long rests right", "exact match"]
+    runs.table("feed", [*columns, "words read wrong"], steps=steps)
+for steps in (500, 1500):
+    runs.finding(
+        f"random words in training, {steps:,} steps: more rests are right",
+        "rests right",
+        larger=dict(feed="random words", steps=steps),
+        smaller=dict(feed="true words", steps=steps),
+    )
 
 # %% [markdown]
 # After 300 steps, a model that has read wrong words in training stumbles less, and exact match, which cannot see it,
