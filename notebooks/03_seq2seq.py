@@ -712,8 +712,8 @@ def right_by_length(model, text):
 
 
 # %% [markdown]
-# For comparison we also make the vector narrower, and change nothing else. Encoder and decoder keep their width of
-# 128. Between them stands a bridge: one matrix maps $c$ to fewer numbers, a second one maps these back to 128.
+# Beside it run two variants. The first makes the vector narrower, and changes nothing else. Encoder and decoder keep their
+# width of 128. Between them stands a bridge: one matrix maps $c$ to fewer numbers, a second one maps these back to 128.
 
 # %% evidence
 # The bridge: figure
@@ -742,9 +742,8 @@ class Squeezed(EncoderDecoder):
 
 
 # %% [markdown]
-# A second change makes the vector's life easier instead. Our decoder gets $c$ once, as its first state, and has to keep of it
-# what it still needs. It could read $c$ again at every step, beside the word (Cho et al., 2014). That is the best that one knows
-# to do with one vector, so it belongs into the comparison:
+# The second makes things easier. Our decoder gets $c$ once, as its first state, and must keep in its state whatever it still needs.
+# It could also read $c$ at every step, beside the word (Cho et al., 2014). It is the strongest rival with one vector that we know:
 
 
 # %% save
@@ -899,11 +898,14 @@ plot.show(
 
 # %% [markdown]
 # On the left, the shortest sources are learned first and the longest last, one length after the other. At 500 steps
-# one would say: one vector cannot translate long sentences. At 4,500 it gets nearly all of them. *Not yet is not cannot*:
-# that is why the budget of training stands on the axis here.
+# one would say: one vector cannot translate long sentences. At 4,500 it gets most of them right. *Not yet is not cannot*: that is
+# why the budget of training stands on the axis here.
 #
 # On the right the vector has 8 numbers. The curves come in the same order, and much later. Eight numbers would have room for
-# every number; within 4,500 steps the network has not learned to use it.
+# every number, but within 4,500 steps the network has not learned to use it.
+#
+# And the decoder that reads the vector again at every step? It learns the long sources in about a third of the steps. That is the
+# third block of the table:
 
 # %% evidence
 # The same in numbers, and verdicts
@@ -913,7 +915,7 @@ for encoding in runs.best.settings_of("encoding"):
         for n in steps
     ]
     caption = f"exact match by words of the source, {encoding}"
-    table(["steps", *LENGTHS], lines, caption, folded=encoding != "128 numbers")
+    table(["steps", *LENGTHS], lines, caption, folded=encoding == "8 numbers")
 budget = widths.best.settings_of("steps")[-1]
 lines = [
     [str(n), *map(spread, widths.best.values("exact match", numbers=n, steps=budget).T)]
@@ -968,8 +970,8 @@ widths.holds(
 # (That long sentences offer more chances for a mistake makes every curve lower. It does not explain
 # why narrow vectors do worse than wide ones.)
 #
-# So what is wrong with one vector? Two things are left. It learns slowly: everything that the source says has to be packed
-# into the same numbers. And it is fragile, as the next section shows.
+# So what is wrong with one vector? It has room. But it is learned slowly: everything that the source says has to be packed into
+# the same numbers. And it is fragile, as the next section shows.
 #
 # ## 8. What teacher forcing costs
 #
@@ -1032,7 +1034,7 @@ measured(f"wrong rests in which the word taken away turns up: {sum(comes_back)} 
 # the word that was taken away turns up after all. So the encoding says *what* is to be said, and the decoder learns from the words that it reads
 # how far it has come. Chapter 04 shows what changes when it can look at the source again.
 #
-# How often it stumbles is counted in the runs of section 7, each time for the numbers that the model has right:
+# That was one model. The runs of section 7 tell how often other models stumble, each counted on the numbers that it has right:
 
 # %% evidence
 # How many rests are right after a wrong word, by training: table and verdict
@@ -1062,11 +1064,13 @@ lab.holds(
 )
 
 # %% [markdown]
-# More training helps, but the two columns do not meet: the grown model has nearly every number right, and after one wrong word it
-# still stumbles in a fifth of them. Exact match alone would call it finished. Is teacher forcing to blame? Not alone. Chapter 04
-# trains a decoder with the same teacher forcing that may look at all words of the source, and it hardly stumbles. So this is what
-# teacher forcing costs a decoder *that must live on one vector*: it reads what comes next partly off the words that it has just said.
-# (Training on wrong words helps as well: see *Mistakes in training* among the side roads.)
+# The two columns do not meet. With training nearly every number comes right, but after one wrong word a good part of the rests is
+# still ruined. Exact match alone would call these models finished. Reading the vector at every step does not cure it either,
+# although that decoder translates best.
+#
+# Is teacher forcing to blame? Not alone. Chapter 04 trains a decoder with the same teacher forcing that may look at all words of the
+# source, and it hardly stumbles. So this is what teacher forcing costs a decoder *that must live on one vector*: where it is in the sentence,
+# it knows only from the words that it has just said. (Training on wrong words helps as well: see *Mistakes in training* among the side roads.)
 #
 # > **E2 · Often: the grown model has 0.997 of the numbers right, but after one wrong word only 0.81 of the rests.**
 # > *Our question*: does one wrong word spoil what a decoder says after it?
@@ -1214,8 +1218,7 @@ table(
 
 # %% [markdown]
 # The grown model is sure of what it says: all beams say the same. The young one is not, and a larger beam does find
-# likelier sentences. A few of them are right; from 4 beams on, no more are. What the model does not know, no search
-# can find. And watch the last column: the larger the beam, the *shorter* the sentence. It is the problem from above.
+# likelier sentences. Hardly any more of them are right. What the model does not know, no search can find. And watch the last column: the larger the beam, the *shorter* the sentence. It is the problem from above.
 # In large translators it goes so far that for many sources the likeliest of all sentences is the empty one (Stahlberg
 # and Byrne, 2019), and quality falls as the beam grows: the **beam search curse**. Practice uses 4 or 5 beams and a length
 # penalty. (Where variety is asked for, as in a chat, one draws words at random, as in chapter 01.)
