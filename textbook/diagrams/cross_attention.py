@@ -77,7 +77,7 @@ def decoder(axes, source, target, weights):
             axes.text(
                 x, 3, f"$o_{{{t + 1}}}$", ha="center", va="center", bbox=CIRCLE | {"fc": "#d6e8f5"}
             )
-            axes.text(x, 4.1, target[t], ha="center", va="center", weight="bold")
+            axes.text(x, 4.1, target[t], ha="center", va="center", weight="bold", fontsize=9)
             for j, weight in enumerate(weights[t].tolist()):
                 if weight < 0.1:
                     continue
@@ -134,8 +134,8 @@ def feeding(axes, title, *, fed_from):
     fed = arrow | {"color": COLORS[0]}
     for x, t in ((0, "t-1"), (2, "t")):
         for y, name, fill in ((0, "s", "#fbe3cf"), (1.4, "o", "#d6e8f5")):
-            circle = CIRCLE | {"fc": fill}
-            axes.text(x, y, f"${name}_{{{t}}}$", ha="center", va="center", bbox=circle)
+            axes.plot(x, y, "o", markersize=27, markerfacecolor=fill, markeredgecolor=EDGE)
+            axes.text(x, y, f"${name}_{{{t}}}$", ha="center", va="center", fontsize=10)
     axes.annotate("", (2, 0), (0, 0), arrowprops=arrow)
     ways = (
         [((0, 0), (0, 1.4), asks), ((0, 1.4), (2, 0), fed), ((2, 0), (2, 1.4), asks)]

@@ -63,9 +63,11 @@ class Lab:
             folder = BOOK / "notebooks"
         return folder / "results" / f"{self.chapter}.json"
 
-    def holds(self, claim: str, sentence: str, value: Any, **bounds: Any) -> None:
+    def holds(
+        self, claim: str, sentence: str, value: Any, *, derived: str | None = None, **bounds: Any
+    ) -> None:
         """Judge what was measured without a grid: see ``Runs.holds``."""
-        verdict(claim, sentence, {"here": value}, bounds)
+        verdict(claim, sentence, {"here": value}, bounds, derived)
 
 
 class Experiment:
