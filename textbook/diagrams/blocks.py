@@ -109,6 +109,26 @@ def _arrow(axes, start, end, **style):
     axes.annotate("", end, start, arrowprops=ARROW | style)
 
 
+def spelled(axes, question, right, answers):
+    """The right answer in large letters; below it each answer by name, its right letters green."""
+    axes.text(-0.4, 1.05, question, ha="right", va="center", fontsize=12, color="0.4")
+    for row, (name, answer) in enumerate(answers.items()):
+        axes.text(-0.4, -row, name, ha="right", va="center", fontsize=12)
+        for place, (letter, wanted) in enumerate(zip(answer, right, strict=True)):
+            fill = "#d9eedd" if letter == wanted else "#f3d9cc"
+            rectangle(axes, place, -row - 0.42, 0.9, 0.84, facecolor=fill, edgecolor="0.6")
+            axes.text(place + 0.45, -row, _seen(letter), **CENTRED, fontsize=17)
+    for place, letter in enumerate(right):
+        axes.text(place + 0.45, 1.05, _seen(letter), **CENTRED, fontsize=17, color="0.4")
+    axes.set(xlim=(-3.4, len(right) + 0.2), ylim=(0.4 - len(answers), 1.5))
+    axes.axis("off")
+
+
+def _seen(letter):
+    """A letter as it is drawn: a blank is seen, too."""
+    return "\N{OPEN BOX}" if letter == " " else letter
+
+
 def shared_means(axes, real=(3, 2), longest=4, features=6):
     """Two padded sentences as rows of features: one row (layer norm), one column (batch norm)."""
     top = len(real) * (longest + 0.5)
