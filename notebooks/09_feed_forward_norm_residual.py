@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 09 Feed-forward network, residual connections and layer norm
 #
-# Chapter 08 ended with something that was missing: a path around the attention layer. One layer lives without it, not
+# Chapter 08 ended with something that was missing: a path around the attention layer. A single layer does without, not
 # too badly. What about six? Ask a stack of six layers to say *be water* backwards, and train it as always. It answers
 # "eeeeeeee". With two more lines of code the same stack, trained as long, answers "retaw eb". This chapter is about
 # these two lines, and about the small network that stands between two layers of attention. At its end we have the block
@@ -104,7 +104,7 @@ plot.show(
 # $$A_2\,(A_1 X V_1)\,V_2 = (A_2 A_1)\; X\; (V_1 V_2) .$$
 #
 # The rows of $A_2 A_1$ are again nonnegative and add up to one. So two layers are one layer, with mixed weights and one
-# value matrix. The sentence of chapter 06 comes with us, now with four numbers a word:
+# value matrix. We check it with the sentence of chapter 06, now with four numbers a word:
 
 # %%
 words = "be water my friend".split()
@@ -129,7 +129,9 @@ print("rows of A_2 A_1 add up to one:", mt.allclose(both.sum(1), mt.ones(4).doub
 # %% [markdown]
 # (With $h$ heads, two layers are a sum of $h^2$ such terms: more kinds of mixture, but still mixtures.) But nobody
 # holds $A$ fixed. It is computed from $X$, and the softmax bends. Is the layer linear *then*? A function is linear if
-# $f(aX + bY) = a f(X) + b f(Y)$ for all numbers $a$ and $b$. We test both.
+# $f(aX + bX') = a f(X) + b f(X')$ for all inputs $X$, $X'$ and all numbers $a$, $b$. We take a random $X'$ (`other`),
+# $a = 2$ and $b = -3$, and see how far both sides are apart: once with the weights of $X$ held fixed (`given`), once
+# with weights computed anew for each input (`computed`).
 
 # %%
 other = mt.randn(4, 4).double()
@@ -300,8 +302,9 @@ for name, part in {"attention": Attend(d, 4), "feed-forward": FeedForward(d, 4 *
 
 # %% [markdown]
 # Attention has four matrices of $d^2$ numbers, the network with $m = 4d$ two of $4d^2$. So two thirds of a block's
-# weights are in the network. (FLOPs of attention: 8 for its four matrices, and $4n/d = 2$ for scores and mixing.) What
-# can so many weights be good for?
+# weights are in the network. (FLOPs are counted in units of $n d^2$, here with $n = 32$ and $d = 64$. Attention has 8
+# for its four matrices, and $4n/d = 2$ for scores and mixing; the network has 16.) What can so many weights be good
+# for?
 #
 # ### A memory of keys and values
 #
@@ -346,9 +349,10 @@ plot.show(
 # anew for each sentence, and lost with it. On the right are weights: this memory was written in training, and stays.
 # **Attention remembers what was just read; the network remembers what was learned.**
 #
-# If that is true, we can write a fact into a network by hand. Each animal and each sound gets a random vector. A column
-# of $W_1$ is an animal, the row of $W_2$ is its sound, and all $b_{1r} = -1$, so that a unit stays silent unless its
-# animal is there.
+# If that is true, we can write a fact into a network by hand. Each animal and each sound gets a random vector of length
+# about 1. A column of $W_1$ is twice an animal, and the row of $W_2$ is its sound. So a unit's product with its own
+# animal is about 2, and with any other vector about 0. All $b_{1r} = -1$ stand in between: a unit stays silent unless
+# its animal is there.
 
 # %%
 facts = {"dog": "woof", "cat": "meow", "cow": "moo", "duck": "quack", "frog": "croak"}
@@ -427,9 +431,10 @@ class Layers(nn.Module):
 
 
 # %% [markdown]
-# All matrices of this chapter start as Xavier has it, unless we say otherwise. (`last`, which does nothing yet, waits
-# for section 5.) One training loop serves the whole chapter. It takes a list of learning rates, one for each step,
-# and stops early where a goal is reached.
+# All matrices of this chapter have *Xavier's start*, unless we say otherwise: random numbers of mean 0 and variance
+# $2 / (\text{inputs} + \text{outputs})$, so that a vector comes out about as long as it went in (Glorot and Bengio,
+# 2010). (`last`, which does nothing yet, waits for section 5.) One training loop serves the whole chapter. It takes a
+# list of learning rates, one for each step, and stops early where a goal is reached.
 
 
 # %%
@@ -450,8 +455,8 @@ def learn(model, draw, loss_of, rates, goal=0.0):
 
 
 # %% [markdown]
-# We train on tokens alone ($n = 1$) and on sequences of eight ($n = 8$). To those trained on eight we put one more
-# question: what do they say about a token among seven *copies of itself*?
+# We train on tokens alone ($n = 1$) and on sequences of eight ($n = 8$). The models that were trained on eight get one
+# more question: what do they say about a token among seven *copies of itself*?
 
 # %%
 STACKS = {
@@ -528,16 +533,19 @@ for sentence, name, where, bounds, derived in (
 
 # %% [markdown]
 # Read the first table by columns. On a token alone, attention still guesses after 5,000 steps, and with a network it
-# is always right. Among seven neighbours, attention by itself learns XOR, with all five seeds. Where does the bend
-# come from?
+# is always right. (Why half, where a line could have three of four? Training lowers the loss, and does not count right
+# answers. A line that is right three times is wrong the fourth time, and by as much as it is right in the three others
+# together. Of all such models the one with the lowest loss gives every token even odds.)
+#
+# Among seven neighbours, attention by itself learns XOR, with all five seeds. Where does the bend come from?
 #
 # From the neighbours. Look at the drawing of the two memories again: for one token that asks, its neighbours are the
 # hidden units. Unit $j$ answers with $e^{q_i^\top k_j / \sqrt d}$ in place of a ReLU, and $v_j$ says what follows.
 # But units that are made of the token itself are of no use. Among copies all values are equal, any weights give the
 # same mean, and the model is linear again. The second table shows it: the very models that are right in 99 % of all
 # tokens get at most three of the four kinds right when each is asked among its copies. **Attention computes by
-# comparing tokens. What a token alone means takes a network.** (Models with a network were not trained on copies
-# either, and some of them are wrong there.)
+# comparing tokens. What a token means by itself takes a network to compute.** (Models with a network were not trained
+# on copies either, and some of them are wrong there.)
 #
 # > **C19 · holds with a condition: With given weights attention only averages: on a lone token XOR is right
 # > in 0.50 to 0.52, with a network in 1.00.** *The lectures* (deck 1, "Adding nonlinearities in
@@ -551,7 +559,8 @@ for sentence, name, where, bounds, derived in (
 # ## 3. Residual connections
 #
 # Attention, network, attention, network: why not twelve of each? Take our four words as eight random numbers each, and
-# send them through layers that nobody has trained.
+# send them through layers that nobody has trained. Do the words stay different from each other? `apart` measures it: it
+# is the distance of the tokens from their mean, relative to their size. At 1 their mean is zero, at 0 all are equal.
 
 
 # %%
@@ -588,15 +597,16 @@ plot.show(
 )
 
 # %% [markdown]
-# Each row is a word, each cell one of its numbers. Without sums the four rows become one row: **be, water, my and
-# friend are the same word.** Untrained weights are nearly even, so every word gets nearly the same mean, and a mean
-# of means is more even still. The network cannot help, for it gives equal tokens equal answers. With the sums of this
-# section the words stay themselves.
+# Each row is a word, each cell one of its numbers. (Every picture has its own scale of colours.) Without sums the four
+# rows become one row: **be, water, my and friend are the same word.** Each word gets a mean of all words, and the means
+# lie closer together than the words did. So the next queries lie closer together, too. Their weights hardly differ,
+# and the next means differ even less. The network cannot help, for it gives equal tokens equal answers. With the sums
+# of this section the words stay themselves.
 #
 # ### What is left of a token (E1)
 #
-# We count with `apart`: the distance of the tokens from their mean, relative to their size. 1 means that they have
-# nothing in common, 0 that all are equal. Sixteen random tokens of 32 numbers go through twelve untrained layers.
+# How fast does it go? We count with `apart` again. Sixteen random tokens of 32 numbers go through twelve untrained
+# layers.
 
 
 # %% evidence
@@ -631,9 +641,9 @@ runs.holds(
 )
 
 # %% [markdown]
-# Without sums the curves do not fall in a line, which on this scale would be an exponential. They plunge: each layer
-# loses more than the one before. (Dong et al., 2021, prove that it is doubly exponential.) After four layers all
-# tokens are equal to the last digit.
+# A straight line on this scale would be an exponential. Without sums the curves fall faster than that. They plunge: the
+# closer the tokens are, the larger the share of what is left that the next layer takes. (Dong et al., 2021, prove that
+# the fall is doubly exponential for attention alone.) After four layers all tokens are equal to the last digit.
 #
 # > **E1 · Without residual connections less than 1e-6 after four layers; with them 0.096 and more after
 # > twelve.** *Our question*: what is left of the differences between tokens after a stack of untrained
@@ -688,14 +698,14 @@ print("the Jacobian of x + f(x) is I + J_f:", mt.allclose(whole, mt.eye(16).doub
 # $$(I + J_2)(I + J_1) = I + J_1 + J_2 + J_2 J_1 .$$
 #
 # These are four **paths** through the drawing: past both parts, through the first alone, through the second alone,
-# through both. The gradient is the sum over all paths, and with 24 parts there are $2^{24}$ of them. One is the free
-# way, $I$. The others are products of Jacobians, and nothing says that they are small. So does the gradient arrive as
-# it should?
+# through both. The gradient is the sum over all paths. Twelve layers have 24 parts, and so $2^{24}$ paths. One is the
+# free way, $I$. The others are products of Jacobians, and nothing says that they are small. So does the gradient arrive
+# as it should?
 #
 # ### The gradient at the start (E2)
 #
 # From here on we have a task: say a sequence backwards. Every token has to look at another one and to know its place,
-# so learned positions are added (chapter 08).
+# so learned positions are added (chapter 08). There are as many letters as places, and a sequence may repeat a letter.
 
 
 # %%
@@ -717,8 +727,10 @@ class Reverser(nn.Module):
 
 # %% [markdown]
 # We send one batch through twelve untrained layers, 24 parts, and look at the norm of $\partial L /
-# \partial\,\text{state}$ on its way back. There are four stacks: without sums; with sums; and two that will explain
-# what we see.
+# \partial\,\text{state}$ on its way back. Two stacks are without sums and with sums. Two more will explain what we see.
+# In one of them, *weights fixed*, the gradient passes attention through its values alone, as if the weights were
+# constants. In the other, *small start*, the last matrix of each part is divided by $\sqrt{24}$, the root of the number
+# of sums.
 
 
 # %% evidence
@@ -802,13 +814,12 @@ runs.holds(
 #
 # - **Without sums** it vanishes, as over time in chapter 01.
 # - **With sums** it explodes. At this start each $f(x)$ is about three quarters as large as $x$, so each sum is about
-#   a quarter larger than the last, and after 24 sums the state has grown some hundredfold. But the gradient grows far
-#   more than that.
+#   a quarter larger than the last, and after 24 sums the state has two to four hundred times its size. But the
+#   gradient grows far more than that.
 # - **Weights fixed** tells why. Scores are products of two states, so what flows back through them grows with the
-#   states' size. If the gradient must take the weights for constants, it grows about as the states do. All the rest,
-#   several powers of ten, came back through the scores.
-# - **A small start** cures it. The last matrix of each part is divided by $\sqrt{24}$, the root of the number of
-#   sums, as in GPT-2. Now the states hardly grow, and neither does the gradient.
+#   states' size. Where the gradient takes the weights for constants, it grows two to three times as much as the states
+#   do. All the rest, several powers of ten, came back through the scores.
+# - **A small start** cures it. GPT-2 starts like this. Now the states hardly grow, and neither does the gradient.
 #
 # > **E2 · Not by itself: through twelve layers with sums the gradient grows 7e6-fold and more, from a small start
 # > less than twofold.** *Our question*: does a residual connection keep the gradient level at the start? (Deck 3:
@@ -820,8 +831,8 @@ runs.holds(
 #
 # ## 4. Layer normalization
 #
-# A small start keeps sums small *at the start*. Is there something that keeps them in bounds also later, whatever
-# training does? **Layer norm** (Ba, Kiros and Hinton, 2016) takes the scale out. For one token's vector $x$ of shape
+# A small start keeps sums small *at the start*. Is there something that works at every step, whatever training does to
+# the weights? **Layer norm** (Ba, Kiros and Hinton, 2016) takes the scale out. For one token's vector $x$ of shape
 # $(d)$:
 #
 # $$\mu = \frac1d \sum_{j=1}^{d} x_j, \qquad \sigma^2 = \frac1d \sum_{j=1}^{d} (x_j - \mu)^2, \qquad
@@ -862,8 +873,9 @@ print("ten times the token, a tenth of the Jacobian:", mt.allclose(10 * tenfold,
 
 # %% [markdown]
 # Add a number to all of $x$, and $\mu$ goes along. Multiply $x$ by a positive number, and $\sigma$ does. So both are
-# forgotten. In space, the first step projects onto the plane on which the coordinates add up to 0; the second puts
-# every point on a sphere of radius $\sqrt d$. With $d = 3$ that is a circle, drawn here as seen along $(1, 1, 1)$.
+# forgotten. In space, the first step projects onto the plane on which the coordinates add up to 0. The second puts
+# every point of that plane at the distance $\sqrt d$ from the origin. With $d = 3$ the result is a circle, drawn here
+# as seen along $(1, 1, 1)$.
 
 # %% evidence
 # Layer norm of points in three dimensions: a cloud, a circle, an ellipse; three points to follow
@@ -903,9 +915,10 @@ plot.show(
 #
 # ## 5. Residual connection and norm together
 #
-# Sums keep tokens apart, and grow. A norm stops growth. Which of the two does a deep stack need? There are four
-# combinations, and a second place for the norm, which waits for section 6. In pre-norm nothing normalizes the sum,
-# so one more norm follows the last layer (`last`).
+# Sums keep tokens apart, and grow. A norm sets sizes back. Which of the two does a deep stack need? There are four
+# combinations: neither, norm alone, sums alone (`residual`), and both. For both, the norm has two places. Here it
+# stands before the part (`pre-norm`); the other place waits for section 6. In pre-norm nothing normalizes the sum, so
+# one more norm follows the last layer (`last`).
 
 # %%
 WIRINGS = {
@@ -1012,11 +1025,14 @@ for wiring, bounds in (
 
 # %% [markdown]
 # These are **two different failures**. On the left, without sums all tokens become equal, and *the norm cannot
-# prevent it*: it makes equal tokens equally long. On the right, sums without a norm grow some hundredfold. Two stacks
-# pass both tests: sums with a norm, and sums from a small start.
+# prevent it*: it treats each token by itself, so equal tokens stay equal. On the right, sums alone end at two to
+# four hundred times the size. Two stacks pass both tests: sums with a norm, and sums from a small start.
 #
-# Does training overcome what is wrong at the start? Six layers each, ninety steps each, to say eight letters backwards.
-# Then we ask for *be water*.
+# (With a norm the sums still grow, but slowly. Every part reads a normalized token, so what it adds stays as large as
+# it was. Sums alone add a share of what is there, and grow like a debt with compound interest.)
+#
+# Does training overcome what is wrong at the start? Each stack has six layers and gets ninety steps to learn to say
+# eight letters backwards. Then we ask for *be water*.
 
 # %%
 letters = "abertwx "
@@ -1042,9 +1058,9 @@ plot.show(
 )
 
 # %% [markdown]
-# Without sums a stack says one letter, eight times. It cannot do better: to its last layer all places look the same.
-# Sums alone have exploded, and their loss is far above that of guessing, $\log 8 = 2.08$. The two stacks in the last
-# rows get it right. Would the first three, with more patience?
+# Without sums a stack says one letter, eight times. To its last layer all places look the same, so all of them get the
+# same answer. Sums alone have exploded, and their loss is far above that of guessing, $\log 8 = 2.08$. The two stacks
+# in the last rows get it right. Would the first three, with more patience?
 #
 # ### Depth with and without (C20)
 #
@@ -1157,21 +1173,24 @@ runs.holds(
 )
 
 # %% [markdown]
-# Each panel is a depth, and the budget runs along the axis. The dotted line is the loss of guessing.
+# Each panel is a depth, and the budget runs along the axis. The dotted line at the top is the loss of guessing. (The
+# table calls sums alone `residual`, and sums and norm `pre-norm`.)
 #
 # - **Two layers** learn the task in any wiring, and so does one. Nothing is wrong with any of them as such.
-# - **Without sums**, four layers stay close to guessing, and with the norm (orange) no less than without it (blue,
-#   below it). Ten times the budget hardly helps: the loss is 2.33 to 2.38 after 2,200 steps. The curves still fall a
-#   little, so this is "not yet"; but "yet" is far away.
+# - **Without sums**, four layers stay close to guessing. The norm changes nothing: its curve (orange) covers that of
+#   neither (blue). Ten times the budget hardly helps: the loss is 2.33 to 2.38 after 2,200 steps. (Our guess where the
+#   little gain comes from: a stack that gives one answer at all places can still learn *which* letters a sequence has,
+#   only not where they go.) The curves still fall a little, so this is "not yet", and "yet" is far away.
 # - **Sums alone**, green, are slow at four layers, and arrive: after 306 to 341 steps, three to five times as many as
-#   with a norm. At eight layers they have exploded, and their loss stays above that of guessing at any budget.
+#   with a norm. At eight layers they have exploded, and training does not repair it: the loss jumps up and down, and
+#   after 2,200 steps it is still above that of guessing, with one seed at 200.
 # - **Sums and norm** arrive at every depth, and eight layers take not even twice the steps of two. **Sums from a
 #   small start** do nearly as well.
 #
-# So these are two failures, not one. Without sums the tokens have become equal, and there is nothing to learn from.
-# Without a norm the sums explode, which costs patience at four layers and everything at eight. **Sums are needed.
-# Against the explosion there are two cures, a norm and a small start**, and the norm is the one that still holds when
-# training has changed the weights.
+# So these are two failures, not one. Without sums the tokens have become equal, and little is left to learn from.
+# Without a norm the sums explode. That costs patience at four layers, and at eight more patience than we had. **Sums
+# are needed. Against the explosion there are two cures, a norm and a small start.** The start acts once, the norm at
+# every step. Which of them lasts through a long training is not measured here: our runs end at the goal.
 #
 # > **C20 · holds with a condition: Eight layers learn in 79 to 96 steps with sums and norm, and not in 2,200 with
 # > sums or norm alone; from a small start sums need no norm.** *The lectures* (deck 2, "Residual Connections"; deck
@@ -1206,7 +1225,7 @@ plot.show(
 
 # %% [markdown]
 # Follow the orange line, the **skip path**: it is the residual stream, seen for one part. On the right it runs from
-# $x$ to $y$ and meets nothing but a sum. On the left there is a norm across it, after every part.
+# $x$ to $y$ and meets nothing but a sum. On the left a norm stands between the sum and $y$, after every part.
 #
 # ### Along the skip path (E3)
 #
@@ -1278,10 +1297,10 @@ for wiring, bounds, derived in (
     )
 
 # %% [markdown]
-# Deck 3's "it's 1" is true of pre-norm, and only of the skip path (orange, right). In post-norm the skip path loses
-# all but a hundredth, and the parts must carry the gradient. They do: the whole gradient (blue) is about level in
-# both. If that were all, it would not matter where the norm stands. But the gradients of the *states* hide a
-# difference in the gradients of the *weights*.
+# Deck 3's "it's 1" is true of pre-norm, and only of the skip path (orange, right). In post-norm the skip path keeps
+# about a hundredth or less, and the parts must carry the gradient. They do: from end to end the whole gradient (blue)
+# changes by a factor of about three at most, in both wirings. If that were all, it would not matter where the norm
+# stands. But the gradients of the *states* hide a difference in the gradients of the *weights*.
 
 
 # %% evidence
@@ -1337,16 +1356,16 @@ runs.holds(
 )
 
 # %% [markdown]
-# **On the left is post-norm's price.** Below, both wirings get the same gradient. At the top, the last network of
-# post-norm gets two to five times that of pre-norm. Large gradients near the output of an untrained model are what
-# Xiong et al. (2020) found, and why a plain gradient step must be small there.
+# **On the left is post-norm's price.** In the first layers both wirings get about the same gradient. In the last one,
+# the network of post-norm gets two to five times as much as that of pre-norm. Xiong et al. (2020) found such large
+# gradients near the output of untrained models: a plain gradient step must be small there.
 #
-# (Adam hides this at first: it divides each gradient by its own size, so its first step moves every weight by the
-# full rate, whatever the gradient.)
+# (Adam hides this at first. It divides each gradient by its own size, so its first step moves every weight by the
+# full rate, whatever the gradient. So we shall have to ask what warm-up does for Adam.)
 #
 # **On the right is pre-norm's price.** The stream grows with every sum, and what a network adds stays as large as it
-# was. So late networks weigh less and less: the twelfth adds a fifth of what is there, in post-norm three fifths, as
-# every network does there.
+# was. So late networks weigh less and less: the twelfth adds a fifth of what is there. In post-norm every network adds
+# about three fifths.
 #
 # > **E3 · In pre-norm alone: along the skip path it keeps 1.0000 of its size, in post-norm 0.012 at
 # > most.** *Our question*: does the skip path carry the gradient through unchanged?
@@ -1357,11 +1376,13 @@ runs.holds(
 #
 # ### Learning rate and warm-up (C22)
 #
-# The paper of 2017 used post-norm and began training with a tiny learning rate, the **warm-up**:
+# The paper of 2017 used post-norm. It began training with a tiny learning rate and raised it step by step. This is
+# called **warm-up**:
 #
 # $$\eta(t) = d^{-1/2} \cdot \min\!\big(t^{-1/2},\; t \cdot w^{-3/2}\big),$$
 #
-# with step $t = 1, 2, \dots$, width $d$ and $w$ warm-up steps (4,000 there). Later chapters train with `warmed`,
+# with step $t = 1, 2, \dots$, width $d$ and $w$ warm-up steps (4,000 there). Up to $t = w$ the second term is the
+# smaller one, and the rate rises in a line; from then on it falls like $1/\sqrt t$. Later chapters train with `warmed`,
 # which has a simpler shape:
 
 
@@ -1489,8 +1510,8 @@ runs.finding(
 #   fastest of all.
 #
 # That is the rule of this section, measured. At a rate that is safe nobody needs warm-up, but nobody wants a rate
-# that is safe. All large pre-norm models are trained with warm-up. (Post-norm is not the worse model for it: in Liu
-# et al., 2020b, where it trained, it ended ahead.)
+# that is safe. Nearly all large pre-norm models are trained with warm-up. (That post-norm is harder to train does not
+# make it the worse model: in Liu et al., 2020b, where it trained, it ended ahead.)
 #
 # > **C22 · holds with a condition: At rate 0.008 post-norm stays at
 # > {{09 before_or_after: loss; rate=0.008; steps=750; warm_up=False; wiring=post-norm}} without warm-up and learns
@@ -1517,9 +1538,10 @@ runs.finding(
 # 2020b).
 #
 # We can tell them apart. "Averages first" lets Adam collect its averages at a rate of zero, for as many steps as
-# the warm-up has, and then takes full steps. The reverse takes ten full steps first and then warms up. And we ask
-# E1's question after each of the first thirty steps: what is left, in the last layer, of the differences
-# between tokens?
+# the warm-up has, and then takes full steps. If poor averages are the trouble, this must cure it. The opposite takes
+# ten full steps first and then warms up. If large first steps are the trouble, the warm-up comes too late. And we ask
+# E1's question after each of the first thirty steps: what is left, in the last layer, of the differences between
+# tokens?
 
 
 # %% evidence
@@ -1600,19 +1622,19 @@ for block, bounds in (
 
 # %% [markdown]
 # After one full step, a post-norm stack has lost about nine tenths of what told its tokens apart. After ten it has
-# lost nearly everything: all tokens are equal, as in E1, and training does not come back. Good averages do not help:
-# the two lowest curves lie on each other. Ten full steps *before* a warm-up spoil it: the harm is done at once. With
-# warm-up alone the tokens draw together slowly, and not all the way. So here it is the size of the first steps that
-# matters, not Adam's averages.
+# lost nearly everything: the tokens are almost equal, as in E1, and within its 250 steps training does not come back.
+# Good averages do not help: the two lowest curves lie on each other. Ten full steps *before* a warm-up spoil it: the
+# harm is done at once. With warm-up alone the tokens draw together slowly, and not all the way. So here it is the size
+# of the first steps that matters, not Adam's averages.
 #
 # > **E4 · The model cannot bear large steps: ten full ones leave 2e-4 of the differences, and with Adam's
 # > averages collected first 5e-4.** *Our question*: does warm-up help because Adam's averages are poor at first, or
 # > because the model cannot bear large steps?
 # >
-# > *Measured*: Six layers, rate 0.008, five seeds. What is left: 0.02 to 0.07 after one full step in post-norm, after
-# > ten 5e-5 to 2e-4; with averages collected first 4e-5 to 5e-4; both end at loss 2.78. With warm-up 0.08 to 0.18
-# > after ten steps, loss 0.001 to 0.04; with ten full steps before the warm-up 2.75 to 2.78. Pre-norm: 0.09 to 0.14,
-# > loss 0.001.
+# > *Measured*: Six layers, rate 0.008, five seeds; chance is a loss of 2.77. What is left (`apart`, at the start 0.25
+# > to 0.49 in post-norm): 0.02 to 0.07 after one full step in post-norm, after ten 5e-5 to 2e-4; with averages
+# > collected first 4e-5 to 5e-4; both end at loss 2.78. With warm-up 0.08 to 0.18 after ten steps, loss 0.001 to 0.04;
+# > with ten full steps before the warm-up 2.75 to 2.78. Pre-norm: 0.09 to 0.14, loss 0.001.
 #
 # ## 7. The block
 #
@@ -1648,7 +1670,8 @@ class Block(nn.Module):
 
 # %% [markdown]
 # Read the code beside the drawing, from the bottom: every line of `forward` that has a plus is one arrow of the skip
-# path. We count, and test that nothing leaks from the future.
+# path. We count the parameters. Attention has $4 d^2$. The network has $8 d^2$ and $4d + d$ biases, each of the two
+# norms $2d$: together $12 d^2 + 9 d$. And we test that nothing leaks from the future.
 
 # %%
 mt.manual_seed(0)
@@ -1696,12 +1719,15 @@ print("mask the wrong way:", mt.allclose(block(x, allowed), layer(x, src_mask=al
 # %% [markdown]
 # **Today.** The plan of this block is unchanged in nearly every large language model, and nearly every part of it has
 # been replaced. The norm stands before the part and is an RMSNorm, which leaves the mean out (a side road below). The
-# network is gated, *SwiGLU* (Shazeer, 2020): exercise 2 builds it, and chapter 12 measures what it is worth. Biases
-# are gone. Some models put a norm on what a part *adds*, before the sum (Gemma 2, OLMo 2), and many normalize queries
-# and keys before they meet; DeepNorm (Wang et al., 2022) makes post-norm trainable with a thousand layers by weighing
-# the skip path. Everybody warms up, with pre-norm, too. Chapter 10 draws the block of 2017 beside the one of today.
+# network is gated, *SwiGLU* (Shazeer, 2020): exercise 2 builds it, and chapter 12 measures what it is worth. Biases are
+# gone. Some models put a norm on what a part *adds*, before the sum (Gemma 2, OLMo 2), and many normalize queries and
+# keys before they meet. DeepNorm (Wang et al., 2022) makes post-norm trainable with a thousand layers: it gives the
+# skip path a larger weight and starts the parts smaller. Nearly everybody warms up, with pre-norm, too. Chapter 10
+# draws the block of 2017 beside the one of today.
 #
 # ## 8. The table of barriers, filled in
+#
+# Chapter 05 left five barriers between self-attention and a Transformer. Each now has its way out:
 #
 # | barrier | what breaks | way out | chapter |
 # | --- | --- | --- | --- |
@@ -1709,13 +1735,13 @@ print("mask the wrong way:", mt.allclose(block(x, allowed), layer(x, src_mask=al
 # | no nonlinearity | given its weights, layers only average (C19) | feed-forward network: XOR of a lone token right, without it at most 3 of 4 | 09 |
 # | looks at the future | cannot be trained to predict the next token (C15) | mask: scores to minus infinity before the softmax | 07 |
 # | one place at a time | one softmax, one place (C14) | several heads | 06 |
-# | does not train when deep | tokens become equal, or sums explode (C20) | residual connection and norm together | 09 |
+# | does not train when deep | tokens become equal, or sums explode (C20) | residual connection against the one, norm (or a small start) against the other | 09 |
 #
 # No row is open. **You may stop here**: chapter 10 assembles the parts and needs nothing of the side roads below.
 #
-# **Try it**: make the cow say "woof" by changing one row of `sounds`; give `says` an animal halfway between dog and
-# cat; train the six layers with a word of your own in place of *be water*; take the sum around attention only, or
-# around the network only (`Layers`); start post-norm small, and see whether it still needs warm-up.
+# **Try it** (choose two): make the cow say "woof" by changing one row of `sounds`; give `says` an animal halfway
+# between dog and cat; train the six layers with a word of your own in place of *be water*; take the sum around
+# attention only, or around the network only (`Layers`); start post-norm small, and see whether it still needs warm-up.
 #
 # <details><summary>Common slips, and how other texts write it</summary>
 #
@@ -1740,7 +1766,8 @@ print("mask the wrong way:", mt.allclose(block(x, allowed), layer(x, src_mask=al
 # - A residual connection lets each part read from a stream and add to it. The Jacobian is identity plus $J_f$. It
 #   keeps tokens apart (E1), but at a usual start the sums grow and the gradient explodes, mostly through the scores
 #   (E2).
-# - Layer norm brings each token to mean 0 and variance 1, by itself, and so stops the growth.
+# - Layer norm brings each token to mean 0 and variance 1, by itself. In pre-norm it keeps what a part adds from growing
+#   with the sum.
 # - Two failures: without sums all tokens become equal, with a norm or without; sums alone explode. Sums with a norm
 #   train at every depth that we tried, and so do sums from a small start (C20).
 # - Pre-norm keeps the skip path free, and its late parts weigh little (E3). Post-norm needs warm-up at large rates
@@ -1748,17 +1775,18 @@ print("mask the wrong way:", mt.allclose(block(x, allowed), layer(x, src_mask=al
 #
 # **Exercises**: [set 09](../exercises/09_feed_forward_norm_residual/09_feed_forward_norm_residual.ipynb)
 #
-# **Read on**: He et al. (2016), *Deep residual learning for image recognition*. Ba, Kiros and Hinton (2016), *Layer
-# normalization*. Baevski and Auli (2019), *Adaptive input representations for neural language modeling*. Child et al.
-# (2019), *Generating long sequences with sparse Transformers*. Xu et al. (2019), *Understanding and improving layer
+# **Read on**: Glorot and Bengio (2010), *Understanding the difficulty of training deep feedforward neural networks*. He
+# et al. (2016), *Deep residual learning for image recognition*. Ba, Kiros and Hinton (2016), *Layer normalization*.
+# Baevski and Auli (2019), *Adaptive input representations for neural language modeling*. Child et al. (2019),
+# *Generating long sequences with sparse Transformers*. Xu et al. (2019), *Understanding and improving layer
 # normalization*. Zhang and Sennrich (2019), *Root mean square layer normalization*. Zhang, Dauphin and Ma (2019),
 # *Fixup initialization: residual learning without normalization*. Xiong et al. (2020), *On layer normalization in the
-# Transformer architecture*. Liu et al. (2020a), *On the variance of the adaptive learning rate and beyond*. Liu et
-# al. (2020b), *Understanding the difficulty of training Transformers*. Shazeer (2020), *GLU variants improve
-# Transformer*. Dong, Cordonnier and Loukas (2021), *Attention is not all you need*. Elhage et al. (2021), *A
-# mathematical framework for Transformer circuits*. Geva et al. (2021), *Transformer feed-forward layers are key-value
-# memories*. Meng et al. (2022), *Locating and editing factual associations in GPT*. Wang et al. (2022), *DeepNet:
-# scaling Transformers to 1,000 layers*.
+# Transformer architecture*. Liu et al. (2020a), *On the variance of the adaptive learning rate and beyond*. Liu et al.
+# (2020b), *Understanding the difficulty of training Transformers*. Shazeer (2020), *GLU variants improve Transformer*.
+# Dong, Cordonnier and Loukas (2021), *Attention is not all you need*. Elhage et al. (2021), *A mathematical framework
+# for Transformer circuits*. Geva et al. (2021), *Transformer feed-forward layers are key-value memories*. Meng et al.
+# (2022), *Locating and editing factual associations in GPT*. Wang et al. (2022), *DeepNet: scaling Transformers to
+# 1,000 layers*.
 #
 # ## Side roads
 #
@@ -2045,7 +2073,9 @@ runs.holds(
 #
 # *For those who ask why a deep stack cannot simply ignore the layers that it does not need.* Deck 2's answer: a layer
 # finds it hard to learn the identity, $f(x) = x$; with a residual connection it only has to learn $f(x) = 0$. We ask
-# directly: networks in a row, width 16, 32 hidden units each, get random vectors and must give them back.
+# directly: networks in a row, width 16, 32 hidden units each, get random vectors and must give them back. They could:
+# 32 units are just enough for $x = \operatorname{ReLU}(x) - \operatorname{ReLU}(-x)$. The question is whether they
+# learn it.
 
 
 # %% evidence
