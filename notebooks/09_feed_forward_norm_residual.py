@@ -1928,10 +1928,13 @@ runs.finding(
 )
 
 # %% [markdown]
-# With the mean alone detached nothing changes. Without the deviation's part learning is slower at rate 0.002, in both
-# wirings. So what the norm's gradient does for speed is the term with $\hat x$, the one that takes out stretching; Xu
-# et al., too, found it the more important one. In post-norm at 0.008 it is the other way round: layer norm itself has
-# trouble there (C22), and training does better without that term.
+# With the mean alone detached nothing changes. Without the deviation's part the goal comes later at rate 0.002, in both
+# wirings: in post-norm after
+# {{09 gradient_of_the_norm: steps needed; norm=deviation detached; rate=0.002; steps=600; wiring=post-norm}} steps, with it after
+# {{09 gradient_of_the_norm: steps needed; norm=layer norm; rate=0.002; steps=600; wiring=post-norm}}. (By the sum of all
+# losses on the way, post-norm's difference is no finding.) So what the norm's gradient does for speed is the term with
+# $\hat x$, the one that takes out stretching; Xu et al., too, found it the more important one. In post-norm at 0.008, where
+# layer norm itself has trouble (C22), the runs differ too much to say anything.
 #
 # > **C35 · holds with a condition: At rate 0.002, in pre-norm, layers with the norm's whole gradient learn in
 # > {{09 gradient_of_the_norm: steps needed; norm=layer norm; rate=0.002; steps=600; wiring=pre-norm}} steps, without
