@@ -342,9 +342,42 @@ def test_an_arrow_leads_from_each_word_of_a_tree_to_its_head():
 
 def test_a_block_has_a_skip_path_to_each_sum():
     _, axes = subplots()
-    blocks.line(axes, ["norm", "attention", "+", "norm", "network", "+"])
-    written = [label.get_text() for label in axes.texts]
+    blocks.tower(axes, ["norm", "attention", "+", "norm", "network", "+"])
+    written = [label.get_text() for label in axes.texts if label.get_text()]
     assert written.count("skip path") == written.count("+") == len(axes.lines) == 2
+    assert written[0] == "$x$" and written[-1] == "$y$"
+
+
+def test_a_chain_has_no_sums_and_a_stream_one_for_each_part():
+    parts = ["attention", "network", "attention"]
+    for draw, sums in ((blocks.chain, 0), (blocks.stream, len(parts))):
+        _, axes = subplots()
+        draw(axes, parts)
+        written = [label.get_text() for label in axes.texts]
+        assert [name for name in written if name in parts] == parts
+        assert written.count("+") == sums
+        assert ("residual stream" in written) == bool(sums)
+
+
+def test_a_memory_draws_a_bar_as_long_as_each_weight():
+    _, axes = subplots()
+    weights = [0.7, 0.2, 0.1]
+    blocks.memory(
+        axes, "query", "abc", "xyz", weights, title="attention", weigh="softmax", below="made anew"
+    )
+    widths = [np.ptp(bar.get_xy()[:, 0]) for bar in axes.patches]
+    assert np.allclose(widths, weights)
+    assert {"keys", "values", "softmax", *"abcxyz"} <= {text.get_text() for text in axes.texts}
+
+
+def test_an_answer_is_spelled_below_the_right_one_and_its_right_letters_are_green():
+    _, axes = subplots()
+    blocks.spelled(axes, "ab c, backwards", "c ba", {"good": "c ba", "bad": "cccc"})
+    written = [text.get_text() for text in axes.texts]
+    assert written.count("c") == 2 + 4
+    assert written.count("\N{OPEN BOX}") == 2
+    fills = [cell.get_facecolor() for cell in axes.patches]
+    assert fills.count(fills[0]) == 4 + 1
 
 
 def test_padding_is_hatched_and_shares_batch_norms_column_only():
