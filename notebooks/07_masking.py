@@ -15,7 +15,7 @@
 # - say what one masked pass saves beside a loop over tokens;
 # - train a causal language model, and name three suspects for what it lacks beside an RNN.
 #
-# **Time**: about 110 minutes to read and try, without the side roads; all cells together run in about half a minute.
+# **Time**: about 115 minutes to read and try, without the side roads; all cells together run in about half a minute.
 # **Before it**: chapters 05 (self-attention) and 06 (several heads). Language models and the corpus are those of
 # chapter 01, padding that of chapter 03.
 #
@@ -285,29 +285,30 @@ def without_a_mask(rate, steps):
 # Both losses of the model without a mask, by steps of training and by position: figure, table and verdicts
 cheating = without_a_mask.run()
 budgets = cheating.best.settings_of("steps")
-figure, (left, right) = plot.subplots(1, 2, width=9, height=3.2, sharey=True)
+evenly = math.log(VOCABULARY)
+figure, (left, right) = plot.subplots(1, 2, width=9, height=3.2)
 for way in ("from the prefix", "in one pass"):
     by_steps = [cheating.best.values(way, steps=steps) for steps in budgets]
     plot.spread(left, budgets, np.stack(by_steps, axis=1), marker="o", label=way)
-    losses = cheating.best.values(f"{way}, by position", steps=budgets[-1])
-    plot.spread(right, range(1, CONTEXT + 1), losses, marker="o", markersize=3, label=way)
-for axes in (left, right):
-    axes.axhline(math.log(VOCABULARY), color="0.5", linewidth=1, linestyle="-")
-left.text(budgets[0], 0.9 * math.log(VOCABULARY), "guessing evenly", va="top", fontsize=9)
-left.set(xlabel="steps of training", ylabel="validation loss", xscale="log", yscale="log")
+losses = cheating.best.values("in one pass, by position", steps=budgets[-1])
+color = plot.COLORS[1]
+plot.spread(right, range(1, CONTEXT + 1), losses, marker="o", markersize=4, color=color)
+for axes, title in ((left, "mean"), (right, f"in one pass, after {budgets[-1]:,} steps")):
+    axes.axhline(evenly, color="0.4", linewidth=1, linestyle=":")
+    axes.set(title=title, ylabel="validation loss")
+right.text(1, evenly - 0.1, "guessing evenly", va="top", fontsize=9)
+left.set(xlabel="steps of training", xscale="log", ylim=(0, None))
 left.set_xticks(budgets, budgets)
 left.minorticks_off()
-left.legend(loc="lower left")
-right.set(xlabel="position in the window", title=f"after {budgets[-1]:,} steps")
-left.set(title="mean over all positions")
+left.legend()
+right.set(xlabel="position in the window", ylim=(-0.1, 5))
 plot.show(
     figure,
-    alt="Validation loss of the model without a mask, on a log scale. Left, against steps of training: in one pass it "
-    "falls towards zero, from the prefix it rises far above that of guessing evenly. Right, by position: in one pass it "
-    "is nearly zero at all positions but the last, where the two curves meet.",
+    alt="Validation loss of the model without a mask. Left, against steps of training: in one pass it falls to nearly zero, "
+    "from the prefix it rises far above that of guessing evenly. Right, by position, in one pass: zero at all positions but "
+    "the last, where it jumps to 2.3.",
 )
 cheating.table("steps", ["training", "in one pass", "from the prefix", "last position"])
-evenly = math.log(VOCABULARY)
 
 
 def later(rows, way):
@@ -344,10 +345,10 @@ cheating.holds(
 # thing: the next token is among the inputs, so copy it. When it is not among them, the model copies another token, and is
 # sure of it. That is worse than guessing.
 #
-# On the right is a cheap alarm. Nothing stands to the right of the *last* position, so its loss in one pass is the one
-# from the prefix: 2.6, where all others have next to nothing. **Look at your loss by position.**
+# On the right is a cheap alarm. Nothing stands to the right of the *last* position, so there the model has to be honest, and
+# its loss jumps from nothing to 2.3. **Look at your loss by position.**
 #
-# And we can see the copying. Here is where the eight heads look:
+# We can even see the copying. Of the eight heads, these four look to their right most:
 
 # %% evidence
 # Where the heads of the model without a mask look, and what it answers to a prefix: figure, table, verdicts
@@ -356,11 +357,15 @@ with mt.no_grad():
     x = cheater.embedding(letters.encode(snippet).unsqueeze(0))
     x = x + cheater.positions(mt.arange(len(snippet)))
     _, weights = cheater.attention.look(x, x)
-figure, panels = plot.heads(weights[0], list(snippet), list(snippet), width=10)
+ahead = [np.diagonal(head, 1).mean() for head in weights[0].numpy()]
+four = sorted(np.argsort(ahead)[-4:].tolist())
+figure, panels = plot.heads(weights[0, four], list(snippet), list(snippet))
+for axes, head in zip(panels[0], four, strict=True):
+    axes.set_xlabel(f"head {head + 1}")
 plot.show(
     figure,
-    alt="Eight maps of weights over the twelve characters of 'The value of'. In most heads a dark line runs just above the "
-    "diagonal: each character looks at its neighbour on the right.",
+    alt="Four maps of weights over the twelve characters of 'The value of'. A dark line runs just above the diagonal, in two "
+    "of them nearly unbroken: each character looks at its neighbour on the right.",
 )
 inputs, targets = (part[::4] for part in all_windows(validation, CONTEXT))
 found = []
@@ -384,17 +389,20 @@ lab.holds("E1", "more often than the right token does", copied - there, above=0.
 lab.holds("E1", "and is wrong", right, below=0.2)
 
 # %% [markdown]
-# In most heads a dark line runs one place to the right of the diagonal: "T" looks at "h", "h" at "e". Only the last
-# character has no neighbour on the right, and looks anywhere. (In a notebook that runs, point at a token:)
+# A row is the character that asks. The dark line runs one place to the right of the diagonal: "T" looks at "h", "h" at "e".
+# Only the last character has no neighbour on the right, and looks anywhere. (In a notebook that runs, point at a token:)
 
 # %% evidence
 # Where the heads of the model without a mask look, to point at
 look(cheater, ["<s>", *"The value of"], vocabulary=letters)
 
 # %% [markdown]
-# > **E1 · @E1@.** *Our question*: does its loss show that a model without a mask cheats?
+# > **E1 · The longer it trains, the lower its loss in one pass, 0.07, and the higher from the prefix,
+# > 12 to 17.** *Our question*: does its loss show that a model without a mask cheats?
 # >
-# > *Measured*: @E1M@
+# > *Measured*: Five seeds, the rate chosen on other text and seeds. After 60, 200, 600 and 2,000 steps: in one pass
+# > 2.1 to 2.5, 0.11 to 0.12, 0.08, and 0.07; from the prefix 3.0 to 3.4, 7.5 to 10.3, 8.3 to 11.9, and 11.9 to 16.5
+# > (guessing evenly: 4.4). At the last position, where there is no future, 2.3 in one pass after 2,000 steps.
 #
 # ## 2. The causal mask
 #
@@ -550,11 +558,13 @@ for word in ("be", "water", "my"):
     parts[word] = weights[1, :2].tolist()
 figure, (left, right) = plot.subplots(1, 2, width=9, height=3.2, width_ratios=[1.25, 1])
 for y, (first, second) in enumerate(parts.values()):
-    left.barh(y, first, color=plot.COLORS[0], label='on "be"' if y == 0 else None)
-    left.barh(y, second, left=first, color=plot.COLORS[5], label='on "water"' if y == 0 else None)
+    left.barh(y, first, color="0.35", label='on "be"' if y == 0 else None)
+    left.barh(y, second, left=first, color="0.6", label='on "water"' if y == 0 else None)
     rest = 1 - first - second
-    left.barh(y, rest, left=1 - rest, color="0.9", label="set to zero" if y == 0 else None)
+    left.barh(y, rest, left=1 - rest, color="0.92", label="set to zero" if y == 0 else None)
 left.set_yticks(range(3), [f'be water "{word}" ...' for word in parts])
+for label, color in zip(left.get_yticklabels(), plot.COLORS, strict=False):
+    label.set_color(color)
 left.set(xlabel='weights of "water"', xlim=(0, 1))
 left.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=9)
 left.grid(False)
@@ -931,10 +941,12 @@ for tight in ("zero after, renormalised", "minus infinity before"):
 # token gives its own length, and training finds keys that do so. (Even one head is enough, and on text it happens, too: a
 # side road.)
 #
-# > **E2 · @E2@.** *Our question*: how much of the future
+# > **E2 · Nearly all: with four heads 1.82 of 1.82 nats leak.** *Our question*: how much of the future
 # > leaks if weights are set to zero after the softmax?
 # >
-# > *Measured*: @E2M@
+# > *Measured*: Nats a token, five seeds, rates chosen on other windows and seeds: zero after the softmax 1.82 with four
+# > heads, as much as without a mask; 0.00 with scores of minus infinity, and with rows that are divided by their sums.
+# > With one head 0.69 to 1.74 after 600 steps, and after 6,000 steps 1.82 in three runs of five.
 #
 # ### Gradients from the future (C15)
 #
@@ -1018,10 +1030,13 @@ same = (model(one) == model(other)).all(-1)[0]  # (n)
 print("outputs that stay the same, bit for bit:", int(same.sum()), "of", CONTEXT)
 
 # %% [markdown]
-# > **C15 · holds: @C15@.** *The lectures* (deck 1, "Necessities for a self-attention building block:"; deck
+# > **C15 · holds: With scores of minus infinity the gradient from the future is exactly 0, without a
+# > mask up to 1.1.** *The lectures* (deck 1, "Necessities for a self-attention building block:"; deck
 # > 3): masking "keeps information about the future from 'leaking' to the past".
 # >
-# > *Measured*: @C15M@
+# > *Measured*: Largest norm of a derivative from the future, windows of 2 to 32 tokens, five seeds: exactly 0
+# > with scores of minus infinity; 0.11 to 1.1 without a mask, 0.73 to 1.2 with a mask off by one, 0.004 to
+# > 0.19 with weights set to zero after the softmax.
 #
 # ## 6. The growing key set
 #
@@ -1173,11 +1188,14 @@ runs.holds(  # of the recorded runs alone: times of a busy machine prove nothing
 # When a model *writes*, the next token waits for this one. Then growing keys are the right way, under the name of
 # key-value cache (chapter 11).
 #
-# > **C16 · holds with a condition: @C16@.** *The lectures* (deck 1, "Masking the future in
+# > **C16 · holds with a condition: One masked pass takes 1 ms where growing keys take 34, though it
+# > counts more FLOPs than they do (2.3e7 and 1.5e7).** *The lectures* (deck 1, "Masking the future in
 # > self-attention"; deck 3): a set of keys and queries that grows with the time step is "inefficient";
 # > masking enables parallelization.
 # >
-# > *Measured*: @C16M@
+# > *Measured*: All ways give the same, to 1e-12. At $n = 256$, $d = 64$, three seeds, in processor time: by prefix
+# > 2.25e9 FLOPs and 89 to 128 ms, with growing keys 1.47e7 and 34 to 35 ms, in blocks of 16 1.52e7 and 1.7 to 2.6 ms,
+# > in one masked pass 2.31e7 and 0.9 to 1.0 ms.
 
 # %% [markdown]
 # ## 7. A causal language model
@@ -1349,7 +1367,7 @@ unigram = -sum(
 masked_name = "masked self-attention"
 runs.holds(
     "the causal model is better than letters by their frequency, by 0.5 nats",
-    lambda rows: unigram - rows.values("loss", model=masked_name),
+    lambda rows: unigram - rows.values("loss", model=masked_name, steps=600),
     above=0.5,
 )
 for steps in (600, 1500, 6000):
@@ -1369,12 +1387,12 @@ if cheating.full and runs.full:
     )
 
 # %% [markdown]
-# @RNNWINS@
+# RNNWINS TODO
 #
-# > **E3 · @E3@.** *Our question*: is one
+# > **E3 · No: TODO 1.** *Our question*: is one
 # > causal layer of self-attention as good a language model as an RNN?
 # >
-# > *Measured*: @E3M@
+# > *Measured*: TODO
 #
 # ### Three suspects
 #
@@ -1432,7 +1450,7 @@ table(["head", *(f"{k} back" for k in range(6))], rows, "the numbers: mean weigh
 
 # %% [markdown]
 # On the left, one head looks at the character before. Place 5 had to learn that by itself, and so had place 25 (suspect 1). On
-# the right, the column 0 is the token itself. Two heads spend half of their weight there, on what the model already had
+# the right, column 0 is the token itself. Head 7 spends half of its weight there, and head 1 more than a third, on what the model already had
 # (suspect 3). Beyond a handful of places little is used at all.
 #
 # These are signs, not proofs. **Chapter 08** takes this model up again. It gives it better positions, then the way around, and
@@ -1480,7 +1498,7 @@ table(["head", *(f"{k} back" for k in range(6))], rows, "the numbers: mean weigh
 #
 # | barrier | what breaks | way out | chapter |
 # | --- | --- | --- | --- |
-# | looks at the future | cannot be trained to predict the next token (C15) | mask: scores to minus infinity before the softmax; the derivative from the future exactly 0, loss from the prefix after 600 steps @BARRIER@ | 07 |
+# | looks at the future | cannot be trained to predict the next token (C15) | mask: scores to minus infinity before the softmax; the derivative from the future exactly 0, loss from the prefix after 600 steps {{07 language_models: loss; model=masked self-attention; steps=600}} in place of {{07 without_a_mask: from the prefix; steps=600}} | 07 |
 #
 # The learned positions were borrowed. Chapter 08 asks how to tell a model without a notion of order where its tokens
 # stand, and brings the case of the RNN to an end.
@@ -1515,7 +1533,8 @@ print(weights)
 # still have a finite gradient:
 
 
-# %%
+# %% evidence
+# The test of a row with nothing to look at, and two ways that fail it
 def report(name, attend):
     """What a row without a key gets, and which projections keep a finite gradient."""
     mt.manual_seed(0)
@@ -1524,7 +1543,7 @@ def report(name, attend):
     output[2:].sum().backward()
     finite = [bool(project.weight.grad.isfinite().all()) for project in projections]
     row = [round(number, 3) for number in output[0].tolist()]
-    print(f"{name:24} row 1: {row!s:16} finite gradients of queries, keys, values: {finite}")
+    print(f"{name:26} row 1: {row!s:16} finite gradients of queries, keys, values: {finite}")
 
 
 def output_filled(query, key, value, allowed):
@@ -1622,7 +1641,8 @@ for need_weights in (True, False):
 #
 # That is zero only where one of its factors is.
 
-# %%
+# %% evidence
+# The formula against the gradient
 _, all_weights = attention(query, key, value)  # (n, n)
 f = (all_weights * ~causal_mask(4)).sum(-1, keepdim=True)  # (n, 1)
 print("output = (1 - f) times the right output:", mt.allclose(wrong_output, (1 - f) * by_loop))
@@ -1688,8 +1708,11 @@ on_text.holds(
 on_text.holds(
     "in one pass it is better than any honest model here",
     lambda rows: rows.values("in one pass", steps=600),
-    below=1.3,
+    below=1.0,
 )
 
 # %% [markdown]
-# @HEADS@
+# One head can, but not every run finds the way: after 600 steps one head leaks 0.69 to 1.74 nats, and after 6,000 steps
+# 1.82 in three runs of five, all that there is. With two heads all five runs get there. So four heads are a convenience, not
+# a need. On text it cheats, too: its rows add up to less than one in training, where there is a future, and to one at
+# the last position, the only one that writing uses. In one pass its loss is 0.41 to 0.47, from the prefix 9 to 14.

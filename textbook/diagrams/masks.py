@@ -58,7 +58,7 @@ def rays(axes, right, lengths):
         tip = (length * x, length * y)
         axes.annotate("", tip, (0, 0), arrowprops=style | {"color": color, "lw": 2.5})
         axes.text(tip[0] + 0.03, tip[1], f'next: "{word}"', va="center", color=color)
-    axes.set(xlim=(0, 0.75), ylim=(0, 0.8), aspect="equal")
+    axes.set(xlim=(0, 0.62), ylim=(0, 0.8), aspect="equal")
     axes.set(xlabel="first number", ylabel="second number")
 
 
@@ -157,8 +157,8 @@ def suspects(axes):
     for below, above in ((0, 1.15), (1.15, 2.3)):
         axes.annotate("", (0, above), (0, below), arrowprops=arrow)
     axes.annotate("", (-0.25, 1.1), (-2.6, 0.1), arrowprops=arrow)
-    missing = arrow | {"color": COLORS[1], "linestyle": "--", "connectionstyle": "arc3,rad=0.75"}
-    axes.annotate("", (1.2, 2.3), (1.0, 0), arrowprops=missing | {"shrinkA": 22, "shrinkB": 22})
+    missing = arrow | {"color": COLORS[1], "linestyle": "--", "connectionstyle": "arc3,rad=0.8"}
+    axes.annotate("", (1.05, 2.3), (1.05, 0), arrowprops=missing | {"shrinkA": 2, "shrinkB": 2})
     told = (
         (-4.6, -0.62, '"one place back" is learned 32 times over'),
         (-4.6, 1.15, "values are mixed once, linearly"),
