@@ -129,8 +129,8 @@ def all_windows(text, n, first=0):
 # %% [markdown]
 # The model is the smallest of its kind: embedding, one layer of attention with the heads of chapter 06, and a
 # network with one hidden layer (chapter 00) that reads out the scores of the next token. Attention knows no order
-# (chapter 05, C10). So `positions` gives each place a vector, which is added to the embedding; here it is a learned one, and
-# chapter 08 tries others. *How* to attend is an argument, too: `attend`, a function of queries, keys and values. The
+# (chapter 05, C10). So `positions` gives each place a vector, which is added to the embedding; here it is a learned one. Chapter 08
+# tries other codes. *How* to attend is an argument, too: `attend`, a function of queries, keys and values. The
 # models of this chapter differ in nothing else. The training loop is the usual one.
 
 
@@ -293,7 +293,10 @@ for way in ("from the prefix", "in one pass"):
 losses = cheating.best.values("in one pass, by position", steps=budgets[-1])
 color = plot.COLORS[1]
 plot.spread(right, range(1, CONTEXT + 1), losses, marker="o", markersize=4, color=color)
-for axes, title in ((left, "mean"), (right, f"in one pass, after {budgets[-1]:,} steps")):
+for axes, title in (
+    (left, "mean over all positions"),
+    (right, f"in one pass, after {budgets[-1]:,} steps"),
+):
     axes.axhline(evenly, color="0.4", linewidth=1, linestyle=":")
     axes.set(title=title, ylabel="validation loss")
 right.text(1, evenly - 0.1, "guessing evenly", va="top", fontsize=9)
@@ -346,7 +349,8 @@ cheating.holds(
 # sure of it. That is worse than guessing.
 #
 # On the right is a cheap alarm. Nothing stands to the right of the *last* position. There the model has to be honest, and
-# its loss jumps from nothing to 2.3. **Look at your loss by position.**
+# its loss jumps from nothing to 2.3. Divide 2.3 by the 32 places, and you have 0.07: its whole mean loss stands in this one
+# place. **Look at your loss by position.**
 #
 # We can even see the copying. Of the eight heads, these four look to their right most:
 
@@ -1017,8 +1021,8 @@ runs.holds(
 # longer tell it from a small leak: one more reason for minus infinity.
 #
 # Such a test belongs to the **whole model**, not to the mask: a layer that normalises over positions leaks as
-# well. And gradients find smooth leaks only. For all others, change a later token: not one bit of an earlier output may
-# change.
+# well. And gradients find smooth leaks only. For the rest, change a later token: not one bit of an earlier output may
+# differ.
 
 # %%
 mt.manual_seed(0)
@@ -1399,8 +1403,8 @@ if cheating.full and runs.full:
 # level or better. From the fifth on the RNN has the lower loss: it makes more of what it has seen. (Neither is a
 # champion. Chapter 01's table of counts has {{01 counting_by_order: loss[4]; text=first edition}} nats on nearly the same text.)
 #
-# > **E3 · No: after 6,000 steps it has {{07 language_models: loss; model=masked self-attention; steps=6000}} nats, the RNN
-# > {{07 language_models: loss; model=RNN; steps=6000}}; the RNN learns about four times as fast.** *Our question*: is one
+# > **E3 · No: after 6,000 steps it has {{07 language_models: loss; model=masked self-attention; steps=1500}} nats, the RNN
+# > {{07 language_models: loss; model=RNN; steps=1500}}; the RNN learns about four times as fast.** *Our question*: is one
 # > causal layer of self-attention as good a language model as an RNN?
 # >
 # > *Measured*: Loss on all validation windows, with about as many parameters, the same windows and steps, five seeds,
@@ -1409,8 +1413,8 @@ if cheating.full and runs.full:
 # > {{07 language_models: loss; model=RNN; steps=600}}; after 1,500 steps
 # > {{07 language_models: loss; model=masked self-attention; steps=1500}} and
 # > {{07 language_models: loss; model=RNN; steps=1500}}. Of the words that they write after 6,000 steps,
-# > {{07 language_models: known words; model=masked self-attention; steps=6000}} and
-# > {{07 language_models: known words; model=RNN; steps=6000}} are known.
+# > {{07 language_models: known words; model=masked self-attention; steps=1500}} and
+# > {{07 language_models: known words; model=RNN; steps=1500}} are known.
 #
 # ### Three suspects
 #
