@@ -470,8 +470,8 @@ plot.show(
 )
 
 # %% [markdown]
-# Read the second row from left to right: "water" may look at two words, has two scores and two minus infinities, and the
-# softmax shares its one among the two.
+# Read the second row from left to right: "water" may look at two words. It has two scores and two minus infinities, and the
+# softmax divides its 1 between these two.
 #
 # This is the line in chapter 05's `attention` that we passed over there: `scores.masked_fill(~allowed, -math.inf)`.
 # The library takes the mask as an argument, too, and knows the causal one by name:
@@ -665,10 +665,10 @@ plot.show(
 )
 
 # %% [markdown]
-# The padding mask cuts columns: *no* query may look at a padded key. Its rows are cut by nobody; what a padded query gets is
-# never read.
+# The padding mask cuts columns: *no* query may look at a padded key. It cuts no rows. What a padded query gets is never
+# read.
 #
-# How do we check such a thing? Always in the same way: **a sentence in a batch must get what it gets alone**. First for an
+# How do we check such a thing? In one way, always: **a sentence in a batch must get what it gets alone**. First for an
 # encoder, where every token may look at every real one:
 
 
@@ -818,8 +818,8 @@ plot.show(
 )
 
 # %% [markdown]
-# The mask is a chain of small triangles, one for each text. Grey is what the causal mask alone would also allow. The check holds: each
-# sentence gets what it gets alone.
+# The mask is a chain of small triangles, one for each text. Grey is what the causal mask alone would also allow. The check holds:
+# each sentence gets what it gets alone. (Where places have codes, let them start anew with each text.)
 #
 # Does it matter in training? GPT-3's authors (Brown et al., 2020) packed texts and did *not* mask them, with a token between
 # them. Llama 3's (Dubey et al., 2024) did mask them, and report that it mattered little for rows of usual length
@@ -1243,11 +1243,10 @@ print("in one pass as from the prefix:", mt.allclose(*ways, atol=1e-4))
 
 # %% [markdown]
 # With the mask, the loss in one pass *is* the loss from the prefix: what training sees is what writing gets. And does it still
-# laugh? Here are three models after ten times as many steps, asked to go on from the same beginnings. (Their scores are
-# multiplied by two, that is, they write at temperature 1/2; chapter 01.)
+# laugh? Here are the cheater and the causal model, asked to go on from the same beginnings, again at temperature 1/2.
 
 # %% evidence
-# What three models write after 6,000 steps, as recorded; here they are trained for a moment only
+# What the models write: as recorded, or those that were trained here
 WRITERS = {"no mask": partial(model_with, F.scaled_dot_product_attention), **MODELS}
 PROMPTS = ("The ", "A model ", "If the ")
 
@@ -1262,9 +1261,13 @@ def what_they_write(model, steps):
     }
 
 
-texts = what_they_write.run().best
-for name in WRITERS:
-    [row] = texts.where(model=name)
+texts = what_they_write.run().full
+made_here = {"no mask": cheater, "masked self-attention": writer}
+for name in WRITERS if texts else made_here:
+    if texts:
+        [row] = texts.where(model=name)
+    else:
+        row = {p: write_on(lambda x, m=made_here[name]: 2 * m(x), p, 140)[0] for p in PROMPTS}
     lines = [row[prompt] for prompt in PROMPTS]
     if name == "no mask":  # with <s> before it, the 31st character fills the window
         lines = [f"{text[: CONTEXT - 1]} | {text[CONTEXT - 1 :]}" for text in lines]
@@ -1307,9 +1310,10 @@ lab.holds(
 )
 
 # %% [markdown]
-# The two honest models write something like this book. And the cheater? It stutters, and in the middle of the line it begins
-# to speak. The bar marks the place: there its window of 32 tokens is full. From then on each new letter stands at the *last*
-# position, the only one where training did not let it cheat.
+# The honest model writes something like words of this book. The cheater laughs and stutters on. (The bar marks the place where
+# its window of 32 tokens is full. From then on each new letter stands at the *last* position, the only one where training did
+# not let it cheat. Train it for 6,000 steps, and
+# watch what happens at the bar.)
 #
 # The table counts words in texts of one window. Of the cheater's, not one in a hundred occurs in the training text. Letters
 # drawn by their frequency do better.
@@ -1381,13 +1385,17 @@ runs.holds(
     lambda rows: unigram - rows.values("loss", model=masked_name, steps=600),
     above=0.5,
 )
-for steps in (600, 1500, 6000):
-    runs.finding(
-        f"after {steps:,} steps the RNN has the lower loss",
-        "loss",
-        larger=dict(model=masked_name, steps=steps),
-        smaller=dict(model="RNN", steps=steps),
-    )
+runs.holds(
+    "the RNN is better than masked self-attention, at the same steps and seed",
+    lambda rows: np.concatenate(
+        [
+            rows.values("loss", model=masked_name, steps=steps)
+            - rows.values("loss", model="RNN", steps=steps)
+            for steps in (600, 1500)
+        ]
+    ),
+    above=0.05,
+)
 if cheating.full and runs.full:
     lab.holds(
         "C15",
@@ -1398,21 +1406,21 @@ if cheating.full and runs.full:
     )
 
 # %% [markdown]
-# **The RNN wins**, at every budget. But on the left the curves come closer: after 6,000 steps the causal model is where the RNN
-# was after 1,500. So the RNN learns about four times as fast. On the right we see where it gains. Up to four tokens attention is
-# level or better. From the fifth on the RNN has the lower loss: it makes more of what it has seen. (Neither is a
-# champion. Chapter 01's table of counts has {{01 counting_by_order: loss[4]; text=first edition}} nats on nearly the same text.)
+# **The RNN wins**, at both budgets. On the left its lead shrinks: from 0.25 to 0.30 nats after 600 steps to 0.13 to 0.18 after 1,500.
+# On the right we see where it gains. Up to four tokens the two are level. From the fifth on the RNN has the lower loss: it makes
+# more of what it has seen. (Neither is a champion. Chapter 01's table of counts has
+# {{01 counting_by_order: loss[4]; text=first edition}} nats on nearly the same text.)
 #
-# > **E3 · No: after 6,000 steps it has {{07 language_models: loss; model=masked self-attention; steps=1500}} nats, the RNN
-# > {{07 language_models: loss; model=RNN; steps=1500}}; the RNN learns about four times as fast.** *Our question*: is one
+# > **E3 · No: after 1,500 steps it has {{07 language_models: loss; model=masked self-attention; steps=1500}} nats, the RNN
+# > {{07 language_models: loss; model=RNN; steps=1500}}.** *Our question*: is one
 # > causal layer of self-attention as good a language model as an RNN?
 # >
-# > *Measured*: Loss on all validation windows, with about as many parameters, the same windows and steps, five seeds,
-# > rates chosen on other text and seeds by runs of 600 steps. Causal self-attention and RNN after 600 steps
-# > {{07 language_models: loss; model=masked self-attention; steps=600}} and
+# > *Measured*: Loss on all validation windows, with about as many parameters, the same windows and steps, three seeds,
+# > rates chosen on other text and seeds: after 600 steps causal self-attention
+# > {{07 language_models: loss; model=masked self-attention; steps=600}}, RNN
 # > {{07 language_models: loss; model=RNN; steps=600}}; after 1,500 steps
 # > {{07 language_models: loss; model=masked self-attention; steps=1500}} and
-# > {{07 language_models: loss; model=RNN; steps=1500}}. Of the words that they write after 6,000 steps,
+# > {{07 language_models: loss; model=RNN; steps=1500}}. Of the words that they write then,
 # > {{07 language_models: known words; model=masked self-attention; steps=1500}} and
 # > {{07 language_models: known words; model=RNN; steps=1500}} are known.
 #
@@ -1476,7 +1484,7 @@ table(["head", *(f"{k} back" for k in range(6))], rows, "the numbers: mean weigh
 # (suspect 3). Beyond a handful of places little is used at all.
 #
 # These are signs, not proofs. **Chapter 08** takes this model up again. It gives it better positions, then the way around, and
-# closes the case. Chapter 09 is about the second suspect, and about what has to stand between two layers.
+# closes the case. Chapter 09 makes the way around a part of every layer, and puts something between two layers that bends.
 #
 # > **Today.** Every large language model that writes is trained in this way: a causal mask, one pass, $n$ losses. Nobody keeps
 # > the mask as a matrix. The fused operation is told `is_causal` and leaves out whole blocks above the diagonal, so most of
