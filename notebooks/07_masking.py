@@ -1206,7 +1206,7 @@ runs.holds(  # of the recorded runs alone: times of a busy machine prove nothing
 #
 # Now the model of section 1 gets the mask, and nothing else changes. Such a model is called a **causal language model**. (Not a
 # *masked* one: that name belongs to models that fill in hidden words, chapter 13.) How good is it? Its rival is chapter 01's
-# RNN with about as many parameters. The RNN may not carry its state from window to window here, so both see the same 32
+# RNN with about as many parameters. (In the tables our model is called *masked self-attention*, after its only layer.) The RNN may not carry its state from window to window here, so both see the same 32
 # characters at most.
 
 
@@ -1268,7 +1268,7 @@ for name in WRITERS if texts else made_here:
         [row] = texts.where(model=name)
     else:
         row = {p: write_on(lambda x, m=made_here[name]: 2 * m(x), p, 140)[0] for p in PROMPTS}
-    lines = [row[prompt] for prompt in PROMPTS]
+    lines = [row[prompt].replace("<unk>", "?") for prompt in PROMPTS]
     if name == "no mask":  # with <s> before it, the 31st character fills the window
         lines = [f"{text[: CONTEXT - 1]} | {text[CONTEXT - 1 :]}" for text in lines]
     large("\n".join([f"{name}:", *(textwrap.fill(text, width=80) for text in lines)]))
