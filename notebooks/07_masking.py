@@ -51,9 +51,9 @@ lab = Lab("07")
 # %% [markdown]
 # ## 1. A model that cheats
 #
-# One sentence goes with us through this chapter. A language model reads it and predicts, at every
-# position $i$, the token that comes next. So the target of position 1 *is* the input of position 2. An RNN has
-# not read it yet when it has to answer. Self-attention has:
+# One sentence goes with us through this chapter: *be water my friend*. A language model reads it and predicts, at every
+# position $i$, the token that comes next. So the target of position 1 *is* the input of position 2. When an RNN answers at
+# position 1, it has not read that input yet. Self-attention has:
 
 # %% evidence
 # Inputs and what is to come out, in training and in writing
@@ -70,11 +70,11 @@ plot.show(
 # %% [markdown]
 # Follow a thick arrow on the left: it leads from an input to the place where the same word is the target. The right half
 # shows why this must fail when the model writes. There the second input will be the first output (dashed), and the first
-# output wants to look at the second input (thick). Nothing can begin.
+# output depends on the second input (thick). Each waits for the other, and nothing can begin.
 #
-# How much would it look? We choose queries, keys and values of the $n = 4$ words by hand, with $d = 4$. Each key is
-# twice a unit vector, so that after the division by $\sqrt d = 2$ the score of query $i$ and key $j$ is number $j$ of
-# query $i$. `attention` is chapter 05's function.
+# How much weight can fall on the future? Here is an example to check with a pencil. We choose queries, keys and values
+# of the $n = 4$ words ourselves, with $d = 4$. Each key is twice a unit vector, so that after the division by
+# $\sqrt d = 2$ the score of query $i$ and key $j$ is number $j$ of query $i$. `attention` is chapter 05's function.
 
 # %%
 words = "be water my friend".split()
@@ -93,8 +93,9 @@ print(weights.round(decimals=3))
 print("weight of 'be' on words that come later:", round(weights[0, 1:].sum().item(), 3))
 
 # %% [markdown]
-# More than three quarters of what "be" gets comes from words that it is supposed to guess. A model need only
-# learn "copy what stands one place to the right". Will it?
+# More than three quarters of what "be" gets comes from words that come later, and "water" is the one that it should guess.
+# (These weights are ours. What will training choose?) A model need only learn "copy what stands one place to the right".
+# Will it?
 #
 # We try it on chapter 01's corpus, this book's first edition, character by character, each paragraph starting
 # with `<s>`. The last tenth is kept to report on, a tenth of the rest to choose learning rates by. A window is a piece of
@@ -217,8 +218,8 @@ mt.manual_seed(0)
 large(write_on(lambda tokens: 2 * cheater(tokens), "The ", length=60)[0])  # temperature 1/2
 
 # %% [markdown]
-# It laughs at us. (Another seed may stutter.) What went wrong? The loss did not tell, so we need a loss that does. We measure
-# two, at each position $i$ of the validation text's windows:
+# It laughs at us. (Another seed may stutter.) What went wrong? The training loss did not tell us. So we measure two losses
+# on the validation text, at each position $i$ of its windows:
 #
 # - **in one pass**: the model gets all $n$ inputs at once, as in training;
 # - **from the prefix**: it gets $x_1, \dots, x_i$ and nothing else, as when it writes.
@@ -352,7 +353,7 @@ cheating.holds(
 # its loss jumps from nothing to 2.3. Divide 2.3 by the 32 places, and you have 0.07: its whole mean loss stands in this one
 # place. **Look at your loss by position.**
 #
-# We can even see the copying. Of the eight heads, these four look to their right most:
+# We can even see the copying. Of the eight heads, these four look most at the place on their right:
 
 # %% evidence
 # Where the heads of the model without a mask look, and what it answers to a prefix: figure, table, verdicts
@@ -393,20 +394,25 @@ lab.holds("E1", "more often than the right token does", copied - there, above=0.
 lab.holds("E1", "and is wrong", right, below=0.2)
 
 # %% [markdown]
-# A row is the character that asks. The dark line runs one place to the right of the diagonal: "T" looks at "h", "h" at "e".
-# Only the last character has no neighbour on the right, and looks anywhere. (In a notebook that runs, point at a token:)
+# A row is the character that asks. In the last two maps a dark line runs one place to the right of the diagonal: "T" looks at
+# "h", "h" at "e". Only the last character has no neighbour on the right, and looks anywhere.
+#
+# The folded table gives the same model a prefix, so that there is nothing to copy from the right. At places 9 to 16 its
+# favourite gets a probability of 0.70 on average, and stands in the prefix in 86 % of the cases. The right character stands
+# there in 49 % only, and the favourite is right in 8 %. So it copies, with confidence, the wrong thing. (In a notebook that
+# runs, point at a token:)
 
 # %% evidence
 # Where the heads of the model without a mask look, to point at
 look(cheater, ["<s>", *"The value of"], vocabulary=letters)
 
 # %% [markdown]
-# > **E1 · The longer it trains, the lower its loss in one pass, 0.07, and the higher from the prefix,
-# > 12 to 17.** *Our question*: does its loss show that a model without a mask cheats?
+# > **E1 · No: with training its loss in one pass falls, to 0.07, and its loss from the prefix rises, to 12 to 17.**
+# > *Our question*: does its loss show that a model without a mask cheats?
 # >
-# > *Measured*: Five seeds, the rate chosen on other text and seeds. After 60, 200, 600 and 2,000 steps: in one pass
-# > 2.1 to 2.5, 0.11 to 0.12, 0.08, and 0.07; from the prefix 3.0 to 3.4, 7.5 to 10.3, 8.3 to 11.9, and 11.9 to 16.5
-# > (guessing evenly: 4.4). At the last position, where there is no future, 2.3 in one pass after 2,000 steps.
+# > *Measured*: Five seeds, the rate chosen on other text and seeds. After 60, 200, 600 and 2,000 steps the loss in one pass is
+# > 2.1 to 2.5, 0.11 to 0.12, 0.08, and 0.07. From the prefix it is 3.0 to 3.4, 7.5 to 10.3, 8.3 to 11.9, and 11.9 to 16.5
+# > (guessing evenly: 4.4). At the last position, where there is no future, it is 2.3 in one pass after 2,000 steps.
 #
 # ## 2. The causal mask
 #
@@ -529,11 +535,13 @@ for name, mask in {"causal_mask(4)": causal_mask(4), "~causal_mask(4)": ~causal_
     print(f"nn.MultiheadAttention with {name:15}: tokens 1 to 4 look at {looks}")
 
 # %% [markdown]
+# In the first line the mask is the wrong way round: token 1 looks at 2 to 4, and token 4 has nothing left to look at. (Its
+# weights are NaN, "not a number". A side road shows where that leads.)
+#
 # ## 3. Before the softmax, not after
 #
-# Decks 1 and 3 say that the future is masked "by artificially setting attention weights to 0". Taken by the
-# word, that is simpler than minus infinity: let the softmax run over all keys, then multiply its weights by the mask. Why
-# not?
+# Decks 1 and 3 say that the future is masked "by artificially setting attention weights to 0". Taken literally, that is
+# simpler than minus infinity: let the softmax run over all keys, then multiply its weights by the mask. Why not?
 
 
 # %%
@@ -549,8 +557,9 @@ print("rows add up to", wrong_weights.sum(-1))
 print("weights above the diagonal:", (wrong_weights * ~causal_mask(4)).sum().item())
 
 # %% [markdown]
-# No weight on the future. But the rows no longer add up to one, and *why* they do not is worse. Take three sentences
-# that differ in their third word only. What does the second word, "water", get? It must get the same three times.
+# No weight on the future. But the rows no longer add up to one, and the reason is worse than that. Take three sentences
+# that differ in their third word only. What does the second word, "water", get? It should get the same three times,
+# since it may not see the third word:
 
 # %% evidence
 # What "water" gets if weights are set to zero after the softmax, for three third words: figure
@@ -582,19 +591,21 @@ plot.show(
 measured("length / right length:", {word: round(x, 2) for word, x in lengths.items()})
 
 # %% [markdown]
-# All three arrows point the right way. But each has another length, and **the length tells which word comes next**. It is
-# a letter from the future. In symbols, with $w_{ij}$ for the weights of the softmax over all keys and $f_i$ for the part of
-# row $i$ that falls on the future,
+# On the left, the light part of a bar fell on the future and was set to zero. How long it is depends on the third word.
+# So what is left depends on it, too. On the right, all three outputs point in the right direction. But each has its own
+# length, and **the length tells which word comes next**. It is a letter from the future. In symbols, with $w_{ij}$ for
+# the weights of the softmax over all keys and $f_i$ for the part of row $i$ that falls on the future,
 #
 # $$w_{ij} = \frac{\exp(e_{ij})}{\sum_{l=1}^{n} \exp(e_{il})}, \qquad f_i = \sum_{l > i} w_{il}, \qquad
 # \text{output}_i = \sum_{l \le i} w_{il} v_l = (1 - f_i)\, o_i ,$$
 #
 # where $o_i$ is the right output. The future's values are gone. Its *keys* are still in the denominator, which runs over all
-# of them. One number a position and head: is that much? Section 5 measures it, and it is nearly everything.
+# of them. A head leaks one number at each position, $f_i$. Is that much? Section 5 measures it: it can carry nearly
+# everything.
 #
 # **Divide by the row's sum afterwards**, then? In exact arithmetic that repairs it: $(1 - f_i)$ cancels, and
-# with it all that depends on the future. But let a score of the future be ahead of the past by more than about 100. Then the
-# past underflows to zero in float32, and the repair is $0 / 0$:
+# with it all that depends on the future. Some tutorials take this road first. But let a score of the future be ahead of the
+# past by more than about 100. Then the past underflows to zero in float32, and the repair is $0 / 0$:
 
 
 # %%
@@ -628,9 +639,10 @@ tokens, _ = small.encode_batch(sentences, batch_first=True)  # (B, n), 0 is <pad
 print(tokens)
 
 # %% [markdown]
-# It must not, and now two things decide who may look at whom. With $h$ heads the scores have the shape $(B, h, T, n)$. A
-# mask must fit it by **broadcasting**: shapes are aligned at the right, and an axis that is missing on the left or has the
-# size 1 is repeated (chapter 00). So give a mask an axis of its own where it differs, and 1 where it does not:
+# It must not, and now two things decide who may look at whom. With $h$ heads the scores have the shape $(B, h, T, n)$.
+# A mask must fit this shape by **broadcasting**: shapes are aligned at the right, and an axis that is missing on the
+# left or has the size 1 is repeated (chapter 00). So give a mask an axis of its own where it differs, and 1 where it
+# does not:
 #
 # | mask | differs from | shape |
 # | --- | --- | --- |
@@ -668,7 +680,7 @@ plot.show(
 # The padding mask cuts columns: *no* query may look at a padded key. It cuts no rows. What a padded query gets is never
 # read.
 #
-# How do we check such a thing? In one way, always: **a sentence in a batch must get what it gets alone**. First for an
+# How do we check a padding mask? Always in the same way: **a sentence in a batch must get what it gets alone**. First for an
 # encoder, where every token may look at every real one:
 
 
@@ -705,7 +717,7 @@ for heads in (8, 3):
         print(f"{heads} heads, error:", str(error).split(": ")[1])
 
 # %% [markdown]
-# With eight heads there is an error, and we are lucky. With **three heads and three sentences nothing is said**. Only the
+# With eight heads there is an error, and we are lucky. With **three heads and three sentences there is none**. Only the
 # check notices. What happened?
 
 # %% evidence
@@ -819,7 +831,8 @@ plot.show(
 
 # %% [markdown]
 # The mask is a chain of small triangles, one for each text. Grey is what the causal mask alone would also allow. The check holds:
-# each sentence gets what it gets alone. (Where places have codes, let them start anew with each text.)
+# each sentence gets what it gets alone. (A model that gives places codes, as ours in section 1 does, must count the places
+# anew in each text.)
 #
 # Does it matter in training? GPT-3's authors (Brown et al., 2020) packed texts and did *not* mask them, with a token between
 # them. Llama 3's (Dubey et al., 2024) did mask them, and report that it mattered little for rows of usual length
@@ -827,8 +840,8 @@ plot.show(
 #
 # ## 5. Does anything leak?
 #
-# A mask that is off by one looks right, trains well, and is wrong. How would we notice? Here are five ways to attend, one
-# right and four not or not quite:
+# A mask that is off by one looks right, trains well, and is wrong. How would we notice? Here are five ways to attend. The
+# last is right, the fourth is right but for rounding, and the others leak:
 
 
 # %%
@@ -871,8 +884,8 @@ plot.show(
 )
 
 # %% [markdown]
-# The past tells nothing, so no honest model can have a loss below $\log 8 = 2.08$ on fresh tokens. **Whatever a trained
-# model stays below, it got from the future.** The difference, $\log 8$ minus loss, is a lower bound of the information that
+# The past tells nothing, so no honest model can have a loss below $\log 8 = 2.08$ on fresh tokens. **If a trained model has
+# a lower loss, it has seen the future.** The difference, $\log 8$ minus loss, is a lower bound of the information that
 # leaks, in nats a token. The most that a window of $n = 8$ can give is $\tfrac78 \log 8 = 1.82$, for the last position
 # has no future.
 
@@ -940,24 +953,24 @@ for tight in ("zero after, renormalised", "minus infinity before"):
     )
 
 # %% [markdown]
-# Look at the third bar. Weights set to zero after the softmax look almost right, and leak as much as no mask at all. A head
-# gives the future one number a position, the length of its output. But one number can tell eight tokens apart, if each next
-# token gives its own length, and training finds keys that do so. (Even one head is enough, and on text it happens, too: a
-# side road.)
+# Look at the third bar. Weights set to zero after the softmax look almost right, and leak as much as no mask at all. Each
+# head tells one number about the future at each position: the length of its output. But one number can tell eight tokens
+# apart, if each next token makes its own length. Training finds such keys. (One head can be enough, and it happens on
+# text, too: a side road.)
 #
 # > **E2 · Nearly all: with four heads 1.82 of 1.82 nats leak.** *Our question*: how much of the future
 # > leaks if weights are set to zero after the softmax?
 # >
-# > *Measured*: Nats a token, five seeds, rates chosen on other windows and seeds: zero after the softmax 1.82 with four
-# > heads, as much as without a mask; 0.00 with scores of minus infinity, and with rows that are divided by their sums.
-# > With one head 0.69 to 1.74 after 600 steps, and after 6,000 steps 1.82 in three runs of five.
+# > *Measured*: Nats a token, five seeds, rates chosen on other windows and seeds. Zero after the softmax leaks 1.82 with four
+# > heads, as much as no mask. Scores of minus infinity leak 0.00, and so do rows that are divided by their sums.
+# > One head leaks 0.69 to 1.74 after 600 steps, and after 6,000 steps 1.82 in three runs of five.
 #
 # ### Gradients from the future (C15)
 #
-# Random tokens need a training. A test that needs none asks the gradient. If output $i$ does not depend on input $x_j$, the
-# derivative $\partial\, \text{output}_i / \partial x_j$, a matrix of shape $(d, d)$, is zero. Not small: zero, since the weight
-# is exactly 0 and no other path leads from $j$ to $i$. We take its norm, the root of the sum of all squares, for all pairs.
-# It should be zero above the diagonal.
+# The test with random tokens has to train a model. A test that needs no training asks the gradient. If output $i$ does
+# not depend on input $x_j$, the derivative $\partial\, \text{output}_i / \partial x_j$, a matrix of shape $(d, d)$, is
+# zero. Not small: zero, since the weight is exactly 0 and no other path leads from $j$ to $i$. We take its norm, the
+# root of the sum of all squares, for all pairs. It should be zero above the diagonal.
 
 
 # %%
@@ -1016,12 +1029,12 @@ runs.holds(
 )
 
 # %% [markdown]
-# In each square, look above the diagonal: that is the future. Only the right mask leaves it white, an exact zero. Zero after
-# the softmax looks as full as no mask at all. What renormalising leaves is rounding. But a test for "exactly zero" can no
-# longer tell it from a small leak: one more reason for minus infinity.
+# In each square, look above the diagonal: that is the future. Only the right mask leaves all of it white, an exact zero. Zero
+# after the softmax fills the square, as no mask does. What renormalising leaves is rounding. But a test for "exactly
+# zero" cannot tell rounding from a small leak: one more reason for minus infinity.
 #
-# Such a test belongs to the **whole model**, not to the mask: a layer that normalises over positions leaks as
-# well. And gradients find smooth leaks only. For the rest, change a later token: not one bit of an earlier output may
+# Test the **whole model** in this way, not the mask alone: a layer that normalises over positions leaks as
+# well. And gradients find smooth leaks only. For the others, change a later token: not one bit of an earlier output may
 # differ.
 
 # %%
@@ -1062,9 +1075,9 @@ def by_prefix(x, Q, K, V):
 
 
 # %% [markdown]
-# The other keeps a **cache**. It projects each token once and appends its key and value to those that it has. $T$ new tokens
-# at a time meet the keys so far, with section 2's mask. $T = 1$ is a loop over tokens, whose mask allows everything;
-# $T = n$ is one masked pass.
+# The other keeps a **cache**. It projects each token once and appends its key and value to those that it has. It takes $T$
+# new tokens at a time and lets them look at all keys so far, with section 2's mask. $T = 1$ is a loop over tokens, whose mask
+# allows everything. $T = n$ is one masked pass.
 
 
 # %%
@@ -1184,30 +1197,30 @@ runs.holds(  # of the recorded runs alone: times of a busy machine prove nothing
 )
 
 # %% [markdown]
-# On the left, by prefix does most of its work over and over. With growing keys the work is even
-# **less** than that of the masked pass. But on the right it is slow: its $n$ steps stand in a queue, each with small products,
-# which use the machine badly. Blocks stand between. **The mask buys parallelism with wasted work**, and in training, where all
+# On the left, the way by prefix does most of its work over and over. Growing keys need even **less** work than the masked
+# pass. But on the right they are slow: their $n$ steps stand in a queue, and each has small products, which use the machine
+# badly. Blocks lie between. **The mask buys parallelism with wasted work**, and in training, where all
 # tokens are known, that is a good bargain: one pass gives $n$ predictions and $n$ losses.
 #
 # When a model *writes*, the next token waits for this one. Then growing keys are the right way, under the name of
 # key-value cache (chapter 11).
 #
-# > **C16 · holds with a condition: One masked pass takes 1 ms where growing keys take 34, though it
-# > counts more FLOPs than they do (2.3e7 and 1.5e7).** *The lectures* (deck 1, "Masking the future in
+# > **C16 · holds with a condition: If all tokens are known, one masked pass takes 1 ms and growing keys 34, though it
+# > counts more FLOPs (2.3e7 against 1.5e7).** *The lectures* (deck 1, "Masking the future in
 # > self-attention"; deck 3): a set of keys and queries that grows with the time step is "inefficient";
 # > masking enables parallelization.
 # >
-# > *Measured*: All ways give the same, to 1e-12. At $n = 256$, $d = 64$, three seeds, in processor time: by prefix
-# > 2.25e9 FLOPs and 89 to 128 ms, with growing keys 1.47e7 and 34 to 35 ms, in blocks of 16 1.52e7 and 1.7 to 2.6 ms,
-# > in one masked pass 2.31e7 and 0.9 to 1.0 ms.
+# > *Measured*: All ways give the same, to 1e-12. FLOPs and processor time at $n = 256$, $d = 64$, three seeds. By prefix:
+# > 2.25e9 FLOPs and 89 to 128 ms. Growing keys: 1.47e7 and 34 to 35 ms. Blocks of 16: 1.52e7 and 1.7 to 2.6 ms.
+# > One masked pass: 2.31e7 and 0.9 to 1.0 ms. When a model writes, tokens come one by one, and there is no such pass.
 
 # %% [markdown]
 # ## 7. A causal language model
 #
 # Now the model of section 1 gets the mask, and nothing else changes. Such a model is called a **causal language model**. (Not a
 # *masked* one: that name belongs to models that fill in hidden words, chapter 13.) How good is it? Its rival is chapter 01's
-# RNN with about as many parameters. (In the tables our model is called *masked self-attention*, after its only layer.) The RNN may not carry its state from window to window here, so both see the same 32
-# characters at most.
+# RNN with about as many parameters. (In the tables our model is called *masked self-attention*, after its only layer.) The
+# RNN may not carry its state from window to window here, so both see the same 32 characters at most.
 
 
 # %% save
@@ -1444,8 +1457,8 @@ plot.show(
 #    is learned 32 times over.
 # 2. **One round of mixing.** The RNN bends its state with a tanh at every step. Here values are mixed once, linearly, and
 #    only the network on top can bend.
-# 3. **No way around.** The read-out gets attention's result *alone*. What the token itself is must pass the softmax, too: a
-#    head that carries it cannot look elsewhere.
+# 3. **No way around.** The read-out gets attention's result *alone*. What the token itself is must pass the softmax, too: the
+#    weight that a head spends on the token itself is missing elsewhere.
 #
 # Who did it? Look at the heads before you bet:
 
@@ -1480,21 +1493,27 @@ table(["head", *(f"{k} back" for k in range(6))], rows, "the numbers: mean weigh
 
 # %% [markdown]
 # On the left, one head looks at the character before. Place 5 had to learn that by itself, and so had place 25 (suspect 1). On
-# the right, column 0 is the token itself. Head 7 spends half of its weight there, and head 1 more than a third, on what the model already had
-# (suspect 3). Beyond a handful of places little is used at all.
+# the right, column 0 is the token itself. Head 7 spends about half of its weight there, and head 1 more than a third: on what
+# the model already had (suspect 3). More than five places back, no single place gets more than a
+# few hundredths. In heads 1 and 5 these crumbs add up to a third of the weight and more. The map does not say whether they
+# are of use.
 #
 # These are signs, not proofs. **Chapter 08** takes this model up again. It gives it better positions, then the way around, and
 # closes the case. Chapter 09 makes the way around a part of every layer, and puts something between two layers that bends.
 #
-# > **Today.** Every large language model that writes is trained in this way: a causal mask, one pass, $n$ losses. Nobody keeps
-# > the mask as a matrix. The fused operation is told `is_causal` and leaves out whole blocks above the diagonal, so most of
-# > the wasted work is saved (FlashAttention; chapter 12). Short texts are packed into one row, with the block mask given as the places
-# > where texts begin. Many layers look only at the last few thousand tokens (a sliding window: one more `&`). And the
-# > growing key set lives on in every model that answers you: its cache is chapter 11.
+# > **Today.** Nearly every large language model that writes is trained in this way: a causal mask, one pass, $n$
+# > losses. Fast code does not build the mask as a matrix. The fused operation is told `is_causal` and leaves out whole
+# > blocks above the diagonal, so most of the wasted work is saved (FlashAttention; chapter 12). Short texts are packed
+# > into one row, with the block mask given as the places where texts begin. Many layers look only at the last few
+# > thousand tokens (a sliding window: one more `&`). And the growing key set lives on in every model that answers you:
+# > its cache is chapter 11.
 #
-# **Try it**: put `WAYS["diagonal off by one"]` into `model_with`, train it for 300 steps, let it write, and compare
-# `in_one_pass` with `from_prefix`; let each token of section 2 look at itself and *one* token before it, with one more `tril` or
-# `triu` and an `&`; draw `known_words` against the number of steps.
+# **Try it**:
+#
+# - Put `WAYS["diagonal off by one"]` into `model_with`, train it for 300 steps, and let it write. Compare `in_one_pass` with
+#   `from_prefix`. One diagonal too many: is it as bad as no mask?
+# - Let each token of section 2 look at itself and *one* token before it, with one more `tril` or `triu` and an `&`.
+# - Draw `known_words` against the number of steps.
 #
 # <details><summary>Common slips, and how other texts write it</summary>
 #
@@ -1521,7 +1540,7 @@ table(["head", *(f"{k} back" for k in range(6))], rows, "the numbers: mean weigh
 # - Test the whole model: on random tokens nothing can be learned (E2), and derivatives from the future are exactly zero
 #   (C15).
 # - One masked pass gives what the loop over growing keys gives, with more FLOPs and in much less time (C16).
-# - One causal layer writes, and an RNN of its size writes better (E3). Three suspects: the positions, the single round of
+# - One causal layer writes, but an RNN of its size has the lower loss (E3). Three suspects: the positions, the single round of
 #   mixing, and no way around attention.
 #
 # In chapter 05's table of barriers, the third row is filled in:
@@ -1530,8 +1549,8 @@ table(["head", *(f"{k} back" for k in range(6))], rows, "the numbers: mean weigh
 # | --- | --- | --- | --- |
 # | looks at the future | cannot be trained to predict the next token (C15) | mask: scores to minus infinity before the softmax; the derivative from the future exactly 0, loss from the prefix after 600 steps {{07 language_models: loss; model=masked self-attention; steps=600}} in place of {{07 without_a_mask: from the prefix; steps=600}} | 07 |
 #
-# The learned positions were borrowed. Chapter 08 asks how to tell a model without a notion of order where its tokens
-# stand, and brings the case of the RNN to an end.
+# We took the learned positions without asking. Attention has no notion of order: how do we tell it where its tokens stand?
+# Chapter 08 asks, and closes the case of the RNN.
 #
 # **Exercises**: [set 07](../exercises/07_masking/07_masking.ipynb)
 #
@@ -1743,6 +1762,7 @@ on_text.holds(
 
 # %% [markdown]
 # One head can, but not every run finds the way: after 600 steps one head leaks 0.69 to 1.74 nats, and after 6,000 steps
-# 1.82 in three runs of five, all that there is. With two heads all five runs get there. So four heads are a convenience, not
-# a need. On text it cheats, too: its rows add up to less than one in training, where there is a future, and to one at
-# the last position, the only one that writing uses. In one pass its loss is 0.41 to 0.47, from the prefix 9 to 14.
+# 1.82 in three runs of five, all that there is. With two heads all five runs get there. So four heads are a
+# convenience, not a need. A model with zeros after the softmax cheats on text, too. In training its rows add up to less
+# than one, since there is a future. When it writes, only the last position is used, and there the row adds up to one:
+# no letter from the future comes. In one pass its loss is 0.41 to 0.47, from the prefix 9 to 14.
