@@ -1205,14 +1205,14 @@ runs.holds(  # of the recorded runs alone: times of a busy machine prove nothing
 # When a model *writes*, the next token waits for this one. Then growing keys are the right way, under the name of
 # key-value cache (chapter 11).
 #
-# > **C16 · holds with a condition: If all tokens are known, one masked pass takes 1 ms and growing keys 34, though it
+# > **C16 · holds with a condition: If all tokens are known, one masked pass takes a thirtieth of the time of growing keys, though it
 # > counts more FLOPs (2.3e7 against 1.5e7).** *The lectures* (deck 1, "Masking the future in
 # > self-attention"; deck 3): a set of keys and queries that grows with the time step is "inefficient";
 # > masking enables parallelization.
 # >
-# > *Measured*: All ways give the same, to 1e-12. FLOPs and processor time at $n = 256$, $d = 64$, three seeds. By prefix:
-# > 2.25e9 FLOPs and 89 to 128 ms. Growing keys: 1.47e7 and 34 to 35 ms. Blocks of 16: 1.52e7 and 1.7 to 2.6 ms.
-# > One masked pass: 2.31e7 and 0.9 to 1.0 ms. When a model writes, tokens come one by one, and there is no such pass.
+# > *Measured*: All ways give the same, to 1e-12. FLOPs and processor time at $n = 256$, $d = 64$, five seeds. By prefix:
+# > 2.25e9 FLOPs and {{07 four_ways: milliseconds; way=by prefix; n=256}} ms. Growing keys: 1.47e7 and {{07 four_ways: milliseconds; way=growing keys; n=256}} ms. Blocks of 16: 1.52e7 and {{07 four_ways: milliseconds; way=blocks of 16; n=256}} ms.
+# > One masked pass: 2.31e7 and {{07 four_ways: milliseconds; way=one masked pass; n=256}} ms. When a model writes, tokens come one by one, and there is no such pass.
 
 # %% [markdown]
 # ## 7. A causal language model
@@ -1264,7 +1264,7 @@ WRITERS = {"no mask": partial(model_with, F.scaled_dot_product_attention), **MOD
 PROMPTS = ("The ", "A model ", "If the ")
 
 
-@lab.experiment("E3", model=list(WRITERS), steps=10, full=dict(steps=6000))
+@lab.experiment("E3", model=list(WRITERS), steps=10, full=dict(steps=1500))
 def what_they_write(model, steps):
     trained = WRITERS[model]()
     train_on(trained, batch_of_text, rate=5e-3, steps=steps)
@@ -1323,10 +1323,9 @@ lab.holds(
 )
 
 # %% [markdown]
-# The honest model writes something like words of this book. The cheater laughs and stutters on. (The bar marks the place where
+# The honest model writes something like words of this book. The cheater laughs and stutters on. The bar marks the place where
 # its window of 32 tokens is full. From then on each new letter stands at the *last* position, the only one where training did
-# not let it cheat. Train it for 6,000 steps, and
-# watch what happens at the bar.)
+# not let it cheat, and there it says *the* and *and*.
 #
 # The table counts words in texts of one window. Of the cheater's, not one in a hundred occurs in the training text. Letters
 # drawn by their frequency do better.
@@ -1340,7 +1339,7 @@ lab.holds(
     model=list(MODELS),
     steps=[20],
     rate=5e-3,
-    full=dict(steps=[600, 1500, 6000], rate=RATES, seeds=5),
+    full=dict(steps=[600, 1500], rate=RATES, seeds=5),
 )
 def language_models(model, steps, rate):
     trained = MODELS[model]()
@@ -1428,7 +1427,7 @@ if cheating.full and runs.full:
 # > {{07 language_models: loss; model=RNN; steps=1500}}.** *Our question*: is one
 # > causal layer of self-attention as good a language model as an RNN?
 # >
-# > *Measured*: Loss on all validation windows, with about as many parameters, the same windows and steps, three seeds,
+# > *Measured*: Loss on all validation windows, with about as many parameters, the same windows and steps, five seeds,
 # > rates chosen on other text and seeds: after 600 steps causal self-attention
 # > {{07 language_models: loss; model=masked self-attention; steps=600}}, RNN
 # > {{07 language_models: loss; model=RNN; steps=600}}; after 1,500 steps
