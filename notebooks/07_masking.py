@@ -1205,7 +1205,7 @@ runs.holds(  # of the recorded runs alone: times of a busy machine prove nothing
 # When a model *writes*, the next token waits for this one. Then growing keys are the right way, under the name of
 # key-value cache (chapter 11).
 #
-# > **C16 · holds with a condition: If all tokens are known, one masked pass takes a thirtieth of the time of growing keys, though it
+# > **C16 · holds with a condition: If all tokens are known, one masked pass takes a twentieth of the time of growing keys, though it
 # > counts more FLOPs (2.3e7 against 1.5e7).** *The lectures* (deck 1, "Masking the future in
 # > self-attention"; deck 3): a set of keys and queries that grows with the time step is "inefficient";
 # > masking enables parallelization.
