@@ -327,9 +327,9 @@ check.judged(judged, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 7. A masked language model
+# ## 7. A causal language model
 #
-# *Goal: write a language model of masked self-attention, with its loss. Hard, 45 minutes, 5 points.*
+# *Goal: write a causal language model, with its loss. Hard, 45 minutes, 5 points.*
 #
 # The vocabulary has the tokens 0 to $V - 1$; a start token with the number $V$ is in `self.start`. Write two
 # methods and keep `__init__` as it is.
@@ -349,8 +349,8 @@ check.judged(judged, hidden=True)
 # which wants the classes in axis 1 and has `reduction="none"` and `ignore_index`.
 
 
-# %% solution="MaskedLanguageModel"
-class MaskedLanguageModel(nn.Module):
+# %% solution="CausalLanguageModel"
+class CausalLanguageModel(nn.Module):
     """A language model: one layer of masked self-attention between embedding and output."""
 
     def __init__(self, vocabulary_size, width):
@@ -382,10 +382,10 @@ class MaskedLanguageModel(nn.Module):
         ### END SOLUTION
 
 
-# %% tests="MaskedLanguageModel" points=5
-check.MaskedLanguageModel(MaskedLanguageModel)
+# %% tests="CausalLanguageModel" points=5
+check.CausalLanguageModel(CausalLanguageModel)
 ### BEGIN HIDDEN TESTS
-check.MaskedLanguageModel(MaskedLanguageModel, hidden=True)
+check.CausalLanguageModel(CausalLanguageModel, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -88,7 +88,7 @@ IN_PIECES = [
     (chapter_06.heads_needed, chapter_06.tables._needed()),
     (chapter_07.masked_attention, chapter_07.attention._attending()),
     (chapter_07.continue_prompts, chapter_07.continuations._continuing()),
-    (chapter_07.MaskedLanguageModel, chapter_07.language_model.ModelInPieces),
+    (chapter_07.CausalLanguageModel, chapter_07.language_model.ModelInPieces),
     (chapter_07.chunk_mask, chapter_07.masks._chunk()),
     (chapter_07.allowed_of, chapter_07.masks._converted()),
     (chapter_07.reach, chapter_07.masks._reached()),
