@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 08 Positions
 #
-# In chapter 07 an RNN beat masked self-attention on text, and one suspect was left: the positions.
+# In chapter 07 an RNN beat masked self-attention on text, and the first of three suspects is the positions.
 # Self-attention looks at a set of words, not at a sequence: permute them, and the outputs are permuted
 # with them (chapter 05, C10). *Dog bites man* and *man bites dog* are the same to it. So far we borrowed
 # a learned vector for each place. Now we ask how else attention could be told where the words stand,
@@ -1439,7 +1439,8 @@ if longer.full:
 
 # %% [markdown]
 # The lead of relative positions shrinks to about half. So most of what they know the table can learn, too, but each place
-# has to learn it by itself. What the RNN still has over relative positions with equal steps is left for chapter 09.
+# has to learn it by itself. What the RNN still has over relative positions is for the other suspects; chapter 09 builds the
+# path around the layer.
 #
 # > **E3 · Most of it, after 600 steps: relative positions take 0.79 to 0.96 of the RNN's lead.** *Our
 # > question*: how much of the RNN's lead over masked attention on text is a matter of positions?
