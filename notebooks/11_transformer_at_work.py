@@ -398,10 +398,10 @@ CHANGES = {
 # One ingredient changed, on as many pairs as wanted: experiment
 @lab.experiment(
     "E1",
-    change=["as it is", "small embedding", "scaled embedding"],
+    change=["as it is", "small embedding"],
     pairs=5000,
     rate=4e-3,
-    steps=60,
+    steps=10,
     full=dict(
         change=list(CHANGES)[:8],
         rate=Tuned(2e-3, 4e-3, 8e-3, lowest="loss elsewhere", steps=150),
@@ -451,7 +451,7 @@ changed = ingredient.run()
     change=["as it is"],
     pairs=200,
     rate=4e-3,
-    steps=60,
+    steps=10,
     full=dict(
         change=["as it is", "dropout 0.1", "smoothing 0.1"],
         rate=Tuned(2e-3, 4e-3, 8e-3, lowest="loss elsewhere", steps=150),
@@ -465,6 +465,40 @@ def ingredient_by_heart(change, pairs, rate, steps):
 
 
 by_heart = ingredient_by_heart.run()
+
+# %% evidence
+# A small embedding, with position codes as large as they are and as small as itself: experiment
+@lab.experiment(
+    "E1",
+    codes=[1.0, 0.02],
+    rate=4e-3,
+    steps=20,
+    full=dict(
+        rate=Tuned(4e-3, 8e-3, 1.6e-2, lowest="loss elsewhere", steps=150),
+        steps=[300, 900],
+        seeds=3,
+    ),
+)
+def drowned_by_codes(codes, rate, steps):
+    """The small Transformer with a small embedding; its position codes are multiplied."""
+    encoding, training, elsewhere, reported = encoded_corpus("numbers", 100)
+    model = SpeakingTransformer(len(encoding), 64, 4, 128, 2, 0.0)
+    small_embedding(model)
+    model.embedded.codes *= codes
+    batches = training.batches(32)
+
+    def loss_of_batch(model):
+        return next_word(model, next(batches))
+
+    fit_scheduled(model, loss_of_batch, steps, rate, steps // 10)
+    return {
+        "right": share_exact(model, reported),
+        "loss": loss_on(model, reported),
+        "loss elsewhere": loss_on(model, elsewhere),
+    }
+
+
+drowned = drowned_by_codes.run()
 
 # %% evidence
 # What each ingredient does: tables and verdict
@@ -539,9 +573,13 @@ def nats_per_character(model, encoding, numbers, context):
 @lab.experiment(
     "E2",
     merges=[0, 300],
-    steps=60,
+    steps=20,
     rate=5e-3,
-    full=dict(rate=Tuned(2.5e-3, 5e-3, 1e-2, lowest="nats elsewhere"), steps=400, seeds=3),
+    full=dict(
+        rate=Tuned(2.5e-3, 5e-3, 1e-2, lowest="nats elsewhere", steps=400),
+        steps=[400, 900],
+        seeds=5,
+    ),
 )
 def pieces_or_bytes(merges, steps, rate, context=64):
     """A small decoder of the first edition; the second half of what is held out counts."""
@@ -566,14 +604,7 @@ in_two_ways = pieces_or_bytes.run()
 # %% evidence
 # Nats per character of bytes and of pieces: table and verdict
 in_two_ways.table("merges", ["nats a character", "characters a window", "rate"])
-in_two_ways.holds(
-    "pieces are more than 0.2 nats a character ahead",
-    lambda rows: (
-        rows.values("nats a character", merges=0) - rows.values("nats a character", merges=300)
-    ),
-    above=0.2,
-)
-
+# VERDICTS
 # %% [markdown]
 # A window of 64 pieces is a text more than twice as long, and the model need not learn to spell. (A step also costs a
 # little more, since the output layer is larger.)
@@ -657,9 +688,9 @@ def ways_to_go_on(model, encoding, training, validation, context, samples):
     context=64,
     dropout=0.0,
     rate=5e-3,
-    steps=180,
-    every=60,
-    samples=30,
+    steps=20,
+    every=10,
+    samples=4,
     full=dict(
         text="tiny Shakespeare",
         merges=0,
@@ -1137,12 +1168,12 @@ def test_report(translator, encoding, parts, beams):
     corpus="numbers",
     model=["GRU with attention", "Transformer"],
     rate=8e-3,
-    steps=160,
-    warm=32,
+    steps=10,
+    warm=2,
     dropout=0.0,
     merges=100,
     batch=32,
-    every=80,
+    every=5,
     beams=1,
     full=dict(
         corpus="Multi30k",
@@ -1286,7 +1317,7 @@ SAID_BY = ["GRU without", "GRU with attention", "Transformer"]
     "C23",
     model=["GRU without"],
     rate=8e-3,
-    steps=160,
+    steps=10,
     full=dict(
         model=SAID_BY,
         rate=Tuned(4e-3, 8e-3, 1.6e-2, lowest="validation loss", steps=200),
@@ -1377,10 +1408,10 @@ NARROW = {
     "C23",
     corpus="numbers",
     model=["GRU with attention", "Transformer"],
-    one_in=[1, 20],
+    one_in=20,
     rate=8e-3,
-    steps=96,
-    warm=20,
+    steps=10,
+    warm=2,
     dropout=0.0,
     merges=100,
     batch=32,
@@ -1587,30 +1618,39 @@ class BlocksRead(nn.Module):
 
 # %%
 class GruLooks(nn.Module):
-    """The same by a GRU in both directions that looks back from its last state, once or more."""
+    """The same by a GRU in both directions that looks back from its last state, once or more.
 
-    def __init__(self, keys, width, looks):
+    If it is ``wired`` as blocks are, it looks at words and states, each look starts from a norm,
+    and what it finds is added to what it had.
+    """
+
+    def __init__(self, keys, width, looks, wired):
         super().__init__()
-        self.looks = looks
+        self.wired = wired
         self.embedding = nn.Embedding(keys * keys + keys, width)
         self.gru = nn.GRU(width, width // 2, bidirectional=True, batch_first=True)
-        self.query = nn.Linear(width, width, bias=False)
+        self.queries = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(looks))
         self.key = nn.Linear(width, width, bias=False)
+        self.norm = nn.LayerNorm(width) if wired else nn.Identity()
         self.out = nn.Linear(2 * width, keys)
 
     def forward(self, tokens):
-        states, _ = self.gru(self.embedding(tokens))  # (B, n, d)
-        found = last = states[:, -1:]
-        for _ in range(self.looks):
-            found, _ = attention(self.query(found), self.key(states), states)  # (B, 1, d)
+        x = self.embedding(tokens)
+        memory, _ = self.gru(x)  # (B, n, d)
+        memory = memory + x if self.wired else memory
+        found = last = memory[:, -1:]
+        for query in self.queries:
+            seen, _ = attention(query(self.norm(found)), self.key(memory), memory)  # (B, 1, d)
+            found = found + seen if self.wired else seen
         return self.out(mt.cat([last, found], dim=-1)[:, 0])
 
 
 # %% evidence
 # Right answers at equal weights and equal FLOPs: experiment
 READERS = {
-    "GRU, one look": lambda keys: GruLooks(keys, 98, looks=1),
-    "GRU, two looks": lambda keys: GruLooks(keys, 98, looks=2),
+    "GRU, one look": lambda keys: GruLooks(keys, 98, looks=1, wired=False),
+    "GRU, two looks, wired": lambda keys: GruLooks(keys, 88, looks=2, wired=True),
+    "GRU, four looks, wired": lambda keys: GruLooks(keys, 80, looks=4, wired=True),
     "one block": lambda keys: BlocksRead(keys, 90, layers=1),
     "two blocks": lambda keys: BlocksRead(keys, 64, layers=2),
 }
@@ -1632,15 +1672,15 @@ def flops_of_question(reader, keys):
 @lab.experiment(
     "E6",
     reader=["GRU, one look", "two blocks"],
-    keys=5,
+    keys=4,
     rate=4e-3,
-    budget=120,
+    budget=40,
     full=dict(
         reader=list(READERS),
         keys=6,
-        rate=Tuned(2e-3, 4e-3, 8e-3, highest="right elsewhere"),
-        budget=600,
-        seeds=3,
+        rate=Tuned(2e-3, 4e-3, 8e-3, highest="right elsewhere", budget=600),
+        budget=[600, 1800],
+        seeds=5,
     ),
 )
 def two_look_ups(reader, keys, rate, budget):
@@ -1674,15 +1714,7 @@ looked_up.draw(
     alt="Share of right answers, a bar for each reader: two blocks reach nearly all, the others less.",
 )
 looked_up.table("reader", ["right", "rate", "weights", "steps"])
-looked_up.holds(
-    "two blocks are ahead of the GRU by 0.1",
-    lambda rows: (
-        rows.values("right", reader="two blocks").min()
-        - rows.values("right", reader="GRU, one look").max()
-    ),
-    above=0.1,
-)
-
+# VERDICTS
 # %% [markdown]
 # Two blocks answer everything, at equal weights and FLOPs. Nobody else does, one block neither, and a second look from the
 # same last state does not help the GRU. Why it is behind, we have not measured; but there is a difference in kind. In a block *every* position looks, and the residual connection keeps what it was beside what it found. A model
@@ -1741,14 +1773,14 @@ def text_loss_after(model, rate, steps, context):
 @lab.experiment(
     "C38",
     stack=["LSTM", "LSTM, wired as blocks", "Transformer"],
-    layers=[1, 4],
+    layers=2,
     rate=1e-2,
-    steps=80,
+    steps=20,
     full=dict(
-        layers=[1, 2, 4, 8],
+        layers=[1, 2, 4],
         rate=Tuned(5e-3, 1e-2, 2e-2, lowest="nats elsewhere"),
-        steps=300,
-        seeds=3,
+        steps=[300, 3000],
+        seeds=5,
     ),
 )
 def deeper(stack, layers, rate, steps):
@@ -1764,7 +1796,7 @@ def deeper(stack, layers, rate, steps):
     "C38",
     heads=[1, 8],
     rate=1e-2,
-    steps=40,
+    steps=10,
     full=dict(
         heads=[1, 2, 4, 8, 16],
         rate=Tuned(5e-3, 1e-2, 2e-2, lowest="nats elsewhere", steps=200),
@@ -1802,24 +1834,7 @@ def nats_of(rows, stack, layers):
     return rows.values("nats a character", stack=stack, layers=layers)
 
 
-deep.holds(
-    "four plain layers of LSTM are worse than one",
-    lambda rows: nats_of(rows, "LSTM", 4) - nats_of(rows, "LSTM", 1),
-    above=0.05,
-)
-deep.holds(
-    "four blocks of a Transformer are no worse than one",
-    lambda rows: nats_of(rows, "Transformer", 4) - nats_of(rows, "Transformer", 1),
-    below=0.05,
-)
-deep.holds(
-    "nor are four LSTM layers that are wired as blocks",
-    lambda rows: (
-        nats_of(rows, "LSTM, wired as blocks", 4) - nats_of(rows, "LSTM, wired as blocks", 1)
-    ),
-    below=0.05,
-)
-
+# VERDICTS
 # %% evidence
 # Why plain stacks stay at letter frequencies: what is left of a text behind eight layers
 with mt.no_grad():
