@@ -1167,7 +1167,7 @@ in_two_ways.finding(
 # of it is gone, for about twice the FLOPs: bytes need more steps. What is left may be that the model need not learn to spell.
 # (That is a guess.)
 #
-# > **E2 · Yes: 1.46 to 1.48 nats a character with 300 merges, 1.97 to 2.04 with bytes, in as many steps.**** *Our question*: does a
+# > **E2 · Yes: 1.46 to 1.48 nats a character with 300 merges, 1.97 to 2.04 with bytes, in as many steps.** *Our question*: does a
 # > decoder learn more from pieces of words than from bytes?
 # >
 # > *Measured*: Nats per character after 400 steps, three seeds, rates chosen on other text: bytes 1.97 to 2.04, 300 merges 1.46
@@ -2126,7 +2126,7 @@ lab.holds(
 # does it. So **blocks are cheaper here, not different in kind**: in a block *every* position looks, in each
 # layer, and the residual connection keeps what it was beside what it found. Wired in this way a GRU can do it, too.
 #
-# > **E6 · In the same budget: two blocks 1.00 right, a GRU wired as blocks 0.98, plain 0.70; three times dearer, it is level.**** *Our question*: is there a task at this size that a Transformer does better than a GRU with attention?
+# > **E6 · In the same budget: two blocks 1.00 right, a GRU wired as blocks 0.98, plain 0.70; three times dearer, it is level.** *Our question*: is there a task at this size that a Transformer does better than a GRU with attention?
 # >
 # > *Measured*: Right answers with six keys, equal weights and FLOPs, two seeds of trials: two blocks 1.00; GRU with one look 0.68
 # > and 0.73, wired with two looks 0.87 and 0.90, with four 0.98 and 0.99. At three times the budget, one seed: one look 0.96,
@@ -2312,7 +2312,7 @@ lab.holds("C38", "wired as blocks they do not", alike[True], above=0.5)
 # **Heads** make little difference from one to eight; sixteen of two numbers each are a little worse. In the paper's table 3
 # one head is 0.9 BLEU below eight, four 0.3 below, sixteen equal, thirty-two 0.4 below.
 #
-# > **C38 · holds with a condition: After 300 steps four plain LSTM layers have 3.13 nats, one 2.34; after 3,000 steps 2.00 and 1.89.**** *The lectures* (deck 5, "Why transformers?", "Multi-head attention"): of a
+# > **C38 · holds with a condition: After 300 steps four plain LSTM layers have 3.13 nats, one 2.34; after 3,000 steps 2.00 and 1.89.** *The lectures* (deck 5, "Why transformers?", "Multi-head attention"): of a
 # > Transformer, "In practice, can make it much deeper (more layers) than RNN"; "around 8 heads seems to work pretty
 # > well for big models".
 # >
