@@ -2130,8 +2130,8 @@ lab.holds(
 # does it. So **blocks are cheaper here, not different in kind**: in a block *every* position looks, in each
 # layer, and the residual connection keeps what it was beside what it found. Wired in this way a GRU can do it, too.
 #
-# > **E6 · In the same budget two blocks have 1.00 right, a GRU wired as blocks 0.96 to 0.99, a plain one 0.67
-# > to 0.78; at three times the budget 1.00 and 0.95 to 0.97.** *Our question*: is there a task at this size that a Transformer does better than a GRU with attention?
+# > **E6 · At equal cost two blocks have 1.00 right, a GRU wired as blocks 0.96 to 0.99, a plain one at most 0.78; at three
+# > times the cost 0.95.** *Our question*: is there a task at this size that a Transformer does better than a GRU with attention?
 # >
 # > *Measured*: Right answers with six keys, equal weights and FLOPs, rates searched, five seeds, at the budget of 600 and of
 # > 1,800 steps of two blocks: two blocks 1.00 and 1.00; one block 0.65 to 0.73 and 0.74 to 0.92; GRU with one look 0.67 to 0.78
