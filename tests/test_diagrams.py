@@ -21,6 +21,7 @@ from textbook.diagrams import (
     recurrent,
     transformer,
     translation,
+    writing,
 )
 from textbook.lab import colored_text, large, report
 from textbook.plot import COLORS, subplots
@@ -520,3 +521,30 @@ def test_poolings_are_the_last_column_the_means_and_the_maxima():
     assert {"a", "b", "last", "mean", "max"} <= {*written}
     first, second, last, mean, largest = [float(text) for text in written[2:7]]
     assert (last, mean, largest) == (second, (first + second) / 2, max(first, second))
+
+
+def test_only_the_pieces_that_a_merge_made_are_lit():
+    _, axes = subplots()
+    stages = [("letters", ["low", "own"]), ("o + w", [["l", "ow"], ["ow", "n"]])]
+    writing.merging(axes, [(title, [list(word) for word in words]) for title, words in stages])
+    assert texts(axes) == ["letters", *"low", *"own", "o + w", "l", "ow", "ow", "n"]
+    lit = [patch.get_facecolor()[:3] == to_rgb(writing.ORANGE) for patch in axes.patches]
+    assert lit == [False] * 6 + [False, True, True, False]
+
+
+def test_a_step_with_the_cache_makes_one_key_value_and_query():
+    _, axes = subplots()
+    writing.cached_step(axes, ["the", "cat", "sat"])
+    made = [patch for patch in axes.patches if patch.get_facecolor()[:3] == to_rgb(writing.ORANGE)]
+    kept = [patch for patch in axes.patches if patch.get_facecolor()[:3] == to_rgb(writing.GREY)]
+    assert (len(made), len(kept)) == (3, 4)
+    assert {"$k_1$", "$v_2$", "$k_3$", "$q_3$", "$o_3$", "cache"} <= {*texts(axes)}
+    assert "$q_2$" not in texts(axes)
+
+
+def test_the_way_through_a_code_book_passes_both_entries():
+    _, axes = subplots()
+    writing.code_book(axes, [("b", "a"), ("c", "b"), ("a", "c")], "a")
+    assert {"1. look up a: c", "2. look up c: b"} <= {*texts(axes)}
+    tips = [label.xy[0] for label in axes.texts if getattr(label, "arrow_patch", None)]
+    assert tips == [2, 1]
