@@ -181,7 +181,7 @@ measured("|".join(encoding.pieces("The value of an unseen word: Transformer")))
 # | --- | --- | --- |
 # | The first steps are so large that all tokens become alike (chapter 09). | **warm-up**: the rate rises from zero | `rate * in_lines(step, steps, warm)` |
 # | The last steps jump about the goal. | **decay**: the rate falls to zero | the same line |
-# | One odd batch undoes a hundred steps. | **clipping**: if the norm of all gradients is above 1, divide by it (chapter 01) | `clip_grad_norm_(model.parameters(), 1.0)` |
+# | One odd batch undoes a hundred steps. | **clipping**: if the norm of all gradients is above 1, divide by it (chapter 01) | `clip_grad_norm_(model.parameters(), ...)` |
 # | Nothing keeps the weights small. | **weight decay**: each step also shrinks each weight (Loshchilov and Hutter, 2019) | `AdamW(..., weight_decay=decay)` |
 # | The model learns the text by heart. | **dropout** (Srivastava et al., 2014) | `nn.Dropout(r)` at the end of each branch |
 # | Being right is not enough: the loss asks for ever larger scores. | **label smoothing** (Szegedy et al., 2016) | `cross_entropy(..., label_smoothing=0.1)` |
