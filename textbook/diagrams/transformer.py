@@ -1,4 +1,4 @@
-"""The Transformer: its stacks part by part, its lessons, three shapes of a block, and two blocks."""
+"""The Transformer: its stacks part by part, teacher forcing, three shapes, and two blocks."""
 
 from textbook.plot.style import COLORS, rectangle
 
