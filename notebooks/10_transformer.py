@@ -1055,14 +1055,14 @@ plot.show(
 #
 # | | 2017 | today | what for | measured in |
 # | --- | --- | --- | --- | --- |
-# | 1 | layer norm | **RMSNorm**: divide by the root of the mean square, subtract nothing | less to compute | 09 (C21), 12 (C36) |
-# | 2 | ReLU network | **SwiGLU**: one projection gates another | better functions from as many weights | 12 (C36) |
+# | 1 | layer norm | **RMSNorm**: $\gamma \odot x / \sqrt{\operatorname{mean}(x^2)}$ | no mean, no bias: less to compute | 09 (C21), 12 (C36) |
+# | 2 | ReLU network | **SwiGLU**: $\big(\operatorname{silu}(x W_1) \odot x W_2\big) W_3$ | one projection gates another | 12 (C36) |
 # | 3 | sinusoids, added once | **rotary positions**: queries and keys are turned in every layer | looks by distance | 08 (C17), 12 (C36) |
 # | 4 | biases | **no biases** | they are not missed | here (E4) |
 # | 5 | queries and keys as they come | **query-key norm**: both get an RMSNorm before they meet | no score can explode | 12 (C36) |
 # | 6 | each head has its own keys and values | **shared keys**: groups of heads have them in common | a smaller cache for writing | here (E4), set 12 |
 #
-# Here is the block of the paper as one class, causal, as a language model needs it:
+# The folded cell holds the block of the paper as one class, causal, as a language model needs it.
 
 
 # %% evidence
@@ -1097,8 +1097,9 @@ class BlockOf2017(nn.Module):
 
 
 # %% [markdown]
-# And the block of today. One function comes first: it turns each pair of numbers of a query or key by an angle that
-# grows with its place (chapter 08; here coordinate $m$ is paired with $m + d/2h$, as most models do it).
+# Now the block of today. One function comes first. It turns each pair of numbers of a query or key by an angle that
+# grows with its place (chapter 08). The first number is paired with the first of the second half, and so on, as in most
+# models.
 
 
 # %%
@@ -1143,8 +1144,8 @@ class BlockOfToday(nn.Module):
 
 
 # %% [markdown]
-# `enable_gqa=True` ("grouped-query attention") lets two heads look at the keys of one group. Now the two classes as one
-# diff. Find the six differences before you look at the numbers behind the lines.
+# `enable_gqa=True` ("grouped-query attention") lets two heads look at the keys of one group. Here are the two classes as
+# one diff. Find the six differences before you look at the numbers behind the lines.
 
 # %% evidence
 # What changed from 2017 to today, line by line
@@ -1210,9 +1211,9 @@ class ModelOfToday(nn.Module):
 
 
 # %% [markdown]
-# This is what runs inside today's chat models, and what such a model does first of all is to write on. Can it translate?
-# It has no encoder and no cross-attention. But a text can be both: the English words, `<s>`, the German words. The model
-# reads the English as the beginning of a text and continues. We take the loss over the continuation alone.
+# That is the inside of today's chat models. Such a model does one thing: it continues a text. Can it translate? It has no
+# encoder and no cross-attention. But one text can hold both sentences: the English words, `<s>`, the German words. The
+# model reads the English as the beginning of a text, and continues. We take the loss over the continuation alone.
 
 
 # %%
