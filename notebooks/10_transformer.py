@@ -736,7 +736,7 @@ for part in PARTS[5:]:
     )
 
 # %% [markdown]
-# Begin with the bars that are missing.
+# Begin with the short bars, and with those that are missing.
 #
 # - Without **cross-attention** the decoder learns what German numbers look like, and cannot know which one is meant.
 # - Without the **causal mask** it learns to copy the next token from its own input. When it translates, there is nothing
@@ -986,7 +986,7 @@ runs.draw(
     lines={"always a space": commonest},
     width=7.5,
     height=3.4,
-    alt="Share of characters guessed right after 250 and 1,000 steps. Reading both sides rises steepest and ends highest; the left, learned from all places, starts highest and ends in the middle; the left, learned from the last place alone, lies lowest.",
+    alt="Share of characters guessed right after 250 and 1,000 steps. Reading both sides rises steepest and ends highest; the left, learned from all places, starts level with it and ends in the middle; the left, learned from the last place alone, lies lowest.",
 )
 for reader in ("the left, all places", "the left, last place"):
     runs.finding(
@@ -1016,8 +1016,8 @@ runs.holds(
 # characters to the left.
 #
 # *What does a model learn from?* Compare the two language models. They see the same, but one has eight times as many
-# targets in the same windows. It is ahead at both budgets, too. After 250 steps that is worth more than the right
-# side; after 1,000 steps it is worth less.
+# targets in the same windows. It is ahead at both budgets, too. After 250 steps that is worth about as much as the
+# right side; after 1,000 steps it is worth less.
 #
 # That is the trade between the two shapes. The one sees more. The other learns from every token, and can write. Chapter
 # 13 trains both in earnest.
