@@ -1160,7 +1160,7 @@ SIGNS = {  # what tells a line's difference
 SHADES = {"-": "#fbe3cf", "+": "#d9eedd", " ": "white"}
 
 
-def lines_of(block):
+def lines_of_block(block):
     """The lines of its methods."""
     methods = [block.__init__, block.attention, block.network, block.forward]
     return [line for m in methods for line in [*inspect.getsource(m).rstrip().split("\n"), ""]]
@@ -1174,7 +1174,7 @@ def with_numbers(line):
 
 diff = [
     with_numbers(line)
-    for line in difflib.ndiff(lines_of(BlockOf2017), lines_of(BlockOfToday))
+    for line in difflib.ndiff(lines_of_block(BlockOf2017), lines_of_block(BlockOfToday))
     if line[0] in SHADES
 ]
 spans = [
@@ -1232,7 +1232,7 @@ def writing_loss(model, text):
 
 
 @mt.no_grad()
-def continued(model, text, longest=14):
+def text_continued(model, text, longest=14):
     """A text (B, n), and the likeliest tokens after it, one after another."""
     for _ in range(longest):
         text = mt.cat([text, model(text)[:, -1:].argmax(-1)], dim=1)
@@ -1253,7 +1253,7 @@ print("weights:", f"{weights_in([today]):,}", " the translator's:", f"{weights_i
 lines = []
 for pair in shown:
     begun = as_one_text([pair])[:, : len(pair.source) + 1]  # up to <s>
-    german = in_words(continued(today, begun)[0, len(pair.source) :])
+    german = in_words(text_continued(today, begun)[0, len(pair.source) :])
     right = "" if german == pair.target else f"  (wrong: {join_pieces(pair.target, 'de')})"
     lines.append(f"{' '.join(pair.source)} → {join_pieces(german, 'de')}{right}")
 large("\n".join(lines))
@@ -1282,7 +1282,7 @@ def continued_exactly(model, pairs):
     right = 0
     for n in sorted({len(pair.source) for pair in pairs}):
         alike = [pair for pair in pairs if len(pair.source) == n]
-        said = continued(model, as_one_text(alike)[:, : n + 1])
+        said = text_continued(model, as_one_text(alike)[:, : n + 1])
         right += sum(
             in_words(row[n:]) == pair.target for row, pair in zip(said, alike, strict=True)
         )
