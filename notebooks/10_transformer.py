@@ -705,7 +705,7 @@ runs.draw(
     y="exact match",
     by="part",
     limits=(0, 1),
-    lines={"best guess from the words in no order": from_a_bag},
+    lines={"best guess without order": from_a_bag},
     height=3.6,
     alt="Bars of exact match for each part that is left out. None left out, and without norms, networks, either "
     "self-attention, or all heads but one: near 1. Without positions about a quarter, at a dashed line. Without "
