@@ -645,7 +645,7 @@ PARTS += ["networks", "encoder's attention", "decoder's attention", "all heads b
     "E1",
     part=["causal mask"],
     rate=4e-3,
-    steps=20,
+    steps=10,
     full=dict(
         part=PARTS, steps=300, rate=Tuned(2e-3, 4e-3, 8e-3, lowest="loss on other numbers"), seeds=5
     ),
@@ -664,7 +664,7 @@ def part_left_out(part, rate, steps):
     "E1",
     part=["sums"],
     rate=2e-3,
-    steps=20,
+    steps=10,
     full=dict(part=["causal mask", "sums"], steps=900, seeds=5),
 )
 def left_out_for_longer(part, rate, steps):
@@ -951,7 +951,7 @@ SCORED = {
 @lab.experiment(
     "E2",
     reads=list(SCORED),
-    steps=[20],
+    steps=[10],
     rate=5e-3,
     k=4,
     full=dict(steps=[250, 1000], rate=Tuned(2.5e-3, 5e-3, 1e-2, lowest="loss elsewhere"), seeds=5),
@@ -1369,7 +1369,7 @@ KINDS += ["no query-key norm", "own keys"]
 @lab.experiment(
     "E4",
     kind=["today"],
-    steps=20,
+    steps=10,
     rate=4e-3,
     full=dict(
         kind=KINDS,
@@ -1392,7 +1392,7 @@ def block_of_its_time(kind, steps, rate):
 @lab.experiment(
     "E4",
     kind=["2017"],
-    steps=20,
+    steps=10,
     rate=4e-3,
     full=dict(
         kind=KINDS[:3],
@@ -1603,7 +1603,7 @@ def misaligned_share(looked):
 
 # %% evidence
 # How well each head aligns: experiment
-@lab.experiment("E3", rate=2e-3, steps=20, full=dict(steps=400, seeds=5))
+@lab.experiment("E3", rate=2e-3, steps=10, full=dict(steps=400, seeds=5))
 def cross_alignment(rate, steps):
     model, pairs = Transformer(len(words), **SIZES), batches_of(*in_numbers(learned))
     fit(model, lambda model: translation_loss(model, *next(pairs)), rate, steps)
