@@ -645,7 +645,7 @@ PARTS += ["networks", "encoder's attention", "decoder's attention", "all heads b
     "E1",
     part=["causal mask"],
     rate=4e-3,
-    steps=10,
+    steps=20,
     full=dict(
         part=PARTS, steps=300, rate=Tuned(2e-3, 4e-3, 8e-3, lowest="loss on other numbers"), seeds=5
     ),
@@ -1369,7 +1369,7 @@ KINDS += ["no query-key norm", "own keys"]
 @lab.experiment(
     "E4",
     kind=["today"],
-    steps=10,
+    steps=20,
     rate=4e-3,
     full=dict(
         kind=KINDS,
