@@ -84,8 +84,8 @@ plot.show(
 )
 
 # %% [markdown]
-# Read it from bottom to top. What to see: each blue part reads from the way up and adds to it, and one arrow, the
-# orange one, leads from the left to the right.
+# Read it from bottom to top. What to see: an arrow goes past each blue part and its norm, on the left, so that the part's
+# answer is added to what went in. And only one arrow, the orange one, leads from the left stack to the right one.
 #
 # This is our drawing of figure 1 of Vaswani et al. (2017). Only the norms differ: theirs stand behind the sums. The
 # **encoder** reads the source and turns it into the **memory**, one vector for each source token. The **decoder** reads
@@ -95,9 +95,9 @@ plot.show(
 # - **The decoder's block has three parts.** Between its self-attention and its network stands **cross-attention**:
 #   chapter 04's look at the source, with chapter 06's heads. Queries come from the target, keys and values from the
 #   memory.
-# - **Dropout** (Srivastava et al., 2014) stands before each sum. In training it sets each number to zero with
-#   probability $p$ and divides the others by $1 - p$, so that the expected sum stays. After training it does nothing.
-#   Chapter 11 measures what it brings. Until then $p = 0$.
+# - **Dropout** (Srivastava et al., 2014) stands before each sum and behind the embeddings. In training it sets each
+#   number to zero with probability $p$ and divides the numbers that stay by $1 - p$, so that their expected value is
+#   what it was. After training it does nothing. Chapter 11 measures what it brings. Until then $p = 0$.
 #
 # In letters, with $X$ for the source's vectors, $Y$ for the target's, and $M$ for the memory, a block of the encoder is
 # chapter 09's, and one of the decoder has a line more:
@@ -110,8 +110,8 @@ plot.show(
 # && Y &\leftarrow Y + \operatorname{Network}(\operatorname{norm} Y)
 # \end{aligned}$$
 #
-# $\operatorname{Attention}$ is that of chapter 06: rows of its first argument ask, rows of the second answer. Each norm
-# and each attention has weights of its own.
+# $\operatorname{Attention}$ is that of chapter 06: rows of its first argument ask, rows of the second answer. Each norm,
+# each attention and each network has weights of its own. The masks come in section 3. Dropout is left out here.
 #
 # | symbol | meaning | shape |
 # | --- | --- | --- |
@@ -123,9 +123,10 @@ plot.show(
 #
 # ## 2. One page
 #
-# `MultiHeadAttention`, the masks, the codes and `Block` are those of chapters 06 to 09, imported above. Three classes
-# are left to write. First comes what goes into both stacks. Attention knows a token only by its vector and does not see
-# where it stands. So each token gets a learned vector plus the code of its place.
+# How much code is that? Less than the drawing suggests. `MultiHeadAttention`, the masks, the codes and `Block` are those
+# of chapters 06 to 09, imported above, and three short classes are left to write. The first makes what goes into both
+# stacks. Attention knows a token only by its vector and does not see where the token stands. So each token gets a
+# learned vector plus the code of its place.
 
 
 # %% save
@@ -145,8 +146,10 @@ class Embedded(nn.Module):
 # (A *buffer* is a tensor that moves with the model to another device and is not trained. This one need not be saved
 # with the weights, since it can be computed again.)
 #
-# The encoder's block is chapter 09's `Block` as it stands. The decoder's block adds the look at the source. It is the
-# only way by which anything of the source gets into the target.
+# The encoder's block is chapter 09's `Block` as it stands. The decoder's block adds the look at the source, the only
+# way by which anything of the source gets into the target. `Block` brings `norm_1` and `norm_2`, so the new norm in the
+# middle is called `norm_3`. The memory needs no norm here: the encoder's last norm has done it. `real` is the mask that
+# hides the padding of the source.
 
 
 # %% save
@@ -237,9 +240,9 @@ print("source", tuple(source.shape), " target", tuple(target.shape), " words", l
 print("memory", tuple(memory.shape), " scores", tuple(model(source, target).shape))
 
 # %% [markdown]
-# Is it right? Cross-attention is the new part, so a folded cell does it once more by hand, as a loop over the target's
-# tokens and the heads. Query $i$ of a head meets all $n$ keys, and its weights mix the $n$ values; the heads are put
-# side by side and multiplied by $W_O$.
+# The weights are still random, so the scores mean nothing yet. But is the code right? Cross-attention is the new part, so
+# a folded cell does it once more by hand, as a loop over the target's tokens and the heads. Query $i$ of a head meets
+# all $n$ keys, and its weights mix the $n$ values. The heads are put side by side and multiplied by $W_O$.
 
 # %% evidence
 # Cross-attention once more, as a loop over tokens and heads
@@ -301,7 +304,7 @@ plot.show(
 # square, since the target has a length of its own.
 #
 # Why has the decoder no padding mask for its own tokens? Padding stands behind all real tokens, so the causal mask
-# hides it from them. What the rows of padding themselves predict, the loss will ignore.
+# hides it from them. The rows of padding predict something, too, but the loss will ignore it.
 #
 # Three properties must hold, and each is a line to check. *The mask makes training possible*: the scores of all
 # positions, computed in one pass, are those of a decoder that gets one token after another.
@@ -316,7 +319,8 @@ print("token by token and at once agree:", mt.allclose(mt.stack(one_by_one, dim=
 
 # %% [markdown]
 # *Nothing leaks*: the gradient of the scores at one place with respect to the vectors that the decoder reads at later
-# places is exactly zero. We take the embeddings as they go into the decoder, with a hook that keeps them.
+# places is exactly zero. To get at these vectors we use a *hook*: a function that the library calls whenever a module has
+# answered. Ours keeps what `embedded` answers.
 
 # %%
 kept = []
@@ -337,13 +341,15 @@ in_batch, alone = model(padded, target_in)[:1, :T], model(alone_source, alone_ta
 print("padding changes nothing:", mt.allclose(in_batch, alone))
 
 # %% [markdown]
-# These are tests on one input, not proofs. But a mask that is turned round, or one axis short, fails them at once.
+# These are tests on one input, not proofs. But a mask that is turned round, or one axis short, fails at least one of
+# them.
 #
 # ## 4. What each part costs
 #
-# How large is such a model, and where are its weights? Attention has four matrices of $d^2$ and no biases; the
-# network has $d \to m \to d$ with biases, $2dm + m + d$; a norm has a gain and a bias, $2d$. With the embedding of
-# $Vd$ weights, an output layer of $Vd + V$ and a last norm for each stack,
+# How large is such a model, and where are its weights? We count part by part. An attention has four matrices of $d^2$
+# weights and, as in the paper, no biases. A network $d \to m \to d$ has biases: $2dm + m + d$. A norm has a gain and a
+# bias, $2d$. A block of the encoder has two norms, a block of the decoder three. Add the embedding, the output layer and
+# a last norm for each stack:
 #
 # $$\begin{aligned}
 # P = \underbrace{Vd}_{\text{embedding}} &+ L\,\underbrace{(4d^2 + 2dm + m + 5d)}_{\text{block of the encoder}}
@@ -351,7 +357,8 @@ print("padding changes nothing:", mt.allclose(in_batch, alone))
 # &+ \underbrace{4d}_{\text{last norms}} + \underbrace{Vd + V}_{\text{output layer}} .
 # \end{aligned}$$
 #
-# The number of heads does not occur: they share out the columns (chapter 06). Part by part, held against a model:
+# The number of heads does not occur: they share out the columns (chapter 06). Is the formula right? We build a small
+# model and count its weights:
 
 
 # %%
@@ -425,7 +432,7 @@ for (name, sizes), told in zip(PAPER.items(), (65e6, 213e6), strict=True):
 #
 # ## 5. It learns to translate
 #
-# How does a model learn that is to write one token after another? Not by writing. The loss is chapter 03's: at each
+# The model shall write one token after another. How does it learn that? Not by writing. The loss is chapter 03's: at each
 # place the cross-entropy of the true next token, with the true tokens before it as input. This is **teacher forcing**.
 
 # %% evidence
@@ -461,8 +468,9 @@ def batches_of(source, target, size=32):
 
 
 # %% [markdown]
-# The loop is the one that you know. What a loss is made from is left to `loss_of_batch(model)`, since other models
-# of this chapter will use the same loop.
+# The training loop is the one that you know, with clipping (chapter 01) and a rate that falls in a straight line to zero.
+# Other models of this chapter will use it with other losses. So `fit` gets a function, `loss_of_batch(model)`, that
+# fetches a batch and gives its loss.
 
 
 # %%
@@ -513,8 +521,8 @@ def exact_share(model, pairs):
 
 
 # %% [markdown]
-# A tenth of all numbers is held out from training. From one list of such numbers, with three to six digits, we take 300
-# to report on and 300 others for choosing rates. Now the same model twice, untrained and after 240 steps:
+# A tenth of all numbers is held out from training. From one list of held-out numbers, with three to six digits, we take
+# 300 to report on and 300 for choosing rates (`others`). Now the same model twice, untrained and after 240 steps:
 
 # %%
 SIZES = dict(width=64, heads=4, hidden=256, layers=2)
@@ -553,13 +561,15 @@ lab.holds("E1", "trained, most held-out numbers are right", shares[1], above=0.7
 # %% [markdown]
 # Read the German aloud. None of these four numbers was in training. The untrained model babbles, and mixes
 # English into its German, since both languages share one vocabulary and it does not know yet which words are which.
-# The code of the two models is the same; all that the second knows of either language it has learned from the pairs.
+# The code of the two models is the same. All that the second one knows of English and German it has learned from pairs.
 # When it is wrong, it is wrong in German: in the run stored here 600,012 comes out as 612,012, said without a slip.
 #
 # ### What each part is for (E1)
 #
-# So is every part needed? We leave out one at a time and train again. All parts stand in sums, $x + \ldots$, so a part
-# that answers zero is gone. What do you expect? Write down a guess for each bar before you look.
+# So is every part needed? We leave out one at a time and train again. Attentions and networks stand in sums,
+# $x + \ldots$, so one that answers zero is gone. A norm becomes the identity, the codes become zero, the mask is taken
+# away. We report *exact match*: the share of the 300 numbers that are translated without any mistake. What do you
+# expect? Write down a guess for each bar before you look.
 
 
 # %%
@@ -736,7 +746,7 @@ for part in PARTS[5:]:
     )
 
 # %% [markdown]
-# Begin with the short bars, and with those that are missing.
+# What to see: begin with the bars that are missing, and with the short one.
 #
 # - Without **cross-attention** the decoder learns what German numbers look like, and cannot know which one is meant.
 # - Without the **causal mask** it learns to copy the next token from its own input. When it translates, there is nothing
@@ -745,13 +755,14 @@ for part in PARTS[5:]:
 #   the training, too. They are the first thing that depth needs (chapter 09, C20).
 # - Without **positions** "three hundred and two" and "two hundred and three" are one bag of words. Why are some right
 #   all the same? The words of some numbers fit in one order only, such as "six hundred". The dashed line is counted,
-#   not trained: it is the best guess from the words in no order, one in four. So no training can do better.
+#   not trained: it is the best guess from the words in no order, one in four. No training gets above that line, up to
+#   luck with 300 numbers.
 #
-# And the others? Leave out the norms, the networks, the self-attention of either stack, or all heads but one, and the
-# model still translates. We had not expected that. It says how easy this task is, and not that these parts are for
-# nothing: chapter 06 has a task for two heads (C14), and chapter 09 has one that fails without the network and stacks that
-# do not train without norms (C19, C20). (Our guess for the encoder's self-attention: a German piece follows from one or two
-# English words and their places. The decoder looks at them in both of its layers and can find these for itself.)
+# Now the long bars. Leave out the norms, the networks, the self-attention of one stack, or all heads but one, and the
+# model still translates. We had not expected that. It shows how easy this task is. It does not show that these parts are
+# useless: chapter 06 has a task for two heads (C14), and chapter 09 has a task that fails without the network (C19) and
+# stacks that do not train without norms (C20). Why can the encoder do without its self-attention? Our guess: a German
+# piece follows from one or two English words and their places, and the decoder can find these for itself.
 #
 # > **E1 · Without cross-attention, the mask or the sums no number is right, without positions one in six.**
 # > *Our question*: which parts does the translator of numbers need?
@@ -762,16 +773,16 @@ for part in PARTS[5:]:
 # > {{10 part_left_out: exact match; part=networks}}, the encoder's self-attention
 # > {{10 part_left_out: exact match; part=encoder's attention}}, the decoder's
 # > {{10 part_left_out: exact match; part=decoder's attention}}, all heads but one
-# > {{10 part_left_out: exact match; part=all heads but one}}. After 900 steps without the mask
+# > {{10 part_left_out: exact match; part=all heads but one}}. After 900 steps, all at the rate 0.002, without the mask
 # > {{10 left_out_for_longer: exact match; part=causal mask}}, without the sums
 # > {{10 left_out_for_longer: exact match; part=sums}}.
 #
 # ## 6. Where it looks
 #
 # In chapter 04 a map of its attention came with the translation, and showed which word belongs to which (C7). Has our
-# translator such a map? It has eight heads that look at the source, eight of the decoder that look at the target so far,
-# and eight of the encoder. `look` shows them all. It needs no preparation: it listens where all operations of the
-# library pass, and shows any model that attends, such as your own.
+# translator such a map? It has 24, since each of its two layers has four heads in each attention: eight heads look from
+# the target at the source, eight look back in the target, and eight look around in the source. `look` shows them all. The
+# model need not be prepared for it, so it shows any model that attends, such as your own.
 
 # %%
 read, said = example.source, ["<s>", *example.target]
@@ -781,8 +792,8 @@ look(translator, read, said, words)
 # Choose *cross-attention*, layer 2, and point at the words. (With `knobs=True` the page carries the weights, too. Then
 # words can change places and heads be switched off, and you see what the model would say.)
 #
-# To count with the weights we need them as numbers. A hook computes them once more from what each attention was called
-# with:
+# One picture for 24 maps would be handy. For that we need the weights as numbers. A hook computes them once more from
+# what each attention was called with. The folded cell checks section 3's mask on the way: no weight lies on the future.
 
 
 # %% evidence
@@ -831,9 +842,11 @@ plot.show(
 )
 
 # %% [markdown]
-# This is the mean of the eight heads. What to see: two thick lines cross, where German says the unit before the ten. Nobody
-# told the model which word translates which. It found the alignment again, spread over its heads. (Two side roads draw all
-# 24 maps and measure how well each head aligns.)
+# This is the mean of the eight heads of cross-attention. Each German word stands for the place that *writes* it, which
+# has read only the words before it. What to see: two thick lines cross, where German says the unit before the ten. And
+# "und" looks at "ninety", not at "and": the German word stands between unit and ten, the English one behind the hundred.
+# Nobody told the model which word translates which. Chapter 04's alignment is there again. (Two side roads draw all 24
+# maps and measure how well each head aligns.)
 #
 # ## 7. Three shapes of one block
 #
@@ -855,10 +868,11 @@ plot.show(
 # - **Encoder and decoder**: a text goes in, another comes out. Translation, summaries; T5 (Raffel et al., 2020).
 # - **Decoder alone**: without a source there is nothing to cross over to. What is left is chapter 07's masked
 #   self-attention: a **language model** that writes. GPT (Radford et al., 2018).
-# - **Encoder alone**: without a mask every token sees the whole text, left and right. It cannot write, since what it
-#   should predict would lie in front of it. It gives each token a vector in its context. BERT (Devlin et al., 2019).
+# - **Encoder alone**: without a causal mask every token sees the whole text, left and right. It cannot learn from
+#   the next token, since that one lies open before it, and so it cannot write. It gives each token a vector that depends
+#   on the whole context. BERT (Devlin et al., 2019).
 #
-# Without cross-attention both are stacks of chapter 09's `Block`, and they differ by one line, the mask.
+# The last two have no cross-attention. So both are stacks of chapter 09's `Block`, and they differ by one line, the mask.
 
 
 # %% save
@@ -897,11 +911,14 @@ for name, model in (("decoder", decoder), ("encoder", encoder)):
     print(f"{name}: token 6 changes the scores at", [t + 1 for t in range(8) if moved[t]])
 
 # %% [markdown]
+# Both models have the same weights. In the decoder a changed token moves the scores at its own place and after it, in the
+# encoder everywhere.
+#
 # ### Both sides or one (E2)
 #
 # What can an encoder be trained on, if the next token is out of the question? On something that we have taken out. We
 # give it $k$ characters of English, a **blank**, and $k$ more, and ask for the character in the middle. Beside it
-# stands a language model that gets as many characters, the $2k$ to the left. Which of the two guesses better? The text
+# stands a language model that gets equally many characters, the $2k$ to the left. Which of the two guesses better? The text
 # is that of chapters 01 and 07, this book's first edition: nine tenths to learn from, the rest to choose rates and to
 # report, half each.
 
@@ -936,7 +953,8 @@ def last_scores(model, windows):
 
 
 # %% [markdown]
-# The comparison has a catch. A language model learns from all eight places of a window in one pass, the encoder from one.
+# The comparison has a catch. With $k = 4$ a language model learns from all eight places of a window in one pass, the
+# encoder from one.
 # So there is a third reader: a language model that learns *from the last place alone*.
 
 # %%
@@ -1019,7 +1037,7 @@ runs.holds(
 # targets in the same windows. It is ahead at both budgets, too. After 250 steps that is worth about as much as the
 # right side; after 1,000 steps it is worth less.
 #
-# That is the trade between the two shapes. The one sees more. The other learns from every token, and can write. Chapter
+# That is the trade between the two shapes. An encoder sees more. A decoder learns from every token, and can write. Chapter
 # 13 trains both in earnest.
 #
 # > **E2 · After 1,000 steps both sides tell more than the left; all places teach more than the last one.** *Our
@@ -1046,19 +1064,25 @@ plot.show(
 )
 
 # %% [markdown]
-# What to see: on the right nothing stands on the way up but sums. That is pre-norm, which our blocks have had since chapter
-# 09 (C22). The six other differences:
+# Section 1 drew a part on the vertical line and the arrow past it at the side. Here it is the other way round: the orange
+# line is what goes past, and the parts stand beside it. What to see: on the left norms stand on the orange line, on the
+# right nothing but sums. That is pre-norm, which our blocks have had since chapter 09 (C22). The six other differences:
 #
 # | | 2017 | today | what for | measured in |
 # | --- | --- | --- | --- | --- |
 # | 1 | layer norm | **RMSNorm**: $\gamma \odot x / \sqrt{\operatorname{mean}(x^2)}$ | no mean, no bias: less to compute | 09 (C21), 12 (C36) |
 # | 2 | ReLU network | **SwiGLU**: $\big(\operatorname{silu}(x W_1) \odot x W_2\big) W_3$ | one projection gates another | 12 (C36) |
 # | 3 | sinusoids, added once | **rotary positions**: queries and keys are turned in every layer | looks by distance | 08 (C17), 12 (C36) |
-# | 4 | biases | **no biases** | they are not missed | here (E4) |
-# | 5 | queries and keys as they come | **query-key norm**: both get an RMSNorm before they meet | no score can explode | 12 (C36) |
-# | 6 | each head has its own keys and values | **shared keys**: groups of heads have them in common | a smaller cache for writing | here (E4), set 12 |
+# | 4 | biases (paper: in networks only) | **no biases** | they are not missed | here (E4) |
+# | 5 | queries and keys as they come | **query-key norm**: both get an RMSNorm before they meet | long vectors cannot make large scores | 12 (C36) |
+# | 6 | each head has its own keys and values | **shared keys**: a group of heads has one set of keys and values | a smaller cache for writing | here (E4), set 12 |
 #
-# The folded cell holds the block of the paper as one class, causal, as a language model needs it.
+# In row 1 $\gamma$ is a learned gain, and $\odot$ multiplies number by number. In row 2 $\operatorname{silu}$ is the smooth
+# ReLU of chapter 09; $W_1$, $W_2$ and $W_3$ will be called `gate`, `up` and `down`.
+#
+# The folded cell holds the block of 2017 as one class, causal, as a language model needs it. In one point it follows GPT
+# and PyTorch and not the paper: its attention has biases, too (the paper has them in the network alone, as section 4
+# counts).
 
 
 # %% evidence
@@ -1181,8 +1205,8 @@ frame = "color:black;background:white;line-height:1.35;font-size:0.85em"
 emit("\n".join(diff), markup=f'<pre style="{frame}">{"".join(spans)}</pre>')
 
 # %% [markdown]
-# What to see: red lines are of 2017, green ones of today, and the numbers are those of the table. The last two lines
-# have no number: there the norms have moved.
+# What to see: orange lines, with a minus, are of 2017; green lines, with a plus, are of today. The numbers are those of
+# the table. The last two green lines have none: there the norms have moved.
 #
 # The whole model is the block, an embedding before it, and a norm and an output layer behind it. Nothing is
 # added to the embedding any more, since the places are in the queries and keys:
@@ -1207,9 +1231,9 @@ class ModelOfToday(nn.Module):
 
 
 # %% [markdown]
-# That is the inside of today's chat models. Such a model does one thing: it continues a text. Can it translate? It has no
-# encoder and no cross-attention. But one text can hold both sentences: the English words, `<s>`, the German words. The
-# model reads the English as the beginning of a text, and continues. We take the loss over the continuation alone.
+# Most chat models of today look like this inside. Such a model does one thing: it continues a text. Can it translate? It
+# has no encoder and no cross-attention. But one text can hold both sentences: the English words, `<s>`, the German words.
+# The model reads the English as the beginning of a text and continues it. We take the loss over the continuation alone.
 
 
 # %%
@@ -1257,8 +1281,9 @@ rare = sum(pair.number > 99_999 and pair.number % 100_000 < 100 for pair in lear
 print(f"numbers like 600,012 among the {len(learned):,} to learn from: {rare}")
 
 # %% [markdown]
-# Nobody told it that there are two languages, and it has seen fewer batches than the translator of section 5. If it
-# stumbles, as that one did, then over 600,012: such numbers are rare among those to learn from.
+# Nobody told it that there are two languages, and it has seen fewer batches than the translator of section 5. Only the
+# last number trips it, as it tripped that one: in the run stored here 600,012 comes out as 612,612. Such numbers are
+# rare among those to learn from.
 #
 # The class is written in names that PyTorch has, too. With `mt`, `nn` and `F` from PyTorch the same code gives the same
 # scores (`benchmarks/parity/chapter_10.py`).
@@ -1448,9 +1473,10 @@ longer.table("kind", ["loss on other numbers", "exact match"])
 # caught up. So today's block gets there sooner; it does not get further on this task. (At this depth norms behind the
 # sums do no harm, and the paper's block is ahead of ours. Chapter 09 shows at which depth and rate that turns.)
 #
-# And another task may choose otherwise. On text chapter 12 finds rotary positions far ahead of sinusoids as well, but
-# after 300 steps SwiGLU has {{12 changes: nats a character; change=SwiGLU}} nats a character, ReLU
-# {{12 changes: nats a character; change=base}}. A change that pays in one place is worth a try in another, not more.
+# And another task may choose otherwise. On text chapter 12 finds rotary positions far ahead of sinusoids as well. But
+# SwiGLU brings nothing sure there: after 300 steps it has {{12 changes: nats a character; change=SwiGLU}} nats a
+# character, and ReLU has {{12 changes: nats a character; change=base}}. A change that pays in one place is worth a try in
+# another, not more.
 #
 # > **E4 · Today's block learns sooner, by SwiGLU, rotary positions and query-key norm; the other three changes cost nothing.**
 # > *Our question*: does today's block learn faster than that of 2017 where both are as large?
@@ -1459,10 +1485,10 @@ longer.table("kind", ["loss on other numbers", "exact match"])
 # > after 300 steps: in the last table.
 #
 # > **Today.** Most open language models of 2025 are this page, larger. Llama 3 (Dubey et al., 2024) has differences 1, 2, 3,
-# > 4 and 6; Qwen 3 (Yang et al., 2025) has all six; OLMo 2 and Gemma 3 also norm what a part answers, before it is
-# > added. The largest models put several networks side by side and send each token to a few of them (*mixture of
-# > experts*; in no chapter of this book). Encoders live on where texts are searched and sorted; translation is done by
-# > decoders that are asked to.
+# > 4 and 6; Qwen 3 (Yang et al., 2025) has all six. The place of the norms still moves: OLMo 2 norms what a part answers
+# > and not what it reads, Gemma 3 norms both. Many of the largest models put several networks side by side and send each
+# > token to a few of them (*mixture of experts*; in no chapter of this book). Encoders live on where texts are searched
+# > and sorted. Much translation is done by decoders that are asked for it.
 #
 # **Try it**: learn from numbers of one to four digits (`digits=(1, 4)` in section 2) and report on six; translate back,
 # with `source="de", target="en"` in every call of `number_pair` and `number_pairs`; give all heads one key (`groups=1` in
@@ -1478,8 +1504,8 @@ longer.table("kind", ["loss on other numbers", "exact match"])
 # | norms after the sums, and none at the end | both are right, with other blocks | the paper of 2017 is post-norm; ours is pre-norm, which needs the last norm (chapter 09) |
 # | embeddings times $\sqrt d$ | right where they are tied to the output layer | the shared matrix must be small, and would be drowned by the codes (chapter 11) |
 # | $d_{\text{model}}$, $d_{ff}$, $N$ | $d$, $m$, $L$ | the paper's letters and ours |
-# | a mask is True where a query may not look | so do PyTorch's modules; our `allowed` says where it may | see the side road on PyTorch |
-# | a Transformer needs no steps one after another | while it learns and reads | it writes one token after another |
+# | a mask is True where a query may not look | in PyTorch's modules, yes; in its `scaled_dot_product_attention` and in our `allowed` True says where it *may* look | two conventions; see the side road on PyTorch |
+# | a Transformer needs no steps one after another | true while it learns and reads | it writes one token after another |
 #
 # </details>
 #
@@ -1495,17 +1521,19 @@ longer.table("kind", ["loss on other numbers", "exact match"])
 #
 # - Three short classes on top of chapters 06 to 09 are the whole model. A loop gives the same numbers, one pass
 #   those of one token after another, nothing leaks, and padding changes nothing.
-# - A block of the encoder has $4d^2$ weights in attention and about $2dm$ in the network; the number of heads does not
-#   matter; embedding and output layer add $2Vd$. Base has 63 million without the output layer.
+# - A block of the encoder has $4d^2$ weights in attention and about $2dm$ in the network, a block of the decoder $4d^2$
+#   more. The number of heads does not matter. Embedding and output layer add $2Vd$. Base has 63 million without the
+#   output layer.
 # - It learns by teacher forcing, two rows one place apart, all places at once. It translates one token after another.
-# - Numbers need cross-attention, the mask, the sums and positions. The other parts can be spared on a task this easy (E1).
+# - To translate numbers the model needs cross-attention, the mask, the sums and positions. Each other part can be spared
+#   on a task this easy (E1).
 # - One block, three models: with cross-attention it translates, with a causal mask it writes, without one it reads. Both
 #   sides of a blank tell more than the left alone; every place teaches more than one place (E2).
 # - Today's block has six differences: RMSNorm, SwiGLU, rotary positions, no biases, query-key norm, shared keys. Three of
 #   them make it learn sooner here, three save something (E4).
 #
-# The model is built. Which tokens it should read, how it is trained well, how it writes fast, and whether it beats
-# what came before, is chapter 11.
+# The model is built. Which tokens should it read? How is it trained well, how does it write fast, and does it beat what
+# came before? That is chapter 11.
 #
 # **Exercises**: [set 10](../exercises/10_transformer/10_transformer.ipynb)
 #
@@ -1571,7 +1599,7 @@ for name, (queries, keys) in {
 # ### Alignment again (E3)
 #
 # *For those who wonder which head to draw.* Is one of these heads chapter 04's alignment? The data know which source
-# words a German piece translates. As there, a piece counts as misaligned if the source word with the largest weight is
+# words a German piece translates. As in chapter 04, a piece is misaligned if the source word with the largest weight is
 # none of them. We ask each head by itself, the mean over the heads of each layer, and the mean over all, on the 300
 # numbers that we report.
 
@@ -1652,10 +1680,10 @@ runs.holds(
 )
 
 # %% [markdown]
-# The alignment is there again, though nobody asked for it, and it is *shared out*: in each run one head
-# is wrong at few words, and another at three in ten to five in ten. So a picture of a single head tells you which head its
-# author picked, not how the model aligns. And chapter 04's warnings hold all the more: after two
-# layers of mixing, a vector of the memory is made of several words.
+# The alignment is there again, though nobody asked for it, and it is *shared out* unevenly. In each run the best head is
+# wrong at few words, about as few as the mean of all heads, and the worst head at three in ten to five in ten. So a
+# picture of a single head tells you which head its author picked, not how the model aligns. And chapter 04's warnings
+# hold all the more: after two layers of mixing, a vector of the memory is made of several words.
 #
 # > **E3 · Yes, shared out over heads: their mean looks at a wrong word in
 # > {{10 cross_alignment: mean of all heads}}, the worst head in {{10 cross_alignment: worst head}}.** *Our question*: does the
@@ -1668,9 +1696,9 @@ runs.holds(
 # ### The same weights in PyTorch
 #
 # *For those who will work with `nn.Transformer`.* In PyTorch all of section 2 but the embedding and the output layer is
-# one line, `nn.Transformer`. Our library has it under the same name, with the same names of weights. So we can rename
-# ours and see whether the same scores come out. Three of our matrices become one: queries, keys and values of an
-# attention lie one above the other in `in_proj_weight`.
+# one line, `nn.Transformer`. Our library has a class of that name, whose weights have PyTorch's names. So we can rename
+# the weights of our model and see whether the same scores come out. Three of our matrices become one: those of queries,
+# keys and values lie one above the other in `in_proj_weight`.
 
 # %% evidence
 # Names in our blocks and in theirs
