@@ -399,6 +399,27 @@ def test_a_transformer_has_three_parts_in_the_decoder_and_reads_the_memory():
     assert "memory" in written and "next token" in written
 
 
+def test_teacher_forcing_reads_and_asks_for_the_same_tokens_one_place_apart():
+    _, axes = subplots()
+    transformer.teacher_forcing(axes, ["two", "hundred"], ["zwei", "hundert"])
+    at = {label.get_position(): label.get_text() for label in axes.texts}
+    assert [at[t, 0] for t in range(3)] == ["<s>", "zwei", "hundert"]
+    assert [at[t, 2] for t in range(3)] == ["zwei", "hundert", "</s>"]
+    arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+    aslant = [(a.xyann, a.xy) for a in arrows if abs(a.xyann[0] - a.xy[0]) < 1 and a.xy[1] == 0.2]
+    assert aslant == [((0.22, 1.76), (0.78, 0.2)), ((1.22, 1.76), (1.78, 0.2))]
+
+
+def test_norms_stand_on_the_way_in_2017_and_beside_it_today():
+    _, axes = subplots()
+    transformer.two_blocks(axes)
+    places = [(label.get_text(), label.get_position()[0]) for label in axes.texts]
+    ways = {x for text, x in places if text == "+"}
+    assert len(ways) == 2 and [text for text, _ in places].count("+") == 4
+    assert all(x in ways for text, x in places if text == "layer norm")
+    assert not any(x in ways for text, x in places if text == "RMSNorm")
+
+
 def test_three_shapes_differ_in_their_masks():
     _, axes = subplots()
     transformer.shapes(axes)
