@@ -65,13 +65,13 @@ def _drawn(static: Path, formulas: list[str]) -> tuple[dict[str, str], str]:
     styles = re.search(r'<style id="MJX-CHTML-styles">(.*?)</style>', shown, re.DOTALL)
     if "<!--set-->" not in shown or len(made) != len(formulas) or not styles:
         raise BookError(f"Chromium set {len(made)} of {len(formulas)} formulas: {shown[-500:]!r}")
+    drawn = {}
     for formula, what in zip(formulas, made, strict=True):
         if "<mjx-container" not in what or "mjx-error" in what or "<mjx-merror" in what:
             raise BookError(f"MathJax cannot set {json.dumps(formula)}")
-    pairs = zip(formulas, made, strict=True)
-    told = [what.replace(">", f' data-tex="{_tex(formula)}">', 1) for formula, what in pairs]
+        drawn[formula] = what.replace(">", f' data-tex="{_tex(formula)}">', 1)
     fonts = (static / "mathjax").as_uri()
-    return dict(zip(formulas, told, strict=True)), styles[1].replace(fonts, "mathjax")
+    return drawn, styles[1].replace(fonts, "mathjax")
 
 
 def _tex(formula: str) -> str:

@@ -6,10 +6,8 @@ numbers in its contents and its index, whose terms are those of index_terms.txt.
 """
 
 import html
-import os
 import posixpath
 import re
-import tempfile
 from pathlib import Path
 
 from pypdf import PdfReader, PdfWriter
@@ -37,35 +35,31 @@ def print_book(pages: Path, names: list[str], title: str) -> None:
     styles = "".join(STYLE_LINK.findall((pages / "index.html").read_text("utf-8")))
     styles += '<link rel="stylesheet" href="_static/formulas.css">'
     headings, terms = [*_headings(texts), ("index", "1", "Index")], {}
-    for name, text in texts.items():
-        texts[name] = _marked(text, terms)
+    articles = "".join(f"<article>{_marked(text, terms)}</article>" for text in texts.values())
     numbers: dict[str, int] = {}
-    book = pages / "book.pdf"
-    with tempfile.TemporaryDirectory(dir=pages) as scratch:
-        for _ in range(2):
-            page = Path(scratch).with_suffix(".html")
-            text = PAGE.format(
-                title=title,
-                styles=styles,
-                contents=_contents(headings, numbers),
-                articles="".join(f"<article>{text}</article>" for text in texts.values()),
-                index=_index(terms, numbers),
-            )
-            page.write_text(text, encoding="utf-8")
-            headless(
-                "--no-pdf-header-footer",
-                "--generate-pdf-document-outline",
-                "--virtual-time-budget=600000",
-                f"--print-to-pdf={book}",
-                page.as_uri(),
-            )
-            page.unlink()
-            reader = PdfReader(book)
-            places = reader.named_destinations
-            numbers = {
-                name.removeprefix("/"): reader.get_destination_page_number(place) + 1
-                for name, place in places.items()
-            }
+    book, page = pages / "book.pdf", pages / "book.html"
+    for _ in range(2):
+        text = PAGE.format(
+            title=title,
+            styles=styles,
+            contents=_contents(headings, numbers),
+            articles=articles,
+            index=_index(terms, numbers),
+        )
+        page.write_text(text, encoding="utf-8")
+        headless(
+            "--no-pdf-header-footer",
+            "--generate-pdf-document-outline",
+            "--virtual-time-budget=600000",
+            f"--print-to-pdf={book}",
+            page.as_uri(),
+        )
+        reader = PdfReader(book)
+        numbers = {
+            name.removeprefix("/"): reader.get_destination_page_number(place) + 1
+            for name, place in reader.named_destinations.items()
+        }
+    page.unlink()
     starts = [numbers[anchor] - 1 for anchor, level, _ in headings if level == "1"]
     for name, start, end in zip(names, starts, starts[1:], strict=False):
         part = PdfWriter()
@@ -94,9 +88,7 @@ def _article(pages: Path, name: str, names: list[str]) -> str:
         return f'href="#{_id(target, anchor)}"' if target in names else ""
 
     text = re.sub(r'\bhref="([^"]*)"', link, text)
-    here = os.path.relpath(pages / name, pages)
-    folder = posixpath.dirname(Path(here).as_posix())
-    return re.sub(r'src="(?!data:|\w+:)([^"]+)"', rf'src="{folder}/\1"', text)
+    return re.sub(r'src="(?!data:|\w+:)([^"]+)"', rf'src="{posixpath.dirname(name)}/\1"', text)
 
 
 def _id(name: str, anchor: str) -> str:

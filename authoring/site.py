@@ -17,7 +17,7 @@ from .search import write_search
 from .sources import BookError, chapters, number_of
 
 TITLE = "From the plain RNN to the Transformer"
-MATHJAX = ("tex-chtml.js", "output/chtml")  # what pages load of it; ready-made formulas only fonts
+FONTS = "output/chtml"  # what pages load of MathJax where formulas are ready-made
 
 # Pages of the library's reference: their modules, whose docstrings they show.
 REFERENCE = {
@@ -88,7 +88,6 @@ def site(root: Path, folder: Path) -> None:
         )
         pages.connect("autodoc-process-docstring", _escape_bars)
         pages.connect("html-page-context", _bind)
-        pages.connect("html-page-context", _level, priority=900)  # after furo's own
         pages.build()
         if warnings.getvalue():
             raise BookError(f"the pages have faults:\n{warnings.getvalue()}")
@@ -96,10 +95,12 @@ def site(root: Path, folder: Path) -> None:
         _mend_for_readers(built)
         if formulas.chromium():
             formulas.set_formulas(built)
+            loaded = (FONTS,)
         else:
             print("without Chromium the pages carry MathJax, which sets formulas as they are read")
+            loaded = (FONTS, "tex-chtml.js")
         slides.write_slides(built)
-        _prune_mathjax(built / "_static" / "mathjax", MATHJAX[bool(formulas.chromium()) :])
+        _prune_mathjax(built / "_static" / "mathjax", loaded)
         shutil.rmtree(built / "_sources", ignore_errors=True)
         shutil.copytree(built, folder, dirs_exist_ok=True)
     print(f"open {folder / 'index.html'}")
@@ -224,14 +225,9 @@ def _bind(app, name, template, context: dict, doctree) -> None:
     context["body"] = re.sub(r"<td>([^<]{1,40})</td>", r'<td class="short">\1</td>', body)
 
 
-def _level(app, name, template, context: dict, doctree) -> None:
-    """The headings in the list of pages say their level, for those who hear the page."""
-    tree, heading = context["furo_navigation_tree"], 'class="caption" role="heading"'
-    context["furo_navigation_tree"] = tree.replace(heading, f'{heading} aria-level="2"')
-
-
 # What Sphinx, myst-nb and furo leave out for those who hear a page or use no mouse.
 MENDS = {
+    'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"',
     '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
     '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="On this page">',
     '<div class="highlight"><pre>': '<div class="highlight"><pre tabindex="0">',

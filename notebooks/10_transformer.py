@@ -829,12 +829,9 @@ print("largest weight on the future:", ahead.amax().item())
 
 # %% evidence
 # Cross-attention on 293, mean of all eight heads, as lines between the words
-source, target = in_numbers([example])
-layers = weights_while_reading(
-    translator, [block.cross for block in translator.decoder], source, target[:, :-1]
-)
 figure, axes = plot.subplots(width=7.5, height=2.6)
-connections(axes, layers.mean((0, 2))[0, :-1], example.target, example.source)
+mean = maps["decoder, across"].mean((0, 1))  # over layers and heads
+connections(axes, mean[:-1], example.target, example.source)
 plot.show(
     figure,
     alt="Below the words two hundred and ninety three, above zwei hundert drei und neunzig. Thick lines lead from each "
@@ -1555,22 +1552,6 @@ longer.table("kind", ["loss on other numbers", "exact match"])
 #
 # *For those who want to see every head without a mouse.* A row of the decoder carries two words: the one that is read
 # there, and, behind the arrow, the one that is written there. A column is always a token that is looked at.
-
-# %% evidence
-# The weights of all 24 heads on 293
-source, target = in_numbers([example])
-maps = {
-    "encoder": [block.attention for block in translator.encoder],
-    "decoder, itself": [block.attention for block in translator.decoder],
-    "decoder, across": [block.cross for block in translator.decoder],
-}
-maps = {
-    name: weights_while_reading(translator, attentions, source, target[:, :-1])[:, 0]
-    for name, attentions in maps.items()
-}
-print({name: tuple(weights.shape) for name, weights in maps.items()})
-ahead = maps["decoder, itself"].triu(1)
-print("largest weight on the future:", ahead.amax().item())
 
 # %% evidence
 # The weights of every head on one sentence

@@ -36,7 +36,7 @@ def memory(axes, asks, keys, values, weights, *, title, weigh, below):
 
 def chain(axes, parts):
     """Parts one above the other, without sums: each gets what the one below it gives."""
-    top = _ends(axes, 0, len(parts))
+    top = _ends(axes, len(parts))
     for i, part in enumerate(parts):
         _arrow(axes, (0, i + 0.1), (0, i + 0.65))
         _box(axes, 0, i + 0.9, part)
@@ -47,7 +47,7 @@ def chain(axes, parts):
 
 def stream(axes, parts):
     """The same parts beside a stream that runs past them: each reads from it and adds to it."""
-    top = _ends(axes, 0, len(parts))
+    top = _ends(axes, len(parts))
     wide = {"color": COLORS[1], "lw": 5, "solid_capstyle": "butt", "linestyle": "-", "alpha": 0.55}
     axes.plot([0, 0], [0.1, top - 0.3], **wide, zorder=0)
     for i, part in enumerate(parts):
@@ -76,8 +76,8 @@ def tower(axes, boxes, *, title=""):
         y = step * i
         _arrow(axes, (0, y - step + 0.2), (0, y - (0.18 if box == "+" else 0.24)))
         if box == "+":
-            skip = {"color": COLORS[1], "lw": 2, "linestyle": "-"}
-            axes.plot([0, -1.2, -1.2, -0.3], [start, start, y, y], **skip)
+            skip = {"color": COLORS[1], "lw": 2}
+            axes.plot([0, -1.2, -1.2, -0.3], [start, start, y, y], linestyle="-", **skip)
             _arrow(axes, (-0.5, y), (-0.16, y), **skip)
             axes.text(-1.35, (start + y) / 2, "skip path", rotation=90, color=COLORS[1], **CENTRED)
             axes.text(0, y, "+", **CENTRED, bbox={"boxstyle": "circle,pad=0.15", "fc": "white"})
@@ -91,11 +91,11 @@ def tower(axes, boxes, *, title=""):
     axes.axis("off")
 
 
-def _ends(axes, x, parts):
+def _ends(axes, parts):
     """What goes in below and comes out above; returns the height of the latter."""
     top = parts + 0.9
-    axes.text(x, -0.15, "tokens and positions", **CENTRED)
-    axes.text(x, top + 0.05, "scores", **CENTRED)
+    axes.text(0, -0.15, "tokens and positions", **CENTRED)
+    axes.text(0, top + 0.05, "scores", **CENTRED)
     return top
 
 
@@ -105,7 +105,6 @@ def _box(axes, x, y, name):
 
 
 def _arrow(axes, start, end, **style):
-    style.pop("linestyle", None)
     axes.annotate("", end, start, arrowprops=ARROW | style)
 
 

@@ -1,5 +1,7 @@
 """Masks: what stands in the input, who may look, what leaks, and three suspects."""
 
+from operator import itemgetter
+
 from textbook.plot.style import COLORS, rectangle
 
 ARROW = {"arrowstyle": "->", "color": "0.6", "shrinkA": 9, "shrinkB": 9}
@@ -54,16 +56,14 @@ def rays(axes, right, lengths):
     style = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0, "mutation_scale": 14}
     axes.annotate("", (x, y), (0, 0), arrowprops=style | {"color": "0.6", "ls": "--"})
     axes.text(x + 0.03, y, "right output", va="center", color="0.35")
-    for (word, length), color in zip(sorted(lengths.items(), key=_second), COLORS, strict=False):
+    for (word, length), color in zip(
+        sorted(lengths.items(), key=itemgetter(1), reverse=True), COLORS, strict=False
+    ):
         tip = (length * x, length * y)
         axes.annotate("", tip, (0, 0), arrowprops=style | {"color": color, "lw": 2.5})
         axes.text(tip[0] + 0.03, tip[1], f'next: "{word}"', va="center", color=color)
     axes.set(xlim=(0, 0.62), ylim=(0, 0.8), aspect="equal")
     axes.set(xlabel="first number", ylabel="second number")
-
-
-def _second(pair):
-    return -pair[1]
 
 
 def guesses(panels, symbols, chances, notes):
