@@ -72,7 +72,7 @@ def clocks_at(axes, distances, omegas, lit):
                 [0.46 * math.cos(a) for a in around],
             )
             axes.plot(*ring, color=COLORS[1], linewidth=2.5, linestyle="-")
-    axes.set(xlim=(-0.6, len(distances) - 0.4), ylim=(-0.75, 0.55), aspect="equal")
+    axes.set(xlim=(-0.6, len(distances) - 0.4), ylim=(-0.8, 0.6), aspect="equal")
     axes.axis("off")
 
 
@@ -89,7 +89,8 @@ def same_angle(axes, query, key, places, angle):
         axes.annotate("", faint, (0, 0), arrowprops=thin | {"linestyle": "--"})
         axes.annotate("", tip, (0, 0), arrowprops=thin | {"alpha": 1, "lw": 2.4})
         text = f"${name}$ at place {place}"
-        axes.text(1.14 * tip[0], 1.14 * tip[1], text, ha="center", va="center", color=color)
+        side = "left" if tip[0] > 0.3 else "center"
+        axes.text(1.1 * tip[0], 1.12 * tip[1], text, ha=side, va="center", color=color)
     steps = [at[0] + (at[1] - at[0]) * k / 30 for k in range(31)]
     axes.fill(
         [0, *(0.42 * math.cos(a) for a in steps)],
@@ -102,7 +103,7 @@ def same_angle(axes, query, key, places, angle):
     axes.text(
         0.6 * math.cos(middle), 0.6 * math.sin(middle), f"{between}°", ha="center", va="center"
     )
-    axes.set(xlim=(-1.35, 1.35), ylim=(-0.75, 1.35), aspect="equal")
+    axes.set(xlim=(-1.3, 1.5), ylim=(-0.1, 1.25), aspect="equal")
     axes.axis("off")
 
 
