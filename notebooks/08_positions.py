@@ -20,7 +20,8 @@
 # - say how much of the RNN's lead was positions, and how much was the missing way around.
 #
 # **Time**: about 115 minutes to read and try, without the side roads; all cells together run in less than a minute. **Before
-# it**: chapters 05 (self-attention), 06 (heads) and 07 (masks), and the rotations of chapter 00.
+# it**: chapters 05 (self-attention), 06 (heads) and 07 (masks), and rotations (a side road of
+# chapter 00).
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it still fails, restart the
 # kernel and run all cells. Your copy in `my/` is yours to change; the original stays in `notebooks/`. Folded cells hold the code
@@ -254,7 +255,8 @@ class IndexAppended(Positions):
 # %% [markdown]
 # But look at the panel on the right. For a fixed query the score is a *straight line* in the place of the key, for any matrices
 # $Q$ and $K$. A straight line has its highest point at one of its ends. So a head can prefer the first word or the last one, and
-# never the word three back. The wish *a peak anywhere* is broken, and more training will not help.
+# never the word three back. The wish *a peak anywhere* is broken. (In a first layer; a second one sees what the first has made of
+# the index. Section 9 measures two.)
 #
 # > **The index** is unique and has no end. It is not bounded, not shift-equal, and has its peak at one end only.
 #
@@ -571,7 +573,8 @@ plot.show(
 # $$e_{ij} = \frac{q_i\, \big(k_j + a_{\operatorname{clip}(j - i)}\big)^\top}{\sqrt{d/h}}, \qquad
 # \operatorname{clip}(r) = \max(-c, \min(c, r)) .$$
 #
-# Differences beyond $c$ share one vector, so the table has $2c + 1$ rows and never ends. As a loop:
+# Differences beyond $c$ share one vector, so the table has $2c + 1$ rows and never ends. And if $c$ is smaller than the
+# trained length, every row gets trained. As a loop:
 
 # %%
 mt.manual_seed(0)
@@ -816,8 +819,8 @@ for name, scheme in SCHEMES.items():
 # token that stood three places before. It is an echo. All training sequences have 8 to 20 tokens. Then we give the models a sentence
 # of 40 letters, and see what they say.
 #
-# The model is as small as can be: an embedding, layers of chapter 06's attention with a scheme, each added to its input, and a
-# linear read-out.
+# The model is as small as can be: an embedding, layers of chapter 06's attention with a scheme, each added to its input (the
+# way around that chapter 07's model lacks), and a linear read-out.
 
 
 # %%
@@ -1060,7 +1063,7 @@ runs.holds(
 )
 runs.holds("last symbol, ALiBi: right beyond", right("beyond", "ALiBi", "last symbol"), above=0.75)
 runs.holds(
-    "token 3 back: index and ALiBi cannot learn it, even within",
+    "token 3 back: index and ALiBi have not learned it after 250 steps, even within",
     lambda rows: np.concatenate(
         [rows.values("within", task="token 3 back", scheme=name) for name in ("index", "ALiBi")]
     ),
@@ -1539,7 +1542,7 @@ print("sign of the fastest sine, places 1 to 12:", " ".join(signs))
 # | exponents $2 \cdot 1/d$ to $2 \cdot \frac{d}{2}/d$, with $m$ from 1 (decks 3, 4 and 5) | $m$ from 0 | from 1 every hand is slower by the factor $10000^{2/d}$: harmless for large $d$, and not what the paper has |
 # | the fastest column is an "even-odd" indicator (deck 5) | its period is $2\pi$ words, not 2 | see the cell above; the last digit in binary is one |
 # | the slowest column is a "first-half vs. second-half" indicator (deck 5) | its half turn takes about $\pi \cdot 10000$ words, whatever the length | for that its period would have to be the length of the sentence |
-# | sinusoids are unique up to $2\pi \cdot 10000$ places | they are unique at every place | two hands come back together only if the ratio of their speeds is a fraction; section 10 shows how *nearly* is enough to fail |
+# | sinusoids are unique up to $2\pi \cdot 10000$ places | they are unique at every place | no whole number of words is a whole number of turns of the fastest hand; but section 10 shows that *nearly* is enough to fail |
 # | the place is called $i$, the hand $j$ or $i$ | here $t$ and $m$ | $i$ and $j$ are query and key |
 # | rotary positions pair coordinate $m$ with $m + d/(2h)$ | with its neighbour | another order of the same pairs; weights of the one are useless with the other |
 #
