@@ -1150,9 +1150,9 @@ longer_runs.finding(
 )
 
 # %% [markdown]
-# More training at the same twenty places does nothing for sinusoids, and it makes rotary positions *worse*: the better a
-# model fits what it sees, the less it cares for what it does not see. From random starting places three times the steps
-# bring sinusoids to {{08 beyond_with_more_training: beyond; scheme=sinusoidal, random start; steps=750}}, beyond as within. The price of section 9's one line is training time.
+# More training at the same twenty places does nothing for sinusoids, and it makes rotary positions *worse*. (A guess at why:
+# the surer a model is of what it sees, the surer it is of what it mistakes for that.) From random starting places three times the steps
+# bring sinusoids to {{08 beyond_with_more_training: beyond; scheme=sinusoidal, random start; steps=750}}, beyond as within. The price of that one line is training time.
 #
 # > **C17 · holds with a condition: Trained from place 0, sinusoids have {{08 beyond_training: beyond; task=token 3 back; scheme=sinusoidal}} right beyond;
 # > from random places {{08 beyond_training: beyond; task=token 3 back; scheme=sinusoidal, random start}}.** *The lectures* (deck 1,
@@ -1172,7 +1172,8 @@ longer_runs.finding(
 # ## 10. The hand comes round again
 #
 # Rotary positions are shift-equal, exactly. Why do they fail at all? Go back to the echo. From place 20 on, its letters
-# come from two places: some from 3 back, where they should come from, and some from **22 back**. Why 22?
+# come from two places: some from 3 back, where they should come from, and some from **22 back**. At place 26 it should say
+# *w*, and says *a*, the letter 22 places before. Why 22?
 #
 # Look at the clocks. A rotary score knows the distance only by the hands: each pair of numbers has turned by $\omega_m$ for every
 # word in between. Here are the two fastest hands, of the 8 pairs of a head, at seven distances:
@@ -1341,7 +1342,7 @@ reach.holds("and ruins token 3 back", gained("squeezed", "token 3 back"), below=
 # > in Llama 3: Dubey et al., 2024), and models *go on to train* for a while at the greater length. Squeezing is used with care: slow hands only, since the fast ones
 # > tell near words apart (YaRN: Peng et al., 2023). Some models turn only a part of each query and key, and some leave a few layers without any
 # > position, as the mask leaks enough. Sinusoids are history in language, but live on wherever a number has to be fed to a
-# > network. You will meet rotary positions again in chapter 12; a trained length that is exceeded, and what it does to angles, is exercise 5.
+# > network. You will meet rotary positions again in chapter 12, and exercise 5 predicts what a longer text does to their angles.
 #
 # ## 11. Back to the language model
 #
@@ -1626,7 +1627,7 @@ print("sign of the fastest sine, places 1 to 12:", " ".join(signs))
 # - A shift of sinusoidal codes is a rotation, the same from every place, and products depend on the difference alone, though they
 #   do not fall steadily (C18).
 # - Rotary positions turn queries and keys, $q_i R_{j-i} k_j^\top$: each knows its own place only, their product knows the distance.
-# - Positions at the words end where training ended (C17). Not the codes are at fault: trained from random starting places,
+# - Positions at the words end where training ended (C17). The codes are not at fault: trained from random starting places,
 #   sinusoids hold.
 # - Beyond their length rotary positions fail because hands come round again. A window repairs both tasks. Squeezing is a trade
 #   (E1).
