@@ -1142,16 +1142,16 @@ for fewer, more in ((250, 750), (250, 2500)):
         larger=dict(scheme="sinusoidal, random start", steps=more),
         smaller=dict(scheme="sinusoidal, random start", steps=fewer),
     )
-longer_runs.finding(
-    "rotary positions are worse beyond after 2,500 steps than after 250",
-    "beyond",
-    larger=dict(scheme="rotary", steps=250),
-    smaller=dict(scheme="rotary", steps=2500),
+longer_runs.holds(
+    "and ten times the training does not repair rotary positions",
+    lambda rows: rows.values("beyond", scheme="rotary", steps=2500),
+    below=0.9,
 )
 
 # %% [markdown]
-# More training at the same twenty places does nothing for sinusoids, and it makes rotary positions *worse*. (A guess at why:
-# the surer a model is of what it sees, the surer it is of what it mistakes for that.) From random starting places three times the steps
+# More training at the same twenty places does nothing for sinusoids, and it does not repair rotary positions: in most
+# runs they get worse. (A guess at why: the surer a model is of what it sees, the surer it is of what it mistakes for that.)
+# From random starting places three times the steps
 # bring sinusoids to {{08 beyond_with_more_training: beyond; scheme=sinusoidal, random start; steps=750}}, beyond as within. The price of that one line is training time.
 #
 # > **C17 · holds with a condition: Trained from place 0, sinusoids have {{08 beyond_training: beyond; task=token 3 back; scheme=sinusoidal}} right beyond;
@@ -1550,7 +1550,7 @@ for name, found in (("600 steps", on_text), ("1,500 steps", longer)):
 #
 # Now compare the two panels. With more steps the table of 32 places catches up: each place can learn by itself what
 # relative positions know at once, it only takes longer. And the RNN catches up with relative + x. After 1,500 steps the two
-# are level.
+# are within a few hundredths of a nat, and it is the RNN that gains.
 #
 # So two of the three suspects did it, the positions and the missing way around. How much each of them explains depends on
 # the budget, so we give both.
@@ -1578,7 +1578,7 @@ for name in ("learned", "relative + x", "RNN"):
 
 # %% [markdown]
 # All three have read the first edition of this book, and it shows. None of them means anything yet. But their words are
-# words, and for one layer of attention that is new: it no longer loses to the RNN.
+# words, and for one layer of attention that is new: it is nearly as good as the RNN.
 #
 # The table of barriers, with our row filled in:
 #
@@ -1631,10 +1631,10 @@ print("sign of the fastest sine, places 1 to 12:", " ".join(signs))
 #   sinusoids hold.
 # - Beyond their length rotary positions fail because hands come round again. A window repairs both tasks. Squeezing is a trade
 #   (E1).
-# - On text, relative positions and a way around attention together make up the RNN's lead; positions alone take most of it
+# - On text, relative positions and a way around attention together make up nearly all of the RNN's lead; positions alone take most of it
 #   after 600 steps, and less after 1,500 (E3).
 #
-# One layer of attention is now as good as the RNN. Then why stop at one? Because a stack of such layers, given its weights,
+# One layer of attention is now nearly as good as the RNN, and the RNN was still gaining. Then why stop at one? Because a stack of such layers, given its weights,
 # is again nothing but an average of averages (the second suspect), and deep stacks do not train. Chapter 09 puts something
 # nonlinear between two layers. And it meets our $+\,x$ again, which turns out to be what lets a network be deep.
 #
