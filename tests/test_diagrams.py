@@ -332,6 +332,28 @@ def test_each_sentence_and_head_has_its_own_mask():
     assert {"one", "two", "head 1", "head 3"} <= {label.get_text() for label in axes.texts}
 
 
+def test_a_query_and_a_key_turned_together_keep_their_angle():
+    written = []
+    for places in ((1, 3), (4, 6)):
+        _, axes = subplots()
+        positions.same_angle(axes, (1, 0.1), (0.7, 0.65), places, np.radians(17))
+        texts = [label.get_text() for label in axes.texts]
+        written.append([text for text in texts if text.endswith("°")])
+        assert f"$q$ at place {places[0]}" in texts and f"$k$ at place {places[1]}" in texts
+    assert written[0] == written[1] == ["71°"]
+
+
+def test_clocks_frame_the_distances_that_are_lit():
+    _, axes = subplots()
+    positions.clocks_at(axes, [3, 9, 22], [1.0, 0.3], lit=(3, 22))
+    bold = [label.get_text() for label in axes.texts if label.get_weight() == "bold"]
+    assert bold == ["3 back", "22 back"]
+    hands = [line for line in axes.lines if len(line.get_xdata()) == 2]
+    assert len(hands) == 6
+    x, y = hands[0].get_data()
+    assert np.arctan2(x[1] - x[0], y[1] - y[0]) % (2 * np.pi) == pytest.approx(3)
+
+
 def test_an_arrow_leads_from_each_word_of_a_tree_to_its_head():
     _, axes = subplots()
     positions.tree(axes, ["the", "dogs", "bark"], [1, 2, None], lit=1)
