@@ -29,15 +29,14 @@ def examples():
 
 @pytest.fixture(scope="module")
 def answered():
-    """The names that a set defines, with its model answers, by path."""
+    """The names that a set with its model answers defines, by path."""
     known = {}
 
     def names(path):
         if path not in known:
             known[path] = {}
-            codes = [cell for cell in cells_of(path) if cell.cell_type == "code"]
-            for cell in codes:
-                if cell is codes[0] or "solution" in cell.metadata:
+            for cell in cells_of(path):
+                if cell.cell_type == "code" and "tests" not in cell.metadata:
                     exec(cell.source, known[path])
         return dict(known[path])
 
