@@ -336,7 +336,7 @@ print("largest gradient of rows 20 to 31:", row_norms[20:].amax().item())
 
 # %% evidence
 # The hands of the first nine places
-figure, axes = plot.subplots(width=9, height=4.2)
+figure, axes = plot.subplots(width=7.5, height=3.5)
 diagrams.hands_of_places(axes, range(9), [10_000 ** (-2 * m / 16) for m in range(4)])
 plot.show(
     figure,
@@ -990,7 +990,8 @@ for row in echoes.best:
 # shift-equal.
 
 
-# %%
+# %% evidence
+# Right answers within and beyond the trained length: experiment
 @lab.experiment(
     "C17",
     task=list(TASKS),
@@ -1291,7 +1292,7 @@ reach.table(
 
 # %% evidence
 # Verdicts on E1
-def gained(change, case, than="as trained"):
+def change_in_right(change, case, than="as trained"):
     return lambda rows: rows.values(change, case=case) - rows.values(than, case=case)
 
 
@@ -1302,18 +1303,20 @@ reach.holds(
 )
 reach.holds(
     "token 3 back: forbidding all other new distances changes nothing",
-    gained("others forbidden", "token 3 back"),
+    change_in_right("others forbidden", "token 3 back"),
     between=(-0.02, 0.02),
 )
 slow = "last symbol, base 1,000,000"
 reach.holds(
     "base 1,000,000: forbidding the turn helps more than forbidding all other new distances",
-    gained("hand forbidden", slow, than="others forbidden"),
+    change_in_right("hand forbidden", slow, than="others forbidden"),
     above=0.1,
 )
 reach.holds("a window repairs all cases", lambda rows: rows.values("window of 20"), above=0.9)
-reach.holds("squeezing helps on last symbol", gained("squeezed", "last symbol"), above=0.05)
-reach.holds("and ruins token 3 back", gained("squeezed", "token 3 back"), below=-0.3)
+reach.holds(
+    "squeezing helps on last symbol", change_in_right("squeezed", "last symbol"), above=0.05
+)
+reach.holds("and ruins token 3 back", change_in_right("squeezed", "token 3 back"), below=-0.3)
 
 # %% [markdown]
 # Left: at the last place {{08 rotary_reach: weight by distance[22]; case=token 3 back}} of the weight of the wrong answers lies on one distance, 22. That one distance is the
@@ -1529,12 +1532,13 @@ if both:
     lines = [[name, *(spread(share_of_lead(rows, name)) for rows in both)] for name in CHANGES]
     budgets = [f"after {rows[0]['steps']:,} steps" for rows in both]
     table(["share of the lead", *budgets], lines, "recorded, 5 seeds", folded=False)
+AHEAD = {"600 steps": ("relative + x", "RNN"), "1,500 steps": ("RNN", "relative + x")}
 for name, found in (("600 steps", on_text), ("1,500 steps", longer)):
     for better, worse in (
         ("relative", "learned"),
         ("learned + x", "learned"),
         ("relative + x", "relative"),
-        ("RNN", "relative + x"),
+        AHEAD[name],
     ):
         found.finding(
             f"{name}: {better} has a lower loss than {worse}",

@@ -58,7 +58,7 @@ progress.show("03")
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `rest = steps - len(sentence) - 1`: the three rows end in so many `pad`, `pad` and `True`.
+# With $n$ words, $T - n - 1$ places are left: the three rows end in so many `pad`, `pad` and `True`.
 #
 # </details>
 
