@@ -336,7 +336,7 @@ print("largest gradient of rows 20 to 31:", row_norms[20:].amax().item())
 
 # %% evidence
 # The hands of the first nine places
-figure, axes = plot.subplots(width=7.5, height=3.5)
+figure, axes = plot.subplots(width=6.4, height=3)
 diagrams.hands_of_places(axes, range(9), [10_000 ** (-2 * m / 16) for m in range(4)])
 plot.show(
     figure,
