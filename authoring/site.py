@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from . import formulas, printed, slides, window
+from . import alone, formulas, printed, slides, window
 from .release import from_shell
 from .search import write_search
 from .sources import BookError, chapters, number_of
@@ -167,6 +167,8 @@ def _page(path: Path, root: Path) -> str:
             cell["metadata"]["mystnb"] = {"code_prompt_show": f"Code: {shown}"}
     name = path.relative_to(root).as_posix()
     run = f"In the book's folder: `python book.py lab`, then open `{name}`."
+    if links := [f'<a href="{url}">{host}</a>' for host, url in alone.hosts(root, name).items()]:
+        run += f" Or on {' or '.join(links)}, with nothing to install."
     deck = f'<a href="../slides/{path.stem}.html">Slides</a>.'
     more = f"{deck} {printed.PLACE}" if name.startswith("notebooks/") else ""
     notebook["cells"][0]["source"] += (

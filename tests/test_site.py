@@ -55,6 +55,7 @@ def root(request, tmp_path_factory):
         return ROOT
     copy = tmp_path_factory.mktemp("part")
     shutil.copy(ROOT / "README.md", copy)
+    (copy / "pyproject.toml").write_text('[tool.minitorch-book]\nrepository = "owner/name"\n')
     shutil.copytree(ROOT / "docs", copy / "docs")
     for name in [f"notebooks/{stem}" for stem in PART] + [f"exercises/{PART[1]}/{PART[1]}"]:
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
@@ -133,6 +134,16 @@ def test_folded_cells_say_what_is_in_them(root, book):
         text = (book / path.relative_to(root).with_suffix(".html")).read_text("utf-8")
         folded = path.read_text("utf-8").count('"hide-input"')
         assert len(re.findall(r'class="collapsed[^>]*>Code: \w', text)) == folded
+
+
+def test_pages_lead_to_hosts_where_the_repository_is_named(root, book):
+    named = root != ROOT  # in the part's setting
+    for path in [*root.glob("notebooks/*.ipynb"), *root.glob("exercises/*/*.ipynb")]:
+        name = path.relative_to(root).as_posix()
+        text = (book / name).with_suffix(".html").read_text("utf-8")
+        assert (f"/owner/name/blob/main/{name}" in text) == named
+        assert (f"/owner/name/main?urlpath=lab/tree/my/{name}" in text) == named
+        assert "minitorch-book" not in text  # the cell that installs it is not shown
 
 
 def test_the_window_has_both_models_and_knows_the_chapters(root, book):
