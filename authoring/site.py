@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from . import alone, formulas, printed, slides, window
+from . import alone, epub, formulas, printed, slides, window
 from .release import from_shell
 from .search import write_search
 from .sources import BookError, chapters, number_of
@@ -106,16 +106,21 @@ def site(root: Path, folder: Path) -> None:
     print(f"open {folder / 'index.html'}")
 
 
-def add_pdf(root: Path, folder: Path) -> None:
-    """Print the chapters of the pages that ``site`` has built, with claims and notation."""
+def add_books(root: Path, folder: Path) -> None:
+    """Chapters, claims and notation of the pages that ``site`` has built, as PDF and as EPUB."""
     folder = from_shell(folder).absolute()
-    if not formulas.chromium():
-        print("without Chromium no PDF is written")
-        return
     paths = [*chapters(root), root / "docs" / "claims.md", root / "docs" / "notation.md"]
     names = [path.relative_to(root).with_suffix("").as_posix() for path in paths]
-    printed.print_book(folder, names, TITLE)
-    print(f"printed {folder / 'book.pdf'}")
+    if formulas.chromium():
+        printed.print_book(folder, names, TITLE)
+        print(f"printed {folder / 'book.pdf'}")
+    else:
+        print("without Chromium no PDF is written")
+    if epub.pandoc():
+        epub.write_epub(folder, names, TITLE)
+        print(f"wrote {folder / 'book.epub'}")
+    else:
+        print("without pandoc no EPUB is written")
 
 
 def anchor(heading: str) -> str:

@@ -4,6 +4,7 @@ import html
 import json
 import re
 import shutil
+import zipfile
 from collections import defaultdict
 from html.parser import HTMLParser
 from importlib.util import find_spec
@@ -15,8 +16,8 @@ import yaml
 from bs4 import BeautifulSoup
 from pypdf import PdfReader
 
-from authoring import formulas
-from authoring.site import add_pdf, site
+from authoring import epub, formulas
+from authoring.site import add_books, site
 from authoring.sources import BookError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -299,11 +300,31 @@ def test_no_page_scrolls_sideways_on_a_phone(book, pages, tmp_path):
     assert told == [len(pages), {}]
 
 
+@pytest.mark.skipif(epub.pandoc() is None, reason="needs pandoc")
+def test_the_chapters_stand_in_an_epub(root, book, tmp_path):
+    pages = shutil.copytree(book, tmp_path / "pages")
+    names = [f"notebooks/{path.stem}" for path in sorted(root.glob("notebooks/*.ipynb"))]
+    epub.write_epub(pages, names, "The book")
+    with zipfile.ZipFile(pages / "book.epub") as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    texts = {name: text.decode() for name, text in files.items() if "/text/ch" in name}
+    assert len(texts) == len(names) and "mimetype" in files
+    for name, text in zip(names, texts.values(), strict=True):
+        read = BeautifulSoup(text, "xml")
+        page = BeautifulSoup((book / f"{name}.html").read_text("utf-8"), "html.parser")
+        assert len(read("math")) == len(page.select(".math.notranslate"))
+        drawn = [img for img in page.article("img") if not img.find_parent("details")]
+        assert [img["alt"] for img in read("img")] == [img["alt"] for img in drawn]
+        assert all(f"EPUB/{img['src'][3:]}" in files for img in read("img"))
+        assert "Code:" not in text and "<iframe" not in text
+    assert 'href="book.epub"' in (pages / "index.html").read_text("utf-8")
+
+
 @needs_chromium
 @pytest.mark.thorough
 def test_the_chapters_stand_in_one_pdf_whose_contents_and_index_lead_to_their_pages(root, book):
     """The last test, since it writes links to the PDFs into the pages."""
-    add_pdf(root, book)
+    add_books(root, book)
     paper = PdfReader(book / "book.pdf")
     texts = [re.sub(r"\s+", " ", page.extract_text()) for page in paper.pages]
     contents = " ".join(texts[:6])
