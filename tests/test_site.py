@@ -207,7 +207,7 @@ def test_the_host_is_given_what_the_command_writes():
     """.github/workflows/pages.yml, as far as it can be checked without GitHub."""
     workflow = yaml.safe_load(Path(ROOT, ".github/workflows/pages.yml").read_text("utf-8"))
     steps = workflow["jobs"]["build"]["steps"]
-    [command] = [step["run"].split() for step in steps if "run" in step]
+    [*_, command] = [step["run"].split() for step in steps if "run" in step]
     [upload] = [step for step in steps if "upload-pages" in step.get("uses", "")]
     assert command[:-1] == ["python", "book.py", "site"]
     assert upload["with"]["path"] == command[-1]
