@@ -18,6 +18,7 @@ LEFT_OUT = (
     "a.headerlink, details.hide, .cell_output details, .admonition.tip, "
     "iframe, script, style, noscript"
 )
+HEADING = re.compile("h[1-6]")
 STYLES = Path(__file__).with_name("site_static") / "epub.css"
 TITLE_PAGE = '<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head><body>'
 
@@ -48,6 +49,11 @@ def _plain(text: str) -> Tag:
     page = BeautifulSoup(text, "html.parser")
     for tag in page.select(LEFT_OUT):
         tag.decompose()
+    for section in page("section"):  # pandoc looks for anchors in the heading
+        heading = section.find(HEADING)
+        heading["id"] = section["id"]
+        heading.extend(heading.find_previous_siblings("span"))
+        section.unwrap()
     for tag in page.select(".math.notranslate"):
         tex = re.fullmatch(r"\s*\\[\[(](.*)\\[\])]\s*", tag.get("data-tex") or tag.text, re.DOTALL)
         formula = page.new_tag("script", type="math/tex")

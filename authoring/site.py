@@ -229,7 +229,13 @@ def _bind(app, name, template, context: dict, doctree) -> None:
     body = context.get("body", "")
     formula = r'(\(*<span class="math notranslate nohighlight">[^<]*</span>[,.;:?!)]*)'
     body = re.sub(formula, r'<span class="bound">\1</span>', body)
+    body = re.sub(r'(?<=<span id=")([^<>]*)(?="></span>)', _quoted, body)
     context["body"] = re.sub(r"<td>([^<]{1,40})</td>", r'<td class="short">\1</td>', body)
+
+
+def _quoted(anchor: re.Match) -> str:
+    """An anchor whose heading has quotation marks, which Sphinx writes as they are."""
+    return anchor[1].replace('"', "&quot;")
 
 
 # What Sphinx, myst-nb and furo leave out for those who hear a page or use no mouse.
