@@ -160,8 +160,9 @@ def test_a_chapter_or_set_installs_the_book_where_it_is_opened_alone(wheel, tmp_
         path = ROOT / f"{name}.ipynb"
         (alone / path.name).write_bytes(path.read_bytes())
     run = [bin / "python", "-m", "nbconvert", "--to", "notebook", "--execute", "--inplace"]
-    there = {"PATH": str(bin), "PIP_FIND_LINKS": str(wheel.parent), "MINITORCH_BOOK": "quick"}
-    subprocess.run([*run, *alone.iterdir()], cwd=alone, check=True, env=os.environ | there)
+    path = f"{bin}{os.pathsep}{os.environ['PATH']}"  # the magic needs a shell
+    more = {"PATH": path, "PIP_FIND_LINKS": str(wheel.parent), "MINITORCH_BOOK": "quick"}
+    subprocess.run([*run, *alone.iterdir()], cwd=alone, check=True, env=os.environ | more)
     chapter, exercises = (path.read_text("utf-8") for path in sorted(alone.iterdir()))
     assert "recorded" in chapter and "No record of this chapter" not in chapter
     assert "NotImplementedError" in exercises and "ModuleNotFoundError" not in exercises
