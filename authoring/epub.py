@@ -61,6 +61,10 @@ def _plain(text: str) -> Tag:
             formula["type"] += "; mode=display"
         formula.string = tex[1]
         tag.replace_with(formula)
+    for tag in page.select("[style*='white-space:pre']"):
+        for said in tag.find_all(string=re.compile("\n")):
+            pieces = [piece for line in said.split("\n") for piece in (page.new_tag("br"), line)]
+            said.replace_with(*pieces[1:])
     for tag in page.select(".cell_input pre"):
         tag.string = tag.text
         tag["class"] = "python"
