@@ -165,8 +165,7 @@ def test_a_chapter_or_set_installs_the_book_where_it_is_opened_alone(wheel, tmp_
     subprocess.run([*run, *alone.iterdir()], cwd=alone, check=True, env=os.environ | more)
     chapter, exercises = (path.read_text("utf-8") for path in sorted(alone.iterdir()))
     assert "recorded" in chapter and "No record of this chapter" not in chapter
-    assert '"ename": "NotImplementedError"' in exercises
-    assert '"ename": "ModuleNotFoundError"' not in exercises
+    assert set(re.findall('"ename": "(.*?)"', exercises)) == {"CheckFailed"}  # not solved yet
 
 
 @pytest.mark.thorough
