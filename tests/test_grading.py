@@ -193,6 +193,15 @@ def test_untouched_notebook_is_the_source_with_its_answers(source):
     assert notes == []
 
 
+@pytest.mark.parametrize("form", ["BOM", "CRLF", "equal ids", "nbformat 3", "nbformat 4.4"])
+def test_whatever_the_form_of_the_file_its_answers_are_found(source, form):
+    release = make_release(source)
+    file, content, _, _ = make_class(release)[form]
+    notebook, notes = preflight.restore(preflight.parse(file, content), source, release)
+    assert [cell.source for cell in notebook.cells] == restored(source, right(release))[0]
+    assert notes == []
+
+
 def test_tests_stand_after_answers_that_were_moved_or_lost_their_marks(source):
     release = make_release(source)
     notebook = right(release)

@@ -118,7 +118,7 @@ CHANGES = {
     "empty": [empty, source("double(1.25)", "double(1.25) / 0")],
     "surviving": [survive_errors, source("double(1.25)", "double(1.25) / 0")],
     "warned": [outputs('"name": "stdout"', '"name": "stderr"')],
-    "endless": [source("double(1.25)", "while True: pass")],
+    "endless": [source("double(1.25)", "import time\nwhile True: time.sleep(0.1)")],
     "dead": [source("double(1.25)", "import os; os._exit(1)")],
 }
 TIMEOUT = 5
@@ -154,7 +154,7 @@ def failures(tmp_path_factory):
         "IPYTHONDIR": str(root / "ipython"),
     }
     report = root / "report.xml"
-    options = ["-n2", "--dist=loadfile", f"--cell-timeout={TIMEOUT}", f"--junitxml={report}"]
+    options = ["-p", "no:xdist", f"--cell-timeout={TIMEOUT}", f"--junitxml={report}"]
     command = [sys.executable, "-m", "pytest", *options]
     subprocess.run(command, cwd=root, env=os.environ | variables)
     found = defaultdict(dict)
