@@ -1004,8 +1004,43 @@ def recall_with_tied_gates(network, start, delay, rate, batches):
 
 
 # %% evidence
+# Smaller rates for the LSTM as it comes, and the tied network's start without its tie: experiments
+@lab.experiment(
+    "E1",
+    rate=[3e-4],
+    batches=Budgets([20]),
+    delay=40,
+    full=dict(rate=[3e-4], batches=Budgets([200, 600, 2000]), delay=160, seeds=8),
+)
+def recall_at_small_rates(rate, batches, delay):
+    model = Recall("LSTM, b_f = 3", "as it comes", hidden=32)
+    optimizer = mt.optim.Adam(model.parameters(), lr=rate)
+    for learned in batches_to_learn(model, optimizer, delay, batches):
+        yield {"learned after": learned}
+
+
+@lab.experiment(
+    "E1",
+    rate=[1e-1],
+    batches=Budgets([20]),
+    delay=40,
+    full=dict(rate=[3e-4, 1e-2, 1e-1], batches=Budgets([200, 600]), delay=160, seeds=5),
+)
+def recall_from_the_tied_start(rate, batches, delay):
+    """An LSTM that starts as the tied one does, with i = 1 - f, and may then leave it."""
+    model = Recall("LSTM, b_f = 3", "as it comes", hidden=32)
+    with mt.no_grad():
+        for weight in model.rnn.parameters():
+            weight[:32] = -weight[32:64]  # the rows of i, and those of f
+    optimizer = mt.optim.Adam(model.parameters(), lr=rate)
+    for learned in batches_to_learn(model, optimizer, delay, batches):
+        yield {"learned after": learned}
+
+
+# %% evidence
 # Every run as a dot, at the batches that it took: figure, tables, verdicts
 runs, tied = recall.run(), recall_with_tied_gates.run()
+slowly, untied = recall_at_small_rates.run(), recall_from_the_tied_start.run()
 TIED = "LSTM, b_f = 3, i = 1 - f"
 NEVER = 5000  # where the runs stand that did not learn
 ROWS = ["GRU, b_z = 3", "GRU, b_z = 0", TIED, "LSTM, b_f = 3", "LSTM, b_f = 0", "RNN"]
@@ -1087,6 +1122,16 @@ tied.holds(
     lambda rows: arrived(rows, network="LSTM, b_f = 3", batches=200),
     above=0.8,
 )
+slowly.holds(
+    "at a rate of 0.0003 every LSTM with b_f = 3, as it comes, learns 160 within 600 batches",
+    lambda rows: np.isfinite(rows.values("learned after", batches=600)).mean(),
+    above=0.95,
+)
+untied.holds(
+    "started like the tied one, but free to leave the tie, none learns it within 600",
+    lambda rows: np.isfinite(rows.values("learned after", batches=600)).mean(),
+    below=0.05,
+)
 if runs.full and tied.full:
     for batches in (200, 2000):
         alike = dict(network="LSTM, b_f = 3", start="as it comes", delay=160, batches=batches)
@@ -1108,20 +1153,24 @@ if runs.full and tied.full:
 # | GRU, $b_z = 3$ | 16 | 16 | 16 |
 # | LSTM, $b_f = 3$, $i = 1 - f$ (8 runs) | 8 | 8 | 8 |
 # | LSTM, $b_f = 3$ | 6 | 11 | 13 |
+# | the same as it comes, at a rate of 0.0003 (8 runs) | 0 | 8 | 8 |
 # | LSTM, $b_f = 0$ | 0 | 0 | 0 |
 # | RNN | 0 | 3 | 3 |
 #
-# **The GRU learns a delay of 160 at once**: 31 of 32 runs, all of them within 100 batches. **The LSTM with $b_f = 3$ is up to ten
-# times slower.** With $b_f = 0$ it does not learn this delay at any of seven rates. In the left panel "not yet" and "cannot"
+# **The GRU learns a delay of 160 at once**: 31 of 32 runs, all of them within 100 batches. **The LSTM with $b_f = 3$ is about
+# ten times slower**, but it is not unable. At the rates that the search chose 13 of 16 runs learn. For the start as it comes the
+# search had tried nothing below 0.001. When we saw this we tried 0.0003, and all eight runs learned, after 212 to 519 batches.
+# With $b_f = 0$ it does not learn this delay at any of seven rates. In the left panel "not yet" and "cannot"
 # come apart: of the RNNs as they come two of eight learn a delay of 40 within 200 batches, and all eight within 2,000. They
 # were slow, not unable.
 #
-# > **E1 · At a delay of 160 the GRU learns in 31 of 32 runs, the LSTM in 6 of 16, given ten times the batches in 13.**
+# > **E1 · A delay of 160 takes the GRU at most 91 batches in 31 of 32 runs, and the LSTM 142 to 616 at a small rate.**
 # > *Our question*: do gated cells learn longer delays than a plain RNN, each at its best rate?
 # >
 # > *Measured*: One mark, networks of 32 units, two starts, eight seeds each, rates chosen in other seeds.
 # > Delay 160, within 200, 600 and 2,000 batches: GRU 31 of 32; LSTM with forget bias 3 in 6, 11
-# > and 13 of 16, with bias 0 in none; with bias 3 and $i = 1 - f$ 8 of 8; RNN 0, 3 and 3 of 16. Delay 40: GRU and
+# > and 13 of 16, with bias 0 in none; with bias 3 and $i = 1 - f$ 8 of 8; RNN 0, 3 and 3 of 16. With forget bias 3 at a
+# > rate of 0.0003 (asked after a look): 8 of 8 as it comes, 212 to 519 batches; orthogonal 8 of 8, 142 to 616. Delay 40: GRU and
 # > LSTM with forget bias 3 all; RNN as it comes 2, 5 and 8 of 8.
 #
 # ### Why is the GRU so quick?
@@ -1134,10 +1183,12 @@ if runs.full and tied.full:
 # and the mark leaks away. Besides, a memory that is an average of what was written cannot grow. So it bears the large rates
 # at which learning is fast.
 #
-# And rates decide as much as gates. With an orthogonal start the LSTM with $b_f = 3$ learns 160 in all eight runs at a rate
-# of 0.0003, and at 0.01 and above in none of the runs that chose the rate. (For the start as it comes no rate below 0.001
-# was tried, so its five of eight within 2,000 batches are a lower bound. And a tied input gate starts nearly shut, at 0.05.
-# How much that start alone would help, these runs do not tell.)
+# Or is it only the start? A tied input gate starts nearly shut, at 0.05. So we gave LSTMs the start of the tied ones, without the
+# tie. At none of three rates (0.0003, 0.01, 0.1) did one of five runs learn 160 within 600 batches. A shut gate alone does not help. It has
+# to open when the other one closes.
+#
+# And rates decide as much as gates. The free LSTM with $b_f = 3$ learns 160 in all sixteen runs at a rate of about 0.0003. At rates from
+# 0.003 to 0.1 two of the 33 runs that chose the rate did.
 #
 # Did section 6 foresee this? No. The GRU with $b_z = 0$ starts from the same vanishing gradient as the LSTM with $b_f = 0$,
 # and learns the longest delay. An open gate at the start is one way to a long memory. Gates that cannot work against each
@@ -1251,7 +1302,7 @@ def train_language_model(model, rate, gflops):
     rate=[2e-2, 4e-2],
     full=dict(
         model=list(MODELS),
-        gflops=[40, 120],
+        gflops=[40, 120, 600],
         rate=Tuned(1e-2, 2e-2, 4e-2, lowest="loss on other text"),
         seeds=5,
     ),

@@ -1339,7 +1339,7 @@ lab.holds(
     model=list(MODELS),
     steps=[20],
     rate=5e-3,
-    full=dict(steps=[600, 1500], rate=RATES, seeds=5),
+    full=dict(steps=[600, 1500, 6000], rate=RATES, seeds=5),
 )
 def language_models(model, steps, rate):
     trained = MODELS[model]()
