@@ -108,18 +108,13 @@ plot.show(
 )
 
 # %% [markdown]
-# On the left, each $\tanh$ unit drifts away from 0.6. With weights 0.5 and 1 every start drifts to 0. With
-# 1.5 there are two fixed points, 0.859 and -0.859: the unit keeps the *sign* of where it started, one bit,
-# and forgets how much it was. On the right, the slope $\partial h_T / \partial h_0$ says so: by section 7 of
-# chapter 01 it is a product of one factor a step, and it shrinks. The sum keeps any number, and its
-# slope is 1.
+# On the left, each $\tanh$ unit drifts away from 0.6. With weights 0.5 and 1 it drifts to 0. With 1.5 it runs to 0.859,
+# from wherever above zero it starts: it keeps the *sign* of its start and forgets the number. On the right is the slope
+# $\partial h_T / \partial h_0$: how much of a change at the start is still felt after $T$ steps. It is a product of one
+# factor a step (chapter 01), and it shrinks. The dotted sum keeps any number, and its slope is 1. (Chapter 01's network of
+# gain 1.5 did keep its gradient. It had an input at every step that kept it moving; a unit left alone comes to rest.)
 #
-# The largest weight forgets fastest: $\tanh(1.5\,h)$ runs into its fixed point, where $\tanh$ is
-# nearly flat. (Chapter 01's network of gain 1.5 kept its gradient alive. It had 64 units and an
-# input at every step that kept them moving. One unit left alone comes to rest.)
-#
-# But a memory to which nothing is ever added, and from which nothing is ever taken, is of no use.
-# Something has to decide, at each word and for each unit: write, keep, show.
+# But a memory that never changes is of no use. Something has to decide, at each word and for each unit: write, keep, show.
 #
 # ## 2. The memory cell and its gates
 #
@@ -324,7 +319,8 @@ plot.show(
 )
 
 # %% [markdown]
-# The network need not choose once and for all. Gates depend on the input, so the same unit may
+# Follow the blue line, the cell; the grey bars are the pulses. It ignores them, copies them, adds them up, or follows them
+# slowly and forgets. And the network need not choose once and for all: gates depend on the input, so the same unit may
 # overwrite at *keys* and keep at *near*.
 #
 # ## 3. The loop, one product for all gates, and the library
@@ -513,13 +509,11 @@ runs.holds(
 )
 
 # %% [markdown]
-# Until the question, the hidden state is the same for both bits: neither the next layer, nor the
-# output, nor the gates of this very network can tell which one was stored. In a plain RNN that is
-# impossible: what is not in $h_t$ is gone. And the gradient of the answer with respect to the stored
-# bit, $c_1$, is the same at every distance, since each step multiplies it by $f = 1$; what is left is
-# the slope of the last $\tanh$. So the stored bit gets a gradient. The weights that stored it do not:
-# $\tanh(10)$ is flat, and the candidate lets nothing through to the *input* bit, at any distance. A cell that is set hard remembers well and learns
-# nothing.
+# On the left the cell keeps the bit. On the right, until the question, the hidden state is the same for both bits: nothing
+# outside this cell can tell which one is stored. A plain RNN cannot do that: what is not in $h_t$ is gone. The gradient of
+# the answer with respect to the stored bit, $c_1$, is the same at every distance, since each step multiplies it by $f = 1$.
+# But it ends there. $\tanh(10)$ is flat, and lets no gradient through to the *input* bit or to the weights that stored it.
+# **A cell that is set hard remembers well and learns nothing.**
 #
 # > **C30 · holds: A cell set by hand keeps a bit for 2,000 steps while its hidden state stays below 1e-30.**
 # > *The lectures* (deck 2, "Long Short-Term Memory (Hochreiter & Schmidhuber, 1997)"): "The internal state
@@ -531,11 +525,10 @@ runs.holds(
 #
 # ### What the forget gate is for
 #
-# Our cell is that of 1997: with $f = 1$ it can add and never empty itself. Give it one bit after
-# the other, as a text without end would, and ask for the latest one. The sum grows, and the last bit
-# drowns in it. A forget gate that closes when a new bit arrives
-# ($f = \sigma(200 - 400\,|x_\text{bit}|)$; we give the cell $|x_\text{bit}|$ as a third input)
-# empties the cell first.
+# Our cell is that of 1997: with $f = 1$ it can add, but never empty itself. What happens if one bit comes after the other,
+# as in a text without end, and we ask for the latest one? The sum grows, and the last bit drowns in it. The cure (of 2000)
+# is a forget gate that closes when a new bit arrives, and so empties the cell first:
+# $f = \sigma(200 - 400\,|x_\text{bit}|)$. (We give the cell $|x_\text{bit}|$ as a third input.)
 
 # %%
 mt.manual_seed(0)
@@ -593,6 +586,24 @@ plot.show(
 # \end{aligned}
 # $$
 #
+# In the drawing, the line on top is again the memory. There is one knob where the LSTM has two: $z_t$ lets the old state
+# through, and $1 - z_t$ lets the candidate in. Over our sentence:
+
+# %% evidence
+# The update gate of one GRU unit over the sentence: a drawing
+figure, axes = plot.subplots(width=8, height=1.3)
+kept = [1, 0, 1, 1, 1, 1, 1, 1, 0]
+diagrams.gates_over(axes, keys, {"keep: z": kept, "write: 1 - z": [1 - share for share in kept]})
+plot.show(
+    figure,
+    alt="Two rows of circles over the words of the sentence. The update gate z is open at all words but 'keys' and the full "
+    "stop; one minus z is open at these two alone.",
+)
+
+# %% [markdown]
+# The second row is the first one turned round: what is kept is not written. (At the full stop something is written, say a
+# zero.) There is no third row. The memory is always shown.
+#
 # Shapes are as above. Mind the order in the candidate: first the product with $W_{hh}^n$, then the reset
 # gate, as in PyTorch. (Cho et al. reset before the product.) So the candidate keeps its two biases
 # apart: one stands inside the brackets. Part by part:
@@ -606,8 +617,8 @@ plot.show(
 # | $o_t$, what is shown | none | all of the memory is always shown: section 4 has no counterpart |
 # | none | $r_t$ | the past can be hidden from the candidate |
 #
-# The tie has a consequence: **to ignore an input is to keep the state.** An LSTM that shuts its
-# input gate still loses what its forget gate lets go. Remember this for section 7.
+# This tie has a consequence: **a GRU that ignores an input keeps its state.** An LSTM that shuts its
+# input gate may still lose the state through its forget gate. Remember this for section 7.
 #
 # Our sentence again, with the weights of $i$, $f$, $g$ for $r$, $z$, $n$.
 
@@ -662,10 +673,10 @@ for kind, blocks in (("RNN", 1), ("GRU", 3), ("LSTM", 4)):
 # $$\frac{\partial c_t}{\partial c_{t-1}} = \operatorname{diag}(f_t) +
 # (\text{what goes through } h_{t-1} \text{ and the gates}).$$
 #
-# No matrix and no $\tanh'$ stands in the first term: over $k$ steps it gives the product of $k$ forget
-# gates, unit by unit. The lecture calls this the *side channel* and adds *if gates permit it*. That
-# condition is the whole matter. At the start of training the gate is about $\sigma(b_f)$, and `nn.LSTM`
-# comes with $b_f$ near 0. Here is the way back along the top line, with three biases:
+# No matrix and no $\tanh'$ stands in the first term. Over $k$ steps it gives the product of $k$ forget
+# gates, unit by unit. So a gradient survives "if gates permit it", as the lecture says. Do they? At the start of training
+# the gate is about $\sigma(b_f)$, and `nn.LSTM` comes with $b_f$ near 0. Here is the way back along the top line, with
+# three biases:
 
 # %% evidence
 # A gradient on its way back through eight forget gates, with three biases: a drawing
@@ -680,8 +691,8 @@ plot.show(
 )
 
 # %% [markdown]
-# This is chapter 01's picture of the fading gradient, with a gate in place of $W_{hh}$. The difference: a gate can be
-# opened. Over 40 steps:
+# Read from right to left: the bar is as thick as the gradient that is left. It is chapter 01's picture of the fading gradient,
+# with a gate in place of $W_{hh}$. The difference: a gate can be opened. Over 40 steps:
 
 # %%
 for bias in (0.0, 1.0, 3.0):
@@ -861,10 +872,9 @@ runs.holds(
 # %% [markdown]
 # Read the figure from below. As they come, RNN, GRU and LSTM with bias 0 fall together: a half-open
 # gate is no better than a matrix that shrinks. Open the gate ($b_f = 1$, then 3), and the curve lies
-# down. So the bias puts the LSTM's curves in the right order. It does not give their height: the
-# product of gates would put $b_f = 0$ at 9e-13, and measured is ten thousand times as much, since the
-# gates see $h_{t-1}$, which opens side paths. With $b_f = 3$ these can add up to a gradient that *grows*
-# with distance. An LSTM can explode, too, so we go on clipping.
+# down. So the bias puts the LSTM's curves in the right order. It does not give their height: for $b_f = 0$ we measure ten
+# thousand times the product of the gates, 9e-13, since the gates see $h_{t-1}$, and that opens side paths. With $b_f = 3$
+# these paths can make the gradient *grow* with distance. An LSTM can explode, too, so we go on clipping.
 #
 # The plain RNN has a way of its own: an orthogonal $W_{hh}$ neither shrinks nor stretches.
 #
@@ -915,10 +925,8 @@ def train_step(model, optimizer, tokens):
 #
 # A delay is **learned** when five batches of 32 in a row are answered without a mistake. How long may a
 # network take? A verdict after 200 batches could mean "cannot", or "not yet". So each run goes on to
-# 2,000 batches and is read at 200, 600 and 2,000. $H = 32$, Adam, clipping at 1. Every network gets both
-# starts, and for each row and delay a learning rate of its own, chosen in other seeds: the rate at which
-# most runs learn, and of equal rates the faster one. Then eight seeds. (Quick: one delay, one rate, one
-# seed.)
+# 2,000 batches and is read at 200, 600 and 2,000. Every network has 32 units, gets both starts, and for each delay the
+# learning rate at which most runs learn, chosen in other seeds. Then eight seeds run.
 
 
 # %%
@@ -1178,10 +1186,10 @@ if runs.full and tied.full:
 # **It is the tie.** With $i = 1 - f$ all eight LSTMs learn 160 within 57 batches. Without it three of eight do so within
 # 200 batches (a finding).
 #
-# How does the tie help? Our guess: early in training the noise is what hurts, and the quickest help is to stop writing. So
-# $i$ goes down. In a tied cell $f$ goes up with it, and the mark is kept as well. In a free LSTM $f$ can stay where it is,
-# and the mark leaks away. Besides, a memory that is an average of what was written cannot grow. So it bears the large rates
-# at which learning is fast.
+# How does the tie help? Our guess: early in training the noise does harm, and the quickest cure is to stop writing. So $i$
+# goes down. In a tied cell $f$ goes up with it, and the mark is kept as well. In a free LSTM $f$ can stay where it is, and
+# the mark leaks away. Besides, an average of what was written cannot grow. So a tied cell bears the large rates at which
+# learning is fast.
 #
 # Or is it only the start? A tied input gate starts nearly shut, at 0.05. So we gave LSTMs the start of the tied ones, without the
 # tie. At none of three rates (0.0003, 0.01, 0.1) did one of five runs learn 160 within 600 batches. A shut gate alone does not help. It has
@@ -1258,10 +1266,9 @@ for what, column in (("parameters", 0), ("FLOPs a token", 1)):
 
 # %% [markdown]
 # The two answers nearly agree. A recurrent layer uses each weight once a token, for 2 FLOPs forward
-# and 4 backward, so FLOPs a token are 6 times the number of weights, but for biases and the
-# embedding, which is a look-up. The wide LSTM costs three times as much a token, and so gets a third of
-# the steps. Each network gets the same budget of FLOPs. Its learning rate is chosen on one half of the
-# held-out text, and the loss is reported on the other. (Quick: two networks, two rates.)
+# and 4 backward. So a token costs about 6 FLOPs a weight. Each network gets the same budget of FLOPs. The wide LSTM costs
+# three times as much a token, and so gets a third of the steps. The learning rate is chosen on one half of the held-out
+# text, and the loss is reported on the other.
 
 
 # %%
@@ -1320,8 +1327,8 @@ def equal_compute(model, gflops, rate):
 
 # %% [markdown]
 # And the rival? Counting. An **n-gram** model looks at the last $n - 1$ characters and counts what
-# followed them in the training text. Where it has seen few, it asks the next shorter history (Witten and
-# Bell, 1991). It has no memory at all beyond $n - 1$ characters, and nothing in it is trained.
+# followed them in the training text. Where it has seen few, it asks a shorter history (Witten and
+# Bell, 1991). It remembers $n - 1$ characters, and nothing in it is trained.
 
 
 # %% evidence
@@ -1673,12 +1680,11 @@ runs.holds(
 )
 
 # %% [markdown]
-# All twenty trained networks have such a cell: its correlation is 0.88 to 0.94, in untrained networks 0.08 to 0.25.
-# All twenty say every verb right. Turn the cell round, and in 15 of them half of the verbs or fewer are still
-# right, in 12 none at all. Turning a typical other cell, the median of the 31, costs nothing, though a network
-# may have one or two more that matter. In four networks the verb stays right: the cell that follows the number
-# best is not the one that the network listens to. So the correlation of 0.9 that all twenty share does not
-# tell whether the network listens to this cell. Turning it does.
+# A dot is a network. On the left, all twenty trained networks have such a cell: its correlation is 0.88 to 0.94, in
+# untrained networks 0.08 to 0.25. On the right, all twenty say every verb right. Turn the cell round, and in 15 of them half
+# of the verbs or fewer are still right, in 12 none at all. Turning a typical other cell costs nothing. But in four networks
+# the verb stays right: they listen to another cell than the one that follows the number best. So a correlation of 0.9 does
+# not tell whether the network listens to a cell. **Turning it does.**
 #
 # Lakretz et al. (2019) found such *number units* in an LSTM trained on Wikipedia, two of 1,300, and switched
 # them off. On a text like ours the same search finds less, and a control shows how much of it an untrained

@@ -52,6 +52,18 @@ def test_the_graph_of_a_unit_shows_every_slope_and_leads_back_where_it_is_visite
     assert len(arrows) == 13 and [arrow.xy for arrow in back] == [(6.5, 2), (6.5, 2)]
 
 
+def test_a_step_pushes_the_right_word_up_and_all_others_down():
+    _, axes = subplots()
+    autograd.pushes(axes, ["the", "cat", "sat"], [0.2, 0.1, 0.7], "sat")
+    arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+    assert [arrow.xy[1] - arrow.xyann[1] > 0 for arrow in arrows] == [False, False, True]
+    assert [label.get_text() for label in axes.texts if label.get_text()] == [
+        "-0.20",
+        "-0.10",
+        "+0.30",
+    ]
+
+
 def test_any_graph_of_values_is_drawn_with_an_arrow_for_each_use():
     leaf = SimpleNamespace(data=1.5, grad=6.75, parents=())
     square = SimpleNamespace(data=2.25, grad=1.5, parents=(leaf, leaf))
