@@ -1,7 +1,6 @@
 """What mistakes exchange a piece of is a right answer as long as nothing is exchanged."""
 
 from textbook.checks import (
-    chapter_00,
     chapter_01,
     chapter_02,
     chapter_03,
@@ -18,15 +17,6 @@ from textbook.checks import (
 )
 
 IN_PIECES = [
-    (chapter_00.broken_gradients, chapter_00.broken._testing()),
-    (chapter_00.Value, chapter_00.engine.ValueInPieces),
-    (chapter_00.sum_copies, chapter_00.gradients._summed()),
-    (chapter_00.tied_gradients, chapter_00.gradients._tied()),
-    (chapter_00.training_flops, chapter_00.linear_maps._flops()),
-    (chapter_00.spectral_radius, chapter_00.linear_maps._estimate()),
-    (chapter_00.perplexity, chapter_00.probabilities._perplexity()),
-    (chapter_00.conclusions, chapter_00.tables._concluding()),
-    (chapter_00.step_in_parts, chapter_00.training._stepping()),
     (chapter_01.log_probability, chapter_01.language_model._log_probability()),
     (chapter_01.sampling_distribution, chapter_01.language_model._sampling()),
     (chapter_01.reach, chapter_01.powers._reach()),
@@ -77,15 +67,7 @@ IN_PIECES = [
     (chapter_05.moved_by_score, chapter_05.scale._changing()),
     (chapter_05.division_helps, chapter_05.tables._reading()),
     (chapter_05.from_others, chapter_05.tokens._looking()),
-    (chapter_06.split_fused, chapter_06.axes._fused()),
-    (chapter_06.talking_heads, chapter_06.axes._talking()),
     (chapter_06.GroupedAttention, chapter_06.layer.LayerInPieces),
-    (chapter_06.two_heads, chapter_06.looking._two()),
-    (chapter_06.heads_in_a_loop, chapter_06.matrices._looping()),
-    (chapter_06.without_each_head, chapter_06.without._without()),
-    (chapter_06.attention_cost, chapter_06.matrices._cost()),
-    (chapter_06.mixing, chapter_06.mixers._testing()),
-    (chapter_06.heads_needed, chapter_06.tables._needed()),
     (chapter_07.masked_attention, chapter_07.attention._attending()),
     (chapter_07.continue_prompts, chapter_07.continuations._continuing()),
     (chapter_07.CausalLanguageModel, chapter_07.language_model.ModelInPieces),
