@@ -1,6 +1,5 @@
 """What a table of language models says, at equal parameters and at equal compute."""
 
-import itertools
 import statistics
 
 from textbook.checks.compare import brief
@@ -164,51 +163,8 @@ def _one_triple(check, answer, rows):
     return None
 
 
-def _compute(row):
-    return row["FLOPs a token"] * row["tokens"]
-
-
 def _near(a, b):
     return abs(a - b) <= 0.05 * max(a, b)
-
-
-def _concluding(
-    chosen=lambda row: statistics.mean(row["validation"]),
-    edge=lambda rate, rates: rate in (min(rates), max(rates)),
-    seeds=5,
-    reported="test",
-    counted=None,
-    better=lambda a, b: max(a) < min(b),
-    near=_near,
-    same_tokens=True,
-    compute=_compute,
-    whats=("parameters", "compute"),
-    finish=lambda found: found,
-    own_edges=True,
-):
-    """The conclusions with one of the pieces exchanged."""
-
-    def concluding(rows):
-        kept = []
-        for name in sorted({row["name"] for row in rows}):
-            own = [row for row in rows if row["name"] == name]
-            best = min(own, key=chosen)
-            enough = len(best[counted or reported]) >= seeds
-            rates = [row["rate"] for row in (own if own_edges else rows)]
-            if enough and not edge(best["rate"], rates):
-                kept.append(best)
-        found = []
-        for a, b in itertools.permutations(kept, 2):
-            if better(a[reported], b[reported]):
-                fair = {
-                    "parameters": near(a["parameters"], b["parameters"])
-                    and (a["tokens"] == b["tokens"] or not same_tokens),
-                    "compute": near(compute(a), compute(b)),
-                }
-                found += [(a["name"], b["name"], what) for what in whats if fair[what]]
-        return finish(found)
-
-    return concluding
 
 
 @exercise(
@@ -241,123 +197,3 @@ def better_at_equal(rows):
             if near(a["FLOPs a token"] * a["tokens"], b["FLOPs a token"] * b["tokens"]):
                 found.append((one, other, "compute"))
     return found
-
-
-CHOICE = "The rate of a network is the one with the lowest mean on validation data."
-EDGE = "Who is best at the smallest or largest rate tried may be better still beyond it."
-SEEDS = "Every seed of the better one below every seed of the worse one."
-for name, hint, pieces in (
-    (
-        "right but for the rates, which are chosen on test data",
-        "Who chooses among three on test data reports the luckiest of three. " + CHOICE,
-        {"chosen": lambda row: statistics.mean(row["test"])},
-    ),
-    (
-        "right but for the rates, which are chosen by the best seed",
-        CHOICE,
-        {"chosen": lambda row: min(row["validation"])},
-    ),
-    (
-        "right but for the rates, which are chosen by the median",
-        CHOICE,
-        {"chosen": lambda row: statistics.median(row["validation"])},
-    ),
-    (
-        "right but for what is compared: validation data in place of test data",
-        "On validation data the rate was chosen. What counts is the test.",
-        {"reported": "validation"},
-    ),
-    ("right but for rates at the edge, which it allows", EDGE, {"edge": lambda rate, rates: False}),
-    (
-        "right but for the largest rate, which it allows as the best one",
-        EDGE,
-        {"edge": lambda rate, rates: rate == min(rates)},
-    ),
-    (
-        "right but for the smallest rate, which it allows as the best one",
-        EDGE,
-        {"edge": lambda rate, rates: rate == max(rates)},
-    ),
-    (
-        "right but for the edges, for which it takes those of all networks",
-        "A network has edges of its own: the smallest and the largest rate tried for it.",
-        {"own_edges": False},
-    ),
-    (
-        "right but for the edges, for which it takes the first and the last rate of the table",
-        "The rows stand in any order: the smallest and the largest rate.",
-        {"edge": lambda rate, rates: rate in (rates[0], rates[-1])},
-    ),
-    (
-        "right but for networks with four seeds, which it compares",
-        "At least five seeds.",
-        {"seeds": 4},
-    ),
-    (
-        "right but for the number of seeds, which it counts on validation data",
-        "At least five seeds on test data: on these the networks are compared.",
-        {"counted": "validation"},
-    ),
-    (
-        "right but for the seeds, of which it wants more than five",
-        "Five are enough.",
-        {"seeds": 6},
-    ),
-    (
-        "right but for the seeds: it compares what lies in the middle, a mean or a median",
-        SEEDS,
-        {"better": lambda a, b: statistics.mean(a) < statistics.mean(b)},
-    ),
-    (
-        "right but for the seeds: it compares the best of both",
-        SEEDS,
-        {"better": lambda a, b: min(a) < min(b)},
-    ),
-    (
-        "right but for the seeds: it compares the worst of both",
-        SEEDS,
-        {"better": lambda a, b: max(a) < max(b)},
-    ),
-    (
-        "right but for the parameters, for which other numbers of tokens are allowed",
-        "Who has seen more text has learned more, whatever the network.",
-        {"same_tokens": False},
-    ),
-    (
-        "right but for the compute, for which it takes the FLOPs a token",
-        "Compute is what the whole training costs: FLOPs a token times tokens.",
-        {"compute": lambda row: row["FLOPs a token"]},
-    ),
-    (
-        "right but for what is equal: nothing may differ at all",
-        "To 5 %: widths are whole numbers, and parameters cannot be met exactly.",
-        {"near": lambda a, b: a == b},
-    ),
-    (
-        "right but for what is equal: it takes 5 % of the smaller one",
-        "To 5 % of the larger one.",
-        {"near": lambda a, b: abs(a - b) <= 0.05 * min(a, b)},
-    ),
-    (
-        "right but for what is equal: it allows 10 %",
-        "To 5 % of the larger one.",
-        {"near": lambda a, b: abs(a - b) <= 0.1 * max(a, b)},
-    ),
-    (
-        "a comparison of all networks, whatever they cost",
-        "At equal parameters, or at equal compute.",
-        {"near": lambda a, b: True, "same_tokens": False},
-    ),
-    (
-        "right for equal parameters alone",
-        "At equal compute as well.",
-        {"whats": ("parameters",)},
-    ),
-    ("right for equal compute alone", "At equal parameters as well.", {"whats": ("compute",)}),
-    (
-        "right but for the order: the worse one comes first",
-        "(better, worse, ...).",
-        {"finish": lambda found: [(b, a, what) for a, b, what in found]},
-    ),
-):
-    better_at_equal.wrong(name, hint)(_concluding(**pieces))
