@@ -101,9 +101,6 @@ def truncated_bptt(model, loss_function, optimizer, x, y, begins, window):
     return losses
 
 
-CUT = "Cut the state off before the next window: h = h.detach()."
-
-
 # What was reached
 
 DELAY, SYMBOLS, TOKENS, LONGEST, ENOUGH = 5, 4, 3000, 64, 0.9

@@ -167,9 +167,6 @@ def two_bits():
     return W_ih, mt.zeros(8, 2), b
 
 
-BOTH = "A gate of unit 1 has to open if write AND slot are 1: a bias that one of them cannot reach."
-
-
 def _slots(pair, bias=(0, 0)):
     """The two rows with other biases."""
     return tuple((*row[:4], row[4] + more) for row, more in zip(pair, bias, strict=True))

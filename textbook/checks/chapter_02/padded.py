@@ -53,6 +53,3 @@ def read_padded(x, lengths, W_ih, W_hh, b, state=None):
         h, c = mt.where(real, h_new, h), mt.where(real, c_new, c)
         states.append(mt.where(real, h, 0.0))
     return mt.stack(states), (h, c)
-
-
-BOTH = "Both states go on: h, c = step(x_t, h, c)."

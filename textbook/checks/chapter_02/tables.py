@@ -163,10 +163,6 @@ def _one_triple(check, answer, rows):
     return None
 
 
-def _near(a, b):
-    return abs(a - b) <= 0.05 * max(a, b)
-
-
 @exercise(
     cases=_table_cases,
     run=_as_set,

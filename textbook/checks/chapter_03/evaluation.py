@@ -44,10 +44,6 @@ def _changed(draw, words):
     return words[:1] * few + words if few > 0 else words[: len(words) + few]
 
 
-def _found(said, right):
-    return sum(count for gram, count in said.items() if gram in right)
-
-
 @exercise(cases=_corpus_cases, gradients=False, see='chapter 03, "Scores"')
 def bleu(hypotheses, references, max_n):
     """BLEU of a corpus, from 0 to 100; references is a list of lists of sentences."""

@@ -22,11 +22,6 @@ def _loop_cases(draw, hidden):
             yield 40 * X, Q, K, V, draw.normal(sum(size for _, size in sizes), out)
 
 
-def join(heads):
-    """h tensors (B, n, size) -> (B, n, sum of the sizes)."""
-    return mt.cat(heads, dim=-1)
-
-
 def _in_turn(heads):
     """The first column of each head, then the second of each, as long as there are any."""
     turns = itertools.zip_longest(*(head.unbind(-1) for head in heads))
