@@ -12,7 +12,7 @@ import pytest
 
 from tests.checks.proof import exercises_of
 from textbook.checks import CheckFailed, exercise
-from textbook.checks.mistakes import NAMES, edited_code, mistakes_of
+from textbook.checks.mistakes import NAMES, edited_code, mistakes_of, pairs_of
 
 MODULE = '''
 FACTOR = 3
@@ -131,6 +131,19 @@ def test_two_mistakes_at_once_are_told_both(table):
     assert "two things at once" in said
     assert "- right but for what is added. Add one.\n" in said
     assert "- right but for the bound. Stop at a hundred.\n" in said
+
+
+def test_pairs_are_tried_for_a_while_only(table, monkeypatch):
+    framework = importlib.import_module("textbook.checks.exercise")  # not the function of this name
+    monkeypatch.setattr(framework, "SECONDS_FOR_PAIRS", -1)
+    assert "two things" not in told(table, lambda x, factor: x * factor + 2)
+
+
+def test_no_pairs_are_tried_that_may_never_end(table):
+    reference = table(TABLE)
+    assert len(list(pairs_of(reference, mistakes_of(reference)))) == 3
+    reference = table(f"{TABLE}\na loop\n    return larger => while x: x -= 1\nAdd.\n")
+    assert not list(pairs_of(reference, mistakes_of(reference)))
 
 
 def test_one_mistake_and_what_nobody_knows_are_told_as_neither(table):
