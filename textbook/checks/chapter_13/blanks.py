@@ -54,10 +54,17 @@ def _loss(
     return loss
 
 
+def _a_tensor(answer, parts):
+    if not isinstance(answer(parts), mt.Tensor):
+        return "A plain number has no `backward`: return a tensor, also where there are no blanks."
+    return None
+
+
 @exercise(
     cases=_loss_cases,
     forbidden=("cross_entropy",),
     instead="log_softmax or logsumexp, and the blanks as an index",
+    properties=(_a_tensor,),
     see='chapter 13, "A masked language model"',
 )
 def blank_loss(parts):
