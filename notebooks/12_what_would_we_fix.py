@@ -250,8 +250,23 @@ lab.holds("C27", "405B with 128k tokens: above half", attention_share(131072, 16
 
 
 # %%
+class Cache:
+    """Room for the keys and values of ``longest`` tokens, allocated once."""
+
+    def __init__(self, longest, width):
+        self.keys, self.values = (mt.zeros(1, longest, width) for _ in range(2))
+        self.length = 0
+
+    def with_new(self, keys, values):
+        """All keys and values so far, (1, n, d) each, after the new ones are written down."""
+        new = slice(self.length, self.length + keys.shape[1])
+        self.keys[:, new], self.values[:, new] = keys, values
+        self.length = new.stop
+        return self.keys[:, : self.length], self.values[:, : self.length]
+
+
 class WritingBlock(nn.Module):
-    """A block that writes: x (1, T, d) are new tokens; ``cache`` keeps what earlier ones gave."""
+    """A block that writes: x (1, T, d) are new tokens; the cache has what earlier ones gave."""
 
     def __init__(self, width):
         super().__init__()
@@ -261,20 +276,18 @@ class WritingBlock(nn.Module):
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x, cache):
-        for name, layer in (("key", self.key), ("value", self.value)):
-            new = layer(x)
-            cache[name] = mt.cat([cache[name], new], dim=1) if name in cache else new
-        mixed = F.scaled_dot_product_attention(self.query(x), cache["key"], cache["value"])
-        x = x + self.out(mixed)
+        keys, values = cache.with_new(self.key(x), self.value(x))
+        x = x + self.out(F.scaled_dot_product_attention(self.query(x), keys, values))
         return x + self.down(self.up(x).relu())
 
 
+# %%
 with mt.no_grad():
     mt.manual_seed(0)
-    block, cache, x = WritingBlock(16), {}, mt.randn(1, 5, 16)
+    block, cache, x = WritingBlock(16), Cache(5, 16), mt.randn(1, 5, 16)
     for t in range(5):
         last = block(x[:, t : t + 1], cache)
-    at_once = block(x, {})
+    at_once = block(x, Cache(5, 16))
 print("the last token, with and without cache:", mt.allclose(last, at_once[:, -1:], atol=1e-6))
 
 # %% [markdown]
@@ -298,7 +311,7 @@ print("the last token, with and without cache:", mt.allclose(last, at_once[:, -1
 def tokens_written(way, n, d):
     """FLOPs for writing n tokens, one after another, with one block or one GRU layer."""
     block, gru = WritingBlock(d), nn.GRU(d, d, batch_first=True)
-    tokens, state, cache = mt.randn(1, n, d), None, {}
+    tokens, state, cache = mt.randn(1, n, d), None, Cache(n, d)
     with count_flops() as counter:
         for t in range(n):
             if way == "recurrence":
@@ -306,7 +319,7 @@ def tokens_written(way, n, d):
             elif way == "cache":
                 block(tokens[:, t : t + 1], cache)
             else:
-                block(tokens[:, : t + 1], {})
+                block(tokens[:, : t + 1], Cache(n, d))
     return {"FLOPs": counter.total}
 
 
@@ -376,12 +389,32 @@ written.holds(
 
 # %% evidence
 # The clock: milliseconds a token: experiment
-@lab.experiment("E1", way=["recurrence", "cache"], n=1024, d=256, full=dict(n=4096, seeds=3))
+class CopiedCache:
+    """A cache that grows by `mt.cat`: every token copies all that was there."""
+
+    def __init__(self):
+        self.kept = None
+
+    def with_new(self, *new):
+        if self.kept:
+            new = [mt.cat(pair, dim=1) for pair in zip(self.kept, new, strict=True)]
+        self.kept = new
+        return new
+
+
+@lab.experiment(
+    "E1",
+    way=["recurrence", "cache"],
+    n=1024,
+    d=256,
+    full=dict(way=["recurrence", "cache", "cache, copied"], n=4096, seeds=5),
+)
 @mt.no_grad()
 def pace(way, n, d, step=128):
     """Milliseconds of processor time a token, over stretches of ``step`` tokens."""
     block, gru = WritingBlock(d), nn.GRU(d, d, batch_first=True)
-    tokens, state, cache, times = mt.randn(n, 1, 1, d), None, {}, [process_time()]
+    tokens, state, times = mt.randn(n, 1, 1, d), None, [process_time()]
+    cache = CopiedCache() if way == "cache, copied" else Cache(n, d)
     for t in range(n):
         if way == "recurrence":
             _, state = gru(tokens[t], state)
@@ -978,6 +1011,44 @@ def low_rank(task, rate, steps, seed):
 
 ranks = low_rank.run()
 
+
+# %% evidence
+# Recall once more, with the rows of the questions alone cut to a rank: experiment
+class QuestionsOfRank(SoftmaxMixer):
+    """Trained attention of which only the last ``questions`` rows are cut down to a rank."""
+
+    rank, questions = None, 64
+
+    def mix(self, q, k, v):
+        allowed = mt.ones(q.shape[-2], k.shape[-2]).tril().bool()
+        outputs, weights = attention(q, k, v, allowed)
+        if self.rank is None:
+            return outputs
+        cut = weights.detach().numpy().copy()
+        asking = cut[..., -self.questions :, :]
+        left, values, right = np.linalg.svd(asking, full_matrices=False)
+        kept = left[..., : self.rank] * values[..., None, : self.rank]
+        cut[..., -self.questions :, :] = kept @ right[..., : self.rank, :]
+        return mt.from_numpy(cut) @ v
+
+
+@lab.experiment("E2", rate=0.01, steps=30, full=dict(steps=300, seeds=5))
+def low_rank_of_questions(rate, steps):
+    """What recall keeps when only the 64 rows that ask are cut to a rank."""
+    mixer, ranks = QuestionsOfRank(32), [4, 8, 16, 32, 48, 64]
+    model = fitted(recall_model(mixer, 32), recall_loss, steps, rate)
+    tokens, targets = tasks.associative_recall(16, 64, KEYS, VALUES, queries=64)
+    shares = []
+    with mt.no_grad():
+        for rank in [*ranks, None]:
+            mixer.rank = rank
+            best = model(tokens)[:, -64:].argmax(-1)
+            shares.append((best == targets - KEYS).float().mean().item())
+    return {"rank": ranks, "share kept": [share / shares[-1] for share in shares[:-1]]}
+
+
+ranks_of_questions = low_rank_of_questions.run()
+
 # %% evidence
 # What each task keeps: figure and verdicts
 ranks.draw(
@@ -1394,15 +1465,15 @@ RECALLERS = {
 # %%
 @lab.experiment(
     "E4",
-    mixer=["softmax", "Linformer, 16 slots", "linear, 32 features"],
+    mixer=["softmax", "gated"],
     rate=0.02,
-    steps=400,
+    steps=80,
     width=32,
     full=dict(
-        mixer=list(RECALLERS),
+        mixer=[name for name in RECALLERS if name != "GRU"],
         rate=Tuned(0.005, 0.01, 0.02, highest="share elsewhere"),
         steps=600,
-        seeds=3,
+        seeds=5,
     ),
 )
 def recall_of_pairs(mixer, rate, steps, width):
@@ -1416,6 +1487,84 @@ def recall_of_pairs(mixer, rate, steps, width):
 
 
 recalls = recall_of_pairs.run()
+
+
+# %% evidence
+# Sign or decay, taken apart, and a GRU that sees its neighbour: experiment
+class SignedSums(OuterMixer):
+    """The Mamba-2 style without its decays."""
+
+    def mix(self, q, k, v):
+        mixed = (q @ k.mT).tril() @ v
+        return self.split(self.norm(mixed.transpose(1, 2).flatten(2)))
+
+
+class PositiveDecays(OuterMixer):
+    """The Mamba-2 style with positive features, as linear attention has them."""
+
+    def mix(self, q, k, v):
+        return super().mix(positive(q), positive(k), v)
+
+
+class GruOfTwo(nn.Module):
+    """A GRU that reads each token with its left neighbour, as token shift gives it to the rest."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.gru = nn.GRU(2 * width, width, batch_first=True)
+        self.out = nn.Linear(width, width, bias=False)
+
+    def forward(self, x):
+        return self.out(self.gru(mt.cat([x, one_before(x)], dim=-1))[0])
+
+
+VARIANTS = {
+    "signed keys, no decay": lambda d: SignedSums(d, features=16),
+    "positive keys, decay": lambda d: PositiveDecays(d, features=16),
+    "GRU": GruOfTwo,
+}
+
+
+@lab.experiment(
+    "E4",
+    variant=["signed keys, no decay"],
+    rate=0.02,
+    steps=20,
+    full=dict(
+        variant=list(VARIANTS),
+        rate=Tuned(0.01, 0.02, 0.04, highest="share elsewhere"),
+        steps=600,
+        seeds=5,
+    ),
+)
+def recall_taken_apart(variant, rate, steps):
+    """As E4, for mixers of which one part is exchanged."""
+    model = fitted(recall_model(VARIANTS[variant](32), 32), recall_loss, steps, rate)
+    return {
+        "pairs": PAIRS,
+        "share right": recall_by_pairs(model, seed=1),
+        "share elsewhere": float(np.mean(recall_by_pairs(model, seed=2))),
+    }
+
+
+apart = recall_taken_apart.run()
+
+
+# %% evidence
+# Ten times the steps, for a matrix and for 32 numbers: experiment
+@lab.experiment(
+    "E4",
+    mixer=["gated"],
+    rate=0.02,
+    steps=20,
+    full=dict(mixer=["linear, 32 features", "gated"], steps=6000, seeds=3),
+)
+def recall_in_time(mixer, rate, steps):
+    """As E4, trained longer."""
+    return recall_of_pairs(mixer, rate, steps, 32)
+
+
+long_recalls = recall_in_time.run()
 
 # %% evidence
 # Recall against pairs, and against the size of the state: figure, table, verdicts
@@ -1546,12 +1695,12 @@ recalls.holds(
     "E5",
     mixer=["gated"],
     rate=0.02,
-    steps=400,
+    steps=100,
     full=dict(
         mixer=["RWKV style", "gated", "GRU"],
         rate=Tuned(0.005, 0.01, 0.02, highest="share elsewhere"),
         steps=2000,
-        seeds=3,
+        seeds=5,
     ),
 )
 def recall_of_four(mixer, rate, steps):
@@ -1568,6 +1717,27 @@ def recall_of_four(mixer, rate, steps):
 
 
 of_four = recall_of_four.run()
+
+
+@lab.experiment(
+    "E5",
+    given=["nothing"],
+    rate=0.005,
+    full=dict(given=["its neighbour", "six times the steps"], seeds=5),
+)
+def gru_given_help(given, rate):
+    """The GRU on four pairs, with its left neighbour as a second input, or with more steps."""
+    mixer = GruOfTwo(32) if given == "its neighbour" else GruMixer(32)
+    steps = {"nothing": 20, "its neighbour": 2000, "six times the steps": 12_000}[given]
+
+    def loss_of_batch(model):
+        return F.cross_entropy(*recalled(model, 4, 64))
+
+    model = fitted(recall_model(mixer, 32), loss_of_batch, steps, rate)
+    return {"share right": recall_by_pairs(model, seed=1)[0]}
+
+
+helped = gru_given_help.run()
 of_four.table(rows="mixer", values=["share right", "rate"])
 measured(f"a model that counts values is right in {counting[0]:.2f}")
 of_four.holds(
@@ -1611,9 +1781,9 @@ WRITERS = {
 # Train two blocks with each mixer on text: experiment
 @lab.experiment(
     "E6",
-    mixer=["softmax", "linear", "gated"],
+    mixer=["gated"],
     rate=0.02,
-    steps=50,
+    steps=20,
     width=64,
     full=dict(
         mixer=list(WRITERS),
@@ -1648,11 +1818,11 @@ on_text = mixers_on_text.run()
     "E6",
     mixer=["softmax"],
     rate=0.02,
-    steps=30,
+    steps=20,
     full=dict(
         mixer=["softmax", "gated"],
-        rate=Tuned(0.005, 0.01, 0.02, lowest="nats elsewhere"),
-        steps=900,
+        rate=Tuned(0.005, 0.01, 0.02, lowest="nats elsewhere", steps=900),
+        steps=[900, 2700],
         seeds=3,
     ),
 )
@@ -1839,9 +2009,9 @@ def changed_model(
 # %%
 @lab.experiment(
     "C36",
-    change=["base", "RMSNorm", "sinusoids"],
+    change=["base", "sinusoids"],
     rate=0.01,
-    steps=50,
+    steps=20,
     full=dict(
         change=list(CHANGES),
         rate=Tuned(0.005, 0.01, 0.02, lowest="nats elsewhere"),
@@ -1868,11 +2038,11 @@ changed = changes.run()
     "C36",
     change=["base"],
     rate=0.01,
-    steps=30,
+    steps=20,
     full=dict(
         change=["base", "SwiGLU", "no norm", "token shift", "sinusoids"],
         steps=900,
-        seeds=3,
+        seeds=5,
     ),
 )
 def changes_in_time(change, rate, steps, seed):
