@@ -983,7 +983,7 @@ class OfRank(SoftmaxMixer):
         return mt.from_numpy(cut) @ v
 
 
-@lab.experiment("E2", task=["recall", "text"], rate=0.01, steps=50, full=dict(steps=300, seeds=3))
+@lab.experiment("E2", task=["recall", "text"], rate=0.01, steps=10, full=dict(steps=300, seeds=3))
 def low_rank(task, rate, steps, seed):
     """How much of its accuracy trained attention keeps when its weights lose rank."""
     ranks = [4, 8, 16, 32, 64, 128]
@@ -1700,7 +1700,7 @@ recalls.holds(
         mixer=["RWKV style", "gated", "GRU"],
         rate=Tuned(0.005, 0.01, 0.02, highest="share elsewhere"),
         steps=2000,
-        seeds=5,
+        seeds=3,
     ),
 )
 def recall_of_four(mixer, rate, steps):
@@ -2009,7 +2009,7 @@ def changed_model(
 # %%
 @lab.experiment(
     "C36",
-    change=["base", "sinusoids"],
+    change=["base"],
     rate=0.01,
     steps=20,
     full=dict(
