@@ -39,6 +39,24 @@ def products(axes, rows):
     axes.axis("off")
 
 
+def tiles(axes, count=4, row=1, column=2):
+    """Scores cut into tiles: those of one block of queries, done, at work, and still to come."""
+    for i in range(count):
+        for j in range(count):
+            color = "white"
+            if i == row:
+                color = "0.8" if j < column else COLORS[5] if j == column else "0.96"
+            _box(axes, j, count - 1 - i, 0.94, 0.94, color)
+    middle = count - 0.5 - row
+    axes.text(-0.3, middle, "queries\nat work", ha="right", va="center")
+    axes.text(column + 0.47, count + 0.15, "keys and values\nat work", ha="center", va="bottom")
+    axes.annotate("", (count + 0.9, middle), (count + 0.1, middle), arrowprops=ARROW)
+    kept = "kept for each query:\nlargest score, sum, mixed values"
+    axes.text(count + 1.1, middle, kept, va="center", bbox=ROUND)
+    axes.set(xlim=(-2, count + 5.6), ylim=(-0.1, count + 1.1), aspect="equal")
+    axes.axis("off")
+
+
 def rescaled(panels, scores=((1, 3), (2, 5))):
     """Two tiles of one row of scores, each relative to its own maximum, then both to the larger."""
     tops = [max(tile) for tile in scores]
