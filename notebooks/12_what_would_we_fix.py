@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 12 What would we fix?
 #
-# The lectures end with a wish list. Attention compares every token with every other, so its cost grows with the square of
-# the length. Can that be had cheaper? In this chapter we count what attention costs. Then we compute the same numbers with
-# less memory, give some of the numbers up, and let recurrence come back. A test with pairs to remember shows what is lost. At the
-# end we ask how far a table of improvements can be trusted.
+# The lectures end with a wish list. Attention compares every token with every other, so its cost grows with the square
+# of the length. Can that be had cheaper? In this chapter we count what attention costs. Then we compute the same
+# numbers with less memory, give some of the numbers up, and let recurrence come back. A test with pairs to remember
+# shows what is lost. At the end we ask how far a table of improvements can be trusted.
 #
 # **After this chapter you will be able to**
 #
@@ -14,12 +14,12 @@
 # - measure what a state of fixed size can hold, and tell a lack of room from a lack of learning;
 # - tell whether a published gain is larger than the noise between seeds.
 #
-# **Time**: about 115 minutes to read, without the side roads and what *Try it* takes; all cells together run in less than a
-# minute. **Before it**: chapters 05 to 10; chapter 08 for rotary positions, chapter 02 for gates.
+# **Time**: about 115 minutes to read, without the side roads and what *Try it* takes; all cells together run in less
+# than a minute. **Before it**: chapters 05 to 10; chapter 08 for rotary positions, chapter 02 for gates.
 #
-# **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it
-# still fails, restart the kernel and run all cells. Your copy in `my/` is yours to change; the original
-# stays in `notebooks/`. Folded cells hold the code that draws and judges; a click opens them.
+# **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it still fails,
+# restart the kernel and run all cells. Your copy in `my/` is yours to change; the original stays in `notebooks/`.
+# Folded cells hold the code that draws and judges; a click opens them.
 
 # %%
 import math
@@ -51,9 +51,9 @@ from textbook.lab.report import spread, table
 # %% [markdown]
 # ## 1. The bill
 #
-# Everybody says that attention is quadratic. Where exactly in a block is the square, and when does it hurt? A block reads
-# $n$ tokens of width $d$, and its network is $4d$ wide. Multiplying an $(n, k)$ matrix by a $(k, m)$ matrix takes $2nkm$ FLOPs:
-# each of the $nm$ results is a sum of $k$ products. So draw each product, and colour its sides.
+# Everybody says that attention is quadratic. Where exactly in a block is the square, and when does it hurt? A block
+# reads $n$ tokens of width $d$, and its network is $4d$ wide. Multiplying an $(n, k)$ matrix by a $(k, m)$ matrix takes
+# $2nkm$ FLOPs: each of the $nm$ results is a sum of $k$ products. So draw each product, and colour its sides.
 
 # %% evidence
 # The products of a block, their sides coloured
@@ -74,9 +74,10 @@ plot.show(
 )
 
 # %% [markdown]
-# Count the orange sides, once for each length that meets. Projections and network have one, and cost $24nd^2$ together: linear
-# in the length. The scores and the mixing of the values have two different ones, and cost $4n^2d$. Both parts are equal where
-# $4n^2d = 24nd^2$, at $n = 6d$. A GRU layer has six $(d, d)$ matrices, takes $12nd^2$, and nothing quadratic.
+# Count the orange sides, once for each length that meets. Projections and network have one, and cost $24nd^2$ together:
+# linear in the length. The scores and the mixing of the values have two different ones, and cost $4n^2d$. Both parts
+# are equal where $4n^2d = 24nd^2$, at $n = 6d$. A GRU layer has six $(d, d)$ matrices, takes $12nd^2$, and nothing
+# quadratic.
 #
 # ### What grows with what (C24)
 
@@ -144,9 +145,9 @@ lab.holds(
 # The scores alone show the exponent 2. A whole block at a student's length does not: fit one power to it and you get
 # something between 1 and 2. All that this number tells you is how $n$ compares with $6d$.
 #
-# > **C24 · holds: The FLOPs of the scores grow with exponent 2.00 in the length, those of a recurrence with 1.** *The lectures*
-# > (deck 1, "Quadratic computation as a function of sequence length"; deck 3; deck 5, "Why transformers?"): all pairs of
-# > interactions cost $O(n^2d)$; for recurrent models it only grew linearly.
+# > **C24 · holds: The FLOPs of the scores grow with exponent 2.00 in the length, those of a recurrence with 1.** *The
+# > lectures* (deck 1, "Quadratic computation as a function of sequence length"; deck 3; deck 5, "Why transformers?"):
+# > all pairs of interactions cost $O(n^2d)$; for recurrent models it only grew linearly.
 # >
 # > *Measured*: counted FLOPs equal the formula at all 18 sizes.
 # >
@@ -159,8 +160,8 @@ lab.holds(
 #
 # ### The share of attention (C27)
 #
-# So for which models does the square matter? By the formula, attention's share is $n / (n + 6d)$. At a fixed length it falls as
-# $d$ grows, and the lectures reassure us with that. But lengths have grown, too.
+# So for which models does the square matter? By the formula, attention's share is $n / (n + 6d)$. At a fixed length it
+# falls as $d$ grows, and the lectures reassure us with that. But lengths have grown, too.
 
 
 # %%
@@ -234,15 +235,16 @@ lab.holds(
 lab.holds("C27", "405B with 128k tokens: above half", attention_share(131072, 16384), above=0.5)
 
 # %% [markdown]
-# What to see: a wider model's curve lies further right, and models have moved right along their curves. (Sizes are those of
-# the papers: Radford et al., 2019; Brown et al., 2020; Dubey et al., 2024.) Read a row of the table from left to right before
-# you quote a share. GPT-2's is 18 %, or 13 with the output layer, or 7 if only the half of the scores is counted that a causal
-# mask leaves. The last column is the cache, the keys and values of all tokens before (chapter 11). In the last row it is 68
-# GB, for *one* text.
+# What to see: a wider model's curve lies further right, and models have moved right along their curves. (Sizes are
+# those of the papers: Radford et al., 2019; Brown et al., 2020; Dubey et al., 2024.) Read a row of the table from left
+# to right before you quote a share. GPT-2's is 18 %, or 13 with the output layer, or 7 if only the half of the scores
+# is counted that a causal mask leaves. The last column is the cache, the keys and values of all tokens before (chapter
+# 11). In the last row it is 68 GB, for *one* text.
 #
-# > **C27 · holds with a condition: At a fixed length wider models spend less on attention; but long texts bring it back to
-# > more than half.** *The lectures* (deck 1, "Do we even need to remove the quadratic cost of attention?"; deck 3): as
-# > Transformers grow larger, a larger and larger percentage of compute is outside attention, despite the quadratic cost.
+# > **C27 · holds with a condition: At a fixed length wider models spend less on attention; but long texts bring it back
+# > to more than half.** *The lectures* (deck 1, "Do we even need to remove the quadratic cost of attention?"; deck 3):
+# > as Transformers grow larger, a larger and larger percentage of compute is outside attention, despite the quadratic
+# > cost.
 # >
 # > *Measured*: by the formula, which counting confirms.
 # >
@@ -254,10 +256,10 @@ lab.holds("C27", "405B with 128k tokens: above half", attention_share(131072, 16
 #
 # ## 2. Writing, token by token
 #
-# Reading is done in one go. Writing is not: each new token needs a pass of its own. What does token $t$ cost, and does the
-# cache of chapter 11 make it cheap? A recurrent network keeps its state and pays $12d^2$ for each token. A Transformer without
-# cache computes all tokens so far again. With a cache it runs only the new token through the layers. But its query still
-# meets all $t$ keys.
+# Reading is done in one go. Writing is not: each new token needs a pass of its own. What does token $t$ cost, and does
+# the cache of chapter 11 make it cheap? A recurrent network keeps its state and pays $12d^2$ for each token. A
+# Transformer without cache computes all tokens so far again. With a cache it runs only the new token through the
+# layers. But its query still meets all $t$ keys.
 #
 # | | token $t$ | all of $n$ tokens, roughly |
 # | --- | --- | --- |
@@ -310,7 +312,8 @@ with mt.no_grad():
 print("the last token, with and without cache:", mt.allclose(last, at_once[:, -1:], atol=1e-6))
 
 # %% [markdown]
-# No mask is needed for the last token, which may see all. (The other rows of `at_once` would need one; we throw them away.)
+# No mask is needed for the last token, which may see all. (The other rows of `at_once` would need one; we throw them
+# away.)
 #
 # ### What a text costs (C25)
 #
@@ -392,7 +395,8 @@ written.holds(
 # number. It lowers the exponent by one: for long texts from nearly 3 to nearly 2. It does not make attention linear.
 #
 # > **C25 · holds: Writing grows linearly for a recurrence, and with one power more for attention with a cache.** *The
-# > lectures* (deck 1, "Back to the future – RNNs are back!"): unlike Transformers, recurrent models generate in linear time.
+# > lectures* (deck 1, "Back to the future – RNNs are back!"): unlike Transformers, recurrent models generate in linear
+# > time.
 # >
 # > *Measured*: exponent of the FLOPs of $n$ tokens, width 64.
 # >
@@ -404,7 +408,8 @@ written.holds(
 #
 # ### What the clock shows (E1)
 #
-# Does one feel these exponents? One block of width 256 with a cache and one GRU layer write 4,096 tokens, and we stop the time.
+# Does one feel these exponents? One block of width 256 with a cache and one GRU layer write 4,096 tokens, and we stop
+# the time.
 
 
 # %% evidence
@@ -425,7 +430,7 @@ class CopiedCache:
 @lab.experiment(
     "E1",
     way=["recurrence", "cache"],
-    n=1024,
+    n=512,
     d=256,
     full=dict(way=["recurrence", "cache", "cache, copied"], n=4096, seeds=5),
 )
@@ -501,9 +506,9 @@ if paces.full:
     )
 
 # %% [markdown]
-# What to see: the recurrence is level and the cache rises, a little less than its FLOPs do, since a part of each token's time
-# does not depend on the text: calls, and the projections. The third curve is a warning. With `mt.cat` in place of the allocated cache,
-# most of the rise would be copying. Who measures that writes a paper about `cat`.
+# What to see: the recurrence is level and the cache rises, a little less than its FLOPs do, since a part of each
+# token's time does not depend on the text: calls, and the projections. The third curve is a warning. With `mt.cat` in
+# place of the allocated cache, most of the rise would be copying. Who measures that writes a paper about `cat`.
 #
 # > **E1 · Yes: with a cache each token takes longer than the one before, with the recurrence none does.** *Our
 # > question*: do the exponents show on a clock?
@@ -519,10 +524,10 @@ if paces.full:
 #
 # ### What writing waits for
 #
-# On a GPU another count matters more. Before a processor can multiply, numbers must come out of memory, and today's processors
-# multiply far faster than they read. An H100 does 989 TFLOPs a second and reads 3.35 TB a second (its data sheet): 295 FLOPs in
-# the time of one byte. A program that does fewer FLOPs for each byte that it reads waits for memory. This ratio is its **arithmetic
-# intensity**. What is it for a block?
+# On a GPU another count matters more. Before a processor can multiply, numbers must come out of memory, and today's
+# processors multiply far faster than they read. An H100 does 989 TFLOPs a second and reads 3.35 TB a second (its data
+# sheet): 295 FLOPs in the time of one byte. A program that does fewer FLOPs for each byte that it reads waits for
+# memory. This ratio is its **arithmetic intensity**. What is it for a block?
 
 
 # %%
@@ -566,20 +571,20 @@ plot.show(
 
 # %% [markdown]
 # What to see: one token of one text does one FLOP for each byte, 300 times too few. **Writing never waits for
-# multiplications; it waits for memory.** Sixty-four texts at once share the reading of the weights. But each has a cache of
-# its own, so the gain is 6 and not 64. That is why the cache is the first thing that practice has shrunk. When 16 queries share
-# a key, the dot moves up by seven.
+# multiplications; it waits for memory.** Sixty-four texts at once share the reading of the weights. But each has a
+# cache of its own, so the gain is 6 and not 64. That is why the cache is the first thing that practice has shrunk. When
+# 16 queries share a key, the dot moves up by seven.
 #
 # ## 3. The same numbers, cheaper
 #
-# Memory hurts in training, too. The weights of 128,000 tokens are 16 billion numbers, for each head and layer, and the outputs are
-# only $(n, d)$. Must the weights ever exist? One row of the output is
+# Memory hurts in training, too. The weights of 128,000 tokens are 16 billion numbers, for each head and layer, and the
+# outputs are only $(n, d)$. Must the weights ever exist? One row of the output is
 #
 # $$o_i = \frac{\sum_j e^{s_{ij}}\, v_j}{\sum_j e^{s_{ij}}}, \qquad s_{ij} = \frac{q_i^\top k_j}{\sqrt d},$$
 #
 # two sums over the keys. We could add up a few keys at a time and throw their scores away. One thing is in the way.
-# $e^{s}$ overflows, so softmax subtracts the largest score $m$ of the row, and that we know only after all keys. The way out is to
-# subtract the largest score *so far*, and to repair the sums when a larger one comes.
+# $e^{s}$ overflows, so softmax subtracts the largest score $m$ of the row, and that we know only after all keys. The
+# way out is to subtract the largest score *so far*, and to repair the sums when a larger one comes.
 
 # %% evidence
 # Two tiles of one row of scores, and how they are brought to one scale
@@ -592,8 +597,8 @@ plot.show(
 )
 
 # %% [markdown]
-# What to see: the second tile has a larger score. So all that was summed in the first tile shrinks by *one* factor, $e^{3 -
-# 5}$. A softmax over some of the keys is therefore kept as three things, here for a tile of $T$ queries:
+# What to see: the second tile has a larger score. So all that was summed in the first tile shrinks by *one* factor,
+# $e^{3 - 5}$. A softmax over some of the keys is therefore kept as three things, here for a tile of $T$ queries:
 #
 # | symbol | meaning | shape |
 # | --- | --- | --- |
@@ -670,9 +675,10 @@ def tiled(query, key, value, size=128):
 outputs, logs = tiled(query, key, value, size=64)
 
 # %% [markdown]
-# In the picture one tile is at work (blue), the grey ones are done and forgotten. And the gradients? They need the weights,
-# which we did not keep. But from the row's $\ell_i = m_i + \log z_i$ every weight comes back as $P_{ij} = e^{s_{ij} - \ell_i}$, a tile
-# at a time, for one more product. The folded cell has the fifteen lines, and a side road how they come about.
+# In the picture one tile is at work (blue), the grey ones are done and forgotten. And the gradients? They need the
+# weights, which we did not keep. But from the row's $\ell_i = m_i + \log z_i$ every weight comes back as $P_{ij} =
+# e^{s_{ij} - \ell_i}$, a tile at a time, for one more product. The folded cell has the fifteen lines, and a side road
+# how they come about.
 
 
 # %% evidence
@@ -699,8 +705,8 @@ toward = tiled_gradients(query, key, value, outputs, logs, gradient, size=64)
 # %% [markdown]
 # ### Exact, in linear memory (C26)
 #
-# Two questions: are the numbers the same, and how much memory does each way hold at its worst? The rival is the definition, with all
-# weights at once.
+# Two questions: are the numbers the same, and how much memory does each way hold at its worst? The rival is the
+# definition, with all weights at once.
 
 
 # %% evidence
@@ -845,14 +851,15 @@ memory.holds(
 )
 
 # %% [markdown]
-# What to see: on the left the slopes differ, 2 against 1; on the right both rise with the square. The FLOPs are the same, plus
-# one product in the backward pass. Our loop is slower than the definition for most lengths, since Python starts every tile. Dao
-# et al. (2022) saw that on a GPU the traffic to and from memory sets the pace (the roof above). They wrote the two loops as one
-# kernel whose tiles stay in the small, fast memory of the processor. That is **FlashAttention**, and it saves time as well.
+# What to see: on the left the slopes differ, 2 against 1; on the right both rise with the square. The FLOPs are the
+# same, plus one product in the backward pass. Our loop is slower than the definition for most lengths, since Python
+# starts every tile. Dao et al. (2022) saw that on a GPU the traffic to and from memory sets the pace (the roof above).
+# They wrote the two loops as one kernel whose tiles stay in the small, fast memory of the processor. That is
+# **FlashAttention**, and it saves time as well.
 #
-# > **C26 · holds with a condition: Tiles give the same numbers in linear memory; to save time takes a kernel as well.** *The
-# > lectures* (deck 1, "Do we even need to remove the quadratic cost of attention?"): "systems optimizations work well"
-# > (FlashAttention).
+# > **C26 · holds with a condition: Tiles give the same numbers in linear memory; to save time takes a kernel as well.**
+# > *The lectures* (deck 1, "Do we even need to remove the quadratic cost of attention?"): "systems optimizations work
+# > well" (FlashAttention).
 # >
 # > *Measured*: both passes, width 64.
 # >
@@ -865,8 +872,9 @@ memory.holds(
 #
 # ## 4. Fewer numbers
 #
-# Exact attention costs $n^2$. Need we compute all of it? **Linformer** (Wang et al., 2020), the example of one of the lectures, mixes
-# the $n$ keys into $c$ slots before any query comes, and the values too. With learned $E$ and $G$ of shape $(c, n)$,
+# Exact attention costs $n^2$. Need we compute all of it? **Linformer** (Wang et al., 2020), the example of one of the
+# lectures, mixes the $n$ keys into $c$ slots before any query comes, and the values too. With learned $E$ and $G$ of
+# shape $(c, n)$,
 #
 # $$\text{outputs} = \operatorname{softmax}\!\Big(\frac{XQ\,(E\,XK)^\top}{\sqrt d}\Big)\, G\,XV, \qquad
 # \text{scores } (n, c).$$
@@ -881,10 +889,10 @@ plot.show(
 )
 
 # %% [markdown]
-# What to see: a slot is a mixture of *places*, and the mixture is fixed after training, whatever the text says. Is so much of
-# attention dispensable? It depends on the task. If trained weights are cut down to rank 16, a model of text keeps
-# {{12 low_rank: share kept[2]; task=text}} of its right answers, and one that looks things up {{12 low_rank: share kept[2]; task=recall}}
-# (side road E2).
+# What to see: a slot is a mixture of *places*, and the mixture is fixed after training, whatever the text says. Is so
+# much of attention dispensable? It depends on the task. If trained weights are cut down to rank 16, a model of text
+# keeps {{12 low_rank: share kept[2]; task=text}} of its right answers, and one that looks things up
+# {{12 low_rank: share kept[2]; task=recall}} (side road E2).
 #
 # ### Why it is no decoder (E3)
 #
@@ -916,21 +924,22 @@ lab.holds("E3", "in causal softmax attention they do not", leaks["softmax"], bel
 # %% [markdown]
 # > **E3 · Not so: in training it would read what it should say.** *Our question*: can Linformer write?
 # >
-# > *Measured*: a later token has a gradient at an earlier output. As a decoder it would cheat in training (chapter 07) and fail in
-# > writing. The paper's model is an encoder. Its matrices also fix the longest text.
+# > *Measured*: a later token has a gradient at an earlier output. As a decoder it would cheat in training (chapter 07)
+# > and fail in writing. The paper's model is an encoder. Its matrices also fix the longest text.
 #
 # ## 5. No softmax
 #
-# What keeps us from putting the past into one sum, once and for all? The softmax does: $e^{q^\top k}$ ties every query to every key and
-# does not come apart. So replace it by $\phi(q)^\top\phi(k)$, with features $\phi$ that are positive (Katharopoulos et al., 2020).
-# Now the query can be pulled out of the sum:
+# What keeps us from putting the past into one sum, once and for all? The softmax does: $e^{q^\top k}$ ties every query
+# to every key and does not come apart. So replace it by $\phi(q)^\top\phi(k)$, with features $\phi$ that are positive
+# (Katharopoulos et al., 2020). Now the query can be pulled out of the sum:
 #
 # $$o_t = \frac{\sum_{j \le t} \big(\phi(q_t)^\top \phi(k_j)\big)\, v_j}{\sum_{j \le t} \phi(q_t)^\top \phi(k_j)}
 # = \frac{\phi(q_t)^\top \overbrace{\textstyle\sum_{j \le t} \phi(k_j) v_j^\top}^{S_t}}
 # {\phi(q_t)^\top \underbrace{\textstyle\sum_{j \le t} \phi(k_j)}_{z_t}} .$$
 #
-# $S_t$ is $(f, d)$ for $f$ features, and $z_t$ is $(f)$. Both are sums that each token adds to. So attention without softmax *is* a
-# recurrent network, with a matrix as its state. It lets nothing go. And it can be computed in three ways.
+# $S_t$ is $(f, d)$ for $f$ features, and $z_t$ is $(f)$. Both are sums that each token adds to. So attention without
+# softmax *is* a recurrent network, with a matrix as its state. It lets nothing go. And it can be computed in three
+# ways.
 
 # %% evidence
 # Three forms of linear attention
@@ -943,7 +952,8 @@ plot.show(
 )
 
 # %% [markdown]
-# Blue scores are computed, pale ones never. An orange arrow carries the state from one token, or one chunk, to the next.
+# Blue scores are computed, pale ones never. An orange arrow carries the state from one token, or one chunk, to the
+# next.
 
 
 # %%
@@ -962,8 +972,8 @@ def linear_recurrent(q, k, v):
 
 
 # %% [markdown]
-# The first is $n^2$ work that a processor does at once. The second is linear and waits for each token. **In chunks** has the best
-# of both: inside a chunk it is attention, and all chunks before come by the state.
+# The first is $n^2$ work that a processor does at once. The second is linear and waits for each token. **In chunks**
+# has the best of both: inside a chunk it is attention, and all chunks before come by the state.
 
 
 # %%
@@ -1017,8 +1027,9 @@ table(
 )
 
 # %% [markdown]
-# The parallel form is fastest while all fits, chunks from about a thousand tokens on. Token by token is slowest here throughout,
-# since every token is a call of its own. While a model learns, all of these systems run in chunks; while it writes, token by token.
+# The parallel form is fastest while all fits, chunks from about a thousand tokens on. Token by token is slowest here
+# throughout, since every token is a call of its own. While a model learns, all of these systems run in chunks; while it
+# writes, token by token.
 #
 # ## 6. Recurrence comes back
 #
@@ -1026,8 +1037,8 @@ table(
 #
 # $$h_t = a_t \odot h_{t-1} + x_t ,$$
 #
-# with a decay $a_t$ between 0 and 1 for each element. An LSTM's memory survives because it is such a sum (chapter 02). Here
-# the sum is the whole network. Three members of the family, from small to large:
+# with a decay $a_t$ between 0 and 1 for each element. An LSTM's memory survives because it is such a sum (chapter 02).
+# Here the sum is the whole network. Three members of the family, from small to large:
 #
 # | | state | recurrence | read as |
 # | --- | --- | --- | --- |
@@ -1035,13 +1046,14 @@ table(
 # | **RWKV style** | $u_t$, $z_t$ $(d)$ each | $u_t = a \odot u_{t-1} + e^{k_t} \odot v_t$, $\quad z_t = a \odot z_{t-1} + e^{k_t}$ | $\sigma(q_t) \odot \dfrac{u_{t-1} + e^{b + k_t} \odot v_t}{z_{t-1} + e^{b + k_t}}$ |
 # | **Mamba-2 style** | $S_t$ $(f, d)$ | $S_t = a_t S_{t-1} + k_t v_t^\top$, one number $a_t$ for a token | $q_t^\top S_t$ |
 #
-# *Gated* takes its decay from the token ("selective", as in Mamba; Gu and Dao, 2023). *RWKV style* (after Peng et al., 2023) is a
-# fading weighted mean of values with one learned, constant decay for each element; the present token has a bonus $b$.
-# *Mamba-2 style* (after Dao and Gu, 2024) is linear attention's matrix that can fade. All three are small versions of our own. Mamba
-# keeps 16 numbers for each channel where our gated one keeps a single number, so do not read our results as theirs.
+# *Gated* takes its decay from the token ("selective", as in Mamba; Gu and Dao, 2023). *RWKV style* (after Peng et al.,
+# 2023) is a fading weighted mean of values with one learned, constant decay for each element; the present token has a
+# bonus $b$. *Mamba-2 style* (after Dao and Gu, 2024) is linear attention's matrix that can fade. All three are small
+# versions of our own. Mamba keeps 16 numbers for each channel where our gated one keeps a single number, so do not read
+# our results as theirs.
 #
-# The vector recurrence is one operation of the library with its gradient: backwards in time the same recurrence runs over the
-# gradients.
+# The vector recurrence is one operation of the library with its gradient: backwards in time the same recurrence runs
+# over the gradients.
 
 
 # %%
@@ -1075,8 +1087,9 @@ print("gradients as by finite differences:", mt.autograd.gradcheck(decayed_sums,
 #
 # $$o_t = \sum_{j \le t} (q_t^\top k_j)\, a_{j+1} \cdots a_t\, v_j ,$$
 #
-# it is attention again, with products of decays in place of the softmax. With sums of logarithms, $\Lambda_t = \log a_1 + \dots +
-# \log a_t$, the product is $e^{\Lambda_t - \Lambda_j}$. Never compute it as $e^{\Lambda_t} e^{-\Lambda_j}$: the second factor overflows.
+# it is attention again, with products of decays in place of the softmax. With sums of logarithms, $\Lambda_t = \log a_1
+# + \dots + \log a_t$, the product is $e^{\Lambda_t - \Lambda_j}$. Never compute it as $e^{\Lambda_t} e^{-\Lambda_j}$:
+# the second factor overflows.
 
 
 # %%
@@ -1105,9 +1118,9 @@ print("as a difference:", bool(decays_between(20 * log_decay).isfinite().all()))
 # %% [markdown]
 # (`tril` stands there twice: before `exp`, so that nothing above the diagonal overflows; after it, since $e^0$ is 1.)
 #
-# **What waits for what.** A loop takes $n$ steps, one after another (chapter 05). But two steps of $h_t = a_t h_{t-1} + x_t$ are one
-# step of the same kind, $h_t = (a_t a_{t-1})\, h_{t-2} + (a_t x_{t-1} + x_t)$. So a **scan** can double its reach. After steps of 1,
-# 2, 4, ... back, all sums are complete.
+# **What waits for what.** A loop takes $n$ steps, one after another (chapter 05). But two steps of $h_t = a_t h_{t-1} +
+# x_t$ are one step of the same kind, $h_t = (a_t a_{t-1})\, h_{t-2} + (a_t x_{t-1} + x_t)$. So a **scan** can double
+# its reach. After steps of 1, 2, 4, ... back, all sums are complete.
 
 # %% evidence
 # A scan in logarithmic steps
@@ -1120,8 +1133,8 @@ plot.show(
 )
 
 # %% [markdown]
-# What to see: a box names the tokens that it sums. Their spans double from row to row. It is section 3's merging in another
-# dress: tokens keep their order, but how they are grouped does not matter.
+# What to see: a box names the tokens that it sums. Their spans double from row to row. It is section 3's merging in
+# another dress: tokens keep their order, but how they are grouped does not matter.
 
 
 # %%
@@ -1143,18 +1156,18 @@ print(
 )
 
 # %% [markdown]
-# Ten steps for a thousand tokens, yet $n \log n$ work in place of $n$. On two cores that pays only where a step is little
-# work; a GPU has thousands of lanes to fill. (We have not measured a GPU.)
+# Ten steps for a thousand tokens, yet $n \log n$ work in place of $n$. On two cores that pays only where a step is
+# little work; a GPU has thousands of lanes to fill. (We have not measured a GPU.)
 #
 # ## 7. A bench for mixers
 #
 # Which of them is good? To know, all of them must stand in the same model and do the same task. Here is the bench, in
 # three parts: a frame, mixers, tasks.
 #
-# **The frame, and one new idea.** A key that should say what *follows* a word must know its left neighbour. Softmax attention
-# needs two layers for that (chapter 13 will show it). **Token shift**, RWKV's idea, gives it away: queries, keys and values read
-# a learned mix of this token and the one before, $\mu \odot x_t + (1 - \mu) \odot x_{t-1}$. The model may choose $\mu$; at the start keys
-# read the neighbour, queries and values the token. All mixers get it.
+# **The frame, and one new idea.** A key that should say what *follows* a word must know its left neighbour. Softmax
+# attention needs two layers for that (chapter 13 will show it). **Token shift**, RWKV's idea, gives it away: queries,
+# keys and values read a learned mix of this token and the one before, $\mu \odot x_t + (1 - \mu) \odot x_{t-1}$. The
+# model may choose $\mu$; at the start keys read the neighbour, queries and values the token. All mixers get it.
 
 
 # %%
@@ -1292,8 +1305,8 @@ class GruMixer(nn.Module):
 
 
 # %% [markdown]
-# **The model** around them is that of chapters 09 and 10: pre-norm blocks with residual connections, an embedding, a read-out,
-# and the usual training loop (folded).
+# **The model** around them is that of chapters 09 and 10: pre-norm blocks with residual connections, an embedding, a
+# read-out, and the usual training loop (folded).
 
 
 # %%
@@ -1356,9 +1369,9 @@ def fitted(model, loss_of_batch, steps, rate):
 
 
 # %% [markdown]
-# **The task** is *associative recall*: pairs of a key and its value, then keys in another order. The answer to each key is its value.
-# It is look-up and nothing else (chapter 04), and it is made to fill a memory. (A second task, the text that the book has used
-# since chapter 01, comes in section 9.)
+# **The task** is *associative recall*: pairs of a key and its value, then keys in another order. The answer to each key
+# is its value. It is look-up and nothing else (chapter 04), and it is made to fill a memory. (A second task, the text
+# that the book has used since chapter 01, comes in section 9.)
 
 # %% evidence
 # The recall task
@@ -1452,9 +1465,9 @@ plot.show(
 )
 
 # %% [markdown]
-# What gives, and how? Let us look at it without any training. A matrix is a memory: write facts into it as outer products of a
-# country's vector and its capital's, $S = \sum_j k_j v_j^\top$. To ask, multiply by a country, $k^\top S$, and take the
-# capital that is nearest. All vectors are random, of 16 numbers.
+# What gives, and how? Let us look at it without any training. A matrix is a memory: write facts into it as outer
+# products of a country's vector and its capital's, $S = \sum_j k_j v_j^\top$. To ask, multiply by a country, $k^\top
+# S$, and take the capital that is nearest. All vectors are random, of 16 numbers.
 
 
 # %% evidence
@@ -1489,9 +1502,9 @@ for count, answers in said.items():
     large(f"{count} facts in one matrix, {right} right.\n" + "\n".join(lines))
 
 # %% [markdown]
-# With six facts it knows them. With forty it has not forgotten a line here or there, as a notebook would that lost a page.
-# It *mixes up*: every answer is the right vector plus a little of all the rest. So what a state of fixed size does when it is full is not
-# to break but to slope. How steep is the slope, and what do keys do to it that may not be negative?
+# With six facts it knows them. With forty it has not lost single facts, as a notebook loses a page. It *mixes up*: what
+# comes out is the right vector plus a little of all the rest. So a state of fixed size does not break when it is full.
+# It gets worse bit by bit. How fast? And does it matter that linear attention's features may not be negative?
 
 # %% evidence
 # Share of facts that come out right, for keys with signs and for positive ones
@@ -1523,16 +1536,16 @@ table(
 )
 
 # %% [markdown]
-# What to see: signed keys do far better. Two random vectors with signs are nearly at right angles, so a question meets its own key and
-# little else. Two positive vectors always point into the same corner, and every question meets every key. Keep that in mind.
-# Now let the mixers learn their keys.
+# What to see: signed keys do far better. Two random vectors with signs are nearly at right angles, so a question meets
+# its own key and little else. Two positive vectors always point into the same corner, and every question meets every
+# key. Keep that in mind. Now let the mixers learn their keys.
 #
 # ### Recall of many pairs (E4)
 #
-# One block of width 32 is trained on sequences of 4, 8, 16, 32 or 64 pairs, drawn by lot, with 64 keys and 16 values. Each mixer may choose
-# among the same rates, on sequences and seeds that are not reported. Before we look, we need a baseline. A model that
-# cannot look up anything can still *count*, and name the value that occurred most often. That is right far more often
-# than one time in 16.
+# One block of width 32 is trained on sequences of 4, 8, 16, 32 or 64 pairs, drawn by lot, with 64 keys and 16 values.
+# Each mixer may choose among the same rates, on sequences and seeds that are not reported. Before we look, we need a
+# baseline. A model that cannot look up anything can still *count*, and name the value that occurred most often. That is
+# right far more often than one time in 16.
 
 
 # %% evidence
@@ -1762,13 +1775,13 @@ if long_recalls.full:
     long_recalls.table("mixer", "share right")
 
 # %% [markdown]
-# What to see: softmax attention is right in all cases. Everything whose state has a fixed size falls off towards 64 pairs,
-# roughly in the order of that size, and on a slope, as the capitals did. States of 64 and 32 numbers are hardly better than
-# counting there. Linformer is an encoder among decoders: it sees all places and carries nothing. It breaks where pairs outnumber its slots, since a slot is a mixture
-# of places, made before anybody knows what will stand there.
+# What to see: softmax attention is right in all cases. Everything whose state has a fixed size falls off towards 64
+# pairs, roughly in the order of that size, and on a slope, as the capitals did. States of 64 and 32 numbers are hardly
+# better than counting there. Linformer is an encoder among decoders: it sees all places and carries nothing. It breaks
+# where pairs outnumber its slots, since a slot is a mixture of places, made before anybody knows what will stand there.
 #
-# Size is not all. The Mamba-2 style has fewer numbers than linear attention with 16 features and keeps far more. Its keys may have signs, and
-# it can fade. Which of the two is it? Take one away, then the other:
+# Size is not all. The Mamba-2 style has fewer numbers than linear attention with 16 features and keeps far more. Its
+# keys may have signs, and it can fade. Which of the two is it? Take one away, then the other:
 #
 # | right at 64 pairs, 16 features | no decay | decay |
 # | --- | --- | --- |
@@ -1777,8 +1790,8 @@ if long_recalls.full:
 #
 # **It is the signs.** The decay does next to nothing here. It is what the capitals said.
 #
-# > **E4 · Yes, on a slope: the smaller the state, the fewer pairs it keeps; softmax keeps all.** *Our question*: does a state of fixed
-# > size run out of room?
+# > **E4 · Yes, on a slope: the smaller the state, the fewer pairs it keeps; softmax keeps all.** *Our question*: does a
+# > state of fixed size run out of room?
 # >
 # > *Measured*: right answers at 64 pairs, after 600 steps. Counting gets 0.12.
 # >
@@ -1793,10 +1806,10 @@ if long_recalls.full:
 #
 # ### Room or learning (E5)
 #
-# The GRU stands on the counting line even at 4 pairs. Has its state of 32 numbers no room? The gated mixer has 32 numbers as well,
-# and does far better. Four pairs of 64 keys and 16 values are 40 bits, and 32 numbers have room for those. So perhaps it only has
-# not learned. How does one tell? Make the task so small that room cannot be the reason, and give help that adds no room: more
-# steps, or an easier input. We train on four pairs alone.
+# The GRU stands on the counting line even at 4 pairs. Has its state of 32 numbers no room? The gated mixer has 32
+# numbers as well, and does far better. Four pairs of 64 keys and 16 values are 40 bits, and 32 numbers have room for
+# those. So perhaps it only has not learned. How does one tell? Make the task so small that room cannot be the reason,
+# and give help that adds no room: more steps, or an easier input. We train on four pairs alone.
 
 
 # %% evidence
@@ -1886,23 +1899,25 @@ helped.holds(
 # > | GRU that sees its left neighbour | 2,000 | {{12 gru_given_help: share right; given=its neighbour}} |
 # > | GRU | 12,000 | {{12 gru_given_help: share right; given=six times the steps}} |
 #
-# With six times the steps, or with its neighbour as a second input, the GRU leaves the counting line. A curve of accuracy alone
-# does not say whether room or learning was missing. Such a test does.
+# With six times the steps, or with its neighbour as a second input, the GRU leaves the counting line. A curve of
+# accuracy alone does not say whether room or learning was missing. Such a test does.
 #
-# **And on text?** There the picture turns round. After 300 steps states that failed at recall are *ahead* of softmax. It is a head start: with 900 steps
-# the gap shrinks from 0.15 to 0.04 nats a character, and with 2,700 it is gone (side road E6). What 64 characters of a text
-# ask for is what came last, and seldom a look-up among many pairs. Recall tells these mixers apart, short text hardly does.
-# Arora et al. (2024) found the same in larger models: most of the gap in loss between attention and its cheaper rivals is at tokens that
-# repeat a pair seen before. So whoever compares models by loss alone may not see what is missing.
+# **And on text?** There the picture turns round. After 300 steps states that failed at recall are *ahead* of softmax.
+# It is a head start: with 900 steps the gap shrinks from 0.15 to 0.04 nats a character, and with 2,700 it is gone (side
+# road E6). What 64 characters of a text ask for is what came last, and seldom a look-up among many pairs. Recall tells
+# these mixers apart, short text hardly does. Arora et al. (2024) found the same in larger models: most of the gap in
+# loss between attention and its cheaper rivals is at tokens that repeat a pair seen before. So whoever compares models
+# by loss alone may not see what is missing.
 #
 # ## 9. Do modifications transfer?
 #
-# Hundreds of changes to the Transformer have been published, each with a table in which it helps. Why has almost none been
-# adopted? A slide quotes Narang et al. (2021), who put some forty of them into one code: "most modifications do not meaningfully
-# improve performance". We do the same with ten changes to a small decoder: two blocks of width 64, four heads, rotary positions,
-# pre-norm, ReLU. Seven are those of chapters 08 to 10. New is *side by side*: mixer and network read the same norm, and need not
-# wait for each other (Wang and Komatsuzaki, 2021). *Query-key norm* divides queries and keys by their length (Henry et al., 2020), and
-# *SwiGLU* multiplies one projection by a gated other (Shazeer, 2020).
+# Hundreds of changes to the Transformer have been published, each with a table in which it helps. Why has almost none
+# been adopted? A slide quotes Narang et al. (2021), who put some forty of them into one code: "most modifications do
+# not meaningfully improve performance". We do the same with ten changes to a small decoder: two blocks of width 64,
+# four heads, rotary positions, pre-norm, ReLU. Seven are those of chapters 08 to 10. New is *side by side*: mixer and
+# network read the same norm, and need not wait for each other (Wang and Komatsuzaki, 2021). *Query-key norm* divides
+# queries and keys by their length (Henry et al., 2020), and *SwiGLU* multiplies one projection by a gated other
+# (Shazeer, 2020).
 
 
 # %% evidence
@@ -1999,8 +2014,8 @@ def changed_model(
 # %% [markdown]
 # ### Ten changes beside the spread (C36)
 #
-# Every seed has its weights and its batches, the same batches for all changes. So each difference is taken seed by seed, and the
-# noise that both share drops out. Each change may choose among the same rates.
+# Every seed has its weights and its batches, the same batches for all changes. So each difference is taken seed by
+# seed, and the noise that both share drops out. Each change may choose among the same rates.
 
 
 # %%
@@ -2150,20 +2165,22 @@ if changed_in_time.full:
     )
 
 # %% [markdown]
-# What to see: the circles. After 300 steps eight of the ten changes are findings by the rule of chapter 00, in all five seeds;
-# five lower the loss, three raise it. A finding need not be large. GELU gains 0.02 nats, less than the spread of the base over
-# its seeds (0.026). It is found since each seed is compared with itself. And ten questions were asked at once: with $p \le
-# 0.05$ for each, one may well pass by luck.
+# What to see: the circles. After 300 steps eight of the ten changes are findings by the rule of chapter 00, in all five
+# seeds; five lower the loss, three raise it. A finding need not be large. GELU gains 0.02 nats, less than the spread of
+# the base over its seeds (0.026). It is found since each seed is compared with itself. And ten questions were asked at
+# once: with $p \le 0.05$ for each, one may well pass by luck.
 #
-# Now doubt it. A model without norms better than one with? Chapter 09 showed that norms make *deep* stacks train, and this one
-# has two blocks. And 300 steps are a start. The crosses show four changes after 900 steps, at the base's rate: the two with the
-# largest effect in each direction that touch different parts, token shift, and SwiGLU, which the literature praises. Hardly
-# anything is left of the gain without norms, a quarter of what token shift gained, and less than half of what sinusoids lost.
-# Only SwiGLU's small gain grows a little. **Much of the table was speed at the start.**
+# Now doubt it. A model without norms better than one with? Chapter 09 showed that norms make *deep* stacks train, and
+# this one has two blocks. And 300 steps are a start. The crosses show four changes after 900 steps, at the base's rate:
+# the two with the largest effect in each direction that touch different parts, token shift, and SwiGLU, which the
+# literature praises. Hardly anything is left of the gain without norms, a quarter of what token shift gained, and less
+# than half of what sinusoids lost. Only SwiGLU's small gain grows a little. **Much of the table was speed at the
+# start.**
 #
-# Larger studies say the same. Narang et al., with models more than a thousand times as large, found most changes within the
-# spread; gated activations and RMSNorm were among the few that helped. Of twenty later changes at 1 to 3 billion weights, two
-# passed at 1.2 billion, and one of these two failed to train stably at 3 billion (Zhao et al., 2026). Before you believe a row, ask five questions:
+# Larger studies say the same. Narang et al., with models more than a thousand times as large, found most changes within
+# the spread; gated activations and RMSNorm were among the few that helped. Of twenty later changes at 1 to 3 billion
+# weights, two passed at 1.2 billion, and one of these two failed to train stably at 3 billion (Zhao et al., 2026).
+# Before you believe a row, ask five questions:
 #
 # 1. How many seeds, and how large is the spread of the base?
 # 2. Who chose the rates, for whom, on what data?
@@ -2171,31 +2188,32 @@ if changed_in_time.full:
 # 4. How many changes were tried before this one was printed?
 # 5. At what size?
 #
-# > **C36 · not: Not at 300 steps, where eight of ten changes matter; less at 900, where much of it was a head start.** *The
-# > lectures* (deck 1, "Do Transformer Modifications Transfer?"; deck 3): most modifications do not meaningfully improve
-# > performance; the cheaper methods tend not to work as well at scale.
+# > **C36 · not: Not at 300 steps, where eight of ten changes matter; less at 900, where much of it was a head start.**
+# > *The lectures* (deck 1, "Do Transformer Modifications Transfer?"; deck 3): most modifications do not meaningfully
+# > improve performance; the cheaper methods tend not to work as well at scale.
 # >
-# > *Measured*: nats a character from the base, whose spread is 0.026; 300 steps with rates of their own, 900 at the base's rate.
+# > *Measured*: nats a character from the base, whose spread is 0.026; 300 steps with rates of their own, 900 at the
+# > base's rate.
 # >
-# > | change | 300 steps, five seeds | 900 steps, AFTER seeds |
+# > | change | 300 steps, five seeds | 900 steps, three seeds |
 # > | --- | --- | --- |
-# > | no norm | -0.15 | LATER1 |
-# > | token shift | -0.10 | LATER2 |
-# > | SwiGLU | -0.02, no finding | LATER3 |
-# > | sinusoids | +0.26 | LATER4 |
+# > | no norm | -0.15 | -0.02 |
+# > | token shift | -0.10 | -0.02 |
+# > | SwiGLU | -0.02, no finding | -0.03 |
+# > | sinusoids | +0.26 | +0.11 |
 # > | post-norm, query-key norm, GELU | -0.10, -0.04, -0.02 | not followed |
 # > | learned positions, side by side | +0.44, +0.13 | not followed |
 # >
-# > Cheaper attention is worse at recall in the order of its state (E4), and not on short text (E6). "At scale" is beyond our
-# > means.
+# > Cheaper attention is worse at recall in the order of its state (E4), and not on short text (E6). "At scale" is
+# > beyond our means.
 #
 # ## 10. What was fixed since
 #
 # Which of all this is in use? Nearly everything that stayed makes the *cache* smaller, since writing waits for memory
 # (section 2). Five ways, a few lines each.
 #
-# **Shared keys.** In *grouped-query attention* (Ainslie et al., 2023) several query heads share one key and one value head. Llama
-# 3 405B has 128 query heads and 8 key heads. Its cache is a sixteenth; the FLOPs of the scores stay.
+# **Shared keys.** In *grouped-query attention* (Ainslie et al., 2023) several query heads share one key and one value
+# head. Llama 3 405B has 128 query heads and 8 key heads. Its cache is a sixteenth; the FLOPs of the scores stay.
 
 # %%
 mt.manual_seed(0)
@@ -2206,8 +2224,8 @@ mixed = F.scaled_dot_product_attention(query, *for_each)
 print("outputs", tuple(mixed.shape), " numbers in the cache:", 2 * key.numel(), "of", 2 * 8 * 1600)
 
 # %% [markdown]
-# **Latent attention** (DeepSeek-AI, 2024) keeps neither keys nor values, but a short vector $c = xD$ from which both can be made,
-# $k = cU$. And the keys need never be made, since $q^\top (c\,U) = (q\,U^\top)^\top c$:
+# **Latent attention** (DeepSeek-AI, 2024) keeps neither keys nor values, but a short vector $c = xD$ from which both
+# can be made, $k = cU$. And the keys need never be made, since $q^\top (c\,U) = (q\,U^\top)^\top c$:
 
 # %%
 x, down, up = mt.randn(100, 256), mt.randn(256, 32) / 16, mt.randn(32, 256) / 6
@@ -2216,10 +2234,10 @@ made, absorbed = q @ (latent @ up).T, (q @ up.T) @ latent.T
 print("the same scores:", mt.allclose(made, absorbed, atol=1e-3))
 
 # %% [markdown]
-# **Windows and sinks.** Let a token see only the last $w$. Then the cache has $w$ entries, and what lies further back is reached
-# through layers, each of which adds $w - 1$ tokens (Beltagy et al., 2020; Jiang et al., 2023). One trap: trained models put the weight that they
-# do not need on the first tokens, and go wrong when those leave the window. Keep the first few as *sinks*, and they write on (Xiao et
-# al., 2024).
+# **Windows and sinks.** Let a token see only the last $w$. Then the cache has $w$ entries, and what lies further back
+# is reached through layers, each of which adds $w - 1$ tokens (Beltagy et al., 2020; Jiang et al., 2023). One trap:
+# trained models put the weight that they do not need on the first tokens, and go wrong when those leave the window.
+# Keep the first few as *sinks*, and they write on (Xiao et al., 2024).
 
 # %% evidence
 # Who may look where: causal, a window, a window with a sink
@@ -2254,9 +2272,10 @@ for layers in (1, 2, 3):
     print(f"{layers} layers, windows of 4: the last token depends on {seen} tokens")
 
 # %% [markdown]
-# **A state that corrects itself.** Linear attention adds, so when a fact changes, the old one stays beside the new. The *delta
-# rule* (Schlag et al., 2021; with decay and in chunks: Yang et al., 2024 and 2025) first reads what the key says now, and writes only the
-# difference, $S_t = S_{t-1} + k_t (v_t - S_{t-1}^\top k_t)^\top$. Kazakhstan moved its capital from Almaty to Astana in 1997:
+# **A state that corrects itself.** Linear attention adds, so when a fact changes, the old one stays beside the new. The
+# *delta rule* (Schlag et al., 2021; with decay and in chunks: Yang et al., 2024 and 2025) first reads what the key says
+# now, and writes only the difference, $S_t = S_{t-1} + k_t (v_t - S_{t-1}^\top k_t)^\top$. Kazakhstan moved its capital
+# from Almaty to Astana in 1997:
 
 # %%
 mt.manual_seed(0)
@@ -2271,20 +2290,22 @@ for name, memory_ in (("added", added), ("delta rule", corrected)):
 # %% [markdown]
 # (What is left of Almaty is its likeness to Astana: two random vectors of 16 numbers are not quite at right angles.)
 #
-# **Mixed and sparse.** Recall needs a cache, and most of a text does not (section 8). So *hybrids* have one layer of attention to
-# several with a state: Jamba one to seven (Lieber et al., 2024), models of 2025 one to three with gated delta rules. *Sparse*
-# attention keeps all keys and reads few: a cheap score picks the blocks or tokens that a query then meets (Yuan et al., 2025). Both answer section
-# 8's experiment: keep the place to look things up, and use it seldom.
+# **Mixed and sparse.** Recall needs a cache, and most of a text does not (section 8). So *hybrids* have one layer of
+# attention to several with a state: Jamba one to seven (Lieber et al., 2024), models of 2025 one to three with gated
+# delta rules. *Sparse* attention keeps all keys and reads few: a cheap score picks the blocks or tokens that a query
+# then meets (Yuan et al., 2025). Both answer section 8's experiment: keep the place to look things up, and use it
+# seldom.
 #
-# > **Today.** Most models have kept softmax attention in at least some of their layers, with exact tiled kernels (section 3; our library's
-# > `F.scaled_dot_product_attention` goes by blocks of queries, too). Nearly all share keys (exercises 1, 3 and 5), and many mix windows with full layers (exercise 1).
-# > Hybrids with a state are in use where texts are long. Many of the largest are *mixtures of experts*: not attention but
-# > the network is made cheaper, with many networks of which each token uses a few. Mixtral has 47 billion weights and uses 13 for a token (Jiang et al., 2024). In no
-# > chapter of this book are Linformer's heirs in use: nobody gave up exact look-up for everything.
+# > **Today.** Most models have kept softmax attention in at least some of their layers, with exact tiled kernels
+# > (section 3; our library's `F.scaled_dot_product_attention` goes by blocks of queries, too). Nearly all share keys
+# > (exercises 1, 3 and 5), and many mix windows with full layers (exercise 1). Hybrids with a state are in use where
+# > texts are long. Many of the largest are *mixtures of experts*: not attention but the network is made cheaper, with
+# > many networks of which each token uses a few. Mixtral has 47 billion weights and uses 13 for a token (Jiang et al.,
+# > 2024). This book builds none. Slots as Linformer's are not used in models that write.
 #
-# **Try it**: ask for the capitals with vectors of 32 numbers in place of 16; give `LinformerMixer` 64 slots in section 8; take
-# `GatedMixer` with `selective=False`; train the recall model without token shift (`shift=False`), softmax too; write 256 texts at
-# once in section 2, with and without shared keys.
+# **Try it**: ask for the capitals with vectors of 32 numbers in place of 16; give `LinformerMixer` 64 slots in section
+# 8; take `GatedMixer` with `selective=False`; train the recall model without token shift (`shift=False`), softmax too;
+# write 256 texts at once in section 2, with and without shared keys.
 #
 # <details><summary>Common slips, and how other texts write it</summary>
 #
@@ -2318,45 +2339,46 @@ for name, memory_ in (("added", added), ("delta rule", corrected)):
 # - What grows remembers. What has a fixed size mixes up, on a slope. Failing to learn is another thing (E5).
 # - Compare seed by seed, at more than one length of training. Most of our changes moved the start.
 #
-# The models of this chapter were trained from nothing for each task. What a model knows when it has read a great deal first is
-# chapter 13.
+# The models of this chapter were trained from nothing for each task. What a model knows when it has read a great deal
+# first is chapter 13.
 #
 # **Exercises**: [set 12](../exercises/12_what_would_we_fix/12_what_would_we_fix.ipynb)
 #
-# **Read on**: Austin et al. (2025), *How to scale your model*, on what waits for what, with short problems. Wang et al. (2020),
-# *Linformer*. Katharopoulos et al. (2020), *Transformers are RNNs*. Dao et al. (2022), *FlashAttention*; Milakov and Gimelshein
-# (2018), *Online normalizer calculation for softmax*; Rabe and Staats (2021), *Self-attention does not need $O(n^2)$ memory*. Peng et
-# al. (2023), *RWKV*. Gu and Dao (2023), *Mamba*; Dao and Gu (2024), *Transformers are SSMs*. Schlag et al. (2021), *Linear
-# Transformers are secretly fast weight programmers*; Yang et al. (2024), *Parallelizing linear Transformers with the delta rule over
-# sequence length*, and (2025), *Gated delta networks*. Arora et al. (2024), *Zoology*, and *Simple linear attention language models balance
-# the recall-throughput tradeoff*. DeepSeek-AI (2024), *DeepSeek-V2*; Yuan et al. (2025), *Native sparse attention*; Xiao et al. (2024),
-# *Efficient streaming language models with attention sinks*. Narang et al. (2021), *Do Transformer modifications transfer across
-# implementations and applications?*; Zhao et al. (2026), *Most Transformer modifications still do not transfer at 1-3B*. Tay et al. (2022),
-# *Efficient Transformers: a survey*.
+# **Read on**: Austin et al. (2025), *How to scale your model*, on what waits for what, with short problems. Wang et al.
+# (2020), *Linformer*. Katharopoulos et al. (2020), *Transformers are RNNs*. Dao et al. (2022), *FlashAttention*;
+# Milakov and Gimelshein (2018), *Online normalizer calculation for softmax*; Rabe and Staats (2021), *Self-attention
+# does not need $O(n^2)$ memory*. Peng et al. (2023), *RWKV*. Gu and Dao (2023), *Mamba*; Dao and Gu (2024),
+# *Transformers are SSMs*. Schlag et al. (2021), *Linear Transformers are secretly fast weight programmers*; Yang et al.
+# (2024), *Parallelizing linear Transformers with the delta rule over sequence length*, and (2025), *Gated delta
+# networks*. Arora et al. (2024), *Zoology*, and *Simple linear attention language models balance the recall-throughput
+# tradeoff*. DeepSeek-AI (2024), *DeepSeek-V2*; Yuan et al. (2025), *Native sparse attention*; Xiao et al. (2024),
+# *Efficient streaming language models with attention sinks*. Narang et al. (2021), *Do Transformer modifications
+# transfer across implementations and applications?*; Zhao et al. (2026), *Most Transformer modifications still do not
+# transfer at 1-3B*. Tay et al. (2022), *Efficient Transformers: a survey*.
 #
 # ## Side roads
 #
 # ### Backward by tiles
 #
-# *For those who want to know how gradients come without weights.* Let $g$ $(n, d)$ be the gradient of the loss $L$ at the outputs, and
-# $P$ the weights. The Jacobian of a softmax is $\partial P_{il} / \partial s_{ij} = P_{il} (\delta_{lj} - P_{ij})$ (chapter
-# 05). With $\partial L / \partial P_{il} = g_i^\top v_l$ it gives
+# *For those who want to know how gradients come without weights.* Let $g$ $(n, d)$ be the gradient of the loss $L$ at
+# the outputs, and $P$ the weights. The Jacobian of a softmax is $\partial P_{il} / \partial s_{ij} = P_{il}
+# (\delta_{lj} - P_{ij})$ (chapter 05). With $\partial L / \partial P_{il} = g_i^\top v_l$ it gives
 #
 # $$\frac{\partial L}{\partial v} = P^\top g, \qquad
 # \frac{\partial L}{\partial s_{ij}} = P_{ij}\Big(g_i^\top v_j - \sum_l P_{il}\, g_i^\top v_l\Big)
 # = P_{ij}\big(g_i^\top v_j - g_i^\top o_i\big).$$
 #
-# The sum over all $l$ would need all tiles. But $\sum_l P_{il} v_l$ is the output $o_i$, which we have. So one product of $g$ and the
-# outputs, row by row, stands for it (`along` in the folded cell of section 3). Everything else is had a tile at a time: $P_{ij} = e^{s_{ij} - \ell_i}$, and from
-# the gradient at the scores those of queries and keys.
+# The sum over all $l$ would need all tiles. But $\sum_l P_{il} v_l$ is the output $o_i$, which we have. So one product
+# of $g$ and the outputs, row by row, stands for it (`along` in the folded cell of section 3). Everything else is had a
+# tile at a time: $P_{ij} = e^{s_{ij} - \ell_i}$, and from the gradient at the scores those of queries and keys.
 #
 # ### Is attention of low rank? (E2)
 #
-# *For those who wonder why Linformer works at all.* It rests on a claim: the $(n, n)$ weights are nearly of low rank, so
-# few mixed keys can stand for all. (It demands more, in fact: its $E$ is the same for all texts.) We train softmax attention on recall and on text,
-# and then cut its weights down to rank $r$ by their singular values. Any matrix is a sum of matrices of rank 1 with weights
-# $\sigma_1 \ge \sigma_2 \ge \dots$, and the $r$ largest make the best approximation of rank $r$ (Eckart and Young, 1936). What is left of
-# the right answers?
+# *For those who wonder why Linformer works at all.* It rests on a claim: the $(n, n)$ weights are nearly of low rank,
+# so few mixed keys can stand for all. (It demands more, in fact: its $E$ is the same for all texts.) We train softmax
+# attention on recall and on text, and then cut its weights down to rank $r$ by their singular values. Any matrix is a
+# sum of matrices of rank 1 with weights $\sigma_1 \ge \sigma_2 \ge \dots$, and the $r$ largest make the best
+# approximation of rank $r$ (Eckart and Young, 1936). What is left of the right answers?
 
 
 # %% evidence
@@ -2376,7 +2398,7 @@ class OfRank(SoftmaxMixer):
         return mt.from_numpy(cut) @ v
 
 
-@lab.experiment("E2", task=["recall", "text"], rate=0.01, steps=10, full=dict(steps=300, seeds=3))
+@lab.experiment("E2", task=["recall", "text"], rate=0.01, steps=5, full=dict(steps=300, seeds=3))
 def low_rank(task, rate, steps, seed):
     """How much of its accuracy trained attention keeps when its weights lose rank."""
     ranks = [4, 8, 16, 32, 64, 128]
@@ -2491,14 +2513,14 @@ ranks_of_questions.holds(
 )
 
 # %% [markdown]
-# Text tolerates more, but it is not of low rank for free: a third of the answers is gone at rank 16 of 128, and every sixth at 32.
-# Recall needs a rank of the order of what is asked. Each of 64 questions has one
-# place to look at, and a matrix with 64 different places in it has rank 64. Why then is 0.84 kept at rank 64, and not all? The
-# 128 rows that ask nothing eat rank, too. If only the rows of the questions are cut, rank 64 keeps
+# Text tolerates more, but it is not of low rank for free: a third of the answers is gone at rank 16 of 128, and every
+# sixth at 32. Recall needs a rank of the order of what is asked. Each of 64 questions has one place to look at, and a
+# matrix with 64 different places in it has rank 64. Why then is 0.84 kept at rank 64, and not all? The 128 rows that
+# ask nothing eat rank, too. If only the rows of the questions are cut, rank 64 keeps
 # {{12 low_rank_of_questions: share kept}}, and rank 48 {{12 low_rank_of_questions: share kept[4]}}.
 #
-# > **E2 · If the task allows: text keeps two thirds of its answers at an eighth of the rank, recall a quarter.** *Our question*: is
-# > trained attention of low rank, as Linformer assumes?
+# > **E2 · If the task allows: text keeps two thirds of its answers at an eighth of the rank, recall a quarter.** *Our
+# > question*: is trained attention of low rank, as Linformer assumes?
 # >
 # > *Measured*: share of right answers kept, of 128 tokens (text) and 192 (recall).
 # >
@@ -2510,9 +2532,9 @@ ranks_of_questions.holds(
 #
 # ### The same mixers on text (E6)
 #
-# *For those who ask whether cheaper attention is worse then.* The lectures say that the cheaper methods tend not to work as well at scale. We put two
-# blocks of each mixer into a model of characters, with windows of 64, and train for equal steps. Softmax and linear
-# attention get rotary positions; the decays of the recurrences know what came last.
+# *For those who ask whether cheaper attention is worse then.* The lectures say that the cheaper methods tend not to
+# work as well at scale. We put two blocks of each mixer into a model of characters, with windows of 64, and train for
+# equal steps. Softmax and linear attention get rotary positions; the decays of the recurrences know what came last.
 
 # %%
 WRITERS = {
@@ -2641,12 +2663,13 @@ if on_more_text.full:
     )
 
 # %% [markdown]
-# The order is turned round. After 300 steps states that failed at recall are ahead of softmax, and the gated one, with 64
-# numbers a layer to carry, is as good as any. We suspect that a decay is at home there from the first step, where attention must
-# learn what "one back" is. As section 9 teaches, we trained on: the lead shrinks to less than a third at 900 steps, and at 2,700 LEADGONE
-# Linear attention, which can neither let go nor point, stays behind.
+# The order is turned round. After 300 steps states that failed at recall are ahead of softmax, and the gated one, with
+# 64 numbers a layer to carry, is as good as any. We suspect that a decay is at home there from the first step, where
+# attention must learn what "one back" is. As section 9 teaches, we trained on: the lead shrinks to less than a third at
+# 900 steps, and at 2,700 LEADGONE Linear attention, which can neither let go nor point, stays behind.
 #
-# > **E6 · Not at this size: recurrences start faster, and softmax catches up.** *Our question*: is cheaper attention worse on text?
+# > **E6 · Not at this size: recurrences start faster, and softmax catches up.** *Our question*: is cheaper attention
+# > worse on text?
 # >
 # > *Measured*: nats a character on text not seen, three seeds.
 # >
@@ -2673,16 +2696,17 @@ for n, d in ((4096, 1), (4096, 64), (1024, 4096)):
 table(["milliseconds", "loop in time", "doubling"], rows, "one recurrence", folded=False)
 
 # %% [markdown]
-# Where a step is little work and everything waits, the scan wins. Where a step fills the processor anyway, the loop does.
+# Where a step is little work and everything waits, the scan wins. Where a step fills the processor anyway, the loop
+# does.
 #
 # ### Writing faster
 #
 # *For those who run large models.* Two ways to read fewer bytes for each token that is written.
 #
-# **Several tokens at once.** Reading is parallel and writing is not. In *speculative decoding* (Leviathan et al., 2023; Chen et al.,
-# 2023) a small model with probabilities $\rho$ proposes some tokens, and the large one, with $p$, reads all of them in one go. Token
-# $x$ is kept with probability $\min(1, p(x) / \rho(x))$. At the first that is not kept, a token is drawn from the positive part of
-# $p - \rho$, normalized. What comes out has distribution $p$, exactly:
+# **Several tokens at once.** Reading is parallel and writing is not. In *speculative decoding* (Leviathan et al., 2023;
+# Chen et al., 2023) a small model with probabilities $\rho$ proposes some tokens, and the large one, with $p$, reads
+# all of them in one go. Token $x$ is kept with probability $\min(1, p(x) / \rho(x))$. At the first that is not kept, a
+# token is drawn from the positive part of $p - \rho$, normalized. What comes out has distribution $p$, exactly:
 
 # %%
 mt.manual_seed(0)
@@ -2694,8 +2718,8 @@ print("what comes out has the distribution of the large model:", mt.allclose(dra
 print(f"proposals kept: {kept.sum().item():.0%}")
 
 # %% [markdown]
-# **Fewer bits.** Weights are read once for each token that is written, so smaller ones are faster ones. Rounded to 8 bits, each
-# row with a scale of its own (Dettmers et al., 2022; with 4 bits more care is needed: Frantar et al., 2023):
+# **Fewer bits.** Weights are read once for each token that is written, so smaller ones are faster ones. Rounded to 8
+# bits, each row with a scale of its own (Dettmers et al., 2022; with 4 bits more care is needed: Frantar et al., 2023):
 
 # %%
 mt.manual_seed(0)

@@ -68,11 +68,10 @@ def rescaled(panels, scores=((1, 3), (2, 5))):
     both, place = panels[2], 0
     for tile, top, color in zip(scores, tops, (0, 1), strict=True):
         for score in tile:
-            style = {"color": COLORS[color], "linestyle": ":", "linewidth": 1.2}
             both.bar(
                 place, exp(score - top), 0.7, facecolor="none", edgecolor=COLORS[color], ls=":"
             )
-            both.bar(place, exp(score - max(tops)), 0.7, **style)
+            both.bar(place, exp(score - max(tops)), 0.7, color=COLORS[color])
             place += 1
     z = sum(exp(score - max(tops)) for tile in scores for score in tile)
     both.set_title(f"merged: m = {max(tops)}, z = {z:.2f}")
