@@ -127,7 +127,7 @@ table(
         for name, cost in parts.items()
     ],
     "how FLOPs grow with the length",
-    folded=False,
+    folded=True,
 )
 lab.holds(
     "C24", "the formula is what the library counts, at all sizes", np.mean(agree), above=0.999
@@ -253,6 +253,13 @@ lab.holds("C27", "405B with 128k tokens: above half", attention_share(131072, 16
 # > | GPT-2 | 1,024 | 18.2 % |
 # > | GPT-3 | 2,048 | 2.7 % |
 # > | Llama 3 405B, its last contexts | 131,072 | 57.1 % |
+#
+# <details><summary>A question: a model has d = 4,096. From which length on is more than half of a block attention? And of a model
+# four times as wide?</summary>
+#
+# From 6 · 4,096 = 24,576 tokens on; from 98,304.
+#
+# </details>
 #
 # ## 2. Writing, token by token
 #
@@ -574,6 +581,13 @@ plot.show(
 # multiplications; it waits for memory.** Sixty-four texts at once share the reading of the weights. But each has a
 # cache of its own, so the gain is 6 and not 64. That is why the cache is the first thing that practice has shrunk. When
 # 16 queries share a key, the dot moves up by seven.
+#
+# <details><summary>A question: without caches, how many texts must be written at once until an H100 computes at full
+# speed?</summary>
+#
+# The FLOPs grow with the texts, the bytes of the weights do not: the intensity is the number of texts. So 295.
+#
+# </details>
 #
 # ## 3. The same numbers, cheaper
 #
