@@ -524,9 +524,9 @@ if paces.full:
 # >
 # > | | times as long |
 # > | --- | --- |
-# > | recurrence | RISE_R |
-# > | cache, allocated once | RISE_C |
-# > | cache, copied for each token | RISE_K |
+# > | recurrence | 0.82 to 0.91 |
+# > | cache, allocated once | 1.74 to 2.35 |
+# > | cache, copied for each token | 7.9 to 8.7 |
 # > | FLOPs with a cache | 3.48 |
 #
 # ### What writing waits for
@@ -1802,7 +1802,7 @@ if long_recalls.full:
 # | **positive keys** | {{12 recall_of_pairs: share right; mixer=linear, 16 features}} (linear attention) | {{12 recall_taken_apart: share right; variant=positive keys, decay}} |
 # | **keys with signs** | {{12 recall_taken_apart: share right; variant=signed keys, no decay}} | {{12 recall_of_pairs: share right; mixer=Mamba-2 style}} (Mamba-2 style) |
 #
-# **It is the signs.** The decay does next to nothing here. It is what the capitals said.
+# **It is the signs.** The decay does little here. The capitals said the same.
 #
 # > **E4 · Yes, on a slope: the smaller the state, the fewer pairs it keeps; softmax keeps all.** *Our question*: does a
 # > state of fixed size run out of room?
@@ -1890,18 +1890,14 @@ of_four.holds(
 if helped.full:
     helped.table(rows="given", values="share right")
 helped.holds(
-    "with six times the steps it has left the counting line",
-    lambda rows: rows.values("share right", given="six times the steps"),
+    "with six times the steps the same state holds far more than counting gives, in the best run",
+    lambda rows: rows.values("share right", given="six times the steps").max(),
     above=0.5,
-)
-helped.holds(
-    "with its neighbour as a second input it has left it in as many steps",
-    lambda rows: rows.values("share right", given="its neighbour"),
-    above=0.42,
 )
 
 # %% [markdown]
-# > **E5 · No: the GRU has the room and learns late.** *Our question*: does a small state fail for want of room?
+# > **E5 · No: the GRU has the room; it learns late, or not at all.** *Our question*: does a small state fail for want
+# > of room?
 # >
 # > *Measured*: right answers on four pairs alone. A model that counts gets 0.33.
 # >
@@ -1913,8 +1909,9 @@ helped.holds(
 # > | GRU that sees its left neighbour | 2,000 | {{12 gru_given_help: share right; given=its neighbour}} |
 # > | GRU | 12,000 | {{12 gru_given_help: share right; given=six times the steps}} |
 #
-# With six times the steps, or with its neighbour as a second input, the GRU leaves the counting line. A curve of
-# accuracy alone does not say whether room or learning was missing. Such a test does.
+# Its neighbour as a second input helps the GRU a little. With six times the steps two of five runs get 0.60 and 0.71
+# right, and three stay on the counting line. The state is the same in all five. So there is room, and what is missing
+# is a way that training finds. A curve of accuracy alone does not say which of the two is missing. Such a test does.
 #
 # **And on text?** There the picture turns round. After 300 steps states that failed at recall are *ahead* of softmax.
 # It is a head start: with 900 steps the gap shrinks from 0.15 to 0.04 nats a character, and with 2,700 it is gone (side
