@@ -1703,7 +1703,7 @@ race = {
 }
 if apart.full:
     race["GRU"] = apart.full.values("share right", variant="GRU")
-figure, (left, right) = plot.subplots(1, 2, width=8.2, height=3.8)
+figure, (left, right) = plot.subplots(1, 2, width=8, height=3.6)
 for name, shares in race.items():
     if name not in ("GRU", "linear, 16 features"):
         plot.spread(left, PAIRS, shares, label=name)
