@@ -16,6 +16,7 @@ from textbook.diagrams import (
     cross_attention,
     heads,
     masks,
+    mixers,
     positions,
     pretraining,
     recurrent,
@@ -603,3 +604,30 @@ def test_the_way_through_a_code_book_passes_both_entries():
     assert {"1. look up a: c", "2. look up c: b"} <= {*texts(axes)}
     tips = [label.xy[0] for label in axes.texts if getattr(label, "arrow_patch", None)]
     assert tips == [2, 1]
+
+
+def test_tiles_are_brought_to_the_larger_maximum():
+    _, panels = subplots(1, 3)
+    mixers.rescaled(panels, scores=((1, 3), (2, 5)))
+    titles = [axes.get_title() for axes in panels]
+    assert titles == [
+        "tile 1: m = 3, z = 1.14",
+        "tile 2: m = 5, z = 1.05",
+        "merged: m = 5, z = 1.20",
+    ]
+    solid = [bar for bar in panels[2].patches if bar.get_facecolor()[3] == 1]
+    assert sum(bar.get_height() for bar in solid) == pytest.approx(1.2034, abs=1e-4)
+
+
+def test_a_product_has_its_two_sides_in_the_colors_of_their_lengths():
+    _, axes = subplots()
+    mixers.products(axes, [("scores", ("n", "d", "n"), "$2n^2d$")])
+    sides = [line.get_color() for line in axes.lines]
+    assert sides == [COLORS[1], COLORS[0], COLORS[0], COLORS[1]]
+    assert {"scores", "$2n^2d$"} <= {*texts(axes)}
+
+
+def test_a_chunk_hands_its_state_to_the_next_one():
+    _, panels = subplots(1, 3)
+    mixers.forms(panels, n=8, size=3)
+    assert [texts(axes).count("S") for axes in panels] == [0, 7, 2]
