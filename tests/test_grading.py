@@ -16,8 +16,8 @@ import book
 from authoring import preflight
 from authoring.grading import grade
 from authoring.grading.command import main
-from authoring.grading.grade import GradingError, Settings, grade_folder, load_sets
-from authoring.grading.isolation import ROOT
+from authoring.grading.grade import Settings, grade_folder, load_sets
+from authoring.grading.isolation import ROOT, GradingError
 from authoring.grading.table import Table
 from authoring.preflight import printable
 from authoring.sources import BookError

@@ -19,7 +19,8 @@ from nbformat.v4 import new_output
 from nbgrader.utils import is_grade, is_solution
 
 from authoring import preflight
-from authoring.grading.isolation import ROOT, Place
+from authoring.grading.isolation import MEMORY, ROOT, Place
+from authoring.grading.outputs import LARGEST_ALL, LONGEST_ALL, MOST, SHOWN, Room
 from authoring.grading.peer import Peer, Refused
 from authoring.grading.wire import Lost, Wire
 from textbook import checks
@@ -32,7 +33,7 @@ LONGEST_WAIT = 10  # times the seconds of a cell: how long it may wait for a pro
 SEEDED = (
     "import sys, textbook.checks; sys.modules['textbook.checks.exercise'].SEEDS.update({seeds})"
 )
-SHOWN_OUTPUTS = ["image/png", "image/jpeg", "text/plain"]  # none of them can hold a script
+LONGEST_MESSAGE = 20_000  # characters of what a check says
 CHAPTERS = [
     name for _, name, _ in pkgutil.iter_modules(checks.__path__) if name.startswith("chapter_")
 ]
@@ -51,7 +52,7 @@ class Helpers:
             for cell in source.cells
             if cell.cell_type == "code"
             for node in ast.walk(ast.parse(TransformerManager().transform_cell(cell.source)))
-            if isinstance(node, ast.Attribute)
+            if isinstance(node, ast.Attribute) and not node.attr.startswith("_")
         }
 
     def __call__(self, chapter, name):
@@ -101,6 +102,7 @@ class Run:
             for cell in notebook.cells
             if is_grade(cell)
         }
+        self.room = Room(LONGEST_ALL, LARGEST_ALL)
         self.fatal: dict[int, str] = {}  # what stopped a cell, by its index
         self.slowest = 0.0  # seconds of a cell
         self.done: set[int] = set()
@@ -137,6 +139,7 @@ class Run:
         peer = Peer(Wire(student.link), False, (types.ModuleType, exercise.Exercise))
         peer.extra["helper"] = self.helpers
         peer.wire.grant = functools.partial(self._grant, student)
+        peer.wire.watch = functools.partial(_watch, student)
         try:
             peer.wire.deadline = time.monotonic() + START_SECONDS
             peer.ask("run", source=SEEDED.format(seeds=exercise.SEEDS) if together else "")
@@ -158,19 +161,23 @@ class Run:
     def _run_cell(self, index, cell, peer, together):
         if not is_grade(cell) or is_solution(cell):
             outputs = run_there(peer, cell.source)
-            cell.outputs = cell.outputs if together else outputs
+            cell.outputs = cell.outputs if together else self._shown(outputs)
             return
         name = preflight.grade_id(cell)
         if name in self.doubted:
             if passes(run_there(peer, with_imports(cell))):
                 self.disputed.add(name)
         elif together == (name in self.beside):
-            if together:
-                cell.outputs = run_there(peer, with_imports(cell))
-            else:
-                cell.outputs = examine(cell, peer)
-            self.passed[name] = passes(cell.outputs)
+            parts = [with_imports(cell)] if together else verdict_and_show(cell)
+            outputs = run_there(peer, parts[0]) if together else examine(parts[0], peer)
+            self.passed[name] = passes(outputs)
             self.done.add(index)
+            cell.outputs = self._shown(outputs)
+            for part in parts[1:]:
+                cell.outputs += self._shown(map(_as_show, examine(part, peer)))
+
+    def _shown(self, outputs):
+        return self.room.keep(Room().keep(list(outputs)))
 
     def _grant(self, student):
         """The seconds that a cell has had no processor: they do not count as its own."""
@@ -206,6 +213,12 @@ class Run:
         return [f"cell {', '.join(names)}: {reason}" for reason, names in found.items()]
 
 
+def _watch(student):
+    """Give up a cell whose processes hold more together than one may."""
+    if student.memory() > MEMORY:
+        raise Lost(f"and what it started took more than {MEMORY // 2**30} GiB of memory")
+
+
 def run_there(peer: Peer, source: str) -> list:
     """The outputs of a cell that runs in the student's process."""
     try:
@@ -236,13 +249,48 @@ def output_from(told):
     if kind == "error":
         lines = [str(line) for line in told["traceback"]]
         return new_output(
-            "error", ename=str(told["ename"]), evalue=str(told["evalue"]), traceback=lines
+            "error", ename=str(told["ename"])[:MOST], evalue=str(told["evalue"]), traceback=lines
         )
-    data = {name: str(text) for name, text in told["data"].items() if name in SHOWN_OUTPUTS}
+    data = {name: str(text) for name, text in told["data"].items() if name in SHOWN}
     for name in [name for name in data if name.startswith("image")]:
         if not re.fullmatch(r"[A-Za-z0-9+/=\s]*", data[name]):
             del data[name]
     return new_output("display_data", data=data)
+
+
+def _as_show(output):
+    """What a line of show prints or raises: it says nothing about the answer."""
+    if output.output_type != "error":
+        return output
+    return new_output("stream", name="stdout", text=f"(not shown: {output.traceback[0]})\n")
+
+
+def verdict_and_show(cell: NotebookNode) -> list[ast.Module]:
+    """A test's lines that judge, then those that only show something to the student, if any.
+
+    Where nothing but the test's own lines can judge, since it asks no check, all of them do.
+    """
+    tree = ast.parse(TransformerManager().transform_cell(with_imports(cell)))
+    modules = {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module == checks.__name__
+        for alias in node.names
+    }
+    judging = [node for node in tree.body if _asks(node, modules)]
+    if not judging:
+        return [tree]
+    given = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    rest = [node for node in tree.body if node not in judging and node not in given]
+    parts = [ast.Module([*given, *judging], [])]
+    return [*parts, ast.Module([*given, *rest], [])] if rest else parts
+
+
+def _asks(node, modules):
+    """Whether a statement is a call of a check."""
+    called = getattr(getattr(node, "value", None), "func", None)
+    asked = isinstance(node, ast.Expr) and isinstance(called, ast.Attribute)
+    return asked and isinstance(called.value, ast.Name) and called.value.id in modules
 
 
 class Names(dict):
@@ -259,9 +307,9 @@ class Names(dict):
         return self[name]
 
 
-def examine(cell: NotebookNode, peer: Peer) -> list:
-    """Run a test here, with the student's names; its outputs."""
-    code = compile(TransformerManager().transform_cell(with_imports(cell)), "<test>", "exec")
+def examine(lines: ast.Module, peer: Peer) -> list:
+    """Run lines of a test here, with the student's names; their outputs."""
+    code = compile(lines, "<test>", "exec")
     printed, outputs = io.StringIO(), []
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
@@ -279,7 +327,7 @@ def examine(cell: NotebookNode, peer: Peer) -> list:
 
 def _error(error):
     try:
-        text = str(error)
+        text = str(error)[:LONGEST_MESSAGE]
     except Exception:
         text = ""
     shown = (
