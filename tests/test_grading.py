@@ -143,6 +143,9 @@ def test_table_feedback_and_summary(graded, people):
     assert "test cell missing, put back: test_grow" in page
     assert "Score: 10.0 / 10.0" in page
     assert sum("right: 10 of 10" in line for line, _ in printed) == 1
+    page = (results / "feedback" / "one wrong" / SET / f"{SET}.html").read_text(encoding="utf-8")
+    assert '<a href="#test_double">double</a> (Score: 0.0 / 2.0): AssertionError</li>' in page
+    assert '<a href="#test_grow">grow</a> (Score: 3.0 / 3.0)</li>' in page
     page = (results / "feedback" / "blank" / SET / f"{SET}.html").read_text(encoding="utf-8")
     assert "(Score: 0.0 / 10.0)" in page
 

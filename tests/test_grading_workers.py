@@ -22,7 +22,7 @@ from authoring.grading.table import Memory
 from authoring.grading.wire import Lost, Wire
 from authoring.grading.workers import results_of
 from tests import harms
-from textbook.checks import CheckFailed, chapter_09
+from textbook.checks import CheckFailed, chapter_01, chapter_09
 from textbook.checks.exercise import SEEDS
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="made with fork")
@@ -335,6 +335,21 @@ def test_a_line_of_show_costs_nothing_and_an_assertion_does():
     assert "unroll" in text.partition("(not shown")[0], "the verdict stands before what is shown"
     assert judged("assert 1 / 2 == 0.5") == (True, "")
     assert not judged("print(1 / 0)")[0] and not judged(f"{asked}\ncheck.no_such(1)")[0]
+
+
+def test_a_plan_is_judged_with_the_reference_s_training_once_one_s_own_has_passed():
+    cell = nbformat.v4.new_code_cell(
+        "check.reached(truncated_bptt, chosen_window)\ncheck.truncated_bptt(truncated_bptt)"
+    )
+    cell.metadata["grading_imports"] = "from textbook.checks import chapter_01 as check"
+    test = run.Test(cell)
+    assert [len(part.body) for part in (test.judging, test.training)] == [2, 2]
+    assert not test.showing and test.asked == ["truncated_bptt", "chosen_window"]
+    done = run.Run(SOURCE, None, None)
+    assert done._proven(test, "test_chosen_window") == {}
+    done.passed["test_truncated_bptt"] = True
+    reference = chapter_01.truncated_bptt.reference
+    assert done._proven(test, "test_chosen_window") == {"truncated_bptt": reference}
 
 
 def test_a_syntax_error_is_told_as_one():

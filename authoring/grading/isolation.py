@@ -6,6 +6,7 @@ else none but separate folders.
 
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -72,7 +73,8 @@ class Place:
 
     def __init__(self, scratch: Path, kind: str | None = None, user: str | None = None):
         self.scratch, self.user = scratch, user_named(user)
-        self.library, self.with_checks = scratch / "library", scratch / "library with checks"
+        self.library = scratch / "library"
+        self.with_checks = scratch / secrets.token_hex()  # another user cannot list the folder
         make_library(self.library, without=("checks",))
         make_library(self.with_checks)
         if self.user:
@@ -171,18 +173,11 @@ class Place:
             seen |= {str(Path(sys.executable).resolve().parent.parent)}
             binds = [part for path in sorted(seen) for part in ("--ro-bind-try", path, path)]
             in_memory = ["--size", str(DISK), "--tmpfs"]
+            system = ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
             options = [
                 *["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"],
-                *[
-                    "--hostname",
-                    "student",
-                    "--proc",
-                    "/proc",
-                    "--ro-bind",
-                    "/proc/sys",
-                    "/proc/sys",
-                ],
-                *["--dev", "/dev", *in_memory, "/tmp", *in_memory, "/dev/shm", *binds],
+                *["--hostname", "student", *system],
+                *[*in_memory, "/tmp", *in_memory, "/dev/shm", *binds],
                 *[*in_memory, str(home), "--remount-ro", "/dev", "--remount-ro", "/"],
                 *["--chdir", str(home)],
             ]

@@ -33,6 +33,7 @@ LONGEST_WAIT = 10  # times the seconds of a cell: how long it may wait for a pro
 SEEDED = (
     "import sys, textbook.checks; sys.modules['textbook.checks.exercise'].SEEDS.update({seeds})"
 )
+TRAINS = "reached"  # what a check calls the judging of a plan
 LONGEST_MESSAGE = 20_000  # characters of what a check says
 CHAPTERS = [
     name for _, name, _ in pkgutil.iter_modules(checks.__path__) if name.startswith("chapter_")
@@ -168,13 +169,34 @@ class Run:
             if passes(run_there(peer, with_imports(cell))):
                 self.disputed.add(name)
         elif together == (name in self.beside):
-            parts = [with_imports(cell)] if together else verdict_and_show(cell)
-            outputs = run_there(peer, parts[0]) if together else examine(parts[0], peer)
+            test = Test(cell)
+            outputs = (
+                run_there(peer, with_imports(cell)) if together else examine(test.judging, peer)
+            )
+            if test.training and not together and passes(outputs):
+                outputs += examine(test.training, peer, self._proven(test, name))
             self.passed[name] = passes(outputs)
             self.done.add(index)
             cell.outputs = self._shown(outputs)
-            for part in parts[1:]:
-                cell.outputs += self._shown(map(_as_show, examine(part, peer)))
+            if test.showing and not together:
+                cell.outputs += self._shown(map(_as_show, examine(test.showing, peer)))
+
+    def _proven(self, test, name):
+        """The references of the functions that a plan is trained and measured with.
+
+        Where all of them have passed their own tests, this one as far as it goes, the plan is
+        judged with these: what a student's own says of its own training need not be so.
+        """
+        found = {}
+        for asked in test.asked:
+            proven = self.passed.get(f"test_{asked}") or name == f"test_{asked}"
+            for module in test.modules.values():
+                one = getattr(module, asked, None)
+                if isinstance(one, exercise.Exercise):
+                    if not (proven and isinstance(one.reference, types.FunctionType)):
+                        return {}
+                    found[asked] = one.reference
+        return found
 
     def _shown(self, outputs):
         return self.room.keep(Room().keep(list(outputs)))
@@ -265,39 +287,48 @@ def _as_show(output):
     return new_output("stream", name="stdout", text=f"(not shown: {output.traceback[0]})\n")
 
 
-def verdict_and_show(cell: NotebookNode) -> list[ast.Module]:
-    """A test's lines that judge, then those that only show something to the student, if any.
+class Test:
+    """The lines of a test that judge, those that train what a plan says, and those that only show.
 
     Where nothing but the test's own lines can judge, since it asks no check, all of them do.
     """
-    tree = ast.parse(TransformerManager().transform_cell(with_imports(cell)))
-    modules = {
-        alias.asname or alias.name
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom) and node.module == checks.__name__
-        for alias in node.names
-    }
-    judging = [node for node in tree.body if _asks(node, modules)]
-    if not judging:
-        return [tree]
-    given = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
-    rest = [node for node in tree.body if node not in judging and node not in given]
-    parts = [ast.Module([*given, *judging], [])]
-    return [*parts, ast.Module([*given, *rest], [])] if rest else parts
 
+    def __init__(self, cell: NotebookNode):
+        tree = ast.parse(TransformerManager().transform_cell(with_imports(cell)))
+        given = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+        self.modules = {
+            alias.asname or alias.name: importlib.import_module(f"{node.module}.{alias.name}")
+            for node in given
+            if isinstance(node, ast.ImportFrom) and node.module == checks.__name__
+            for alias in node.names
+        }
+        asking = {id(node): asked for node in tree.body if (asked := self._asks(node))}
+        training = [node for node in tree.body if asking.get(id(node)) == TRAINS]
+        judging = [node for node in tree.body if asking.get(id(node), TRAINS) != TRAINS]
+        rest = [node for node in tree.body if id(node) not in asking and node not in given]
+        if not asking:
+            judging, rest = rest, []
+        self.judging = ast.Module([*given, *judging], [])
+        self.training = training and ast.Module([*given, *training], [])
+        self.showing = rest and ast.Module([*given, *rest], [])
+        self.asked = [
+            name.id for node in training for name in node.value.args if isinstance(name, ast.Name)
+        ]
 
-def _asks(node, modules):
-    """Whether a statement is a call of a check."""
-    called = getattr(getattr(node, "value", None), "func", None)
-    asked = isinstance(node, ast.Expr) and isinstance(called, ast.Attribute)
-    return asked and isinstance(called.value, ast.Name) and called.value.id in modules
+    def _asks(self, node):
+        """What a statement asks of a check, if it does."""
+        called = getattr(getattr(node, "value", None), "func", None)
+        if not (isinstance(node, ast.Expr) and isinstance(called, ast.Attribute)):
+            return None
+        is_check = isinstance(called.value, ast.Name) and called.value.id in self.modules
+        return called.attr if is_check else None
 
 
 class Names(dict):
     """The names of a test. What it does not bind itself is the student's, asked for when needed."""
 
-    def __init__(self, peer: Peer):
-        super().__init__(__name__="__main__", __builtins__=builtins)
+    def __init__(self, peer: Peer, given: dict | None = None):
+        super().__init__(given or {}, __name__="__main__", __builtins__=builtins)
         self.peer = peer
 
     def __missing__(self, name):
@@ -307,15 +338,15 @@ class Names(dict):
         return self[name]
 
 
-def examine(lines: ast.Module, peer: Peer) -> list:
-    """Run lines of a test here, with the student's names; their outputs."""
+def examine(lines: ast.Module, peer: Peer, given: dict | None = None) -> list:
+    """Run lines of a test here, with the student's names but for those given; their outputs."""
     code = compile(lines, "<test>", "exec")
     printed, outputs = io.StringIO(), []
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
             gc.collect()
             peer.ask("tidy")
-            exec(code, Names(peer))
+            exec(code, Names(peer, given))
         except KeyboardInterrupt:
             raise
         except (Exception, SystemExit) as error:
