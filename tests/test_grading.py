@@ -14,7 +14,7 @@ import pytest
 import authoring.release
 import book
 from authoring import preflight
-from authoring.grading import grade
+from authoring.grading import grade, isolation
 from authoring.grading.command import main
 from authoring.grading.grade import Settings, grade_folder, load_sets
 from authoring.grading.isolation import ROOT, GradingError
@@ -349,6 +349,7 @@ def test_whatever_is_in_a_folder_costs_one_student(tmp_path, monkeypatch):
 
 def test_a_folder_is_relative_to_the_shell(tmp_path, monkeypatch, capsys):
     told = []
+    monkeypatch.setattr(isolation, "is_root", lambda: False)
     monkeypatch.setattr(book, "environment", lambda: sys.executable)
     monkeypatch.setattr(book, "call", lambda *command, **more: told.append(more))
     monkeypatch.chdir(tmp_path)

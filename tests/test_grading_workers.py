@@ -207,8 +207,6 @@ def test_a_row_that_the_machine_spoilt_is_graded_again(folder, monkeypatch):
     def dies(own, task):
         if spoils and b"41" in task.content:
             os.kill(os.getpid(), signal.SIGKILL)
-        if spoils and b"answer = 4.5" in task.content:
-            raise MemoryError
         return grade(own, task)
 
     monkeypatch.setattr(desk.Desk, "grade", dies)
@@ -302,6 +300,7 @@ if os.fork() == 0:
         own = sum(map(isolation._computed, student._all()))
         while own - isolation._scheduled(student._inner_process(), 0) < 0.5:
             assert time.monotonic() < begin + 120
+            time.sleep(0.05)
             own = sum(map(isolation._computed, student._all()))
         monkeypatch.setattr(run, "MEMORY", before + 10**8)
         with pytest.raises(Lost, match="of memory"):

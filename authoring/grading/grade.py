@@ -161,8 +161,8 @@ def grade_folder(
             for submission, told in stack.enter_context(
                 contextlib.closing(_graded(job, left, settings, tell))
             ):
-                row = _row_of_any(submission, sets[submission.set], told)
-                if told is not None and not told["log"]:  # else the machine may have spoilt it
+                row, is_result = _row_of_any(submission, sets[submission.set], told)
+                if is_result:  # else it is graded again by --resume
                     memory.add(submission.key, row)
                 row = enter(submission, row)
                 done += 1
@@ -333,20 +333,23 @@ def _keep_receipt(notebook: Path, folder: Path) -> None:
             shutil.copyfile(given, folder / name)
 
 
-def _row_of_any(submission: Submission, source: NotebookNode, told: dict | None) -> dict:
-    """A row, whatever was told: one that cannot be made is one without points."""
+def _row_of_any(
+    submission: Submission, source: NotebookNode, told: dict | None
+) -> tuple[dict, bool]:
+    """A row, whatever was told, and whether it is a result: the machine, or we, may have failed."""
+    if told is None:
+        told = nothing_told([*submission.notes, "could not be graded: its process ended"])
+        return _row(submission, source, told), False
     try:
-        return _row(submission, source, told)
+        return _row(submission, source, told), not told["log"]
     except Exception:
         log.exception("%s, %s", submission.set, submission.student)
         told = nothing_told([*submission.notes, "could not be graded: see grading.log"])
-        return _row(submission, source, told)
+        return _row(submission, source, told), False
 
 
-def _row(submission: Submission, source: NotebookNode, told: dict | None) -> dict:
+def _row(submission: Submission, source: NotebookNode, told: dict) -> dict:
     """What is known of a submission: the columns of the table, and what the class's page tells."""
-    if told is None:
-        told = nothing_told([*submission.notes, "could not be graded: its process ended"])
     if told["log"]:
         lines = "".join(f"\n    {printable(line)}" for line in told["log"].splitlines())
         log.error("%s, %s%s", submission.set, submission.student, lines)

@@ -27,6 +27,7 @@ KINDS = {
     "unshare": "own home and process list, no network; other files can be read and written",
     "none": "own home only: student code runs with all of the rights of its user",
 }
+PROGRAM = [b"-m", b"authoring.grading.student"]  # after the name of Python
 OTHER_USER = """a student's process that runs as root could leave its protection. Make a user, once:
     useradd --system --user-group --shell /usr/sbin/nologin grader
 and let students' processes run as this one, who owns nothing here:
@@ -230,6 +231,9 @@ class Student:
         number = self.process.pid
         for _ in range(3):
             try:
+                command = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+                if command[1:3] == PROGRAM:
+                    break
                 number = int(Path(f"/proc/{number}/task/{number}/children").read_text().split()[0])
             except (OSError, IndexError, ValueError):
                 break
