@@ -349,6 +349,8 @@ def test_a_plan_is_judged_with_the_reference_s_training_once_one_s_own_has_passe
     done.passed["test_truncated_bptt"] = True
     reference = chapter_01.truncated_bptt.reference
     assert done._proven(test, "test_chosen_window") == {"truncated_bptt": reference}
+    test.asked.append("unroll")  # as if the test of this one asked for what the loop reaches
+    assert done._proven(test, "test_unroll") == {"unroll": chapter_01.unroll.reference}
 
 
 def test_a_syntax_error_is_told_as_one():

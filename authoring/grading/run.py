@@ -184,15 +184,17 @@ class Run:
     def _proven(self, test, name):
         """The references of the functions that a plan is trained and measured with.
 
-        Where all of them have passed their own tests, this one as far as it goes, the plan is
-        judged with these: what a student's own says of its own training need not be so.
+        Where all of them have passed their own tests, the plan is judged with these: what a
+        student's own says of its own training need not be so. A test of such a function itself,
+        which has passed the rest of it, is judged with the reference in place of that one alone.
         """
+        own = name.removeprefix("test_")
         found = {}
-        for asked in test.asked:
-            proven = self.passed.get(f"test_{asked}") or name == f"test_{asked}"
+        for asked in [own] if own in test.asked else test.asked:
             for module in test.modules.values():
                 one = getattr(module, asked, None)
                 if isinstance(one, exercise.Exercise):
+                    proven = asked == own or self.passed.get(f"test_{asked}")
                     if not (proven and isinstance(one.reference, types.FunctionType)):
                         return {}
                     found[asked] = one.reference
