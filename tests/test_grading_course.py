@@ -28,8 +28,8 @@ def judged(monkeypatch):
     def grade(desk, task):
         asked.append(task.set)
         told = nothing_told(task.notes)
-        answer = json.loads(task.content)["cells"][0]["source"] if task.content else None
-        if answer is not None:
+        if task.content:
+            answer = "".join(json.loads(task.content)["cells"][0]["source"])
             told |= {"points": {"answer": float("42" in answer)}, "answers": {"answer": "x"}}
         return told
 

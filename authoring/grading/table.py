@@ -76,8 +76,8 @@ class Memory:
             for line in content.splitlines():
                 try:
                     key, row = json.loads(line)
-                    self.last[row["student"], row["set"]] = self.known[key] = row
-                except (ValueError, TypeError, KeyError):
+                    self.last[row.get("student"), row.get("set")] = self.known[key] = row
+                except (ValueError, TypeError, AttributeError):
                     continue
 
     def add(self, key: str, row: dict):
