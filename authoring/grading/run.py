@@ -189,16 +189,20 @@ class Run:
         which has passed the rest of it, is judged with the reference in place of that one alone.
         """
         own = name.removeprefix("test_")
-        found = {}
-        for asked in [own] if own in test.asked else test.asked:
-            for module in test.modules.values():
-                one = getattr(module, asked, None)
-                if isinstance(one, exercise.Exercise):
-                    proven = asked == own or self.passed.get(f"test_{asked}")
-                    if not (proven and isinstance(one.reference, types.FunctionType)):
-                        return {}
-                    found[asked] = one.reference
-        return found
+        asked = {
+            called: one
+            for called in test.asked
+            for module in test.modules.values()
+            if isinstance(one := getattr(module, called, None), exercise.Exercise)
+        }
+        if own in asked:
+            asked = {own: asked[own]}
+        proven = all(
+            (called == own or self.passed.get(f"test_{called}"))
+            and isinstance(one.reference, types.FunctionType)
+            for called, one in asked.items()
+        )
+        return {called: one.reference for called, one in asked.items()} if proven else {}
 
     def _shown(self, outputs):
         return self.room.keep(Room().keep(list(outputs)))
