@@ -8,6 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from authoring.alone import INSTALLING
 from minitorch.nn import Module
 from tests.checks.proof import exercises_of
 from textbook.checks import CheckFailed
@@ -96,5 +97,6 @@ def test_a_set_says_which_of_its_checks_compare_gradients(path):
 
 @pytest.mark.parametrize("path", sorted(EXERCISES.glob("*/*.ipynb")), ids=lambda path: path.stem)
 def test_a_set_begins_with_the_line_of_progress(path):
-    first = next(c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code")
-    assert first.source.endswith(f'\n\nprogress.show("{path.stem[:2]}")')
+    codes = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
+    assert codes[0].source == INSTALLING
+    assert codes[1].source.endswith(f'\n\nprogress.show("{path.stem[:2]}")')

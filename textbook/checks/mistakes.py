@@ -139,7 +139,7 @@ def pairs_of(
 @cache
 def _text(reference: Callable) -> str:
     """The text of a function or class, without decorators."""
-    text = inspect.getsource(reference)
+    text = textwrap.dedent(inspect.getsource(reference))
     return text[re.search("^(def|class) ", text, re.MULTILINE).start() :]
 
 
