@@ -12,9 +12,9 @@ import pytest
 from test_grading_workers import SOURCE, hand_in
 
 from authoring.grading import desk, scheduler
-from authoring.grading.desk import GradingError, Job, Task
+from authoring.grading.desk import Job, Task
 from authoring.grading.grade import Settings, grade_folder
-from authoring.grading.isolation import ROOT
+from authoring.grading.isolation import ROOT, GradingError
 from authoring.grading.table import Memory
 
 SET = "01_short"
