@@ -271,7 +271,8 @@ def test_waiting_for_a_processor_is_known(tmp_path):
         inner = student._inner_process()
         command = open(f"/proc/{inner}/cmdline", "rb").read()
         assert b"authoring.grading.student" in command and b"bwrap" not in command
-        assert 0 < before <= student.seconds_without_processor()
+        # What it computed itself meanwhile is taken off again, so this may fall by that.
+        assert before > 0 and student.seconds_without_processor() > before - 1
     finally:
         student.end()
 

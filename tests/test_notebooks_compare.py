@@ -200,34 +200,34 @@ def test_what_is_as_it_should_be_passes(failures, name):
         (
             "tampered",
             {
-                "Cell 1": "Cell outputs differ",
                 "Cell 2": "Cell outputs differ",
-                "Cell 3": "The cell wrote to stderr(.|\n)*beware",
-                "Cell 4": "Cell outputs differ",
+                "Cell 3": "Cell outputs differ",
+                "Cell 4": "The cell wrote to stderr(.|\n)*beware",
+                "Cell 5": "Cell outputs differ",
             },
         ),
         (
             "empty",
             {
                 "stored outputs": "no cell has a stored output; cell .* was not executed",
-                "Cell 2": "ZeroDivisionError",
+                "Cell 3": "ZeroDivisionError",
             },
         ),
-        ("surviving", {"Cell 2": "ZeroDivisionError"}),
+        ("surviving", {"Cell 3": "ZeroDivisionError"}),
         (
             "warned",
             {
                 "stored outputs": "has stored an error or a warning",
-                "Cell 1": "Missing output fields",
+                "Cell 2": "Missing output fields",
             },
         ),
-        ("endless", {"Cell 2": f"Timeout of {TIMEOUT} seconds exceeded"}),
+        ("endless", {"Cell 3": f"Timeout of {TIMEOUT} seconds exceeded"}),
         (
             "dead",
             {
-                "Cell 2": "the kernel died while it ran this cell",
-                "Cell 3": "Kernel dead",
+                "Cell 3": "the kernel died while it ran this cell",
                 "Cell 4": "Kernel dead",
+                "Cell 5": "Kernel dead",
             },
         ),
     ],

@@ -17,6 +17,15 @@ def hidden_seeds(request):
 
 
 @pytest.fixture(scope="module", autouse=True)
+def one_mistake_at_once(request):
+    """Only tests/checks/test_mistakes.py tries pairs: a proof has thousands of wrong answers."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.stem != "test_mistakes":
+            patch.setattr(proof.exercise, "SECONDS_FOR_PAIRS", -1)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
 def forgotten():
     """Clear what exercises remember of their mistakes."""
     yield
