@@ -321,7 +321,7 @@ check.merge_once(merge_once, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Each step: a new column full of padding, `column[writing, 0] = words`, join it, then `writing = writing[words != end]`.
+# Each step makes a new column full of padding, in which only the rows in `writing` get a word. Then those whose word is `end` leave `writing`.
 #
 # </details>
 
