@@ -128,7 +128,7 @@ def pairs_of(
     hold for ever.
     """
     single = [m for m in mistakes if m.edits]
-    texts = [_text(reference), *(edit.new for mistake in single for edit in mistake.edits)]
+    texts = [text_of(reference), *(edit.new for mistake in single for edit in mistake.edits)]
     if any("while " in text for text in texts):
         return
     for one, other in itertools.combinations(single, 2):
@@ -137,7 +137,7 @@ def pairs_of(
 
 
 @cache
-def _text(reference: Callable) -> str:
+def text_of(reference: Callable) -> str:
     """The text of a function or class, without decorators."""
     text = textwrap.dedent(inspect.getsource(reference))
     return text[re.search("^(def|class) ", text, re.MULTILINE).start() :]
@@ -152,7 +152,7 @@ def edited(reference: Callable, edits: Sequence[Edit]) -> Callable:
 
 def edited_code(reference: Callable, edits: Sequence[Edit]) -> CodeType:
     """What ``edited`` runs."""
-    text = _text(reference)
+    text = text_of(reference)
     places = sorted(edit.place(text) for edit in edits)
     if any(end > begin for (_, end, _), (begin, _, _) in itertools.pairwise(places)):
         raise ValueError("two of its edits change the same piece")
