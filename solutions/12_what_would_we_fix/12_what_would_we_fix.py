@@ -4,14 +4,9 @@
 # Ten exercises, 40 points, about six hours. The **core** (3, 4, 5, 8) takes 95 minutes; the others are *practice* and *challenge*.
 # They belong to [chapter 12](../../notebooks/12_what_would_we_fix.ipynb). None needs the answer to another.
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
-#
-# - Any way that gives the right result is right. A wrong answer is told what it looks like.
-# - Grading runs these *public checks* once more, on other numbers and sizes.
-# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
-# - In exercises 5 to 7 and 10 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
-#
-# **When something fails** that should not, restart the kernel and run all cells from the top.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
+# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# In exercises 5 to 7 and 10 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
 # **Shapes.** $B$ sequences come first; $T$ queries look at $n$ keys; queries and keys have the size $d$, values the size $d_v$. Masks are True where a
 # query may look: row $i$ belongs to query $i$, column $j$ to key $j$.
@@ -80,8 +75,7 @@ check.cache_bytes(cache_bytes, hidden=True)
 #
 # *Practice · easy · 20 minutes · 3 points*
 #
-# Each row compares a change of a model with its base; `losses` and `base losses` are those of several seeds, on test data. The numbers are made up,
-# the habits behind them are not. Of which rows would you say: **this change makes the loss lower**?
+# Each row compares a change of a model with its base, on test data (the numbers are made up). Of which would you say: **this change makes the loss lower**?
 
 # %%
 print(
@@ -472,8 +466,8 @@ check.decay_matrix(decay_matrix, hidden=True)
 #
 # - They are made for one $n$: change what comes later, do not cut it off.
 # - Gradients will not do: some leaks go through `detach()`, a maximum, or a comparison with 0.
-# - A leak may be faint, may go through one number of a token alone, from any token to any other, and may show only where a later token is by far the longest.
-#   Try changes 50 times as large as the largest number in `x`, in both directions.
+# - A leak may be faint, may go through one number of a token alone, and may show only where a later token is by far the longest: try changes 50 times as large as
+#   the largest number in `x`, in both directions.
 # - Differences below $10^{-9}$ are rounding, those above $10^{-5}$ are a leak.
 #
 # Here are eight to try your test on; four of them leak.
@@ -580,8 +574,7 @@ check.scan(scan, hidden=True)
 #
 # ### In two forms
 #
-# Invent a module that mixes tokens of size `width`, $d$, with a state of one size: linear attention with features of your choice, decays, gates, a rule of your own.
-# Parts and helpers are yours. Three methods are fixed:
+# Invent a module that mixes tokens of size `width`, $d$, with a state of one size: linear attention with features of your choice, decays, gates. Three methods are fixed:
 #
 # - `forward(x)`: $(B, n, d)$ to $(B, n, d)$, all tokens at once, for any $n$. No output depends on a later token.
 # - `start(batch)`: the state before the first token, a tuple of tensors whose first axis is the batch.

@@ -92,6 +92,15 @@ def _kinds():
         first = (mt.arange(n).unsqueeze(1) == 0) & (lengths > 1)[:, None, None]  # (B, n, 1)
         return (_real(lengths, n).unsqueeze(1) | first).unsqueeze(1)
 
+    def reads_all(which):
+        """One sentence of the batch looks at all places."""
+
+        def mask(lengths, n):
+            mine = (mt.arange(len(lengths)) == which % len(lengths)).unsqueeze(1)
+            return (_real(lengths, n) | mine)[:, None, None]
+
+        return mask
+
     def causal(lengths, n):
         return _real(lengths, n)[:, None, None] & mt.ones(n, n, dtype=mt.bool).tril()
 
@@ -133,6 +142,8 @@ def _kinds():
         ),
         "hears of the next token from the second place on": encoder(after=next_token),
         "lets the first of several tokens look everywhere": encoder(first_everywhere),
+        "lets the first sentence look everywhere": encoder(reads_all(0)),
+        "lets the last sentence look everywhere": encoder(reads_all(-1)),
         "masks the queries of the padding, not its keys": encoder(
             lambda lengths, n: _real(lengths, n)[:, None, :, None] | (mt.arange(n) == 0)
         ),

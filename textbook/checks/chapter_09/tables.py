@@ -161,7 +161,10 @@ def _chosen(rows, name):
         return None, f"is left out: at none of its rates is the median of {name!r} finite"
     if best["rate"] in (min(rates), max(rates)):
         edge = "smallest" if best["rate"] == min(rates) else "largest"
-        return None, f"is left out: its best rate, {best['rate']}, is the {edge} that it was given"
+        return None, (
+            f"is left out: its best rate, {best['rate']}, is the {edge} of all that it was given, "
+            "those that never arrived included"
+        )
     return best, None
 
 

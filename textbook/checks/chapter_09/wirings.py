@@ -39,6 +39,14 @@ def _kinds():
             states.append(part(norm(sum(states))))
         return sum(states)
 
+    def asks_twice(x, a, f, b, g):
+        y = x + (f(a(x)) + f(a(x))) / 2
+        return y + g(b(y))
+
+    def asks_first(x, a, f, b, g):
+        g(b(x))
+        return _right(x, a, f, b, g)
+
     def parallel(x, a, f, b, g):
         return x + f(a(x)) + g(b(x))
 
@@ -101,6 +109,8 @@ def _kinds():
         "in order": _right,
         "in branches": in_branches,
         "by sums": by_sums,
+        "in order, with a part that is asked twice": asks_twice,
+        "in order, with a call that nobody needs": asks_first,
     }
     return broken, right
 
@@ -117,7 +127,10 @@ def _program_cases(draw, hidden):
 
 SHOWS = "For which functions and which x does it show?"
 GRADIENT = "Its output is right: compare the gradient that reaches x."
-SOUND = "It computes what a pre-norm block computes."
+SOUND = (
+    "It computes what a pre-norm block computes; how often it asks a function, and when, is its "
+    "own business."
+)
 
 
 def _found(answer, programs):
@@ -126,6 +139,7 @@ def _found(answer, programs):
     found = answer([_Program((broken | right)[kind]) for kind in programs])
     reasons = dict.fromkeys(broken, SHOWS) | dict.fromkeys(right, SOUND)
     reasons |= dict.fromkeys([kind for kind in broken if kind.startswith("detaches")], GRADIENT)
+    reasons["uses norm_1 twice"] = "Hand it two norms that differ."
     return judged(found, programs, broken, reasons, "broken programs")
 
 

@@ -87,6 +87,19 @@ def _late(y, memory, real):
     )
 
 
+def _one_sentence_reads_padding(which):
+    def cross(y, memory, real):
+        mine = (mt.arange(len(real)) == which % len(real)).unsqueeze(1)
+        return _mixed(y, memory, (real | mine).unsqueeze(1))
+
+    return cross
+
+
+def _first_place_reads_padding(y, memory, real):
+    first = (mt.arange(y.shape[1]) == 0).unsqueeze(1)
+    return _mixed(y, memory, real.unsqueeze(1) | first)
+
+
 def _nearly_hidden(y, memory, real):
     scores = y.tanh() @ memory.tanh().mT / memory.shape[-1]
     return (scores - 6.0 * ~real.unsqueeze(1)).softmax(dim=-1) @ memory.tanh()
@@ -176,6 +189,18 @@ KINDS = {  # name: the pieces, and what is wrong
     ),
     "the mask after the softmax": ({"cross": _late}, "padding"),
     "padding with a score that is 6 less": ({"cross": _nearly_hidden}, "padding"),
+    "the padding read by the first sentence alone": (
+        {"cross": _one_sentence_reads_padding(0)},
+        "padding",
+    ),
+    "the padding read by the last sentence alone": (
+        {"cross": _one_sentence_reads_padding(-1)},
+        "padding",
+    ),
+    "the padding read from the first place alone": (
+        {"cross": _first_place_reads_padding},
+        "padding",
+    ),
     "half of the memory's mean over all places taken off": (
         {"memory": lambda memory, real: memory - 0.5 * memory.mean(dim=1, keepdim=True)},
         "padding",
