@@ -2,7 +2,7 @@
 # # Exercises 01: recurrent neural networks
 #
 # Ten exercises, 40 points, about four and a half hours. The **core** (1, 5, 7) takes 75 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 01](../../notebooks/01_rnn.ipynb). None needs the answer to another.
+# *challenge*. They belong to [chapter 01](../../notebooks/01_rnn.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
 # any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
@@ -326,7 +326,7 @@ check.log_probability(log_probability, hidden=True)
 #
 # Compare only what can be compared. Seven models have been measured (the numbers are made up):
 #
-# - `"loss"` is the mean loss of a **token**, in nats; `"tokens"` and `"characters"` count what was read;
+# - `"loss"` is the mean of a **token**, in nats; `"tokens"` and `"characters"` were read;
 # - `"unknown"` counts the tokens that were `<unk>`;
 # - `"reads"` says what the model looks at, and `"text"` which text it was.
 #
@@ -412,7 +412,7 @@ check.ranking(ranking, hidden=True)
 # 5
 # ```
 #
-# A reader looks at places, not at tokens. Give them $N >$ `count` $\cdot$ `window`: no rule says what is made of a shorter text.
+# Give them $N >$ `count` $\cdot$ `window` tokens: no rule speaks of shorter texts.
 
 # %%
 nine = check.readers()
@@ -530,7 +530,7 @@ check.truncated_bptt(truncated_bptt, hidden=True)
 #
 # The task: name at each step of a stream of four random symbols the one of **five** steps before. `check.trained(loop, window, rate, seed)` trains an RNN by your loop
 # on 3,000 steps of 32 streams, in some seconds; `check.right(model)` is the share that it recalls in new ones. Return a dict with a `"window"`, 1 to 64, and a
-# `"rate"`. With **each** of the seeds 11 to 13 (choose with others) at least 90 % have to be recalled. Where do windows fail that are too short? And too long?
+# `"rate"`. With **each** of the seeds 11 to 13 (choose with others) at least 90 % have to be recalled. Where do windows fail that are too short, or too long?
 
 
 # %% solution="chosen_window"

@@ -2,7 +2,7 @@
 # # Exercises 02: LSTM and GRU
 #
 # Ten exercises, 40 points, about four and a half hours. The **core** (1, 4, 6) takes 75 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 02](../../notebooks/02_lstm.ipynb). None needs the answer to another.
+# *challenge*. They belong to [chapter 02](../../notebooks/02_lstm.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
 # any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).

@@ -2,7 +2,7 @@
 # # Exercises 03: sequence to sequence
 #
 # Ten exercises, 40 points, about five and a quarter hours. The **core** (1, 2, 5) takes 70 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 03](../../notebooks/03_seq2seq.ipynb). None needs the answer to another.
+# *challenge*. They belong to [chapter 03](../../notebooks/03_seq2seq.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
 # any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
@@ -139,8 +139,7 @@ check.log_probabilities(log_probabilities, hidden=True)
 #
 # *Practice · easy · 20 minutes · 3 points*
 #
-# What does padding cost? A recurrent network computes one *cell* for every token, padding too. A corpus is cut into batches of `size`, in this order; the
-# last has what is left. Each is padded to its longest sentence. Return a dict:
+# What does padding cost? A recurrent network computes one *cell* for every token, padding too. A corpus is cut into batches of `size`, in this order, each padded to its longest sentence. Return a dict:
 #
 # - `"padded"`: the cells of all batches;
 # - `"sorted"`: the same, if the corpus is first sorted, the shortest sentence first;
@@ -154,7 +153,7 @@ check.log_probabilities(log_probabilities, hidden=True)
 #
 # `lengths` is a list of numbers from 1 on, which may be very large: do not count one by one, and stay with `int`.
 #
-# If batches are packed, what is sorting good for?
+# What is sorting good for, if batches are packed?
 #
 # <details><summary>First hint</summary>
 #
@@ -227,7 +226,7 @@ check.cells(cells, hidden=True)
 #
 # *Useful*: `topk`.
 #
-# Which `k` is max pooling, and from which `k` on is it mean pooling?
+# Which `k` is max pooling, which mean pooling?
 #
 # <details><summary>First hint</summary>
 #
@@ -416,7 +415,7 @@ check.bleu(bleu, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Translators were tested on some sentences (the numbers are made up). `"right"` has 1 for each sentence without a mistake, else 0. Equal
+# Translators were tested (the numbers are made up). `"right"` has 1 for each sentence without a mistake, else 0. Equal
 # `"test"` means the same sentences; by those of `"chosen on"` the learning rate was chosen.
 
 # %%
@@ -445,7 +444,7 @@ for row in check.translators:
 # [('A', 'B')]
 # ```
 #
-# `rows` is a list like `check.translators`. In the table "deeper" has more right than "wider": must both be better than "plain", if one is?
+# `rows` is a list like `check.translators`. In it "deeper" has more right than "wider": must both be better than "plain", if one is?
 #
 # <details><summary>First hint</summary>
 #
@@ -495,7 +494,7 @@ check.shown_better(shown_better, hidden=True)
 # *Practice · medium · 35 minutes · 4 points*
 #
 # Find the broken ones of nine encoders, by a test. `encode(tokens, padding)` takes tokens $(B, n)$ from 0 to 11 and `padding` $(B, n)$, which stands at the
-# end, for sentences of 1 to 12 words. It returns a vector for each sentence, $(B, H)$ in float64. An encoder is right if, for every input,
+# end, for sentences of 1 to 12 words. It returns vectors $(B, H)$ in float64. An encoder is right if, for every input,
 #
 # 1. a sentence has the same vector (to $10^{-8}$) alone and in any batch, in any row, with any padding behind it;
 # 2. every word counts, and so does the order: another sentence of the same length has another vector;
@@ -508,7 +507,7 @@ check.shown_better(shown_better, hidden=True)
 # 5
 # ```
 #
-# Who breaks rule 2 shows it where one word is exchanged for another, or two neighbours change places. Vectors that differ do so by more than $10^{-6}$.
+# Who breaks rule 2 shows it where one word is exchanged for another, or two neighbours change places. Other vectors differ by more than $10^{-6}$.
 
 # %%
 nine = check.encoders()
@@ -593,7 +592,7 @@ check.broken_encoders(broken_encoders, hidden=True)
 #
 # `state` is $(1, H)$. `beams` and `max_length` are at least 1; no two hypotheses are equally likely.
 #
-# *Not allowed*: `textbook.decoding` (`beam_search`, the operation `index_select`). *Useful*: `state[parents]` takes the rows of a list.
+# *Not allowed*: `textbook.decoding` (`beam_search`, the operation `index_select`).
 #
 # <details><summary>First hint</summary>
 #
@@ -651,7 +650,7 @@ check.beam_search(beam_search, hidden=True)
 # ### The model
 #
 # Cho et al. (2014) give the encoding to their decoder at **every** step. Write `forward`. With $\overrightarrow{h}$ and $\overleftarrow{h}$ the
-# **final** states of both directions of `self.encoder`, each having read the whole sentence and no padding, and $E$ `self.target_embedding`,
+# **final** states of both directions of `self.encoder`, without the padding, and $E$ `self.target_embedding`,
 #
 # $$c = \tanh\big(\text{bridge}([\overrightarrow{h}; \overleftarrow{h}])\big), \qquad s_0 = c,$$
 #
@@ -713,7 +712,7 @@ check.Translator(Translator, hidden=True)
 # - `parts` is a list of `(source, source_padding, inputs, targets, padding)`, of different sizes. `model(source, source_padding, inputs)` gives
 #   scores $(B, T, V)$.
 # - The loss is the mean cross-entropy of a token, over all real tokens of all parts.
-# - The norm of its gradient is clipped to `clip` (`nn.utils.clip_grad_norm_`). Gradients of earlier steps must not count.
+# - The norm of its gradient is clipped to `clip` (`nn.utils.clip_grad_norm_`). Earlier gradients must not count.
 #
 # <details><summary>First hint</summary>
 #

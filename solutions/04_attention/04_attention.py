@@ -2,7 +2,7 @@
 # # Exercises 04: attention
 #
 # Ten exercises, 40 points, about five hours. The **core** (1, 2, 4) takes 70 minutes; the others are *practice* and *challenge*. They
-# belong to [chapter 04](../../notebooks/04_attention.ipynb). None needs the answer to another.
+# belong to [chapter 04](../../notebooks/04_attention.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
 # any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).

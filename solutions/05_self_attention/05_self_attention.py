@@ -2,7 +2,7 @@
 # # Exercises 05: self-attention
 #
 # Ten exercises, 40 points, about four and a half hours. The **core** (1, 2, 4, 6) takes 95 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 05](../../notebooks/05_self_attention.ipynb). None needs the answer to another.
+# *challenge*. They belong to [chapter 05](../../notebooks/05_self_attention.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
 # any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).

@@ -2,7 +2,7 @@
 # # Exercises 06: multi-head attention
 #
 # Ten exercises, 40 points, about five hours. The **core** (1, 3, 4, 8) takes 100 minutes; the others are *practice* and *challenge*.
-# They belong to [chapter 06](../../notebooks/06_multi_head_attention.ipynb). None needs the answer to another.
+# They belong to [chapter 06](../../notebooks/06_multi_head_attention.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
 # any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).

@@ -2,7 +2,7 @@
 # # Exercises 08: positions
 #
 # Ten exercises, 40 points, about four and a half hours. The **core** (1, 3, 4, 8) takes 90 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 08](../../notebooks/08_positions.ipynb). None needs the answer to another.
+# *challenge*. They belong to [chapter 08](../../notebooks/08_positions.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
 # any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).

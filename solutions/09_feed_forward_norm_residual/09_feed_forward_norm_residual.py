@@ -2,7 +2,7 @@
 # # Exercises 09: feed-forward network, norm and residual connection
 #
 # Ten exercises, 40 points, about four and a half hours. The **core** (1, 2, 4, 9) takes 90 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 09](../../notebooks/09_feed_forward_norm_residual.ipynb). None needs the answer to another.
+# *challenge*. They belong to [chapter 09](../../notebooks/09_feed_forward_norm_residual.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
 # any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).

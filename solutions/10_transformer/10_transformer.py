@@ -44,9 +44,7 @@ progress.show("10")
 # ([[1, 7, 8], [1, 5, 0]], [[7, 8, 2], [5, 2, 0]])
 # ```
 #
-# `sentences` $(B, T)$ are word numbers, `padding` behind them. One may be empty. The three special numbers differ and may be any, also 0; words are others.
-#
-# (In the chapter the decoder also reads the end of short sentences. Does that change the loss?)
+# `sentences` $(B, T)$ are word numbers, `padding` behind them. One may be empty. The three special numbers differ and may be any, also 0; words are others. (In the chapter the decoder also reads the end of short sentences. Does that change the loss?)
 #
 # <details><summary>First hint</summary>
 #
@@ -147,7 +145,7 @@ check.three_masks(three_masks, hidden=True)
 #
 # *Practice · easy · 20 minutes · 3 points*
 #
-# How do sizes change the model? The chapter's `Transformer(vocabulary, width, heads, hidden, layers)` has one embedding for source and target, attentions of four matrices without biases, networks with biases,
+# The chapter's `Transformer(vocabulary, width, heads, hidden, layers)` has one embedding for source and target, attentions of four matrices without biases, networks with biases,
 # norms with gain and bias, one more norm at the end of each stack, an output layer with a bias. Return a dict of integers: the number of its `"weights"`, and **how many more** there are after each change alone:
 #
 # - `"a layer more in each stack"`, `"twice the heads"`, `"twice the hidden width"`;
@@ -597,7 +595,7 @@ check.faults(faults, hidden=True)
 #
 # *Challenge · hard · 35 minutes · 10 points: one for each of five parts, five for the model*
 #
-# Put together what you have written since [chapter 05](../../notebooks/05_self_attention.ipynb), train it, and let it translate.
+# Put together what you have written, train it, and let it translate.
 #
 # Below come five cells, one for each part from the chapters 05 to 09. **Each gets your own answer.** To have them copied, take the `# ` in the next cell away, run it, then run the five: what is still blank is replaced by your answer from
 # the set beside this one, where you have saved it. What is forbidden in the exercise stays forbidden here.
@@ -829,8 +827,7 @@ class Embedded(nn.Module):
 
 
 # %% [markdown]
-# The numbers from 0 to 999 in English and in German, in pieces. A tenth of all numbers is held out, and no
-# model trains on it.
+# The numbers from 0 to 999 in English and in German, in pieces. A tenth is held out.
 
 # %%
 pairs = number_pairs(4000, digits=(1, 3), seed=0)
@@ -907,7 +904,7 @@ for number in held_out[::5]:
     print(number, *number_pieces(number), "->", "".join(translate(number)))
 
 # %% [markdown]
-# Where does it look while it writes? The weights of the last cross-attention, all heads together.
+# Where does it look? The last cross-attention, all heads together.
 
 # %%
 number = next(number for number in held_out if number > 200 and number % 100 > 20 and number % 10)
@@ -932,4 +929,4 @@ check.Transformer(Transformer, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# From a plain loop over tokens to this model you have written every part. What follows in [chapter 11](../../notebooks/11_transformer_at_work.ipynb) is work.
+# You have written every part. What follows in [chapter 11](../../notebooks/11_transformer_at_work.ipynb) is work.

@@ -2,15 +2,14 @@
 # # Exercises 11: the Transformer at work
 #
 # Ten exercises, 40 points, about five hours. The **core** (1, 2, 4, 6) takes 95 minutes; the others are *practice* and *challenge*.
-# They belong to [chapter 11](../../notebooks/11_transformer_at_work.ipynb). None needs the answer to another.
+# They belong to [chapter 11](../../notebooks/11_transformer_at_work.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
 # any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
 # In exercises 2 and 3 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
 # **Shapes.** $B$ sequences come first. $n$ is the number of tokens of the source, $T$ of the target, $d$ the width of the model, $h$ the number of
-# heads (`heads`), $V$ the size of the vocabulary. Masks are True where a query may look. Padding stands at the end; which number it has, each
-# exercise says.
+# heads (`heads`), $V$ the size of the vocabulary. Masks are True where a query may look.  Padding stands at the end.
 
 # %%
 import math
@@ -53,7 +52,7 @@ progress.show("11")
 #
 # `step` is $t$, `warm` $w$, `hold` $k$, and `steps` $s$. $0 \le w \le k \le s$: there may be no rise, no plateau or no fall. Return nothing, and take no step.
 #
-# What is good about a plateau, if you do not know yet how long you will train?
+# What is a plateau good for?
 #
 # <details><summary>First hint</summary>
 #
@@ -116,7 +115,7 @@ check.set_rates(set_rates, hidden=True)
 # tensor(1.)
 # ```
 #
-# - `scores` is $(B, T, V)$ with $V \ge 4$, `targets` $(B, T)$, `smoothing` is $\epsilon$, from 0 to 1. One target at least is no padding.
+# - `scores` is $(B, T, V)$ with $V \ge 4$, `targets` $(B, T)$, `smoothing` is $\epsilon$, from 0 to 1.
 # - Scores may be in the hundreds. At padded positions they may be NaN: that changes nothing, and the gradient there is 0.
 # - The score of padding may be $-\infty$ everywhere.
 #
@@ -231,10 +230,10 @@ check.TiedEmbedding(TiedEmbedding, hidden=True)
 #
 # - A pair counts as often as its word occurs. Overlaps count once: `a a a` holds `("a", "a")` once, and becomes `aa a`.
 # - Of equally frequent pairs take the first in the order of tuples, as `min` does: `("a", "bc")` before `("ab", "c")`.
-# - Words that have become equal are one word, which occurs as often as they did together.
+# - Words that have become equal are one word, with their counts added.
 # - If every word is a single piece, return `None` and a copy of the corpus.
 #
-# *Useful*: `Counter`, `pairwise`. Why must a rule settle a tie at all?
+# *Useful*: `Counter`, `pairwise`. Why must a rule settle a tie?
 #
 # <details><summary>First hint</summary>
 #
@@ -293,7 +292,7 @@ check.merge_once(merge_once, hidden=True)
 #
 # *Practice · medium · 35 minutes · 5 points*
 #
-# Write a batch of translations greedily, and compute nothing for those that are done. `model.encode(source, real)` makes of tokens $(B, n)$ a memory $(B, n, d)$;
+# Translate a batch greedily, and compute nothing for rows that are done. `model.encode(source, real)` makes of tokens $(B, n)$ a memory $(B, n, d)$;
 # `model.decode(tokens, memory, real)` makes of target tokens $(B, T)$, the start included, scores $(B, T, V)$, each for the token after it. `real` is a mask $(B, 1, 1, n)$, True at the source's
 # tokens.
 #
@@ -414,7 +413,7 @@ check.likely_tokens(likely_tokens, hidden=True)
 # True
 # ```
 #
-# How much is saved where pairs are sorted by length first?
+# How much does sorting by length save?
 #
 # <details><summary>First hint</summary>
 #
@@ -472,7 +471,7 @@ check.pass_flops(pass_flops, hidden=True)
 # *Practice · medium · 35 minutes · 4 points*
 #
 # Translators and their results (the numbers are made up). Losses are nats a **piece** on test sentences, one for each seed. Costs are FLOPs: *products* that were computed, or *capacity*, what the processors could have
-# computed in that time, which is at least as much. Which of the sentences below would you write down?
+# computed in that time, which is at least as much.
 
 # %%
 print("row  losses of a piece         characters  text      FLOPs     counted as  settings")
@@ -564,7 +563,7 @@ check.supported(supported, hidden=True)
 # - What the cache looks like is up to you. $k$ changes. Several texts may be written in turn, each with its cache.
 # - Keys and values are computed once for each token: the check counts FLOPs.
 #
-# With one token no mask was needed. Why is one needed now?
+# Why is a mask needed now?
 #
 # *Not allowed*: `F.scaled_dot_product_attention`, whose `is_causal` aligns the mask with the first key. *Useful*: `mt.cat`, `tril`.
 #
@@ -619,7 +618,7 @@ check.cached_step(cached_step, hidden=True)
 # - Return the losses of all steps, a list of plain numbers. Leave the model in evaluation mode.
 # - Optimizer, clipping, how the rate rises and falls are yours. `rate` is its largest value; at 0 nothing changes.
 #
-# To try: `check.translator()` makes a small Transformer, `check.batch` is a `draw`, `check.share_right(model, "validation")` a share. The check trains for 200 steps.
+# To try: `check.translator()`, `check.batch` as `draw`, `check.share_right(model, "validation")`. The check trains for 200 steps.
 #
 # <details><summary>First hint</summary>
 #

@@ -2,7 +2,7 @@
 # # Exercises 12: what would we fix?
 #
 # Ten exercises, 40 points, about six hours. The **core** (3, 4, 5, 8) takes 95 minutes; the others are *practice* and *challenge*.
-# They belong to [chapter 12](../../notebooks/12_what_would_we_fix.ipynb). None needs the answer to another.
+# They belong to [chapter 12](../../notebooks/12_what_would_we_fix.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
 # any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
@@ -194,7 +194,7 @@ class Block(nn.Module):
 # {'projections': 96, 'scores': 48, 'network': 192}
 # ```
 #
-# The cell of the check lets the block run with $T = 5$ and $n = 40$, and counts. Which part grows while a text is written?
+# The cell of the check lets the block run with $T = 5$ and $n = 40$, and counts. Which part grows in writing?
 #
 # <details><summary>First hint</summary>
 #
@@ -359,7 +359,7 @@ check.grouped_attention(grouped_attention, hidden=True)
 # - `width` may be larger than $n$.
 # - What you compute must not grow with `width`, and there is no table of $n \times n$ numbers: the check counts.
 #
-# *Not allowed*: `softmax`, which linear attention does without, and `F.scaled_dot_product_attention`.
+# *Not allowed*: `softmax` and `F.scaled_dot_product_attention`.
 #
 # <details><summary>First hint</summary>
 #

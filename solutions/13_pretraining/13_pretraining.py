@@ -2,7 +2,7 @@
 # # Exercises 13: pretraining
 #
 # Ten exercises, 40 points, about five and a half hours. The **core** (1, 2, 4, 7) takes 100 minutes; the others are *practice* and *challenge*. They belong to
-# [chapter 13](../../notebooks/13_pretraining.ipynb). None needs the answer to another.
+# [chapter 13](../../notebooks/13_pretraining.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
 # any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
@@ -94,7 +94,7 @@ check.tokens_needed(tokens_needed, hidden=True)
 #
 # - `"FLOPs of a token"`: what a token costs in training;
 # - `"steps"`: the whole steps that `budget` FLOPs pay;
-# - `"passes"`: how often these steps read a text of `text` tokens;
+# - `"passes"`: how often they read a text of `text` tokens;
 # - `"blanks"`: how many predictions the loss sees in all, on average.
 #
 # ```pycon
@@ -104,7 +104,7 @@ check.tokens_needed(tokens_needed, hidden=True)
 #
 # Count products, forward and backward, a multiplication with its addition as 2: those with weights, and the two of attention. All places go through all layers, the output included.
 #
-# What happens to the number of steps with a model twice as wide, and with a batch four times as large?
+# What does a model twice as wide cost, and a batch four times as large?
 #
 # <details><summary>First hint</summary>
 #
@@ -160,8 +160,7 @@ check.training_plan(training_plan, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# Each run below has spent a budget on a model of some size; a curve joins the runs of one budget (the numbers are made up). Look before you compute: one run stands on the wrong curve. Which one, and what would the figure say if nobody
-# noticed? And which curve cannot tell its best size?
+# Each run below has spent a budget on a model of some size; a curve joins the runs of one budget (the numbers are made up). One run stands on the wrong curve. Which? And which curve cannot tell its best size?
 
 # %%
 figure, axes = plot.subplots(width=7, height=4)
@@ -246,7 +245,7 @@ check.best_sizes(best_sizes, hidden=True)
 #
 # *Core · medium · 25 minutes · 4 points*
 #
-# Ask about blanks alone, all alike. A batch that is too large for the memory is computed in `parts`: tuples of scores $(B, n, V)$, original tokens $(B, n)$ and blanks $(B, n)$, whose sizes differ. Return the loss of the whole batch,
+# Ask about blanks alone, all alike. A batch comes in `parts`: tuples of scores $(B, n, V)$, original tokens $(B, n)$ and blanks $(B, n)$, whose sizes differ. Return the loss of the whole batch,
 #
 # $$\frac{1}{\text{number of blanks in all parts}} \sum_{\text{blanks}} -\log p(\text{original token}),$$
 #
@@ -317,7 +316,7 @@ check.blank_loss(blank_loss, hidden=True)
 # tensor([-1., -3.])
 # ```
 #
-# All completions of all prompts go through the model in **one** call: pad with 0. Which of the two scores prefers short completions, and why?
+# All completions of all prompts go through the model in **one** call: pad with 0. Which score prefers short completions?
 #
 # <details><summary>First hint</summary>
 #
@@ -368,7 +367,7 @@ check.completion_scores(completion_scores, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# Fit a linear probe that has seen nothing of what it reports. `train` $(N, d)$, `validation` and `test` are states, in float64; `labels` and `validation_labels` their classes, from 0 to $C - 1$, each of which occurs in training. Nobody gives you those of the test.
+# Fit a linear probe that has seen nothing of what it reports. `train` $(N, d)$, `validation` and `test` are states, in float64; `labels` and `validation_labels` their classes, from 0 to $C - 1$, each of which occurs in training.
 #
 # 1. Standardise all states by mean and standard deviation (divisor $N$) of the **training** states. A number that is the same in all of these counts as 0.
 # 2. For each strength $\lambda > 0$ in `strengths` find $W$ $(d, C)$ and $b$ $(C)$ that minimise $\sum_i \|x_i W + b - y_i\|^2 + \lambda \|W\|^2$ over the training states, $y_i$ the one-hot class. The offset is not penalised.
@@ -383,7 +382,7 @@ check.completion_scores(completion_scores, hidden=True)
 # (2.0, [[0.25, 0.75]])
 # ```
 #
-# Which second probe must be fitted before anyone may say that *pretraining* has taught this?
+# Which second probe shows that *pretraining* has taught this?
 #
 # <details><summary>First hint</summary>
 #
@@ -445,7 +444,7 @@ check.probe(probe, hidden=True)
 # [[False, True, True, False]]
 # ```
 #
-# The check counts in large samples: avoid a loop over tokens. *Useful*: `mt.rand`, `mt.randint`, `mt.gather`, `mt.where`.
+# Avoid a loop over tokens. *Useful*: `mt.rand`, `mt.randint`, `mt.gather`, `mt.where`.
 #
 # <details><summary>First hint</summary>
 #
@@ -562,7 +561,7 @@ check.PartlyTuned(PartlyTuned, hidden=True)
 # - reports the mean on test data with this pair, over all seeds in `reporting`;
 # - says True for `"at the edge"` if the chosen rate is the smallest or largest of `rates`, or the chosen number of steps the largest of `steps`.
 #
-# Accuracies, rates, steps and seeds are yours: make them up. A study is **unfair** if for some of them it reports something else. More runs than necessary are not unfair; differences below $10^{-9}$ are rounding. Return the numbers of the unfair ones, counted from 0. Of these eight five are:
+# Make up accuracies, rates, steps and seeds. A study is **unfair** if for some of them it reports something else. More runs are not unfair; differences below $10^{-9}$ are rounding. Return the numbers of the unfair ones, counted from 0. Of these eight five are:
 #
 # ```pycon
 # >>> len(unfair(check.studies()))
@@ -653,7 +652,7 @@ check.unfair(unfair, hidden=True)
 # - The tokens in the list `special` are never blanks. At least half of the blanks show the token `mask`. The loss is that of the blanks alone.
 # - Optimizer, and how the rate rises and falls, are yours. `rate` is its largest value; at 0 nothing changes.
 #
-# The check hands it small models with sentences that are easy to guess: Adam learns them in 100 steps at the rate 0.01.
+# Adam learns the check's sentences in 100 steps at the rate 0.01.
 #
 # *Useful*: `optim.Adam`, `nn.utils.clip_grad_norm_`.
 #
@@ -713,7 +712,7 @@ check.pretrain(pretrain, hidden=True)
 #
 # The gain in the share of right places must be at least 0.1, and twice the larger of the two standard deviations. No choice may stand at the edge: not the smallest rate, the largest rate or the largest number of steps, for neither method.
 #
-# To try: `check.encoder()`, and `check.sentences(count, seed)`, in which 1 is the mask and 0 to 3 are special. The check takes about half a minute.
+# To try: `check.encoder()`, and `check.sentences(count, seed)`, in which 1 is the mask and 0 to 3 are special.
 
 
 # %% solution="plan"
