@@ -93,11 +93,11 @@ def _kinds():
         return (_real(lengths, n).unsqueeze(1) | first).unsqueeze(1)
 
     def reads_all(which):
-        """One sentence of the batch looks at all places."""
+        """One sentence of several looks at all places."""
 
         def mask(lengths, n):
-            mine = (mt.arange(len(lengths)) == which % len(lengths)).unsqueeze(1)
-            return (_real(lengths, n) | mine)[:, None, None]
+            mine = mt.arange(len(lengths)) == which % len(lengths)
+            return (_real(lengths, n) | (mine & (len(lengths) > 1)).unsqueeze(1))[:, None, None]
 
         return mask
 

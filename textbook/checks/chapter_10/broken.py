@@ -89,8 +89,8 @@ def _late(y, memory, real):
 
 def _one_sentence_reads_padding(which):
     def cross(y, memory, real):
-        mine = (mt.arange(len(real)) == which % len(real)).unsqueeze(1)
-        return _mixed(y, memory, (real | mine).unsqueeze(1))
+        mine = (mt.arange(len(real)) == which % len(real)) & (len(real) > 1)
+        return _mixed(y, memory, (real | mine.unsqueeze(1)).unsqueeze(1))
 
     return cross
 
