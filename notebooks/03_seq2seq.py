@@ -963,9 +963,11 @@ widths.holds(
 # > later than short ones.** *The lectures* (deck 3): the encoding "needs to capture all
 # > information about the source sentence. Information bottleneck!"
 # >
-# > *Measured*: Exact match, three seeds: sources of up to 6 words 0.49 to 0.82 after 150 steps, of 16 to 18 words 0.77 to 0.78 after
-# > 1,500. After 500 steps 0.97 to 1.00 and 0.12 to 0.17. The grown model, one run of 4,000 steps: 1.00 and 1.00. After 1,500 steps through a
-# > bridge, sources of 10 to 12 words, three seeds: 8 numbers 0.08 to 0.23, 128 numbers 0.92.
+# > *Measured*: Exact match, five seeds, sources of up to 6 and of 16 to 18 words. 128 numbers: after 500 steps {{03 trained_longer: exact match[0]; encoding=128 numbers; steps=500}} and
+# > {{03 trained_longer: longest right; encoding=128 numbers; steps=500}}; after 1,500 {{03 trained_longer: exact match[0]; encoding=128 numbers; steps=1500}} and {{03 trained_longer: longest right; encoding=128 numbers; steps=1500}}; after 4,500
+# > {{03 trained_longer: exact match[0]; encoding=128 numbers; steps=4500}} and {{03 trained_longer: longest right; encoding=128 numbers; steps=4500}}. Read at every step, the longest: {{03 trained_longer: longest right; encoding=128 at every step; steps=500}},
+# > {{03 trained_longer: longest right; encoding=128 at every step; steps=1500}}, {{03 trained_longer: longest right; encoding=128 at every step; steps=4500}}. 8 numbers, after 4,500 steps: {{03 trained_longer: exact match[0]; encoding=8 numbers; steps=4500}}
+# > and {{03 trained_longer: longest right; encoding=8 numbers; steps=4500}}.
 #
 # (That long sentences offer more chances for a mistake makes every curve lower. It does not explain
 # why narrow vectors do worse than wide ones.)
@@ -1075,9 +1077,10 @@ lab.holds(
 # > **E2 · Often: the grown model has 0.997 of the numbers right, but after one wrong word only 0.81 of the rests.**
 # > *Our question*: does one wrong word spoil what a decoder says after it?
 # >
-# > *Measured*: Rests right after one wrong first word, of the numbers that are right without it. Three seeds: 0.48 to 0.61 after 150
-# > steps, 0.57 to 0.75 after 500, 0.68 to 0.81 after 1,500, where exact match is 0.94 to 0.95. The grown model: 0.81, exact match
-# > 0.997. After 300 steps with random words in training 0.76 to 0.84, without 0.57 to 0.65 (three seeds).
+# > *Measured*: Rests right after one wrong first word, of the numbers that are right without it. Five seeds, after 500, 1,500 and
+# > 4,500 steps: {{03 trained_longer: rests right; encoding=128 numbers; steps=500}}, {{03 trained_longer: rests right; encoding=128 numbers; steps=1500}} and {{03 trained_longer: rests right; encoding=128 numbers; steps=4500}}, where exact match is {{03 trained_longer: all right; encoding=128 numbers; steps=4500}} at last;
+# > with the vector read at every step {{03 trained_longer: rests right; encoding=128 at every step; steps=500}}, {{03 trained_longer: rests right; encoding=128 at every step; steps=1500}} and {{03 trained_longer: rests right; encoding=128 at every step; steps=4500}}. The grown
+# > model: 0.81; 0.64 where the word that was given is due later, 0.87 elsewhere. After 1,500 steps with random words in training {{03 after_wrong_word: rests right; feed=random words; steps=1500}}.
 #
 # ## 9. Beam search
 #
@@ -1467,7 +1470,7 @@ runs.holds(
 # steps there is no difference left. So nothing was forgotten: without pooling it is learned more slowly.
 #
 # **Last counts.** Here the last state wins. The mean stays near what naming one of the five animals at random would give,
-# $\tfrac15 + \tfrac45 \cdot \tfrac18 = 0.30$, also after 1,500 steps. The max learns the answer in two seeds of three: a state that
+# $\tfrac15 + \tfrac45 \cdot \tfrac18 = 0.30$, also after 1,500 steps. The max learns the answer in most seeds: a state that
 # has read the story so far can carry order, and the maximum over states with it.
 #
 # Pooling asks a sentence "does it occur anywhere?"; the last state asks "what came last?". Chapter 04 lets the model decide:
@@ -1477,9 +1480,10 @@ runs.holds(
 # > then both are right.** *The lectures* (deck 3): "usually better: take element-wise max or
 # > mean of all hidden states".
 # >
-# > *Measured*: Right answers of a plain RNN at 20 to 40 words, three seeds, rate 0.003, chance 0.125. Anywhere, after 150 steps: last
-# > 0.17 to 0.33, mean 0.32 to 0.37, max 1.00; after 1,500: last 0.97 to 0.99, mean 0.98 to 0.99, max 1.00. Last counts, after
-# > 1,500 steps: last 1.00, mean 0.37 to 0.40, max 0.32, 0.96 and 0.97.
+# > *Measured*: Right answers of a plain RNN at 20 to 40 words, five seeds, rate 0.003, chance 0.125. Anywhere, after 150 steps: last
+# > {{03 story_encoded: right; question=anywhere; pooling=last; steps=150}}, mean {{03 story_encoded: right; question=anywhere; pooling=mean; steps=150}}, max {{03 story_encoded: right; question=anywhere; pooling=max; steps=150}}; after 1,500: last {{03 story_encoded: right; question=anywhere; pooling=last; steps=1500}}, mean
+# > {{03 story_encoded: right; question=anywhere; pooling=mean; steps=1500}}, max {{03 story_encoded: right; question=anywhere; pooling=max; steps=1500}}. Last counts, after 1,500 steps: last {{03 story_encoded: right; question=last counts; pooling=last; steps=1500}}, mean
+# > {{03 story_encoded: right; question=last counts; pooling=mean; steps=1500}}, max {{03 story_encoded: right; question=last counts; pooling=max; steps=1500}}.
 #
 # ### French, and lengths never seen (E1)
 #
@@ -1703,9 +1707,8 @@ for steps in (500, 1500):
     )
 
 # %% [markdown]
-# After 300 steps, a model that has read wrong words in training stumbles less, and exact match, which cannot see it,
-# differs by no more than the seeds. At the end of training far fewer of its own words are wrong than of the random ones,
-# and they help, too.
+# A model that has read wrong words in training stumbles less, and exact match, which cannot see it, differs little. Toward the end of
+# training far fewer of its own words are wrong than of the random ones, and they help, too.
 #
 # ### More layers
 #

@@ -960,9 +960,10 @@ table(heads, lines, title, folded=False)
 # word proves that there is a "thousand", and the first word must stand before it. That something stands there is
 # message enough; it need not be a six.
 #
-# And its "three" looks at the second "and", and is wrong. Our guess why: in 200,306, *two hundred thousand three hundred
+# And its "three" looks at the second "and", and is wrong. Why? In 200,306, *two hundred thousand three hundred
 # and six*, a digit stands in the fourth place and an "and" in the sixth, just as here. In training, 1,172 such digits
-# were worth 100, and 41 were worth 1,000. Tagger 2 has learned a sign of the thing, not the thing, and 203,006 is where
+# were worth 100, and 41 were worth 1,000. The last table shows what comes of it: where another word stands in the sixth place,
+# tagger 2 gets such digits right; before an "and" it misses many. It has learned a sign of the thing, not the thing, and 203,006 is where
 # the sign misleads. (Tagger 0 makes such a mistake with "two": it finds the "hundred" and misses the "thousand".)
 #
 # The columns *blindfolded* are the test: without its favourite, every one of these words says something else. Over all
