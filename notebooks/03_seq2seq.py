@@ -524,8 +524,8 @@ def translate_one(model, text, words, said=(), limit=40):
 
 
 # %% [markdown]
-# `textbook.decoding.greedy` does this for a batch. It takes a function that gets all tokens so far and
-# the state it returned the time before; ours reads the last token only, for the state holds the rest.
+# `textbook.decoding.greedy` does this for a batch. We give it a function for one step. Each time, the function gets all tokens
+# so far, and the state that it returned last. Ours reads only the last token, since the state holds the rest.
 
 
 # %% save

@@ -496,12 +496,8 @@ def right_with_attention(steps, rate=1.6e-2, hidden=64):
     yield from learning(LooksBack(DotProduct(hidden), training, hidden), steps, rate)
 
 
-# %% [markdown]
-# (`rests unharmed` is for the section after this one. Here is the function that measures it, since both come from the same
-# runs: it takes the numbers that come out right, replaces the first digit that was said by the next one, and
-# counts how often everything after it is right all the same.)
-
-# %%
+# %% evidence
+# For the section after this one: the first digit is replaced, and is the rest right all the same?
 DIGITS = "zwei drei vier fünf sechs sieben acht neun".split()
 NEXT_DIGIT = dict(zip(DIGITS, [*DIGITS[1:], "zwei"], strict=True))  # neun becomes zwei
 
@@ -916,11 +912,11 @@ def alignment_much_later(seed, steps, score="reduced rank"):
 
 
 # %% [markdown]
-# The last two functions that it calls look for the reason. One asks how often *tausend* and *hundert* look exactly one word too
-# early. The other asks what the states are made of that the model looks at; we come back to it.
+# Beside that, each run tells how often *tausend* and *hundert* look exactly one word too early.
 
 
-# %%
+# %% evidence
+# How often a piece looks one word early; and what a state is made of, for the end of this section
 def looks_early(pairs, picks):
     """The share of tausend, and of hundert, that is predicted one word early."""
     early = defaultdict(list)
@@ -1073,7 +1069,7 @@ later.holds(
 #
 # What is a state made of? For every state and word of a sentence we take the
 # norm of the Jacobian $\partial h_i / \partial x_j$, the root of the sum of its squares, and divide each row by its sum. That
-# is `made_of`, here for the model that misled us:
+# is `made_of` in a folded cell above. Here it is for the model that misled us:
 
 # %% evidence
 # What the states of 71,234 are made of
