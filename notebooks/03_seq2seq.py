@@ -1221,7 +1221,7 @@ table(
 
 # %% [markdown]
 # The grown model is sure of what it says: all beams say the same. The young one is not, and a larger beam does find
-# likelier sentences. Hardly any more of them are right. What the model does not know, no search can find. And watch the last column: the larger the beam, the *shorter* the sentence. It is the problem from above.
+# likelier sentences. A few more numbers come right, but from 4 beams on no more do. What the model does not know, no search can find. And watch the last column: the larger the beam, the *shorter* the sentence. It is the problem from above.
 # In large translators it goes so far that for many sources the likeliest of all sentences is the empty one (Stahlberg
 # and Byrne, 2019), and quality falls as the beam grows: the **beam search curse**. Practice uses 4 or 5 beams and a length
 # penalty. (Where variety is asked for, as in a chat, one draws words at random, as in chapter 01.)

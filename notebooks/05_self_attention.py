@@ -727,20 +727,20 @@ def against_steps(runs, y, guess, alt):
         ends.append((float(np.median(by_seed[:, -1])), name, color))
     axes.axhline(guess, color="0.4", linewidth=1, linestyle="--")
     axes.set(xscale="log", xlabel="steps of training", ylabel=y, ylim=(0, 1.04))
-    axes.set_xticks(steps, steps)
+    axes.set_xticks(steps, [f"{budget:,}" for budget in steps])
     axes.minorticks_off()
     height = -1.0
     for value, name, color in sorted(ends):  # a name beside its curve, none upon another
         height = max(value, height + 0.075)
         axes.annotate(
             name,
-            (1, value),
-            (1.05, height),
+            (1.005, value),
+            (1.04, height),
             xycoords=axes.get_yaxis_transform(),
             textcoords=axes.get_yaxis_transform(),
             color=color,
             va="center",
-            arrowprops=dict(arrowstyle="-", color=color, linewidth=0.8),
+            arrowprops=dict(arrowstyle="-", color=color, linewidth=0.8, relpos=(0, 0.5)),
         )
     plot.show(figure, alt=alt)
 
