@@ -1269,7 +1269,8 @@ for factor in (0, 2, 8):
 #
 # **Try it**: translate to French, `number_texts(target="fr")`, and look at 97, where three pieces come from one
 # word; draw the maps of 71,234 by `trained_to_look("multiplicative", seed)` for three seeds, and find out from which one you would
-# have drawn a wrong conclusion; take the `masked_fill` out of `attend` and train again.
+# have drawn a wrong conclusion; train `trained_to_look("reduced rank", 0, 3000)` for half a minute, and see whether
+# patience puts *tausend* right; take the `masked_fill` out of `attend` and train again.
 #
 # ## Summary
 #
