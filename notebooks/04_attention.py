@@ -1030,8 +1030,8 @@ lines = [
 title = f"reduced rank after {max(later.best.settings_of('steps')):,} steps"
 table(["seed", *kinds, "exact match"], lines, title, folded=True)
 later.holds(
-    "after 3,000 steps, too, some seed of reduced rank misaligns tausend in over 0.9",
-    lambda rows: rows.values("error, tausend", steps=3000).max(),
+    "after 3,000 steps every seed of reduced rank misaligns tausend in over 0.9",
+    lambda rows: rows.values("error, tausend", steps=3000),
     above=0.9,
 )
 
@@ -1043,8 +1043,9 @@ later.holds(
 # ***tausend* is the other case.** With two of the four scores there are seeds in which it nearly always points at a wrong word, mostly one
 # word too early, although nearly every number is right. Another seed does this to *hundert* or to *Million*. How can it do no
 # harm? The folded table tells: of *tausend*, too, most predictions often stay with equal weights. The decoder knows (we guess) from its own words, and
-# from a rough picture of the sentence, that *tausend* must come. What the answer does not need, training does not put in order, and ten
-# times the training does not either (the last folded table).
+# from a rough picture of the sentence, that *tausend* must come. What the answer does not need, training does not put in order.
+# Nor does more of it. After ten times the steps all five models with the score of reduced rank translate every number right, and in all
+# five *tausend* looks at a wrong word nearly always (the last folded table). The better the translation, the worse this piece of the map.
 #
 # So a clear map is no proof that the look was needed, and a right answer is no proof that the map is right. Nobody would have
 # seen this in one model: the dot product of seed 0 looks perfect.
@@ -1059,7 +1060,8 @@ later.holds(
 # > *Measured*: Four scores, five seeds each, 300 steps, exact match 0.954 to 0.997. Digits turned round are misaligned in at most
 # > 0.067 (along the diagonal 0.999, at random 0.892). "tausend" is misaligned in 0.001 to 0.093 with dot product and additive score, in
 # > 0.004 to 0.999 with the multiplicative, in 0.282 to 1 with that of reduced rank. With equal weights 0.27 to 0.50 of the turned
-# > digits stay, and 0.04 to 0.98 of "tausend".
+# > digits stay, and 0.04 to 0.98 of "tausend". After 3,000 steps with reduced
+# > rank: exact match {{04 alignment_much_later: exact match}}, "tausend" misaligned in {{04 alignment_much_later: error, tausend}}.
 #
 # ### A state is not a word
 #
