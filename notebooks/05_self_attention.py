@@ -963,7 +963,7 @@ table(heads, lines, title, folded=False)
 # And its "three" looks at the second "and", and is wrong. Why? In 200,306, *two hundred thousand three hundred
 # and six*, a digit stands in the fourth place and an "and" in the sixth, just as here. In training, 1,172 such digits
 # were worth 100, and 41 were worth 1,000. The last table shows what comes of it: where another word stands in the sixth place,
-# tagger 2 gets such digits right; before an "and" it misses many. It has learned a sign of the thing, not the thing, and 203,006 is where
+# tagger 2 gets all such digits right; before an "and" it misses a third. (The other four miss next to none.) It has learned a sign of the thing, not the thing, and 203,006 is where
 # the sign misleads. (Tagger 0 makes such a mistake with "two": it finds the "hundred" and misses the "thousand".)
 #
 # The columns *blindfolded* are the test: without its favourite, every one of these words says something else. Over all
