@@ -898,7 +898,7 @@ plot.show(
 
 # %% [markdown]
 # On the left, the shortest sources are learned first and the longest last, one length after the other. At 500 steps
-# one would say: one vector cannot translate long sentences. At 4,500 it gets most of them right. *Not yet is not cannot*: that is
+# one would say: one vector cannot translate long sentences. At 4,500 it gets nearly all of them right. *Not yet is not cannot*: that is
 # why the budget of training stands on the axis here.
 #
 # On the right the vector has 8 numbers. The curves come in the same order, and much later. Eight numbers would have room for
