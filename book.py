@@ -20,8 +20,10 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
+INSTALLED = not (ROOT / "pyproject.toml").is_file()  # by pip: then this is a part of the package
+HOME = Path.cwd() if INSTALLED else ROOT  # where my/ is
 NAME = "minitorch-book"
-EXTRAS = ["lab", "test", "grading", "site"]
+EXTRAS = ["test", "grading", "site"]
 BOOK = f".[{','.join(EXTRAS)}]"  # what pip installs, and what environment.yml names
 OLDEST = (3, 11)
 UNFINISHED = "unfinished"
@@ -42,7 +44,7 @@ for authors
   experiment NN     run chapter NN's experiments in full and record their results; with claims
                     (experiment NN C7 E1) only theirs; with --budget 10 or --seeds 100:105 nothing
                     is recorded: what comes out there is printed beside the record
-  site FOLDER       write the book as web pages, from the stored outputs
+  site FOLDER       write the book as web pages, PDF and EPUB, from the stored outputs
 
 for instructors
   release FOLDER    write what students get, without solutions
@@ -56,6 +58,12 @@ usage: python book.py lab [options]
 opens the book in JupyterLab (options go to it: --no-browser, --port 8890). The first time it makes
 .venv and installs the book there: a minute or two. This copy of the book is for students: without
 solutions, tests, and the tools of authors and instructors.
+"""
+HELP_INSTALLED = """\
+usage: minitorch-book lab [options]
+
+opens the book in JupyterLab (options go to it: --no-browser, --port 8890), on your copy of it in
+the folder my/ here. It is without solutions, tests, and the tools of authors and instructors.
 """
 
 
@@ -171,6 +179,8 @@ def print_probe():
 
 def environment():
     """The Python to work with: the running one if it holds the book, else that of .venv."""
+    if INSTALLED:
+        return Path(sys.executable)
     folder = ROOT / ".venv"
     if Path(sys.prefix).resolve() != folder.resolve():
         lacks = lacking()
@@ -231,7 +241,9 @@ OFFLINE = (
     "The packages could not be downloaded: check the network connection and the proxy, then run "
     "the command again. The network is needed only for this."
 )
-FORBIDDEN = f"No permission to write in {ROOT}: copy the book to a folder of your own."
+FORBIDDEN = f"No permission to write in {HOME}: " + (
+    "go to a folder of your own." if INSTALLED else "copy the book to a folder of your own."
+)
 TROUBLES = {
     FULL: r"No space left on device|Errno 28|WinError 112|Disk quota exceeded",
     OFFLINE: r"NewConnectionError|ConnectTimeout|ReadTimeout|Connection (refused|broken|aborted)"
@@ -270,7 +282,7 @@ def install(title, command):
 
 
 def start(command, **options):
-    return subprocess.Popen([str(part) for part in command], cwd=str(ROOT), **options)
+    return subprocess.Popen([str(part) for part in command], cwd=str(HOME), **options)
 
 
 def finish(process):
@@ -379,7 +391,7 @@ def copy_for_student(language_info=None):
     my/.book.json remembers the fingerprint of each file as the book last gave it out. A file that
     no longer has it was changed by the student: the book's next version goes beside it, once.
     """
-    mine = ROOT / "my"
+    mine = HOME / "my"
     memory = mine / ".book.json"
     try:
         given = json.loads(memory.read_text(encoding="utf-8"))
@@ -442,7 +454,7 @@ def lab(options):
     python = environment()
     for name in copy_for_student(language(python)):
         say(f"You changed a file that has a new version: it is my/{name}, beside yours")
-    mine = ROOT / "my"
+    mine = HOME / "my"
     settings = mine / ".jupyter"
     for name, content in JUPYTER_SETTINGS.items():
         write(settings / name, json.dumps(content, indent=1).encode())
@@ -587,7 +599,8 @@ def main(arguments):
         return print_probe()
     for_students = not (ROOT / "authoring").is_dir()
     if command in ["help", "-h", "--help"]:
-        say(HELP_FOR_STUDENTS if for_students else HELP, end="")
+        text = HELP_FOR_STUDENTS if for_students else HELP
+        say(HELP_INSTALLED if INSTALLED else text, end="")
         return 0
     if for_students and command in COMMANDS and command != "lab":
         return f"This copy of the book is for students: it has `lab`, and not `{command}`."

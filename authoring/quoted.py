@@ -5,7 +5,8 @@ In the source of a chapter stands the record and what of it is meant, settings b
     {{04 right_with_attention: 16-18 words; hidden=32; reads=attention}}
 
 and in its notebook what was measured, from smallest to largest: "0.877 to 0.941". Of a curve it is
-the last number, or with `right[0]` the first. Documents hold both, the first in a comment:
+the last number, or with `right[0]` the first; `said[1:4]` are the first four lines of the second
+text. Documents hold both, the first in a comment:
 
     <!--{{11 captions: BLEU; model=Transformer}}-->38.1 to 38.8<!---->
 """
@@ -17,6 +18,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from textbook.lab.report import number, shown
+
+from .alone import with_links
 
 QUOTE = re.compile(r"\{\{(\d\d) (\w+): ([^{}]+)\}\}")
 SHOWN = re.compile(r"(<!--(\{\{\d\d \w+: [^{}]+\}\})-->)[^<]*(<!---->)")
@@ -33,18 +36,21 @@ def filled(results: Path, text: str) -> str:
 
 
 def write(root: Path) -> None:
-    """Fill the numbers of README.md and of docs/ in."""
+    """Fill the numbers of README.md and of docs/ in, and README.md's links to hosts."""
     for path, before, after in _documents(root):
         if after != before:
             path.write_text(after, encoding="utf-8", newline="\n")
 
 
 def problems(root: Path) -> Iterator[str]:
-    """The documents whose numbers are not those of the records."""
+    """The documents whose numbers no record has, or whose links nobody asks for."""
     for path, before, after in _documents(root):
         if after != before:
             name = path.relative_to(root).as_posix()
-            yield f"{name} has numbers that no record has: run: python book.py build NN, any"
+            yield (
+                f"{name} has numbers that no record has, or links that pyproject.toml does not ask "
+                "for: run: python book.py build NN, any"
+            )
 
 
 def _documents(root: Path) -> Iterator[tuple[Path, str, str]]:
@@ -53,7 +59,7 @@ def _documents(root: Path) -> Iterator[tuple[Path, str, str]]:
     for path in [*root.glob("README.md"), *sorted(root.glob("docs/*.md"))]:
         text = path.read_text(encoding="utf-8")
         fill = SHOWN.sub(lambda found: found[1] + filled(results, found[2]) + found[3], text)
-        yield path, text, fill
+        yield path, text, with_links(root, fill)
 
 
 def unfilled(number: str, text: str) -> Iterator[str]:
@@ -86,7 +92,10 @@ def _numbers(results: Path, found: re.Match) -> str:
     if not chosen:
         raise LookupError(f"{where}: no run has all of these settings")
     values = [row[measured] for row in chosen]
-    at = int(index.rstrip("]")) if index else -1
+    index, _, lines = index.rstrip("]").partition(":")
+    if lines:
+        return "<br>".join(values[0][int(index)].split("\n")[: int(lines)])
+    at = int(index) if index else -1
     values = sorted(value[at] if isinstance(value, list) else value for value in values)
     low, high = number(values[0]), number(values[-1])
     return low if low == high else f"{low} to {high}"

@@ -11,12 +11,13 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from . import window
+from . import alone, epub, formulas, printed, slides, window
 from .release import from_shell
+from .search import write_search
 from .sources import BookError, chapters, number_of
 
 TITLE = "From the plain RNN to the Transformer"
-MATHJAX = ("tex-chtml.js", "output/chtml")  # what pages load of it
+FONTS = "output/chtml"  # what pages load of MathJax where formulas are ready-made
 
 # Pages of the library's reference: their modules, whose docstrings they show.
 REFERENCE = {
@@ -87,14 +88,39 @@ def site(root: Path, folder: Path) -> None:
         )
         pages.connect("autodoc-process-docstring", _escape_bars)
         pages.connect("html-page-context", _bind)
-        pages.connect("html-page-context", _level, priority=900)  # after furo's own
         pages.build()
         if warnings.getvalue():
             raise BookError(f"the pages have faults:\n{warnings.getvalue()}")
-        _prune_mathjax(built / "_static" / "mathjax")
+        write_search(pages, built)
+        _mend_for_readers(built)
+        if formulas.chromium():
+            formulas.set_formulas(built)
+            loaded = (FONTS,)
+        else:
+            print("without Chromium the pages carry MathJax, which sets formulas as they are read")
+            loaded = (FONTS, "tex-chtml.js")
+        slides.write_slides(built)
+        _prune_mathjax(built / "_static" / "mathjax", loaded)
         shutil.rmtree(built / "_sources", ignore_errors=True)
         shutil.copytree(built, folder, dirs_exist_ok=True)
     print(f"open {folder / 'index.html'}")
+
+
+def add_books(root: Path, folder: Path) -> None:
+    """Chapters, claims and notation of the pages that ``site`` has built, as PDF and as EPUB."""
+    folder = from_shell(folder).absolute()
+    paths = [*chapters(root), root / "docs" / "claims.md", root / "docs" / "notation.md"]
+    names = [path.relative_to(root).with_suffix("").as_posix() for path in paths]
+    if formulas.chromium():
+        printed.print_book(folder, names, TITLE)
+        print(f"printed {folder / 'book.pdf'}")
+    else:
+        print("without Chromium no PDF is written")
+    if epub.pandoc():
+        epub.write_epub(folder, names, TITLE)
+        print(f"wrote {folder / 'book.epub'}")
+    else:
+        print("without pandoc no EPUB is written")
 
 
 def anchor(heading: str) -> str:
@@ -127,6 +153,7 @@ def _stage(root: Path, source: Path) -> None:
     } | {"The library": [f"reference/{_slug(title)}" for title in REFERENCE]}
     readme = root / "README.md"
     index = _linked(readme.read_text("utf-8"), readme, root)
+    index += f"\n\n{printed.PLACE}\n"
     for caption, names in trees.items():
         lines = "\n".join(names)
         index += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{lines}\n```\n"
@@ -144,9 +171,13 @@ def _page(path: Path, root: Path) -> str:
             shown = text.split("\n", 1)[0].removeprefix("# ")
             cell["metadata"]["mystnb"] = {"code_prompt_show": f"Code: {shown}"}
     name = path.relative_to(root).as_posix()
+    run = f"In the book's folder: `python book.py lab`, then open `{name}`."
+    if links := [f'<a href="{url}">{host}</a>' for host, url in alone.hosts(root, name).items()]:
+        run += f" Or on {' or '.join(links)}, with nothing to install."
+    deck = f'<a href="../slides/{path.stem}.html">Slides</a>.'
+    more = f"{deck} {printed.PLACE}" if name.startswith("notebooks/") else ""
     notebook["cells"][0]["source"] += (
-        "\n\n```{admonition} To run it\n:class: tip\n"
-        f"In the book's folder: `python book.py lab`, then open `{name}`.\n```\n"
+        f"\n\n```{{admonition}} To run it\n:class: tip\n{run} {more}\n```\n"
     )
     return json.dumps(notebook)
 
@@ -198,13 +229,36 @@ def _bind(app, name, template, context: dict, doctree) -> None:
     body = context.get("body", "")
     formula = r'(\(*<span class="math notranslate nohighlight">[^<]*</span>[,.;:?!)]*)'
     body = re.sub(formula, r'<span class="bound">\1</span>', body)
+    body = re.sub(r'(?<=<span id=")([^<>]*)(?="></span>)', _quoted, body)
     context["body"] = re.sub(r"<td>([^<]{1,40})</td>", r'<td class="short">\1</td>', body)
 
 
-def _level(app, name, template, context: dict, doctree) -> None:
-    """The headings in the list of pages say their level, for those who hear the page."""
-    tree, heading = context["furo_navigation_tree"], 'class="caption" role="heading"'
-    context["furo_navigation_tree"] = tree.replace(heading, f'{heading} aria-level="2"')
+def _quoted(anchor: re.Match) -> str:
+    """An anchor whose heading has quotation marks, which Sphinx writes as they are."""
+    return anchor[1].replace('"', "&quot;")
+
+
+# What Sphinx, myst-nb and furo leave out for those who hear a page or use no mouse.
+MENDS = {
+    'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"',
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
+    '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="On this page">',
+    '<div class="highlight"><pre>': '<div class="highlight"><pre tabindex="0">',
+    '<div class="math-wrapper docutils container">': (
+        '<div class="math-wrapper docutils container" tabindex="0">'
+    ),
+    '<summary aria-label="Toggle hidden content">': "<summary>",
+    '<th class="head"><p></p></th>': "<td></td>",
+    "<th></th>": "<td></td>",
+}
+
+
+def _mend_for_readers(pages: Path) -> None:
+    for path in pages.rglob("*.html"):
+        text = path.read_text("utf-8")
+        for before, after in MENDS.items():
+            text = text.replace(before, after)
+        path.write_text(text, encoding="utf-8")
 
 
 def _slug(title: str) -> str:
@@ -216,11 +270,11 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _prune_mathjax(folder: Path) -> None:
+def _prune_mathjax(folder: Path, loaded: tuple[str, ...]) -> None:
     """Drop what no page loads: other outputs, menus, speech."""
     for path in sorted(folder.rglob("*"), reverse=True):
         if path.is_dir():
             if not any(path.iterdir()):
                 path.rmdir()
-        elif not path.relative_to(folder).as_posix().startswith(MATHJAX):
+        elif not path.relative_to(folder).as_posix().startswith(loaded):
             path.unlink()

@@ -1,6 +1,7 @@
 """Numbers that a text takes from a record are the record's."""
 
 import json
+import re
 from pathlib import Path
 
 import jupytext
@@ -15,7 +16,13 @@ ROOT = Path(__file__).resolve().parent.parent
 RECORD = {
     "doubling": {
         "rows": [
-            {"number": 1.5, "kind": "a, b = 2", "doubled": 3.0, "curve": [1.0, 0.25]},
+            {
+                "number": 1.5,
+                "kind": "a, b = 2",
+                "doubled": 3.0,
+                "curve": [1.0, 0.25],
+                "says": ["v", "x\ny\nz"],
+            },
             {"number": 2.5, "kind": "a, b = 2", "doubled": 5.0004, "curve": [2.0, 0.5]},
             {"number": 7.0, "kind": "c", "doubled": 14000.2, "curve": [4.0, 0.5]},
         ]
@@ -38,6 +45,7 @@ def results(tmp_path):
         ("{{01 doubling: doubled; kind=a, b = 2}}", "3 to 5"),
         ("x {{01 doubling: doubled; number=7}} y {{01 doubling: number}}", "x 14,000 y 1.5 to 7"),
         ("{{01 doubling: curve; kind=c}} of {{01 doubling: curve[0]}}", "0.5 of 1 to 4"),
+        ("> {{01 doubling: says[1:2]; number=1.5}}", "> x<br>y"),
         ("$\\frac{{a}}{b}$ {{1 b: c}}", "$\\frac{{a}}{b}$ {{1 b: c}}"),
     ],
 )
@@ -87,6 +95,25 @@ def test_the_numbers_of_a_document_are_filled_in(tmp_path, results, name):
     quoted.write(tmp_path)
     assert "c}}-->7<!---->, and 8.1 is not." in readme.read_text()
     assert not list(quoted.problems(tmp_path))
+
+
+def test_readme_leads_to_hosts_where_the_repository_is_named(tmp_path):
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "00_first.ipynb").touch()
+    readme, project = tmp_path / "README.md", tmp_path / "pyproject.toml"
+    project.write_text('[tool.minitorch-book]\nrepository = ""\n')
+    readme.write_text("Start.<!-- hosts --><!-- /hosts -->\n")
+    assert not list(quoted.problems(tmp_path))
+    project.write_text('[tool.minitorch-book]\nrepository = "owner/name"\n')
+    [problem] = quoted.problems(tmp_path)
+    assert "links that pyproject.toml does not ask for" in problem
+    quoted.write(tmp_path)
+    colab, binder = re.findall(r"\[(?:Colab|Binder)\]\((.*?)\)", readme.read_text())
+    assert colab.endswith("/github/owner/name/blob/main/notebooks/00_first.ipynb")
+    assert binder.endswith("/gh/owner/name/main?urlpath=lab/tree/my/notebooks/00_first.ipynb")
+    project.write_text('[tool.minitorch-book]\nrepository = ""\n')
+    quoted.write(tmp_path)
+    assert readme.read_text() == "Start.<!-- hosts --><!-- /hosts -->\n"
 
 
 def test_a_number_of_another_chapter_that_is_not_filled_in_is_found():

@@ -16,11 +16,13 @@ from textbook.diagrams import (
     cross_attention,
     heads,
     masks,
+    mixers,
     positions,
     pretraining,
     recurrent,
     transformer,
     translation,
+    writing,
 )
 from textbook.lab import colored_text, large, report
 from textbook.plot import COLORS, subplots
@@ -49,6 +51,18 @@ def test_the_graph_of_a_unit_shows_every_slope_and_leads_back_where_it_is_visite
     arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
     back = [arrow for arrow in arrows if arrow.xy[0] < arrow.xyann[0]]
     assert len(arrows) == 13 and [arrow.xy for arrow in back] == [(6.5, 2), (6.5, 2)]
+
+
+def test_a_step_pushes_the_right_word_up_and_all_others_down():
+    _, axes = subplots()
+    autograd.pushes(axes, ["the", "cat", "sat"], [0.2, 0.1, 0.7], "sat")
+    arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+    assert [arrow.xy[1] - arrow.xyann[1] > 0 for arrow in arrows] == [False, False, True]
+    assert [label.get_text() for label in axes.texts if label.get_text()] == [
+        "-0.20",
+        "-0.10",
+        "+0.30",
+    ]
 
 
 def test_any_graph_of_values_is_drawn_with_an_arrow_for_each_use():
@@ -118,10 +132,31 @@ def test_the_reset_gate_multiplies_what_has_been_through_its_matrix():
 
 def test_a_word_is_written_kept_and_shown():
     _, axes = subplots()
-    cells.kept_word(axes, "the keys near houses were".split(), 1, [2, 3], 4)
+    cells.kept_word(axes, "the keys near houses were".split(), 1, [2, 3], 4, "more than one")
     weight = {label.get_text(): label.get_weight() for label in axes.texts}
     assert {word for word, kind in weight.items() if kind == "bold"} == {"keys", "were"}
     assert {"write", "keep: more than one", "show"} <= weight.keys()
+
+
+def test_an_open_gate_is_a_full_circle():
+    _, axes = subplots()
+    cells.gates_over(axes, ["keys", "near"], {"write": [1, 0], "keep": [0, 1]})
+    full = {
+        (line.get_xdata()[0], line.get_ydata()[0])
+        for line in axes.lines
+        if line.get_markerfacecolor() != "white"
+    }
+    assert len(axes.lines) == 4 and full == {(0, 0), (1, -1)}
+
+
+@pytest.mark.parametrize(("gate", "arrives"), [(0.5, "0.06"), (1.0, "1")])
+def test_each_gate_thins_the_gradient_on_its_way_back(gate, arrives):
+    _, axes = subplots()
+    cells.through_gates(axes, gate, "bias", steps=5)
+    bars = [label.arrow_patch for label in axes.texts if getattr(label, "arrow_patch", None)]
+    widths = [bar.get_linewidth() for bar in bars]
+    assert widths == [9 * gate**k for k in (3, 2, 1, 0)]
+    assert f"bias: {arrives} of it" in axes.get_title(loc="left")
 
 
 def test_the_layer_has_three_heads_and_names_every_shape():
@@ -310,6 +345,28 @@ def test_each_sentence_and_head_has_its_own_mask():
     assert {"one", "two", "head 1", "head 3"} <= {label.get_text() for label in axes.texts}
 
 
+def test_a_query_and_a_key_turned_together_keep_their_angle():
+    written = []
+    for places in ((1, 3), (4, 6)):
+        _, axes = subplots()
+        positions.same_angle(axes, (1, 0.1), (0.7, 0.65), places, np.radians(17))
+        texts = [label.get_text() for label in axes.texts]
+        written.append([text for text in texts if text.endswith("°")])
+        assert f"$q$ at place {places[0]}" in texts and f"$k$ at place {places[1]}" in texts
+    assert written[0] == written[1] == ["71°"]
+
+
+def test_clocks_frame_the_distances_that_are_lit():
+    _, axes = subplots()
+    positions.clocks_at(axes, [3, 9, 22], [1.0, 0.3], lit=(3, 22))
+    bold = [label.get_text() for label in axes.texts if label.get_weight() == "bold"]
+    assert bold == ["3 back", "22 back"]
+    hands = [line for line in axes.lines if len(line.get_xdata()) == 2]
+    assert len(hands) == 6
+    x, y = hands[0].get_data()
+    assert np.arctan2(x[1] - x[0], y[1] - y[0]) % (2 * np.pi) == pytest.approx(3)
+
+
 def test_an_arrow_leads_from_each_word_of_a_tree_to_its_head():
     _, axes = subplots()
     positions.tree(axes, ["the", "dogs", "bark"], [1, 2, None], lit=1)
@@ -321,9 +378,42 @@ def test_an_arrow_leads_from_each_word_of_a_tree_to_its_head():
 
 def test_a_block_has_a_skip_path_to_each_sum():
     _, axes = subplots()
-    blocks.line(axes, ["norm", "attention", "+", "norm", "network", "+"])
-    written = [label.get_text() for label in axes.texts]
+    blocks.tower(axes, ["norm", "attention", "+", "norm", "network", "+"])
+    written = [label.get_text() for label in axes.texts if label.get_text()]
     assert written.count("skip path") == written.count("+") == len(axes.lines) == 2
+    assert written[0] == "$x$" and written[-1] == "$y$"
+
+
+def test_a_chain_has_no_sums_and_a_stream_one_for_each_part():
+    parts = ["attention", "network", "attention"]
+    for draw, sums in ((blocks.chain, 0), (blocks.stream, len(parts))):
+        _, axes = subplots()
+        draw(axes, parts)
+        written = [label.get_text() for label in axes.texts]
+        assert [name for name in written if name in parts] == parts
+        assert written.count("+") == sums
+        assert ("residual stream" in written) == bool(sums)
+
+
+def test_a_memory_draws_a_bar_as_long_as_each_weight():
+    _, axes = subplots()
+    weights = [0.7, 0.2, 0.1]
+    blocks.memory(
+        axes, "query", "abc", "xyz", weights, title="attention", weigh="softmax", below="made anew"
+    )
+    widths = [np.ptp(bar.get_xy()[:, 0]) for bar in axes.patches]
+    assert np.allclose(widths, weights)
+    assert {"keys", "values", "softmax", *"abcxyz"} <= {text.get_text() for text in axes.texts}
+
+
+def test_an_answer_is_spelled_below_the_right_one_and_its_right_letters_are_green():
+    _, axes = subplots()
+    blocks.spelled(axes, "ab c, backwards", "c ba", {"good": "c ba", "bad": "cccc"})
+    written = [text.get_text() for text in axes.texts]
+    assert written.count("c") == 2 + 4
+    assert written.count("\N{OPEN BOX}") == 2
+    fills = [cell.get_facecolor() for cell in axes.patches]
+    assert fills.count(fills[0]) == 4 + 1
 
 
 def test_padding_is_hatched_and_shares_batch_norms_column_only():
@@ -342,6 +432,27 @@ def test_a_transformer_has_three_parts_in_the_decoder_and_reads_the_memory():
     assert sum("self-attention" in label for label in written) == 2
     assert sum("cross-attention" in label for label in written) == 1
     assert "memory" in written and "next token" in written
+
+
+def test_teacher_forcing_reads_and_asks_for_the_same_tokens_one_place_apart():
+    _, axes = subplots()
+    transformer.teacher_forcing(axes, ["two", "hundred"], ["zwei", "hundert"])
+    at = {label.get_position(): label.get_text() for label in axes.texts}
+    assert [at[t, 0] for t in range(3)] == ["<s>", "zwei", "hundert"]
+    assert [at[t, 2] for t in range(3)] == ["zwei", "hundert", "</s>"]
+    arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+    aslant = [(a.xyann, a.xy) for a in arrows if abs(a.xyann[0] - a.xy[0]) < 1 and a.xy[1] == 0.2]
+    assert aslant == [((0.22, 1.76), (0.78, 0.2)), ((1.22, 1.76), (1.78, 0.2))]
+
+
+def test_norms_stand_on_the_way_in_2017_and_beside_it_today():
+    _, axes = subplots()
+    transformer.two_blocks(axes)
+    places = [(label.get_text(), label.get_position()[0]) for label in axes.texts]
+    ways = {x for text, x in places if text == "+"}
+    assert len(ways) == 2 and [text for text, _ in places].count("+") == 4
+    assert all(x in ways for text, x in places if text == "layer norm")
+    assert not any(x in ways for text, x in places if text == "RMSNorm")
 
 
 def test_three_shapes_differ_in_their_masks():
@@ -466,3 +577,57 @@ def test_poolings_are_the_last_column_the_means_and_the_maxima():
     assert {"a", "b", "last", "mean", "max"} <= {*written}
     first, second, last, mean, largest = [float(text) for text in written[2:7]]
     assert (last, mean, largest) == (second, (first + second) / 2, max(first, second))
+
+
+def test_only_the_pieces_that_a_merge_made_are_lit():
+    _, axes = subplots()
+    stages = [("letters", ["low", "own"]), ("o + w", [["l", "ow"], ["ow", "n"]])]
+    writing.merging(axes, [(title, [list(word) for word in words]) for title, words in stages])
+    assert texts(axes) == ["letters", *"low", *"own", "o + w", "l", "ow", "ow", "n"]
+    lit = [patch.get_facecolor()[:3] == to_rgb(writing.ORANGE) for patch in axes.patches]
+    assert lit == [False] * 6 + [False, True, True, False]
+
+
+def test_a_step_with_the_cache_makes_one_key_value_and_query():
+    _, axes = subplots()
+    writing.cached_step(axes, ["the", "cat", "sat"])
+    made = [patch for patch in axes.patches if patch.get_facecolor()[:3] == to_rgb(writing.ORANGE)]
+    kept = [patch for patch in axes.patches if patch.get_facecolor()[:3] == to_rgb(writing.GREY)]
+    assert (len(made), len(kept)) == (3, 4)
+    assert {"$k_1$", "$v_2$", "$k_3$", "$q_3$", "$o_3$", "cache"} <= {*texts(axes)}
+    assert "$q_2$" not in texts(axes)
+
+
+def test_the_way_through_a_code_book_passes_both_entries():
+    _, axes = subplots()
+    writing.code_book(axes, [("b", "a"), ("c", "b"), ("a", "c")], "a")
+    assert {"1. look up a: c", "2. look up c: b"} <= {*texts(axes)}
+    tips = [label.xy[0] for label in axes.texts if getattr(label, "arrow_patch", None)]
+    assert tips == [2, 1]
+
+
+def test_tiles_are_brought_to_the_larger_maximum():
+    _, panels = subplots(1, 3)
+    mixers.rescaled(panels, scores=((1, 3), (2, 5)))
+    titles = [axes.get_title() for axes in panels]
+    assert titles == [
+        "tile 1: m = 3, z = 1.14",
+        "tile 2: m = 5, z = 1.05",
+        "merged: m = 5, z = 1.20",
+    ]
+    solid = [bar for bar in panels[2].patches if bar.get_facecolor()[3] == 1]
+    assert sum(bar.get_height() for bar in solid) == pytest.approx(1.2034, abs=1e-4)
+
+
+def test_a_product_has_its_two_sides_in_the_colors_of_their_lengths():
+    _, axes = subplots()
+    mixers.products(axes, [("scores", ("n", "d", "n"), "$2n^2d$")])
+    sides = [line.get_color() for line in axes.lines]
+    assert sides == [COLORS[1], COLORS[0], COLORS[0], COLORS[1]]
+    assert {"scores", "$2n^2d$"} <= {*texts(axes)}
+
+
+def test_a_chunk_hands_its_state_to_the_next_one():
+    _, panels = subplots(1, 3)
+    mixers.forms(panels, n=8, size=3)
+    assert [texts(axes).count("S") for axes in panels] == [0, 7, 2]

@@ -28,7 +28,7 @@ LIBRARY = [
     {"cuda"},
 ]
 TEXTBOOK = [
-    {"data", "decoding", "plot"},
+    {"data", "decoding", "installed", "plot"},
     {"diagrams", "lab"},
     *({path.stem} for path in sorted((ROOT / "textbook").glob("chapter_*.py"))),
     {"checks", "look"},

@@ -101,7 +101,7 @@ def test_a_run_looks_the_same_before_and_after_it_is_recorded(lab):
 def test_nothing_recorded_is_none_and_no_file_of_records_is_told(lab, tmp_path, shown):
     assert scores(lab).run().full is None
     [told] = shown
-    assert "No record beside this notebook: only this run is shown." in told["text/plain"]
+    assert "No record of this chapter was found: only this run is shown." in told["text/plain"]
     assert told[report.COMPARED] is None
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "05.json").write_text('{"another": {"rows": []}}')

@@ -7,6 +7,9 @@ and the output layer beside it. Both compute the loss of one padded batch, with 
 its gradient. Printed are the largest differences, relative to the largest number of the scores, and
 of each weight's gradient; and the time of forward and backward, in turns on one thread,
 minitorch's over PyTorch's.
+
+The chapter's model of today needs no renaming: its code is run twice, once with each library under
+the names ``mt``, ``nn`` and ``F``, and both get the same weights.
 """
 
 import ast
@@ -23,10 +26,12 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 import minitorch as mt  # noqa: E402
+from textbook.chapter_06 import merge_heads, split_heads  # noqa: E402
 from textbook.chapter_10 import Transformer  # noqa: E402
 
 CHAPTER = ROOT / "notebooks" / "10_transformer.py"
 RENAMING = "named_as_in_pytorch"
+TODAY = {"turned", "BlockOfToday", "ModelOfToday"}
 SIZES = {
     "small": dict(width=32, heads=4, hidden=64, layers=2),
     "base": dict(width=512, heads=8, hidden=2048, layers=6),
@@ -35,13 +40,32 @@ VOCABULARY, BATCH, LENGTH = 1000, 8, 30
 ROUNDS = 5
 
 
-def renaming():
-    """The chapter's function from our names of weights to PyTorch's; nothing else of it is run."""
+def from_the_chapter(wanted, names):
+    """The chapter's statements that define what is ``wanted``, run with ``names``; nothing else."""
     tree = ast.parse(CHAPTER.read_text(encoding="utf-8"))
-    tree.body = [node for node in tree.body if _names(node) & {"THEIR_NAMES", RENAMING}]
-    names = {"mt": mt}
+    tree.body = [node for node in tree.body if _names(node) & wanted]
     exec(compile(tree, str(CHAPTER), "exec"), names)
-    return names[RENAMING]
+    return names
+
+
+def renaming():
+    """The chapter's function from our names of weights to PyTorch's."""
+    return from_the_chapter({"THEIR_NAMES", RENAMING}, {"mt": mt})[RENAMING]
+
+
+def compare_today():
+    """The largest difference of the scores of the model of today, one code in two libraries."""
+    heads = {"split_heads": split_heads, "merge_heads": merge_heads}
+    ours, theirs = (
+        from_the_chapter(TODAY, {"mt": library, "nn": library.nn, "F": functional} | heads)
+        for library, functional in ((mt, mt.nn.functional), (torch, torch.nn.functional))
+    )
+    models = [names["ModelOfToday"](VOCABULARY, 64, 4, 192, 2, 4) for names in (ours, theirs)]
+    models[1].load_state_dict({n: to_torch(w) for n, w in models[0].state_dict().items()})
+    tokens = mt.randint(0, VOCABULARY, (BATCH, LENGTH))
+    got, expected = models[0](tokens), models[1](to_torch(tokens))
+    difference = largest(got.detach().numpy(), expected.detach().numpy())
+    print(f"\nthe model of today, its code run in both: scores differ by {difference:.0e}")
 
 
 def _names(node):
@@ -154,6 +178,7 @@ def main():
     for size in SIZES:
         for kind in ("float64", "float32"):
             compare(named, size, kind)
+    compare_today()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import numpy as np
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch.nn.utils.rnn import pad_sequence
-from textbook.checks.chapter_07 import MaskedLanguageModel
+from textbook.checks.chapter_07 import CausalLanguageModel
 
 # chunk_mask
 
@@ -259,10 +259,10 @@ def dependence_by_one_hot_gradients(model, x):
     return table > 0
 
 
-# MaskedLanguageModel
+# CausalLanguageModel
 
 
-class ModelWithTriangles(MaskedLanguageModel.reference):
+class ModelWithTriangles(CausalLanguageModel.reference):
     def forward(self, tokens):
         X, n = self.embedding(tokens), tokens.shape[1]
         future = mt.ones(n, n, dtype=mt.bool).triu(1)
@@ -278,7 +278,7 @@ class ModelWithTriangles(MaskedLanguageModel.reference):
         return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
 
 
-class ModelInALoop(MaskedLanguageModel.reference):
+class ModelInALoop(CausalLanguageModel.reference):
     """A growing set of keys, and a loss sequence by sequence."""
 
     def forward(self, tokens):
@@ -300,7 +300,7 @@ class ModelInALoop(MaskedLanguageModel.reference):
         return total / lengths.sum()
 
 
-class FusedModel(MaskedLanguageModel.reference):
+class FusedModel(CausalLanguageModel.reference):
     def forward(self, tokens):
         X = self.embedding(tokens)
         mixed = F.scaled_dot_product_attention(
@@ -354,7 +354,7 @@ right = {
     ],
     "reach": [reach_by_walking, reach_with_einsum],
     "judged": [judged_by_functions, judged_with_numpy],
-    "MaskedLanguageModel": [ModelWithTriangles, ModelInALoop],
+    "CausalLanguageModel": [ModelWithTriangles, ModelInALoop],
     "masked_attention": [
         attention_with_where,
         attention_with_nan_to_num,
@@ -364,6 +364,6 @@ right = {
     "continue_prompts": [continued_with_padding_at_the_end, continued_in_tensors],
 }
 refused = {
-    "MaskedLanguageModel": [FusedModel],
+    "CausalLanguageModel": [FusedModel],
     "masked_attention": [fused_attention, attention_with_linear],
 }

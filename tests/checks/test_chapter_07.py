@@ -122,7 +122,7 @@ def test_the_table_says_what_the_solution_says():
 
 
 def test_a_model_that_keeps_something_from_a_call_is_caught():
-    class Keeping(chapter_07.MaskedLanguageModel.reference):
+    class Keeping(chapter_07.CausalLanguageModel.reference):
         kept = {}
 
         def loss(self, tokens, lengths):
@@ -131,16 +131,16 @@ def test_a_model_that_keeps_something_from_a_call_is_caught():
 
     for hidden in (False, True):
         with pytest.raises(CheckFailed):
-            chapter_07.MaskedLanguageModel(Keeping, hidden)
+            chapter_07.CausalLanguageModel(Keeping, hidden)
 
 
 def test_a_model_that_is_wrong_is_not_said_to_keep_something():
-    class PerText(chapter_07.MaskedLanguageModel.reference):
+    class PerText(chapter_07.CausalLanguageModel.reference):
         def loss(self, tokens, lengths):
             return super().loss(tokens, lengths) * lengths.sum() / len(lengths)
 
     with pytest.raises(CheckFailed) as caught:
-        chapter_07.MaskedLanguageModel(PerText)
+        chapter_07.CausalLanguageModel(PerText)
     assert "keep nothing" not in str(caught.value)
 
 

@@ -788,9 +788,13 @@ def test_a_first_gradient_is_taken_without_a_copy():
 
         return input * 2, vjp
 
-    x = mt.ones(2**18, requires_grad=True)
-    y, seed = doubled(x), mt.ones(2**18)
-    assert _peak_bytes(lambda: y.backward(seed)) < 1.5 * x.array.nbytes
+    def peak():
+        x = mt.ones(2**18, requires_grad=True)
+        y, seed = doubled(x), mt.ones(2**18)
+        return _peak_bytes(lambda: y.backward(seed)) / x.array.nbytes
+
+    # The least of three: threads that other tests have left may allocate meanwhile.
+    assert min(peak() for _ in range(3)) < 1.5
 
 
 # The dispatch point

@@ -1,7 +1,7 @@
 """Which exercises of a set pass, and their points: one line at the top of the set.
 
 It is kept in ``my/``, the student's copy of the book. Anywhere else, as where answers are graded,
-nothing is kept and nothing is shown; where the package is installed alone, a line says so. ::
+nothing is kept and nothing is shown. ::
 
     from textbook.checks import progress
 
@@ -13,18 +13,16 @@ import re
 import sys
 from pathlib import Path
 
-BOOK = Path(__file__).resolve().parents[2]
-NO_BOOK = (
-    "Which exercises pass is kept by the whole book (python book.py lab), not by the installed "
-    "package: here each check speaks for itself."
-)
+from textbook.installed import BOOK
+
+GIVEN_OUT = ".book.json"  # book.py notes there what it has put into the student's copy
 _shown, _noted = None, set()  # the set that is worked at, and the checks noted in this cell
 
 
 def show(number):
     """Show the line of the set of this chapter, where the student works."""
     global _shown
-    if _in_my_copy():
+    if _mine():
         _shown = number
         _display(number, update=False)
         shell = "IPython" in sys.modules and sys.modules["IPython"].get_ipython()
@@ -32,14 +30,12 @@ def show(number):
             if after_cell in shell.events.callbacks["post_run_cell"]:
                 shell.events.unregister("post_run_cell", after_cell)
             shell.events.register("post_run_cell", after_cell)
-    elif not (BOOK / "exercises").is_dir():
-        print(NO_BOOK)
 
 
 def note(module, name, passed):
     """Keep whether the check of this name, defined in this module, passed; renew the line."""
     found = re.match(r"textbook\.checks\.chapter_(\d\d)\.", module)
-    if found and _shown in (None, found[1]) and _in_my_copy():
+    if found and _shown in (None, found[1]) and _mine():
         _noted.add(name)
         _keep(found[1], {name: passed})
 
@@ -98,12 +94,14 @@ def _keep(number, passed):
     _display(number, update=True)
 
 
-def _in_my_copy():
-    return Path.cwd().is_relative_to(BOOK / "my")
+def _mine():
+    """The student's copy of the book that we are in, or None."""
+    here = Path.cwd()
+    return next((f for f in (here, *here.parents) if (f / GIVEN_OUT).is_file()), None)
 
 
 def _file():
-    return BOOK / "my" / ".progress.json"
+    return _mine() / ".progress.json"
 
 
 def _kept():

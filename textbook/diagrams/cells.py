@@ -7,8 +7,8 @@ FLOW = dict(arrowstyle="-|>", shrinkA=0, shrinkB=0)
 WAY = {"linewidth": 3, "mutation_scale": 16}  # the straight line on top
 
 
-def kept_word(axes, words, written, kept, shown):
-    """A sentence below a memory: where something is written, kept over other words, and shown."""
+def kept_word(axes, words, written, kept, shown, what):
+    """A sentence below a memory: where ``what`` is written, kept over other words, and shown."""
     for place, word in enumerate(words):
         strong = place in (written, shown)
         axes.text(place, 0, word, ha="center", va="center", weight="bold" if strong else "normal")
@@ -18,7 +18,7 @@ def kept_word(axes, words, written, kept, shown):
     pen.arrow((shown, 0.95), (shown, 0.25), color=COLORS[0], **WAY)
     for place, y, text in (
         (written - 0.12, 0.6, "write"),
-        ((kept[0] + kept[-1]) / 2, 1.22, "keep: more than one"),
+        ((kept[0] + kept[-1]) / 2, 1.22, f"keep: {what}"),
         (shown - 0.12, 0.6, "show"),
     ):
         axes.text(place, y, text, ha="center" if y > 1 else "right", va="center", color=COLORS[0])
@@ -27,6 +27,39 @@ def kept_word(axes, words, written, kept, shown):
         axes.plot([place - 0.18, place + 0.18], [0.58, 0.58], color="0.6", linewidth=2, ls="-")
     pen.label((kept[0] + kept[-1]) / 2, 0.76, "not let in")
     axes.set(xlim=(-0.6, len(words) - 0.4), ylim=(-0.3, 1.5))
+    axes.axis("off")
+
+
+def gates_over(axes, words, gates):
+    """Which gate is open (a full circle) and which is closed (an empty one) at each word.
+
+    ``gates`` has a row of 0 and 1, one a word, for each gate's name.
+    """
+    for row, (name, opened) in enumerate(gates.items()):
+        axes.text(-0.9, -row, name, ha="right", va="center")
+        for place, is_open in enumerate(opened):
+            face = COLORS[0] if is_open else "white"
+            axes.plot(place, -row, "o", markersize=13, markeredgecolor=INK, markerfacecolor=face)
+    for place, word in enumerate(words):
+        axes.text(place, 0.75, word, ha="center", va="center")
+    axes.set(xlim=(-4.2, len(words) - 0.4), ylim=(-len(gates) + 0.4, 1.1))
+    axes.axis("off")
+
+
+def through_gates(axes, gate, title, steps=9):
+    """A gradient on its way back along the top line: each forget gate multiplies it by ``gate``."""
+    pen = _Pen(axes)
+    for t in range(steps):
+        pen.box(t, 0, f"$c_{t + 1}$")
+        if t < steps - 1:
+            width = 9 * gate ** (steps - 2 - t)
+            way = dict(arrowstyle="-", color=COLORS[1], linewidth=width, shrinkA=0, shrinkB=0)
+            axes.annotate("", (t + 0.25, 0), (t + 0.75, 0), arrowprops=way)
+            axes.text(t + 0.5, 0.42, f"× {gate:.2f}", ha="center", va="center", fontsize=8)
+    axes.set(xlim=(-0.4, steps - 0.6), ylim=(-0.4, 0.6))
+    axes.set_title(
+        f"{title}: {gate ** (steps - 1):.1g} of it arrives at $c_1$", loc="left", fontsize=10
+    )
     axes.axis("off")
 
 

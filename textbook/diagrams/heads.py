@@ -1,10 +1,43 @@
-"""Several heads: the layer with its shapes, scores taken apart, and where the numbers go."""
+"""Several heads: who is asked what, the layer with its shapes, where the numbers go, a proof."""
 
 from textbook.plot import COLORS, heatmap
 
 EDGE = "0.35"
 HEADS = (COLORS[5], COLORS[4], COLORS[3])
 HATCHES = ("", "//", "..")
+
+
+def questions(axes, words, asked):
+    """A sentence in large letters, and an arc with its question from a word to another.
+
+    ``asked`` is a list of (place of the word that asks, place that it looks at, question, color).
+    """
+    for j, word in enumerate(words):
+        axes.text(2 * j, 0, word, ha="center", va="center", fontsize=19)
+    for i, j, question, color in asked:
+        bend = f"arc3,rad={-0.45 if j > i else 0.45}"
+        arrow = {"arrowstyle": "-|>", "color": color, "lw": 2.2, "connectionstyle": bend}
+        axes.annotate("", (2 * j, 0.3), (2 * i, 0.3), arrowprops=arrow)
+        top = 0.3 + 0.45 * abs(j - i)  # an arc with this bend rises by 0.45 of half its length
+        axes.text(i + j, top - 0.08, question, color=color, ha="center", va="top", fontsize=12)
+    axes.set(xlim=(-0.9, 2 * len(words) - 1.1), ylim=(-0.4, 1.75), aspect="equal")
+    axes.axis("off")
+
+
+def square(axes, named=True):
+    """The proof that one head cannot: no p and q lie on both sides of p + q = 1."""
+    sides = (
+        ([0, 1, 0], [0, 0, 1], COLORS[5], (0.3, 0.28), "second answers\ncan be right"),
+        ([1, 1, 0], [0, 1, 1], COLORS[4], (0.7, 0.7), "first answers\ncan be right"),
+    )
+    for x, y, color, at, name in sides:
+        axes.fill(x, y, color=color, alpha=0.3, linewidth=0)
+        if named:
+            axes.text(*at, name, ha="center", va="center", fontsize=9)
+    axes.plot([0, 1], [1, 0], color=EDGE, linestyle="-", linewidth=1.2)
+    axes.set(xlim=(-0.06, 1.06), ylim=(-0.06, 1.06), aspect="equal")
+    axes.set(xlabel="p: share of the first letter, asked a, b")
+    axes.set(ylabel="q: share of the first letter, asked b, a")
 
 
 def layer(axes):

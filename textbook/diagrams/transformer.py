@@ -1,6 +1,6 @@
-"""The Transformer: its two stacks part by part, and the three shapes that one block makes."""
+"""The Transformer: its stacks part by part, teacher forcing, three shapes, and two blocks."""
 
-from textbook.plot.style import COLORS
+from textbook.plot.style import COLORS, rectangle
 
 EDGE = "0.35"
 BLUE, ORANGE, GREEN, WHITE = "#d6e8f5", "#fbe3cf", "#d9eedd", "white"
@@ -60,7 +60,8 @@ def _frame(axes, x, count):
     low, high = 2.35 * STEP, (count - 0.45) * STEP
     corners = [x - 1.9, x + 1.8, x + 1.8, x - 1.9, x - 1.9], [low, low, high, high, low]
     axes.plot(*corners, color="0.6", linestyle="--", linewidth=1)
-    axes.text(x + 1.75, high - 0.2, "L times", fontsize=8, color="0.4", ha="right", va="center")
+    label = {"fontsize": 8, "color": "0.4", "ha": "right", "va": "center"}
+    axes.text(x + 1.75, high - 0.2, "L times, the same L" if x else "L times", **label)
 
 
 def shapes(axes):
@@ -94,3 +95,75 @@ def _in_and_out(kind, alone):
     if kind == "decoder":
         return "<s> zwei hundert", "zwei hundert drei"
     return ("zwei <blank> drei", "hundert") if alone else ("two hundred three", None)
+
+
+def teacher_forcing(axes, source, target):
+    """What the decoder reads and what it is asked for: the same tokens, one place apart."""
+    read, asked = ["<s>", *target], [*target, "</s>"]
+    last = len(target)
+    middle = {"ha": "center", "va": "center"}
+    for low, high, text, fill in (
+        (-0.45, last + 0.45, "decoder: each place sees what stands below it and to its left", BLUE),
+        (-4.3, -1.9, "encoder", ORANGE),
+    ):
+        rectangle(axes, low, 0.72, high - low, 0.56, facecolor=fill, edgecolor=EDGE)
+        axes.text((low + high) / 2, 1, text, fontsize=9, **middle)
+    axes.annotate("", (-0.45, 1), (-1.9, 1), arrowprops=ARROW | {"color": COLORS[1], "lw": 1.8})
+    axes.text(-1.18, 1.1, "memory", color=COLORS[1], ha="center", va="bottom", fontsize=9)
+    half = (len(source) + 1) // 2
+    axes.text(-3.1, 0, " ".join(source[:half]) + "\n" + " ".join(source[half:]), **middle)
+    axes.annotate("", (-3.1, 0.72), (-3.1, 0.3), arrowprops=ARROW)
+    for t, (below, above) in enumerate(zip(read, asked, strict=True)):
+        axes.text(t, 0, below, bbox={"boxstyle": "round", "fc": "white", "ec": EDGE}, **middle)
+        axes.text(t, 2, above, bbox={"boxstyle": "round", "fc": GREEN, "ec": EDGE}, **middle)
+        axes.annotate("", (t, 0.72), (t, 0.27), arrowprops=ARROW)
+        axes.annotate("", (t, 1.73), (t, 1.28), arrowprops=ARROW)
+        if t < last:
+            step = {"color": COLORS[0], "linestyle": "--", "lw": 1.2}
+            axes.annotate("", (t + 0.78, 0.2), (t + 0.22, 1.76), arrowprops=ARROW | step, zorder=0)
+    for y, name in ((0, "reads"), (2, "is asked for")):
+        axes.text(last + 0.65, y, name, ha="left", va="center", color=EDGE, style="italic")
+    axes.set(xlim=(-4.5, last + 2.1), ylim=(-0.5, 2.4))
+    axes.axis("off")
+
+
+def two_blocks(axes):
+    """The block of 2017 beside one of today: what stands on the way up, and what beside it."""
+    _way(axes, 0, "2017", "tokens + sinusoids", 6.6)
+    _aside(axes, 0, 0.7, 2.3, [(1.5, "attention\nown keys in each head\nbiases")])
+    _on_the_way(axes, 0, 3.05, "layer norm")
+    _aside(axes, 0, 3.6, 5.2, [(4.4, "network\nReLU, biases")])
+    _on_the_way(axes, 0, 5.95, "layer norm")
+    _way(axes, 4.9, "today", "tokens", 6.6)
+    attention = "attention\nqueries, keys: normed, turned\nkeys and values: shared"
+    _aside(axes, 4.9, 0.5, 2.9, [(1.0, "RMSNorm"), (2.0, attention)])
+    _aside(axes, 4.9, 3.5, 5.9, [(4.0, "RMSNorm"), (5.0, "network\nSwiGLU")])
+    axes.set(xlim=(-1.2, 8.9), ylim=(-0.55, 7.3))
+    axes.axis("off")
+
+
+def _way(axes, x, title, start, top):
+    """The way of a token's vector straight up, from its name to the next block."""
+    axes.annotate("", (x, top), (x, 0.05), arrowprops=ARROW | {"color": COLORS[1], "lw": 2.2})
+    axes.text(x, -0.2, start, ha="center", va="center", fontsize=9)
+    axes.text(x + 1, top + 0.35, title, ha="center", va="center", fontsize=12)
+
+
+def _on_the_way(axes, x, y, name):
+    """A part that all must pass."""
+    box = {"boxstyle": "round,pad=0.3", "fc": ORANGE, "ec": EDGE}
+    axes.text(x, y, name, ha="center", va="center", fontsize=8, bbox=box)
+
+
+def _aside(axes, x, start, end, parts):
+    """Parts beside the way: they read it at ``start``, and what they say is added at ``end``."""
+    side = x + 2.1
+    line = {"color": EDGE, "linestyle": "-", "linewidth": 1}
+    axes.plot([x, side, side, x + 0.2], [start, start, end, end], zorder=1, **line)
+    axes.annotate("", (x + 0.16, end), (x + 0.6, end), arrowprops=ARROW)
+    for y, name in parts:
+        fill = ORANGE if "Norm" in name else BLUE
+        box = {"boxstyle": "round,pad=0.3", "fc": fill, "ec": EDGE}
+        axes.text(side, y, name, ha="center", va="center", fontsize=8, bbox=box)
+    circle = {"boxstyle": "circle,pad=0.15", "fc": WHITE, "ec": EDGE}
+    axes.text(x, end, "+", ha="center", va="center", fontsize=8, bbox=circle)

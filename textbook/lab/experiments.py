@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from textbook.installed import BOOK
 from textbook.lab.measuring import Budgets, measure, plain, seed_for
 from textbook.lab.report import measured, verdict
 from textbook.lab.rows import Rows
@@ -17,10 +18,7 @@ from textbook.lab.tuned import Tuned, choices
 
 BUDGETS = ("steps", "batches", "budget", "gflops")  # what a setting is called that is a budget
 
-NO_RECORD = (
-    "No record beside this notebook: only this run is shown. Records, exercises and linked pages "
-    "come with the whole book, not with the installed package."
-)
+NO_RECORD = "No record of this chapter was found: only this run is shown."
 
 
 class Lab:
@@ -55,9 +53,14 @@ class Lab:
         return decorate
 
     def path(self, function: Callable) -> Path:
-        """Where results are kept: beside the script that defines the function, or the notebook."""
+        """Where results are kept: beside the script that defines the function, or the notebook.
+
+        A notebook that is alone in its folder finds those that came with the package.
+        """
         script = inspect.unwrap(function).__globals__.get("__file__")
         folder = Path(script).parent if script else Path.cwd()
+        if not script and not (folder / "results").is_dir():
+            folder = BOOK / "notebooks"
         return folder / "results" / f"{self.chapter}.json"
 
     def holds(

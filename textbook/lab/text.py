@@ -9,8 +9,9 @@ from textbook.plot import COLORS
 def colored_text(tokens, values, notes=None, *, alt):
     """Show tokens on a background that is the darker the larger their value is, from 0 to 1.
 
-    ``notes``, a short text for each token (or an empty one), stand small behind it. Where there is
-    no notebook, the tokens and their notes are printed. ::
+    ``notes``, a short text for each token (or an empty one), stand small behind it. Of the
+    token "\\n" there is an arrow, and the line ends. Where there is no notebook, the tokens and
+    their notes are printed. ::
 
         colored_text("a cat", [0.1, 0.0, 0.3, 0.6, 0.9], alt="Darker with each letter.")
     """
@@ -19,7 +20,7 @@ def colored_text(tokens, values, notes=None, *, alt):
     spans = []
     for token, value, note in zip(tokens, values, notes, strict=True):
         shade = f"rgba({red},{green},{blue},{min(max(value, 0), 1):.2f})"
-        shown = html.escape(token).replace(" ", "&nbsp;")
+        shown = html.escape(token).replace(" ", "&nbsp;").replace("\n", "&#8629;<br>")
         small = f'<sub style="font-size:60%">{html.escape(note)}</sub>&#8203;' if note else ""
         style = f"background:{shade};padding:2px 0"
         spans.append(f'<span title="{value:.2f}" style="{style}">{shown}</span>{small}')

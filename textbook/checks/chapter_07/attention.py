@@ -346,12 +346,12 @@ _wrong(
 _wrong(
     "right but for the rows with nothing to look at: they are not a number",
     "A softmax of nothing but minus infinity is 0 / 0. Set the weights of such a row to 0, after "
-    "the softmax: section 5 of the chapter.",
+    "the softmax: a side road of the chapter.",
 )(dict(weigh=_softmax))
 masked_attention.wrong(
     "right in its values, but NaN is turned into 0 only in the output, and the gradients stay NaN",
     "On the way back 0 times NaN is NaN, and the values' gradient comes from the weights. Set the "
-    "weights of such a row to 0, before they meet the values: section 5 of the chapter.",
+    "weights of such a row to 0, before they meet the values: a side road of the chapter.",
 )(
     lambda query, key, value, allowed: (
         output := _attending(weigh=_softmax)(query, key, value, allowed)

@@ -1,4 +1,4 @@
-"""A masked language model and its loss."""
+"""A causal language model and its loss."""
 
 import math
 
@@ -102,9 +102,9 @@ def _calls_are_apart(answer, sizes, tokens, lengths):
     instead="the layers made in __init__, @, masked_fill and softmax",
     properties=(_nothing_leaks, _padding_takes_no_part, _calls_are_apart),
     gradients=False,
-    see='chapter 07, "A masked language model"',
+    see='chapter 07, "A causal language model"',
 )
-class MaskedLanguageModel(nn.Module):
+class CausalLanguageModel(nn.Module):
     """A language model: one layer of masked self-attention between embedding and output."""
 
     def __init__(self, vocabulary_size, width):
@@ -132,7 +132,7 @@ class MaskedLanguageModel(nn.Module):
         return F.cross_entropy(scores[real], tokens[real])
 
 
-_Model = MaskedLanguageModel.reference
+_Model = CausalLanguageModel.reference
 
 
 class ModelInPieces(_Model):
@@ -173,7 +173,7 @@ class ModelInPieces(_Model):
         return (losses * real).sum() / real.sum()
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "a model without a mask: it sees the token that it has to predict",
     "Where key j comes after query i the score is minus infinity, before the softmax.",
 )
@@ -182,7 +182,7 @@ class _(ModelInPieces):
         return back == back
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "a model with a strict mask: a token does not see itself",
     "Position i has read token i and predicts the next one: j <= i is allowed, the diagonal "
     "included. With j < i the first row is not a number.",
@@ -192,7 +192,7 @@ class _(ModelInPieces):
         return back > 0
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "a model with a transposed mask: it sees the future alone",
     "Row i is query i, column j is key j: the lower triangle is allowed.",
 )
@@ -201,7 +201,7 @@ class _(ModelInPieces):
         return back <= 0
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "a model with the mask the wrong way round",
     "masked_fill changes the places where its mask is True: give it the places that are not "
     "allowed.",
@@ -211,7 +211,7 @@ class _(ModelInPieces):
         return back < 0
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "a model that is masked after the softmax",
     "The weights no longer add up to 1, and through their sum the future leaks. Mask the scores, "
     "before the softmax.",
@@ -221,7 +221,7 @@ class _(ModelInPieces):
         return scores.softmax(-1) * self.allowed(steps_back(scores.shape[-1]))
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "a model that is masked after the softmax and divided by the sum of what is left",
     "On paper that is right, but where the hidden keys have the high scores the softmax leaves 0 "
     "for all others. Mask the scores, before the softmax.",
@@ -232,7 +232,7 @@ class _(ModelInPieces):
         return weights / weights.sum(dim=-1, keepdim=True)
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "a model that is masked with a score that is not low enough",
     "Where the other scores are lower still, the future wins. Use minus infinity.",
 )
@@ -242,7 +242,7 @@ class _(ModelInPieces):
         return scores.masked_fill(future, -1e4).softmax(-1)
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "a model with scores of 0 for the future",
     "A score of 0 still has the weight exp(0) = 1. Only minus infinity takes a key out.",
 )
@@ -251,7 +251,7 @@ class _(ModelInPieces):
         return (scores * self.allowed(steps_back(scores.shape[-1]))).softmax(-1)
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "a model whose scores are not divided by the square root of d",
     "From chapter 05 on, scores are query . key / sqrt(d).",
 )
@@ -260,7 +260,7 @@ class _(ModelInPieces):
         return 1.0
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "a model whose softmax goes over the queries",
     "Every query shares its attention among the keys: the softmax goes over the last axis.",
 )
@@ -270,7 +270,7 @@ class _(ModelInPieces):
         return scores.masked_fill(future, -mt.inf).softmax(1)
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right but for the scores, which have been through a softmax",
     "forward returns the scores themselves: cross_entropy does the softmax.",
 )
@@ -279,7 +279,7 @@ class _(ModelInPieces):
         return super().forward(tokens).softmax(dim=-1)
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right but for the scores, which have been through a log_softmax",
     "forward returns the scores themselves: cross_entropy does the softmax.",
 )
@@ -288,7 +288,7 @@ class _(ModelInPieces):
         return super().forward(tokens).log_softmax(dim=-1)
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "a model that averages the embeddings",
     "What is averaged are the values, self.value(X).",
 )
@@ -297,7 +297,7 @@ class _(ModelInPieces):
         return weights @ X
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right but for a residual connection: X is added to the output of attention",
     "That is a good idea, and chapter 09's. Here self.output gets what attention gives, alone.",
 )
@@ -306,7 +306,7 @@ class _(ModelInPieces):
         return X + weights @ self.value(X)
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in its loss, but forward itself puts the start token in front and drops the last token",
     "forward gives the scores for what comes after each token of its argument. The shift belongs "
     "into loss.",
@@ -319,7 +319,7 @@ class _(ModelInPieces):
         return tokens
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in forward, but the loss shifts the tokens to the wrong side",
     "Position t must read token t - 1 to predict token t: the start token comes first, and the "
     "last token is not read.",
@@ -329,7 +329,7 @@ class _(ModelInPieces):
         return mt.cat([tokens[:, 1:], mt.full_like(tokens[:, :1], self.start)], dim=1)
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in forward, but the loss drops the wrong end: each token is read before it is asked for",
     "The model reads the start token and all tokens but the last, and the first score is for the "
     "first token.",
@@ -340,7 +340,7 @@ class _(ModelInPieces):
         return self(mt.cat([first, tokens], dim=1))[:, 1:]
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in forward, but the loss starts with token 0 in place of self.start",
     "Token 0 is a token like others. The start token has the number self.start.",
 )
@@ -349,7 +349,7 @@ class _(ModelInPieces):
         return mt.cat([mt.zeros_like(tokens[:, :1]), tokens[:, :-1]], dim=1)
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in forward, but the loss asks for the token that has just been read, and for padding",
     "The inputs are the start token and then all tokens but the last; and position t of sequence b "
     "counts if t < lengths[b].",
@@ -362,7 +362,7 @@ class _(ModelInPieces):
         return losses.mean()
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in forward, but the loss leaves out each first token, and counts the padding",
     "The first token is predicted, too, from self.start; and position t of sequence b counts if "
     "t < lengths[b].",
@@ -372,7 +372,7 @@ class _(ModelInPieces):
         return F.cross_entropy(self(tokens[:, :-1]).transpose(1, 2), tokens[:, 1:])
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in forward, but the loss asks for the token that has just been read",
     "Without the shift the model reads each token before it has to predict it: its loss falls, and "
     "it is good for nothing. The inputs are the start token and then all tokens but the last.",
@@ -382,7 +382,7 @@ class _(ModelInPieces):
         return tokens
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in forward, but the loss leaves out the first token of each sequence",
     "The first token is predicted, too, from the start token: self.start comes before the others.",
 )
@@ -394,7 +394,7 @@ class _(ModelInPieces):
         return self.averaged(losses, real)
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in forward, but the loss also counts the padding",
     "Position t of sequence b counts if t < lengths[b].",
 )
@@ -403,7 +403,7 @@ class _(ModelInPieces):
         return losses.mean()
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in forward, but the loss is divided by all positions, padding included",
     "Divide by the number of real tokens.",
 )
@@ -412,7 +412,7 @@ class _(ModelInPieces):
         return (losses * real).mean()
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in forward, but the loss is a sum, not a mean",
     "Divide by the number of real tokens.",
 )
@@ -421,7 +421,7 @@ class _(ModelInPieces):
         return (losses * real).sum()
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in forward, but the loss is the mean over the sequences of each one's mean",
     "Every token counts the same: one sum over all real tokens, divided once.",
 )
@@ -430,7 +430,7 @@ class _(ModelInPieces):
         return ((losses * real).sum(dim=1) / real.sum(dim=1)).mean()
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in forward, but the loss leaves out the last token of each sequence",
     "Positions count from 0: position t counts if t < lengths[b].",
 )
@@ -440,7 +440,7 @@ class _(ModelInPieces):
         return super().averaged(losses, real & ~last)
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in forward, but the loss is divided by the number of texts",
     "The mean is over all real tokens: divide by the sum of lengths.",
 )
@@ -449,7 +449,7 @@ class _(ModelInPieces):
         return (losses * real).sum() / len(losses)
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in forward, but the loss leaves out token 0 wherever it stands",
     "Token 0 is a token like others: tell padding by lengths, and mark it by -100.",
 )
@@ -460,7 +460,7 @@ class _(ModelInPieces):
         return F.cross_entropy(self.predicted(tokens).transpose(1, 2), targets, ignore_index=0)
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in forward, but the loss takes positions for classes: the scores are reshaped",
     "cross_entropy wants (B, V, n): exchange two axes, transpose(1, 2). reshape mixes them.",
 )
@@ -470,7 +470,7 @@ class _(ModelInPieces):
         return scores.reshape(len(scores), -1, tokens.shape[1]).transpose(1, 2)
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in its values, but the loss is a plain number: it carries no gradient",
     "Return the tensor that cross_entropy gives: without .item(), float() or detach().",
 )
@@ -479,7 +479,7 @@ class _(ModelInPieces):
         return super().loss(tokens, lengths).detach()
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "a model whose forward puts the start token in front by itself",
     "forward takes the tokens as they are; loss gives it the start token and all but the last.",
 )
@@ -488,7 +488,7 @@ class _(ModelInPieces):
         return super().forward(self.read(tokens))
 
 
-@MaskedLanguageModel.wrong(
+@CausalLanguageModel.wrong(
     "right in forward, but the loss takes the padding to stand in front",
     "The first lengths[b] positions hold tokens: t < length.",
 )
