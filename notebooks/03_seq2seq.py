@@ -905,7 +905,7 @@ plot.show(
 # every number, but within 4,500 steps the network has not learned to use it.
 #
 # And the decoder that reads the vector again at every step? It learns the long sources in about a third of the steps. That is the
-# third block of the table:
+# last table:
 
 # %% evidence
 # The same in numbers, and verdicts
@@ -1453,9 +1453,9 @@ runs.holds(
     above=0.3,
 )
 runs.holds(
-    "anywhere, 1,500 steps: the last state is within 0.15 of max pooling",
+    "anywhere, 1,500 steps: the last state is within 0.2 of max pooling",
     lambda rows: at(rows, "anywhere", "max", 1500) - at(rows, "anywhere", "last", 1500),
-    below=0.15,
+    below=0.2,
 )
 runs.holds(
     "last counts, 1,500 steps: the last state beats the mean by over 0.3",
@@ -1467,17 +1467,18 @@ runs.holds(
 # %% [markdown]
 # **Anywhere.** After 150 steps max wins by far: it only has to notice the animal once. The last state has to carry it through all
 # words that follow, and its gradient has to come back through them (chapter 01); the mean divides it by the length. After 1,500
-# steps there is no difference left. So nothing was forgotten: without pooling it is learned more slowly.
+# steps little of the difference is left: four last states of five are above 0.94, the fifth is at 0.83.
+# So nothing was forgotten: without pooling it is learned more slowly.
 #
 # **Last counts.** Here the last state wins. The mean stays near what naming one of the five animals at random would give,
-# $\tfrac15 + \tfrac45 \cdot \tfrac18 = 0.30$, also after 1,500 steps. The max learns the answer in most seeds: a state that
+# $\tfrac15 + \tfrac45 \cdot \tfrac18 = 0.30$, also after 1,500 steps. The max learns the answer in four seeds of five: a state that
 # has read the story so far can carry order, and the maximum over states with it.
 #
 # Pooling asks a sentence "does it occur anywhere?"; the last state asks "what came last?". Chapter 04 lets the model decide:
 # attention is a mean whose weights are learned.
 #
 # > **C31 · holds with a condition: Where order does not count, max pooling is learned in 150 steps, the last state in 1,500;
-# > then both are right.** *The lectures* (deck 3): "usually better: take element-wise max or
+# > then both are mostly right.** *The lectures* (deck 3): "usually better: take element-wise max or
 # > mean of all hidden states".
 # >
 # > *Measured*: Right answers of a plain RNN at 20 to 40 words, five seeds, rate 0.003, chance 0.125. Anywhere, after 150 steps: last
@@ -1707,8 +1708,8 @@ for steps in (500, 1500):
     )
 
 # %% [markdown]
-# A model that has read wrong words in training stumbles less, and exact match, which cannot see it, differs little. Toward the end of
-# training far fewer of its own words are wrong than of the random ones, and they help, too.
+# A model that has read wrong words in training stumbles less: with random words hardly at all. Exact match, which cannot see it, differs little. Its own words help less, and
+# not in every seed. No wonder: toward the end of training hardly one in a thousand of them is wrong.
 #
 # ### More layers
 #
