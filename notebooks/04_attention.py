@@ -473,6 +473,8 @@ def learning(model, steps, rate):
         }
 
 
+# %% evidence
+# One vector, read once or at every step, and attention, at several budgets: experiments
 @lab.experiment(
     "C6",
     reads=["once"],
@@ -530,7 +532,7 @@ def rests_unharmed(model, text):
 # %% evidence
 # C6: exact match against the length of the source, one vector at three budgets and attention at one, and verdicts
 one_vector_runs, runs = right_from_one_vector.run(), right_with_attention.run()
-figure, panels = plot.subplots(1, 2, width=10, height=3.4, sharey=True)
+figure, panels = plot.subplots(1, 2, width=9, height=3, sharey=True)
 with_attention = runs.best.where(steps=max(runs.best.settings_of("steps")))
 for axes, reads in zip(panels, ("once", "at every step"), strict=True):
     if one_vector_runs.best.has(reads=reads):
