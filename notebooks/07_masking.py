@@ -1421,8 +1421,8 @@ if cheating.full and runs.full:
 # more of what it has seen. (Neither is a champion. Chapter 01's table of counts has
 # {{01 counting_by_order: loss[4]; text=first edition}} nats on nearly the same text.)
 #
-# > **E3 · Not quite: after 6,000 steps it has {{07 language_models: loss; model=masked self-attention; steps=6000}} nats, the RNN
-# > {{07 language_models: loss; model=RNN; steps=6000}}, and the RNN had that after 1,500.** *Our question*: is one
+# > **E3 · Not quite: after 6,000 steps it has {{07 language_models: loss; model=masked self-attention; steps=6000}} nats, as the RNN
+# > after 1,500; the RNN is at {{07 language_models: loss; model=RNN; steps=6000}} by then.** *Our question*: is one
 # > causal layer of self-attention as good a language model as an RNN?
 # >
 # > *Measured*: Loss on all validation windows, with about as many parameters, the same windows and steps, five seeds,
