@@ -37,13 +37,15 @@ from minitorch.flops import count_flops
 from textbook import plot
 from textbook.chapter_05 import places
 from textbook.chapter_07 import causal_mask, real_tokens
-from textbook.chapter_10 import OneStack, Transformer
+from textbook.chapter_10 import Embedded, OneStack, Transformer
+from textbook.chapter_11 import fit_scheduled
 from textbook.data import Vocabulary, first_edition, first_edition_code, number_pairs
+from textbook.data.bpe import BytePairEncoding
 from textbook.data.files import read_text
 from textbook.data.numerals import is_held_out, number_pieces
 from textbook.data.text import split
-from textbook.decoding import sample
-from textbook.lab import Lab, Tuned, colored_text, measured
+from textbook.decoding import greedy, sample
+from textbook.lab import Lab, Tuned, measured
 from textbook.lab.report import spread, table
 
 lab = Lab("13")
@@ -264,6 +266,7 @@ def pretrained(kind, seed, steps):
 # Numbers that no model reads: some to choose by, the others to report on
 unseen = [pair.source for pair in number_pairs(2000, digits=(3, 6), held_out=True, seed=1)]
 unseen = [list(words) for words in dict.fromkeys(map(tuple, unseen))]
+unseen = random.Random(1).sample(unseen, len(unseen))  # as they were drawn, short ones come first
 choosing_sentences, reported_sentences = unseen[:300], unseen[300:1200]
 
 
@@ -273,7 +276,7 @@ choosing_sentences, reported_sentences = unseen[:300], unseen[300:1200]
 
 # %% evidence
 # Each word of the example hidden: what the model expects there
-model = pretrained("80/10/10", 0, 350)
+model = pretrained("80/10/10", 0, 250)
 tokens = encoded([example] * len(example))
 asked = mt.arange(len(example))
 tokens[asked, asked + 1] = MASK
@@ -307,9 +310,9 @@ table(
 # %%
 @lab.experiment(
     "E1",
-    rule=["100/0/0", "80/10/10"],
-    steps=350,
-    full=dict(rule=list(RULES), steps=1000, seeds=3),
+    rule=["80/10/10"],
+    steps=20,
+    full=dict(rule=list(RULES), steps=400, seeds=5),
 )
 @mt.no_grad()
 def masking_rules(rule, steps, seed):
@@ -416,7 +419,7 @@ def says_a_number(words):
         elif word == "thousand":
             total, group = total + 1000 * group, 0
         elif word != "and":
-            group += VALUES[word]
+            group += VALUES.get(word, 10**6)
     return total + group < 10**6 and number_pieces(total + group) == words
 
 
@@ -547,18 +550,18 @@ def from_labels(task, labels, method, factor, steps, pretraining, seed):
 # %%
 @lab.experiment(
     "C28",
-    method=["frozen, untrained", "fine-tuned", "from scratch"],
-    labels=[10, 300],
+    method=["fine-tuned", "from scratch"],
+    labels=[10],
     factor=1,
-    steps=112,
-    pretraining=350,
+    steps=8,
+    pretraining=20,
     full=dict(
         method=list(METHODS),
-        labels=[10, 30, 100, 300],
-        factor=Tuned(0.3, 1, 3, highest="right elsewhere"),
+        labels=[10, 30, 300],
+        factor=Tuned(0.3, 1, 3, highest="right elsewhere", labels=30),
         steps=240,
-        pretraining=1000,
-        seeds=3,
+        pretraining=400,
+        seeds=5,
     ),
 )
 def place_of_each_word(method, labels, factor, steps, pretraining, seed):
@@ -574,17 +577,16 @@ on_places = place_of_each_word.run()
 @lab.experiment(
     "C28",
     method=["fine-tuned", "from scratch"],
-    labels=[1000],
+    labels=[100],
     factor=1,
-    steps=128,
-    pretraining=350,
+    steps=8,
+    pretraining=20,
     full=dict(
-        method=["frozen, untrained", "frozen", "fine-tuned", "from scratch"],
-        labels=[100, 1000, 10000],
-        factor=Tuned(0.3, 1, 3, highest="right elsewhere"),
+        labels=[100, 1000],
+        factor=Tuned(0.3, 1, 3, highest="right elsewhere", labels=1000),
         steps=1200,
-        pretraining=1000,
-        seeds=3,
+        pretraining=400,
+        seeds=5,
     ),
 )
 def two_words_exchanged(method, labels, factor, steps, pretraining, seed):
@@ -660,39 +662,12 @@ on_exchanged.holds(
     lambda rows: gained(rows, 1000),
     above=0.1,
 )
-if on_exchanged.full:
-    on_exchanged.holds(
-        "recorded: exchanged words, 100 labels: it gains more than 0.1",
-        gained(on_exchanged.full, 100),
-        above=0.1,
-    )
-    on_exchanged.holds(
-        "recorded: exchanged words, 10,000 labels: it gains less than 0.1",
-        gained(on_exchanged.full, 10000),
-        below=0.1,
-    )
 if on_places.full:
     on_places.holds(
         "recorded: of the gain with 10 labels less than half is left if the text was shuffled",
         np.median(gained(on_places.full, 10, "fine-tuned, shuffled"))
         / np.median(gained(on_places.full, 10)),
         below=0.5,
-    )
-    table(
-        ["method", *(f"{n:,} labels" for n in (100, 1000, 10000))],
-        [
-            [
-                method,
-                *(
-                    f"{on_exchanged.full.values('best step', method=method, labels=n).mean():.0f} steps, rate "
-                    f"{METHODS[method][2] * on_exchanged.full.values('factor', method=method, labels=n)[0]:.2g}"
-                    for n in (100, 1000, 10000)
-                ),
-            ]
-            for method in on_exchanged.full.settings_of("method")
-        ],
-        "exchanged words: where each method was best (mean over seeds), and its rate: recorded",
-        folded=True,
     )
 
 # %% [markdown]
@@ -866,7 +841,6 @@ on_kinds.holds(
 
 
 # %%
-@mt.no_grad()
 def loss_of_each(model, tokens):
     """The loss of each token but the first, 0 at padding: (B, n - 1)."""
     scores, targets = model(tokens[:, :-1]), tokens[:, 1:]
@@ -876,39 +850,48 @@ def loss_of_each(model, tokens):
 
 def area_under_curve(values, wrong):
     """How often a wrong sentence has a larger value than a right one."""
-    return (values[wrong == 1][:, None] > values[wrong == 0]).float().mean()
+    return (values[wrong][:, None] > values[~wrong]).float().mean()
 
 
-@lab.experiment("E3", pretraining=350, full=dict(pretraining=1000, seeds=3))
+spoilt_example = list(example)
+spoilt_example[1], spoilt_example[5] = example[5], example[1]
+
+
+@lab.experiment("E3", pretraining=20, full=dict(pretraining=400, seeds=5))
 def wrong_without_labels(pretraining, seed):
     """Right and exchanged sentences told apart by their losses alone."""
     model = pretrained("causal", seed, pretraining)
-    tokens, wrong = labelled("exchanged", reported_sentences, seed=2)
-    losses = loss_of_each(model, tokens)
+    with mt.no_grad():
+        (largest, bad), (elsewhere, bad_elsewhere) = (
+            (loss_of_each(model, tokens).amax(1), wrong == 1)
+            for tokens, wrong in (
+                labelled("exchanged", reported_sentences, seed=2),
+                labelled("exchanged", choosing_sentences, seed=1),
+            )
+        )
+        sentences = example, spoilt_example
+        right, spoilt = (loss_of_each(model, encoded([words]))[0] for words in sentences)
+
+    def right_elsewhere(threshold):
+        return ((elsewhere >= threshold) == bad_elsewhere).float().mean().item()
+
+    threshold = max(elsewhere.tolist(), key=right_elsewhere)
     return {
-        "by the largest loss": area_under_curve(losses.amax(1), wrong),
-        "by the mean loss": area_under_curve(losses.sum(1) / (tokens[:, 1:] != 0).sum(1), wrong),
+        "area under the curve": area_under_curve(largest, bad),
+        "share right": ((largest >= threshold) == bad).float().mean(),
+        "loss of each word": right,
+        "loss of each word, spoilt": spoilt,
     }
 
 
 without_labels = wrong_without_labels.run()
 
 # %% evidence
-# Loss of each word, in the example and in an exchanged one; how well losses tell them apart
-causal = pretrained("causal", 0, 350)
-wrong_example = list(example)
-wrong_example[1], wrong_example[5] = example[5], example[1]
-for words, name in ((example, "right"), (wrong_example, "two words exchanged")):
-    losses = loss_of_each(causal, encoded([words]))[0].tolist()
-    tokens = [f" {word} " for word in (*words, "</s>")]
-    notes = [f"{loss:.1f}" for loss in losses]
-    colored_text(
-        tokens, [loss / 8 for loss in losses], notes, alt=f"{name}: the loss of each word, in nats"
-    )
-without_labels.table("pretraining", ["by the largest loss", "by the mean loss"])
+# Loss of each word, in the example and in a spoilt one; how well losses tell them apart
+without_labels.table("pretraining", ["area under the curve", "share right"])
 without_labels.holds(
     "the largest loss tells right from wrong, AUC above 0.98",
-    lambda rows: rows.values("by the largest loss"),
+    lambda rows: rows.values("area under the curve", pretraining=400),
     above=0.98,
 )
 
@@ -982,6 +965,15 @@ def answered(model, tasks, examples, numbers, rng, count=100):
     return right / count
 
 
+def gone_on(model, task, examples, number):
+    """A prompt, and behind an arrow how the model goes on to the end of the line."""
+    line, start = document(task, [*examples, number])
+    prompt = signs.encode(line[:start])[None]
+    said = signs.decode(greedy(lambda z, _: (model(z), None), prompt, 6, end=signs[";"])[0])
+    words = [token.partition(":")[2] or token for token in said]
+    return f"{' '.join(words[:start])} → {' '.join(words[start:])}"
+
+
 # %%
 @cache
 def prompted(steps, seed):
@@ -1000,13 +992,15 @@ def prompted(steps, seed):
 @lab.experiment(
     "E4",
     examples=[0, 1, 4],
-    steps=550,
-    full=dict(examples=[0, 1, 2, 4], steps=1000, seeds=3),
+    steps=20,
+    full=dict(examples=[0, 1, 2, 4], steps=1000, seeds=5),
 )
 def prompts(examples, steps, seed):
     """Answers after some examples in the prompt."""
     model, rng = prompted(steps, seed), random.Random(100 + seed)
+    shown = [("en", "de", 0), ("en", "fr", 0), ("en", "en", 1), ("fr", "de", 0)]
     return {
+        "said": [gone_on(model, task, FREE[30 : 30 + examples], 42) for task in shown],
         "trained tasks": answered(model, KNOWN, examples, FREE, rng),
         "held-out numbers": answered(model, KNOWN, examples, HELD, rng),
         "tasks never trained": answered(model, NEVER, examples, FREE, rng),
@@ -1074,12 +1068,26 @@ def repeated(count, length=32, symbols=16):
     return 1 + shuffled.gather(1, mt.arange(length + 1) % period), period
 
 
+class WithNeighbour(Embedded):
+    """Embeddings that know each token's left neighbour: chapter 12's token shift, by a matrix."""
+
+    def __init__(self, vocabulary, width):
+        super().__init__(vocabulary, width)
+        self.shift = nn.Linear(width, width, bias=False)
+
+    def forward(self, tokens):
+        x = super().forward(tokens)
+        return x + self.shift(F.pad(x, (0, 0, 1, 0))[:, :-1])
+
+
 @cache
-def repeater(layers, steps, seed):
+def repeater(kind, steps, seed):
     """A causal model, blocks of width 64, that has read such symbols."""
     mt.manual_seed(seed)
+    layers = 2 if kind == "two layers" else 1
     model = OneStack(17, 64, heads=2, hidden=128, layers=layers, causal=True)
-
+    if kind == "one layer, token shift":
+        model.embedded = WithNeighbour(17, 64)
     list(descend(model.parameters(), lambda: next_token_loss(model, repeated(32)[0]), steps, 3e-3))
     return model
 
@@ -1108,79 +1116,110 @@ def after_the_same(tokens):
 
 # %% evidence
 # Losses and looks of one layer and of two: experiment
-@lab.experiment("E5", layers=[1, 2], steps=300, full=dict(steps=800, seeds=3))
+def after_a_gap(count):
+    """Six symbols, five others, and the six once more: (count, 17)."""
+    order = 1 + mt.rand(count, 16).argsort(dim=1)
+    return mt.cat([order[:, :11], order[:, :6]], dim=1)
+
+
+@lab.experiment(
+    "E5",
+    kind=["one layer", "two layers"],
+    steps=10,
+    full=dict(kind=["one layer", "one layer, token shift", "two layers"], steps=800, seeds=5),
+)
 @mt.no_grad()
-def symbols_again(layers, steps, seed):
-    """Loss of symbols that come again, and how much the best heads look where we expect it."""
+def symbols_again(kind, steps, seed):
+    """Loss of symbols that come again, and how much the last layer looks where we expect it."""
     with mt.enable_grad():
-        model = repeater(layers, steps, seed)
+        model = repeater(kind, steps, seed)
     mt.manual_seed(1000 + seed)
     tokens, period = repeated(200)
-    losses = loss_of_each(model, tokens)
     again = mt.arange(1, 33) >= period
-    order = 1 + mt.rand(200, 16).argsort(dim=1)  # six symbols, five others, the six once more
-    gap = mt.cat([order[:, :11], order[:, :6]], dim=1)
-    looks = weights_by_layer(model, tokens[:, :-1])
-    before = [w[:, :, mt.arange(1, 32), mt.arange(31)].mean((0, 2)).amax() for w in looks]
+    looks = weights_by_layer(model, tokens[:, :-1])[-1]
     asked = after_the_same(tokens[:, :-1])
     found = asked.any(-1).float()
-    induced = ((looks[-1] * asked[:, None]).sum(-1) * found[:, None]).sum((0, 2)) / found.sum()
+    induced = ((looks * asked[:, None]).sum(-1) * found[:, None]).sum((0, 2)) / found.sum()
+    letters = 1 + mt.arange(6).repeat(4)[:20][None]  # a b c d e f a b c ...
     return {
-        "loss of what came before": losses[again].mean(),
-        "loss after a gap": loss_of_each(model, gap)[:, 11:].mean(),
-        "weight on the token before": before[0],
+        "loss of what came before": loss_of_each(model, tokens)[again].mean(),
+        "loss after a gap": loss_of_each(model, after_a_gap(200))[:, 11:].mean(),
         "weight after the same symbol": induced.amax(),
+        "map": weights_by_layer(model, letters)[-1][0, induced.argmax()]
+        .flatten()
+        .round(decimals=2),
+    }
+
+
+# %% evidence
+# One layer with three times the training: experiment
+@lab.experiment("E5", kind=["one layer"], steps=10, full=dict(steps=2400, seeds=3))
+def one_layer_for_longer(kind, steps, seed):
+    """What one layer reaches with more steps."""
+    return symbols_again(kind, steps, seed)
+
+
+# %%
+SEEN = {  # from how many places back a query of layer 1 may read
+    "as trained": lambda back: back >= 0,
+    "not 1 back": lambda back: back != 1,
+    "not 2 back": lambda back: back != 2,
+    "not 3 back": lambda back: back != 3,
+    "only itself and 1 back": lambda back: back <= 1,
+    "only itself": lambda back: back == 0,
+}
+
+
+def read_with(model, tokens, seen, heads=(0, 1)):
+    """Losses of each token, where some heads of layer 1 see only some places."""
+    n = tokens.shape[1] - 1
+    allowed, place = causal_mask(n), mt.arange(n)
+    kept = allowed & seen(place[:, None] - place)
+    in_layer_1 = mt.stack([kept if head in heads else allowed for head in (0, 1)])
+    x = model.blocks[0](model.embedded(tokens[:, :-1]), in_layer_1)  # (2, n, n) fits (B, 2, n, n)
+    scores = model.out(model.norm(model.blocks[1](x, allowed)))
+    losses = F.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten(), reduction="none")
+    return losses.unflatten(0, (len(tokens), n))
+
+
+# %% evidence
+# The losses with parts of layer 1's view taken away, after training: experiment
+CUTS = {name: (seen, (0, 1)) for name, seen in SEEN.items()} | {
+    "head 1: not 1 back": (SEEN["not 1 back"], (0,)),
+    "head 2: not 1 back": (SEEN["not 1 back"], (1,)),
+}
+
+
+@lab.experiment(
+    "E5", cut=["as trained", "not 1 back"], steps=10, full=dict(cut=list(CUTS), steps=800, seeds=5)
+)
+@mt.no_grad()
+def layer_1_cut(cut, steps, seed):
+    """Loss of what came before, with a part of layer 1's view taken away; weights one back."""
+    with mt.enable_grad():
+        model = repeater("two layers", steps, seed)
+    mt.manual_seed(1000 + seed)
+    tokens, period = repeated(200)
+    again, n = mt.arange(1, 33) >= period, 32
+    looks = weights_by_layer(model, tokens[:, :-1])[0]
+    return {
+        "loss of what came before": read_with(model, tokens, *CUTS[cut])[again].mean(),
+        "loss after a gap": read_with(model, after_a_gap(200), *CUTS[cut])[:, 11:].mean(),
+        "weight 1 back": looks[:, :, mt.arange(1, n), mt.arange(n - 1)].mean(),
     }
 
 
 again = symbols_again.run()
 
 # %% evidence
-# One head of the second layer on a sequence that it has not read; table and verdicts
-mt.manual_seed(5)
-letters = "_abcdefghijklmnop"
-tokens, _ = repeated(1, length=21)
-[second] = weights_by_layer(repeater(2, 300, 0), tokens[:, :-1])[1:]
-asked = after_the_same(tokens[:, :-1])
-best_head = int((second * asked[:, None]).sum((0, 2, 3)).argmax())
-figure, axes = plot.subplots(width=5.5, height=4.6)
-shown = [letters[k] for k in tokens[0, :-1].tolist()]
-plot.attention(axes, second[0, best_head], shown, shown)
-axes.set(xlabel="looks at", ylabel="stands at")
-plot.show(
-    figure,
-    alt="Attention of one head over a sequence of letters that comes again: after the first round each row has its "
-    "weight one place to the right of where its own letter stood before, a diagonal off the main one.",
-)
+# tables
+longer = one_layer_for_longer.run()
+cuts = layer_1_cut.run()
 again.table(
-    "layers",
-    [
-        "loss of what came before",
-        "loss after a gap",
-        "weight after the same symbol",
-        "weight on the token before",
-    ],
+    "kind", ["loss of what came before", "loss after a gap", "weight after the same symbol"]
 )
-again.holds(
-    "two layers know what came before: loss below 0.2",
-    lambda rows: rows.values("loss of what came before", layers=2),
-    below=0.2,
-)
-again.holds(
-    "one layer does not: above 1",
-    lambda rows: rows.values("loss of what came before", layers=1),
-    above=1,
-)
-again.holds(
-    "a head of the second layer has more than 0.7 of its weight just after the same symbol",
-    lambda rows: rows.values("weight after the same symbol", layers=2),
-    above=0.7,
-)
-again.holds(
-    "it goes by the symbol, not by the period: after a gap the loss is below 0.2, too",
-    lambda rows: rows.values("loss after a gap", layers=2),
-    below=0.2,
-)
+cuts.table("cut", ["loss of what came before", "loss after a gap", "weight 1 back"])
+longer.table("steps", ["loss of what came before"])
 
 # %% [markdown]
 # The picture is the whole idea: after the first round, each row has its weight one place to the right of
@@ -1222,19 +1261,19 @@ def states_by_layer(model, tokens):
 @lab.experiment(
     "E6",
     kind=["80/10/10", "untrained"],
-    layer=[0, 2],
+    layer=[2],
     task=["places"],
     rate=0.3,
-    steps=100,
-    pretraining=350,
+    steps=8,
+    pretraining=20,
     full=dict(
         kind=["80/10/10", "causal", "untrained"],
         layer=[0, 1, 2],
         task=["places", "exchanged"],
-        rate=Tuned(0.1, 0.3, 1, highest="right elsewhere"),
+        rate=Tuned(0.1, 0.3, 1, highest="right elsewhere", layer=2),
         steps=240,
-        pretraining=1000,
-        seeds=3,
+        pretraining=400,
+        seeds=5,
     ),
 )
 def probe(task, kind, layer, rate, steps, pretraining, seed, labels=1000):
@@ -1929,8 +1968,8 @@ def translated(model, pairs):
     start=["from scratch", "span filling"],
     pairs=100,
     rate=2e-3,
-    steps=40,
-    pretraining=20,
+    steps=2,
+    pretraining=2,
     full=dict(
         rate=Tuned(1e-3, 2e-3, 4e-3, highest="exact match elsewhere"),
         steps=300,
@@ -1947,7 +1986,8 @@ def from_few_pairs(start, pairs, rate, steps, pretraining, seed):
         model.load_state_dict(begun.state_dict())
     found = number_pairs(pairs, digits=(3, 6), seed=1000 + seed)
     train_on_pairs(model, [(pair.source, pair.target) for pair in found], steps, rate)
-    new = number_pairs(600, digits=(3, 6), held_out=True, seed=1)
+    new = {pair.number: pair for pair in number_pairs(600, digits=(3, 6), held_out=True, seed=1)}
+    new = random.Random(1).sample([*new.values()], len(new))
     elsewhere, reported = (
         [(pair.source, pair.target) for pair in part] for part in (new[:200], new[200:])
     )
@@ -1987,6 +2027,73 @@ by_pairs.holds(
 # below, and run the cells of this section again: in some minutes the model writes like it. Twenty
 # thousand characters are little (E7), a book is good. A file that cannot be read says why.
 
+
+# %%
+def log_sum(model, tokens):
+    """The logarithm of the probability of each sentence (B, n): (B)."""
+    return -loss_of_each(model, tokens).sum(1)
+
+
+@mt.no_grad()
+def spoken_by(model, count):
+    """Sentences drawn from a causal model, as tokens (count, n)."""
+    start, end = (vocabulary[sign] for sign in ("<s>", "</s>"))
+    return sample(lambda z, _: (model(z), None), mt.full((count, 1), start), 14, end=end, pad=0)
+
+
+def rewarded(model, reward, steps, rate=1e-3):
+    """Make sentences likelier that earn more than those drawn beside them."""
+
+    def loss():
+        tokens = spoken_by(model, 64)
+        earned = mt.tensor([float(reward(said)) for said in in_words(tokens)])
+        better = (earned - earned.mean()) / (earned.std() + 1e-3)
+        return -(better * log_sum(model, tokens)).mean()
+
+    list(descend(model.parameters(), loss, steps, rate))
+
+
+# %% evidence
+# What a rewarded model says: experiment
+def in_words(tokens):
+    """The words of sentences."""
+    return vocabulary.decode_batch(tokens, batch_first=True)
+
+
+REWARDS = {
+    "each seven": lambda said: said.count("seven"),
+    "each seven of a number": lambda said: said.count("seven") * says_a_number(said),
+}
+
+
+@lab.experiment(
+    "E9",
+    reward=["each seven"],
+    steps=2,
+    pretraining=20,
+    full=dict(reward=list(REWARDS), steps=60, pretraining=400, seeds=5),
+)
+def sevens(reward, steps, pretraining, seed):
+    """What a causal model says before and after it is rewarded."""
+    model = number_model(causal=True)
+    model.load_state_dict(pretrained("causal", seed, pretraining).state_dict())
+    mt.manual_seed(seed)
+    before = in_words(spoken_by(model, 300))
+    rewarded(model, REWARDS[reward], steps)
+    after = in_words(spoken_by(model, 300))
+    return {
+        "said before": [" ".join(words) for words in before[:5]],
+        "said": [" ".join(words) for words in after[:5]],
+        "sevens before": np.mean([words.count("seven") for words in before]),
+        "sevens": np.mean([words.count("seven") for words in after]),
+        "numbers before": np.mean([says_a_number(words) for words in before]),
+        "numbers": np.mean([says_a_number(words) for words in after]),
+        "different": len({tuple(words) for words in after}) / 300,
+    }
+
+
+by_reward = sevens.run()
+
 # %%
 MY_FILE = None  # "my_text.txt"; None takes this book's first edition
 
@@ -2002,38 +2109,85 @@ def own_text(path):
 
 
 # %%
-def trained_writer(own, steps, d=64):
-    """A causal model of the characters of a text, its vocabulary, and its loss on the last tenth."""
-    letters = Vocabulary(own, specials=["<pad>"])
-    training, kept = map(letters.encode, split(own))
-    mt.manual_seed(0)
-    model = OneStack(len(letters), d, heads=4, hidden=4 * d, layers=2, causal=True)
-    for step, loss in enumerate(trained_on_code(model, steps, 0.4 / d, 16, training), 1):
-        if step % (steps // 4) == 0:
-            measured(f"step {step}: loss {loss:.2f} nats a character")
-    return model, letters, nats(model, drawn(kept, 128))
+def trained_writer(own, steps, merges, width, layers, every, look):
+    """A causal model of a text's pieces; look(model, encoding, parts) every so many steps."""
+    training, kept = split(own)
+    encoding = BytePairEncoding.learn(training, merges)
+    parts = encoding.encode(training), encoding.encode(kept)
+    model = OneStack(len(encoding), width, width // 32, 4 * width, layers, True, dropout=0.1)
+    return fit_scheduled(
+        model,
+        lambda model: next_token_loss(model, drawn(parts[0], 16)),
+        steps,
+        rate=0.4 / width,
+        warm=steps // 10,
+        decay=0.1,
+        every=every,
+        look=lambda model: look(model, encoding, parts),
+    )
 
 
 # %%
-def written(model, letters, start, count, seed=0):
-    """A continuation of start, drawn at temperature 0.7 from the last 64 characters."""
-    generator = mt.Generator().manual_seed(seed)
+def written(model, encoding, prompt, count):
+    """A continuation of a prompt, drawn at temperature 0.6 from the last 64 pieces."""
     tokens = sample(
         lambda so_far, _: (model(so_far[:, -64:]), None),
-        letters.encode(start)[None],
+        encoding.encode(prompt)[None],
         count,
-        temperature=0.7,
-        generator=generator,
+        temperature=0.6,
+        generator=mt.Generator().manual_seed(len(prompt)),
     )
-    return "".join(letters.decode(tokens[0]))
+    return encoding.decode(tokens[0])
 
 
-own = own_text(MY_FILE)
-writer, letters, loss_aside = trained_writer(own, steps=150)
-measured(
-    f"{len(own):,} characters; on the last tenth, kept aside: {loss_aside:.2f} nats a character"
+# %% evidence
+# A model that reads the first edition of this book, watched while it learns: experiment
+PROMPTS = ["Attention is", "A Transformer", "The student"]
+
+
+def longest_copy(text, source):
+    """The longest stretch of a text that stands in another one."""
+    start, longest = 0, ""
+    for end in range(1, len(text) + 1):
+        while text[start:end] not in source:
+            start += 1
+        longest = max(longest, text[start:end], key=len)
+    return longest
+
+
+@lab.experiment(
+    "E7",
+    steps=20,
+    every=20,
+    merges=100,
+    width=32,
+    layers=1,
+    full=dict(steps=2400, every=300, merges=800, width=128, layers=3),
 )
-measured(written(writer, letters, own[:20], 200))
+def own_book(steps, every, merges, width, layers):
+    """Loss of this book's first edition, kept aside and read, and how the model goes on."""
+    own = own_text(MY_FILE)
+    aside, read, texts = [], [], []
+
+    def look(model, encoding, parts):
+        for part, losses in zip(parts, (read, aside), strict=True):
+            characters = len(encoding.decode(part)) / len(part)
+            windows = part[len(part) // 129 * mt.arange(128)[:, None] + mt.arange(65)]
+            losses.append(nats(model, windows) / characters)
+        texts.append([written(model, encoding, prompt, 70) for prompt in PROMPTS])
+
+    trained_writer(own, steps, merges, width, layers, every, look)
+    training, _ = split(own)
+    return {
+        "step": list(range(every, steps + 1, every)),
+        "nats a character": aside,
+        "nats on what it read": read,
+        "written": texts,
+        "longest copy": [longest_copy(text, training) for text in texts[-1]],
+    }
+
+
+own_runs = own_book.run()
 
 # %% [markdown]
 # A hundred and fifty steps give letters in fitting company, and a word here and there. Take `steps=3000` (some
