@@ -519,7 +519,7 @@ def from_labels(task, labels, method, factor, steps, pretraining, seed):
 # %%
 @lab.experiment(
     "C28",
-    method=["fine-tuned", "from scratch"],
+    method=["from scratch"],
     labels=[10],
     factor=1,
     steps=8,
@@ -1651,8 +1651,9 @@ table(
 #
 # ### Few weights: LoRA
 #
-# If there are billions of weights, can one fine-tune without training them all? Hu et al. (2022) leave each matrix $W$ as it
-# is and add a product of two thin ones, $W + AB$, of a *rank* $r$ as small as 4. At the start $B = 0$, so nothing changes.
+# If there are billions of weights, can one fine-tune without training them all? Hu et al. (2022) leave each matrix $W$, $(d, d)$,
+# as it is and add a product of two thin ones, $W + RS$, with $R$, $(d, r)$, and $S$, $(r, d)$, of a *rank* $r$ as small as 4. At
+# the start $S = 0$, so nothing changes.
 
 
 # %%
@@ -1971,8 +1972,6 @@ def own_book(steps, every, merges, width, layers):
     }
 
 
-own_runs = own_book.run()
-
 # %% evidence
 # Loss of the first edition while it is read, recorded: figure
 own_runs = own_book.run()
@@ -2166,12 +2165,13 @@ if rules.full:
 # The same for exchanged words: experiment
 @lab.experiment(
     "C28",
-    method=["fine-tuned", "from scratch"],
+    method=["from scratch"],
     labels=[100],
     factor=1,
     steps=8,
     pretraining=20,
     full=dict(
+        method=["fine-tuned", "from scratch"],
         labels=[100, 1000],
         factor=Tuned(0.3, 1, 3, highest="right elsewhere", labels=1000),
         steps=1200,
@@ -2621,12 +2621,13 @@ def translated(model, pairs):
 
 @lab.experiment(
     "E8",
-    start=["from scratch", "span filling"],
+    start=["from scratch"],
     pairs=100,
     rate=2e-3,
     steps=2,
     pretraining=2,
     full=dict(
+        start=["from scratch", "span filling"],
         rate=Tuned(1e-3, 2e-3, 4e-3, highest="exact match elsewhere"),
         steps=300,
         pretraining=800,
