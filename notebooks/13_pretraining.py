@@ -17,7 +17,7 @@
 # - write a low-rank adapter, a loss of preferences and a step of learning from a reward;
 # - train a model on a text of your own.
 #
-# **Time**: about 115 minutes to read, without the side roads and what *Try it* takes; all cells together run in less than a
+# **Time**: about 120 minutes to read, without the side roads and what *Try it* takes; all cells together run in less than a
 # minute. **Before it**: chapters 05 to 10; chapter 03 for padding, chapter 11 for pieces and decoding.
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it still
@@ -814,6 +814,8 @@ def prompted(steps, seed):
     return model
 
 
+# %% evidence
+# Answers after some examples in the prompt: experiment
 @lab.experiment(
     "E4",
     examples=[0, 1],
@@ -1366,7 +1368,8 @@ if by_tokens.full:
 # half, a third and a quarter of its text. That is what the slide says. But each character costs a wide model more. So is it
 # cheaper, too? That depends on the budget, and the next experiment tells how.
 #
-# > **C29 · holds: Width 128 needs {{13 loss_by_tokens: weights; d=128}} weights and a quarter of the text that width 16 reads; whether it is cheaper depends on the budget (C37).** *The lectures* (deck 4, "Scaling Transformer Models"):
+# > **C29 · holds: Width 128 needs 100,000 of the 409,600 characters that width 16 reads; whether it is
+# > cheaper, too, depends on the budget (C37).** *The lectures* (deck 4, "Scaling Transformer Models"):
 # > larger models require fewer samples to reach the same performance.
 # >
 # > *Measured*: Three seeds, each width at its own rate, 409,600 characters. At the end $d$ = 16 has
@@ -1988,8 +1991,8 @@ plot.show(
 )
 
 # %% [markdown]
-# The first edition has 300,000 characters, a short book. The recorded run reads it again and again, at a rate of a minute
-# of one core for {{OWN}} steps. What to see: the two curves part. What the model reads, it begins to know by heart. (A side road
+# The first edition has 300,000 characters, a short book. The recorded run reads it again and again, for a few minutes
+# of one core. What to see: the two curves part. What the model reads, it begins to know by heart. (A side road
 # takes this to the end: there the loss on new text turns round, E7.) So we kept the last tenth aside, and so should you:
 # stop where the loss there no longer falls.
 #
