@@ -51,9 +51,11 @@ lab = Lab("13")
 # %% evidence
 # What only folded cells need
 import re
+from functools import partial
 from itertools import islice, pairwise
 
 from minitorch.flops import count_flops
+from textbook.data import lacking, tiny_shakespeare
 from textbook.data.files import read_text
 from textbook.lab import colored_text, large
 from textbook.lab.report import spread, table
@@ -756,7 +758,8 @@ TASKS = [(a, b, int(a == b)) for a in LANGUAGES for b in LANGUAGES]  # the next 
 KNOWN = [task for task in TASKS if task not in NEVER]
 FREE, HELD = ([k for k in range(99) if is_held_out(k) == held] for held in (False, True))
 every = [piece for language in LANGUAGES for k in range(100) for piece in said(k, language)]
-signs = Vocabulary(every, specials=["<pad>", ">", ";"])
+REQUESTS = "say what comes after that and in english german french".split()  # section 7
+signs = Vocabulary(every, specials=["<pad>", ">", ";", *REQUESTS])
 
 
 def document(task, numbers):
@@ -1644,13 +1647,311 @@ table(
 # what the long training buys.
 
 # %% [markdown]
-# ## 6. From a model to an assistant
+# ## 6. Your own text
+#
+# What would a model say that had read *your* text? A causal model needs nothing else. Put a file beside this notebook, write
+# its name below, and run the cells of this section again: in some minutes the model writes like it. Twenty thousand
+# characters are little, a book is good. If you name none, it reads this book's first edition.
+
+# %%
+MY_FILE = None  # "my_text.txt"; None takes this book's first edition
+
+
+def own_text(path):
+    """The text of a file, or the first edition; ValueError if it is too short."""
+    own = read_text(path) if path else first_edition()
+    if len(own) < 10_000:
+        raise ValueError(
+            f"{path} has {len(own):,} characters: too few to learn from, take 10,000 or more"
+        )
+    return own
+
+
+# %% [markdown]
+# It reads chapter 11's pieces with chapter 11's loop, and is chapter 10's stack of blocks. All of it is known by now.
+
+
+# %%
+def trained_writer(own, steps, merges, width, layers, every, look):
+    """A causal model of a text's pieces; look(model, encoding, parts) every so many steps."""
+    training, kept = split(own)
+    encoding = BytePairEncoding.learn(training, merges)
+    parts = encoding.encode(training), encoding.encode(kept)
+    model = OneStack(len(encoding), width, width // 32, 4 * width, layers, True, dropout=0.1)
+    return fit_scheduled(
+        model,
+        lambda model: next_token_loss(model, drawn(parts[0], 16)),
+        steps,
+        rate=0.4 / width,
+        warm=steps // 10,
+        decay=0.1,
+        every=every,
+        look=lambda model: look(model, encoding, parts),
+    )
+
+
+# %%
+def written(model, encoding, prompt, count):
+    """A continuation of a prompt, drawn at temperature 0.6 from the last 64 pieces."""
+    tokens = sample(
+        lambda so_far, _: (model(so_far[:, -64:]), None),
+        encoding.encode(prompt)[None],
+        count,
+        temperature=0.6,
+        generator=mt.Generator().manual_seed(len(prompt)),
+    )
+    return encoding.decode(tokens[0])
+
+
+# %% evidence
+# A model that reads a text, watched while it learns: experiment
+OWN_TEXTS = {"own": lambda: own_text(MY_FILE), "tiny Shakespeare": tiny_shakespeare}
+PROMPTS = ["A TRANSFORMER:\nI am", "JULIET:\nMy lord,", "Attention, "]
+
+
+def longest_copy(text, source):
+    """The longest stretch of a text that stands in another one."""
+    start, longest = 0, ""
+    for end in range(1, len(text) + 1):
+        while text[start:end] not in source:
+            start += 1
+        longest = max(longest, text[start:end], key=len)
+    return longest
+
+
+@lab.experiment(
+    "E7",
+    text="own",
+    steps=20,
+    every=20,
+    merges=100,
+    width=32,
+    layers=1,
+    full=dict(text="tiny Shakespeare", steps=2400, every=400, merges=800, width=128, layers=3),
+    lacks=partial(lacking, tiny_shakespeare),
+)
+def text_read(text, steps, every, merges, width, layers):
+    """Loss of a text, of the part kept aside and of the part read, and how the model goes on."""
+    own = OWN_TEXTS[text]()
+    aside, read, texts = [], [], []
+
+    def look(model, encoding, parts):
+        for part, losses in zip(parts, (read, aside), strict=True):
+            characters = len(encoding.decode(part)) / len(part)
+            windows = part[len(part) // 129 * mt.arange(128)[:, None] + mt.arange(65)]
+            losses.append(nats(model, windows) / characters)
+        texts.append([written(model, encoding, prompt, 90) for prompt in PROMPTS])
+
+    trained_writer(own, steps, merges, width, layers, every, look)
+    training, _ = split(own)
+    return {
+        "step": list(range(every, steps + 1, every)),
+        "nats a character": aside,
+        "nats on what it read": read,
+        "written": texts,
+        "longest copy": [longest_copy(text, training) for text in texts[-1]],
+    }
+
+
+own_runs = text_read.run()
+
+# %% [markdown]
+# Here the text is a million characters of Shakespeare's plays, read for a few minutes of one core (recorded). Chapter 11 has
+# read them, too, character by character. Pieces get to whole words sooner. We give the model a speaker who does not occur in
+# the plays.
+
+# %% evidence
+# How the model that has read the plays goes on: large; and how much of it is copied
+own_best = own_runs.best[0]
+for written_last in own_best["written"][-1]:
+    large(written_last.strip())
+measured(
+    "nats a character, kept aside:",
+    f"{own_best['nats a character'][-1]:.2f}; longest stretches copied from the text, in characters:",
+    [len(copied) for copied in own_best["longest copy"]],
+)
+
+# %% [markdown]
+# Words, speakers and the tone of a quarrel are there, and no whole thought lasts. Is it copied? The line below the texts
+# says how long the longest stretches are that stand in the plays: a few words. With a short text, that changes. It is
+# learned by heart, and the loss on anything new turns round (side road, E7). So keep the last tenth aside, and stop where the
+# loss there no longer falls.
+
+# %% [markdown]
+# ## 7. From a model to an assistant
 #
 # A pretrained model goes on with a text. Asked a question, it may well go on with more questions. How does it become
 # something that helps? Four things are put on top. None changes the blocks of this book.
 #
-# **Instructions.** The model is fine-tuned on requests with good answers (Wei et al., 2022; Ouyang et al., 2022). That is
-# section 3 with text as the label: the loss of chapter 10's last model, over the tokens of the answer alone.
+# ### Instructions (E10)
+#
+# First, fine-tuning on requests with good answers (Wei et al., 2022; Ouyang et al., 2022). That is section 3 with text as
+# the label: the model reads the request, and the loss is taken over the tokens of the *answer* alone. Can few requests do it?
+# We take section 4's model, which has read documents of numbers in three languages and nothing else. It has never seen the
+# words *say* or *after*. Now it gets 300 short conversations, such as
+
+# %% evidence
+# Conversations of three requests: data
+NAMED = {"en": "english", "de": "german", "fr": "french"}
+
+
+def conversation(rng):
+    """Three requests with their answers, as tokens, and which of these belong to an answer."""
+    number, language = rng.choice([k for k in FREE if k < 95]), rng.choice(["de", "fr"])
+    if rng.random() < 0.5:
+        request = ["say", *said(number, "en"), "in", NAMED[language]]
+    else:
+        request = ["what", "comes", "after", *said(number, language)]
+        number += 1
+    turns = [(request, said(number, language))]
+    for _ in range(2):
+        if rng.random() < 0.5:
+            number += 1
+            request = ["and", "after", "that"]
+        else:
+            language = rng.choice([other for other in LANGUAGES if other != language])
+            request = ["and", "in", NAMED[language]]
+        turns.append((request, said(number, language)))
+    return turns
+
+
+def as_tokens(conversations):
+    """Tokens (B, n), and for each the number of the answer that it belongs to, else -1 (B, n)."""
+    rows, owners = [], []
+    for turns in conversations:
+        row, owner = [], []
+        for i, (request, answer) in enumerate(turns):
+            row += [*request, ">", *answer, ";"]
+            owner += [-1] * (len(request) + 1) + [i] * (len(answer) + 1)
+        rows.append(row)
+        owners.append(owner)
+    tokens = signs.encode_batch(rows, batch_first=True)[0]
+    return tokens, mt.tensor([row + [-1] * (tokens.shape[1] - len(row)) for row in owners])
+
+
+def in_plain_words(tokens):
+    """Tokens as one reads them, without the marks of their language."""
+    return " ".join(token.partition(":")[2] or token for token in tokens)
+
+
+for request, answer in conversation(random.Random(8)):
+    print(f"you: {in_plain_words(request):34} model: {in_plain_words(answer)}")
+
+
+# %%
+def answer_loss(model, tokens, owners):
+    """Mean loss of the tokens of answers; requests are read, and not asked for."""
+    targets = tokens[:, 1:].masked_fill(owners[:, 1:] < 0, -100)
+    return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), targets.flatten())
+
+
+def instruct(model, conversations, steps, rate):
+    """Fine-tune a causal model on conversations."""
+    tokens, owners = as_tokens(conversations)
+
+    def loss():
+        rows = mt.randint(0, len(tokens), (32,))
+        return answer_loss(model, tokens[rows], owners[rows])
+
+    list(descend(model.parameters(), loss, steps, rate))
+
+
+# %% evidence
+# Answers of a model, and a talk with it; the experiment
+@mt.no_grad()
+def answers_right(model, conversations):
+    """The share of answers without a mistake, each after what was rightly said before."""
+    tokens, owners = as_tokens(conversations)
+    guessed = model(tokens[:, :-1]).argmax(-1)
+    wrong = (guessed != tokens[:, 1:]).float()
+    answers = [(owners[:, 1:] == i).float() for i in range(3)]
+    return np.mean([((wrong * answer).sum(1) == 0).float().mean().item() for answer in answers])
+
+
+def talk(model, requests):
+    """What the model answers to requests, one after another, as text to be read."""
+    tokens, lines = [], []
+    for request in requests:
+        tokens += [*request, ">"]
+        prompt = signs.encode(tokens)[None]
+        went_on = greedy(lambda z, _: (model(z), None), prompt, 6, end=signs[";"])[0]
+        answer = signs.decode(went_on)[len(tokens) :]
+        tokens += answer if answer[-1] == ";" else [*answer, ";"]
+        answer = [token for token in answer if token != ";"]
+        lines.append(f"you: {in_plain_words(request)}\nmodel: {in_plain_words(answer)}")
+    return "\n".join(lines)
+
+
+THAT, IN_FRENCH, IN_GERMAN = (
+    words.split() for words in ("and after that", "and in french", "and in german")
+)
+TALKS = [
+    [["say", *said(42, "en"), "in", "german"], IN_FRENCH, THAT],
+    [["what", "comes", "after", *said(12, "de")], THAT, "and in english".split()],
+]
+
+
+@lab.experiment(
+    "E10",
+    start=["from scratch"],
+    rate=2e-3,
+    steps=2,
+    pretraining=5,
+    full=dict(
+        start=["from scratch", "pretrained"],
+        rate=Tuned(1e-3, 2e-3, 4e-3, highest="right elsewhere"),
+        steps=400,
+        pretraining=1000,
+        seeds=5,
+    ),
+)
+def instructed(start, rate, steps, pretraining, seed):
+    """Answers to requests after fine-tuning on 300 conversations."""
+    read = prompted(pretraining, seed) if start == "pretrained" else None
+    mt.manual_seed(seed)
+    model = OneStack(len(signs), 64, heads=4, hidden=256, layers=2, causal=True)
+    if read:
+        model.load_state_dict(read.state_dict())
+    before, rng = talk(model, TALKS[0]), random.Random(seed)
+    instruct(model, [conversation(rng) for _ in range(300)], steps, rate)
+    new = random.Random(1000 + seed)
+    elsewhere, reported = ([conversation(new) for _ in range(count)] for count in (100, 300))
+    return {
+        "right": answers_right(model, reported),
+        "right elsewhere": answers_right(model, elsewhere),
+        "said before": before,
+        "said": [talk(model, requests) for requests in TALKS],
+    }
+
+
+answering = instructed.run()
+
+# %% evidence
+# A conversation before and after: large; table and verdict
+starts = answering.best.settings_of("start")
+instructed_best = answering.best.where(start=starts[-1])[0]
+measured("before, when it has read documents alone:")
+large(instructed_best["said before"])
+measured("after 300 conversations:")
+large(instructed_best["said"][0])
+answering.table("start", "right")
+answering.finding(
+    "the model that has read documents answers better than one from scratch",
+    "right",
+    larger=dict(start="pretrained", steps=400),
+    smaller=dict(start="from scratch", steps=400),
+)
+
+# %% [markdown]
+# Before, it goes on with something that it knows. After 300 conversations it answers. It even knows what *that* is: the
+# number it has just said. Where did it learn German? Not in the conversations alone: a model that begins from random weights
+# and gets the same conversations is far behind. **Instructions teach what is wanted. What is known comes from reading.**
+#
+# > **E10 · Yes: after 300 conversations {{13 instructed: right; start=pretrained}} of the answers are right, from scratch {{13 instructed: right; start=from scratch}}.**
+# > *Our question*: are a few hundred conversations enough to make a model that has read answer requests?
+# >
+# > *Measured*: Answers without a mistake in 300 new conversations, each start at its own rate, 400 steps, five seeds: after
+# > reading {{13 instructed: right; start=pretrained}}, from scratch {{13 instructed: right; start=from scratch}}.
 #
 # ### Few weights: LoRA
 #
@@ -1846,8 +2147,9 @@ by_reward.finding(
 # > preferences and checked rewards, as in this section, and models that write long drafts before they answer. Papers compare
 # > models with different tokens by *bits per byte*, chapter 11's nats per character in other units. Encoders that fill
 # > blanks live on in search. Cleaning of text is in no chapter of this book.
-#
-# ## 7. Looking back
+
+# %% [markdown]
+# ## 8. Looking back
 #
 # Each chapter began with something that broke. The numbers are those of the chapters' records, from the smallest to the
 # largest over the seeds ([docs/claims.md](../docs/claims.md) leads to each).
@@ -1872,146 +2174,18 @@ by_reward.finding(
 # Two things are worth more than any row. Most claims needed an "if", and the measurement found it. And the blocks of this
 # chapter are those of chapter 10: what changed is what they were asked.
 #
-# ## 8. Your own text
-#
-# A causal model needs nothing but text. Put a file beside this notebook, write its name below, and run the cells of this
-# section again: in some minutes the model writes like it. Twenty thousand characters are little, a book is good. If you
-# name none, it reads the book that it is in, in its first edition.
-
-# %%
-MY_FILE = None  # "my_text.txt"; None takes this book's first edition
-
-
-def own_text(path):
-    """The text of a file, or the first edition; ValueError if it is too short."""
-    own = read_text(path) if path else first_edition()
-    if len(own) < 10_000:
-        raise ValueError(
-            f"{path} has {len(own):,} characters: too few to learn from, take 10,000 or more"
-        )
-    return own
-
-
-# %% [markdown]
-# It reads chapter 11's pieces with chapter 11's loop, and is chapter 10's stack of blocks. All of it is known by now.
-
-
-# %%
-def trained_writer(own, steps, merges, width, layers, every, look):
-    """A causal model of a text's pieces; look(model, encoding, parts) every so many steps."""
-    training, kept = split(own)
-    encoding = BytePairEncoding.learn(training, merges)
-    parts = encoding.encode(training), encoding.encode(kept)
-    model = OneStack(len(encoding), width, width // 32, 4 * width, layers, True, dropout=0.1)
-    return fit_scheduled(
-        model,
-        lambda model: next_token_loss(model, drawn(parts[0], 16)),
-        steps,
-        rate=0.4 / width,
-        warm=steps // 10,
-        decay=0.1,
-        every=every,
-        look=lambda model: look(model, encoding, parts),
-    )
-
-
-# %%
-def written(model, encoding, prompt, count):
-    """A continuation of a prompt, drawn at temperature 0.6 from the last 64 pieces."""
-    tokens = sample(
-        lambda so_far, _: (model(so_far[:, -64:]), None),
-        encoding.encode(prompt)[None],
-        count,
-        temperature=0.6,
-        generator=mt.Generator().manual_seed(len(prompt)),
-    )
-    return encoding.decode(tokens[0])
-
+# The last word has the model of section 7. It has read numbers for a minute, and a few hundred conversations.
 
 # %% evidence
-# A model that reads the first edition of this book, watched while it learns: experiment
-PROMPTS = ["Attention is", "A Transformer", "The student"]
-
-
-def longest_copy(text, source):
-    """The longest stretch of a text that stands in another one."""
-    start, longest = 0, ""
-    for end in range(1, len(text) + 1):
-        while text[start:end] not in source:
-            start += 1
-        longest = max(longest, text[start:end], key=len)
-    return longest
-
-
-@lab.experiment(
-    "E7",
-    steps=20,
-    every=20,
-    merges=100,
-    width=32,
-    layers=1,
-    full=dict(steps=2400, every=300, merges=800, width=128, layers=3),
-)
-def own_book(steps, every, merges, width, layers):
-    """Loss of this book's first edition, kept aside and read, and how the model goes on."""
-    own = own_text(MY_FILE)
-    aside, read, texts = [], [], []
-
-    def look(model, encoding, parts):
-        for part, losses in zip(parts, (read, aside), strict=True):
-            characters = len(encoding.decode(part)) / len(part)
-            windows = part[len(part) // 129 * mt.arange(128)[:, None] + mt.arange(65)]
-            losses.append(nats(model, windows) / characters)
-        texts.append([written(model, encoding, prompt, 70) for prompt in PROMPTS])
-
-    trained_writer(own, steps, merges, width, layers, every, look)
-    training, _ = split(own)
-    return {
-        "step": list(range(every, steps + 1, every)),
-        "nats a character": aside,
-        "nats on what it read": read,
-        "written": texts,
-        "longest copy": [longest_copy(text, training) for text in texts[-1]],
-    }
-
-
-# %% evidence
-# Loss of the first edition while it is read, recorded: figure
-own_runs = own_book.run()
-curve = own_runs.best[0]
-figure, axes = plot.subplots(width=6, height=2.8)
-axes.plot(curve["step"], curve["nats a character"], label="kept aside")
-axes.plot(curve["step"], curve["nats on what it read"], label="what it reads")
-axes.set(xlabel="steps", ylabel="nats a character")
-axes.legend()
-plot.show(
-    figure,
-    alt="Loss against steps, one run: on what it reads it falls all the way; on the part kept aside it falls ever more "
-    "slowly.",
-)
+# The second conversation, large
+large(instructed_best["said"][1])
 
 # %% [markdown]
-# The first edition has 300,000 characters, a short book. The recorded run reads it again and again, for a few minutes
-# of one core. What to see: the two curves part. What the model reads, it begins to know by heart. (A side road
-# takes this to the end: there the loss on new text turns round, E7.) So we kept the last tenth aside, and so should you:
-# stop where the loss there no longer falls.
+# A page of arrays and their gradients, and thirteen chapters later it listens and answers. Chapter 14, *The race*, asks how far
+# ten minutes of one core can go.
 #
-# Here is what it says at the end, when it is given two words.
-
-# %% evidence
-# How the model that has read the first edition goes on: large
-for text in curve["written"][-1]:
-    large(text.strip())
-measured(
-    f"longest stretches copied from the text, in characters: {[len(t) for t in curve['longest copy']]}"
-)
-
-# %% [markdown]
-# It speaks of masks and gradients as if it knew what they are. Line by line it reads well, and no whole thought lasts. It
-# does not know that it speaks of itself. Yet a page of NumPy, thirteen chapters, and a text without a single label have
-# brought it this far. Chapter 14, *The race*, asks how much further ten minutes of one core can go.
-#
-# **Try it**: give `MY_FILE` a text of your own and train for `steps=3000`; mask 40 % of the words in place of 15; fine-tune
+# **Try it**: give `MY_FILE` a text of your own and train for `steps=3000`; talk to the model of section 7 with requests of
+# your own; mask 40 % of the words in place of 15; fine-tune
 # `frozen` and `fine-tuned` in turn (the head first, then all); pretrain on 500 sentences in place of 20,000; give `prompts`
 # six examples; forbid "1 back" in layer 2 in place of layer 1; write a reward of your own into `REWARDS`, and guess first
 # how the model will cheat.
