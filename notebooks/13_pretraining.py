@@ -314,7 +314,8 @@ table(
 # ## 3. Fine-tuned, frozen, from scratch
 #
 # Is that worth anything for a task? Now we need labels. The task is chapter 05's, the **place** of each word: does it count ones,
-# hundreds, thousands or hundred thousands? Here is our sentence with its labels:
+# hundreds, thousands or hundred thousands? (There are no ten thousands, since English says *forty two thousand*.) Here is our
+# sentence with its labels:
 
 # %% evidence
 # The example with the label of each word
@@ -1147,8 +1148,6 @@ def layer_1_cut(cut, steps, seed):
     }
 
 
-again = symbols_again.run()
-
 # %% evidence
 # Loss of what came before, with parts of layer 1's view taken away: table and verdicts
 cuts = layer_1_cut.run()
@@ -1182,8 +1181,8 @@ cuts.holds(
 )
 
 # %% [markdown]
-# Forbid one place back, and the model falls from nearly perfect to *worse than guessing*, which would be
-# $\log 16 = 2.8$. Forbid two back, or three back, and nothing happens. Allow *only* itself and one back, and nothing is
+# Forbid one place back, and the model falls from nearly perfect to *worse than guessing*, which would cost
+# $\log 16 = 2.8$ nats. Forbid two back, or three back, and nothing happens. Allow *only* itself and one back, and nothing is
 # missing. So the drawing was right: a weight of one in eight carries the whole mechanism, and both heads share the work.
 # The map showed how much a head looks, not what for. A cut shows what for.
 #
@@ -1334,14 +1333,13 @@ def characters_to(rows, d, smallest):
 
 rows = by_tokens.best
 table(
-    ["d", "weights", "loss at the end", "characters until the loss of d = 16", "TFLOPs until then"],
+    ["d", "weights", "loss at the end", "characters until the loss of d = 16"],
     [
         [
             str(d),
             f"{rows.values('weights', d=d)[0]:,}",
             spread(rows.values("nats a character", d=d)[:, -1]),
             spread(characters_to(rows, d, 16)),
-            spread(characters_to(rows, d, 16) * flops_a_token(d) / 1e12),
         ]
         for d in rows.settings_of("d")
     ],
@@ -1477,18 +1475,7 @@ if best_sizes.full:
         )
         at = int(np.argmin(np.median(found, axis=0)))
         axes.plot(sizes[at], np.median(found, axis=0)[at], "*", color="black", markersize=11)
-        best_run = runs.where(weights=sizes[at])
-        widths = [row["d"] for row in best_run]
-        per_weight = best_run.values("characters read")[0] / sizes[at]
-        lines.append(
-            [
-                f"{budget:.2g}",
-                str(widths[0]),
-                f"{sizes[at]:,}",
-                spread(lowest(rows, budget)),
-                f"{per_weight:.0f}",
-            ]
-        )
+        lines.append([f"{budget:.2g}", spread(lowest(rows, budget))])
     axes.set(xscale="log", xlabel="weights P", ylabel="nats a character")
     axes.legend(fontsize=9)
     plot.show(
@@ -1496,13 +1483,7 @@ if best_sizes.full:
         alt="Loss against the number of weights, logarithmic, a curve for each of four budgets, each with its lowest point, marked by a star, inside; the curves lie lower and their lowest points further right as the budget grows.",
     )
     table(
-        [
-            "budget C",
-            "best width tried",
-            "its weights",
-            "lowest point, by seed",
-            "characters a weight",
-        ],
+        ["budget C", "weights at the lowest point, by seed"],
         lines,
         "the best size of each budget: recorded, 3 seeds",
         folded=False,
@@ -1520,7 +1501,7 @@ if best_sizes.full:
             )
         ],
         "how the best size grows: recorded, by seed",
-        folded=False,
+        folded=True,
     )
     best_sizes.holds(
         "recorded: no best width is the smallest or largest that was tried",
@@ -2078,7 +2059,7 @@ REWARDS = {
     reward=["each seven"],
     steps=2,
     pretraining=20,
-    full=dict(reward=list(REWARDS), steps=60, pretraining=400, seeds=5),
+    full=dict(reward=list(REWARDS), steps=100, pretraining=400, seeds=5),
 )
 def sevens(reward, steps, pretraining, seed):
     """What a causal model says before and after it is rewarded."""
@@ -2113,14 +2094,14 @@ by_reward.table("reward", ["sevens before", "sevens", "numbers before", "numbers
 by_reward.finding(
     "it says more sevens",
     "sevens",
-    larger=dict(reward="each seven", steps=60),
-    smaller=dict(reward="each seven of a number", steps=60),
+    larger=dict(reward="each seven", steps=100),
+    smaller=dict(reward="each seven of a number", steps=100),
 )
 by_reward.finding(
     "and fewer numbers, unless somebody checks",
     "numbers",
-    larger=dict(reward="each seven of a number", steps=60),
-    smaller=dict(reward="each seven", steps=60),
+    larger=dict(reward="each seven of a number", steps=100),
+    smaller=dict(reward="each seven", steps=100),
 )
 
 # %% [markdown]
@@ -2132,7 +2113,7 @@ by_reward.finding(
 # > **E9 · What is rewarded: sevens without numbers, {{13 sevens: numbers; reward=each seven}} of its sentences are numbers; if a program checks, {{13 sevens: numbers; reward=each seven of a number}}.**
 # > *Our question*: what does a language model learn from a reward that forgets to ask for sense?
 # >
-# > *Measured*: 300 sentences drawn before and after 60 steps, five seeds. Sevens a sentence: before
+# > *Measured*: 300 sentences drawn before and after 100 steps, five seeds. Sevens a sentence: before
 # > {{13 sevens: sevens before}}; rewarded {{13 sevens: sevens; reward=each seven}}; with the check
 # > {{13 sevens: sevens; reward=each seven of a number}}. Share that are numbers: before {{13 sevens: numbers before}}; rewarded
 # > {{13 sevens: numbers; reward=each seven}}; with the check {{13 sevens: numbers; reward=each seven of a number}}. Of the 300
@@ -2142,7 +2123,7 @@ by_reward.finding(
 # 2020). A call to a program is written, the program answers, and the answer stands in the prompt (Schick et al., 2023).
 # Section 4 says why that works: what stands in the prompt can be found and used.
 #
-# > **Today.** Models of 2025 read 10 to 40 trillion tokens, and much of the work is in the choosing: pages are cleaned,
+# > **Today.** Open models of 2025 read 15 (DeepSeek-V3) to 36 trillion tokens (Qwen 3), and much of the work is in the choosing: pages are cleaned,
 # > copies thrown out, code and mathematics mixed in, and test questions searched for and removed. Then come instructions,
 # > preferences and checked rewards, as in this section, and models that write long drafts before they answer. Papers compare
 # > models with different tokens by *bits per byte*, chapter 11's nats per character in other units. Encoders that fill
@@ -2489,7 +2470,7 @@ on_kinds = kinds_of_tokens.run()
 on_kinds.table("method", "right", columns="labels")
 on_kinds.holds(
     "pretraining gains less than 0.05 at any number of labels",
-    lambda rows: [np.median(gained(rows, n)) for n in rows.settings_of("labels")],
+    lambda rows: [np.median(gained(rows, n)) for n in (10, 100)],
     below=0.05,
 )
 
