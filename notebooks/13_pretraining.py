@@ -1769,7 +1769,7 @@ measured(
 # First, fine-tuning on requests with good answers (Wei et al., 2022; Ouyang et al., 2022). That is section 3 with text as
 # the label: the model reads the request, and the loss is taken over the tokens of the *answer* alone. Can few requests do it?
 # We take section 4's model, which has read documents of numbers in three languages and nothing else. It has never seen the
-# words *say* or *after*. Now it gets 300 short conversations, such as
+# words *say* or *after*. Now it gets 100 short conversations, such as
 
 # %% evidence
 # Conversations of three requests: data
@@ -1887,14 +1887,14 @@ TALKS = [
     ),
 )
 def instructed(start, rate, steps, pretraining, seed):
-    """Answers to requests after fine-tuning on 300 conversations."""
+    """Answers to requests after fine-tuning on 100 conversations."""
     read = prompted(pretraining, seed) if start == "pretrained" else None
     mt.manual_seed(seed)
     model = OneStack(len(signs), 64, heads=4, hidden=256, layers=2, causal=True)
     if read:
         model.load_state_dict(read.state_dict())
     before, rng = talk(model, TALKS[0]), random.Random(seed)
-    instruct(model, [conversation(rng) for _ in range(300)], steps, rate)
+    instruct(model, [conversation(rng) for _ in range(100)], steps, rate)
     new = random.Random(1000 + seed)
     elsewhere, reported = ([conversation(new) for _ in range(count)] for count in (100, 300))
     return {
@@ -1913,7 +1913,7 @@ starts = answering.best.settings_of("start")
 instructed_best = answering.best.where(start=starts[-1])[0]
 measured("before, when it has read documents alone:")
 large(instructed_best["said before"])
-measured("after 300 conversations:")
+measured("after 100 conversations:")
 large(instructed_best["said"][0])
 answering.table("start", "right")
 answering.finding(
@@ -1924,12 +1924,12 @@ answering.finding(
 )
 
 # %% [markdown]
-# Before, it goes on with something that it knows. After 300 conversations it answers. It even knows what *that* is: the
+# Before, it goes on with something that it knows. After a hundred conversations it answers. It even knows what *that* is: the
 # number it has just said. Where did it learn German? Not in the conversations alone: a model that begins from random weights
 # and gets the same conversations is far behind. **Instructions teach what is wanted. What is known comes from reading.**
 #
-# > **E10 · Yes: after 300 conversations {{13 instructed: right; start=pretrained}} of the answers are right, from scratch {{13 instructed: right; start=from scratch}}.**
-# > *Our question*: are a few hundred conversations enough to make a model that has read answer requests?
+# > **E10 · Yes: after 100 conversations {{13 instructed: right; start=pretrained}} of the answers are right, from scratch {{13 instructed: right; start=from scratch}}.**
+# > *Our question*: are a hundred conversations enough to make a model that has read answer requests?
 # >
 # > *Measured*: Answers without a mistake in 300 new conversations, each start at its own rate, 400 steps, five seeds: after
 # > reading {{13 instructed: right; start=pretrained}}, from scratch {{13 instructed: right; start=from scratch}}.
@@ -2155,7 +2155,7 @@ by_reward.finding(
 # Two things are worth more than any row. Most claims needed an "if", and the measurement found it. And the blocks of this
 # chapter are those of chapter 10: what changed is what they were asked.
 #
-# The last word has the model of section 7. It has read numbers for a minute, and a few hundred conversations.
+# The last word has the model of section 7. It has read numbers for a minute, and a hundred conversations.
 
 # %% evidence
 # The second conversation, large
