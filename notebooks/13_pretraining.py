@@ -717,8 +717,9 @@ without_labels.holds(
 )
 
 # %% [markdown]
-# What to see: in the right sentence no word costs much. In the spoilt one a few words cost far more, and they stand where
-# you stumbled.
+# What to see: in the right sentence a digit costs about 2.3 nats, which is $\log 10$: nothing tells which one will come. In the
+# spoilt one all is well up to *three thousand and forty two*. Then comes *hundred*, and the model stumbles where you did, at
+# three words in a row.
 #
 # So we score each sentence by its *largest* loss. How good is this judge? We take a spoilt sentence and a right one, and ask
 # how often the spoilt one has the larger score. That share is the *area under the curve* (AUC): 0.5 is guessing, 1 is
@@ -841,16 +842,19 @@ def prompts(examples, steps, seed):
 chosen_by_prompt = prompts.run()
 
 # %% evidence
-# What it says after a prompt without an example, and with one: large
-for examples in (0, 1):
+# What it says after prompts without an example, with one, and with the most: large
+for examples, title in ((0, "without an example:"), (1, "with one example:")):
+    measured(title)
     lines = chosen_by_prompt.best.where(examples=examples)[0]["said"]
-    measured("without an example:" if examples == 0 else "with one example:")
-    large("\n".join(dict.fromkeys(lines if examples else lines[:1])))
+    large("\n".join(lines[: 1 + 2 * examples]))
+measured("a task that was never trained:")
+most = chosen_by_prompt.best.settings_of("examples")[-1]
+large(chosen_by_prompt.best.where(examples=most)[0]["said"][-1])
 
 # %% [markdown]
-# Left of the arrow stands the prompt. Without an example the model must guess which task is meant. One line tells it, and it
-# answers in German, in French, or with the next number. The last prompt asks for French to German, which it never saw; there
-# it does what it knows.
+# Right of the arrow stands what the model says. Without an example it must guess which task is meant. One line tells it, and
+# it answers in German, in French, or with the next number. The last prompt asks for French to German, which it never saw,
+# with four examples. It has understood that German is wanted, and says a wrong number.
 
 # %% evidence
 # Answers after 0 to 4 examples: figure and verdicts
@@ -1907,32 +1911,60 @@ def instructed(start, rate, steps, pretraining, seed):
 
 answering = instructed.run()
 
+
 # %% evidence
-# A conversation before and after: large; table and verdict
-starts = answering.best.settings_of("start")
-instructed_best = answering.best.where(start=starts[-1])[0]
+# The same with more conversations and more steps: experiment
+@lab.experiment(
+    "E10",
+    conversations=20,
+    steps=2,
+    pretraining=5,
+    full=dict(conversations=2000, steps=1000, pretraining=1000, seeds=3),
+)
+def talked_with(conversations, steps, pretraining, seed):
+    """Answers to requests after more conversations, and two talks."""
+    model = OneStack(len(signs), 64, heads=4, hidden=256, layers=2, causal=True)
+    model.load_state_dict(prompted(pretraining, seed).state_dict())
+    mt.manual_seed(seed)
+    before, rng = talk(model, TALKS[0]), random.Random(seed)
+    instruct(model, [conversation(rng) for _ in range(conversations)], steps, rate=4e-3)
+    new = random.Random(1000 + seed)
+    return {
+        "right": answers_right(model, [conversation(new) for _ in range(300)]),
+        "said before": before,
+        "said": [talk(model, requests) for requests in TALKS],
+    }
+
+
+# %% evidence
+# A conversation before and after: large; tables and verdict
+talked = talked_with.run()
+talker = talked.best[0]
 measured("before, when it has read documents alone:")
-large(instructed_best["said before"])
-measured("after 100 conversations:")
-large(instructed_best["said"][0])
+large(talker["said before"])
+measured(f"after {talker['conversations']:,} conversations:")
+large(talker["said"][0])
 answering.table("start", "right")
+talked.table("conversations", "right")
 answering.finding(
-    "the model that has read documents answers better than one from scratch",
+    "after 100 conversations the model that has read documents answers better than one from scratch",
     "right",
     larger=dict(start="pretrained", steps=400),
     smaller=dict(start="from scratch", steps=400),
 )
 
 # %% [markdown]
-# Before, it goes on with something that it knows. After a hundred conversations it answers. It even knows what *that* is: the
-# number it has just said. Where did it learn German? Not in the conversations alone: a model that begins from random weights
-# and gets the same conversations is far behind. **Instructions teach what is wanted. What is known comes from reading.**
+# Before, it babbles in numbers, since that is all it knows. Afterwards it answers, and it even knows what *that* is: the number
+# that it has just said. (The induction head at work.) Where did it learn German? A hundred conversations hold only a part of
+# the numbers. A model that begins from random weights and gets the same hundred has a third of its answers right, and the one
+# that has read nearly two thirds. **Instructions teach what is wanted. What is known comes from reading.**
 #
 # > **E10 · Yes: after 100 conversations {{13 instructed: right; start=pretrained}} of the answers are right, from scratch {{13 instructed: right; start=from scratch}}.**
 # > *Our question*: are a hundred conversations enough to make a model that has read answer requests?
 # >
 # > *Measured*: Answers without a mistake in 300 new conversations, each start at its own rate, 400 steps, five seeds: after
-# > reading {{13 instructed: right; start=pretrained}}, from scratch {{13 instructed: right; start=from scratch}}.
+# > reading {{13 instructed: right; start=pretrained}}, from scratch {{13 instructed: right; start=from scratch}}. After reading and
+# > 2,000 conversations, 1,000 steps, three seeds: {{13 talked_with: right}}.
 #
 # ### Few weights: LoRA
 #
@@ -2155,11 +2187,11 @@ by_reward.finding(
 # Two things are worth more than any row. Most claims needed an "if", and the measurement found it. And the blocks of this
 # chapter are those of chapter 10: what changed is what they were asked.
 #
-# The last word has the model of section 7. It has read numbers for a minute, and a hundred conversations.
+# The last word has the model of section 7. It has read numbers for a minute, and conversations for another one.
 
 # %% evidence
 # The second conversation, large
-large(instructed_best["said"][1])
+large(talker["said"][1])
 
 # %% [markdown]
 # A page of arrays and their gradients, and thirteen chapters later it listens and answers. Chapter 14, *The race*, asks how far
