@@ -5,7 +5,8 @@
 # program wrote our answers. Elsewhere an answer costs money, and text costs nothing. Can a model learn from text alone,
 # before anybody asks it anything? It can, and every language model of today begins so. In this chapter we do it on a small
 # scale, with the blocks of chapters 05 to 10, and ask each time what it is worth. We open a model and see how it uses what
-# it has just read. And at the end a model that has read this book's first edition goes on with "Attention is".
+# it has just read. And at the end a model that has read
+# numbers and nothing else answers when it is asked.
 #
 # **After this chapter you will be able to**
 #
@@ -1766,7 +1767,7 @@ measured(
 # ## 7. From a model to an assistant
 #
 # A pretrained model goes on with a text. Asked a question, it may well go on with more questions. How does it become
-# something that helps? Four things are put on top. None changes the blocks of this book.
+# something that helps? A few things are put on top. None of them changes the blocks of this book.
 #
 # ### Instructions (E10)
 #
@@ -1955,7 +1956,7 @@ answering.finding(
 
 # %% [markdown]
 # Before, it babbles in numbers, since that is all it knows. Afterwards it answers, and it even knows what *that* is: the number
-# that it has just said. (The induction head at work.) Where did it learn German? A hundred conversations hold only a part of
+# that it has just said, for which it has to look back. Where did it learn German? A hundred conversations hold only a part of
 # the numbers. A model that begins from random weights and gets the same hundred has a third of its answers right, and the one
 # that has read nearly two thirds. **Instructions teach what is wanted. What is known comes from reading.**
 #
