@@ -38,7 +38,7 @@ from minitorch import nn
 from textbook import plot
 from textbook.chapter_05 import places
 from textbook.chapter_07 import causal_mask, real_tokens
-from textbook.chapter_10 import Embedded, OneStack, Transformer
+from textbook.chapter_10 import OneStack, Transformer
 from textbook.chapter_11 import fit_scheduled
 from textbook.data import Vocabulary, first_edition, first_edition_code, number_pairs
 from textbook.data.bpe import BytePairEncoding
@@ -943,15 +943,15 @@ def repeated(count, length=32, symbols=16):
 
 
 # %%
-class WithNeighbour(Embedded):
+class WithNeighbour(nn.Module):
     """Embeddings that know each token's left neighbour: chapter 12's token shift, by a matrix."""
 
-    def __init__(self, vocabulary, width):
-        super().__init__(vocabulary, width)
-        self.shift = nn.Linear(width, width, bias=False)
+    def __init__(self, embedded, width):
+        super().__init__()
+        self.embedded, self.shift = embedded, nn.Linear(width, width, bias=False)
 
     def forward(self, tokens):
-        x = super().forward(tokens)
+        x = self.embedded(tokens)
         return x + self.shift(F.pad(x, (0, 0, 1, 0))[:, :-1])
 
 
@@ -962,7 +962,7 @@ def repeater(kind, steps, seed):
     layers = 2 if kind == "two layers" else 1
     model = OneStack(17, 64, heads=2, hidden=128, layers=layers, causal=True)
     if kind == "one layer, token shift":
-        model.embedded = WithNeighbour(17, 64)
+        model.embedded = WithNeighbour(model.embedded, 64)
     list(descend(model.parameters(), lambda: next_token_loss(model, repeated(32)[0]), steps, 3e-3))
     return model
 
