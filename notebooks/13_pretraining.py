@@ -316,7 +316,7 @@ table(
 #
 # Is that worth anything for a task? Now we need labels. The task is chapter 05's, the **place** of each word: does it count ones,
 # hundreds, thousands or hundred thousands? (There are no ten thousands, since English says *forty two thousand*.) Here is our
-# sentence with its labels:
+# sentence with its labels. (Words such as *hundred* are not asked for.)
 
 # %% evidence
 # The example with the label of each word
@@ -457,7 +457,7 @@ measured(f"from scratch:  {learned_from_ten(None, rate=3e-3):.2f} of the words r
 measured(f"after reading: {learned_from_ten(model, rate=1e-3):.2f}")
 
 # %% [markdown]
-# The encoder that has read makes far fewer mistakes. Was that a fair fight?
+# The encoder that has read is ahead, after seconds of reading and seconds of training. Was that a fair fight?
 #
 # **Fair care.** The easiest way to win such a comparison is to train the rival too little. A model from scratch needs more
 # steps and a larger rate than one that is only adapted. So every method gets its own rate, from a grid around its usual
@@ -855,7 +855,8 @@ large(chosen_by_prompt.best.where(examples=most)[0]["said"][-1])
 # %% [markdown]
 # Right of the arrow stands what the model says. Without an example it must guess which task is meant. One line tells it, and
 # it answers in German, in French, or with the next number. The last prompt asks for French to German, which it never saw,
-# with four examples. It has understood that German is wanted, and says a wrong number.
+# with four examples. It has understood that German is wanted, and says a wrong number. (With other examples it may hit the
+# right one. That is luck, as the figure shows.)
 
 # %% evidence
 # Answers after 0 to 4 examples: figure and verdicts
@@ -2119,19 +2120,19 @@ by_reward = sevens.run()
 # What it said before, and after each of two rewards: large; table and verdicts
 said_first = by_reward.best[0]
 measured("before:")
-large("\n".join(said_first["said before"][:3]))
+large("\n".join(said_first["said before"][:4]))
 for reward in by_reward.best.settings_of("reward"):
     measured(f"a point for {reward}:")
-    large("\n".join(by_reward.best.where(reward=reward)[0]["said"][:3]))
+    large("\n".join(by_reward.best.where(reward=reward)[0]["said"][:4]))
 by_reward.table("reward", ["sevens before", "sevens", "numbers before", "numbers"])
 by_reward.finding(
-    "it says more sevens",
+    "without the check it says more sevens",
     "sevens",
     larger=dict(reward="each seven", steps=100),
     smaller=dict(reward="each seven of a number", steps=100),
 )
 by_reward.finding(
-    "and fewer numbers, unless somebody checks",
+    "with the check more of its sentences are numbers",
     "numbers",
     larger=dict(reward="each seven of a number", steps=100),
     smaller=dict(reward="each seven", steps=100),
@@ -2139,8 +2140,8 @@ by_reward.finding(
 
 # %% [markdown]
 # The first reward was meant for numbers with many sevens. It did not say so, and the model found out. The second reward
-# asks a program whether the sentence is a number at all, and there the model finds one that a child would. **You get what
-# you reward, not what you meant.** (Real training also keeps the model near to what it was before, as $\beta$ does in DPO's
+# asks a program whether the sentence is a number at all, and now it says numbers full of sevens. **You get what you reward,
+# not what you meant.** (Real training also keeps the model near to what it was before, as $\beta$ does in DPO's
 # loss.)
 #
 # > **E9 · What is rewarded: sevens without numbers, {{13 sevens: numbers; reward=each seven}} of its sentences are numbers; if a program checks, {{13 sevens: numbers; reward=each seven of a number}}.**
@@ -2265,7 +2266,7 @@ large(talker["said"][1])
 # What four rules teach: experiment
 @lab.experiment(
     "E1",
-    rule=["80/10/10"],
+    rule=["80/20/0"],
     steps=20,
     full=dict(rule=list(RULES), steps=400, seeds=5),
 )
