@@ -1198,8 +1198,7 @@ cuts.holds(
 # > *Measured*: Loss of what came before, five seeds. After 800 steps one layer
 # > {{13 symbols_again: loss of what came before; kind=one layer}}, one layer with token shift
 # > {{13 symbols_again: loss of what came before; kind=one layer, token shift}}, two layers
-# > {{13 symbols_again: loss of what came before; kind=two layers}}; one layer after 2,400 steps
-# > {{13 one_layer_for_longer: loss of what came before}} (three seeds). Two layers, after a gap:
+# > {{13 symbols_again: loss of what came before; kind=two layers}} (one layer after 2,400 steps: second table). Two layers, after a gap:
 # > {{13 symbols_again: loss after a gap; kind=two layers}}; weight of the best head just after the same symbol
 # > {{13 symbols_again: weight after the same symbol; kind=two layers}}. Cuts of layer 1: without two back
 # > {{13 layer_1_cut: loss of what came before; cut=not 2 back}}, only itself and one back
