@@ -1100,9 +1100,9 @@ again.holds(
 # enough for recall in chapter 12. And the head goes by the symbol, not by the distance: it works after a gap of five other
 # symbols, which no training sequence had.
 #
-# **Now we take it apart.** The drawing says that layer 1 looks one place back. We look at its weights: on average only
-# {{13 layer_1_cut: weight 1 back; cut=as trained}} of them lie there. So the drawing seems to be wrong. But chapter 04 warned that
-# a map may mislead. What if we *forbid* a place, in layer 1 alone, after all training is done?
+# **Now we take it apart.** The drawing says that layer 1 looks one place back. But the weights of layer 1 that lie there are, on
+# average, only {{13 layer_1_cut: weight 1 back; cut=as trained}} of all. So the drawing seems to be wrong. Then again, chapter 04
+# warned that a map may mislead. What if we *forbid* a place, in layer 1 alone, after all training is done?
 
 # %%
 SEEN = {  # from how many places back a query of layer 1 may read
@@ -1191,7 +1191,7 @@ cuts.holds(
 # %% [markdown]
 # Forbid one place back, and the model falls from nearly perfect to *worse than guessing*, which would cost
 # $\log 16 = 2.8$ nats. Forbid two back, or three back, and nothing happens. Allow *only* itself and one back, and nothing is
-# missing. So the drawing was right: a weight of one in eight carries the whole mechanism, and both heads share the work.
+# missing. So the drawing was right: less than a quarter of the weight carries the whole mechanism, and both heads share the work.
 # The map showed how much a head looks, not what for. A cut shows what for.
 #
 # > **E5 · Yes: layer 1 notes the left neighbour. Forbid that one place, and the loss rises from {{13 layer_1_cut: loss of what came before; cut=as trained}} to {{13 layer_1_cut: loss of what came before; cut=not 1 back}}.**
@@ -1966,8 +1966,8 @@ answering.finding(
 # > *Our question*: are a hundred conversations enough to make a model that has read answer requests?
 # >
 # > *Measured*: Answers without a mistake in 300 new conversations, each start at its own rate, 400 steps, five seeds: after
-# > reading {{13 instructed: right; start=pretrained}}, from scratch {{13 instructed: right; start=from scratch}}. After reading and
-# > 2,000 conversations, 1,000 steps, three seeds: {{13 talked_with: right}}.
+# > reading {{13 instructed: right; start=pretrained}}, from scratch {{13 instructed: right; start=from scratch}}. The second table has
+# > 2,000 conversations and 1,000 steps (three seeds).
 #
 # ### Few weights: LoRA
 #
