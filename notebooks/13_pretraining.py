@@ -2740,8 +2740,8 @@ if run_out.full:
 # > 20,000 characters.** *Our question*: what happens when the text runs out?
 # >
 # > *Measured*: three seeds. With 20,000 characters, read 41 times, the loss on new files falls to 3.02 to
-# > 3.03 and ends at {{13 short_text: nats a character; kept=20,000}}, on its own text at {{13 short_text: nats on its own text; kept=20,000}};
-# > with 1.8 million characters {{13 short_text: nats a character; kept=1,800,000}} and {{13 short_text: nats on its own text; kept=1,800,000}}.
+# > 3.03 and ends at {{13 short_text: nats a character; kept=20000}}, on its own text at {{13 short_text: nats on its own text; kept=20000}};
+# > with 1.8 million characters {{13 short_text: nats a character; kept=1800000}} and {{13 short_text: nats on its own text; kept=1800000}}.
 #
 # ### Filling spans, then translating (E8)
 #
