@@ -1046,7 +1046,7 @@ shown = [*"abcdef" * 4][:20]
 for axes, kind in zip(panels[0], kinds, strict=True):
     weights = np.array(again.best.where(kind=kind)[0]["map"]).reshape(20, 20)
     plot.attention(axes, weights, shown, shown, colorbar=False, title=kind)
-panels[0][0].set(xlabel="looks at", ylabel="stands at")
+    axes.set(xlabel="looks at", ylabel="stands at")
 plot.show(
     figure,
     alt="Attention of a head of the last layer over a b c d e f, repeated. One layer: weights spread over many places. One "
