@@ -610,14 +610,14 @@ if on_places.full:
     )
 
 # %% [markdown]
-# What to see: the curves begin far apart and end together. With ten labelled sentences the fine-tuned encoder has nine
+# What to see: the curves begin far apart and end together. With ten labelled sentences the fine-tuned encoder has eight
 # words of ten right, and the one from scratch little more than half. At 300 nothing is left of the gain: then the labels
 # tell all there is to tell. *Frozen* lies between, and it trains a single linear layer.
 #
 # Now the table, for the controls. The untrained encoder gets further than one would think, and that much of "frozen" is no
-# merit of pretraining. The causal model is ahead at first and stays behind later. Its states do not see what stands to
+# merit of pretraining. The causal model beats the one from scratch at first and stays behind later. Its states do not see what stands to
 # their right, and whether *thousand* will come decides the place. And the shuffled text, with the same words and as many
-# steps, is worth next to nothing. **What was learned is the order.**
+# steps, is worth little: less than a quarter of the gain is left. **What was learned is the order.**
 #
 # Does it always help? It helped because the task was near to the text. A side road labels lines of code in another way
 # than the blanks did, and gains little (E2). Another asks for a harder judgement, which takes a thousand labels.
@@ -1095,7 +1095,7 @@ again.holds(
 # %% [markdown]
 # What to see: in the two maps on the right each row, from the seventh on, has its weight one place to the right of where
 # its own letter stood. That is layer 2 of the drawing. With two layers the loss of what came before is near zero. With one
-# layer it is not, and three times the training does not help (Sanford et al., 2024, prove that one layer would have to be
+# layer it is not, and three times the training helps little (Sanford et al., 2024, prove that one layer would have to be
 # enormously large). Give the one layer the token shift, and it needs no second. That is why one layer of mixing was
 # enough for recall in chapter 12. And the head goes by the symbol, not by the distance: it works after a gap of five other
 # symbols, which no training sequence had.
@@ -2176,7 +2176,7 @@ by_reward.finding(
 # | 01 | sequences have any length | one set of weights for all steps | gradient 40 steps back: {{01 gradient_through_time: at distance 40; gain=0.5}} at gain 0.5, {{01 gradient_through_time: at distance 40; gain=3}} at gain 3 (C1) |
 # | 02 | the gradient vanishes on the way | a cell that is added to, behind gates | at distance 40: {{02 gradient_before_training: at distance 40; network=LSTM, b_f = 3; start=as it comes}} with forget bias 3, {{02 gradient_before_training: at distance 40; network=RNN; start=as it comes}} in a plain RNN (C4) |
 # | 03 | one sentence into another | encoder, decoder, one vector between | long sources right after 1,500 steps: {{03 one_vector: exact match; numbers=128; steps=1500}} by 128 numbers, {{03 one_vector: exact match; numbers=8; steps=1500}} by 8; short ones {{03 one_vector: exact match[0]; numbers=128; steps=1500}} and {{03 one_vector: exact match[0]; numbers=8; steps=1500}} (C5) |
-# | 04 | one vector is too narrow | look back at all states | long sources right after 300 steps: {{04 right_with_attention: 16-18 words}} with attention; with one vector {{04 right_from_one_vector: 16-18 words; steps=300}}, after 2,700 {{04 right_from_one_vector: 16-18 words; steps=2700}} (C6) |
+# | 04 | one vector is too narrow | look back at all states | long sources right after 300 steps: {{04 right_with_attention: 16-18 words}} with attention; with one vector, read at every step, {{04 right_from_one_vector: 16-18 words; reads=at every step; steps=300}}, after 2,700 {{04 right_from_one_vector: 16-18 words; reads=at every step; steps=2700}} (C6) |
 # | 05 | recurrence is sequential | queries, keys and values of one sequence | a word as far as the other end is 4 operations away, in an RNN 3 for each word (C12) |
 # | 06 | one softmax looks at one place | several heads | two answers at once: one head {{06 one_head_or_two: both right; model=one head}}, two heads {{06 one_head_or_two: both right; model=two heads}} (C14) |
 # | 07 | a decoder must not see its target | minus infinity before the softmax | gradient from the future: {{07 gradients_from_the_future: largest norm; way=minus infinity before}}, without a mask {{07 gradients_from_the_future: largest norm; way=no mask}} (C15) |
@@ -2227,7 +2227,7 @@ large(talker["said"][1])
 # | question asked of plain text | what it gives | what it does not |
 # | --- | --- | --- |
 # | which word is hidden? | states that see both sides; few labels are enough (C28, E6) | a probability of the sentence |
-# | which word comes next? | a judge of sentences (E3), a writer (section 8), answers by example (E4) | states that see what comes later |
+# | which word comes next? | a judge of sentences (E3), a writer (section 6), answers by example (E4) | states that see what comes later |
 # | which words fill the hole? | a whole encoder and decoder | a gain for our translator (E8) |
 #
 # - Pretraining is worth labels. Where labels are many it was worth nothing here, and where they asked for something else
@@ -2872,7 +2872,7 @@ by_pairs.holds(
 #
 # ### A file that cannot be used
 #
-# *For those whose file was refused in section 8.* What is told of a file that is too short, of one that is not there, and
+# *For those whose file was refused in section 6.* What is told of a file that is too short, of one that is not there, and
 # of one in another encoding:
 
 # %% evidence
