@@ -79,7 +79,7 @@ from textbook.lab.report import spread, table
 
 # %% evidence
 # What each family reads, what it is asked, and its mask
-figure, panels = plot.subplots(2, 3, width=10.5, height=5.2, height_ratios=[1, 1.5])
+figure, panels = plot.subplots(2, 3, width=9, height=4.6, height_ratios=[1, 1.5])
 blank = ["<s>", "three", "<mask>", "and", "forty"]
 next_words = ["three", "hundred", "and", "forty", "two"]
 hole = ["three", "<mask>", "forty", "<s>", "hundred"]
@@ -2069,7 +2069,7 @@ def rewarded(model, reward, steps, rate=1e-3):
 
     def loss():
         tokens = spoken_by(model, 64)
-        earned = mt.tensor([float(reward(said)) for said in in_words(tokens)])
+        earned = mt.tensor([float(reward(said)) for said in spelled(tokens)])
         better = (earned - earned.mean()) / (earned.std() + 1e-3)
         return -(better * log_sum(model, tokens)).mean()
 
@@ -2078,7 +2078,7 @@ def rewarded(model, reward, steps, rate=1e-3):
 
 # %% evidence
 # What a rewarded model says: experiment
-def in_words(tokens):
+def spelled(tokens):
     """The words of sentences."""
     return vocabulary.decode_batch(tokens, batch_first=True)
 
@@ -2101,9 +2101,9 @@ def sevens(reward, steps, pretraining, seed):
     model = number_model(causal=True)
     model.load_state_dict(pretrained("causal", seed, pretraining).state_dict())
     mt.manual_seed(seed)
-    before = in_words(spoken_by(model, 300))
+    before = spelled(spoken_by(model, 300))
     rewarded(model, REWARDS[reward], steps)
-    after = in_words(spoken_by(model, 300))
+    after = spelled(spoken_by(model, 300))
     return {
         "said before": [" ".join(words) for words in before[:5]],
         "said": [" ".join(words) for words in after[:5]],
