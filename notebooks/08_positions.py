@@ -1648,8 +1648,8 @@ print("sign of the fastest sine, places 1 to 12:", " ".join(signs))
 # - Rotary positions turn queries and keys, $q_i R_{j-i} k_j^\top$: each knows its own place only, their product knows the distance.
 # - Positions at the words end where training ended (C17). The codes are not at fault: from random starting places, training
 #   meets every place of the test, and sinusoids hold.
-# - Beyond their length rotary positions fail because hands come round again: on the echo one distance is the whole fault. A
-#   window repairs both tasks. Squeezing is a trade (E1).
+# - Beyond their length rotary positions fail because hands come round again: on the echo, at length 24, one distance is the whole
+#   fault. A window repairs both tasks. Squeezing is a trade (E1).
 # - On text, relative positions and a way around attention together take more than all of the RNN's lead after 600 steps, and most
 #   of it after 1,500. Positions alone take most of it after 600 steps, and less after 1,500 (E3).
 #
