@@ -19,7 +19,7 @@
 # - test a model beyond its trained length, and explain why rotary positions fail there;
 # - say how much of the RNN's lead was positions, and how much was the missing way around.
 #
-# **Time**: about two hours to read and try, without the side roads; all cells together run in less than a minute. **Before
+# **Time**: about 125 minutes to read and try, without the side roads; all cells together run in less than a minute. **Before
 # it**: chapters 05 (self-attention), 06 (heads) and 07 (masks). Rotations help (a side road of chapter 00); section 5 repeats
 # what we need of them.
 #

@@ -14,7 +14,7 @@
 # - measure what a state of fixed size can hold, and tell a lack of room from a lack of learning;
 # - tell whether a published gain is larger than the noise between seeds.
 #
-# **Time**: about 115 minutes to read, without the side roads and what *Try it* takes; all cells together run in less
+# **Time**: about 130 minutes to read, without the side roads and what *Try it* takes; all cells together run in less
 # than a minute. **Before it**: chapters 05 to 10; chapter 08 for rotary positions, chapter 02 for gates.
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it still fails,
