@@ -39,14 +39,6 @@ def _kinds():
             states.append(part(norm(sum(states))))
         return sum(states)
 
-    def asks_twice(x, a, f, b, g):
-        y = x + (f(a(x)) + f(a(x))) / 2
-        return y + g(b(y))
-
-    def asks_first(x, a, f, b, g):
-        g(b(x))
-        return _right(x, a, f, b, g)
-
     def parallel(x, a, f, b, g):
         return x + f(a(x)) + g(b(x))
 
@@ -109,8 +101,6 @@ def _kinds():
         "in order": _right,
         "in branches": in_branches,
         "by sums": by_sums,
-        "in order, with a part that is asked twice": asks_twice,
-        "in order, with a call that nobody needs": asks_first,
     }
     return broken, right
 
@@ -127,10 +117,7 @@ def _program_cases(draw, hidden):
 
 SHOWS = "For which functions and which x does it show?"
 GRADIENT = "Its output is right: compare the gradient that reaches x."
-SOUND = (
-    "It computes what a pre-norm block computes; how often it asks a function, and when, is its "
-    "own business."
-)
+SOUND = "It computes what a pre-norm block computes."
 
 
 def _found(answer, programs):
