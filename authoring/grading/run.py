@@ -16,7 +16,7 @@ import types
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
-from nbgrader.utils import is_grade, is_solution
+from nbgrader.utils import is_grade, is_solution, is_task
 
 from authoring import preflight
 from authoring.grading.isolation import MEMORY, ROOT, Place
@@ -99,9 +99,9 @@ class Run:
         for cell in self.cells:
             cell.outputs = []
         self.passed = {
-            preflight.grade_id(cell): None if is_solution(cell) else False
+            preflight.grade_id(cell): None if is_solution(cell) or is_task(cell) else False
             for cell in notebook.cells
-            if is_grade(cell)
+            if is_grade(cell) or is_task(cell)
         }
         self.room = Room(LONGEST_ALL, LARGEST_ALL)
         self.fatal: dict[int, str] = {}  # what stopped a cell, by its index
