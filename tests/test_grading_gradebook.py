@@ -112,12 +112,12 @@ def test_what_a_person_gave_stays_and_is_shown_again_where_the_answer_is_new(kep
 
 
 def test_a_person_s_points_for_each_criterion_are_in_the_table(kept):
-    source, wide = copy.deepcopy(SOURCE), copy.deepcopy(SOURCE)
+    source = copy.deepcopy(SOURCE)
     for name, points in (("claim", 1), ("shown", 2)):
         task = mark(name, points=points)
         task["nbgrader"] |= {"task": True, "locked": True}
         source.cells.append(nbformat.v4.new_markdown_cell(f"Is the {name} right?", metadata=task))
-    with kept(wide) as records:
+    with kept() as records:
         records.add(row("anna", double=2.0, grow=2.0), Path(f"{SET}.ipynb"))
     graded = row("anna", double=2.0, grow=0.0, claim=0.0, shown=0.0, total=2.0, problem="read")
     with kept(source) as records:

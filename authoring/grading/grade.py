@@ -232,9 +232,11 @@ def _students(folder: Path, say) -> list[Path]:
         raise GradingError(f"{folder} is no folder")
     students = []
     for path in sorted(path for path in folder.iterdir() if path.is_dir()):
-        if not path.name.startswith(".") and path.name != "__MACOSX":
+        if path.name in NO_STUDENTS:
+            continue
+        if not path.name.startswith("."):
             students.append(path)
-        elif path.name not in NO_STUDENTS and any(path.rglob("*.ipynb")):
+        elif any(path.rglob("*.ipynb")):
             say(f"not graded: {printable(path.name)} begins with a point, so it is no student's")
     if not students:
         raise GradingError(f"{folder} holds no folders: expected one a student")

@@ -9,6 +9,7 @@ import importlib
 import io
 import pkgutil
 import re
+import signal
 import time
 import traceback
 import types
@@ -150,7 +151,8 @@ class Run:
                     peer.wire.deadline = min(time.monotonic() + self.cell_seconds, self.end)
                     self.running, begin = index, time.monotonic()
                     self.waited, self.granted = student.seconds_without_processor(), 0.0
-                    self._run_cell(index, cell, peer, together)
+                    with _own_seconds(self.cell_seconds):
+                        self._run_cell(index, cell, peer, together)
                     self.slowest = max(self.slowest, time.monotonic() - begin)
             return True
         except Lost as lost:
@@ -239,6 +241,29 @@ class Run:
             name = preflight.grade_id(cell) or f"number {places[id(cell)]}"
             found.setdefault(reason, []).append(name)
         return [f"cell {', '.join(names)}: {reason}" for reason, names in found.items()]
+
+
+@contextlib.contextmanager
+def _own_seconds(most):
+    """Give up a cell when the grader itself has computed for so many seconds.
+
+    While it waits for the student's process that has a deadline; but what an answer gives may take
+    long to look at: a list of 100,000 tensors, say.
+    """
+    if not hasattr(signal, "setitimer"):  # Windows
+        yield
+        return
+
+    def stop(*_):
+        raise Lost("too slow")
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, most, 1.0)  # again, should it be lost in a `__del__`
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def _watch(student):
