@@ -9,8 +9,8 @@ from pathlib import Path
 
 import nbformat
 import nbgrader
-from nbconvert import HTMLExporter, TemplateExporter
-from nbconvert.filters import Highlight2HTML, markdown2html
+from nbconvert import HTMLExporter
+from nbconvert.filters import markdown2html
 from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
@@ -126,7 +126,7 @@ class Course:
                 notebook.cells[place] = new_markdown_cell(
                     _as_it_is(cell.source), id=cell.id, metadata=cell.metadata
                 )
-        page = _with_texts(_with_names(_without_scripts(page), graded.said))
+        page = _with_names(_without_scripts(page), graded.said)
         return encodable(page), encodable(nbformat.writes(notebook))
 
     def _mark(self, cell):
@@ -176,18 +176,6 @@ def by_hand(source: NotebookNode) -> set[str]:
     }
 
 
-class Page(HTMLExporter):
-    """A page as its template gives it.
-
-    ``HTMLExporter`` reads it once more, for what this template does not have and for pictures'
-    texts (see ``_with_texts``). That takes half of the time of a page, and fails on Python 3.11.0
-    to 3.11.4, where regular expressions have a fault that soupsieve 3 meets.
-    """
-
-    def from_notebook_node(self, nb, resources=None, **kw):
-        return TemplateExporter.from_notebook_node(self, nb, resources, **kw)
-
-
 @functools.cache
 def _exporter(trusted: tuple[str, ...]) -> HTMLExporter:
     """nbgrader's feedback; Markdown is read in the set's own texts alone.
@@ -204,9 +192,8 @@ def _exporter(trusted: tuple[str, ...]) -> HTMLExporter:
     config.HTMLExporter.extra_template_basedirs = [str(FORMGRADER / "templates")]
     config.HTMLExporter.extra_template_paths = [str(BOOTSTRAP)]
     config.HTMLExporter.preprocessors = [CSSHTMLHeaderPreprocessor]
-    code = Highlight2HTML(pygments_lexer="ipython3")
-    config.HTMLExporter.filters = {"markdown2html": render, "highlight_code": code}
-    return Page(config=config)
+    config.HTMLExporter.filters = {"markdown2html": render}
+    return HTMLExporter(config=config)
 
 
 def encodable(text: str) -> str:
@@ -227,11 +214,6 @@ def _with_names(page: str, said: dict[str, str]) -> str:
         return f'<li><a href="#{found[1]}">{html.escape(name)}</a>{found[2]}{why}</li>'
 
     return re.sub(r'<li><a href="#([^"]*)">Test cell</a>( \(Score: [^)]*\))</li>', named, page)
-
-
-def _with_texts(page: str) -> str:
-    """The page whose pictures say in words what they are, for who cannot see them."""
-    return re.sub(r"<img (?![^>]*\balt=)", '<img alt="a picture that this cell shows" ', page)
 
 
 def _without_scripts(page: str) -> str:
