@@ -1332,7 +1332,7 @@ lab.holds(
     model=list(MODELS),
     steps=[20],
     rate=5e-3,
-    full=dict(steps=[600, 1500], rate=RATES, seeds=5),
+    full=dict(steps=[600, 1500, 6000], rate=RATES, seeds=5),
 )
 def language_models(model, steps, rate):
     trained = MODELS[model]()
@@ -1390,16 +1390,20 @@ runs.holds(
     lambda rows: unigram - rows.values("loss", model=masked_name, steps=600),
     above=0.5,
 )
+for steps in (600, 1500, 6000):
+    runs.finding(
+        f"after {steps:,} steps the RNN has the lower loss",
+        "loss",
+        larger=dict(model=masked_name, steps=steps),
+        smaller=dict(model="RNN", steps=steps),
+    )
 runs.holds(
-    "the RNN is better than masked self-attention, at the same steps and seed",
-    lambda rows: np.concatenate(
-        [
-            rows.values("loss", model=masked_name, steps=steps)
-            - rows.values("loss", model="RNN", steps=steps)
-            for steps in (600, 1500)
-        ]
+    "after 6,000 steps the causal model is where the RNN was after 1,500, to 0.1 nats",
+    lambda rows: (
+        rows.values("loss", model=masked_name, steps=6000)
+        - rows.values("loss", model="RNN", steps=1500)
     ),
-    above=0.05,
+    between=(-0.1, 0.1),
 )
 if cheating.full and runs.full:
     lab.holds(
@@ -1411,23 +1415,24 @@ if cheating.full and runs.full:
     )
 
 # %% [markdown]
-# **The RNN wins**, at both budgets. On the left its lead shrinks: from 0.25 to 0.30 nats after 600 steps to 0.13 to 0.18 after 1,500.
-# On the right we see where it gains. Up to four tokens the two are level. From the fifth on the RNN has the lower loss: it makes
+# **The RNN wins**, at every budget. On the left its lead shrinks: from 0.25 to 0.30 nats after 600 steps to 0.07 to 0.10 after 6,000.
+# There the causal model is where the RNN was after 1,500. So the RNN learns about four times as fast. On the right we see where
+# it gains. Up to four tokens attention is level or better. From the fifth on the RNN has the lower loss: it makes
 # more of what it has seen. (Neither is a champion. Chapter 01's table of counts has
 # {{01 counting_by_order: loss[4]; text=first edition}} nats on nearly the same text.)
 #
-# > **E3 · No: after 1,500 steps it has {{07 language_models: loss; model=masked self-attention; steps=1500}} nats, the RNN
-# > {{07 language_models: loss; model=RNN; steps=1500}}.** *Our question*: is one
+# > **E3 · Not quite: after 6,000 steps it has {{07 language_models: loss; model=masked self-attention; steps=6000}} nats, as the RNN
+# > after 1,500; the RNN is at {{07 language_models: loss; model=RNN; steps=6000}} by then.** *Our question*: is one
 # > causal layer of self-attention as good a language model as an RNN?
 # >
 # > *Measured*: Loss on all validation windows, with about as many parameters, the same windows and steps, five seeds,
-# > rates chosen on other text and seeds: after 600 steps causal self-attention
+# > rates chosen on other text and seeds by runs of 600 steps: after 600 steps causal self-attention
 # > {{07 language_models: loss; model=masked self-attention; steps=600}}, RNN
 # > {{07 language_models: loss; model=RNN; steps=600}}; after 1,500 steps
 # > {{07 language_models: loss; model=masked self-attention; steps=1500}} and
-# > {{07 language_models: loss; model=RNN; steps=1500}}. Of the words that they write then,
-# > {{07 language_models: known words; model=masked self-attention; steps=1500}} and
-# > {{07 language_models: known words; model=RNN; steps=1500}} are known.
+# > {{07 language_models: loss; model=RNN; steps=1500}}. Of the words that they write after 6,000,
+# > {{07 language_models: known words; model=masked self-attention; steps=6000}} and
+# > {{07 language_models: known words; model=RNN; steps=6000}} are known.
 #
 # ### Three suspects
 #

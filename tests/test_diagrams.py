@@ -483,6 +483,24 @@ def test_a_masked_sentence_asks_at_its_chosen_places_alone():
     assert written.count("two") == 2 and written.count("one") == 2 and "hidden" in written
 
 
+def test_a_body_that_does_not_learn_is_hatched_and_one_that_has_read_is_blue():
+    _, axes = subplots()
+    pretraining.starts(axes, [("from scratch", False, True), ("frozen", True, False)])
+    bodies = [patch for patch in axes.patches if patch.get_xy()[:, 1].max() < 1]
+    assert [bool(body.get_hatch()) for body in bodies] == [False, True]
+    assert [to_rgb(body.get_facecolor()[:3]) for body in bodies] == [
+        to_rgb("white"),
+        to_rgb(pretraining.BLUE),
+    ]
+
+
+def test_an_induction_head_says_what_came_after_the_same_symbol():
+    _, axes = subplots()
+    pretraining.induction(axes, list("xyzx"))
+    written = [label.get_text() for label in axes.texts]
+    assert {"y, after x", "who stands after x?", "next: y"} <= {*written}
+
+
 def test_words_that_speak_for_the_same_digits_are_joined():
     _, axes = subplots()
     pair = number_pair(293, target="fr")  # "quatre-vingt-treize": all three words say "ninety"
