@@ -505,7 +505,7 @@ check.mask_words(mask_words, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Override `train(mode)`: call `super().train(mode)`, put the frozen parts back into `eval()`, return `self`.
+# Override `train(mode)`: let the base class do its part, put the frozen parts back into `eval()`, return `self`.
 #
 # </details>
 
