@@ -482,7 +482,7 @@ check.broken_layers(broken_layers, hidden=True)
 # - `run(setting, seed)` trains and measures **once**, and returns a number. Same seed, same number.
 # - `report()` returns a dict: your `"question"`; `"settings"`, names of two to four; `"seeds"`, at least five; `"fixed"`, numbers that you chose, by name; three
 #   `"sentences"`: what you found, how sure that is, what your runs do *not* show.
-# - A number stands behind the name of its setting. [Which numbers may](../../docs/exercises.md#open-questions), and how a person reads it.
+# - A number stands behind the name of its setting. [Which numbers may](../../docs/exercises.md#Open-questions), and how a person reads it.
 #
 # The check runs it, and compares your numbers with the runs.
 #
