@@ -1835,7 +1835,7 @@ runs.holds("six digits remain out of reach", lambda rows: rows.values("six digit
 # - **Input feeding gains nothing here.** We tried it with the additive score.
 # - **Six digits remain out of reach.** Attention does not teach a model what it has never seen, such as hundreds before *tausend*.
 #
-# > **C8 · holds with a condition: The multiplicative score lags only from a random start, the additive one ends highest; all four work.**
+# > **C8 · holds with a condition: From a random start the multiplicative score lags; the additive one ends above reduced rank; all four work.**
 # > *The lectures* (deck 3, "Attention variants", "Sequence-to-sequence
 # > with attention"): the four score functions have "relative advantages/disadvantages"; "sometimes we take
 # > the attention output from the previous step, and also feed it into the decoder".
