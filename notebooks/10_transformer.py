@@ -1087,17 +1087,18 @@ plot.show(
 # the orange line, on the right nothing but sums. That is pre-norm, which our blocks have had since chapter 09 (C22). The
 # six other differences:
 #
-# | | 2017 | today | what for | measured in |
+# | | 2017 | today | what for | also in |
 # | --- | --- | --- | --- | --- |
 # | 1 | layer norm | **RMSNorm**: $\gamma \odot x / \sqrt{\operatorname{mean}(x^2)}$ | no mean, no bias: less to compute | 09 (C21), 12 (C36) |
 # | 2 | ReLU network | **SwiGLU**: $\big(\operatorname{silu}(x W_1) \odot x W_2\big) W_3$ | one projection gates another | 12 (C36) |
 # | 3 | sinusoids, added once | **rotary positions**: queries and keys are turned in every layer | looks by distance | 08 (C17), 12 (C36) |
-# | 4 | biases (paper: in networks only) | **no biases** | they are not missed | here (E4) |
+# | 4 | biases (paper: in networks only) | **no biases** | they are not missed | |
 # | 5 | queries and keys as they come | **query-key norm**: both get an RMSNorm before they meet | long vectors cannot make large scores | 12 (C36) |
-# | 6 | each head has its own keys and values | **shared keys**: a group of heads has one set of keys and values | a smaller cache for writing | here (E4), set 12 |
+# | 6 | each head has its own keys and values | **shared keys**: a group of heads has one set of keys and values | a smaller cache for writing | set 12 |
 #
-# In row 1 $\gamma$ is a learned gain, and $\odot$ multiplies number by number. In row 2 $\operatorname{silu}$ is the smooth
-# ReLU of chapter 09; $W_1$, $W_2$ and $W_3$ will be called `gate`, `up` and `down`.
+# Experiment E4 below measures all six; the last column says where else they come up. In row 1 $\gamma$ is a learned gain,
+# and $\odot$ multiplies number by number. In row 2 $\operatorname{silu}(z) = z\,\sigma(z)$ is a smooth ReLU, and $W_1$, $W_2$
+# and $W_3$ will be called `gate`, `up` and `down`.
 #
 # The folded cell holds the block of 2017 as one class, causal, as a language model needs it. In one point it follows GPT
 # and PyTorch and not the paper: its attention has biases, too (the paper has them in the network alone, as section 4

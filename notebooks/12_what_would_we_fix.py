@@ -1073,7 +1073,8 @@ table(
 # $h_{t-1}$; so all of them can be computed at once, before the recurrence starts. An LSTM's memory survives because it
 # is such a sum (chapter 02), but its gates read the state. Here the sum is all. The table has three members of the
 # family. As in attention, $q_t$, $k_t$ and $v_t$ are three projections of token $t$; $b$ and RWKV's $a$ are learned
-# and do not depend on the token. "Read as" is the output at token $t$.
+# and do not depend on the token. "Read as" is the output at token $t$, where $\operatorname{silu}(z) = z\,\sigma(z)$ is
+# the smooth ReLU of chapter 10.
 #
 # | | state | recurrence | read as |
 # | --- | --- | --- | --- |
@@ -2392,7 +2393,7 @@ for name, memory_ in (("added", added), ("delta rule", corrected)):
 # | --- | --- | --- |
 # | scores cost $4n^2d$ | nothing, while $n < 6d$ | 2.7 % of GPT-3's FLOPs, 57 % of 405B's at 128k tokens |
 # | writing computes everything anew | cache | memory; the exponent falls by one |
-# | $n \times n$ weights in memory | tiles, running maximum | nothing: the same numbers |
+# | $n \times n$ weights in memory | tiles, running maximum | the same numbers, for one product more on the way back |
 # | $n \times n$ scores at all | low rank (Linformer) | recall beyond the slots; no decoder |
 # | softmax ties all to all | features, a matrix as state | recall of many pairs |
 # | a state that cannot let go | decays, the delta rule | recall is no better for decays; signs help |
