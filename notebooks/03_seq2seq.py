@@ -1525,9 +1525,9 @@ french_words = french_held_out.source_words, french_held_out.target_words
     rate=1.6e-2,
     full=dict(
         longest=[4, 5],
-        steps=300,
+        steps=[300, 3000],
         rate=Tuned(8e-3, 1.6e-2, 3.2e-2, lowest="loss elsewhere"),
-        seeds=3,
+        seeds=5,
     ),
 )
 def unseen_length(longest, steps, rate):

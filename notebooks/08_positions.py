@@ -1155,6 +1155,22 @@ longer_runs.holds(
     below=0.9,
 )
 
+# %% evidence
+# The echo at ten times the steps: experiment, figure and verdicts
+@lab.experiment(
+    "C17",
+    task="token 3 back",
+    scheme=["ALiBi"],
+    steps=[80],
+    full=dict(scheme=["index", "ALiBi", "rotary"], steps=[250, 750, 2500], seeds=5),
+)
+def echo_with_more_training(task, scheme, steps, rate=1e-2):
+    return beyond_training(task, scheme, rate, steps, batch=32)
+
+
+echo_runs = echo_with_more_training.run()
+echo_runs.table("scheme", ["within", "beyond"], steps=2500 if echo_runs.full else 80)
+
 # %% [markdown]
 # More training at the same twenty places does not help sinusoids. Nor does it repair rotary positions: after ten times the steps
 # four runs of five are worse than after 250. (A guess at why: the surer a model is of what it sees, the surer it is of what it

@@ -1321,7 +1321,7 @@ CHANGES = {
         change=list(CHANGES)[:8],
         rate=Tuned(2e-3, 4e-3, 8e-3, lowest="loss elsewhere", steps=150),
         steps=300,
-        seeds=3,
+        seeds=5,
     ),
 )
 def ingredient(change, pairs, rate, steps):
@@ -1371,7 +1371,7 @@ changed = ingredient.run()
         change=["as it is", "dropout 0.1", "smoothing 0.1"],
         rate=Tuned(2e-3, 4e-3, 8e-3, lowest="loss elsewhere", steps=150),
         steps=400,
-        seeds=3,
+        seeds=5,
     ),
 )
 def ingredient_by_heart(change, pairs, rate, steps):
@@ -1392,7 +1392,7 @@ by_heart = ingredient_by_heart.run()
     full=dict(
         rate=Tuned(4e-3, 8e-3, 1.6e-2, lowest="loss elsewhere"),
         steps=[300, 900, 3000],
-        seeds=3,
+        seeds=5,
     ),
 )
 def drowned_by_codes(codes, rate, steps):
@@ -1804,7 +1804,7 @@ SAID_BY = ["GRU without", "GRU with attention", "Transformer"]
         model=SAID_BY,
         rate=Tuned(4e-3, 8e-3, 1.6e-2, lowest="validation loss", steps=200),
         steps=600,
-        seeds=3,
+        seeds=5,
     ),
 )
 def number_words_said(model, rate, steps):
@@ -2246,7 +2246,7 @@ def deeper(stack, layers, rate, steps):
         heads=[1, 2, 4, 8, 16],
         rate=Tuned(5e-3, 1e-2, 2e-2, lowest="nats elsewhere", steps=200),
         steps=400,
-        seeds=3,
+        seeds=5,
     ),
 )
 def how_many_heads(heads, rate, steps):

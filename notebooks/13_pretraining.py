@@ -1037,7 +1037,7 @@ again = symbols_again.run()
 
 # %% evidence
 # One layer with three times the training: experiment
-@lab.experiment("E5", kind=["one layer"], steps=10, full=dict(steps=2400, seeds=3))
+@lab.experiment("E5", kind=["one layer"], steps=10, full=dict(steps=[2400, 8000], seeds=5))
 def one_layer_for_longer(kind, steps, seed):
     """What one layer reaches with more steps."""
     return symbols_again(kind, steps, seed)
@@ -1423,7 +1423,7 @@ def spent(d, budget, pace, batch=4):
     "C37",
     budget=[2e9],
     place=[-1],
-    full=dict(budget=[1e10, 3e10, 9e10, 2.7e11], place=[-2, -1, 0, 1, 2], seeds=3),
+    full=dict(budget=[1e10, 3e10, 9e10, 2.7e11], place=[-2, -1, 0, 1, 2], seeds=5),
 )
 def equal_budgets(budget, place, pace=0.4):
     """One of several widths around a middle one, all trained with the same FLOPs."""
@@ -1939,7 +1939,7 @@ answering = instructed.run()
     conversations=20,
     steps=2,
     pretraining=5,
-    full=dict(conversations=2000, steps=1000, pretraining=1000, seeds=3),
+    full=dict(conversations=2000, steps=1000, pretraining=1000, seeds=5),
 )
 def talked_with(conversations, steps, pretraining, seed):
     """Answers to requests after more conversations, and two talks."""
@@ -2678,7 +2678,7 @@ if probes.full:
     kept=[20_000, 1_800_000],
     steps=10,
     d=16,
-    full=dict(d=64, steps=800, seeds=3),
+    full=dict(d=64, steps=800, seeds=5),
 )
 def short_text(kept, steps, d, batch=16):
     """Loss on a text that is read again and again, and on files kept aside."""
@@ -2842,7 +2842,7 @@ def translated(model, pairs):
         rate=Tuned(1e-3, 2e-3, 4e-3, highest="exact match elsewhere"),
         steps=300,
         pretraining=800,
-        seeds=3,
+        seeds=5,
     ),
 )
 def from_few_pairs(start, pairs, rate, steps, pretraining, seed):
