@@ -2554,7 +2554,7 @@ table(
         [task, *map(spread, ranks.best.values("share kept", task=task).T)]
         for task in ("recall", "text")
     ],
-    "recorded, 3 seeds" if ranks.full else "measured here",
+    "recorded, 5 seeds" if ranks.full else "measured here",
     folded=False,
 )
 of_questions = ranks_of_questions.best
