@@ -880,7 +880,7 @@ def trained_longer(encoding, steps, rate):
 @lab.experiment(
     "C5",
     numbers=[8],
-    steps=100,
+    steps=20,
     rate=1.6e-2,
     full=dict(
         numbers=[8, 16, 32, 64, 128],
@@ -1554,7 +1554,7 @@ french_words = french_held_out.source_words, french_held_out.target_words
 @lab.experiment(
     "E1",
     longest=[4],
-    steps=100,
+    steps=20,
     rate=1.6e-2,
     full=dict(
         longest=[4, 5],
