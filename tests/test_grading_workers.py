@@ -215,7 +215,7 @@ def test_a_row_that_the_machine_spoilt_is_graded_again(folder, monkeypatch):
     spoils, grade = [True], desk.Desk.grade
 
     def dies(own, task):
-        if spoils and b"41" in task.content:
+        if spoils and b"answer = 41" in task.content:
             os.kill(os.getpid(), signal.SIGKILL)
         return grade(own, task)
 
@@ -238,7 +238,7 @@ def test_a_row_that_cannot_be_made_costs_one_student(folder, monkeypatch):
     monkeypatch.setattr(desk.Desk, "__init__", lambda *_: None)
     monkeypatch.setattr(desk.Desk, "limit", 60)
     monkeypatch.setattr(
-        desk.Desk, "grade", lambda own, task: odd if b"41" in task.content else told
+        desk.Desk, "grade", lambda own, task: odd if b"answer = 41" in task.content else told
     )
     monkeypatch.setattr(grade_module, "class_page", lambda *_: 1 / 0)
     said = []
