@@ -112,9 +112,14 @@ class RacingBlock(nn.Module):
         self.query, self.key, self.value, self.out = (
             nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4)
         )
-        self.up, self.down = nn.Linear(WIDTH, HIDDEN, bias=False), nn.Linear(HIDDEN, WIDTH, bias=False)
+        self.up, self.down = (
+            nn.Linear(WIDTH, HIDDEN, bias=False),
+            nn.Linear(HIDDEN, WIDTH, bias=False),
+        )
         plain = "RMS norm" not in ideas
-        self.norm_1, self.norm_2 = (nn.LayerNorm(WIDTH) if plain else of_one_length for _ in range(2))
+        self.norm_1, self.norm_2 = (
+            nn.LayerNorm(WIDTH) if plain else of_one_length for _ in range(2)
+        )
         shift = "token shift" in ideas
         self.mix_1, self.mix_2 = (Taps(WIDTH) if shift else nn.Identity() for _ in range(2))
         self.drop, self.turn = nn.Dropout(dropout), turned_by(turns_of(WIDTH // self.heads))
@@ -131,7 +136,11 @@ class RacingBlock(nn.Module):
 
     def forward(self, x):
         y = self.mix_1(self.norm_1(x))
-        q, k, v = self.split(self.query(y)), self.split(self.key(y)), self.split(self.value(y), False)
+        q, k, v = (
+            self.split(self.query(y)),
+            self.split(self.key(y)),
+            self.split(self.value(y), False),
+        )
         seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.drop(self.out(seen.transpose(1, 2).flatten(2)))
         y = self.up(self.mix_2(self.norm_2(x)))
