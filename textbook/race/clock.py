@@ -65,7 +65,7 @@ class Clock:
     def __init__(self, league: float) -> None:
         self.league, self.reference = league, reference()
         self.steps, self.spent, self.seconds, self._since = 0, 0.0, 0.0, 0.0
-        self.measured = [self.reference.seconds() for _ in range(5)]
+        self.measured = [self.reference.seconds() for _ in range(3)]
         self._began = process_time()
 
     @property

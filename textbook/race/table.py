@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 
@@ -35,7 +36,8 @@ def table(results: list[dict]) -> str:
     place: then the seeds do not tell the two apart.
     """
     lines = []
-    for league, found in groupby(sorted(results, key=lambda r: r["league"]), lambda r: r["league"]):
+    of_league = itemgetter("league")
+    for league, found in groupby(sorted(results, key=of_league), of_league):
         lines += [f"{league:g} seconds", ROW.format(*HEADER)]
         lines += [ROW.format(*row).rstrip() for row in _places(list(found))] + [""]
     return "\n".join(lines).rstrip()
@@ -47,11 +49,9 @@ ROW = "{:>5}  {:24}  {:>13}  {:>19}  {:>5}  {:>6}  {:>5}"
 
 def _places(results: list[dict]) -> list[tuple]:
     entries = []
-    key = lambda result: (result["program"], result["code"])  # noqa: E731
-    for (program, code), runs in groupby(sorted(results, key=key), key):
-        by_seed = {
-            run["seed"]: run for run in runs
-        }  # a result that was handed in twice counts once
+    of_program = itemgetter("program", "code")
+    for (program, code), runs in groupby(sorted(results, key=of_program), of_program):
+        by_seed = {run["seed"]: run for run in runs}  # one that was handed in twice counts once
         nats = sorted(run["nats"]["closed"] for run in by_seed.values())
         steps, count = median(run["steps"] for run in by_seed.values()), len(by_seed)
         lines = next(iter(by_seed.values()))["lines"]
