@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = sorted((ROOT / "exercises/14_the_race").glob("*.py"))
 TEXT = first_edition()[:60_000]
 
-# A program that counts pairs of letters: right, and fast. What a wrong one does otherwise is put in.
+# A program that counts pairs of letters, fast; what a wrong one does otherwise is put in.
 PAIRS = """
 import numpy as np
 

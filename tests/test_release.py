@@ -109,7 +109,7 @@ def test_no_page_promises_what_is_not_there(handed_out):
 def test_commands_that_students_do_not_have_say_so(handed_out, command):
     told = run(handed_out, "book.py", command)
     assert told.returncode == 1
-    assert f"is for students: it has `lab`, and not `{command}`" in told.stderr
+    assert f"is for students: it has `lab` and `race`, not `{command}`" in told.stderr
 
 
 def test_help_names_what_students_have(handed_out):
