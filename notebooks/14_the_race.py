@@ -162,9 +162,9 @@ measured("shares of the time:", " ".join(f"{share:.2f}" for share in shares))
 # $a + ib$. A turn by the angle $\varphi$ is then one multiplication, by $e^{i\varphi}$. And its gradient turns back:
 
 
-# %%
+# %% save
 def turned_by(turns):
-    """An operation that turns each pair of numbers of x (B, n, h, e) by ``turns`` (n, 1, e/2)."""
+    """An operation that turns the pairs of numbers of x (B, n, h, e) by ``turns`` (n, 1, e/2)."""
 
     def turn(x, turns):
         return (np.ascontiguousarray(x).view(np.complex64) * turns).view(np.float32)
@@ -215,7 +215,7 @@ plot.show(
 # weights, and no matrix.
 
 
-# %%
+# %% save
 @operation()
 def tapped(x, taps):
     """taps_0 x_t + taps_1 x_{t-1} + ..., feature by feature: (B, n, d), (T, d) to (B, n, d)."""
@@ -236,7 +236,7 @@ def tapped(x, taps):
     return y, (toward_x, toward_taps)
 
 
-# %%
+# %% save
 class Taps(nn.Module):
     """A learned mix of each token and the three before it; at first this one and half the last."""
 
@@ -265,7 +265,7 @@ print("places that see a change at place 4:", differs.nonzero().flatten().tolist
 # that learns nothing:
 
 
-# %%
+# %% save
 @operation()
 def squared_relu(x):
     """max(x, 0)^2, with its gradient."""
@@ -284,7 +284,7 @@ def of_one_length(x):
 # The block takes a list of ideas, so that we can leave each of them out later.
 
 
-# %%
+# %% save
 IDEAS = (
     "Muon",
     "token shift",
@@ -299,50 +299,53 @@ IDEAS = (
 WIDTH, HIDDEN, BLOCKS, CONTEXT, BATCH = 128, 512, 4, 128, 16
 
 
-# %%
-class RacingBlock(nn.Module):
-    """Chapter 09's block with those of the ideas that it gets: (B, n, d) to (B, n, d)."""
+# %% save
+class RacingAttention(nn.Module):
+    """Causal attention with those of the ideas that it gets: (B, n, d) to (B, n, d)."""
 
-    def __init__(self, ideas, dropout):
+    def __init__(self, ideas):
         super().__init__()
         self.ideas, self.heads = ideas, 2 if "wide heads" in ideas else 4
         self.query, self.key, self.value, self.out = (
             nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4)
         )
-        self.up, self.down = (
-            nn.Linear(WIDTH, HIDDEN, bias=False),
-            nn.Linear(HIDDEN, WIDTH, bias=False),
-        )
-        plain = "RMS norm" not in ideas
-        self.norm_1, self.norm_2 = (
-            nn.LayerNorm(WIDTH) if plain else of_one_length for _ in range(2)
-        )
-        shift = "token shift" in ideas
-        self.mix_1, self.mix_2 = (Taps(WIDTH) if shift else nn.Identity() for _ in range(2))
-        self.drop, self.turn = nn.Dropout(dropout), turned_by(turns_of(WIDTH // self.heads))
-        for end in (self.out, self.down):
-            end.weight.data *= 0.0 if "zero starts" in ideas else (2 * BLOCKS) ** -0.5
+        self.turn = turned_by(turns_of(WIDTH // self.heads))
 
-    def split(self, x, looks=True):
-        x = x.unflatten(-1, (self.heads, -1))  # (B, n, h, e)
-        if looks and "query-key norm" in self.ideas:
-            x = of_one_length(x)
-        if looks and "rotary positions" in self.ideas:
-            x = self.turn(x)
-        return x.transpose(1, 2)  # (B, h, n, e)
+    def placed(self, x):
+        x = of_one_length(x) if "query-key norm" in self.ideas else x
+        return self.turn(x) if "rotary positions" in self.ideas else x  # (B, n, h, d/h)
 
     def forward(self, x):
-        y = self.mix_1(self.norm_1(x))
-        q, k, v = (
-            self.split(self.query(y)),
-            self.split(self.key(y)),
-            self.split(self.value(y), False),
-        )
-        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.drop(self.out(seen.transpose(1, 2).flatten(2)))
-        y = self.up(self.mix_2(self.norm_2(x)))
-        y = squared_relu(y) if "squared ReLU" in self.ideas else y.relu()
-        return x + self.drop(self.down(y))
+        layers = self.query, self.key, self.value
+        q, k, v = (layer(x).unflatten(-1, (self.heads, -1)) for layer in layers)
+        heads = (part.transpose(1, 2) for part in (self.placed(q), self.placed(k), v))
+        seen = F.scaled_dot_product_attention(*heads, is_causal=True)  # (B, h, n, d/h)
+        return self.out(seen.transpose(1, 2).flatten(2))
+
+
+# %% save
+def norm_of(ideas):
+    return of_one_length if "RMS norm" in ideas else nn.LayerNorm(WIDTH)
+
+
+class RacingBlock(nn.Module):
+    """Chapter 09's block with those of the ideas that it gets: (B, n, d) to (B, n, d)."""
+
+    def __init__(self, ideas, dropout):
+        super().__init__()
+        self.attention, self.drop = RacingAttention(ideas), nn.Dropout(dropout)
+        self.up = nn.Linear(WIDTH, HIDDEN, bias=False)
+        self.down = nn.Linear(HIDDEN, WIDTH, bias=False)
+        self.bent = squared_relu if "squared ReLU" in ideas else F.relu
+        self.norm_1, self.norm_2 = norm_of(ideas), norm_of(ideas)
+        shift = "token shift" in ideas
+        self.mix_1, self.mix_2 = (Taps(WIDTH) if shift else nn.Identity() for _ in range(2))
+        for end in (self.attention.out, self.down):
+            end.weight.data *= 0.0 if "zero starts" in ideas else (2 * BLOCKS) ** -0.5
+
+    def forward(self, x):
+        x = x + self.drop(self.attention(self.mix_1(self.norm_1(x))))
+        return x + self.drop(self.down(self.bent(self.up(self.mix_2(self.norm_2(x))))))
 
 
 # %% [markdown]
@@ -351,7 +354,7 @@ class RacingBlock(nn.Module):
 # the ends have moved, and the blocks begin to learn. The read-out starts at zero, too: every letter is equally likely.
 
 
-# %%
+# %% save
 class RacingModel(nn.Module):
     """Numbers of letters (B, n) to scores of the letter after each (B, n, V)."""
 
@@ -359,9 +362,7 @@ class RacingModel(nn.Module):
         super().__init__()
         self.embedding, self.head = nn.Embedding(letters, WIDTH), nn.Linear(WIDTH, letters)
         self.blocks = nn.ModuleList(RacingBlock(ideas, dropout) for _ in range(BLOCKS))
-        plain = "RMS norm" not in ideas
-        self.first, self.last = (nn.LayerNorm(WIDTH) if plain else of_one_length for _ in range(2))
-        self.drop = nn.Dropout(dropout)
+        self.first, self.last, self.drop = norm_of(ideas), norm_of(ideas), nn.Dropout(dropout)
         self.codes = None if "rotary positions" in ideas else sinusoidal_codes(1024, WIDTH)
         if "zero starts" in ideas:
             self.head.weight.data *= 0.0
@@ -434,7 +435,7 @@ lengths = np.linalg.svd(gradient, compute_uv=False)
 # length goes through $p$. After five rounds, nearly every length between 0.01 and 1 is near 1. No decomposition, only products:
 
 
-# %%
+# %% save
 def orthogonal(g, steps=5):
     """About the matrix with the directions of g in which all singular values are 1."""
     x = g.T if len(g) > len(g.T) else g
@@ -485,7 +486,7 @@ measured(
 # The optimizer is then short. Momentum first, as in chapter 00, then the orthogonal step in place of the mean:
 
 
-# %%
+# %% save
 class Muon(mt.optim.Optimizer):
     """w <- w - lr orthogonal(m'), m' the mean of the gradients, one step ahead."""
 
@@ -510,7 +511,7 @@ class Muon(mt.optim.Optimizer):
 # stay with AdamW.
 
 
-# %%
+# %% save
 def optimizers(model, ideas, rate, decay):
     """Muon for the matrices of the blocks and AdamW for the rest; AdamW for all without Muon."""
     matrices, others = [], []
@@ -532,7 +533,7 @@ def optimizers(model, ideas, rate, decay):
 # it stops while the rate is still high.
 
 
-# %%
+# %% save
 def share_of_rate(done, falls=True):
     """The share of the rate: up in the first 3 % of the time, level to 30 %, then down to 0."""
     return min(done / 0.03, 1.0, (1 - done) / 0.7 if falls else 1.0)
@@ -593,7 +594,7 @@ print(
 # the loop that all of these races run:
 
 
-# %%
+# %% save
 def raced(numbers, letters, clock, ideas=IDEAS, rate=3e-3, dropout=0.0, decay=0.0, look=None):
     """Train by the clock on a text as numbers (N); returns the model."""
     model = RacingModel(letters, ideas, dropout)
@@ -615,7 +616,7 @@ def raced(numbers, letters, clock, ideas=IDEAS, rate=3e-3, dropout=0.0, decay=0.
     return model.eval()
 
 
-# %%
+# %% save
 def predictor(model):
     """What the race asks for: numbers (B, n) to log-probabilities (B, n, V), as arrays."""
 

@@ -1,11 +1,14 @@
 """The race: its clock, its judge, its table, and the two programs that come with the book."""
 
 import json
+import runpy
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import minitorch as mt
+from textbook.chapter_14 import raced
 from textbook.data import first_edition
 from textbook.race import RaceError, clock, inside, measure, nats_a_letter, parts, refuse_unfair
 from textbook.race.__main__ import main
@@ -97,8 +100,6 @@ def test_a_look_does_not_count(monkeypatch):
 
 
 def test_the_reference_is_one_step_of_chapter_11s_model_and_draws_nothing_of_the_programs():
-    import minitorch as mt
-
     mt.manual_seed(0)
     expected = mt.rand(3).tolist()
     mt.manual_seed(0)
@@ -115,6 +116,28 @@ def test_lines_are_those_that_hold_more_than_a_comment():
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_the_books_programs_keep_the_rules(path):
     refuse_program(path.read_text(encoding="utf-8"))
+
+
+class Moments(list):
+    """Stands for a clock that tells these shares of the time."""
+
+    league = 600
+
+
+def test_the_best_program_is_the_chapters_recipe_to_the_last_digit(monkeypatch):
+    program = runpy.run_path(str(ROOT / "exercises/14_the_race/best.py"))
+    made, begin = [], program["Model"].__init__
+    monkeypatch.setattr(
+        program["Model"], "__init__", lambda self, *args: (made.append(self), begin(self, *args))[1]
+    )
+    cut, moments = parts(TEXT[:5000]), Moments([0.0, 0.1, 0.4])
+    program["train"](cut.training, cut.letters, 3, moments)
+    mt.manual_seed(3)
+    numbers = mt.tensor(cut.numbers(cut.training))
+    model = raced(numbers, len(cut.letters), moments, dropout=0.1, decay=0.1)
+    [other] = made
+    for one, same in zip(model.parameters(), other.parameters(), strict=True):
+        assert mt.equal(one, same)
 
 
 BROKEN = {
