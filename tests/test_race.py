@@ -1,6 +1,7 @@
 """The race: its clock, its judge, its table, and the two programs that come with the book."""
 
 import json
+import re
 import runpy
 from pathlib import Path
 
@@ -46,12 +47,6 @@ def program(folder, train="", predict="", name="pairs"):
     return path
 
 
-@pytest.fixture
-def small(monkeypatch):
-    """A reference step that takes no time worth speaking of."""
-    monkeypatch.setattr(clock, "reference", lambda: SlowMachine([0.1] * 1000))
-
-
 class SlowMachine:
     """Stands for the reference: its step takes so many seconds each time."""
 
@@ -62,12 +57,12 @@ class SlowMachine:
         return next(self.left)
 
 
-def paced(monkeypatch, steps, pace=0.5):
-    """A clock of 10 seconds on a machine with these reference steps, where each step takes pace."""
+def paced(monkeypatch, steps, league=10, pace=0.5):
+    """A clock on a machine with these reference steps, where each step of training takes pace."""
     now = [0.0]
     monkeypatch.setattr(clock, "process_time", lambda: now[0])
     monkeypatch.setattr(clock, "reference", lambda: SlowMachine(steps))
-    watch = clock.Clock(10)
+    watch = clock.Clock(league)
     for done in watch:
         now[0] += pace
         yield watch, done
@@ -83,8 +78,8 @@ def test_a_machine_that_is_half_as_fast_gets_twice_the_time(monkeypatch):
 
 
 def test_where_other_programs_slow_the_machine_down_time_runs_more_slowly(monkeypatch):
-    told = [*paced(monkeypatch, [0.1] * 4 + [0.2] * 100)]
-    assert 15 < told[-1][0].spent < 20
+    told = [*paced(monkeypatch, [0.1] * 3 + [0.2] * 100, league=30)]
+    assert told[-1][0].spent == pytest.approx(5 + 2 * 25)  # it takes two looks to believe it
 
 
 def test_a_look_does_not_count(monkeypatch):
@@ -106,7 +101,7 @@ def test_the_reference_is_one_step_of_chapter_11s_model_and_draws_nothing_of_the
     reference = clock.Reference(letters=5, width=32, windows=2)
     assert reference.seconds() > 0
     assert mt.rand(3).tolist() == expected
-    assert sum(weight.numel() for weight in clock.Reference().model.parameters()) == 810_305
+    assert sum(weight.numel() for weight in clock.Reference().model.parameters()) == 808_001
 
 
 def test_lines_are_those_that_hold_more_than_a_comment():
@@ -179,12 +174,8 @@ def looks_ahead(windows):
 
 
 def mixes_windows(windows):
-    return uniform(windows) + 0 * windows[..., None] if len(windows) == 1 else _leaning(windows)
-
-
-def _leaning(windows):
-    share = np.bincount(windows.ravel(), minlength=4) + 1
-    return np.broadcast_to(np.log(share / share.sum()), (*windows.shape, 4))
+    """Believes that each letter is followed by the one that the window above has there."""
+    return np.log(0.97 * np.eye(4)[np.roll(windows, 1, axis=0)] + 0.0075)
 
 
 class Adapting:
@@ -235,10 +226,9 @@ def test_a_program_is_judged_in_a_process_of_its_own_and_its_result_is_kept(tmp_
 def ways_to_fail(folder):
     """What a program does otherwise, and what is said of it."""
     return {
-        "raises": (dict(train="1 / 0"), r"ZeroDivisionError: division by zero \(line 13\)"),
+        "raises": (dict(train="1 / 0"), r"ZeroDivisionError: division by zero \(line 12\)"),
         "returns nothing": (dict(train="return None"), "must return the function predict"),
         "reads": (dict(train=f"np.load({str(folder / 'w.npy')!r})"), "the program opens"),
-        "goes on": (dict(train="for _ in range(10**7): _ = _ * 2"), "ask the clock"),
         "scores": (dict(predict="found = found + 1"), "must give log-probabilities"),
         "ends": (dict(train="raise SystemExit(0)"), "SystemExit"),
     }
@@ -255,12 +245,7 @@ def test_a_program_that_goes_wrong_is_told_how_and_leaves_no_result(name, tmp_pa
     given += [{"open": text.open, "closed": text.closed}]
     _within(path, given, monkeypatch, tmp_path / "out")
     found = json.loads((tmp_path / "out").read_text(encoding="utf-8"))
-    if name == "goes on":
-        assert found["seconds"] > 1.05 * 0.1  # which the judge refuses
-    else:
-        assert [*found] == ["error"]
-        with pytest.raises(RaceError, match=message):
-            raise RaceError(found["error"])
+    assert [*found] == ["error"] and re.search(message, found["error"])
 
 
 def _within(path, given, monkeypatch, out):

@@ -15,7 +15,7 @@ from textbook.chapter_10 import OneStack
 
 LEAGUES = (40, 120, 600)  # seconds
 STEP = 0.1  # seconds of processor time that the reference step takes on the book's machine
-OFTEN = 5.0  # after so many seconds of training the reference step is timed again
+OFTEN = 2.5  # after so many seconds of training the reference step is timed again
 
 
 class Reference:
@@ -106,4 +106,4 @@ class Clock:
         now = process_time()
         used = now - self._began
         self.spent, self._since, self._began = self.spent + used, self._since + used, now
-        self.seconds += used * STEP / median(self.measured[-5:])
+        self.seconds += used * STEP / median(self.measured[-3:])

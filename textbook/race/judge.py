@@ -117,7 +117,8 @@ def _in_a_fresh_process(path: Path, league: float, seed: int, text: str) -> dict
         {"letters": cut.letters, "text": cut.training},
         {"open": cut.open, "closed": cut.closed},
     ]
-    variables = {f"{name}_NUM_THREADS": "1" for name in ONE_THREAD} | {"PYTHONUTF8": "1"}
+    variables = {f"{name}_NUM_THREADS": "1" for name in ONE_THREAD}
+    variables |= {"PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     variables["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])  # of the book itself
     with tempfile.TemporaryDirectory() as empty:
         out = Path(empty, "result.json")
