@@ -395,15 +395,15 @@ print(f"{sum(weight.numel() for weight in fresh.parameters()):,} weights")
 
 # %% evidence
 # A step as a map: the gradient, Adam's first step, and the orthogonal one
-G = np.array([[1.0, 0.55], [0.8, 0.62]])
+G = np.array([[1.0, 0.4], [0.7, 0.65]])
 U, _, Z = np.linalg.svd(G)
 figure, panels = plot.subplots(1, 3, width=9, height=3.2)
 steps = {"the gradient": G, "Adam: its signs": np.sign(G), "orthogonal": U @ Z}
 for axes, (name, step) in zip(panels, steps.items(), strict=True):
-    diagrams.directions(axes, step, name)
+    diagrams.directions(axes, step, Z.T, name)
 plot.show(
     figure,
-    alt="Three images of the unit circle. Of the gradient: a thin ellipse, with half axes 1 and 0.08. Of its signs: a line. "
+    alt="Three images of the unit circle. Of the gradient: a thin ellipse, with half axes 1 and 0.18. Of its signs: a line. "
     "Of the orthogonal matrix: the circle itself.",
 )
 
@@ -584,7 +584,7 @@ print(
 #
 # So two rules for your race. **Compare runs at their ends**: a run that is meant for 40 seconds is ahead, at 40 seconds, of one that is
 # meant for 600, and this says nothing about which of them is better. And **an idea that helps in the league of 40 seconds is a hint for the league of 600**,
-# no more: chapter 12 saw gains shrink to a third.
+# no more: in chapter 12 most gains shrank when the models trained for three times as long.
 #
 # ## 5. What is each idea worth?
 #

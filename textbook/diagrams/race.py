@@ -33,29 +33,29 @@ def taps(axes, letters, weights):
         axes.text(i, 0.3, letter, ha="center", va="center", family="monospace")
     for j, weight in enumerate(weights):
         axes.annotate("", (last, 1.7), (last - j, 0.62), arrowprops=ARROW)
-        share = 0.45
-        x, y = last - j * (1 - share) - 0.08, 0.62 + share * 1.08
-        axes.text(x, y, weight, ha="right", va="center", fontsize=9)
+        axes.text(last - j - 0.12, 0.85, weight, ha="right", va="center", fontsize=9)
     rectangle(axes, last - 0.35, 1.7, 0.7, 0.6, facecolor=ORANGE, edgecolor=EDGE)
     axes.text(last, 2.0, "$y_t$", ha="center", va="center")
     axes.set(xlim=(-0.6, last + 0.7), ylim=(-0.15, 2.5))
     axes.axis("off")
 
 
-def directions(axes, matrix, title):
-    """Where a matrix (2, 2) sends the unit circle, and the two directions that it keeps apart.
+def directions(axes, step, inputs, title):
+    """Where a step, a matrix (2, 2), sends the unit circle and two inputs, the columns (2, 2).
 
-    The longest arrow is drawn with length 1: an optimizer sets the size of a step, not its shape.
+    The length of each image stands outside. The longest is drawn as 1: an optimizer sets the size
+    of a step, not its shape.
     """
-    left, lengths, _ = np.linalg.svd(matrix)
+    longest = np.linalg.norm(step, 2)
     angle = np.linspace(0, 2 * np.pi, 200)
     circle = np.stack([np.cos(angle), np.sin(angle)])
     axes.plot(*circle, color="0.75", linewidth=1, linestyle="--")
-    axes.plot(*(left * lengths / lengths[0] @ circle), color=COLORS[0], linewidth=2)
+    axes.plot(*(step @ circle / longest), color=COLORS[0], linewidth=2)
     for i, color in enumerate((COLORS[1], COLORS[2])):
-        tip = left[:, i] * lengths[i] / lengths[0]
+        tip = step @ inputs[:, i] / longest
         arrow = {"arrowstyle": "->", "color": color, "linewidth": 2, "shrinkA": 0, "shrinkB": 0}
         axes.annotate("", tip, (0, 0), arrowprops=arrow)
-        axes.text(*(1.2 * left[:, i]), f"{lengths[i] / lengths[0]:.2f}", ha="center", va="center")
+        style = {"color": color, "ha": "center", "va": "center", "weight": "bold"}
+        axes.text(0.9, (-1.15, 1.15)[i], f"{np.linalg.norm(tip):.2f}", **style)
     axes.set(xlim=(-1.45, 1.45), ylim=(-1.45, 1.45), aspect="equal", title=title)
     axes.axis("off")
