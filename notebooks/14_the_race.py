@@ -36,10 +36,9 @@ from textbook.chapter_07 import some_windows
 from textbook.chapter_08 import sinusoidal_codes
 from textbook.data import first_edition, lacking, tiny_shakespeare
 from textbook.decoding import sample
-from textbook.installed import BOOK
 from textbook.lab import Lab, Rows, Runs, Tuned, large, measured
 from textbook.race import Clock, RaceError, nats_a_letter, parts, refuse_unfair
-from textbook.race.table import read_results, table
+from textbook.race.table import table
 
 lab = Lab("14")
 
@@ -742,18 +741,9 @@ else:
 #
 # ## 6. What it writes
 #
-# The program of this recipe lies in `exercises/14_the_race/best.py`, 140 lines, and chapter 11's model as a program
-# beside it, `baseline.py`. Both were judged in the league of 40 seconds, three times each. This is the table that the judge prints:
-
-# %% evidence
-# The table of the league, from the results that come with the book
-folder = BOOK / "exercises" / "14_the_race" / "race"
-results = read_results(folder) if folder.is_dir() else []
-if results:
-    measured(table(results))
-    best = min(results, key=lambda result: result["nats"]["open"])
-    measured(f"{best['program']}, seed {best['seed']}, {best['league']:g} s of the race, writes:")
-    large(best["written"][: best["written"].rfind("\n")])
+# Now the whole race: the recipe in the leagues of 120 and 600 seconds, three seeds each. In the long one it gets dropout and
+# weight decay, 0.1 each, since it reads the text ten times over. This was recorded; on this page it runs for a second, on the
+# first edition. `python book.py experiment 14 whole_race` repeats it (the text is fetched once).
 
 
 # %% evidence
@@ -804,6 +794,7 @@ def whole_race(text, seconds, looks, most, length, seed):
     numbers = mt.tensor(cut.numbers(cut.training))
     model = raced(numbers, len(cut.letters), clock, look=look, **long)
     found = halves_of(model, cut, most)
+    found["nats on the whole tenth"] = np.mean(list(found.values()))
     measured(f"{seconds} s, {clock.steps} steps: {found}")
     return found | {
         "on the way": [*nats, found["nats a letter"]],
@@ -839,17 +830,29 @@ plot.show(
     figure,
     alt="The loss on the way of a race in each league, against the seconds that are used.",
 )
-whole.table("seconds", ["nats a letter", "nats elsewhere", "training nats", "steps"])
+whole.table(
+    "seconds",
+    ["nats a letter", "nats elsewhere", "nats on the whole tenth", "training nats", "steps"],
+)
+whole.holds(
+    "recorded: after 600 seconds the whole tenth costs less than nanoGPT's 1.47",
+    lambda rows: rows.values("nats on the whole tenth", seconds=600),
+    below=1.47,
+    derived="its README",
+)
 if whole.full:
     large(whole.best.where(seconds=max(whole.best.settings_of("seconds")))[0]["written"])
 
 # %% [markdown]
-# **Is that a fair comparison with nanoGPT's 1.47?** (Chapter 11 has the number from its README.) Shared are the text, the
-# letters as tokens, and the nine tenths that are learned from. Not shared are these. nanoGPT's model has ten million
-# weights and windows of 256 letters, ours 0.81 million and 128. It was trained on a GPU, ours on one core. Its loss is an
-# estimate from windows drawn at random on the whole held-out tenth, and that of its best checkpoint, chosen there. Ours is the
-# loss of the closed half, each letter once. And its author meant it as a first example that runs, not as a record. So the number says how far a
-# small model comes today. It says nothing about who is better.
+# Look at the shape first. Both curves bend *down* near their ends, where the rate falls. And at 120 seconds the short race is ahead of the long
+# one: it is at its end, the other in full swing. The two halves need not be equally hard. They are different plays.
+#
+# **Is that a fair comparison with nanoGPT's 1.47?** (Chapter 11 has the number, from its README.) Shared are the text, the
+# letters as tokens, and the nine tenths to learn from. Three things are not shared. First, the model: nanoGPT's has ten million
+# weights, windows of 256 letters and a GPU; ours has 0.81 million, windows of 128 and one core. Second, the measure. Its loss is
+# an estimate from windows drawn at random from the whole held-out tenth, at its best checkpoint. Ours reads each letter once, at the end; the
+# number to put beside it is that of the whole tenth. Third, the purpose: nanoGPT's setting is a first example that runs, and ours
+# was tuned for this text. So the number says how far a small model comes today. It does not say who is better.
 #
 # ## 7. Your turn
 #
@@ -863,9 +866,24 @@ if whole.full:
 #
 #     python book.py race --table FOLDER
 #
-# prints the table. A program has a place after three seeds; a program shares the place of the one above if their seeds overlap.
-# A program that was changed is a new program. All rules stand at the top of `textbook/race/judge.py`, and they are few.
-# The judge catches mistakes, not malice: the text is public, and whoever wants to cheat can.
+# prints the table. A program has a place after three seeds, and it shares the place of the one above if their seeds overlap.
+# A program that was changed is a new program. With numbers that are made up it looks like this:
+
+# %% evidence
+# The table of a class, of results that are made up
+made_up = {"taps": (1.61, 1.62, 1.63), "wider": (1.625, 1.63, 1.65), "deeper": (1.70, 1.71, 1.72)}
+results = [
+    dict(program=name, code="0000", nats={"closed": nats}, seed=i, league=40, steps=400, lines=99)
+    for name, losses in [*made_up.items(), ("lucky", (1.58,))]
+    for i, nats in enumerate(losses)
+]
+print(table(results))
+
+# %% [markdown]
+# The seeds of the first two overlap: they share a place, whatever their medians say. *Lucky* has one seed, and no place yet.
+#
+# All rules stand at the top of `textbook/race/judge.py`, and they are few. The judge catches mistakes, not malice: the text
+# is public, and whoever wants to cheat can.
 #
 # **What has been tried**, on the way to this recipe, in single races of 40 seconds (hints, no findings): width 192 was slower
 # and far behind; a batch of 8, Muon at twice the rate, and a learned table of pairs of letters changed nothing. **What has not**:
