@@ -579,7 +579,7 @@ print(
 # %% [markdown]
 # At once both losses fall to a floor. The floor is not the end of learning. It is the noise: each step throws
 # $w$ about, by as much as the rate allows. As the rate falls, the floor falls with it, and fastest at the very end, on the
-# logarithmic axis. At half of the time both curves look much alike.
+# logarithmic axis. At half of the time the two still lie close together, at the end far apart.
 #
 # So two rules for your race. **Compare runs at their ends**: a run that is meant for 40 seconds is ahead, at 40 seconds, of one that is
 # meant for 600, and this says nothing about which of them is better. And **an idea that helps in the league of 40 seconds is a hint for the league of 600**,
