@@ -76,7 +76,7 @@ def refuse_unfair(predict: Predict, numbers: np.ndarray, letters: int) -> None:
         _expect_equal(
             after[:, : place + 1],
             before[:, : place + 1],
-            f"the predictions for the first {place + 1} letters of a window change with the "
+            f"the predictions for the letters up to number {place + 1} of a window change with the "
             "letters behind them, or with the other windows: each may depend on the letters up to "
             "its place alone",
         )
