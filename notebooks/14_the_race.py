@@ -848,8 +848,8 @@ if whole.full:
 # Look at the shape first. Both curves bend *down* near their ends, where the rate falls. And at 120 seconds the short race is ahead of the long
 # one: it is at its end, the other in full swing. The two halves need not be equally hard. They are different plays.
 #
-# **Is that a fair comparison with nanoGPT's 1.47?** (Chapter 11 has the number, from its README.) Shared are the text, the
-# letters as tokens, and the nine tenths to learn from. Three things are not shared. First, the model: nanoGPT's has ten million
+# **Is that a fair comparison with nanoGPT?** Its README has 1.47 for this text. Shared are the text, the letters as tokens,
+# and the nine tenths to learn from. Three things are not shared. First, the model: nanoGPT's has ten million
 # weights, windows of 256 letters and a GPU; ours has 0.81 million, windows of 128 and one core. Second, the measure. Its loss is
 # an estimate from windows drawn at random from the whole held-out tenth, at its best checkpoint. Ours reads each letter once, at the end; the
 # number to put beside it is that of the whole tenth. Third, the purpose: nanoGPT's setting is a first example that runs, and ours
