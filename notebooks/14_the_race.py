@@ -795,8 +795,8 @@ def whole_race(text, seconds, looks, most, length, seed):
     numbers = mt.tensor(cut.numbers(cut.training))
     model = raced(numbers, len(cut.letters), clock, look=look, **long)
     found = halves_of(model, cut, most)
-    found["nats on the whole tenth"] = np.mean(list(found.values()))
-    measured(f"{seconds} s, {clock.steps} steps: {found}")
+    found["nats on the whole tenth"] = sum(found.values()) / 2
+    measured(f"{clock.steps} steps: {found['nats on the whole tenth']:.3f} nats a letter")
     return found | {
         "on the way": [*nats, found["nats a letter"]],
         "at": [*at, seconds],
@@ -825,7 +825,7 @@ for league, color in zip(whole.best.settings_of("seconds"), plot.COLORS, strict=
         label=f"{league} s",
         color=color,
     )
-axes.set(xlabel="seconds of the race", ylabel="nats a letter, closed half", xscale="log")
+axes.set(xlabel="seconds of the race", ylabel="nats a letter, closed half")
 axes.legend(title="league")
 plot.show(
     figure,
@@ -836,7 +836,7 @@ whole.table(
     ["nats a letter", "nats elsewhere", "nats on the whole tenth", "training nats", "steps"],
 )
 whole.holds(
-    "recorded: after 600 seconds the whole tenth costs less than nanoGPT's 1.47",
+    "after 600 seconds the whole tenth costs less than nanoGPT's 1.47",
     lambda rows: rows.values("nats on the whole tenth", seconds=600),
     below=1.47,
     derived="its README",
@@ -845,8 +845,8 @@ if whole.full:
     large(whole.best.where(seconds=max(whole.best.settings_of("seconds")))[0]["written"])
 
 # %% [markdown]
-# Look at the shape first. Both curves bend *down* near their ends, where the rate falls. And at 120 seconds the short race is ahead of the long
-# one: it is at its end, the other in full swing. The two halves need not be equally hard. They are different plays.
+# Look at the shape first: where does a curve bend? Then compare the leagues at 120 seconds. There the short race is at its
+# end, and the long one in full swing. In the table, the two halves need not be equally hard: they are different plays.
 #
 # **Is that a fair comparison with nanoGPT?** Its README has 1.47 for this text. Shared are the text, the letters as tokens,
 # and the nine tenths to learn from. Three things are not shared. First, the model: nanoGPT's has ten million
