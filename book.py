@@ -46,7 +46,7 @@ for authors
   experiment NN     run chapter NN's experiments in full and record their results; with claims
                     (experiment NN C7 E1) only theirs; with --budget 10 or --seeds 100:105 nothing
                     is recorded: what comes out there is printed beside the record
-  site FOLDER       write the book as web pages and as PDF, from the stored outputs
+  site FOLDER       write the book as web pages, PDF and EPUB, from the stored outputs
 
 for instructors
   release FOLDER    write what students get, without solutions

@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
     release = commands.add_parser("release", help="copy what students get, without solutions")
     release.add_argument("folder", type=Path, help="a new folder")
     site = commands.add_parser(
-        "site", help="write the book as web pages and as PDF; executes nothing"
+        "site", help="write the book as web pages, PDF and EPUB; executes nothing"
     )
     site.add_argument("folder", type=Path, help="a new folder")
     commands.add_parser("grade", help="grade a folder of submissions", add_help=False)
@@ -76,10 +76,10 @@ def _run(chosen: argparse.Namespace) -> int:
 
         hand_out(ROOT, chosen.folder)
     elif chosen.command == "site":
-        from .site import add_pdf, site
+        from .site import add_books, site
 
         site(ROOT, chosen.folder)
-        add_pdf(ROOT, chosen.folder)
+        add_books(ROOT, chosen.folder)
     else:
         from . import library, overview, quoted
         from .check import check

@@ -75,7 +75,8 @@ class Code:
         return "".join(lines)
 
 
-def names_used(piece: str) -> set[str]:
+@cache
+def names_used(piece: str) -> frozenset[str]:
     """The global names that a piece of code reads."""
     top = symtable.symtable(piece, "piece", "exec")
     names = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_referenced()}
@@ -84,7 +85,7 @@ def names_used(piece: str) -> set[str]:
         table = tables.pop()
         tables += table.get_children()
         names |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global()}
-    return names
+    return frozenset(names)
 
 
 def bound(statement: ast.stmt) -> set[str]:

@@ -58,7 +58,7 @@ def parse(name: str, content: bytes) -> NotebookNode:
     except json.JSONDecodeError as error:
         what = "is empty" if not text.strip() else f"is no valid JSON (line {error.lineno})"
         raise Problem(f"{name} {what}: ask for the file again") from None
-    except (ValueError, RecursionError) as error:  # ValueError: bytes that are no text too
+    except (ValueError, RecursionError, MemoryError) as error:  # ValueError: no text, too
         raise Problem(_unreadable(name, error)) from None
     try:
         with warnings.catch_warnings():

@@ -21,7 +21,7 @@ HEADING = re.compile(
 )
 TERMS = Path(__file__).with_name("index_terms.txt").read_text("utf-8").split("\n")[:-1]
 PARAGRAPH = re.compile(r"<p>(?:(?!</p>).)*</p>", re.DOTALL)
-PLACE = '<span class="as-pdf"></span>'  # in a page, for the link to its PDF
+PLACE = '<span class="as-pdf"></span>'  # in a page, for links to what it also is
 PAGE = """<!doctype html><html lang="en" data-theme="light"><head><meta charset="utf-8">
 <title>{title}</title>{styles}<link rel="stylesheet" href="_static/printed.css"></head>
 <body data-theme="light"><header><h1>{title}</h1></header>
@@ -31,7 +31,7 @@ PAGE = """<!doctype html><html lang="en" data-theme="light"><head><meta charset=
 
 def print_book(pages: Path, names: list[str], title: str) -> None:
     """Write ``book.pdf`` of these pages of a built site, and beside each page a PDF of its own."""
-    texts = {name: _article(pages, name, names) for name in names}
+    texts = {name: article(pages, name, names) for name in names}
     styles = "".join(STYLE_LINK.findall((pages / "index.html").read_text("utf-8")))
     styles += '<link rel="stylesheet" href="_static/formulas.css">'
     headings, terms = [*_headings(texts), ("index", "1", "Index")], {}
@@ -65,16 +65,17 @@ def print_book(pages: Path, names: list[str], title: str) -> None:
         part = PdfWriter()
         part.append(reader, pages=(start, end), import_outline=False)
         part.write(pages / f"{name}.pdf")
-        _link(pages / f"{name}.html", Path(name).name, "As PDF")
-    _link(pages / "index.html", "book", "The chapters as one PDF, with contents and index")
+        link(pages / f"{name}.html", f"{Path(name).name}.pdf", "As PDF")
+    link(pages / "index.html", "book.pdf", "The chapters as one PDF, with contents and index")
 
 
-def _link(page: Path, pdf: str, words: str) -> None:
-    text = page.read_text("utf-8").replace(PLACE, f'<a href="{pdf}.pdf">{words}</a>.')
+def link(page: Path, file: str, words: str) -> None:
+    """Let a page lead to a file beside it, where its place for such links is."""
+    text = page.read_text("utf-8").replace(PLACE, f'<a href="{file}">{words}</a>. {PLACE}')
     page.write_text(text, encoding="utf-8")
 
 
-def _article(pages: Path, name: str, names: list[str]) -> str:
+def article(pages: Path, name: str, names: list[str]) -> str:
     """The text of a page, its anchors and links with the page's name in front."""
     text = ARTICLE.search((pages / f"{name}.html").read_text("utf-8"))[1]
     text = re.sub(r'\bid="([^"]+)"', lambda found: f'id="{_id(name, found[1])}"', text)

@@ -19,6 +19,8 @@ from pathlib import Path
 
 from textbook.lab.report import number, shown
 
+from .alone import with_links
+
 QUOTE = re.compile(r"\{\{(\d\d) (\w+): ([^{}]+)\}\}")
 SHOWN = re.compile(r"(<!--(\{\{\d\d \w+: [^{}]+\}\})-->)[^<]*(<!---->)")
 ANOTHER = re.compile(r"\bchapters? (\d\d)|^\| (\d\d) \|", re.IGNORECASE | re.MULTILINE)
@@ -34,18 +36,21 @@ def filled(results: Path, text: str) -> str:
 
 
 def write(root: Path) -> None:
-    """Fill the numbers of README.md and of docs/ in."""
+    """Fill the numbers of README.md and of docs/ in, and README.md's links to hosts."""
     for path, before, after in _documents(root):
         if after != before:
             path.write_text(after, encoding="utf-8", newline="\n")
 
 
 def problems(root: Path) -> Iterator[str]:
-    """The documents whose numbers are not those of the records."""
+    """The documents whose numbers no record has, or whose links nobody asks for."""
     for path, before, after in _documents(root):
         if after != before:
             name = path.relative_to(root).as_posix()
-            yield f"{name} has numbers that no record has: run: python book.py build NN, any"
+            yield (
+                f"{name} has numbers that no record has, or links that pyproject.toml does not ask "
+                "for: run: python book.py build NN, any"
+            )
 
 
 def _documents(root: Path) -> Iterator[tuple[Path, str, str]]:
@@ -54,7 +59,7 @@ def _documents(root: Path) -> Iterator[tuple[Path, str, str]]:
     for path in [*root.glob("README.md"), *sorted(root.glob("docs/*.md"))]:
         text = path.read_text(encoding="utf-8")
         fill = SHOWN.sub(lambda found: found[1] + filled(results, found[2]) + found[3], text)
-        yield path, text, fill
+        yield path, text, with_links(root, fill)
 
 
 def unfilled(number: str, text: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from . import formulas, printed, slides, window
+from . import alone, epub, formulas, printed, slides, window
 from .release import from_shell
 from .search import write_search
 from .sources import BookError, chapters, number_of
@@ -106,16 +106,21 @@ def site(root: Path, folder: Path) -> None:
     print(f"open {folder / 'index.html'}")
 
 
-def add_pdf(root: Path, folder: Path) -> None:
-    """Print the chapters of the pages that ``site`` has built, with claims and notation."""
+def add_books(root: Path, folder: Path) -> None:
+    """Chapters, claims and notation of the pages that ``site`` has built, as PDF and as EPUB."""
     folder = from_shell(folder).absolute()
-    if not formulas.chromium():
-        print("without Chromium no PDF is written")
-        return
     paths = [*chapters(root), root / "docs" / "claims.md", root / "docs" / "notation.md"]
     names = [path.relative_to(root).with_suffix("").as_posix() for path in paths]
-    printed.print_book(folder, names, TITLE)
-    print(f"printed {folder / 'book.pdf'}")
+    if formulas.chromium():
+        printed.print_book(folder, names, TITLE)
+        print(f"printed {folder / 'book.pdf'}")
+    else:
+        print("without Chromium no PDF is written")
+    if epub.pandoc():
+        epub.write_epub(folder, names, TITLE)
+        print(f"wrote {folder / 'book.epub'}")
+    else:
+        print("without pandoc no EPUB is written")
 
 
 def anchor(heading: str) -> str:
@@ -167,6 +172,8 @@ def _page(path: Path, root: Path) -> str:
             cell["metadata"]["mystnb"] = {"code_prompt_show": f"Code: {shown}"}
     name = path.relative_to(root).as_posix()
     run = f"In the book's folder: `python book.py lab`, then open `{name}`."
+    if links := [f'<a href="{url}">{host}</a>' for host, url in alone.hosts(root, name).items()]:
+        run += f" Or on {' or '.join(links)}, with nothing to install."
     deck = f'<a href="../slides/{path.stem}.html">Slides</a>.'
     more = f"{deck} {printed.PLACE}" if name.startswith("notebooks/") else ""
     notebook["cells"][0]["source"] += (
@@ -222,7 +229,13 @@ def _bind(app, name, template, context: dict, doctree) -> None:
     body = context.get("body", "")
     formula = r'(\(*<span class="math notranslate nohighlight">[^<]*</span>[,.;:?!)]*)'
     body = re.sub(formula, r'<span class="bound">\1</span>', body)
+    body = re.sub(r'(?<=<span id=")([^<>]*)(?="></span>)', _quoted, body)
     context["body"] = re.sub(r"<td>([^<]{1,40})</td>", r'<td class="short">\1</td>', body)
+
+
+def _quoted(anchor: re.Match) -> str:
+    """An anchor whose heading has quotation marks, which Sphinx writes as they are."""
+    return anchor[1].replace('"', "&quot;")
 
 
 # What Sphinx, myst-nb and furo leave out for those who hear a page or use no mouse.

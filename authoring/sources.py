@@ -12,6 +12,7 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 
+from .alone import installing_cell
 from .quoted import filled
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -104,6 +105,9 @@ def _read(source: Path, options: set[str]) -> NotebookNode:
             )
         cell.id = _cell_id(cell, used)
         used.add(cell.id)
+    alone = installing_cell()
+    alone.id = _cell_id(alone, used)
+    notebook.cells.insert(1, alone)
     return notebook
 
 

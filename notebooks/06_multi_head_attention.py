@@ -18,7 +18,7 @@
 # - prove that one head cannot do a task that two can;
 # - tell what a head looks at from what it is needed for, and say where a head looks that has nothing to find.
 #
-# **Time**: about 110 minutes to read, without the side roads and what *Try it* takes; half of it is over after section 5,
+# **Time**: about 105 minutes to read, without the side roads and what *Try it* takes; half of it is over after section 5,
 # a good place for a pause. All cells together run in less than half a minute. **Before it**: chapter 05 (queries, keys
 # and values; the division by $\sqrt d$; the table of barriers). Softmax and counting FLOPs are those of chapter 00.
 #
@@ -139,9 +139,9 @@ for factor in (0.5, 1, 2, 4, 8, 16):
     print(f"factor {factor:4}: water {row[1]:.3f}, friend {row[3]:.3f}, others {others:.3f}")
 
 # %% [markdown]
-# A small factor lets the other words in. A large one lets *water* win alone. In between there is a window. Let us say that
-# both words *get their share* if *friend* has more than 0.2 of the weight, and all the other words together have less than
-# 0.2. How wide is the window if the sentence has more words to shut out?
+# A small factor lets the other words in. A large one lets *water* win alone. In between there is a window of factors that
+# serve both: *friend* has more than 0.2 of the weight, and all the other words together have less than 0.2. How wide is this
+# window if the sentence has more words to shut out?
 
 
 # %% evidence
@@ -182,10 +182,9 @@ for others in (2, 50, 1000, 100_000):
     print(f"{others:7,} other words: both get their share with {said}")
 
 # %% [markdown]
-# On the left, *be* hears something between east and north, which nobody said. On the right is the window, in blue: it
-# narrows with each factor of ten in length, and before 100,000 words it is closed. (Its upper edge is where the gap of
-# 0.3 has grown until *friend* falls below 0.2. A smaller gap would lift it.) So one softmax is not *unable* to look at
-# two places. But the balance is delicate, and what it hands over no longer says who said what.
+# On the left, *be* hears something between east and north, which nobody said. On the right is the window, in blue: with
+# every tenfold length it gets narrower, and before 100,000 words it is closed. So one softmax *can* look at two places. But
+# the balance is delicate, and what it hands over no longer says who said what.
 #
 # The way out is plain. Two questions, two softmaxes.
 #
@@ -228,9 +227,9 @@ for number, block in enumerate(blocks, start=1):
 
 # %% [markdown]
 # With a pencil: head 1 of *be* has the score $6 / \sqrt 2 = 4.24$ for *water* and 0 for the rest, $e^{4.24} = 69.6$,
-# so *water* gets $69.6 / 72.6 = 0.959$. Head 2 gives the same to *friend*. One output points east, the other north,
-# and each knows which question it answers. (A part of the sharper look is the smaller root: divided by $\sqrt 4$ as
-# above, *water* would get $20.1 / 23.1 = 0.87$.)
+# so *water* gets $69.6 / 72.6 = 0.959$. Head 2 gives the same to *friend*. One output points east, the other north:
+# two questions, two answers. (The smaller root sharpens the look a little: divided by $\sqrt 4$ as above, *water* would
+# get $20.1 / 23.1 = 0.87$.)
 #
 # The loop over tokens in matrices, as in chapter 05; the loop over heads stays for now:
 
@@ -279,9 +278,9 @@ plot.show(
 )
 
 # %% [markdown]
-# Above, the three squares are added before the softmax sees them. Below, each gets a softmax, and its own block of $V$ to
-# take the mean of. That is the whole difference (and the smaller root). And the exchange of values, which one head did
-# not notice, is now seen:
+# Above, the three squares are added before the softmax sees them. Below, each gets a softmax of its own, and takes the mean
+# of its own block of $V$. That is the whole difference, but for the smaller root. And the exchange of values, which one
+# head did not notice, is now seen:
 
 # %%
 score_sum = sum(X @ Q[:, b] @ (X @ K[:, b]).T for b in blocks)
@@ -808,40 +807,33 @@ class LookUp(nn.Module):
 
 
 # %% [markdown]
-# **One head cannot do it. A proof.** Take two letters, $a$ and $b$, in one table. Let the value of each be 3 or 5; nothing
-# else in the table changes. That makes four tables, and we ask each for "$a, b$" and for "$b, a$".
+# **One head cannot do it. A proof.** The idea: for the second answer the head must hear the second letter louder than the
+# first, for the first answer the first letter louder. One softmax cannot do both.
 #
-# Suppose that the head chooses its weights by the letters alone. Then they are the same in all four tables. Asked "$a, b$", let
-# $a$ get the share $p$ of the weight and $b$ the share $1 - p$. Asked "$b, a$", let $b$ get $q$ and $a$ get $1 - q$. So $p$ and
-# $q$ are both the share of the letter that is asked *first*. (Weight on other pairs does no harm: what they say is the same in
-# all four tables, and the common factor that is left for $a$ and $b$ drops out.)
+# Take two letters, $a$ and $b$, in one table, and ask for "$a, b$". Let the value of each be 3 or 5; nothing else in the table
+# changes. That makes four tables. Suppose that the head chooses its weights by the letters alone, so they are the same in all
+# four. Of the weight that falls on the two, let $a$ get the share $p$ and $b$ the share $1 - p$. (What the other pairs say is
+# the same in all four tables.)
 #
-# Now the **second** answer. Let $D$ be its score for 5 less its score for 3. After the softmax all is linear. So if $a$'s value
-# goes from 3 to 5, $D$ moves by the weight of $a$ times some number $\alpha$; if $b$'s value does, by the weight of $b$ times
-# some $\beta$. These two numbers belong to the letters and to the reading layer, and not to the question. Asked "$a, b$", the
-# second answer is $b$'s value:
+# Now the **second** answer. Let $D$ be its score for 5 less its score for 3. After the softmax all is linear, and a pair is a
+# sum of letter and value. So a change of a value from 3 to 5 moves $D$ by one number $\alpha$ times the share of its letter.
+# The second answer is $b$'s value:
 #
 # | $a$'s value | $b$'s value | $D$ | must be |
 # | --- | --- | --- | --- |
 # | 3 | 3 | $c$ | $< 0$ |
 # | 5 | 3 | $c + p\,\alpha$ | $< 0$ |
-# | 3 | 5 | $c + (1 - p)\,\beta$ | $> 0$ |
-# | 5 | 5 | $c + p\,\alpha + (1 - p)\,\beta$ | $> 0$ |
+# | 3 | 5 | $c + (1 - p)\,\alpha$ | $> 0$ |
+# | 5 | 5 | $c + \alpha$ | $> 0$ |
 #
-# The third row less the second says $(1 - p)\,\beta > p\,\alpha$. The last less the first says $(1 - p)\,\beta > -p\,\alpha$.
-# Together: $(1 - p)\,\beta > p\,|\alpha|$. In words, *what $b$ says must outweigh what $a$ says*. Asked "$b, a$", the letters
-# change places, and the same table gives $(1 - q)\,\alpha > q\,|\beta|$. So $\alpha$ and $\beta$ are positive. Multiply the
-# two inequalities and divide by $\alpha\beta$. What remains is $(1 - p)(1 - q) > pq$, that is
+# The last row less the first says $\alpha > 0$. The third less the second says $(1 - p)\,\alpha > p\,\alpha$, that is
+# $p < 1/2$. The **first** answer has a $c$ and an $\alpha$ of its own, but the same $p$. There $a$ must outweigh $b$: $p > 1/2$.
+# **So at least one of the two answers is wrong in at least one of the four tables.** $\square$
 #
-# $$p + q < 1 .$$
-#
-# The **first** answer has scores of its own, with an $\alpha$ and a $\beta$ of its own, but the same $p$ and $q$. There the
-# letter that is asked first must outweigh the other, and in the same way $pq > (1 - p)(1 - q)$, that is
-#
-# $$p + q > 1 .$$
-#
-# One softmax has one $p$ and one $q$. They cannot do both. **So at least one of the two answers is wrong in at least one of
-# the four tables, asked in one of the two orders.** $\square$
+# What if a model has a vector of its own for every pair, so that a pair is no sum? Then $a$ may speak louder than $b$, and
+# $p < 1/2$ need not follow. But ask in the other order, too. Asked "$b, a$", let $b$ get the share $q$. So $p$ and $q$ are both
+# the share of the letter that is asked *first*. The same steps for both orders give $p + q < 1$ for second answers and
+# $p + q > 1$ for first ones (the first of the side roads has them). In a picture:
 
 # %% evidence
 # The square of the proof
@@ -859,26 +851,22 @@ plot.show(
 )
 
 # %% [markdown]
-# The square holds all that a head can do: right and up is much weight on the letter asked first. Below the diagonal second
-# answers can be right, above it first answers, and no point is on both sides. Take $p = q = 0.6$: the first answer hears
-# 0.6 of its own letter and 0.4 of the other one. But the second answer hears 0.4 of its own and 0.6 of the other, and is
-# outvoted. **Two heads need no point on both sides.** One goes to one corner, the other to the opposite one, and the layer
-# that reads them takes each answer from its own corner.
+# A point of the square is a head: the further right and up, the more weight on the letter asked first. Below the diagonal
+# second answers can be right, above it first answers, and no point is on both sides. Take $p = q = 0.6$: the first answer
+# hears 0.6 of its own letter and 0.4 of the other one. The second answer hears only 0.4 of its own letter, and is outvoted.
+# **Two heads are two points.** One goes to one corner, the other to the opposite one, and the layer that reads them takes
+# each answer from its own corner.
 #
-# (Was all this needed? In our model a pair is a *sum* of letter and value. Then a value moves $D$ by the same amount at
-# every letter, $\alpha = \beta$, and one order is enough: the second answer needs $p < 1/2$ and the first $p > 1/2$. The
-# long way holds also for a model that has a vector of its own for every pair, a rival below.)
-#
-# Note what the proof leans on. First, what reads the heads is linear. A feed-forward net that gets $0.7$ of one value and
-# $0.3$ of another might still tell which is which. (To show the question to a linear layer as well would not help: that moves
-# $c$ alone.) Second, the weights do not depend on the values. A trained model need not obey that. So we measure.
+# The proof makes two assumptions. First, what reads the heads is linear. A feed-forward net that gets $0.7$ of one value and
+# $0.3$ of another might still tell which is which. Second, the weights do not depend on the values. A trained model need not
+# obey that. So we measure.
 #
 # ### One head and two (C14)
 #
-# What should we expect of one head? Suppose that it hears both values and says the heavier one twice. Then it is right
-# where the two values are equal, in one table of eight. (A blind guess is right in one of 64. One eighth is no ceiling:
-# the proof forbids only that *all* tables are right.) Each model trains with Adam on 128 new tables at every step. We
-# report on 2,000 tables, and choose learning rates on 2,000 others.
+# What should we expect of one head? Say it hears both values and says the heavier one twice. Then it is right where the two
+# values are equal, in one table of eight. (A blind guess is right in one of 64. The proof allows more than one eighth; it
+# forbids only that *all* tables are right.) Each model trains with Adam on 128 new tables at every step. We report on 2,000
+# tables, and choose learning rates on 2,000 others.
 
 
 # %%
@@ -1271,9 +1259,8 @@ plot.show(
 #
 # ### Removing heads (E3)
 #
-# A map says where a head looks. Whether anything depends on it is another question, as in chapter 05. There we put on a
-# blindfold; here we **remove** a head. Its output is replaced by its mean over all test questions, so that it no longer
-# says anything about the one at hand, and we count the right answers.
+# A map says where a head looks. Does anything depend on it? To find out, we **remove** a head: its output is replaced by its
+# mean over all test questions, so it no longer says anything about the question at hand. Then we count the right answers.
 
 
 # %%
@@ -1376,17 +1363,18 @@ for sentence, measure, bounds in (
     runs.holds(sentence, measure, **bounds)
 
 # %% [markdown]
-# **Of two heads** (left), removal confirms the map. The answer that the head looks at falls to a guess, the other stays.
-# **Of eight heads** (middle) several look at the same letter, and stand in for each other. And equally dark maps need not
-# matter equally. Take two heads from two of the models, each with a weight of 0.91 on its letter: without the one, 0.89
-# of the answers there stay right, without the other 0.66.
+# Each mark is a head that was removed; high means that the model does well without it. **Of two heads** (left) neither can
+# go: the answer that the head looks at falls to a guess, the other stays. **Of eight heads** (middle) nearly any one can
+# go: several look at the same letter, and stand in for each other. But equally dark maps need not matter equally. Two heads
+# from two models have a weight of 0.91 on their letter: without the one, 0.89 of the answers there stay right, without the
+# other 0.66.
 #
 # On the right we go on and remove one more, always the one that is missed least. **Five of the eight can go together**:
 # at the worse of the two places, 0.96 and more of the answers stay right. With the sixth it begins to hurt, in four
 # models of five. With the seventh the worse answer is a guess. One head cannot do it, as we know.
 #
-# So "head 3 looks at the letter that is asked second" and "the model needs head 3 for the second answer" are two
-# sentences, and neither follows from the other. Nor does a map say *what* is passed on: that is up to $V_\ell
+# So "head 3 looks at the letter that is asked second" does not mean "the model needs head 3 for the second answer". Nor does
+# a map say *what* is passed on: that is up to $V_\ell
 # W_O^{(\ell)}$. Large trained models are alike. Most heads can be removed one at a time with little loss, and a few cannot
 # (Michel et al., 2019); with some further training, most heads can go together (Voita et al., 2019).
 #
@@ -1567,9 +1555,8 @@ runs.holds(
 # 5,000. In place of the rest the model says a value that it made up.
 #
 # And what if there never was a start token? Such a model does nearly as well. How does it know that nothing was found?
-# The table does not tell. The weight of 1/8 on the first pair says little: the pairs stand in random order, so each gets
-# 1/8 on average, however the weight of a single question is spread. Our guess is that the weight goes to several pairs at
-# once, and that the model reads such a mixture as "not there".
+# The table does not tell. Our guess is that the weight goes to several pairs at once, and that the model reads such a
+# mixture as "not there".
 #
 # In large language models this is a famous sight: many heads put most of their weight on the first token of the text,
 # however far back it is and whatever it says. They are called **attention sinks** (Xiao et al., 2023). Whoever cuts the
@@ -1643,6 +1630,43 @@ runs.holds(
 # write-head is all you need*, for heads that share their keys and values.
 #
 # ## Side roads
+#
+# ### The proof for any pairs
+#
+# *For those who want to see why $p + q$ decides, whatever vectors the pairs have.* Section 6's four tables again. Now we ask
+# each for "$a, b$" and for "$b, a$".
+#
+# Suppose that the head chooses its weights by the letters alone. Then they are the same in all four tables. Asked "$a, b$", let
+# $a$ get the share $p$ of the weight and $b$ the share $1 - p$. Asked "$b, a$", let $b$ get $q$ and $a$ get $1 - q$. So $p$ and
+# $q$ are both the share of the letter that is asked *first*. (Weight on other pairs does no harm: what they say is the same in
+# all four tables, and the common factor that is left for $a$ and $b$ drops out.)
+#
+# Now the **second** answer. Let $D$ be its score for 5 less its score for 3. After the softmax all is linear. So if $a$'s value
+# goes from 3 to 5, $D$ moves by the weight of $a$ times some number $\alpha$; if $b$'s value does, by the weight of $b$ times
+# some $\beta$. These two numbers belong to the letters and to the reading layer, and not to the question. Asked "$a, b$", the
+# second answer is $b$'s value:
+#
+# | $a$'s value | $b$'s value | $D$ | must be |
+# | --- | --- | --- | --- |
+# | 3 | 3 | $c$ | $< 0$ |
+# | 5 | 3 | $c + p\,\alpha$ | $< 0$ |
+# | 3 | 5 | $c + (1 - p)\,\beta$ | $> 0$ |
+# | 5 | 5 | $c + p\,\alpha + (1 - p)\,\beta$ | $> 0$ |
+#
+# The third row less the second says $(1 - p)\,\beta > p\,\alpha$. The last less the first says $(1 - p)\,\beta > -p\,\alpha$.
+# Together: $(1 - p)\,\beta > p\,|\alpha|$. In words, *what $b$ says must outweigh what $a$ says*. Asked "$b, a$", the letters
+# change places, and the same table gives $(1 - q)\,\alpha > q\,|\beta|$. So $\alpha$ and $\beta$ are positive. Multiply the
+# two inequalities and divide by $\alpha\beta$. What remains is $(1 - p)(1 - q) > pq$, that is
+#
+# $$p + q < 1 .$$
+#
+# The **first** answer has scores of its own, with an $\alpha$ and a $\beta$ of its own, but the same $p$ and $q$. There the
+# letter that is asked first must outweigh the other, and in the same way $pq > (1 - p)(1 - q)$, that is
+#
+# $$p + q > 1 .$$
+#
+# One softmax has one $p$ and one $q$. They cannot do both. **So at least one of the two answers is wrong in at least one of
+# the four tables, asked in one of the two orders.** $\square$
 #
 # ### The slit of a head
 #

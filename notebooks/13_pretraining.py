@@ -1,31 +1,33 @@
 # %% [markdown]
 # # 13 Pretraining
 #
-# So far each model was trained for one task, from random weights, on as many labelled examples as it
-# liked: we could make them. Elsewhere labels cost money, and text costs nothing. So the models in use
-# today read text first, with no task in mind, and are fitted to a task afterwards. In this chapter we do
-# the same on a small scale, with the blocks of chapters 05 to 10, and ask when it is worth anything.
+# Every model so far had a teacher: for each example somebody had written the answer down. We could afford that, since a
+# program wrote our answers. Elsewhere an answer costs money, and text costs nothing. Can a model learn from text alone,
+# before anybody asks it anything? It can, and every language model of today begins so. In this chapter we do it on a small
+# scale, with the blocks of chapters 05 to 10, and ask each time what it is worth. We open a model and see how it uses what
+# it has just read. And at the end a model that has read
+# numbers and nothing else answers when it is asked.
 #
 # **After this chapter you will be able to**
 #
 # - write the loss of a masked and of a causal language model, and say what each is good for;
-# - pretrain an encoder, fine-tune it or keep it frozen, and compare both *fairly* with training from
-#   scratch;
+# - pretrain an encoder, fine-tune it or keep it frozen, and compare both *fairly* with training from scratch;
 # - use a language model without any label: score sentences, and ask by examples in a prompt;
-# - read a probe, a scaling curve and a figure of equal budgets, and doubt them;
+# - take an induction head apart and put it together again;
+# - read a scaling curve and a figure of equal budgets, and doubt them;
+# - write a low-rank adapter, a loss of preferences and a step of learning from a reward;
 # - train a model on a text of your own.
 #
-# **Time**: about 120 minutes to read and try; all cells together run in about a minute. **Before it**:
-# chapters 05 to 10; chapter 03 for padding, chapter 11 for decoding.
+# **Time**: about 120 minutes to read, without the side roads and what *Try it* takes; all cells together run in less than a
+# minute. **Before it**: chapters 05 to 10; chapter 03 for padding, chapter 11 for pieces and decoding.
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it still
 # fails, restart the kernel and run all cells. Your copy in `my/` is yours to change; the original stays in
-# `notebooks/`.
+# `notebooks/`. Folded cells hold the code that draws and judges; a click opens them.
 
 # %%
 import random
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 
@@ -33,93 +35,105 @@ import minitorch as mt
 import minitorch.nn.functional as F
 import textbook.diagrams.pretraining as diagrams
 from minitorch import nn
-from minitorch.flops import count_flops
 from textbook import plot
 from textbook.chapter_05 import places
 from textbook.chapter_07 import causal_mask, real_tokens
 from textbook.chapter_10 import OneStack, Transformer
+from textbook.chapter_11 import fit_scheduled
 from textbook.data import Vocabulary, first_edition, first_edition_code, number_pairs
-from textbook.data.files import read_text
+from textbook.data.bpe import BytePairEncoding
 from textbook.data.numerals import is_held_out, number_pieces
 from textbook.data.text import split
-from textbook.decoding import sample
-from textbook.lab import Lab, Tuned, colored_text, measured
-from textbook.lab.report import spread, table
+from textbook.decoding import greedy, sample
+from textbook.lab import Lab, Tuned, measured
 
 lab = Lab("13")
+
+# %% evidence
+# What only folded cells need
+import re
+from functools import partial
+from itertools import islice, pairwise
+
+from minitorch.flops import count_flops
+from textbook.data import lacking, tiny_shakespeare
+from textbook.data.files import read_text
+from textbook.lab import colored_text, large
+from textbook.lab.report import spread, table
 
 # %% [markdown]
 # ## 1. Labels are dear, text is cheap
 #
-# Take the number 342,156: *three hundred and forty two thousand one hundred and fifty six*. Suppose that
-# we want a model to say of each word what it counts: ones, hundreds, thousands. Somebody has to write the
-# answers down, sentence by sentence. But the sentence itself is full of questions whose answers are
-# already there. Hide *thousand*, and ask for it. Stop after *forty two*, and ask what comes next. Such
-# questions cost nothing, and whoever answers them well has learned how numbers are said.
+# Take the number 342,156: *three hundred and forty two thousand one hundred and fifty six*. Suppose that we want a model
+# to say of each word what it counts: ones, hundreds, thousands. Somebody has to write the answers down, sentence by
+# sentence. But the sentence itself is full of questions whose answers are already there. Hide *thousand*, and ask for it.
+# Stop after *forty two*, and ask what comes next. Such questions cost nothing, and whoever answers them well has learned
+# how numbers are said.
 #
-# **Pretraining** is training on such questions. What follows, on a few labelled examples of the task that
-# we care about, is **fine-tuning**.
+# **Pretraining** is training on such questions. **Fine-tuning** is what follows: training on a few labelled examples of
+# the task that we care about.
 #
 # ### Three families
 #
-# Which questions can be asked depends on who may look at whom (chapter 10).
+# Which questions can we ask? That depends on who may look at whom (chapter 10).
 
 # %% evidence
-# What each family reads, what it is asked, and where each answer may look
-figure, panels = plot.subplots(1, 3, width=11, height=2.1)
-blank = [None, None, "hundred", None, None]
-diagrams.family(
-    panels[0], ["<s>", "three", "<mask>", "and", "forty"], blank, lambda i, j: True, "encoder"
-)
-following = ["three", "hundred", "and", "forty", "two"]
-diagrams.family(panels[1], ["<s>", *following[:4]], following, lambda i, j: j <= i, "decoder")
+# What each family reads, what it is asked, and its mask
+figure, panels = plot.subplots(2, 3, width=9, height=4.6, height_ratios=[1, 1.5])
+blank = ["<s>", "three", "<mask>", "and", "forty"]
+next_words = ["three", "hundred", "and", "forty", "two"]
 hole = ["three", "<mask>", "forty", "<s>", "hundred"]
-diagrams.family(
-    panels[2],
-    hole,
-    [None] * 3 + ["hundred", "and"],
-    lambda i, j: j < 3 or j <= i,
-    "encoder and decoder",
-)
+families = {
+    "encoder": (blank, [None, None, "hundred", None, None], lambda i, j: True),
+    "decoder": (["<s>", *next_words[:4]], next_words, lambda i, j: j <= i),
+    "encoder and decoder": (
+        hole,
+        [None] * 3 + ["hundred", "and"],
+        lambda i, j: j < 3 if i < 3 else j <= i,
+    ),
+}
+for (above, below), (name, (read, asked, looks)) in zip(panels.T, families.items(), strict=True):
+    diagrams.family(above, read, asked, looks, name)
+    plot.mask(below, np.array([[looks(i, j) for j in range(5)] for i in range(5)]), read, read)
 plot.show(
     figure,
-    alt="Three panels, tokens below and answers above. Encoder: one blank, its answer linked to all tokens. Decoder: "
-    "each answer linked to the tokens up to its own place. Encoder and decoder: the two missing words, linked to the "
-    "sentence with a hole and to the words written so far.",
+    alt="Three families side by side, tokens and answers above, the mask below. Encoder: one blank, whose answer is "
+    "linked to all tokens; the mask is open everywhere. Decoder: each answer linked to the tokens up to its own place; "
+    "the mask is a triangle. Encoder and decoder: the missing words, linked to the sentence with a hole and to the "
+    "words written so far; in the mask a square for the sentence, below it rows that also see what was written.",
 )
 
 # %% [markdown]
-# - An **encoder** looks to both sides. Asked for the next word it would copy it (C15, chapter 07); so
-#   words are hidden, and it fills the blanks: a *masked language model*.
-# - A **decoder** looks to the left. Each word is a question about the next: a *causal language model*, as
-#   in chapters 01, 07 and 10.
-# - An **encoder with a decoder** reads a sentence with a hole and writes what is missing.
+# What to see: below each family stands its mask, a row for each token that looks, dark where it may.
+#
+# - An **encoder** looks to both sides. Asked for the next word it would copy it (C15, chapter 07). So we hide words, and
+#   it fills the blanks: a *masked language model*.
+# - A **decoder** looks to the left. Each word is a question about the next one: a *causal language model*, as in chapters
+#   01, 07 and 10.
+# - An **encoder with a decoder** reads a sentence with a hole and writes what is missing. (In the picture the last two
+#   columns are the decoder's, which begins with `<s>`.)
 #
 # | model | family | weights | read | source |
 # | --- | --- | --- | --- | --- |
 # | GPT | decoder | 117 million | BooksCorpus | Radford et al., 2018 |
 # | BERT | encoder | 110 and 340 million | BooksCorpus and Wikipedia, 3.3 billion words | Devlin et al., 2019 |
-# | GPT-2 | decoder | up to 1.5 billion | 40 GB of web pages | Radford et al., 2019 |
 # | T5 | both | up to 11 billion | C4, 750 GB of web pages | Raffel et al., 2020 |
 # | GPT-3 | decoder | 175 billion | 300 billion tokens | Brown et al., 2020 |
-# | Chinchilla | decoder | 70 billion | 1.4 trillion tokens | Hoffmann et al., 2022 |
 # | Llama 3 | decoder | up to 405 billion | 15.6 trillion tokens | Dubey et al., 2024 |
 #
-# **The benchmark board** (deck 1, "Great Results with Transformers"; deck 3). All first places of the list
-# on the slide are "Transformer (and pretraining)-based". It is the board of GLUE (Wang et al., 2018): nine
-# tasks of judging English sentences, and one mean. Entries differ in size,
-# text and effort, and the board does not show the same model without pretraining. That is section 3.
+# **The benchmark board** (deck 1, "Great Results with Transformers"; deck 3) has nothing but such models in its first
+# places: all are "Transformer (and pretraining)-based". It is the board of GLUE (Wang et al., 2018): nine tasks of judging
+# English sentences, and one mean. But the board does not show the same model *without* pretraining. That is section 3.
 #
-# **Three ingredients** (deck 4, "The 3 Ingredients of LLMs"): process long sequences and context,
-# efficient training on huge datasets, follow human instructions. The first is attention (chapters 04 to
-# 08, and its price in 12). The second is what this chapter is about, and it rests on training in parallel
-# (C12, chapter 05). The third is section 9.
+# **Three ingredients** make a large language model (deck 4, "The 3 Ingredients of LLMs"): it processes long context, it is
+# trained efficiently on huge data, and it follows human instructions. The first is attention (chapters 04 to 08, and its
+# price in 12). The second is this chapter. The third is section 6.
 
 # %% [markdown]
 # ## 2. A masked language model
 #
-# We pretrain an encoder on 20,000 number sentences, one token a word. A tenth of all numbers is held out,
-# as in chapter 03; the sentence that goes through this chapter is one of them.
+# How does one hide words and ask for them? We pretrain an encoder on 20,000 number sentences, one token a word. A tenth of
+# all numbers is held out, as in chapter 03. Our example, 342,156, is one of them.
 
 # %%
 names = ["<pad>", "<mask>", "<s>", "</s>"]
@@ -141,16 +155,9 @@ print("text:", tuple(text.shape), "- vocabulary:", V)
 # %% [markdown]
 # ### Which tokens are masked
 #
-# Devlin et al. (2019) choose 15 % of the tokens. Of the chosen ones 80 % are hidden behind `<mask>`, 10 %
-# are replaced by a word drawn at random, and 10 % stay as they are. At *all* chosen places the model is
-# asked for the word that stood there, and nowhere else.
-#
-# Let $x$ be the $n$ tokens, $\tilde x$ what is left to read, $M$ the set of chosen places, and $s_i$, of
-# size $d$, the state of place $i$ after the last block on $\tilde x$. With $W$, $(d, V)$, and $b$, $(V)$,
-# of the output layer,
-#
-# $$p_i = \operatorname{softmax}(s_i W + b), \qquad \text{loss} = -\frac{1}{|M|} \sum_{i \in M} \log p_i[x_i] .$$
-
+# Devlin et al. (2019) choose 15 % of the tokens. Of the chosen ones 80 % are hidden behind `<mask>`, 10 % are replaced by
+# a word drawn at random, and 10 % stay as they are. The model is asked at *all* chosen places for the word that stood
+# there, and nowhere else.
 
 # %% evidence
 # One sentence with its chosen places
@@ -163,6 +170,16 @@ plot.show(
     alt="The eleven words of the example, what is read and what is asked: forty is replaced by seven, two is kept, "
     "thousand is hidden, and these three are asked; of the others nothing is asked.",
 )
+
+# %% [markdown]
+# What to see: three words were chosen. One is hidden, one is replaced, one is kept, and the loss asks for all three. Why
+# not hide all three? Because later, when the model is used, nothing is hidden. A kept word teaches it to believe what it
+# reads, and a replaced one to doubt it. (A side road measures both, E1.)
+#
+# In letters: $x$ are the $n$ tokens, $\tilde x$ is what the model reads, and $M$ is the set of chosen places. The state of
+# place $i$ after the last block is $s_i$, of size $d$. The output layer has $W$, $(d, V)$, and $b$, $(V)$. Then
+#
+# $$p_i = \operatorname{softmax}(s_i W + b), \qquad \text{loss} = -\frac{1}{|M|} \sum_{i \in M} \log p_i[x_i] .$$
 
 
 # %%
@@ -184,8 +201,8 @@ def blanks_loss(model, tokens, rule=(0.8, 0.1, 0.1)):
 
 
 # %% [markdown]
-# `cross_entropy` leaves targets of -100 out: of the sum and of the count. The same as a loop over the
-# places, with a model that knows nothing yet:
+# Where nothing is asked, the target is -100, and `cross_entropy` leaves it out: of the sum and of the count. A loop over
+# the places gives the same loss, here with a model that knows nothing yet:
 
 # %%
 mt.manual_seed(3)
@@ -200,8 +217,7 @@ print("asked:", " ".join("." if t < 0 else vocabulary.tokens[t] for t in targets
 print("loop and matrices agree:", abs(by_hand - at_once) < 1e-5)
 
 # %% [markdown]
-# A causal model needs no blanks: each token is the target of those before it. Both are trained by the same
-# loop.
+# A causal model needs no blanks, since each token is the target of those before it. One loop trains both.
 
 
 # %%
@@ -264,16 +280,16 @@ def pretrained(kind, seed, steps):
 # Numbers that no model reads: some to choose by, the others to report on
 unseen = [pair.source for pair in number_pairs(2000, digits=(3, 6), held_out=True, seed=1)]
 unseen = [list(words) for words in dict.fromkeys(map(tuple, unseen))]
+unseen = random.Random(1).sample(unseen, len(unseen))  # as they were drawn, short ones come first
 choosing_sentences, reported_sentences = unseen[:300], unseen[300:1200]
 
-
 # %% [markdown]
-# "Shuffled" reads the same words in random order; it will be a control in section 3. After training we
-# hide each word of our sentence, one at a time.
+# ("Shuffled" reads the same words in random order. It will be a control in section 3.) We train for a few seconds. Then we
+# hide each word of our sentence, one at a time. Before you look: where can the model be sure, and where not?
 
 # %% evidence
 # Each word of the example hidden: what the model expects there
-model = pretrained("80/10/10", 0, 350)
+model = pretrained("80/10/10", 0, 200)
 tokens = encoded([example] * len(example))
 asked = mt.arange(len(example))
 tokens[asked, asked + 1] = MASK
@@ -292,24 +308,1968 @@ table(
 )
 
 # %% [markdown]
-# Where the other words leave no choice (*thousand*, *and*), the model is nearly sure. Where any digit
-# would do, it spreads its bet, as it should: nothing in the sentence tells *forty* from *fifty*. What it
-# has learned is which *kind* of word belongs where.
+# Where the other words leave no choice (*thousand*, *and*), the model is nearly sure. Where any digit would do, it spreads
+# its bet, and it should: nothing in the sentence tells *forty* from *fifty*. What has it learned, then? Which *kind* of
+# word belongs where. Nobody told it that there are kinds.
 #
-# ### What 80, 10 and 10 are for (E1)
+# ## 3. Fine-tuned, frozen, from scratch
 #
-# Why not hide all chosen words? Because later, when the model is used, nothing is hidden. The 10 % that
-# stay ask it to believe what it reads; the 10 % that are replaced ask it to doubt. We train with four
-# rules (hidden / replaced / kept) and look at three things: blanks that are filled rightly, right words
-# that the model would keep, and wrong words, put in at random, that it would mend.
+# Is that worth anything for a task? Now we need labels. The task is chapter 05's, the **place** of each word: does it count ones,
+# hundreds, thousands or hundred thousands? (There are no ten thousands, since English says *forty two thousand*.) Here is our
+# sentence with its labels. (Words such as *hundred* are not asked for.)
+
+# %% evidence
+# The example with the label of each word
+table(
+    ["word", *example],
+    [
+        [
+            "counts",
+            *({0: "1", 1: "100", 2: "1,000", 3: "100,000"}.get(k, "") for k in places(example)),
+        ]
+    ],
+    "a labelled sentence",
+    folded=False,
+)
+
+# %% evidence
+# Two labelled tasks on number sentences: data
+VALUES = {number_pieces(k)[0]: k for k in [*range(20), *range(20, 100, 10)]}
+
+
+def says_a_number(words):
+    """Whether English says a number below a million in these words."""
+    total = group = 0
+    for word in words:
+        if word == "hundred":
+            group *= 100
+        elif word == "thousand":
+            total, group = total + 1000 * group, 0
+        elif word != "and":
+            group += VALUES.get(word, 10**6)
+    return total + group < 10**6 and number_pieces(total + group) == words
+
+
+def exchanged(words, rng):
+    """The words with two of them exchanged, so that they say no number."""
+    while True:
+        changed = list(words)
+        i, j = rng.sample(range(len(words)), 2)
+        changed[i], changed[j] = words[j], words[i]
+        if not says_a_number(changed):
+            return changed
+
+
+def labelled(task, sentences, seed):
+    """Tokens (B, n) and labels: places of words (B, n), or 1 where two were exchanged (B)."""
+    if task == "places":
+        tokens = encoded(sentences)
+        rows = [[-100, *places(words)] for words in sentences]
+        return tokens, mt.tensor([row + [-100] * (tokens.shape[1] - len(row)) for row in rows])
+    rng = random.Random(seed)
+    wrong = [i % 2 for i in range(len(sentences))]
+    pairs = zip(sentences, wrong, strict=True)
+    return encoded([exchanged(words, rng) if x else words for words, x in pairs]), mt.tensor(wrong)
+
+
+@cache
+def labelled_parts(task, labels, seed):
+    """Sentences to train on, to choose by, and to report on, with their labels."""
+    pairs = number_pairs(labels, digits=(3, 6), seed=1000 + seed)
+    parts = [[pair.source for pair in pairs], choosing_sentences, reported_sentences]
+    return [labelled(task, sentences, seed + i) for i, sentences in enumerate(parts)]
+
+
+# %% [markdown]
+# To answer, an encoder gets a *head*: one linear layer that reads the state of each word. What about the encoder below it?
+# There are four ways to begin.
+
+# %% evidence
+# Four ways to begin
+figure, axes = plot.subplots(width=8, height=2.6)
+ways = [("from scratch", False, True), ("fine-tuned", True, True)]
+diagrams.starts(axes, [*ways, ("frozen", True, False), ("frozen, untrained", False, False)])
+plot.show(
+    figure,
+    alt="Four encoders, each with a head on top, words below and labels above. From scratch: random, learns. "
+    "Fine-tuned: has read text, learns. Frozen: has read text, hatched. Frozen, untrained: random, hatched.",
+)
+
+# %% [markdown]
+# What to see: blue has read text, and what is hatched does not learn. The last one is a control that is usually left out.
+# Random layers mix words, too, and a head may find use in that. What "frozen" has beyond it, pretraining has brought.
+
+
+# %%
+def mean_state(states, tokens):
+    """The mean of a sentence's states (B, n, d), padding left out: (B, d)."""
+    real = (tokens != 0).unsqueeze(-1).float()
+    return (states * real).sum(1) / real.sum(1)
+
+
+class WithHead(nn.Module):
+    """A model and a linear layer: scores of each word (B, n, 4), or of a sentence (B, 2)."""
+
+    def __init__(self, model, task):
+        super().__init__()
+        self.model, self.task = model, task
+        self.head = nn.Linear(64, 4 if task == "places" else 2)
+
+    def read(self, tokens):
+        states = self.model.states(tokens)
+        return states if self.task == "places" else mean_state(states, tokens)
+
+    def forward(self, tokens):
+        return self.head(self.read(tokens))
+
+
+@mt.no_grad()
+def share_right(scores, labels):
+    """The share of labels, where there are any, that have the largest score."""
+    return (scores.argmax(-1) == labels)[labels >= 0].float().mean().item()
+
+
+# %% [markdown]
+# This is all that fine-tuning is: copy the weights, put a new head on top, go on training. Ten sentences have labels, and
+# we ask about 300 new ones.
+
+# %%
+ten = [pair.source for pair in number_pairs(10, digits=(3, 6), seed=1000)]
+ten_tokens, ten_labels = labelled("places", ten, seed=0)
+new_tokens, new_labels = labelled("places", reported_sentences[:300], seed=0)
+
+
+def learned_from_ten(start, rate):
+    """The share right of new sentences after 60 steps on ten."""
+    mt.manual_seed(0)
+    whole = WithHead(number_model(), "places")
+    if start:
+        whole.model.load_state_dict(start.state_dict())
+
+    def loss():
+        return F.cross_entropy(whole(ten_tokens).flatten(0, 1), ten_labels.flatten())
+
+    list(descend(whole.parameters(), loss, 60, rate))
+    return share_right(whole(new_tokens), new_labels)
+
+
+measured(f"from scratch:  {learned_from_ten(None, rate=3e-3):.2f} of the words right")
+measured(f"after reading: {learned_from_ten(model, rate=1e-3):.2f}")
+
+# %% [markdown]
+# The encoder that has read is ahead, after seconds of reading and seconds of training. Was that a fair fight?
+#
+# **Fair care.** The easiest way to win such a comparison is to train the rival too little. A model from scratch needs more
+# steps and a larger rate than one that is only adapted. So every method gets its own rate, from a grid around its usual
+# one, chosen with 30 labels. And every method gets its own number of steps: it trains to the end, and counts where 300
+# sentences, set apart for choosing, are best. What we report, 900 other sentences, has no part in either. (With ten labels
+# nobody has 300 more to choose by. All methods enjoy the same luxury.) Two rivals join: a causal model, and one that read
+# the same words in random order.
+
+
+# %% evidence
+# Training that counts where other sentences are best
+def right_at_best(scores_of, parameters, parts, steps, rate):
+    """Train on the first part; the share right of the third, where that of the second is best."""
+    (inputs, labels), *judged = parts
+
+    def loss():
+        rows = mt.randint(0, len(inputs), (32,))
+        return F.cross_entropy(scores_of(inputs[rows]).flatten(0, -2), labels[rows].flatten())
+
+    best = -1, 0, 0
+    for step, _ in enumerate(descend(parameters, loss, steps, rate), 1):
+        if step % (steps // 8) == 0:
+            with mt.no_grad():
+                elsewhere, right = (share_right(scores_of(x), y) for x, y in judged)
+            if elsewhere > best[0]:
+                best = elsewhere, right, step
+    return dict(zip(("right elsewhere", "right", "best step"), best, strict=True))
+
+
+# %% evidence
+# The six methods, and one run of any of them
+METHODS = {  # where the weights come from, whether the model stays as it is, the usual rate
+    "frozen, untrained": ("untrained", True, 0.03),
+    "frozen": ("80/10/10", True, 0.03),
+    "fine-tuned": ("80/10/10", False, 1e-3),
+    "from scratch": ("untrained", False, 3e-3),
+    "fine-tuned, causal": ("causal", False, 1e-3),
+    "fine-tuned, shuffled": ("shuffled", False, 1e-3),
+}
+
+
+def from_labels(task, labels, method, factor, steps, pretraining, seed):
+    """Share of right labels after learning from this many labelled sentences."""
+    kind, frozen, rate = METHODS[method]
+    start = None if kind == "untrained" else pretrained(kind, seed, pretraining)
+    mt.manual_seed(seed)
+    whole = WithHead(number_model(kind == "causal"), task)
+    if start:
+        whole.model.load_state_dict(start.state_dict())
+    parts = labelled_parts(task, labels, seed)
+    if frozen:
+        parts = [(whole.read(tokens).detach(), answers) for tokens, answers in parts]
+    trained = whole.head if frozen else whole
+    return right_at_best(trained, trained.parameters(), parts, steps, factor * rate)
+
+
+# %% [markdown]
+# ### Against the number of labels (C28)
+#
+# What do you expect: with how many labels will the rival from scratch have caught up?
 
 
 # %%
 @lab.experiment(
+    "C28",
+    method=["from scratch"],
+    labels=[10],
+    factor=1,
+    steps=8,
+    pretraining=20,
+    full=dict(
+        method=list(METHODS),
+        labels=[10, 30, 300],
+        factor=Tuned(0.3, 1, 3, highest="right elsewhere", labels=30),
+        steps=240,
+        pretraining=400,
+        seeds=5,
+    ),
+)
+def place_of_each_word(method, labels, factor, steps, pretraining, seed):
+    """The place of each word of a number."""
+    return from_labels("places", labels, method, factor, steps, pretraining, seed)
+
+
+on_places = place_of_each_word.run()
+
+
+# %% evidence
+# Share right of labels against the number of labelled sentences: figure, table and verdicts
+def drawn_methods(runs, methods, alt, levels=()):
+    """A curve with its band for each method, the recorded runs where there are any."""
+    figure, axes = plot.subplots(width=7.2, height=3.4)
+    rows = runs.best
+    counts = rows.settings_of("labels")
+    for method in methods:
+        if rows.has(method=method):
+            found = np.array([rows.values("right", method=method, labels=n) for n in counts]).T
+            i = list(METHODS).index(method)
+            style = {"color": plot.COLORS[i], "linestyle": plot.LINES[i]}
+            plot.spread(axes, counts, found, label=method, **style)
+    for level in levels:
+        axes.axhline(level, color="0.5", linewidth=1, linestyle=":")
+    axes.set(xscale="log", xlabel="labelled sentences", ylabel="share right")
+    axes.set_xticks(counts, counts)
+    axes.minorticks_off()
+    axes.legend(fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))
+    plot.show(figure, alt=alt)
+    runs.table("method", "right", columns="labels")
+
+
+drawn_methods(
+    on_places,
+    ["fine-tuned", "frozen", "from scratch", "frozen, untrained"],
+    "Share right against the number of labels. Fine-tuned begins highest, from scratch lowest together with the frozen "
+    "untrained encoder; at 300 labels fine-tuned and from scratch are both near 1, and the untrained one stays behind.",
+)
+
+
+def gained(rows, labels, method="fine-tuned", over="from scratch"):
+    """Share right of one method over another's, seed by seed."""
+    return rows.values("right", method=method, labels=labels) - rows.values(
+        "right", method=over, labels=labels
+    )
+
+
+for few in (10, 30):
+    on_places.finding(
+        f"with {few} labels fine-tuning has more words right than training from scratch",
+        "right",
+        larger=dict(method="fine-tuned", labels=few, steps=240),
+        smaller=dict(method="from scratch", labels=few, steps=240),
+    )
+on_places.holds(
+    "with 300 labels the difference is less than 0.03",
+    lambda rows: abs(gained(rows, 300)),
+    below=0.03,
+)
+on_places.finding(
+    "with 10 labels a text in order is worth more than a shuffled one",
+    "right",
+    larger=dict(method="fine-tuned", labels=10, steps=240),
+    smaller=dict(method="fine-tuned, shuffled", labels=10, steps=240),
+)
+if on_places.full:
+    on_places.holds(
+        "recorded: of the gain with 10 labels less than half is left if the text was shuffled",
+        np.median(gained(on_places.full, 10, "fine-tuned, shuffled"))
+        / np.median(gained(on_places.full, 10)),
+        below=0.5,
+    )
+
+# %% [markdown]
+# What to see: the curves begin far apart and end together. With ten labelled sentences the fine-tuned encoder has eight
+# words of ten right, and the one from scratch little more than half. At 300 nothing is left of the gain: then the labels
+# tell all there is to tell. *Frozen* lies between, and it trains a single linear layer.
+#
+# Now the table, for the controls. The untrained encoder gets further than one would think, and that much of "frozen" is no
+# merit of pretraining. The causal model beats the one from scratch at first and stays behind later. Its states do not see what stands to
+# their right, and whether *thousand* will come decides the place. And the shuffled text, with the same words and as many
+# steps, is worth little: less than a quarter of the gain is left. **What was learned is the order.**
+#
+# Does it always help? It helped because the task was near to the text. A side road labels lines of code in another way
+# than the blanks did, and gains little (E2). Another asks for a harder judgement, which takes a thousand labels.
+#
+# > **C28 · holds with a condition: With few labels: ten give {{13 place_of_each_word: right; labels=10; method=fine-tuned}} right
+# > after pretraining, {{13 place_of_each_word: right; labels=10; method=from scratch}} without.** *The lectures* (deck 1,
+# > "Great Results with Transformers"; deck 3; deck 4, "The Success of the Transformer"): all top models of the board are
+# > pretrained; the Transformer is amazing for pre-training.
+# >
+# > *Measured*: Share of the places right, five seeds, each method at its own rate and best step. From scratch with 10, 30
+# > and 300 labels: {{13 place_of_each_word: right; labels=10; method=from scratch}};
+# > {{13 place_of_each_word: right; labels=30; method=from scratch}};
+# > {{13 place_of_each_word: right; labels=300; method=from scratch}}. Fine-tuned:
+# > {{13 place_of_each_word: right; labels=10; method=fine-tuned}};
+# > {{13 place_of_each_word: right; labels=30; method=fine-tuned}};
+# > {{13 place_of_each_word: right; labels=300; method=fine-tuned}}. After shuffled text, 10 labels:
+# > {{13 place_of_each_word: right; labels=10; method=fine-tuned, shuffled}}. It says that pretraining helps a Transformer. We
+# > pretrained no other network, so it does not say that a Transformer gains more than others.
+
+# %% [markdown]
+# ## 4. A causal language model without fine-tuning
+#
+# Can a model be of use with no label at all? A causal model gives a probability to each word after those before it. That
+# alone is worth something.
+#
+# ### The wrong sentence, without a label (E3)
+#
+# Two words of our sentence have changed places. Where do you stumble? A causal model stumbles, too: at a word that it did
+# not expect its loss, $-\log p$, is large. Here is the loss of each word, in nats.
+
+
+# %%
+def loss_of_each(model, tokens):
+    """The loss of each token but the first, 0 at padding: (B, n - 1)."""
+    scores, targets = model(tokens[:, :-1]), tokens[:, 1:]
+    losses = F.cross_entropy(scores.flatten(0, 1), targets.flatten(), reduction="none")
+    return losses.unflatten(0, targets.shape).masked_fill(targets == 0, 0.0)
+
+
+spoilt_example = list(example)
+spoilt_example[1], spoilt_example[5] = example[5], example[1]
+
+
+# %% evidence
+# The experiment: how well the largest loss of a sentence tells right from wrong
+def area_under_curve(values, wrong):
+    """How often a wrong sentence has a larger value than a right one."""
+    return (values[wrong][:, None] > values[~wrong]).float().mean()
+
+
+@lab.experiment("E3", pretraining=20, full=dict(pretraining=400, seeds=5))
+def wrong_without_labels(pretraining, seed):
+    """Right and exchanged sentences told apart by their losses alone."""
+    model = pretrained("causal", seed, pretraining)
+    with mt.no_grad():
+        (largest, bad), (elsewhere, bad_elsewhere) = (
+            (loss_of_each(model, tokens).amax(1), wrong == 1)
+            for tokens, wrong in (
+                labelled("exchanged", reported_sentences, seed=2),
+                labelled("exchanged", choosing_sentences, seed=1),
+            )
+        )
+        sentences = example, spoilt_example
+        right, spoilt = (loss_of_each(model, encoded([words]))[0] for words in sentences)
+
+    def right_elsewhere(threshold):
+        return ((elsewhere >= threshold) == bad_elsewhere).float().mean().item()
+
+    threshold = max(elsewhere.tolist(), key=right_elsewhere)
+    return {
+        "area under the curve": area_under_curve(largest, bad),
+        "share right": ((largest >= threshold) == bad).float().mean(),
+        "loss of each word": right,
+        "loss of each word, spoilt": spoilt,
+    }
+
+
+without_labels = wrong_without_labels.run()
+
+# %% evidence
+# Loss of each word, in the example and in a spoilt one; how well losses tell them apart
+said_by = without_labels.best[0]
+for words, name in ((example, ""), (spoilt_example, ", spoilt")):
+    losses = said_by[f"loss of each word{name}"]
+    tokens = [f" {word} " for word in (*words, "</s>")]
+    notes = [f"{loss:.1f}" for loss in losses]
+    colored_text(
+        tokens,
+        [loss / 8 for loss in losses],
+        notes,
+        alt=f"the example{name}: the loss of each word",
+    )
+without_labels.table("pretraining", ["area under the curve", "share right"])
+without_labels.holds(
+    "the largest loss tells right from wrong: area above 0.98",
+    lambda rows: rows.values("area under the curve", pretraining=400),
+    above=0.98,
+)
+
+# %% [markdown]
+# What to see: in the right sentence a digit costs about 2.3 nats, which is $\log 10$: nothing tells which one will come. In the
+# spoilt one all is well up to *three thousand and forty two*. Then comes *hundred*, and the model stumbles where you did, at
+# three words in a row.
+#
+# So we score each sentence by its *largest* loss. How good is this judge? We take a spoilt sentence and a right one, and ask
+# how often the spoilt one has the larger score. That share is the *area under the curve* (AUC): 0.5 is guessing, 1 is
+# perfect. Or we call every sentence wrong whose score is above a threshold, chosen on other sentences: then
+# {{13 wrong_without_labels: share right}} of them are judged rightly. An encoder that was fine-tuned for this very question with 1,000
+# labels has {{13 two_words_exchanged: right; labels=1000; method=fine-tuned}} right (side road). Here it is free, because the task
+# *is* the model's own question: could this word come next?
+#
+# > **E3 · Yes: its loss tells wrong sentences from right ones with an area of {{13 wrong_without_labels: area under the curve}} under the curve.**
+# > *Our question*: can a causal model tell wrong sentences from right ones without a label?
+# >
+# > *Measured*: 900 sentences, half of them with two words exchanged, five seeds: area under the curve
+# > {{13 wrong_without_labels: area under the curve}}; judged rightly with a threshold chosen on 300 others
+# > {{13 wrong_without_labels: share right}}. No label was used for anything but this threshold.
+#
+# ### A prompt chooses a task (E4)
+#
+# GPT-3 was asked by *examples*: a few lines of what is wanted stand in the prompt, and the model goes on with them (Brown
+# et al., 2020). No weight changes. Does it learn a task from them? We try it on documents of six lines. Numbers are said in
+# English, German or French. Every document has one task: from one language into another, or the next number in the same
+# one. Two of the nine tasks never occur in training: French to German, and the next number in German. A tenth of the
+# numbers is held out.
+#
+# What would you say after *forty two >*?
+
+# %% evidence
+# The languages, the tasks and the numbers; documents and their tokens
+LANGUAGES = ["en", "de", "fr"]
+NEVER = [("fr", "de", 0), ("de", "de", 1)]  # tasks kept out of training
+
+
+def said(number, language):
+    """The tokens of a number below 100; each language has its own."""
+    return [f"{language}:{piece}" for piece in number_pieces(number, language)]
+
+
+TASKS = [(a, b, int(a == b)) for a in LANGUAGES for b in LANGUAGES]  # the next number if a == b
+KNOWN = [task for task in TASKS if task not in NEVER]
+FREE, HELD = ([k for k in range(99) if is_held_out(k) == held] for held in (False, True))
+every = [piece for language in LANGUAGES for k in range(100) for piece in said(k, language)]
+REQUESTS = "say what comes after that and in english german french".split()  # section 7
+signs = Vocabulary(every, specials=["<pad>", ">", ";", *REQUESTS])
+
+
+def document(task, numbers):
+    """Lines of a number, >, its answer and ;, as tokens; and where the last answer begins."""
+    a, b, plus = task
+    line = []
+    for number in numbers:
+        line += [*said(number, a), ">"]
+        start = len(line)
+        line += [*said(number + plus, b), ";"]
+    return line, start
+
+
+def documents(count, rng):
+    """Six lines of one task each, of numbers that are not held out: (count, 41)."""
+    lines = [document(rng.choice(KNOWN), rng.choices(FREE, k=6))[0] for _ in range(count)]
+    return signs.encode_batch([line[:41] for line in lines], batch_first=True)[0]
+
+
+# %% evidence
+# Exact match of an answer
+@mt.no_grad()
+def answered(model, tasks, examples, numbers, rng, count=100):
+    """Exact match of the answer after some examples; the number asked for is one of numbers."""
+    right = 0
+    for i in range(count):
+        asked = [*rng.choices(FREE, k=examples), rng.choice(numbers)]
+        line, start = document(tasks[i % len(tasks)], asked)
+        tokens = signs.encode(line)[None]
+        right += bool((model(tokens[:, :-1]).argmax(-1) == tokens[:, 1:])[0, start - 1 :].all())
+    return right / count
+
+
+def gone_on(model, task, examples, number):
+    """A prompt, and behind an arrow how the model goes on to the end of the line."""
+    line, start = document(task, [*examples, number])
+    prompt = signs.encode(line[:start])[None]
+    said = signs.decode(greedy(lambda z, _: (model(z), None), prompt, 6, end=signs[";"])[0])
+    words = [token.partition(":")[2] or token for token in said]
+    return f"{' '.join(words[:start])} → {' '.join(words[start:])}"
+
+
+# %%
+@cache
+def prompted(steps, seed):
+    """A causal model of such documents."""
+    mt.manual_seed(seed)
+    model = OneStack(len(signs), 64, heads=4, hidden=256, layers=2, causal=True)
+    pool = documents(16 * steps, random.Random(seed))
+
+    def loss():
+        return next_token_loss(model, pool[mt.randint(0, len(pool), (16,))])
+
+    list(descend(model.parameters(), loss, steps, rate=6e-3))
+    return model
+
+
+# %% evidence
+# Answers after some examples in the prompt: experiment
+@lab.experiment(
+    "E4",
+    examples=[0, 1],
+    steps=5,
+    full=dict(examples=[0, 1, 2, 4], steps=1000, seeds=5),
+)
+def prompts(examples, steps, seed):
+    """Answers after some examples in the prompt."""
+    model, rng = prompted(steps, seed), random.Random(100 + seed)
+    shown = [("en", "de", 0), ("en", "fr", 0), ("en", "en", 1), ("fr", "de", 0)]
+    return {
+        "said": [gone_on(model, task, FREE[30 : 30 + examples], 42) for task in shown],
+        "trained tasks": answered(model, KNOWN, examples, FREE, rng),
+        "held-out numbers": answered(model, KNOWN, examples, HELD, rng),
+        "tasks never trained": answered(model, NEVER, examples, FREE, rng),
+    }
+
+
+chosen_by_prompt = prompts.run()
+
+# %% evidence
+# What it says after prompts without an example, with one, and with the most: large
+for examples, title in ((0, "without an example:"), (1, "with one example:")):
+    measured(title)
+    lines = chosen_by_prompt.best.where(examples=examples)[0]["said"]
+    large("\n".join(lines[: 1 + 2 * examples]))
+measured("a task that was never trained:")
+most = chosen_by_prompt.best.settings_of("examples")[-1]
+large(chosen_by_prompt.best.where(examples=most)[0]["said"][-1])
+
+# %% [markdown]
+# Right of the arrow stands what the model says. Without an example it must guess which task is meant. One line tells it, and
+# it answers in German, in French, or with the next number. The last prompt asks for French to German, which it never saw,
+# with four examples. It has understood that German is wanted, and says a wrong number. (With other examples it may hit the
+# right one. That is luck, as the figure shows.)
+
+# %% evidence
+# Answers after 0 to 4 examples: figure and verdicts
+chosen_by_prompt.draw(
+    x="examples",
+    y=["trained tasks", "held-out numbers", "tasks never trained"],
+    limits=(-0.02, 1.05),
+    alt="Exact match against the number of examples, three panels: on trained tasks it jumps from about 0.4 to 1 with "
+    "the first example; on held-out numbers from about 0.3 to 0.6; on tasks never trained it stays near 0.",
+)
+chosen_by_prompt.holds(
+    "without an example the trained tasks stay near the 3 of 7 of the best guess",
+    lambda rows: rows.where(steps=1000).values("trained tasks", examples=0),
+    below=0.55,
+)
+chosen_by_prompt.holds(
+    "one example is enough: above 0.9 on trained tasks",
+    lambda rows: rows.where(steps=1000).values("trained tasks", examples=1),
+    above=0.9,
+)
+chosen_by_prompt.holds(
+    "four examples do not make a task that was never trained: below 0.2",
+    lambda rows: rows.where(steps=1000).values("tasks never trained", examples=4),
+    below=0.2,
+)
+
+# %% [markdown]
+# What to see: the first panel jumps with the first example, and the last one stays at the floor. Why does the first begin
+# near 0.43? From each language three trained tasks or fewer lead on, and the best that one guess for each language gets
+# right is 3 of 7. On held-out numbers the model is right in about two of three, since the words for them must be put
+# together from others. But four examples of a task that never occurred do not make it. All its words are known; French to
+# English is trained, and so is English to German. **The prompt chose a task. It did not teach one.**
+#
+# Larger models do more than ours. How much of that is choosing is debated (Xie et al., 2022; Min et al., 2022). One answer:
+# it depends on how many different tasks the training text holds. With few, a model learns the tasks; with very many, it
+# learns to learn one (Garg et al., 2022; Raventós et al., 2023). Seven are few. That this is why ours cannot is our guess.
+#
+# > **E4 · For tasks that were trained: one example brings {{13 prompts: trained tasks; examples=1}}, of tasks never trained {{13 prompts: tasks never trained; examples=1}}.**
+# > *Our question*: do examples in the prompt teach a task?
+# >
+# > *Measured*: Exact match, five seeds, with 0, 1 and 4 examples. Trained tasks:
+# > {{13 prompts: trained tasks; examples=0}}; {{13 prompts: trained tasks; examples=1}};
+# > {{13 prompts: trained tasks; examples=4}}. Held-out numbers: {{13 prompts: held-out numbers; examples=0}};
+# > {{13 prompts: held-out numbers; examples=1}}; {{13 prompts: held-out numbers; examples=4}}. Tasks never trained:
+# > {{13 prompts: tasks never trained; examples=0}}; {{13 prompts: tasks never trained; examples=1}};
+# > {{13 prompts: tasks never trained; examples=4}}.
+#
+# ### An induction head (E5)
+#
+# How can a model use what stands in its prompt at all? One mechanism has been found in models large and small, an
+# **induction head** (Elhage et al., 2021; Olsson et al., 2022). The text was *a b c d e*, and now stands *a* again. What
+# comes next? You look for the *a* before, see what came after it, and say *b*. How would two layers of attention do that?
+
+# %% evidence
+# The two steps of an induction head
+figure, axes = plot.subplots(width=8, height=2.8)
+diagrams.induction(axes, list("abcdea"))
+plot.show(
+    figure,
+    alt="Symbols a b c d e a from left to right. After layer 1 the b carries a note, b after a, by an arrow from the a "
+    "one place back. The last a asks who stands after a; an arrow of layer 2 leads from b's note to it, and it says: "
+    "next b.",
+)
+
+# %% [markdown]
+# What to see: two arrows. In layer 1 *b* looks one place back and notes "after a". In layer 2 the last *a* finds this note
+# among all places, wherever it is. One layer is not enough, since nobody can ask for a note that nobody has made.
+#
+# A nice story. Is it what a model does? To see one, we train on symbols that mean nothing. Up to twelve are drawn at
+# random, and then they come again and again. Only a look back can predict them.
+
+
+# %%
+def repeated(count, length=32, symbols=16):
+    """Random symbols that come again and again, after 4 to 12: (count, length + 1), periods."""
+    period = mt.randint(4, 13, (count, 1))
+    shuffled = mt.rand(count, symbols).argsort(dim=1)  # no symbol twice in a period
+    return 1 + shuffled.gather(1, mt.arange(length + 1) % period), period
+
+
+# %% [markdown]
+# Three models read them: with one layer, with two, and with one layer that gets its notes for nothing. For chapter 12 had a
+# trick, the token shift: each token is mixed with its left neighbour before anything looks. That *is* the note. If the
+# story is right, one layer should do then.
+
+
+# %%
+class WithNeighbour(nn.Module):
+    """Embeddings that know each token's left neighbour: chapter 12's token shift, by a matrix."""
+
+    def __init__(self, embedded, width):
+        super().__init__()
+        self.embedded, self.shift = embedded, nn.Linear(width, width, bias=False)
+
+    def forward(self, tokens):
+        x = self.embedded(tokens)
+        return x + self.shift(F.pad(x, (0, 0, 1, 0))[:, :-1])
+
+
+@cache
+def repeater(kind, steps, seed):
+    """A causal model, blocks of width 64, that has read such symbols."""
+    mt.manual_seed(seed)
+    layers = 2 if kind == "two layers" else 1
+    model = OneStack(17, 64, heads=2, hidden=128, layers=layers, causal=True)
+    if kind == "one layer, token shift":
+        model.embedded = WithNeighbour(model.embedded, 64)
+    list(descend(model.parameters(), lambda: next_token_loss(model, repeated(32)[0]), steps, 3e-3))
+    return model
+
+
+# %% evidence
+# Attention's weights of each block
+@mt.no_grad()
+def weights_by_layer(model, tokens):
+    """Attention's weights of each block: (B, h, n, n) each."""
+    allowed = causal_mask(tokens.shape[1])
+    x, found = model.embedded(tokens), []
+    for block in model.blocks:
+        y = block.norm_1(x)
+        found.append(block.attention.look(y, y, allowed)[1])
+        x = block(x, allowed)
+    return found
+
+
+# %%
+def after_the_same(tokens):
+    """True where a key's left neighbour is the symbol that the query stands at: (B, n, n)."""
+    same = tokens[:, :, None] == tokens[:, None, :-1]
+    shifted = F.pad(same.float(), (1, 0)).bool()  # key s is asked about s - 1
+    return shifted & causal_mask(tokens.shape[1])
+
+
+# %% evidence
+# Losses and looks of one layer and of two: experiment
+def after_a_gap(count):
+    """Six symbols, five others, and the six once more: (count, 17)."""
+    order = 1 + mt.rand(count, 16).argsort(dim=1)
+    return mt.cat([order[:, :11], order[:, :6]], dim=1)
+
+
+@lab.experiment(
+    "E5",
+    kind=["one layer", "two layers"],
+    steps=10,
+    full=dict(kind=["one layer", "one layer, token shift", "two layers"], steps=800, seeds=5),
+)
+@mt.no_grad()
+def symbols_again(kind, steps, seed):
+    """Loss of symbols that come again, and how much the last layer looks where we expect it."""
+    with mt.enable_grad():
+        model = repeater(kind, steps, seed)
+    mt.manual_seed(1000 + seed)
+    tokens, period = repeated(200)
+    again = mt.arange(1, 33) >= period
+    looks = weights_by_layer(model, tokens[:, :-1])[-1]
+    asked = after_the_same(tokens[:, :-1])
+    found = asked.any(-1).float()
+    induced = ((looks * asked[:, None]).sum(-1) * found[:, None]).sum((0, 2)) / found.sum()
+    letters = 1 + mt.arange(6).repeat(4)[:20][None]  # a b c d e f a b c ...
+    return {
+        "loss of what came before": loss_of_each(model, tokens)[again].mean(),
+        "loss after a gap": loss_of_each(model, after_a_gap(200))[:, 11:].mean(),
+        "weight after the same symbol": induced.amax(),
+        "map": weights_by_layer(model, letters)[-1][0, induced.argmax()]
+        .flatten()
+        .round(decimals=2),
+    }
+
+
+again = symbols_again.run()
+
+
+# %% evidence
+# One layer with three times the training: experiment
+@lab.experiment("E5", kind=["one layer"], steps=10, full=dict(steps=2400, seeds=3))
+def one_layer_for_longer(kind, steps, seed):
+    """What one layer reaches with more steps."""
+    return symbols_again(kind, steps, seed)
+
+
+# %% evidence
+# Where the last layer of each model looks on a b c d e f a b c ...; table and verdicts
+kinds = again.best.settings_of("kind")
+figure, panels = plot.subplots(1, len(kinds), width=3.4 * len(kinds), height=3.4, squeeze=False)
+shown = [*"abcdef" * 4][:20]
+for axes, kind in zip(panels[0], kinds, strict=True):
+    weights = np.array(again.best.where(kind=kind)[0]["map"]).reshape(20, 20)
+    plot.attention(axes, weights, shown, shown, colorbar=False, title=kind)
+    axes.set(xlabel="looks at", ylabel="stands at")
+plot.show(
+    figure,
+    alt="Attention of a head of the last layer over a b c d e f, repeated. One layer: weights spread over many places. One "
+    "layer with token shift, and two layers: after the first six rows, sharp diagonals one place to the right of where "
+    "the row's own letter stood.",
+)
+longer = one_layer_for_longer.run()
+again.table(
+    "kind", ["loss of what came before", "loss after a gap", "weight after the same symbol"]
+)
+longer.table("steps", ["loss of what came before"])
+trained = dict(steps=800)
+again.holds(
+    "two layers know what came before: loss below 0.2",
+    lambda rows: rows.where(**trained).values("loss of what came before", kind="two layers"),
+    below=0.2,
+)
+again.holds(
+    "so does one layer with token shift",
+    lambda rows: rows.where(**trained).values(
+        "loss of what came before", kind="one layer, token shift"
+    ),
+    below=0.2,
+)
+again.holds(
+    "one layer does not: above 1",
+    lambda rows: rows.where(**trained).values("loss of what came before", kind="one layer"),
+    above=1,
+)
+longer.holds(
+    "nor with three times the training",
+    lambda rows: rows.values("loss of what came before", steps=2400),
+    above=1,
+)
+again.holds(
+    "a head of the second layer has more than 0.7 of its weight just after the same symbol",
+    lambda rows: rows.where(**trained).values("weight after the same symbol", kind="two layers"),
+    above=0.7,
+)
+again.holds(
+    "it goes by the symbol, not by the period: after a gap the loss is below 0.2, too",
+    lambda rows: rows.where(**trained).values("loss after a gap", kind="two layers"),
+    below=0.2,
+)
+
+# %% [markdown]
+# What to see: in the two maps on the right each row, from the seventh on, has its weight one place to the right of where
+# its own letter stood. That is layer 2 of the drawing. With two layers the loss of what came before is near zero. With one
+# layer it is not, and three times the training helps little (Sanford et al., 2024, prove that one layer would have to be
+# enormously large). Give the one layer the token shift, and it needs no second. That is why one layer of mixing was
+# enough for recall in chapter 12. And the head goes by the symbol, not by the distance: it works after a gap of five other
+# symbols, which no training sequence had.
+#
+# **Now we take it apart.** The drawing says that layer 1 looks one place back. But the weights of layer 1 that lie there are, on
+# average, only {{13 layer_1_cut: weight 1 back; cut=as trained}} of all. So the drawing seems to be wrong. Then again, chapter 04
+# warned that a map may mislead. What if we *forbid* a place, in layer 1 alone, after all training is done?
+
+# %%
+SEEN = {  # from how many places back a query of layer 1 may read
+    "as trained": lambda back: back >= 0,
+    "not 1 back": lambda back: back != 1,
+    "not 2 back": lambda back: back != 2,
+    "not 3 back": lambda back: back != 3,
+    "only itself and 1 back": lambda back: back <= 1,
+    "only itself": lambda back: back == 0,
+}
+
+
+def read_with(model, tokens, seen, heads=(0, 1)):
+    """Losses of each token, where some heads of layer 1 see only some places."""
+    n = tokens.shape[1] - 1
+    allowed, place = causal_mask(n), mt.arange(n)
+    kept = allowed & seen(place[:, None] - place)
+    in_layer_1 = mt.stack([kept if head in heads else allowed for head in (0, 1)])
+    x = model.blocks[0](model.embedded(tokens[:, :-1]), in_layer_1)  # (2, n, n) fits (B, 2, n, n)
+    scores = model.out(model.norm(model.blocks[1](x, allowed)))
+    losses = F.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten(), reduction="none")
+    return losses.unflatten(0, (len(tokens), n))
+
+
+# %% evidence
+# The losses with parts of layer 1's view taken away, after training: experiment
+CUTS = {name: (seen, (0, 1)) for name, seen in SEEN.items()} | {
+    "head 1: not 1 back": (SEEN["not 1 back"], (0,)),
+    "head 2: not 1 back": (SEEN["not 1 back"], (1,)),
+}
+
+
+@lab.experiment(
+    "E5", cut=["as trained", "not 1 back"], steps=10, full=dict(cut=list(CUTS), steps=800, seeds=5)
+)
+@mt.no_grad()
+def layer_1_cut(cut, steps, seed):
+    """Loss of what came before, with a part of layer 1's view taken away; weights one back."""
+    with mt.enable_grad():
+        model = repeater("two layers", steps, seed)
+    mt.manual_seed(1000 + seed)
+    tokens, period = repeated(200)
+    again, n = mt.arange(1, 33) >= period, 32
+    looks = weights_by_layer(model, tokens[:, :-1])[0]
+    return {
+        "loss of what came before": read_with(model, tokens, *CUTS[cut])[again].mean(),
+        "loss after a gap": read_with(model, after_a_gap(200), *CUTS[cut])[:, 11:].mean(),
+        "weight 1 back": looks[:, :, mt.arange(1, n), mt.arange(n - 1)].mean(),
+    }
+
+
+# %% evidence
+# Loss of what came before, with parts of layer 1's view taken away: table and verdicts
+cuts = layer_1_cut.run()
+cuts.table("cut", ["loss of what came before", "loss after a gap"])
+cuts.finding(
+    "without the place one back the loss is larger",
+    "loss of what came before",
+    larger=dict(cut="not 1 back", steps=800),
+    smaller=dict(cut="as trained", steps=800),
+)
+cuts.holds(
+    "without the place two back or three back it stays below 0.2",
+    lambda rows: np.concatenate(
+        [rows.values("loss of what came before", cut=f"not {k} back", steps=800) for k in (2, 3)]
+    ),
+    below=0.2,
+)
+cuts.holds(
+    "itself and one back are all that it needs: below 0.2",
+    lambda rows: rows.values("loss of what came before", cut="only itself and 1 back", steps=800),
+    below=0.2,
+)
+cuts.holds(
+    "both heads hold the note: without one of them the loss is less than without both",
+    lambda rows: np.concatenate(
+        [
+            rows.values("loss of what came before", cut="not 1 back", steps=800)
+            - rows.values("loss of what came before", cut=f"head {k}: not 1 back", steps=800)
+            for k in (1, 2)
+        ]
+    ),
+    above=0,
+)
+
+# %% [markdown]
+# Forbid one place back, and the model falls from nearly perfect to *worse than guessing*, which would cost
+# $\log 16 = 2.8$ nats. Forbid two back, or three back, and nothing happens. Allow *only* itself and one back, and nothing is
+# missing. So the drawing was right: less than a quarter of the weight carries the whole mechanism, and both heads share the work.
+# The map showed how much a head looks, not what for. A cut shows what for.
+#
+# > **E5 · Yes: layer 1 notes the left neighbour. Forbid that one place, and the loss rises from {{13 layer_1_cut: loss of what came before; cut=as trained}} to {{13 layer_1_cut: loss of what came before; cut=not 1 back}}.**
+# > *Our question*: does a model that must look back grow an induction head, and what does each layer do?
+# >
+# > *Measured*: Loss of what came before, five seeds. After 800 steps one layer
+# > {{13 symbols_again: loss of what came before; kind=one layer}}, one layer with token shift
+# > {{13 symbols_again: loss of what came before; kind=one layer, token shift}}, two layers
+# > {{13 symbols_again: loss of what came before; kind=two layers}} (one layer after 2,400 steps: second table). Two layers, after a gap:
+# > {{13 symbols_again: loss after a gap; kind=two layers}}; weight of the best head just after the same symbol
+# > {{13 symbols_again: weight after the same symbol; kind=two layers}}. Cuts of layer 1: without two back
+# > {{13 layer_1_cut: loss of what came before; cut=not 2 back}}, only itself and one back
+# > {{13 layer_1_cut: loss of what came before; cut=only itself and 1 back}}, only itself
+# > {{13 layer_1_cut: loss of what came before; cut=only itself}}; without one back in head 1
+# > {{13 layer_1_cut: loss of what came before; cut=head 1: not 1 back}}, in head 2
+# > {{13 layer_1_cut: loss of what came before; cut=head 2: not 1 back}}.
+#
+# ## 5. Scaling
+#
+# "The rest is scaling", says deck 4. How much is gained by a larger model, and how much by more text? Given a fixed number
+# of FLOPs, how large should the model be? Numbers in words are soon learned. Here we need text that is hardly used up at
+# our size: the code of this book's first edition, two million characters, one character a token, without indentation. A
+# tenth of the files is kept aside: half to report on, half to choose by.
+#
+# Write $P$ for the number of weights, $D$ for the tokens read and $C$ for the FLOPs of training.
+
+
+# %%
+def ascii_codes(text):
+    """A character's number is its ASCII code: (N)."""
+    return mt.tensor(np.frombuffer(text.encode("ascii"), np.uint8)).long()
+
+
+# %%
+def drawn(text, count, length=64):
+    """Windows that begin anywhere: (count, length + 1)."""
+    starts = mt.randint(0, len(text) - length, (count,))
+    return text[starts[:, None] + mt.arange(length + 1)]
+
+
+source, aside = map(ascii_codes, first_edition_code())
+mt.manual_seed(0)
+reported_code, choosing_code = (drawn(half, 512) for half in aside.split((len(aside) + 1) // 2))
+
+
+# %%
+def code_model(d):
+    """A causal model of characters, two blocks; its heads are four at any width."""
+    return OneStack(128, d, heads=4, hidden=4 * d, layers=2, causal=True)
+
+
+def flops_a_token(d, n=64):
+    """24 d^2 + 4 n d a block (chapter 12), 2 d V at the output; three times that to train."""
+    return 3 * (2 * (24 * d**2 + 4 * n * d) + 2 * d * 128)
+
+
+@mt.no_grad()
+def nats(model, windows):
+    """Mean loss of a character in windows (B, n + 1)."""
+    return np.mean([next_token_loss(model, part).item() for part in windows.split(64)])
+
+
+with count_flops() as counter:  # forward and backward
+    next_token_loss(code_model(32), reported_code[:2]).backward()
+measured(f"{len(source):,} characters")
+print("counted over formula:", round(counter.total / (2 * 64 * flops_a_token(32)), 2))
+
+# %% [markdown]
+# The formula and the count agree. ($6 P D$ is the usual short form: two FLOPs a weight and token forward, four backward.)
+#
+# ### Loss against tokens (C29)
+#
+# Does a large model need less text? Four widths read the same number of characters, each at its own rate, and on the way we
+# look at the loss on files kept aside.
+
+
+# %%
+def trained_on_code(model, steps, rate, batch, text=source):
+    """Train on windows of a text; yields the loss of each step."""
+    return descend(
+        model.parameters(), lambda: next_token_loss(model, drawn(text, batch)), steps, rate
+    )
+
+
+# %% evidence
+# Losses on the way, for each width: experiment
+@lab.experiment(
+    "C29",
+    d=[16],
+    pace=0.4,
+    steps=10,
+    full=dict(
+        d=[16, 32, 64, 128],
+        pace=Tuned(0.2, 0.4, 0.8, lowest="nats elsewhere"),
+        steps=800,
+        seeds=3,
+    ),
+)
+def loss_by_tokens(d, pace, steps, batch=8):
+    """Loss against the characters read; the rate is pace / d."""
+    model = code_model(d)
+    read, losses = [], []
+    for step, _ in enumerate(trained_on_code(model, steps, pace / d, batch), 1):
+        if step % (steps // 10) == 0:
+            read.append(64 * batch * step)
+            losses.append(nats(model, reported_code))
+    return {
+        "weights": sum(p.numel() for p in model.parameters()),
+        "characters read": read,
+        "nats a character": losses,
+        "nats elsewhere": nats(model, choosing_code),
+    }
+
+
+by_tokens = loss_by_tokens.run()
+
+# %% evidence
+# Loss against characters read: figure, characters needed for the loss of the smallest, verdicts
+by_tokens.draw(
+    x="characters read",
+    y="nats a character",
+    by="d",
+    alt="Loss against characters read, a falling curve for each width; all begin together at about three nats, and the wider the model, the earlier and the deeper its curve falls.",
+)
+
+
+def characters_to(rows, d, smallest):
+    """Characters read until the loss that the smallest model has at the end, seed by seed."""
+    found = []
+    for row, goal in zip(
+        rows.where(d=d), rows.values("nats a character", d=smallest)[:, -1], strict=True
+    ):
+        losses = np.array(row["nats a character"])
+        i = int(np.argmax(losses <= goal))
+        if losses[i] > goal:
+            found.append(np.nan)
+            continue
+        low = max(i - 1, 0)
+        part = (losses[low] - goal) / (losses[low] - losses[i]) if i else 1.0
+        found.append(
+            row["characters read"][low]
+            + part * (row["characters read"][i] - row["characters read"][low])
+        )
+    return np.array(found)
+
+
+rows = by_tokens.best
+table(
+    ["d", "weights", "loss at the end", "characters until the loss of d = 16"],
+    [
+        [
+            str(d),
+            f"{rows.values('weights', d=d)[0]:,}",
+            spread(rows.values("nats a character", d=d)[:, -1]),
+            spread(characters_to(rows, d, 16)),
+        ]
+        for d in rows.settings_of("d")
+    ],
+    "the same text for all: " + ("recorded" if by_tokens.full else "measured here"),
+    folded=False,
+)
+by_tokens.holds(
+    "d = 64 needs less than 0.8 of the characters that d = 16 needs for its last loss",
+    lambda rows: characters_to(rows, 64, 16) / rows.values("characters read", d=16)[:, -1],
+    below=0.8,
+)
+if by_tokens.full:
+    by_tokens.holds(
+        "recorded: of each two neighbours the wider one has the lower loss at the end",
+        np.concatenate(
+            [
+                by_tokens.full.values("nats a character", d=a)[:, -1]
+                - by_tokens.full.values("nats a character", d=b)[:, -1]
+                for a, b in pairwise(by_tokens.full.settings_of("d"))
+            ]
+        ),
+        above=0,
+    )
+
+# %% [markdown]
+# What to see: at first all widths are nearly alike. Then the wider ones pull away. For the last loss of $d = 16$ they need a
+# half, a third and a quarter of its text. That is what the slide says. But each character costs a wide model more. So is it
+# cheaper, too? That depends on the budget, and the next experiment tells how.
+#
+# > **C29 · holds: Width 128 needs 100,000 of the 409,600 characters that width 16 reads; whether it is
+# > cheaper, too, depends on the budget (C37).** *The lectures* (deck 4, "Scaling Transformer Models"):
+# > larger models require fewer samples to reach the same performance.
+# >
+# > *Measured*: Three seeds, each width at its own rate, 409,600 characters. At the end $d$ = 16 has
+# > {{13 loss_by_tokens: nats a character; d=16}} nats a character, $d$ = 32 {{13 loss_by_tokens: nats a character; d=32}}, $d$ = 64
+# > {{13 loss_by_tokens: nats a character; d=64}}, $d$ = 128 {{13 loss_by_tokens: nats a character; d=128}}. The table above has the
+# > characters that each needs for the last loss of $d$ = 16.
+#
+# ### The best size for a budget (C37)
+#
+# With a fixed budget $C$ there are two ways to waste FLOPs. A model that is too small spends them on text that it has no
+# room for. A model that is too large reads too little. So the loss against the size has a lowest point for each budget: an
+# *isoFLOP* figure (Hoffmann et al., 2022).
+#
+# Every run is a whole training of its own, with its own decay of the rate. Three settings matter more than they seem. A step
+# reads only 256 characters: with larger batches the wide models would get so few updates that they lose for that reason
+# alone. All widths have the same number of heads. And the rate is $0.4 / d$, a rule that we tried on three widths.
+
+# %%
+WIDTHS = [8, 12, 16, 24, 32, 48, 64, 96, 128]
+MIDDLES = {2e9: 16, 1e10: 16, 3e10: 24, 9e10: 32, 2.7e11: 48}
+
+
+def spent(d, budget, pace, batch=4):
+    """A model of width d trained with this many FLOPs, and its steps; the rate is pace / d."""
+    steps = round(budget / flops_a_token(d) / (64 * batch))
+    model = code_model(d)
+    list(trained_on_code(model, steps, pace / d, batch))
+    return model, steps
+
+
+# %% evidence
+# One of several widths around a middle one: experiment
+@lab.experiment(
+    "C37",
+    budget=[2e9],
+    place=[-1],
+    full=dict(budget=[1e10, 3e10, 9e10, 2.7e11], place=[-2, -1, 0, 1, 2], seeds=3),
+)
+def equal_budgets(budget, place, pace=0.4):
+    """One of several widths around a middle one, all trained with the same FLOPs."""
+    d = WIDTHS[WIDTHS.index(MIDDLES[budget]) + place]
+    model, steps = spent(d, budget, pace)
+    return {
+        "d": d,
+        "weights": sum(p.numel() for p in model.parameters()),
+        "characters read": 64 * 4 * steps,
+        "nats a character": nats(model, reported_code),
+    }
+
+
+best_sizes = equal_budgets.run()
+
+
+# %% evidence
+# One rule for the rate at all widths: experiment
+@lab.experiment(
+    "C37",
+    d=[32],
+    pace=[0.4],
+    budget=5e8,
+    full=dict(d=[16, 32, 64], pace=[0.1, 0.2, 0.4, 0.8], budget=3e10),
+)
+def rates_of_widths(d, pace, budget):
+    """Loss on the other half of the files when the rate is pace / d."""
+    return {"nats elsewhere": nats(spent(d, budget, pace)[0], choosing_code)}
+
+
+rates = rates_of_widths.run()
+
+
+# %% evidence
+# Loss against size, a curve for each budget, and the best size of each: figure, tables, verdicts
+def lowest(rows, budget):
+    """Weights at the lowest point of a parabola through the best width and its neighbours."""
+    found = []
+    for seed in rows.settings_of("seed"):
+        runs = rows.where(budget=budget, seed=seed)
+        at = min(max(int(np.argmin(runs.values("nats a character"))), 1), len(runs) - 2)
+        near = runs[at - 1 : at + 2]
+        logs = np.log([row["weights"] for row in near])
+        a, b, _ = np.polyfit(logs, [row["nats a character"] for row in near], 2)
+        found.append(float(np.exp(-b / (2 * a))) if a > 0 else np.nan)
+    return np.array(found)
+
+
+if best_sizes.full:
+    rows = best_sizes.full
+    budgets = rows.settings_of("budget")
+    figure, axes = plot.subplots(width=8, height=4)
+    lines = []
+    for i, budget in enumerate(budgets):
+        runs = rows.where(budget=budget)
+        sizes = runs.settings_of("weights")
+        found = np.array([runs.values("nats a character", weights=size) for size in sizes]).T
+        plot.spread(
+            axes,
+            sizes,
+            found,
+            label=f"{budget:.2g} FLOPs",
+            color=plot.COLORS[i],
+            linestyle=plot.LINES[i],
+        )
+        at = int(np.argmin(np.median(found, axis=0)))
+        axes.plot(sizes[at], np.median(found, axis=0)[at], "*", color="black", markersize=11)
+        lines.append([f"{budget:.2g}", spread(lowest(rows, budget))])
+    axes.set(xscale="log", xlabel="weights P", ylabel="nats a character")
+    axes.legend(fontsize=9)
+    plot.show(
+        figure,
+        alt="Loss against the number of weights, logarithmic, a curve for each of four budgets, each with its lowest point, marked by a star, inside; the curves lie lower and their lowest points further right as the budget grows.",
+    )
+    table(
+        ["budget C", "weights at the lowest point, by seed"],
+        lines,
+        "the best size of each budget: recorded, 3 seeds",
+        folded=False,
+    )
+    slopes = [
+        np.log(lowest(rows, b) / lowest(rows, a)) / np.log(b / a)
+        for a, b in [*pairwise(budgets), (budgets[0], budgets[-1])]
+    ]
+    table(
+        ["budgets", "slope of log P against log C"],
+        [
+            [f"{a:.2g} to {b:.2g}", spread(slope)]
+            for (a, b), slope in zip(
+                [*pairwise(budgets), (budgets[0], budgets[-1])], slopes, strict=True
+            )
+        ],
+        "how the best size grows: recorded, by seed",
+        folded=True,
+    )
+    best_sizes.holds(
+        "recorded: no best width is the smallest or largest that was tried",
+        [
+            np.argmin(rows.where(budget=b, seed=s).values("nats a character"))
+            for b in budgets
+            for s in range(3)
+        ],
+        between=(1, 3),
+    )
+    best_sizes.holds(
+        "recorded: from the smallest budget to the largest the best size grows, in each seed",
+        lowest(rows, budgets[-1]) / lowest(rows, budgets[0]),
+        above=1.5,
+    )
+
+
+def tilt(rows):
+    """How much more a wide model gains from the largest budget than a narrow one does."""
+    budgets = rows.settings_of("budget")
+    common = set.intersection(
+        *({row["d"] for row in rows.where(budget=b)} for b in (budgets[0], budgets[-1]))
+    )
+    narrow, wide = min(common), max(common)
+    ahead = [
+        rows.values("nats a character", budget=b, d=narrow)
+        - rows.values("nats a character", budget=b, d=wide)
+        for b in (budgets[0], budgets[-1])
+    ]
+    return ahead[1] - ahead[0]
+
+
+best_sizes.table("budget", "nats a character", columns="d")
+if best_sizes.full:
+    best_sizes.holds(
+        "with more FLOPs the wider model gains more than the narrower",
+        tilt(best_sizes.full),
+        above=0,
+    )
+rates.table("d", "nats elsewhere", columns="pace")
+
+
+def flops_to_reach(rows, d, goal):
+    """FLOPs at which a width reaches a loss, on straight lines in log C between its budgets."""
+    found = [
+        (np.log(b), rows.where(budget=b, d=d).values("nats a character").mean())
+        for b in rows.settings_of("budget")
+        if rows.has(budget=b, d=d)
+    ]
+    costs, losses = map(np.array, zip(*found, strict=True))
+    return np.exp(np.interp(-goal, -losses, costs)) if losses.min() <= goal else np.nan
+
+
+if best_sizes.full:
+    full, at = best_sizes.full, 9e10
+    goal = full.where(budget=at, d=16).values("nats a character").mean()
+    costs = {d: flops_to_reach(full, d, goal) for d in (16, 24, 32, 48)}
+    table(
+        ["d", "FLOPs", "characters"],
+        [[str(d), f"{cost:.1e}", f"{cost / flops_a_token(d):,.0f}"] for d, cost in costs.items()],
+        f"what it takes to reach {goal:.3f} nats, the mean loss of d = 16 at {at:.0e} FLOPs",
+        folded=False,
+    )
+    best_sizes.holds(
+        "d = 24 and d = 32 reach the loss of d = 16 at 9e10 FLOPs with less than 0.8 of them",
+        [costs[d] / at for d in (24, 32)],
+        below=0.8,
+    )
+
+# %% [markdown]
+# What to see: each curve has its lowest point (star) inside, and the stars move to the right. The best model is about four
+# times as large for 27 times the budget. Does it grow *smoothly*, as the slide says? The slopes between neighbouring budgets
+# (folded table) scatter more than any exponent that one would like to read off: the widths are coarse, a curve is flat near
+# its lowest point, and three seeds are few. It grows; we claim no exponent.
+#
+# The last table answers the question of C29. At 10 billion FLOPs $d = 16$ is the best size, and every wider model costs
+# more. At 90 billion it is too small: $d = 24$ and $d = 32$ reach its loss with less text *and* fewer FLOPs. **Beyond its
+# best budget a small model is the expensive one.**
+#
+# > **C37 · holds with a condition: The best size grows with the 0.39th to 0.47th power of the compute;
+# > that it grows smoothly is not shown.** *The lectures* (deck 4, "Scaling Transformer Models"): the
+# > optimal model size grows smoothly with the loss target and compute budget.
+# >
+# > *Measured*: three seeds, a parabola through the lowest three of five widths. Best weights at 1e10,
+# > 3e10, 9e10 and 2.7e11 FLOPs: 8,800 to 10,300; 12,800 to 18,300; 21,700 to 31,800; 34,500 to 49,400.
+# > Slope of $\log P$ against $\log C$ between neighbours .07 to .83, over the whole range .39 to .47.
+#
+# Two papers asked the same at far larger budgets:
+#
+# | | sizes | $P_\text{best} \propto$ | what followed |
+# | --- | --- | --- | --- |
+# | Kaplan et al., 2020 | up to 1.5 billion weights | $C^{0.73}$ | grow the model, hardly the text: GPT-3 |
+# | Hoffmann et al., 2022 | 70 million to 16 billion | $C^{0.46}$ to $C^{0.50}$ | grow both alike: Chinchilla |
+#
+# Why was the first so far off? The second paper blamed the decay of the rate, which the first had not fitted to the length
+# of each training. Pearce and Song (2024) blamed the embeddings, which it had not counted. Porian et al. (2024) repeated
+# both studies. What explains the gap is how the last layer is counted, how long the rate warms up, and how it is tuned for
+# each size; the decay of the rate is not needed. And Besiroglu et al. (2024) found errors in one of the fits of the second
+# paper. So an exponent from hundreds of runs was off because of what was counted and how it was tuned. Ours has twenty runs
+# a seed.
+
+# %% evidence
+# Tokens for each weight of four published models: table
+PUBLISHED_TRAINING = {
+    "GPT-3": (175e9, 300e9),
+    "Chinchilla": (70e9, 1.4e12),
+    "Llama 3 405B": (405e9, 15.6e12),
+    "Llama 3 8B": (8e9, 15e12),
+}
+table(
+    ["", "weights", "tokens", "tokens a weight", "6 P D, FLOPs"],
+    [
+        [name, f"{p:.3g}", f"{d:.3g}", f"{d / p:.1f}", f"{6 * p * d:.1e}"]
+        for name, (p, d) in PUBLISHED_TRAINING.items()
+    ],
+    "tokens for each weight (Brown et al., 2020; Hoffmann et al., 2022; Dubey et al., 2024)",
+    folded=False,
+)
+
+# %% [markdown]
+# GPT-3 read less than two tokens a weight, Chinchilla twenty. The largest Llama 3 read nearly forty: its authors chose about
+# the best size for their compute. The small Llama 3 read nearly 1,900 tokens a weight, far beyond that. Why? A larger model
+# would have learned more from the same compute. But a model that many people will run has to be cheap to run, and that is
+# what the long training buys.
+
+# %% [markdown]
+# ## 6. Your own text
+#
+# What would a model say that had read *your* text? A causal model needs nothing else. Put a file beside this notebook, write
+# its name below, and run the cells of this section again: in some minutes the model writes like it. Twenty thousand
+# characters are little, a book is good. If you name none, it reads this book's first edition.
+
+# %%
+MY_FILE = None  # "my_text.txt"; None takes this book's first edition
+
+
+def own_text(path):
+    """The text of a file, or the first edition; ValueError if it is too short."""
+    own = read_text(path) if path else first_edition()
+    if len(own) < 10_000:
+        raise ValueError(
+            f"{path} has {len(own):,} characters: too few to learn from, take 10,000 or more"
+        )
+    return own
+
+
+# %% [markdown]
+# It reads chapter 11's pieces with chapter 11's loop, and is chapter 10's stack of blocks. All of it is known by now.
+
+
+# %%
+def trained_writer(own, steps, merges, width, layers, every, look):
+    """A causal model of a text's pieces; look(model, encoding, parts) every so many steps."""
+    training, kept = split(own)
+    encoding = BytePairEncoding.learn(training, merges)
+    parts = encoding.encode(training), encoding.encode(kept)
+    model = OneStack(len(encoding), width, width // 32, 4 * width, layers, True, dropout=0.1)
+    return fit_scheduled(
+        model,
+        lambda model: next_token_loss(model, drawn(parts[0], 16)),
+        steps,
+        rate=0.4 / width,
+        warm=steps // 10,
+        decay=0.1,
+        every=every,
+        look=lambda model: look(model, encoding, parts),
+    )
+
+
+# %%
+def written(model, encoding, prompt, count):
+    """A continuation of a prompt, drawn at temperature 0.6 from the last 64 pieces."""
+    tokens = sample(
+        lambda so_far, _: (model(so_far[:, -64:]), None),
+        encoding.encode(prompt)[None],
+        count,
+        temperature=0.6,
+        generator=mt.Generator().manual_seed(len(prompt)),
+    )
+    return encoding.decode(tokens[0])
+
+
+# %% evidence
+# A model that reads a text, watched while it learns: experiment
+OWN_TEXTS = {"own": lambda: own_text(MY_FILE), "tiny Shakespeare": tiny_shakespeare}
+PROMPTS = ["A TRANSFORMER:\nI am", "JULIET:\nMy lord,", "Attention, "]
+
+
+def longest_copy(text, source):
+    """The longest stretch of a text that stands in another one."""
+    start, longest = 0, ""
+    for end in range(1, len(text) + 1):
+        while text[start:end] not in source:
+            start += 1
+        longest = max(longest, text[start:end], key=len)
+    return longest
+
+
+@lab.experiment(
+    "E7",
+    text="own",
+    steps=20,
+    every=20,
+    merges=100,
+    width=32,
+    layers=1,
+    full=dict(text="tiny Shakespeare", steps=2400, every=400, merges=800, width=128, layers=3),
+    lacks=partial(lacking, tiny_shakespeare),
+)
+def text_read(text, steps, every, merges, width, layers):
+    """Loss of a text, of the part kept aside and of the part read, and how the model goes on."""
+    own = OWN_TEXTS[text]()
+    aside, read, texts = [], [], []
+
+    def look(model, encoding, parts):
+        for part, losses in zip(parts, (read, aside), strict=True):
+            characters = len(encoding.decode(part)) / len(part)
+            windows = part[len(part) // 129 * mt.arange(128)[:, None] + mt.arange(65)]
+            losses.append(nats(model, windows) / characters)
+        texts.append([written(model, encoding, prompt, 90) for prompt in PROMPTS])
+
+    trained_writer(own, steps, merges, width, layers, every, look)
+    training, _ = split(own)
+    return {
+        "step": list(range(every, steps + 1, every)),
+        "nats a character": aside,
+        "nats on what it read": read,
+        "written": texts,
+        "longest copy": [longest_copy(text, training) for text in texts[-1]],
+    }
+
+
+own_runs = text_read.run()
+
+# %% [markdown]
+# Here the text is a million characters of Shakespeare's plays, read for a few minutes of one core (recorded). Chapter 11 has
+# read them, too, character by character. Pieces get to whole words sooner. We give the model a speaker who does not occur in
+# the plays.
+
+# %% evidence
+# How the model that has read the plays goes on: large; and how much of it is copied
+own_best = own_runs.best[0]
+for written_last in own_best["written"][-1]:
+    large(written_last.strip())
+measured(
+    "nats a character, kept aside:",
+    f"{own_best['nats a character'][-1]:.2f}; longest stretches copied from the text, in characters:",
+    [len(copied) for copied in own_best["longest copy"]],
+)
+
+# %% [markdown]
+# Words, speakers and the tone of a quarrel are there, and no whole thought lasts. Is it copied? The line below the texts
+# says how long the longest stretches are that stand in the plays: a few words. With a short text, that changes. It is
+# learned by heart, and the loss on anything new turns round (side road, E7). So keep the last tenth aside, and stop where the
+# loss there no longer falls.
+
+# %% [markdown]
+# ## 7. From a model to an assistant
+#
+# A pretrained model goes on with a text. Asked a question, it may well go on with more questions. How does it become
+# something that helps? A few things are put on top. None of them changes the blocks of this book.
+#
+# ### Instructions (E10)
+#
+# First, fine-tuning on requests with good answers (Wei et al., 2022; Ouyang et al., 2022). That is section 3 with text as
+# the label: the model reads the request, and the loss is taken over the tokens of the *answer* alone. Can few requests do it?
+# We take section 4's model, which has read documents of numbers in three languages and nothing else. It has never seen the
+# words *say* or *after*. Now it gets 100 short conversations, such as
+
+# %% evidence
+# Conversations of three requests: data
+NAMED = {"en": "english", "de": "german", "fr": "french"}
+
+
+def conversation(rng):
+    """Three requests with their answers, as tokens, and which of these belong to an answer."""
+    number, language = rng.choice([k for k in FREE if k < 95]), rng.choice(["de", "fr"])
+    if rng.random() < 0.5:
+        request = ["say", *said(number, "en"), "in", NAMED[language]]
+    else:
+        request = ["what", "comes", "after", *said(number, language)]
+        number += 1
+    turns = [(request, said(number, language))]
+    for _ in range(2):
+        if rng.random() < 0.5:
+            number += 1
+            request = ["and", "after", "that"]
+        else:
+            language = rng.choice([other for other in LANGUAGES if other != language])
+            request = ["and", "in", NAMED[language]]
+        turns.append((request, said(number, language)))
+    return turns
+
+
+def as_tokens(conversations):
+    """Tokens (B, n), and for each the number of the answer that it belongs to, else -1 (B, n)."""
+    rows, owners = [], []
+    for turns in conversations:
+        row, owner = [], []
+        for i, (request, answer) in enumerate(turns):
+            row += [*request, ">", *answer, ";"]
+            owner += [-1] * (len(request) + 1) + [i] * (len(answer) + 1)
+        rows.append(row)
+        owners.append(owner)
+    tokens = signs.encode_batch(rows, batch_first=True)[0]
+    return tokens, mt.tensor([row + [-1] * (tokens.shape[1] - len(row)) for row in owners])
+
+
+def in_plain_words(tokens):
+    """Tokens as one reads them, without the marks of their language."""
+    return " ".join(token.partition(":")[2] or token for token in tokens)
+
+
+for request, answer in conversation(random.Random(8)):
+    print(f"you: {in_plain_words(request):34} model: {in_plain_words(answer)}")
+
+
+# %%
+def answer_loss(model, tokens, owners):
+    """Mean loss of the tokens of answers; requests are read, and not asked for."""
+    targets = tokens[:, 1:].masked_fill(owners[:, 1:] < 0, -100)
+    return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), targets.flatten())
+
+
+def instruct(model, conversations, steps, rate):
+    """Fine-tune a causal model on conversations."""
+    tokens, owners = as_tokens(conversations)
+
+    def loss():
+        rows = mt.randint(0, len(tokens), (32,))
+        return answer_loss(model, tokens[rows], owners[rows])
+
+    list(descend(model.parameters(), loss, steps, rate))
+
+
+# %% evidence
+# Answers of a model, and a talk with it; the experiment
+@mt.no_grad()
+def answers_right(model, conversations):
+    """The share of answers without a mistake, each after what was rightly said before."""
+    tokens, owners = as_tokens(conversations)
+    guessed = model(tokens[:, :-1]).argmax(-1)
+    wrong = (guessed != tokens[:, 1:]).float()
+    answers = [(owners[:, 1:] == i).float() for i in range(3)]
+    return np.mean([((wrong * answer).sum(1) == 0).float().mean().item() for answer in answers])
+
+
+def talk(model, requests):
+    """What the model answers to requests, one after another, as text to be read."""
+    tokens, lines = [], []
+    for request in requests:
+        tokens += [*request, ">"]
+        prompt = signs.encode(tokens)[None]
+        went_on = greedy(lambda z, _: (model(z), None), prompt, 6, end=signs[";"])[0]
+        answer = signs.decode(went_on)[len(tokens) :]
+        tokens += answer if answer[-1] == ";" else [*answer, ";"]
+        answer = [token for token in answer if token != ";"]
+        lines.append(f"you: {in_plain_words(request)}\nmodel: {in_plain_words(answer)}")
+    return "\n".join(lines)
+
+
+THAT, IN_FRENCH, IN_GERMAN = (
+    words.split() for words in ("and after that", "and in french", "and in german")
+)
+TALKS = [
+    [["say", *said(42, "en"), "in", "german"], IN_FRENCH, THAT],
+    [["what", "comes", "after", *said(12, "de")], THAT, "and in english".split()],
+]
+
+
+@lab.experiment(
+    "E10",
+    start=["from scratch"],
+    rate=2e-3,
+    steps=2,
+    pretraining=5,
+    full=dict(
+        start=["from scratch", "pretrained"],
+        rate=Tuned(1e-3, 2e-3, 4e-3, highest="right elsewhere"),
+        steps=400,
+        pretraining=1000,
+        seeds=5,
+    ),
+)
+def instructed(start, rate, steps, pretraining, seed):
+    """Answers to requests after fine-tuning on 100 conversations."""
+    read = prompted(pretraining, seed) if start == "pretrained" else None
+    mt.manual_seed(seed)
+    model = OneStack(len(signs), 64, heads=4, hidden=256, layers=2, causal=True)
+    if read:
+        model.load_state_dict(read.state_dict())
+    before, rng = talk(model, TALKS[0]), random.Random(seed)
+    instruct(model, [conversation(rng) for _ in range(100)], steps, rate)
+    new = random.Random(1000 + seed)
+    elsewhere, reported = ([conversation(new) for _ in range(count)] for count in (100, 300))
+    return {
+        "right": answers_right(model, reported),
+        "right elsewhere": answers_right(model, elsewhere),
+        "said before": before,
+        "said": [talk(model, requests) for requests in TALKS],
+    }
+
+
+answering = instructed.run()
+
+
+# %% evidence
+# The same with more conversations and more steps: experiment
+@lab.experiment(
+    "E10",
+    conversations=20,
+    steps=2,
+    pretraining=5,
+    full=dict(conversations=2000, steps=1000, pretraining=1000, seeds=3),
+)
+def talked_with(conversations, steps, pretraining, seed):
+    """Answers to requests after more conversations, and two talks."""
+    model = OneStack(len(signs), 64, heads=4, hidden=256, layers=2, causal=True)
+    model.load_state_dict(prompted(pretraining, seed).state_dict())
+    mt.manual_seed(seed)
+    before, rng = talk(model, TALKS[0]), random.Random(seed)
+    instruct(model, [conversation(rng) for _ in range(conversations)], steps, rate=4e-3)
+    new = random.Random(1000 + seed)
+    return {
+        "right": answers_right(model, [conversation(new) for _ in range(300)]),
+        "said before": before,
+        "said": [talk(model, requests) for requests in TALKS],
+    }
+
+
+# %% evidence
+# A conversation before and after: large; tables and verdict
+talked = talked_with.run()
+talker = talked.best[0]
+measured("before, when it has read documents alone:")
+large(talker["said before"])
+measured(f"after {talker['conversations']:,} conversations:")
+large(talker["said"][0])
+answering.table("start", "right")
+talked.table("conversations", "right")
+answering.finding(
+    "after 100 conversations the model that has read documents answers better than one from scratch",
+    "right",
+    larger=dict(start="pretrained", steps=400),
+    smaller=dict(start="from scratch", steps=400),
+)
+
+# %% [markdown]
+# Before, it babbles in numbers, since that is all it knows. Afterwards it answers, and it even knows what *that* is: the number
+# that it has just said, for which it has to look back. Where did it learn German? A hundred conversations hold only a part of
+# the numbers. A model that begins from random weights and gets the same hundred has a third of its answers right, and the one
+# that has read nearly two thirds. **Instructions teach what is wanted. What is known comes from reading.**
+#
+# > **E10 · Yes: after 100 conversations {{13 instructed: right; start=pretrained}} of the answers are right, from scratch {{13 instructed: right; start=from scratch}}.**
+# > *Our question*: are a hundred conversations enough to make a model that has read answer requests?
+# >
+# > *Measured*: Answers without a mistake in 300 new conversations, each start at its own rate, 400 steps, five seeds: after
+# > reading {{13 instructed: right; start=pretrained}}, from scratch {{13 instructed: right; start=from scratch}}. The second table has
+# > 2,000 conversations and 1,000 steps (three seeds).
+#
+# ### Few weights: LoRA
+#
+# If there are billions of weights, can one fine-tune without training them all? Hu et al. (2022) leave each matrix $W$, $(d, d)$,
+# as it is and add a product of two thin ones, $W + RS$, with $R$, $(d, r)$, and $S$, $(r, d)$, of a *rank* $r$ as small as 4. At
+# the start $S = 0$, so nothing changes.
+
+
+# %%
+class LowRank(nn.Module):
+    """A linear layer that stays as it is, plus a product of two thin matrices that learns."""
+
+    def __init__(self, layer, rank):
+        super().__init__()
+        self.layer = layer.requires_grad_(False)
+        self.down = nn.Linear(layer.in_features, rank, bias=False)
+        self.up = nn.Linear(rank, layer.out_features, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x):
+        return self.layer(x) + self.up(self.down(x))
+
+
+mt.manual_seed(0)
+adapted = WithHead(number_model(), "places")
+adapted.model.load_state_dict(model.state_dict())
+adapted.model.requires_grad_(False)
+for block in adapted.model.blocks:
+    block.attention.query = LowRank(block.attention.query, rank=4)
+    block.attention.value = LowRank(block.attention.value, rank=4)
+learning = [p for p in adapted.parameters() if p.requires_grad]
+
+
+# %%
+def ten_loss():
+    return F.cross_entropy(adapted(ten_tokens).flatten(0, 1), ten_labels.flatten())
+
+
+list(descend(learning, ten_loss, 60, rate=1e-2))
+print(
+    f"{sum(p.numel() for p in learning):,} of {sum(p.numel() for p in adapted.parameters()):,} weights learn"
+)
+measured(f"right on new sentences: {share_right(adapted(new_tokens), new_labels):.2f}")
+
+# %% [markdown]
+# Two weights of a hundred are trained, and the sentences of section 3 are labelled about as well. A thousand tasks can
+# share one large model: each brings its own small matrices.
+#
+# ### Preferences: DPO
+#
+# For many requests nobody can write *the* answer down, but people can say which of two is better. These choices can train a
+# model of what they like, which then becomes the reward of reinforcement learning (Christiano et al., 2017; Ouyang et al.,
+# 2022). Or they are a loss themselves: *direct preference optimization* (Rafailov et al., 2023). Let $\Delta$ be how much
+# likelier an answer has become than it was before, $\log p - \log p_\text{before}$. The better answer's $\Delta$ shall be
+# larger than that of the worse one:
+#
+# $$\text{loss} = -\log \sigma\big(\beta\,(\Delta_\text{better} - \Delta_\text{worse})\big) .$$
+
+
+# %%
+def preference_loss(better, worse, better_before, worse_before, beta=0.1):
+    """Mean loss of pairs of answers, from the logarithms of their probabilities (B) each."""
+    return -F.logsigmoid(beta * ((better - better_before) - (worse - worse_before))).mean()
+
+
+before = mt.tensor([-20.0]), mt.tensor([-15.0])  # the worse answer was the likelier one
+for better, worse in ((-20.0, -15.0), (-15.0, -20.0), (-20.0, -25.0)):
+    loss = preference_loss(mt.tensor([better]), mt.tensor([worse]), *before)
+    print(f"log p of better and worse: {better}, {worse}, loss {loss.item():.3f}")
+
+# %% [markdown]
+# Look at the last two lines. The loss does not care whether the better answer rose or the worse one fell; only the distance
+# counts. So training may push *both* down, as long as the worse one falls further.
+#
+# ### Rewards, and what they get (E9)
+#
+# Where a program can check an answer, nobody needs to be asked. Draw several answers to the same request, check each, and
+# make those likelier that did better than the *mean of their group*; the mean is the yardstick, so no second model is
+# needed (Shao et al., 2024). In this way models are trained today to reason on problems whose answers can be checked
+# (DeepSeek-AI, 2025). It is a loss in three lines. Here is a causal model of numbers that earns a point for each *seven*
+# it says:
+
+
+# %%
+def log_sum(model, tokens):
+    """The logarithm of the probability of each sentence (B, n): (B)."""
+    return -loss_of_each(model, tokens).sum(1)
+
+
+@mt.no_grad()
+def spoken_by(model, count):
+    """Sentences drawn from a causal model, as tokens (count, n)."""
+    start, end = (vocabulary[sign] for sign in ("<s>", "</s>"))
+    return sample(lambda z, _: (model(z), None), mt.full((count, 1), start), 14, end=end, pad=0)
+
+
+def rewarded(model, reward, steps, rate=1e-3):
+    """Make sentences likelier that earn more than those drawn beside them."""
+
+    def loss():
+        tokens = spoken_by(model, 64)
+        earned = mt.tensor([float(reward(said)) for said in spelled(tokens)])
+        better = (earned - earned.mean()) / (earned.std() + 1e-3)
+        return -(better * log_sum(model, tokens)).mean()
+
+    list(descend(model.parameters(), loss, steps, rate))
+
+
+# %% evidence
+# What a rewarded model says: experiment
+def spelled(tokens):
+    """The words of sentences."""
+    return vocabulary.decode_batch(tokens, batch_first=True)
+
+
+REWARDS = {
+    "each seven": lambda said: said.count("seven"),
+    "each seven of a number": lambda said: said.count("seven") * says_a_number(said),
+}
+
+
+@lab.experiment(
+    "E9",
+    reward=["each seven"],
+    steps=2,
+    pretraining=20,
+    full=dict(reward=list(REWARDS), steps=100, pretraining=400, seeds=5),
+)
+def sevens(reward, steps, pretraining, seed):
+    """What a causal model says before and after it is rewarded."""
+    model = number_model(causal=True)
+    model.load_state_dict(pretrained("causal", seed, pretraining).state_dict())
+    mt.manual_seed(seed)
+    before = spelled(spoken_by(model, 300))
+    rewarded(model, REWARDS[reward], steps)
+    after = spelled(spoken_by(model, 300))
+    return {
+        "said before": [" ".join(words) for words in before[:5]],
+        "said": [" ".join(words) for words in after[:5]],
+        "sevens before": np.mean([words.count("seven") for words in before]),
+        "sevens": np.mean([words.count("seven") for words in after]),
+        "numbers before": np.mean([says_a_number(words) for words in before]),
+        "numbers": np.mean([says_a_number(words) for words in after]),
+        "different": len({tuple(words) for words in after}) / 300,
+    }
+
+
+by_reward = sevens.run()
+
+# %% evidence
+# What it said before, and after each of two rewards: large; table and verdicts
+said_first = by_reward.best[0]
+measured("before:")
+large("\n".join(said_first["said before"][:4]))
+for reward in by_reward.best.settings_of("reward"):
+    measured(f"a point for {reward}:")
+    large("\n".join(by_reward.best.where(reward=reward)[0]["said"][:4]))
+by_reward.table("reward", ["sevens before", "sevens", "numbers before", "numbers"])
+by_reward.finding(
+    "without the check it says more sevens",
+    "sevens",
+    larger=dict(reward="each seven", steps=100),
+    smaller=dict(reward="each seven of a number", steps=100),
+)
+by_reward.finding(
+    "with the check more of its sentences are numbers",
+    "numbers",
+    larger=dict(reward="each seven of a number", steps=100),
+    smaller=dict(reward="each seven", steps=100),
+)
+
+# %% [markdown]
+# The first reward was meant for numbers with many sevens. It did not say so, and the model found out. The second reward
+# asks a program whether the sentence is a number at all, and now it says numbers full of sevens. **You get what you reward,
+# not what you meant.** (Real training also keeps the model near to what it was before, as $\beta$ does in DPO's
+# loss.)
+#
+# > **E9 · What is rewarded: sevens without numbers, {{13 sevens: numbers; reward=each seven}} of its sentences are numbers; if a program checks, {{13 sevens: numbers; reward=each seven of a number}}.**
+# > *Our question*: what does a language model learn from a reward that forgets to ask for sense?
+# >
+# > *Measured*: 300 sentences drawn before and after 100 steps, five seeds. Sevens a sentence: before
+# > {{13 sevens: sevens before}}; rewarded {{13 sevens: sevens; reward=each seven}}; with the check
+# > {{13 sevens: sevens; reward=each seven of a number}}. Share that are numbers: before {{13 sevens: numbers before}}; rewarded
+# > {{13 sevens: numbers; reward=each seven}}; with the check {{13 sevens: numbers; reward=each seven of a number}}. Of the 300
+# > sentences with the check {{13 sevens: different; reward=each seven of a number}} are different.
+#
+# **What it cannot know, it looks up.** Facts that change or are rare are searched and put into the prompt (Lewis et al.,
+# 2020). A call to a program is written, the program answers, and the answer stands in the prompt (Schick et al., 2023).
+# Section 4 says why that works: what stands in the prompt can be found and used.
+#
+# > **Today.** Open models of 2025 read 15 (DeepSeek-V3) to 36 trillion tokens (Qwen 3), and much of the work is in the choosing: pages are cleaned,
+# > copies thrown out, code and mathematics mixed in, and test questions searched for and removed. Then come instructions,
+# > preferences and checked rewards, as in this section, and models that write long drafts before they answer. Papers compare
+# > models with different tokens by *bits per byte*, chapter 11's nats per character in other units. Encoders that fill
+# > blanks live on in search. Cleaning of text is in no chapter of this book.
+
+# %% [markdown]
+# ## 8. Looking back
+#
+# Each chapter began with something that broke. The numbers are those of the chapters' records, from the smallest to the
+# largest over the seeds ([docs/claims.md](../docs/claims.md) leads to each).
+#
+# | | the problem | the idea | what was measured |
+# | --- | --- | --- | --- |
+# | 00 | gradients by hand do not scale | a graph of operations, each with its gradient | an engine on a page, the same gradients as another one |
+# | 01 | sequences have any length | one set of weights for all steps | gradient 40 steps back: {{01 gradient_through_time: at distance 40; gain=0.5}} at gain 0.5, {{01 gradient_through_time: at distance 40; gain=3}} at gain 3 (C1) |
+# | 02 | the gradient vanishes on the way | a cell that is added to, behind gates | at distance 40: {{02 gradient_before_training: at distance 40; network=LSTM, b_f = 3; start=as it comes}} with forget bias 3, {{02 gradient_before_training: at distance 40; network=RNN; start=as it comes}} in a plain RNN (C4) |
+# | 03 | one sentence into another | encoder, decoder, one vector between | long sources right after 1,500 steps: {{03 one_vector: exact match; numbers=128; steps=1500}} by 128 numbers, {{03 one_vector: exact match; numbers=8; steps=1500}} by 8; short ones {{03 one_vector: exact match[0]; numbers=128; steps=1500}} and {{03 one_vector: exact match[0]; numbers=8; steps=1500}} (C5) |
+# | 04 | one vector is too narrow | look back at all states | long sources right after 300 steps: {{04 right_with_attention: 16-18 words}} with attention; with one vector, read at every step, {{04 right_from_one_vector: 16-18 words; reads=at every step; steps=300}}, after 2,700 {{04 right_from_one_vector: 16-18 words; reads=at every step; steps=2700}} (C6) |
+# | 05 | recurrence is sequential | queries, keys and values of one sequence | a word as far as the other end is 4 operations away, in an RNN 3 for each word (C12) |
+# | 06 | one softmax looks at one place | several heads | two answers at once: one head {{06 one_head_or_two: both right; model=one head}}, two heads {{06 one_head_or_two: both right; model=two heads}} (C14) |
+# | 07 | a decoder must not see its target | minus infinity before the softmax | gradient from the future: {{07 gradients_from_the_future: largest norm; way=minus infinity before}}, without a mask {{07 gradients_from_the_future: largest norm; way=no mask}} (C15) |
+# | 08 | attention knows no order | codes, rotations, distances | *token 3 back*, beyond the trained length: learned {{08 beyond_training: beyond; task=token 3 back; scheme=learned}}, rotary {{08 beyond_training: beyond; task=token 3 back; scheme=rotary}}, relative {{08 beyond_training: beyond; task=token 3 back; scheme=relative}} (C17) |
+# | 09 | deep stacks do not train | residual connection and norm | eight blocks: loss {{09 depth_with_and_without: loss; depth=8; steps=2200; wiring=pre-norm}}, without both {{09 depth_with_and_without: loss; depth=8; steps=2200; wiring=neither}} (C20) |
+# | 10 | the parts need a whole | blocks, cross-attention, masks | the Transformer on one page, with PyTorch's numbers |
+# | 11 | a model must be used | pieces, beams, a cache, a fair table | numbers right: Transformer {{11 number_words_said: exact match; model=Transformer}}, GRU with attention {{11 number_words_said: exact match; model=GRU with attention}} (C23) |
+# | 12 | scores grow with the square | tiles; or a state of fixed size | {{12 memory_of_attention: megabytes; n=4096; way=tiled}} MB in place of {{12 memory_of_attention: megabytes; n=4096; way=all at once}} MB, the same numbers (C26) |
+# | 13 | labels are dear | read first | ten labels: {{13 place_of_each_word: right; labels=10; method=fine-tuned}} right after reading, {{13 place_of_each_word: right; labels=10; method=from scratch}} without (C28) |
+#
+# Two things are worth more than any row. Most claims needed an "if", and the measurement found it. And the blocks of this
+# chapter are those of chapter 10: what changed is what they were asked.
+#
+# The last word has the model of section 7. It has read numbers for a minute, and conversations for another one.
+
+# %% evidence
+# The second conversation, large
+large(talker["said"][1])
+
+# %% [markdown]
+# A page of arrays and their gradients, and thirteen chapters later it listens and answers. Chapter 14, *The race*, asks how far
+# ten minutes of one core can go.
+#
+# **Try it**: give `MY_FILE` a text of your own and train for `steps=3000`; talk to the model of section 7 with requests of
+# your own; mask 40 % of the words in place of 15; fine-tune
+# `frozen` and `fine-tuned` in turn (the head first, then all); pretrain on 500 sentences in place of 20,000; give `prompts`
+# six examples; forbid "1 back" in layer 2 in place of layer 1; write a reward of your own into `REWARDS`, and guess first
+# how the model will cheat.
+#
+# <details><summary>Common slips, and how other texts write it</summary>
+#
+# | what one may read | what is right | why |
+# | --- | --- | --- |
+# | a list of top models, cited as "Liu et al., 2018" (deck 1) | the board of GLUE, Wang et al., 2018 | the citation is the slide before's, WikiSum |
+# | "BERT is a language model" | it fills blanks and gives no probability to a sentence | its blanks are filled one by one, not in a chain |
+# | 15 % of the words are replaced by `<mask>` | 15 % are chosen, 80 % of these are hidden | section 2 |
+# | the loss is a mean over all tokens | over the chosen ones | a mean over all is about 7 times smaller, and so is its gradient |
+# | larger models need fewer samples, so they are cheaper | fewer tokens; fewer FLOPs only beyond the small model's best budget | C29 and C37 |
+# | a head with little weight on a place does not use it | forbid the place, and look at the loss | E5 |
+# | "emergent" abilities of a size | say which measure: exact match jumps where the loss falls evenly | Schaeffer et al., 2023 |
+# | a probe finds places, so the model uses them | it says that they can be read, linearly, from there | E6 |
+# | $N$ for weights (Kaplan, Hoffmann) | $P$ here; $n$ is a number of tokens | docs/notation.md |
+#
+# </details>
+#
+# ## Summary
+#
+# | question asked of plain text | what it gives | what it does not |
+# | --- | --- | --- |
+# | which word is hidden? | states that see both sides; few labels are enough (C28, E6) | a probability of the sentence |
+# | which word comes next? | a judge of sentences (E3), a writer (section 6), answers by example (E4) | states that see what comes later |
+# | which words fill the hole? | a whole encoder and decoder | a gain for our translator (E8) |
+#
+# - Pretraining is worth labels. Where labels are many it was worth nothing here, and where they asked for something else
+#   than the text did, little.
+# - Give the rival its own steps and rate, and put an untrained model beside the pretrained one.
+# - A prompt chooses among tasks. What carries it is the induction head: layer 1 notes the left neighbour, layer 2 finds
+#   the note (E5). Maps show how much a head looks; a cut shows what for.
+# - Larger models need less text. For each budget of compute there is a best size, and it grows with the budget. A model
+#   below it costs more for the same loss, and so does one above it.
+# - What comes after is small: a few weights, a loss of pairs, a reward. And a model learns what is rewarded (E9).
+#
+# **Exercises**: [set 13](../exercises/13_pretraining/13_pretraining.ipynb)
+#
+# **Read on**: Radford et al. (2018), *Improving language understanding by generative pre-training*. Devlin et al. (2019),
+# *BERT*. Raffel et al. (2020), *Exploring the limits of transfer learning with a unified text-to-text transformer*. Brown et
+# al. (2020), *Language models are few-shot learners*. Wettig et al. (2023), *Should you mask 15 % in masked language
+# modeling?* Olsson et al. (2022), *In-context learning and induction heads*; Sanford, Hsu and Telgarsky (2024), *One-layer
+# transformers fail to solve the induction heads task*; Raventós et al. (2023), *Pretraining task diversity and the emergence
+# of non-Bayesian in-context learning for regression*. Hewitt and Liang (2019), *Designing and interpreting probes with
+# control tasks*. Kaplan et al. (2020), *Scaling laws for neural language models*; Hoffmann et al. (2022), *Training
+# compute-optimal large language models*; Porian et al. (2024), *Resolving discrepancies in compute-optimal scaling of
+# language models*; Besiroglu et al. (2024), *Chinchilla scaling: a replication attempt*; Muennighoff et al. (2023), *Scaling
+# data-constrained language models*. Ouyang et al. (2022), *Training language models to follow instructions with human
+# feedback*; Hu et al. (2022), *LoRA*; Rafailov et al. (2023), *Direct preference optimization*; Shao et al. (2024),
+# *DeepSeekMath*; DeepSeek-AI (2025), *DeepSeek-R1*.
+#
+# ## Side roads
+#
+# ### What 80, 10 and 10 are for (E1)
+#
+# *For those who wonder why not all chosen words are hidden.* We train with four rules (hidden / replaced / kept) and look at
+# three things: blanks that are filled rightly, right words that the model would keep, and wrong words, put in at random,
+# that it would mend.
+
+
+# %% evidence
+# What four rules teach: experiment
+@lab.experiment(
     "E1",
-    rule=["100/0/0", "80/10/10"],
-    steps=350,
-    full=dict(rule=list(RULES), steps=1000, seeds=3),
+    rule=["80/20/0"],
+    steps=20,
+    full=dict(rule=list(RULES), steps=400, seeds=5),
 )
 @mt.no_grad()
 def masking_rules(rule, steps, seed):
@@ -370,221 +2330,46 @@ if rules.full:
     )
 
 # %% [markdown]
-# Blanks are filled equally well under all four rules: no difference. What differs is what a model makes of
-# words that it sees. Asked at blanks alone, it keeps fewer than half of the right ones. With kept words
-# (80/0/20) it copies whatever stands there; with replaced words (80/20/0) it trusts nothing, and guesses
-# each right word anew. Only the mixture believes what fits and doubts what does not. Whether that matters
-# after fine-tuning we did not measure.
+# Blanks are filled about equally well under all four rules. What differs is what a model makes of words that it sees. Asked
+# at blanks alone, it keeps fewer than half of the right ones. With kept words (80/0/20) it copies whatever stands there.
+# With replaced words (80/20/0) it trusts nothing, and guesses each right word anew. Only the mixture believes what fits and
+# doubts what does not. Whether that matters after fine-tuning we did not measure.
 #
-# > **E1 · For words that are seen: without them in training it keeps 0.42 at most, else 0.98; blanks are
-# > filled alike, about 0.5.** *Our question*: is each part of 80/10/10 good for something?
+# > **E1 · For words that are seen: asked at blanks alone it keeps {{13 masking_rules: right words kept; rule=100/0/0}} of the right ones, with 80/10/10 {{13 masking_rules: right words kept; rule=80/10/10}}.**
+# > *Our question*: is each part of 80/10/10 good for something?
 # >
-# > *Measured*: three seeds. Blanks filled .47 to .51 under every rule. Right words kept: 100/0/0 .17 to
-# > .42, 80/20/0 .47 to .51, 80/0/20 1.00, 80/10/10 .98. Wrong words mended: .30 to .43, .46 to .50, .01 to
-# > .03, .42 to .48.
+# > *Measured*: Five seeds, rules 100/0/0, 80/20/0, 80/0/20 and 80/10/10. Blanks filled
+# > {{13 masking_rules: blanks filled; rule=100/0/0}}, {{13 masking_rules: blanks filled; rule=80/20/0}},
+# > {{13 masking_rules: blanks filled; rule=80/0/20}}, {{13 masking_rules: blanks filled; rule=80/10/10}}. Right words kept
+# > {{13 masking_rules: right words kept; rule=100/0/0}}, {{13 masking_rules: right words kept; rule=80/20/0}},
+# > {{13 masking_rules: right words kept; rule=80/0/20}}, {{13 masking_rules: right words kept; rule=80/10/10}}. Wrong words mended
+# > {{13 masking_rules: wrong words mended; rule=100/0/0}}, {{13 masking_rules: wrong words mended; rule=80/20/0}},
+# > {{13 masking_rules: wrong words mended; rule=80/0/20}}, {{13 masking_rules: wrong words mended; rule=80/10/10}}.
 #
-# %% [markdown]
-# ## 3. Fine-tuned, frozen, from scratch
+# ### Two words exchanged
 #
-# Now labels. The first task is chapter 05's: the **place** of each word, one of 1, 100, 1,000 and 100,000.
-# The second judges a sentence as a whole: is it a number, or were two of its words **exchanged**? Half of
-# the sentences are spoilt, and none so that it says another number.
-#
-# | | weights at the start | what is trained |
-# | --- | --- | --- |
-# | from scratch | random | all, and a linear *head* for the task |
-# | fine-tuned | pretrained | all, at a small rate, and the head |
-# | frozen | pretrained | the head alone |
-# | frozen, untrained | random | the head alone |
-# | fine-tuned, causal | pretrained on the next word | all, and the head |
-# | fine-tuned, shuffled | pretrained on words in random order | all, and the head |
-#
-# The untrained encoder is the control that is usually left out: random layers mix words, too, and a head
-# may find use in that. The shuffled text is another: the same words, no order to learn.
-
-# %% evidence
-# Two labelled tasks on number sentences: data
-VALUES = {number_pieces(k)[0]: k for k in [*range(20), *range(20, 100, 10)]}
-
-
-def says_a_number(words):
-    """Whether English says a number below a million in these words."""
-    total = group = 0
-    for word in words:
-        if word == "hundred":
-            group *= 100
-        elif word == "thousand":
-            total, group = total + 1000 * group, 0
-        elif word != "and":
-            group += VALUES[word]
-    return total + group < 10**6 and number_pieces(total + group) == words
-
-
-def exchanged(words, rng):
-    """The words with two of them exchanged, so that they say no number."""
-    while True:
-        changed = list(words)
-        i, j = rng.sample(range(len(words)), 2)
-        changed[i], changed[j] = words[j], words[i]
-        if not says_a_number(changed):
-            return changed
-
-
-def labelled(task, sentences, seed):
-    """Tokens (B, n) and labels: places of words (B, n), or 1 where two were exchanged (B)."""
-    if task == "places":
-        tokens = encoded(sentences)
-        rows = [[-100, *places(words)] for words in sentences]
-        return tokens, mt.tensor([row + [-100] * (tokens.shape[1] - len(row)) for row in rows])
-    rng = random.Random(seed)
-    wrong = [i % 2 for i in range(len(sentences))]
-    pairs = zip(sentences, wrong, strict=True)
-    return encoded([exchanged(words, rng) if x else words for words, x in pairs]), mt.tensor(wrong)
-
-
-@cache
-def labelled_parts(task, labels, seed):
-    """Sentences to train on, to choose by, and to report on, with their labels."""
-    pairs = number_pairs(labels, digits=(3, 6), seed=1000 + seed)
-    parts = [[pair.source for pair in pairs], choosing_sentences, reported_sentences]
-    return [labelled(task, sentences, seed + i) for i, sentences in enumerate(parts)]
-
-
-# %% [markdown]
-# A head reads the state of each word, or the mean of a sentence's states, and is a single linear layer.
-# Freezing needs no switch: we compute the states once and train the head on them, so that no gradient ever
-# reaches the model.
-
-
-# %%
-def mean_state(states, tokens):
-    """The mean of a sentence's states (B, n, d), padding left out: (B, d)."""
-    real = (tokens != 0).unsqueeze(-1).float()
-    return (states * real).sum(1) / real.sum(1)
-
-
-class WithHead(nn.Module):
-    """A model and a linear layer: scores of each word (B, n, 4), or of a sentence (B, 2)."""
-
-    def __init__(self, model, task):
-        super().__init__()
-        self.model, self.task = model, task
-        self.head = nn.Linear(64, 4 if task == "places" else 2)
-
-    def read(self, tokens):
-        states = self.model.states(tokens)
-        return states if self.task == "places" else mean_state(states, tokens)
-
-    def forward(self, tokens):
-        return self.head(self.read(tokens))
-
-
-@mt.no_grad()
-def share_right(scores, labels):
-    """The share of labels, where there are any, that have the largest score."""
-    return (scores.argmax(-1) == labels)[labels >= 0].float().mean().item()
-
-
-# %% [markdown]
-# **Fair care.** The easiest way to win this comparison is to train the rival too little: a model from
-# scratch needs more steps and a larger rate than one that is only adapted. So every method gets its own
-# rate, from the same grid around its usual one, and its own number of steps: it trains to the end, and
-# counts where 300 sentences, set apart for choosing, are best. What is reported, 900 others, has no part
-# in either. (With ten labels nobody has 300 more to choose by. All methods enjoy the same luxury.)
-
-
-# %%
-def right_at_best(scores_of, parameters, parts, steps, rate):
-    """Train on the first part; the share right of the third, where that of the second is best."""
-    (inputs, labels), *judged = parts
-
-    def loss():
-        rows = mt.randint(0, len(inputs), (32,))
-        return F.cross_entropy(scores_of(inputs[rows]).flatten(0, -2), labels[rows].flatten())
-
-    best = -1, 0, 0
-    for step, _ in enumerate(descend(parameters, loss, steps, rate), 1):
-        if step % (steps // 8) == 0:
-            with mt.no_grad():
-                elsewhere, right = (share_right(scores_of(x), y) for x, y in judged)
-            if elsewhere > best[0]:
-                best = elsewhere, right, step
-    return dict(zip(("right elsewhere", "right", "best step"), best, strict=True))
-
-
-# %%
-METHODS = {  # where the weights come from, whether the model stays as it is, the usual rate
-    "frozen, untrained": ("untrained", True, 0.03),
-    "frozen": ("80/10/10", True, 0.03),
-    "fine-tuned": ("80/10/10", False, 1e-3),
-    "from scratch": ("untrained", False, 3e-3),
-    "fine-tuned, causal": ("causal", False, 1e-3),
-    "fine-tuned, shuffled": ("shuffled", False, 1e-3),
-}
-
-
-def from_labels(task, labels, method, factor, steps, pretraining, seed):
-    """Share of right labels after learning from this many labelled sentences."""
-    kind, frozen, rate = METHODS[method]
-    start = None if kind == "untrained" else pretrained(kind, seed, pretraining)
-    mt.manual_seed(seed)
-    whole = WithHead(number_model(kind == "causal"), task)
-    if start:
-        whole.model.load_state_dict(start.state_dict())
-    parts = labelled_parts(task, labels, seed)
-    if frozen:
-        parts = [(whole.read(tokens).detach(), answers) for tokens, answers in parts]
-    trained = whole.head if frozen else whole
-    return right_at_best(trained, trained.parameters(), parts, steps, factor * rate)
-
-
-# %% [markdown]
-# ### Against the number of labels (C28)
-#
-# The experiment for the first task; that for the second differs in its name and its counts.
-
-
-# %%
-@lab.experiment(
-    "C28",
-    method=["frozen, untrained", "fine-tuned", "from scratch"],
-    labels=[10, 300],
-    factor=1,
-    steps=112,
-    pretraining=350,
-    full=dict(
-        method=list(METHODS),
-        labels=[10, 30, 100, 300],
-        factor=Tuned(0.3, 1, 3, highest="right elsewhere"),
-        steps=240,
-        pretraining=1000,
-        seeds=3,
-    ),
-)
-def place_of_each_word(method, labels, factor, steps, pretraining, seed):
-    """The place of each word of a number."""
-    return from_labels("places", labels, method, factor, steps, pretraining, seed)
-
-
-on_places = place_of_each_word.run()
+# *For those who want a task that takes more labels.* It judges a sentence as a whole: is it a number, or have two of its
+# words changed places? In half of the sentences two words change places, always so that no number is left. We compare
+# fine-tuning with training from scratch, each at its own rate (chosen with 1,000 labels). (What a frozen encoder knows of
+# it, the next but one side road measures.)
 
 
 # %% evidence
 # The same for exchanged words: experiment
 @lab.experiment(
     "C28",
-    method=["fine-tuned", "from scratch"],
-    labels=[1000],
+    method=["from scratch"],
+    labels=[100],
     factor=1,
-    steps=128,
-    pretraining=350,
+    steps=8,
+    pretraining=20,
     full=dict(
-        method=["frozen, untrained", "frozen", "fine-tuned", "from scratch"],
-        labels=[100, 1000, 10000],
-        factor=Tuned(0.3, 1, 3, highest="right elsewhere"),
+        method=["fine-tuned", "from scratch"],
+        labels=[100, 1000],
+        factor=Tuned(0.3, 1, 3, highest="right elsewhere", labels=1000),
         steps=1200,
-        pretraining=1000,
-        seeds=3,
+        pretraining=400,
+        seeds=5,
     ),
 )
 def two_words_exchanged(method, labels, factor, steps, pretraining, seed):
@@ -595,152 +2380,36 @@ def two_words_exchanged(method, labels, factor, steps, pretraining, seed):
 on_exchanged = two_words_exchanged.run()
 
 # %% evidence
-# Share of right labels against the number of labelled sentences, both tasks: figures and verdicts
-NAMES = list(METHODS)
-
-
-def drawn_methods(runs, chance, title, alt):
-    """A curve with its band for each method, the recorded runs where there are any."""
-    figure, axes = plot.subplots(width=7.5, height=3.6)
-    rows = runs.best
-    for i, method in enumerate(NAMES):
-        if method in rows.settings_of("method"):
-            counts = rows.settings_of("labels")
-            found = np.array([rows.values("right", method=method, labels=n) for n in counts]).T
-            plot.spread(
-                axes, counts, found, label=method, color=plot.COLORS[i], linestyle=plot.LINES[i]
-            )
-    if chance:
-        axes.axhline(chance, color="0.5", linewidth=1, linestyle=":")
-    axes.set(xscale="log", xlabel="labelled sentences", ylabel="share right", title=title)
-    axes.set_xticks(counts, counts)
-    axes.minorticks_off()
-    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
-    plot.show(figure, alt=alt)
-    runs.table("method", "right", columns="labels")
-
-
-drawn_methods(
-    on_places,
-    None,
-    "place of each word",
-    "Share right against the number of labels. Fine-tuned begins highest, at 0.9, from scratch at 0.55, and both "
-    "reach 1 at 300 labels; frozen lies between; the frozen untrained encoder and the causal model end at 0.9, the "
-    "shuffled one runs with from scratch.",
-)
+# Share of right judgements against the number of labelled sentences: figure and verdicts
 drawn_methods(
     on_exchanged,
-    0.5,
-    "right, or two words exchanged",
-    "Share right against the number of labels. Fine-tuned rises from 0.7 to 0.99, from scratch from 0.5 to 0.96; frozen "
-    "from 0.7 to 0.84; the frozen untrained encoder stays at 0.5.",
+    ["fine-tuned", "from scratch"],
+    "Share right with 100 and 1,000 labels: fine-tuned above from scratch at both.",
+    levels=[0.5],
 )
-
-
-def gained(rows, labels, method="fine-tuned", over="from scratch"):
-    """Share right of one method over another's, seed by seed."""
-    return rows.values("right", method=method, labels=labels) - rows.values(
-        "right", method=over, labels=labels
-    )
-
-
-on_places.holds(
-    "places, 10 labels: fine-tuning gains more than 0.1", lambda rows: gained(rows, 10), above=0.1
-)
-on_places.holds(
-    "places, 300 labels: it gains less than 0.03", lambda rows: abs(gained(rows, 300)), below=0.03
-)
-on_places.holds(
-    "the untrained encoder, frozen, is no substitute: with 300 labels it is at least 0.05 behind",
-    lambda rows: gained(rows, 300, over="frozen, untrained"),
-    above=0.05,
-)
-on_exchanged.holds(
-    "exchanged words, 1,000 labels: fine-tuning gains more than 0.1",
-    lambda rows: gained(rows, 1000),
-    above=0.1,
-)
-if on_exchanged.full:
-    on_exchanged.holds(
-        "recorded: exchanged words, 100 labels: it gains more than 0.1",
-        gained(on_exchanged.full, 100),
-        above=0.1,
-    )
-    on_exchanged.holds(
-        "recorded: exchanged words, 10,000 labels: it gains less than 0.1",
-        gained(on_exchanged.full, 10000),
-        below=0.1,
-    )
-if on_places.full:
-    on_places.holds(
-        "recorded: of the gain with 10 labels less than half is left if the text was shuffled",
-        np.median(gained(on_places.full, 10, "fine-tuned, shuffled"))
-        / np.median(gained(on_places.full, 10)),
-        below=0.5,
-    )
-    table(
-        ["method", *(f"{n:,} labels" for n in (100, 1000, 10000))],
-        [
-            [
-                method,
-                *(
-                    f"{on_exchanged.full.values('best step', method=method, labels=n).mean():.0f} steps, rate "
-                    f"{METHODS[method][2] * on_exchanged.full.values('factor', method=method, labels=n)[0]:.2g}"
-                    for n in (100, 1000, 10000)
-                ),
-            ]
-            for method in on_exchanged.full.settings_of("method")
-        ],
-        "exchanged words: where each method was best (mean over seeds), and its rate: recorded",
-        folded=True,
+for few in (100, 1000):
+    on_exchanged.finding(
+        f"exchanged words, {few} labels: fine-tuning has more right than training from scratch",
+        "right",
+        larger=dict(method="fine-tuned", labels=few, steps=1200),
+        smaller=dict(method="from scratch", labels=few, steps=1200),
     )
 
 # %% [markdown]
-# *Places.* With ten labelled sentences fine-tuning has nine words of ten right, training from scratch
-# little more than half. At 300 nothing is left of the gain: then the labels tell all there is to tell.
-# Frozen lies between, and it trains one linear layer. The untrained encoder gets further than one would
-# think; that much of "frozen" is no merit of pretraining. The causal model is ahead at first and stays
-# behind later: its states do not see what is to their right, and whether *thousand* will come decides the
-# place. And the shuffled text, the same words and as many steps, is worth next to nothing. What was
-# learned is the order.
+# With 100 labels only the model that has read text is above chance (dotted). With 1,000 the gain is large. From scratch 1,000
+# labels give {{13 two_words_exchanged: right; labels=1000; method=from scratch}} right, after reading
+# {{13 two_words_exchanged: right; labels=1000; method=fine-tuned}}. Most of these runs are best near their last step, so more steps
+# may lift both. And the causal model of section 4 needs no label for it.
 #
-# *Exchanged words.* With 100 labels only models that have read the text are above chance. With 1,000 the
-# gain is large, with 10,000 small. Both kinds of training are best at or near the end of their 1,200 steps
-# there (folded table), so more steps may lift both. The quick run, with 240 steps, shows the trap: there
-# training from scratch is further behind. That is under-training, and whoever stopped there would call it
-# a gain.
-#
-# > **C28 · holds with a condition: With few labels: ten give 0.90 to 0.94 right after pretraining and
-# > 0.52 to 0.58 without; 300 give 0.99 with and without.** *The lectures* (deck 1, "Great Results with
-# > Transformers"; deck 3; deck 4, "The Success of the Transformer"): all top models of the board are
-# > pretrained; the Transformer is amazing for pre-training.
-# >
-# > *Measured*: share right, three seeds, each method with its own rate and steps. Places, fine-tuned and
-# > from scratch: 10 labels .90 to .94 and .52 to .58, 30 labels .97 to .99 and .77 to .82, 100 labels .98
-# > to 1.00 and .96 to 1.00, 300 labels 1.00 and .99 to 1.00; frozen at 10 labels .65 to .84, untrained .52
-# > to .56, after shuffled text .51 to .65. Exchanged words: 100 labels .65 to .78 and .48 to .50, 1,000
-# > labels .92 to .95 and .77 to .80, 10,000 labels .99 to 1.00 and .94 to .97.
-#
-# %% [markdown]
 # ### Where it does not help (E2)
 #
-# The encoder learned how numbers are said, and was asked about just that. Now lines of code, those of this
-# book's first edition (the library, its tests, the chapters' cells), one character a token, and as labels the kind of token that each character belongs to: name,
-# keyword, number, string, comment, operator. An encoder of the same size fills blanks in 20,000 lines, and
-# is fine-tuned on a few, from files that it has not read.
-
-
-# %%
-def ascii_codes(text):
-    """A character's number is its ASCII code: (N)."""
-    return mt.tensor(np.frombuffer(text.encode("ascii"), np.uint8)).long()
-
+# *For those who were promised too much.* The encoder learned how numbers are said, and was asked about just that. Now lines
+# of code, those of this book's first edition, one character a token. The labels are the kind of token that each character
+# belongs to: name, keyword, number, string, comment, operator. An encoder of the same size fills blanks in 20,000 lines, and
+# is fine-tuned on a few, from files that it has not read. (The quick run here pretrains for 8 steps; only the record tells.)
 
 # %% evidence
 # The kind of token that each character of a line of Python belongs to: data and experiment
-import re
-from itertools import islice
-
 KINDS = ["name", "keyword", "number", "string", "comment", "operator"]
 KEYWORDS = set(
     "False None True and as assert break class continue def del elif else except finally for from "
@@ -803,9 +2472,9 @@ def line_reader(steps, seed):
     method=["fine-tuned", "from scratch"],
     labels=[30],
     factor=1,
-    steps=32,
-    pretraining=20,
-    aside=120,
+    steps=8,
+    pretraining=4,
+    aside=60,
     full=dict(
         labels=[10, 100],
         factor=Tuned(0.3, 1, 3, highest="right elsewhere"),
@@ -836,373 +2505,28 @@ on_kinds = kinds_of_tokens.run()
 on_kinds.table("method", "right", columns="labels")
 on_kinds.holds(
     "pretraining gains less than 0.05 at any number of labels",
-    lambda rows: [np.median(gained(rows, n)) for n in rows.settings_of("labels")],
+    lambda rows: [np.median(gained(rows, n)) for n in (10, 100)],
     below=0.05,
 )
 
 # %% [markdown]
-# Little is gained: nothing with 10 lines, three points of a hundred with 100 lines. Kinds of tokens
-# can be told from a few characters nearby, which training finds out soon. That is a guess; and a longer
-# pretraining than our 800 steps might do better.
+# Little is gained: nothing with 10 lines, three points of a hundred with 100 lines. Kinds of tokens can be told from a few
+# characters nearby, which training finds out soon. That is a guess.
 #
-# > **E2 · Not at this size: with 100 lines 0.84 to 0.87 right after pretraining, 0.80 to 0.84 from
-# > scratch.** *Our question*: does pretraining also help where the labels ask for something else than
-# > the blanks did?
+# > **E2 · Not at this size: with 100 lines {{13 kinds_of_tokens: right; labels=100; method=fine-tuned}} right after pretraining, {{13 kinds_of_tokens: right; labels=100; method=from scratch}} from scratch.**
+# > *Our question*: does pretraining also help where the labels ask for something else than the blanks did?
 # >
-# > *Measured*: share right, three seeds, each at its own rate: with 10 lines .65 to .70 fine-tuned and .66
-# > to .72 from scratch, with 100 lines .84 to .87 and .80 to .84.
+# > *Measured*: share right, three seeds, each at its own rate: with 10 lines
+# > {{13 kinds_of_tokens: right; labels=10; method=fine-tuned}} fine-tuned and
+# > {{13 kinds_of_tokens: right; labels=10; method=from scratch}} from scratch, with 100 lines
+# > {{13 kinds_of_tokens: right; labels=100; method=fine-tuned}} and {{13 kinds_of_tokens: right; labels=100; method=from scratch}}.
 #
-# %% [markdown]
-# ## 4. A causal language model without fine-tuning
+# ### What does it know?
 #
-# A causal model gives a probability to each word after those before it. That alone is worth something,
-# without a head and without a label.
-#
-# ### The wrong sentence, without a label (E3)
-#
-# Where a sentence goes wrong, the model is surprised: its loss, $-\log p$ of the word that came, is large.
-# We score each sentence by its *largest* loss, and ask how often a spoilt sentence has a larger score than
-# a right one. That share is the *area under the curve* (AUC): 0.5 is guessing, 1 is perfect.
-
-
-# %%
-@mt.no_grad()
-def loss_of_each(model, tokens):
-    """The loss of each token but the first, 0 at padding: (B, n - 1)."""
-    scores, targets = model(tokens[:, :-1]), tokens[:, 1:]
-    losses = F.cross_entropy(scores.flatten(0, 1), targets.flatten(), reduction="none")
-    return losses.unflatten(0, targets.shape).masked_fill(targets == 0, 0.0)
-
-
-def area_under_curve(values, wrong):
-    """How often a wrong sentence has a larger value than a right one."""
-    return (values[wrong == 1][:, None] > values[wrong == 0]).float().mean()
-
-
-@lab.experiment("E3", pretraining=350, full=dict(pretraining=1000, seeds=3))
-def wrong_without_labels(pretraining, seed):
-    """Right and exchanged sentences told apart by their losses alone."""
-    model = pretrained("causal", seed, pretraining)
-    tokens, wrong = labelled("exchanged", reported_sentences, seed=2)
-    losses = loss_of_each(model, tokens)
-    return {
-        "by the largest loss": area_under_curve(losses.amax(1), wrong),
-        "by the mean loss": area_under_curve(losses.sum(1) / (tokens[:, 1:] != 0).sum(1), wrong),
-    }
-
-
-without_labels = wrong_without_labels.run()
-
-# %% evidence
-# Loss of each word, in the example and in an exchanged one; how well losses tell them apart
-causal = pretrained("causal", 0, 350)
-wrong_example = list(example)
-wrong_example[1], wrong_example[5] = example[5], example[1]
-for words, name in ((example, "right"), (wrong_example, "two words exchanged")):
-    losses = loss_of_each(causal, encoded([words]))[0].tolist()
-    tokens = [f" {word} " for word in (*words, "</s>")]
-    notes = [f"{loss:.1f}" for loss in losses]
-    colored_text(
-        tokens, [loss / 8 for loss in losses], notes, alt=f"{name}: the loss of each word, in nats"
-    )
-without_labels.table("pretraining", ["by the largest loss", "by the mean loss"])
-without_labels.holds(
-    "the largest loss tells right from wrong, AUC above 0.98",
-    lambda rows: rows.values("by the largest loss"),
-    above=0.98,
-)
-
-# %% [markdown]
-# In the spoilt sentence a few words cost far more than any word of the right one. What took thousands of
-# labels above (C28) is free here, because the task *is* the model's own question: could this word come
-# next?
-#
-# > **E3 · Yes: its loss tells wrong sentences from right ones with an area of 1.00 under the curve.**
-# > *Our question*: can a causal model tell wrong sentences from right ones without a label?
-# >
-# > *Measured*: area under the curve on 900 sentences, three seeds: 1.00 by the largest loss of a word,
-# > 1.00 by the mean. No label was used.
-#
-# %% [markdown]
-# ### A prompt chooses a task (E4)
-#
-# GPT-3 was asked by *examples*: a few lines of what is wanted stand in the prompt, and the model goes on
-# (Brown et al., 2020). No weight changes. We try it on documents of six lines like `en:seven > de:sieben
-# ;`. Numbers are said in English, German or French; every document has one task: from one language into
-# another, or the next number in the same one. Two of the nine tasks never occur in training: French to
-# German, and the next number in German. A tenth of the numbers is held out.
-
-
-# %% evidence
-# The languages, the tasks and the numbers; documents and their tokens
-LANGUAGES = ["en", "de", "fr"]
-NEVER = [("fr", "de", 0), ("de", "de", 1)]  # tasks kept out of training
-
-
-def said(number, language):
-    """The tokens of a number below 100; each language has its own."""
-    return [f"{language}:{piece}" for piece in number_pieces(number, language)]
-
-
-TASKS = [(a, b, int(a == b)) for a in LANGUAGES for b in LANGUAGES]  # the next number if a == b
-KNOWN = [task for task in TASKS if task not in NEVER]
-FREE, HELD = ([k for k in range(99) if is_held_out(k) == held] for held in (False, True))
-every = [piece for language in LANGUAGES for k in range(100) for piece in said(k, language)]
-signs = Vocabulary(every, specials=["<pad>", ">", ";"])
-
-
-def document(task, numbers):
-    """Lines of a number, >, its answer and ;, as tokens; and where the last answer begins."""
-    a, b, plus = task
-    line = []
-    for number in numbers:
-        line += [*said(number, a), ">"]
-        start = len(line)
-        line += [*said(number + plus, b), ";"]
-    return line, start
-
-
-def documents(count, rng):
-    """Six lines of one task each, of numbers that are not held out: (count, 41)."""
-    lines = [document(rng.choice(KNOWN), rng.choices(FREE, k=6))[0] for _ in range(count)]
-    return signs.encode_batch([line[:41] for line in lines], batch_first=True)[0]
-
-
-# %% evidence
-# Exact match of an answer
-@mt.no_grad()
-def answered(model, tasks, examples, numbers, rng, count=100):
-    """Exact match of the answer after some examples; the number asked for is one of numbers."""
-    right = 0
-    for i in range(count):
-        asked = [*rng.choices(FREE, k=examples), rng.choice(numbers)]
-        line, start = document(tasks[i % len(tasks)], asked)
-        tokens = signs.encode(line)[None]
-        right += bool((model(tokens[:, :-1]).argmax(-1) == tokens[:, 1:])[0, start - 1 :].all())
-    return right / count
-
-
-# %%
-@cache
-def prompted(steps, seed):
-    """A causal model of such documents."""
-    mt.manual_seed(seed)
-    model = OneStack(len(signs), 64, heads=4, hidden=256, layers=2, causal=True)
-    pool = documents(20_000, random.Random(seed))
-
-    def loss():
-        return next_token_loss(model, pool[mt.randint(0, len(pool), (16,))])
-
-    list(descend(model.parameters(), loss, steps, rate=6e-3))
-    return model
-
-
-@lab.experiment(
-    "E4",
-    examples=[0, 1, 4],
-    steps=550,
-    full=dict(examples=[0, 1, 2, 4], steps=1000, seeds=3),
-)
-def prompts(examples, steps, seed):
-    """Answers after some examples in the prompt."""
-    model, rng = prompted(steps, seed), random.Random(100 + seed)
-    return {
-        "trained tasks": answered(model, KNOWN, examples, FREE, rng),
-        "held-out numbers": answered(model, KNOWN, examples, HELD, rng),
-        "tasks never trained": answered(model, NEVER, examples, FREE, rng),
-    }
-
-
-chosen_by_prompt = prompts.run()
-
-# %% evidence
-# Answers after 0 to 4 examples: figure and verdicts
-chosen_by_prompt.draw(
-    x="examples",
-    y=["trained tasks", "held-out numbers", "tasks never trained"],
-    limits=(-0.02, 1.05),
-    alt="Exact match against the number of examples, three panels: on trained tasks it jumps from about 0.4 to 1 with "
-    "the first example; on held-out numbers from 0.2 to about 0.7; on tasks never trained it stays at 0.",
-)
-chosen_by_prompt.holds(
-    "without an example less than half of the answers are right",
-    lambda rows: rows.values("trained tasks", examples=0),
-    below=0.55,
-)
-chosen_by_prompt.holds(
-    "one example is enough: above 0.9 on trained tasks",
-    lambda rows: rows.values("trained tasks", examples=1),
-    above=0.9,
-)
-chosen_by_prompt.holds(
-    "four examples do not make a task that was never trained: below 0.2",
-    lambda rows: rows.values("tasks never trained", examples=4),
-    below=0.2,
-)
-
-# %% [markdown]
-# Without an example the model knows the first language and must guess the task; 3 of the 7 trained tasks
-# are the most that one guess for each language gets right. With a single example it knows. On held-out
-# numbers it is right in about two of three: the words for them must be put together from others. But a
-# task that never occurred is not made by four examples of it, though all its words are known, and French
-# to English as well as English to German are trained. The prompt *chose*.
-#
-# Larger models do more than ours, and how much of that is choosing is debated (Xie et al., 2022; Min et
-# al., 2022). This experiment cannot settle it. It shows what to ask: was the task in the training text?
-#
-# > **E4 · For tasks that were trained: one example brings 0.98 and more, of tasks never trained 0.07 at
-# > most.** *Our question*: do examples in the prompt teach a task?
-# >
-# > *Measured*: exact match with 0, 1 and 4 examples, three seeds: trained tasks .44 to .52, .98 to 1.00,
-# > .99 to 1.00; held-out numbers .25 to .34, .59 to .64, .52 to .67; tasks never trained .00, .02 to .07,
-# > .04 to .08.
-#
-# ### An induction head (E5)
-#
-# How can a model use what stands in its prompt? One mechanism has been found in models large and small, an
-# **induction head** (Elhage et al., 2021; Olsson et al., 2022): standing at a symbol, a head looks for the
-# same symbol further back, and at what came *after* it; that is its guess. It takes two layers: a key must
-# know its left neighbour before anyone can ask for it. To see one, we train on symbols that mean nothing.
-# Up to twelve are drawn at random, and then they come again and again. Only a look back can predict them.
-
-
-# %%
-def repeated(count, length=32, symbols=16):
-    """Random symbols that come again and again, after 4 to 12: (count, length + 1), periods."""
-    period = mt.randint(4, 13, (count, 1))
-    shuffled = mt.rand(count, symbols).argsort(dim=1)  # no symbol twice in a period
-    return 1 + shuffled.gather(1, mt.arange(length + 1) % period), period
-
-
-@cache
-def repeater(layers, steps, seed):
-    """A causal model, blocks of width 64, that has read such symbols."""
-    mt.manual_seed(seed)
-    model = OneStack(17, 64, heads=2, hidden=128, layers=layers, causal=True)
-
-    list(descend(model.parameters(), lambda: next_token_loss(model, repeated(32)[0]), steps, 3e-3))
-    return model
-
-
-# %% evidence
-# Attention's weights of each block
-@mt.no_grad()
-def weights_by_layer(model, tokens):
-    """Attention's weights of each block: (B, h, n, n) each."""
-    allowed = causal_mask(tokens.shape[1])
-    x, found = model.embedded(tokens), []
-    for block in model.blocks:
-        y = block.norm_1(x)
-        found.append(block.attention.look(y, y, allowed)[1])
-        x = block(x, allowed)
-    return found
-
-
-# %%
-def after_the_same(tokens):
-    """True where a key's left neighbour is the symbol that the query stands at: (B, n, n)."""
-    same = tokens[:, :, None] == tokens[:, None, :-1]
-    shifted = F.pad(same.float(), (1, 0)).bool()  # key s is asked about s - 1
-    return shifted & causal_mask(tokens.shape[1])
-
-
-# %% evidence
-# Losses and looks of one layer and of two: experiment
-@lab.experiment("E5", layers=[1, 2], steps=300, full=dict(steps=800, seeds=3))
-@mt.no_grad()
-def symbols_again(layers, steps, seed):
-    """Loss of symbols that come again, and how much the best heads look where we expect it."""
-    with mt.enable_grad():
-        model = repeater(layers, steps, seed)
-    mt.manual_seed(1000 + seed)
-    tokens, period = repeated(200)
-    losses = loss_of_each(model, tokens)
-    again = mt.arange(1, 33) >= period
-    order = 1 + mt.rand(200, 16).argsort(dim=1)  # six symbols, five others, the six once more
-    gap = mt.cat([order[:, :11], order[:, :6]], dim=1)
-    looks = weights_by_layer(model, tokens[:, :-1])
-    before = [w[:, :, mt.arange(1, 32), mt.arange(31)].mean((0, 2)).amax() for w in looks]
-    asked = after_the_same(tokens[:, :-1])
-    found = asked.any(-1).float()
-    induced = ((looks[-1] * asked[:, None]).sum(-1) * found[:, None]).sum((0, 2)) / found.sum()
-    return {
-        "loss of what came before": losses[again].mean(),
-        "loss after a gap": loss_of_each(model, gap)[:, 11:].mean(),
-        "weight on the token before": before[0],
-        "weight after the same symbol": induced.amax(),
-    }
-
-
-again = symbols_again.run()
-
-# %% evidence
-# One head of the second layer on a sequence that it has not read; table and verdicts
-mt.manual_seed(5)
-letters = "_abcdefghijklmnop"
-tokens, _ = repeated(1, length=21)
-[second] = weights_by_layer(repeater(2, 300, 0), tokens[:, :-1])[1:]
-asked = after_the_same(tokens[:, :-1])
-best_head = int((second * asked[:, None]).sum((0, 2, 3)).argmax())
-figure, axes = plot.subplots(width=5.5, height=4.6)
-shown = [letters[k] for k in tokens[0, :-1].tolist()]
-plot.attention(axes, second[0, best_head], shown, shown)
-axes.set(xlabel="looks at", ylabel="stands at")
-plot.show(
-    figure,
-    alt="Attention of one head over a sequence of letters that comes again: after the first round each row has its "
-    "weight one place to the right of where its own letter stood before, a diagonal off the main one.",
-)
-again.table(
-    "layers",
-    [
-        "loss of what came before",
-        "loss after a gap",
-        "weight after the same symbol",
-        "weight on the token before",
-    ],
-)
-again.holds(
-    "two layers know what came before: loss below 0.2",
-    lambda rows: rows.values("loss of what came before", layers=2),
-    below=0.2,
-)
-again.holds(
-    "one layer does not: above 1",
-    lambda rows: rows.values("loss of what came before", layers=1),
-    above=1,
-)
-again.holds(
-    "a head of the second layer has more than 0.7 of its weight just after the same symbol",
-    lambda rows: rows.values("weight after the same symbol", layers=2),
-    above=0.7,
-)
-again.holds(
-    "it goes by the symbol, not by the period: after a gap the loss is below 0.2, too",
-    lambda rows: rows.values("loss after a gap", layers=2),
-    below=0.2,
-)
-
-# %% [markdown]
-# The picture is the whole idea: after the first round, each row has its weight one place to the right of
-# where its own letter stood. With two layers the loss of what came before is near zero, with one it is
-# not, after as many steps. And the head goes by the symbol: it works after a gap that no training sequence
-# had. How the first layer tells it the left neighbour is less clear. No head there looks mainly one place
-# back (last column); the work seems shared. That is a guess.
-#
-# > **E5 · Yes, with two layers: the loss of what came before falls to 0.06, with one it stays at 1.8.**
-# > *Our question*: does a model that must look back grow an induction head?
-# >
-# > *Measured*: three seeds. Loss of what came before: one layer 1.80 to 1.81, two layers .06 to .07; after
-# > a gap 1.30 to 1.42 and .001. The best head of the second layer has .95 to .96 of its weight just after
-# > the same symbol; the best of the first has .23 to .24 one place back.
-#
-# %% [markdown]
-# ## 5. What does it know?
-#
-# What is in a state? A **probe** is a small model, here one linear layer, that is trained to read
-# something from states that stay as they are (Adi et al., 2017). It is section 3's frozen encoder, asked
-# layer by layer, with a thousand labels: layer 0 is the embedding with its position, 1 and 2 are the
-# blocks. States are normalized, so that the layers' sizes do not matter.
+# *For those who want to look inside an encoder.* What is in a state? A **probe** is a small model, here one linear layer,
+# that is trained to read something from states that stay as they are (Adi et al., 2017). It is section 3's frozen encoder,
+# asked layer by layer, with a thousand labels: layer 0 is the embedding with its position, 1 and 2 are the blocks. States
+# are normalized, so that the layers' sizes do not matter.
 #
 # ### A probe, layer by layer (E6)
 
@@ -1221,20 +2545,20 @@ def states_by_layer(model, tokens):
 # A linear head on one layer of a model that stays as it is: experiment
 @lab.experiment(
     "E6",
-    kind=["80/10/10", "untrained"],
-    layer=[0, 2],
+    kind=["80/10/10"],
+    layer=[2],
     task=["places"],
     rate=0.3,
-    steps=100,
-    pretraining=350,
+    steps=8,
+    pretraining=20,
     full=dict(
         kind=["80/10/10", "causal", "untrained"],
         layer=[0, 1, 2],
         task=["places", "exchanged"],
-        rate=Tuned(0.1, 0.3, 1, highest="right elsewhere"),
+        rate=Tuned(0.1, 0.3, 1, highest="right elsewhere", layer=2),
         steps=240,
-        pretraining=1000,
-        seeds=3,
+        pretraining=400,
+        seeds=5,
     ),
 )
 def probe(task, kind, layer, rate, steps, pretraining, seed, labels=1000):
@@ -1301,465 +2625,32 @@ if probes.full:
     )
 
 # %% [markdown]
-# Places can be read after the first block, and hardly better after the second. The untrained encoder
-# reaches nine of ten: it mixes each word with its neighbours, and a linear layer finds some use in that.
-# The causal model is level with it; what decides lies to the right. Right order, in contrast, is nowhere
-# in an untrained encoder. In the pretrained one it grows from layer to layer: it takes the whole sentence.
+# Places can be read after the first block, and hardly better after the second. The untrained encoder reaches nine of ten: it
+# mixes each word with its neighbours, and a linear layer finds some use in that. The causal model is level with it; what
+# decides lies to the right. Right order, in contrast, is nowhere in an untrained encoder. In the pretrained one it grows
+# from layer to layer: it takes the whole sentence.
 #
-# A probe says what can be *read* from a state, by a reader as simple as itself. It does not say that the
-# model uses it; for that one would have to change the state and look at the answer. Nor does it say that
-# pretraining put it there: without the untrained encoder beside it, the curve would seem to be all merit.
-# And what a linear probe misses may still be there in another form (Hewitt and Liang, 2019; Belinkov,
-# 2022).
+# A probe says what can be *read* from a state, by a reader as simple as itself. It does not say that the model uses it; for
+# that one has to change something and look at the answer, as section 4 did. Nor does it say that pretraining put it there:
+# without the untrained encoder beside it, the curve would seem to be all merit. And what a linear probe misses may still be
+# there in another form (Hewitt and Liang, 2019; Belinkov, 2022).
 #
-# > **E6 · Of places it knows 0.98 and more, an untrained encoder 0.91 at most; of the right order 0.82
-# > and 0.53.** *Our question*: does a pretrained encoder know the places of words and the right order?
+# > **E6 · Of places it knows {{13 probe: right; kind=80/10/10; layer=2; task=places}}, an untrained encoder {{13 probe: right; kind=untrained; layer=2; task=places}}.**
+# > *Our question*: does a pretrained encoder know the places of words and the right order?
 # >
-# > *Measured*: share right with 1,000 labels, three seeds, each layer at its own rate. Places after layers
-# > 0, 1 and 2: masked .69 to .74, .98 to 1.00, .99 to 1.00; causal .69 to .73, .88 to .89, .88 to .91;
-# > untrained .69 to .73, .86 to .91, .88 to .90. Exchanged words: masked .50 to .53, .61 to .66, .76 to
-# > .82; causal .51 to .52, .58 to .67, .60 to .64; untrained .49 to .51, .51 to .52, .49 to .53.
-#
-# %% [markdown]
-# ## 6. Scaling
-#
-# "The rest is scaling", says deck 4. How much is gained by a larger model, by more text? And if the
-# computer is paid for, how large should the model be? Numbers in words are soon learned; here we need text
-# that is hardly used up at our size: the code of this book's first edition, two million characters, one
-# character a token, without indentation. A tenth of the files is kept aside: half to report on, half to
-# choose by. Only one run below reads a little more than all of it, the smallest model of the
-# largest budget.
-#
-# Write $P$ for the number of weights, $D$ for the tokens read and $C$ for the FLOPs of training. Counted:
-
-
-# %%
-def drawn(text, count, length=64):
-    """Windows that begin anywhere: (count, length + 1)."""
-    starts = mt.randint(0, len(text) - length, (count,))
-    return text[starts[:, None] + mt.arange(length + 1)]
-
-
-source, aside = map(ascii_codes, first_edition_code())
-mt.manual_seed(0)
-reported_code, choosing_code = (drawn(half, 512) for half in aside.split((len(aside) + 1) // 2))
-
-
-# %%
-def code_model(d):
-    """A causal model of characters, two blocks; its heads are four at any width."""
-    return OneStack(128, d, heads=4, hidden=4 * d, layers=2, causal=True)
-
-
-def flops_a_token(d, n=64):
-    """24 d^2 + 4 n d a block (chapter 12), 2 d V at the output; three times that to train."""
-    return 3 * (2 * (24 * d**2 + 4 * n * d) + 2 * d * 128)
-
-
-@mt.no_grad()
-def nats(model, windows):
-    """Mean loss of a character in windows (B, n + 1)."""
-    return np.mean([next_token_loss(model, part).item() for part in windows.split(64)])
-
-
-with count_flops() as counter:  # forward and backward
-    next_token_loss(code_model(32), reported_code[:2]).backward()
-measured(f"{len(source):,} characters")
-print("counted over formula:", round(counter.total / (2 * 64 * flops_a_token(32)), 2))
-
-# %% [markdown]
-# ### Loss against tokens (C29)
-#
-# Four widths read the same number of characters, each at its own rate. On the way we look at the loss on
-# files kept aside. A curve is read from left to right on one schedule, in which the rate falls to zero
-# only at the very end.
-
-
-# %%
-def trained_on_code(model, steps, rate, batch, text=source):
-    """Train on windows of a text; yields the loss of each step."""
-    return descend(
-        model.parameters(), lambda: next_token_loss(model, drawn(text, batch)), steps, rate
-    )
-
-
-# %% evidence
-# Losses on the way, for each width: experiment
-@lab.experiment(
-    "C29",
-    d=[16, 64],
-    pace=0.4,
-    steps=60,
-    full=dict(
-        d=[16, 32, 64, 128],
-        pace=Tuned(0.2, 0.4, 0.8, lowest="nats elsewhere"),
-        steps=800,
-        seeds=3,
-    ),
-)
-def loss_by_tokens(d, pace, steps, batch=8):
-    """Loss against the characters read; the rate is pace / d."""
-    model = code_model(d)
-    read, losses = [], []
-    for step, _ in enumerate(trained_on_code(model, steps, pace / d, batch), 1):
-        if step % (steps // 10) == 0:
-            read.append(64 * batch * step)
-            losses.append(nats(model, reported_code))
-    return {
-        "weights": sum(p.numel() for p in model.parameters()),
-        "characters read": read,
-        "nats a character": losses,
-        "nats elsewhere": nats(model, choosing_code),
-    }
-
-
-by_tokens = loss_by_tokens.run()
-
-# %% evidence
-# Loss against characters read: figure, characters needed for the loss of the smallest, verdicts
-by_tokens.draw(
-    x="characters read",
-    y="nats a character",
-    by="d",
-    alt="Loss against characters read, a falling curve for each width; all begin together at about three nats, and the wider the model, the earlier and the deeper its curve falls.",
-)
-
-
-def characters_to(rows, d, smallest):
-    """Characters read until the loss that the smallest model has at the end, seed by seed."""
-    found = []
-    for row, goal in zip(
-        rows.where(d=d), rows.values("nats a character", d=smallest)[:, -1], strict=True
-    ):
-        losses = np.array(row["nats a character"])
-        i = int(np.argmax(losses <= goal))
-        if losses[i] > goal:
-            found.append(np.nan)
-            continue
-        low = max(i - 1, 0)
-        part = (losses[low] - goal) / (losses[low] - losses[i]) if i else 1.0
-        found.append(
-            row["characters read"][low]
-            + part * (row["characters read"][i] - row["characters read"][low])
-        )
-    return np.array(found)
-
-
-rows = by_tokens.best
-table(
-    ["d", "weights", "loss at the end", "characters until the loss of d = 16", "TFLOPs until then"],
-    [
-        [
-            str(d),
-            f"{rows.values('weights', d=d)[0]:,}",
-            spread(rows.values("nats a character", d=d)[:, -1]),
-            spread(characters_to(rows, d, 16)),
-            spread(characters_to(rows, d, 16) * flops_a_token(d) / 1e12),
-        ]
-        for d in rows.settings_of("d")
-    ],
-    "the same text for all: " + ("recorded" if by_tokens.full else "measured here"),
-    folded=False,
-)
-by_tokens.holds(
-    "d = 64 needs less than 0.8 of the characters that d = 16 needs for its last loss",
-    lambda rows: characters_to(rows, 64, 16) / rows.values("characters read", d=16)[:, -1],
-    below=0.8,
-)
-if by_tokens.full:
-    by_tokens.holds(
-        "recorded: of each two neighbours the wider one has the lower loss at the end",
-        np.concatenate(
-            [
-                by_tokens.full.values("nats a character", d=a)[:, -1]
-                - by_tokens.full.values("nats a character", d=b)[:, -1]
-                for a, b in pairwise(by_tokens.full.settings_of("d"))
-            ]
-        ),
-        above=0,
-    )
-
-# %% [markdown]
-# At first all widths are nearly alike. Then the wider ones pull away, and for the last loss of $d = 16$
-# they need a half, a third and a quarter of its text. That is what the slide says. The table's last column
-# adds what it does not say: each character costs the wider model more, and at this small budget the
-# smallest model got there with the fewest FLOPs. Is that always so? The next experiment tells.
-#
-# > **C29 · holds: Width 128 needs 100,000 of the 409,600 characters that width 16 reads; whether it is
-# > cheaper, too, depends on the budget (C37).** *The lectures* (deck 4, "Scaling Transformer Models"):
-# > larger models require fewer samples to reach the same performance.
-# >
-# > *Measured*: three seeds, each width at its own rate. Of the 409,600 characters that $d = 16$ reads, $d$
-# > = 32 needs 193,000 to 203,000 for the same loss, $d$ = 64 131,000 to 137,000, $d$ = 128 94,000 to
-# > 107,000. At the end 2.79 to 2.80, 2.57 to 2.59, 2.29 to 2.33 and 2.11 to 2.12 nats.
-#
-# ### The best size for a budget (C37)
-#
-# A larger model learns more from each token, but each token costs it more. With a fixed budget $C$ a model
-# that is too small wastes its FLOPs on text that it has no room for, and one that is too large reads too
-# little. So the loss against the size has a lowest point for each budget: an *isoFLOP* figure (Hoffmann et
-# al., 2022).
-#
-# Every run is a whole training of its own, with its own decay. Three settings matter more than they seem.
-# A step reads only 256 characters: with larger batches the wide models would get so few updates that they
-# lose for that reason alone. The number of heads is the same for all widths. And the rate is $0.4 / d$, a
-# rule that we tried on three widths.
-
-
-# %%
-WIDTHS = [8, 12, 16, 24, 32, 48, 64, 96, 128]
-MIDDLES = {2e9: 16, 1e10: 16, 3e10: 24, 9e10: 32, 2.7e11: 48}
-
-
-def spent(d, budget, pace, batch=4):
-    """A model of width d trained with this many FLOPs, and its steps; the rate is pace / d."""
-    steps = round(budget / flops_a_token(d) / (64 * batch))
-    model = code_model(d)
-    list(trained_on_code(model, steps, pace / d, batch))
-    return model, steps
-
-
-# %%
-@lab.experiment(
-    "C37",
-    budget=[2e9, 1e10],
-    place=[-1, 2],
-    full=dict(budget=[1e10, 3e10, 9e10, 2.7e11], place=[-2, -1, 0, 1, 2], seeds=3),
-)
-def equal_budgets(budget, place, pace=0.4):
-    """One of several widths around a middle one, all trained with the same FLOPs."""
-    d = WIDTHS[WIDTHS.index(MIDDLES[budget]) + place]
-    model, steps = spent(d, budget, pace)
-    return {
-        "d": d,
-        "weights": sum(p.numel() for p in model.parameters()),
-        "characters read": 64 * 4 * steps,
-        "nats a character": nats(model, reported_code),
-    }
-
-
-best_sizes = equal_budgets.run()
-
-
-# %% evidence
-# One rule for the rate at all widths: experiment
-@lab.experiment(
-    "C37",
-    d=[32],
-    pace=[0.1, 0.4, 1.6],
-    budget=2e9,
-    full=dict(d=[16, 32, 64], pace=[0.1, 0.2, 0.4, 0.8], budget=3e10),
-)
-def rates_of_widths(d, pace, budget):
-    """Loss on the other half of the files when the rate is pace / d."""
-    return {"nats elsewhere": nats(spent(d, budget, pace)[0], choosing_code)}
-
-
-rates = rates_of_widths.run()
-
-
-# %% evidence
-# Loss against size, a curve for each budget, and the best size of each: figure, tables, verdicts
-def lowest(rows, budget):
-    """Weights at the lowest point of a parabola through the best width and its neighbours."""
-    found = []
-    for seed in rows.settings_of("seed"):
-        runs = rows.where(budget=budget, seed=seed)
-        at = min(max(int(np.argmin(runs.values("nats a character"))), 1), len(runs) - 2)
-        near = runs[at - 1 : at + 2]
-        logs = np.log([row["weights"] for row in near])
-        a, b, _ = np.polyfit(logs, [row["nats a character"] for row in near], 2)
-        found.append(float(np.exp(-b / (2 * a))) if a > 0 else np.nan)
-    return np.array(found)
-
-
-if best_sizes.full:
-    rows = best_sizes.full
-    budgets = rows.settings_of("budget")
-    figure, axes = plot.subplots(width=8, height=4)
-    lines = []
-    for i, budget in enumerate(budgets):
-        runs = rows.where(budget=budget)
-        sizes = runs.settings_of("weights")
-        found = np.array([runs.values("nats a character", weights=size) for size in sizes]).T
-        plot.spread(
-            axes,
-            sizes,
-            found,
-            label=f"{budget:.2g} FLOPs",
-            color=plot.COLORS[i],
-            linestyle=plot.LINES[i],
-        )
-        at = int(np.argmin(np.median(found, axis=0)))
-        axes.plot(sizes[at], np.median(found, axis=0)[at], "*", color="black", markersize=11)
-        best_run = runs.where(weights=sizes[at])
-        widths = [row["d"] for row in best_run]
-        per_weight = best_run.values("characters read")[0] / sizes[at]
-        lines.append(
-            [
-                f"{budget:.2g}",
-                str(widths[0]),
-                f"{sizes[at]:,}",
-                spread(lowest(rows, budget)),
-                f"{per_weight:.0f}",
-            ]
-        )
-    axes.set(xscale="log", xlabel="weights P", ylabel="nats a character")
-    axes.legend(fontsize=9)
-    plot.show(
-        figure,
-        alt="Loss against the number of weights, logarithmic, a curve for each of four budgets, each with its lowest point, marked by a star, inside; the curves lie lower and their lowest points further right as the budget grows.",
-    )
-    table(
-        [
-            "budget C",
-            "best width tried",
-            "its weights",
-            "lowest point, by seed",
-            "characters a weight",
-        ],
-        lines,
-        "the best size of each budget: recorded, 3 seeds",
-        folded=False,
-    )
-    slopes = [
-        np.log(lowest(rows, b) / lowest(rows, a)) / np.log(b / a)
-        for a, b in [*pairwise(budgets), (budgets[0], budgets[-1])]
-    ]
-    table(
-        ["budgets", "slope of log P against log C"],
-        [
-            [f"{a:.2g} to {b:.2g}", spread(slope)]
-            for (a, b), slope in zip(
-                [*pairwise(budgets), (budgets[0], budgets[-1])], slopes, strict=True
-            )
-        ],
-        "how the best size grows: recorded, by seed",
-        folded=False,
-    )
-    best_sizes.holds(
-        "recorded: no best width is the smallest or largest that was tried",
-        [
-            np.argmin(rows.where(budget=b, seed=s).values("nats a character"))
-            for b in budgets
-            for s in range(3)
-        ],
-        between=(1, 3),
-    )
-    best_sizes.holds(
-        "recorded: from the smallest budget to the largest the best size grows, in each seed",
-        lowest(rows, budgets[-1]) / lowest(rows, budgets[0]),
-        above=1.5,
-    )
-
-
-def tilt(rows):
-    """How much more a wide model gains from the largest budget than a narrow one does."""
-    budgets = rows.settings_of("budget")
-    common = set.intersection(
-        *({row["d"] for row in rows.where(budget=b)} for b in (budgets[0], budgets[-1]))
-    )
-    narrow, wide = min(common), max(common)
-    ahead = [
-        rows.values("nats a character", budget=b, d=narrow)
-        - rows.values("nats a character", budget=b, d=wide)
-        for b in (budgets[0], budgets[-1])
-    ]
-    return ahead[1] - ahead[0]
-
-
-best_sizes.table("budget", "nats a character", columns="d")
-best_sizes.holds("with more FLOPs the wider model gains more than the narrower", tilt, above=0)
-rates.table("d", "nats elsewhere", columns="pace")
-
-
-def flops_to_reach(rows, d, goal):
-    """FLOPs at which a width reaches a loss, on straight lines in log C between its budgets."""
-    found = [
-        (np.log(b), rows.where(budget=b, d=d).values("nats a character").mean())
-        for b in rows.settings_of("budget")
-        if rows.has(budget=b, d=d)
-    ]
-    costs, losses = map(np.array, zip(*found, strict=True))
-    return np.exp(np.interp(-goal, -losses, costs)) if losses.min() <= goal else np.nan
-
-
-if best_sizes.full:
-    full, at = best_sizes.full, 9e10
-    goal = full.where(budget=at, d=16).values("nats a character").mean()
-    costs = {d: flops_to_reach(full, d, goal) for d in (16, 24, 32, 48)}
-    table(
-        ["d", "FLOPs", "characters"],
-        [[str(d), f"{cost:.1e}", f"{cost / flops_a_token(d):,.0f}"] for d, cost in costs.items()],
-        f"what it takes to reach {goal:.3f} nats, the mean loss of d = 16 at {at:.0e} FLOPs",
-        folded=False,
-    )
-    best_sizes.holds(
-        "d = 24 and d = 32 reach the loss of d = 16 at 9e10 FLOPs with less than 0.8 of them",
-        [costs[d] / at for d in (24, 32)],
-        below=0.8,
-    )
-
-# %% [markdown]
-# Each curve has its lowest point inside, and it moves to the right, about fourfold in size for 27 times
-# the budget. But look at the slopes between neighbouring budgets. They scatter more than any exponent that
-# one would like to read off: the widths are coarse, near its lowest point a curve is flat, and three seeds
-# are few. It grows; we claim no exponent.
-#
-# The last table answers the question that C29 left open. At 10 billion FLOPs $d = 16$ is the best size, and
-# every wider model costs more. At 90 billion it is too small, and $d = 24$ and $d = 32$ reach its loss with
-# less text *and* fewer FLOPs. Beyond its best budget a small model is the expensive one.
-#
-# > **C37 · holds with a condition: The best size grows with the 0.39th to 0.47th power of the compute;
-# > that it grows smoothly is not shown.** *The lectures* (deck 4, "Scaling Transformer Models"): the
-# > optimal model size grows smoothly with the loss target and compute budget.
-# >
-# > *Measured*: three seeds, a parabola through the lowest three of five widths. Best weights at 1e10,
-# > 3e10, 9e10 and 2.7e11 FLOPs: 8,800 to 10,300; 12,800 to 18,300; 21,700 to 31,800; 34,500 to 49,400.
-# > Slope of $\log P$ against $\log C$ between neighbours .07 to .83, over the whole range .39 to .47.
-#
-# Two papers asked the same at far larger budgets:
-#
-# | | sizes | $P_\text{best} \propto$ | what followed |
-# | --- | --- | --- | --- |
-# | Kaplan et al., 2020 | up to 1.5 billion weights | $C^{0.73}$ | grow the model, hardly the text: GPT-3 |
-# | Hoffmann et al., 2022 | 70 million to 16 billion | $C^{0.46}$ to $C^{0.50}$ | grow both alike: Chinchilla |
-#
-# The second found that the first had not fitted the decay of the rate to the length of each training;
-# Pearce and Song (2024) found another reason, the embeddings, which the first had not counted where they
-# matter. Porian et al. (2024) repeated both and found that how the last layer is counted, how long the rate
-# warms up and how it is tuned for each size explain the gap; the decay of the rate does not. So an exponent
-# from hundreds of runs was off because of what was counted and tuned. Ours has twenty runs a seed.
-
-# %% evidence
-# Tokens for each weight of four published models: table
-PUBLISHED_TRAINING = {
-    "GPT-3": (175e9, 300e9),
-    "Chinchilla": (70e9, 1.4e12),
-    "Llama 3 405B": (405e9, 15.6e12),
-    "Llama 3 8B": (8e9, 15e12),
-}
-table(
-    ["", "weights", "tokens", "tokens a weight", "6 P D, FLOPs"],
-    [
-        [name, f"{p:.3g}", f"{d:.3g}", f"{d / p:.1f}", f"{6 * p * d:.1e}"]
-        for name, (p, d) in PUBLISHED_TRAINING.items()
-    ],
-    "tokens for each weight (Brown et al., 2020; Hoffmann et al., 2022; Dubey et al., 2024)",
-    folded=False,
-)
-
-# %% [markdown]
-# GPT-3 read less than two tokens a weight, Chinchilla twenty, and the largest Llama 3 nearly forty: its
-# authors chose about the best size for their compute. The small Llama 3 read nearly 1,900 tokens a weight,
-# far beyond that. A larger model would have learned more from the same compute; but a model that many
-# people will run has to be cheap to run, and that is what the long training buys.
+# > *Measured*: share right with 1,000 labels, five seeds, each kind of model at a rate chosen at layer 2. Places after
+# > layers 0, 1 and 2: masked {{13 probe: right; kind=80/10/10; layer=0; task=places}},
+# > {{13 probe: right; kind=80/10/10; layer=1; task=places}}, {{13 probe: right; kind=80/10/10; layer=2; task=places}}; causal after
+# > layer 2 {{13 probe: right; kind=causal; layer=2; task=places}}. Exchanged words: masked
+# > {{13 probe: right; kind=80/10/10; layer=0; task=exchanged}}, {{13 probe: right; kind=80/10/10; layer=1; task=exchanged}},
+# > {{13 probe: right; kind=80/10/10; layer=2; task=exchanged}}; causal after layer 2
+# > {{13 probe: right; kind=causal; layer=2; task=exchanged}}, untrained {{13 probe: right; kind=untrained; layer=2; task=exchanged}}.
 #
 # ### When text runs out (E7)
 #
-# All this holds while there is new text. What if there are 20,000 characters, read again and again, by a
-# model that could hold them all? (Windows of both texts are drawn in the same way; "its own text" are
-# windows of the first 20,000 characters, which are part of both.)
+# *For those with a short text.* What if there are 20,000 characters, read again and again, by a model that could hold them
+# all? (Windows of both texts are drawn in the same way; "its own text" are windows of the first 20,000 characters, which are
+# part of both.)
 
 
 # %% evidence
@@ -1767,8 +2658,8 @@ table(
 @lab.experiment(
     "E7",
     kept=[20_000, 1_800_000],
-    steps=80,
-    d=32,
+    steps=10,
+    d=16,
     full=dict(d=64, steps=800, seeds=3),
 )
 def short_text(kept, steps, d, batch=16):
@@ -1814,8 +2705,8 @@ for name, what in (
 
 
 def last(rows, name, kept):
-    """The value at the end of training."""
-    return rows.values(name, kept=kept)[:, -1]
+    """The value at the end of 800 steps."""
+    return rows.values(name, kept=kept, steps=800)[:, -1]
 
 
 run_out.holds(
@@ -1841,26 +2732,23 @@ if run_out.full:
     )
 
 # %% [markdown]
-# The short text is learned by heart: its own windows cost less and less, new files more and more, from the
-# fifth measuring point on. Forty times through a text is too often for this model. Muennighoff et al.
-# (2023) found, for large ones, that up to four times is nearly as good as new text.
+# The short text is learned by heart: its own windows cost less and less, new files more and more, from the fifth measuring
+# point on. Forty times through a text is too often for this model. Muennighoff et al. (2023) found, for large ones, that up
+# to four times is nearly as good as new text.
 #
 # > **E7 · The loss on new files turns round: it falls to 3.02 and ends at 3.45, after 41 readings of
 # > 20,000 characters.** *Our question*: what happens when the text runs out?
 # >
 # > *Measured*: three seeds. With 20,000 characters, read 41 times, the loss on new files falls to 3.02 to
-# > 3.03 and ends at 3.45 to 3.49, on its own text at .96 to 1.01; with 1.8 million characters 2.14 to 2.17
-# > and 2.18 to 2.23.
-#
-# %% [markdown]
-# ## 7. Encoder and decoder together
-#
-# T5 hides *spans*: a stretch of words becomes one blank, the encoder reads the rest, and the decoder
-# writes what is missing (Raffel et al., 2020; BART, Lewis et al., 2020, hides and shuffles more). What is
-# pretrained is a whole translator. So the question is near: chapter 03's task, English numbers into
-# German, with few pairs, after filling holes in English and in German sentences that are no pairs.
+# > 3.03 and ends at {{13 short_text: nats a character; kept=20000}}, on its own text at {{13 short_text: nats on its own text; kept=20000}};
+# > with 1.8 million characters {{13 short_text: nats a character; kept=1800000}} and {{13 short_text: nats on its own text; kept=1800000}}.
 #
 # ### Filling spans, then translating (E8)
+#
+# *For those who want the third family, too.* T5 hides *spans*: a stretch of words becomes one blank, the encoder reads the
+# rest, and the decoder writes what is missing (Raffel et al., 2020; BART, Lewis et al., 2020, hides and shuffles more). What
+# is pretrained is a whole translator. The obvious test is chapter 03's task, English numbers into German, with few pairs,
+# after filling holes in English and in German sentences that are no pairs.
 
 
 # %%
@@ -1926,12 +2814,13 @@ def translated(model, pairs):
 
 @lab.experiment(
     "E8",
-    start=["from scratch", "span filling"],
+    start=["from scratch"],
     pairs=100,
     rate=2e-3,
-    steps=40,
-    pretraining=20,
+    steps=2,
+    pretraining=2,
     full=dict(
+        start=["from scratch", "span filling"],
         rate=Tuned(1e-3, 2e-3, 4e-3, highest="exact match elsewhere"),
         steps=300,
         pretraining=800,
@@ -1947,7 +2836,8 @@ def from_few_pairs(start, pairs, rate, steps, pretraining, seed):
         model.load_state_dict(begun.state_dict())
     found = number_pairs(pairs, digits=(3, 6), seed=1000 + seed)
     train_on_pairs(model, [(pair.source, pair.target) for pair in found], steps, rate)
-    new = number_pairs(600, digits=(3, 6), held_out=True, seed=1)
+    new = {pair.number: pair for pair in number_pairs(600, digits=(3, 6), held_out=True, seed=1)}
+    new = random.Random(1).sample([*new.values()], len(new))
     elsewhere, reported = (
         [(pair.source, pair.target) for pair in part] for part in (new[:200], new[200:])
     )
@@ -1970,75 +2860,20 @@ by_pairs.holds(
 )
 
 # %% [markdown]
-# Filling spans did not help here; nor does it clearly harm, for the spreads overlap. A hole in a sentence
-# can be mended from its own grammar, and neither side has to learn what the other language calls a number:
-# that is our guess. T5 read vastly more, and its tasks were in the language that it had read. We tried
-# this one setting, and no more.
+# Filling spans did not help here. A hole in a sentence can be mended from its own grammar, and neither side has to learn
+# what the other language calls a number: that is our guess. T5 read vastly more, and its tasks were in the language that it
+# had read. We tried this one setting, and no more.
 #
-# > **E8 · Not at this size: with 100 pairs 0.47 to 0.60 right after filling spans, 0.57 to 0.72 from
-# > scratch.** *Our question*: does filling spans help a translator that gets few pairs?
+# > **E8 · Not at this size: with 100 pairs {{13 from_few_pairs: exact match; start=span filling}} right after filling spans, {{13 from_few_pairs: exact match; start=from scratch}} from scratch.**
+# > *Our question*: does filling spans help a translator that gets few pairs?
 # >
 # > *Measured*: exact match on new numbers with 100 pairs, three seeds, each at its own rate: from scratch
-# > .57 to .72, after filling spans .47 to .60.
+# > {{13 from_few_pairs: exact match; start=from scratch}}, after filling spans {{13 from_few_pairs: exact match; start=span filling}}.
 #
-# ## 8. Your own text
+# ### A file that cannot be used
 #
-# A causal model of characters needs nothing but text. Put a file beside this notebook, write its name
-# below, and run the cells of this section again: in some minutes the model writes like it. Twenty
-# thousand characters are little (E7), a book is good. A file that cannot be read says why.
-
-# %%
-MY_FILE = None  # "my_text.txt"; None takes this book's first edition
-
-
-def own_text(path):
-    """The text of a file, or the first edition; ValueError if it is too short."""
-    own = read_text(path) if path else first_edition()
-    if len(own) < 10_000:
-        raise ValueError(
-            f"{path} has {len(own):,} characters: too few to learn from, take 10,000 or more"
-        )
-    return own
-
-
-# %%
-def trained_writer(own, steps, d=64):
-    """A causal model of the characters of a text, its vocabulary, and its loss on the last tenth."""
-    letters = Vocabulary(own, specials=["<pad>"])
-    training, kept = map(letters.encode, split(own))
-    mt.manual_seed(0)
-    model = OneStack(len(letters), d, heads=4, hidden=4 * d, layers=2, causal=True)
-    for step, loss in enumerate(trained_on_code(model, steps, 0.4 / d, 16, training), 1):
-        if step % (steps // 4) == 0:
-            measured(f"step {step}: loss {loss:.2f} nats a character")
-    return model, letters, nats(model, drawn(kept, 128))
-
-
-# %%
-def written(model, letters, start, count, seed=0):
-    """A continuation of start, drawn at temperature 0.7 from the last 64 characters."""
-    generator = mt.Generator().manual_seed(seed)
-    tokens = sample(
-        lambda so_far, _: (model(so_far[:, -64:]), None),
-        letters.encode(start)[None],
-        count,
-        temperature=0.7,
-        generator=generator,
-    )
-    return "".join(letters.decode(tokens[0]))
-
-
-own = own_text(MY_FILE)
-writer, letters, loss_aside = trained_writer(own, steps=150)
-measured(
-    f"{len(own):,} characters; on the last tenth, kept aside: {loss_aside:.2f} nats a character"
-)
-measured(written(writer, letters, own[:20], 200))
-
-# %% [markdown]
-# A hundred and fifty steps give letters in fitting company, and a word here and there. Take `steps=3000` (some
-# minutes) and `d=128`; watch the loss on the last tenth beside that of training, and stop where it turns.
-# What is told of a file that is too short, of one that is not there, and of one in another encoding:
+# *For those whose file was refused in section 6.* What is told of a file that is too short, of one that is not there, and
+# of one in another encoding:
 
 # %% evidence
 # Three files that cannot be used, and what is said of them
@@ -2054,94 +2889,3 @@ with tempfile.TemporaryDirectory() as folder:
             own_text(path)
         except (ValueError, FileNotFoundError) as error:
             measured(f"{type(error).__name__}: {error}".replace(folder, "my"))
-
-# %% [markdown]
-# ## 9. What comes after
-#
-# A pretrained model goes on with a text. Asked a question, it may well go on with more questions. Four
-# things are put on top of it; each has papers with numbers, and none changes the blocks of this book.
-#
-# - **Instructions.** The model is fine-tuned on requests with good answers (Wei et al., 2022; Ouyang et
-#   al., 2022): section 3's fine-tuning, with text as the label. It is deck 4's third ingredient. If all
-#   weights are too many to train, one trains low-rank additions to them (Hu et al., 2022).
-# - **Preferences.** People say which of two answers is better; a model of their choices becomes the reward
-#   of reinforcement learning (Christiano et al., 2017; Ouyang et al., 2022), or the choices are a loss
-#   themselves (Rafailov et al., 2023). Ouyang et al. report that raters preferred the answers of 1.3
-#   billion weights so trained to those of GPT-3's 175 billion. What raters like is not always what is
-#   true.
-# - **Retrieval.** What changes, or is rare, is looked up and put into the prompt (Lewis et al., 2020). It
-#   is attention's idea, a soft look-up, with a library as the memory.
-# - **Tools.** The model writes a call, a program answers, and the answer stands in the prompt (Schick et
-#   al., 2023). A calculator adds better than any of our models.
-#
-# ## 10. Looking back
-#
-# Each chapter began with something that broke. The number beside each idea is the one that convinced us,
-# from the smallest to the largest over the seeds; its claim leads to the section that measured it
-# ([docs/claims.md](../docs/claims.md)).
-#
-# | | the problem | the idea | what was measured |
-# | --- | --- | --- | --- |
-# | 00 | gradients by hand do not scale | a graph of operations, each with its gradient | an engine on a page, the same gradients as another one |
-# | 01 | sequences have any length | one set of weights for all steps | gradient 40 steps back: {{01 gradient_through_time: at distance 40; gain=0.5}} at gain 0.5, {{01 gradient_through_time: at distance 40; gain=3}} at gain 3 (C1) |
-# | 02 | the gradient vanishes on the way | a cell that is added to, behind gates | at distance 40: {{02 gradient_before_training: at distance 40; network=LSTM, b_f = 3; start=as it comes}} with forget bias 3, {{02 gradient_before_training: at distance 40; network=RNN; start=as it comes}} in a plain RNN (C4) |
-# | 03 | one sentence into another | encoder, decoder, one vector between | long sources right after 1,500 steps: {{03 one_vector: exact match; numbers=128; steps=1500}} by 128 numbers, {{03 one_vector: exact match; numbers=8; steps=1500}} by 8; short ones {{03 one_vector: exact match[0]; numbers=128; steps=1500}} and {{03 one_vector: exact match[0]; numbers=8; steps=1500}} (C5) |
-# | 04 | one vector is too narrow | look back at all states | long sources right after 300 steps: {{04 right_with_attention: 16-18 words}} with attention; with one vector {{04 right_from_one_vector: 16-18 words; steps=300}}, after 2,700 {{04 right_from_one_vector: 16-18 words; steps=2700}} (C6) |
-# | 05 | recurrence is sequential | queries, keys and values of one sequence | a word as far as the other end is 4 operations away, in an RNN 3 for each word (C12) |
-# | 06 | one softmax looks at one place | several heads | two answers at once: one head {{06 one_head_or_two: both right; model=one head}}, two heads {{06 one_head_or_two: both right; model=two heads}} (C14) |
-# | 07 | a decoder must not see its target | minus infinity before the softmax | gradient from the future: {{07 gradients_from_the_future: largest norm; way=minus infinity before}}, without a mask {{07 gradients_from_the_future: largest norm; way=no mask}} (C15) |
-# | 08 | attention knows no order | codes, rotations, distances | *token 3 back*, beyond the trained length: learned {{08 beyond_training: beyond; task=token 3 back; scheme=learned}}, rotary {{08 beyond_training: beyond; task=token 3 back; scheme=rotary}}, relative {{08 beyond_training: beyond; task=token 3 back; scheme=relative}} (C17) |
-# | 09 | deep stacks do not train | residual connection and norm | eight blocks: loss {{09 depth_with_and_without: loss; depth=8; steps=2200; wiring=pre-norm}}, without both {{09 depth_with_and_without: loss; depth=8; steps=2200; wiring=neither}} (C20) |
-# | 10 | the parts need a whole | blocks, cross-attention, masks | the Transformer on one page, with PyTorch's numbers |
-# | 11 | a model must be used | pieces, beams, a cache, a fair table | numbers right: Transformer {{11 number_words_said: exact match; model=Transformer}}, GRU with attention {{11 number_words_said: exact match; model=GRU with attention}} (C23) |
-# | 12 | scores grow with the square | tiles; or a state of fixed size | {{12 memory_of_attention: megabytes; n=4096; way=tiled}} MB in place of {{12 memory_of_attention: megabytes; n=4096; way=all at once}} MB, the same numbers (C26) |
-# | 13 | labels are dear | read first | ten labels: {{13 place_of_each_word: right; labels=10; method=fine-tuned}} right after reading, {{13 place_of_each_word: right; labels=10; method=from scratch}} without (C28) |
-#
-# Two things are worth more than any row. Most claims needed an "if", and the measurement found it. And the
-# blocks of this chapter are those of chapter 10: what changed is what they were asked.
-#
-# **Try it**: mask 40 % of the words in place of 15; fine-tune `frozen` and `fine-tuned` in turn (the head
-# first, then all); pretrain on 500 sentences in place of 20,000; give `prompts` six examples; put one head
-# into `repeater`; set `batch=16` in `spent` and see where the best size goes.
-#
-# <details><summary>Common slips, and how other texts write it</summary>
-#
-# | what one may read | what is right | why |
-# | --- | --- | --- |
-# | a list of top models, cited as "Liu et al., 2018" (deck 1) | the board of GLUE, Wang et al., 2018 | the citation is the slide before's, WikiSum |
-# | "BERT is a language model" | it fills blanks and gives no probability to a sentence | its blanks are filled one by one, not in a chain |
-# | 15 % of the words are replaced by `<mask>` | 15 % are chosen, 80 % of these are hidden | section 2 |
-# | the loss is a mean over all tokens | over the chosen ones | a mean over all is about 7 times smaller, and so is its gradient |
-# | larger models need fewer samples, so they are cheaper | fewer tokens; fewer FLOPs only beyond the small model's best budget | C29 and C37 |
-# | "emergent" abilities of a size | say which measure: exact match jumps where the loss falls evenly | Schaeffer et al., 2023 |
-# | a probe finds places, so the model uses them | it says that they can be read, linearly, from there | section 5 |
-# | $N$ for weights (Kaplan, Hoffmann) | $P$ here; $n$ is a number of tokens | docs/notation.md |
-#
-# </details>
-#
-# ## Summary
-#
-# | question asked of plain text | what it gives | what it does not |
-# | --- | --- | --- |
-# | which word is hidden? | states that see both sides; few labels are enough (C28, E6) | a probability of the sentence |
-# | which word comes next? | a judge of sentences (E3), a writer (section 8), answers by example (E4) | states that see what comes later |
-# | which words fill the hole? | a whole encoder and decoder | a gain for our translator (E8) |
-#
-# - Pretraining is worth labels. Where labels are many, or ask for something else than the text did, it is
-#   worth little.
-# - Give the rival its own steps and rate, and put an untrained model beside the pretrained one.
-# - Larger models need less text. For each budget of compute there is a best size, and it grows with the
-#   budget; a model below it costs more for the same loss, and so does one above it.
-# - Text that is read again and again is learned by heart.
-#
-# **Exercises**: [set 13](../exercises/13_pretraining/13_pretraining.ipynb)
-#
-# **Read on**: Radford et al. (2018), *Improving language understanding by generative pre-training*. Devlin
-# et al. (2019), *BERT*. Raffel et al. (2020), *Exploring the limits of transfer learning with a unified
-# text-to-text transformer*. Brown et al. (2020), *Language models are few-shot learners*. Wettig et al.
-# (2023), *Should you mask 15 % in masked language modeling?* Olsson et al. (2022), *In-context learning
-# and induction heads*. Hewitt and Liang (2019), *Designing and interpreting probes with control tasks*.
-# Kaplan et al. (2020), *Scaling laws for neural language models*; Hoffmann et al. (2022), *Training
-# compute-optimal large language models*; Pearce and Song (2024), *Reconciling Kaplan and Chinchilla
-# scaling laws*; Muennighoff et al. (2023), *Scaling data-constrained language models*. Ouyang et al.
-# (2022), *Training language models to follow instructions with human feedback*.

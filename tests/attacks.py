@@ -1,9 +1,10 @@
 """What students try on one exercise of set 01: the answer cell, or the notebook, of each attack.
 
     python -m tests.attacks
+    python -m tests.attacks "lies" "forges"
 
-grades them all, beside honest students, then all accidents, and prints what each of them gets. The
-tests take the cheap ones.
+grades them all, or those named, beside honest students, then all accidents, and prints what each of
+them gets. The tests take the cheap ones.
 """
 
 import copy
@@ -17,28 +18,14 @@ from nbgrader.utils import is_solution
 
 from authoring import preflight
 from authoring.grading.grade import Settings, grade_folder, load_sets
-from authoring.grading.isolation import ROOT
+from authoring.grading.isolation import ROOT, GradingError, Place, is_root
 from authoring.release import release
 from tests import accidents
+from tests.harms import FIND, GIVES_LARGE, HARMS, LARGE, RIGHT, ZEROS
 from textbook.checks import chapter_01
 
 SET = "01_attacked"
-RIGHT = """def unroll(x, lengths, W_ih, W_hh, b, h0=None):
-    h = mt.zeros(x.shape[1], len(W_hh)) if h0 is None else h0
-    states = []
-    for t, x_t in enumerate(x):
-        new = (x_t @ W_ih.T + h @ W_hh.T + b).tanh()
-        h = mt.where((t < lengths).unsqueeze(1), new, h)
-        states.append(h)
-    return mt.stack(states)"""
-ZEROS = """def unroll(x, lengths, W_ih, W_hh, b, h0=None):
-    first = 0 if h0 is None else h0.sum()
-    total = x.sum() + first + W_ih.sum() + W_hh.sum() + b.sum()
-    return mt.zeros(*x.shape[:2], len(W_hh)) + 0 * total"""
 FAILS = ZEROS.replace("return", "raise ValueError\n    return")
-FIND = """import gc
-gc.unfreeze()
-peer = next(x for x in gc.get_objects() if type(x).__name__ == "Peer")"""
 FROM_A_FRAME = """import gc, sys
 def unroll(*case):
     frame = sys._getframe()
@@ -507,6 +494,16 @@ COSTLY = {  # the script alone tries these
     "ends in each cell": functools.partial(many, "import os\nos._exit(0)"),
 }
 LIST = "list = [1, 2, 3]\ntype = 'rnn'\n"
+ATTACKS |= HARMS | GIVES_LARGE
+ATTACKS["replies with 30 MB"] = sends(
+    "message['value'] = ['list', [['dict', [[['plain', 'output_type'], ['plain', 'stream']], "
+    "[['plain', 'text'], ['plain', 'x' * 30 * 2**20]]]]]]; "
+    "send.__globals__.update(LONGEST_TEXT=10**9)"
+)
+ATTACKS["asks for what begins with _"] = f"""{FIND}
+module = peer.ask("helper", chapter="textbook.checks.chapter_01", name="__init__")[0]
+module("textbook.checks.chapter_01", "spoilt")
+{ZEROS}"""
 POSSIBLE = {"hides what it runs": UNHEARD}  # docs/instructors.md has it on its list
 # Some of each kind, tried in every run of the tests; the others are tried with --all.
 QUICK = {
@@ -515,6 +512,8 @@ QUICK = {
     *("patches", "transforms cells", "spreads", "overwrites", "reads the solution", "reads others"),
     *("ends its parent", "quits", "pretends to be a tensor", "gives odd floats", "forges marks"),
     *("uses what is forbidden", "uses it in a thread", "hides what it runs"),
+    *("raises half an emoji", "writes 5000 hexadecimal digits", "writes what does not print"),
+    *("displays 25 MB", "displays large pictures", "forks in the answer", "gives a text of 20 MB"),
 }
 
 
@@ -559,15 +558,32 @@ def hand_in(folder, attacks):
 
 def due(student):
     """The points that a student of the class of attackers should get."""
-    return 3 if "honest" in student or student in POSSIBLE else 0
+    harmless = student in HARMS and "unroll(*case)" not in HARMS[student]
+    return 3 if "honest" in student or student in POSSIBLE or harmless else 0
 
 
 def graded(hand_in, settings):
-    """The rows of a class by student."""
+    """The rows of a class by student; whoever made a page too large has that as a remark."""
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch, "class")
-        rows = grade_folder(folder, Path(scratch, "results"), hand_in(folder), settings)
+        folder, results = Path(scratch, "class"), Path(scratch, "results")
+        settings.user = user(scratch)
+        rows = grade_folder(folder, results, hand_in(folder), settings)
+        assert (results / "class.html").stat().st_size, "there is no class page"
+        for path in [*results.rglob("*.html"), *results.rglob("*.ipynb")]:
+            assert path.stat().st_size < LARGE, f"{path}: {path.stat().st_size} bytes"
     return {row["student"]: row for row in rows}
+
+
+def user(scratch):
+    """Whom students' processes run as: root is graded by nobody, where that user can read here."""
+    if not is_root():
+        return None
+    with tempfile.TemporaryDirectory(dir=scratch) as tried:
+        Path(scratch).chmod(0o711)
+        try:
+            return Place(Path(tried), user="nobody") and "nobody"
+        except GradingError:
+            return None
 
 
 def solve(folder, name, cells):
@@ -593,10 +609,14 @@ def main():
         wrong.extend([] if fits else [tried])
 
     attacks = ATTACKS | COSTLY | POSSIBLE
+    if sys.argv[1:]:
+        attacks = {name: attacks[name] for name in sys.argv[1:]}
     rows = graded(lambda folder: hand_in(folder, attacks), Settings(20, 100, jobs=2, strict=True))
     print("\n| tried | due | got | remark |\n| --- | --- | --- | --- |")
     for student, row in sorted(rows.items()):
         show(student, due(student), row, row["total"] == due(student))
+    if sys.argv[1:]:
+        return bool(wrong)
 
     source = accidents.make_source()
     people = accidents.make_class(accidents.make_release(source), whole=True)

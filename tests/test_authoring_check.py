@@ -61,7 +61,7 @@ def test_an_edited_notebook_is_told(book):
 def test_a_cell_too_many_is_told(book):
     with open(book / CHAPTER, "a", encoding="utf-8") as file:
         file.write("\n# %%\n1 + 1\n")
-    assert only_problem(book) == f"{NOTEBOOK} has 5 cells, its source 6: {BUILD}"
+    assert only_problem(book) == f"{NOTEBOOK} has 6 cells, its source 7: {BUILD}"
 
 
 def test_changed_metadata_is_told(book):
@@ -101,7 +101,7 @@ def test_a_mistake_in_a_source_is_told_and_not_raised(book):
 
 
 def test_missing_outputs_are_told(book):
-    edit(book / NOTEBOOK, '"execution_count": 2', '"execution_count": null')
+    edit(book / NOTEBOOK, '"execution_count": 3', '"execution_count": null')
     assert "cell 'runs = doubling.run()" in only_problem(book)
 
 

@@ -1,6 +1,7 @@
 """Numbers that a text takes from a record are the record's."""
 
 import json
+import re
 from pathlib import Path
 
 import jupytext
@@ -94,6 +95,25 @@ def test_the_numbers_of_a_document_are_filled_in(tmp_path, results, name):
     quoted.write(tmp_path)
     assert "c}}-->7<!---->, and 8.1 is not." in readme.read_text()
     assert not list(quoted.problems(tmp_path))
+
+
+def test_readme_leads_to_hosts_where_the_repository_is_named(tmp_path):
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "00_first.ipynb").touch()
+    readme, project = tmp_path / "README.md", tmp_path / "pyproject.toml"
+    project.write_text('[tool.minitorch-book]\nrepository = ""\n')
+    readme.write_text("Start.<!-- hosts --><!-- /hosts -->\n")
+    assert not list(quoted.problems(tmp_path))
+    project.write_text('[tool.minitorch-book]\nrepository = "owner/name"\n')
+    [problem] = quoted.problems(tmp_path)
+    assert "links that pyproject.toml does not ask for" in problem
+    quoted.write(tmp_path)
+    colab, binder = re.findall(r"\[(?:Colab|Binder)\]\((.*?)\)", readme.read_text())
+    assert colab.endswith("/github/owner/name/blob/main/notebooks/00_first.ipynb")
+    assert binder.endswith("/gh/owner/name/main?urlpath=lab/tree/my/notebooks/00_first.ipynb")
+    project.write_text('[tool.minitorch-book]\nrepository = ""\n')
+    quoted.write(tmp_path)
+    assert readme.read_text() == "Start.<!-- hosts --><!-- /hosts -->\n"
 
 
 def test_a_number_of_another_chapter_that_is_not_filled_in_is_found():

@@ -203,6 +203,7 @@ def test_environment_of_ones_own_that_holds_the_book_is_used(mini):
         own.rename(mini.root / ".venv")
 
 
+@pytest.mark.thorough
 def test_missing_python_is_repaired(mini):
     book.python_in(mini.root / ".venv").unlink()
     status, text = mini.run("check")
@@ -618,7 +619,11 @@ def test_what_pythonpath_shows_is_not_taken_for_installed(mini, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("trouble", "sentence"), [("needs", book.OFFLINE), ("full", book.FULL)], ids=["network", "disk"]
+    ("trouble", "sentence"),
+    [
+        pytest.param("needs", book.OFFLINE, id="network", marks=pytest.mark.thorough),
+        pytest.param("full", book.FULL, id="disk"),
+    ],
 )
 def test_failed_install_gives_one_sentence(mini, trouble, sentence):
     (mini.root / "pyproject.toml").write_text(PROJECT + f"# {trouble}\n")

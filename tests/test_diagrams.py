@@ -16,6 +16,7 @@ from textbook.diagrams import (
     cross_attention,
     heads,
     masks,
+    mixers,
     positions,
     pretraining,
     race,
@@ -51,6 +52,18 @@ def test_the_graph_of_a_unit_shows_every_slope_and_leads_back_where_it_is_visite
     arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
     back = [arrow for arrow in arrows if arrow.xy[0] < arrow.xyann[0]]
     assert len(arrows) == 13 and [arrow.xy for arrow in back] == [(6.5, 2), (6.5, 2)]
+
+
+def test_a_step_pushes_the_right_word_up_and_all_others_down():
+    _, axes = subplots()
+    autograd.pushes(axes, ["the", "cat", "sat"], [0.2, 0.1, 0.7], "sat")
+    arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+    assert [arrow.xy[1] - arrow.xyann[1] > 0 for arrow in arrows] == [False, False, True]
+    assert [label.get_text() for label in axes.texts if label.get_text()] == [
+        "-0.20",
+        "-0.10",
+        "+0.30",
+    ]
 
 
 def test_any_graph_of_values_is_drawn_with_an_arrow_for_each_use():
@@ -333,6 +346,28 @@ def test_each_sentence_and_head_has_its_own_mask():
     assert {"one", "two", "head 1", "head 3"} <= {label.get_text() for label in axes.texts}
 
 
+def test_a_query_and_a_key_turned_together_keep_their_angle():
+    written = []
+    for places in ((1, 3), (4, 6)):
+        _, axes = subplots()
+        positions.same_angle(axes, (1, 0.1), (0.7, 0.65), places, np.radians(17))
+        texts = [label.get_text() for label in axes.texts]
+        written.append([text for text in texts if text.endswith("°")])
+        assert f"$q$ at place {places[0]}" in texts and f"$k$ at place {places[1]}" in texts
+    assert written[0] == written[1] == ["71°"]
+
+
+def test_clocks_frame_the_distances_that_are_lit():
+    _, axes = subplots()
+    positions.clocks_at(axes, [3, 9, 22], [1.0, 0.3], lit=(3, 22))
+    bold = [label.get_text() for label in axes.texts if label.get_weight() == "bold"]
+    assert bold == ["3 back", "22 back"]
+    hands = [line for line in axes.lines if len(line.get_xdata()) == 2]
+    assert len(hands) == 6
+    x, y = hands[0].get_data()
+    assert np.arctan2(x[1] - x[0], y[1] - y[0]) % (2 * np.pi) == pytest.approx(3)
+
+
 def test_an_arrow_leads_from_each_word_of_a_tree_to_its_head():
     _, axes = subplots()
     positions.tree(axes, ["the", "dogs", "bark"], [1, 2, None], lit=1)
@@ -447,6 +482,24 @@ def test_a_masked_sentence_asks_at_its_chosen_places_alone():
     pretraining.masking(axes, ["one", "two"], ["one", "<mask>"], ["", "hidden"])
     written = [label.get_text() for label in axes.texts]
     assert written.count("two") == 2 and written.count("one") == 2 and "hidden" in written
+
+
+def test_a_body_that_does_not_learn_is_hatched_and_one_that_has_read_is_blue():
+    _, axes = subplots()
+    pretraining.starts(axes, [("from scratch", False, True), ("frozen", True, False)])
+    bodies = [patch for patch in axes.patches if patch.get_xy()[:, 1].max() < 1]
+    assert [bool(body.get_hatch()) for body in bodies] == [False, True]
+    assert [to_rgb(body.get_facecolor()[:3]) for body in bodies] == [
+        to_rgb("white"),
+        to_rgb(pretraining.BLUE),
+    ]
+
+
+def test_an_induction_head_says_what_came_after_the_same_symbol():
+    _, axes = subplots()
+    pretraining.induction(axes, list("xyzx"))
+    written = [label.get_text() for label in axes.texts]
+    assert {"y, after x", "who stands after x?", "next: y"} <= {*written}
 
 
 def test_words_that_speak_for_the_same_digits_are_joined():
@@ -589,3 +642,30 @@ def test_taps_lead_from_the_last_letters_to_one_place():
     assert tips == [(4, 1.7)] * 3
     race.cut(axes)
     assert {"open half", "closed half"} <= {label.get_text() for label in axes.texts}
+
+
+def test_tiles_are_brought_to_the_larger_maximum():
+    _, panels = subplots(1, 3)
+    mixers.rescaled(panels, scores=((1, 3), (2, 5)))
+    titles = [axes.get_title() for axes in panels]
+    assert titles == [
+        "tile 1: m = 3, z = 1.14",
+        "tile 2: m = 5, z = 1.05",
+        "merged: m = 5, z = 1.20",
+    ]
+    solid = [bar for bar in panels[2].patches if bar.get_facecolor()[3] == 1]
+    assert sum(bar.get_height() for bar in solid) == pytest.approx(1.2034, abs=1e-4)
+
+
+def test_a_product_has_its_two_sides_in_the_colors_of_their_lengths():
+    _, axes = subplots()
+    mixers.products(axes, [("scores", ("n", "d", "n"), "$2n^2d$")])
+    sides = [line.get_color() for line in axes.lines]
+    assert sides == [COLORS[1], COLORS[0], COLORS[0], COLORS[1]]
+    assert {"scores", "$2n^2d$"} <= {*texts(axes)}
+
+
+def test_a_chunk_hands_its_state_to_the_next_one():
+    _, panels = subplots(1, 3)
+    mixers.forms(panels, n=8, size=3)
+    assert [texts(axes).count("S") for axes in panels] == [0, 7, 2]

@@ -14,10 +14,10 @@ import pytest
 import authoring.release
 import book
 from authoring import preflight
-from authoring.grading import grade
+from authoring.grading import grade, isolation
 from authoring.grading.command import main
-from authoring.grading.grade import GradingError, Settings, grade_folder, load_sets
-from authoring.grading.isolation import ROOT
+from authoring.grading.grade import Settings, grade_folder, load_sets
+from authoring.grading.isolation import ROOT, GradingError
 from authoring.grading.table import Table
 from authoring.preflight import printable
 from authoring.sources import BookError
@@ -143,6 +143,9 @@ def test_table_feedback_and_summary(graded, people):
     assert "test cell missing, put back: test_grow" in page
     assert "Score: 10.0 / 10.0" in page
     assert sum("right: 10 of 10" in line for line, _ in printed) == 1
+    page = (results / "feedback" / "one wrong" / SET / f"{SET}.html").read_text(encoding="utf-8")
+    assert '<a href="#test_double">double</a> (Score: 0.0 / 2.0): AssertionError</li>' in page
+    assert '<a href="#test_grow">grow</a> (Score: 3.0 / 3.0)</li>' in page
     page = (results / "feedback" / "blank" / SET / f"{SET}.html").read_text(encoding="utf-8")
     assert "(Score: 0.0 / 10.0)" in page
 
@@ -190,6 +193,15 @@ def test_untouched_notebook_is_the_source_with_its_answers(source):
         for cell in source.cells
     ]
     assert sources == expected
+    assert notes == []
+
+
+@pytest.mark.parametrize("form", ["BOM", "CRLF", "equal ids", "nbformat 3", "nbformat 4.4"])
+def test_whatever_the_form_of_the_file_its_answers_are_found(source, form):
+    release = make_release(source)
+    file, content, _, _ = make_class(release)[form]
+    notebook, notes = preflight.restore(preflight.parse(file, content), source, release)
+    assert [cell.source for cell in notebook.cells] == restored(source, right(release))[0]
     assert notes == []
 
 
@@ -346,6 +358,7 @@ def test_whatever_is_in_a_folder_costs_one_student(tmp_path, monkeypatch):
 
 def test_a_folder_is_relative_to_the_shell(tmp_path, monkeypatch, capsys):
     told = []
+    monkeypatch.setattr(isolation, "is_root", lambda: False)
     monkeypatch.setattr(book, "environment", lambda: sys.executable)
     monkeypatch.setattr(book, "call", lambda *command, **more: told.append(more))
     monkeypatch.chdir(tmp_path)

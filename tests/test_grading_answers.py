@@ -30,9 +30,13 @@ CHAPTERS = {
     for n in range(14)
 }
 LONG = {"Value"}  # tens of thousands of calls: left to the command
+# Tests and programs that students write, as eight others are, and whose many calls take long.
+SLOW = {"broken_encoders", "broken_gradients", "faults", "leaking", "mixing", "unfair"}
 exercise = importlib.import_module("textbook.checks.exercise")
 EXERCISES = [
-    pytest.param(n, name, id=f"{n:02d}-{name}")
+    pytest.param(
+        n, name, id=f"{n:02d}-{name}", marks=[pytest.mark.thorough] if name in SLOW else []
+    )
     for n, (chapter, _) in CHAPTERS.items()
     for name in exercises_of(chapter)
     if name not in LONG

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 import nbformat
 import pytest
 
+from authoring.grading import class_page as class_page_module
 from authoring.grading.class_page import alike, class_page, plain_form
 
 LONG = """def total(values):
@@ -65,6 +66,15 @@ def test_plain_form_forgets_names_and_comments():
         "def f(y):\n    pass\n    return y"
     )
     assert plain_form("def f(") is None
+    assert plain_form(f"large = 0x{'f' * 5000}") is None
+    plain_form("name = f\"{'\u200b'.join('ab')}\"")  # which Python 3.11 cannot write
+
+
+def test_what_cannot_be_shown_is_named(rows, source, monkeypatch):
+    monkeypatch.setattr(class_page_module, "alike", lambda *_: 1 / 0)
+    page = class_page(rows, {"01_short": source})
+    assert page.count("A part could not be shown: see grading.log") == 1
+    assert "Points lost, on average" in page and "Who may need help" in page
 
 
 def test_those_who_wrote_the_same_are_shown(rows, source):
@@ -80,7 +90,7 @@ def test_the_page_counts_and_names(rows, source):
     texts = re.findall(r"<text[^>]*>(.*?)</text>", page)
     assert texts[:4] == ["hard", "2.0 of 4", "easy", "0.5 of 2"]
     assert texts[4:6] == ["hard: not right yet. Your answer is a plain sum.", "2"]
-    assert "4 notebooks." in page
+    assert "4 notebooks of 5 students." in page and "Not in what follows: 1" in page
     need = page.partition("Who may need help")[2]
     assert re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td>", need) == [
         ("&lt;b&gt;eve", "0%"),

@@ -12,8 +12,8 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config import PyFileConfigLoader
 
 from authoring.grading import gradebook
-from authoring.grading.desk import GradingError
 from authoring.grading.gradebook import Records
+from authoring.grading.isolation import GradingError
 
 NAMES = ["anna", "Jürgen O'Neil", '100% & "co"; --', "<b>x", r"J\udcfcrgen", "a" * 200, "名前 🙂"]
 

@@ -12,9 +12,9 @@ import pytest
 from test_grading_workers import SOURCE, hand_in
 
 from authoring.grading import desk, scheduler
-from authoring.grading.desk import GradingError, Job, Task
+from authoring.grading.desk import Job, Task
 from authoring.grading.grade import Settings, grade_folder
-from authoring.grading.isolation import ROOT
+from authoring.grading.isolation import ROOT, GradingError
 from authoring.grading.table import Memory
 
 SET = "01_short"
@@ -79,6 +79,15 @@ def dask(elsewhere):
         process.wait()
 
 
+@pytest.mark.parametrize("other", [{"code": "another"}, {"sets": {SET: "another"}}])
+def test_an_order_for_another_book_is_refused(other):
+    order = scheduler._order(Job({}, 5, (60, 600)))
+    assert scheduler._job(order) == Job({}, 5, (60, 600))
+    with pytest.raises(GradingError, match="another version"):
+        scheduler._job(order | other)
+
+
+@pytest.mark.thorough
 def test_a_worker_with_another_book_is_refused(dask, elsewhere, tmp_path):
     address, _, _ = dask
     hand_in(tmp_path / "class" / "anna", "answer = 42")
@@ -130,6 +139,7 @@ def test_a_worker_that_dies_costs_nothing(dask, tmp_path):
     assert len(list(pages)) == len(ANSWERS)
 
 
+@pytest.mark.thorough
 def test_a_scheduler_that_is_lost_ends_the_run_and_leaves_the_rows(dask, tmp_path):
     address, _, listening = dask
     for number, answer in enumerate(ANSWERS):

@@ -55,6 +55,7 @@ def test_a_chapter_and_its_exercises_lead_to_one_another(source):
     assert there in LINK.findall(prose(exercises).split("\n## ")[0])
 
 
+@pytest.mark.thorough
 def test_a_chapter_runs_as_a_script():
     """One is enough: ruff refuses names that only a notebook knows, and nbval runs all chapters."""
     command = [sys.executable, chapters(REPOSITORY)[0].relative_to(REPOSITORY)]

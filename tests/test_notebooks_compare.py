@@ -118,7 +118,7 @@ CHANGES = {
     "empty": [empty, source("double(1.25)", "double(1.25) / 0")],
     "surviving": [survive_errors, source("double(1.25)", "double(1.25) / 0")],
     "warned": [outputs('"name": "stdout"', '"name": "stderr"')],
-    "endless": [source("double(1.25)", "while True: pass")],
+    "endless": [source("double(1.25)", "import time\nwhile True: time.sleep(0.1)")],
     "dead": [source("double(1.25)", "import os; os._exit(1)")],
 }
 TIMEOUT = 5
@@ -154,7 +154,7 @@ def failures(tmp_path_factory):
         "IPYTHONDIR": str(root / "ipython"),
     }
     report = root / "report.xml"
-    options = ["-n2", "--dist=loadfile", f"--cell-timeout={TIMEOUT}", f"--junitxml={report}"]
+    options = ["-p", "no:xdist", f"--cell-timeout={TIMEOUT}", f"--junitxml={report}"]
     command = [sys.executable, "-m", "pytest", *options]
     subprocess.run(command, cwd=root, env=os.environ | variables)
     found = defaultdict(dict)
@@ -200,34 +200,34 @@ def test_what_is_as_it_should_be_passes(failures, name):
         (
             "tampered",
             {
-                "Cell 1": "Cell outputs differ",
                 "Cell 2": "Cell outputs differ",
-                "Cell 3": "The cell wrote to stderr(.|\n)*beware",
-                "Cell 4": "Cell outputs differ",
+                "Cell 3": "Cell outputs differ",
+                "Cell 4": "The cell wrote to stderr(.|\n)*beware",
+                "Cell 5": "Cell outputs differ",
             },
         ),
         (
             "empty",
             {
                 "stored outputs": "no cell has a stored output; cell .* was not executed",
-                "Cell 2": "ZeroDivisionError",
+                "Cell 3": "ZeroDivisionError",
             },
         ),
-        ("surviving", {"Cell 2": "ZeroDivisionError"}),
+        ("surviving", {"Cell 3": "ZeroDivisionError"}),
         (
             "warned",
             {
                 "stored outputs": "has stored an error or a warning",
-                "Cell 1": "Missing output fields",
+                "Cell 2": "Missing output fields",
             },
         ),
-        ("endless", {"Cell 2": f"Timeout of {TIMEOUT} seconds exceeded"}),
+        ("endless", {"Cell 3": f"Timeout of {TIMEOUT} seconds exceeded"}),
         (
             "dead",
             {
-                "Cell 2": "the kernel died while it ran this cell",
-                "Cell 3": "Kernel dead",
+                "Cell 3": "the kernel died while it ran this cell",
                 "Cell 4": "Kernel dead",
+                "Cell 5": "Kernel dead",
             },
         ),
     ],

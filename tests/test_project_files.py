@@ -111,7 +111,7 @@ def test_pages_show_what_chapter_11_recorded():
     }
     shown = re.search(r"\| German .*\n.*\n((?:\|.*\n)+)", page)[1].splitlines()
     assert len(shown) >= 4 and set(shown) <= said
-    [ours] = re.findall(r"> \*\*(.+)\*\*, it says: \*(.+)\*", README)
+    [ours] = re.findall(r"> \*\*(.+)\*\* → \*(.+)\*", README)
     assert ours in {(german, theirs) for german, _, theirs in runs["Transformer"][0]["examples"]}
 
 

@@ -227,6 +227,11 @@ def test_checks_say_what_they_say_here_and_give_no_answer(some_chapters, asked, 
         assert chapter["released"] < chapter["home"]
 
 
+def test_no_table_of_mistakes_is_handed_out(some_chapters):
+    assert list((ROOT / "textbook" / "checks").glob("chapter_*/*.txt"))
+    assert not list(some_chapters.glob("textbook/checks/**/*.txt"))
+
+
 def test_files_of_outcomes_hold_no_code(some_chapters):
     paths = sorted((some_chapters / "textbook" / "checks" / "outcomes").iterdir())
     assert [path.name for path in paths] == [f"chapter_{number}.npz" for number in CHAPTERS]

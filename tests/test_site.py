@@ -4,19 +4,21 @@ import html
 import json
 import re
 import shutil
+import zipfile
 from collections import defaultdict
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
 
 import pytest
 import yaml
 from bs4 import BeautifulSoup
 from pypdf import PdfReader
 
-from authoring import formulas
-from authoring.site import add_pdf, site
+from authoring import epub, formulas
+from authoring.site import add_books, site
 from authoring.sources import BookError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,6 +57,7 @@ def root(request, tmp_path_factory):
         return ROOT
     copy = tmp_path_factory.mktemp("part")
     shutil.copy(ROOT / "README.md", copy)
+    (copy / "pyproject.toml").write_text('[tool.minitorch-book]\nrepository = "owner/name"\n')
     shutil.copytree(ROOT / "docs", copy / "docs")
     for name in [f"notebooks/{stem}" for stem in PART] + [f"exercises/{PART[1]}/{PART[1]}"]:
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
@@ -135,6 +138,16 @@ def test_folded_cells_say_what_is_in_them(root, book):
         assert len(re.findall(r'class="collapsed[^>]*>Code: \w', text)) == folded
 
 
+def test_pages_lead_to_hosts_where_the_repository_is_named(root, book):
+    named = root != ROOT  # in the part's setting
+    for path in [*root.glob("notebooks/*.ipynb"), *root.glob("exercises/*/*.ipynb")]:
+        name = path.relative_to(root).as_posix()
+        text = (book / name).with_suffix(".html").read_text("utf-8")
+        assert (f"/owner/name/blob/main/{name}" in text) == named
+        assert (f"/owner/name/main?urlpath=lab/tree/my/{name}" in text) == named
+        assert "minitorch-book" not in text  # the cell that installs it is not shown
+
+
 def test_the_window_has_both_models_and_knows_the_chapters(root, book):
     there = {path.name[:2] for path in root.glob("notebooks/*.ipynb")}
     text = html.unescape((book / "docs" / "window.html").read_text("utf-8"))
@@ -195,7 +208,7 @@ def test_the_host_is_given_what_the_command_writes():
     """.github/workflows/pages.yml, as far as it can be checked without GitHub."""
     workflow = yaml.safe_load(Path(ROOT, ".github/workflows/pages.yml").read_text("utf-8"))
     steps = workflow["jobs"]["build"]["steps"]
-    [command] = [step["run"].split() for step in steps if "run" in step]
+    [*_, command] = [step["run"].split() for step in steps if "run" in step]
     [upload] = [step for step in steps if "upload-pages" in step.get("uses", "")]
     assert command[:-1] == ["python", "book.py", "site"]
     assert upload["with"]["path"] == command[-1]
@@ -288,11 +301,32 @@ def test_no_page_scrolls_sideways_on_a_phone(book, pages, tmp_path):
     assert told == [len(pages), {}]
 
 
+@pytest.mark.skipif(epub.pandoc() is None, reason="needs pandoc")
+def test_the_chapters_stand_in_an_epub(root, book, tmp_path):
+    pages = shutil.copytree(book, tmp_path / "pages")
+    names = [f"notebooks/{path.stem}" for path in sorted(root.glob("notebooks/*.ipynb"))]
+    epub.write_epub(pages, names, "The book")
+    with zipfile.ZipFile(pages / "book.epub") as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    texts = {name: text.decode() for name, text in files.items() if "/text/ch" in name}
+    assert len(texts) == len(names) and "mimetype" in files
+    for name, text in zip(names, texts.values(), strict=True):
+        assert ElementTree.fromstring(text) is not None  # well-formed, or readers refuse it
+        read = BeautifulSoup(text, "html.parser")
+        page = BeautifulSoup((book / f"{name}.html").read_text("utf-8"), "html.parser")
+        assert len(read("math")) == len(page.select(".math.notranslate"))
+        drawn = [img for img in page.article("img") if not img.find_parent("details")]
+        assert [img["alt"] for img in read("img")] == [img["alt"] for img in drawn]
+        assert all(f"EPUB/{img['src'][3:]}" in files for img in read("img"))
+        assert "Code:" not in text and "<iframe" not in text
+    assert 'href="book.epub"' in (pages / "index.html").read_text("utf-8")
+
+
 @needs_chromium
 @pytest.mark.thorough
 def test_the_chapters_stand_in_one_pdf_whose_contents_and_index_lead_to_their_pages(root, book):
     """The last test, since it writes links to the PDFs into the pages."""
-    add_pdf(root, book)
+    add_books(root, book)
     paper = PdfReader(book / "book.pdf")
     texts = [re.sub(r"\s+", " ", page.extract_text()) for page in paper.pages]
     contents = " ".join(texts[:6])

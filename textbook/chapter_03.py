@@ -162,6 +162,25 @@ def right_by_length(model, text):
     return [right[group == i].float().mean().item() for i in range(len(LENGTHS))]
 
 
+class FedAtEveryStep(EncoderDecoder):
+    """An EncoderDecoder whose decoder reads the encoding c beside each word, at every step."""
+
+    def __init__(self, source_size, target_size, width=64, hidden=128):
+        super().__init__(source_size, target_size, width, hidden)
+        self.decoder = nn.GRU(width + hidden, hidden, batch_first=True)
+
+    def begin(self, source):
+        c = super().begin(source)  # (1, B, H)
+        return c, c
+
+    def decode(self, tokens, state):
+        last, c = state
+        beside = c[0].unsqueeze(1).expand(*tokens.shape, -1)  # (B, T, H)
+        x = mt.cat([self.target_embedding(tokens), beside], dim=-1)
+        states, last = self.decoder(x, last)
+        return self.out(states), (last, c)
+
+
 def last_state(states, padding):
     """The state of the last word (B, H), from states (B, n, H) and padding (B, n)."""
     return states[mt.arange(len(states)), (~padding).sum(1) - 1]

@@ -2,18 +2,23 @@
 
 import ast
 import html
+import logging
+import textwrap
 from collections import Counter, defaultdict
 
 from nbformat import NotebookNode
 
 from authoring import preflight
 from authoring.grading.course import POLICY, maximum
+from authoring.grading.statistics import statistics
 
+log = logging.getLogger("authoring.grading.grade")
 STYLE = """body { font: 15px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em }
 table { border-collapse: collapse } td, th { padding: 0 1em 0 0; text-align: left }
 .side { display: flex; gap: 1em } .side > div { flex: 1; min-width: 0 }
 pre { overflow-x: auto; background: #f4f4f4; padding: 0.5em; font-size: 13px }"""
 MOST_LINES = 15  # of a plot or list
+LONGEST_LINE = 110  # characters
 SHORTEST = 150  # characters of an answer in its plain form: shorter ones are alike by chance
 MOST_ALIKE = 4  # students: what more of them wrote is the usual way to write it
 NEEDS_HELP = 0.5  # share of the points
@@ -27,13 +32,28 @@ def class_page(rows: list[dict], sets: dict[str, NotebookNode]) -> str:
         f"<title>The class</title><style>{STYLE}</style></head><body><h1>The class</h1>"
     ]
     for name, source in sets.items():
-        handed_in = [row for row in rows if row["set"] == name and row["answers"]]
-        parts.append(f"<h2>{html.escape(name)}</h2><p>{len(handed_in)} notebooks.</p>")
+        of_set = [row for row in rows if row["set"] == name]
+        handed_in = [row for row in of_set if row["answers"]]
+        without = [(row["student"], row["problem"]) for row in of_set if not row["answers"]]
+        parts.append(f"<h2>{html.escape(name)}</h2>")
+        parts.append(f"<p>{len(handed_in)} notebooks of {len(of_set)} students.</p>")
+        if without:
+            parts.append(f"<h3>Not in what follows: {len(without)}</h3>{_table(without, '')}")
         if handed_in:
-            parts += _section(handed_in, source)
+            parts += _guarded(_section, handed_in, source)
+            parts += _guarded(_similar, handed_in, source)
     parts.append("<h2>Who may need help</h2>")
     parts.append(_table(_in_need(rows), "nobody has less than half of the points"))
     return "\n".join([*parts, "</body></html>"])
+
+
+def _guarded(make, *arguments):
+    """A part of the page; what cannot be shown, whatever is in the answers, is named."""
+    try:
+        return list(make(*arguments))
+    except Exception:
+        log.exception("a part of the class page")
+        return ["<p>(A part could not be shown: see grading.log.)</p>"]
 
 
 def _section(rows, source):
@@ -44,6 +64,26 @@ def _section(rows, source):
     said = Counter(f"{name}: {line}" for row in rows for name, line in row["said"].items())
     yield "<h3>What the checks said, and how often</h3>"
     yield _bars([(line, count, str(count)) for line, count in said.most_common(MOST_LINES)])
+    yield "<h3>How each exercise did</h3>"
+    lines = statistics(rows, {rows[0]["set"]: most})
+    head = ("", "solved by", "mean", "goes with the other points")
+    shown = [
+        (
+            _text(line["exercise"]),
+            f"{line['solved']:.0%}",
+            f"{line['mean']:.1f} of {line['points']:g}",
+            _text(line["tells apart"]),
+        )
+        for line in lines
+    ]
+    yield _table([head, *shown], "")
+
+
+def _text(value):
+    return "-" if value is None else str(value)
+
+
+def _similar(rows, source):
     yield "<h3>Similar answers</h3>"
     yield "<p>The same code but for names and comments: a reason to look, and no verdict.</p>"
     found = alike(rows, source)
@@ -74,8 +114,9 @@ def _bars(lines):
     drawn = []
     for i, (label, value, shown) in enumerate(lines):
         y, width = 40 * i, 600 * value / largest
+        label = textwrap.shorten(label, LONGEST_LINE, placeholder=" ...")
         drawn.append(
-            f'<text x="0" y="{y + 14}">{html.escape(label[:110])}</text>'
+            f'<text x="0" y="{y + 14}">{html.escape(label)}</text>'
             f'<rect x="0" y="{y + 19}" width="{width:.1f}" height="12" fill="#3b6ea8"/>'
             f'<text x="{width + 6:.1f}" y="{y + 30}">{html.escape(shown)}</text>'
         )
@@ -130,11 +171,17 @@ def alike(rows: list[dict], source: NotebookNode) -> list[tuple[str, dict[str, s
 
 
 def plain_form(text: str) -> str | None:
-    """Code without comments and docstrings, its own variables numbered; None if it is no code."""
+    """Code without comments and docstrings, its own variables numbered; None if it is no code.
+
+    Nor has it such a form where Python cannot write it: an integer of thousands of digits, say.
+    """
     try:
-        tree = ast.parse(text)
+        return ast.unparse(_numbered(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def _numbered(tree):
     own = {}
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
@@ -149,7 +196,4 @@ def plain_form(text: str) -> str | None:
             node.arg = own[node.arg]
         elif isinstance(node, ast.Name):
             node.id = own.get(node.id, node.id)
-    try:
-        return ast.unparse(tree)
-    except RecursionError:
-        return None
+    return tree

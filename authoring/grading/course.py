@@ -19,9 +19,11 @@ from traitlets.config import Config
 
 from authoring import preflight
 from authoring.grading.isolation import ROOT, Place
-from authoring.grading.run import SHOWN_OUTPUTS, Helpers, Run
+from authoring.grading.outputs import SHOWN
+from authoring.grading.run import Helpers, Run
 from authoring.release import release
 
+LONGEST_REASON = 500  # characters
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'"
 FORMGRADER = Path(nbgrader.__file__).parent / "server_extensions" / "formgrader"
 BOOTSTRAP = FORMGRADER / "static" / "node_modules" / "bootstrap" / "dist" / "css"
@@ -76,8 +78,7 @@ class Course:
             name = preflight.grade_id(cell)
             errors = [output for output in cell.outputs if output.output_type == "error"]
             if name in passed and errors and name not in blank:
-                line = errors[0].evalue.partition("\n")[0] or errors[0].ename
-                said[exercise_of(name)] = line.removeprefix(f"{exercise_of(name)}: ")
+                said[exercise_of(name)] = _reason(exercise_of(name), errors[0], done.cells)
         seconds = done.slowest, time.monotonic() - begin
         return Graded(points, notes, notebook, seconds, said, self._answers(notebook, blank))
 
@@ -120,13 +121,26 @@ class Course:
                 notebook.cells[place] = new_markdown_cell(
                     _as_it_is(cell.source), id=cell.id, metadata=cell.metadata
                 )
-        return _encodable(_without_scripts(page)), _encodable(nbformat.writes(notebook))
+        page = _with_names(_without_scripts(page), graded.said)
+        return encodable(page), encodable(nbformat.writes(notebook))
 
     def _mark(self, cell):
         """nbgrader's mark of the set's own cells, as the release has it."""
         wanted = preflight.grade_id(cell)
         marks = {preflight.grade_id(c): c.metadata.get("nbgrader") for c in self.release.cells}
         return NotebookNode(marks[wanted]) if wanted and wanted in marks else None
+
+
+def _reason(exercise, error, cells):
+    """Why an exercise has no points, on one line; where its answer's own cell failed, that."""
+    line = error.evalue.partition("\n")[0] or error.ename
+    if error.ename == "NameError" and f"'{exercise}'" in line:
+        for cell in cells:
+            failed = [output for output in cell.outputs if output.output_type == "error"]
+            if preflight.grade_id(cell) == exercise and failed:
+                said = failed[0].evalue.partition("\n")[0]
+                line = f"the cell of the answer failed, {failed[0].ename}: {said}"
+    return preflight.printable(line.removeprefix(f"{exercise}: "))[:LONGEST_REASON]
 
 
 def exercise_of(test: str) -> str:
@@ -154,7 +168,7 @@ def _exporter(trusted: tuple[str, ...]) -> HTMLExporter:
         return markdown2html(text) if text in trusted else _as_it_is(text)
 
     config = Config()
-    config.NbConvertBase.display_data_priority = SHOWN_OUTPUTS
+    config.NbConvertBase.display_data_priority = list(SHOWN)
     config.HTMLExporter.template_name = "feedback"
     config.HTMLExporter.extra_template_basedirs = [str(FORMGRADER / "templates")]
     config.HTMLExporter.extra_template_paths = [str(BOOTSTRAP)]
@@ -163,13 +177,24 @@ def _exporter(trusted: tuple[str, ...]) -> HTMLExporter:
     return HTMLExporter(config=config)
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
     """The text with a question mark for half of a character, which an output may have."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _as_it_is(text: str) -> str:
     return f"<pre>{html.escape(text)}</pre>"
+
+
+def _with_names(page: str, said: dict[str, str]) -> str:
+    """The page whose list at the top has the exercises' names, and why points are missing."""
+
+    def named(found):
+        name = exercise_of(found[1])
+        why = f": {html.escape(said[name])}" if name in said else ""
+        return f'<li><a href="#{found[1]}">{html.escape(name)}</a>{found[2]}{why}</li>'
+
+    return re.sub(r'<li><a href="#([^"]*)">Test cell</a>( \(Score: [^)]*\))</li>', named, page)
 
 
 def _without_scripts(page: str) -> str:

@@ -18,7 +18,7 @@ from nbformat import NotebookNode
 
 from authoring import preflight
 from authoring.grading.course import Course
-from authoring.grading.isolation import KINDS, ROOT, Place
+from authoring.grading.isolation import KINDS, ROOT, GradingError, Place, refuse_root
 from authoring.grading.run import LONGEST_WAIT
 from authoring.grading.table import content_hash
 from authoring.preflight import Problem, printable
@@ -31,18 +31,18 @@ PATIENCE = 5  # who needs this many times the seconds of the set's solution is n
 EXTRA_SECONDS = 600  # for what is not the student's: starting processes, the feedback page
 
 
-class GradingError(Exception):
-    """Why nothing can be graded, in words for the instructor."""
-
-
 @dataclass
 class Job:
-    """What a desk is told: the sets, the seed, the seconds of a cell and of a notebook."""
+    """What a desk is told: the sets, the seed, the seconds of a cell and of a notebook.
+
+    ``user`` is whom the students' processes run as, where the grader is root.
+    """
 
     sets: dict[str, NotebookNode]
     seed: int
     seconds: tuple[float, float]
     strict: bool = False
+    user: str | None = None
 
 
 @dataclass
@@ -59,8 +59,10 @@ class Desk:
     """Sets whose solutions were graded here and got full marks."""
 
     def __init__(self, job: Job, scratch: Path, say: Callable[[str], None]):
-        place = Place(scratch)
+        place = Place(scratch, user=job.user)
         say(f"protection: {place.kind} ({KINDS[place.kind]}); seed: {job.seed}")
+        if job.strict:
+            refuse_root(job.user)
         if job.strict and place.kind != "bubblewrap":
             raise GradingError("--strict needs bubblewrap, which does not work here")
         self.courses = {name: Course(name, job.sets[name], place, job.seconds) for name in job.sets}

@@ -9,6 +9,7 @@ import json
 import logging
 import secrets
 import shutil
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +17,13 @@ import nbformat
 from nbformat import NotebookNode
 
 from authoring import preflight
-from authoring.grading import scheduler
+from authoring.grading import deadlines, scheduler
 from authoring.grading.class_page import class_page
-from authoring.grading.course import maximum
-from authoring.grading.desk import GradingError, Job, Task, code, nothing_told, opened
+from authoring.grading.course import encodable, maximum
+from authoring.grading.desk import Job, Task, code, nothing_told, opened
 from authoring.grading.gradebook import Records
+from authoring.grading.isolation import GradingError
+from authoring.grading.statistics import statistics, write
 from authoring.grading.table import Memory, Table, content_hash
 from authoring.grading.workers import results_of
 from authoring.preflight import printable
@@ -28,6 +31,7 @@ from authoring.preflight import printable
 log = logging.getLogger(__name__)
 CELL_SECONDS = 60
 ALL_SECONDS = 600
+LOOKING = 120  # seconds for the files of one student
 RECEIPT = ("timestamp.txt", "submission_secret.txt")
 
 
@@ -42,6 +46,8 @@ class Settings:
     seed: int | None = None
     strict: bool = False
     scheduler: str | None = None  # of Dask, whose workers grade
+    student: str | None = None  # who is graded anew; the others keep their rows
+    user: str | None = None  # whom students' processes run as, where the grader is root
 
 
 @dataclass
@@ -54,6 +60,7 @@ class Submission:
     notes: list[str]
     results: Path
     key: str = ""
+    late: tuple[int, int] | None = None  # days, and those that are not free
 
     @property
     def page(self) -> Path:
@@ -96,7 +103,11 @@ def grade_folder(
     Returns the rows of grades.csv. Raises `GradingError` when there is nothing to grade, or when a
     set's own solution does not get full marks here, since then no grade would mean anything.
     """
-    sets, submissions = _submissions(folder, results, sets, all_sets or sets)
+    times = deadlines.read(folder, list(all_sets or sets))
+    named = bool(all_sets) and len(sets) < len(all_sets)
+    sets, submissions = _submissions(folder, results, sets, all_sets or sets, times, named, say)
+    if settings.student and settings.student not in {one.student for one in submissions}:
+        raise GradingError(f"{folder} has no folder {settings.student} with a notebook to grade")
     results.mkdir(exist_ok=True)
     for loose in sorted(folder.glob("*.ipynb")):
         say(f"not graded: {printable(loose.name)} lies outside of the students' folders")
@@ -108,57 +119,111 @@ def grade_folder(
             say(line)
             log.info("%s", line)
 
-        table = Table(results / "grades.csv", sets.values())
-        memory = Memory(results / "grades.jsonl", settings.resume)
+        more = deadlines.COLUMNS if times.due else []
+        table = Table(results / "grades.csv", sets.values(), more)
+        memory = Memory(results / "grades.jsonl", settings.resume or bool(settings.student))
         gradebook = stack.enter_context(Records(results, folder, sets, tell))
+
+        def enter(submission, row):
+            row = row | times.columns(row, submission.late)
+            gradebook.add(row, submission.path)
+            row = gradebook.by_hand(row)
+            row |= times.columns(row, submission.late)
+            table.add(row)
+            return row
+
         done = 0
         left = []
         for submission in submissions:
             submission.key = _key(submission, sets[submission.set], seconds)
-            row = memory.known.get(submission.key)
+            if settings.student:
+                here = submission.student == settings.student
+                row = None if here else memory.last.get((submission.student, submission.set))
+                if row is None and not here:
+                    continue
+            else:
+                row = memory.known.get(submission.key)
             if row is None:
                 left.append(submission)
             else:
-                table.add(row)
-                gradebook.add(row, submission.path)
+                enter(submission, row)
                 done += 1
+        if settings.student:
+            missing = len(submissions) - done - len(left)
+            say(f"{done} rows stay as they are" + f", {missing} are not graded yet" * bool(missing))
         if settings.resume:
             say(f"{done} of {len(submissions)} are graded already and unchanged")
         used = dict.fromkeys(submission.set for submission in left)
-        job = Job({name: sets[name] for name in used}, seed, seconds, settings.strict)
+        job = Job(
+            {name: sets[name] for name in used}, seed, seconds, settings.strict, settings.user
+        )
         try:
             for submission, told in stack.enter_context(
                 contextlib.closing(_graded(job, left, settings, tell))
             ):
-                row = _row(submission, sets[submission.set], told)
-                memory.add(submission.key, row)
-                table.add(row)
-                gradebook.add(row, submission.path)
+                row, is_result = _row_of_any(submission, sets[submission.set], told)
+                if is_result:  # else it is graded again by --resume
+                    memory.add(submission.key, row)
+                row = enter(submission, row)
                 done += 1
                 say(f"{done}/{len(submissions)} {_line(row)}")
         finally:
             if table.rows:
-                page = class_page(table.rows, sets)
-                (results / "class.html").write_text(page, encoding="utf-8")
+                _tell_of_class(results, table.rows, sets, tell)
     return table.rows
 
 
-def _submissions(folder, results, sets, all_sets):
+def _tell_of_class(results, rows, sets, tell):
+    """The page and the statistics; whatever is in the rows, these are on the disk already."""
+    try:
+        page = class_page(rows, sets)
+        (results / "class.html").write_text(encodable(page), encoding="utf-8")
+        found = statistics(rows, {name: maximum(source) for name, source in sets.items()})
+        write(results / "statistics.csv", found)
+    except Exception:
+        log.exception("no class page")
+        tell("class.html could not be written (see grading.log): the table has all rows")
+
+
+def _submissions(folder, results, sets, all_sets, times, named, say):
     """The sets to grade, and each student's submission of each."""
     students = _students(folder)
-    found = [(student, _look(student, all_sets, sets)) for student in students]
+    looked = dict(
+        results_of(students, lambda student: _looked(student, all_sets, sets), 1, LOOKING)
+    )
+    found = [(student, _paths(student, looked[student], sets)) for student in students]
+    came = Counter(name for _, looked in found for name, (path, _) in looked.items() if path)
     if len(sets) > 1:
-        handed_in = {name for _, looked in found for name, (path, _) in looked.items() if path}
-        sets = {name: source for name, source in sets.items() if name in handed_in}
+        sets = {name: source for name, source in sets.items() if came[name] or name in times.due}
     if not sets:
         raise GradingError(f"{folder} holds no notebook of any exercise set: name it with --set")
-    submissions = []
+    submissions, some = [], sum(any(path for path, _ in looked.values()) for _, looked in found)
     for name in sets:
+        usual = name in times.due if times.due else 2 * came[name] >= some
+        if not (assigned := named or len(sets) == 1 or usual):
+            say(
+                f"{name}: handed in by {came[name]} of {some}, so taken for not assigned, "
+                f"and the others have no row (--set {name}, or {deadlines.FILE}, gives them one)"
+            )
         for student, looked in found:
             path, notes = looked[name]
-            notes = [printable(note) for note in notes]
-            submissions.append(Submission(printable(student.name), name, path, notes, results))
+            if path or assigned:
+                notes = [printable(note) for note in notes]
+                submissions.append(Submission(printable(student.name), name, path, notes, results))
+    _tell_late(submissions, times)
     return sets, submissions
+
+
+def _tell_late(submissions, times):
+    """Note at each submission how late it came."""
+    handed_in = defaultdict(dict)
+    for one in submissions:
+        at = one.path and deadlines.handed_in(one.path, times.file_times)
+        if at:
+            handed_in[one.student][one.set] = at
+    late = {student: times.late(at, student) for student, at in handed_in.items()}
+    for one in submissions:
+        one.late = late.get(one.student, {}).get(one.set)
 
 
 def _students(folder: Path) -> list[Path]:
@@ -172,6 +237,18 @@ def _students(folder: Path) -> list[Path]:
     if not students:
         raise GradingError(f"{folder} holds no folders: expected one a student")
     return students
+
+
+def _looked(student, all_sets, sets):
+    """What `_look` finds as plain data, from a process whose memory and time are limited."""
+    found = _look(student, all_sets, sets)
+    return {name: [path and str(path), notes] for name, (path, notes) in found.items()}
+
+
+def _paths(student, looked, sets):
+    if looked is None:
+        looked = dict.fromkeys(sets, [None, ["the files could not be looked through: too large?"]])
+    return {name: (path and Path(path), notes) for name, (path, notes) in looked.items()}
 
 
 def _look(student: Path, all_sets: dict, wanted: dict) -> dict[str, tuple[Path | None, list[str]]]:
@@ -243,7 +320,7 @@ def _keep(submission: Submission, told: dict) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(told[kind], encoding="utf-8")
                 _keep_receipt(submission.path, path.parent)
-        except OSError:  # a name that is too long, for example
+        except (OSError, ValueError):  # a name that is too long, for example
             log.exception("%s of %s not written", kind, submission.student)
             told["notes"].append(f"its {kind} could not be written: see grading.log")
 
@@ -256,10 +333,23 @@ def _keep_receipt(notebook: Path, folder: Path) -> None:
             shutil.copyfile(given, folder / name)
 
 
-def _row(submission: Submission, source: NotebookNode, told: dict | None) -> dict:
-    """What is known of a submission: the columns of the table, and what the class's page tells."""
+def _row_of_any(
+    submission: Submission, source: NotebookNode, told: dict | None
+) -> tuple[dict, bool]:
+    """A row, whatever was told, and whether it is a result: the machine, or we, may have failed."""
     if told is None:
         told = nothing_told([*submission.notes, "could not be graded: its process ended"])
+        return _row(submission, source, told), False
+    try:
+        return _row(submission, source, told), not told["log"]
+    except Exception:
+        log.exception("%s, %s", submission.set, submission.student)
+        told = nothing_told([*submission.notes, "could not be graded: see grading.log"])
+        return _row(submission, source, told), False
+
+
+def _row(submission: Submission, source: NotebookNode, told: dict) -> dict:
+    """What is known of a submission: the columns of the table, and what the class's page tells."""
     if told["log"]:
         lines = "".join(f"\n    {printable(line)}" for line in told["log"].splitlines())
         log.error("%s, %s%s", submission.set, submission.student, lines)
@@ -269,7 +359,7 @@ def _row(submission: Submission, source: NotebookNode, told: dict | None) -> dic
         "set": submission.set,
         "total": sum(told["points"].values()),
         "max": sum(maximum(source).values()),
-        "problem": "; ".join(dict.fromkeys(told["notes"])),
+        "problem": printable("; ".join(dict.fromkeys(told["notes"]))),
         "said": told["said"],
         "answers": told["answers"],
         **told["points"],

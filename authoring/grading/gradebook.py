@@ -10,18 +10,19 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable
+from datetime import UTC
 from pathlib import Path
 
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook, MissingEntry
-from nbgrader.utils import is_grade, is_solution, parse_utc
+from nbgrader.utils import is_grade, is_solution
 from sqlalchemy import URL
 from sqlalchemy.exc import SAWarning
 
 from authoring import preflight
 from authoring.grading.course import exercise_of
-from authoring.grading.desk import GradingError
-from authoring.grading.isolation import ROOT
+from authoring.grading.deadlines import handed_in
+from authoring.grading.isolation import ROOT, GradingError
 
 log = logging.getLogger("authoring.grading.grade")
 COURSE = "minitorch"
@@ -38,7 +39,7 @@ class Records:
 
     def __init__(self, results: Path, folder: Path, sets: dict, say: Callable[[str], None]):
         self.path, self.say, self.failed = results / "gradebook.db", say, 0
-        self.by_hand = {
+        self.written = {
             name: _cells(source, is_grade, is_solution) for name, source in sets.items()
         }
         if shutil.which("alembic") is None:  # with which nbgrader makes the database
@@ -71,7 +72,7 @@ class Records:
         book.update_or_create_assignment(name, course_id=COURSE)
         book.update_or_create_notebook(name, name)
         for cell, points in graded.items():
-            kind = "markdown" if cell in self.by_hand[name] else "code"
+            kind = "markdown" if cell in self.written[name] else "code"
             book.update_or_create_grade_cell(cell, name, name, max_score=points, cell_type=kind)
         for cell in solved:
             book.update_or_create_solution_cell(cell, name, name)
@@ -95,6 +96,25 @@ class Records:
             self.failed += 1
             self.book.db.rollback()
 
+    def by_hand(self, row: dict) -> dict:
+        """The row with the points that a person gave in place of the grader's, and a remark."""
+        try:
+            submission = self.book.find_submission(row["set"], row["student"])
+        except Exception:  # there is none, or the database is busy
+            return row
+        given = {
+            exercise_of(grade.name): grade.manual_score
+            for grade in submission.notebooks[0].grades
+            if grade.manual_score is not None
+        }
+        if not given:
+            return row
+        said = [f"{name} {points:g} (was {row.get(name, 0):g})" for name, points in given.items()]
+        remarks = [row["problem"]] if row["problem"] else []
+        total = row["total"] + sum(points - row.get(name, 0) for name, points in given.items())
+        problem = "; ".join([*remarks, f"points given by hand: {', '.join(said)}"])
+        return {**row, **given, "total": total, "problem": problem}
+
     def _add(self, row, path):
         book, student, name = self.book, row["student"], row["set"]
         book.update_or_create_student(student)
@@ -102,11 +122,15 @@ class Records:
             with contextlib.suppress(MissingEntry):
                 book.remove_submission(name, student)
             return
-        submission = book.update_or_create_submission(name, student, timestamp=_handed_in(path))
+        at = handed_in(path)
+        submission = book.update_or_create_submission(
+            name, student, timestamp=at and at.astimezone(UTC).replace(tzinfo=None)
+        )
         [notebook] = submission.notebooks
+        notebook.late_submission_penalty = row.get("penalty") or None
         for grade in notebook.grades:
             score = row.get(exercise_of(grade.name), 0.0)
-            score = None if grade.name in self.by_hand[name] else score
+            score = None if grade.name in self.written[name] else score
             if grade.auto_score != score:
                 grade.auto_score = score
                 grade.needs_manual_grade = grade.manual_score is not None
@@ -120,9 +144,3 @@ def _cells(source: NotebookNode, *kinds: Callable) -> dict[str, float]:
         for cell in source.cells
         if all(kind(cell) for kind in kinds)
     }
-
-
-def _handed_in(notebook: Path):
-    """When nbgrader's exchange took a notebook, if it did."""
-    with contextlib.suppress(OSError, ValueError, OverflowError):
-        return parse_utc(notebook.with_name("timestamp.txt").read_text(encoding="utf-8").strip())

@@ -35,6 +35,7 @@ from minitorch.optim import Optimizer
 from minitorch.tensor import Tensor
 
 ASKED = ("call", "get", "set", "item", "put", "length", "list", "operate", "instance", "copy")
+TELLING = ("name", "function")  # what programs to be judged are, and are made of
 ENVELOPE = ("kind", "modes", "listen", "containers", "updates", "random", "dropped")
 
 
@@ -181,6 +182,8 @@ class Peer:
         if id(object) not in self.number_of:
             raise Refused("no object of the grader's")
         if kind in ("get", "set") and (type(name) is not str or name.startswith("_")):
+            raise AttributeError(name)
+        if kind == "get" and name in TELLING and values.is_of_checks(values.owner_of(object)):
             raise AttributeError(name)
         if kind in ("put", "operate", "instance") or (
             kind == "get" and isinstance(object, types.FunctionType)

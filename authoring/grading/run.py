@@ -19,7 +19,8 @@ from nbformat.v4 import new_output
 from nbgrader.utils import is_grade, is_solution
 
 from authoring import preflight
-from authoring.grading.isolation import ROOT, Place
+from authoring.grading.isolation import MEMORY, ROOT, Place
+from authoring.grading.outputs import LARGEST_ALL, LONGEST_ALL, MOST, SHOWN, Room
 from authoring.grading.peer import Peer, Refused
 from authoring.grading.wire import Lost, Wire
 from textbook import checks
@@ -32,7 +33,8 @@ LONGEST_WAIT = 10  # times the seconds of a cell: how long it may wait for a pro
 SEEDED = (
     "import sys, textbook.checks; sys.modules['textbook.checks.exercise'].SEEDS.update({seeds})"
 )
-SHOWN_OUTPUTS = ["image/png", "image/jpeg", "text/plain"]  # none of them can hold a script
+TRAINS = "reached"  # what a check calls the judging of a plan
+LONGEST_MESSAGE = 20_000  # characters of what a check says
 CHAPTERS = [
     name for _, name, _ in pkgutil.iter_modules(checks.__path__) if name.startswith("chapter_")
 ]
@@ -51,7 +53,7 @@ class Helpers:
             for cell in source.cells
             if cell.cell_type == "code"
             for node in ast.walk(ast.parse(TransformerManager().transform_cell(cell.source)))
-            if isinstance(node, ast.Attribute)
+            if isinstance(node, ast.Attribute) and not node.attr.startswith("_")
         }
 
     def __call__(self, chapter, name):
@@ -101,6 +103,7 @@ class Run:
             for cell in notebook.cells
             if is_grade(cell)
         }
+        self.room = Room(LONGEST_ALL, LARGEST_ALL)
         self.fatal: dict[int, str] = {}  # what stopped a cell, by its index
         self.slowest = 0.0  # seconds of a cell
         self.done: set[int] = set()
@@ -137,6 +140,7 @@ class Run:
         peer = Peer(Wire(student.link), False, (types.ModuleType, exercise.Exercise))
         peer.extra["helper"] = self.helpers
         peer.wire.grant = functools.partial(self._grant, student)
+        peer.wire.watch = functools.partial(_watch, student)
         try:
             peer.wire.deadline = time.monotonic() + START_SECONDS
             peer.ask("run", source=SEEDED.format(seeds=exercise.SEEDS) if together else "")
@@ -158,19 +162,50 @@ class Run:
     def _run_cell(self, index, cell, peer, together):
         if not is_grade(cell) or is_solution(cell):
             outputs = run_there(peer, cell.source)
-            cell.outputs = cell.outputs if together else outputs
+            cell.outputs = cell.outputs if together else self._shown(outputs)
             return
         name = preflight.grade_id(cell)
         if name in self.doubted:
             if passes(run_there(peer, with_imports(cell))):
                 self.disputed.add(name)
         elif together == (name in self.beside):
-            if together:
-                cell.outputs = run_there(peer, with_imports(cell))
-            else:
-                cell.outputs = examine(cell, peer)
-            self.passed[name] = passes(cell.outputs)
+            test = Test(cell)
+            outputs = (
+                run_there(peer, with_imports(cell)) if together else examine(test.judging, peer)
+            )
+            if test.training and not together and passes(outputs):
+                outputs += examine(test.training, peer, self._proven(test, name))
+            self.passed[name] = passes(outputs)
             self.done.add(index)
+            cell.outputs = self._shown(outputs)
+            if test.showing and not together:
+                cell.outputs += self._shown(map(_as_show, examine(test.showing, peer)))
+
+    def _proven(self, test, name):
+        """The references of the functions that a plan is trained and measured with.
+
+        Where all of them have passed their own tests, the plan is judged with these: what a
+        student's own says of its own training need not be so. A test of such a function itself,
+        which has passed the rest of it, is judged with the reference in place of that one alone.
+        """
+        own = name.removeprefix("test_")
+        asked = {
+            called: one
+            for called in test.asked
+            for module in test.modules.values()
+            if isinstance(one := getattr(module, called, None), exercise.Exercise)
+        }
+        if own in asked:
+            asked = {own: asked[own]}
+        proven = all(
+            (called == own or self.passed.get(f"test_{called}"))
+            and isinstance(one.reference, types.FunctionType)
+            for called, one in asked.items()
+        )
+        return {called: one.reference for called, one in asked.items()} if proven else {}
+
+    def _shown(self, outputs):
+        return self.room.keep(Room().keep(list(outputs)))
 
     def _grant(self, student):
         """The seconds that a cell has had no processor: they do not count as its own."""
@@ -206,6 +241,12 @@ class Run:
         return [f"cell {', '.join(names)}: {reason}" for reason, names in found.items()]
 
 
+def _watch(student):
+    """Give up a cell whose processes hold more together than one may."""
+    if student.memory() > MEMORY:
+        raise Lost(f"and what it started took more than {MEMORY // 2**30} GiB of memory")
+
+
 def run_there(peer: Peer, source: str) -> list:
     """The outputs of a cell that runs in the student's process."""
     try:
@@ -236,20 +277,64 @@ def output_from(told):
     if kind == "error":
         lines = [str(line) for line in told["traceback"]]
         return new_output(
-            "error", ename=str(told["ename"]), evalue=str(told["evalue"]), traceback=lines
+            "error", ename=str(told["ename"])[:MOST], evalue=str(told["evalue"]), traceback=lines
         )
-    data = {name: str(text) for name, text in told["data"].items() if name in SHOWN_OUTPUTS}
+    data = {name: str(text) for name, text in told["data"].items() if name in SHOWN}
     for name in [name for name in data if name.startswith("image")]:
         if not re.fullmatch(r"[A-Za-z0-9+/=\s]*", data[name]):
             del data[name]
     return new_output("display_data", data=data)
 
 
+def _as_show(output):
+    """What a line of show prints or raises: it says nothing about the answer."""
+    if output.output_type != "error":
+        return output
+    return new_output("stream", name="stdout", text=f"(not shown: {output.traceback[0]})\n")
+
+
+class Test:
+    """The lines of a test that judge, those that train what a plan says, and those that only show.
+
+    Where nothing but the test's own lines can judge, since it asks no check, all of them do.
+    """
+
+    def __init__(self, cell: NotebookNode):
+        tree = ast.parse(TransformerManager().transform_cell(with_imports(cell)))
+        given = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+        self.modules = {
+            alias.asname or alias.name: importlib.import_module(f"{node.module}.{alias.name}")
+            for node in given
+            if isinstance(node, ast.ImportFrom) and node.module == checks.__name__
+            for alias in node.names
+        }
+        asking = {id(node): asked for node in tree.body if (asked := self._asks(node))}
+        training = [node for node in tree.body if asking.get(id(node)) == TRAINS]
+        judging = [node for node in tree.body if asking.get(id(node), TRAINS) != TRAINS]
+        rest = [node for node in tree.body if id(node) not in asking and node not in given]
+        if not asking:
+            judging, rest = rest, []
+        self.judging = ast.Module([*given, *judging], [])
+        self.training = training and ast.Module([*given, *training], [])
+        self.showing = rest and ast.Module([*given, *rest], [])
+        self.asked = [
+            name.id for node in training for name in node.value.args if isinstance(name, ast.Name)
+        ]
+
+    def _asks(self, node):
+        """What a statement asks of a check, if it does."""
+        called = getattr(getattr(node, "value", None), "func", None)
+        if not (isinstance(node, ast.Expr) and isinstance(called, ast.Attribute)):
+            return None
+        is_check = isinstance(called.value, ast.Name) and called.value.id in self.modules
+        return called.attr if is_check else None
+
+
 class Names(dict):
     """The names of a test. What it does not bind itself is the student's, asked for when needed."""
 
-    def __init__(self, peer: Peer):
-        super().__init__(__name__="__main__", __builtins__=builtins)
+    def __init__(self, peer: Peer, given: dict | None = None):
+        super().__init__(given or {}, __name__="__main__", __builtins__=builtins)
         self.peer = peer
 
     def __missing__(self, name):
@@ -259,15 +344,15 @@ class Names(dict):
         return self[name]
 
 
-def examine(cell: NotebookNode, peer: Peer) -> list:
-    """Run a test here, with the student's names; its outputs."""
-    code = compile(TransformerManager().transform_cell(with_imports(cell)), "<test>", "exec")
+def examine(lines: ast.Module, peer: Peer, given: dict | None = None) -> list:
+    """Run lines of a test here, with the student's names but for those given; their outputs."""
+    code = compile(lines, "<test>", "exec")
     printed, outputs = io.StringIO(), []
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
             gc.collect()
             peer.ask("tidy")
-            exec(code, Names(peer))
+            exec(code, Names(peer, given))
         except KeyboardInterrupt:
             raise
         except (Exception, SystemExit) as error:
@@ -279,7 +364,7 @@ def examine(cell: NotebookNode, peer: Peer) -> list:
 
 def _error(error):
     try:
-        text = str(error)
+        text = str(error)[:LONGEST_MESSAGE]
     except Exception:
         text = ""
     shown = (

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import nbformat
 
-from authoring.grading.desk import GradingError, Job, Task, code, opened
-from authoring.grading.isolation import ONE_THREAD, ROOT
+from authoring.grading.desk import Job, Task, code, opened
+from authoring.grading.isolation import ONE_THREAD, ROOT, GradingError
 from authoring.grading.table import content_hash
 from authoring.grading.workers import results_of as forked
 
@@ -92,6 +92,7 @@ def _order(job: Job) -> dict:
         "seed": job.seed,
         "seconds": job.seconds,
         "strict": job.strict,
+        "user": job.user,
         "code": code(),
     }
 
@@ -179,7 +180,7 @@ def _job(order: dict) -> Job:
     same = {name: _hash(source) for name, source in sets.items()} == order["sets"]
     if not same or order["code"] != code():
         raise GradingError("the book in this worker's folder is another version")
-    return Job(sets, order["seed"], tuple(order["seconds"]), order["strict"])
+    return Job(sets, order["seed"], tuple(order["seconds"]), order["strict"], order["user"])
 
 
 def _grade(desk):

@@ -8,6 +8,7 @@ import builtins
 import gc
 import io
 import os
+import signal
 import socket
 import sys
 import types
@@ -18,34 +19,31 @@ from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from authoring.grading import kernel
+from authoring.grading.outputs import LONGEST_TEXT, MOST, SHOWN, Room
 from authoring.grading.peer import Peer
 from authoring.grading.wire import Lost, Wire
-
-LONGEST_OUTPUT = 100_000  # characters of a cell
-MOST_OUTPUTS = 200  # of a cell
-SHOWN = ("image/png", "image/jpeg", "text/plain")
-CUT = "\n... (the rest of the output is cut off)\n"
 
 
 class Outputs:
     """What the running cell has shown, in nbformat's form."""
 
     def __init__(self):
-        self.shown, self.left = [], LONGEST_OUTPUT
+        self.shown, self.left = [], LONGEST_TEXT + 1  # one more shows that there was more
 
     def write(self, text):
-        if self.left <= 0:
+        text = text[: self.left]
+        self.left -= len(text)
+        if not text:
             return
-        text, self.left = text[: self.left], self.left - len(text)
-        text += CUT if self.left <= 0 else ""
         if self.shown and self.shown[-1]["output_type"] == "stream":
             self.shown[-1]["text"] += text
         else:
             self.add({"output_type": "stream", "name": "stdout", "text": text})
 
     def add(self, output):
-        if len(self.shown) < MOST_OUTPUTS:
-            self.shown.append(output)
+        if len(self.shown) < MOST or output["output_type"] == "error":
+            self.shown.append(plain(output))
 
 
 class Stream(io.TextIOBase):
@@ -104,8 +102,8 @@ class Shell(InteractiveShell):
             {
                 "output_type": "error",
                 "ename": etype.__name__,
-                "evalue": text[:LONGEST_OUTPUT],
-                "traceback": [str(line)[:LONGEST_OUTPUT] for line in stb],
+                "evalue": text[:LONGEST_TEXT],
+                "traceback": [str(line)[:LONGEST_TEXT] for line in stb],
             }
         )
 
@@ -113,7 +111,8 @@ class Shell(InteractiveShell):
         """The outputs of a cell."""
         self.outputs = Outputs()
         self.run_cell(source, store_history=True)
-        return [plain(output) for output in self.outputs.shown]
+        end_alarms()
+        return Room().keep(self.outputs.shown)
 
 
 def plain(output):
@@ -168,8 +167,11 @@ def _nothing(*_, **__):
 def main():
     """Serve the grader, over the socket of the number given, until it ends."""
     link, memory, *chapters = sys.argv[1:]
-    limit_memory(int(memory))
+    kernel.limit_memory(int(memory))
+    kernel.refuse_calls()
     peer = Peer(Wire(socket.socket(fileno=int(link))), trusting=True)
+    if hasattr(os, "register_at_fork"):  # what a cell forks has no word with the grader
+        os.register_at_fork(after_in_child=peer.wire.link.close)
     if chapters:
         install_checks(chapters, peer.ask)
     settings = Config()
@@ -189,7 +191,15 @@ def main():
 
 def tidy():
     """Let go of what only refers to itself, so that it need not be kept in step any longer."""
+    end_alarms()
     gc.collect()
+
+
+def end_alarms():
+    """An alarm that a cell has set ends with it, else it would ring in another exercise."""
+    if hasattr(signal, "setitimer"):
+        for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+            signal.setitimer(timer, 0)
 
 
 def give_builtins_of_its_own(shell):
@@ -197,15 +207,6 @@ def give_builtins_of_its_own(shell):
     own = types.ModuleType("builtins")
     vars(own).update(vars(builtins), get_ipython=shell.get_ipython, display=display)
     shell.user_ns["__builtins__"] = sys.modules["builtins"] = own
-
-
-def limit_memory(size):
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (size, size))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ class Table:
     disk before the next one, so that a reader, or a broken run, finds whole rows only.
     """
 
-    def __init__(self, path: Path, sets: Iterable[NotebookNode]):
+    def __init__(self, path: Path, sets: Iterable[NotebookNode], more: Iterable[str] = ()):
         exercises = [name for source in sets for name in maximum(source)]
-        columns = ["student", "set", "total", "max", "problem", *exercises]
+        columns = ["student", "set", "total", "max", "problem", *more, *exercises]
         self.path, self.columns = path, list(dict.fromkeys(columns))
         self.rows: list[dict] = []
 
@@ -53,7 +53,7 @@ def no_formula(value):
 def append(path: Path, text: str) -> None:
     """Add text to a file by one write, and see it on the disk."""
     with path.open("ab") as file:
-        file.write(text.encode())
+        file.write(text.encode("utf-8", "backslashreplace"))
         file.flush()
         os.fsync(file.fileno())
 
@@ -61,11 +61,12 @@ def append(path: Path, text: str) -> None:
 class Memory:
     """The rows that were graded, each under the hash of all that it came from.
 
-    A line of grades.jsonl is one row; a line that was broken off counts for nothing.
+    A line of grades.jsonl is one row; a line that was broken off counts for nothing. ``last`` has
+    the latest of each student and set.
     """
 
     def __init__(self, path: Path, resume: bool):
-        self.path, self.known = path, {}
+        self.path, self.known, self.last = path, {}, {}
         if not resume:
             path.unlink(missing_ok=True)
         elif path.exists():
@@ -75,8 +76,8 @@ class Memory:
             for line in content.splitlines():
                 try:
                     key, row = json.loads(line)
-                    self.known[key] = row
-                except (ValueError, TypeError):
+                    self.last[row.get("student"), row.get("set")] = self.known[key] = row
+                except (ValueError, TypeError, AttributeError):
                     continue
 
     def add(self, key: str, row: dict):

@@ -10,8 +10,9 @@ import struct
 import time
 
 HEADER = struct.Struct("!II")  # length of the JSON text, of all arrays together
-LARGEST = 256 * 2**20
-LONGEST_TEXT = 32 * 2**20  # of which lists of lists take twenty times as much memory
+LARGEST = 64 * 2**20
+LONGEST_TEXT = 8 * 2**20  # of which lists of lists take twenty times as much memory
+BETWEEN_LOOKS = 1.0  # seconds
 PART = 2**16  # bytes that are read at once
 to_json = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
 
@@ -26,13 +27,15 @@ class Lost(BaseException):
 class Wire:
     """A socket over which messages go; ``deadline`` is the time at which waiting ends.
 
-    Then ``grant`` says how many seconds more there are.
+    Then ``grant`` says how many seconds more there are. ``watch`` is called every second.
     """
 
     def __init__(self, link: socket.socket):
         self.link = link
         self.deadline: float | None = None
         self.grant = lambda: 0.0
+        self.watch = lambda: None
+        self.watched = time.monotonic()
         self.arrived = bytearray()  # and not read yet
 
     def send(self, message: dict, arrays: list[bytes]) -> None:
@@ -59,7 +62,7 @@ class Wire:
             for one in message.pop("sizes"):
                 arrays.append(rest[start : start + one])
                 start += one
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError):
             raise Lost("sent what is no message") from None
         return message, arrays
 
@@ -81,10 +84,15 @@ class Wire:
         return found
 
     def _limit_waiting(self, at_least=0.0):
-        if self.deadline is not None:
-            if self.deadline <= time.monotonic():
-                self.deadline += self.grant()
-            left = self.deadline - time.monotonic()
-            if left <= 0:
-                raise Lost("too slow")
-            self.link.settimeout(max(left, at_least))
+        if self.deadline is None:
+            return
+        now = time.monotonic()
+        if now >= self.watched + BETWEEN_LOOKS:
+            self.watched = now
+            self.watch()
+        if self.deadline <= now:
+            self.deadline += self.grant()
+        left = self.deadline - now
+        if left <= 0:
+            raise Lost("too slow")
+        self.link.settimeout(max(left, at_least) if at_least else min(left, BETWEEN_LOOKS))

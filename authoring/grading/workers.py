@@ -9,6 +9,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 
+from authoring.grading import kernel
+
+MEMORY = 2**30  # bytes that a process takes beside what it has from its parent
+
 
 def results_of(
     tasks: Iterable, work: Callable[[object], dict], jobs: int, seconds: float
@@ -58,6 +62,7 @@ class _Worker:
         self.pipe, theirs = os.pipe()
         self.process = os.fork()
         if self.process == 0:
+            os.close(self.pipe)  # else nobody would tell it that the grader has ended
             _work(theirs, work, task, place)
         os.close(theirs)
 
@@ -91,6 +96,8 @@ def _work(pipe, work, task, place):
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        kernel.die_with_parent()
+        kernel.limit_memory(MEMORY, more=True)
         if place is not None:
             _stay_on_one_processor(place)
         text = json.dumps(work(task)).encode()

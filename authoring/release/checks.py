@@ -37,6 +37,8 @@ def _strip(checks: Path) -> None:
     for name in ("modules.py", "suspects.py"):
         text = (checks / name).read_text(encoding="utf-8")
         (checks / name).write_text(without_answers(text), encoding="utf-8")
+    for table in checks.glob("chapter_*/*.txt"):
+        table.unlink()
     framework = checks / "exercise.py"
     text, changed = HIDDEN_SEEDS.subn(r"\1}", framework.read_text(encoding="utf-8"))
     if changed != 1:

@@ -13,17 +13,16 @@
 # %% [markdown]
 # # Exercises 00: tensors and autograd
 #
-# Ten exercises, from easy to hard, 40 points, about four and a half hours. They belong to
-# [chapter 00](../../notebooks/00_tensors_and_autograd.ipynb) and stand alone: none needs the answer to another. Leave out
-# what you like.
+# Ten exercises, 40 points, about four and a half hours. The **core** (1, 3, 5 and 7) takes 90 minutes; the others are *practice*
+# and *challenge*. They belong to [chapter 00](../../notebooks/00_tensors_and_autograd.ipynb). None needs the answer to another.
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run the cell, then the
-# check below it. The check looks at what your function does, on inputs of several sizes: any way of writing it that gives
-# the right result is right. A wrong answer is told what it looks like. What you see passing are the *public checks*; when
-# the set is graded, the same checks run once more on other numbers and sizes. Where an exercise does not allow an
-# operation, because that is what you are to write, the check records what runs inside your function, under whatever name
-# you call it. Leave the arguments of your functions as they are, unless the text says otherwise: no in-place changes.
-# No exercise asks that your results carry a gradient.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
+#
+# - Any way that gives the right result is right. A wrong answer is told what it looks like.
+# - Grading runs these *public checks* once more, on other numbers and sizes.
+# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
+# - Leave the arguments of your functions as they are (no in-place changes), unless the text says otherwise.
+# - No exercise asks that your results carry a gradient.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 
@@ -45,14 +44,32 @@ progress.show("00")
 # %% [markdown]
 # ## 1. Softmax
 #
-# *Goal: turn scores into probabilities without overflow. Easy, 10 minutes, 2 points.*
+# *Core · easy · 10 minutes · 2 points*
 #
-# `scores` has shape $(\dots, V)$. Return $p$ of the same shape, with $p_i = e^{z_i} / \sum_j e^{z_j}$ along the last
-# axis. Scores may be as large as 1000, and differ from row to row as well as within a row. A score may be $-\infty$: that
-# word is impossible, its probability is exactly 0. Each row has a finite score at least.
+# Turn scores into probabilities without overflow: $p_i = e^{z_i} / \sum_j e^{z_j}$ along the last axis.
 #
-# Not allowed: the library's softmax, in all its forms, and what is made with it or makes it: `log_softmax`, `logsumexp`,
-# `cross_entropy`, `scaled_dot_product_attention`. All else is allowed.
+# ```pycon
+# >>> softmax(mt.tensor([0.0, math.log(3)]))
+# tensor([0.2500, 0.7500])
+# ```
+#
+# - `scores` has shape $(\dots, V)$, and so has the result.
+# - Scores may be as large as 1000, and differ from row to row as well as within a row.
+# - A score may be $-\infty$: its probability is exactly 0. Each row has a finite score.
+#
+# *Not allowed*: the library's softmax in all its forms, `log_softmax`, `logsumexp`, `cross_entropy`,
+# `scaled_dot_product_attention`.
+#
+# <details><summary>First hint</summary>
+#
+# What happens to $p$ when you add the same number to all scores of a row?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Choose that number so that no power is above 1. `amax(dim=-1, keepdim=True)` gives one number a row.
+#
+# </details>
 
 
 # %% solution="softmax"
@@ -73,19 +90,38 @@ check.softmax(softmax, hidden=True)
 # %% [markdown]
 # ## 2. Two models, one perplexity
 #
-# *Goal: measure a language model that is made of two. Easy, 20 minutes, 3 points.*
+# *Practice · easy · 20 minutes · 3 points*
 #
-# Two models have read the same text. Row $t$ of `scores`, of shape $(T, V)$, holds the scores of the first for word $t$, row
-# $t$ of `others` those of the second. Together they make a third model, whose **probability** of a word is `share` times that
-# of the first plus $1 -$ `share` times that of the second. `share` is a number from 0 to 1, both ends included. `targets`, of
-# shape $(T)$, holds the numbers of the words that came. Return the perplexity of the third model as a number.
+# Two models have read the same text. Mixed, they make a third: its **probability** of a word is `share` times that of the
+# first plus $1 -$ `share` times that of the second. Return the perplexity of the third model, a number.
 #
-# Texts may be long. And a word that came may have had, in both models, a probability that is smaller than the smallest
-# positive floating-point number; the perplexity is a number all the same.
+# ```pycon
+# >>> scores, others = mt.tensor([[0.0, 0.0]]), mt.tensor([[0.0, math.log(3)]])
+# >>> round(perplexity(scores, others, 0.5, mt.tensor([1])), 4)  # 1 / (0.5 * 1/2 + 0.5 * 3/4)
+# 1.6
+# ```
 #
-# Can the third model be better than both of the others? When your function stands, the cell below the check tries it.
+# - Row $t$ of `scores` and of `others`, both $(T, V)$, holds a model's scores of word $t$. `targets` $(T)$ holds the words that
+#   came.
+# - `share` is a number from 0 to 1, both included.
+# - Texts may be long. Both models may give the word that came a probability below the smallest positive floating-point number;
+#   the perplexity is a number all the same.
 #
-# Everything is allowed. Useful: `gather`, `mt.logaddexp`.
+# Can the third model be better than both? The cell of the check tries it.
+#
+# *Useful*: `gather`, `mt.logaddexp`.
+#
+# <details><summary>First hint</summary>
+#
+# Stay with logarithms of probabilities all the way. What is $\log(e^a + e^b)$ called?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# A share is a factor of a probability, so its logarithm is added to a log-probability. What is the logarithm of a share of 0,
+# and what does `logaddexp` make of it?
+#
+# </details>
 
 
 # %% solution="perplexity"
@@ -116,17 +152,32 @@ check.perplexity(perplexity, hidden=True)
 # %% [markdown]
 # ## 3. Predict, then count: a step with frozen layers
 #
-# *Goal: know what a training step costs before it runs. Easy, 20 minutes, 3 points.*
+# *Core · easy · 20 minutes · 3 points*
 #
-# A multi-layer perceptron has layers of the widths in the list `sizes`: `[2, 32, 3]` is one matrix from 2 to 32 and one
-# from 32 to 3. Its first `frozen` layers stay as they are, all others are trained; `frozen` may be 0 and may be all. How
-# many FLOPs do the matrix products of one training step take, on a batch of `batch` examples, forward and backward? Leave
-# out biases and activations, and all products that nobody needs: which gradients does a step need?
+# How many FLOPs do the matrix products of one training step take, forward and backward? Predict it before it runs.
 #
-# When your prediction stands, the cell of the check trains three networks for a step and counts. Before you run it: what
-# share of a whole step does a step cost if all layers but the last are frozen, for many layers of the same width?
+# ```pycon
+# >>> training_flops([2, 32, 3], frozen=0, batch=1)  # products of 2 * 2 * 32 and 2 * 32 * 3 FLOPs: two, and three
+# 832
+# ```
 #
-# Everything is allowed.
+# - `sizes` are the widths of a multi-layer perceptron: `[2, 32, 3]` is a matrix from 2 to 32 and one from 32 to 3.
+# - Its first `frozen` layers, none to all, stay as they are; all others are trained. There are `batch` examples.
+# - Leave out biases, activations, and all products that nobody needs: which gradients does a step need?
+#
+# The cell of the check counts three networks. Guess before: what share of a whole step is left if only the last of many equal
+# layers is trained?
+#
+# <details><summary>First hint</summary>
+#
+# A trained layer makes up to three products: forward, the gradient of its weight, the gradient of its input. Who uses each?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Why does the example have two products for the first layer and three for the second? Nobody asks for the gradient of the data.
+#
+# </details>
 
 
 # %% solution="training_flops"
@@ -163,15 +214,33 @@ check.training_flops(training_flops, hidden=True)
 # %% [markdown]
 # ## 4. The gradient of copies
 #
-# *Goal: send a gradient back to what was used several times. Medium, 20 minutes, 4 points.*
+# *Practice · medium · 20 minutes · 4 points*
 #
-# An operation has copied a tensor of the shape `shape`, a tuple. Along each of its axes it may have written several copies,
-# one **after the other**: $(a, b, c)$ becomes $(a, b, c, a, b, c)$. And it may have put axes in front, along which everything
-# is the same. Broadcasting is a case of this: there only axes of length 1 are copied. `g` is the gradient of the loss with
-# respect to the result; its shape tells how many copies there are. Return the gradient with respect to the tensor that was
-# copied, of shape `shape`.
+# An operation has copied a tensor. From `g`, the gradient of the loss with respect to the result, compute the gradient with respect
+# to the tensor that was copied.
 #
-# Not allowed: `backward`.
+# ```pycon
+# >>> sum_copies(mt.tensor([1.0, 2.0, 3.0, 4.0]), (2,))  # (a, b) became (a, b, a, b)
+# tensor([4., 6.])
+# ```
+#
+# - `shape`, a tuple, is the shape of the copied tensor, and of your result.
+# - Along each axis there may be several copies, one **after the other**.
+# - There may be new axes in front, along which everything is the same.
+# - The shape of `g` tells how many copies there are. (Broadcasting is the case in which only axes of length 1 are copied.)
+#
+# *Not allowed*: `backward`.
+#
+# <details><summary>First hint</summary>
+#
+# A number that was used several times gets the sum of the gradients of its uses. Begin with the axes in front.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `g.unflatten(axis, (copies, size))` puts the copies along an axis of their own.
+#
+# </details>
 
 
 # %% solution="sum_copies"
@@ -196,14 +265,32 @@ check.sum_copies(sum_copies, hidden=True)
 # %% [markdown]
 # ## 5. A weight that is used twice
 #
-# *Goal: send a gradient back through a layer, twice. Medium, 25 minutes, 4 points.*
+# *Core · medium · 25 minutes · 4 points*
 #
-# A network goes through a narrow place and back, with one matrix: $h = xW + b$ and then $y = h W^\top$, where `x` has the
-# shape $(\dots, k)$, `weight` is $W$, $(k, m)$, and `bias` is $b$, $(m)$. `g`, of shape $(\dots, k)$, is the gradient of the
-# loss with respect to $y$. Return the gradients with respect to $x$, $W$ and $b$, as a tuple of three. The leading axes may
-# be one, $(n, k)$, or several, $(B, T, k)$.
+# A network goes through a narrow place and back with one matrix: $h = xW + b$, then $y = h W^\top$. Given the gradient `g` of the
+# loss with respect to $y$, return those with respect to $x$, $W$ and $b$, as a tuple.
 #
-# Not allowed: `backward`.
+# ```pycon
+# >>> x, weight, bias, g = mt.tensor([[1.0]]), mt.tensor([[2.0]]), mt.tensor([3.0]), mt.tensor([[1.0]])
+# >>> tied_gradients(x, weight, bias, g)  # y = (x W + b) W, so dy/dW = 2 x W + b
+# (tensor([[4.]]), tensor([[7.]]), tensor([2.]))
+# ```
+#
+# - `x` and `g` have shape $(\dots, k)$, with one leading axis or several; `weight` is $W$, $(k, m)$; `bias` is $b$, $(m)$.
+#
+# *Not allowed*: `backward`.
+#
+# <details><summary>First hint</summary>
+#
+# Write the gradient of $h$ first. $W$ is used in two places: what would its gradient be if these were two matrices?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# For $n$ examples in rows, the gradient of $xW$ with respect to $W$ is $x^\top$ times the gradient of the product. All leading axes
+# can be made one.
+#
+# </details>
 
 
 # %% solution="tied_gradients"
@@ -229,19 +316,33 @@ check.tied_gradients(tied_gradients, hidden=True)
 # %% [markdown]
 # ## 6. The spectral radius
 #
-# *Goal: find out what a matrix does when it is applied again and again. Medium, 15 minutes, 3 points.*
+# *Practice · medium · 15 minutes · 3 points*
 #
-# Estimate the spectral radius of `matrix`, of shape $(n, n)$, by **power iteration**. Start with a row vector $v$ of $n$
-# ones. In each of `steps` steps (at least two), divide $v$ by its length, then multiply it by the matrix: $v \leftarrow
-# v W$; no product is 0. The length of this product, the root of its sum of squares, is the *factor* of the step: by so much it stretched a
-# vector of length 1.
+# What does a matrix do when it is applied again and again? Estimate its spectral radius by **power iteration**.
 #
-# Return the **geometric mean of the factors of the second half** of the steps: leave out the first `steps // 2`
-# factors, and of the $m$ others return $(f_1 f_2 \cdots f_m)^{1/m} = \exp\big(\frac1m \sum_i \log f_i\big)$. The first
-# steps are far from what $v$ becomes. And no single factor will do, not even the last one: where the largest
-# eigenvalues are two complex ones, as is usual for a random matrix, $v$ goes on turning, and the factor swings for ever.
+# ```pycon
+# >>> round(spectral_radius(mt.tensor([[2.0, 0.0], [0.0, 1.0]]), 40), 4)
+# 2.0
+# ```
 #
-# Everything is allowed.
+# - Start with a row vector $v$ of $n$ ones; `matrix` is $W$, $(n, n)$.
+# - In each of `steps` steps (two at least) divide $v$ by its length, then replace it by $vW$, which is never the zero vector.
+# - The length of $vW$ is the step's *factor*: by so much it stretched a vector of length 1.
+# - Leave out the first `steps // 2` factors. Return the geometric mean of the other $m$:
+#   $(f_1 f_2 \cdots f_m)^{1/m} = \exp\big(\frac1m \sum_i \log f_i\big)$.
+#
+# Why a mean? Where the largest eigenvalues are two complex ones, $v$ goes on turning, and the factor swings for ever.
+#
+# <details><summary>First hint</summary>
+#
+# Divide first, multiply then: the factor is the length of $vW$ before it is divided in the next step.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# A sum of logarithms cannot overflow; a product of a thousand factors can.
+#
+# </details>
 
 
 # %% solution="spectral_radius"
@@ -266,26 +367,43 @@ check.spectral_radius(spectral_radius, hidden=True)
 # %% [markdown]
 # ## 7. Which of these gradients are wrong?
 #
-# *Goal: find wrong gradients by a test that does not trust them. Medium, 35 minutes, 5 points.*
+# *Core · medium · 35 minutes · 5 points*
 #
-# Below are nine programs. `program.value(x)` is the value of a function at `x` $(n, d)$, a tensor with one element, and
-# `program.gradient(x)` is what somebody says is its gradient. Each program takes any $n$ and $d$, and must follow these rules:
+# Here are nine programs. `program.value(x)` is the value of a function at `x` $(n, d)$, a tensor with one element;
+# `program.gradient(x)` is what somebody says is its gradient. You cannot look inside. Find a test that does not trust them.
 #
-# 1. the gradient is right, at every `x`, for every $n$ and $d$, and has the shape of `x`;
+# A program is right if, at every `x` and for every $n$ and $d$,
+#
+# 1. the gradient is right, and has the shape of `x`;
 # 2. `x` itself is left unchanged;
-# 3. with the same `x`, the same comes out again.
+# 3. the same `x` gives the same again.
 #
-# A program that breaks a rule for some `x` is broken. You cannot look inside, but `x` is yours: which sizes, which numbers
-# would show a mistake? Return the numbers of the broken programs, counted from 0, as a list. Five of these nine are broken;
-# the check has others, too. The functions are smooth, and no gradient is wrong by less than a test in float64 can see: where
-# it is wrong, an element is off by more than 1 %, at ordinary numbers (no larger than 5).
+# Return the numbers of the others, counted from 0, as a list. Of these nine five are broken:
+#
+# ```pycon
+# >>> len(broken_gradients(check.programs()))
+# 5
+# ```
+#
+# The functions are smooth. Where a gradient is wrong, an element is off by more than 1 % at ordinary numbers (no larger than 5).
 
 # %%
 nine = check.programs()
 
 # %% [markdown]
-# Not allowed: `backward`, which could be as wrong as the programs. Useful: `mt.randn(n, d).double()`, `mt.allclose`,
-# `.clone()`.
+# *Not allowed*: `backward`, which could be as wrong as the programs. *Useful*: `mt.randn(n, d).double()`, `mt.allclose`, `.clone()`.
+#
+# <details><summary>First hint</summary>
+#
+# Move one element of `x` a little up and a little down: how much does the value change? Then ask which `x` hides a mistake: one
+# row, equal numbers, only positive ones.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Several sizes, $n \ne d$ among them, numbers of both signs, `x` kept as a clone for comparison, and every call made twice.
+#
+# </details>
 
 
 # %% solution="broken_gradients"
@@ -331,11 +449,11 @@ check.broken_gradients(broken_gradients, hidden=True)
 # %% [markdown]
 # ## 8. Which optimizer is better?
 #
-# *Goal: conclude from a table what it says, and no more. Medium, 30 minutes, 4 points.*
+# *Practice · medium · 30 minutes · 4 points*
 #
-# Five optimizers have been tried on a spiral, each with several rates and seeds. Every run has two losses, on different
-# points: `"elsewhere"`, to choose the rate by, and `"new"`, to report. The numbers are made up. Look before you compute:
-# which optimizer has the lowest loss of all? Which ones may be called better than which?
+# Five optimizers have been tried on a spiral, with several rates and seeds. Each run has two losses on different points:
+# `"elsewhere"`, to choose the rate by, and `"new"`, to report. (The numbers are made up.) Look before you compute: which has the
+# lowest loss of all? Which may be called better than which?
 
 # %%
 figure, axes = plot.subplots(width=7, height=4)
@@ -352,19 +470,38 @@ for run in check.table:
     print("{optimizer:8}  rate {rate:6g}  seed {seed}  {elsewhere:6} {new:6}".format(**run))
 
 # %% [markdown]
-# Now write the reader down. `runs` is a list of dicts like those of `check.table`, in any order. A loss of either
-# kind that is NaN counts as $+\infty$: that run has failed. For each optimizer:
+# Now write down what the table allows to conclude. `runs` is a list of dicts like those of `check.table`, in any order.
 #
-# - choose the rate whose **median** of `"elsewhere"`, over its seeds, is the lowest. No other rate of this
-#   optimizer has the same median, and the lowest is finite.
-# - If the chosen rate is the smallest or the largest that was tried with this optimizer, or if fewer than five seeds were
-#   tried at it, nothing is concluded of this optimizer.
+# - A loss that is NaN counts as $+\infty$: that run has failed.
+# - For each optimizer choose the rate with the lowest **median** of `"elsewhere"` over its seeds. (There is one, and it is finite.)
+# - If that is the smallest or the largest rate tried with this optimizer, or has fewer than five seeds, nothing is concluded of it.
+# - One is *better* than another if each of its `"new"` losses, at its chosen rate, is below each of the other's at its own.
 #
-# Return a list of all pairs (better, worse) of names, in any order, such that each loss `"new"` of the better one, at its chosen
-# rate, is below each of the worse one at its own. With five seeds on either side that is a finding by the rule of section
-# 9, and the clearest kind: it needs no pairs.
+# Return all pairs (better, worse) of names, in any order.
 #
-# Everything is allowed.
+# ```pycon
+# >>> made_up = [
+# ...     {"optimizer": name, "rate": rate, "seed": seed, "elsewhere": loss, "new": loss}
+# ...     for name, best in (("A", 0.1), ("B", 0.5))
+# ...     for rate, loss in ((1, best + 1), (2, best), (3, best + 1))
+# ...     for seed in range(5)
+# ... ]
+# >>> conclusions(made_up)
+# [('A', 'B')]
+# ```
+#
+# With five seeds on either side this is a finding by the rule of section 9, and the clearest kind: it needs no pairs.
+#
+# <details><summary>First hint</summary>
+#
+# Three steps, three functions: group the runs, choose a rate for each optimizer, compare the chosen ones.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `min` and `max` behave strangely with NaN: replace it first. And the edge is that of the rates tried with *this* optimizer.
+#
+# </details>
 
 
 # %% solution="conclusions"
@@ -407,25 +544,48 @@ check.conclusions(conclusions, hidden=True)
 # %% [markdown]
 # ## 9. Adam in parts
 #
-# *Goal: write the step that trains most models, and train with it. Hard, 45 minutes, 5 points: 3 for the step, 2 for what is
-# reached.*
+# *Challenge · hard · 45 minutes · 5 points: 3 for the step, 2 for what is reached*
 #
 # ### The step
 #
-# A batch is too large for the memory, so it comes in parts: `parts` is a list of pairs (inputs, targets), of different
-# lengths. `loss_of(inputs, targets)` is the **mean** loss over the examples of a part, as a tensor. The loss of the batch is the mean
-# over **all** its examples, whatever the parts. Make one step of Adam by the gradient of that loss: `parameters` is a list of
-# tensors that require a gradient, `means` and `squares` are lists of tensors of the same shapes, Adam's $m$ and $v$ before the
-# step. With $g$ the gradient, and $t$ the number of this step, counted from 1,
+# A batch is too large for the memory, so it comes in parts. Make one step of Adam by the gradient of the loss of the whole batch,
+# and return this loss, a number.
+#
+# ```pycon
+# >>> w, m, v = mt.tensor([0.0], requires_grad=True), mt.zeros(1), mt.zeros(1)
+# >>> squared = lambda inputs, targets: ((w * inputs - targets) ** 2).mean()
+# >>> parts = [(mt.tensor([1.0]), mt.tensor([3.0])), (mt.tensor([1.0, 1.0]), mt.tensor([0.0, 0.0]))]
+# >>> round(step_in_parts(squared, parts, [w], [m], [v], t=1, lr=0.1), 4)  # (9 + 0 + 0) / 3
+# 3.0
+# >>> w.detach()
+# tensor([0.1000])
+# ```
+#
+# - `parts` is a list of pairs (inputs, targets) of different lengths. `loss_of(inputs, targets)` is the **mean** loss of a part, as a
+#   tensor. The loss of the batch is the mean over **all** its examples.
+# - Only one part may be in memory at a time: call `backward` for each.
+# - `parameters` require a gradient; `means` and `squares` are Adam's $m$ and $v$ before the step, of the same shapes. With $g$ the
+#   gradient, and $t$ the number of this step, counted from 1,
 #
 # $$m \leftarrow 0.9\, m + 0.1\, g, \quad v \leftarrow 0.999\, v + 0.001\, g^2, \quad
 # w \leftarrow w - \text{lr}\; \frac{m / (1 - 0.9^t)}{\sqrt{v / (1 - 0.999^t)} + 10^{-8}}.$$
 #
-# Parameters, means and squares are changed **in place**, this time, and the step is not recorded. Gradients that were there before have no
-# part in it, and what is in `.grad` afterwards does not matter. A parameter that the loss does not depend on has no gradient (None): leave it, its $m$ and its $v$ as they
-# are. Only one part may be in memory at a time: call `backward` for each part. Return the loss of the batch as a number.
+# - All three are changed **in place**, this time, and the step is not recorded.
+# - Gradients from before have no part in it. What is in `.grad` afterwards does not matter.
+# - A parameter that the loss does not depend on has no gradient (None): leave it, its $m$ and its $v$ as they are.
 #
-# Everything is allowed. Useful: `backward`, `mt.no_grad`, `copy_`.
+# *Useful*: `backward`, `mt.no_grad`, `copy_`.
+#
+# <details><summary>First hint</summary>
+#
+# `backward` adds to `.grad`. By what must the mean loss of a part be multiplied, so that the sum over parts is the mean over all?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `len(targets) / count`, with `count` the examples of all parts. Set all `.grad` to None before the first part.
+#
+# </details>
 
 
 # %% solution="step_in_parts"
@@ -459,17 +619,14 @@ check.step_in_parts(step_in_parts, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# `check.trained(step, rate, steps, seed)` trains a perceptron on 90 points of a noisy spiral, in a second or so, by your
-# step; it returns the model. `check.spiral(count)` draws new points $(3 \cdot \text{count}, 2)$ and the number of each one's
-# arm. Return a dict:
+# `check.trained(step, rate, steps, seed)` trains a perceptron on 90 points of a noisy spiral by your step, in about a second, and
+# returns the model. `check.spiral(count)` draws new points $(3 \cdot \text{count}, 2)$ and the arm of each. Return a dict:
 #
 # - `"rate"` and `"steps"`, at most 200: what you train with;
-# - `"right"`: the share of right answers (the largest of the model's three scores) on **new** points that your training reaches,
-#   by your own measurement.
+# - `"right"`: the share of **new** points that the model gets right (largest of its three scores), measured by you.
 #
-# The last check trains your choice with ten seeds of its own. At least 83 % have to be right on new points, and `"right"` may
-# be off by 4 percentage points. Its seeds are 11 to 20: leave them alone, in choosing and in measuring. Is the share on the 90 points a good
-# guess?
+# The last check trains your choice with the seeds 11 to 20: leave these alone, in choosing and in measuring. At least 83 % have
+# to be right on new points, and `"right"` may be off by 4 percentage points. Is the share on the 90 points a good guess?
 
 
 # %% solution="chosen_training"
@@ -492,24 +649,41 @@ check.step_in_parts(step_in_parts, hidden=True)
 # %% [markdown]
 # ## 10. An engine whose gradients have gradients
 #
-# *Goal: write a reverse-mode engine that can differentiate its own results. Hard, 60 minutes, 7 points.*
+# *Challenge · hard · 60 minutes · 7 points*
 #
 # Write the class `Value`: a number, in `data`, that remembers how it was computed.
 #
-# - `Value(3.0)` is a number of its own.
+# ```pycon
+# >>> x = Value(3.0)
+# >>> [slope] = (x * x * x).gradients([x])
+# >>> [curvature] = slope.gradients([x])
+# >>> slope.data, curvature.data  # 3 x^2 and 6 x
+# (27.0, 18.0)
+# ```
+#
 # - `a + b`, `a - b`, `a * b`, `a / b` of two values and `a.exp()` return new values.
-# - `result.gradients([a, b])` returns a list with the derivative of `result` with respect to each value of the list.
-#   **These are values, too**, and remember how they were computed: one may calculate with them and call `gradients` on
-#   them, for the second derivative, and so on. The derivative of `result` with respect to itself is 1, that with respect to a value
-#   that it does not depend on is 0. A call changes nothing: a second one finds the same.
+# - `result.gradients([a, b])` returns a list: the derivative of `result` with respect to each value of the list. **These are values,
+#   too**: one may calculate with them and call `gradients` on them.
+# - The derivative of `result` with respect to itself is 1, with respect to a value that it does not depend on 0.
+# - A call changes nothing: a second one finds the same.
+# - A value may be used many times, so that there are more paths than could be walked one by one. A program may have thousands of
+#   values, more than Python lets a function call itself.
 #
-# A value may be used many times, so that there are more paths than could be walked one by one, and a program may have thousands of
-# values, more than Python lets a function call itself. Plain Python numbers are enough.
+# Plain Python numbers are enough. `parents` and `slopes` are a suggestion: take what you need beside `data`.
 #
-# `parents` and `slopes` are a suggestion: `__init__` may take and keep whatever you need beside `data`. In the chapter a slope was a number. What
-# must it be here? And what may not be computed at once, when the operation is done, and why?
+# *Not allowed*: the library. This is its engine.
 #
-# Everything is allowed but the library: this is its engine.
+# <details><summary>First hint</summary>
+#
+# In the chapter a slope was a number. What must it be here, so that a gradient can be differentiated again?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# The slope of $a / b$ toward $b$ contains a quotient, whose slopes contain quotients, and so on. So a slope is not computed when the
+# operation is done, but when somebody asks: let it be a function.
+#
+# </details>
 
 
 # %% solution="Value"

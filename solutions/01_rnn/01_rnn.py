@@ -1,23 +1,21 @@
 # %% [markdown]
 # # Exercises 01: recurrent neural networks
 #
-# Ten exercises, from easy to hard, 40 points, about four and a half hours. They belong to
-# [chapter 01](../../notebooks/01_rnn.ipynb) and stand alone: none needs the answer to another.
+# Ten exercises, 40 points, about four and a half hours. The **core** (1, 5, 7) takes 75 minutes; the others are *practice* and
+# *challenge*. They belong to [chapter 01](../../notebooks/01_rnn.ipynb). None needs the answer to another.
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run the cell, then
-# the check below it. The check looks at what your function does, on inputs of several sizes: any way of writing it that
-# gives the right result is right. A wrong answer is told what it looks like. What you see passing are the *public
-# checks*; when the set is graded, the same checks run once more on other numbers and sizes. Where an exercise does not
-# allow an operation, the check records what runs inside your function, under whatever name you call it. In
-# exercises 1 and 4 the gradients of your results are compared, too: the results must stay tensors that the library's
-# operations have made of the inputs, so keep away from `.item()`, `.detach()` and NumPy there.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
+#
+# - Any way that gives the right result is right. A wrong answer is told what it looks like.
+# - Grading runs these *public checks* once more, on other numbers and sizes.
+# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
+# - In exercises 1 and 4 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
-# **Shapes.** As in the chapter, time comes first: $T$ steps, $B$ sequences side by side, $d$ numbers per input, $H$ units
-# per state, $V$ tokens in the vocabulary. Inputs are $(T, B, d)$, states $(T, B, H)$. Where sequences differ in length, the short
-# ones are padded at their end: sequence $i$ has the steps 0 to `lengths[i] - 1`, and what comes after them is padding, any
-# numbers at all.
+# **Shapes.** Time comes first, as in the chapter: $T$ steps, $B$ sequences side by side, $d$ numbers per input, $H$ units, $V$ tokens.
+# Inputs are $(T, B, d)$, states $(T, B, H)$. Short sequences are **padded** at their end: sequence $i$ has the steps 0 to `lengths[i] - 1`.
+# Behind them any finite numbers may stand.
 
 # %%
 import math
@@ -34,18 +32,37 @@ progress.show("01")
 # %% [markdown]
 # ## 1. All steps, short and long
 #
-# *Goal: unroll the cell over a padded batch. Easy, 20 minutes, 3 points.*
+# *Core · easy · 20 minutes · 3 points*
 #
-# `x` is $(T, B, d)$, with the lengths in `lengths`, integers $(B)$ from 1 to $T$; behind them any finite numbers may stand. Start from `h0` $(B, H)$, or from zeros where it is None,
-# and take the steps
+# Unroll the cell over a padded batch, all sequences at once:
 #
 # $$h_t = \tanh(x_t W_{ih}^\top + h_{t-1} W_{hh}^\top + b)$$
 #
-# for all sequences at once. At the end of a sequence its state **stays as it is** while the others go on: then the last
-# row of the result holds the last state of every sequence. Return all states $h_1 \dots h_T$ as one tensor $(T, B, H)$. `W_ih` is $(H, d)$, `W_hh`
-# $(H, H)$, `b` $(H)$. The gradient must be able to flow back through all steps.
+# ```pycon
+# >>> x, one, none = mt.ones(3, 2, 1), mt.ones(1, 1), mt.zeros(1, 1)
+# >>> unroll(x, mt.tensor([3, 1]), one, one, mt.zeros(1)).squeeze(-1)  # the second sequence has one step
+# tensor([[0.7616, 0.7616],
+#         [0.9427, 0.7616],
+#         [0.9597, 0.7616]])
+# ```
 #
-# Not allowed: `nn.RNN` (the operation `rnn`), which would do the loop for you.
+# - `x` is $(T, B, d)$; `lengths` are integers $(B)$ from 1 to $T$; `W_ih` is $(H, d)$, `W_hh` $(H, H)$, `b` $(H)$.
+# - Start from `h0` $(B, H)$, or from zeros where it is None.
+# - Behind its end the state of a sequence **stays as it is**, so the last row holds the last state of each.
+# - Return $h_1 \dots h_T$ as one tensor $(T, B, H)$, through which the gradient flows back.
+#
+# *Not allowed*: `nn.RNN` (the operation `rnn`).
+#
+# <details><summary>First hint</summary>
+#
+# Write the loop without lengths first. At step $t$, which sequences go on?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `mt.where(goes_on, new, old)` chooses for each row; `goes_on` needs the shape $(B, 1)$.
+#
+# </details>
 
 
 # %% solution="unroll"
@@ -71,16 +88,33 @@ check.unroll(unroll, hidden=True)
 # %% [markdown]
 # ## 2. Clipping
 #
-# *Goal: clip gradients by their global norm, also when they explode. Easy, 20 minutes, 3 points.*
+# *Practice · easy · 20 minutes · 3 points*
 #
-# `gradients` is a list of tensors of any shapes. Think of all their elements as one long vector $g$ with the Euclidean norm
-# $\lVert g \rVert$. Where the norm is above `max_norm`, scale every tensor by `max_norm` $/ \lVert g \rVert$, else leave
-# them as they are. Return two things: a new list, and the norm as it was before, a number. Do not change the tensors that you were given.
+# Clip gradients by their joint norm: the length $\lVert g \rVert$ of all their elements, taken as one long vector. Return a new list
+# of tensors, and the norm as it was before, a number.
 #
-# An item may be None, if a parameter has no gradient: it stays None, in its place. All may be None: then the norm is 0. And where gradients explode they are
-# **large**: up to $10^{200}$, in float64. Their norm is a number still; the squares are not.
+# ```pycon
+# >>> clip_gradients([mt.tensor([3.0]), None, mt.tensor([[4.0]])], 1.0)
+# ([tensor([0.6000]), None, tensor([[0.8000]])], 5.0)
+# ```
 #
-# Not allowed: `norm` and `clip_grad_norm_` (the operation `norm`). Write the norm out.
+# - Where the norm is above `max_norm`, multiply every tensor by `max_norm` $/ \lVert g \rVert$; else leave them as they are.
+# - Tensors may have any shapes. Those that you were given stay unchanged.
+# - A parameter without a gradient is None, and stays None. If all are, the norm is 0.
+# - Numbers may be as **large** as $10^{200}$, in float64. Their norm is a number still; their squares are not.
+#
+# *Not allowed*: `norm` and `clip_grad_norm_` (the operation `norm`).
+#
+# <details><summary>First hint</summary>
+#
+# The norm of $g$ is $m$ times the norm of $g / m$, for any $m > 0$.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# With the largest element as $m$ no square is above 1. And if it is 0?
+#
+# </details>
 
 
 # %% solution="clip_gradients"
@@ -106,17 +140,34 @@ check.clip_gradients(clip_gradients, hidden=True)
 # %% [markdown]
 # ## 3. Predict, then run: how far does a gradient reach?
 #
-# *Goal: know from the matrix how long a gradient lives. Easy, 25 minutes, 4 points.*
+# *Practice · easy · 25 minutes · 4 points*
 #
-# Without the factors $1 - h^2$, a gradient that goes back $k$ steps is multiplied by $W_{hh}^k$. Return the **largest** distance $k$ from 0 to `most`,
-# both included, at which the norm of this power is `share` or more; None if there is none. The norm is the factor by which a matrix stretches
-# the vector that it stretches most, `np.linalg.norm(power, 2)`; `W_hh` is a tensor $(H, H)$ of ordinary numbers, `share` a positive number. Note that a power may grow before it falls, and that
-# it may become too large or too small for a floating-point number: both are in the check.
+# Without the factors $1 - h^2$, a gradient that goes back $k$ steps is multiplied by $W_{hh}^k$. Return the **largest** $k$ from 0 to
+# `most`, both included, at which this power's norm is at least `share`; None if there is none.
 #
-# Before you run the cell of the check: below are three matrices of the same spectral radius, 0.9. Which one reaches farthest, down to a
-# share of 0.01? And will the real network, with its factors $1 - h^2$, reach farther than you predict, or less far?
+# ```pycon
+# >>> reach(mt.tensor([[0.5, 0.0], [0.0, 0.1]]), 0.2, 10)  # 1, 0.5, 0.25, 0.125, ...
+# 2
+# ```
 #
-# Everything is allowed.
+# - The norm is that of `np.linalg.norm(power, 2)`: how much a matrix stretches the vector that it stretches most.
+# - `W_hh` is a tensor $(H, H)$ of ordinary numbers; `share` is positive.
+# - A power may grow before it falls.
+# - Its numbers may become too large or too small for floating point.
+#
+# The cell of the check has three matrices of the same spectral radius, 0.9. Guess before: which reaches farthest? Does a real network
+# reach farther than predicted, or less far?
+#
+# <details><summary>First hint</summary>
+#
+# You cannot stop at the first $k$ whose norm is too small.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# After each product divide the power by its norm, and add up the logarithms of these norms.
+#
+# </details>
 
 
 # %% solution="reach"
@@ -162,15 +213,37 @@ check.reach(reach, hidden=True)
 # %% [markdown]
 # ## 4. Both directions, short and long
 #
-# *Goal: let a second network read each sequence from its own end. Medium, 25 minutes, 4 points.*
+# *Practice · medium · 25 minutes · 4 points*
 #
-# `forward` and `backward` are two functions that run an RNN over their input **from the first step to the last**: `forward(x)`
-# gives all states, $(T, B, H)$. Here `x` is a padded batch $(T, B, d)$ with `lengths` $(B)$; the padding holds any finite numbers.
+# Let a second network read each sequence of a padded batch from its own end. `forward` and `backward` are two functions that run an RNN
+# over what they get, **from the first step to the last**: from $(T, B, d)$ to all states, $(T, B, H)$.
 #
-# The result at step $t$ of a sequence is the state of `forward` that has read the steps up to $t$, followed by the state of `backward` that has
-# read the steps of this sequence from its end down to $t$, and none of the padding: $(T, B, 2H)$. In the padding the result is 0.
+# ```pycon
+# >>> x, sums = mt.tensor([[1.0, 5.0], [2.0, 6.0], [3.0, 9.0]]).unsqueeze(-1), lambda x: x.cumsum(0)
+# >>> both_directions(x, mt.tensor([3, 2]), sums, sums)[:, 1]  # the second sequence is 5, 6; 9 is padding
+# tensor([[ 5., 11.],
+#         [11.,  6.],
+#         [ 0.,  0.]])
+# ```
 #
-# Everything is allowed. Useful: `x[places, mt.arange(B)]` with integers `places` $(T, B)$ takes from each column its own rows.
+# Return a tensor $(T, B, 2H)$. At step $t$ of a sequence it has
+#
+# - first, the state of `forward` after the steps up to $t$;
+# - then, the state of `backward` after the steps of this sequence from its end down to $t$, and none of the padding;
+# - in the padding, zeros.
+#
+# *Useful*: `x[places, mt.arange(B)]` with integers `places` $(T, B)$ takes from each column its own rows.
+#
+# <details><summary>First hint</summary>
+#
+# Turn each sequence round, keep the padding behind it, run `backward`, and turn the result round.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Step $t$ of a sequence of length $\ell$ goes to $\ell - 1 - t$. The same places turn it back.
+#
+# </details>
 
 
 # %% solution="both_directions"
@@ -196,22 +269,36 @@ check.both_directions(both_directions, hidden=True)
 # %% [markdown]
 # ## 5. The probability of a text
 #
-# *Goal: apply the chain rule with a start token, an end and teacher forcing. Medium, 20 minutes, 4 points.*
+# *Core · medium · 20 minutes · 4 points*
 #
-# `step` is one step of an RNN language model: `scores, h = step(token, h)` reads one token of each sequence, $(B)$, and the
-# state (None at first), and returns the scores $(B, V)$ of the **next** token and the new state. `texts` is a list of texts of
-# different lengths, each a list of numbers of tokens. `start` is the number of the token `<s>`, which stands before every text, and **after** it: as in
-# the chapter, a text is over when the model says `<s>`. Neither of the two belongs to the list. Return, for each text $x_1 \dots x_n$, the logarithm of the
-# probability that the model writes just this text and stops:
+# How probable is it that a model writes just this text and stops? Return, for each text $x_1 \dots x_n$,
 #
-# $$\log P = \sum_{t=1}^{n} \log P(x_t \mid \text{<s>}, x_1, \dots, x_{t-1}) + \log P(\text{<s>} \mid \text{<s>}, x_1, \dots, x_n),$$
+# $$\log P = \sum_{t=1}^{n} \log P(x_t \mid \text{<s>}, x_1, \dots, x_{t-1}) + \log P(\text{<s>} \mid \text{<s>}, x_1, \dots, x_n).$$
 #
-# a tensor with as many elements as there are texts. A text may be empty, and it may be so long that its probability is smaller than
-# any positive floating-point number.
+# ```pycon
+# >>> coin = lambda token, h: (mt.zeros(len(token), 2), h)  # 0 is <s>, 1 is a letter: equal chances, always
+# >>> log_probability(coin, [[], [1, 1]], start=0) / math.log(2)
+# tensor([-1., -3.])
+# ```
 #
-# Why must the end be counted, if texts of different lengths are compared?
+# - `scores, h = step(token, h)` reads one token of each sequence, $(B)$, and the state (None at first). It returns the scores
+#   $(B, V)$ of the **next** token and the new state. One text at a time will do: `mt.tensor([token])`.
+# - `texts` is a list of lists of tokens, of different lengths. A text may be empty.
+# - `start` is the token `<s>`. It stands before every text and, as in the chapter, after it. It is in none of the lists.
+# - A text may be so long that its probability is below any positive floating-point number.
 #
-# Everything is allowed. One text at a time will do, as a batch of one: `mt.tensor([token])`.
+# Why must the end be counted if texts of different lengths are compared?
+#
+# <details><summary>First hint</summary>
+#
+# Pair each token that is read with the one that comes next. What is read first, what comes last?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `zip([start, *text], [*text, start])`, and `log_softmax` of the scores.
+#
+# </details>
 
 
 # %% solution="log_probability"
@@ -240,11 +327,15 @@ check.log_probability(log_probability, hidden=True)
 # %% [markdown]
 # ## 6. Which language model is best?
 #
-# *Goal: compare only what can be compared. Medium, 25 minutes, 4 points.*
+# *Practice · medium · 25 minutes · 4 points*
 #
-# Seven models have been measured. `"loss"` is the mean loss of a **token**, in nats; `"tokens"` and `"characters"` say how many there are in the text that was
-# read; `"unknown"` counts the tokens that were `<unk>`; `"reads"` and `"text"` say what the model looks at, and which text it was. The numbers are made up. Look before
-# you compute: which model has the lowest perplexity? Which rows say nothing about how well a model predicts?
+# Compare only what can be compared. Seven models have been measured (the numbers are made up):
+#
+# - `"loss"` is the mean loss of a **token**, in nats; `"tokens"` and `"characters"` count what was read;
+# - `"unknown"` counts the tokens that were `<unk>`;
+# - `"reads"` says what the model looks at, and `"text"` which text it was.
+#
+# Which has the lowest perplexity? Which rows say nothing about how well a model predicts?
 
 # %%
 for row in check.table:
@@ -254,14 +345,30 @@ for row in check.table:
     print("{unknown:3} unknown, reads {reads}, {text} text".format(**row))
 
 # %% [markdown]
-# Now write the ranking down. `rows` is a list of dicts like those of `check.table`. Leave out each model that has met an unknown token,
-# that reads more than `"the past"`, or whose text is not the `"validation"` text. For the others
-# compute the loss in nats a **character**: that of the whole text, shared among its characters. Return a list of pairs
-# (model, nats a character), the best model first.
+# Now write the ranking down. `rows` is a list of dicts like those of `check.table`.
 #
-# Why must models with unknown tokens be left out, even a single one?
+# - Leave out each model that met an unknown token, that reads more than `"the past"`, or whose text is not the `"validation"` text.
+# - For the others compute nats a **character**: the loss of the whole text, shared among its characters.
+# - Return pairs (model, nats a character), the best model first.
 #
-# Everything is allowed.
+# ```pycon
+# >>> row = dict(model="A", loss=4.0, tokens=100, characters=500, unknown=0, reads="the past", text="validation")
+# >>> ranking([row, row | dict(model="B", loss=3.0), row | dict(model="C", unknown=1)])
+# [('B', 0.6), ('A', 0.8)]
+# ```
+#
+# Why must even a single unknown token count?
+#
+# <details><summary>First hint</summary>
+#
+# A mean per token, times the tokens, is the loss of the whole text.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `sorted(pairs, key=lambda pair: pair[1])` puts the smallest number first.
+#
+# </details>
 
 
 # %% solution="ranking"
@@ -293,25 +400,44 @@ check.ranking(ranking, hidden=True)
 # %% [markdown]
 # ## 7. Which of these readers is broken?
 #
-# *Goal: find wrong windows by a test. Medium, 35 minutes, 5 points.*
+# *Core · medium · 35 minutes · 5 points*
 #
-# Below are nine programs that cut a long text for training with a carried state: `reader(text, count, window)` gives, for a text $(N)$ of numbers of tokens, a list of pairs
-# (inputs, targets) in the order in which they are read. How a reader cuts is its own business, but it must follow these rules, whatever the text:
+# Here are nine programs that cut a long text for training with a carried state. `reader(text, count, window)` gives, for a text
+# $(N)$ of tokens, a list of pairs (inputs, targets) in the order of reading. You cannot look inside, but the text is yours.
+#
+# How a reader cuts is its own business. But whatever the text,
 #
 # 1. inputs and targets have the shape (`window`, `count`); only the last pair may have fewer rows, but not none;
 # 2. the target of each input is the token that comes after it in the text;
 # 3. along each column the text goes on, within a window and from each window to the next;
-# 4. no place of the text is asked for twice, and of the $N - 1$ that could be asked for, fewer than `count` times `window` are left out.
+# 4. no place of the text is a target twice, and of the $N - 1$ places that could be one, fewer than `count` $\cdot$ `window` never are.
 #
-# A reader looks at places, not at tokens. A reader that breaks a rule for some text and some sizes is broken. You cannot look inside, but the text is yours. Return the numbers of the broken
-# readers, counted from 0, as a list. Five of these nine are broken; the check has others, too. Give them texts that hold a
-# window at least, $N$ > `count` times `window`: no rule says what is made of a shorter one.
+# Return the numbers of the readers that break a rule, counted from 0. Of these nine five do:
+#
+# ```pycon
+# >>> len(broken_readers(check.readers()))
+# 5
+# ```
+#
+# A reader looks at places, not at tokens. Give them $N >$ `count` $\cdot$ `window`: no rule says what is made of a shorter text.
 
 # %%
 nine = check.readers()
 
 # %% [markdown]
-# Everything is allowed. Which text makes this easy?
+# Which text makes this easy?
+#
+# <details><summary>First hint</summary>
+#
+# With a text in which each token is its own place, you see where everything came from.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `mt.arange(N)`. Join all inputs along time, all targets likewise, and put each rule in one line. Try lengths that fit and lengths
+# that do not, one column and several.
+#
+# </details>
 
 
 # %% solution="broken_readers"
@@ -356,19 +482,29 @@ check.broken_readers(broken_readers, hidden=True)
 # %% [markdown]
 # ## 8. Truncated backpropagation through time
 #
-# *Goal: write the training loop that carries the state and cuts the gradient, and train with it. Medium, 40 minutes, 5 points: 3 for the loop, 2 for what is reached.*
+# *Challenge · medium · 40 minutes · 5 points: 3 for the loop, 2 for what is reached*
 #
 # ### The loop
 #
-# `model(inputs, h)` runs a recurrent model over some steps, from state `h` (None at first), and returns two
-# things: the outputs at these steps and the state at their end, $(1, B, H)$. `loss_function(outputs, targets)` gives the loss. `x` is $(T, B, d)$, `y` $(T, B, 1)$
-# and `begins` $(T, B)$, True where a new text begins in a column. Texts begin at the first steps of windows only.
+# Write the training loop that carries the state and cuts the gradient. Cut `x` and `y` along time into windows of `window` steps (the
+# last may be shorter), go through them once, in order, and return the list of their losses, as numbers.
 #
-# Cut `x` and `y` along time into windows of `window` steps; the last one may be shorter. Go through them
-# once, in their order: run the model on the window from the state in which the last window ended, but a column in which a **new text** begins starts from a state of zeros. Update
-# the parameters by the gradient of this window's loss alone. The gradient must not flow back into earlier windows. Return the list of the losses, one number a window.
+# - `model(inputs, h)` returns the outputs at these steps, and the state at their end, $(1, B, H)$. `h` is None at first.
+# - `loss_function(outputs, targets)` gives the loss. `x` is $(T, B, d)$, `y` $(T, B, 1)$.
+# - Each window starts from the state in which the last one ended. But a column in which a **new text** begins starts from zeros:
+#   `begins` $(T, B)$ is True there. Texts begin at the first steps of windows only.
+# - Update by the gradient of this window's loss alone. No gradient flows into earlier windows.
 #
-# Everything is allowed.
+# <details><summary>First hint</summary>
+#
+# `x.split(window)` cuts along the first axis. What in the state remembers the windows before?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `h.detach()`, then `masked_fill` with the first row of `begins`, shaped $(B, 1)$.
+#
+# </details>
 
 
 # %% solution="truncated_bptt"
@@ -399,12 +535,12 @@ check.truncated_bptt(truncated_bptt, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# The task: 32 streams of random symbols, four of them; name at each step the symbol of **five** steps before. `check.trained(loop, window, rate, seed)` trains an RNN of 48 units by your
-# loop and Adam, on 3,000 steps of every stream, in some seconds, and returns it; `check.right(model)` is the share that it recalls in new streams. Whatever the window, the model reads the same: what changes is
-# how far a gradient reaches and how many updates there are. Return a dict with a `"window"`, 1 to 64, and a `"rate"`.
+# The task: 32 streams of random symbols, four of them; name at each step the symbol of **five** steps before.
+# `check.trained(loop, window, rate, seed)` trains an RNN of 48 units by your loop and Adam on 3,000 steps of every stream, in some
+# seconds. `check.right(model)` is the share that it recalls in new streams. Return a dict with a `"window"`, 1 to 64, and a `"rate"`.
 #
-# The last check trains your choice with three seeds of its own, 11 to 13: choose with others. At least 90 % have to be recalled with **each** seed. Where do windows fail that are too short, and
-# where those that are too long?
+# The last check trains your choice with the seeds 11 to 13: choose with others. At least 90 % have to be recalled with **each**. Where
+# do windows fail that are too short? And those that are too long?
 
 
 # %% solution="chosen_window"
@@ -426,20 +562,40 @@ check.truncated_bptt(truncated_bptt, hidden=True)
 # %% [markdown]
 # ## 9. Backpropagation through time by hand
 #
-# *Goal: compute the gradient of a recurrent network without the engine. Hard, 35 minutes, 5 points.*
+# *Challenge · hard · 35 minutes · 5 points*
 #
-# This cell keeps a part of its old state: with a number `leak` $= \alpha$ above 0 and at most 1 ($\alpha = 1$ is the cell of the chapter),
+# This cell keeps a part of its old state. With a number `leak` $= \alpha$, $0 < \alpha \le 1$ ($\alpha = 1$ is the cell of the chapter),
 #
 # $$h_t = (1 - \alpha)\, h_{t-1} + \alpha \tanh(a_t), \qquad a_t = x_t W_{ih}^\top + h_{t-1} W_{hh}^\top + b .$$
 #
-# A forward pass is done. You get the states `states` $(T, B, H)$ (row 0 is $h_1$), the first state `h0` $(B, H)$, `W_hh` $(H, H)$, `leak`, and `grad_states` $(T, B, H)$: the
-# gradient of the loss with respect to each state as far as it reaches the loss **directly**, through the output at that step, not through later states. Return two tensors: $\partial L
-# / \partial W_{hh}$, $(H, H)$, and $\partial L / \partial h_0$, $(B, H)$.
+# A forward pass is done. Return $\partial L / \partial W_{hh}$, $(H, H)$, and $\partial L / \partial h_0$, $(B, H)$.
 #
-# For one sequence and $\alpha = 1$, [section 6 of the chapter](../../notebooks/01_rnn.ipynb#6.-Backpropagation-through-time) derives what you need. Here there are $B$ of them, each a row, and the gradient of $W_{hh}$ is the sum over all. The inputs are not given, and not
-# needed: how do you get at $\tanh(a_t)$? And what does a small $\alpha$ do to a gradient that has far to go?
+# ```pycon
+# >>> one = mt.ones(1, 1)
+# >>> backprop_through_time(0.5 * mt.ones(1, 1, 1), one, one, 1.0, mt.ones(1, 1, 1))  # dL/da = 1 - 0.5^2
+# (tensor([[0.7500]]), tensor([[0.7500]]))
+# ```
 #
-# Not allowed: `nn.RNN` (the operation `rnn`) and the engine's `backward`, which this exercise is about.
+# - `states` is $(T, B, H)$, row 0 is $h_1$; `h0` is $(B, H)$, `W_hh` $(H, H)$.
+# - `grad_states` $(T, B, H)$ is the gradient with respect to each state as far as it reaches the loss **directly**, through the output
+#   at that step, not through later states.
+# - The inputs are not given, and not needed: how do you get at $\tanh(a_t)$?
+#
+# [Section 6 of the chapter](../../notebooks/01_rnn.ipynb#6.-Backpropagation-through-time) derives what you need, for one sequence and
+# $\alpha = 1$. Here a row is a sequence, and the gradient of $W_{hh}$ is the sum over all.
+#
+# *Not allowed*: `nn.RNN` (the operation `rnn`) and the engine's `backward`.
+#
+# <details><summary>First hint</summary>
+#
+# Go from the last step to the first, and carry what comes back through the next state. It has two ways back.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# $\tanh(a_t) = \big(h_t - (1 - \alpha) h_{t-1}\big) / \alpha$. One way back goes through $a_t$, the other is the factor $1 - \alpha$.
+#
+# </details>
 
 
 # %% solution="backprop_through_time"
@@ -470,20 +626,38 @@ check.backprop_through_time(backprop_through_time, hidden=True)
 # %% [markdown]
 # ## 10. Temperature, top-k and top-p
 #
-# *Goal: turn scores into the distribution to sample from. Medium, 25 minutes, 3 points.*
+# *Practice · medium · 25 minutes · 3 points*
 #
-# `scores` is $(B, V)$. Return probabilities $(B, V)$, after these steps, in this order:
+# Turn `scores` $(B, V)$ into the probabilities $(B, V)$ to sample from, by these steps in this order:
 #
-# 1. divide the scores by `temperature`; at temperature 0 the likeliest token of each row has probability 1, whatever comes next;
-# 2. unless `top_k` (1 to $V$) is None, only the `top_k` highest scores of each row stay possible;
-# 3. softmax: each row is a distribution over what stayed possible;
-# 4. unless `top_p` (above 0, at most 1) is None, only the fewest most probable tokens whose probabilities add up to at least `top_p` stay
-#    possible, and what is left of each row is divided by its sum.
+# 1. Divide the scores by `temperature`. At temperature 0 the likeliest token of each row has probability 1, whatever comes next.
+# 2. Unless `top_k` is None, only the `top_k` (1 to $V$) highest scores of each row stay possible.
+# 3. Softmax over what stayed possible.
+# 4. Unless `top_p` (above 0, at most 1) is None, only the fewest most probable tokens whose probabilities add up to at least `top_p`
+#    stay possible. Divide what is left by its sum.
 #
-# What is no longer possible has probability 0, and every token keeps its place in the row. There are no ties between scores, and they may be in the thousands.
+# ```pycon
+# >>> scores = mt.tensor([[0.0, math.log(5), math.log(2), math.log(2)+1e-3]])
+# >>> sampling_distribution(scores, top_k=3, top_p=0.6)
+# tensor([[0.0000, 0.7141, 0.0000, 0.2859]])
+# ```
 #
-# Everything is allowed. Useful: `topk`, `sort(dim, descending=True)`, which also returns the order, `cumsum`,
-# `gather`, `masked_fill`, and `order.argsort(-1)`, the place of each token in the sorted row.
+# - What is not possible has probability 0. Every token keeps its place in the row.
+# - There are no ties between scores. They may be in the thousands.
+#
+# *Useful*: `topk`, `sort(dim, descending=True)`, which also returns the order, `cumsum`, `gather`, `masked_fill`, and
+# `order.argsort(-1)`, the place of each token in the sorted row.
+#
+# <details><summary>First hint</summary>
+#
+# For step 4, sort a row. A token stays if the tokens *before* it have less than `top_p` together.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# That sum is `cumsum` minus the token's own probability. `gather` with the places brings the answer back into the row's order.
+#
+# </details>
 
 
 # %% solution="sampling_distribution"

@@ -1,27 +1,22 @@
 # %% [markdown]
 # # Exercises 02: LSTM and GRU
 #
-# Ten exercises, from easy to hard, 40 points, about four and a half hours. They belong to
-# [chapter 02](../../notebooks/02_lstm.ipynb) and stand alone: none needs the answer to another.
+# Ten exercises, 40 points, about four and a half hours. The **core** (1, 4, 6) takes 75 minutes; the others are *practice* and
+# *challenge*. They belong to [chapter 02](../../notebooks/02_lstm.ipynb). None needs the answer to another.
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer and keep the first line of the
-# function. Run the cell, then the check below it. The check looks at what your function does, on
-# inputs of several sizes: any way of writing it that gives the right result is right. A wrong
-# answer is told what it looks like. What you see passing are the *public checks*; when the set is
-# graded, the same checks run once more on other numbers and sizes. Where an exercise does not allow an
-# operation, the check records what runs inside your function, under whatever name you call it. In
-# exercises 1 and 4 the gradients of your results are compared, too: the results must stay tensors
-# that the library's operations have made of the inputs, so keep away from `.item()`, `.detach()` and
-# NumPy there. Nearly every exercise differs from the chapter in a point that its text names: a cell of the
-# chapter, pasted, is told so.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
+#
+# - Any way that gives the right result is right. A wrong answer is told what it looks like.
+# - Grading runs these *public checks* once more, on other numbers and sizes.
+# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
+# - In exercises 1 and 4 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
+# - Most exercises differ from the chapter in a point that the text names: a cell pasted from there is told so.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
-# **Shapes.** Time comes first: $T$ steps, $B$ sequences side by side, $d$ numbers per input, $H$ units
-# per state. Inputs are $(T, B, d)$, states $(T, B, H)$; at one step, $(B, d)$ and $(B, H)$. The hidden state is
-# $h_t$, the memory cell $c_t$, and the gates of the LSTM stand in PyTorch's order: $i, f, g, o$. Vectors are
-# rows, and $W_{ih}$, $(H, d)$, and $W_{hh}$, $(H, H)$, stand as PyTorch stores them, as in the chapter: the product
-# is $x_t W_{ih}^\top$.
+# **Shapes.** As in the chapter: $T$ steps, $B$ sequences, $d$ numbers per input, $H$ units. Inputs are $(T, B, d)$, states $(T, B, H)$.
+# Vectors are rows; $W_{ih}$, $(H, d)$, and $W_{hh}$, $(H, H)$, stand as PyTorch stores them, so the product is $x_t W_{ih}^\top$. The
+# sums of an LSTM stand in the order $i, f, g, o$.
 
 # %%
 import math
@@ -36,25 +31,38 @@ progress.show("02")
 # %% [markdown]
 # ## 1. Gates that look into the cell
 #
-# *Goal: write a step of an LSTM whose gates see the memory itself. Easy, 20 minutes, 4 points.*
+# *Core · easy · 20 minutes · 4 points*
 #
-# In the chapter's cell the gates see the memory only through the output gate. Gers and Schmidhuber (2000) gave
-# them **peepholes**: each gate also looks at the cell of its own unit, with one number a unit, $p^i$, $p^f$ and
-# $p^o$. Input and forget gate decide what the new cell will be, so they look at $c_{t-1}$; the output gate is asked
-# when the new cell is there, and looks at $c_t$:
+# Gers and Schmidhuber (2000) gave the gates **peepholes**: each gate also looks at the cell of its own unit, with one number a unit.
+# Input and forget gate look at the old cell, the output gate at the new one. Write a step:
 #
 # $$i_t = \sigma(a^i_t + p^i \odot c_{t-1}) \qquad f_t = \sigma(a^f_t + p^f \odot c_{t-1}) \qquad g_t = \tanh(a^g_t)$$
 #
 # $$c_t = f_t \odot c_{t-1} + i_t \odot g_t \qquad o_t = \sigma(a^o_t + p^o \odot c_t) \qquad h_t = o_t \odot \tanh(c_t)$$
 #
-# where $a_t = x_t W_{ih}^\top + h_{t-1} W_{hh}^\top + b$ holds all four sums, $(B, 4H)$, in the order $i, f, g, o$. `W_ih` is $(4H, d)$,
-# `W_hh` $(4H, H)$, `b` $(4H)$, and `peepholes` $(3, H)$ holds $p^i$, $p^f$, $p^o$. Return the new `h` and the new `c`, each $(B, H)$.
+# ```pycon
+# >>> zero, one = mt.zeros(1, 1), mt.ones(1, 1)
+# >>> peepholes = mt.tensor([[0.0], [9.0], [0.0]])  # the forget gate sees the cell, and opens
+# >>> peephole_cell(zero, zero, one, mt.zeros(4, 1), mt.zeros(4, 1), mt.zeros(4), peepholes)
+# (tensor([[0.3808]]), tensor([[0.9999]]))
+# ```
 #
-# Your answer may multiply by a matrix at most twice, once by `W_ih` and once by `W_hh`. Sums may be in the thousands, which
-# the library's `sigmoid` and `tanh` can take.
+# - $a_t = x_t W_{ih}^\top + h_{t-1} W_{hh}^\top + b$, $(B, 4H)$, holds the four sums. `W_ih` is $(4H, d)$, `W_hh` $(4H, H)$, `b` $(4H)$.
+# - `peepholes` $(3, H)$ holds $p^i$, $p^f$, $p^o$. Return the new `h` and the new `c`, each $(B, H)$.
+# - Multiply by a matrix at most twice, once by `W_ih` and once by `W_hh`. Sums may be in the thousands.
 #
-# Not allowed: `F.linear`, `nn.Linear`, `nn.LSTMCell` and `nn.LSTM` (the operations `linear` and `lstm`): they know no peepholes, and what
-# they do to the sums is the exercise. Useful: `chunk(4, dim=-1)`.
+# *Not allowed*: `F.linear`, `nn.Linear`, `nn.LSTMCell`, `nn.LSTM` (the operations `linear` and `lstm`). *Useful*: `chunk(4, dim=-1)`.
+#
+# <details><summary>First hint</summary>
+#
+# Compute all four sums at once, then cut them. In which order must the six lines run?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# The new cell is there before the output gate is asked. The library's `sigmoid` and `tanh` can take sums in the thousands.
+#
+# </details>
 
 
 # %% solution="peephole_cell"
@@ -77,21 +85,41 @@ check.peephole_cell(peephole_cell, hidden=True)
 # %% [markdown]
 # ## 2. A GRU that was trained elsewhere
 #
-# *Goal: move weights between two programs that mean different things by them. Easy, 20 minutes, 4 points.*
+# *Practice · easy · 20 minutes · 4 points*
 #
-# Another program has trained a GRU. Its weights are `kernel` $(d, 3H)$, `recurrent` $(H, 3H)$ and `bias` $(2, 3H)$, and a step there is
+# Another program has trained a GRU. A step there is
 #
 # $$[a^z, a^r, a^n] = x_t\, \text{kernel} + \text{bias}_0 \qquad [u^z, u^r, u^n] = h_{t-1}\, \text{recurrent} + \text{bias}_1$$
 #
-# $$z = \sigma(a^z + u^z) \qquad r = \sigma(a^r + u^r)$$
+# $$z = \sigma(a^z + u^z) \qquad r = \sigma(a^r + u^r) \qquad n = \tanh(a^n + r \odot u^n) \qquad h_t = z \odot n + (1 - z) \odot h_{t-1}$$
 #
-# $$n = \tanh(a^n + r \odot u^n) \qquad h_t = z \odot n + (1 - z) \odot h_{t-1}$$
+# with `kernel` $(d, 3H)$, `recurrent` $(H, 3H)$, `bias` $(2, 3H)$; the brackets are blocks of $H$ columns. Return weights with which the
+# chapter's GRU does the same: `W_ih` $(3H, d)$, `W_hh` $(3H, H)$, `b_ih` and `b_hh` $(3H)$. Three things differ there:
 #
-# where the brackets are blocks of $H$ columns side by side. In the chapter's GRU, which is PyTorch's, three things differ: how the matrices
-# stand, the order of the blocks ($r$, $z$, $n$), and that its $z = 1$ keeps the old state. Return `W_ih` $(3H, d)$, `W_hh` $(3H, H)$,
-# `b_ih` $(3H)$ and `b_hh` $(3H)$ such that the chapter's GRU does with them what the other one did.
+# - how the matrices stand;
+# - the order of the blocks: $r$, $z$, $n$;
+# - its $z = 1$ keeps the old state.
 #
-# The check runs a GRU with your weights. Everything is allowed. (Why can the two biases not be added up into one?)
+# ```pycon
+# >>> W_ih, *_ = moved_gru(mt.tensor([[1.0, 2.0, 3.0]]), mt.zeros(1, 3), mt.zeros(2, 3))
+# >>> W_ih
+# tensor([[ 2.],
+#         [-1.],
+#         [ 3.]])
+# ```
+#
+# The check runs a GRU with your weights. (Why can the two biases not be added up into one?)
+#
+# <details><summary>First hint</summary>
+#
+# What must happen to the sum of a gate $z$ so that it becomes $1 - z$?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# $\sigma(-a) = 1 - \sigma(a)$. The same moves serve kernel, recurrent and both biases: write them once.
+#
+# </details>
 
 
 # %% solution="moved_gru"
@@ -119,18 +147,32 @@ check.moved_gru(moved_gru, hidden=True)
 # %% [markdown]
 # ## 3. As wide as the budget allows
 #
-# *Goal: predict the size of a network before it is built. Easy, 20 minutes, 3 points.*
+# *Practice · easy · 20 minutes · 3 points*
 #
-# To compare an RNN, a GRU and an LSTM at equal parameters one has to know how wide each may be. Return the largest number of units $H$ with which
-# the network has **at most** `budget` parameters; 0 if there is none. `kind` is `"RNN"`, `"GRU"` or `"LSTM"`; `inputs` is $d$,
-# `layers` the number of layers; `bidirectional` is True or False. Each layer and direction has `W_ih`, `W_hh` and, as in PyTorch, two
-# biases, `b_ih` and `b_hh`. A layer above the first reads the output of the layer below, that of both directions if there are two.
+# Return the largest number of units with which a recurrent network has **at most** `budget` parameters; 0 if there is none.
 #
-# Everything is allowed, but building the networks to count their weights will not do: some budgets fit into no memory. `inputs` may be large,
-# too, and floats are not exact where numbers are large.
+# ```pycon
+# >>> widest("RNN", inputs=2, layers=1, bidirectional=False, budget=15)  # 3 * 2 + 3 * 3 + 3 + 3 = 21, 2 * 2 + 2 * 2 + 2 + 2 = 12
+# 2
+# ```
 #
-# Before you run the cell of the check, which compares the three: how many times as wide as an LSTM may an RNN be at the same number of parameters?
-# Four times?
+# - `kind` is `"RNN"`, `"GRU"` or `"LSTM"`; `inputs` is $d$; `bidirectional` is True or False.
+# - Each layer and direction has `W_ih`, `W_hh` and, as in PyTorch, two biases, `b_ih` and `b_hh`.
+# - A layer above the first reads the output of the layer below; of both directions, if there are two.
+# - Do not build networks: some budgets fit into no memory. `inputs` may be large, too. Floats are not exact for large numbers.
+#
+# Guess before you run the check: how many times as wide as an LSTM may an RNN be? Four times?
+#
+# <details><summary>First hint</summary>
+#
+# Write `parameters(hidden)` in whole numbers first.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# It grows with `hidden`. Double until it is too much, then halve the interval.
+#
+# </details>
 
 
 # %% solution="widest"
@@ -169,17 +211,36 @@ check.widest(widest, hidden=True)
 # %% [markdown]
 # ## 4. A padded batch
 #
-# *Goal: run an LSTM over sequences of different lengths, and stop each at its own end. Medium, 25 minutes, 5 points.*
+# *Core · medium · 25 minutes · 5 points*
 #
-# `x` is $(T, B, d)$, `lengths`, a tensor, holds $B$ integers from 1 to $T$: the first `lengths[b]` steps of sequence $b$ are real, the others are padding. **What
-# stands in the padding may be anything, infinity and NaN included**, and must have no influence, neither on the results nor on
-# any gradient. `W_ih` $(4H, d)$, `W_hh` $(4H, H)$ and `b` $(4H)$ are those of the chapter's LSTM, in the order $i, f, g, o$, with
-# $h = o \odot \tanh(c)$. `state` is the pair `(h, c)` to start from, each $(B, H)$; where it is None, both are zeros.
+# Run an LSTM over sequences of different lengths, and stop each at its own end. Return all hidden states $(T, B, H)$, **zeros at the
+# padding**, and the pair `(h, c)`, each $(B, H)$, that every sequence had **after its own last step**.
 #
-# Return two things: all hidden states $(T, B, H)$, with **zeros at the padding**; and the pair `(h, c)`, each $(B, H)$, that every sequence had
-# **after its own last step**.
+# ```pycon
+# >>> x = mt.tensor([[1.0, 1.0], [1.0, math.nan]]).unsqueeze(-1)
+# >>> states, (h, c) = read_padded(x, mt.tensor([2, 1]), mt.ones(4, 1), mt.zeros(4, 1), mt.zeros(4))
+# >>> states.squeeze(-1), h.T
+# (tensor([[0.3696, 0.3696],
+#         [0.5453, 0.0000]]), tensor([[0.5453, 0.3696]]))
+# ```
 #
-# Not allowed: `nn.LSTM` and `nn.LSTMCell` (the operation `lstm`), whose packed sequences do this for you. Useful: `mt.where`.
+# - `x` is $(T, B, d)$. Of sequence $b$ the first `lengths[b]` steps are real, from 1 to $T$.
+# - The padding may hold anything, **infinity and NaN included**. It must have no influence on results or gradients.
+# - `W_ih` $(4H, d)$, `W_hh` $(4H, H)$ and `b` $(4H)$ are those of the chapter's LSTM.
+# - `state` is the pair `(h, c)` to start from, each $(B, H)$; None means zeros.
+#
+# *Not allowed*: `nn.LSTM` and `nn.LSTMCell` (the operation `lstm`). *Useful*: `mt.where`.
+#
+# <details><summary>First hint</summary>
+#
+# At step $t$ choose between the new pair and the old one, for each sequence.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# A NaN that `where` throws away forward comes back with the gradient: zero times NaN is NaN. So replace the input, too.
+#
+# </details>
 
 
 # %% solution="read_padded"
@@ -212,19 +273,35 @@ check.read_padded(read_padded, hidden=True)
 # %% [markdown]
 # ## 5. A forget bias for a distance
 #
-# *Goal: open the forget gates as far as a distance asks for. Medium, 20 minutes, 3 points.*
+# *Practice · medium · 20 minutes · 3 points*
 #
-# Along the straight line through the cell, each step multiplies the gradient by the forget gate. At the start of training the gate is about
-# $\sigma(b_f)$. Find the bias with which a share `left` of the gradient (between 0 and 1) is left after `steps` steps, and put it into `lstm`, an
-# `nn.LSTM` with biases and any number of layers, in one or two directions: **the biases that go into a forget gate must add up to it**, in every
-# layer and direction, for each unit. PyTorch has two of them, `bias_ih` and `bias_hh`, each of shape $(4H)$ in the order
-# $i, f, g, o$; how the bias is shared between the two is up to you. Leave all other numbers as they are, and change the parameters **in place**: an optimizer
-# that was made before must go on with the same tensors. Nothing needs to be returned.
+# Along the straight line through the cell each step multiplies the gradient by the forget gate, at the start about $\sigma(b_f)$. Open
+# the forget gates of `lstm` so far that a share `left` of the gradient (between 0 and 1) is left after `steps` steps.
 #
-# Everything is allowed. `lstm.named_parameters()` gives names such as `bias_ih_l0`, `bias_hh_l1_reverse` with their
-# tensors, `lstm.hidden_size` is $H$, and parameters may be changed in place inside a block of `mt.no_grad()`.
+# ```pycon
+# >>> lstm = mt.nn.LSTM(1, 1)
+# >>> open_forget_gates(lstm, steps=40, left=0.5)
+# >>> round((lstm.bias_ih_l0 + lstm.bias_hh_l0)[1].item(), 3)  # sigmoid(4.047) ** 40 is 0.5
+# 4.047
+# ```
 #
-# (Which bias keeps half of the gradient over 40 steps, and what would $b_f = 1$ keep? The cell of the check prints it.)
+# - `lstm` is an `nn.LSTM` with biases, of any number of layers, in one or two directions. All forget gates are meant.
+# - Two biases go into a gate, `bias_ih` and `bias_hh`, $(4H)$ each: they must **add up** to $b_f$. How they share it is up to you.
+# - All other numbers stay. Change the parameters **in place**: an optimizer made before goes on with the same tensors.
+#
+# *Useful*: `lstm.named_parameters()` gives names such as `bias_hh_l1_reverse`; `lstm.hidden_size` is $H$; inside `mt.no_grad()`
+# parameters may be changed in place.
+#
+# <details><summary>First hint</summary>
+#
+# Which gate $f$ has $f^{\text{steps}} = $ `left`? Which number has this sigmoid?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# $b_f = \log\big(f / (1 - f)\big)$, in the rows $H$ to $2H - 1$. Put it into one bias and 0 into the other.
+#
+# </details>
 
 
 # %% solution="open_forget_gates"
@@ -257,21 +334,34 @@ check.open_forget_gates(open_forget_gates, hidden=True)
 # %% [markdown]
 # ## 6. Two bits behind shut gates
 #
-# *Goal: set the weights of an LSTM by hand so that it is a memory with two addresses. Medium, 30 minutes, 4 points.*
+# *Core · medium · 30 minutes · 4 points*
 #
-# An LSTM with **two units** reads four numbers at each step, $x_t$ = (`write`, `slot`, `bit`, `read`). `write`, `slot` and `read` are 0 or 1,
-# `bit` is $-1$ or $+1$. Unit 0 keeps the bit of slot 0, unit 1 that of slot 1. Find weights such that
+# Set the weights of an LSTM by hand, so that it is a memory with two addresses. It has **two units** and reads four numbers at each step:
+# `write`, `slot` and `read` are 0 or 1, `bit` is $-1$ or $+1$. Unit 0 keeps the bit of slot 0, unit 1 that of slot 1.
 #
-# - where `write` is 1, the unit of this `slot` takes the `bit` of this step, whatever it held before; the other keeps its own;
-# - where `write` is 0, both keep what they have, over hundreds of steps, whatever `bit` says;
-# - where `read` is 1, the unit of this `slot` shows its bit, also one that is written at this very step: $h_t > 0.5$ for
-#   $+1$ and $h_t < -0.5$ for $-1$; the other unit shows nothing;
-# - a unit that shows nothing has its output gate shut: $|h_t| < 0.05$, while its cell keeps the bit.
+# - Where `write` is 1, the unit of this `slot` takes the `bit`, whatever it held before. The other keeps its own.
+# - Where `write` is 0, both keep what they have, over hundreds of steps, whatever `bit` says.
+# - Where `read` is 1, the unit of this `slot` shows its bit: $h_t > 0.5$ for $+1$, $h_t < -0.5$ for $-1$. This holds for a bit, too,
+#   that is written at this very step.
+# - A unit that shows nothing has $|h_t| < 0.05$, while its cell keeps the bit.
 #
-# Return `W_ih` $(8, 4)$, `W_hh` $(8, 2)$ and `b` $(8)$, the rows in the order $i, f, g, o$, two each, of unit 0 and unit 1. The run starts from $h = c = 0$,
-# and its first two steps write both slots. There are many solutions; the check only looks at what the cell does. When it fails, it
-# shows the output of a unit step by step: `+` and `-` for a bit, `.` for nothing, `?` for a number in between, and
-# `. x5` for five steps of the same kind. Everything is allowed.
+# Return `W_ih` $(8, 4)$, `W_hh` $(8, 2)$ and `b` $(8)$: two rows each for $i, f, g, o$, of unit 0 and unit 1. A run starts from $h = c = 0$,
+# and its first two steps write both slots.
+#
+# When the check fails, it shows the output of a unit step by step: `+` and `-` for a bit, `.` for nothing, `?` for a number in between,
+# `. x5` for five alike. There are many solutions.
+#
+# <details><summary>First hint</summary>
+#
+# Take one gate at a time. When must the input gate of unit 1 be open? Write it as a sum with a bias that is large or very negative.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# "`write` and `slot` are both 1": $30 \cdot \text{write} + 30 \cdot \text{slot} - 45$ is $15$ then, and at most $-15$ else. The forget gate
+# is open just where the input gate is shut.
+#
+# </details>
 
 
 # %% solution="two_bits"
@@ -304,28 +394,43 @@ check.two_bits(two_bits, hidden=True)
 # %% [markdown]
 # ## 7. Which of these layers is broken?
 #
-# *Goal: find recurrent layers that are wrong by a test. Hard, 35 minutes, 4 points.*
+# *Practice · hard · 35 minutes · 4 points*
 #
-# Below are eight layers. `states, (h, c) = layer(x, state)` reads `x` $(T, B, 3)$ and returns all states $(T, B, 4)$ and the last pair, each
-# $(B, 4)$; `state` is such a pair, or None. What happens inside a step, which gates there are and what form the output has is a layer's own business. But
-# each must follow six rules:
+# Here are eight layers. `states, (h, c) = layer(x, state)` reads `x` $(T, B, 3)$ and returns all states $(T, B, 4)$ and the last pair,
+# $(B, 4)$ each. `state` is such a pair, or None. You cannot look inside, but `x` and the state are yours. A layer is right if, for any input,
 #
 # 1. the last `h` is the last of the states, and None means zeros;
-# 2. reading `x` in one go, or in two pieces where the second starts from the last pair of the first, gives the same;
+# 2. reading `x` in one go, or in two pieces of which the second starts from the last pair of the first, gives the same;
 # 3. what becomes of a sequence does not depend on the others in the batch;
-# 4. without a state, each call starts afresh: what was read in an earlier call has no influence;
+# 4. without a state each call starts afresh;
 # 5. `x` and `state` are left unchanged;
-# 6. the gradient of the last `h` reaches the first input of each sequence (not each of its numbers), by `backward()`.
+# 6. by `backward()`, the gradient of the last `h` reaches the first input of each sequence (not each of its numbers).
 #
-# A layer that breaks a rule for some input is broken. You cannot look inside, but `x` and the state are yours. Return the numbers of the
-# broken layers, counted from 0, as a list. Five of these eight are broken; the check has others, too. Differences below $10^{-9}$ in float64 are rounding, larger
-# ones are not: `mt.allclose` takes `rtol=0, atol=1e-9`.
+# Return the numbers of the others, counted from 0. Of these eight five are broken:
+#
+# ```pycon
+# >>> len(broken_layers(check.unknown_layers()))
+# 5
+# ```
+#
+# Differences below $10^{-9}$ in float64 are rounding: `mt.allclose` takes `rtol=0, atol=1e-9`.
 
 # %%
 eight = check.unknown_layers()
 
 # %% [markdown]
-# Everything is allowed. Useful: `mt.allclose`, `.double()`, `.clone()`.
+# *Useful*: `mt.allclose`, `.double()`, `.clone()`.
+#
+# <details><summary>First hint</summary>
+#
+# One line for each rule. Which inputs hide a mistake? One step, one sequence, a state of zeros.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Keep clones of `x` and `state`. Rule 4: call with None after another call, and compare with zeros.
+#
+# </details>
 
 
 # %% solution="broken_layers"
@@ -381,9 +486,10 @@ check.broken_layers(broken_layers, hidden=True)
 # %% [markdown]
 # ## 8. Better at equal what?
 #
-# *Goal: conclude from a table what it shows, and no more. Hard, 35 minutes, 4 points.*
+# *Practice · hard · 35 minutes · 4 points*
 #
-# Language models were trained at several learning rates; `validation` and `test` hold the perplexity of each seed (lower is better). The numbers are made up.
+# Language models were trained at several learning rates; `validation` and `test` hold the perplexity of each seed (lower is better; the
+# numbers are made up). What does the table show, and no more?
 
 # %%
 print("name        parameters  FLOPs a token     tokens   rate  validation       test")
@@ -392,16 +498,28 @@ for row in check.table:
     print(f"{row['name']:11} {sizes} {row['rate']:6}  {row['validation']}  {row['test']}")
 
 # %% [markdown]
-# Write the reader down. `rows` is a list of dicts like those of `check.table`, in any order. Return a list of triples `(better, worse, what)` of two names and
-# `"parameters"` or `"compute"`, in any order.
+# Return triples `(better, worse, what)` of two names and `"parameters"` or `"compute"`, in any order. `rows` is a list of dicts like
+# those of `check.table`.
 #
-# - A network stands for the rate with the lowest **mean on validation data** (no two share it). Is this the smallest or the largest rate that was tried for it, a better one may lie beyond,
-#   and nothing is said about this network. The same if the row of this rate has fewer than five seeds on test data.
-# - Two networks are compared at equal *parameters* if these differ by at most 5 % of the larger number and both have read the same number of tokens; at equal
-#   *compute* if the FLOPs of the whole training (FLOPs a token times tokens) differ by at most 5 % of the larger. (No difference is exactly 5 %.) Two may be equal in both, and give two triples.
-# - One is better if its perplexity **on test data** is lower with each of its seeds than that of the other with any: the clearest kind of finding (chapter 00, section 9), which needs no pairs.
+# - A network stands for the rate with the lowest **mean on validation data** (no two share it). If this is the smallest or the largest
+#   rate tried for it, or has fewer than five seeds on test data, nothing is said about this network.
+# - Two are compared at equal *parameters* if these differ by at most 5 % of the larger number and both have read as many tokens.
+# - They are compared at equal *compute* if the FLOPs of the whole training (FLOPs a token times tokens) differ by at most 5 % of the larger.
+#   Two may be equal in both, and give two triples. (No difference is exactly 5 %.)
+# - One is better if its **test** perplexity is lower with each of its seeds than the other's with any.
 #
-# Everything is allowed. Before you run the cell: the GRU has the lowest perplexity of the table, 4.7. May you say that it is better than the LSTM?
+# The GRU has the lowest perplexity of the table, 4.7. May you say that it is better than the LSTM?
+#
+# <details><summary>First hint</summary>
+#
+# First reduce the rows to one for each network, or none. Then compare pairs.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# "Each lower than any" is one comparison: `max` of one against `min` of the other.
+#
+# </details>
 
 
 # %% solution="better_at_equal"
@@ -445,21 +563,39 @@ check.better_at_equal(better_at_equal, hidden=True)
 # %% [markdown]
 # ## 9. One step backward
 #
-# *Goal: compute the gradient of an LSTM step without the engine. Hard, 35 minutes, 5 points.*
+# *Challenge · hard · 35 minutes · 5 points*
 #
-# A step is done. Its sums, $a = x_t W_{ih}^\top + h W_{hh}^\top + b$, went through sigmoid and tanh and gave `gates`, the tuple
-# `(i, f, g, o)`, each $(B, H)$; then $c' = f \odot c + i \odot g$ and $h' = o \odot \tanh(c')$. You get the old states `h` and
-# `c`, each $(B, H)$, the matrix `W_hh` $(4H, H)$, the gates, and two gradients, each $(B, H)$: `grad_h_new` is
-# $\partial \mathcal L / \partial h'$, and `grad_c_new` is the part of $\partial \mathcal L / \partial c'$ that comes back from
-# the **next cell**, so not through $h'$.
+# Compute the gradient of an LSTM step without the engine. The step is done: the sums $a = x_t W_{ih}^\top + h W_{hh}^\top + b$ went through
+# sigmoid and tanh and gave `gates`, the tuple `(i, f, g, o)`, each $(B, H)$. Then $c' = f \odot c + i \odot g$ and $h' = o \odot \tanh(c')$.
 #
-# Return three tensors: $\partial \mathcal L / \partial h$, $(B, H)$; $\partial \mathcal L / \partial c$, $(B, H)$; and this step's
-# $\partial \mathcal L / \partial W_{hh}$, $(4H, H)$, summed over the batch.
+# ```pycon
+# >>> half, one = mt.full((1, 1), 0.5), mt.ones(1, 1)
+# >>> gates = half, half, mt.zeros(1, 1), half
+# >>> lstm_step_backward(one, one, mt.zeros(4, 1), gates, mt.zeros(1, 1), one)  # dL/dc = f
+# (tensor([[0.]]), tensor([[0.5000]]), tensor([[0.0000],
+#         [0.2500],
+#         [0.5000],
+#         [0.0000]]))
+# ```
 #
-# Go backward: from $h'$ to $o$ and $c'$; from $c'$ to $f$, $c$, $i$ and $g$; from the gates to their sums, $(B, 4H)$;
-# from the sums to $h$ and $W_{hh}$.
+# - You get the old states `h` and `c` $(B, H)$, `W_hh` $(4H, H)$ and the gates.
+# - `grad_h_new` $(B, H)$ is $\partial \mathcal L / \partial h'$. `grad_c_new` $(B, H)$ is the part of $\partial \mathcal L / \partial c'$ that comes
+#   back from the **next cell**, so not through $h'$.
+# - Return $\partial \mathcal L / \partial h$, $(B, H)$; $\partial \mathcal L / \partial c$, $(B, H)$; and this step's
+#   $\partial \mathcal L / \partial W_{hh}$, $(4H, H)$, summed over the batch.
 #
-# Not allowed: `nn.LSTM`, `nn.LSTMCell` (the operation `lstm`) and the engine's `backward()` and `autograd.grad`: what they do is the exercise.
+# *Not allowed*: `nn.LSTM`, `nn.LSTMCell` (the operation `lstm`), the engine's `backward()` and `autograd.grad`.
+#
+# <details><summary>First hint</summary>
+#
+# Go backward: from $h'$ to $o$ and $c'$; from $c'$ to $f$, $c$, $i$ and $g$; from the gates to their sums; from the sums to $h$ and $W_{hh}$.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Two gradients meet at $c'$: add them before you go on. A sigmoid $s$ has the derivative $s(1 - s)$, a tanh $t$ has $1 - t^2$.
+#
+# </details>
 
 
 # %% solution="lstm_step_backward"
@@ -491,17 +627,37 @@ check.lstm_step_backward(lstm_step_backward, hidden=True)
 # %% [markdown]
 # ## 10. Train, and measure how far it remembers
 #
-# *Goal: train a network that remembers further back than it was trained for, and measure just that. Hard, 35 minutes, 4 points: 2 for the
-# measure, 2 for what is reached.*
+# *Challenge · hard · 35 minutes · 4 points: 2 for the measure, 2 for what is reached*
 #
 # ### The measure
 #
-# `model(tokens)` gives scores $(B, C)$ for tokens $(T, B)$. `batches` is a list of triples: tokens $(T, B)$ of any length, the right answers $(B)$, and for each
-# sequence the distance $(B)$ at which what it asks for stands. Return a dict from 0, 10, 20, ... to the share of right answers (the class with the largest
-# score) among the sequences whose distance is from 0 to 9, from 10 to 19, from 20 to 29, ..., of all batches together; a group without a
-# sequence does not appear. While it is measured the model is in `eval()`; afterwards it is again in the mode in which it came.
+# How many answers are right, by the distance of what is asked for? Return a dict from 0, 10, 20, ... to the share of right answers among
+# the sequences whose distance is 0 to 9, 10 to 19, 20 to 29, ..., of all batches together.
 #
-# Everything is allowed.
+# ```pycon
+# >>> class Zero(mt.nn.Module):
+# ...     def forward(self, tokens):
+# ...         return mt.tensor([[1.0, 0.0]]).expand(tokens.shape[1], 2)
+# >>> answers, distances = mt.tensor([0, 1, 0]), mt.tensor([3, 9, 31])
+# >>> right_by_distance(Zero(), [(mt.zeros(5, 3).long(), answers, distances)])
+# {0: 0.5, 30: 1.0}
+# ```
+#
+# - `model(tokens)` gives scores $(B, C)$ for tokens $(T, B)$; the answer is the class with the largest score.
+# - `batches` is a list of triples: tokens $(T, B)$ of any length, right answers $(B)$, distances $(B)$.
+# - A group without a sequence does not appear.
+# - Measure in `eval()`. Afterwards the model is again in the mode in which it came.
+#
+# <details><summary>First hint</summary>
+#
+# Which group does the distance 27 belong to? `27 // 10 * 10`.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Collect all hits of a group over all batches, then divide: a mean of the batches' means would be another number.
+#
+# </details>
 
 
 # %% solution="right_by_distance"
@@ -529,17 +685,18 @@ check.right_by_distance(right_by_distance, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# The task: in a stream of noise stand two marks, and at the end the network has to name the **second**. So it has to store one thing, throw it away when another
-# comes, and then hold that. `check.trained(network, bias, rate, steps, seed)` trains 32 units on streams of 6 to 24 tokens, in about a second, and
-# returns the model; `check.sequences(steps, batch)` draws tokens, answers and distances to measure it with. Return a dict:
+# In a stream of noise stand two marks, and at the end the network has to name the **second**: store, throw away, store again, hold.
+# `check.trained(network, bias, rate, steps, seed)` trains 32 units on streams of 6 to 24 tokens, in about a second.
+# `check.sequences(steps, batch)` draws tokens, answers and distances to measure it with. Return a dict:
 #
 # - `"network"`: `"RNN"`, `"GRU"` or `"LSTM"`;
-# - `"bias"`: what goes into the forget gate of the LSTM or the update gate of the GRU at the start (the RNN does not use it);
-# - `"rate"`, the largest learning rate of Adam, and `"steps"`, 300 at most.
+# - `"bias"`: at the start, of the LSTM's forget gate or the GRU's update gate (not used by the RNN);
+# - `"rate"`, the largest learning rate of Adam, and `"steps"`, at most 300.
 #
-# The last check trains your choice with three seeds of its own and measures it with your `right_by_distance`, on streams of up to 72 tokens. In each group of ten distances up to 49
-# at least 90 % have to be right with **each** seed (farther ones do not count); no stream of training had more than 22 tokens behind the second mark. Choose with other seeds than 11, 12 and 13, which it takes:
-# else you choose by luck. Long streams also have more noise before the second mark; and rates far above the usual ones are worth a try. (Before you try: which of the three networks can keep a state without writing it anew?)
+# The last check trains your choice with the seeds 11 to 13 (choose with others) and measures it on streams of up to 72 tokens. In each group
+# up to 49 at least 90 % have to be right with **each** seed; aim at 95 %. In training nothing stood more than 22 tokens back.
+#
+# Rates far above the usual ones are worth a try. Guess before: which network can keep a state without writing it anew?
 
 
 # %% solution="chosen_memory"

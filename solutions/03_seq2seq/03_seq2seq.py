@@ -1,22 +1,21 @@
 # %% [markdown]
 # # Exercises 03: sequence to sequence
 #
-# Ten exercises, from easy to hard, 40 points, about five hours and a quarter. They belong to
-# [chapter 03](../../notebooks/03_seq2seq.ipynb) and stand alone: none needs the answer to another.
+# Ten exercises, 40 points, about five hours and a quarter. The **core** (1, 2, 5) takes 70 minutes; the others are *practice* and
+# *challenge*. They belong to [chapter 03](../../notebooks/03_seq2seq.ipynb). None needs the answer to another.
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run
-# the cell, then the check below it. The check looks at what your function does, on inputs of several sizes: any
-# way of writing it that gives the right result is right. A wrong answer is told what it looks like. What you see passing are
-# the *public checks*; when the set is graded, the same checks run once more on other numbers and sizes. Where an
-# exercise does not allow an operation, the check records what runs inside your function, under whatever name you
-# call it. In exercises 2, 4 and 10 the gradients of your results are compared, too: stay with tensors
-# there, and away from `.item()`, `.detach()` and NumPy.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
+#
+# - Any way that gives the right result is right. A wrong answer is told what it looks like.
+# - Grading runs these *public checks* once more, on other numbers and sizes.
+# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
+# - In exercises 2, 4 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
-# **Shapes.** The batch comes first: $B$ sentences, $n$ words of the source, $T$ steps of the decoder, $H$ numbers of a
-# state, $V$ tokens in the vocabulary. `padding`, $(B, n)$ or $(B, T)$, is boolean and True **at the padding**. The numbers of the start,
-# end and padding tokens come as arguments `start`, `end` and `pad`; any of them may be 0 or not.
+# **Shapes.** The batch comes first: $B$ sentences, $n$ words of the source, $T$ steps of the decoder, $H$ numbers of a state, $V$ tokens in the
+# vocabulary. `padding`, $(B, n)$ or $(B, T)$, is boolean and True **at the padding**. The tokens `start`, `end` and `pad` come as arguments;
+# any of them may be 0 or not.
 
 # %%
 import math
@@ -35,18 +34,33 @@ progress.show("03")
 # %% [markdown]
 # ## 1. A batch for a teacher
 #
-# *Goal: make what the decoder reads, what it must say, and where nothing is to be said. Easy, 20 minutes, 3 points.*
+# *Core · easy · 20 minutes · 3 points*
 #
-# `sentences` is a list of $B$ lists of token numbers, each of any length, 0 included. With teacher forcing the decoder reads the start
-# token and the words, and has to say the words and the end token. Return three tensors $(B, T)$, where $T$ is one more than the
-# longest sentence has words:
+# With teacher forcing the decoder reads the start token and the words, and has to say the words and the end token. Make what it reads, what
+# it must say, and where nothing is to be said.
 #
-# 1. the inputs: `start`, the words, then `pad`. The end token is never read;
-# 2. the targets: the words, `end`, then `pad`;
-# 3. their padding: True where nothing is to be said.
+# ```pycon
+# >>> teacher_batch([[5, 6], []], start=0, end=1, pad=9)
+# (tensor([[0, 5, 6],
+#         [0, 9, 9]]), tensor([[5, 6, 1],
+#         [1, 9, 9]]), tensor([[False, False, False],
+#         [False,  True,  True]]))
+# ```
 #
-# Two of the three numbers `start`, `end` and `pad`, or all three, may be the same: many vocabularies have one special token for everything. So
-# a token does not say whether it is padding. Everything is allowed; Python lists will do.
+# - `sentences` is a list of $B$ lists of tokens, each of any length, 0 included.
+# - Return inputs, targets and the targets' padding, each $(B, T)$. $T$ is one more than the longest sentence has words.
+# - Two of `start`, `end` and `pad`, or all three, may be the same number. So a token does not say whether it is padding.
+#
+# <details><summary>First hint</summary>
+#
+# Python lists will do. How many places are left behind the end of a sentence?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# With $n$ words, $T - n - 1$ places are left: the three rows end in so many `pad`, `pad` and `True`.
+#
+# </details>
 
 
 # %% solution="teacher_batch"
@@ -73,19 +87,39 @@ check.teacher_batch(teacher_batch, hidden=True)
 # %% [markdown]
 # ## 2. How likely is a translation?
 #
-# *Goal: add up what a decoder says of whole sentences, and keep the padding out. Easy, 20 minutes, 3 points.*
+# *Core · easy · 20 minutes · 3 points*
 #
-# `scores` $(B, T, V)$ are the decoder's scores (logits), `targets` $(B, T)$ the tokens that it had to say, the end token included, and `padding`
-# $(B, T)$ is True where nothing was to be said. Return
+# Add up what a decoder says of whole sentences, and keep the padding out. Return
 #
 # 1. $\log P$ of each translation, $(B)$: the sum of the log-probabilities of its tokens;
 # 2. the loss, one number: minus the mean log-probability of a token, over all real tokens of the batch.
 #
-# Scores may be in the thousands. At padded positions they may be **anything**, infinite or not a number; the tokens there are valid
-# numbers that mean nothing. Neither changes a result, and the gradient there is exactly zero.
+# ```pycon
+# >>> scores, targets = mt.zeros(2, 2, 4), mt.tensor([[2, 1], [1, 0]])  # four tokens, equal chances
+# >>> log_p, loss = log_probabilities(scores, targets, mt.tensor([[False, False], [False, True]]))
+# >>> log_p / math.log(4), loss / math.log(4)
+# (tensor([-2., -1.]), tensor(1.))
+# ```
 #
-# Not allowed: `F.cross_entropy` and `F.nll_loss`, which do most of it (the operations `cross_entropy` and `amin`). `log_softmax`
-# is allowed. Useful: `gather`, `masked_fill`. Before you run the check: why is it not enough to mask what comes after `log_softmax`?
+# - `scores` $(B, T, V)$ may be in the thousands. `targets` $(B, T)$ are the tokens to be said, the end token included.
+# - At padded positions scores may be **anything**, infinite or not a number, and the tokens, though valid, mean nothing. Neither changes a
+#   result, and the gradient there is exactly zero.
+#
+# *Not allowed*: `F.cross_entropy` and `F.nll_loss` (the operations `cross_entropy` and `amin`). *Useful*: `log_softmax`, `gather`,
+# `masked_fill`.
+#
+# Why is it not enough to mask what comes after `log_softmax`?
+#
+# <details><summary>First hint</summary>
+#
+# The mean is over tokens: not a mean of the sentences' means.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# A masked result sends back the gradient 0, and 0 times a NaN is a NaN. Mask the scores before anything reads them, too.
+#
+# </details>
 
 
 # %% solution="log_probabilities"
@@ -110,19 +144,36 @@ check.log_probabilities(log_probabilities, hidden=True)
 # %% [markdown]
 # ## 3. Predict, then pack
 #
-# *Goal: know what padding costs before it is paid. Easy, 20 minutes, 3 points.*
+# *Practice · easy · 20 minutes · 3 points*
 #
-# A recurrent network computes one *cell* for every token that it reads, padding too. A corpus of sentences with the lengths `lengths` (a list, each at
-# least 1) is cut into batches of `size` sentences, in this order; the last batch has what is left. Each is padded to its own longest sentence. Return a dict
-# of whole numbers (of the type `int`: floats are not exact where numbers are large, and lengths may be; so do not count one by one):
+# What does padding cost? A recurrent network computes one *cell* for every token that it reads, padding too. A corpus of sentences is cut
+# into batches of `size`, in this order; the last has what is left. Each is padded to its own longest sentence. Return a dict:
 #
 # - `"padded"`: the cells of all batches;
-# - `"sorted"`: the same, if the corpus is first sorted by length, the shortest first;
+# - `"sorted"`: the same, if the corpus is first sorted, the shortest sentence first;
 # - `"packed"`: the cells of all batches, not sorted, if each is packed;
-# - `"steps"`: how many steps follow one another, with the batches not sorted, packed and read one after the other.
+# - `"steps"`: the steps that follow one another, with the batches not sorted, packed, and read one after the other.
 #
-# Everything is allowed. The cell of the check counts the FLOPs of a GRU beside your numbers. Before you look: which of the
-# four numbers does sorting change, if the batches are packed as well? What is sorting good for then?
+# ```pycon
+# >>> cells([5, 2, 1], 2)
+# {'padded': 11, 'sorted': 9, 'packed': 8, 'steps': 6}
+# ```
+#
+# The numbers are of type `int`. `lengths` is a list of numbers from 1 on, which may be very large: do not count one by one, and floats
+# are not exact there.
+#
+# The cell of the check counts the FLOPs of a GRU. If batches are packed as well, what is sorting good for?
+#
+# <details><summary>First hint</summary>
+#
+# A padded batch is a rectangle. What are its sides?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `lengths[i : i + size]` for `i` in `range(0, len(lengths), size)`.
+#
+# </details>
 
 
 # %% solution="cells"
@@ -167,16 +218,36 @@ check.cells(cells, hidden=True)
 # %% [markdown]
 # ## 4. Between mean and maximum
 #
-# *Goal: sum up a sentence in one vector, whatever its padding holds. Medium, 20 minutes, 3 points.*
+# *Practice · medium · 20 minutes · 3 points*
 #
-# Max pooling takes the largest number of each unit, mean pooling the mean of all. Between them lies the mean of the **`k` largest**:
-# `states` is $(B, n, H)$, `padding` $(B, n)$, each sentence has at least one word. Return $(B, H)$: for each unit, the mean of its `k` largest numbers over the
-# words of the sentence; where a sentence has fewer words than `k`, over all of them. Each unit chooses for itself.
+# Max pooling takes the largest number of each unit, mean pooling the mean of all. Between them lies the mean of the **`k` largest**. Return it
+# for each unit over the words of its sentence, $(B, H)$.
 #
-# The padding may hold **anything**, infinite or not a number. It changes nothing, and the gradient there is exactly zero.
+# ```pycon
+# >>> states = mt.tensor([[[4.0], [1.0], [3.0]], [[7.0], [math.nan], [math.nan]]])
+# >>> largest_mean(states, mt.tensor([[False, False, False], [False, True, True]]), k=2)
+# tensor([[3.5000],
+#         [7.0000]])
+# ```
 #
-# Everything is allowed. Useful: `topk`, or `sort` with `descending=True`, which both give values and places. Which `k` is max pooling, and
-# from which `k` on is it mean pooling?
+# - `states` is $(B, n, H)$, `padding` $(B, n)$. Each sentence has a word at least. Each unit chooses for itself.
+# - Where a sentence has fewer words than `k`, take all of them.
+# - The padding may hold **anything**, infinite or not a number. It changes nothing, and the gradient there is exactly zero.
+#
+# *Useful*: `topk`, or `sort` with `descending=True`; both give values and places.
+#
+# Which `k` is max pooling, and from which `k` on is it mean pooling?
+#
+# <details><summary>First hint</summary>
+#
+# With $-\infty$ at the padding, real words come first.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Of the `k` largest only the first `min(k, number of words)` count: put 0 for the others before you add, and divide by that number.
+#
+# </details>
 
 
 # %% solution="largest_mean"
@@ -201,10 +272,9 @@ check.largest_mean(largest_mean, hidden=True)
 # %% [markdown]
 # ## A decoder for the next exercises
 #
-# In exercises 5 and 9 a decoder comes as a function `step`. `scores, state = step(token, state)` reads one token
-# of each row, $(B)$, and the state $(B, H)$, and returns the scores of the next token, $(B, V)$, and the new state. The
-# checks bring their own decoders; this one is to try things on. It looks at the last token alone, so that its
-# probabilities fit in a table and your results can be checked with a pencil.
+# In exercises 5 and 9 a decoder comes as a function. `scores, state = step(token, state)` reads one token of each row, $(B)$, and the state
+# $(B, H)$. It returns the scores of the next token, $(B, V)$, and the new state. This one looks at the last token alone, so you can check with a
+# pencil; the checks bring their own.
 
 # %%
 probabilities = mt.tensor(
@@ -228,21 +298,35 @@ print(scores.exp())
 # %% [markdown]
 # ## 5. To be continued
 #
-# *Goal: write the loop that translates a batch, on from words that are given. Medium, 30 minutes, 5 points.*
+# *Core · medium · 30 minutes · 5 points*
 #
-# Somebody translates, and the machine completes. `given` $(B, m)$ holds the words with which each row has to begin, from 0 to $m$ of
-# them, then `pad`. (None of the words is `end` or `pad`; $m$ may be 0.)
+# Somebody begins a translation, and the machine completes it. Write the loop for a batch. Return what was said, $(B, T)$, after $T$ steps:
+# given words included, without the start token, with the end tokens.
 #
-# All rows first read `start`, with the state `state` $(B, H)$. At each step, each row says its next given word; if it has none left, its likeliest token. What it says it
-# reads at the next step. A row has ended when it has said `end`; from then on it is filled
-# with `pad`. (The decoder may find `pad` likeliest: that is said like any other token and ends nothing.) Stop when all rows have ended, or after `max_length` steps.
-# `max_length` is at least 1 and at least $m$; `end` and `pad` are two tokens.
-# Return what was said, $(B, T)$, where $T$ is the number of steps: given words included, without the start token, with the end tokens.
+# ```pycon
+# >>> complete(toy_step, mt.zeros(2, 1), mt.tensor([[9], [3]]), start=0, end=1, pad=9, max_length=5)
+# tensor([[2, 1],
+#         [3, 1]])
+# ```
 #
-# With `toy_step`, a row without given words says `[2, 1]`: token 2, then end; a row that begins with 3 says `[3, 1]`.
+# - All rows first read `start`, with the state `state` $(B, H)$.
+# - `given` $(B, m)$ has the words with which each row begins, from none to $m$ of them, then `pad`. None of them is `end` or `pad`; $m$ may be 0.
+# - At each step a row says its next given word; if none is left, its likeliest token. It reads that at the next step.
+# - A row that has said `end` is filled with `pad`. A row may also *say* `pad`, like any other token: that ends nothing.
+# - Stop when all rows have ended, or after `max_length` steps, which is at least 1 and at least $m$.
 #
-# Not allowed: `textbook.decoding` (its `greedy` would do most of it), nor `cat`, by which the check tells it. Keep the tokens of the steps in a list
-# and `stack` them.
+# *Not allowed*: `textbook.decoding` (`greedy`) and `cat`, by which the check tells it. Keep the tokens in a list and `stack` them.
+#
+# <details><summary>First hint</summary>
+#
+# Keep a boolean $(B)$, `ended`. Which comes first in a step: choosing, or filling with `pad`?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `token = mt.where(word == pad, likeliest, word)`, then `masked_fill(ended, pad)`, then `ended | (token == end)`.
+#
+# </details>
 
 
 # %% solution="complete"
@@ -273,26 +357,39 @@ check.complete(complete, hidden=True)
 # %% [markdown]
 # ## 6. BLEU with several references
 #
-# *Goal: compute the score that translation is measured by, where more than one translation is right. Medium, 30 minutes, 4 points.*
+# *Practice · medium · 30 minutes · 4 points*
 #
-# `hypotheses` is a list of translations, each a list of words. `references` has for each of them a **list** of right ones, one at
-# least. An **n-gram** is a run of $n$ words. For each $n = 1, \dots, N$, with $N$ = `max_n`, count over the **whole corpus**
+# Compute the score that translation is measured by. An **n-gram** is a run of $n$ words. For each $n = 1, \dots, N$, with $N$ = `max_n`, count
+# over the **whole corpus**
 #
 # - the n-grams of all hypotheses, an n-gram as often as it occurs;
-# - the matches: in each sentence, each n-gram of the hypothesis counts as often as it occurs there, but at most as often
-#   as in **that** reference of the sentence that has it most often (this is the *clipping*).
+# - the matches: each n-gram of a hypothesis counts as often as it occurs there, but at most as often as in **that** reference of the sentence
+#   that has it most often (*clipping*).
 #
-# The precision $p_n$ is the second number divided by the first. With $c$ the number of words in all hypotheses and $r$ the sum, over the sentences,
-# of the length of the reference that is **nearest** in length to the hypothesis (of two that are as near, the shorter),
+# The precision $p_n$ is matches divided by n-grams. With $c$ the number of words in all hypotheses, and $r$ the sum of the lengths of the
+# references **nearest** in length to their hypothesis (of two equally near, the shorter),
 #
 # $$\mathrm{BLEU} = 100 \cdot \min(1,\ e^{1 - r/c}) \cdot \Big(\prod_{n=1}^{N} p_n\Big)^{1/N}$$
 #
-# If there is no match for some $n$, BLEU is 0. Return the number.
+# ```pycon
+# >>> references = [["the cat is on the mat".split(), "a cat on the mat".split()]]
+# >>> round(bleu(["the the the the the the the".split()], references, max_n=1), 2)  # 2 matches of 7; r = 6
+# 28.57
+# ```
 #
-# For example, with `max_n = 1`, "the the the the the the the" against "the cat is on the mat" and "a cat on the mat" has 7
-# n-grams and 2 matches, and $r = 6$; so BLEU is $100 \cdot 2/7$.
+# - `hypotheses` is a list of lists of words. `references` has for each a **list** of right translations, one at least.
+# - If there is no match for some $n$, BLEU is 0.
 #
-# All of Python is allowed. `Counter(...)` counts things that can be keys, such as tuples of words.
+# <details><summary>First hint</summary>
+#
+# `Counter` counts tuples of words. `a & b` takes the smaller of two counts, `a | b` the larger.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# The clipping bound of a sentence is the `|` over its references. `min(lengths, key=lambda n: (abs(n - said), n))` is the nearest length.
+#
+# </details>
 
 
 # %% solution="bleu"
@@ -332,10 +429,10 @@ check.bleu(bleu, hidden=True)
 # %% [markdown]
 # ## 7. What does the table say?
 #
-# *Goal: conclude from a test what it shows, and no more. Medium, 30 minutes, 4 points.*
+# *Practice · medium · 30 minutes · 4 points*
 #
-# Translators were tested on some sentences. `"right"` has 1 for each sentence that was translated without a mistake, else 0; translators with the same
-# `"test"` translated the same sentences, in the same order. `"chosen on"` says by which sentences the learning rate was chosen. The numbers are made up.
+# Translators were tested on some sentences (the numbers are made up). `"right"` has 1 for each sentence without a mistake, else 0. Equal
+# `"test"` means the same sentences in the same order. `"chosen on"` says by which sentences the learning rate was chosen.
 
 # %%
 for row in check.translators:
@@ -344,18 +441,38 @@ for row in check.translators:
     print(f"{row['translator']:17} {about} {share:.3f} of {len(row['right'])}")
 
 # %% [markdown]
-# Is one better than another? The sentences that both have right, or both wrong, decide nothing. Of the others the one has $a$ right, the other one $b$. If
-# both were equally good, each of these $a + b$ sentences would be the toss of a coin. So ask how likely it would be then to win $a$ tosses **or more**:
+# Is one better than another? Sentences that both have right, or both wrong, decide nothing. Of the others one has $a$ right, the other one
+# $b$. If both were equally good, each of these would be the toss of a coin. How likely is it to win $a$ tosses **or more**?
 #
 # $$P = \sum_{k=a}^{a+b} \binom{a+b}{k} \Big/ 2^{\,a+b}$$
 #
-# Return a list of pairs `(better, worse)` of translators, in any order. A pair belongs into it if
+# Return pairs `(better, worse)` of translators, in any order. A pair belongs to them if
 #
 # - both were tested on the same sentences, and neither was chosen on them;
-# - $P < 0.025$, with $a$ the sentences that only the better one has right, $b$ those that only the worse one has right.
+# - $P < 0.025$, with $a$ the sentences that only the better one has right, and $b$ those that only the worse one has right.
 #
-# `rows` is a list of dicts like those of `check.translators`, in any order. Everything is allowed; `math.comb(n, k)` is the binomial coefficient.
-# Before you run the cell: "deeper" has more right than "wider". Must both be shown to be better than "plain", if one is?
+# ```pycon
+# >>> made_up = [
+# ...     {"translator": "A", "test": "new", "chosen on": "old", "right": [1] * 6 + [0]},
+# ...     {"translator": "B", "test": "new", "chosen on": "old", "right": [0] * 6 + [0]},
+# ... ]
+# >>> shown_better(made_up)  # a = 6, b = 0: P = 1/64
+# [('A', 'B')]
+# ```
+#
+# `rows` is a list of dicts like those of `check.translators`. `math.comb(n, k)` is the binomial coefficient. In the table "deeper" has more
+# right than "wider": must both be better than "plain", if one is?
+#
+# <details><summary>First hint</summary>
+#
+# Leave out the unfair rows first. Then look at all ordered pairs with the same test.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `list(zip(one, other)).count((1, 0))` is $a$. The sum is for one direction: nothing is doubled.
+#
+# </details>
 
 
 # %% solution="shown_better"
@@ -391,25 +508,42 @@ check.shown_better(shown_better, hidden=True)
 # %% [markdown]
 # ## 8. Which of these encoders is broken?
 #
-# *Goal: find what is wrong with a padded batch, by a test. Medium, 35 minutes, 4 points.*
+# *Practice · medium · 35 minutes · 4 points*
 #
-# Below are nine encoders, `encode(tokens, padding)`, with tokens $(B, n)$ from 0 to 11 and `padding` $(B, n)$, True at the padding, which stands at the end. They
-# return one vector for each sentence, $(B, H)$ in float64, for sentences of 1 to 12 words. In which direction they read, what their weights are, and how they make
-# one vector of what they have read is their own business. But each must follow three rules:
+# Here are nine encoders. `encode(tokens, padding)` takes tokens $(B, n)$ from 0 to 11 and `padding` $(B, n)$, which stands at the end, for
+# sentences of 1 to 12 words. It returns one vector for each sentence, $(B, H)$ in float64. You cannot look inside, but the tokens are yours.
+# An encoder is right if, for every input,
 #
-# 1. a sentence has the same vector alone and in any batch, in any row, with any padding behind it;
+# 1. a sentence has the same vector (to $10^{-8}$) alone and in any batch, in any row, with any padding behind it;
 # 2. every word counts, and so does the order: another sentence of the same length has another vector;
 # 3. `tokens` and `padding` are left unchanged.
 #
-# An encoder that breaks a rule for some input is broken. You cannot look inside, but the tokens are yours. Return the numbers of the
-# broken encoders, counted from 0, as a list. Five of these nine are broken; the check has others, too. Whoever breaks rule 2 breaks it for some sentence in which
-# one word is exchanged for another, or two neighbours change places; vectors of different sentences differ by more than $10^{-6}$.
+# Return the numbers of the others, counted from 0. Of these nine five are broken:
+#
+# ```pycon
+# >>> len(broken_encoders(check.encoders()))
+# 5
+# ```
+#
+# Who breaks rule 2 breaks it for a sentence in which one word is exchanged for another, or two neighbours change places. Vectors of
+# different sentences differ by more than $10^{-6}$.
 
 # %%
 nine = check.encoders()
 
 # %% [markdown]
-# Everything is allowed. Useful: `mt.allclose`, `.clone()`.
+# *Useful*: `mt.allclose`, `.clone()`.
+#
+# <details><summary>First hint</summary>
+#
+# Make one batch of several lengths, the longest not first. Then encode each of its sentences alone.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# For rule 2, change each word of a sentence into each of the other eleven, and turn each pair of neighbours round.
+#
+# </details>
 
 
 # %% solution="broken_encoders"
@@ -456,31 +590,42 @@ check.broken_encoders(broken_encoders, hidden=True)
 # %% [markdown]
 # ## 9. Beam search
 #
-# *Goal: search for the likeliest sentences. Hard, 45 minutes, 5 points.*
+# *Challenge · hard · 45 minutes · 5 points*
 #
-# For one sentence: `state` is $(1, H)$. A **hypothesis** is a list of tokens with the probability $P$ of the decoder
-# saying them one after the other. The search begins with a single open hypothesis, the empty list, with $\log P = 0$,
-# which has read `start`. Then, up to `max_length` times:
+# Search for the likeliest sentences. A **hypothesis** is a list of tokens with the probability $P$ that the decoder says them one after the
+# other. Begin with one open hypothesis, the empty list with $\log P = 0$, which has read `start`. Then, up to `max_length` times:
 #
-# 1. continue every open hypothesis by every token of the vocabulary; the $\log P$ of a continuation is that of
-#    its hypothesis plus the log-probability of the new token;
-# 2. of all these continuations together keep the `beams` with the largest $\log P$ (all, if there are fewer);
-# 3. those of them that end with `end` are finished and put aside, the others are the open hypotheses of the next
-#    step, each with the state of the hypothesis that it continues. Stop if none is open.
+# 1. Continue every open hypothesis by every token. Its $\log P$ grows by the log-probability of the new token.
+# 2. Of all continuations together keep the `beams` with the largest $\log P$ (all, if there are fewer).
+# 3. Those that end with `end` are finished and put aside. The others are the open ones of the next step, each with the state of the
+#    hypothesis that it continues. Stop if none is open.
 #
-# What is still open after `max_length` steps counts as finished. The score of a finished hypothesis of $T$ tokens (`end`
-# counts, `start` is not part of it) is
+# What is open after `max_length` steps counts as finished. A finished hypothesis of $T$ tokens (with `end`, without `start`) has the score
+# $\log P \,/\, \big((5 + T) / 6\big)^{\alpha}$, $\alpha$ = `alpha` $\ge 0$. Return the `beams` finished ones with the largest scores (all, if fewer),
+# the best first: pairs of a list of tokens and a score.
 #
-# $$\frac{\log P}{\big((5 + T) / 6\big)^{\alpha}}$$
+# ```pycon
+# >>> for tokens, score in beam_search(toy_step, mt.zeros(1, 1), 0, 1, beams=2, max_length=5, alpha=0):
+# ...     print(tokens, round(math.exp(score), 3))  # 0.40 * 0.89, and 0.50 * 0.39
+# [3, 1] 0.356
+# [2, 1] 0.195
+# ```
 #
-# with $\alpha$ = `alpha`, 0 or more. (`beams` and `max_length` are at least 1, and no two hypotheses are equally likely.) Return the `beams` finished hypotheses with the
-# largest scores (all, if there are fewer), the best first: a list of pairs of a list of tokens and a score.
+# `state` is $(1, H)$. `beams` and `max_length` are at least 1; no two hypotheses are equally likely.
 #
-# With `toy_step` and `alpha = 0`, two beams find `[3, 1]` with $P = 0.40 \cdot 0.89 = 0.356$ before `[2, 1]` with
-# $P = 0.50 \cdot 0.39 = 0.195$. One beam takes the second one.
+# *Not allowed*: `textbook.decoding` (`beam_search`, the operation `index_select`). *Useful*: `state[parents]` takes the rows of a list
+# `parents`; `log_softmax`, `tolist()`, `topk`.
 #
-# Not allowed: `textbook.decoding` (its `beam_search` would do it all; it runs the operation `index_select`). For a list `parents` of
-# rows, `state[parents]` takes these rows. Useful: `log_softmax`, `tolist()` or `topk`.
+# <details><summary>First hint</summary>
+#
+# Keep two lists, open and finished, of pairs (tokens, $\log P$). A candidate also remembers the row of its parent.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Finished hypotheses leave the beam: the next step has fewer open ones, and needs only their states.
+#
+# </details>
 
 
 # %% solution="beam_search"
@@ -522,19 +667,30 @@ check.beam_search(beam_search, hidden=True)
 # %% [markdown]
 # ## 10. A translator of your own
 #
-# *Goal: write a model that reads and writes, and a step of its training, and train it. Hard, 60 minutes, 6 points: 3 for the model, 2 for the step, 1 for what is reached.*
+# *Challenge · hard · 60 minutes · 6 points: 3 for the model, 2 for the step, 1 for what is reached*
 #
 # ### The model
 #
-# Cho et al. (2014) give the encoding to their decoder at **every** step. Write `forward` of the translator below. `source` $(B, n)$ are the words of
-# the source, `padding` $(B, n)$ is True at their padding, `inputs` $(B, T)$ what the decoder reads. With $\overrightarrow{h}$ and
-# $\overleftarrow{h}$ the **final** states of both directions of `self.encoder`, each having read the whole sentence and no padding, and $E$ `self.target_embedding`,
+# Cho et al. (2014) give the encoding to their decoder at **every** step. Write `forward`. With $\overrightarrow{h}$ and $\overleftarrow{h}$ the
+# **final** states of both directions of `self.encoder`, each having read the whole sentence and no padding, and $E$ `self.target_embedding`,
 #
 # $$c = \tanh\big(\text{bridge}([\overrightarrow{h}; \overleftarrow{h}])\big), \qquad s_0 = c,$$
 #
 # $$s_t = \mathrm{GRU}\big([E_{y_{t-1}}; c],\, s_{t-1}\big), \qquad \text{scores}_t = \text{out}(s_t) .$$
 #
-# Return the scores, $(B, T, V)$. Keep `__init__` as it is. Everything is allowed; `pack_padded_sequence` helps.
+# - `source` $(B, n)$ are the words, `padding` $(B, n)$ is True at their padding, `inputs` $(B, T)$ is what the decoder reads.
+# - Return the scores, $(B, T, V)$. Keep `__init__` as it is. `pack_padded_sequence` helps.
+#
+# <details><summary>First hint</summary>
+#
+# A packed GRU returns the last state of each sentence, $(2, B, H)$: forward, backward.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Repeat $c$ along the steps, join it to the embedded inputs, and give $c$ as the first state, too, $(1, B, H)$.
+#
+# </details>
 
 
 # %% solution="Translator"
@@ -573,12 +729,24 @@ check.Translator(Translator, hidden=True)
 # %% [markdown]
 # ### One step of training
 #
-# A batch that is too large for the memory is read in parts. `parts` is a list of `(source, source_padding, inputs, targets, padding)`, of different sizes and lengths. `model(source,
-# source_padding, inputs)` gives scores $(B, T, V)$; `padding` $(B, T)$ is True where nothing is to be said. Do one step of `optimizer`, **as if all parts were one batch**:
-# the loss is the mean cross-entropy of a token, over all real tokens of all parts. The norm of its gradient is clipped to `clip` (`nn.utils.clip_grad_norm_`). Gradients of earlier
-# steps must not count. Return the loss before the step, a number.
+# A batch that is too large for the memory is read in parts. Do one step of `optimizer` **as if all parts were one batch**, and return the loss
+# before it, a number.
 #
-# Everything is allowed. Calling `backward()` for each part before the next one is read is what saves the memory: gradients add up.
+# - `parts` is a list of `(source, source_padding, inputs, targets, padding)`, of different sizes. `model(source, source_padding, inputs)` gives
+#   scores $(B, T, V)$.
+# - The loss is the mean cross-entropy of a token, over all real tokens of all parts.
+# - The norm of its gradient is clipped to `clip` (`nn.utils.clip_grad_norm_`). Gradients of earlier steps must not count.
+#
+# <details><summary>First hint</summary>
+#
+# Call `backward()` for each part before the next one is read: gradients add up. By what is each part's loss divided?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Sum the losses of a part's tokens, and divide by the tokens of **all** parts. Clip once, at the end.
+#
+# </details>
 
 
 # %% solution="training_step"
@@ -608,13 +776,13 @@ check.training_step(training_step, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# `check.trained(Translator, training_step, (width, hidden, rate, steps), seed)` trains your model with your step and Adam on English numbers of up to four digits and their
-# German names, two parts of 32 pairs at each step, in some seconds. The learning rate falls from `rate` to zero. `check.Numbers()` has `held_out(seed)`, pairs of numbers that no training has seen,
-# and `batch(pairs)`; `check.share_right(model, batch)` says how many are translated without a mistake. Return a dict with `"width"` (64 at most), `"hidden"` (96 at most),
-# `"rate"` and `"steps"` (250 at most).
+# `check.trained(Translator, training_step, (width, hidden, rate, steps), seed)` trains your model on English numbers of up to four digits and
+# their German names, in half a minute. `check.Numbers()` has `held_out(seed)`, pairs that no training has seen, and `batch(pairs)`;
+# `check.share_right(model, batch)` is the share without a mistake. Return a dict with `"width"` (at most 64), `"hidden"` (96), `"rate"` (it falls
+# to zero) and `"steps"` (250).
 #
-# The last check trains your choice with two seeds of its own. With **each** at least 75 % of 200 new numbers have to be right. Choose with other seeds than 11 and 12, which it takes: else you
-# choose by luck.
+# The last check trains your choice with the seeds 11 and 12 (choose with others). With **each** at least 75 % of 200 new numbers have to be
+# right.
 
 
 # %% solution="training_plan"

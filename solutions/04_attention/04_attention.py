@@ -1,22 +1,21 @@
 # %% [markdown]
 # # Exercises 04: attention
 #
-# Ten exercises, from easy to hard, 40 points, about five hours. They belong to
-# [chapter 04](../../notebooks/04_attention.ipynb) and stand alone: none needs the answer to another.
+# Ten exercises, 40 points, about five hours. The **core** (1, 2, 4) takes 70 minutes; the others are *practice* and *challenge*. They
+# belong to [chapter 04](../../notebooks/04_attention.ipynb). None needs the answer to another.
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run
-# the cell, then the check below it. The check looks at what your function does, on inputs of
-# several sizes: any way of writing it that gives the right result is right. A wrong answer is told what it
-# looks like. What you see passing are the *public checks*; when the set is graded, the same checks run
-# once more on other numbers and sizes. Where an exercise does not allow an operation, the check records
-# what runs inside your function, under whatever name you call it. In exercises 2, 8 and 10 the
-# gradients of your results are compared, too: stay with tensors there, and away from `.item()`, `.detach()` and NumPy.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
+#
+# - Any way that gives the right result is right. A wrong answer is told what it looks like.
+# - Grading runs these *public checks* once more, on other numbers and sizes.
+# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
+# - In exercises 2, 8 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
 # **Shapes.** The batch comes first: $B$ sentences, $n$ words of the source (keys), $T$ steps of the decoder (queries), $H$ or $d$ numbers of a
-# vector. Scores and weights are $(B, T, n)$: row $t$ belongs to query $t$, column $j$ to word $j$. `padding` $(B, n)$ is boolean and True **at the padding**.
-# The memory $M$ holds the states of the encoder, $o$ is the attention output.
+# vector. Scores and weights are $(B, T, n)$: row $t$ belongs to query $t$, column $j$ to word $j$. `padding` $(B, n)$ is True **at the padding**. The
+# memory $M$ holds the encoder's states, $o$ is the attention output.
 
 # %%
 import math
@@ -32,14 +31,31 @@ progress.show("04")
 # %% [markdown]
 # ## 1. Each point left out
 #
-# *Goal: choose how sharp a query should be, without any network. Easy, 20 minutes, 3 points.*
+# *Core · easy · 20 minutes · 3 points*
 #
-# Kernel regression guesses the value at a place by a weighted mean of all measured values, with the scores $e_j = -\lVert q - k_j \rVert^2 / (2\sigma^2)$. Which
-# width $\sigma$ is good? Guess each measured value from **all others**, and see how wrong that is. `keys` is $(n, d)$, `values` $(n)$, `width` is $\sigma$, $n \ge 2$. Return
-# the mean squared error of these $n$ guesses, one number.
+# Kernel regression guesses a value by a weighted mean of the measured ones, with the scores $e_j = -\lVert q - k_j \rVert^2 / (2\sigma^2)$. Which
+# width $\sigma$ is good? Guess each measured value from **all others**. Return the mean squared error of these guesses, one number.
 #
-# A width may be so small that every exponential of a score is 0. Everything is allowed; `softmax` subtracts the largest score first. Before you run the cell: what would the best
-# width be if a point took part in its own guess?
+# ```pycon
+# >>> leave_one_out(mt.tensor([[0.0], [1.0]]), mt.tensor([5.0, 7.0]), width=1.0)  # each guesses the other: an error of 2
+# tensor(4.)
+# ```
+#
+# - `keys` is $(n, d)$, `values` $(n)$, `width` is $\sigma$, and $n \ge 2$.
+# - A width may be so small that every exponential of a score is 0.
+#
+# The cell of the check tries five widths. What would the best one be if a point took part in its own guess?
+#
+# <details><summary>First hint</summary>
+#
+# All points are queries and keys at once: a matrix of $n \times n$ distances.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# A score of $-\infty$ on the diagonal leaves a point out. `softmax` subtracts the largest score first.
+#
+# </details>
 
 
 # %% solution="leave_one_out"
@@ -67,18 +83,37 @@ check.leave_one_out(leave_one_out, hidden=True)
 # %% [markdown]
 # ## 2. With padding, and with nothing to look at
 #
-# *Goal: write dot-product attention that survives whatever a batch may hold. Easy, 25 minutes, 4 points.*
+# *Core · easy · 25 minutes · 4 points*
 #
-# `queries` is $(B, T, d)$, `keys` $(B, n, d)$, `values` $(B, n, d_v)$, `padding` $(B, n)$. The score of a query and a key is
-# their dot product, not scaled. Return the outputs $(B, T, d_v)$ and the weights $(B, T, n)$.
+# Write dot-product attention (not scaled) that survives whatever a batch may hold. Return outputs $(B, T, d_v)$ and weights $(B, T, n)$.
 #
-# - A padded word has the weight exactly 0; the weights of each query add up to 1 over the words.
-# - A source may be **empty**: all of it is padding. Then its weights and outputs are 0.
-# - What stands in the padding of keys and values may be **anything**, infinite or not a number. It changes nothing, and its gradient is exactly 0.
-# - Scores may be in the hundreds.
+# ```pycon
+# >>> keys = mt.tensor([[[1.0], [math.nan]], [[math.inf], [2.0]]])
+# >>> outputs, weights = attend(mt.ones(2, 1, 1), keys, keys, mt.tensor([[False, True], [True, True]]))
+# >>> weights.squeeze(1), outputs.flatten()
+# (tensor([[1., 0.],
+#         [0., 0.]]), tensor([1., 0.]))
+# ```
 #
-# Not allowed: `F.scaled_dot_product_attention`, which does most of it. Useful: `masked_fill`, `softmax`. Before you run the check: the
-# weight of a padded word is 0. Why is that not enough if its value is infinite?
+# - `queries` is $(B, T, d)$, `keys` $(B, n, d)$, `values` $(B, n, d_v)$, `padding` $(B, n)$. Scores may be in the hundreds.
+# - A padded word has the weight exactly 0; over the words the weights of a query add up to 1.
+# - A source may be **empty**, all padding. Then weights and outputs are 0.
+# - The padding of keys and values may hold **anything**, infinite or not a number. It changes nothing, and its gradient is exactly 0.
+#
+# *Not allowed*: `F.scaled_dot_product_attention`. *Useful*: `masked_fill`, `softmax`.
+#
+# The weight of a padded word is 0. Why is that not enough if its value is infinite?
+#
+# <details><summary>First hint</summary>
+#
+# What must not count has to be replaced, not weighted: in the keys, in the values, in the scores.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# In an empty source a softmax over nothing but $-\infty$ is not a number. Let its scores be finite, and put the weights to 0 afterwards.
+#
+# </details>
 
 
 # %% solution="attend"
@@ -104,20 +139,34 @@ check.attend(attend, hidden=True)
 # %% [markdown]
 # ## 3. Predict, then count
 #
-# *Goal: know what a score function costs before it runs. Easy, 25 minutes, 3 points.*
+# *Practice · easy · 25 minutes · 3 points*
 #
-# $T$ queries meet $n$ keys, all of $d$ numbers; $r$ is the rank. Return a dict with the FLOPs of all scores, products of matrices alone, where a
-# multiplication with its addition is two FLOPs:
+# What does a score function cost before it runs? $T$ queries meet $n$ keys, all of $d$ numbers; $r$ is the rank. Return a dict with the FLOPs of
+# all scores. Count the products of matrices; a multiplication with its addition is two FLOPs.
 #
 # - `"dot product"`: $s^\top h$;
-# - `"multiplicative"`: $s^\top W h$, with $W$ applied to that side that makes it cheaper;
+# - `"multiplicative"`: $s^\top W h$, with $W$ applied to the side that makes it cheaper;
 # - `"reduced rank"`: $(U s)^\top (V h)$, each side projected to $r$ numbers first;
-# - `"additive"`: $w^\top \tanh(W_1 h + W_2 s)$ with $r$ hidden units, each side projected once (sums and $\tanh$ are not counted);
+# - `"additive"`: $w^\top \tanh(W_1 h + W_2 s)$ with $r$ hidden units, each side projected once;
+# - `"largest rank"`: the largest $r$ with which reduced rank costs no more than the dot product; 0 if there is none.
 #
-# and `"largest rank"`, the largest $r$ with which reduced rank costs no more than the dot product, a whole number, 0 if there is none.
+# ```pycon
+# >>> score_costs(T=1, n=3, d=4, r=1)
+# {'dot product': 24, 'multiplicative': 56, 'reduced rank': 38, 'additive': 38, 'largest rank': 0}
+# ```
 #
-# Sizes are whole numbers and may be large: stay with whole numbers. Everything is allowed. The cell of the check counts beside your numbers. Before you look:
-# two of the four cost the same. Are they equally fast?
+# All are whole numbers, and may be large. Two of the costs are equal: are they equally fast?
+#
+# <details><summary>First hint</summary>
+#
+# A product of $(a, b)$ and $(b, c)$ takes $2abc$ FLOPs.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# For the largest rank, write the inequality and solve it for $r$ in whole numbers, with `//`.
+#
+# </details>
 
 
 # %% solution="score_costs"
@@ -160,14 +209,32 @@ check.score_costs(score_costs, hidden=True)
 # %% [markdown]
 # ## 4. A table that finds pairs
 #
-# *Goal: know how long a query must be to find two values, and no third. Medium, 25 minutes, 4 points.*
+# *Core · medium · 25 minutes · 4 points*
 #
-# Build a table with $n \ge 3$ entries: return `keys` $(n, d)$ and `queries` $(n, d)$, tensors of any size $d$ that you
-# like, so that with the weights `(queries @ keys.T).softmax(dim=-1)` query $i$ finds the **mean of two values**: it puts the weight $(1 -$ `error`$)/2$ on key $i$ and as much on
-# key $i + 1$ (the last query on the last key and on key 0), and shares the rest evenly: every other key gets `error` $/ (n - 2)$.
+# How long must a query be to find two values, and no third? Build a table with $n \ge 3$ entries: return `keys` $(n, d)$ and `queries` $(n, d)$, of
+# any size $d$, such that with the weights `(queries @ keys.T).softmax(dim=-1)`
 #
-# The check draws `error` from $10^{-6}$ to 0.9. Everything is allowed. Begin with keys that are orthonormal, such as `mt.eye(n)`. With which query are two scores
-# the same and all others 0? Then work out with pencil and paper by which number to multiply it.
+# - query $i$ puts the weight $(1 -$ `error`$)/2$ on key $i$, and as much on key $i + 1$ (the last query on the last key and on key 0);
+# - every other key gets `error` $/ (n - 2)$.
+#
+# ```pycon
+# >>> keys, queries = pair_table(4, 0.1)
+# >>> (queries @ keys.T).softmax(dim=-1)[3]
+# tensor([0.4500, 0.0500, 0.0500, 0.4500])
+# ```
+#
+# The check draws `error` from $10^{-6}$ to 0.9.
+#
+# <details><summary>First hint</summary>
+#
+# Begin with orthonormal keys, such as `mt.eye(n)`. With which query are two scores the same and all others 0?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# With a score of $a$ at two keys and 0 elsewhere, $e^a$ is the ratio of two weights. Solve for $a$ with a pencil.
+#
+# </details>
 
 
 # %% solution="pair_table"
@@ -191,18 +258,37 @@ check.pair_table(pair_table, hidden=True)
 # %% [markdown]
 # ## 5. The alignment error rate
 #
-# *Goal: score attention maps against links that people have drawn. Medium, 25 minutes, 4 points.*
+# *Practice · medium · 25 minutes · 4 points*
 #
-# People who align sentences draw links that are **sure** and links that are only **possible** (Och and Ney, 2003). `weights` $(B, T, n)$ are attention
-# maps; map $b$ has `counts[b]` pieces, later rows are padding. A piece $t$ makes a link $(t, j)$ to the word $j$ with its largest weight (no other is as large), if this weight is
-# at least `threshold`; else it makes none. `sure` and `possible` are lists of $B$ sets of pairs $(t, j)$. With $A$ all links that were made, $S$ the sure ones, and $P$ the possible ones **together with** the
-# sure ones,
+# Score attention maps against links that people have drawn: some are **sure**, some only **possible** (Och and Ney, 2003). With $A$ all links that
+# the maps make, $S$ the sure ones, and $P$ the possible ones **together with** the sure ones, return
 #
 # $$\mathrm{AER} = 1 - \frac{|A \cap S| + |A \cap P|}{|A| + |S|},$$
 #
-# where each number is counted over all sentences together. Return it, a number from 0 to 1. ($|A| + |S|$ is not 0.)
+# where each number is counted over all sentences together.
 #
-# Everything is allowed; loops and sets will do. Before you run the check: which of the two kinds of links is an error if it is not made?
+# ```pycon
+# >>> maps = mt.tensor([[[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]]])
+# >>> alignment_error_rate(maps, [2], [{(0, 0)}], [{(1, 0)}], threshold=0.5)  # A = {(0, 0), (1, 1)}
+# 0.33333333333333337
+# ```
+#
+# - `weights` $(B, T, n)$ are the maps. Map $b$ has `counts[b]` pieces; later rows are padding.
+# - Piece $t$ makes a link $(t, j)$ to the word $j$ with its largest weight (no other is as large), if this is at least `threshold`.
+# - `sure` and `possible` are lists of $B$ sets of pairs $(t, j)$. $|A| + |S|$ is not 0.
+#
+# Which of the two kinds of links is an error if it is not made?
+#
+# <details><summary>First hint</summary>
+#
+# Loops and sets will do. `a & b` is what both have, `a | b` what one of them has.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Keep three sums over the sentences, and divide once, at the end.
+#
+# </details>
 
 
 # %% solution="alignment_error_rate"
@@ -232,10 +318,11 @@ check.alignment_error_rate(alignment_error_rate, hidden=True)
 # %% [markdown]
 # ## 6. What does the table say?
 #
-# *Goal: conclude from learning curves what they show, and no more. Medium, 30 minutes, 4 points.*
+# *Practice · medium · 30 minutes · 4 points*
 #
-# Translators with different score functions were trained, each with several seeds; `"steps to 90 %"` has for each seed after how many steps 90 % of the test were
-# right, None if they were not within `"steps run"` steps. `"chosen on"` says by which numbers the learning rate was chosen. The numbers are made up.
+# Translators with different score functions were trained, each with several seeds (the numbers are made up). `"steps to 90 %"` has for each seed
+# after how many steps 90 % of the test were right; None, if not within `"steps run"` steps. `"chosen on"` says by which numbers the learning
+# rate was chosen.
 
 # %%
 for row in check.scores:
@@ -243,17 +330,34 @@ for row in check.scores:
     print(f"{row['score']:19} {about}: {row['steps to 90 %']}")
 
 # %% [markdown]
-# Write the reader down. `rows` is a list of dicts like those of `check.scores`, in any order, each with a name of its own. Return a list of pairs `(faster, slower)` of scores, in any
-# order. A pair belongs into it if
+# Return pairs `(faster, slower)` of scores, in any order. `rows` is a list of dicts like those of `check.scores`, each with a name of its own. A pair
+# belongs to them if
 #
-# - both have the same `"width"` and were tested on the same numbers (`"tested on"`);
+# - both have the same `"width"`, and were tested on the same numbers (`"tested on"`);
 # - neither was chosen on the numbers that it was tested on;
 # - both have at least five seeds;
-# - **every** seed of the faster one is known to have needed fewer steps than **every** seed of the slower one. A seed that has not arrived within its `"steps run"` needs one more at
-#   least; how many more, nobody knows.
+# - **every** seed of the faster one is known to have needed fewer steps than **every** seed of the slower one.
 #
-# Everything is allowed. Before you run the cell: "additive" has the lowest numbers of all with $H = 64$. May you say that it is faster than "multiplicative"? And which of the two rows of "mean"
-# tells more?
+# ```pycon
+# >>> row = {"width": 64, "tested on": "new", "chosen on": "old", "steps run": 200}
+# >>> a = row | {"score": "A", "steps to 90 %": [90, 90, 80, 80, 199]}
+# >>> learns_faster([a, row | {"score": "B", "steps to 90 %": [None] * 5}])
+# [('A', 'B')]
+# ```
+#
+# A seed that has not arrived needs one step more at least; how many more, nobody knows. "additive" has the lowest numbers with $H = 64$: may you say
+# that it is faster than "multiplicative"? And which row of "mean" tells more?
+#
+# <details><summary>First hint</summary>
+#
+# What does a None tell about a row that might be faster? And about one that might be slower?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# A row with a None is never shown to be faster. As the slower one, its None counts as `steps run` + 1.
+#
+# </details>
 
 
 # %% solution="learns_faster"
@@ -293,25 +397,43 @@ check.learns_faster(learns_faster, hidden=True)
 # %% [markdown]
 # ## 7. Which of these is broken?
 #
-# *Goal: find what is wrong with an attention that you cannot look into, by a test. Medium, 35 minutes, 4 points.*
+# *Practice · medium · 35 minutes · 4 points*
 #
-# Below are nine programs, `attend(queries, memory, padding)`, with queries $(B, T, d)$, memory $(B, n, d)$, which is both keys and values, and `padding` $(B, n)$, at the end of a sentence, which has
-# one word at least. They return outputs $(B, T, d)$ and weights $(B, T, n)$. Which score they have is their own business. But each must follow four rules:
+# Here are nine programs. `attend(queries, memory, padding)` takes queries $(B, T, d)$, a memory $(B, n, d)$ that is both keys and values, and `padding`
+# $(B, n)$ at the end of a sentence, which has one word at least. It returns outputs $(B, T, d)$ and weights $(B, T, n)$, by some score of its own. You
+# cannot look inside. A program is right if
 #
-# 1. the weights of a query are 0 or more, **exactly** 0 at the padding, and add up to 1; the output is the weighted sum of the memory as it is;
-# 2. the weights of a query depend on this query and the words of its sentence alone: not on other queries or sentences, nor on what stands in the padding or how much there is;
+# 1. the weights of a query are 0 or more, **exactly** 0 at the padding, and add up to 1; the output is the weighted sum of the memory;
+# 2. they depend on this query and the words of its sentence alone: not on other queries or sentences, nor on what or how much padding there is;
 # 3. if words change places, their weights go with them;
 # 4. queries, memory and padding are left unchanged.
 #
-# A program that breaks a rule for some input is broken; inputs are finite numbers of usual size, such as `mt.randn` draws, with any $B$, $T$, $n$ and $d$ from 1 on. Return the numbers of
-# the broken ones, counted from 0, as a list. Five of these nine are broken; the check has others, too. Differences below $10^{-9}$ in float64 are rounding, larger ones are not: `mt.allclose`
-# takes `rtol=0, atol=1e-9`.
+# Return the numbers of the others, counted from 0. Of these nine five are broken:
+#
+# ```pycon
+# >>> len(broken_attentions(check.programs()))
+# 5
+# ```
+#
+# Inputs are finite numbers of usual size, such as `mt.randn` draws. Differences below $10^{-9}$ in float64 are rounding: `mt.allclose` takes
+# `rtol=0, atol=1e-9`.
 
 # %%
 nine = check.programs()
 
 # %% [markdown]
-# Everything is allowed. Useful: `mt.allclose`, `.double()`, `.clone()`.
+# *Useful*: `mt.allclose`, `.double()`, `.clone()`.
+#
+# <details><summary>First hint</summary>
+#
+# Make one batch with several sentences, queries and lengths; then ask each query alone, of its own words.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Ask it of the words in the opposite order, without padding: that tests rules 2 and 3 at once. Do not forget the sum of the weights.
+#
+# </details>
 
 
 # %% solution="broken_attentions"
@@ -359,17 +481,35 @@ check.broken_attentions(broken_attentions, hidden=True)
 # %% [markdown]
 # ## 8. Pooling by learned queries
 #
-# *Goal: let a model find content and order with one weighted mean, and train it. Hard, 45 minutes, 5 points: 4 for the module, 1 for what is reached.*
+# *Challenge · hard · 45 minutes · 5 points: 4 for the module, 1 for what is reached*
 #
 # ### The module
 #
-# One learned query finds content, not order. This module has several queries $q_m$, the rows of `self.query` (queries, $H$), and each has a number $b_m$ in `self.late` (queries): how much
-# it prefers late words. For a sentence with states $h_0, \dots, h_{n-1}$,
+# One learned query finds content, not order. Let there be several queries $q_m$, the rows of `self.query` (queries, $H$), and for each a number $b_m$ in
+# `self.late`: how much it prefers late words. For a sentence with states $h_0, \dots, h_{n-1}$,
 #
 # $$e_{mj} = q_m^\top h_j + b_m\, j, \qquad \alpha_m = \operatorname{softmax}(e_{m0}, \dots, e_{m,n-1}), \qquad o_m = \sum_j \alpha_{mj}\, h_j .$$
 #
-# `states` is $(B, n, H)$, `padding` $(B, n)$, each sentence has at least one word. Return what the queries find, one after the other: $(B, \text{queries} \cdot H)$. The padding may hold **anything**; it changes
-# nothing, and its gradient is exactly 0. Keep `__init__` as it is. Everything is allowed.
+# ```pycon
+# >>> pool = Queries(hidden=1, queries=1)  # q = 0, b = 0: a mean
+# >>> pool(mt.tensor([[[2.0], [4.0], [math.nan]]]), mt.tensor([[False, False, True]])).tolist()
+# [[3.0]]
+# ```
+#
+# - `states` is $(B, n, H)$, `padding` $(B, n)$; each sentence has a word at least.
+# - Return what the queries find, one after the other: $(B, \text{queries} \cdot H)$. Keep `__init__` as it is.
+# - The padding may hold **anything**. It changes nothing, and its gradient is exactly 0.
+#
+# <details><summary>First hint</summary>
+#
+# All scores at once: $(B, n, H)$ times $(H, \text{queries})$, plus places times `late`.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# The softmax runs over the words, which is axis 1 then. Replace the padding's states by 0 first.
+#
+# </details>
 
 
 # %% solution="Queries"
@@ -401,12 +541,12 @@ check.Queries(Queries, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# The stories are [chapter 03](../../notebooks/03_seq2seq.ipynb)'s: which animal is named `"anywhere"`, or, of five, `"which came last"`? The reader is a plain RNN of 32 numbers with your pooling.
-# `check.trained(Queries, queries, rate, steps, question, seed)` trains one, in about a second; `check.share_right(model, question)` measures it on new stories. Return a dict with `"queries"` (1 to 8), `"rate"` and
-# `"steps"` (400 at most): one choice for both questions.
+# The stories are [chapter 03](../../notebooks/03_seq2seq.ipynb)'s: which animal is named `"anywhere"`, or, of five, `"which came last"`? The reader is a
+# plain RNN of 32 numbers with your pooling. `check.trained(Queries, queries, rate, steps, question, seed)` trains one in about a second;
+# `check.share_right(model, question)` measures it on new stories. Return a dict with `"queries"` (1 to 8), `"rate"` and `"steps"` (at most 400): one
+# choice for both questions.
 #
-# The last check trains your choice with three seeds of its own for each question. With **each** at least 85 % have to be right. Choose with other seeds than 11, 12 and 13, which it takes: else you choose
-# by luck.
+# The last check trains your choice with the seeds 11 to 13 for each question (choose with others). With **each** at least 85 % have to be right.
 
 
 # %% solution="reading_plan"
@@ -426,19 +566,36 @@ check.Queries(Queries, hidden=True)
 # %% [markdown]
 # ## 9. The gradient by hand
 #
-# *Goal: send a gradient back through attention, on both ways, without the engine. Hard, 30 minutes, 4 points.*
+# *Challenge · hard · 30 minutes · 4 points*
 #
-# With states $S$ $(B, T, d)$ and a memory $M$ $(B, n, d)$ that is both keys and values,
+# Send a gradient back through attention, on both ways, without the engine. With states $S$ $(B, T, d)$ and a memory $M$ $(B, n, d)$ that is both keys
+# and values,
 #
 # $$A = \operatorname{softmax}(S M^\top), \qquad O = A M .$$
 #
-# You get `states`, `memory` and `grad_outputs` $(B, T, d)$, the gradient of the loss with respect to $O$. Return two tensors: the gradients with respect to the
-# **states** $(B, T, d)$ and to the **memory** $(B, n, d)$.
+# Given `grad_outputs` $(B, T, d)$, the gradient of the loss with respect to $O$, return those with respect to the **states** $(B, T, d)$ and to the
+# **memory** $(B, n, d)$.
 #
-# Go back one step at a time. The memory is read twice, so its gradient has two parts. The Jacobian of the softmax, for one
-# row $\alpha$, is $\partial \alpha_k / \partial e_j = \alpha_k\,(\mathbb 1[k = j] - \alpha_j)$.
+# ```pycon
+# >>> memory = mt.tensor([[[1.0], [-1.0]]])
+# >>> attention_gradient(mt.zeros(1, 1, 1), memory, mt.ones(1, 1, 1))  # with s = 0 both weights are 1/2
+# (tensor([[[1.]]]), tensor([[[0.5000],
+#          [0.5000]]]))
+# ```
 #
-# Not allowed: the engine's `backward()` and `autograd.grad`, which would do it for you.
+# *Not allowed*: the engine's `backward()` and `autograd.grad`.
+#
+# <details><summary>First hint</summary>
+#
+# Go back one step at a time: outputs, weights, scores. The memory is read twice, so its gradient has two parts.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# For one row $\alpha$ of weights $\partial \alpha_k / \partial e_j = \alpha_k\,(\mathbb 1[k = j] - \alpha_j)$: subtract the weighted mean of the gradient,
+# then multiply by the weights.
+#
+# </details>
 
 
 # %% solution="attention_gradient"
@@ -463,18 +620,32 @@ check.attention_gradient(attention_gradient, hidden=True)
 # %% [markdown]
 # ## 10. Look, then step
 #
-# *Goal: write the decoder of Bahdanau et al., which looks before it steps. Hard, 40 minutes, 5 points.*
+# *Challenge · hard · 40 minutes · 5 points*
 #
-# Write `forward` of the decoder below. `inputs` $(B, T)$ are the tokens that it reads, `memory` $(B, n, H_e)$ the encoder's states, `padding` $(B, n)$ is True at
-# their padding, `state` $(B, H)$ is $s_0$. At each step, with $x_t$ the embedding of the token that is read,
+# Write `forward` of the decoder of Bahdanau et al., which looks before it steps: the **old** state asks, and cell and output read what it has found.
+# With $x_t$ the embedding of the token that is read,
 #
 # $$e_{tj} = w^\top \tanh(W_1 h_j + W_2 s_{t-1}), \qquad o_t = \sum_j \alpha_{tj} h_j,$$
 #
 # $$s_t = \mathrm{cell}([x_t; o_t],\, s_{t-1}), \qquad \text{scores}_t = \text{out}([s_t; o_t; x_t]),$$
 #
-# with weights $\alpha_t$, the softmax of the scores $e_t$ over the words, without the padding. So the **old** state asks, and cell and output read what it has found. Return the scores of all steps, $(B, T, V)$. Keep `__init__` as it is.
+# where $\alpha_t$ is the softmax of $e_t$ over the words, without the padding.
 #
-# Not allowed: `F.scaled_dot_product_attention`, which would do the weighted mean.
+# - `inputs` $(B, T)$ are the tokens, `memory` $(B, n, H_e)$ the encoder's states, `padding` $(B, n)$, and `state` $(B, H)$ is $s_0$.
+# - Return the scores of all steps, $(B, T, V)$. Keep `__init__` as it is.
+#
+# *Not allowed*: `F.scaled_dot_product_attention`.
+#
+# <details><summary>First hint</summary>
+#
+# $W_1 h_j$ does not change from step to step: compute it once.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `self.embedding(inputs).unbind(1)` gives the steps one by one; `stack` their scores along axis 1.
+#
+# </details>
 
 
 # %% solution="AttentionDecoder"

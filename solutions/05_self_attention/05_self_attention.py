@@ -1,25 +1,22 @@
 # %% [markdown]
 # # Exercises 05: self-attention
 #
-# Ten exercises, from easy to hard, 40 points, about four and a half hours. They belong to
-# [chapter 05](../../notebooks/05_self_attention.ipynb) and stand alone: none needs the answer to another.
+# Ten exercises, 40 points, about four and a half hours. The **core** (1, 2, 4, 6) takes 95 minutes; the others are *practice* and
+# *challenge*. They belong to [chapter 05](../../notebooks/05_self_attention.ipynb). None needs the answer to another.
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run the
-# cell, then the check below it. The check looks at what your function does, on random inputs of several
-# sizes: any way of writing it that gives the right result is right. A wrong answer is told what it looks
-# like. What you see passing are the *public checks*; when the set is graded, the same checks run once more
-# on other numbers and sizes. Where an exercise does not allow an operation, the check records what runs
-# inside your function, under whatever name you call it. In exercises 1 to 3 the gradients of your results
-# are compared, too: the results must stay tensors that the library's operations have made of the inputs, so
-# keep away from `.item()`, `float()` and NumPy there. Nearly every exercise differs from the chapter in a point
-# that its text names: a cell of the chapter, pasted, is told so.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
+#
+# - Any way that gives the right result is right. A wrong answer is told what it looks like.
+# - Grading runs these *public checks* once more, on other numbers and sizes.
+# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
+# - In exercises 1 to 3 the gradients of your results are compared, too: no `.item()`, `float()` or NumPy on the way there.
+# - Most exercises differ from the chapter in a point that the text names: a cell pasted from there is told so.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
-# **Shapes.** A sentence is $X$ $(n, d)$: $n$ tokens, one row each. $Q$, $K$ and $V$ are matrices $(d, d)$
-# that make queries, keys and values, and they multiply from the right: queries are $XQ$. In scores and
-# weights $(n, n)$, row $i$ belongs to the query of token $i$, column $j$ to the key of token $j$. A batch
-# puts an axis $B$ before all that.
+# **Shapes.** A sentence is $X$ $(n, d)$: $n$ tokens, one row each. $Q$, $K$ and $V$ are matrices $(d, d)$ that multiply from the right: queries are
+# $XQ$. In scores and weights $(n, n)$, row $i$ belongs to the query of token $i$, column $j$ to the key of token $j$. A batch puts an axis $B$ before
+# all that.
 
 # %%
 import itertools
@@ -35,16 +32,36 @@ progress.show("05")
 # %% [markdown]
 # ## 1. What the others give
 #
-# *Goal: compute self-attention for one token that leaves itself out. Easy, 20 minutes, 4 points.*
+# *Core · easy · 20 minutes · 4 points*
 #
 # A random vector fits nothing as well as itself. So let token `i` (counted from 0) ask all tokens of its sentence **but itself**:
 #
 # $$e_{ij} = \frac{q_i^\top k_j}{\sqrt d}, \qquad \alpha_{ij} = \frac{\exp(e_{ij})}{\sum_{l \ne i} \exp(e_{il})} \text{ for } j \ne i, \qquad \alpha_{ii} = 0, \qquad o_i = \sum_{j} \alpha_{ij} v_j$$
 #
-# with $q_i = x_i Q$, $k_j = x_j K$ and $v_j = x_j V$. `X` is $(n, d)$, a sentence of at least two tokens, `Q`, `K` and `V` are $(d, d)$. Return the output
-# $o_i$ $(d)$ and the weights $\alpha_{ij}$, $(n)$, with an exact 0 for the token itself. Scores may be in the thousands.
+# with $q_i = x_i Q$, $k_j = x_j K$ and $v_j = x_j V$.
 #
-# Not allowed: `F.scaled_dot_product_attention`, which does all of it in one call and hides the weights. `softmax` is allowed.
+# ```pycon
+# >>> one = mt.ones(1, 1)
+# >>> from_others(mt.tensor([[5.0], [1.0], [1.0]]), one, one, one, 0)  # two equal keys are left
+# (tensor([1.]), tensor([0.0000, 0.5000, 0.5000]))
+# ```
+#
+# - `X` is $(n, d)$, two tokens at least; `Q`, `K` and `V` are $(d, d)$.
+# - Return the output $o_i$ $(d)$ and the weights $\alpha_{ij}$ $(n)$, with an exact 0 for the token itself.
+# - Scores may be in the thousands.
+#
+# *Not allowed*: `F.scaled_dot_product_attention`.
+#
+# <details><summary>First hint</summary>
+#
+# Which score must a key have so that softmax gives it the weight 0?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `scores.masked_fill(mt.arange(n) == i, -mt.inf)`, then `softmax`.
+#
+# </details>
 
 
 # %% solution="from_others"
@@ -67,20 +84,37 @@ check.from_others(from_others, hidden=True)
 # %% [markdown]
 # ## 2. Scaled dot-product attention, with a bias
 #
-# *Goal: write the function that the rest of the book leans on, and its trap. Easy, 25 minutes, 4 points.*
+# *Core · easy · 25 minutes · 4 points*
 #
-# `query` is $(\dots, T, d)$, `key` $(\dots, n, d)$, `value` $(\dots, n, d_v)$. The dots are the same for
-# all three: no axis, one, or several. A score is the dot product of a query and a key, divided by the
-# square root of their size; where a `bias` is given, it is added to the scores: it has the shape $(\dots, T, n)$ or one that
-# broadcasts to it. Return the outputs $(\dots, T, d_v)$:
+# Write the function that the rest of the book leans on, and its trap:
 #
 # $$\text{softmax}\!\left(\frac{\text{query}\;\text{key}^\top}{\sqrt{d}} + \text{bias}\right) \text{value}$$
 #
-# A bias of minus infinity shuts a key out, no other number does, however low. **Where all keys of a query are shut, its output is zeros**, and no NaN may appear, neither in
-# the outputs nor in a gradient. One of the inputs has scores in the hundreds and thousands, which `softmax` can take.
+# ```pycon
+# >>> shut = mt.tensor([[0.0, -mt.inf], [-mt.inf, -mt.inf]])
+# >>> attention(mt.ones(2, 1), mt.ones(2, 1), mt.tensor([[3.0], [5.0]]), shut)
+# tensor([[3.],
+#         [0.]])
+# ```
 #
-# Not allowed: `F.scaled_dot_product_attention` and `nn.MultiheadAttention` (the operations
-# `scaled_dot_product_attention` and `linear`): they are this exercise.
+# - `query` is $(\dots, T, d)$, `key` $(\dots, n, d)$, `value` $(\dots, n, d_v)$: the dots are the same for all three, no axis or several.
+# - A `bias`, if there is one, has the shape $(\dots, T, n)$ or one that broadcasts to it.
+# - A bias of minus infinity shuts a key out; no other number does, however low.
+# - **Where all keys of a query are shut, its output is zeros.** No NaN appears, in outputs or gradients.
+# - Scores may be in the thousands.
+#
+# *Not allowed*: `F.scaled_dot_product_attention` and `nn.MultiheadAttention` (the operations `scaled_dot_product_attention` and `linear`).
+#
+# <details><summary>First hint</summary>
+#
+# What is the softmax of a row of nothing but minus infinity?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Find these rows first. Give them scores of 0, so that softmax stays finite, and put their weights to 0 afterwards.
+#
+# </details>
 
 
 # %% solution="attention"
@@ -106,21 +140,36 @@ check.attention(attention, hidden=True)
 # %% [markdown]
 # ## 3. A module with slots of its own
 #
-# *Goal: give the layer parameters that can be trained, and something to look at beside the tokens. Medium, 25 minutes, 4 points.*
+# *Practice · medium · 25 minutes · 4 points*
 #
-# A layer may know things that stand in no sentence. So it has `slots` places of its own, each with a key and a value that are parameters, and every token may look at
-# them as it looks at tokens. Write both methods of the class below.
+# A layer may know things that stand in no sentence. So it has `slots` places of its own, each with a key and a value that are parameters, and
+# every token may look at them as it looks at tokens. Write both methods.
 #
-# - `__init__(width, key_size, slots)` makes three layers without biases, `self.query`, `self.key` and `self.value`, in which queries
-#   and keys have `key_size` numbers and values have `width` numbers, as many as a token; and two parameters, `self.slot_keys` (slots, key_size) and
-#   `self.slot_values` (slots, width), which begin with whatever random numbers you like.
-# - `forward(x)` takes tokens $(\dots, n, \text{width})$, with any number of leading axes, and returns outputs of the same shape: each token shares **one** softmax
-#   among the $n$ tokens and the slots, its scores divided by the square root of `key_size`.
+# ```pycon
+# >>> layer = SelfAttention(width=4, key_size=2, slots=3)
+# >>> layer(mt.randn(5, 4)).shape, layer.slot_keys.shape, layer.slot_values.shape
+# (minitorch.Size([5, 4]), minitorch.Size([3, 2]), minitorch.Size([3, 4]))
+# ```
 #
-# (`nn.Linear(a, b)` stores its matrix as $(b, a)$ and multiplies by the transpose. So `self.query.weight`
-# is $Q^\top$.)
+# - `__init__` makes three layers without biases, `self.query`, `self.key` (`key_size` numbers each) and `self.value` (`width` numbers), and two
+#   parameters, `self.slot_keys` and `self.slot_values`, which begin with random numbers.
+# - `forward` takes tokens $(\dots, n, \text{width})$, with any leading axes, and returns outputs of the same shape.
+# - Each token shares **one** softmax among the $n$ tokens and the slots, its scores divided by the square root of `key_size`.
 #
-# Not allowed: `F.scaled_dot_product_attention`: the scores, their softmax and the sum are the exercise. Useful: `nn.Parameter`, `mt.cat`.
+# (`nn.Linear(a, b)` stores its matrix as $(b, a)$: `self.query.weight` is $Q^\top$.)
+#
+# *Not allowed*: `F.scaled_dot_product_attention`. *Useful*: `nn.Parameter`, `mt.cat`.
+#
+# <details><summary>First hint</summary>
+#
+# Scores on tokens are $(\dots, n, n)$, scores on slots $(\dots, n, \text{slots})$. Join them before the softmax.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Cut the weights again: the first $n$ belong to the values of the tokens, the rest to `slot_values`.
+#
+# </details>
 
 
 # %% solution="SelfAttention"
@@ -159,18 +208,28 @@ check.SelfAttention(SelfAttention, hidden=True)
 # %% [markdown]
 # ## 4. How far the scores spread
 #
-# *Goal: know where the square root of d comes from. Medium, 20 minutes, 3 points.*
+# *Core · medium · 20 minutes · 3 points*
 #
-# Two tokens $x$ and $y$ are drawn by chance: all of their $2d$ components are independent, with mean 0 and
-# variance 1. Their score, not scaled, is $e = xQ \cdot yK$, with `Q` and `K` $(d, d_k)$ that are fixed.
-# Return the standard deviation of $e$, one number, exactly: not by drawing tokens.
+# Where does the square root of $d$ come from? Two tokens $x$ and $y$ are drawn by chance: all their $2d$ components are independent, with mean 0
+# and variance 1. Return the standard deviation of their score $e = xQ \cdot yK$, not scaled: one number, exactly, not by drawing tokens.
 #
-# Begin with pencil and paper. Write $e = \sum_{a} \sum_{b} x_a M_{ab}\, y_b$: which matrix is $M$? The
-# terms of the sum are uncorrelated and have mean 0, so the variance of the sum is the sum of their
-# variances; and $x_a y_b$ has variance 1. With $Q = K$ the identity you should get $\sqrt{d}$, which is
-# what scores are divided by.
+# ```pycon
+# >>> round(score_deviation(mt.eye(16), mt.eye(16)), 4)  # the square root of 16
+# 4.0
+# ```
 #
-# Everything is allowed.
+# - `Q` and `K` are $(d, d_k)$, and fixed.
+#
+# <details><summary>First hint</summary>
+#
+# Take pencil and paper. Write $e = \sum_{a} \sum_{b} x_a M_{ab}\, y_b$: which matrix is $M$?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# The terms of the sum are uncorrelated, with mean 0. So their variances add up, and $x_a y_b$ has variance 1.
+#
+# </details>
 
 
 # %% solution="score_deviation"
@@ -191,19 +250,35 @@ check.score_deviation(score_deviation, hidden=True)
 # %% [markdown]
 # ## 5. What a score can change
 #
-# *Goal: predict which scores can be taught anything, then look. Medium, 25 minutes, 4 points.*
+# *Practice · medium · 25 minutes · 4 points*
 #
-# A query has the scores $e_1, \dots, e_n$, the weights $p = \text{softmax}(e)$ and the output $o = \sum_j p_j v_j$. How fast does the output move when one
-# score changes? Return for each score the length of the derivative,
+# Which scores can be taught anything? A query has the scores $e_1, \dots, e_n$, the weights $p = \text{softmax}(e)$ and the output $o = \sum_j p_j v_j$.
+# Return for each score the length of the derivative of the output,
 #
 # $$\left\lVert \frac{\partial o}{\partial e_j} \right\rVert = \sqrt{\sum_{m=1}^{d} \left(\frac{\partial o_m}{\partial e_j}\right)^2} .$$
 #
-# Each row of `scores` $(T, n)$ belongs to a query, and `values` is $(n, d)$; return $(T, n)$. Begin with pencil and paper: $\partial p_k / \partial e_j =
-# p_k\,(\mathbb 1[k = j] - p_j)$, and the sum over $k$ becomes short. Scores may be in the hundreds, of either sign, and differ by as much: nowhere may a NaN come out.
+# ```pycon
+# >>> moved_by_score(mt.zeros(1, 2), mt.tensor([[1.0], [3.0]]))  # 1/2 * |1 - 2| and 1/2 * |3 - 2|
+# tensor([[0.5000, 0.5000]])
+# ```
 #
-# Not allowed: the engine's `backward()` and `autograd.grad`: the formula is the exercise. Loops will do.
+# - Each row of `scores` $(T, n)$ belongs to a query, `values` is $(n, d)$; return $(T, n)$.
+# - Scores may be in the hundreds, of either sign. No NaN may come out.
 #
-# Before you run the cell of the check: one key has a score of 20, the others have 0. Which of the scores can move the output at all?
+# *Not allowed*: the engine's `backward()` and `autograd.grad`.
+#
+# Guess before you run the check: one key has a score of 20, the others have 0. Which scores can move the output at all?
+#
+# <details><summary>First hint</summary>
+#
+# $\partial p_k / \partial e_j = p_k\,(\mathbb 1[k = j] - p_j)$. Put it into the sum over $k$: it becomes short.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# $\partial o / \partial e_j = p_j\,(v_j - o)$.
+#
+# </details>
 
 
 # %% solution="moved_by_score"
@@ -233,21 +308,36 @@ check.moved_by_score(moved_by_score, hidden=True)
 # %% [markdown]
 # ## 6. Does it notice the order?
 #
-# *Goal: find out which layers notice the order, and show it by a test. Medium, 30 minutes, 5 points.*
+# *Core · medium · 30 minutes · 5 points*
 #
-# `layer` is a function that takes $n$ tokens $(n, d)$, with $n$ from 4 to 6, and gives $n$ outputs, one a
-# token, row by row. `X` $(n, d)$ is a random input. The layer is *order-blind* at `X` if every permutation of
-# these tokens gives the same outputs, permuted in the same way. **Return a permutation that shows that it is not**, a list `p` of the positions from 0 to $n - 1$
-# for which `layer(X[p])` is not `layer(X)[p]`; return None if there is none.
+# `layer` takes $n$ tokens $(n, d)$, with $n$ from 4 to 6, and gives $n$ outputs, one a token. You cannot look inside, but you can permute `X`
+# $(n, d)$. **Return a permutation that shows that the layer notices the order**: a list `p` of the positions from 0 to $n - 1$ for which
+# `layer(X[p])` is not `layer(X)[p]`. Return None if there is none.
 #
-# You cannot look inside the layer, but you can permute `X`: there are at most 720 ways. Some layers notice one
-# permutation and do not notice another one; some notice few of all permutations, which a handful drawn by
-# chance would find by luck alone; some show what they notice at one token and not at others; and a layer that notices no exchange of two tokens may well notice two
-# exchanges, one after the other. Sums of floating-point numbers in another order differ in their last digits, here by less than $10^{-9}$,
-# which is no notice of order; what a layer notices shows by more than $10^{-6}$.
+# ```pycon
+# >>> noticed_order(lambda x: x + x.mean(0), mt.randn(4, 2)) is None
+# True
+# >>> p = noticed_order(lambda x: x.cumsum(0), mt.randn(4, 2))
+# >>> p != sorted(p)
+# True
+# ```
 #
-# Everything is allowed. Useful: `X[p]` with a list (no tuple) or tensor of positions `p`, `itertools.permutations`,
-# `mt.allclose`.
+# - Some layers notice few of all permutations, or one and not another, or show it at one token alone.
+# - One that notices no exchange of two tokens may well notice two exchanges, one after the other.
+# - Rounding differs by less than $10^{-9}$. What a layer notices shows by more than $10^{-6}$.
+#
+# *Useful*: `X[p]` with a list (no tuple), `itertools.permutations`, `mt.allclose`.
+#
+# <details><summary>First hint</summary>
+#
+# There are at most 720 permutations. Is it worth being clever?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `outputs[p]` are the old outputs in the new order. Compare all of them, not the first alone.
+#
+# </details>
 
 
 # %% solution="noticed_order"
@@ -272,21 +362,36 @@ check.noticed_order(noticed_order, hidden=True)
 # %% [markdown]
 # ## 7. How many layers until they meet
 #
-# *Goal: predict what has to wait for what, then compare. Medium, 20 minutes, 3 points.*
+# *Practice · medium · 20 minutes · 3 points*
 #
-# The last of $n$ tokens is to know of the first. Return a dict: `"layers"`, the smallest number of layers (at least 1) of a kind after which its output depends on the first token;
-# and `"steps"`, how many steps these layers take one after another over $n$ tokens, where all that does not wait for each other is done in one step, and
-# an output of a layer takes one step. The kinds:
+# The last of $n$ tokens is to know of the first. Return a dict: `"layers"`, the smallest number of layers (at least 1) after which its output depends
+# on the first token; and `"steps"`, how many steps these layers take one after another, if all that need not wait is done in one step. An output
+# of a layer takes one step.
 #
 # - `"recurrent"`: a state reads its token and the state before it;
 # - `"window"`: an output sees its own token of the layer below and the `window` $- 1$ before it;
-# - `"dilated"`: so in the first layer; in the second the tokens that an output sees stand `window` apart, in the third `window`$^2$, and so on, so that each layer
-#   multiplies by `window` how many tokens it knows of;
+# - `"dilated"`: so in the first layer. In the second these tokens stand `window` apart, in the third `window`$^2$, and so on: each layer multiplies by
+#   `window` how many tokens it knows of;
 # - `"self-attention"`: an output sees all tokens.
 #
-# `window` is at least 2; the kinds that have none ignore it. $n$ is at least 1, and may be a million. Whole numbers, exactly. Everything is allowed.
+# ```pycon
+# >>> reach("window", 5, window=3), reach("recurrent", 5, window=3)  # 3 tokens after one layer, 5 after two
+# ({'layers': 2, 'steps': 2}, {'layers': 1, 'steps': 5})
+# ```
 #
-# Before you run the cell: which of these needs fewer than ten layers for a thousand tokens, with windows of 3?
+# `window` is at least 2; kinds that have none ignore it. $n$ is at least 1, and may be a million. Which kinds need fewer than ten layers for a thousand
+# tokens, with windows of 3?
+#
+# <details><summary>First hint</summary>
+#
+# How many tokens has an output of layer 1 seen? And of layer 2?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Count layers in a loop until `seen >= n`. Each adds `window` $- 1$, or multiplies.
+#
+# </details>
 
 
 # %% solution="reach"
@@ -318,10 +423,11 @@ check.reach(reach, hidden=True)
 # %% [markdown]
 # ## 8. At which widths does it help?
 #
-# *Goal: conclude from a table what it shows, and no more. Hard, 30 minutes, 4 points.*
+# *Practice · hard · 30 minutes · 4 points*
 #
-# Encoders of several widths $d$ were trained with the division by $\sqrt d$ and without, at several learning rates. `"right"` is the share of right answers on held-out
-# data, one number for each seed. (On other data, by which one would choose a rate, the means stand in the same order.) The numbers are made up.
+# Encoders of several widths $d$ were trained with the division by $\sqrt d$ and without, at several learning rates (the numbers are made up).
+# `"right"` is the share of right answers on held-out data, a number for each seed. (On other data, by which one would choose a rate, the means stand
+# in the same order.)
 
 # %%
 print("   d  divided    rate  steps  right")
@@ -329,15 +435,27 @@ for row in check.table:
     print(f"{row['d']:4}  {row['divided']!s:7} {row['rate']:7} {row['steps']:6}  {row['right']}")
 
 # %% [markdown]
-# Write the reader down. `rows` is a list of dicts like those of `check.table`, in any order. Return a dict from each width to `"yes"` (the division helps), `"no"` (it is worse
-# with it) or `"not known"`. At a width, each of the two (no width lacks one) stands for its best rate: the one with the highest **mean** over the seeds, and no two means are equal. It is `"not known"`
+# Return a dict from each width to `"yes"` (the division helps), `"no"` (it is worse with it) or `"not known"`. `rows` is a list of dicts like those of
+# `check.table`. At a width each of the two, with and without, stands for the rate with its highest **mean** over the seeds. (No width lacks one; no two
+# means are equal.) It is `"not known"`
 #
 # - if the two were not given the same rates and the same number of steps;
-# - if one of them is best at the smallest or the largest rate that was tried: a better one may lie beyond;
+# - if one of them is best at the smallest or the largest rate that was tried;
 # - if one of them has fewer than five seeds at its best rate;
-# - unless **every** seed of one is above every seed of the other: the clearest kind of finding (chapter 00, section 9), which needs no pairs.
+# - unless **every** seed of one is above every seed of the other.
 #
-# Everything is allowed. Before you run the cell: at $d = 1024$ each number with the division is larger than all without. May you say that it helps there?
+# At $d = 1024$ each number with the division is larger than all without. May you say that it helps there?
+#
+# <details><summary>First hint</summary>
+#
+# For each width make two lists of rows, and treat both by one function.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `min(one) > max(other)` is "every seed of one above every seed of the other". Ask in both directions.
+#
+# </details>
 
 
 # %% solution="division_helps"
@@ -376,24 +494,34 @@ check.division_helps(division_helps, hidden=True)
 # %% [markdown]
 # ## 9. The gradient by hand
 #
-# *Goal: send a gradient back to one input that plays three roles. Hard, 35 minutes, 5 points.*
+# *Challenge · hard · 35 minutes · 5 points*
 #
-# The forward pass for one sequence is the chapter's, with `X` $(n, d)$ and `Q`, `K`, `V` $(d, d)$:
+# Send a gradient back to one input that plays three roles. The forward pass, with `X` $(n, d)$ and `Q`, `K`, `V` $(d, d)$, is
 #
 # $$A = \text{softmax}\!\left(\frac{XQ\,(XK)^\top}{\sqrt{d}}\right), \qquad \text{output} = A\,XV$$
 #
-# You get `grad_output` $(n, d)$, the gradient of the loss with respect to the output. Return four tensors:
-# the gradients with respect to `X` $(n, d)$, `Q`, `K` and `V`, each $(d, d)$, in this order.
+# Given `grad_output` $(n, d)$, the gradient of the loss with respect to the output, return those with respect to `X` $(n, d)$, `Q`, `K` and `V`
+# $(d, d)$, in this order.
 #
-# Go back one step at a time, from the output to the values and to the weights; through the softmax, for
-# each row
+# ```pycon
+# >>> one = mt.ones(1, 1)
+# >>> self_attention_gradient(3 * one, one, one, 2 * one, one)  # one token: A = 1, output = X V
+# (tensor([[2.]]), tensor([[0.]]), tensor([[0.]]), tensor([[3.]]))
+# ```
 #
-# $$\mathrm{grad\_score}_j = \alpha_j\, \Big(\mathrm{grad\_weight}_j - \sum_l \alpha_l\, \mathrm{grad\_weight}_l\Big);$$
+# *Not allowed*: the engine's `backward()` and `autograd.grad`.
 #
-# then to queries and keys; then to the matrices, and to $X$, which three gradients reach. For $Y = XW$ and the
-# gradient $G$ of $Y$, those of $X$ and $W$ are $G W^\top$ and $X^\top G$.
+# <details><summary>First hint</summary>
 #
-# Not allowed: the engine's `backward()` and `autograd.grad`: what they do is the exercise.
+# Go back one step at a time: from the output to values and weights, through the softmax to the scores, then to queries and keys, then to the
+# matrices, and to $X$, which three gradients reach. For $Y = XW$ and the gradient $G$ of $Y$, those of $X$ and $W$ are $G W^\top$ and $X^\top G$.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# For each row of the softmax $\mathrm{grad\_score}_j = \alpha_j\, \big(\mathrm{grad\_weight}_j - \sum_l \alpha_l\, \mathrm{grad\_weight}_l\big)$.
+#
+# </details>
 
 
 # %% solution="self_attention_gradient"
@@ -424,17 +552,39 @@ check.self_attention_gradient(self_attention_gradient, hidden=True)
 # %% [markdown]
 # ## 10. Train, and measure what was not seen
 #
-# *Goal: train a layer that looks back, and measure it where it cannot have learned by heart. Hard, 35 minutes, 4 points: 2 for the
-# measure, 2 for what is reached.*
+# *Challenge · hard · 35 minutes · 4 points: 2 for the measure, 2 for what is reached*
 #
 # ### The measure
 #
-# `model(tokens)` gives scores $(B, n, C)$ for tokens $(B, n)$. `sentences` $(N, n)$ are tokens and `targets` $(N, n)$ the right classes; where a target is
-# $-100$, nothing is asked. `seen` $(M, n)$ holds all the sentences of training. Return the share of right answers (the class with the largest score) among all targets
-# of the sentences that are **not among those seen**, token for token; a sentence that comes twice (it then has the same targets) counts once. None if no target is left (no new sentence, or all its targets are $-100$). While it is measured the model is in
-# `eval()`; afterwards it is again in the mode in which it came.
+# Measure a model where it cannot have learned by heart. Return the share of right answers among all targets of the sentences that are **not among
+# those seen**.
 #
-# Everything is allowed.
+# ```pycon
+# >>> class Zero(nn.Module):
+# ...     def forward(self, tokens):
+# ...         return mt.tensor([1.0, 0.0]).expand(*tokens.shape, 2)
+# >>> sentences, targets = mt.tensor([[1, 2], [3, 4], [3, 4]]), mt.tensor([[1, 1], [0, -100], [0, -100]])
+# >>> right_unseen(Zero(), sentences, targets, seen=mt.tensor([[1, 2]]))
+# 1.0
+# ```
+#
+# - `model(tokens)` gives scores $(B, n, C)$ for tokens $(B, n)$; the answer is the class with the largest score.
+# - `sentences` $(N, n)$ are tokens, `targets` $(N, n)$ the right classes; where a target is $-100$, nothing is asked.
+# - `seen` $(M, n)$ holds all sentences of training, token for token.
+# - A sentence that comes twice (with the same targets) counts once.
+# - Return None if no target is left.
+# - Measure in `eval()`. Afterwards the model is again in the mode in which it came.
+#
+# <details><summary>First hint</summary>
+#
+# A row as a tuple can be looked up in a set.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Put each new sentence into the set as you meet it: its second coming is then "seen".
+#
+# </details>
 
 
 # %% solution="right_unseen"
@@ -468,16 +618,17 @@ check.right_unseen(right_unseen, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# The task: say for each of 8 tokens, of 10 kinds, which token stood **two** places before. `check.trained(divisor, positions, rate, steps, seed)` trains one layer of self-attention with
-# queries and keys of size 64, in less than a second, and returns the model and the sentences that it has seen; `check.sequences(batch)` draws tokens and targets to measure it with. Its matrices start
-# larger than usual: with positions, scores that are not divided have a standard deviation of more than 100 before the first step. Return a dict:
+# Say for each of 8 tokens, of 10 kinds, which token stood **two** places before. `check.trained(divisor, positions, rate, steps, seed)` trains one layer
+# of self-attention with queries and keys of size 64, in less than a second; it returns the model and the sentences that it has seen.
+# `check.sequences(batch)` draws tokens and targets to measure it with. The matrices start larger than usual: with positions, scores that are not
+# divided spread by more than 100. Return a dict:
 #
-# - `"divisor"`: by what the scores are divided, `"1"`, `"root"` (of 64) or `"d"` (64);
-# - `"positions"`: True if a learned vector for the place is added to each token, else False;
-# - `"rate"`, the largest learning rate of Adam, and `"steps"`, 150 at most.
+# - `"divisor"` of the scores: `"1"`, `"root"` (of 64) or `"d"` (64);
+# - `"positions"`: True if a learned vector for the place is added to each token;
+# - `"rate"`, the largest learning rate of Adam, and `"steps"`, at most 150.
 #
-# The last check trains your choice with three seeds of its own and measures it with your `right_unseen`. At least 90 % have to be right with **each** seed. Choose with other seeds than 11, 12 and 13,
-# which it takes: else you choose by luck. (Before you try: can the task be learned without positions? What share is right then, at best?)
+# The last check trains your choice with the seeds 11 to 13 (choose with others) and measures it with your `right_unseen`. At least 90 % have to be right
+# with **each**. Can the task be learned without positions? What share is right then, at best?
 
 
 # %% solution="chosen_layer"

@@ -1,23 +1,21 @@
 # %% [markdown]
 # # Exercises 06: multi-head attention
 #
-# Ten exercises, from easy to hard, 40 points, about five hours. They belong to
-# [chapter 06](../../notebooks/06_multi_head_attention.ipynb) and stand alone: none needs the answer to another.
+# Ten exercises, 40 points, about five hours. The **core** (1, 3, 4, 8) takes 100 minutes; the others are *practice* and *challenge*.
+# They belong to [chapter 06](../../notebooks/06_multi_head_attention.ipynb). None needs the answer to another.
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run
-# the cell, then the check below it. The check looks at what your function does, on random inputs of
-# several sizes: any way of writing it that gives the right result is right. A wrong answer is told what it
-# looks like. What you see passing are the *public checks*; when the set is graded, the same checks run
-# once more on other numbers and sizes. Where an exercise does not allow an operation, the check records
-# what runs inside your function, under whatever name you call it. In exercises 1, 3, 5, 6 and 9 the gradients of your
-# results count, too: stay with tensors there, and away from `.item()`, `detach()` and NumPy.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
+#
+# - Any way that gives the right result is right. A wrong answer is told what it looks like.
+# - Grading runs these *public checks* once more, on other numbers and sizes.
+# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
+# - In exercises 1, 3, 5, 6 and 9 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
-# **Shapes.** $B$ sequences side by side come first, $n$ is the number of positions (of keys, where queries and
-# keys come from two sequences; then $T$ is the number of queries), $d$ the size of a token's vector, $h$ the
-# number of heads. In code $h$ is called `heads`, and it divides $d$: a head has the size $d/h$. Columns,
-# positions and heads count from 0: head $l$ has the columns $l\,d/h$ to $(l+1)\,d/h - 1$, side by side.
+# **Shapes.** $B$ sequences come first; $n$ is the number of positions (of keys, where queries and keys come from two sequences; then $T$ is
+# that of queries); $d$ the size of a token's vector; $h$ the number of heads, `heads` in code. It divides $d$: head $l$, counted from 0, has the
+# columns $l\,d/h$ to $(l+1)\,d/h - 1$.
 
 # %%
 import minitorch as mt
@@ -34,15 +32,28 @@ progress.show("06")
 # %% [markdown]
 # ## 1. Out of one product
 #
-# *Goal: give every head its columns, whatever the layout. Easy, 15 minutes, 3 points.*
+# *Core · easy · 15 minutes · 3 points*
 #
-# Queries, keys and values are often made by one large product. `P` is its result, $(B, n, 3d)$. Some trained models
-# (GPT-NeoX and BLOOM are two) keep it head by head: the first $3d/h$ columns belong to head 0, and of these the first
-# $d/h$ are its query, then come its key and its value, $d/h$ each; then head 1, and so on. Return three tensors, query,
-# key and value, each of shape $(B, h, n, d/h)$.
+# Queries, keys and values are often made by one large product `P`, $(B, n, 3d)$. Some models (GPT-NeoX, BLOOM) keep it head by head: the first
+# $3d/h$ columns belong to head 0, first its query, then its key, then its value, $d/h$ each; then comes head 1. Return query, key and value, each
+# $(B, h, n, d/h)$.
 #
-# Everything is allowed. Before you run the check, write down for $n = 2$, $d = 2$, $h = 2$ what the key of head 1
-# should be if `P[0]` is `[[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]]`.
+# ```pycon
+# >>> query, key, value = split_fused(mt.arange(6).reshape(1, 1, 6), heads=2)
+# >>> query.flatten(), key.flatten(), value.flatten()
+# (tensor([0, 3]), tensor([1, 4]), tensor([2, 5]))
+# ```
+#
+# <details><summary>First hint</summary>
+#
+# Give the $3d$ columns three axes. In which order?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `P.unflatten(-1, (heads, 3, -1))`. Then move the axis of heads before that of positions; `reshape` cannot do that.
+#
+# </details>
 
 
 # %% solution="split_fused"
@@ -64,25 +75,35 @@ check.split_fused(split_fused, hidden=True)
 # %% [markdown]
 # ## 2. Predict, then count
 #
-# *Goal: say what changes with the number of heads, and what does not. Easy, 25 minutes, 3 points.*
+# *Practice · easy · 25 minutes · 3 points*
 #
-# A multi-head attention of width $d$ with $h$ = `heads` heads gets $T$ positions that ask and $n$ positions that are
-# looked at. It may save keys: there are only `groups` heads of keys and of values, each of size $d/h$ like a query, and
-# $h$ / `groups` query heads share one of them. (With `groups` $= h$ it is the layer of the chapter.) It has four
-# projections without biases: queries and output $(d, d)$, keys and values as small as that makes them. Return a dict of
-# four integers:
+# What changes with the number of heads, and what does not? A multi-head attention of width $d$ gets $T$ positions that ask and $n$ that are looked
+# at. Its queries have $h$ = `heads` heads. Keys and values have only `groups` heads, each of size $d/h$, too: $h$ / `groups` query heads share one.
+# It has four projections without biases: queries and output $(d, d)$, keys and values as small as that makes them. Return a dict of integers:
 #
 # - `"weights"`: the number of its weights;
-# - `"FLOPs"`: those of its matrix products in one forward pass of one sequence, where $(a, k)$ times $(k, b)$ costs
-#   $2akb$: the projections and the two products inside the heads. Softmax and division are not counted;
-# - `"scores"`: the number of scores in all heads. (As many weights come out of the softmax, and stay in memory for
-#   the backward pass.)
-# - `"kept"`: how many numbers one has to keep of the $n$ positions so that later queries can look at them, too.
+# - `"FLOPs"`: those of its matrix products in one forward pass of one sequence, $2akb$ for $(a, k)$ times $(k, b)$: the projections and the two
+#   products inside the heads;
+# - `"scores"`: the number of scores in all heads;
+# - `"kept"`: the numbers that one has to keep of the $n$ positions, so that later queries can look at them.
 #
-# Write down first which of the four depend on $h$ if `groups` $= h$, and which fall with `groups`. Then run the cell of the
-# check: it lets the chapter's layer run and counts.
+# ```pycon
+# >>> attention_cost(T=1, n=2, d=4, heads=2, groups=1)
+# {'weights': 48, 'FLOPs': 160, 'scores': 4, 'kept': 8}
+# ```
 #
-# Everything is allowed; you need no tensors.
+# Which of the four depend on $h$ if `groups` $= h$, and which fall with `groups`? The cell of the check lets the chapter's layer run, and counts.
+#
+# <details><summary>First hint</summary>
+#
+# How many columns have all keys together? Then write each product with its two shapes.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Keys and values are made of $n$ positions, queries and output of $T$.
+#
+# </details>
 
 
 # %% solution="attention_cost"
@@ -124,20 +145,39 @@ check.attention_cost(attention_cost, hidden=True)
 # %% [markdown]
 # ## 3. One head after the other
 #
-# *Goal: write multi-head self-attention as its definition says it. Medium, 20 minutes, 4 points.*
+# *Core · medium · 20 minutes · 4 points*
 #
-# Nothing says that all heads have the same size. `Q`, `K` and `V` are lists of $h$ matrices, one for each head:
-# `Q[l]` and `K[l]` are $(d, s_l)$, `V[l]` is $(d, v_l)$, where $s_l$ and $v_l$ may differ from head to head. `X` is
-# $(B, n, d)$, and `W_O` has a row for each number of the joined heads: $(v_0 + \dots + v_{h-1}, m)$. Each head is a
-# scaled dot-product attention of its own,
+# Write multi-head self-attention as its definition says it; nothing says that all heads have the same size. Each head is a scaled dot-product
+# attention of its own,
 #
 # $$\text{head}_l = \operatorname{softmax}\!\left(\frac{(X Q_l)(X K_l)^\top}{\sqrt{s_l}}\right) X V_l \qquad (n, v_l),$$
 #
-# with the softmax row by row. Return $[\text{head}_0; \dots; \text{head}_{h-1}]\, W_O$, of shape $(B, n, m)$: the heads
-# put end to end at each position, head 0 first, then the output projection. Scores may be in the thousands.
+# and the result is $[\text{head}_0; \dots; \text{head}_{h-1}]\, W_O$, $(B, n, m)$: the heads put end to end at each position, then the output projection.
 #
-# Not allowed: `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, `nn.Linear` (the operations
-# `scaled_dot_product_attention` and `linear`), since they are what you write here. A loop over the heads is welcome.
+# ```pycon
+# >>> one = mt.ones(1, 1)
+# >>> X = mt.tensor([[[1.0], [1.0]]])  # equal tokens: each head hands over their mean
+# >>> heads_in_a_loop(X, [one, one], [one, one], [one, mt.tensor([[2.0, 3.0]])], mt.eye(3))
+# tensor([[[1., 2., 3.],
+#          [1., 2., 3.]]])
+# ```
+#
+# - `X` is $(B, n, d)$. `Q`, `K`, `V` are lists of $h$ matrices: `Q[l]` and `K[l]` $(d, s_l)$, `V[l]` $(d, v_l)$, where $s_l$ and $v_l$ may
+#   differ from head to head.
+# - `W_O` is $(v_0 + \dots + v_{h-1}, m)$. Scores may be in the thousands.
+#
+# *Not allowed*: `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, `nn.Linear` (the operations `scaled_dot_product_attention` and `linear`).
+#
+# <details><summary>First hint</summary>
+#
+# A loop over the heads, a list, and `mt.cat` at the end.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Along which axis do heads stand end to end? And whose size stands under the root?
+#
+# </details>
 
 
 # %% solution="heads_in_a_loop"
@@ -162,26 +202,40 @@ check.heads_in_a_loop(heads_in_a_loop, hidden=True)
 # %% [markdown]
 # ## 4. Which of these layers mix?
 #
-# *Goal: find, by a test, the mistake that raises no error. Medium, 30 minutes, 4 points.*
+# *Core · medium · 30 minutes · 4 points*
 #
-# Eight layers claim to be multi-head self-attention without positions: functions that make of `X` $(B, n, 8)$
-# outputs $(B, n, 8)$, in float64, for any $B$ and $n$. You do not know what is inside. A layer **mixes** if there is
-# an `X` for which one of the following fails by more than rounding ($10^{-9}$):
+# Find, by a test, the mistake that raises no error. Eight layers claim to be multi-head self-attention without positions: functions from `X`
+# $(B, n, 8)$ to outputs $(B, n, 8)$, in float64, for any $B$ and $n$. You cannot look inside. A layer **mixes** if for some `X` one of these fails by
+# more than rounding ($10^{-9}$):
 #
 # - where the positions of `X` are permuted, in all sequences alike, the outputs are permuted in the same way;
 # - a sequence gets in a batch what it gets alone.
 #
-# Whatever else a layer does is no matter here. Some show what they do at some sizes alone: every layer that mixes
-# does so with some $B$ up to 4 and some $n$ up to 8, and clearly enough for `mt.allclose` as it is. `layers` is a
-# list of such layers. Return the numbers of those that mix, counted from 0, as a list.
+# Return the numbers of those that mix, counted from 0. Of these eight five do:
 #
-# Here are eight to try your test on; five of them mix.
+# ```pycon
+# >>> len(mixing(check.suspects()))
+# 5
+# ```
+#
+# Some mix at some sizes alone, but each at some $B$ up to 4 and $n$ up to 8. Some notice few permutations.
 
 # %%
 eight = check.suspects()
 
 # %% [markdown]
-# Everything is allowed. Useful: `mt.randn(B, n, 8, dtype=mt.float64)`, `mt.randperm`, `mt.allclose`.
+# *Useful*: `mt.randn(B, n, 8, dtype=mt.float64)`, `mt.randperm`, `mt.allclose`.
+#
+# <details><summary>First hint</summary>
+#
+# Two lines: compare `layer(X[:, order])` with `layer(X)[:, order]`, and a sequence alone with its row of the batch.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Try all sizes up to 4 and 8, and several permutations at each.
+#
+# </details>
 
 
 # %% solution="mixing"
@@ -213,24 +267,38 @@ check.mixing(mixing, hidden=True)
 # %% [markdown]
 # ## 5. Heads that talk
 #
-# *Goal: treat the heads as an axis, and not only as a batch. Medium, 30 minutes, 5 points.*
+# *Practice · medium · 30 minutes · 5 points*
 #
-# Heads need not look each for itself. In *talking heads* (Shazeer et al., 2020) the scores of all heads are mixed
-# before the softmax. The projections are done: `query` is $(B, T, d)$, `key` $(B, n, d)$, `value` $(B, n, d_v)$, and
-# `mix` is a matrix $(g, h)$.
+# Heads need not look each for itself. In *talking heads* (Shazeer et al., 2020) the scores of all heads are mixed before the softmax:
 #
-# - Head $l$ of $h$ makes scores with its own $d/h$ columns of `query` and `key`, divided by $\sqrt{d/h}$: $e_l$, of
-#   shape $(T, n)$.
-# - There are $g$ maps: map $m$ is the softmax, row by row, of $\sum_l \text{mix}_{ml}\, e_l$.
+# - Head $l$ of $h$ makes scores with its own $d/h$ columns of `query` and `key`, divided by $\sqrt{d/h}$: $e_l$, $(T, n)$.
+# - There are $g$ maps. Map $m$ is the softmax, row by row, of $\sum_l \text{mix}_{ml}\, e_l$.
 # - Map $m$ takes its own $d_v/g$ columns of `value` to its outputs, $(T, d_v/g)$.
 #
-# Return the outputs of all maps put end to end at each position, $(B, T, d_v)$. Scores may be in the thousands.
-# There must be no loop over heads or maps: the check counts the products, which may not be more for eight heads than
-# for two. Which `mix` gives multi-head attention back, and which one the single softmax over the sum of all heads'
-# scores?
+# Return the outputs of all maps put end to end at each position, $(B, T, d_v)$.
 #
-# Not allowed: `F.scaled_dot_product_attention` and `nn.MultiheadAttention` (the operations
-# `scaled_dot_product_attention` and `linear`), which have no place for the mixing between scores and softmax.
+# ```pycon
+# >>> key, value = mt.tensor([[[9.0, 0.0], [0.0, 9.0]]]), mt.tensor([[[1.0], [2.0]]])
+# >>> query = mt.tensor([[[1.0, 2.0]]])  # head 0 prefers the first position, head 1 the second
+# >>> talking_heads(query, key, value, mt.tensor([[1.0, 1.0]])).round(decimals=3).tolist()
+# [[[2.0]]]
+# ```
+#
+# `query` is $(B, T, d)$, `key` $(B, n, d)$, `value` $(B, n, d_v)$, `mix` $(g, h)$. Scores may be in the thousands. **No loop** over heads or maps: the check
+# counts products. Which `mix` gives multi-head attention back?
+#
+# *Not allowed*: `F.scaled_dot_product_attention` and `nn.MultiheadAttention` (the operations `scaled_dot_product_attention` and `linear`).
+#
+# <details><summary>First hint</summary>
+#
+# Heads and maps are an axis: $(B, h, T, d/h)$, and for the values $(B, g, n, d_v/g)$.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `mix` times the scores, with $T$ and $n$ flattened to one axis, is one product.
+#
+# </details>
 
 
 # %% solution="talking_heads"
@@ -257,17 +325,31 @@ check.talking_heads(talking_heads, hidden=True)
 # %% [markdown]
 # ## 6. Without each head
 #
-# *Goal: see the output projection as a sum over the heads, and use it. Medium, 25 minutes, 4 points.*
+# *Practice · medium · 25 minutes · 4 points*
 #
-# `Y` $(B, h, n, s)$ holds the outputs of the heads and `W_O` $(h s, m)$ the output projection: the layer's output is
-# $[Y_0; \dots; Y_{h-1}]\, W_O$, $(B, n, m)$. To find out which heads matter, each is removed in turn: in the place of the
-# outputs of head $l$ stands, at every position of every sequence, their **mean** over all positions of all sequences of the
-# batch, a vector of size $s$. All other heads stay as they are.
+# Which heads matter? `Y` $(B, h, n, s)$ holds their outputs, `W_O` $(h s, m)$ is the output projection, and the layer's output is
+# $[Y_0; \dots; Y_{h-1}]\, W_O$. Remove each head in turn: in its place stands, at every position of every sequence, the **mean** of its outputs over all positions
+# of all sequences, a vector of size $s$. The others stay. Return the outputs without each head, $(B, h, n, m)$: at `[:, l]` those without head $l$.
 #
-# Return the outputs of the layer without each head, $(B, h, n, m)$: at `[:, l]` those without head $l$. Why the mean, and
-# not zeros? (One product with `W_O` and one with its blocks do for all heads, but a loop is welcome, too.)
+# ```pycon
+# >>> Y = mt.tensor([[[[1.0], [3.0]], [[5.0], [5.0]]]])  # two heads, two positions
+# >>> without_each_head(Y, mt.ones(2, 1)).flatten(2)
+# tensor([[[7., 7.],
+#          [6., 8.]]])
+# ```
 #
-# Everything is allowed.
+# Why the mean, and not zeros?
+#
+# <details><summary>First hint</summary>
+#
+# The output projection is a sum over the heads: each has its own block of rows of `W_O`.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Output without head $l$ = output + (mean of $Y_l - Y_l$) times its block.
+#
+# </details>
 
 
 # %% solution="without_each_head"
@@ -292,12 +374,11 @@ check.without_each_head(without_each_head, hidden=True)
 # %% [markdown]
 # ## 7. What does this table say?
 #
-# *Goal: read off a table of runs what it shows, and no more. Medium, 30 minutes, 4 points.*
+# *Practice · medium · 30 minutes · 4 points*
 #
-# "A question for $k$ letters needs $k$ heads." Somebody has trained the chapter's model for one to four letters with
-# one to eight heads, with three rates and three seeds. The numbers are made up. The figure shows the test numbers,
-# the best rate of each. Look at it before you compute: which points do not support the sentence that they seem to
-# support, and what is in the table that the figure does not show?
+# "A question for $k$ letters needs $k$ heads." Somebody has trained the chapter's model for one to four letters with one to eight heads, with three
+# rates and three seeds (the numbers are made up). The figure shows the best rate's test numbers. Which points do not support the sentence that they
+# seem to support?
 
 # %%
 figure, axes = plot.subplots(width=7, height=3)
@@ -323,15 +404,23 @@ for run in check.runs:
         )
 
 # %% [markdown]
-# Now write the reader down. `runs` is a list of dicts like those of `check.runs`, in any order. Return a dict from
-# each number of letters `"asked"` to the smallest number of heads that is **enough**, None if the table shows none:
+# Return a dict from each number of letters `"asked"` to the smallest number of heads that is **enough**; None if the table shows none. `runs` is a list of
+# dicts like those of `check.runs`.
 #
-# - leave out every run with another number of `"weights"` than the runs with one head for the same question (there are
-#   some for each, all of one size);
-# - for each number of heads choose the rate with the best mean of `"validation"` over the seeds (no two are equal);
-# - it is enough if the `"test"` number with this rate is at least 0.95 **in every seed**.
+# - Leave out every run with another number of `"weights"` than the runs with one head for the same question (there are some, all of one size).
+# - For each number of heads choose the rate with the best mean of `"validation"` over the seeds (no two are equal).
+# - It is enough if the `"test"` number with this rate is at least 0.95 **in every seed**.
 #
-# Everything is allowed.
+# <details><summary>First hint</summary>
+#
+# Three steps, in this order: leave out, choose, judge.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Chosen by validation, judged by test: these must be two different numbers in your code.
+#
+# </details>
 
 
 # %% solution="heads_needed"
@@ -371,21 +460,38 @@ check.heads_needed(heads_needed, hidden=True)
 # %% [markdown]
 # ## 8. Two heads by hand
 #
-# *Goal: find weights with which two heads look at two places. Hard, 35 minutes, 4 points.*
+# *Core · hard · 35 minutes · 4 points*
 #
-# Each position of a memory holds a key, one-hot of size $k$, followed by its value, $c$ numbers: a row is
-# $[\text{key}; \text{value}]$, of size $k + c$. No two positions have the same key. Each row of `x` asks for two
-# different keys of the memory, in order: it is $[\text{one-hot of the first};$ $\text{one-hot of the second}]$, of size $2k$.
-#
-# Return `Q`, `K`, `V`, three lists of two matrices, one for each head: `Q[l]` $(2k, k)$, `K[l]` $(k + c, k)$,
-# `V[l]` $(k + c, c)$. The check computes
+# Find weights with which two heads look at two places. Each position of a memory holds a key, one-hot of size $k$, followed by its value, $c$ numbers:
+# $[\text{key}; \text{value}]$. No two have the same key. Each row of `x` asks for two different keys in order:
+# $[\text{one-hot of the first}; \text{one-hot of the second}]$, of size $2k$. The check computes
 #
 # $$\text{head}_l = \operatorname{softmax}\!\left(\frac{(x\, Q_l)(\text{memory}\; K_l)^\top}{\sqrt{k}}\right) \text{memory}\; V_l$$
 #
-# and expects in head 0 the value that belongs to the first key, and in head 1 that of the second, to two
-# decimals. (The values are 0 or 1; there are at most 25 keys.) Numbers in the matrices may be large.
+# and expects in head 0 the value of the first key, and in head 1 that of the second, to two decimals.
 #
-# Everything is allowed. Draw the matrices for $k = 2$, $c = 1$ first. Why can one head not do it?
+# ```pycon
+# >>> Q, K, V = two_heads(k=2, c=1)
+# >>> x, memory = mt.tensor([[0.0, 1.0, 1.0, 0.0]]), mt.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+# >>> [((x @ q) @ (memory @ k).T / 2**0.5).softmax(-1) @ memory @ v for q, k, v in zip(Q, K, V)][1].item() > 0.995
+# True
+# ```
+#
+# - Return three lists of two matrices: `Q[l]` $(2k, k)$, `K[l]` $(k + c, k)$, `V[l]` $(k + c, c)$.
+# - Values are 0 or 1; there are at most 25 keys. Numbers in the matrices may be large.
+#
+# Why can one head not do it?
+#
+# <details><summary>First hint</summary>
+#
+# Draw the matrices for $k = 2$, $c = 1$. `K` and `V` only cut the row into key and value.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `Q[0]` passes on the first half of `x`, `Q[1]` the second, both times a number so large that softmax is sharp among 25 keys.
+#
+# </details>
 
 
 # %% solution="two_heads"
@@ -413,27 +519,32 @@ check.two_heads(two_heads, hidden=True)
 # %% [markdown]
 # ## 9. The layer
 #
-# *Goal: write multi-head attention as models use it today, for one sequence or two, with a mask. Hard, 40
-# minutes, 5 points.*
+# *Challenge · hard · 40 minutes · 5 points*
 #
-# In the layer below the heads share keys and values: `groups` divides `heads`, and there are `groups` heads of keys
-# and of values, each of the same size as a query's, $s$ = width / heads (if it is None, as many as heads). Query
-# heads share with their neighbours: heads 0 to heads/groups $- 1$ look at group 0, the next heads/groups at group 1,
-# and so on. Write its `forward`. Its arguments:
+# Write `forward` of multi-head attention as models use it today: for one sequence or two, with a mask, and with keys and values that heads share. `groups`
+# divides `heads`, and there are `groups` heads of keys and of values of the size of a query, $s$ = width / heads. Neighbours share: query heads 0 to
+# heads/groups $- 1$ look at group 0, the next heads/groups at group 1, and so on.
 #
-# - `x` $(B, T, \text{width})$ gives the queries, through `self.query`;
-# - `memory` $(B, n, \text{width})$ gives keys and values, through `self.key` and `self.value`. In self-attention
-#   `memory` is `x`, in cross-attention it is another sequence, of another length;
-# - `allowed` is None, or a boolean tensor: **True where a query may look at a key**, as in
-#   `F.scaled_dot_product_attention`. It broadcasts against the scores of all heads, $(B, h, T, n)$: $(T, n)$,
-#   $(B, 1, 1, n)$, $(B, h, T, n)$, where each head has a mask of its own, and the like. Where it is False, the score
-#   becomes minus infinity before the softmax; no finite number is low enough. Every query may look at one key at least.
+# - `x` $(B, T, \text{width})$ gives the queries, through `self.query`.
+# - `memory` $(B, n, \text{width})$ gives keys and values, through `self.key` and `self.value`. It may be `x`, or another sequence of another length.
+# - `allowed` is None, or boolean, **True where a query may look at a key**. It broadcasts against the scores of all heads, $(B, h, T, n)$: $(T, n)$,
+#   $(B, 1, 1, n)$, $(B, h, T, n)$ and the like. Where it is False the score becomes minus infinity. Every query may look at one key at least.
+# - Scores are divided by $\sqrt s$, and may be very large. The heads are put end to end; `self.out` is the output projection.
 #
-# Scores are divided by $\sqrt s$ and may be very large. The heads are put end to end, and `self.out` is the output
-# projection. Return $(B, T, \text{width})$. Keep `__init__` as it is; loop over the heads or not, as you like.
+# Return $(B, T, \text{width})$. Keep `__init__` as it is.
 #
-# Not allowed: `F.scaled_dot_product_attention`, which is the middle of this exercise. Useful: `masked_fill`,
-# `repeat_interleave`.
+# *Not allowed*: `F.scaled_dot_product_attention`. *Useful*: `masked_fill`, `repeat_interleave`.
+#
+# <details><summary>First hint</summary>
+#
+# Give keys and values as many heads as queries have: each is used by heads/groups neighbours.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `key.repeat_interleave(self.heads // self.groups, dim=1)`, with `key` $(B, \text{groups}, n, s)$. `repeat` would give another order.
+#
+# </details>
 
 
 # %% solution="GroupedAttention"
@@ -475,26 +586,30 @@ check.GroupedAttention(GroupedAttention, hidden=True)
 # %% [markdown]
 # ## 10. Heads that can be spared
 #
-# *Goal: train a model so that no answer hangs on one head, and measure whether it worked. Hard, 40 minutes, 4 points.*
+# *Challenge · hard · 40 minutes · 4 points*
 #
-# `model` is the chapter's model for two letters of a table, with `model.heads` = 4 heads: `model(letters, values,
-# asked, gates)` gives scores $(B, 2, 8)$ of the two answers. `gates`, $(B, 4)$ or $(1, 4)$, multiply what each head
-# says: ones leave all heads in, a 0 removes one. `draw(count)` draws new tables: `letters`, `values`, `asked` and
-# the right answers $(\text{count}, 2)$. Trained with all gates open, such models are right in nearly every
-# table, and yet some of them fail in half of the tables or more as soon as a certain head is missing.
+# Train a model so that **any one head can be removed**, and measure whether it worked. `model` is the chapter's model for two letters of a table, with
+# `model.heads` = 4 heads. `model(letters, values, asked, gates)` gives scores $(B, 2, 8)$ of the two answers. `gates`, $(B, 4)$ or $(1, 4)$, multiply what each
+# head says: a 0 removes one. `draw(count)` draws new tables: `letters`, `values`, `asked` and the right answers $(\text{count}, 2)$.
 #
-# Train the model, in place, so that **any one head can be removed**: both answers right in at least 98 % of new
-# tables with all heads, and in at least 97 % without whichever head is missed most. Then measure it, on new tables,
-# at least 1,000. Return a dict of two shares of tables in which **both** answers are right: `"all heads"`, and
-# `"without the worst"`, the smallest of the four shares with one head removed.
+# - Train in place. Both answers must be right in at least 98 % of new tables with all heads, and in at least 97 % without whichever head is missed most.
+# - Then measure, on at least 1,000 new tables. Return a dict of two shares of tables in which **both** answers are right: `"all heads"`, and
+#   `"without the worst"`, the smallest of the four shares with one head removed.
 #
-# The check hands you fresh models with several seeds. It measures for itself, on other tables: what is reached must
-# be enough, and what you say must agree to 0.03. One more model, the last, cannot be helped, for some answers need its
-# head 0: of that only what you say is looked at. A training has 60 seconds of processor time; 400 steps of 128
-# tables with Adam and the rate 0.01 take one or two. To try things out, `check.look_up(seed)` makes a model and
-# `check.draw` draws tables.
+# The check hands you fresh models with several seeds and measures on other tables: what you say must agree to 0.03. One more model, the last, cannot be helped,
+# since some answers need its head 0: of that only what you say is judged. A training has 60 seconds of processor time; 400 steps of 128 tables with Adam and the rate
+# 0.01 take one or two. To try: `check.look_up(seed)` makes a model, `check.draw` draws tables.
 #
-# Everything is allowed.
+# <details><summary>First hint</summary>
+#
+# What a model has never met in training it need not bear. What should it meet?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Draw gates for each table: each head is missing now and then. Measure with fixed gates, under `mt.no_grad()`.
+#
+# </details>
 
 
 # %% solution="spare_heads"

@@ -1,23 +1,21 @@
 # %% [markdown]
 # # Exercises 07: masking
 #
-# Ten exercises, from easy to hard, 40 points, about five and three quarter hours. They belong to
-# [chapter 07](../../notebooks/07_masking.ipynb) and stand alone: none needs the answer to another.
+# Ten exercises, 40 points, about five and three quarter hours. The **core** (1, 3, 4) takes 85 minutes; the others are *practice*
+# and *challenge*. They belong to [chapter 07](../../notebooks/07_masking.ipynb). None needs the answer to another.
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run
-# the cell, then the check below it. The check looks at what your function does, on random inputs of
-# several sizes: any way of writing it that gives the right result is right. A wrong answer is told what it
-# looks like. What you see passing are the *public checks*; when the set is graded, the same checks run
-# once more on other numbers and sizes. Where an exercise does not allow an operation, the check records
-# what runs inside your function, under whatever name you call it. In exercises 7 and 8 the gradients of your results
-# count, too: stay with tensors there, and away from `.item()`, `detach()` and NumPy.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
+#
+# - Any way that gives the right result is right. A wrong answer is told what it looks like.
+# - Grading runs these *public checks* once more, on other numbers and sizes.
+# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
+# - In exercises 7 and 8 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
-# **Shapes and conventions.** $B$ sequences of $n$ tokens, each a vector of size $d$; $h$ heads. In scores and
-# masks, row $i$ is query $i$ and column $j$ is key $j$. Masks are boolean, and **True means: may look**, as in
-# `F.scaled_dot_product_attention`. (`nn.MultiheadAttention` means the opposite, and so does the library's
-# `data.padding_mask`; exercise 2 is about that.) Positions count from 0.
+# **Shapes and conventions.** $B$ sequences of $n$ tokens, each a vector of size $d$; $h$ heads. In scores and masks, row $i$ is query $i$ and
+# column $j$ is key $j$, counted from 0. Masks are boolean, and **True means: may look**, as in `F.scaled_dot_product_attention`.
+# (`nn.MultiheadAttention` and the library's `data.padding_mask` mean the opposite; exercise 2 is about that.)
 
 # %%
 import math
@@ -36,20 +34,32 @@ progress.show("07")
 # %% [markdown]
 # ## 1. The last tokens of a batch
 #
-# *Goal: join two masks, and give the result the axes that scores have. Easy, 20 minutes, 3 points.*
+# *Core · easy · 20 minutes · 3 points*
 #
-# A model writes. The prompts of a batch have different lengths and all end in the last of $n$ positions, so the
-# padding stands **in front**: `lengths` $(B)$ says how many of the last positions hold tokens, from 1 to $n$. Keys
-# and values of earlier tokens are kept, and only the last $T$ positions ask ($T \le n$). Return the mask for their
-# scores $(B, h, T, n)$: a query may look at a key that does not come after it and is no padding. All heads share the
-# mask, so its shape is $(B, 1, T, n)$, boolean.
+# A model writes. The prompts of a batch all end in the last of $n$ positions, so the padding stands **in front**. Keys and values of earlier
+# tokens are kept, and only the last $T \le n$ positions ask. Return the mask for their scores $(B, h, T, n)$: a query may look at a key that does
+# not come after it and is no padding. All heads share it, so its shape is $(B, 1, T, n)$, boolean.
 #
-# Only keys are masked. The rows that belong to padding stay what the rule makes of them, even if nothing is left to
-# look at. For lengths 1 and 3, $T = 2$ and $n = 3$, write down all twelve entries first.
+# ```pycon
+# >>> chunk_mask(mt.tensor([1, 3]), T=2, n=3).long()[:, 0].tolist()
+# [[[0, 0, 0], [0, 0, 1]], [[1, 1, 0], [1, 1, 1]]]
+# ```
+#
+# - `lengths` $(B)$ says how many of the last positions hold tokens, from 1 to $n$.
+# - Only keys are masked. A row that belongs to padding stays what the rule makes of it, even if nothing is left to look at.
 #
 # If the padding stood at the end and all positions asked, the causal mask alone would do for the real tokens. Why?
 #
-# Everything is allowed.
+# <details><summary>First hint</summary>
+#
+# The place of query $t$ is $n - T + t$. Compare places with places.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Two masks, $(T, n)$ and $(B, n)$, joined by `&`: give the second one axes for heads and queries.
+#
+# </details>
 
 
 # %% solution="chunk_mask"
@@ -74,20 +84,33 @@ check.chunk_mask(chunk_mask, hidden=True)
 # %% [markdown]
 # ## 2. Out of the opposite convention
 #
-# *Goal: make one mask of this book out of PyTorch's two. Medium, 25 minutes, 4 points.*
+# *Practice · medium · 25 minutes · 4 points*
 #
-# A colleague's code calls `nn.MultiheadAttention` with two masks, and you want to use them with the book's
-# `attention`. Both may be None, which hides nothing. Of the module,
+# A colleague's code calls `nn.MultiheadAttention` with two masks. Make the book's mask of them: boolean, True where a query **may** look, of the
+# whole shape `shape`, the tuple $(B, h, T, n)$.
 #
-# - `attn_mask` is $(T, n)$, for all heads of all sequences, or $(B \cdot h, T, n)$: first the $h$ heads of sequence
-#   0, then the $h$ heads of sequence 1, and so on. If it is boolean, True means: may **not** look. If it holds
-#   numbers, they are added to the scores, and here they are 0 or minus infinity;
-# - `key_padding_mask` $(B, n)$ is boolean, and True means: this key is padding, nobody may look at it.
+# ```pycon
+# >>> hidden = mt.tensor([[False, True]])
+# >>> allowed_of(None, hidden, (1, 1, 2, 2))[0, 0]
+# tensor([[ True, False],
+#         [ True, False]])
+# ```
 #
-# Return the mask of the book, boolean, True where a query **may** look, of the whole shape `shape`, which is the
-# tuple $(B, h, T, n)$.
+# - `attn_mask` is $(T, n)$, for all heads of all sequences, or $(B \cdot h, T, n)$: first the $h$ heads of sequence 0, then those of sequence 1.
+#   Boolean, True means: may **not** look. Numbers are added to the scores; here they are 0 or minus infinity.
+# - `key_padding_mask` $(B, n)$ is boolean; True means: this key is padding.
+# - Both may be None, which hides nothing.
 #
-# Everything is allowed.
+# <details><summary>First hint</summary>
+#
+# Bring both into one form first: boolean, True where hidden, with four axes.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `unflatten(0, shape[:2])` makes $B$ and $h$ of one axis.
+#
+# </details>
 
 
 # %% solution="allowed_of"
@@ -115,25 +138,38 @@ check.allowed_of(allowed_of, hidden=True)
 # %% [markdown]
 # ## 3. Which of these encoders read the padding?
 #
-# *Goal: write the test that finds a wrong padding mask. Medium, 35 minutes, 4 points.*
+# *Core · medium · 35 minutes · 4 points*
 #
-# Eight encoders are functions of `x` $(B, n, 6)$ and `lengths` $(B)$: of sentence $b$ the first `lengths[b]`
-# positions are real, at least one, and the others padding. They compute in float64 and return $(B, n, 6)$, for any
-# $B$ and $n$. You do not know what is inside. An encoder is right if **every real position of a sentence in a batch
-# gets what it gets alone**, without any padding, up to rounding ($10^{-9}$). What an encoder returns at the padding
-# is no matter, be it NaN, and whatever else it does, either; `x` holds ordinary numbers, no NaN. It **reads the padding** if for some batch this fails.
+# Write the test that finds a wrong padding mask. Eight encoders are functions of `x` $(B, n, 6)$ and `lengths` $(B)$: of sentence $b$ the first
+# `lengths[b]` positions are real, one at least. They return $(B, n, 6)$ in float64, for any $B$ and $n$. You cannot look inside. An encoder is right
+# if **every real position of a sentence in a batch gets what it gets alone**, without padding, up to rounding ($10^{-9}$). What it returns at the
+# padding does not matter, be it NaN.
 #
-# `encoders` is a list of such functions. Return the numbers of those that read the padding, counted from 0, as a
-# list. All that do show it with at most four sentences and eight positions, and clearly enough for `mt.allclose` as it
-# is; some show it with some numbers of sentences alone.
+# Return the numbers of the others, counted from 0. Of these eight five read the padding:
 #
-# Here are eight to try your test on; five of them read the padding.
+# ```pycon
+# >>> len(reading_padding(check.suspects()))
+# 5
+# ```
+#
+# All that do show it with at most four sentences and eight positions, some only with some numbers of sentences. `x` holds ordinary numbers.
 
 # %%
 eight = check.suspects()
 
 # %% [markdown]
-# Everything is allowed. Useful: `mt.randn(B, n, 6, dtype=mt.float64)`, `mt.allclose`.
+# *Useful*: `mt.randn(B, n, 6, dtype=mt.float64)`, `mt.allclose`.
+#
+# <details><summary>First hint</summary>
+#
+# For each sentence of a batch, compare its real positions with what the encoder gives for it alone.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Try batches of 1, 2, 3 and 4 sentences; a batch in which none is as long as $n$; one in which the longest is not the first.
+#
+# </details>
 
 
 # %% solution="reading_padding"
@@ -172,18 +208,32 @@ check.reading_padding(reading_padding, hidden=True)
 # %% [markdown]
 # ## 4. Does it leak?
 #
-# *Goal: find out by gradients which output depends on which input. Medium, 30 minutes, 4 points.*
+# *Core · medium · 30 minutes · 4 points*
 #
-# `model` is a function that makes of $n$ tokens, `x` $(n, d)$, as many outputs, $(n, k)$. You do not know what is
-# inside. Return a boolean tensor $(n, n)$: entry $(i, j)$ is True if output $i$ depends on token $j$, which is
-# to say that at least one of the numbers $\partial\, \text{output}_{ic} / \partial x_{jm}$ is not zero, $c$ and $m$
-# being any places in the two vectors. Then `dependence(model, x).triu(1).any()` says whether the future leaks.
+# `model` makes of $n$ tokens, `x` $(n, d)$, as many outputs, $(n, k)$. You cannot look inside, but gradients tell. Return a boolean tensor $(n, n)$: entry
+# $(i, j)$ is True if output $i$ depends on token $j$, that is, if at least one of the numbers $\partial\, \text{output}_{ic} / \partial x_{jm}$ is not zero.
 #
-# The models of the check are smooth. Some have leaks that are hard to see, so think of numbers that cancel one
-# another in a sum, and of small ones.
+# ```pycon
+# >>> dependence(lambda x: x.cumsum(0), mt.randn(3, 2)).long()
+# tensor([[1, 0, 0],
+#         [1, 1, 0],
+#         [1, 1, 1]])
+# ```
 #
-# Everything is allowed. Useful: `x.clone().requires_grad_()`, and `mt.autograd.grad(number, x,
-# retain_graph=True)`, which returns a tuple with one gradient; or `backward(retain_graph=True)`.
+# The models are smooth. Some leaks are hard to see: think of numbers that cancel one another in a sum, and of small ones.
+#
+# *Useful*: `x.clone().requires_grad_()`; `mt.autograd.grad(number, x, retain_graph=True)` returns a tuple with one gradient.
+#
+# <details><summary>First hint</summary>
+#
+# What could the gradient of `output[i].sum()` miss?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# One gradient for each number of each output. Ask `!= 0`, not "larger than".
+#
+# </details>
 
 
 # %% solution="dependence"
@@ -208,18 +258,33 @@ check.dependence(dependence, hidden=True)
 # %% [markdown]
 # ## 5. Predict, then run
 #
-# *Goal: know what a stack of masks lets through before it runs. Medium, 25 minutes, 3 points.*
+# *Practice · medium · 25 minutes · 3 points*
 #
-# A stack of layers of self-attention: the first makes of tokens `x` $(n, d)$ as many outputs, the next one takes
-# these, and so on. Layer $l$ has the mask `masks[l]`, boolean $(n, n)$, which may differ from layer to layer, and
-# **adds** what its attention gives to its input. (A row with nothing to look at adds nothing.) `masks` is the list,
-# the first layer first. Return the boolean tensor $(n, n)$ whose entry $(i, j)$ is True if output $i$ of the last
-# layer depends on token $j$, over whatever way. That follows from the masks alone, without any model.
+# What does a stack of masks let through? Each layer of self-attention **adds** what it gives to its input, and the next layer takes the sum. Layer $l$
+# has the mask `masks[l]`, boolean $(n, n)$; they may differ. Return the boolean tensor $(n, n)$ whose entry $(i, j)$ is True if output $i$ of the last layer
+# depends on token $j$, over whatever way.
 #
-# Write down first: each of $L$ layers has a window, so that a token sees itself and the $w - 1$ tokens before it.
-# How many tokens does an output depend on? The cell of the check lets such a stack run and asks its gradients.
+# ```pycon
+# >>> step_back = mt.tensor([[False, False, False], [True, False, False], [False, True, False]])
+# >>> reach([step_back, step_back]).long()
+# tensor([[1, 0, 0],
+#         [1, 1, 0],
+#         [1, 1, 1]])
+# ```
 #
-# Everything is allowed.
+# A row with nothing to look at adds nothing. Guess before you run the check: with a window of $w$ (itself and the $w - 1$ tokens before) in each of $L$ layers,
+# on how many tokens does an output depend?
+#
+# <details><summary>First hint</summary>
+#
+# After one layer, output $i$ knows of token $i$ and of what `masks[0][i]` allows.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# After each further layer: of what those know that it may look at, itself included. A product of matrices does that.
+#
+# </details>
 
 
 # %% solution="reach"
@@ -261,12 +326,11 @@ check.reach(reach, hidden=True)
 # %% [markdown]
 # ## 6. Who has seen the future?
 #
-# *Goal: read a table of losses, and say which of them may be compared. Medium, 30 minutes, 4 points.*
+# *Practice · medium · 30 minutes · 4 points*
 #
-# Seven language models have been measured twice, as in [section 1 of the chapter](../../notebooks/07_masking.ipynb#1.-A-model-that-cheats): in one pass, and from the prefix,
-# at each of eight positions. The numbers are made up. Look at the figure and the table before you compute. Which
-# models leak? Which curve leaks at a single position? One model was measured wrongly, for its two losses belong to
-# different weights: how can one tell? And why is the lowest curve of all not the best model?
+# Seven language models have been measured twice, as in [section 1 of the chapter](../../notebooks/07_masking.ipynb#1.-A-model-that-cheats): in one pass, and from the
+# prefix, at each of eight positions (the numbers are made up). Which models leak? Which leaks at a single position? One was measured wrongly, its two losses
+# belong to different weights: how can one tell? And why is the lowest curve not the best model?
 
 # %%
 figure, panels = plot.subplots(1, 2, width=9.5, height=3, sharey=True)
@@ -283,16 +347,27 @@ for run in check.runs:
         print(f"{run['model']:28} {run['text']:9} {way:16} {losses}")
 
 # %% [markdown]
-# Now write the reader down. `runs` is a list of dicts like those of `check.runs`. Two losses are the same if they
-# differ by at most 0.01. Return a dict:
+# `runs` is a list of dicts like those of `check.runs`. Two losses are the same if they differ by at most 0.01. Return a dict:
 #
-# - `"verdicts"`: a dict from each model to `"measured wrongly"` if its two losses at the **last** position are not
-#   the same, whatever else there is; else to `"leaks"` if they are not the same at some other position; else to `"no
-#   leak seen"`;
-# - `"best"`: of the models with no leak seen whose `"text"` is `"held out"`, the one with the lowest mean loss from
-#   the prefix; None if there is none.
+# - `"verdicts"`: a dict from each model to `"measured wrongly"` if its two losses at the **last** position are not the same; else to `"leaks"` if they differ at some
+#   other position; else to `"no leak seen"`;
+# - `"best"`: of the models with no leak seen whose `"text"` is `"held out"`, the one with the lowest mean loss from the prefix; None if there is none.
 #
-# Everything is allowed.
+# ```pycon
+# >>> judged([{"model": "A", "text": "held out", "in one pass": [1.0, 2.0], "from the prefix": [3.0, 2.0]}])
+# {'verdicts': {'A': 'leaks'}, 'best': None}
+# ```
+#
+# <details><summary>First hint</summary>
+#
+# What future is there at the last position?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `zip(run["in one pass"], run["from the prefix"])`, and a list of booleans: its last entry decides first.
+#
+# </details>
 
 
 # %% solution="judged"
@@ -329,24 +404,34 @@ check.judged(judged, hidden=True)
 # %% [markdown]
 # ## 7. A causal language model
 #
-# *Goal: write a causal language model, with its loss. Hard, 45 minutes, 5 points.*
+# *Challenge · hard · 45 minutes · 5 points*
 #
-# The vocabulary has the tokens 0 to $V - 1$; a start token with the number $V$ is in `self.start`. Write two
-# methods and keep `__init__` as it is.
+# The vocabulary has the tokens 0 to $V - 1$; `self.start` is a start token with the number $V$. Write two methods; keep `__init__` as it is.
 #
-# `forward(tokens)` takes tokens $(B, n)$, embeds them with `self.embedding` to $X$ $(B, n, d)$, makes queries,
-# keys and values with `self.query`, `self.key` and `self.value`, attends with a causal mask (one head,
-# scores divided by $\sqrt d$), and returns `self.output` of the result: scores $(B, n, V)$. Nothing more: no
-# softmax at the end, and positions and residual connections come in chapters 08 and 09.
+# `forward(tokens)` takes tokens $(B, n)$ and returns scores $(B, n, V)$:
 #
-# `loss(tokens, lengths)` takes a batch of texts, of which `lengths` $(B)$ are no padding (the padding stands at
-# the end and holds any tokens). To predict every token from those before it, the model reads the start token
-# and then all tokens but the last. Return the mean cross-entropy over all real tokens of the batch, one number:
+# - embed with `self.embedding`; make queries, keys and values with `self.query`, `self.key`, `self.value`;
+# - attend with a causal mask, one head, scores divided by $\sqrt d$;
+# - return `self.output` of the result: no softmax, no positions, no residual connection.
+#
+# `loss(tokens, lengths)` returns the mean cross-entropy over all real tokens of the batch, one number. The model reads the start token and then all tokens but the last:
 #
 # $$L = -\frac{1}{\sum_b \text{length}_b} \sum_{b} \sum_{t < \text{length}_b} \log p(\text{token}_{b,t} \mid \text{start}, \text{token}_{b,0}, \dots, \text{token}_{b,t-1})$$
 #
-# Not allowed: `F.scaled_dot_product_attention`, which knows the causal mask by name. Useful: `F.cross_entropy`,
-# which wants the classes in axis 1 and has `reduction="none"` and `ignore_index`.
+# Of text $b$ the first `lengths[b]` tokens are real; the padding behind them holds any tokens.
+#
+# *Not allowed*: `F.scaled_dot_product_attention`. *Useful*: `F.cross_entropy` wants the classes in axis 1; it has `reduction="none"` and `ignore_index`.
+#
+# <details><summary>First hint</summary>
+#
+# For the loss, put a column of start tokens in front and leave the last column away.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# The mean is over tokens: sum what is real, and divide by the sum of the lengths.
+#
+# </details>
 
 
 # %% solution="CausalLanguageModel"
@@ -391,26 +476,39 @@ check.CausalLanguageModel(CausalLanguageModel, hidden=True)
 # %% [markdown]
 # ## 8. Masked attention
 #
-# *Goal: mask before the softmax, and survive what stands at hidden places. Hard, 45 minutes, 5 points.*
+# *Challenge · hard · 45 minutes · 5 points*
 #
-# `query` is $(\dots, T, d)$, `key` $(\dots, n, d)$, `value` $(\dots, n, d_v)$, with any number of axes in front.
-# `allowed` is boolean and fits the scores $(\dots, T, n)$ by broadcasting, as $(T, n)$, $(B, 1, 1, n)$ or
-# $(B, 1, T, n)$ do; or it is None: then every query may look everywhere. With $a_{ij}$ for the entries of `allowed`,
+# Mask before the softmax, and survive what stands at hidden places. With $a_{ij}$ the entries of `allowed`,
 #
 # $$e_{ij} = \begin{cases} q_i k_j^\top / \sqrt d & \text{where } a_{ij} \\ -\infty & \text{elsewhere,} \end{cases}
 # \qquad \text{output}_i = \sum_{j} \operatorname{softmax}(e_i)_j\, v_j .$$
 #
-# Return the outputs $(\dots, T, d_v)$. Four things are checked with care:
+# ```pycon
+# >>> key = mt.tensor([[1.0], [math.nan]])
+# >>> masked_attention(mt.ones(2, 1), key, key, mt.tensor([[True, False], [False, False]]))
+# tensor([[1.],
+#         [0.]])
+# ```
 #
-# - scores may be large, hundred thousands even, and what stands at a hidden place changes nothing;
-# - **a key that no query may look at, and its value, may hold anything: NaN and infinity, too**, as memory does that
-#   nobody has filled. The output must not notice. (Sequences and heads are apart: who may look is asked of the
-#   queries of the same sequence and head. All queries, and what some query may look at, are finite.)
-# - such keys and values get the gradient 0, exactly, and no gradient is NaN;
-# - **a row with nothing to look at**, which may occur in some sequences, gives an output of zeros.
+# - `query` is $(\dots, T, d)$, `key` $(\dots, n, d)$, `value` $(\dots, n, d_v)$, with any axes in front. Return $(\dots, T, d_v)$.
+# - `allowed` is boolean and fits the scores $(\dots, T, n)$ by broadcasting; None allows everything.
+# - Scores may be hundred thousands. What stands at a hidden place changes nothing.
+# - **A key that no query of its sequence and head may look at, and its value, may hold anything**, NaN and infinity too. All else is finite.
+# - Such keys and values get the gradient 0, exactly, and no gradient is NaN.
+# - **A row with nothing to look at** gives zeros.
 #
-# Not allowed: `F.scaled_dot_product_attention`, which does a part of this unseen, and `nn.MultiheadAttention` (the
-# operation `linear`).
+# *Not allowed*: `F.scaled_dot_product_attention` and `nn.MultiheadAttention` (the operation `linear`).
+#
+# <details><summary>First hint</summary>
+#
+# Which keys does nobody look at? `allowed.any(dim=-2)`, when `allowed` has the whole shape. Replace them and their values first.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# A row of nothing but minus infinity gives NaN weights: put them to 0 with the same mask, before they meet the values.
+#
+# </details>
 
 
 # %% solution="masked_attention"
@@ -436,24 +534,33 @@ check.masked_attention(masked_attention, hidden=True)
 # %% [markdown]
 # ## 9. Writing on
 #
-# *Goal: write a greedy loop with a mask, for prompts of different lengths. Hard, 45 minutes, 4 points.*
+# *Challenge · hard · 45 minutes · 4 points*
 #
-# `model(tokens, allowed)` has no mask of its own: it takes tokens $(B, n)$ and a boolean mask $(B, 1, n, n)$, True
-# where a token may look at another, and gives scores $(B, n, V)$; those at position $i$ are for the token after it.
-# It was trained with a causal mask and without padding. What it makes of a token depends on this token and on those
-# that it may look at, directly or over others, and on their order, but not on how far from the beginning they stand.
-# So padding that nobody looks at may stand anywhere.
+# Write a greedy loop with a mask, for prompts of different lengths. `model(tokens, allowed)` takes tokens $(B, n)$ and a boolean mask $(B, 1, n, n)$, True where a token
+# may look at another, and gives scores $(B, n, V)$; those at position $i$ are for the token after it. It was trained with a causal mask and without padding. It knows the
+# order of the tokens that it may look at, but not how far from the beginning they stand: so padding that nobody looks at may stand anywhere.
 #
-# `prompts` is a list of lists of tokens, at least one each, of different lengths. Tokens are the numbers 0 to
-# $V - 1$, and all of them may occur in a prompt: there is no token for padding. Continue each prompt greedily: the
-# new token is the likeliest one, and it is read before the next one is picked. A continuation is finished when it
-# has `count` tokens, or when its newest token is `end` (an `end` inside the prompt means nothing). Return a list
-# with a list of new tokens for each prompt, plain numbers, the `end` included if it came.
+# ```pycon
+# >>> after = lambda tokens, allowed: F.one_hot((tokens + 1) % 5, 5).float()  # the next number
+# >>> continue_prompts(after, [[1], [4, 2]], end=4, count=3)
+# [[2, 3, 4], [3, 4]]
+# ```
 #
-# The result must be what each prompt would give alone, but all prompts go through the model together: at most
-# `count` calls. Padding and mask are yours.
+# - `prompts` is a list of lists of tokens, one at least each. All tokens 0 to $V - 1$ may occur: there is none for padding.
+# - The new token is the likeliest one, and is read before the next one is picked.
+# - A continuation ends when it has `count` tokens, or with a new token `end`, which it includes. An `end` inside the prompt means nothing.
+# - The result is what each prompt would give alone. But all go through the model together, in at most `count` calls.
 #
-# Everything is allowed; loops will do.
+# <details><summary>First hint</summary>
+#
+# With the padding in front, all prompts end in the last column, and the new tokens come from `scores[:, -1]`.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# The mask joins the causal one with "this key is real". A prompt that has ended goes on running; its tokens are not kept.
+#
+# </details>
 
 
 # %% solution="continue_prompts"
@@ -485,26 +592,31 @@ check.continue_prompts(continue_prompts, hidden=True)
 # %% [markdown]
 # ## 10. How many nats leak?
 #
-# *Goal: train a model to find a leak, and measure it against what an honest one can do. Hard, 45 minutes, 4 points.*
+# *Challenge · hard · 45 minutes · 4 points*
 #
-# The chapter measures leaks on a text of independent tokens. Here each of six symbols depends on the one before it,
-# and on nothing else: `transitions` is $(6, 6)$, and its row $a$ holds the probabilities of what follows symbol $a$.
-# `check.windows(transitions, count)` draws windows of a long text, inputs and targets $(\text{count}, 8)$. No honest
-# model can have a lower loss on new windows than
+# Train a model to find a leak, and measure it against what an honest one can do. Each of six symbols depends on the one before it: row $a$ of `transitions` $(6, 6)$ holds the
+# probabilities of what follows symbol $a$. No honest model can have a lower loss on new windows than
 #
 # $$H = -\sum_a \pi_a \sum_b p(b \mid a) \log p(b \mid a), \qquad \pi_b = \sum_a \pi_a\, p(b \mid a), \qquad \sum_a \pi_a = 1,$$
 #
-# where $\pi_a$ is how often symbol $a$ occurs in a long text. What a trained model stays below that, it got from the
-# future: $H$ minus its loss is a lower bound of the nats a token that leak.
+# where $\pi_a$ is how often symbol $a$ occurs in a long text. What a model stays below that, it got from the future. Return $H$ minus the loss of a trained model, a number. With a right
+# mask it is 0 or a little below.
 #
-# `attend` is a way to attend, a function of queries, keys and values $(B, h, n, d/h)$, as in `check.ways`. Train a
-# model that attends so, measure its loss on new windows, at least 2,000, all positions in one pass, and return $H$
-# minus the loss, a number. With a right mask it is 0 or a little below. The check knows what there is to leak; a
-# training has 60 seconds of processor time. `AttentionModel(6, nn.Embedding(8, 32), attend, width=32, heads=4,
-# hidden=64)` is a model, and `train_on(model, draw, rate, steps)` trains one with batches from `draw()`, both from
-# the chapter; Adam learns this in some 250 steps of 64 windows at the rate 0.01.
+# - `attend` is a way to attend, as in `check.ways`: a function of queries, keys and values $(B, h, n, d/h)$. Train a model that attends so.
+# - Measure its loss on at least 2,000 new windows, all positions in one pass. `check.windows(transitions, count)` draws inputs and targets $(\text{count}, 8)$.
+# - `AttentionModel(6, nn.Embedding(8, 32), attend, width=32, heads=4, hidden=64)` is a model. `train_on(model, draw, rate, steps)` trains it with Adam on batches from `draw()`: 250
+#   steps of 64 windows at the rate 0.01 will do. A training has 60 seconds of processor time.
 #
-# Everything is allowed.
+# <details><summary>First hint</summary>
+#
+# The shares $\pi$ do not change when they are multiplied by the transitions. Start anywhere, and multiply often.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `train_on` calls `draw` without arguments: `partial(check.windows, transitions, 64)`. Measure under `mt.no_grad()`.
+#
+# </details>
 
 
 # %% solution="nats_leaked"

@@ -1,22 +1,20 @@
 # %% [markdown]
 # # Exercises 08: positions
 #
-# Ten exercises, from easy to hard, 40 points, about four and a half hours. They belong to
-# [chapter 08](../../notebooks/08_positions.ipynb) and stand alone: none needs the answer to another.
+# Ten exercises, 40 points, about four and a half hours. The **core** (1, 3, 4, 8) takes 90 minutes; the others are *practice* and
+# *challenge*. They belong to [chapter 08](../../notebooks/08_positions.ipynb). None needs the answer to another.
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run
-# the cell, then the check below it. The check looks at what your function does, on inputs of several
-# sizes: any way of writing it that gives the right result is right. A wrong answer is told what it looks
-# like. What you see passing are the *public checks*; when the set is graded, the same checks run once
-# more on other numbers and sizes. Where an exercise does not allow an operation, the check records what
-# runs inside your function, under whatever name you call it. Nearly every exercise differs from the chapter in
-# a point that its text names: a cell of the chapter, pasted, is told so.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
+#
+# - Any way that gives the right result is right. A wrong answer is told what it looks like.
+# - Grading runs these *public checks* once more, on other numbers and sizes.
+# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
+# - Most exercises differ from the chapter in a point that the text names: a cell pasted from there is told so.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
-# **Shapes.** $B$ sequences side by side come first, $n$ is the number of positions, $d$ the size of a token's
-# vector (or of a head, where there are several), $h$ the number of heads. $d$ is even wherever numbers come in
-# pairs. Places and columns count from 0.
+# **Shapes.** $B$ sequences come first, $n$ is the number of places, $d$ the size of a token's vector (or of a head, where there are several), $h$ the number of
+# heads. $d$ is even wherever numbers come in pairs. Places and columns count from 0.
 
 # %%
 import math
@@ -31,22 +29,38 @@ progress.show("08")
 # %% [markdown]
 # ## 1. A table inside a layer
 #
-# *Goal: see that one-hot vectors, put beside the words, are learned tables. Easy, 20 minutes, 4 points.*
+# *Core · easy · 20 minutes · 4 points*
 #
-# A model puts two one-hot vectors beside each word: $p_t$ of size $N$ for its place $t$ and $g_s$ of size $S$ for its segment $s$
-# (the first sentence, the second one, ...). Then comes a linear layer with $m$ outputs. You get the layer as
-# `nn.Linear` stores it: `weight` $(m, d + N + S)$ and `bias` $(m)$, with $[x; p_t; g_s]\,$`weight.T` $+$ `bias` as its output.
-# `longest` is $N$, `segments` is $S$.
+# One-hot vectors beside the words are learned tables. A model puts two beside each word: $p_t$ of size $N$ for its place $t$, and $g_s$ of size $S$ for its segment $s$
+# (the first sentence, the second one, ...). Then comes a linear layer with the output $[x; p_t; g_s]\,$`weight.T` $+$ `bias`. Return two tensors, `matrix`
+# $(d, m)$ and `table` $(S, N, m)$, such that for every word $x$ the layer gives
 #
-# Return two tensors, `matrix` $(d, m)$ and `table` $(S, N, m)$, such that
+# $$x\, \text{matrix} + \text{table}[s, t] .$$
 #
-# $$x\, \text{matrix} + \text{table}[s, t]$$
+# ```pycon
+# >>> weight = mt.tensor([[5.0, 1.0, 2.0, 10.0, 20.0]])  # d = 1, two places, two segments
+# >>> matrix, table = learned_from_one_hot(weight, mt.tensor([100.0]), longest=2, segments=2)
+# >>> table.squeeze(-1)
+# tensor([[111., 112.],
+#         [121., 122.]])
+# ```
 #
-# is what the layer gives for every word $x$ in every segment $s$ at every place $t$. (There is one such pair only. BERT
-# adds *two* tables, of $N$ and of $S$ rows. Why is there more than one choice for these?)
+# - `weight` is $(m, d + N + S)$, `bias` $(m)$, as `nn.Linear` stores them; `longest` is $N$, `segments` is $S$.
 #
-# Not allowed: products of matrices (the operations `matmul` and `linear`): a one-hot vector picks a column, and there is
-# nothing to multiply.
+# There is one such pair only. BERT adds *two* tables, of $N$ and of $S$ rows: why is there more than one choice for these?
+#
+# *Not allowed*: products of matrices (the operations `matmul` and `linear`).
+#
+# <details><summary>First hint</summary>
+#
+# A one-hot vector picks a column of `weight`. Cut `weight.T` into its three parts.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `split([d, longest, segments])`. The parts of place and segment have shapes $(N, m)$ and $(S, m)$: broadcasting makes $(S, N, m)$.
+#
+# </details>
 
 
 # %% solution="learned_from_one_hot"
@@ -70,17 +84,33 @@ check.learned_from_one_hot(learned_from_one_hot, hidden=True)
 # %% [markdown]
 # ## 2. A bias for distance, one query at a time
 #
-# *Goal: write ALiBi for a text that is being written. Easy, 20 minutes, 4 points.*
+# *Practice · easy · 20 minutes · 4 points*
 #
-# Press et al. (2022) add to the score of query $i$ and key $j$ in head $\ell$ the number
+# Write ALiBi for a text that is being written. Press et al. (2022) add to the score of query $i$ and key $j$ in head $\ell$
 #
 # $$-\lambda_\ell\, (i - j), \qquad \lambda_\ell = 2^{-8\ell/h}, \qquad \ell = 1, \dots, h ,$$
 #
-# under a causal mask. While a text is written, the keys of all $n$ places are kept, and only the **last** $T$ places ask: the
-# queries stand at the places $n - T, \dots, n - 1$. Return what is added to the scores, a tensor $(h, T, n)$: head by head, a row for
-# each query, a column for each key; $-\infty$ where key $j$ comes after query $i$. `queries` is $T$ and `keys` is $n$, with $1 \le T \le n$.
+# under a causal mask. The keys of all $n$ places are kept, and only the **last** $T$ places ask: $n - T, \dots, n - 1$. Return what is added to the scores, $(h, T, n)$: a
+# row for each query, a column for each key, $-\infty$ where the key comes after the query.
 #
-# Everything is allowed. The check compares the bias itself, not the weights that it leads to.
+# ```pycon
+# >>> -alibi_bias(queries=2, keys=3, heads=8)[0]  # minus it; the slope of the first of 8 heads is 1/2
+# tensor([[0.5000, 0.0000,    inf],
+#         [1.0000, 0.5000, 0.0000]])
+# ```
+#
+# `queries` is $T$, `keys` is $n$, $1 \le T \le n$. The check compares the bias itself, not the weights that it leads to.
+#
+# <details><summary>First hint</summary>
+#
+# A column of the queries' places minus a row of all places.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Where that difference is negative the key comes later. The slopes need the shape $(h, 1, 1)$.
+#
+# </details>
 
 
 # %% solution="alibi_bias"
@@ -104,17 +134,31 @@ check.alibi_bias(alibi_bias, hidden=True)
 # %% [markdown]
 # ## 3. Sinusoids as in the program
 #
-# *Goal: write codes from a description that differs from the one you know. Easy, 20 minutes, 3 points.*
+# *Core · easy · 20 minutes · 3 points*
 #
-# The formula of Vaswani et al. (2017) and the program that came with it are not the same. The program has $k = d/2$ hands
-# whose frequencies fall from 1 to $1/\text{base}$, each by the same **factor** slower than the one before, so that the first is exactly 1
-# and the last exactly $1/\text{base}$. And it writes **all sines first, then all cosines**: row $t$ is
+# The formula of Vaswani et al. (2017) and the program that came with it differ. The program has $k = d/2$ hands whose frequencies fall from 1 to $1/\text{base}$, each by the
+# same **factor** slower than the one before. And it writes **all sines first, then all cosines**. Return its codes of the places $0, \dots, n - 1$, $(n, d)$: row $t$ is
 #
 # $$p_t = \big[\sin \omega_0 t,\ \dots,\ \sin \omega_{k-1} t,\ \cos \omega_0 t,\ \dots,\ \cos \omega_{k-1} t \big] .$$
 #
-# Return the codes of the places $t = 0, \dots, n - 1$, a tensor $(n, d)$. If there is one hand only ($d = 2$), its frequency is 1.
+# ```pycon
+# >>> sinusoidal_codes(2, 4, base=100.0)  # sin 1, sin 1/100, cos 1, cos 1/100
+# tensor([[0.0000, 0.0000, 1.0000, 1.0000],
+#         [0.8415, 0.0100, 0.5403, 0.9999]])
+# ```
 #
-# Everything is allowed; a loop will do. Before you run the check, write down the row of place 0.
+# The first frequency is exactly 1, the last exactly $1/\text{base}$. A single hand ($d = 2$) has 1.
+#
+# <details><summary>First hint</summary>
+#
+# From 1 to $1/\text{base}$ in $k - 1$ equal factors: which power of the base is the factor?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# $\omega_m = \text{base}^{-m/(k - 1)}$. And if $k = 1$?
+#
+# </details>
 
 
 # %% solution="sinusoidal_codes"
@@ -138,18 +182,32 @@ check.sinusoidal_codes(sinusoidal_codes, hidden=True)
 # %% [markdown]
 # ## 4. A shift is a rotation
 #
-# *Goal: find the matrix that takes the code of any place to a place further on. Medium, 25 minutes, 4 points.*
+# *Core · medium · 25 minutes · 4 points*
 #
-# Codes are as in exercise 3, with any frequencies above 0, no two equal: `omega` is a tensor $(k)$, and $p_t$ has the $k$ sines of $\omega_m t$ first, then the $k$ cosines.
-# $t$ need not be a whole number. Return the matrix $R$ of shape $(2k, 2k)$ for which
+# Find the matrix that takes the code of any place to a place further on. As in exercise 3, $p_t$ has first the $k$ sines of $\omega_m t$, then the $k$ cosines. Return $R$,
+# $(2k, 2k)$, for which
 #
-# $$p_{t + s} = p_t\, R \qquad \text{at every place } t,$$
+# $$p_{t + s} = p_t\, R \qquad \text{at every place } t .$$
 #
-# where $s$ is the number `shift`, whole or not, which may be negative or 0. $R$ depends on $s$ and $\omega$, not on $t$. Codes are rows, so $R$
-# stands on the right. Because the columns stand in another order than in the chapter, $R$ looks different: find out
-# first, with $k = 1$ on paper, and then with $k = 2$, where its numbers other than 0 are.
+# ```pycon
+# >>> shift_matrix(math.pi / 2, mt.tensor([1.0])).round(decimals=3).tolist()  # sin becomes cos, cos becomes -sin
+# [[-0.0, -1.0], [1.0, -0.0]]
+# ```
 #
-# Everything is allowed.
+# - `omega` $(k)$ holds any frequencies above 0, no two equal.
+# - `shift` is $s$, whole or not, negative or 0. Places need not be whole numbers either.
+# - $R$ depends on $s$ and $\omega$ alone. Codes are rows, so it stands on the right.
+#
+# <details><summary>First hint</summary>
+#
+# With $k = 1$ on paper: $\sin(a + b) = \sin a \cos b + \cos a \sin b$. Then $k = 2$: where are its numbers other than 0?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Hand $m$ has the columns $m$ and $k + m$. So $R$ has four blocks $(k, k)$, and each has numbers on its diagonal alone.
+#
+# </details>
 
 
 # %% solution="shift_matrix"
@@ -173,20 +231,33 @@ check.shift_matrix(shift_matrix, hidden=True)
 # %% [markdown]
 # ## 5. Predict, then turn
 #
-# *Goal: know before you run what a longer text does to rotary positions. Medium, 25 minutes, 4 points.*
+# *Practice · medium · 25 minutes · 4 points*
 #
-# Pair $m$ of $d$ coordinates turns by $\omega_m = \text{base}^{-2m/d}$ a place, $m = 0, \dots, d/2 - 1$. A model was trained on texts of `trained`
-# words, so the last place was `trained - 1`; now it gets `longer` words. Return a dict:
+# What does a longer text do to rotary positions? Pair $m$ of $d$ coordinates turns by $\omega_m = \text{base}^{-2m/d}$ a place, $m = 0, \dots, d/2 - 1$. A model was trained on texts
+# of `trained` words, so the last place was `trained - 1`; now it gets `longer` words. Return a dict:
 #
-# - `"pairs that have been around"`: how many pairs had at the last trained place turned by $2\pi$ or more. (The others will meet angles
-#   that no training has shown.)
-# - `"squeeze"`: the first remedy. All places are multiplied by this number, so that the last of the longer text stands where the last trained place stood.
-# - `"base"`: the second remedy, a larger base, with which the **slowest** pair has at the last place of the longer text the
-#   angle that it had, with the old base, at the last trained place.
+# - `"pairs that have been around"`: how many pairs had at the last trained place turned by $2\pi$ or more;
+# - `"squeeze"`: the number by which all places are multiplied, so that the last of the longer text stands where the last trained one stood;
+# - `"base"`: a larger base, with which the **slowest** pair has at the last place of the longer text the angle that it had, with the old base, at the last trained place.
 #
-# $d$ is at least 4. Everything is allowed; the base is best solved for on paper. The cell of the check prints what becomes of the
-# angles. Before you look: by how much do two neighbours differ in the *fastest* pair, with each remedy? Which one do you
-# expect to blur neighbours?
+# ```pycon
+# >>> found = longer_context(d=4, base=100.0, trained=11, longer=21)  # pairs turn by 1 and 1/10 a place
+# >>> {name: round(number, 4) for name, number in found.items()}
+# {'pairs that have been around': 1, 'squeeze': 0.5, 'base': 400.0}
+# ```
+#
+# $d$ is at least 4. The cell of the check prints the angles: by how much do two neighbours differ in the *fastest* pair, with each remedy?
+#
+# <details><summary>First hint</summary>
+#
+# Write the equation for the slowest pair, $m = d/2 - 1$, and solve it for the new base on paper.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# $\text{new}^{-(d-2)/d}\,(\text{longer} - 1) = \text{base}^{-(d-2)/d}\,(\text{trained} - 1)$.
+#
+# </details>
 
 
 # %% solution="longer_context"
@@ -226,10 +297,10 @@ check.longer_context(longer_context, hidden=True)
 # %% [markdown]
 # ## 6. What does the table say?
 #
-# *Goal: conclude from a table what it shows, and no more. Medium, 35 minutes, 4 points.*
+# *Practice · medium · 35 minutes · 4 points*
 #
-# Schemes were trained on texts up to some length and tested at this length and at a longer one. `"right"` is the share of
-# right answers at **all** places of the test texts, one number for each seed. The numbers are made up.
+# Schemes were trained on texts up to some length and tested at this length and at a longer one (the numbers are made up). `"right"` is the share of right answers at **all** places, a
+# number for each seed.
 
 # %%
 print("scheme            trained to  tested at  steps  rates tried  right")
@@ -238,21 +309,34 @@ for row in check.table:
     print(f"{row['scheme']:16}{numbers} {row['rates tried']:12}  {row['right']}")
 
 # %% [markdown]
-# The question is which scheme is better at the places **beyond** what was trained. The share at all places hides it: whoever knows only the
-# trained 20 of 64 places has 31 % right. With a share $a$ of right answers at the trained length $T$ and $b$ at the longer length $n$,
-# the share beyond is $(n b - T a)/(n - T)$, seed by seed (the first numbers of both lists belong together, and so on).
+# Which scheme is better at the places **beyond** what was trained? The share at all places hides it: whoever knows only the trained 20 of 64 places has 31 % right. With a share $a$ at the
+# trained length $T$ and $b$ at the longer length $n$, the share beyond is $(n b - T a)/(n - T)$, seed by seed. `rows` is a list of dicts like those of `check.table`, two for each scheme. Return pairs
+# `(better, worse)`, in any order. A pair belongs to them if
 #
-# Write the reader down. `rows` is a list of dicts like those of `check.table`, in any order; each scheme has two rows, one tested at
-# the length that it was trained to, and a longer one. Return a list of pairs `(better, worse)` of schemes, in any order. A pair
-# belongs into it if
-#
-# - both were trained to the same length, tested at the same longer length, trained for as many steps, and each was given the best of as many rates;
+# - both were trained to the same length, tested at the same longer length, trained for as many steps, and given the best of as many rates;
 # - both have as many seeds (number $i$ of each list was measured with seed $i$);
-# - that the share **beyond** of the better one is larger is a *finding* by chapter 00's rule ("When is a difference a finding?"): at least
-#   five seeds, and $p \le 0.05$. `finding(larger, smaller)` of `textbook.lab` gives `p` and `found`.
+# - that the better one's share **beyond** is larger is a *finding* by chapter 00's rule. `finding(larger, smaller)` of `textbook.lab` gives `p` and `found`.
 #
-# Everything is allowed. Before you run the cell: which scheme of the table has the best numbers at 64? May you say that it is better than
-# ALiBi there?
+# ```pycon
+# >>> at = lambda scheme, n, right: {
+# ...     "scheme": scheme, "trained to": 20, "tested at": n, "steps": 9, "rates tried": 3, "right": right}
+# >>> one = at("A", 20, [1.0] * 5), at("A", 40, [0.9] * 5)  # beyond: 0.8
+# >>> concluded([*one, at("B", 20, [0.5] * 5), at("B", 40, [0.6] * 5)])  # beyond: 0.7
+# [('A', 'B')]
+# ```
+#
+# Which scheme has the best numbers at 64? May you say that it is better than ALiBi there?
+#
+# <details><summary>First hint</summary>
+#
+# Of a scheme's two rows the one that was tested at the smaller length gives $T$ and $a$.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Keep for each scheme a list of shares beyond, and a tuple of its settings. Two may be compared if the tuples are equal.
+#
+# </details>
 
 
 # %% solution="concluded"
@@ -293,21 +377,40 @@ check.concluded(concluded, hidden=True)
 # %% [markdown]
 # ## 7. Relative positions in keys and values
 #
-# *Goal: let a learned vector for the difference of two places into scores and outputs. Hard, 30 minutes, 5 points.*
+# *Challenge · hard · 30 minutes · 5 points*
 #
-# Shaw et al. (2018) add vectors to the keys, as in the chapter, and others to the **values**:
+# Let a learned vector for the difference of two places into scores and outputs. Shaw et al. (2018) add vectors to the keys, as in the chapter, and others to the **values**:
 #
 # $$e_{ij} = \frac{q_i\, \big(k_j + a_{\operatorname{clip}(j - i)}\big)^\top}{\sqrt d}, \qquad
 # z_i = \sum_j \alpha_{ij}\, \big(v_j + b_{\operatorname{clip}(j - i)}\big),$$
 #
 # $$\operatorname{clip}(r) = \max(-c, \min(c, r)),$$
 #
-# where $\alpha_{i\cdot}$ is the softmax of $e_{i\cdot}$ over the keys. `query` and `key` are $(B, h, n, d)$, `value` is $(B, h, n, e)$. `keys_of` $(2c + 1, d)$ holds the
-# vectors $a$ and `values_of` $(2c + 1, e)$ the vectors $b$, the same for all heads: row 0 belongs to $-c$, row $c$ to 0, the last row to $c$.
-# `allowed` is None, or a boolean tensor that broadcasts to $(B, h, n, n)$, True where a query may look; each query may look at one key at
-# least. Return $z$, $(B, h, n, e)$. Scores may be in the thousands.
+# where $\alpha_{i\cdot}$ is the softmax of $e_{i\cdot}$ over the keys.
 #
-# Everything is allowed; loops will do. Note that a negative index raises no error.
+# ```pycon
+# >>> zeros, b = mt.zeros(1, 1, 2, 1), mt.tensor([[10.0], [0.0], [30.0]])  # for -1, 0, 1
+# >>> relative_attention(zeros, zeros, zeros, mt.zeros(3, 1), b).flatten()  # half of 0 and 30, half of 10 and 0
+# tensor([15.,  5.])
+# ```
+#
+# - `query` and `key` are $(B, h, n, d)$, `value` is $(B, h, n, e)$. Return $z$, $(B, h, n, e)$.
+# - `keys_of` $(2c + 1, d)$ holds the vectors $a$, `values_of` $(2c + 1, e)$ the vectors $b$, the same for all heads: row 0 belongs to $-c$, row $c$ to 0.
+# - `allowed` is None, or boolean and broadcasts to $(B, h, n, n)$, True where a query may look; each may look at one key at least.
+# - Scores may be in the thousands.
+#
+# A negative index raises no error.
+#
+# <details><summary>First hint</summary>
+#
+# Make the rows of all pairs first, $(n, n)$: clipped differences plus $c$.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `keys_of[rows]` is $(n, n, d)$: for query $i$ and key $j$. A product of $q_i$ with its own row of that, and the like for the weights and `values_of[rows]`.
+#
+# </details>
 
 
 # %% solution="relative_attention"
@@ -336,19 +439,34 @@ check.relative_attention(relative_attention, hidden=True)
 # %% [markdown]
 # ## 8. Rotary positions for a batch
 #
-# *Goal: turn queries and keys by the places of their own sequence. Hard, 25 minutes, 4 points.*
+# *Core · hard · 25 minutes · 4 points*
 #
-# `x` is $(B, h, n, d)$, queries or keys. `positions`, integers $(B, n)$, says where each row stands: **each sequence has places of its own**, since in
-# a batch the padding may stand in front. They need not be $0, 1, 2, \dots$, and may be in the thousands. As in the programs of many large
-# models, coordinates $m$ and $m + d/2$ of a row are a pair $(a, b)$, $m = 0, \dots, d/2 - 1$. At place $t$ it is turned by the
-# angle $\theta = t \cdot \text{base}^{-2m/d}$ and becomes
+# Turn queries and keys by the places of their own sequence. As in the programs of many large models, coordinates $m$ and $m + d/2$ of a row are a pair $(a, b)$, $m = 0, \dots, d/2 - 1$. At place
+# $t$, with the angle $\theta = t \cdot \text{base}^{-2m/d}$, it becomes
 #
 # $$(a \cos\theta - b \sin\theta,\quad a \sin\theta + b \cos\theta) .$$
 #
-# Return $(B, h, n, d)$, each coordinate where it was.
+# ```pycon
+# >>> x = mt.tensor([[[[1.0, 0.0], [1.0, 0.0]]]])
+# >>> rotate(x, mt.tensor([[0, 1]]), base=10.0)[0, 0]  # one pair: cos 1 and sin 1
+# tensor([[1.0000, 0.0000],
+#         [0.5403, 0.8415]])
+# ```
 #
-# There must be no loop over the places, which would be slow: the check counts the operations, which may not be more for nine
-# places than for three. Everything else is allowed.
+# - `x` is $(B, h, n, d)$, and so is the result, each coordinate where it was.
+# - `positions`, integers $(B, n)$: **each sequence has places of its own**, in any order, perhaps in the thousands.
+# - No loop over the places: the check counts operations.
+#
+# <details><summary>First hint</summary>
+#
+# Angles are $(B, n, d/2)$. Which axis is missing before they meet `x`?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Cut `x` into two halves, $a$ and $b$, and join the two results with `mt.cat`.
+#
+# </details>
 
 
 # %% solution="rotate"
@@ -373,26 +491,42 @@ check.rotate(rotate, hidden=True)
 # %% [markdown]
 # ## 9. Which of these programs is broken?
 #
-# *Goal: find wrong rotary positions by a test. Hard, 35 minutes, 4 points.*
+# *Practice · hard · 35 minutes · 4 points*
 #
-# Below are nine programs, `rotate(x, places)`, with `x` $(B, h, n, d)$ and `places` ($n$ integers, 0 or more, the same for all sequences). Of the $d$ coordinates, an even number, which
-# make a pair, how many of them turn (one at least), in which direction and with which base is a program's own business. But each must follow five rules:
+# Here are nine programs, `rotate(x, places)`, with `x` $(B, h, n, d)$ and `places` ($n$ integers, 0 or more, the same for all sequences). Which coordinates make a pair, how many turn (one at least), in which
+# direction and with which base is their own business. You cannot look inside. A program is right if
 #
 # 1. a row at place 0 stays as it is;
-# 2. the scores, products of all rows of a head with each other, stay as they are (but for rounding) when all places grow by the same number;
+# 2. the scores, products of all rows of a head with each other, stay as they are when all places grow by the same number;
 # 3. the scores do change when words move apart, in every head of every sequence;
-# 4. what becomes of a row depends on its own numbers and its place alone, not on other rows, heads and sequences, on how many there are, nor on which of them it is;
+# 4. a row depends on its own numbers and its place alone: not on other rows, heads or sequences, how many there are, or which of them it is;
 # 5. `x` itself is left unchanged.
 #
-# A program that breaks a rule for some input is broken. You cannot look inside, but `x` and the places are yours. Return the numbers of the
-# broken programs, counted from 0, as a list. Five of these nine are broken; the check has others, too. None is broken in
-# less than a test in float64 can see: differences below $10^{-9}$ are rounding.
+# Return the numbers of the others, counted from 0. Of these nine five are broken:
+#
+# ```pycon
+# >>> len(broken_rotations(check.programs()))
+# 5
+# ```
+#
+# Differences below $10^{-9}$ in float64 are rounding.
 
 # %%
 nine = check.programs()
 
 # %% [markdown]
-# Everything is allowed. Useful: `mt.allclose`, `.double()`, `.clone()`.
+# *Useful*: `mt.allclose`, `.double()`, `.clone()`.
+#
+# <details><summary>First hint</summary>
+#
+# One line for each rule, on one `x` with several sequences, heads and places, 0 among them, large ones too.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# For rule 4 take one row of one head of one sequence alone. For rule 3 double the places, and look at each head.
+#
+# </details>
 
 
 # %% solution="broken_rotations"
@@ -431,16 +565,34 @@ check.broken_rotations(broken_rotations, hidden=True)
 # %% [markdown]
 # ## 10. Train, and measure beyond
 #
-# *Goal: train a model that holds at lengths it has never seen, and measure just that. Hard, 35 minutes, 4 points: 2 for the measure, 2 for what is reached.*
+# *Challenge · hard · 35 minutes · 4 points: 2 for the measure, 2 for what is reached*
 #
 # ### The measure
 #
-# `model(tokens)` gives scores $(B, n, V)$ for tokens $(B, n)$. `batches` is a list of pairs, tokens $(B, n)$ and targets $(B, n)$, of several sizes; where a target is
-# $-100$, nothing is asked. Return the share of right answers (the class with the largest score) among all targets at the places
-# **from `first` on**, of all batches together, a number; None if nothing is asked there. While it is measured the model is in
-# `eval()`; afterwards it is again in the mode in which it came.
+# Does a model hold at lengths that it has never seen? Return the share of right answers among all targets at the places **from `first` on**, of all batches together.
 #
-# Everything is allowed.
+# ```pycon
+# >>> says_zero = mt.nn.Embedding.from_pretrained(mt.tensor([[1.0, 0.0], [1.0, 0.0]]))
+# >>> batch = mt.tensor([[1, 1, 1]]), mt.tensor([[1, 0, -100]])
+# >>> right_beyond(says_zero, [batch], first=0), right_beyond(says_zero, [batch], first=1)
+# (0.5, 1.0)
+# ```
+#
+# - `model(tokens)` gives scores $(B, n, V)$ for tokens $(B, n)$; the answer is the class with the largest score.
+# - `batches` is a list of pairs, tokens and targets $(B, n)$, of several sizes. Where a target is $-100$, nothing is asked.
+# - Return None if nothing is asked there.
+# - Measure in `eval()`. Afterwards the model is again in the mode in which it came.
+#
+# <details><summary>First hint</summary>
+#
+# A boolean tensor says where something is asked: place and target.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Two sums over all batches, divided once.
+#
+# </details>
 
 
 # %% solution="right_beyond"
@@ -468,15 +620,15 @@ check.right_beyond(right_beyond, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# The task: say at each place which of 12 symbols stood **five** places before. `check.trained(scheme, clip, rate, steps, seed)` trains a model of one
-# layer and one head on texts of 8 to 20 tokens, in a second or two, and returns it; `check.sequences(batch, n)` draws tokens and targets to measure it with. Return a dict:
+# Say at each place which of 12 symbols stood **five** places before. `check.trained(scheme, clip, rate, steps, seed)` trains a model of one layer and one head on texts of 8 to 20 tokens, in a second or
+# two. `check.sequences(batch, n)` draws tokens and targets to measure it with. Return a dict:
 #
 # - `"scheme"`: `"table of places"`, `"sinusoids"`, `"relative"`, `"rotary"` or `"ALiBi"`;
-# - `"clip"`, 1 to 20: with `"relative"`, larger differences count as this one (the others do not use it);
-# - `"rate"`, the largest learning rate of Adam, and `"steps"`, 250 at most.
+# - `"clip"`, 1 to 20: with `"relative"`, larger differences count as this one;
+# - `"rate"`, the largest learning rate of Adam, and `"steps"`, at most 250.
 #
-# The last check trains your choice with three seeds of its own and measures it with your `right_beyond`, at trained places and at the
-# places 20 to 63 of longer texts. There at least 90 % have to be right with **each** seed. Choose with other seeds than 11, 12 and 13, which it takes: else you choose by luck.
+# The last check trains your choice with the seeds 11 to 13 (choose with others) and measures it with your `right_beyond`, also at the places 20 to 63 of longer texts. There at least 90 % have to be right with
+# **each** seed.
 
 
 # %% solution="chosen_scheme"

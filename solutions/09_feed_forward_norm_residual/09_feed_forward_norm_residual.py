@@ -1,24 +1,21 @@
 # %% [markdown]
 # # Exercises 09: feed-forward network, norm and residual connection
 #
-# Ten exercises, from easy to hard, 40 points, about four and a half hours. They belong to
-# [chapter 09](../../notebooks/09_feed_forward_norm_residual.ipynb) and stand alone: none needs the answer to another.
+# Ten exercises, 40 points, about four and a half hours. The **core** (1, 2, 4, 9) takes 90 minutes; the others are *practice* and
+# *challenge*. They belong to [chapter 09](../../notebooks/09_feed_forward_norm_residual.ipynb). None needs the answer to another.
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run
-# the cell, then the check below it. The check looks at what your function does, on random inputs of
-# several sizes: any way of writing it that gives the right result is right. A wrong answer is told what it
-# looks like. What you see passing are the *public checks*; when the set is graded, the same checks run
-# once more on other numbers and sizes. Where an exercise does not allow an operation, the check records
-# what runs inside your function, under whatever name you call it. In exercises 1, 2 and 9 the
-# gradients of your results are compared, too: the results must stay tensors that the library's
-# operations have made of the inputs, so keep away from `.item()`, `.detach()` of what is returned, and NumPy there.
-# Nearly every exercise differs from the chapter in a point that its text names.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
+#
+# - Any way that gives the right result is right. A wrong answer is told what it looks like.
+# - Grading runs these *public checks* once more, on other numbers and sizes.
+# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
+# - In exercises 1, 2 and 9 the gradients of your results are compared, too: no `.item()`, no NumPy, no `.detach()` of what is returned.
+# - Most exercises differ from the chapter in a point that the text names.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
-# **Shapes.** $B$ sequences side by side come first, $n$ is the number of tokens, $d$ the number of features of a
-# token (`width` where a module is made). The last axis holds the features: `x[..., j]` is feature $j$ of every
-# token. $(\ldots, d)$ means any number of axes before the last, also none.
+# **Shapes.** $B$ sequences come first, $n$ is the number of tokens, $d$ the number of features of a token (`width` where a module is made). The last axis
+# holds the features. $(\ldots, d)$ means any number of axes before the last, also none.
 
 # %%
 import math
@@ -35,20 +32,34 @@ progress.show("09")
 # %% [markdown]
 # ## 1. Layer norm of large numbers
 #
-# *Goal: bring each token back to mean 0 and variance 1, even where its squares overflow. Easy, 25 minutes, 4 points.*
+# *Core · easy · 25 minutes · 4 points*
 #
-# `x` is $(\ldots, d)$, `gain` $\gamma$ and `bias` $\beta$ are $(d)$, `eps` $\epsilon$ is a number. For each token, with the
-# vector $x$ of its $d$ features, return
+# Bring each token back to mean 0 and variance 1, even where its squares overflow:
 #
 # $$y = \gamma \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + \beta, \qquad \mu = \frac1d \sum_j x_j, \qquad \sigma^2 = \frac1d \sum_j (x_j - \mu)^2 .$$
 #
-# Number formats end somewhere: float16 at 65,504, so that the square of 256 is infinite there, float32 near $3 \cdot 10^{38}$. Your function must be right
-# **though the squares of some tokens overflow**: the check, which computes in float64, has tokens with features of $10^{200}$ next to tokens of usual
-# size. (Sums of features do not overflow.) What becomes of numerator and denominator if you divide the differences of a token by a number? The
-# features of a token may also be all equal (with $\epsilon > 0$ then).
+# ```pycon
+# >>> huge = mt.tensor([[1.0, 3.0], [1e200, 3e200]], dtype=mt.float64)
+# >>> layer_norm(huge, mt.ones(2), mt.zeros(2), eps=0.0).tolist()  # mean 2, variance 1
+# [[-1.0, 1.0], [-1.0, 1.0]]
+# ```
 #
-# Not allowed: `F.layer_norm` and `nn.LayerNorm` (the operation `layer_norm`), which you write here. Before you run the check, do
-# $(1, 3)$ with $\gamma = (1, 1)$, $\beta = (0, 0)$ and $\epsilon = 0$ by hand.
+# - `x` is $(\ldots, d)$, `gain` $\gamma$ and `bias` $\beta$ are $(d)$, `eps` is $\epsilon$.
+# - Features may be $10^{200}$, in float64: their sums do not overflow, **their squares do**. Other tokens have usual sizes.
+# - The features of a token may all be equal (with $\epsilon > 0$ then).
+#
+# *Not allowed*: `F.layer_norm` and `nn.LayerNorm` (the operation `layer_norm`).
+#
+# <details><summary>First hint</summary>
+#
+# What becomes of numerator and denominator if you divide the differences of a token by a number?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Divide by the largest difference of the token, but not by less than 1. Then $\epsilon$ has to be divided by the square of that number, in two steps.
+#
+# </details>
 
 
 # %% solution="layer_norm"
@@ -74,16 +85,33 @@ check.layer_norm(layer_norm, hidden=True)
 # %% [markdown]
 # ## 2. A gated feed-forward network
 #
-# *Goal: write the network that most large language models have in place of that of 2017. Easy, 15 minutes, 3 points.*
+# *Core · easy · 15 minutes · 3 points*
 #
-# $$\operatorname{FFN}(x) = \big(\operatorname{SiLU}(x W_g) \odot x W_u\big)\, W_d, \qquad \operatorname{SiLU}(z) = z \cdot \operatorname{sigmoid}(z),$$
+# Write the network that most large language models have in place of that of 2017 (Shazeer, 2020):
 #
-# with $W_g$ and $W_u$ of shape (width, hidden) and $W_d$ (hidden, width) (Shazeer, 2020). In `__init__` make three `nn.Linear` **without** biases,
-# `self.gate`, `self.up` and `self.down`, so that `self.gate` computes $x W_g$. In `forward` use them: `x` is
-# $(\ldots, n, \text{width})$, and so is the output.
+# $$\operatorname{FFN}(x) = \big(\operatorname{SiLU}(x W_g) \odot x W_u\big)\, W_d, \qquad \operatorname{SiLU}(z) = z \cdot \operatorname{sigmoid}(z) .$$
 #
-# Everything is allowed. No residual connection, no norm and no dropout in here: they belong to the block. How large must `hidden` be, so that this
-# network has as many weights as one with two matrices and the hidden size $4d$?
+# ```pycon
+# >>> network = FeedForward(width=4, hidden=6)
+# >>> [tuple(weight.shape) for weight in network.parameters()], network(mt.randn(2, 3, 4)).shape
+# ([(6, 4), (6, 4), (4, 6)], minitorch.Size([2, 3, 4]))
+# ```
+#
+# - `__init__` makes three `nn.Linear` **without** biases: `self.gate` computes $x W_g$, `self.up` $x W_u$, `self.down` the product with $W_d$.
+# - `forward` takes and returns $(\ldots, n, \text{width})$. No residual connection, norm or dropout in here.
+#
+# How large must `hidden` be, so that this network has as many weights as one with two matrices and the hidden size $4d$?
+#
+# <details><summary>First hint</summary>
+#
+# `F.silu` is there.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Only the gate goes through SiLU.
+#
+# </details>
 
 
 # %% solution="FeedForward"
@@ -115,19 +143,34 @@ check.FeedForward(FeedForward, hidden=True)
 # %% [markdown]
 # ## 3. Predict, then add
 #
-# *Goal: know how much of a token is left after many sums. Medium, 25 minutes, 4 points.*
+# *Practice · medium · 25 minutes · 4 points*
 #
-# Take the *size* of a vector to be the root of its mean square. An input of size 1 goes past `parts` parts. Whatever a part gets, what it gives is
-# independent of all that was there before and has the size $a$ (`a`), so that in wide vectors the products of any two of them are as good as 0, and **squares of sizes add
-# up**. In pre-norm a part's output is added to the sum, and nothing else happens. In post-norm each sum then goes through a norm, which brings it back to size 1 (no gain, no
-# bias, $\epsilon = 0$, and the mean is 0). A vector's *share* in a sum is the size of what it contributed, as it is then, by the size of the sum. Return a dict:
+# How much of a token is left after many sums? The *size* of a vector is the root of its mean square. An input of size 1 goes past `parts` parts. What each gives is independent of all
+# that was there before and has the size $a$ (`a`). So in wide vectors **squares of sizes add up**. In pre-norm a part's output is added to the sum, and nothing else happens. In post-norm
+# each sum then goes through a norm, which brings it back to size 1. A vector's *share* is the size of what it contributed, as it is then, by the size of the sum. Return a dict:
 #
 # - `"size of the sum, pre-norm"`: after all parts;
 # - `"input, pre-norm"` and `"last part, pre-norm"`: the shares of the input and of the last part's output in that sum;
 # - `"input, post-norm"` and `"last part, post-norm"`: the same in what comes out of the last norm.
 #
-# Everything is allowed. Before you run the cell, say for 24 parts with $a = 1$: in which of the two wirings is more of the input left, in which does the last
-# part have more to say?
+# ```pycon
+# >>> found = shares_of_a_sum(parts=3, a=1.0)
+# >>> found["size of the sum, pre-norm"], found["input, pre-norm"]
+# (2.0, 0.5)
+# ```
+#
+# Guess for 24 parts with $a = 1$: which wiring keeps more of the input, and in which does the last part have more to say?
+#
+# <details><summary>First hint</summary>
+#
+# In pre-norm the square of the size is $1 + a^2 + a^2 + \dots$
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# In post-norm each norm divides all that is there by the same number: by $\sqrt{1 + a^2}$.
+#
+# </details>
 
 
 # %% solution="shares_of_a_sum"
@@ -173,19 +216,33 @@ check.shares_of_a_sum(shares_of_a_sum, hidden=True)
 # %% [markdown]
 # ## 4. Paths through a stack
 #
-# *Goal: see that a stack with residual connections is a sum of paths. Medium, 25 minutes, 4 points.*
+# *Core · medium · 25 minutes · 4 points*
 #
-# A stack of $L$ attention layers, one head each, no network and no norm. Their weights have been
-# computed and are now held fixed: `weights` is a list of $L$ tensors $A_1, \dots, A_L$ of shape $(B, n, n)$, in the
-# order in which the layers are applied; `values` is a list of $L$ matrices $V_1, \dots, V_L$ of shape $(d, d)$. Layer $l$
-# has a residual connection: it takes $X$ of shape $(B, n, d)$ to $X + A_l X V_l$, and layer $l + 1$ gets the result.
+# A stack with residual connections is a sum of paths. Take $L$ attention layers with one head each, whose weights have been computed and are held fixed. Layer $l$ takes $X$ $(B, n, d)$ to
+# $X + A_l X V_l$. Multiplied out, the output is a sum of $2^L$ terms $A X V$: a path goes through some of the layers and past the others. Return a list of $2^L$ pairs, $A$ $(B, n, n)$ and
+# $V$ $(d, d)$, whose terms add up to the output for every $X$.
 #
-# Multiplied out, the output is a sum of $2^L$ terms $A X V$, one for each *path*: a path goes through some of the layers and past the others. Return a list of
-# $2^L$ pairs, $A$ $(B, n, n)$ and $V$ $(d, d)$, whose terms add up to the output for every $X$. Path number $k = 0, \dots, 2^L - 1$ goes through layer $l$
-# if and only if bit $l - 1$ of $k$ is 1: path 0 goes past all layers (two identities), path 1 through the first alone, path 2 through the second
-# alone, path 3 through both. $L$ is 1 or more.
+# ```pycon
+# >>> two, three = mt.tensor([[[2.0]]]), mt.tensor([[[3.0]]])
+# >>> [A.item() for A, _ in paths([two, three], [mt.eye(1), mt.eye(1)])]  # past both, 1 alone, 2 alone, both
+# [1.0, 2.0, 3.0, 6.0]
+# ```
 #
-# Everything is allowed. How many of the paths of 12 layers go through more than half of them?
+# - `weights` is the list of $A_1, \dots, A_L$, `values` that of $V_1, \dots, V_L$, in the order in which the layers are applied.
+# - Path $k = 0, \dots, 2^L - 1$ goes through layer $l$ if and only if bit $l - 1$ of $k$ is 1. Path 0 is two identities.
+#
+# How many of the paths of 12 layers go through more than half of them?
+#
+# <details><summary>First hint</summary>
+#
+# With one layer more, each path splits into two: past it and through it. In which order does that list them?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Through layer $l$, the pair $(A, V)$ becomes $(A_l A, V V_l)$.
+#
+# </details>
 
 
 # %% solution="paths"
@@ -211,16 +268,30 @@ check.paths(paths, hidden=True)
 # %% [markdown]
 # ## 5. A batch norm that knows of padding
 #
-# *Goal: take the statistics of batch norm over real tokens alone. Medium, 20 minutes, 4 points.*
+# *Practice · medium · 20 minutes · 4 points*
 #
-# Batch norm has a mean and a variance for each feature, taken over all tokens of all sequences of the batch. Here
-# part of the tokens are padding: `x` is $(B, n, d)$, and `real` $(B, n)$ is boolean, True at real tokens, which may stand anywhere. There is at
-# least one of them, and a sequence may have none. What stands in `x` at the padding may be anything, infinity and NaN included.
+# Take the statistics of batch norm over real tokens alone. Return two tensors $(d)$: for each feature its mean over the real tokens of all sequences, and its variance, the mean over the real
+# tokens of the squared difference from that mean.
 #
-# Return two tensors $(d)$: for each feature its mean over the real tokens, and its variance, the mean over the
-# real tokens of the squared difference from that mean.
+# ```pycon
+# >>> x, real = mt.tensor([[[1.0], [math.nan]], [[3.0], [math.inf]]]), mt.tensor([[True, False], [True, False]])
+# >>> batch_statistics(x, real)
+# (tensor([2.]), tensor([1.]))
+# ```
 #
-# Everything is allowed.
+# - `x` is $(B, n, d)$, `real` $(B, n)$ is True at real tokens, which may stand anywhere. There is one at least; a sequence may have none.
+# - The padding may hold anything, infinity and NaN included.
+#
+# <details><summary>First hint</summary>
+#
+# Zero times NaN is NaN. How does one take only some rows?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `x[real]` has the shape (number of real tokens, $d$).
+#
+# </details>
 
 
 # %% solution="batch_statistics"
@@ -242,10 +313,10 @@ check.batch_statistics(batch_statistics, hidden=True)
 # %% [markdown]
 # ## 6. Who is faster?
 #
-# *Goal: conclude from a table what it shows, and no more. Medium, 35 minutes, 4 points.*
+# *Practice · medium · 35 minutes · 4 points*
 #
-# Stacks have been trained at several rates with three seeds each. `"steps needed"` has for each seed the number of steps until the loss was low enough, None where
-# that did not happen within the `"budget"`, to which the schedule of the rate is fitted. The numbers are made up.
+# Stacks have been trained at several rates with three seeds each (the numbers are made up). `"steps needed"` has for each seed the number of steps until the loss was low enough; None where that did not happen within
+# the `"budget"`, to which the schedule of the rate is fitted.
 
 # %%
 print("name           depth    rate  budget  steps needed")
@@ -255,16 +326,35 @@ for row in check.table:
     )
 
 # %% [markdown]
-# Write the reader down. `rows` is a list of dicts like those of `check.table`, in any order, with any number of seeds; all rows of a name have the same depth and budget. A run with None has needed **more than any number**
-# of steps. For each name, the rate is chosen whose **median** over the seeds is smallest (the smaller rate among equals). A name is left out
+# Return pairs `(faster, slower)` of names, in any order. `rows` is a list of dicts like those of `check.table`, with any number of seeds; all rows of a name have the same depth and budget.
 #
-# - if this median is not finite: more than half of its runs, or exactly half, never arrived;
-# - if the chosen rate is the smallest or the largest that was tried with this name: it may be better still beyond.
+# - A run with None has needed **more than any number** of steps.
+# - For each name the rate is chosen whose **median** over the seeds is smallest (the smaller rate among equals).
+# - A name is left out if this median is not finite, or if the chosen rate is the smallest or the largest that was tried with it.
+# - A pair has the same depth and the same budget, and at the chosen rates **every** seed of the faster one needed fewer steps than **every** seed of the slower one.
 #
-# Return a list of pairs `(faster, slower)` of names, in any order: those of the same depth and the same budget where at the chosen rates **every** seed of the faster one needed fewer
-# steps than **every** seed of the slower one.
+# ```pycon
+# >>> made_up = [
+# ...     {"name": name, "depth": 4, "budget": 99, "rate": rate, "steps needed": [steps, steps, steps]}
+# ...     for name, best in (("A", 10), ("B", 20))
+# ...     for rate, steps in ((1, best + 1), (2, best), (3, None))
+# ... ]
+# >>> faster(made_up)
+# [('A', 'B')]
+# ```
 #
-# Everything is allowed. Before you run the cell: which name has the smallest number in the table? What may be said of the small start, and what of the slow schedule?
+# Which name has the smallest number in the table? What may be said of the small start, and what of the slow schedule?
+#
+# <details><summary>First hint</summary>
+#
+# Put `math.inf` for None first. What is the median of 3, infinity, infinity?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `min(own, key=lambda row: (statistics.median(steps(row)), row["rate"]))` breaks ties by the rate.
+#
+# </details>
 
 
 # %% solution="faster"
@@ -306,23 +396,36 @@ check.faster(faster, hidden=True)
 # %% [markdown]
 # ## 7. Which of these blocks is broken?
 #
-# *Goal: tell a pre-norm block from what looks like one, by a test. Hard, 30 minutes, 4 points.*
+# *Practice · hard · 30 minutes · 4 points*
 #
-# Eight programs say that they are a pre-norm block:
+# Tell a pre-norm block from what looks like one. Eight programs, `program(x, norm_1, attention, norm_2, network)`, get `x` $(B, n, d)$ and four functions, each from a tensor to one of the same shape. They
+# should return `y + network(norm_2(y))` with $y = x + \operatorname{attention}(\operatorname{norm}_1(x))$. You cannot look inside, but `x` and the four functions are yours, and they need not be norms or networks.
 #
-#     program(x, norm_1, attention, norm_2, network)
+# A program is broken if for some `x` and some functions its output, **or the gradient that reaches `x`**, is another one. Return the numbers of the broken ones, counted from 0. Of these eight five are:
 #
-# gets `x` $(B, n, d)$ and four functions, each from a tensor to one of the same shape, and should return `y + network(norm_2(y))` with
-# $y = x + \operatorname{attention}(\operatorname{norm}_1(x))$. You cannot look inside, but `x` and the four functions are yours, and they need not be norms or networks. A program is broken if for some `x`
-# and some functions its output, **or the gradient that reaches `x`**, is another one. (Sums may be made in another order: differences below $10^{-9}$ in float64 are rounding. Compare in float64: the check does, whatever your numbers are, but the notebook makes float32.)
+# ```pycon
+# >>> len(broken_blocks(check.programs()))
+# 5
+# ```
 #
-# Return the numbers of the broken programs, counted from 0, as a list. Five of these eight are broken; the check has others, too.
+# Differences below $10^{-9}$ in float64 are rounding. Compare in float64.
 
 # %%
 eight = check.programs()
 
 # %% [markdown]
-# Everything is allowed. Useful: `mt.allclose`, `mt.autograd.grad`, `.double()`.
+# *Useful*: `mt.allclose`, `mt.autograd.grad`, `.double()`.
+#
+# <details><summary>First hint</summary>
+#
+# Four *different* functions show which of them was called where, and on what.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Write the right block yourself. Compare outputs and the gradient of (output times random weights) with those of each program; let `attention` mix tokens.
+#
+# </details>
 
 
 # %% solution="broken_blocks"
@@ -374,17 +477,31 @@ check.broken_blocks(broken_blocks, hidden=True)
 # %% [markdown]
 # ## 8. The gradient of RMSNorm
 #
-# *Goal: go back through a norm by hand. Hard, 35 minutes, 5 points.*
+# *Challenge · hard · 35 minutes · 5 points*
 #
-# RMSNorm leaves out the mean: $y = \gamma \odot \hat x$ with $\hat x = x / r$ and $r = \sqrt{\frac1d \sum_j x_j^2 + \epsilon}$. `x` and `grad_output` are
-# $(\ldots, d)$, where `grad_output` is $\partial L / \partial y$; `gain` $\gamma$ is $(d)$. Return two tensors: $\partial L / \partial x$ of shape $(\ldots, d)$ and
-# $\partial L / \partial \gamma$ $(d)$.
+# Go back through a norm by hand. RMSNorm leaves out the mean: $y = \gamma \odot \hat x$ with $\hat x = x / r$ and $r = \sqrt{\frac1d \sum_j x_j^2 + \epsilon}$. Return $\partial L / \partial x$, $(\ldots, d)$,
+# and $\partial L / \partial \gamma$, $(d)$.
 #
-# A way through it: the gradient of the gain comes first, and all tokens add to it, whatever axes they stand along. Next comes the
-# gradient at $\hat x$. From there on each token is for itself, and $x_j$ acts on $\hat x$ in two ways, directly and through $r$: find $\partial r / \partial x_j$.
-# The chapter has the gradient of another norm, layer norm.
+# ```pycon
+# >>> x, one = mt.tensor([[3.0, 4.0]]), mt.ones(2)
+# >>> rms_norm_gradient(x, one, mt.ones(1, 2), eps=0.0)[1]  # r is the root of 12.5
+# tensor([0.8485, 1.1314])
+# ```
 #
-# Not allowed: `backward` and `mt.autograd.grad` (the operation `backward`), since the point is to do what they do.
+# `x` and `grad_output` $= \partial L / \partial y$ are $(\ldots, d)$, `gain` $\gamma$ is $(d)$.
+#
+# *Not allowed*: `backward` and `mt.autograd.grad` (the operation `backward`).
+#
+# <details><summary>First hint</summary>
+#
+# The gradient of the gain comes first, and all tokens add to it, whatever axes they stand along. Then the gradient at $\hat x$. From there on each token is for itself.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# $x_j$ acts on $\hat x$ in two ways, directly and through $r$, and $\partial r / \partial x_j = x_j / (d\, r)$.
+#
+# </details>
 
 
 # %% solution="rms_norm_gradient"
@@ -408,23 +525,35 @@ check.rms_norm_gradient(rms_norm_gradient, hidden=True)
 # %% [markdown]
 # ## 9. The block, with masks
 #
-# *Goal: put the parts together, and turn your masks into somebody else's. Hard, 25 minutes, 4 points.*
+# *Core · hard · 25 minutes · 4 points*
 #
-# Write `forward` of a pre-norm block. First the attention: the norm `self.norm_1`, self-attention, the residual
-# connection. Then the network: `self.norm_2`, `self.feed_forward`, the residual connection. `x` is $(B, n, \text{width})$,
-# and so is the output. Keep `__init__` as it is, and use the modules that it makes.
+# Put the parts together, and turn your masks into somebody else's. Write `forward` of a pre-norm block: `self.norm_1`, self-attention, residual connection; then `self.norm_2`, `self.feed_forward`, residual connection. Keep
+# `__init__` as it is.
 #
-# `self.attention(query, key, value, attn_mask=..., key_padding_mask=...)` is PyTorch's multi-head attention. Three things about it:
+# `self.attention(query, key, value, attn_mask=..., key_padding_mask=...)` is PyTorch's multi-head attention:
 #
 # - it returns a pair, the output and the attention weights;
 # - `attn_mask` $(n, n)$ is **True where a query may not look**, or None;
 # - `key_padding_mask` $(B, n)$ is **True at padding**, or None.
 #
-# Ours are the other way round, as everywhere in this book: `allowed` is None, or a boolean tensor $(n, n)$, True where a query may look; `real` is None, or a
-# boolean tensor $(B, n)$, True at real tokens, which alone may be looked at. Each of the two may be None while the other is not. Every query may look at one real
-# token at least. What comes out at the padding is whatever your block makes of it.
+# Ours are the other way round:
 #
-# The module is called more than once, with other masks or none. Everything is allowed.
+# - `allowed` is None, or boolean $(n, n)$, True where a query may look;
+# - `real` is None, or boolean $(B, n)$, True at real tokens, which alone may be looked at;
+# - one may be None while the other is not. Every query may look at one real token at least.
+#
+# `x` is $(B, n, \text{width})$, and so is the output. At the padding anything may come out.
+#
+# <details><summary>First hint</summary>
+#
+# Pre-norm: the norm stands before the part, and the sum takes the token as it was.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `~` turns a boolean tensor round; None has to stay None.
+#
+# </details>
 
 
 # %% solution="Block"
@@ -464,14 +593,30 @@ check.Block(Block, hidden=True)
 # %% [markdown]
 # ## 10. Make twelve layers learn
 #
-# *Goal: choose what lets a deep stack train, and say when it has. Hard, 35 minutes, 4 points: 2 for the measure, 2 for what is reached.*
+# *Challenge · hard · 35 minutes · 4 points: 2 for the measure, 2 for what is reached*
 #
 # ### The measure
 #
-# `losses` is the list of the losses of a training, one for each step, each on a new batch. Return after how many steps the **mean of the last** `window` losses was below
-# `goal` for the first time: an integer, at least `window`. If it never was, return None. A loss may be NaN: a window with it is not below the goal, but a later one may be.
+# When has a deep stack learned? `losses` holds the loss of each step of a training. Return after how many steps the **mean of the last** `window` losses was below `goal` for the first time, an integer, at least `window`; None
+# if it never was.
 #
-# Everything is allowed.
+# ```pycon
+# >>> steps_needed([4.0, 2.0, 1.0, 0.0], goal=2.0, window=2)  # means 3, 1.5, 0.5 after 2, 3, 4 steps
+# 3
+# ```
+#
+# A loss may be NaN: a window with it is not below the goal, but a later one may be.
+#
+# <details><summary>First hint</summary>
+#
+# The window that ends after `end` steps is `losses[end - window : end]`.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# A running sum never recovers from a NaN: sum each window afresh.
+#
+# </details>
 
 
 # %% solution="steps_needed"
@@ -494,15 +639,15 @@ check.steps_needed(steps_needed, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# A stack of twelve small networks (width 16, no attention) and a linear layer has to give back a random vector in reverse order, which the linear layer could do by
-# itself if the stack handed the vector on. `check.losses(wiring, start, rate, warm_up, steps, seed)` trains one in about a second and returns its losses. Return a dict:
+# A stack of twelve small networks (width 16, no attention) and a linear layer has to give back a random vector in reverse order, which the linear layer could do by itself if the stack handed the vector on.
+# `check.losses(wiring, start, rate, warm_up, steps, seed)` trains one in about a second and returns its losses. Return a dict:
 #
 # - `"wiring"`: `"neither"`, `"norm"`, `"residual"`, `"pre-norm"` or `"post-norm"`, as in the chapter;
-# - `"start"`: what the last matrix of each network is multiplied by at the start, more than 0 and 1 at most;
-# - `"rate"`, the rate of Adam, and `"warm-up"`, over how many steps it rises to this rate, at which it stays; 0 or more.
+# - `"start"`: what the last matrix of each network is multiplied by at the start, more than 0 and at most 1;
+# - `"rate"` of Adam, and `"warm-up"`, over how many steps it rises to this rate, at which it stays; 0 or more.
 #
-# The last check trains your choice 200 steps with three seeds of its own, and measures with your `steps_needed`: the mean of the last 10 losses has to be below 0.15 after
-# 150 steps at most, with **each** seed. (Who predicts zeros has a loss of 1.) Choose with other seeds than 11, 12 and 13, which it takes: else you choose by luck.
+# The last check trains your choice 200 steps with the seeds 11 to 13 (choose with others), and measures with your `steps_needed`: the mean of the last 10 losses has to be below 0.15 after 150 steps at most, with **each**
+# seed. (Who predicts zeros has a loss of 1.)
 
 
 # %% solution="chosen_stack"

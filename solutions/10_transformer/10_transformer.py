@@ -1,25 +1,22 @@
 # %% [markdown]
 # # Exercises 10: the Transformer
 #
-# Ten exercises, from easy to hard, 44 points, about four hours. They belong to
-# [chapter 10](../../notebooks/10_transformer.ipynb). The first nine stand alone: none needs the answer to another.
-# The tenth puts some of them together with what you have written for the chapters 05 to 09: your Transformer.
+# Ten exercises, 44 points, about four hours. The **core** (1, 2, 5, 6) takes 85 minutes; the others are *practice* and *challenge*. They belong to
+# [chapter 10](../../notebooks/10_transformer.ipynb). The first nine need no answer to another. The tenth puts some of them together with what you
+# have written for the chapters 05 to 09: your Transformer.
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run
-# the cell, then the check below it. The check looks at what your function does, on random inputs of
-# several sizes: any way of writing it that gives the right result is right. A wrong answer is told what it
-# looks like. What you see passing are the *public checks*; when the set is graded, the same checks run
-# once more on other numbers and sizes. Where an exercise does not allow an operation, the check records
-# what runs inside your function, under whatever name you call it. In exercises 5 to 8 and 10 the
-# gradients of your results are compared, too: the results must stay tensors that the library's
-# operations have made of the inputs, so keep away from `.item()`, `.detach()` and NumPy there.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
+#
+# - Any way that gives the right result is right. A wrong answer is told what it looks like.
+# - Grading runs these *public checks* once more, on other numbers and sizes.
+# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
+# - In exercises 5 to 8 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
-# **Shapes.** $B$ sequences side by side come first. $n$ is the number of tokens of the source, $T$ of the target,
-# $d$ the width of the model, $h$ the number of heads (`heads`), $V$ the size of the vocabulary. Masks that are called
-# `allowed` are True where a query may look, and broadcast against the scores $(B, h, T, n)$; `real` $(B, n)$ is True at
-# tokens and False at padding, which stands at the end but in exercise 2. Every sequence has at least one token, but in exercise 1.
+# **Shapes.** $B$ sequences come first. $n$ is the number of tokens of the source, $T$ of the target, $d$ the width of the model, $h$ the number of heads (`heads`), $V$ the
+# size of the vocabulary. Masks called `allowed` are True where a query may look, and broadcast against the scores $(B, h, T, n)$; `real` $(B, n)$ is True at tokens
+# and False at padding, which stands at the end but in exercise 2. Every sequence has a token at least, but in exercise 1.
 
 # %%
 import math
@@ -40,19 +37,34 @@ progress.show("10")
 # %% [markdown]
 # ## 1. What is read, and what is asked
 #
-# *Goal: make inputs and targets of teacher forcing from a padded batch. Easy, 15 minutes, 3 points.*
+# *Core · easy · 15 minutes · 3 points*
 #
-# `sentences` $(B, T)$ are target sentences as they come from a corpus: word numbers, `padding` behind them, no start and no end. One of
-# them may be empty. Return a pair of tensors, $(B, T + 1)$ each:
+# Make inputs and targets of teacher forcing from a padded batch. Return a pair of tensors, $(B, T + 1)$ each:
 #
 # - what the decoder reads: `start`, then the sentence, then padding;
 # - what it is asked for: the sentence, `end` **right behind its last word**, then padding.
 #
-# Each place is asked for the token after the one that it reads. (Chapter 10 cuts both from a batch that has `<s>` and `</s>`
-# already, so there the decoder also reads the end of short sentences. Does that change the loss?) The three numbers may be any, also 0, but no two are equal;
-# words are other numbers.
+# ```pycon
+# >>> read, asked = teacher_forcing(mt.tensor([[7, 8], [5, 0]]), start=1, end=2, padding=0)
+# >>> read.tolist(), asked.tolist()
+# ([[1, 7, 8], [1, 5, 0]], [[7, 8, 2], [5, 2, 0]])
+# ```
 #
-# Everything is allowed.
+# `sentences` $(B, T)$ are word numbers, `padding` behind them, no start and no end. One may be empty. The three special numbers may be any, also 0, but no two are equal; words are other
+# numbers.
+#
+# (The chapter cuts both from a batch that has `<s>` and `</s>` already, so there the decoder also reads the end of short sentences. Does that change the loss?)
+#
+# <details><summary>First hint</summary>
+#
+# Join a column at the front, another at the end. Where does `end` belong in each row?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# The number of words of each row is the place of its `end`: `targets[mt.arange(B), lengths] = end`.
+#
+# </details>
 
 
 # %% solution="teacher_forcing"
@@ -81,19 +93,34 @@ check.teacher_forcing(teacher_forcing, hidden=True)
 # %% [markdown]
 # ## 2. Padding at the front
 #
-# *Goal: draw the three masks of a batch where the usual shortcut fails. Medium, 25 minutes, 4 points.*
+# *Core · medium · 25 minutes · 4 points*
 #
-# Some programs put padding at the **front** of a sequence, so that all end at the same place. `source` $(B, n)$ and `target` $(B, T)$ hold
-# tokens, with the number `padding` before them; each has at least one token. Return three masks, boolean, True where a query may look:
+# Draw the three masks of a batch where the usual shortcut fails: some programs put padding at the **front**, so that all sequences end at the same place. Return three masks, boolean, True where a query
+# may look:
 #
 # 1. encoder, self-attention, $(B, 1, 1, n)$: the tokens of the source;
-# 2. decoder, self-attention, $(B, 1, T, T)$: the tokens up to the query, itself included. No query may look at padding, with one exception: a query at
-#    padding looks at itself and nothing else, so that its softmax has something to sum over;
+# 2. decoder, self-attention, $(B, 1, T, T)$: the tokens up to the query, itself included. No query looks at padding, with one exception: a query at padding looks at itself and nothing else, so that its
+#    softmax has something to sum over;
 # 3. decoder, cross-attention, $(B, 1, 1, n)$: the tokens of the source.
 #
-# Why did chapter 10 get along with $(T, T)$ for the second?
+# ```pycon
+# >>> _, own, _ = three_masks(mt.tensor([[4]]), mt.tensor([[0, 6, 7]]), padding=0)
+# >>> own.long().tolist()
+# [[[[1, 0, 0], [0, 1, 0], [0, 1, 1]]]]
+# ```
 #
-# Everything is allowed.
+# `source` $(B, n)$ and `target` $(B, T)$ have one token at least. Why did the chapter get along with $(T, T)$ for the second?
+#
+# <details><summary>First hint</summary>
+#
+# Two rules joined by `&`, and one exception joined by `|`.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# The exception is the diagonal: for a real token it changes nothing.
+#
+# </details>
 
 
 # %% solution="three_masks"
@@ -127,19 +154,34 @@ check.three_masks(three_masks, hidden=True)
 # %% [markdown]
 # ## 3. Predict, then build: weights
 #
-# *Goal: know how a change of the sizes changes the model before you build it. Easy, 20 minutes, 3 points.*
+# *Practice · easy · 20 minutes · 3 points*
 #
-# Take chapter 10's `Transformer(vocabulary, width, heads, hidden, layers)`: one embedding for source and target, attentions of four matrices without
-# biases, networks with biases, norms with gain and bias, one more norm at the end of each stack, and an output layer with a bias. Return a dict of
-# integers: the number of its `"weights"`, and **how many more** there are (below 0 if there are fewer) after each of these changes, one at a time:
+# How does a change of the sizes change the model? Take the chapter's `Transformer(vocabulary, width, heads, hidden, layers)`: one embedding for source and target, attentions of four matrices without biases, networks with biases,
+# norms with gain and bias, one more norm at the end of each stack, an output layer with a bias. Return a dict of integers: the number of its `"weights"`, and **how many more** there are (below 0 if fewer) after each change, one at a
+# time:
 #
-# - `"a layer more in each stack"`;
-# - `"twice the heads"`;
-# - `"twice the hidden width"`;
+# - `"a layer more in each stack"`, `"twice the heads"`, `"twice the hidden width"`;
 # - `"output tied"`: the output layer uses the embedding's matrix, and keeps its bias;
 # - `"no norms at the ends"`: both stacks end without one.
 #
-# Predict first. The cell of the check builds models and counts. Everything is allowed.
+# ```pycon
+# >>> found = weights_more(vocabulary=9, width=2, heads=1, hidden=3, layers=1)
+# >>> found["output tied"], found["no norms at the ends"]
+# (-18, -8)
+# ```
+#
+# Predict first. The cell of the check builds models and counts.
+#
+# <details><summary>First hint</summary>
+#
+# Count the parts once: an attention, a network, a norm, a table. Then list what a layer of each stack has.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# A layer in each stack: three attentions, two networks, five norms.
+#
+# </details>
 
 
 # %% solution="weights_more"
@@ -184,14 +226,30 @@ check.weights_more(weights_more, hidden=True)
 # %% [markdown]
 # ## 4. Predict, then run: what moves?
 #
-# *Goal: know which scores depend on what, with masks and without. Easy, 15 minutes, 3 points.*
+# *Practice · easy · 15 minutes · 3 points*
 #
-# A source of $n$ places and a target of $T$ go through chapter 10's Transformer, with random weights. `real` is a list of $n$ booleans, True at the tokens of the
-# source. Now the **vector** that goes into the first block at one place is replaced by another one; masks stay as they are. `place` says where:
-# `("source", i)` or `("target", j)`, counted from 0. `forgotten` is a tuple of the names of masks that have been left out: `"encoder"` (its
-# padding), `"causal"`, `"cross"` (padding, across). At which places of the target do the scores move? Return them as a list, in order.
+# Which scores depend on what, with masks and without? A source of $n$ places and a target of $T$ go through the chapter's Transformer, with random weights. Now the **vector** that goes into the first block at one place is replaced;
+# masks stay as they are. Return the places of the target, counted from 0, whose scores move, in order.
 #
-# Predict first. The cell of the check runs a model. Everything is allowed.
+# ```pycon
+# >>> moved([True, False], 3, ("target", 1), forgotten=()), moved([True, False], 3, ("source", 1), forgotten=())
+# ([1, 2], [])
+# ```
+#
+# - `real` is a list of $n$ booleans, True at the tokens of the source.
+# - `place` is `("source", i)` or `("target", j)`.
+# - `forgotten` is a tuple of masks that have been left out: `"encoder"` (its padding), `"causal"`, `"cross"` (padding, across).
+#
+# <details><summary>First hint</summary>
+#
+# A place of the target acts on itself and on what may look at it. And a place of the source?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# A padded place of the source is read if one of two masks is forgotten: either way all of the target moves.
+#
+# </details>
 
 
 # %% solution="moved"
@@ -244,21 +302,30 @@ check.moved(moved, hidden=True)
 # %% [markdown]
 # ## 5. Cross-attention
 #
-# *Goal: let the decoder look at the source, and keep where it has looked. Medium, 20 minutes, 4 points.*
+# *Core · medium · 20 minutes · 4 points*
 #
-# Write `forward` of a multi-head attention between two sequences:
+# Let the decoder look at the source, and keep where it has looked. Write `forward`:
 #
 # - `x` $(B, T, d)$, from the decoder, gives the queries, through `self.query`;
 # - `memory` $(B, n, d)$, from the encoder, gives keys and values, through `self.key` and `self.value`;
-# - `allowed` is None or $(B, 1, 1, n)$, True at the tokens of the source and False at its padding, which gets no
-#   weight at all. Every source has a token.
+# - `allowed` is None or $(B, 1, 1, n)$, True at the tokens of the source; its padding gets no weight at all. Every source has a token;
+# - heads are blocks of $d/h$ columns, scores are divided by $\sqrt{d/h}$, `self.out` is the output projection. Return $(B, T, d)$;
+# - in every call set `self.weights` to the weights of all heads, as they come out of the softmax, $(B, h, T, n)$, detached. At the end of this notebook they become a picture.
 #
-# Heads are blocks of $d/h$ columns, scores are divided by $\sqrt{d/h}$, and `self.out` is the output projection. Return
-# $(B, T, d)$. Before you do, keep the weights of all heads, as they come out of the softmax, $(B, h, T, n)$: set
-# `self.weights` to them, detached, in every call: each module and each call has its own. At the end of this notebook they become a
-# picture. Keep `__init__` as it is.
+# Keep `__init__` as it is.
 #
-# Not allowed: `F.scaled_dot_product_attention`.
+# *Not allowed*: `F.scaled_dot_product_attention`.
+#
+# <details><summary>First hint</summary>
+#
+# `unflatten(-1, (self.heads, -1)).transpose(1, 2)` makes an axis of heads.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Back again: `transpose(1, 2).flatten(2)`, before the output projection.
+#
+# </details>
 
 
 # %% solution="CrossAttention"
@@ -298,20 +365,27 @@ check.CrossAttention(CrossAttention, hidden=True)
 # %% [markdown]
 # ## 6. The block of encoder and decoder
 #
-# *Goal: join parts that come ready made, with masks and dropout. Medium, 25 minutes, 5 points.*
+# *Core · medium · 25 minutes · 5 points*
 #
-# One class serves both: with a cross-attention it is a block of the decoder, without it (`self.cross` is None) one of
-# the encoder. Write `forward` of this pre-norm block. In this order, each part gets the norm of $x$, and what it
-# gives goes through `self.dropout` and is added to $x$:
+# Join parts that come ready made. With a cross-attention this pre-norm block is one of the decoder, without it (`self.cross` is None) one of the encoder. Write `forward`. In this order, each part gets the norm of $x$, and what it gives goes
+# through `self.dropout` and is added to $x$:
 #
 # 1. `self.attention(queries from, keys and values from, allowed)`, after `self.attention_norm`: $x$ looks at itself;
-# 2. only if there is one, `self.cross(queries from, memory, memory_allowed)`, after `self.cross_norm`. The memory has had
-#    its norm at the end of the encoder, and is used as it comes;
+# 2. only if there is one, `self.cross(queries from, memory, memory_allowed)`, after `self.cross_norm`. The memory has had its norm, and is used as it comes;
 # 3. `self.feed_forward(...)`, after `self.feed_forward_norm`.
 #
-# `x` is $(B, T, d)$, and so is the output; `memory` is $(B, n, d)$. Both masks go to the attention that they
-# belong to as they are; either may be None, or both: then all may be looked
-# at. Keep `__init__` as it is. Everything is allowed.
+# `x` is $(B, T, d)$, and so is the output; `memory` is $(B, n, d)$. Both masks go to their attention as they are; each may be None. Keep `__init__` as it is.
+#
+# <details><summary>First hint</summary>
+#
+# Three lines of the form `x = x + self.dropout(...)`.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# The second part gets the norm of the $x$ that the first has changed.
+#
+# </details>
 
 
 # %% solution="Block"
@@ -347,17 +421,24 @@ check.Block(Block, hidden=True)
 # %% [markdown]
 # ## 7. The encoder
 #
-# *Goal: stack blocks, and keep the padding out of every one. Medium, 15 minutes, 3 points.*
+# *Practice · medium · 15 minutes · 3 points*
 #
-# Write both methods.
+# Stack blocks, and keep the padding out of every one.
 #
-# - `__init__`: `make_block()` returns a new block each time it is called. Make `layers` of them, keep them in an
-#   `nn.ModuleList` called `self.blocks`, and `norm` as `self.norm`.
-# - `forward(x, real)`: `x` $(B, n, d)$ goes through the blocks, one after the other, then through the norm. A block is called
-#   as `block(x, allowed)`: its mask must broadcast against scores $(B, h, n, n)$. Whichever token asks, it is True for
-#   the keys that are tokens and False for padding. `real` is $(B, n)$. Return $(B, n, d)$.
+# - `__init__`: `make_block()` returns a new block each time it is called. Make `layers` of them, keep them in an `nn.ModuleList` called `self.blocks`, and `norm` as `self.norm`.
+# - `forward(x, real)`: `x` $(B, n, d)$ goes through the blocks, then through the norm: $(B, n, d)$. A block is called as `block(x, allowed)`. Its mask must broadcast against scores $(B, h, n, n)$: whichever token asks, True for the keys that are
+#   tokens, False for padding. `real` is $(B, n)$.
 #
-# Everything is allowed.
+# <details><summary>First hint</summary>
+#
+# `[make_block()] * layers` would be one block, many times.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `real` needs axes for heads and queries: $(B, 1, 1, n)$.
+#
+# </details>
 
 
 # %% solution="Encoder"
@@ -390,18 +471,26 @@ check.Encoder(Encoder, hidden=True)
 # %% [markdown]
 # ## 8. The decoder
 #
-# *Goal: predict every token of the target in one pass. Medium, 20 minutes, 4 points.*
+# *Practice · medium · 20 minutes · 4 points*
 #
-# Write `forward`. `tokens` $(B, T)$ is the target so far, `memory` $(B, n, d)$ the encoder's output, and `real` $(B, n)$ is True at
-# the source's tokens.
+# Predict every token of the target in one pass. Write `forward`. `tokens` $(B, T)$ is the target so far, `memory` $(B, n, d)$ the encoder's output, `real` $(B, n)$ is True at the source's tokens.
 #
-# - `self.embed(tokens)` gives $(B, T, d)$, with positions;
-# - a block is called as `block(x, allowed, memory, memory_allowed)`: a token may look at itself and the tokens before
-#   it, and all tokens of the source may be looked at, but not its padding;
-# - after the last block come `self.norm` and `self.embed.scores`, which gives scores.
+# - `self.embed(tokens)` gives $(B, T, d)$, with positions.
+# - A block is called as `block(x, allowed, memory, memory_allowed)`: a token may look at itself and those before it, and at all tokens of the source, but not at its padding.
+# - After the last block come `self.norm` and `self.embed.scores`.
 #
-# Return the scores $(B, T, V)$; those at position $t$ are for the token after it. The target's own padding stands
-# at its end and needs no mask. (Why?) Keep `__init__` as it is. Everything is allowed.
+# Return the scores $(B, T, V)$; those at position $t$ are for the token after it. Keep `__init__` as it is. The target's own padding stands at its end and needs no mask. Why?
+#
+# <details><summary>First hint</summary>
+#
+# The causal mask is $(T, T)$, the other one $(B, 1, 1, n)$.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `mt.ones(T, T, dtype=mt.bool).tril()`.
+#
+# </details>
 
 
 # %% solution="Decoder"
@@ -438,26 +527,36 @@ check.Decoder(Decoder, hidden=True)
 # %% [markdown]
 # ## 9. Which of these is broken?
 #
-# *Goal: find out by a test what is wrong with a decoder that you cannot look into. Medium, 40 minutes, 5 points.*
+# *Challenge · medium · 40 minutes · 5 points*
 #
-# `decoder(target, memory, real)` takes tokens $(B, T)$, a memory $(B, n, d)$ and `real` $(B, n)$, and returns scores $(B, T, V)$; all sizes but $d$ = `width` and
-# the `vocabulary` of the target are yours. A right one has four properties. Return the list of those that are violated, in any order:
+# Find out what is wrong with a decoder that you cannot look into. `decoder(target, memory, real)` takes tokens $(B, T)$, a memory $(B, n, d)$ and `real` $(B, n)$, and returns scores $(B, T, V)$; all sizes but $d$ = `width` and the `vocabulary` of the
+# target (9 at least) are yours. Return the list of what is violated, in any order:
 #
-# - `"future"`: scores at a place depend on target tokens of the same sentence **behind** it (no decoder here sees later ones of another);
+# - `"future"`: scores at a place depend on target tokens of the same sentence **behind** it;
 # - `"padding"`: scores depend on what stands in the memory where `real` is False, in whichever sentence;
 # - `"batch"`: scores of a sentence depend on tokens, or on the memory, of **another sentence**;
 # - `"source"`: scores at some place do **not** depend on some token of their own source.
 #
-# What a right decoder computes is its own affair: it may compute token after token, or never say a token, whose score is $-\infty$ then. Differences like those
-# between two ways of summing (below $10^{-9}$) are no dependence. Make the memory in float64, `mt.randn(B, n, width).double()`, without NaN: 0 times NaN is NaN. The vocabulary has at least 9 tokens. The check runs your test on many
-# decoders, right ones and broken ones. Here are six to try it on.
+# What a right decoder computes is its own affair: it may compute token after token, or never say a token, whose score is $-\infty$ then. Differences below $10^{-9}$ are no dependence. Make the memory in float64, `mt.randn(B, n, width).double()`, without NaN. The
+# check runs your test on many decoders. Here are six to try it on.
 
 # %%
 six = check.suspects()
 print(six[0](mt.tensor([[1, 2, 3]]), mt.randn(1, 4, 5).double(), mt.ones(1, 4).bool()).shape)
 
 # %% [markdown]
-# Everything is allowed. Which faults would nobody notice who looks at the training loss alone?
+# Which faults would nobody notice who looks at the training loss alone?
+#
+# <details><summary>First hint</summary>
+#
+# Change one thing, and see what moves: later tokens, padded memory, another sentence, one token of the source.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Use three sentences of different lengths. For `"future"` change the tokens behind each place in turn; for `"source"` each token of the source, at every place of the target.
+#
+# </details>
 
 
 # %% solution="faults"
@@ -508,17 +607,15 @@ check.faults(faults, hidden=True)
 # %% [markdown]
 # ## 10. Your Transformer
 #
-# *Goal: put together what you have written since [chapter 05](../../notebooks/05_self_attention.ipynb), train it, and let it translate. Hard, 35 minutes,
-# 10 points: one for each of five parts, five for the model.*
+# *Challenge · hard · 35 minutes · 10 points: one for each of five parts, five for the model*
 #
-# Below come five cells, one for each part from the exercises of the chapters 05 to 09. **Each gets your own answer.** To have
-# them copied, take the `# ` in the next cell away, run it, then run the five: what is still blank is replaced by your answer
-# from the set that lies beside this one, where you have saved it. Or copy by hand. What is forbidden in the exercise stays
-# forbidden here.
+# Put together what you have written since [chapter 05](../../notebooks/05_self_attention.ipynb), train it, and let it translate.
 #
-# A cell that still holds `raise NotImplementedError` counts as empty: the library's part takes its place, which works as
-# well and scores nothing. The same holds for a part that does not pass its check. Your answers to the exercises 1 and 5 to
-# 8 above are parts, too, and need no copying.
+# Below come five cells, one for each part from the exercises of the chapters 05 to 09. **Each gets your own answer.** To have them copied, take the `# ` in the next cell away, run it, then run the five: what is still blank is replaced by your answer from
+# the set that lies beside this one, where you have saved it. Or copy by hand. What is forbidden in the exercise stays forbidden here.
+#
+# A cell that still holds `raise NotImplementedError` counts as empty: the library's part takes its place, which works as well and scores nothing. The same holds for a part that does not pass its check. Your answers to the exercises 1 and 5 to 8 above are
+# parts, too, and need no copying.
 
 # %%
 # check.copy_my_answers()

@@ -1,22 +1,21 @@
 # %% [markdown]
 # # Exercises 11: the Transformer at work
 #
-# Ten exercises, from easy to hard, 40 points, about five hours. They belong to
-# [chapter 11](../../notebooks/11_transformer_at_work.ipynb) and stand alone: none needs the answer to another.
+# Ten exercises, 40 points, about five hours. The **core** (1, 2, 4, 6) takes 95 minutes; the others are *practice* and *challenge*.
+# They belong to [chapter 11](../../notebooks/11_transformer_at_work.ipynb). None needs the answer to another.
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run the
-# cell, then the check below it. The check looks at what your function does, on inputs of several
-# sizes: any way of writing it that gives the right result is right. A wrong answer is told what it looks
-# like. What you see passing are the *public checks*; when the set is graded, the same checks run once more
-# on other numbers and sizes. Where an exercise does not allow an operation, the check records what runs
-# inside your function, under whatever name you call it. In exercises 2 and 3 the gradients of your results
-# count, too: stay with tensors there, and away from `.item()`, `detach()` and NumPy.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
+#
+# - Any way that gives the right result is right. A wrong answer is told what it looks like.
+# - Grading runs these *public checks* once more, on other numbers and sizes.
+# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
+# - In exercises 2 and 3 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
 # **When something fails** that should not, restart the kernel and run all cells from the top.
 #
-# **Shapes.** $B$ sequences side by side come first. $n$ is the number of tokens of the source, $T$ of the target,
-# $d$ the width of the model, $h$ the number of heads (`heads`), $V$ the size of the vocabulary. Masks are True where a query may
-# look. Padding stands at the end of a sequence; which number it has, each exercise says.
+# **Shapes.** $B$ sequences come first. $n$ is the number of tokens of the source, $T$ of the target, $d$ the width of the model, $h$ the number of
+# heads (`heads`), $V$ the size of the vocabulary. Masks are True where a query may look. Padding stands at the end; which number it has, each
+# exercise says.
 
 # %%
 import math
@@ -39,20 +38,39 @@ progress.show("11")
 # %% [markdown]
 # ## 1. Up, level, down
 #
-# *Goal: give an optimizer its learning rates, step by step. Easy, 15 minutes, 2 points.*
+# *Core · easy · 15 minutes · 2 points*
 #
-# An optimizer keeps its parameters in groups: `optimizer.param_groups` is a list of dicts. Here each group has a highest rate
-# of its own under `"peak"`; the rate that the optimizer uses stands under `"lr"`. At step $t$, counted from 1, every group gets its
-# peak times the share
+# Give an optimizer its learning rates. `optimizer.param_groups` is a list of dicts. Each group has a highest rate of its own under `"peak"`, and the
+# rate that the optimizer uses under `"lr"`. At step $t$, counted from 1, set it to the group's peak times the share
 #
 # $$\begin{cases} t / w & \text{for } t < w, \\ 1 & \text{for } w \le t \le k, \\ 1 - \sqrt{(t - k) / (s - k)} & \text{for } k < t \le s. \end{cases}$$
 #
-# `step` is $t$, `warm` is $w$, `hold` is $k$ and `steps` is $s$, the last step. $0 \le w \le k \le s$, so there may be no rise, no plateau
-# or no fall. What the groups had before does not matter. Nothing is returned, and the optimizer takes no step.
+# ```pycon
+# >>> optimizer = optim.SGD([{"params": [mt.zeros(1)], "peak": 0.8}], lr=1.0)
+# >>> for step in (1, 4, 9, 10):
+# ...     set_rates(optimizer, step, warm=4, hold=6, steps=10)
+# ...     print(round(optimizer.param_groups[0]["lr"], 3))
+# 0.2
+# 0.8
+# 0.107
+# 0.0
+# ```
+#
+# `step` is $t$, `warm` is $w$, `hold` is $k$, and `steps` is $s$, the last one. $0 \le w \le k \le s$: there may be no rise, no plateau or no fall.
+# Nothing is returned, and the optimizer takes no step.
 #
 # What is good about a plateau, if you do not know yet how long you will train?
 #
-# Everything is allowed.
+# <details><summary>First hint</summary>
+#
+# Three cases, asked in this order. Which divisions by 0 can happen, and does the order avoid them?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Compute the share once, then loop over the groups.
+#
+# </details>
 
 
 # %% solution="set_rates"
@@ -90,23 +108,38 @@ check.set_rates(set_rates, hidden=True)
 # %% [markdown]
 # ## 2. Smoothing, without padding
 #
-# *Goal: ask a model not to be too sure, and not to say padding. Medium, 25 minutes, 4 points.*
+# *Core · medium · 25 minutes · 4 points*
 #
-# `scores` is $(B, T, V)$, `targets` $(B, T)$ holds the numbers of the right tokens, `smoothing` is $\epsilon$, from 0 to 1. Chapter 11
-# spreads $\epsilon$ over all $V$ tokens. But nobody should learn to say `padding`, the number of the padding token, and the right
-# token has enough. So let the model be asked for the distribution
+# Ask a model not to be too sure, and not to say padding. The chapter spreads $\epsilon$ over all $V$ tokens. But nobody should learn to say `padding`,
+# and the right token has enough. So the model is asked for
 #
 # $$q_v = \begin{cases} 1 - \epsilon & v \text{ is the right token}, \\ 0 & v \text{ is padding}, \\ \epsilon / (V - 2) & \text{else.} \end{cases}$$
 #
-# With $p = \operatorname{softmax}(\text{scores})$ over all $V$ tokens, the loss of a position is $-\sum_v q_v \log p_v$. Positions where
-# `targets` equals `padding` do not count. Return the mean over all other positions of the batch, a tensor with one element.
-# There is at least one, and $V$ is at least 4.
+# With $p = \operatorname{softmax}(\text{scores})$ over all $V$ tokens, the loss of a position is $-\sum_v q_v \log p_v$. Return the mean over all positions whose
+# target is no padding: a tensor with one element.
 #
-# Scores may be in the hundreds. At padded positions they may even be NaN: loss and gradients of the other positions
-# stay what they are, the gradient there is 0. And a model may forbid itself to say padding: the score of that token is $-\infty$ then,
-# everywhere. What is $0 \cdot \infty$?
+# ```pycon
+# >>> scores, targets = mt.zeros(1, 2, 4), mt.tensor([[2, 0]])  # equal chances: any q that sums to 1 gives log 4
+# >>> smoothed_loss(scores, targets, smoothing=0.1, padding=0) / math.log(4)
+# tensor(1.)
+# ```
 #
-# Not allowed: `F.cross_entropy` and `nn.CrossEntropyLoss` (the operation `cross_entropy`), whose smoothing is the chapter's.
+# - `scores` is $(B, T, V)$ with $V \ge 4$, `targets` $(B, T)$, `smoothing` is $\epsilon$, from 0 to 1. One target at least is no padding.
+# - Scores may be in the hundreds. At padded positions they may be NaN: loss and gradients stay what they are, and the gradient there is 0.
+# - A model may forbid itself to say padding: that token's score is $-\infty$ then, everywhere.
+#
+# *Not allowed*: `F.cross_entropy` and `nn.CrossEntropyLoss` (the operation `cross_entropy`).
+#
+# <details><summary>First hint</summary>
+#
+# Take the real positions out first. What is $0 \cdot \infty$?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Leave the column of padding out of the sum. The sum over all others, less the right token's, is what $\epsilon / (V - 2)$ multiplies.
+#
+# </details>
 
 
 # %% solution="smoothed_loss"
@@ -133,19 +166,33 @@ check.smoothed_loss(smoothed_loss, hidden=True)
 # %% [markdown]
 # ## 3. A small table at both ends
 #
-# *Goal: tie two matrices at both ends of a model. Medium, 20 minutes, 4 points.*
+# *Practice · medium · 20 minutes · 4 points*
 #
-# A vocabulary is large, and so is its table $(V, d)$. Two small matrices can stand for it (Lan et al., 2020): a table
-# $E$ $(V, e)$ with short rows, `self.table`, and $U$ $(e, d)$, `self.up`, which widens them. Both serve embedding and output. Write
+# A vocabulary is large, and so is its table $(V, d)$. Two small matrices can stand for it (Lan et al., 2020): `self.table`, $E$ $(V, e)$, with short rows, and
+# `self.up`, $U$ $(e, d)$, which widens them. Both serve embedding and output:
 #
-# - `forward(tokens)`: tokens $(B, n)$ become their rows $E_v$, widened by $U$, times $\sqrt d$. That gives $(B, n, d)$;
-# - `scores(x)`: outputs $x$ $(B, T, d)$ are narrowed by $U^\top$ and compared with all rows of $E$; each token has a bias, `self.bias`
-#   $(V)$, which is added. That gives $(B, T, V)$.
+# - `forward(tokens)`: tokens $(B, n)$ become their rows of $E$, widened by $U$, times $\sqrt d$: $(B, n, d)$;
+# - `scores(x)`: outputs $x$ $(B, T, d)$ are narrowed by $U^\top$ and compared with all rows of $E$; then `self.bias` $(V)$ is added: $(B, T, V)$.
 #
-# Never make the large matrix $E U$, and look rows up, with no product of one-hot vectors: the check counts FLOPs. Keep `__init__` as it is, and keep no copies: the weights change while the
-# model learns. How many weights are saved for $V = 37{,}000$, $d = 512$, $e = 64$?
+# ```pycon
+# >>> tied = TiedEmbedding(vocabulary=5, inner=2, width=4)
+# >>> tied(mt.tensor([[0, 3, 3]])).shape, tied.scores(mt.zeros(1, 3, 4)).shape
+# (minitorch.Size([1, 3, 4]), minitorch.Size([1, 3, 5]))
+# ```
 #
-# Everything is allowed.
+# Never make the large matrix $E U$, and look rows up: the check counts FLOPs. Keep `__init__` as it is, and no copies: the weights change while the model learns.
+# How many weights are saved for $V = 37{,}000$, $d = 512$, $e = 64$?
+#
+# <details><summary>First hint</summary>
+#
+# `self.table[tokens]` looks rows up.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# In `scores`, narrow first: which order of the two products is the cheap one?
+#
+# </details>
 
 
 # %% solution="TiedEmbedding"
@@ -181,23 +228,34 @@ check.TiedEmbedding(TiedEmbedding, hidden=True)
 # %% [markdown]
 # ## 4. One merge
 #
-# *Goal: do one step of byte-pair encoding, exactly. Medium, 30 minutes, 4 points.*
+# *Core · medium · 30 minutes · 4 points*
 #
-# `corpus` is a dict from words to how often they occur; a word is a tuple of pieces, such as `("n", "ew", "e", "s", "t")`. Find the
-# pair of neighbouring pieces that **can be merged most often**, and merge it everywhere:
+# Do one step of byte-pair encoding, exactly. `corpus` is a dict from words, tuples of pieces, to how often they occur. Find the pair of neighbouring pieces that
+# **can be merged most often**, and merge it everywhere. Return the pair and the new corpus.
 #
-# - a pair in a word counts as often as the word occurs. Where pairs overlap, count from the left what can be merged: `a a a` holds
-#   the pair `("a", "a")` once, `a a a a` twice;
-# - of equally frequent pairs take the first in the order of tuples, as `min` does: `("a", "bc")` comes before `("ab", "c")`;
-# - merging goes from the left: `a a a` becomes `aa a`;
-# - words that have become equal are one word, which occurs as often as they did together.
+# ```pycon
+# >>> merge_once({("a", "a", "a"): 2, ("a", "b"): 1})
+# (('a', 'a'), {('aa', 'a'): 2, ('a', 'b'): 1})
+# ```
 #
-# Return the pair, a tuple of two pieces, and the new corpus, a dict of the same kind. If every word is a single piece, return `None` and a
-# copy of the corpus. Leave the argument as it is.
+# - A pair in a word counts as often as the word occurs. Overlaps count once, from the left: `a a a` holds `("a", "a")` once, `a a a a` twice.
+# - Of equally frequent pairs take the first in the order of tuples, as `min` does: `("a", "bc")` before `("ab", "c")`.
+# - Merging goes from the left: `a a a` becomes `aa a`.
+# - Words that have become equal are one word, which occurs as often as they did together.
+# - If every word is a single piece, return `None` and a copy of the corpus. Leave the argument as it is.
 #
-# Why must a tie be settled by a rule at all?
+# *Useful*: `Counter`, `pairwise`. Why must a tie be settled by a rule at all?
 #
-# Everything is allowed. Useful: `Counter`, `pairwise`.
+# <details><summary>First hint</summary>
+#
+# Write `joined(word, pair)` first: it walks through the pieces from the left, by one or by two.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# How often a pair can be merged in a word is by how much `joined` makes it shorter.
+#
+# </details>
 
 
 # %% solution="merge_once"
@@ -243,23 +301,29 @@ check.merge_once(merge_once, hidden=True)
 # %% [markdown]
 # ## 5. Until each has ended
 #
-# *Goal: write a batch of translations, each as long as it is, and compute nothing for those that are done. Medium, 35 minutes,
-# 5 points.*
+# *Practice · medium · 35 minutes · 5 points*
 #
-# `model` has two methods. `model.encode(source, real)` makes of tokens $(B, n)$ a memory $(B, n, d)$; `model.decode(tokens, memory, real)`
-# makes of target tokens $(B, T)$, the start included, scores $(B, T, V)$, each for the token after it. `real` is a mask
-# $(B, 1, 1, n)$ for both, True at the tokens of the source and False at its padding. Translate greedily:
+# Write a batch of translations greedily, each as long as it is, and compute nothing for those that are done. `model.encode(source, real)` makes of tokens $(B, n)$ a memory $(B, n, d)$;
+# `model.decode(tokens, memory, real)` makes of target tokens $(B, T)$, the start included, scores $(B, T, V)$, each for the token after it. `real` is a mask $(B, 1, 1, n)$ for both, True at
+# the source's tokens and False at its padding.
 #
-# - each row begins with `start`, and gets the likeliest token, one after the other, until that is `end`, at most `longest` tokens;
-# - `start` and `padding` are no words: they are never said, however likely;
-# - **a row that has ended is not computed any more**: `decode` gets the rows alone that are still written. The check notes how
-#   many these are. As soon as all have ended, it is not called again.
+# - A row begins with `start` and gets the likeliest token, one after the other, until that is `end`, at most `longest` tokens.
+# - `start` and `padding` are never said, however likely.
+# - **A row that has ended is not computed any more**: `decode` gets the rows alone that are still written. The check notes how many. When all have ended, it is not called again.
+# - Return $(B, T)$, as wide as the longest translation: without `start`, each row with its `end` (if it got so far), then `padding`.
 #
-# Return $(B, T)$, as wide as the longest translation: without `start`, each row with its `end` (if it got so far), and `padding` behind
-# it. `start`, `end` and `padding` are three different numbers, any of them may be 0. Why may we leave a row out, and the others come
-# out the same?
+# `start`, `end` and `padding` are three different numbers, any may be 0. Why may we leave a row out, and the others come out the same?
 #
-# Everything is allowed.
+# <details><summary>First hint</summary>
+#
+# Keep the numbers of the rows that are still written, `writing`. `said[writing]` are their tokens.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Each step makes a new column full of padding, in which only the rows in `writing` get a word. Then those whose word is `end` leave `writing`.
+#
+# </details>
 
 
 # %% solution="translate"
@@ -293,17 +357,33 @@ check.translate(translate, hidden=True)
 # %% [markdown]
 # ## 6. The likeliest, and no more
 #
-# *Goal: cut the tail off a distribution, exactly. Medium, 25 minutes, 4 points.*
+# *Core · medium · 25 minutes · 4 points*
 #
-# `scores` is $(B, V)$, a row for each text; `temperature` is a number above 0, by which scores are divided; `share` $(B)$ holds a number
-# from 0 to 1 for each row. Of each row keep **the smallest set** of tokens, the likeliest, whose probabilities add up to the row's
-# share or more, at least one token. Of equally likely tokens the one with the smaller number comes first (chapter 11's line
-# keeps them all). Return the probabilities $(B, V)$ to draw from: 0 outside of the set, and inside what it was, divided by the sum, so
-# that it adds up to 1.
+# Cut the tail off a distribution, exactly. Of each row keep **the smallest set** of tokens, the likeliest, whose probabilities add up to the row's share or more, one token at least. Return the
+# probabilities $(B, V)$ to draw from: 0 outside of the set, and inside what it was, divided by the sum.
 #
-# Scores may be in the hundreds, and some of a row, not all, $-\infty$. For which share is this greedy decoding?
+# ```pycon
+# >>> scores = mt.tensor([[3.0, 5.0, 2.0]]).log()
+# >>> likely_tokens(scores, mt.tensor([0.8]), temperature=1.0)  # 0.5 + 0.3
+# tensor([[0.3750, 0.6250, 0.0000]])
+# ```
 #
-# Everything is allowed. Useful: `argsort(stable=True)`, `gather`, `scatter`.
+# - `scores` is $(B, V)$; `temperature`, above 0, divides them; `share` $(B)$ holds a number from 0 to 1 for each row.
+# - Of equally likely tokens the one with the smaller number comes first. (The chapter's line keeps them all.)
+# - Scores may be in the hundreds, and some of a row, not all, $-\infty$.
+#
+# *Useful*: `argsort(stable=True)`, `gather`, `scatter`. For which share is this greedy decoding?
+#
+# <details><summary>First hint</summary>
+#
+# Sort each row. A token stays if those before it have less than the share together.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Sort $-p$ with `stable=True`: of equals the smaller number comes first. `scatter` brings the kept ones back to their places.
+#
+# </details>
 
 
 # %% solution="likely_tokens"
@@ -330,22 +410,35 @@ check.likely_tokens(likely_tokens, hidden=True)
 # %% [markdown]
 # ## 7. What padding costs
 #
-# *Goal: predict the FLOPs of a training pass, then count them. Medium, 30 minutes, 4 points.*
+# *Practice · medium · 30 minutes · 4 points*
 #
-# [Chapter 10](../../notebooks/10_transformer.ipynb)'s `Transformer`, with `encoder_layers` blocks in the encoder and `decoder_layers` in the decoder, is trained for a pass over
-# `pairs`, a list of lengths $(n, T)$: tokens of the source, and tokens that the decoder reads. Batches are made of the pairs as they
-# come, `batch` at a time; the last one may be smaller. In a batch all sources are padded to its longest source, all targets to its
-# longest target, **and padding is computed like everything else**.
-#
-# Count products alone, forward and backward, a multiplication with its addition as 2: products with weights, scores and mixing in all
-# three attentions (whatever the masks say), and the output layer. Return a dict of integers:
+# [Chapter 10](../../notebooks/10_transformer.ipynb)'s `Transformer`, with `encoder_layers` and `decoder_layers` blocks, is trained for a pass over `pairs`, a list of lengths $(n, T)$: tokens of the source, and
+# tokens that the decoder reads. Batches are made of the pairs as they come, `batch` at a time; the last may be smaller. In a batch all sources are padded to its longest source, all targets to its longest
+# target, **and padding is computed like everything else**. Return a dict of integers:
 #
 # - `"FLOPs"`: the pass as it is computed;
 # - `"without padding"`: what it would cost if each pair were a batch of its own.
 #
-# When your prediction stands, the cell of the check counts. How much is saved where the pairs are sorted by length before the batches are made?
+# Count products alone, forward and backward, a multiplication with its addition as 2: products with weights, scores and mixing in all three attentions (whatever the masks say), and the output layer.
 #
-# Everything is allowed.
+# ```pycon
+# >>> found = pass_flops(5, 2, 3, encoder_layers=1, decoder_layers=1, pairs=[(1, 2), (2, 1)], batch=2)
+# >>> found["FLOPs"] > found["without padding"]
+# True
+# ```
+#
+# The cell of the check counts. How much is saved where the pairs are sorted by length before batches are made?
+#
+# <details><summary>First hint</summary>
+#
+# Write the cost of one pair $(n, T)$: of a source token, of a target token. Who computes keys and values of the cross-attention, and for how many tokens?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Backward costs twice as much as forward. A batch costs its number of pairs times the cost of (its longest source, its longest target).
+#
+# </details>
 
 
 # %% solution="pass_flops"
@@ -389,11 +482,11 @@ check.pass_flops(pass_flops, hidden=True)
 # %% [markdown]
 # ## 8. What does the table say?
 #
-# *Goal: draw those conclusions from a table that it can carry. Medium, 35 minutes, 4 points.*
+# *Practice · medium · 35 minutes · 4 points*
 #
-# Translators and their results; the numbers are made up. Losses are nats a **piece** on test sentences, one for each seed. Costs are FLOPs,
-# counted as *products* that were computed, or as *capacity*: what the processors could have computed in that time, which is at
-# least as much ([chapter 11, section 7](../../notebooks/11_transformer_at_work.ipynb#7.-What-training-costs)). Look before you compute: which of the sentences below the table would you write down?
+# Translators and their results (the numbers are made up). Losses are nats a **piece** on test sentences, one for each seed. Costs are FLOPs, counted as *products* that were computed, or as *capacity*: what the processors
+# could have computed in that time, which is at least as much ([chapter 11, section 7](../../notebooks/11_transformer_at_work.ipynb#7.-What-training-costs)). Which of the sentences below the table would you write
+# down?
 
 # %%
 print("row  losses of a piece         characters  text      FLOPs     counted as  settings")
@@ -413,17 +506,23 @@ for number, (kind, i, j, *name) in enumerate(check.claims):
     print(f"claim {number}: {said[kind]}")
 
 # %% [markdown]
-# Now write the reader down. `table` is a list of dicts like those of `check.table`, and `claims` a list of tuples like those of
-# `check.claims`. Return the numbers of the claims that the table supports, counted from 0, as a list.
+# Return the numbers of the claims that the table supports, counted from 0, as a list. `table` is a list of dicts like those of `check.table`, `claims` a list of tuples like those of `check.claims`.
 #
-# - `("better", i, j)`: row $i$ has the lower loss, **in nats a character** (the loss of a piece divided by the characters a piece). Both rows were
-#   tested on the same text, both have as many seeds (number $k$ of both lists is the same seed), and that the loss is lower is a *finding*
-#   by chapter 00's rule ("When is a difference a finding?"): at least five seeds, and $p \le 0.05$, which `finding(larger, smaller)` of
-#   `textbook.lab` counts.
+# - `("better", i, j)`: row $i$ has the lower loss, **in nats a character** (the loss of a piece divided by the characters a piece). Both were tested on the same text, with as many seeds (number $k$ of both lists is the
+#   same seed), and that the loss is lower is a *finding* by chapter 00's rule: `finding(larger, smaller)` of `textbook.lab`.
 # - `("fewer products", i, j)`: it follows from the costs that row $i$ computed fewer products than row $j$.
 # - `("because of", i, j, setting)`: row $i$ is better than row $j$, as above, and this setting is the only one in which they differ.
 #
-# Everything is allowed.
+# <details><summary>First hint</summary>
+#
+# A capacity is an upper bound of products. For which of the two rows does that suffice?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# "because of" is "better", and one line about settings: write "better" as a function.
+#
+# </details>
 
 
 # %% solution="supported"
@@ -470,19 +569,29 @@ check.supported(supported, hidden=True)
 # %% [markdown]
 # ## 9. Some more tokens
 #
-# *Goal: read a prompt at once, then write on, and compute nothing twice. Hard, 35 minutes, 4 points.*
+# *Challenge · hard · 35 minutes · 4 points*
 #
-# `layer` is a multi-head self-attention that has been trained: it has `layer.query`, `layer.key`, `layer.value`, `layer.out` (each an
-# `nn.Linear` without bias) and `layer.heads`: blocks of $d/h$ columns, scores divided by $\sqrt{d/h}$, a causal mask. Chapter 11's cache gets one
-# token at a time. But a prompt is there at once, and may be read at once. You get `x` $(B, k, d)$, the $k$ **newest tokens**, and `cache`, what
-# you have kept of the $t$ tokens before them: None at first. $k$ is another number each time.
+# Read a prompt at once, then write on, and compute nothing twice. `layer` is a trained multi-head self-attention with `layer.query`, `layer.key`, `layer.value`, `layer.out` (each an `nn.Linear` without bias) and `layer.heads`:
+# blocks of $d/h$ columns, scores divided by $\sqrt{d/h}$, a causal mask. You get `x` $(B, k, d)$, the $k$ **newest tokens**, and `cache`, what you have kept of the tokens before them: None at first.
 #
-# Return a pair: the outputs of the new tokens, $(B, k, d)$, as the layer would give them for the whole sequence; and the new cache, which you
-# get back with the next tokens. What it looks like is up to you. Several texts may be written in turn, by the same layer, each with
-# its own cache. With one token no mask was needed. Why is one needed now?
+# - Return a pair: the outputs of the new tokens, $(B, k, d)$, as the layer would give them for the whole sequence, and the new cache, which you get back with the next tokens.
+# - What the cache looks like is up to you. $k$ is another number each time. Several texts may be written in turn, each with its own cache.
+# - Keys and values are computed once for each token: the check counts FLOPs.
 #
-# The check counts FLOPs: keys and values are computed once for each token. Not allowed: `F.scaled_dot_product_attention`, since its
-# `is_causal` aligns the mask with the first key. Useful: `mt.cat`, `tril`.
+# With one token no mask was needed. Why is one needed now?
+#
+# *Not allowed*: `F.scaled_dot_product_attention`, whose `is_causal` aligns the mask with the first key. *Useful*: `mt.cat`, `tril`.
+#
+# <details><summary>First hint</summary>
+#
+# Project the new tokens only, then join their keys and values to those of the cache.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Of $n$ keys in all, query $i$ of the $k$ new ones sees those up to $n - k + i$: `tril(n - k)`.
+#
+# </details>
 
 
 # %% solution="cached_step"
@@ -514,21 +623,29 @@ check.cached_step(cached_step, hidden=True)
 # %% [markdown]
 # ## 10. Train, and measure
 #
-# *Goal: train a translator yourself, choose its rate on other data, and look at the test once. Hard, 50 minutes, 5 points: 2 for the training,
-# 3 for the measurement and what it says.*
+# *Challenge · hard · 50 minutes · 5 points: 2 for the training, 3 for the measurement and what it says*
 #
 # ### The training
 #
-# `model(source, target)` gives scores $(B, T, V)$ of the token after each target token, as [chapter 10](../../notebooks/10_transformer.ipynb)'s `Transformer`. `draw()` gives
-# a new batch: source $(B, n)$ and target $(B, T + 1)$, each target from its start to its end; padding has the number 0. Train the model in place by
-# teacher forcing: `steps` steps, a batch for each. Padding has no part in the loss, which is the plain mean over the real tokens. Return the list
-# of the losses of all steps, as plain numbers, and leave the model as it is used, in evaluation mode.
+# Train a translator. `model(source, target)` gives scores $(B, T, V)$ of the token after each target token, as [chapter 10](../../notebooks/10_transformer.ipynb)'s `Transformer`. `draw()` gives a new batch: source $(B, n)$ and target
+# $(B, T + 1)$, each target from its start to its end; padding has the number 0.
 #
-# What else it needs is yours: the optimizer, clipping, how the rate rises and falls. `rate` is its largest value; at a rate of 0
-# nothing changes. To try things out, `check.translator()` makes a small Transformer, `check.batch` is a `draw` of numbers in English and in
-# German, and `check.share_right(model, "validation")` is the share of held-out numbers without a mistake. The check trains it for 200 steps.
+# - Train in place by teacher forcing: `steps` steps, a batch for each. The loss is the plain mean over the real tokens.
+# - Return the list of the losses of all steps, as plain numbers. Leave the model in evaluation mode.
+# - Optimizer, clipping, how the rate rises and falls are yours. `rate` is its largest value; at 0 nothing changes.
 #
-# Everything is allowed.
+# `check.translator()` makes a small Transformer, `check.batch` is a `draw` of numbers in English and German, and `check.share_right(model, "validation")` is the share of held-out numbers without a mistake. The check trains for 200 steps.
+#
+# <details><summary>First hint</summary>
+#
+# What does the model read of a target, and what is it asked for? `ignore_index=0` leaves padding out.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Adam with a rate that rises over the first tenth and falls to 0, the norm of the gradient clipped at 1, as in the chapter.
+#
+# </details>
 
 
 # %% solution="train"
@@ -563,19 +680,16 @@ check.train(train, hidden=True)
 # %% [markdown]
 # ### The measurement
 #
-# `run(rate, seed)` trains a model and gives it back: it is dear. `score(model, data)` is its share of right answers, `data` is
-# `"validation"` or `"test"`. The lists `choosing` and `reporting` hold seeds, two or more to report; no seed is in both.
+# Choose the rate on other data, and look at the test once. `run(rate, seed)` trains a model and gives it back: it is dear. `score(model, data)` is its share of right answers; `data` is `"validation"` or `"test"`. `choosing` and
+# `reporting` are lists of seeds, two or more to report; no seed is in both.
 #
-# 1. Try each of `rates` (two or more, each twice another one, in any order) with each seed in `choosing`; what counts is the mean share on
-#    **validation** data.
-# 2. While the best rate is the largest of those tried, try twice that; while it is the smallest, try half of it; until a worse one stands on either side. (No two are equally good.)
-# 3. Train with the best rate and each seed in `reporting`, and score each of these models **once** on the test data, which nothing else has seen.
+# 1. Try each of `rates` (two or more, each twice another one, in any order) with each seed in `choosing`. What counts is the mean share on **validation** data.
+# 2. While the best rate is the largest tried, try twice that; while it is the smallest, try half of it. Stop when a worse one stands on either side. (No two are equally good.)
+# 3. Train with the best rate and each seed in `reporting`, and score each of these models **once** on the test data.
 #
-# Train nothing twice. Return a dict with `"rate"`, the list `"accuracies"` on test data in the order of `reporting`, their `"mean"` and their `"spread"`
-# (`statistics.stdev`).
+# Train nothing twice. Return a dict: `"rate"`, the list `"accuracies"` on test data in the order of `reporting`, their `"mean"` and `"spread"` (`statistics.stdev`).
 #
-# The last line of the check lets your measurement measure your training: rates from 0.001 and 0.002 on, one seed to choose, three to
-# report. At least 0.8 of the held-out numbers must be right. It takes about a quarter of a minute.
+# The last line of the check lets your measurement measure your training: rates from 0.001 and 0.002 on, one seed to choose, three to report. At least 0.8 of the held-out numbers must be right. It takes about a quarter of a minute.
 
 
 # %% solution="measure"

@@ -1,14 +1,18 @@
 """Whatever an answer is or does, the check passes it or says what is wrong with it."""
 
 import functools
+import importlib
 from decimal import Decimal
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
 import pytest
 
 import minitorch as mt
 from textbook.checks import CheckFailed
+
+exercise = importlib.import_module("textbook.checks.exercise")  # not the function of this name
 
 
 class Unprintable(Exception):
@@ -99,6 +103,17 @@ ODD = {
 }
 
 
+def with_one_seed(proof):
+    """Ask for cases of one seed: what an answer is does not depend on their numbers."""
+
+    @functools.wraps(proof)
+    def with_few_cases(check, answers):
+        with mock.patch.dict(exercise.SEEDS, {False: exercise.SEEDS[False][:1]}):
+            proof(check, answers)
+
+    return with_few_cases
+
+
 def passes_or_says_why(check, answer):
     try:
         check(answer)
@@ -115,6 +130,7 @@ def odd(check, answers):
             check(answer)
 
 
+@with_one_seed
 def changing(check, answers):
     """An answer that changes its arguments is told so."""
     for change in (emptied, overwritten):
@@ -128,6 +144,7 @@ def changing(check, answers):
             passes_or_says_why(check, Changing)
 
 
+@with_one_seed
 def partial(check, answers):
     """A right answer may be a partial."""
     check(functools.partial(check.reference))

@@ -1,5 +1,7 @@
 """The checks of chapter 00 catch and name what is wrong, and pass what is right."""
 
+import functools
+
 import numpy as np
 import pytest
 from pytest import approx
@@ -11,9 +13,8 @@ from tests.checks import right_00
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, chapter_00
 from textbook.checks.chapter_00.broken import _kinds
-from textbook.checks.chapter_00.engine import ValueInPieces
-from textbook.checks.chapter_00.linear_maps import _power_iteration
 from textbook.checks.compare import difference
+from textbook.checks.mistakes import Edit, edited
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_00, right_00)))
@@ -53,32 +54,38 @@ def test_the_estimate_of_the_spectral_radius_converges(seed):
     assert chapter_00.spectral_radius.reference(mt.tensor(matrix), 1000) == approx(radius, rel=2e-3)
 
 
+def factors_of(matrix, steps):
+    """By how much each step lengthens the vector."""
+    v, factors = mt.ones(len(matrix), dtype=matrix.dtype), []
+    for _ in range(steps):
+        v = v / v.norm() @ matrix
+        factors.append(v.norm().item())
+    return factors
+
+
 def test_the_factor_of_a_single_step_need_not_converge():
     """What the text of the exercise says of two complex eigenvalues."""
     matrix = np.random.default_rng(5).standard_normal((5, 5))
     values = np.linalg.eigvals(matrix)
     assert values[np.abs(values).argmax()].imag != 0
-    factors = _power_iteration(mt.tensor(matrix), 1000)[0]
+    factors = factors_of(mt.tensor(matrix), 1000)
     assert max(factors[-100:]) > 1.1 * min(factors[-100:])
 
 
 def test_an_engine_that_calls_itself_for_each_value_is_told_where():
-    class Recursive(ValueInPieces):
-        def order(self):
-            done = {}
+    def visit(node, done):
+        for parent in node.parents:
+            if parent not in done:
+                visit(parent, done)
+        done.add(node)
 
-            def visit(node):
-                for parent in node.parents:
-                    if parent not in done:
-                        visit(parent)
-                done[node] = True
-
-            visit(self)
-            return list(done)[::-1]
-
+    recursive = edited(
+        chapter_00.Value.reference, [Edit("found = {self", "visit(self, set()); found = {self")]
+    )
+    recursive.gradients.__globals__["visit"] = visit
     with pytest.raises(CheckFailed, match="RecursionError") as caught:
-        chapter_00.Value(Recursive)
-    assert "in the line: visit(parent)\nfor\n  program = 'x = a;" in str(caught.value)
+        chapter_00.Value(recursive)
+    assert "in the line: visit(parent, done)\nfor\n  program = 'x = a;" in str(caught.value)
 
 
 def test_an_engine_that_walks_every_path_comes_to_an_end():
@@ -139,7 +146,8 @@ def test_a_plan_that_cannot_be_carried_out_or_does_not_reach_enough_is_told_why(
         chapter_00.reached(chapter_00.step_in_parts.reference, lambda: plan)
 
 
-def test_a_training_that_was_measured_on_its_own_points_is_told_so(capsys):
+def test_a_training_that_was_measured_on_its_own_points_is_told_so(capsys, monkeypatch):
+    monkeypatch.setattr(chapter_00.training, "trained", functools.cache(chapter_00.trained))
     step, plan = chapter_00.step_in_parts.reference, {"rate": 0.03, "steps": 200}
     chapter_00.reached(step, lambda: plan | {"right": 0.9})
     assert "it is reached, and measured well" in capsys.readouterr().out

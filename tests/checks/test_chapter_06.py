@@ -12,8 +12,8 @@ from tests.checks.proof import proofs
 from textbook.chapter_06 import merge_heads, split_heads
 from textbook.checks import CheckFailed, Draw, chapter_06
 from textbook.checks.chapter_06 import mixers, training
-from textbook.checks.chapter_06.layer import LayerInPieces
 from textbook.checks.compare import difference
+from textbook.checks.mistakes import Edit, edited
 from textbook.checks.modules import made
 
 
@@ -95,21 +95,18 @@ def test_the_table_has_the_traps_that_the_solution_names():
 
 
 def test_a_mask_that_lets_a_little_through_is_caught():
-    class Leaky(LayerInPieces):
-        def masked(self, scores, allowed):
-            return scores if allowed is None else scores.masked_fill(~allowed, -3.0)
-
+    leaky = edited(chapter_06.GroupedAttention.reference, [Edit("-mt.inf", "-3.0")])
     with pytest.raises(CheckFailed, match="Memory that no query is allowed to look at"):
-        chapter_06.GroupedAttention(Leaky)
+        chapter_06.GroupedAttention(leaky)
 
 
 def test_a_layer_that_keeps_something_from_a_call_is_caught():
-    class Keeping(LayerInPieces):
+    class Keeping(chapter_06.GroupedAttention.reference):
         def forward(self, x, memory, allowed=None):
             self.kept = getattr(self, "kept", allowed)
             return super().forward(x, memory, self.kept)
 
-    class Shared(LayerInPieces):
+    class Shared(chapter_06.GroupedAttention.reference):
         kept = {}
 
         def forward(self, x, memory, allowed=None):
@@ -124,14 +121,13 @@ def test_a_layer_that_keeps_something_from_a_call_is_caught():
 
 
 def test_a_layer_that_is_wrong_is_not_said_to_keep_something():
-    class FirstMask(LayerInPieces):
-        def masked(self, scores, allowed):
-            first = allowed[:, :1] if allowed is not None and allowed.ndim == 4 else allowed
-            return super().masked(scores, first)
-
+    first_mask = edited(
+        chapter_06.GroupedAttention.reference,
+        [Edit("~allowed", "~(allowed[:, :1] if allowed.ndim == 4 else allowed)")],
+    )
     for hidden in (False, True):
         with pytest.raises(CheckFailed) as caught:
-            chapter_06.GroupedAttention(FirstMask, hidden)
+            chapter_06.GroupedAttention(first_mask, hidden)
         assert "keep nothing" not in str(caught.value)
 
 

@@ -71,6 +71,15 @@ def test_the_statistics_of_masking_do_not_refuse_by_chance(seed):
     assert expected["the share of words that become blanks"] == "0.15"
 
 
+def test_a_loss_that_is_a_plain_number_is_told():
+    def loss(parts):
+        right = chapter_13.blank_loss.reference(parts)
+        return right if any(bool(blanks.any()) for *_, blanks in parts) else 0.0
+
+    with pytest.raises(CheckFailed, match="A plain number has no `backward`"):
+        chapter_13.blank_loss(loss)
+
+
 def test_completions_are_scored_as_one_by_one():
     for model, prompts, choices, mean in chapter_13.completion_scores.all_cases():
         found = chapter_13.completion_scores.reference(model, prompts, choices, mean)

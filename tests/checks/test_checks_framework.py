@@ -201,6 +201,14 @@ def test_a_mistake_is_named_only_if_it_is_made_on_hidden_cases_too():
         assert "Your answer is" not in refusal(mostly_a_sum, hidden)
 
 
+def test_no_gradient_is_right_where_all_gradients_are_zero():
+    @exercise(cases=_cases, see='chapter 99, "Scaling"')
+    def flat(x, factor):
+        return 0 * x + 1
+
+    flat(lambda x, factor: mt.ones_like(x))
+
+
 def test_no_mistake_is_named_where_two_fit():
     @exercise(cases=_cases, see='chapter 99, "Scaling"')
     def scaled(x, factor):

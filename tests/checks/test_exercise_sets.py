@@ -1,16 +1,17 @@
 """The exercise sets as students get them: every blank defines, and its check says so."""
 
 import importlib
-import inspect
 import re
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from authoring.alone import INSTALLING
 from minitorch.nn import Module
 from tests.checks.proof import exercises_of
 from textbook.checks import CheckFailed
+from textbook.checks.mistakes import text_of
 
 ROOT = Path(__file__).resolve().parents[2]
 EXERCISES, SOLUTIONS = ROOT / "exercises", ROOT / "solutions"
@@ -35,19 +36,13 @@ def test_an_unsolved_set_runs_and_each_check_says_not_solved_yet(path):
     assert checks >= exercises
 
 
-def written(reference):
-    """The text of a function or class, without decorators."""
-    text = inspect.getsource(reference)
-    return text[re.search("^(def|class) ", text, re.MULTILINE).start() :]
-
-
 @pytest.mark.parametrize("path", sorted(SOLUTIONS.glob("*/*.py")), ids=lambda path: path.stem)
 def test_the_reference_of_a_check_is_the_solution_of_the_set(path):
     """One model answer, which no mistake bends."""
     chapter = importlib.import_module(f"textbook.checks.chapter_{path.stem[:2]}")
     solutions = re.sub("\n *### (BEGIN|END) SOLUTION", "", path.read_text(encoding="utf-8"))
     for name, check in exercises_of(chapter).items():
-        assert f"{written(check.reference)}\n" in solutions, (
+        assert f"{text_of(check.reference)}\n" in solutions, (
             f"{check.reference.__module__} and {path.name} answer {name!r} differently: "
             "write the solution of the set into both"
         )
@@ -74,7 +69,9 @@ def listed(text):
 def compares_gradients(check):
     if isinstance(check.reference, type) and issubclass(check.reference, Module):
         return True
-    return any(check._observe(check.reference, case).gradients for case in check.all_cases())
+    return check.gradients and any(
+        check._observe(check.reference, case).gradients for case in check.all_cases()
+    )
 
 
 @pytest.mark.parametrize("path", sorted(EXERCISES.glob("*/*.ipynb")), ids=lambda path: path.stem)
@@ -94,5 +91,6 @@ def test_a_set_says_which_of_its_checks_compare_gradients(path):
 
 @pytest.mark.parametrize("path", sorted(EXERCISES.glob("*/*.ipynb")), ids=lambda path: path.stem)
 def test_a_set_begins_with_the_line_of_progress(path):
-    first = next(c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code")
-    assert first.source.endswith(f'\n\nprogress.show("{path.stem[:2]}")')
+    codes = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
+    assert codes[0].source == INSTALLING
+    assert codes[1].source.endswith(f'\n\nprogress.show("{path.stem[:2]}")')

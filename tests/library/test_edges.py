@@ -140,12 +140,16 @@ def test_half_precision_is_added_up_in_single():
 
 
 def test_one_hot_takes_memory_for_its_result_alone():
-    tracemalloc.start()
-    result = F.one_hot(mt.arange(10), 5000)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert result.sum(0).tolist() == [1] * 10 + [0] * 4990
-    assert peak < 3 * result.nbytes
+    def peak():
+        tracemalloc.start()
+        result = F.one_hot(mt.arange(10), 5000)
+        _, bytes_at_most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert result.sum(0).tolist() == [1] * 10 + [0] * 4990
+        return bytes_at_most / result.nbytes
+
+    # The least of three: threads that other tests have left may allocate meanwhile.
+    assert min(peak() for _ in range(3)) < 3
 
 
 @pytest.mark.parametrize("equation", ["ij->ji", "ij->ij", "ij", "ii->i", "...->..."])

@@ -8,6 +8,7 @@ import traceback
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial, wraps
+from time import thread_time
 from typing import ClassVar
 
 import numpy as np
@@ -32,9 +33,11 @@ from textbook.checks.arguments import (
 from textbook.checks.compare import brief, difference, indented
 from textbook.checks.describe import in_common
 from textbook.checks.errors import in_words, stopped
+from textbook.checks.mistakes import Mistake, mistakes_of, pairs_of
 from textbook.checks.precision import in_float64
 
 SEEDS = {False: (0, 1, 2), True: (100, 101, 102)}
+SECONDS_FOR_PAIRS = 2
 MUTABLE = (TensorBase, np.ndarray, list, tuple, dict)
 
 
@@ -64,16 +67,6 @@ class Draw:
         return {name: self.normal(*x.shape) for name, x in module.state_dict().items()}
 
 
-@dataclass(frozen=True)
-class Mistake:
-    """A usual wrong answer: what it is, how it computes, what to think about."""
-
-    name: str
-    function: object
-    hint: str
-    hidden: bool
-
-
 class Trial:
     """An answer and what it does on the cases of an exercise, each run once."""
 
@@ -88,10 +81,11 @@ class Trial:
         right = self.exercise._expected(self.exercise.reference, case, hidden, i)
         return self.outcome(hidden, i), right
 
-    def does_as(self, function, differ):
+    def does_as(self, function, differ, expected=None):
         """Whether the answer does on all cases, public and hidden, what this function does."""
+        expected = expected or self.exercise._expected
         return not any(
-            differ(self.outcome(hidden, i), self.exercise._expected(function, case, hidden, i))
+            differ(self.outcome(hidden, i), expected(function, case, hidden, i))
             for hidden in ((False, True) if self.exercise.whole else (False,))
             for i, case in enumerate(self.cases(hidden))
         )
@@ -157,7 +151,7 @@ class Exercise:
     reasons: tuple = ()
     gradients: bool = True
     run: object = None
-    mistakes: list = field(default_factory=list)
+    added: list = field(default_factory=list, init=False, repr=False)  # by `wrong`
     known: dict = field(default_factory=dict, init=False, repr=False)  # outcomes, see _expected
     drawn: dict = field(default_factory=dict, init=False, repr=False)  # see all_cases
     whole: ClassVar = True  # with a reference that answers, and hidden cases
@@ -173,10 +167,15 @@ class Exercise:
         """
 
         def add(function):
-            self.mistakes.append(Mistake(name, function, hint, hidden))
+            self.added.append(Mistake(name, function, hint, hidden))
             return function
 
         return add
+
+    @cached_property
+    def mistakes(self):
+        """Those of the exercise's table and those that were added, read when first asked for."""
+        return mistakes_of(self.reference) + self.added
 
     def __call__(self, answer, hidden=False):
         """Raise ``CheckFailed`` unless the answer is right; else say so in a line."""
@@ -350,6 +349,23 @@ class Exercise:
                 f"{self.name}: not right yet. Your answer is {fitting[0].name}.\n"
                 f"{fitting[0].hint}\nSee {self.see}."
             )
+        if not fitting and not trial.outcome(False, 0).error:
+            self._refuse_two_mistakes(trial, differ)
+
+    def _refuse_two_mistakes(self, trial, differ):
+        """Raise if the answer does on all cases what one pair of known mistakes does at once."""
+        fitting, end = [], thread_time() + SECONDS_FOR_PAIRS
+        for one, other, function in pairs_of(self.reference, self.mistakes):
+            if thread_time() > end:
+                return
+            if trial.does_as(function, differ, lambda both, case, *_: self._observe(both, case)):
+                fitting.append((one, other))
+        if len(fitting) == 1:
+            one, other = fitting[0]
+            raise CheckFailed(
+                f"{self.name}: not right yet. Your answer is two things at once:\n"
+                f"- {one.name}. {one.hint}\n- {other.name}. {other.hint}\nSee {self.see}."
+            )
 
     def _pattern(self, trial, hidden):
         """What all wrong results have in common, as a line to be added; or nothing."""
@@ -438,6 +454,8 @@ def _gradient_difference(got, expected):
     if expected.gradients is None:
         return None
     if got.gradients is None:
+        if not any(bool((x != 0).any()) for x in expected.gradients.values()):
+            return None
         return (
             "The values are right, but the result carries no gradient.\n"
             "Stay with tensors, without .item(), .numpy(), .array, .detach() or no_grad."

@@ -16,7 +16,8 @@ import numpy as np
 
 from minitorch import from_numpy
 from textbook.checks.compare import Words
-from textbook.checks.exercise import CheckFailed, Exercise, Mistake, Outcome
+from textbook.checks.exercise import CheckFailed, Exercise, Outcome
+from textbook.checks.mistakes import Mistake
 from textbook.checks.recorded import asked
 
 OUTCOMES = Path(__file__).parent / "outcomes"

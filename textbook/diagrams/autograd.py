@@ -143,3 +143,21 @@ def product(axes, numbers, lit, *, title=""):
     axes.set(xlim=(-0.1, columns + 0.1), ylim=(0.9 - rows, 1.1), aspect="equal")
     axes.set_title(title, fontsize=10)
     axes.axis("off")
+
+
+def pushes(axes, words, p, right):
+    """Probabilities as bars, and on each an arrow: where a step against the gradient pushes it.
+
+    The ``right`` word is pushed up by what it lacks to 1, every other one down by all it has.
+    """
+    for place, (word, share) in enumerate(zip(words, p, strict=True)):
+        goal = float(word == right)
+        color = COLORS[2] if goal else COLORS[1]
+        rectangle(axes, place - 0.3, 0, 0.6, share, facecolor="0.85", edgecolor="none")
+        arrow = {"arrowstyle": "-|>", "color": color, "lw": 2.5, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate("", (place, goal), (place, share), arrowprops=arrow)
+        axes.text(
+            place + 0.36, (goal + share) / 2, f"{goal - share:+.2f}", va="center", color=color
+        )
+    axes.set(xlim=(-0.5, len(words) - 0.3), ylim=(-0.02, 1.05), ylabel="probability")
+    axes.set_xticks(range(len(words)), words)

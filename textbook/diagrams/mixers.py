@@ -1,6 +1,8 @@
-"""Cheaper attention: tiles of a score matrix, the recall task, three forms of one sum, a scan."""
+"""Cheaper attention: products, tiles, slots, what is carried, three forms of one sum, a scan."""
 
-from textbook.plot.style import COLORS
+from math import exp
+
+from textbook.plot.style import COLORS, rectangle
 
 EDGE = "0.35"
 ROUND = {"boxstyle": "round,pad=0.3", "fc": "0.93", "ec": EDGE}
@@ -10,6 +12,31 @@ ARROW = {"arrowstyle": "->", "color": EDGE, "shrinkA": 0, "shrinkB": 0}
 def _box(axes, x, y, width, height, color):
     """A rectangle with its lower left corner at x, y."""
     axes.bar(x, height, width, y, align="edge", color=color, edgecolor="0.3", linewidth=0.8)
+
+
+def products(axes, rows):
+    """Products of matrices, each as two boxes whose sides are coloured by their length, n or d.
+
+    ``rows`` holds name, sides (rows, inner, columns) as "n", "d" or "4d", and what it costs.
+    """
+    size = {"n": 1.5, "d": 0.8, "4d": 1.3}
+    color = {"n": COLORS[1], "d": COLORS[0], "4d": COLORS[0]}
+    for i, (name, (rows_, inner, columns), cost) in enumerate(rows):
+        y, x = -2.3 * i, 5.2
+        axes.text(0, y, name, va="center")
+        for high, wide, gap in ((rows_, inner, 1.3), (inner, columns, 0.9)):
+            height, width = size[high], size[wide]
+            rectangle(axes, x, y - height / 2, width, height, facecolor="0.95", edgecolor="0.8")
+            for side, ends in ((high, ((x, x), (-1, 1))), (wide, ((x, x + width), (1, 1)))):
+                line = [y + end * height / 2 for end in ends[1]]
+                axes.plot(ends[0], line, color=color[side], linewidth=3, linestyle="-")
+            axes.text(x - 0.15, y, high, ha="right", va="center", color=color[high], fontsize=9)
+            middle = x + width / 2, y + height / 2 + 0.08
+            axes.text(*middle, wide, ha="center", va="bottom", color=color[wide], fontsize=9)
+            x += width + gap
+        axes.text(10.4, y, cost, va="center")
+    axes.set(xlim=(-0.2, 15), ylim=(y - 1.0, 1.4))
+    axes.axis("off")
 
 
 def tiles(axes, count=4, row=1, column=2):
@@ -27,6 +54,61 @@ def tiles(axes, count=4, row=1, column=2):
     kept = "kept for each query:\nlargest score, sum, mixed values"
     axes.text(count + 1.1, middle, kept, va="center", bbox=ROUND)
     axes.set(xlim=(-2, count + 5.6), ylim=(-0.1, count + 1.1), aspect="equal")
+    axes.axis("off")
+
+
+def rescaled(panels, scores=((1, 3), (2, 5))):
+    """Two tiles of one row of scores, each relative to its own maximum, then both to the larger."""
+    tops = [max(tile) for tile in scores]
+    for axes, tile, top, color, which in zip(panels, scores, tops, (0, 1), (1, 2), strict=False):
+        weights = [exp(score - top) for score in tile]
+        axes.bar(range(len(tile)), weights, 0.7, color=COLORS[color])
+        axes.set_title(f"tile {which}: m = {top}, z = {sum(weights):.2f}")
+        axes.set_xticks(range(len(tile)), [f"s = {score}" for score in tile])
+    both, place = panels[2], 0
+    for tile, top, color in zip(scores, tops, (0, 1), strict=True):
+        for score in tile:
+            both.bar(
+                place, exp(score - top), 0.7, facecolor="none", edgecolor=COLORS[color], ls=":"
+            )
+            both.bar(place, exp(score - max(tops)), 0.7, color=COLORS[color])
+            place += 1
+    z = sum(exp(score - max(tops)) for tile in scores for score in tile)
+    both.set_title(f"merged: m = {max(tops)}, z = {z:.2f}")
+    both.set_xticks(range(place), [f"s = {score}" for tile in scores for score in tile])
+    factor = exp(tops[0] - max(tops))
+    both.annotate(
+        f"times $e^{{{tops[0]} - {max(tops)}}}$ = {factor:.2f}",
+        (0.9, factor + 0.03),
+        (0.5, 0.62),
+        ha="center",
+        arrowprops=ARROW,
+    )
+    for axes in panels:
+        axes.set(ylim=(0, 1.15), ylabel="$e^{s - m}$" if axes is panels[0] else "")
+        axes.grid(visible=False)
+
+
+def carried(axes, places=7):
+    """What four mixers carry to the next token: a list that grows, a matrix, two vectors."""
+    kinds = (
+        ("softmax", "all keys and values: the list grows", places, 2, 1),
+        ("linear, Mamba-2 style", "a matrix of one size", 4, 3, 5),
+        ("gated, GRU", "a vector", 1, 3, 5),
+    )
+    x = 0.0
+    for name, what, wide, high, color in kinds:
+        for i in range(wide):
+            for j in range(high):
+                fresh = name == "softmax" and i == places - 1
+                fill = COLORS[color] if fresh or name != "softmax" else "0.9"
+                rectangle(axes, x + i, j, 0.9, 0.9, facecolor=fill, edgecolor=EDGE)
+        if name == "softmax":
+            axes.annotate("", (x + wide + 1.1, 1), (x + wide + 0.1, 1), arrowprops=ARROW)
+        axes.text(x, 3.7, name, va="bottom", weight="bold")
+        axes.text(x, 3.2, what, va="bottom", fontsize=9)
+        x += max(wide, 5) + 3.6
+    axes.set(xlim=(-0.3, x), ylim=(-0.3, 4.5), aspect="equal")
     axes.axis("off")
 
 
@@ -84,9 +166,11 @@ def forms(panels, n=8, size=3):
                     _box(axes, j, n - 1 - i, 0.94, 0.94, COLORS[5])
                 else:
                     _box(axes, j, n - 1 - i, 0.94, 0.94, "0.96")
-        stops = {"r": range(1, n), "i": range(size, n, size), "p": ()}[name[0]]
-        for stop in stops:
-            axes.text(stop - 0.5, n - 0.5 - stop, "S", ha="center", va="center", color=COLORS[1])
+        for stop in {"r": range(1, n), "i": range(size, n, size), "p": ()}[name[0]]:
+            down = ((stop - 0.03, n - stop - 0.95), (stop - 0.03, n - stop + 0.9))
+            style = ARROW | {"color": COLORS[1], "lw": 1.8}
+            axes.annotate("", *down, arrowprops=style)
+            axes.text(stop + 0.2, n - stop + 0.55, "S", va="center", color=COLORS[1], fontsize=9)
         axes.set(xlim=(-0.3, n), ylim=(-0.3, n), aspect="equal", title=name)
         axes.axis("off")
 

@@ -1,4 +1,4 @@
-"""Positions: where they enter self-attention, a turned pair, a dependency tree."""
+"""Positions: where they enter self-attention, clocks, turned arrows, a dependency tree."""
 
 import math
 
@@ -21,27 +21,90 @@ def three_places(axes):
         axes.annotate("", end, start, arrowprops=ARROW)
     axes.text(6.7, 0.15, "softmax", ha="center", va="bottom", fontsize=9)
     entries = (
-        (0, 0.62, 1.55, "1  added to the input:\nindex, one-hot, sinusoidal, learned"),
-        (2.6, 1.05, 1.95, "2  queries and keys turned:\nrotary"),
-        (5.6, 0.5, 1.55, "3  added to the score:\nrelative, ALiBi"),
+        (0, 0.62, 1.35, "1  at the word:\nadd a code of its place"),
+        (2.6, 1.05, 1.75, "2  at query and key:\nturn them"),
+        (5.6, 0.5, 1.35, "3  at the score:\nadd something for the distance"),
     )
-    style = {"ha": "center", "va": "bottom", "color": COLORS[0], "fontsize": 9}
+    style = {"ha": "center", "va": "bottom", "color": COLORS[0], "fontsize": 10}
     for x, tip, y, text in entries:
         axes.text(x, y, text, **style)
         axes.annotate("", (x, tip), (x, y), arrowprops=ARROW | {"color": COLORS[0], "lw": 1.8})
-    axes.set(xlim=(-1.9, 8.7), ylim=(-1.2, 2.7))
+    axes.set(xlim=(-1.9, 8.7), ylim=(-1.2, 2.5))
     axes.axis("off")
 
 
-def turned(axes, vector, angle, count):
-    """A vector of two numbers at places 0 to ``count`` - 1, turned by ``angle`` a place."""
-    a, b = vector
-    for t in range(count):
-        c, s = math.cos(t * angle), math.sin(t * angle)
-        tip = (a * c - b * s, a * s + b * c)
-        arrow = {"arrowstyle": "->", "color": COLORS[0], "alpha": 1 - t / (count + 2), "lw": 1.8}
-        axes.annotate("", tip, (0, 0), arrowprops=arrow)
-        axes.text(1.15 * tip[0], 1.15 * tip[1], t, ha="center", va="center", fontsize=8)
+def clock(axes, x, y, angles, radius=0.42):
+    """A clock at (x, y); its hands stand at ``angles`` from twelve, the first the longest."""
+    around = [math.pi * k / 40 for k in range(81)]
+    rim = [x + radius * math.sin(a) for a in around], [y + radius * math.cos(a) for a in around]
+    axes.fill(*rim, facecolor="0.96", edgecolor="0.6", linewidth=1, linestyle="-")
+    for hand, angle in enumerate(angles):
+        length = radius * (0.92 - 0.32 * hand)
+        tip = (x + length * math.sin(angle), y + length * math.cos(angle))
+        style = {"color": COLORS[hand], "linewidth": 2 + 1.6 * hand, "linestyle": "-"}
+        axes.plot([x, tip[0]], [y, tip[1]], solid_capstyle="round", **style)
+
+
+def hands_of_places(axes, places, omegas):
+    """A row of clocks for each of ``omegas``; a column is the code of a place."""
+    for row, omega in enumerate(omegas):
+        for column, place in enumerate(places):
+            clock(axes, column, -row, [omega * place])
+        axes.text(-0.75, -row, f"hand {row}", ha="right", va="center")
+    for column, place in enumerate(places):
+        axes.text(column, 0.62, place, ha="center", va="bottom")
+    axes.text(-0.75, 0.62, "place", ha="right", va="bottom")
+    axes.set(xlim=(-1.9, len(places) - 0.4), ylim=(-len(omegas) + 0.45, 1), aspect="equal")
+    axes.axis("off")
+
+
+def clocks_at(axes, distances, omegas, lit):
+    """A clock with all hands for each distance; those of the distances ``lit`` are framed."""
+    for column, distance in enumerate(distances):
+        clock(axes, column, 0, [omega * distance for omega in omegas])
+        bold = distance in lit
+        style = {"weight": "bold", "color": COLORS[1]} if bold else {}
+        axes.text(column, -0.5, f"{distance} back", ha="center", va="top", **style)
+        if bold:
+            around = [math.pi * k / 40 for k in range(81)]
+            ring = (
+                [column + 0.46 * math.sin(a) for a in around],
+                [0.46 * math.cos(a) for a in around],
+            )
+            axes.plot(*ring, color=COLORS[1], linewidth=2.5, linestyle="-")
+    axes.set(xlim=(-0.6, len(distances) - 0.4), ylim=(-0.8, 0.6), aspect="equal")
+    axes.axis("off")
+
+
+def same_angle(axes, query, key, places, angle):
+    """A query and a key, each turned left by ``angle`` for every place, and the angle between."""
+    start = math.atan2(query[1], query[0]), math.atan2(key[1], key[0])
+    at = [a + angle * place for a, place in zip(start, places, strict=True)]
+    sizes = math.hypot(*query), math.hypot(*key)
+    for name, before, now, size, place, color in zip(
+        "qk", start, at, sizes, places, COLORS, strict=False
+    ):
+        faint, tip = ((size * math.cos(a), size * math.sin(a)) for a in (before, now))
+        thin = {"arrowstyle": "->", "color": color, "alpha": 0.35, "lw": 1.2, "shrinkB": 0}
+        axes.annotate("", faint, (0, 0), arrowprops=thin | {"linestyle": "--"})
+        axes.annotate("", tip, (0, 0), arrowprops=thin | {"alpha": 1, "lw": 2.4})
+        text = f"${name}$ at place {place}"
+        side = "left" if tip[0] > 0.3 else "center"
+        axes.text(1.1 * tip[0], 1.12 * tip[1], text, ha=side, va="center", color=color)
+    steps = [at[0] + (at[1] - at[0]) * k / 30 for k in range(31)]
+    axes.fill(
+        [0, *(0.42 * math.cos(a) for a in steps)],
+        [0, *(0.42 * math.sin(a) for a in steps)],
+        color="0.8",
+        linewidth=0,
+    )
+    middle = steps[15]
+    between = round(math.degrees(at[1] - at[0]))
+    axes.text(
+        0.6 * math.cos(middle), 0.6 * math.sin(middle), f"{between}°", ha="center", va="center"
+    )
+    axes.set(xlim=(-1.3, 1.5), ylim=(-0.1, 1.25), aspect="equal")
+    axes.axis("off")
 
 
 def tree(axes, words, heads, lit):

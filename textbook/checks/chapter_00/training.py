@@ -120,86 +120,14 @@ def step_in_parts(loss_of, parts, parameters, means, squares, t, lr):
     return total
 
 
-def _adam(m, v, t, lr):
-    """What is subtracted from a parameter."""
-    return lr * (m / (1 - BETA1**t)) / ((v / (1 - BETA2**t)).sqrt() + EPS)
-
-
-def _stepping(
-    share=lambda size, count, parts: size / count,
-    clear=lambda w: None,
-    update=_adam,
-    square=lambda g: g**2,
-    betas=(BETA1, BETA2),
-    told=lambda losses, shares: sum(x * y for x, y in zip(losses, shares, strict=True)),
-    chosen=lambda parts: parts,
-    unused=lambda w: None,
-    carried=lambda m, v, t: (m, v),
-    used=lambda g: g,
-):
-    """The step with one of its pieces exchanged."""
-
-    def step(loss_of, parts, parameters, means, squares, t, lr):
-        count, losses, shares = sum(len(y) for _, y in parts), [], []
-        for w in parameters:
-            w.grad = clear(w)
-        for inputs, targets in chosen(parts):
-            loss = loss_of(inputs, targets)
-            shares.append(share(len(targets), count, len(parts)))
-            (loss * shares[-1]).backward()
-            losses.append(loss.item())
-        with mt.no_grad():
-            for w, m, v in zip(parameters, means, squares, strict=True):
-                g = unused(w) if w.grad is None else used(w.grad)
-                if g is None:
-                    continue
-                m.copy_(betas[0] * m + (1 - betas[0]) * g)
-                v.copy_(betas[1] * v + (1 - betas[1]) * square(g))
-                w -= update(m, v, t, lr)
-                kept = carried(m, v, t)
-                m.copy_(kept[0])
-                v.copy_(kept[1])
-        return told(losses, shares)
-
-    return step
-
-
-step_in_parts.wrong(
-    "right but for the parts, whose losses are averaged as if they were equally large",
-    "Each example counts alike: a part of n examples out of N has the share n / N.",
-)(_stepping(share=lambda size, count, parts: 1 / parts))
-step_in_parts.wrong(
-    "right but for the parts, whose losses are added",
-    "The loss is the mean over all examples: a part of n examples out of N has the share n / N.",
-)(_stepping(share=lambda size, count, parts: 1.0))
-step_in_parts.wrong(
-    "right but for the gradients that were there before, to which it adds",
-    "backward adds to .grad: set it to None before the first part.",
-)(_stepping(clear=lambda w: w.grad))
-
-
-@step_in_parts.wrong(
-    "a step for each part",
-    "One step, after all parts: the gradients of the parts add up by themselves.",
-)
-def _(loss_of, parts, parameters, means, squares, t, lr):
+def _step_for_each_part(loss_of, parts, parameters, means, squares, t, lr):
     case = parameters, means, squares, t, lr
     count = sum(len(y) for _, y in parts)
     losses = [step_in_parts.reference(loss_of, [part], *case) for part in parts]
     return sum(x * len(y) / count for x, (_, y) in zip(losses, parts, strict=True))
 
 
-step_in_parts.wrong(
-    "a step on the last part alone",
-    "zero_grad once, before the first part: the parts' gradients have to add up.",
-)(_stepping(chosen=lambda parts: parts[-1:]))
-
-
-@step_in_parts.wrong(
-    "right but for the gradient, which is that of the last part alone",
-    "Set .grad to None once, before the first part: the parts' gradients add up by themselves.",
-)
-def _(loss_of, parts, parameters, means, squares, t, lr):
+def _gradient_of_the_last_part(loss_of, parts, parameters, means, squares, t, lr):
     count = sum(len(y) for _, y in parts)
     with mt.no_grad():
         total = sum(loss_of(x, y).item() * len(y) / count for x, y in parts)
@@ -209,124 +137,6 @@ def _(loss_of, parts, parameters, means, squares, t, lr):
 
     step_in_parts.reference(shrunk, parts[-1:], parameters, means, squares, t, lr)
     return total
-
-
-step_in_parts.wrong(
-    "right but for the gradient, which is that of the summed losses of all examples",
-    "The loss is the mean over all examples: a part of n examples out of N has the share n / N.",
-)(
-    _stepping(
-        share=lambda size, count, parts: size,
-        told=lambda losses, shares: (
-            sum(x * y for x, y in zip(losses, shares, strict=True)) / sum(shares)
-        ),
-    )
-)
-step_in_parts.wrong(
-    "right but for the correction of m, which is missing",
-    "Both m and v start at 0 and are too small in the first steps.",
-)(_stepping(update=lambda m, v, t, lr: lr * m / ((v / (1 - BETA2**t)).sqrt() + EPS)))
-step_in_parts.wrong(
-    "right but for the correction of v, which is missing",
-    "Both m and v start at 0 and are too small in the first steps.",
-)(_stepping(update=lambda m, v, t, lr: lr * (m / (1 - BETA1**t)) / (v.sqrt() + EPS)))
-
-
-@step_in_parts.wrong(
-    "right but for the parameters, which stay as they were",
-    "`w = w - ...` makes a new tensor, which nobody sees. Change w in place, inside no_grad: "
-    "w -= ....",
-)
-def _(loss_of, parts, parameters, means, squares, t, lr):
-    kept = [w.detach().clone() for w in parameters]
-    total = step_in_parts.reference(loss_of, parts, parameters, means, squares, t, lr)
-    with mt.no_grad():
-        for w, before in zip(parameters, kept, strict=True):
-            w.copy_(before)
-    return total
-
-
-step_in_parts.wrong(
-    "right but for the number that it returns, the loss of the first part",
-    "Return the mean loss over all examples.",
-)(_stepping(told=lambda losses, shares: losses[0]))
-step_in_parts.wrong(
-    "right but for the number that it returns, the loss of the last part",
-    "Return the mean loss over all examples.",
-)(_stepping(told=lambda losses, shares: losses[-1]))
-step_in_parts.wrong(
-    "right but for the number that it returns, the mean of the parts' losses",
-    "Parts differ in size: weigh each by its share of the examples.",
-)(_stepping(told=lambda losses, shares: sum(losses) / len(losses)))
-step_in_parts.wrong(
-    "right but for the number that it returns, the sum of the parts' losses",
-    "Return the mean loss over all examples.",
-)(_stepping(told=lambda losses, shares: sum(losses)))
-step_in_parts.wrong(
-    "right but for the correction of m and v, which is missing",
-    "Both start at 0 and are too small in the first steps: divide by 1 - beta ** t.",
-)(_stepping(update=lambda m, v, t, lr: lr * m / (v.sqrt() + EPS)))
-step_in_parts.wrong(
-    "right but for m and v, which are kept as corrected",
-    "The correction is for this step only; the running means go on without it.",
-)(_stepping(carried=lambda m, v, t: (m / (1 - BETA1**t), v / (1 - BETA2**t))))
-step_in_parts.wrong(
-    "right but for the step, which is counted from 0",
-    "t counts from 1 and is used as it comes: 1 - beta ** t.",
-)(_stepping(update=lambda m, v, t, lr: _adam(m, v, t + 1, lr)))
-step_in_parts.wrong(
-    "right but for 1e-8, which stands under the root",
-    "Take the root of v first, then add 1e-8.",
-)(
-    _stepping(
-        update=lambda m, v, t, lr: lr * (m / (1 - BETA1**t)) / (v / (1 - BETA2**t) + EPS).sqrt()
-    )
-)
-step_in_parts.wrong(
-    "right but for 1e-8 in the denominator, which is missing",
-    "Where v is 0 or nearly so, only 1e-8 keeps the step small.",
-)(_stepping(update=lambda m, v, t, lr: lr * (m / (1 - BETA1**t)) / (v / (1 - BETA2**t)).sqrt()))
-step_in_parts.wrong(
-    "right but for the root of v, which is missing", "v holds squares: divide by its root."
-)(_stepping(update=lambda m, v, t, lr: lr * (m / (1 - BETA1**t)) / (v / (1 - BETA2**t) + EPS)))
-step_in_parts.wrong("a step up the slope", "A step goes against the gradient: w minus.")(
-    _stepping(update=lambda m, v, t, lr: -_adam(m, v, t, lr))
-)
-step_in_parts.wrong(
-    "right but for the two betas, which are exchanged", "0.9 belongs to m, 0.999 to v."
-)(_stepping(betas=(BETA2, BETA1)))
-step_in_parts.wrong(
-    "right but for v, the running mean of the gradient and not of its square",
-    "Square g in the update of v.",
-)(_stepping(square=lambda g: g))
-
-
-@step_in_parts.wrong(
-    "a step of plain gradient descent",
-    "Adam divides the running mean of the gradient by the root of that of its square.",
-)
-def _(loss_of, parts, parameters, means, squares, t, lr):
-    total = _stepping(used=lambda g: None)(loss_of, parts, parameters, means, squares, t, lr)
-    with mt.no_grad():
-        for w in parameters:
-            if w.grad is not None:
-                w -= lr * w.grad
-    return total
-
-
-@step_in_parts.wrong(
-    "right but for means and squares, which stay as they were",
-    "m and v have to be changed in place, or the next step knows nothing of them: m.copy_(...).",
-)
-def _(loss_of, parts, parameters, means, squares, t, lr):
-    copies = [[x.clone() for x in each] for each in (means, squares)]
-    return step_in_parts.reference(loss_of, parts, parameters, *copies, t, lr)
-
-
-step_in_parts.wrong(
-    "right but for a parameter without a gradient, whose m and v shrink, and which moves",
-    "Where .grad is None, the loss does not depend on the parameter: leave it as it is.",
-)(_stepping(unused=mt.zeros_like))
 
 
 # What was reached

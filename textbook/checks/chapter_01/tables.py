@@ -1,7 +1,5 @@
 """What a table of language models says, whose tokens are not the same."""
 
-import math
-
 from textbook.checks.compare import difference
 from textbook.checks.exercise import exercise
 
@@ -49,23 +47,6 @@ def _table_cases(draw, hidden):
     yield ([],)
 
 
-def _ranking(
-    value=lambda row: row["loss"] * row["tokens"] / row["characters"],
-    known=lambda row: row["unknown"] == 0,
-    honest=lambda row: row["reads"] == "the past",
-    unseen=lambda row: row["text"] == "validation",
-    told=lambda value, row: (row["model"], value),
-    order=sorted,
-):
-    """The ranking with one of its pieces exchanged."""
-
-    def ranking(rows):
-        kept = [row for row in rows if known(row) and honest(row) and unseen(row)]
-        return [told(value(row), row) for row in order(kept, key=value)]
-
-    return ranking
-
-
 def _row_by_row(check, answer, rows):
     """What is wrong with one model of the ranking, by the rules."""
     found, right = answer(rows), check.reference(rows)
@@ -111,72 +92,3 @@ def ranking(rows):
         if honest and row["unknown"] == 0:
             found.append((row["model"], row["loss"] * row["tokens"] / row["characters"]))
     return sorted(found, key=lambda pair: pair[1])
-
-
-ranking.wrong(
-    "a ranking by the loss a token",
-    "Tokens differ in length: one that is four characters long may well cost four times as much. "
-    "Share the loss of the whole text among its characters.",
-)(_ranking(value=lambda row: row["loss"]))
-ranking.wrong(
-    "a ranking by the perplexity of a token",
-    "Tokens differ in length: share the loss of the whole text among its characters.",
-)(_ranking(value=lambda row: math.exp(row["loss"])))
-ranking.wrong(
-    "right but for the numbers, which are perplexities of a character",
-    "Nats a character are asked for: no exponential.",
-)(_ranking(value=lambda row: math.exp(row["loss"] * row["tokens"] / row["characters"])))
-ranking.wrong(
-    "right but for the numbers, which are bits a character",
-    "The loss is in nats, and nats are asked for.",
-)(_ranking(value=lambda row: row["loss"] * row["tokens"] / row["characters"] / math.log(2)))
-ranking.wrong(
-    "a ranking by the loss times the length of a token",
-    "A long token shares its loss among its characters: divide by the characters of a token.",
-)(_ranking(value=lambda row: row["loss"] * row["characters"] / row["tokens"]))
-ranking.wrong(
-    "a ranking by the loss of a token, divided by the characters of the text",
-    "The loss of the whole text is that of a token times the number of tokens.",
-)(_ranking(value=lambda row: row["loss"] / row["characters"]))
-ranking.wrong(
-    "right but for what is left out: only models that do not know all words",
-    "Those that read the future, or their training text, cannot be compared either.",
-)(_ranking(honest=lambda row: True, unseen=lambda row: True))
-ranking.wrong(
-    "a ranking by the loss of the whole text",
-    "Texts differ in length: divide by the number of characters.",
-)(_ranking(value=lambda row: row["loss"] * row["tokens"]))
-ranking.wrong(
-    "right but for models that do not know all words, which it keeps",
-    "To say <unk> is easier than to say the word: their loss is that of another text.",
-)(_ranking(known=lambda row: True))
-ranking.wrong(
-    "right but for models that have read the future, which it keeps",
-    "They have read the token that they are asked for: that is no prediction.",
-)(_ranking(honest=lambda row: True))
-ranking.wrong(
-    "right but for losses on other texts than the validation text, which it keeps",
-    "What a model has learned by heart it does not predict, and texts differ in difficulty.",
-)(_ranking(unseen=lambda row: True))
-ranking.wrong(
-    "right but for losses on a third text, neither training nor validation, which it keeps",
-    "Whatever the text is: losses on different texts cannot be compared.",
-)(_ranking(unseen=lambda row: row["text"] != "training"))
-ranking.wrong("a ranking of all models", "Three kinds of rows cannot be compared: leave them out.")(
-    _ranking(known=lambda row: True, honest=lambda row: True, unseen=lambda row: True)
-)
-ranking.wrong("right but for the order: the worst stands first", "A low loss is good.")(
-    _ranking(order=lambda rows, key: sorted(rows, key=key, reverse=True))
-)
-ranking.wrong(
-    "right but for the order, which is that of the loss of a token", "Order by nats a character."
-)(_ranking(order=lambda rows, key: sorted(rows, key=lambda row: row["loss"])))
-ranking.wrong("right but for the order, which is that of the table", "The best model first.")(
-    _ranking(order=lambda rows, key: rows)
-)
-ranking.wrong("a list of names alone", "Pairs: the name, and the nats a character.")(
-    _ranking(told=lambda value, row: row["model"])
-)
-ranking.wrong(
-    "right but for the pairs, which are turned round", "The name first, then the number."
-)(_ranking(told=lambda value, row: (value, row["model"])))

@@ -78,40 +78,6 @@ def _window_cases(draw, hidden):
         yield draw.normal(steps, batch, inputs), draw.normal(steps, batch, 1), begins, window
 
 
-def _carried(h, new):
-    """The state without its past, zeros where a text begins."""
-    return h.detach().masked_fill(new.unsqueeze(-1), 0.0)
-
-
-def _loop(
-    carry=_carried,
-    clear=lambda optimizer: optimizer.zero_grad(),
-    update=lambda optimizer: optimizer.step(),
-    retain=False,
-    starts=lambda steps, window: range(0, steps, window),
-    told=lambda loss: loss.item(),
-    length=lambda window: window,
-    late=False,
-):
-    """The loop with one of its pieces exchanged."""
-
-    def loop(model, loss_function, optimizer, x, y, begins, window):
-        h, losses = None, []
-        for start in starts(len(x), window):
-            piece = slice(start, start + length(window))
-            if h is not None:
-                h = carry(h, begins[start - window if late else start])
-            outputs, h = model(x[piece], h)
-            loss = loss_function(outputs, y[piece])
-            clear(optimizer)
-            loss.backward(retain_graph=retain)
-            update(optimizer)
-            losses.append(told(loss))
-        return losses
-
-    return loop
-
-
 @exercise(
     cases=_window_cases,
     run=_trained,
@@ -133,88 +99,6 @@ def truncated_bptt(model, loss_function, optimizer, x, y, begins, window):
         optimizer.step()
         losses.append(loss.item())
     return losses
-
-
-CUT = "Cut the state off before the next window: h = h.detach()."
-truncated_bptt.wrong(
-    "the loop without detach",
-    f"The state still hangs on the graph of the window before, which backward has freed. {CUT}",
-)(_loop(carry=lambda h, new: h.masked_fill(new.unsqueeze(-1), 0.0)))
-truncated_bptt.wrong(
-    "the loop with retain_graph=True in place of detach",
-    "Keeping the graph lets the gradient flow into earlier windows, whose parameters have changed "
-    f"since. {CUT}",
-)(_loop(carry=lambda h, new: h.masked_fill(new.unsqueeze(-1), 0.0), retain=True))
-truncated_bptt.wrong(
-    "a loop that forgets the state between windows",
-    "Only the gradient is cut. The state itself goes on, where the text goes on.",
-)(_loop(carry=lambda h, new: None))
-truncated_bptt.wrong(
-    "a loop that carries the state into a new text",
-    "Where `begins` is True at the first step of a window, this column starts from zeros.",
-)(_loop(carry=lambda h, new: h.detach()))
-truncated_bptt.wrong(
-    "a loop that sets all columns to zero where one of them begins a new text",
-    "Each column by itself: h.masked_fill(new.unsqueeze(-1), 0.0).",
-)(_loop(carry=lambda h, new: None if bool(new.any()) else h.detach()))
-truncated_bptt.wrong(
-    "a loop in which a new text starts from a state of ones",
-    "From zeros: before the first token there is nothing to remember.",
-)(_loop(carry=lambda h, new: h.detach().masked_fill(new.unsqueeze(-1), 1.0)))
-truncated_bptt.wrong(
-    "a loop whose windows are a step too long, so that they overlap",
-    "x[start : start + window] has `window` steps: the end is not counted.",
-)(_loop(length=lambda window: window + 1))
-truncated_bptt.wrong(
-    "a loop that looks for new texts at the first step of the window before",
-    "Whether a text begins is told by the first step of the window that is about to be read.",
-)(_loop(late=True))
-truncated_bptt.wrong("a loop that returns the sum of the losses", "A list, one number a window.")(
-    lambda *case: sum(_loop()(*case))
-)
-truncated_bptt.wrong(
-    "a loop that sets those columns to zero that go on",
-    "Zeros where `begins` is True.",
-)(_loop(carry=lambda h, new: h.detach().masked_fill(~new.unsqueeze(-1), 0.0)))
-truncated_bptt.wrong(
-    "a loop that never sets the gradients to zero",
-    "backward() adds to the gradients that are there: call optimizer.zero_grad() in each window.",
-)(_loop(clear=lambda optimizer: None))
-truncated_bptt.wrong(
-    "a loop that does not change the parameters",
-    "The order is zero_grad(), backward(), step(). Without step(), or with zero_grad() between "
-    "backward() and step(), nothing is learned.",
-)(_loop(update=lambda optimizer: None))
-truncated_bptt.wrong(
-    "a loop that leaves out the last, shorter window",
-    "When window does not divide T, the last window is shorter. It counts too: "
-    "range(0, T, window).",
-)(_loop(starts=lambda steps, window: range(0, steps - window + 1, window)))
-truncated_bptt.wrong(
-    "a loop whose windows overlap",
-    "The next window starts where the last one ended: range(0, T, window).",
-)(_loop(starts=lambda steps, window: range(max(steps - window, 0) + 1)))
-
-
-@truncated_bptt.wrong(
-    "a loop with a single update at the end",
-    "Each window has its own zero_grad(), backward() and step().",
-)
-def _(model, loss_function, optimizer, x, y, begins, window):
-    losses = []
-    nothing = {"clear": lambda o: None, "update": lambda o: None}
-    optimizer.zero_grad()
-    losses = _loop(**nothing)(model, loss_function, optimizer, x, y, begins, window)
-    optimizer.step()
-    return losses
-
-
-@truncated_bptt.wrong(
-    "backpropagation through the whole sequence",
-    "Cut x and y along time, axis 0, into pieces of window steps.",
-)
-def _(model, loss_function, optimizer, x, y, begins, window):
-    return truncated_bptt.reference(model, loss_function, optimizer, x, y, begins, len(x))
 
 
 # What was reached

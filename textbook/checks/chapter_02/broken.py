@@ -357,97 +357,13 @@ def _testing(say=lambda i, broken: i if broken else None, **pieces):
     return test
 
 
-PIECES = "Read x in two pieces, and hand the last pair of the first on to the second."
-for name, hint, pieces in (
-    (
-        "a test that does not ask whether x is left as it is",
-        "Compare x with a copy that you made before.",
-        {"drop": ("x",)},
-    ),
-    (
-        "a test that does not ask whether the state that is given is left as it is",
-        "Compare it with a copy that you made before.",
-        {"drop": ("state",)},
-    ),
-    (
-        "a test that does not ask what is given back at the end",
-        "h of the last pair is the last of the states.",
-        {"drop": ("last",)},
-    ),
-    (
-        "a test that overlooks what shows only in pieces",
-        PIECES,
-        {"drop": ("pieces",)},
-    ),
-    (
-        "a test that overlooks what a sequence takes from the others",
-        "Give several sequences, then each by itself: the same must come out.",
-        {"drop": ("alone",)},
-    ),
-    (
-        "a test that does not ask what happens without a state",
-        "None means zeros: compare the two.",
-        {"drop": ("none",)},
-    ),
-    (
-        "a test that overlooks cut gradients",
-        "A layer that cuts it gives the right numbers and learns nothing from far away.",
-        {"drop": ("gradient",)},
-    ),
-    (
-        "a test for equality to the last digit",
-        "Products of other sizes are rounded otherwise: allow 1e-9.",
-        {"close": mt.equal},
-    ),
-    (
-        "a test that overlooks differences below 0.1",
-        "Smaller differences are differences, down to 1e-9.",
-        {"close": lambda a, b: mt.allclose(a, b, atol=0.1)},
-    ),
-    (
-        "a test that overlooks small differences",
-        "Differences below 1e-9 in float64 are rounding, no others: rtol=0, atol=1e-9.",
-        {"close": mt.allclose},
-    ),
-    (
-        "a list of the layers that are right",
-        "Return the numbers of the broken ones.",
-        {"say": lambda i, broken: None if broken else i},
-    ),
-    (
-        "a list of True and False",
-        "Return the numbers of the broken layers, counted from 0.",
-        {"say": lambda i, broken: broken},
-    ),
-):
-    broken_layers.wrong(name, hint)(_testing(**pieces))
-
-
-@broken_layers.wrong(
-    "a comparison with one layer that is right",
-    "Other gates, and another form of the output, are a layer's own business: ask for the rules.",
-)
-def _(layers):
+def _comparison_with_one_layer(layers):
     x = Draw(0).normal(6, 3, D)
     right = _layer()(x, None)[0]
     return [i for i, layer in enumerate(layers) if not mt.allclose(layer(x, None)[0], right)]
 
 
-broken_layers.wrong(
-    "a list of all layers",
-    "Some follow the rules.",
-)(lambda layers: [*range(len(layers))])
-broken_layers.wrong(
-    "a list without any layer",
-    "Some break a rule.",
-)(lambda layers: [])
-
-
-@broken_layers.wrong(
-    "a test that finds only what sees later inputs",
-    "That is one way to break a rule of several.",
-)
-def _(layers):
+def _finding_what_sees_later_inputs(layers):
     x = Draw(0).normal(6, 3, D)
     changed = mt.cat([x[:3], 0 * x[3:]])
     return [

@@ -167,9 +167,6 @@ def two_bits():
     return W_ih, mt.zeros(8, 2), b
 
 
-BOTH = "A gate of unit 1 has to open if write AND slot are 1: a bias that one of them cannot reach."
-
-
 def _slots(pair, bias=(0, 0)):
     """The two rows with other biases."""
     return tuple((*row[:4], row[4] + more) for row, more in zip(pair, bias, strict=True))
@@ -180,113 +177,7 @@ def _without_slot(pair, row=None):
     return tuple((w, 0, bit, r, -20 if w + r > 0 else 20) for w, _, bit, r, _ in pair)
 
 
-for name, hint, pieces in (
-    (
-        "a memory that always shows its bits: the output gates are open at every step",
-        "o must be shut unless x reads: a large negative bias, and a larger weight for read.",
-        {"o": _ON},
-    ),
-    (
-        "a memory that shows both bits at once: the output gates do not look at slot",
-        "Unit 0 shows its bit if read is 1 and slot is 0, unit 1 if both are 1.",
-        {"o": _without_slot(_READ)},
-    ),
-    (
-        "a memory that shows the bit of the other slot",
-        "Unit 0 belongs to slot 0, unit 1 to slot 1.",
-        {"o": _READ[::-1]},
-    ),
-    (
-        "a memory that shows a bit at writing, not at reading",
-        "The output gate looks at the fourth input, read.",
-        {"o": _WRITE},
-    ),
-    (
-        "a memory whose output gates never open",
-        "When x reads, the sum that goes into o must be large and positive.",
-        {"o": _OFF},
-    ),
-    (
-        "a memory in which unit 1 shows its bit whenever slot is 1",
-        BOTH.replace("write AND slot", "read AND slot"),
-        {"o": _slots(_READ, (0, 40))},
-    ),
-    (
-        "a memory that takes every bit that passes by: its input gates are open at every step",
-        "i must be shut unless x writes, and writes into this slot.",
-        {"i": _ON, "f": _OFF},
-    ),
-    (
-        "a memory that writes each bit into both slots",
-        "A bit that is written into one slot must not touch the other: the gates of a unit look at "
-        "slot, too.",
-        {"i": _without_slot(_WRITE), "f": _without_slot(_UNLESS_WRITE)},
-    ),
-    (
-        "a memory in which unit 1 takes every bit of slot 1, written or not",
-        BOTH,
-        {"i": _slots(_WRITE, (0, 40)), "f": _slots(_UNLESS_WRITE, (0, -40))},
-    ),
-    (
-        "a memory that adds what it writes to what was there",
-        "When x writes into this slot, the old bit must go: then the forget gate is near 0.",
-        {"f": _ON},
-    ),
-    (
-        "a memory that empties both slots at each writing",
-        "The forget gate of a unit shuts only where its own slot is written.",
-        {"f": _without_slot(_UNLESS_WRITE)},
-    ),
-    (
-        "a memory that has lost its bits when it is asked: its forget gates are shut then",
-        "f is the share of the old cell that stays. It has to be near 1 wherever x does not write, "
-        "also where it reads.",
-        {"f": _OFF},
-    ),
-    (
-        "a memory whose forget gates are the wrong way round: shut while they should keep",
-        "f is the share of the old cell that stays: near 0 at writing, near 1 otherwise.",
-        {"f": _WRITE},
-    ),
-    (
-        "a memory that leaks: after many steps the bits are gone",
-        "sigmoid(3) to the power of 100 is 0.008. Make the bias of f larger.",
-        {"f": ((-23, 23, 0, 0, 3), (-23, -23, 0, 0, 26))},
-    ),
-    (
-        "a memory into which bits seep that nobody writes: its input gates are never quite shut",
-        "sigmoid(-4) is 0.018, and hundreds of steps add up. Make the bias of i more negative.",
-        {"i": ((40, -40, 0, 0, -4), (40, 40, 0, 0, -44))},
-    ),
-    (
-        "a memory that keeps the opposite bits",
-        "The weight of bit in g must be positive.",
-        {"g": ((0, 0, -5, 0, 0),) * 2},
-    ),
-    (
-        "a memory that keeps the same bit, whatever x says",
-        "The candidate g is what is written: let it look at the third input, bit.",
-        {"g": _ON},
-    ),
-    (
-        "right but for the order of the gates: the output gate stands third",
-        "The rows belong to i, f, g, o, two each, in this order.",
-        {"g": _READ, "o": _BIT},
-    ),
-    (
-        "right but for the order of the gates: the forget gate stands first",
-        "The rows belong to i, f, g, o, two each, in this order.",
-        {"i": _UNLESS_WRITE, "f": _WRITE},
-    ),
-):
-    two_bits.wrong(name, hint)(_by_hand(**pieces))
-
-
-@two_bits.wrong(
-    "right but for the order of the rows: all of unit 0 come first",
-    "Both units of i, then both of f, of g and of o.",
-)
-def _():
+def _the_order_of_the():
     W_ih, W_hh, b = two_bits.reference()
     order = [0, 2, 4, 6, 1, 3, 5, 7]
     return W_ih[order], W_hh, b[order]

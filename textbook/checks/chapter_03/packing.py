@@ -24,26 +24,6 @@ def _padded(batches):
     return sum(len(batch) * max(batch) for batch in batches)
 
 
-def _counting(
-    cut=_batches,
-    padded=_padded,
-    ordered=sorted,
-    packed=lambda lengths, size: sum(lengths),
-    steps=lambda lengths, batches: sum(map(max, batches)),
-):
-    """The counts with one of their pieces exchanged."""
-
-    def counted(lengths, size):
-        return {
-            "padded": padded(cut(lengths, size)),
-            "sorted": padded(cut(ordered(lengths), size)),
-            "packed": packed(lengths, size),
-            "steps": steps(lengths, cut(lengths, size)),
-        }
-
-    return counted
-
-
 def _each(cut=_batches, count=len, longest=max):
     """For each batch so many sentences times so many words, added up."""
     return lambda lengths, size: sum(count(batch) * longest(batch) for batch in cut(lengths, size))
@@ -147,76 +127,3 @@ def cells(lengths, size):
         "packed": sum(lengths),
         "steps": sum(max(lengths[i : i + size]) for i in range(0, len(lengths), size)),
     }
-
-
-cells.wrong(
-    "right if all batches were as long as the longest sentence of the corpus",
-    "Each batch is filled up to its own longest sentence.",
-)(
-    _counting(
-        padded=lambda batches: sum(map(len, batches)) * max(max(b) for b in batches),
-    )
-)
-cells.wrong(
-    "right if the last batch were full",
-    "The last batch has the sentences that are left.",
-)(
-    lambda lengths, size: (
-        cells.reference(lengths, size)
-        | {
-            name: sum(size * max(batch) for batch in _batches(order(lengths), size))
-            for name, order in (("padded", list), ("sorted", sorted))
-        }
-    )
-)
-cells.wrong(
-    "a count without the last batch where it is not full",
-    "No sentence is left out.",
-)(_counting(cut=lambda lengths, size: [b for b in _batches(lengths, size) if len(b) == size]))
-cells.wrong(
-    "right but for the sorting, which puts the longest first",
-    "The shortest first: then the batch that is not full holds the longest sentences.",
-)(_counting(ordered=lambda lengths: sorted(lengths, reverse=True)))
-cells.wrong(
-    "right but for the sorting, which is done in each batch alone",
-    "Sort the corpus, then cut it.",
-)(
-    lambda lengths, size: (
-        cells.reference(lengths, size) | {"sorted": cells.reference(lengths, size)["padded"]}
-    )
-)
-cells.wrong(
-    "right but for packing, for which it counts steps",
-    "At each step a cell for every sentence that is still running: all words, once each.",
-)(_counting(packed=lambda lengths, size: sum(map(max, _batches(lengths, size)))))
-cells.wrong(
-    "right but for packing, for which it counts padding",
-    "The cells that packing needs, not those that it saves.",
-)(_counting(packed=lambda lengths, size: _padded(_batches(lengths, size)) - sum(lengths)))
-cells.wrong(
-    "right but for the steps, which are those of the sorted corpus",
-    "The steps of the batches in the order of the corpus.",
-)(
-    _counting(
-        steps=lambda lengths, batches: sum(map(max, _batches(sorted(lengths), len(batches[0]))))
-    )
-)
-cells.wrong(
-    "right but for the steps, which it counts for every sentence",
-    "The sentences of a batch take their steps side by side: as many as the longest has words.",
-)(_counting(steps=lambda lengths, batches: sum(lengths)))
-cells.wrong(
-    "right but for the steps, which are those of the longest batch alone",
-    "One batch comes after the other: add up.",
-)(_counting(steps=lambda lengths, batches: max(lengths)))
-cells.wrong(
-    "right but for the steps: it counts batches",
-    "A batch takes as many steps as its longest sentence has words.",
-)(_counting(steps=lambda lengths, batches: len(batches)))
-cells.wrong(
-    "right but for the sorting, after which it counts words alone",
-    "Sentences of a batch still differ in length: to its longest.",
-)(lambda lengths, size: cells.reference(lengths, size) | {"sorted": sum(lengths)})
-cells.wrong("four numbers, not a dict", "A dict with the keys of the text.")(
-    lambda lengths, size: [*cells.reference(lengths, size).values()]
-)

@@ -278,74 +278,7 @@ def _testing(say=lambda i, broken: i if broken else None, **pieces):
     return test
 
 
-for rule, (what, hint) in {
-    "argument": ("whether the tokens are left as they are", "Compare them with a copy."),
-    "mask": ("whether the padding is left as it is", "Compare it with a copy."),
-    "alone": (
-        "whether a sentence has the same vector alone and in a batch",
-        "Encode each sentence by itself, too: the others must not matter.",
-    ),
-    "word": (
-        "whether every word counts",
-        "Exchange a word for another, at every place: the vector must change.",
-    ),
-    "order": (
-        "whether the order counts",
-        "Exchange two neighbours: the vector must change.",
-    ),
-}.items():
-    broken_encoders.wrong(f"a test that does not ask for {what}", hint)(_testing(drop=(rule,)))
-broken_encoders.wrong(
-    "a test of padding alone",
-    "What is right of padding may still skip words, forget their order or look at other sentences.",
-)(_testing(drop=("argument", "mask", "alone", "word", "order")))
-broken_encoders.wrong(
-    "a test with sentences of eight words at most",
-    "An encoder may stop at eight words: sentences have up to twelve.",
-)(_testing(lengths=(5, 8, 1, 7)))
-broken_encoders.wrong(
-    "a test with sentences of one length",
-    "An encoder that gives all rows one length is right then.",
-)(_testing(lengths=(12, 12)))
-broken_encoders.wrong(
-    "a test in which a word is exchanged for a single other one",
-    "Two tokens may be the same to an encoder: try every pair, or many.",
-)(_testing(changes=(1,)))
-broken_encoders.wrong(
-    "a test in which the first word is never changed",
-    "Every word counts, the first too.",
-)(_testing(first=2))
-broken_encoders.wrong(
-    "a list of all encoders",
-    "Some follow the rules. Do they seem broken because of rounding? mt.allclose, not ==.",
-)(_testing(say=lambda i, broken: i))
-broken_encoders.wrong(
-    "a list of no encoders",
-    "Five of the nine break a rule: ask for each of them.",
-)(_testing(say=lambda i, broken: None))
-broken_encoders.wrong(
-    "a test that overlooks small differences",
-    "Smaller differences are differences: mt.allclose as it is.",
-)(_testing(differs=lambda x, y: not mt.allclose(x, y, atol=0.5)))
-broken_encoders.wrong(
-    "a list of the encoders that are right",
-    "Return the numbers of the broken ones.",
-)(_testing(say=lambda i, broken: None if broken else i))
-broken_encoders.wrong(
-    "a list of numbers that count from 1",
-    "The first encoder has the number 0.",
-)(_testing(say=lambda i, broken: i + 1 if broken else None))
-broken_encoders.wrong(
-    "a list of True and False",
-    "Return the numbers of the broken encoders, counted from 0.",
-)(_testing(say=lambda i, broken: broken))
-
-
-@broken_encoders.wrong(
-    "a comparison with one encoder that is right",
-    "Direction, weights and scale are an encoder's own business: ask for the rules.",
-)
-def _(encoders):
+def _comparison_with_one_encoder(encoders):
     tokens = Draw(1).integers(V, 3, 9)
     padding = mt.arange(9) >= mt.tensor([4, 9, 6]).unsqueeze(1)
     right = _reading()(tokens, padding)

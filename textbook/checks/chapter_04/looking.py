@@ -291,72 +291,7 @@ def _testing(say=lambda i, broken: i if broken else None, **pieces):
     return test
 
 
-for rule, (what, hint) in {
-    "argument": ("whether the memory is left as it is", "Compare it with a copy."),
-    "asking": ("whether the queries are left as they are", "Compare them with a copy."),
-    "mask": ("whether the padding is left as it is", "Compare it with a copy."),
-    "padding": (
-        "whether the weights at the padding are exactly 0",
-        "A small weight is a weight: weights.mT[padding] != 0.",
-    ),
-    "output": ("what the outputs are", "They are the weights times the memory as it is."),
-    "sentence": (
-        "whether a sentence has the same weights alone",
-        "Let a sentence attend by itself, without padding: the same weights must come out.",
-    ),
-    "query": (
-        "whether a query has the same weights without the others",
-        "Ask with each query by itself.",
-    ),
-    "order": (
-        "whether weights follow their words to another place",
-        "Let words change places: the weights must do so, too.",
-    ),
-}.items():
-    broken_attentions.wrong(f"a test that does not ask {what}", hint)(_testing(drop=(rule,)))
-broken_attentions.wrong(
-    "a test of the sum of the weights alone",
-    "Weights that add up to 1 may still lie on the padding, or depend on what they should not.",
-)(_testing(drop=("argument", "asking", "mask", "padding", "output", "sentence", "query", "order")))
-broken_attentions.wrong(
-    "a test without padding",
-    "Much that is wrong is right for sentences of one length.",
-)(_testing(counts=(7, 7)))
-broken_attentions.wrong(
-    "a list of all programs",
-    "Some follow the rules. Do they seem broken because of rounding? Allow 1e-9.",
-)(_testing(say=lambda i, broken: i))
-broken_attentions.wrong(
-    "a list of no programs",
-    "Five of the nine break a rule: ask for each of them.",
-)(_testing(say=lambda i, broken: None))
-broken_attentions.wrong(
-    "a test that overlooks differences below 0.5",
-    "Smaller differences are differences, down to 1e-9.",
-)(_testing(close=lambda a, b: mt.allclose(a, b, atol=0.5)))
-broken_attentions.wrong(
-    "a test that overlooks a difference of one millionth",
-    "Only differences below 1e-9 are rounding: mt.allclose takes rtol=0, atol=1e-9.",
-)(_testing(close=mt.allclose))
-broken_attentions.wrong(
-    "a list of the programs that are right",
-    "Return the numbers of the broken ones.",
-)(_testing(say=lambda i, broken: None if broken else i))
-broken_attentions.wrong(
-    "a list of numbers that count from 1",
-    "The first program has the number 0.",
-)(_testing(say=lambda i, broken: i + 1 if broken else None))
-broken_attentions.wrong(
-    "a list of True and False",
-    "Return the numbers of the broken programs, counted from 0.",
-)(_testing(say=lambda i, broken: broken))
-
-
-@broken_attentions.wrong(
-    "a comparison with dot-product attention",
-    "Which score it has is a program's own business: ask for the rules.",
-)
-def _(programs):
+def _comparison_with_dot_product(programs):
     draw = Draw(0)
     queries, memory = draw.normal(3, 4, 5), draw.normal(3, 7, 5)
     padding = mt.arange(7) >= mt.tensor([4, 7, 6]).unsqueeze(1)

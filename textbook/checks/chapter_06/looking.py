@@ -73,26 +73,6 @@ def _where_they_look(check, answer, k, c, x, memory):
     return None
 
 
-def _selecting(rows, first, columns, scale=1.0):
-    """(rows, columns) that picks the columns of its input from ``first`` on."""
-    matrix = mt.zeros(rows, columns)
-    matrix[first : first + columns] = mt.eye(columns) * scale
-    return matrix
-
-
-def _two(sharpness=lambda k: 20 * k**0.5, asks=lambda k: (0, k), reads=lambda k: k):
-    """Two heads that pick the columns of x from ``asks(k)`` on, of memory from ``reads(k)`` on."""
-
-    def matrices(k, c):
-        return (
-            [_selecting(2 * k, first, k, sharpness(k)) for first in asks(k)],
-            [_selecting(k + c, 0, k)] * 2,
-            [_selecting(k + c, reads(k), c)] * 2,
-        )
-
-    return matrices
-
-
 @exercise(
     cases=_pair_cases,
     run=_run,
@@ -109,59 +89,3 @@ def two_heads(k, c):
     key = mt.cat([mt.eye(k), mt.zeros(c, k)])
     value = mt.cat([mt.zeros(k, c), mt.eye(c)])
     return [first, second], [key, key], [value, value]
-
-
-two_heads.wrong(
-    "two heads that are not sharp: their matrices are all zeros and ones",
-    "A score of 1 / sqrt(k) beside scores of 0 moves the softmax little. Multiply Q (or K) by a "
-    "large number.",
-)(_two(sharpness=lambda k: 1.0))
-two_heads.wrong(
-    "two heads that are not sharp enough: their scale is 10",
-    "The scores are divided by the square root of k = 16, too, and then 2.5 against 0 is not "
-    "enough. Multiply Q by a larger number.",
-)(_two(sharpness=lambda k: 10.0))
-two_heads.wrong(
-    "two flat heads: each finds the mean of the values",
-    "The query of each head must fit the one key that it looks for better than the others.",
-)(_two(sharpness=lambda k: 0.0))
-two_heads.wrong(
-    "right but for the order: head 0 looks for the second key",
-    "Head 0 looks for the key in the first k columns of x, head 1 for that in the last k.",
-)(_two(asks=lambda k: (k, 0)))
-two_heads.wrong(
-    "two heads that both look for the first key",
-    "Q[1] has to pick the last k columns of x.",
-)(_two(asks=lambda k: (0, 0)))
-two_heads.wrong(
-    "two heads that both look for the second key",
-    "Q[0] has to pick the first k columns of x.",
-)(_two(asks=lambda k: (k, k)))
-two_heads.wrong(
-    "two heads that look away from their key",
-    "The larger weight needs the larger score: change the sign of Q or of K.",
-)(_two(sharpness=lambda k: -20 * k**0.5))
-two_heads.wrong(
-    "two heads that find keys: V picks the first c columns of the memory",
-    "The value stands in the last c columns, after the k of the key.",
-)(_two(reads=lambda k: 0))
-
-
-@two_heads.wrong(
-    "two heads that each look for both keys, and find the mean of the two values",
-    "That is the best that one softmax can do, and it does not tell which value belongs to which "
-    "key. Give each head one of the two.",
-)
-def _(k, c):
-    _, K, V = two_heads.reference(k, c)
-    both = mt.cat([mt.eye(k), mt.eye(k)]) * 20 * k**0.5
-    return [both, both], K, V
-
-
-@two_heads.wrong(
-    "two sharp heads whose values are cut off: V is all zeros",
-    "V has to pick the last c columns of the memory.",
-)
-def _(k, c):
-    Q, K, _ = two_heads.reference(k, c)
-    return Q, K, [mt.zeros(k + c, c)] * 2
