@@ -756,8 +756,8 @@ if out.full and adam.full:
 # chosen on the open half, since a rival gets its best rate.
 #
 # What to see: most of the gain comes from few ideas. Five of the nine are worth their time. Three make no difference
-# that one could see, and *zero starts* cost a little: without them each of the five seeds ends lower. All three looked sensible, and so
-# did zero starts. (We left them in. Take them out, and your program is ahead of ours.)
+# that one could see, and *zero starts* cost a little: without them each of the five seeds ends lower. All four looked
+# sensible. (We left them in. Take them out, and your program is ahead of ours.)
 #
 # Three things to keep in mind when you read such a table. A small loss without an idea can mean that another idea does its
 # work: rotary positions and token shift both tell who the neighbour is. An idea that costs time is charged for it: its
