@@ -365,8 +365,8 @@ def write(path, content):
 
 
 def book_files():
-    """What a student gets: chapters, results, exercises, programs to race, pages; no sources."""
-    found = [ROOT / "docs" / "notation.md", ROOT / "docs" / "claims.md"]
+    """What a student gets: chapters, results, exercises, programs to race, three pages of docs."""
+    found = [ROOT / "docs" / f"{name}.md" for name in ("claims", "exercises", "notation")]
     for part in ["notebooks", "exercises"]:
         found.extend(sorted((ROOT / part).rglob("*")))
     for path in found:

@@ -114,7 +114,8 @@ class Notebook(IPyNbFile):
         self.skip_compare += PICTURES
         core = self.config.option.chapters_on if self.path.parent.name == "notebooks" else None
         processor = {"OPENBLAS_CORETYPE": core} if core else {}
-        with kernel_environment(MINITORCH_DENSITY="1", **processor):  # pictures are not compared
+        density = "1" if self.config.option.all else "0"  # pictures are not compared
+        with kernel_environment(MINITORCH_DENSITY=density, **processor):
             self.kernel = Kernel(
                 CURRENT_ENV_KERNEL_NAME,
                 cwd=str(self.path.parent),

@@ -9,13 +9,14 @@ import ast
 import json
 import re
 import warnings
+from copy import deepcopy
 from pathlib import Path
 
 import nbformat
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
-from nbgrader.utils import is_grade, is_locked, is_solution
+from nbgrader.utils import is_grade, is_locked, is_solution, is_task
 
 LARGEST = 64 * 2**20  # bytes of a file that is read
 KERNELSPEC = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -173,7 +174,8 @@ def restore(
     the one of the source (with its hidden part), stands once, and after the answer that it tests.
     Test cells and the set's own code cells that are missing are put back. Of several copies of an
     answer all that are filled in run, so the last one counts. A test cell's metadata say what it
-    imports first, and whether its answer is blank.
+    imports first, and whether its answer is blank. A criterion of a rubric stands once, as the
+    set has it.
     """
     return _Restoration(submitted, source, release).run()
 
@@ -210,6 +212,8 @@ class _Restoration:
             if is_solution(cell):
                 self.restore_answer(index)
                 answer = index
+            elif is_task(cell):
+                self.restore_criterion(index)
             elif cell.cell_type == "code" and is_locked(cell):
                 self.restore_locked(index, answer)
             elif cell.cell_type == "code" and not self.places(index):
@@ -240,11 +244,13 @@ class _Restoration:
             for place in sorted(set(places) - set(filled or places[-1:]), reverse=True):
                 del self.cells[place]
             places = self.places(index)
+        is_code = self.release[index].cell_type == "code"
         for place in places:
             cell = self.cells[place][1]
-            if cell.cell_type != "code":
+            if is_code and cell.cell_type != "code":
                 self.note("the answer was no code cell, it ran as code", name)
-            self.cells[place] = index, new_code_cell(cell.source)
+            make = new_code_cell if is_code else new_markdown_cell
+            self.cells[place] = index, make(cell.source)
         self.cells[places[-1]][1].metadata = NotebookNode(self.release[index].metadata)
 
     def is_answered_elsewhere(self, index):
@@ -277,12 +283,23 @@ class _Restoration:
             self.note("test cell stood before its answer, it ran after it", name)
         self.cells.insert(max(target, after_answer), (index, original))
 
+    def restore_criterion(self, index):
+        places = self.places(index)
+        target = places[0] if places else self.behind(index)
+        for place in reversed(places):
+            del self.cells[place]
+        self.cells.insert(target, (index, deepcopy(self.source[index])))
+
     def restore_given(self, index):
+        given = new_code_cell(self.source[index].source)
+        self.cells.insert(self.behind(index), (index, given))
+
+    def behind(self, index):
+        """The place behind all cells that stand before this one in the set."""
         preceding = [
             place for place, (i, _) in enumerate(self.cells) if i is not None and i < index
         ]
-        given = new_code_cell(self.source[index].source)
-        self.cells.insert(max(preceding, default=-1) + 1, (index, given))
+        return max(preceding, default=-1) + 1
 
     def note_blank(self):
         answers = {i for i, cell in enumerate(self.release) if is_solution(cell)}

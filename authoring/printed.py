@@ -78,6 +78,7 @@ def link(page: Path, file: str, words: str) -> None:
 def article(pages: Path, name: str, names: list[str]) -> str:
     """The text of a page, its anchors and links with the page's name in front."""
     text = ARTICLE.search((pages / f"{name}.html").read_text("utf-8"))[1]
+    text = text.replace(' loading="lazy"', "")
     text = re.sub(r'\bid="([^"]+)"', lambda found: f'id="{_id(name, found[1])}"', text)
 
     def link(found: re.Match) -> str:

@@ -4,10 +4,14 @@ The pages work from a folder on a disk as from any web server; formulas, search 
 with them. Sphinx does it, with myst-nb for notebooks and furo for the looks.
 """
 
+import base64
+import hashlib
 import io
 import json
+import os
 import re
 import shutil
+import struct
 import tempfile
 from pathlib import Path
 
@@ -93,6 +97,7 @@ def site(root: Path, folder: Path) -> None:
             raise BookError(f"the pages have faults:\n{warnings.getvalue()}")
         write_search(pages, built)
         _mend_for_readers(built)
+        _lay_pictures_beside(built)
         if formulas.chromium():
             formulas.set_formulas(built)
             loaded = (FONTS,)
@@ -258,6 +263,26 @@ def _mend_for_readers(pages: Path) -> None:
         text = path.read_text("utf-8")
         for before, after in MENDS.items():
             text = text.replace(before, after)
+        path.write_text(text, encoding="utf-8")
+
+
+def _lay_pictures_beside(pages: Path) -> None:
+    """Write the figures as files of their own, which a page loads where they come into view."""
+    pictures = pages / "_images"
+    pictures.mkdir(exist_ok=True)
+    for path in pages.rglob("*.html"):
+        here = Path(os.path.relpath(pictures, path.parent)).as_posix()
+
+        def laid(found: re.Match, here: str = here) -> str:
+            picture = base64.b64decode(found[1])
+            name = f"{hashlib.sha256(picture).hexdigest()[:16]}.png"
+            (pictures / name).write_bytes(picture)
+            width, height = struct.unpack(">II", picture[16:24])
+            shape = f'style="aspect-ratio: {width} / {height}"'
+            return f'loading="lazy" {shape} src="{here}/{name}"'
+
+        text = path.read_text("utf-8")
+        text = re.sub(r'src="data:image/png;base64,([^"]+)"', laid, text)
         path.write_text(text, encoding="utf-8")
 
 

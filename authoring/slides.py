@@ -2,6 +2,7 @@
 
 A section gives a slide with its heading, its opening and its first formula, and one for a figure,
 with what to see in it; a verdict stands on the last. All text is in the speaker's notes (key S).
+Figures are the pictures of the notebook, not SVG: drawing them anew would execute each chapter.
 """
 
 import copy
@@ -45,7 +46,8 @@ def write_slides(pages: Path) -> None:
     ready = (pages / "_static" / STYLES).exists()
     (pages / "slides").mkdir()
     for page in sorted(pages.glob("notebooks/*.html")):
-        article = BeautifulSoup(page.read_text("utf-8"), "html.parser").article
+        read = page.read_text("utf-8").replace(' loading="lazy"', "")
+        article = BeautifulSoup(read, "html.parser").article
         title = _heading(article.h1)
         text = DECK.format(
             title=html.escape(title),

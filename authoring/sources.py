@@ -16,7 +16,7 @@ from .alone import installing_cell
 from .quoted import filled
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
-CELL_OPTIONS = {"tags", "solution", "tests", "points"}
+CELL_OPTIONS = {"tags", "solution", "tests", "criterion", "points"}
 # `# %% evidence` is a cell whose code is folded: it draws, tabulates or judges. `# %% save` is one
 # whose definitions later chapters import.
 KINDS = {
@@ -84,9 +84,12 @@ def read_exercises(source: Path) -> NotebookNode:
             if cell.id in seen:
                 raise BookError(f"{source}: {cell.id} is there twice: give each exercise one name")
             seen.add(cell.id)
-    for name in seen:
+    marks = [cell.metadata.nbgrader for cell in notebook.cells if "nbgrader" in cell.metadata]
+    paired = {mark.grade_id for mark in marks if not mark.task}
+    parts = tuple(f"test_{mark.grade_id}_" for mark in marks if mark.solution)
+    for name in paired:  # tests="name_part" has points of its own for a part of the answer `name`
         partner = name.removeprefix("test_") if name.startswith("test_") else f"test_{name}"
-        if partner not in seen:
+        if partner not in paired and not name.startswith(parts):
             raise BookError(f"{source}: {name} has no cell {partner}: write both")
     return notebook
 
@@ -127,10 +130,13 @@ def _cell_id(cell: NotebookNode, used: set[str]) -> str:
 def _grading_metadata(source: Path, cell: NotebookNode) -> dict:
     """nbgrader's metadata in place of the short form: solution="name", tests="name" points=4.
 
-    An error in such a cell does not keep a student from running the exercises below.
+    An error in such a cell does not keep a student from running the exercises below. A text cell
+    with criterion="name" points=1 is one of a rubric, for which a person gives the points.
     """
     roles = [role for role in REGIONS if role in cell.metadata]
     where = f"{source}: cell '{first_line(cell)}'"
+    if "criterion" in cell.metadata:
+        return {"nbgrader": NotebookNode(_criterion(where, roles, cell))}
     for role, region in REGIONS.items():
         found = re.findall(rf"(BEGIN|END) {region}\b", cell.source)
         if found != ["BEGIN", "END"] * (len(found) // 2):
@@ -146,9 +152,7 @@ def _grading_metadata(source: Path, cell: NotebookNode) -> dict:
     if len(roles) == 2:
         raise BookError(f"{where} is solution and tests: make two cells of it")
     [role] = roles
-    name = cell.metadata.pop(role)
-    if not re.fullmatch(r"(?!test_)[A-Za-z]\w{0,50}", name, re.ASCII):
-        raise BookError(f"{where}: {role}={name!r} is no Python name without test_ in front")
+    name = _name(where, role, cell)
     graded = role == "tests"
     grading = {
         "cell_type": "code",
@@ -159,15 +163,42 @@ def _grading_metadata(source: Path, cell: NotebookNode) -> dict:
         "solution": not graded,
         "task": False,
     }
-    points = cell.metadata.pop("points", None)
     if graded:
-        if not isinstance(points, int) or points <= 0:
-            raise BookError(f"{where}: points={points!r}, expected a whole number above 0")
-        grading["points"] = points
-    elif points is not None:
+        grading["points"] = _points(where, cell)
+    elif "points" in cell.metadata:
         raise BookError(f"{where} has points: they belong to tests={name!r}")
     tags = [*cell.metadata.get("tags", []), GOES_ON]
     return {"nbgrader": NotebookNode(grading), "tags": tags}
+
+
+def _criterion(where, roles, cell):
+    """nbgrader's metadata of a criterion, which it calls a task."""
+    if roles or cell.cell_type != "markdown":
+        raise BookError(f"{where}: a criterion is a text cell, and neither solution nor tests")
+    return {
+        "cell_type": "markdown",
+        "grade": False,
+        "grade_id": _name(where, "criterion", cell),
+        "locked": True,
+        "points": _points(where, cell),
+        "schema_version": 3,
+        "solution": False,
+        "task": True,
+    }
+
+
+def _name(where, role, cell):
+    name = cell.metadata.pop(role)
+    if not re.fullmatch(r"(?!test_)[A-Za-z]\w{0,50}", name, re.ASCII):
+        raise BookError(f"{where}: {role}={name!r} is no Python name without test_ in front")
+    return name
+
+
+def _points(where, cell):
+    points = cell.metadata.pop("points", None)
+    if not isinstance(points, int) or points <= 0:
+        raise BookError(f"{where}: points={points!r}, expected a whole number above 0")
+    return points
 
 
 def first_line(cell: NotebookNode) -> str:

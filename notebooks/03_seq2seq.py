@@ -4,7 +4,7 @@
 # The networks of chapters 01 and 02 say one thing for each token they read, or one thing for the
 # whole sequence. A translation is neither: it has its own length, its own words and its own order.
 # So this chapter lets one recurrent network read a sentence and hand its last state, one vector, to a
-# second network, which writes. It was the first neural design that translated well (Sutskever, Vinyals
+# second network, which writes. It was one of the first neural designs that translated well (Sutskever, Vinyals
 # and Le, 2014). How much can one vector carry? The answer surprised us, and it leads to attention.
 #
 # **After this chapter you will be able to**
@@ -15,7 +15,7 @@
 # - say what one vector for a whole sentence can hold, and what it costs to learn that (C5);
 # - show what happens after a decoder's first mistake (E2).
 #
-# **Time**: about 90 minutes to read and try; all cells together run in less than a minute.
+# **Time**: about 90 minutes to read, and 20 more for what there is to try; all cells together run in less than a minute.
 # **Before it**: chapter 01 (recurrent networks, teacher forcing, sampling) and chapter 02 (GRU).
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it
@@ -82,8 +82,9 @@ plot.show(
 # The chapter stays with German.
 #
 # Has a model understood how numbers are built, or has it memorised pairs? To see it, we **hold out** one
-# number in ten: it never occurs in training. What is held out is cut in two. On one part we report. On
-# the other, *elsewhere*, we choose, a learning rate for example: what we report has no part in a choice.
+# number in ten: it never occurs in training. We cut the held-out numbers in two. The first part is for results.
+# The second, called *elsewhere*, is for choices, such as the learning rate. So no choice has seen the numbers that
+# we report.
 # We train on 1 to 9 digits, each length equally often, and test from 3 digits on. (A test needs many
 # different numbers: of those with one digit, only 5 is held out.)
 
@@ -198,6 +199,8 @@ loss = -mt.stack(log_p).mean()
 print(f"mean loss a token {loss.item():.3f}; guessing evenly {math.log(len(german)):.3f}")
 
 # %% [markdown]
+# The loss is near that of guessing evenly, as it should be: nothing is trained yet.
+#
 # All inputs are known beforehand, so the loop is one call of the library's GRU with $c$ as its first
 # state, and the loss is the cross-entropy of chapter 00.
 
@@ -308,8 +311,9 @@ plot.show(
 )
 
 # %% [markdown]
-# The forward half has just read *three*, the backward half has just read *two*: both ends of the sentence are
-# one step from $c$, and only the middle is far away. First, what reads:
+# The backward states are called $g_j$ here, so $c = [h_n ; g_1]$, again of the shape $(H)$. The forward half has just
+# read *three*, the backward half has just read *two*: both ends of the sentence are one step from $c$, and only the
+# middle is far away. From here on $d = 64$ and $H = 128$, that is, 64 numbers in each direction. First, what reads:
 
 
 # %% save
@@ -559,6 +563,9 @@ table(
 )
 
 # %% [markdown]
+# The young model is wrong in three of these six, and never at the start: it begins right and goes wrong
+# later. Even then it writes a proper German number, only not the one that was asked for.
+#
 # ### Scores
 #
 # How good is that, in one number? Two measures. **Exact match** is the share of translations that are right in
@@ -571,8 +578,8 @@ table(
 #
 # $$\mathrm{BLEU} = 100 \cdot \min\big(1, e^{1 - r/w}\big) \cdot (p_1\, p_2\, p_3\, p_4)^{1/4} .$$
 #
-# The first factor, the **brevity penalty**, punishes translations that say less than the reference: without
-# it, saying only the one word that is certain would be perfect.
+# The first factor, the **brevity penalty**, punishes translations that say less than the reference. Without
+# it, a translator that says only the few words it is sure of would score best.
 
 
 # %%
@@ -679,9 +686,10 @@ plot.show(
 )
 
 # %% [markdown]
-# Every stop is a well-formed German number, though no encoder ever produced the points between. The decoder
-# has learned which sentences exist; the vector only says which of them is meant. Near an end small shifts change
-# a digit, and in the middle parts of both numbers meet.
+# Every stop of this walk is a well-formed German number, though no sentence was encoded to reach the points between. Near both ends nothing changes at all. Stop 3 changes one digit. Stop 5 is 271: it has the hundreds
+# of 293 and the *einundsiebzig* of the other number. It looks as if the decoder had learned which sentences exist, and the vector
+# only said which of them is meant. One walk is no proof: *Try it* in section 9 lets
+# you walk your own.
 #
 
 # %% [markdown]
@@ -904,8 +912,8 @@ plot.show(
 # On the right the vector has 8 numbers. The curves come in the same order, and much later. Eight numbers would have room for
 # every number, but within 4,500 steps the network has not learned to use it.
 #
-# And the decoder that reads the vector again at every step? It learns the long sources in about a third of the steps. That is the
-# last table:
+# And the decoder that reads the vector again at every step? After 1,500 steps it has as many of the longest sources right
+# (0.942) as the first decoder after 4,500: a third of the steps. See the table *128 at every step*:
 
 # %% evidence
 # The same in numbers, and verdicts
@@ -969,23 +977,25 @@ widths.holds(
 # > {{03 trained_longer: longest right; encoding=128 at every step; steps=1500}}, {{03 trained_longer: longest right; encoding=128 at every step; steps=4500}}. 8 numbers, after 4,500 steps: {{03 trained_longer: exact match[0]; encoding=8 numbers; steps=4500}}
 # > and {{03 trained_longer: longest right; encoding=8 numbers; steps=4500}}.
 #
-# (That long sentences offer more chances for a mistake makes every curve lower. It does not explain
-# why narrow vectors do worse than wide ones.)
+# Is this only because a long sentence has more places to go wrong? No. After 500 steps 0.995 of the shortest sources are
+# right. If a word of the longest had the same chance, even four times as many words would give
+# $0.995^4 = 0.98$. We see 0.145. Nor would it explain why narrow vectors do worse than wide ones.
 #
-# So what is wrong with one vector? It has room. But it is learned slowly: everything that the source says has to be packed into
-# the same numbers. And it is fragile, as the next section shows.
+# So what is wrong with one vector? It has room, but its use is learned slowly. Our guess at the cause: everything that the
+# source says has to be packed into the same numbers. And it is fragile, as the next section shows.
 #
 # ## 8. What teacher forcing costs
 #
 # In training the decoder reads the true words, at test time its own. So it has never read a mistake. What does it do
-# after its first one? This gap between training and use is called **exposure bias**. Exact match cannot see it: that
-# ends with the first mistake, as section 6 showed. So we make a mistake on purpose.
+# after its first one? This gap between training and use is called **exposure bias** (Ranzato et al., 2016). Exact match
+# cannot see what it does: once a word is wrong, the sentence counts as wrong whatever follows (section 6). So we make a
+# mistake on purpose.
 #
 # ### One wrong word (E2)
 #
 # Take the numbers that the grown model translates without any mistake, and whose first word is a digit from *zwei* to
-# *neun*. We let it read the next digit in place of its own first word (*drei* for *zwei*), and it goes on alone. The
-# rest of the number is as it was, so the rest of the translation should be too.
+# *neun*. We let it read the next digit in place of its own first word (*drei* for *zwei*, and so on, *zwei* for
+# *neun*), and it goes on alone. The rest of the number is as it was, so the rest of the translation should be too.
 
 # %%
 pair = number_pair(233)
@@ -1032,9 +1042,10 @@ table(["the word given is", "numbers", "rests right"], lines, "the grown model",
 measured(f"wrong rests in which the word taken away turns up: {sum(comes_back)} of {len(wrong)}")
 
 # %% [markdown]
-# It is so. Where the word is due later, a third of the rests are ruined; elsewhere one in eight. And in most of the wrong rests
-# the word that was taken away turns up after all. So the encoding says *what* is to be said, and the decoder learns from the words that it reads
-# how far it has come. Chapter 04 shows what changes when it can look at the source again.
+# Both counts agree with the list. Where the word is due later, a third of the rests are ruined; elsewhere one in eight.
+# And in 116 of 149 wrong rests the word that was taken away turns up after all. The second count is the stronger one: a long
+# number is harder anyway, and in a long number it is likelier that the word is due later. Our reading: the encoding says
+# *what* is to be said, and the decoder tells largely from the words that it reads how far it has come. Chapter 04 shows what changes when it can look at the source again.
 #
 # That was one model. The runs of section 7 tell how often other models stumble, each counted on the numbers that it has right:
 
@@ -1066,13 +1077,13 @@ lab.holds(
 )
 
 # %% [markdown]
-# The two columns do not meet. With training nearly every number comes right, but after one wrong word a good part of the rests is
-# still ruined. Exact match alone would call these models finished. Reading the vector at every step does not cure it either,
+# Follow the two columns down. Exact match climbs to nearly 1. The share of right rests does not follow: with 128 numbers
+# it lies between 0.51 and 0.68 at every budget. Exact match alone would call these models finished. Reading the vector at every step does not cure it either,
 # although that decoder translates best.
 #
-# Is teacher forcing to blame? Not alone. Chapter 04 trains a decoder with the same teacher forcing that may look at all words of the
-# source, and it hardly stumbles. So this is what teacher forcing costs a decoder *that must live on one vector*: where it is in the sentence,
-# it knows only from the words that it has just said. (Training on wrong words helps as well: see *Mistakes in training* among the side roads.)
+# Is teacher forcing to blame? Not alone. Chapter 04 gives the same teacher to a decoder that may look at all words of the
+# source, and that one hardly stumbles. So this is what teacher forcing costs a decoder *that must live on one vector*: it
+# tells where it is in the sentence largely from the words that it has just said. (Training on wrong words helps as well: see *Mistakes in training* among the side roads.)
 #
 # > **E2 · Often: the grown model has 0.997 of the numbers right, but after one wrong word only 0.81 of the rests.**
 # > *Our question*: does one wrong word spoil what a decoder says after it?
@@ -1110,9 +1121,9 @@ print(" ".join(said), f" P = {p:.4f}")
 
 # %% [markdown]
 # "ein" is the likeliest first word, but what follows it is open, and the chances are split. "eine" can only
-# be followed by "Million". Trying all sentences would find that, but their number grows as $V^T$.
-# **Beam search** keeps the $K$ likeliest beginnings, the **beam**, instead of one: continue each by every
-# word, keep the $K$ likeliest results, put aside those that have ended.
+# be followed by "Million". Trying all sentences would find that, but with $V'$ words there are up to $V'^{\,T}$ sentences
+# of $T$ words. **Beam search** keeps the $K$ likeliest beginnings, the **beam**, instead of one. At each step it
+# continues each of them by every word, keeps the $K$ likeliest results, and puts aside those that have ended.
 
 
 # %%
@@ -1151,7 +1162,8 @@ plot.show(
 # %% [markdown]
 # Heavy boxes are kept, light ones dropped. The number beside a word is the probability of the whole beginning up to
 # there: the product along the path. With $K = 1$ this is greedy search. The book's `beam_search` works on batches and adds
-# up $\log P$ instead of multiplying $P$, which would underflow. The same table as a step function:
+# up $\log P$ instead of multiplying $P$, which would underflow. Given the same table and
+# $K = 2$, it finds both sentences that ended on the right:
 
 # %% evidence
 # The same table for the library: what its beam search finds
@@ -1221,19 +1233,22 @@ table(
 
 # %% [markdown]
 # The grown model is sure of what it says: all beams say the same. The young one is not, and a larger beam does find
-# likelier sentences. A few more numbers come right, but from 4 beams on no more do. What the model does not know, no search can find. And watch the last column: the larger the beam, the *shorter* the sentence. It is the problem from above.
+# likelier sentences. With 4 beams four more of the 100 numbers come right (too few for a finding), and with 16 and 64
+# no more do. What the model does not know, no search can find. And watch the last column: the larger the beam, the
+# *shorter* the sentence. That is the problem we began with: each further word costs probability.
 # In large translators it goes so far that for many sources the likeliest of all sentences is the empty one (Stahlberg
 # and Byrne, 2019), and quality falls as the beam grows: the **beam search curse**. Practice uses 4 or 5 beams and a length
 # penalty. (Where variety is asked for, as in a chat, one draws words at random, as in chapter 01.)
 #
-# **Try it**: `new_translator(training, layers=2)`, `hidden=64`, or `bidirectional=False`, and the same training. Feed the
+# **Try it**: guess first whether exact match will rise or fall, then run it. `new_translator(training, layers=2)`, `hidden=64`, or `bidirectional=False`, and the same training. Feed the
 # source in reverse, as Sutskever, Vinyals and Le did for a forward encoder: `pair._replace(source=pair.source[::-1])`
 # for all pairs of a `ParallelText`. Translate back to English, `number_texts("de", "en")`, or to French,
 # `number_texts("en", "fr")`. Walk `between` two numbers of your own.
 #
 # > **From statistical to neural translation.** Until 2014 the best systems counted: phrase tables and
-# > language models, tuned over years by many engineers. In 2014 the first sequence-to-sequence papers came
-# > out; in 2016 Google Translate changed over. It already had attention, the subject of the next chapter.
+# > language models, tuned over years by many engineers. In 2014 the papers that this chapter follows came out (with a
+# > forerunner by Kalchbrenner and Blunsom in 2013); in 2016 Google Translate changed over. Google's network already had
+# > attention, the subject of the next chapter.
 #
 # <details>
 # <summary>Common slips, and how other texts write it</summary>
@@ -1269,7 +1284,9 @@ table(
 # fall with length. Papineni et al. (2002), *BLEU: a method for automatic evaluation of machine translation*.
 # Post (2018), *A call for clarity in reporting BLEU scores*. Williams and Zipser (1989), *A learning algorithm
 # for continually running fully recurrent neural networks*, for teacher forcing. Bengio et al. (2015), *Scheduled
-# sampling for sequence prediction with recurrent neural networks*. Stahlberg and Byrne (2019), *On NMT search
+# sampling for sequence prediction with recurrent neural networks*. Ranzato et al. (2016), *Sequence level training with
+# recurrent neural networks*, for exposure bias. Wu et al. (2016), *Google's neural machine translation system: bridging the
+# gap between human and machine translation*, for the length penalty. Stahlberg and Byrne (2019), *On NMT search
 # errors and model errors: cat got your tongue?* Conneau et al. (2017), *Supervised learning
 # of universal sentence representations from natural language inference data*, for max pooling.
 #
@@ -1339,7 +1356,8 @@ for name, pool in POOLINGS.items():
 # possible answers:
 #
 # - **anywhere**: one animal is named somewhere in the story. Which?
-# - **last counts**: animals are named five times. Which came last?
+# - **last counts**: animals are named five times (fewer where two of them are drawn for the same place, as in the story
+#   below). Which came last?
 
 # %% save
 FILLERS = "the a and then in of to one big old day town wood road".split()
@@ -1470,8 +1488,8 @@ runs.holds(
 # steps little of the difference is left: four last states of five are above 0.94, the fifth is at 0.83.
 # So nothing was forgotten: without pooling it is learned more slowly.
 #
-# **Last counts.** Here the last state wins. The mean stays near what naming one of the five animals at random would give,
-# $\tfrac15 + \tfrac45 \cdot \tfrac18 = 0.30$, also after 1,500 steps. The max learns the answer in four seeds of five: a state that
+# **Last counts.** Here the last state wins. Naming one of the five animals at random would give about
+# $\tfrac15 + \tfrac45 \cdot \tfrac18 = 0.30$, and the mean is not far above that even after 1,500 steps. The max learns the answer in four seeds of five: a state that
 # has read the story so far can carry order, and the maximum over states with it.
 #
 # Pooling asks a sentence "does it occur anywhere?"; the last state asks "what came last?". Chapter 04 lets the model decide:

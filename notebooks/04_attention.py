@@ -142,13 +142,14 @@ plot.show(
 )
 
 # %% [markdown]
-# On the left, everything has to pass through one line. On the right, each piece gets what it needs. Where
+# On the left, everything has to pass through one line. In the middle, every piece gets the same mixture. On the right, each piece
+# gets what it needs. (*und* gets nothing: it joins the unit to the ten, and is not the "and" that English says after "hundred".) Where
 # do such weights come from? Every sentence is different: the decoder has to ask.
 #
 # ## 2. One step, by hand
 #
-# At step $t$ the decoder has a state $s_t$, which knows what has been said so far, and so what is wanted
-# next. We compare it with each encoder state. The simplest comparison is the dot product: large if the
+# At step $t$ the decoder has a state $s_t$, which knows what has been said so far, and so what has to come
+# next. This state does the asking: we call it the **query**, and compare it with each encoder state. The simplest comparison is the dot product: large if the
 # two point the same way. Then a softmax (chapter 00) turns scores into weights:
 #
 # $$e_{tj} = s_t^\top h_j, \qquad \alpha_{tj} = \frac{\exp(e_{tj})}{\sum_{l=1}^{n} \exp(e_{tl})}, \qquad
@@ -202,6 +203,8 @@ plot.show(
 )
 
 # %% [markdown]
+# In the plane at the right, the query points the way of "three", and the output ends close to the tip of that arrow.
+#
 # The number of weights follows $n$, but no parameter belongs to a position: the same rule serves any length.
 # Everything is differentiable, so the gradient can say "look elsewhere". And looking *is* computing a mean:
 # there is no hard choice anywhere.
@@ -209,7 +212,7 @@ plot.show(
 # ## 3. All steps
 #
 # The decoder asks once a step. Here are five states, chosen by hand again, one for each piece that is to be
-# said. For *und*, which translates no word, the query is zero.
+# said. For *und*, which translates no word of the source, the query is zero: it asks for nothing.
 
 # %%
 queries = mt.tensor(
@@ -308,9 +311,9 @@ print("the library agrees:", mt.allclose(fused, masked, atol=1e-6))
 # %% [markdown]
 # ## 5. A translator that looks back
 #
-# Does it work? We put these ten lines into the translator of chapter 03 and change nothing else: numbers in words, the
-# same encoder, the same training. We report on some of the numbers that are held out, and choose learning rates by the
-# others, *elsewhere*.
+# Does it work? We put these few lines into the translator of chapter 03 and change nothing else: numbers in words, the
+# same encoder (it reads in both directions), the same training. What we report is counted on the numbers *held out*. Learning rates are
+# chosen on other numbers, *elsewhere*.
 
 # %%
 training, held_out, elsewhere = number_texts()
@@ -589,10 +592,10 @@ one_vector_runs.holds(
 )
 
 # %% [markdown]
-# Read the left panel from below. After 300 steps one vector manages short numbers only. Each budget lifts its curve, and the long ones
-# come last: it is on its way. In the right panel the vector is read again at every step. Now it is learned much faster, and after 2,700
+# Read the left panel from below. After 300 steps one vector gets about a third of the shortest numbers right, and hardly a long one. Each budget lifts its curve, and
+# the long ones come last: it is on its way. In the right panel the vector is read again at every step. Now it is learned much faster, and after 2,700
 # steps most of the longest sentences are right, though not yet all. The decoder that looks back was there after 300, and a long sentence is no harder for it than a
-# short one. It never has to keep more than it needs for the next piece.
+# short one. We think the reason is this: it never has to keep more than it needs for the next piece.
 #
 # > **C6 · holds with a condition: Attention learns in 300 steps what one vector, read at every step, has not quite learned in 2,700.**
 # > *The lectures* (deck 3, "Attention is great!"): "Attention solves the bottleneck problem".
@@ -645,13 +648,14 @@ for reads in one_vector_runs.best.settings_of("reads"):
     )
 
 # %% [markdown]
-# Read the middle column. From one vector, the wrong word pulls others along. With attention the rest is said as if nothing had
-# happened. The reason is in the wiring: after the stumble the decoder looks at the source again, and there stands what has to be said
-# next. The other one has to know from memory how far it has come, and its memory has just read a lie.
+# All three columns begin with the wrong digit that we put in. Compare what follows. From one vector, the wrong word pulls others
+# along. With attention the rest is said as if nothing had happened. We think the reason is in the wiring. Both decoders know only from their
+# own words how far they have come. But one of them can then look at the source, where the next word still stands. The other one has
+# nothing but its memory, and that has just read a lie.
 #
 # So teacher forcing is not to blame alone. The gap between training and use is called *exposure bias*. A decoder that must live on
-# one vector pays for it, also after nine times the training, and also if it reads the vector at every step: the vector says what is
-# to be said, but not how far one has come. A decoder that looks back hardly pays at all.
+# one vector pays for it, also after nine times the training, and also if it reads the vector at every step. A decoder that looks back
+# hardly pays at all.
 #
 # > **E2 · No: with attention one wrong word spoils under 1 % of what follows, from one vector far more, however it is read.**
 # > *Our question*: is it teacher forcing that lets a decoder stumble on after one wrong word?
@@ -671,7 +675,7 @@ for reads in one_vector_runs.best.settings_of("reads"):
 # | --- | --- | --- | --- |
 # | dot product | $s^\top h$ | nothing | Luong et al., 2015 |
 # | multiplicative (bilinear) | $s^\top W h$ | $W$ $(H, H)$ | Luong et al., 2015 |
-# | reduced-rank multiplicative | $(U s)^\top (V h)$ | $U$, $V$ $(r, H)$ with $r < H$ | the same, of rank $r$: $W = U^\top V$ |
+# | reduced-rank multiplicative | $(U s)^\top (V h)$ | $U$, $V$ $(r, H)$ with $r < H$ | the multiplicative score with $W = U^\top V$ |
 # | additive | $w^\top \tanh(W_1 h + W_2 s)$ | $W_1$, $W_2$ $(r, H)$, $w$ $(r)$ | Bahdanau et al., 2015 |
 #
 # The dot product needs both states to have one size; the three that learn do not. Each is a few lines, from states
@@ -763,7 +767,8 @@ for name, formula in formulas.items():
 # %% [markdown]
 # What do they cost? Parameters can be counted, and so can FLOPs (chapter 00), here for $T = n = 12$ and $H = 64$.
 # The dot product needs $2 T n H$ for all pairs of states. The others project first, which takes $2 n H r$
-# for each matrix that is applied to $n$ words. The additive score makes $r$ numbers for every pair and puts
+# for each matrix of $r$ rows that is applied to $n$ words. In our code $r = H/4$ for reduced rank and $r = H$ for the two others that
+# learn. The additive score makes $r$ numbers for every pair and puts
 # each through a $\tanh$; that is the last column.
 
 
@@ -783,8 +788,7 @@ for name, make in SCORES.items():
     print(f"{name:15} {parameters:10,} {flops:9,} {largest:9,}")
 
 # %% [markdown]
-# Which one is best? For the number of steps until they translate well it hardly matters, as a side road shows (C8). For what
-# their maps tell, it does.
+# Which one is best? How fast they learn differs a little, as a side road shows (C8). What their maps tell differs more.
 #
 # ## 7. Where it looks
 #
@@ -1042,19 +1046,20 @@ later.holds(
 # wrong. And these predictions depend on the look: with equal weights at most half of them stay. Here the map shows something that the
 # answer needs.
 #
-# ***tausend* is the other case.** With two of the four scores there are seeds in which it nearly always points at a wrong word, mostly one
+# ***tausend* is the other case.** With two of the four scores there are seeds in which it nearly always points at a wrong word, often one
 # word too early, although nearly every number is right. Another seed does this to *hundert* or to *Million*. How can it do no
 # harm? The folded table tells: of *tausend*, too, most predictions often stay with equal weights. The decoder knows (we guess) from its own words, and
-# from a rough picture of the sentence, that *tausend* must come. What the answer does not need, training does not put in order.
-# Nor does more of it. After ten times the steps all five models with the score of reduced rank translate every number right, and in all
-# five *tausend* looks at a wrong word nearly always (the last folded table). The better the translation, the worse this piece of the map.
+# from a rough picture of the sentence, that *tausend* must come. What the answer does not need, training may leave
+# in disorder. It need not: most of *hundert* stays as well, and yet most models align *hundert* right. And more training does not help. After ten times the steps all five models with the score of reduced rank translate every number right, and in all
+# five *tausend* looks at a wrong word nearly always (the last folded table). The translation got better, and this piece of the map worse.
 #
 # So a clear map is no proof that the look was needed, and a right answer is no proof that the map is right. Nobody would have
 # seen this in one model: the dot product of seed 0 looks perfect.
 #
 # (Wiegreffe and Pinter, 2019, answered Jain and Wallace: one should not judge a model by weights that it was not trained with. The fair rival
-# is a model *trained* with equal weights from the start. That is the mean, which runs beside the four scores in C8. It stays far
-# behind. So the looking is needed, also where a single map does not explain.)
+# is a model *trained* with equal weights from the start. That is the mean, which runs beside the four scores in C8. After the 120
+# steps of that comparison it is far behind. So looking makes a model learn faster, also where a single map does not
+# explain. Whether the mean would catch up we have not measured.)
 #
 # > **C7 · holds with a condition: Where order turns, the maps are right; "tausend" may point at a wrong word in a right translation.**
 # > *The lectures* (deck 3, "Attention is great!"): "We get (soft) alignment for free!"
@@ -1109,7 +1114,7 @@ measured(f"tausend, all weights equal: {misled.values('stays, tausend')[0]:.2f} 
 # %% [markdown]
 # ## 8. A shorter path for the gradient
 #
-# Why does a decoder that looks back learn so much faster (C6)? One reason we can follow on its way. Chapter 01 followed the gradient back
+# Why does a decoder that looks back learn so much faster (C6)? The gradient may have a part in it, and we can follow that on its way. Chapter 01 followed the gradient back
 # through a recurrent network and saw it vanish with distance. Which words are far away for our translator? Its encoder
 # reads in both directions, and both last states go into the one vector. So the *last* word is near the decoder, and
 # the *first* word is near it, too: the backward half has just read it. Far away is the *middle*.
@@ -1135,6 +1140,7 @@ plot.show(
 # \;+\; \underbrace{\Big(\frac{\partial h_n}{\partial h_{n-1}} \cdots \frac{\partial h_{j+1}}{\partial h_j}\Big)^{\!\top} \frac{\partial L}{\partial h_n}}_{\text{orange: } n - j \text{ steps}}
 # \;+\; \cdots$$
 #
+# In the orange term, $\partial L / \partial h_n$ is what comes back through the decoder, which starts from $h_n$.
 # The dots are what else leads from $h_j$ to the loss: a change of $h_j$ also moves the weights, and the states after it that
 # are looked at, too. The blue term has no product of Jacobians. It does not depend on the distance $n - j$, only on the
 # weight $\alpha_{tj}$, which is about $1/n$ before training.
@@ -1250,7 +1256,7 @@ runs.holds("with both directions the first word is as near as the last", ends, b
 #
 # In our translator the decoder's state is the query, and the encoder's state is both key and value. When
 # queries come from one sequence, keys and values from another, one speaks of **cross-attention**. Here is a
-# table of five numbers, asked for "ninety" in a whisper and in a loud voice:
+# table of five numbers, asked for "ninety" three times: not at all, in a whisper, and in a loud voice:
 
 # %%
 values = mt.tensor([[2.0], [100.0], [0.0], [90.0], [3.0]])  # (n, 1), under the five words
@@ -1261,11 +1267,11 @@ for factor in (0, 2, 8):
     print(f"query times {factor} finds {found.item():6.2f}, weight of ninety {weights[3]:.4f}")
 
 # %% [markdown]
-# At factor 0 the query fits all keys alike, and we get the mean, 39. A long query finds "ninety", and only
-# that. So one formula reaches from "the mean of everything" to "look this up", and training can choose any place in
+# At factor 0 the query fits all keys alike, and we get the mean, 39. A query of large norm finds "ninety", and almost
+# nothing else. So one formula reaches from "the mean of everything" to "look this up", and training can choose any place in
 # between.
 #
-# > **Today.** Nobody trains a recurrent translator any more. But cross-attention is alive wherever one sequence reads another: in the
+# > **Today.** Hardly anybody trains a recurrent translator any more. But cross-attention is alive wherever one sequence reads another: in the
 # > Transformers that translate (chapter 10), in models that write down speech, and in those that draw a picture
 # > from a sentence. Of the four scores a product has won: queries and keys by learned matrices, of reduced rank in
 # > each head, divided by $\sqrt d$ (chapters 05 and 06). And the lesson of the maps has stayed. Weights of attention are drawn everywhere, and
@@ -1283,7 +1289,7 @@ for factor in (0, 2, 8):
 # - A translator that looks back learns in 300 steps what one vector, also at its best, has not quite learned in 2,700 (C6), and one wrong word does not throw
 #   it off (E2). One vector is not too small. It is hard to learn to use.
 # - Scores may be dot products, bilinear, of reduced rank, or additive. They differ in parameters and cost.
-# - Alignment comes for free where order matters (C7). But a map shows where the model looked, not that it had to, and it
+# - Alignment comes for free where German turns the order round (C7). But a map shows where the model looked, not that it had to, and it
 #   looked at states, not at words.
 # - The gradient gets a path whose length does not grow with the distance (C32).
 # - In general, attention is a mean of values whose weights depend on a query: soft look-up.
@@ -1448,6 +1454,9 @@ plot.show(
 )
 
 # %% [markdown]
+# The flat query makes nearly a line of the data: every answer is almost the mean of all. The sharp one jumps from point to point and
+# repeats the noise. The one in between follows the sine.
+#
 # Where is the dot product? Multiply the score out, now for vectors and $\sigma = 1$:
 #
 # $$-\tfrac12 \lVert q - k_j \rVert^2 = q^\top k_j - \tfrac12 \lVert k_j \rVert^2 - \tfrac12 \lVert q \rVert^2 .$$
@@ -1567,9 +1576,9 @@ runs.holds(
 # **Anywhere**: a query finds the animal wherever it stands, first of the three. The other two get there, or are on
 # their way: nothing is forgotten for good, it is learned later.
 #
-# **Which came last**: is a question about order. A weighted mean of a set does not know in which order the set came; chapter 05 makes a
+# **Which came last** is a question about order. A weighted mean of a set does not know in which order the set came; chapter 05 makes a
 # theorem of that (C10). And still the query finds the answer. What it looks at are *states*, and each state has read the story up to its
-# word. So it can carry what the query asks for. The plain mean, which weighs all states alike, does not get there.
+# word. So it can carry what the query asks for. The plain mean, which weighs all states alike, has not got there after 1,000 steps.
 #
 # > **E1 · Yes: a query learns sooner what stands anywhere, and with time also what came last, since states carry order.**
 # > *Our question*: does attention with one learned query pool better than the last state and the mean
@@ -1608,7 +1617,7 @@ plot.show(
 #
 # $$o_t \text{ by the query } s_{t-1}, \qquad s_t = \mathrm{GRU}\big([E'_{y_{t-1}};\, o_t],\, s_{t-1}\big) .$$
 #
-# Either has a price. A state now waits for an attention output, so the decoder is back to a loop: a score, a
+# Both have a price. A state now waits for an attention output, so the decoder is back to a loop: a score, a
 # softmax and a mean in each step, where section 5 did all steps at once. Luong's order:
 
 
@@ -1646,7 +1655,7 @@ class FedBack(LooksBack):
 # curve; then come eight seeds.
 #
 # One thing would spoil the comparison. With random matrices, the scores of the multiplicative function start smaller than those of the
-# dot product. Does it learn otherwise because of its form, or because of its start? So it runs a second time with
+# dot product. If it learns more slowly, is that due to its form or to its start? So it runs a second time with
 # $W = 1$ at the start, which *is* the dot product then. The score of reduced rank runs a second time with $U = V$
 # and orthonormal rows. Beside them run the mean, which does not look anywhere, and the additive score fed back. All are also
 # asked for six digits, longer than anything that they were trained on.
@@ -1815,17 +1824,18 @@ if "multiplicative, W = 1" in curves:
 runs.holds("six digits remain out of reach", lambda rows: rows.values("six digits"), below=0.05)
 
 # %% [markdown]
-# - **Looking beats not looking.** The mean does learn, but it is far behind when all others are done.
-# - **The multiplicative score lags, and its start is to blame.** From random matrices it takes more steps than the dot product and than the
-#   additive score. From $W = 1$ it is ahead of itself, and of the lag behind the dot product no finding is left. Reduced rank gains nothing
-#   from $U = V$.
-# - **The additive score ends highest.** At step 120 its worst seed is above the best of reduced rank. (In a larger study, too, Britz et al.,
-#   2017, it came out slightly ahead.) But it is the dear one, and given time all translate nearly everything. Later models use
+# - **Looking learns faster than not looking.** The mean does learn, but it is far behind at step 120, when all others are nearly done.
+# - **The multiplicative score lags from a random start.** It then takes more steps than the dot product and than the
+#   additive score. Started from $W = 1$ it learns faster, and its lag behind the dot product is no longer a finding. Reduced rank gains
+#   nothing from $U = V$.
+# - **Of the four, the additive score ends highest in the median.** Ahead of reduced rank that is a finding: at step 120 its worst seed is
+#   above the best of reduced rank. (In a larger study, too, Britz et al.,
+#   2017, it came out slightly ahead.) But it is the most expensive one, and given time all translate nearly everything. Later models use
 #   products, and chapter 05 goes back to the simplest.
-# - **Input feeding gains nothing here.**
-# - **Six digits remain out of reach.** Attention does not teach a model what it has never seen: hundreds before *tausend*.
+# - **Input feeding gains nothing here.** We tried it with the additive score.
+# - **Six digits remain out of reach.** Attention does not teach a model what it has never seen, such as hundreds before *tausend*.
 #
-# > **C8 · holds with a condition: The multiplicative score lags only from a random start, the additive one ends highest; all four work.**
+# > **C8 · holds with a condition: From a random start the multiplicative score lags; the additive one ends above reduced rank; all four work.**
 # > *The lectures* (deck 3, "Attention variants", "Sequence-to-sequence
 # > with attention"): the four score functions have "relative advantages/disadvantages"; "sometimes we take
 # > the attention output from the previous step, and also feed it into the decoder".

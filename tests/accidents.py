@@ -234,6 +234,12 @@ def make_class(release, whole=False):
     add("warns", right(release, grow="import warnings\ndef grow(x):\n    warnings.warn('odd')\n"
         "    return np.exp(x) - 1"), FULL)  # fmt: skip
 
+    right_one = "def double(x):\n    return 2 * x"
+    traces = f"import faulthandler, sys\nfaulthandler.enable(sys.stderr)\n{right_one}"
+    add("wants its stack on a crash", right(release, double=traces), FULL)
+    installs = f"%pip install tqdm\n!pip install no-such-thing\n{right_one}"
+    add("installs before the answer", right(release, double=installs), FULL)
+
     name, zero = "largest", FULL | {"largest": 0}
     add("endless", right(release, **{name: ENDLESS}), zero, f"test_{name}: stopped after")
     add("endless and deaf", right(release, **{name: DEAF}), zero, f"test_{name}: stopped after")

@@ -486,6 +486,7 @@ COSTLY = {  # the script alone tries these
     "fills the disk": FILLS,
     "prints 600 MB": PRINTS,
     "asks for ever": ASKS_FOR_EVER,
+    "gives without end": "def unroll(*case):\n    while True:\n        yield case[0]",
     "sends 200 MB of lists": sends(
         "send.__globals__.update(LONGEST_TEXT=10**9); message['more'] = [[]] * 5 * 10**7"
     ),

@@ -34,7 +34,7 @@ def copied(folder: Path) -> None:
     """The repository's chapters and right answers as a package of another name, `home`."""
     checks, answers = HOME / "textbook" / "checks", HOME / "tests" / "checks"
     shared = [checks / f"{name}.py" for name in ("modules", "suspects", "recorded")]
-    for path in [*checks.glob("chapter_*/*.py"), *shared, *answers.glob("right_*.py")]:
+    for path in [*checks.glob("chapter_*/*.*"), *shared, *answers.glob("right_*.py")]:
         text = path.read_text(encoding="utf-8")
         text = re.sub(
             r"textbook\.checks\.(chapter_\d\d|modules|suspects|recorded)", r"home.\1", text

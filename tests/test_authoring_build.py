@@ -14,6 +14,7 @@ from mini_book import edit
 from nbclient import NotebookClient
 
 from authoring.build import build, execute, join_streams
+from authoring.release import release
 from authoring.sources import BookError, read_chapter, read_exercises, to_text
 
 CHAPTER = "notebooks/01_double.py"
@@ -157,12 +158,38 @@ def test_an_endless_cell_and_a_dead_kernel_end_the_build(book, line, timeout, me
         ("    ### END SOLUTION\n", "", "each BEGIN SOLUTION needs its END SOLUTION"),
         ("### BEGIN HIDDEN TESTS\n", "", "each BEGIN HIDDEN TESTS needs"),
         (' solution="add_one"', "", "has BEGIN SOLUTION: start it with"),
+        (' solution="add_one"', ' criterion="clear" points=1', "a criterion is a text cell"),
+        ("]\n# ## 1", '] criterion="clear"\n# ## 1', "points=None, expected a whole number"),
+        ("]\n# ## 1", '] criterion="c l" points=1\n# ## 1', "no Python name"),
     ],
 )
 def test_mistakes_in_the_short_form_are_told(book, old, new, message):
     edit(book / EXERCISES, old, new)
     with pytest.raises(BookError, match=message):
         read_exercises(book / EXERCISES)
+
+
+def test_an_exercise_may_have_parts_and_an_open_question_a_rubric(book):
+    tests = mini_book.EXERCISES[mini_book.EXERCISES.index('# %% tests="add_one"') :]
+    source = book / EXERCISES
+    with open(source, "a", encoding="utf-8") as file:
+        part = tests.replace("add_one", "add_one_sign", 1).replace("points=3", "points=1")
+        file.write(f"\n{part}")
+        file.write('\n# %% [markdown] criterion="clear" points=2\n# Is the claim clear?\n')
+    found = {cell.id: cell for cell in read_exercises(source).cells if "nbgrader" in cell.metadata}
+    assert {name: cell.metadata.nbgrader.get("points") for name, cell in found.items()} == {
+        "add_one": None,
+        "test_add_one": 3,
+        "test_add_one_sign": 1,
+        "clear": 2,
+    }
+    released = release(book, read_exercises(source))
+    clear = next(cell for cell in released.cells if cell.id == "clear")
+    assert clear.metadata.nbgrader.task and not clear.metadata.editable
+    assert clear.source == "Is the claim clear?"
+    edit(source, 'tests="add_one_sign"', 'tests="sub_one_sign"')
+    with pytest.raises(BookError, match="test_sub_one_sign has no cell sub_one_sign"):
+        read_exercises(source)
 
 
 def test_an_exercise_name_used_twice_is_told(book):

@@ -105,6 +105,7 @@ class MiniBook:
         (root / "docs").mkdir()
         (root / "docs" / "notation.md").write_text("T is the length")
         (root / "docs" / "claims.md").write_text("C1 holds")
+        (root / "docs" / "exercises.md").write_text("Any way is right")
         (root / "notebooks" / "results" / "00.json").write_text("{}")
         (root / "exercises" / "00_start" / "00_start.ipynb").write_text(notebook("exercise"))
 
@@ -489,6 +490,7 @@ def test_copy_holds_chapters_results_and_exercises_but_no_sources(shelf):
     assert copied == {
         ".book.json",
         "docs/claims.md",
+        "docs/exercises.md",
         "docs/notation.md",
         "exercises/00_start/00_start.ipynb",
         "exercises/00_start/program.py",

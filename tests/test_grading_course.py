@@ -1,20 +1,27 @@
 """What an instructor asks for: deadlines, an appeal, sets that were assigned, statistics."""
 
+import copy
 import csv
 import json
 import os
+import re
 import zipfile
 from datetime import UTC, datetime
 
+import mini_book
+import nbformat
 import pytest
 from nbgrader.api import Gradebook
 from test_grading_workers import SOURCE, hand_in
 
+from authoring import preflight
 from authoring.grading import command, deadlines, gradescope, statistics
+from authoring.grading.course import Course
 from authoring.grading.deadlines import Deadlines
 from authoring.grading.desk import Desk, nothing_told
 from authoring.grading.grade import Settings, grade_folder
-from authoring.grading.isolation import GradingError
+from authoring.grading.isolation import GradingError, Place
+from authoring.sources import read_exercises
 
 SET = "01_short"
 MORE = {SET: SOURCE, "02_more": SOURCE}
@@ -103,7 +110,7 @@ def test_the_table_has_late_days_and_rows_for_all_who_were_due(tmp_path, judged)
 
 def test_a_set_that_few_handed_in_is_not_missed_by_the_others(tmp_path, judged):
     folder, said = tmp_path / "class", []
-    for student in ("anna", "ben", "carla"):
+    for student in ("anna", "ben", "carla", "..eve"):
         hand_in(folder / student, "answer = 42")
     (folder / "dora").mkdir()
     (folder / "ben" / f"{SET}.ipynb").rename(folder / "ben" / "02_more.ipynb")
@@ -114,6 +121,7 @@ def test_a_set_that_few_handed_in_is_not_missed_by_the_others(tmp_path, judged):
         ("02_more", "ben"),
     ]
     assert [line[:27] for line in said if "taken for" in line] == ["02_more: handed in by 1 of "]
+    assert said[0] == "not graded: ..eve begins with a point, so it is no student's"
     rows = grade_folder(folder, tmp_path / "named", {SET: SOURCE}, Settings(), str, MORE)
     assert len(rows) == 4, "a set that is named was assigned"
 
@@ -141,6 +149,56 @@ def test_an_appeal_regrades_one_and_the_table_has_what_a_person_gave(tmp_path, j
     assert "carla,01_short,0.5,1.0" in (tmp_path / "results" / "grades.csv").read_text()
     known = (tmp_path / "results" / "grades.jsonl").read_text()
     assert "0.5" not in known, "what is remembered is the grader's own"
+
+
+ASKS = (
+    mini_book.EXERCISES
+    + """
+# %% tests="add_one_half" points=1
+assert add_one(0.5) == 1.5
+### BEGIN HIDDEN TESTS
+assert add_one(-0.5) == 0.5
+### END HIDDEN TESTS
+
+# %% [markdown]
+# Why is there no largest number?
+
+# %% [markdown] criterion="claim" points=2
+# Is the claim true?
+
+# %% [markdown] criterion="limits" points=1
+# Does it say what it does not show?
+"""
+)
+
+
+@pytest.mark.thorough
+def test_parts_and_criteria_have_points_of_their_own(tmp_path):
+    path = tmp_path / "01_double.py"
+    path.write_text(ASKS)
+    course = Course("01_double", read_exercises(path), Place(tmp_path, "none"), (60, 60))
+    assert course.maximum == {"add_one": 3, "add_one_half": 1, "claim": 2, "limits": 1}
+    own = preflight.plain(course.source)
+    assert course.missed(course.grade(own)) == [], "no person has to give the solution its points"
+    handed_in = copy.deepcopy(course.release)
+    cells = {preflight.grade_id(cell): cell for cell in handed_in.cells}
+    cells["add_one"].source = "def add_one(number):\n    return int(number) + 1"
+    cells["claim"].source = "Of course it is."
+    handed_in.cells.remove(cells["limits"])
+    answer = "One more is larger."
+    handed_in.cells.insert(-1, nbformat.v4.new_markdown_cell(answer))
+    graded = course.grade(preflight.plain(handed_in))
+    assert graded.points == {"add_one": 3, "add_one_half": 0, "claim": 0, "limits": 0}
+    assert graded.notes == ["to be read and graded by you: claim, limits"]
+    page, notebook = course.feedback(graded)
+    assert "Of course" not in page and "Is the claim true?" in page
+    shown = nbformat.reads(notebook, as_version=4).cells
+    assert answer in shown[-3].source
+    marks = [cell.metadata.nbgrader for cell in shown[-2:]]
+    assert [(mark.grade_id, mark.points, mark.task) for mark in marks] == [
+        ("claim", 2, True),
+        ("limits", 1, True),
+    ]
 
 
 def test_statistics_say_what_an_exercise_is_good_for(tmp_path, capsys):
@@ -179,7 +237,9 @@ def test_a_package_for_gradescope_holds_one_set_and_grades(tmp_path, judged, mon
         names = packed.namelist()
         assert packed.getinfo("run_autograder").external_attr >> 16 & 0o111
         assert packed.read("setup.sh").startswith(b"#!/usr/bin/env bash\n")
-        assert b"nbgrader" in packed.read("requirements.txt")
+        needed = packed.read("requirements.txt").decode().splitlines()
+    named = {re.match(r"[\w-]+", line)[0].lower() for line in needed}
+    assert {"nbgrader", "jupytext", "numpy", "ipykernel"} <= named, "what the grader imports"
     assert {name for name in names if name.startswith("book/solutions")} == {
         "book/solutions/01_rnn/01_rnn.ipynb"
     }

@@ -111,6 +111,35 @@ def test_what_a_person_gave_stays_and_is_shown_again_where_the_answer_is_new(kep
     assert found["anna"]["why"] == found["ben"]["why"] == (None, 4, False)
 
 
+def test_a_person_s_points_for_each_criterion_are_in_the_table(kept):
+    source = copy.deepcopy(SOURCE)
+    for name, points in (("claim", 1), ("shown", 2)):
+        task = mark(name, points=points)
+        task["nbgrader"] |= {"task": True, "locked": True}
+        source.cells.append(nbformat.v4.new_markdown_cell(f"Is the {name} right?", metadata=task))
+    with kept() as records:
+        records.add(row("anna", double=2.0, grow=2.0), Path(f"{SET}.ipynb"))
+    graded = row("anna", double=2.0, grow=0.0, claim=0.0, shown=0.0, total=2.0, problem="read")
+    with kept(source) as records:
+        records.add(graded, Path(f"{SET}.ipynb"))
+        assert records.by_hand(graded) == graded
+    assert kept.said == [f"{SET} has other cells than before: made anew in gradebook.db"]
+    with Gradebook(f"sqlite:///{kept.path}", course_id="minitorch") as book:
+        [notebook] = book.find_submission(SET, "anna").notebooks
+        grades = {grade.name: grade for grade in notebook.grades}
+        assert (grades["claim"].max_score, grades["claim"].auto_score) == (1, None)
+        assert grades["shown"].needs_manual_grade
+        grades["claim"].manual_score, grades["shown"].manual_score = 1, 0.5
+        grades["test_double"].extra_credit = 3  # a box of formgrader's beside the score
+        book.db.commit()
+    with kept(source) as records:
+        records.add(graded, Path(f"{SET}.ipynb"))
+        found = records.by_hand(graded)
+    assert (found["claim"], found["shown"], found["double"], found["total"]) == (1, 0.5, 5, 6.5)
+    assert found["problem"].startswith("read; points given by hand: ")
+    assert scores(kept.path)["anna"]["shown"] == (None, 0.5, True)
+
+
 def test_a_set_with_other_cells_is_made_anew(kept):
     with kept() as records:
         records.add(row("anna", double=2.0, grow=2.0), Path(f"{SET}.ipynb"))

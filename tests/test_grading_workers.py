@@ -28,6 +28,16 @@ from textbook.checks.exercise import SEEDS
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="made with fork")
 
 
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Linux and macOS")
+def test_what_takes_the_grader_itself_too_long_is_given_up():
+    with pytest.raises(Lost, match="too slow"), run._own_seconds(0.05):
+        while True:
+            pass
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
+    with run._own_seconds(0.05):
+        time.sleep(0.2)  # waiting is limited elsewhere, and by whoever is waited for
+
+
 @forks
 def test_each_task_has_its_result_and_one_that_dies_harms_no_other():
     def work(task):

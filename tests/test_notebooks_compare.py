@@ -173,7 +173,7 @@ def test_chapters_alone_compute_for_the_processor_that_is_asked_for(tmp_path, mo
         asked.append(os.environ.get("OPENBLAS_CORETYPE"))
 
     monkeypatch.setattr(nbval_compare, "Kernel", kernel)
-    option = SimpleNamespace(chapters_on="Nehalem", nbval_kernel_startup_timeout=1)
+    option = SimpleNamespace(chapters_on="Nehalem", nbval_kernel_startup_timeout=1, all=True)
     for folder in ("notebooks", "solutions/00_start"):
         notebook = SimpleNamespace(
             config=SimpleNamespace(option=option),

@@ -79,6 +79,15 @@ def test_readme_lists_each_chapter_with_minutes_and_exercises():
     assert not problems, "\n".join(problems)
 
 
+def test_readme_adds_up_the_minutes_of_the_chapters_rightly():
+    minutes = {number: int(n) for number, n in re.findall(r"\| (\d\d) \|.*\| (\d+) \| \[", README)}
+    weekend = re.search(r"in a weekend\*: (.*), about (\d+) hours", README)
+    ours = re.findall(r"\d\d", weekend[1])
+    assert len(ours) > 3 and round(sum(minutes[number] for number in ours) / 60) == int(weekend[2])
+    told = re.search(r"chapters take about (\d+) hours", README)
+    assert len(minutes) > 12 and round(sum(minutes.values()) / 60) == int(told[1])
+
+
 def test_page_and_docstring_name_the_core_of_the_library():
     assert len(library.core(ROOT)) > 10
     problems = list(library.core_problems(ROOT))

@@ -14,7 +14,7 @@ from nbconvert.filters import markdown2html
 from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
-from nbgrader.utils import is_grade, is_solution
+from nbgrader.utils import is_grade, is_solution, is_task
 from traitlets.config import Config
 
 from authoring import preflight
@@ -47,6 +47,7 @@ class Course:
     def __init__(self, name: str, source: NotebookNode, place: Place, seconds: tuple[float, float]):
         self.name, self.source, self.place, self.seconds = name, source, place, seconds
         self.maximum = maximum(source)
+        self.by_hand = by_hand(source)
         self.release = release(ROOT, source)
         self.helpers = Helpers(source)
         self.beside: set[str] = set()  # tests that do not work from the grader's process
@@ -92,8 +93,12 @@ class Course:
         }
 
     def missed(self, graded: Graded) -> list[str]:
-        """The exercises that are not worth their full points."""
-        return [name for name, points in graded.points.items() if points < self.maximum[name]]
+        """The exercises that are not worth their full points, though no person has to read them."""
+        return [
+            name
+            for name, points in graded.points.items()
+            if points < self.maximum[name] and name not in self.by_hand
+        ]
 
     def feedback(self, graded: Graded) -> tuple[str, str]:
         """The graded notebook, opening with the notes: as a page of HTML, and as nbgrader's own."""
@@ -101,7 +106,7 @@ class Course:
         for cell in notebook.cells:
             mark = self._mark(cell)
             cell.metadata = NotebookNode(nbgrader=mark) if mark else NotebookNode()
-            if mark and is_grade(cell):
+            if mark and has_points(cell):
                 mark.score = graded.points[exercise_of(mark.grade_id)]
                 mark.points = self.maximum[exercise_of(mark.grade_id)]
         if graded.notes:
@@ -148,12 +153,26 @@ def exercise_of(test: str) -> str:
     return test.removeprefix("test_")
 
 
+def has_points(cell: NotebookNode) -> bool:
+    """Whether a cell has points: a test, a text to be read, or a criterion of a rubric."""
+    return is_grade(cell) or is_task(cell)
+
+
 def maximum(source: NotebookNode) -> dict[str, float]:
-    """The points of each exercise of a set."""
+    """The points of each exercise of a set, and of each criterion."""
     return {
         exercise_of(preflight.grade_id(cell)): float(cell.metadata.nbgrader.points)
         for cell in source.cells
-        if is_grade(cell)
+        if has_points(cell)
+    }
+
+
+def by_hand(source: NotebookNode) -> set[str]:
+    """What of that a person has to read and to give points for."""
+    return {
+        exercise_of(preflight.grade_id(cell))
+        for cell in source.cells
+        if has_points(cell) and (is_task(cell) or is_solution(cell))
     }
 
 

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 CELL_SECONDS = 60
 ALL_SECONDS = 600
 LOOKING = 120  # seconds for the files of one student
+NO_STUDENTS = (".git", ".ipynb_checkpoints", "__MACOSX")  # whatever they hold
 RECEIPT = ("timestamp.txt", "submission_secret.txt")
 
 
@@ -187,7 +188,7 @@ def _tell_of_class(results, rows, sets, tell):
 
 def _submissions(folder, results, sets, all_sets, times, named, say):
     """The sets to grade, and each student's submission of each."""
-    students = _students(folder)
+    students = _students(folder, say)
     looked = dict(
         results_of(students, lambda student: _looked(student, all_sets, sets), 1, LOOKING)
     )
@@ -226,14 +227,17 @@ def _tell_late(submissions, times):
         one.late = late.get(one.student, {}).get(one.set)
 
 
-def _students(folder: Path) -> list[Path]:
+def _students(folder: Path, say) -> list[Path]:
     if not folder.is_dir():
         raise GradingError(f"{folder} is no folder")
-    students = sorted(
-        path
-        for path in folder.iterdir()
-        if path.is_dir() and not path.name.startswith(".") and path.name != "__MACOSX"
-    )
+    students = []
+    for path in sorted(path for path in folder.iterdir() if path.is_dir()):
+        if path.name in NO_STUDENTS:
+            continue
+        if not path.name.startswith("."):
+            students.append(path)
+        elif any(path.rglob("*.ipynb")):
+            say(f"not graded: {printable(path.name)} begins with a point, so it is no student's")
     if not students:
         raise GradingError(f"{folder} holds no folders: expected one a student")
     return students

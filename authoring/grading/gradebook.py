@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook, MissingEntry
-from nbgrader.utils import is_grade, is_solution
+from nbgrader.utils import is_grade, is_solution, is_task
 from sqlalchemy import URL
 from sqlalchemy.exc import SAWarning
 
@@ -40,7 +40,8 @@ class Records:
     def __init__(self, results: Path, folder: Path, sets: dict, say: Callable[[str], None]):
         self.path, self.say, self.failed = results / "gradebook.db", say, 0
         self.written = {
-            name: _cells(source, is_grade, is_solution) for name, source in sets.items()
+            name: _cells(source, is_grade, is_solution) | _cells(source, is_task)
+            for name, source in sets.items()
         }
         if shutil.which("alembic") is None:  # with which nbgrader makes the database
             paths = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
@@ -63,10 +64,12 @@ class Records:
     def _register(self, name: str, source: NotebookNode):
         """Make the assignment: anew where the set has other cells than it had."""
         book, graded, solved = self.book, _cells(source, is_grade), _cells(source, is_solution)
+        criteria = _cells(source, is_task)
         with contextlib.suppress(MissingEntry):
             known = book.find_notebook(name, name)
-            before = [{cell.name for cell in c} for c in (known.grade_cells, known.solution_cells)]
-            if before != [set(graded), set(solved)]:
+            known = known.grade_cells, known.solution_cells, known.task_cells
+            before = [{cell.name for cell in cells} for cells in known]
+            if before != [set(graded), set(solved), set(criteria)]:
                 book.remove_assignment(name)
                 self.say(f"{name} has other cells than before: made anew in gradebook.db")
         book.update_or_create_assignment(name, course_id=COURSE)
@@ -76,6 +79,10 @@ class Records:
             book.update_or_create_grade_cell(cell, name, name, max_score=points, cell_type=kind)
         for cell in solved:
             book.update_or_create_solution_cell(cell, name, name)
+        for cell, points in criteria.items():
+            book.update_or_create_task_cell(
+                cell, name, name, max_score=points, cell_type="markdown"
+            )
 
     def __enter__(self):
         return self
@@ -103,9 +110,9 @@ class Records:
         except Exception:  # there is none, or the database is busy
             return row
         given = {
-            exercise_of(grade.name): grade.manual_score
+            exercise_of(grade.name): grade.score
             for grade in submission.notebooks[0].grades
-            if grade.manual_score is not None
+            if grade.manual_score is not None or grade.extra_credit
         }
         if not given:
             return row

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from authoring.grading.course import maximum
+from authoring.grading.course import by_hand, maximum
 from authoring.grading.grade import Settings, grade_folder, load_sets
 from authoring.grading.isolation import ROOT, is_root
 from authoring.preflight import printable
@@ -89,6 +89,7 @@ def grade(base: Path, sets: dict[str, NotebookNode], settings: Settings) -> dict
             }
             for source in sets.values()
             for exercise, points in maximum(source).items()
+            if exercise not in by_hand(source)
         ],
     }
     (base / "results").mkdir(exist_ok=True)

@@ -155,6 +155,7 @@ class Place:
             "PYTHONDONTWRITEBYTECODE": "1",
             "MPLBACKEND": "module://matplotlib_inline.backend_inline",
             "TQDM_DISABLE": "1",
+            "PIP_RETRIES": "0",  # there is no network, and asking again takes a cell's time
             "LANG": "C.UTF-8",
             "HOME": str(home),
             "TMPDIR": str(home),

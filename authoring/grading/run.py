@@ -9,6 +9,7 @@ import importlib
 import io
 import pkgutil
 import re
+import signal
 import time
 import traceback
 import types
@@ -16,7 +17,7 @@ import types
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
-from nbgrader.utils import is_grade, is_solution
+from nbgrader.utils import is_grade, is_solution, is_task
 
 from authoring import preflight
 from authoring.grading.isolation import MEMORY, ROOT, Place
@@ -99,9 +100,9 @@ class Run:
         for cell in self.cells:
             cell.outputs = []
         self.passed = {
-            preflight.grade_id(cell): None if is_solution(cell) else False
+            preflight.grade_id(cell): None if is_solution(cell) or is_task(cell) else False
             for cell in notebook.cells
-            if is_grade(cell)
+            if is_grade(cell) or is_task(cell)
         }
         self.room = Room(LONGEST_ALL, LARGEST_ALL)
         self.fatal: dict[int, str] = {}  # what stopped a cell, by its index
@@ -150,7 +151,8 @@ class Run:
                     peer.wire.deadline = min(time.monotonic() + self.cell_seconds, self.end)
                     self.running, begin = index, time.monotonic()
                     self.waited, self.granted = student.seconds_without_processor(), 0.0
-                    self._run_cell(index, cell, peer, together)
+                    with _own_seconds(self.cell_seconds):
+                        self._run_cell(index, cell, peer, together)
                     self.slowest = max(self.slowest, time.monotonic() - begin)
             return True
         except Lost as lost:
@@ -239,6 +241,29 @@ class Run:
             name = preflight.grade_id(cell) or f"number {places[id(cell)]}"
             found.setdefault(reason, []).append(name)
         return [f"cell {', '.join(names)}: {reason}" for reason, names in found.items()]
+
+
+@contextlib.contextmanager
+def _own_seconds(most):
+    """Give up a cell when the grader itself has computed for so many seconds.
+
+    While it waits for the student's process that has a deadline; but what an answer gives may take
+    long to look at: a list of 100,000 tensors, say.
+    """
+    if not hasattr(signal, "setitimer"):  # Windows
+        yield
+        return
+
+    def stop(*_):
+        raise Lost("too slow")
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, most, 1.0)  # again, should it be lost in a `__del__`
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def _watch(student):

@@ -57,6 +57,9 @@ class Stream(io.TextIOBase):
     def writable(self):
         return True
 
+    def fileno(self):
+        return 1  # as at home there is a file: faulthandler and other programs ask for it
+
     def write(self, text):
         self.outputs().write(str(text))
         return len(text)

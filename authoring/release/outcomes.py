@@ -92,11 +92,12 @@ def _exercise(check: Exercise, found: Numbers) -> dict:
 def _ask_reasons(check: Exercise, cases: list) -> None:
     """Let the reasons ask the reference for what they need, of wrong answers; it is recorded."""
     if check.reasons and not isinstance(check.reference, type):
+        mistakes = check.mistakes  # edits of the reference itself
         whole, check.reference = check.reference, recorded.recorded(check.reference)
         for case in cases:
             with suppress(Exception, SystemExit):
                 check.reference(*case)
-            for mistake in check.mistakes:
+            for mistake in mistakes:
                 check._reason(mistake.function, case, ())
         check.reference = whole
 

@@ -2,7 +2,21 @@
 
 Calling ``loss.backward()`` visits the nodes from the loss to the leaves. Each node turns the
 gradient of the loss with respect to its output into the gradients with respect to its inputs, a
-*vector-Jacobian product*. Where a tensor was used several times, its gradients are added.
+*vector-Jacobian product*. Where a tensor was used several times, its gradients are added::
+
+    def gradients(root, gradient):
+        waiting, leaves = {root: gradient}, {}
+        while waiting:
+            node = max(waiting, key=lambda node: node.order)
+            gradient, vjp = waiting.pop(node), node.vjp
+            for edge, toward in zip(node.edges, vjp if type(vjp) is tuple else [vjp]):
+                place, key = (waiting, edge[0]) if type(edge) is tuple else (leaves, edge)
+                place[key] = place.get(key, 0) + toward(gradient)
+        return leaves
+
+That is ``propagate`` where every input requires a gradient and has one of its own. What else stands
+there undoes broadcasting, adds up in place, serves operations with several outputs or one function
+for all inputs, calls hooks, refuses what cannot be right, and frees the graph.
 
 What is imported from ``inplace`` refuses what changes in place made wrong, and can be read later.
 """

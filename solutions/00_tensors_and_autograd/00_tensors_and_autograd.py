@@ -14,17 +14,11 @@
 # # Exercises 00: tensors and autograd
 #
 # Ten exercises, 40 points, about four and a half hours. The **core** (1, 3, 5 and 7) takes 90 minutes; the others are *practice*
-# and *challenge*. They belong to [chapter 00](../../notebooks/00_tensors_and_autograd.ipynb). None needs the answer to another.
+# and *challenge*. They belong to [chapter 00](../../notebooks/00_tensors_and_autograd.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
-#
-# - Any way that gives the right result is right. A wrong answer is told what it looks like.
-# - Grading runs these *public checks* once more, on other numbers and sizes.
-# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
-# - Leave the arguments of your functions as they are (no in-place changes), unless the text says otherwise.
-# - No exercise asks that your results carry a gradient.
-#
-# **When something fails** that should not, restart the kernel and run all cells from the top.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
+# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# No exercise asks that your results carry a gradient.
 
 # %%
 import math

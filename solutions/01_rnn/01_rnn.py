@@ -2,16 +2,11 @@
 # # Exercises 01: recurrent neural networks
 #
 # Ten exercises, 40 points, about four and a half hours. The **core** (1, 5, 7) takes 75 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 01](../../notebooks/01_rnn.ipynb). None needs the answer to another.
+# *challenge*. They belong to [chapter 01](../../notebooks/01_rnn.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
-#
-# - Any way that gives the right result is right. A wrong answer is told what it looks like.
-# - Grading runs these *public checks* once more, on other numbers and sizes.
-# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
-# - In exercises 1 and 4 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
-#
-# **When something fails** that should not, restart the kernel and run all cells from the top.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
+# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# In exercises 1 and 4 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
 # **Shapes.** Time comes first, as in the chapter: $T$ steps, $B$ sequences side by side, $d$ numbers per input, $H$ units, $V$ tokens.
 # Inputs are $(T, B, d)$, states $(T, B, H)$. Short sequences are **padded** at their end: sequence $i$ has the steps 0 to `lengths[i] - 1`.
@@ -331,7 +326,7 @@ check.log_probability(log_probability, hidden=True)
 #
 # Compare only what can be compared. Seven models have been measured (the numbers are made up):
 #
-# - `"loss"` is the mean loss of a **token**, in nats; `"tokens"` and `"characters"` count what was read;
+# - `"loss"` is the mean of a **token**, in nats; `"tokens"` and `"characters"` were read;
 # - `"unknown"` counts the tokens that were `<unk>`;
 # - `"reads"` says what the model looks at, and `"text"` which text it was.
 #
@@ -402,24 +397,22 @@ check.ranking(ranking, hidden=True)
 #
 # *Core · medium · 35 minutes · 5 points*
 #
-# Here are nine programs that cut a long text for training with a carried state. `reader(text, count, window)` gives, for a text
-# $(N)$ of tokens, a list of pairs (inputs, targets) in the order of reading. You cannot look inside, but the text is yours.
-#
-# How a reader cuts is its own business. But whatever the text,
+# Find the broken ones of nine programs that cut a long text for training with a carried state. `reader(text, count, window)` gives, for a text
+# $(N)$ of tokens, a list of pairs (inputs, targets) in the order of reading. How it cuts is its own business. But whatever the text,
 #
 # 1. inputs and targets have the shape (`window`, `count`); only the last pair may have fewer rows, but not none;
 # 2. the target of each input is the token that comes after it in the text;
 # 3. along each column the text goes on, within a window and from each window to the next;
 # 4. no place of the text is a target twice, and of the $N - 1$ places that could be one, fewer than `count` $\cdot$ `window` never are.
 #
-# Return the numbers of the readers that break a rule, counted from 0. Of these nine five do:
+# Return the numbers of the others, counted from 0. Five are broken:
 #
 # ```pycon
 # >>> len(broken_readers(check.readers()))
 # 5
 # ```
 #
-# A reader looks at places, not at tokens. Give them $N >$ `count` $\cdot$ `window`: no rule says what is made of a shorter text.
+# Give them $N >$ `count` $\cdot$ `window` tokens: no rule speaks of shorter texts.
 
 # %%
 nine = check.readers()
@@ -535,12 +528,9 @@ check.truncated_bptt(truncated_bptt, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# The task: 32 streams of random symbols, four of them; name at each step the symbol of **five** steps before.
-# `check.trained(loop, window, rate, seed)` trains an RNN of 48 units by your loop and Adam on 3,000 steps of every stream, in some
-# seconds. `check.right(model)` is the share that it recalls in new streams. Return a dict with a `"window"`, 1 to 64, and a `"rate"`.
-#
-# The last check trains your choice with the seeds 11 to 13: choose with others. At least 90 % have to be recalled with **each**. Where
-# do windows fail that are too short? And those that are too long?
+# The task: name at each step of a stream of four random symbols the one of **five** steps before. `check.trained(loop, window, rate, seed)` trains an RNN by your loop
+# on 3,000 steps of 32 streams, in some seconds; `check.right(model)` is the share that it recalls in new ones. Return a dict with a `"window"`, 1 to 64, and a
+# `"rate"`. With **each** of the seeds 11 to 13 (choose with others) at least 90 % have to be recalled. Where do windows fail that are too short, or too long?
 
 
 # %% solution="chosen_window"

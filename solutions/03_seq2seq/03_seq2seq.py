@@ -1,17 +1,12 @@
 # %% [markdown]
 # # Exercises 03: sequence to sequence
 #
-# Ten exercises, 40 points, about five hours and a quarter. The **core** (1, 2, 5) takes 70 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 03](../../notebooks/03_seq2seq.ipynb). None needs the answer to another.
+# Ten exercises, 40 points, about five and a quarter hours. The **core** (1, 2, 5) takes 70 minutes; the others are *practice* and
+# *challenge*. They belong to [chapter 03](../../notebooks/03_seq2seq.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
-#
-# - Any way that gives the right result is right. A wrong answer is told what it looks like.
-# - Grading runs these *public checks* once more, on other numbers and sizes.
-# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
-# - In exercises 2, 4 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
-#
-# **When something fails** that should not, restart the kernel and run all cells from the top.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
+# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# In exercises 2, 4 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
 # **Shapes.** The batch comes first: $B$ sentences, $n$ words of the source, $T$ steps of the decoder, $H$ numbers of a state, $V$ tokens in the
 # vocabulary. `padding`, $(B, n)$ or $(B, T)$, is boolean and True **at the padding**. The tokens `start`, `end` and `pad` come as arguments;
@@ -36,8 +31,7 @@ progress.show("03")
 #
 # *Core · easy · 20 minutes · 3 points*
 #
-# With teacher forcing the decoder reads the start token and the words, and has to say the words and the end token. Make what it reads, what
-# it must say, and where nothing is to be said.
+# With teacher forcing the decoder reads the start token and the words, and has to say the words and the end token. Make both, and the padding.
 #
 # ```pycon
 # >>> teacher_batch([[5, 6], []], start=0, end=1, pad=9)
@@ -48,8 +42,8 @@ progress.show("03")
 # ```
 #
 # - `sentences` is a list of $B$ lists of tokens, each of any length, 0 included.
-# - Return inputs, targets and the targets' padding, each $(B, T)$. $T$ is one more than the longest sentence has words.
-# - Two of `start`, `end` and `pad`, or all three, may be the same number. So a token does not say whether it is padding.
+# - Return inputs, targets and the targets' padding, each $(B, T)$: $T$ is the longest sentence and one more.
+# - `start`, `end` and `pad` may be the same number. So a token does not say whether it is padding.
 #
 # <details><summary>First hint</summary>
 #
@@ -89,10 +83,10 @@ check.teacher_batch(teacher_batch, hidden=True)
 #
 # *Core · easy · 20 minutes · 3 points*
 #
-# Add up what a decoder says of whole sentences, and keep the padding out. Return
+# Add up what a decoder says of sentences, without the padding. Return
 #
 # 1. $\log P$ of each translation, $(B)$: the sum of the log-probabilities of its tokens;
-# 2. the loss, one number: minus the mean log-probability of a token, over all real tokens of the batch.
+# 2. the loss: minus the mean log-probability of a token, over all real tokens of the batch.
 #
 # ```pycon
 # >>> scores, targets = mt.zeros(2, 2, 4), mt.tensor([[2, 1], [1, 0]])  # four tokens, equal chances
@@ -102,13 +96,12 @@ check.teacher_batch(teacher_batch, hidden=True)
 # ```
 #
 # - `scores` $(B, T, V)$ may be in the thousands. `targets` $(B, T)$ are the tokens to be said, the end token included.
-# - At padded positions scores may be **anything**, infinite or not a number, and the tokens, though valid, mean nothing. Neither changes a
-#   result, and the gradient there is exactly zero.
+# - At padded positions scores may be **anything**, infinite or NaN, and tokens mean nothing. Results do not change, and the gradient there is exactly zero.
 #
 # *Not allowed*: `F.cross_entropy` and `F.nll_loss` (the operations `cross_entropy` and `amin`). *Useful*: `log_softmax`, `gather`,
 # `masked_fill`.
 #
-# Why is it not enough to mask what comes after `log_softmax`?
+# Why not mask after `log_softmax` alone?
 #
 # <details><summary>First hint</summary>
 #
@@ -146,23 +139,21 @@ check.log_probabilities(log_probabilities, hidden=True)
 #
 # *Practice · easy · 20 minutes · 3 points*
 #
-# What does padding cost? A recurrent network computes one *cell* for every token that it reads, padding too. A corpus of sentences is cut
-# into batches of `size`, in this order; the last has what is left. Each is padded to its own longest sentence. Return a dict:
+# What does padding cost? A recurrent network computes one *cell* for every token, padding too. A corpus is cut into batches of `size`, in this order, each padded to its longest sentence. Return a dict:
 #
 # - `"padded"`: the cells of all batches;
 # - `"sorted"`: the same, if the corpus is first sorted, the shortest sentence first;
-# - `"packed"`: the cells of all batches, not sorted, if each is packed;
-# - `"steps"`: the steps that follow one another, with the batches not sorted, packed, and read one after the other.
+# - `"packed"`: the cells, not sorted, if each batch is packed;
+# - `"steps"`: the steps that follow one another, not sorted, packed, a batch after the other.
 #
 # ```pycon
 # >>> cells([5, 2, 1], 2)
 # {'padded': 11, 'sorted': 9, 'packed': 8, 'steps': 6}
 # ```
 #
-# The numbers are of type `int`. `lengths` is a list of numbers from 1 on, which may be very large: do not count one by one, and floats
-# are not exact there.
+# `lengths` is a list of numbers from 1 on, which may be very large: do not count one by one, and stay with `int`.
 #
-# The cell of the check counts the FLOPs of a GRU. If batches are packed as well, what is sorting good for?
+# What is sorting good for, if batches are packed?
 #
 # <details><summary>First hint</summary>
 #
@@ -220,8 +211,7 @@ check.cells(cells, hidden=True)
 #
 # *Practice · medium · 20 minutes · 3 points*
 #
-# Max pooling takes the largest number of each unit, mean pooling the mean of all. Between them lies the mean of the **`k` largest**. Return it
-# for each unit over the words of its sentence, $(B, H)$.
+# Between max pooling and mean pooling lies the mean of the **`k` largest** numbers. Return it for each unit over the words of its sentence, $(B, H)$.
 #
 # ```pycon
 # >>> states = mt.tensor([[[4.0], [1.0], [3.0]], [[7.0], [math.nan], [math.nan]]])
@@ -232,11 +222,11 @@ check.cells(cells, hidden=True)
 #
 # - `states` is $(B, n, H)$, `padding` $(B, n)$. Each sentence has a word at least. Each unit chooses for itself.
 # - Where a sentence has fewer words than `k`, take all of them.
-# - The padding may hold **anything**, infinite or not a number. It changes nothing, and the gradient there is exactly zero.
+# - The padding may hold **anything**, infinite or NaN. It changes nothing, and the gradient there is exactly zero.
 #
-# *Useful*: `topk`, or `sort` with `descending=True`; both give values and places.
+# *Useful*: `topk`.
 #
-# Which `k` is max pooling, and from which `k` on is it mean pooling?
+# Which `k` is max pooling, which mean pooling?
 #
 # <details><summary>First hint</summary>
 #
@@ -272,9 +262,8 @@ check.largest_mean(largest_mean, hidden=True)
 # %% [markdown]
 # ## A decoder for the next exercises
 #
-# In exercises 5 and 9 a decoder comes as a function. `scores, state = step(token, state)` reads one token of each row, $(B)$, and the state
-# $(B, H)$. It returns the scores of the next token, $(B, V)$, and the new state. This one looks at the last token alone, so you can check with a
-# pencil; the checks bring their own.
+# In exercises 5 and 9 a decoder is a function: `scores, state = step(token, state)` reads one token of each row, $(B)$, and the state $(B, H)$, and returns the
+# scores of the next token, $(B, V)$, and the new state. This one looks at the last token alone, so you can check with a pencil.
 
 # %%
 probabilities = mt.tensor(
@@ -300,19 +289,19 @@ print(scores.exp())
 #
 # *Core · medium · 30 minutes · 5 points*
 #
-# Somebody begins a translation, and the machine completes it. Write the loop for a batch. Return what was said, $(B, T)$, after $T$ steps:
-# given words included, without the start token, with the end tokens.
+# Somebody begins a translation, and the machine completes it. Return what was said after $T$ steps, $(B, T)$: given words included, without the start
+# token, with the end tokens.
 #
 # ```pycon
-# >>> complete(toy_step, mt.zeros(2, 1), mt.tensor([[9], [3]]), start=0, end=1, pad=9, max_length=5)
+# >>> complete(toy_step, mt.zeros(2, 1), mt.tensor([[0], [3]]), start=0, end=1, pad=0, max_length=5)
 # tensor([[2, 1],
 #         [3, 1]])
 # ```
 #
 # - All rows first read `start`, with the state `state` $(B, H)$.
-# - `given` $(B, m)$ has the words with which each row begins, from none to $m$ of them, then `pad`. None of them is `end` or `pad`; $m$ may be 0.
+# - `given` $(B, m)$ has the words with which each row begins, from none to $m$, then `pad`. None is `end` or `pad`; $m$ may be 0.
 # - At each step a row says its next given word; if none is left, its likeliest token. It reads that at the next step.
-# - A row that has said `end` is filled with `pad`. A row may also *say* `pad`, like any other token: that ends nothing.
+# - A row that has said `end` is filled with `pad`. To *say* `pad` ends nothing.
 # - Stop when all rows have ended, or after `max_length` steps, which is at least 1 and at least $m$.
 #
 # *Not allowed*: `textbook.decoding` (`greedy`) and `cat`, by which the check tells it. Keep the tokens in a list and `stack` them.
@@ -359,15 +348,10 @@ check.complete(complete, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Compute the score that translation is measured by. An **n-gram** is a run of $n$ words. For each $n = 1, \dots, N$, with $N$ = `max_n`, count
-# over the **whole corpus**
-#
-# - the n-grams of all hypotheses, an n-gram as often as it occurs;
-# - the matches: each n-gram of a hypothesis counts as often as it occurs there, but at most as often as in **that** reference of the sentence
-#   that has it most often (*clipping*).
-#
-# The precision $p_n$ is matches divided by n-grams. With $c$ the number of words in all hypotheses, and $r$ the sum of the lengths of the
-# references **nearest** in length to their hypothesis (of two equally near, the shorter),
+# Compute the score that translation is measured by. For each $n = 1, \dots, N$ (`max_n`) count over the **whole corpus** the n-grams of all hypotheses,
+# and the matches: an n-gram of a hypothesis counts as often as it occurs there, but at most as often as in **that** reference of the sentence that has it most
+# often (*clipping*). Their quotient is $p_n$. Let $c$ be the number of words in all hypotheses, and $r$ the sum of the lengths of the references **nearest** in length to
+# their hypothesis (of two equally near, the shorter):
 #
 # $$\mathrm{BLEU} = 100 \cdot \min(1,\ e^{1 - r/c}) \cdot \Big(\prod_{n=1}^{N} p_n\Big)^{1/N}$$
 #
@@ -431,8 +415,8 @@ check.bleu(bleu, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Translators were tested on some sentences (the numbers are made up). `"right"` has 1 for each sentence without a mistake, else 0. Equal
-# `"test"` means the same sentences in the same order. `"chosen on"` says by which sentences the learning rate was chosen.
+# Translators were tested (the numbers are made up). `"right"` has 1 for each sentence without a mistake, else 0. Equal
+# `"test"` means the same sentences; by those of `"chosen on"` the learning rate was chosen.
 
 # %%
 for row in check.translators:
@@ -441,8 +425,8 @@ for row in check.translators:
     print(f"{row['translator']:17} {about} {share:.3f} of {len(row['right'])}")
 
 # %% [markdown]
-# Is one better than another? Sentences that both have right, or both wrong, decide nothing. Of the others one has $a$ right, the other one
-# $b$. If both were equally good, each of these would be the toss of a coin. How likely is it to win $a$ tosses **or more**?
+# Is one better? Sentences that both have right, or both wrong, decide nothing. Of the others one has $a$ right, the other one $b$: tosses of a coin, if
+# both were equally good. How likely is it to win $a$ tosses **or more**?
 #
 # $$P = \sum_{k=a}^{a+b} \binom{a+b}{k} \Big/ 2^{\,a+b}$$
 #
@@ -460,8 +444,7 @@ for row in check.translators:
 # [('A', 'B')]
 # ```
 #
-# `rows` is a list of dicts like those of `check.translators`. `math.comb(n, k)` is the binomial coefficient. In the table "deeper" has more
-# right than "wider": must both be better than "plain", if one is?
+# `rows` is a list like `check.translators`. In it "deeper" has more right than "wider": must both be better than "plain", if one is?
 #
 # <details><summary>First hint</summary>
 #
@@ -510,23 +493,21 @@ check.shown_better(shown_better, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# Here are nine encoders. `encode(tokens, padding)` takes tokens $(B, n)$ from 0 to 11 and `padding` $(B, n)$, which stands at the end, for
-# sentences of 1 to 12 words. It returns one vector for each sentence, $(B, H)$ in float64. You cannot look inside, but the tokens are yours.
-# An encoder is right if, for every input,
+# Find the broken ones of nine encoders, by a test. `encode(tokens, padding)` takes tokens $(B, n)$ from 0 to 11 and `padding` $(B, n)$, which stands at the
+# end, for sentences of 1 to 12 words. It returns vectors $(B, H)$ in float64. An encoder is right if, for every input,
 #
 # 1. a sentence has the same vector (to $10^{-8}$) alone and in any batch, in any row, with any padding behind it;
 # 2. every word counts, and so does the order: another sentence of the same length has another vector;
 # 3. `tokens` and `padding` are left unchanged.
 #
-# Return the numbers of the others, counted from 0. Of these nine five are broken:
+# Return the numbers of the others, counted from 0. Five are broken:
 #
 # ```pycon
 # >>> len(broken_encoders(check.encoders()))
 # 5
 # ```
 #
-# Who breaks rule 2 breaks it for a sentence in which one word is exchanged for another, or two neighbours change places. Vectors of
-# different sentences differ by more than $10^{-6}$.
+# Who breaks rule 2 shows it where one word is exchanged for another, or two neighbours change places. Other vectors differ by more than $10^{-6}$.
 
 # %%
 nine = check.encoders()
@@ -592,17 +573,15 @@ check.broken_encoders(broken_encoders, hidden=True)
 #
 # *Challenge · hard · 45 minutes · 5 points*
 #
-# Search for the likeliest sentences. A **hypothesis** is a list of tokens with the probability $P$ that the decoder says them one after the
-# other. Begin with one open hypothesis, the empty list with $\log P = 0$, which has read `start`. Then, up to `max_length` times:
+# Search for the likeliest sentences. A **hypothesis** is a list of tokens with the probability $P$ that the decoder says them. Begin with one open
+# hypothesis, the empty list with $\log P = 0$, which has read `start`. Then, up to `max_length` times:
 #
 # 1. Continue every open hypothesis by every token. Its $\log P$ grows by the log-probability of the new token.
 # 2. Of all continuations together keep the `beams` with the largest $\log P$ (all, if there are fewer).
-# 3. Those that end with `end` are finished and put aside. The others are the open ones of the next step, each with the state of the
-#    hypothesis that it continues. Stop if none is open.
+# 3. Those that end with `end` are finished and put aside. The others stay open, each with the state of the hypothesis that it continues. Stop if none is open.
 #
-# What is open after `max_length` steps counts as finished. A finished hypothesis of $T$ tokens (with `end`, without `start`) has the score
-# $\log P \,/\, \big((5 + T) / 6\big)^{\alpha}$, $\alpha$ = `alpha` $\ge 0$. Return the `beams` finished ones with the largest scores (all, if fewer),
-# the best first: pairs of a list of tokens and a score.
+# What is open after `max_length` steps is finished, too. A hypothesis of $T$ tokens (with `end`, without `start`) has the score
+# $\log P \,/\, \big((5 + T) / 6\big)^{\alpha}$, $\alpha$ = `alpha` $\ge 0$. Return the `beams` best (all, if fewer), the best first: pairs of a list of tokens and a score.
 #
 # ```pycon
 # >>> for tokens, score in beam_search(toy_step, mt.zeros(1, 1), 0, 1, beams=2, max_length=5, alpha=0):
@@ -613,8 +592,7 @@ check.broken_encoders(broken_encoders, hidden=True)
 #
 # `state` is $(1, H)$. `beams` and `max_length` are at least 1; no two hypotheses are equally likely.
 #
-# *Not allowed*: `textbook.decoding` (`beam_search`, the operation `index_select`). *Useful*: `state[parents]` takes the rows of a list
-# `parents`; `log_softmax`, `tolist()`, `topk`.
+# *Not allowed*: `textbook.decoding` (`beam_search`, the operation `index_select`).
 #
 # <details><summary>First hint</summary>
 #
@@ -672,7 +650,7 @@ check.beam_search(beam_search, hidden=True)
 # ### The model
 #
 # Cho et al. (2014) give the encoding to their decoder at **every** step. Write `forward`. With $\overrightarrow{h}$ and $\overleftarrow{h}$ the
-# **final** states of both directions of `self.encoder`, each having read the whole sentence and no padding, and $E$ `self.target_embedding`,
+# **final** states of both directions of `self.encoder`, without the padding, and $E$ `self.target_embedding`,
 #
 # $$c = \tanh\big(\text{bridge}([\overrightarrow{h}; \overleftarrow{h}])\big), \qquad s_0 = c,$$
 #
@@ -729,13 +707,12 @@ check.Translator(Translator, hidden=True)
 # %% [markdown]
 # ### One step of training
 #
-# A batch that is too large for the memory is read in parts. Do one step of `optimizer` **as if all parts were one batch**, and return the loss
-# before it, a number.
+# Do one step of `optimizer` on a batch in parts, **as if they were one**. Return the loss before it, a number.
 #
 # - `parts` is a list of `(source, source_padding, inputs, targets, padding)`, of different sizes. `model(source, source_padding, inputs)` gives
 #   scores $(B, T, V)$.
 # - The loss is the mean cross-entropy of a token, over all real tokens of all parts.
-# - The norm of its gradient is clipped to `clip` (`nn.utils.clip_grad_norm_`). Gradients of earlier steps must not count.
+# - The norm of its gradient is clipped to `clip` (`nn.utils.clip_grad_norm_`). Earlier gradients must not count.
 #
 # <details><summary>First hint</summary>
 #
@@ -776,13 +753,10 @@ check.training_step(training_step, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# `check.trained(Translator, training_step, (width, hidden, rate, steps), seed)` trains your model on English numbers of up to four digits and
-# their German names, in half a minute. `check.Numbers()` has `held_out(seed)`, pairs that no training has seen, and `batch(pairs)`;
-# `check.share_right(model, batch)` is the share without a mistake. Return a dict with `"width"` (at most 64), `"hidden"` (96), `"rate"` (it falls
-# to zero) and `"steps"` (250).
-#
-# The last check trains your choice with the seeds 11 and 12 (choose with others). With **each** at least 75 % of 200 new numbers have to be
-# right.
+# `check.trained(Translator, training_step, (width, hidden, rate, steps), seed)` trains your model on English numbers and their German names, in half a minute.
+# `check.Numbers()` has `held_out(seed)`, pairs that no training has seen, and `batch(pairs)`; `check.share_right(model, batch)` is the share without a mistake. Return
+# a dict with `"width"` (at most 64), `"hidden"` (96), `"rate"` (it falls to zero) and `"steps"` (250). With **each** of the seeds 11 and 12 (choose with others) at least
+# 75 % of 200 new numbers have to be right.
 
 
 # %% solution="training_plan"
@@ -800,5 +774,4 @@ check.Translator(Translator, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# From a list of sentences to a trained translator, its words and its score, every step is now yours, and one vector still stands in its middle. Chapter 04
-# removes that.
+# One vector still stands in the middle of all that. Chapter 04 removes it.

@@ -2,16 +2,11 @@
 # # Exercises 04: attention
 #
 # Ten exercises, 40 points, about five hours. The **core** (1, 2, 4) takes 70 minutes; the others are *practice* and *challenge*. They
-# belong to [chapter 04](../../notebooks/04_attention.ipynb). None needs the answer to another.
+# belong to [chapter 04](../../notebooks/04_attention.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
-#
-# - Any way that gives the right result is right. A wrong answer is told what it looks like.
-# - Grading runs these *public checks* once more, on other numbers and sizes.
-# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
-# - In exercises 2, 8 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
-#
-# **When something fails** that should not, restart the kernel and run all cells from the top.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
+# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# In exercises 2, 8 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
 # **Shapes.** The batch comes first: $B$ sentences, $n$ words of the source (keys), $T$ steps of the decoder (queries), $H$ or $d$ numbers of a
 # vector. Scores and weights are $(B, T, n)$: row $t$ belongs to query $t$, column $j$ to word $j$. `padding` $(B, n)$ is True **at the padding**. The

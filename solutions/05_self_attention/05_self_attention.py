@@ -2,17 +2,11 @@
 # # Exercises 05: self-attention
 #
 # Ten exercises, 40 points, about four and a half hours. The **core** (1, 2, 4, 6) takes 95 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 05](../../notebooks/05_self_attention.ipynb). None needs the answer to another.
+# *challenge*. They belong to [chapter 05](../../notebooks/05_self_attention.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
-#
-# - Any way that gives the right result is right. A wrong answer is told what it looks like.
-# - Grading runs these *public checks* once more, on other numbers and sizes.
-# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
-# - In exercises 1 to 3 the gradients of your results are compared, too: no `.item()`, `float()` or NumPy on the way there.
-# - Most exercises differ from the chapter in a point that the text names: a cell pasted from there is told so.
-#
-# **When something fails** that should not, restart the kernel and run all cells from the top.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
+# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# In exercises 1 to 3 the gradients of your results are compared, too: no `.item()`, `float()` or NumPy on the way there.
 #
 # **Shapes.** A sentence is $X$ $(n, d)$: $n$ tokens, one row each. $Q$, $K$ and $V$ are matrices $(d, d)$ that multiply from the right: queries are
 # $XQ$. In scores and weights $(n, n)$, row $i$ belongs to the query of token $i$, column $j$ to the key of token $j$. A batch puts an axis $B$ before

@@ -2,16 +2,11 @@
 # # Exercises 06: multi-head attention
 #
 # Ten exercises, 40 points, about five hours. The **core** (1, 3, 4, 8) takes 100 minutes; the others are *practice* and *challenge*.
-# They belong to [chapter 06](../../notebooks/06_multi_head_attention.ipynb). None needs the answer to another.
+# They belong to [chapter 06](../../notebooks/06_multi_head_attention.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
-#
-# - Any way that gives the right result is right. A wrong answer is told what it looks like.
-# - Grading runs these *public checks* once more, on other numbers and sizes.
-# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
-# - In exercises 1, 3, 5, 6 and 9 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
-#
-# **When something fails** that should not, restart the kernel and run all cells from the top.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
+# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# In exercises 1, 3, 5, 6 and 9 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
 # **Shapes.** $B$ sequences come first; $n$ is the number of positions (of keys, where queries and keys come from two sequences; then $T$ is
 # that of queries); $d$ the size of a token's vector; $h$ the number of heads, `heads` in code. It divides $d$: head $l$, counted from 0, has the

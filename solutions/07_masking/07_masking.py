@@ -2,16 +2,11 @@
 # # Exercises 07: masking
 #
 # Ten exercises, 40 points, about five and three quarter hours. The **core** (1, 3, 4) takes 85 minutes; the others are *practice*
-# and *challenge*. They belong to [chapter 07](../../notebooks/07_masking.ipynb). None needs the answer to another.
+# and *challenge*. They belong to [chapter 07](../../notebooks/07_masking.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
-#
-# - Any way that gives the right result is right. A wrong answer is told what it looks like.
-# - Grading runs these *public checks* once more, on other numbers and sizes.
-# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
-# - In exercises 7 and 8 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
-#
-# **When something fails** that should not, restart the kernel and run all cells from the top.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
+# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# In exercises 7 and 8 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
 # **Shapes and conventions.** $B$ sequences of $n$ tokens, each a vector of size $d$; $h$ heads. In scores and masks, row $i$ is query $i$ and
 # column $j$ is key $j$, counted from 0. Masks are boolean, and **True means: may look**, as in `F.scaled_dot_product_attention`.

@@ -2,16 +2,10 @@
 # # Exercises 08: positions
 #
 # Ten exercises, 40 points, about four and a half hours. The **core** (1, 3, 4, 8) takes 90 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 08](../../notebooks/08_positions.ipynb). None needs the answer to another.
+# *challenge*. They belong to [chapter 08](../../notebooks/08_positions.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
-#
-# - Any way that gives the right result is right. A wrong answer is told what it looks like.
-# - Grading runs these *public checks* once more, on other numbers and sizes.
-# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
-# - Most exercises differ from the chapter in a point that the text names: a cell pasted from there is told so.
-#
-# **When something fails** that should not, restart the kernel and run all cells from the top.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
+# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
 #
 # **Shapes.** $B$ sequences come first, $n$ is the number of places, $d$ the size of a token's vector (or of a head, where there are several), $h$ the number of
 # heads. $d$ is even wherever numbers come in pairs. Places and columns count from 0.

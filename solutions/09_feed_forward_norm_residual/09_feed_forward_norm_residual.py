@@ -2,17 +2,11 @@
 # # Exercises 09: feed-forward network, norm and residual connection
 #
 # Ten exercises, 40 points, about four and a half hours. The **core** (1, 2, 4, 9) takes 90 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 09](../../notebooks/09_feed_forward_norm_residual.ipynb). None needs the answer to another.
+# *challenge*. They belong to [chapter 09](../../notebooks/09_feed_forward_norm_residual.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
-#
-# - Any way that gives the right result is right. A wrong answer is told what it looks like.
-# - Grading runs these *public checks* once more, on other numbers and sizes.
-# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
-# - In exercises 1, 2 and 9 the gradients of your results are compared, too: no `.item()`, no NumPy, no `.detach()` of what is returned.
-# - Most exercises differ from the chapter in a point that the text names.
-#
-# **When something fails** that should not, restart the kernel and run all cells from the top.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
+# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# In exercises 1, 2 and 9 the gradients of your results are compared, too: no `.item()`, no NumPy, no `.detach()` of what is returned.
 #
 # **Shapes.** $B$ sequences come first, $n$ is the number of tokens, $d$ the number of features of a token (`width` where a module is made). The last axis
 # holds the features. $(\ldots, d)$ means any number of axes before the last, also none.
@@ -147,7 +141,7 @@ check.FeedForward(FeedForward, hidden=True)
 #
 # How much of a token is left after many sums? The *size* of a vector is the root of its mean square. An input of size 1 goes past `parts` parts. What each gives is independent of all
 # that was there before and has the size $a$ (`a`). So in wide vectors **squares of sizes add up**. In pre-norm a part's output is added to the sum, and nothing else happens. In post-norm
-# each sum then goes through a norm, which brings it back to size 1. A vector's *share* is the size of what it contributed, as it is then, by the size of the sum. Return a dict:
+# each sum then goes through a norm, which brings it back to size 1. A vector's *share* is the size of what it contributed, after all norms that came since, by the size of the sum. Return a dict:
 #
 # - `"size of the sum, pre-norm"`: after all parts;
 # - `"input, pre-norm"` and `"last part, pre-norm"`: the shares of the input and of the last part's output in that sum;
@@ -542,7 +536,7 @@ check.rms_norm_gradient(rms_norm_gradient, hidden=True)
 # - `real` is None, or boolean $(B, n)$, True at real tokens, which alone may be looked at;
 # - one may be None while the other is not. Every query may look at one real token at least.
 #
-# `x` is $(B, n, \text{width})$, and so is the output. At the padding anything may come out.
+# `x` is $(B, n, \text{width})$, and so is the output. Do nothing else to the padding: its outputs are compared as well.
 #
 # <details><summary>First hint</summary>
 #

@@ -2,21 +2,15 @@
 # # Exercises 10: the Transformer
 #
 # Ten exercises, 44 points, about four hours. The **core** (1, 2, 5, 6) takes 85 minutes; the others are *practice* and *challenge*. They belong to
-# [chapter 10](../../notebooks/10_transformer.ipynb). The first nine need no answer to another. The tenth puts some of them together with what you
-# have written for the chapters 05 to 09: your Transformer.
+# [chapter 10](../../notebooks/10_transformer.ipynb). The first nine stand alone. The tenth puts some of them together with the chapters 05 to 09.
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
-#
-# - Any way that gives the right result is right. A wrong answer is told what it looks like.
-# - Grading runs these *public checks* once more, on other numbers and sizes.
-# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
-# - In exercises 5 to 8 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
-#
-# **When something fails** that should not, restart the kernel and run all cells from the top.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
+# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# In exercises 5 to 8 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
 # **Shapes.** $B$ sequences come first. $n$ is the number of tokens of the source, $T$ of the target, $d$ the width of the model, $h$ the number of heads (`heads`), $V$ the
-# size of the vocabulary. Masks called `allowed` are True where a query may look, and broadcast against the scores $(B, h, T, n)$; `real` $(B, n)$ is True at tokens
-# and False at padding, which stands at the end but in exercise 2. Every sequence has a token at least, but in exercise 1.
+# size of the vocabulary. `allowed` is True where a query may look, and broadcasts against scores $(B, h, T, n)$; `real` $(B, n)$ is True at tokens. Padding stands at the end
+# but in exercise 2. Every sequence has a token at least, but in exercise 1.
 
 # %%
 import math
@@ -50,10 +44,7 @@ progress.show("10")
 # ([[1, 7, 8], [1, 5, 0]], [[7, 8, 2], [5, 2, 0]])
 # ```
 #
-# `sentences` $(B, T)$ are word numbers, `padding` behind them, no start and no end. One may be empty. The three special numbers may be any, also 0, but no two are equal; words are other
-# numbers.
-#
-# (The chapter cuts both from a batch that has `<s>` and `</s>` already, so there the decoder also reads the end of short sentences. Does that change the loss?)
+# `sentences` $(B, T)$ are word numbers, `padding` behind them. One may be empty. The three special numbers differ and may be any, also 0; words are others. (In the chapter the decoder also reads the end of short sentences. Does that change the loss?)
 #
 # <details><summary>First hint</summary>
 #
@@ -95,12 +86,10 @@ check.teacher_forcing(teacher_forcing, hidden=True)
 #
 # *Core · medium · 25 minutes · 4 points*
 #
-# Draw the three masks of a batch where the usual shortcut fails: some programs put padding at the **front**, so that all sequences end at the same place. Return three masks, boolean, True where a query
-# may look:
+# Some programs put padding at the **front**, so that all sequences end at the same place. Return the three masks of a batch, boolean, True where a query may look:
 #
 # 1. encoder, self-attention, $(B, 1, 1, n)$: the tokens of the source;
-# 2. decoder, self-attention, $(B, 1, T, T)$: the tokens up to the query, itself included. No query looks at padding, with one exception: a query at padding looks at itself and nothing else, so that its
-#    softmax has something to sum over;
+# 2. decoder, self-attention, $(B, 1, T, T)$: the tokens up to the query, itself included, and no padding. But a query at padding looks at itself and nothing else, so that its softmax has something to sum over;
 # 3. decoder, cross-attention, $(B, 1, 1, n)$: the tokens of the source.
 #
 # ```pycon
@@ -156,9 +145,8 @@ check.three_masks(three_masks, hidden=True)
 #
 # *Practice · easy · 20 minutes · 3 points*
 #
-# How does a change of the sizes change the model? Take the chapter's `Transformer(vocabulary, width, heads, hidden, layers)`: one embedding for source and target, attentions of four matrices without biases, networks with biases,
-# norms with gain and bias, one more norm at the end of each stack, an output layer with a bias. Return a dict of integers: the number of its `"weights"`, and **how many more** there are (below 0 if fewer) after each change, one at a
-# time:
+# The chapter's `Transformer(vocabulary, width, heads, hidden, layers)` has one embedding for source and target, attentions of four matrices without biases, networks with biases,
+# norms with gain and bias, one more norm at the end of each stack, an output layer with a bias. Return a dict of integers: the number of its `"weights"`, and **how many more** there are after each change alone:
 #
 # - `"a layer more in each stack"`, `"twice the heads"`, `"twice the hidden width"`;
 # - `"output tied"`: the output layer uses the embedding's matrix, and keeps its bias;
@@ -170,7 +158,7 @@ check.three_masks(three_masks, hidden=True)
 # (-18, -8)
 # ```
 #
-# Predict first. The cell of the check builds models and counts.
+# The cell of the check builds models and counts.
 #
 # <details><summary>First hint</summary>
 #
@@ -228,8 +216,8 @@ check.weights_more(weights_more, hidden=True)
 #
 # *Practice · easy · 15 minutes · 3 points*
 #
-# Which scores depend on what, with masks and without? A source of $n$ places and a target of $T$ go through the chapter's Transformer, with random weights. Now the **vector** that goes into the first block at one place is replaced;
-# masks stay as they are. Return the places of the target, counted from 0, whose scores move, in order.
+# Which scores depend on what? A source of $n$ places and a target of $T$ go through the chapter's Transformer, with random weights. The **vector** that goes into the first block at one place is replaced; masks stay.
+# Return the places of the target, counted from 0, whose scores move, in order.
 #
 # ```pycon
 # >>> moved([True, False], 3, ("target", 1), forgotten=()), moved([True, False], 3, ("source", 1), forgotten=())
@@ -308,9 +296,9 @@ check.moved(moved, hidden=True)
 #
 # - `x` $(B, T, d)$, from the decoder, gives the queries, through `self.query`;
 # - `memory` $(B, n, d)$, from the encoder, gives keys and values, through `self.key` and `self.value`;
-# - `allowed` is None or $(B, 1, 1, n)$, True at the tokens of the source; its padding gets no weight at all. Every source has a token;
+# - `allowed` is None or $(B, 1, 1, n)$, True at the tokens of the source; its padding gets no weight at all, however low the scores;
 # - heads are blocks of $d/h$ columns, scores are divided by $\sqrt{d/h}$, `self.out` is the output projection. Return $(B, T, d)$;
-# - in every call set `self.weights` to the weights of all heads, as they come out of the softmax, $(B, h, T, n)$, detached. At the end of this notebook they become a picture.
+# - in every call set `self.weights` to the weights of all heads, $(B, h, T, n)$, detached: a picture at the end.
 #
 # Keep `__init__` as it is.
 #
@@ -367,14 +355,14 @@ check.CrossAttention(CrossAttention, hidden=True)
 #
 # *Core · medium · 25 minutes · 5 points*
 #
-# Join parts that come ready made. With a cross-attention this pre-norm block is one of the decoder, without it (`self.cross` is None) one of the encoder. Write `forward`. In this order, each part gets the norm of $x$, and what it gives goes
+# Join ready-made parts. With a cross-attention this pre-norm block is one of the decoder, without it (`self.cross` is None) one of the encoder. Write `forward`: in this order each part gets the norm of $x$; what it gives goes
 # through `self.dropout` and is added to $x$:
 #
 # 1. `self.attention(queries from, keys and values from, allowed)`, after `self.attention_norm`: $x$ looks at itself;
-# 2. only if there is one, `self.cross(queries from, memory, memory_allowed)`, after `self.cross_norm`. The memory has had its norm, and is used as it comes;
+# 2. if there is one, `self.cross(queries from, memory, memory_allowed)`, after `self.cross_norm`. The memory is used as it comes;
 # 3. `self.feed_forward(...)`, after `self.feed_forward_norm`.
 #
-# `x` is $(B, T, d)$, and so is the output; `memory` is $(B, n, d)$. Both masks go to their attention as they are; each may be None. Keep `__init__` as it is.
+# `x` is $(B, T, d)$, as is the output; `memory` is $(B, n, d)$. Both masks go to their attention as they are. Keep `__init__` as it is.
 #
 # <details><summary>First hint</summary>
 #
@@ -425,9 +413,8 @@ check.Block(Block, hidden=True)
 #
 # Stack blocks, and keep the padding out of every one.
 #
-# - `__init__`: `make_block()` returns a new block each time it is called. Make `layers` of them, keep them in an `nn.ModuleList` called `self.blocks`, and `norm` as `self.norm`.
-# - `forward(x, real)`: `x` $(B, n, d)$ goes through the blocks, then through the norm: $(B, n, d)$. A block is called as `block(x, allowed)`. Its mask must broadcast against scores $(B, h, n, n)$: whichever token asks, True for the keys that are
-#   tokens, False for padding. `real` is $(B, n)$.
+# - `__init__`: `make_block()` returns a new block each time. Keep `layers` of them in an `nn.ModuleList` called `self.blocks`, and `norm` as `self.norm`.
+# - `forward(x, real)`: `x` $(B, n, d)$ goes through the blocks, called as `block(x, allowed)`, then through the norm. The mask broadcasts against scores $(B, h, n, n)$: whichever token asks, True for keys that are tokens.
 #
 # <details><summary>First hint</summary>
 #
@@ -473,13 +460,13 @@ check.Encoder(Encoder, hidden=True)
 #
 # *Practice · medium · 20 minutes · 4 points*
 #
-# Predict every token of the target in one pass. Write `forward`. `tokens` $(B, T)$ is the target so far, `memory` $(B, n, d)$ the encoder's output, `real` $(B, n)$ is True at the source's tokens.
+# Predict every token of the target in one pass. Write `forward`: `tokens` $(B, T)$ is the target so far, `memory` $(B, n, d)$ the encoder's output, `real` $(B, n)$ is True at the source's tokens.
 #
 # - `self.embed(tokens)` gives $(B, T, d)$, with positions.
-# - A block is called as `block(x, allowed, memory, memory_allowed)`: a token may look at itself and those before it, and at all tokens of the source, but not at its padding.
+# - A block is called as `block(x, allowed, memory, memory_allowed)`: a token looks at itself and those before it, and at all tokens of the source.
 # - After the last block come `self.norm` and `self.embed.scores`.
 #
-# Return the scores $(B, T, V)$; those at position $t$ are for the token after it. Keep `__init__` as it is. The target's own padding stands at its end and needs no mask. Why?
+# Return the scores $(B, T, V)$. Keep `__init__` as it is. The target's own padding needs no mask. Why?
 #
 # <details><summary>First hint</summary>
 #
@@ -529,16 +516,15 @@ check.Decoder(Decoder, hidden=True)
 #
 # *Challenge · medium · 40 minutes · 5 points*
 #
-# Find out what is wrong with a decoder that you cannot look into. `decoder(target, memory, real)` takes tokens $(B, T)$, a memory $(B, n, d)$ and `real` $(B, n)$, and returns scores $(B, T, V)$; all sizes but $d$ = `width` and the `vocabulary` of the
+# Find out what is wrong with a decoder, by a test. `decoder(target, memory, real)` takes tokens $(B, T)$, a memory $(B, n, d)$ and `real` $(B, n)$, and returns scores $(B, T, V)$; all sizes but $d$ = `width` and the `vocabulary` of the
 # target (9 at least) are yours. Return the list of what is violated, in any order:
 #
 # - `"future"`: scores at a place depend on target tokens of the same sentence **behind** it;
-# - `"padding"`: scores depend on what stands in the memory where `real` is False, in whichever sentence;
-# - `"batch"`: scores of a sentence depend on tokens, or on the memory, of **another sentence**;
+# - `"padding"`: scores depend on what stands in the memory of **their own sentence** where `real` is False, be it in one sentence of the batch, at one place;
+# - `"batch"`: scores of a sentence depend on tokens, or on real places of the memory, of **another sentence**;
 # - `"source"`: scores at some place do **not** depend on some token of their own source.
 #
-# What a right decoder computes is its own affair: it may compute token after token, or never say a token, whose score is $-\infty$ then. Differences below $10^{-9}$ are no dependence. Make the memory in float64, `mt.randn(B, n, width).double()`, without NaN. The
-# check runs your test on many decoders. Here are six to try it on.
+# A right decoder may compute token after token, or never say a token, whose score is $-\infty$ then. Differences below $10^{-9}$ are no dependence. Make the memory in float64, `mt.randn(B, n, width).double()`. Here are six decoders to try it on.
 
 # %%
 six = check.suspects()
@@ -609,13 +595,12 @@ check.faults(faults, hidden=True)
 #
 # *Challenge · hard · 35 minutes · 10 points: one for each of five parts, five for the model*
 #
-# Put together what you have written since [chapter 05](../../notebooks/05_self_attention.ipynb), train it, and let it translate.
+# Put together what you have written, train it, and let it translate.
 #
-# Below come five cells, one for each part from the exercises of the chapters 05 to 09. **Each gets your own answer.** To have them copied, take the `# ` in the next cell away, run it, then run the five: what is still blank is replaced by your answer from
-# the set that lies beside this one, where you have saved it. Or copy by hand. What is forbidden in the exercise stays forbidden here.
+# Below come five cells, one for each part from the chapters 05 to 09. **Each gets your own answer.** To have them copied, take the `# ` in the next cell away, run it, then run the five: what is still blank is replaced by your answer from
+# the set beside this one, where you have saved it. What is forbidden in the exercise stays forbidden here.
 #
-# A cell that still holds `raise NotImplementedError` counts as empty: the library's part takes its place, which works as well and scores nothing. The same holds for a part that does not pass its check. Your answers to the exercises 1 and 5 to 8 above are
-# parts, too, and need no copying.
+# Where a cell still holds `raise NotImplementedError`, or does not pass its check, the library's part takes its place, which scores nothing. Your answers to the exercises 1 and 5 to 8 above are parts, too, and need no copying.
 
 # %%
 # check.copy_my_answers()
@@ -745,15 +730,14 @@ chapter_09.FeedForward(FeedForward, hidden=True)
 # %% [markdown]
 # ### The whole
 #
-# The last part you write now: what joins encoder and decoder. `self.embed(tokens)` embeds tokens with their positions,
-# `self.encoder(x, real)` and `self.decoder(tokens, memory, real)` are called as in the exercises 7 and 8, and
-# `self.padding` is the number of the padding token.
+# Join encoder and decoder. `self.embed(tokens)` embeds tokens with their positions,
+# `self.encoder(x, real)` and `self.decoder(tokens, memory, real)` are those of exercises 7 and 8, `self.padding` is a token.
 #
 # - `encode(source)` takes tokens $(B, n)$ and returns a pair: the memory $(B, n, d)$, and `real` $(B, n)$, True where a
 #   token of the source is no padding;
 # - `forward(source, target)` takes source $(B, n)$ and target $(B, T)$ and returns the decoder's scores $(B, T, V)$.
 #
-# Its check runs at the end, when the model has been trained: there are the five points.
+# Its check runs at the end: there are the five points.
 
 
 # %% solution="Transformer"
@@ -781,16 +765,14 @@ class Transformer(nn.Module):
 
 
 # %% [markdown]
-# Now the parts are chosen: yours where they pass their checks, else the library's. The list says whose each one is.
+# Yours where they pass their checks, else the library's:
 
 # %%
 parts = check.Parts(globals())
 print(parts)
 
 # %% [markdown]
-# What is left is glue, and ready. Self-attention splits into heads as [chapter 06](../../notebooks/06_multi_head_attention.ipynb) does, attends, with a mask (07) or, where
-# nothing is hidden, without (05), and merges. The norm keeps gain and bias for your function, and the embedding adds the
-# positions.
+# What is left is glue, and ready: self-attention splits into heads (06), attends, with a mask (07) or without (05), and merges; the norm keeps gain and bias, the embedding adds positions.
 
 
 # %%
@@ -845,8 +827,7 @@ class Embedded(nn.Module):
 
 
 # %% [markdown]
-# The numbers from 0 to 999 in English and in German, in pieces. A tenth of all numbers is held out, and no
-# model trains on it.
+# The numbers from 0 to 999 in English and in German, in pieces. A tenth is held out.
 
 # %%
 pairs = number_pairs(4000, digits=(1, 3), seed=0)
@@ -877,8 +858,7 @@ print(f"{len(pairs)} pairs, {len(vocabulary)} tokens, {len(held_out)} numbers he
 print(f"{sum(weight.numel() for weight in model.parameters()):,} weights")
 
 # %% [markdown]
-# The training, as plain as in the chapter; what is read and what is asked comes from exercise 1. (Parts that loop over tokens in Python pass
-# their checks, too, but are slow here: the training stops after 30 seconds at the latest.)
+# The training, as plain as in the chapter. (Parts that loop over tokens in Python are slow here: it stops after 30 seconds at the latest.)
 
 # %% tags=["nbval-ignore-output"]
 optimizer = optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98))
@@ -903,7 +883,7 @@ for step in range(1, steps + 1):
         break
 
 # %% [markdown]
-# Now it writes, greedily, one token at a time. No number below was seen in training.
+# Now it writes, greedily. No number below was seen in training.
 
 
 # %%
@@ -924,7 +904,7 @@ for number in held_out[::5]:
     print(number, *number_pieces(number), "->", "".join(translate(number)))
 
 # %% [markdown]
-# Where does it look while it writes? The weights of the last cross-attention, all heads together.
+# Where does it look? The last cross-attention, all heads together.
 
 # %%
 number = next(number for number in held_out if number > 200 and number % 100 > 20 and number % 10)
@@ -939,8 +919,7 @@ plot.attention(axes, looks, ["<s>", *answer], question)
 plot.show(figure, alt=f"Weights of the last cross-attention while {number} is translated")
 
 # %% [markdown]
-# The last check: your `Transformer` is right, it has learned to translate numbers that it has never seen, and all parts
-# of your own have run in it.
+# The last check: your `Transformer` is right, translates numbers that it has never seen, and all parts of your own have run in it.
 
 # %% tests="Transformer" points=5
 check.Transformer(Transformer)
@@ -950,4 +929,4 @@ check.Transformer(Transformer, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# From a plain loop over tokens to this model you have written every part. What follows in [chapter 11](../../notebooks/11_transformer_at_work.ipynb) is work.
+# You have written every part. What follows in [chapter 11](../../notebooks/11_transformer_at_work.ipynb) is work.

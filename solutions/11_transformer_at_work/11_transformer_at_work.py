@@ -2,20 +2,14 @@
 # # Exercises 11: the Transformer at work
 #
 # Ten exercises, 40 points, about five hours. The **core** (1, 2, 4, 6) takes 95 minutes; the others are *practice* and *challenge*.
-# They belong to [chapter 11](../../notebooks/11_transformer_at_work.ipynb). None needs the answer to another.
+# They belong to [chapter 11](../../notebooks/11_transformer_at_work.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it.
-#
-# - Any way that gives the right result is right. A wrong answer is told what it looks like.
-# - Grading runs these *public checks* once more, on other numbers and sizes.
-# - Where nothing is said, everything is allowed. What is *not allowed* is noticed under any name.
-# - In exercises 2 and 3 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
-#
-# **When something fails** that should not, restart the kernel and run all cells from the top.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
+# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# In exercises 2 and 3 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
 # **Shapes.** $B$ sequences come first. $n$ is the number of tokens of the source, $T$ of the target, $d$ the width of the model, $h$ the number of
-# heads (`heads`), $V$ the size of the vocabulary. Masks are True where a query may look. Padding stands at the end; which number it has, each
-# exercise says.
+# heads (`heads`), $V$ the size of the vocabulary. Masks are True where a query may look.  Padding stands at the end.
 
 # %%
 import math
@@ -40,8 +34,8 @@ progress.show("11")
 #
 # *Core · easy · 15 minutes · 2 points*
 #
-# Give an optimizer its learning rates. `optimizer.param_groups` is a list of dicts. Each group has a highest rate of its own under `"peak"`, and the
-# rate that the optimizer uses under `"lr"`. At step $t$, counted from 1, set it to the group's peak times the share
+# Give an optimizer its learning rates. Each dict in `optimizer.param_groups` has a highest rate of its own under `"peak"`, and the rate that is used under
+# `"lr"`. At step $t$, counted from 1, set it to the group's peak times the share
 #
 # $$\begin{cases} t / w & \text{for } t < w, \\ 1 & \text{for } w \le t \le k, \\ 1 - \sqrt{(t - k) / (s - k)} & \text{for } k < t \le s. \end{cases}$$
 #
@@ -56,10 +50,9 @@ progress.show("11")
 # 0.0
 # ```
 #
-# `step` is $t$, `warm` is $w$, `hold` is $k$, and `steps` is $s$, the last one. $0 \le w \le k \le s$: there may be no rise, no plateau or no fall.
-# Nothing is returned, and the optimizer takes no step.
+# `step` is $t$, `warm` $w$, `hold` $k$, and `steps` $s$. $0 \le w \le k \le s$: there may be no rise, no plateau or no fall. Return nothing, and take no step.
 #
-# What is good about a plateau, if you do not know yet how long you will train?
+# What is a plateau good for?
 #
 # <details><summary>First hint</summary>
 #
@@ -110,13 +103,11 @@ check.set_rates(set_rates, hidden=True)
 #
 # *Core · medium · 25 minutes · 4 points*
 #
-# Ask a model not to be too sure, and not to say padding. The chapter spreads $\epsilon$ over all $V$ tokens. But nobody should learn to say `padding`,
-# and the right token has enough. So the model is asked for
+# Ask a model not to be too sure, and not to say padding. The chapter spreads $\epsilon$ over all $V$ tokens; here the model is asked for
 #
 # $$q_v = \begin{cases} 1 - \epsilon & v \text{ is the right token}, \\ 0 & v \text{ is padding}, \\ \epsilon / (V - 2) & \text{else.} \end{cases}$$
 #
-# With $p = \operatorname{softmax}(\text{scores})$ over all $V$ tokens, the loss of a position is $-\sum_v q_v \log p_v$. Return the mean over all positions whose
-# target is no padding: a tensor with one element.
+# With $p = \operatorname{softmax}(\text{scores})$ the loss of a position is $-\sum_v q_v \log p_v$. Return the mean over the positions whose target is no padding.
 #
 # ```pycon
 # >>> scores, targets = mt.zeros(1, 2, 4), mt.tensor([[2, 0]])  # equal chances: any q that sums to 1 gives log 4
@@ -124,9 +115,9 @@ check.set_rates(set_rates, hidden=True)
 # tensor(1.)
 # ```
 #
-# - `scores` is $(B, T, V)$ with $V \ge 4$, `targets` $(B, T)$, `smoothing` is $\epsilon$, from 0 to 1. One target at least is no padding.
-# - Scores may be in the hundreds. At padded positions they may be NaN: loss and gradients stay what they are, and the gradient there is 0.
-# - A model may forbid itself to say padding: that token's score is $-\infty$ then, everywhere.
+# - `scores` is $(B, T, V)$ with $V \ge 4$, `targets` $(B, T)$, `smoothing` is $\epsilon$, from 0 to 1.
+# - Scores may be in the hundreds. At padded positions they may be NaN: that changes nothing, and the gradient there is 0.
+# - The score of padding may be $-\infty$ everywhere.
 #
 # *Not allowed*: `F.cross_entropy` and `nn.CrossEntropyLoss` (the operation `cross_entropy`).
 #
@@ -168,8 +159,8 @@ check.smoothed_loss(smoothed_loss, hidden=True)
 #
 # *Practice · medium · 20 minutes · 4 points*
 #
-# A vocabulary is large, and so is its table $(V, d)$. Two small matrices can stand for it (Lan et al., 2020): `self.table`, $E$ $(V, e)$, with short rows, and
-# `self.up`, $U$ $(e, d)$, which widens them. Both serve embedding and output:
+# Two small matrices can stand for a large table $(V, d)$ (Lan et al., 2020): `self.table`, $E$ $(V, e)$, and `self.up`, $U$ $(e, d)$. Both serve embedding and
+# output:
 #
 # - `forward(tokens)`: tokens $(B, n)$ become their rows of $E$, widened by $U$, times $\sqrt d$: $(B, n, d)$;
 # - `scores(x)`: outputs $x$ $(B, T, d)$ are narrowed by $U^\top$ and compared with all rows of $E$; then `self.bias` $(V)$ is added: $(B, T, V)$.
@@ -180,8 +171,7 @@ check.smoothed_loss(smoothed_loss, hidden=True)
 # (minitorch.Size([1, 3, 4]), minitorch.Size([1, 3, 5]))
 # ```
 #
-# Never make the large matrix $E U$, and look rows up: the check counts FLOPs. Keep `__init__` as it is, and no copies: the weights change while the model learns.
-# How many weights are saved for $V = 37{,}000$, $d = 512$, $e = 64$?
+# Never make the large matrix $E U$, and look rows up: the check counts FLOPs. Keep `__init__` as it is, and no copies of weights. How many weights are saved for $V = 37{,}000$, $d = 512$, $e = 64$?
 #
 # <details><summary>First hint</summary>
 #
@@ -230,21 +220,20 @@ check.TiedEmbedding(TiedEmbedding, hidden=True)
 #
 # *Core · medium · 30 minutes · 4 points*
 #
-# Do one step of byte-pair encoding, exactly. `corpus` is a dict from words, tuples of pieces, to how often they occur. Find the pair of neighbouring pieces that
-# **can be merged most often**, and merge it everywhere. Return the pair and the new corpus.
+# Do one step of byte-pair encoding, exactly. `corpus` is a dict from words, tuples of pieces, to how often they occur. Merge the pair of neighbours that **can be
+# merged most often**. Return the pair and the new corpus.
 #
 # ```pycon
 # >>> merge_once({("a", "a", "a"): 2, ("a", "b"): 1})
 # (('a', 'a'), {('aa', 'a'): 2, ('a', 'b'): 1})
 # ```
 #
-# - A pair in a word counts as often as the word occurs. Overlaps count once, from the left: `a a a` holds `("a", "a")` once, `a a a a` twice.
+# - A pair counts as often as its word occurs. Overlaps count once: `a a a` holds `("a", "a")` once, and becomes `aa a`.
 # - Of equally frequent pairs take the first in the order of tuples, as `min` does: `("a", "bc")` before `("ab", "c")`.
-# - Merging goes from the left: `a a a` becomes `aa a`.
-# - Words that have become equal are one word, which occurs as often as they did together.
-# - If every word is a single piece, return `None` and a copy of the corpus. Leave the argument as it is.
+# - Words that have become equal are one word, with their counts added.
+# - If every word is a single piece, return `None` and a copy of the corpus.
 #
-# *Useful*: `Counter`, `pairwise`. Why must a tie be settled by a rule at all?
+# *Useful*: `Counter`, `pairwise`. Why must a rule settle a tie?
 #
 # <details><summary>First hint</summary>
 #
@@ -303,16 +292,16 @@ check.merge_once(merge_once, hidden=True)
 #
 # *Practice · medium · 35 minutes · 5 points*
 #
-# Write a batch of translations greedily, each as long as it is, and compute nothing for those that are done. `model.encode(source, real)` makes of tokens $(B, n)$ a memory $(B, n, d)$;
-# `model.decode(tokens, memory, real)` makes of target tokens $(B, T)$, the start included, scores $(B, T, V)$, each for the token after it. `real` is a mask $(B, 1, 1, n)$ for both, True at
-# the source's tokens and False at its padding.
+# Translate a batch greedily, and compute nothing for rows that are done. `model.encode(source, real)` makes of tokens $(B, n)$ a memory $(B, n, d)$;
+# `model.decode(tokens, memory, real)` makes of target tokens $(B, T)$, the start included, scores $(B, T, V)$, each for the token after it. `real` is a mask $(B, 1, 1, n)$, True at the source's
+# tokens.
 #
-# - A row begins with `start` and gets the likeliest token, one after the other, until that is `end`, at most `longest` tokens.
+# - A row begins with `start` and gets the likeliest token until that is `end`, at most `longest` tokens.
 # - `start` and `padding` are never said, however likely.
-# - **A row that has ended is not computed any more**: `decode` gets the rows alone that are still written. The check notes how many. When all have ended, it is not called again.
-# - Return $(B, T)$, as wide as the longest translation: without `start`, each row with its `end` (if it got so far), then `padding`.
+# - **A row that has ended is not computed any more**: `decode` gets the rows alone that are still written, and is not called when all have ended.
+# - Return $(B, T)$, as wide as the longest translation: without `start`, each row with its `end`, then `padding`.
 #
-# `start`, `end` and `padding` are three different numbers, any may be 0. Why may we leave a row out, and the others come out the same?
+# `start`, `end` and `padding` are three numbers, any may be 0. Why may we leave a row out?
 #
 # <details><summary>First hint</summary>
 #
@@ -359,8 +348,8 @@ check.translate(translate, hidden=True)
 #
 # *Core · medium · 25 minutes · 4 points*
 #
-# Cut the tail off a distribution, exactly. Of each row keep **the smallest set** of tokens, the likeliest, whose probabilities add up to the row's share or more, one token at least. Return the
-# probabilities $(B, V)$ to draw from: 0 outside of the set, and inside what it was, divided by the sum.
+# Cut the tail off a distribution, exactly. Of each row keep **the smallest set** of tokens, the likeliest, whose probabilities add up to the row's share or more, one at least. Return the
+# probabilities to draw from, $(B, V)$: 0 outside of the set.
 #
 # ```pycon
 # >>> scores = mt.tensor([[3.0, 5.0, 2.0]]).log()
@@ -368,8 +357,8 @@ check.translate(translate, hidden=True)
 # tensor([[0.3750, 0.6250, 0.0000]])
 # ```
 #
-# - `scores` is $(B, V)$; `temperature`, above 0, divides them; `share` $(B)$ holds a number from 0 to 1 for each row.
-# - Of equally likely tokens the one with the smaller number comes first. (The chapter's line keeps them all.)
+# - `scores` is $(B, V)$; `temperature`, above 0, divides them; `share` $(B)$ is from 0 to 1.
+# - Of equally likely tokens the one with the smaller number comes first. (The chapter keeps them all.)
 # - Scores may be in the hundreds, and some of a row, not all, $-\infty$.
 #
 # *Useful*: `argsort(stable=True)`, `gather`, `scatter`. For which share is this greedy decoding?
@@ -412,14 +401,11 @@ check.likely_tokens(likely_tokens, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# [Chapter 10](../../notebooks/10_transformer.ipynb)'s `Transformer`, with `encoder_layers` and `decoder_layers` blocks, is trained for a pass over `pairs`, a list of lengths $(n, T)$: tokens of the source, and
-# tokens that the decoder reads. Batches are made of the pairs as they come, `batch` at a time; the last may be smaller. In a batch all sources are padded to its longest source, all targets to its longest
-# target, **and padding is computed like everything else**. Return a dict of integers:
+# [Chapter 10](../../notebooks/10_transformer.ipynb)'s `Transformer`, with `encoder_layers` and `decoder_layers` blocks, is trained for a pass over `pairs`, a list of lengths $(n, T)$: tokens of the source,
+# and those that the decoder reads. Batches are `batch` pairs as they come; the last may be smaller. In a batch all sources are padded to the longest source, all targets to the longest target, **and
+# padding is computed, too**. Return a dict of integers: `"FLOPs"`, and `"without padding"`, if each pair were a batch of its own.
 #
-# - `"FLOPs"`: the pass as it is computed;
-# - `"without padding"`: what it would cost if each pair were a batch of its own.
-#
-# Count products alone, forward and backward, a multiplication with its addition as 2: products with weights, scores and mixing in all three attentions (whatever the masks say), and the output layer.
+# Count products, forward and backward, a multiplication with its addition as 2: with weights, scores and mixing in all three attentions (whatever the masks say), the output layer.
 #
 # ```pycon
 # >>> found = pass_flops(5, 2, 3, encoder_layers=1, decoder_layers=1, pairs=[(1, 2), (2, 1)], batch=2)
@@ -427,7 +413,7 @@ check.likely_tokens(likely_tokens, hidden=True)
 # True
 # ```
 #
-# The cell of the check counts. How much is saved where the pairs are sorted by length before batches are made?
+# How much does sorting by length save?
 #
 # <details><summary>First hint</summary>
 #
@@ -484,9 +470,8 @@ check.pass_flops(pass_flops, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# Translators and their results (the numbers are made up). Losses are nats a **piece** on test sentences, one for each seed. Costs are FLOPs, counted as *products* that were computed, or as *capacity*: what the processors
-# could have computed in that time, which is at least as much ([chapter 11, section 7](../../notebooks/11_transformer_at_work.ipynb#7.-What-training-costs)). Which of the sentences below the table would you write
-# down?
+# Translators and their results (the numbers are made up). Losses are nats a **piece** on test sentences, one for each seed. Costs are FLOPs: *products* that were computed, or *capacity*, what the processors could have
+# computed in that time, which is at least as much.
 
 # %%
 print("row  losses of a piece         characters  text      FLOPs     counted as  settings")
@@ -506,12 +491,12 @@ for number, (kind, i, j, *name) in enumerate(check.claims):
     print(f"claim {number}: {said[kind]}")
 
 # %% [markdown]
-# Return the numbers of the claims that the table supports, counted from 0, as a list. `table` is a list of dicts like those of `check.table`, `claims` a list of tuples like those of `check.claims`.
+# Return the numbers of the claims that the table supports, counted from 0. `table` is a list like `check.table`, `claims` one like `check.claims`.
 #
-# - `("better", i, j)`: row $i$ has the lower loss, **in nats a character** (the loss of a piece divided by the characters a piece). Both were tested on the same text, with as many seeds (number $k$ of both lists is the
-#   same seed), and that the loss is lower is a *finding* by chapter 00's rule: `finding(larger, smaller)` of `textbook.lab`.
+# - `("better", i, j)`: row $i$ has the lower loss, **in nats a character** (that of a piece divided by the characters a piece). Both were tested on the same text, with as many seeds (number $k$ of both is the same
+#   seed), and that it is lower is a *finding*: `finding(larger, smaller)` of `textbook.lab`.
 # - `("fewer products", i, j)`: it follows from the costs that row $i$ computed fewer products than row $j$.
-# - `("because of", i, j, setting)`: row $i$ is better than row $j$, as above, and this setting is the only one in which they differ.
+# - `("because of", i, j, setting)`: row $i$ is better, as above, and this setting is the only one in which they differ.
 #
 # <details><summary>First hint</summary>
 #
@@ -571,14 +556,14 @@ check.supported(supported, hidden=True)
 #
 # *Challenge · hard · 35 minutes · 4 points*
 #
-# Read a prompt at once, then write on, and compute nothing twice. `layer` is a trained multi-head self-attention with `layer.query`, `layer.key`, `layer.value`, `layer.out` (each an `nn.Linear` without bias) and `layer.heads`:
-# blocks of $d/h$ columns, scores divided by $\sqrt{d/h}$, a causal mask. You get `x` $(B, k, d)$, the $k$ **newest tokens**, and `cache`, what you have kept of the tokens before them: None at first.
+# Read a prompt at once, then write on, and compute nothing twice. `layer` is a trained multi-head self-attention with `layer.query`, `layer.key`, `layer.value`, `layer.out` (`nn.Linear` without bias) and `layer.heads`:
+# blocks of $d/h$ columns, scores divided by $\sqrt{d/h}$, a causal mask. You get `x` $(B, k, d)$, the $k$ **newest tokens**, and `cache`, what you have kept: None at first.
 #
-# - Return a pair: the outputs of the new tokens, $(B, k, d)$, as the layer would give them for the whole sequence, and the new cache, which you get back with the next tokens.
-# - What the cache looks like is up to you. $k$ is another number each time. Several texts may be written in turn, each with its own cache.
+# - Return the outputs of the new tokens, $(B, k, d)$, as the layer gives them for the whole sequence, and the new cache, which you get back next time.
+# - What the cache looks like is up to you. $k$ changes. Several texts may be written in turn, each with its cache.
 # - Keys and values are computed once for each token: the check counts FLOPs.
 #
-# With one token no mask was needed. Why is one needed now?
+# Why is a mask needed now?
 #
 # *Not allowed*: `F.scaled_dot_product_attention`, whose `is_causal` aligns the mask with the first key. *Useful*: `mt.cat`, `tril`.
 #
@@ -627,14 +612,13 @@ check.cached_step(cached_step, hidden=True)
 #
 # ### The training
 #
-# Train a translator. `model(source, target)` gives scores $(B, T, V)$ of the token after each target token, as [chapter 10](../../notebooks/10_transformer.ipynb)'s `Transformer`. `draw()` gives a new batch: source $(B, n)$ and target
-# $(B, T + 1)$, each target from its start to its end; padding has the number 0.
+# Train a translator. `model(source, target)` gives scores $(B, T, V)$ of the token after each target token. `draw()` gives a new batch: source $(B, n)$ and target $(B, T + 1)$, from its start to its end; padding is 0.
 #
-# - Train in place by teacher forcing: `steps` steps, a batch for each. The loss is the plain mean over the real tokens.
-# - Return the list of the losses of all steps, as plain numbers. Leave the model in evaluation mode.
+# - Train in place, by teacher forcing, in training mode: `steps` steps, a batch for each. The loss is the plain mean over the real tokens.
+# - Return the losses of all steps, a list of plain numbers. Leave the model in evaluation mode.
 # - Optimizer, clipping, how the rate rises and falls are yours. `rate` is its largest value; at 0 nothing changes.
 #
-# `check.translator()` makes a small Transformer, `check.batch` is a `draw` of numbers in English and German, and `check.share_right(model, "validation")` is the share of held-out numbers without a mistake. The check trains for 200 steps.
+# To try: `check.translator()`, `check.batch` as `draw`, `check.share_right(model, "validation")`. The check trains for 200 steps.
 #
 # <details><summary>First hint</summary>
 #
@@ -680,16 +664,16 @@ check.train(train, hidden=True)
 # %% [markdown]
 # ### The measurement
 #
-# Choose the rate on other data, and look at the test once. `run(rate, seed)` trains a model and gives it back: it is dear. `score(model, data)` is its share of right answers; `data` is `"validation"` or `"test"`. `choosing` and
-# `reporting` are lists of seeds, two or more to report; no seed is in both.
+# Choose the rate on other data, and look at the test once. `run(rate, seed)` trains a model and gives it back. `score(model, data)` is its share of right answers; `data` is `"validation"` or `"test"`. `choosing` and
+# `reporting` are lists of seeds without a common one.
 #
 # 1. Try each of `rates` (two or more, each twice another one, in any order) with each seed in `choosing`. What counts is the mean share on **validation** data.
-# 2. While the best rate is the largest tried, try twice that; while it is the smallest, try half of it. Stop when a worse one stands on either side. (No two are equally good.)
+# 2. While the best rate is the largest tried, try twice that; while it is the smallest, try half of it. (No two are equally good.)
 # 3. Train with the best rate and each seed in `reporting`, and score each of these models **once** on the test data.
 #
 # Train nothing twice. Return a dict: `"rate"`, the list `"accuracies"` on test data in the order of `reporting`, their `"mean"` and `"spread"` (`statistics.stdev`).
 #
-# The last line of the check lets your measurement measure your training: rates from 0.001 and 0.002 on, one seed to choose, three to report. At least 0.8 of the held-out numbers must be right. It takes about a quarter of a minute.
+# The last line of the check lets it measure your training, with rates from 0.001 and 0.002 on: at least 0.8 of the held-out numbers must be right.
 
 
 # %% solution="measure"

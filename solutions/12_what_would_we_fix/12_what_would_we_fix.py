@@ -1,22 +1,15 @@
 # %% [markdown]
 # # Exercises 12: what would we fix?
 #
-# Ten exercises, from easy to hard, 40 points, about four and a half hours. They belong to
-# [chapter 12](../../notebooks/12_what_would_we_fix.ipynb) and stand alone: none needs the answer to another.
+# Ten exercises, 40 points, about six hours. The **core** (3, 4, 5, 8) takes 95 minutes; the others are *practice* and *challenge*.
+# They belong to [chapter 12](../../notebooks/12_what_would_we_fix.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run the
-# cell, then the check below it. The check looks at what your function does, on random inputs of several
-# sizes: any way of writing it that gives the right result is right. A wrong answer is told what it looks
-# like. What you see passing are the *public checks*; when the set is graded, the same checks run once more
-# on other numbers and sizes. Where an exercise does not allow an operation, the check records what runs
-# inside your function, under whatever name you call it. In exercises 5 to 7 and 10 the gradients of your results
-# are compared, too: stay with tensors there, and away from `.item()`, `detach()` and NumPy.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
+# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# In exercises 5 to 7 and 10 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
-# **When something fails** that should not, restart the kernel and run all cells from the top.
-#
-# **Shapes.** $B$ sequences; $T$ queries look at $n$ keys; queries and keys have the size $d$, values the size
-# $d_v$; $h$ query heads share $g$ key heads. Row $i$ of a mask or of weights belongs to query $i$, column $j$ to
-# key $j$, and masks are True where a query may look.
+# **Shapes.** $B$ sequences come first; $T$ queries look at $n$ keys; queries and keys have the size $d$, values the size $d_v$. Masks are True where a
+# query may look: row $i$ belongs to query $i$, column $j$ to key $j$.
 
 # %%
 import math
@@ -35,15 +28,31 @@ progress.show("12")
 # %% [markdown]
 # ## 1. The size of a cache
 #
-# *Goal: count the bytes that a model keeps while it writes. Easy, 10 minutes, 2 points.*
+# *Practice · easy · 10 minutes · 2 points*
 #
-# A model has `layers` layers of the width `width`, with `heads` query heads that share `key_heads` key heads
-# (each key head has keys and values). A key and a value are as large as the query of one head, `width / heads`.
-# `full_layers` of the layers let a token look at all tokens before it; the others have a window: a token sees the
-# last `window` tokens, itself included, and what lies further back is thrown away. A number takes `bits` bits,
-# which may be 4. Return the bytes of the cache after `n` tokens of one text.
+# Count the bytes that a model keeps while it writes. It has `layers` layers of the width `width`, and `heads` query heads that share `key_heads` key
+# heads. Each key head has keys and values, each as large as the query of one head, `width / heads`. Return the bytes of the cache after
+# `n` tokens of one text.
 #
-# Everything is allowed.
+# ```pycon
+# >>> cache_bytes(n=10, layers=2, width=8, heads=4, key_heads=2, window=4, full_layers=1, bits=16)  # 10 and 4 places
+# 224.0
+# ```
+#
+# - In `full_layers` of the layers a token looks at all tokens before it.
+# - In the others it sees the last `window` tokens, itself included. What lies further back is thrown away.
+# - A number takes `bits` bits, which may be 4.
+#
+# <details><summary>First hint</summary>
+#
+# Count the places of all layers first. How many has a layer with a window after 3 tokens?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# A place holds two vectors for each key head. Eight bits are a byte.
+#
+# </details>
 
 
 # %% solution="cache_bytes"
@@ -64,11 +73,9 @@ check.cache_bytes(cache_bytes, hidden=True)
 # %% [markdown]
 # ## 2. Which row may be believed?
 #
-# *Goal: read a table of experiments. Easy, 20 minutes, 3 points.*
+# *Practice · easy · 20 minutes · 3 points*
 #
-# Each row compares a change of a model with its base; `losses` and `base losses` are those of several seeds. The
-# numbers are made up, the habits behind them are not. Read the table first, and note the rows of which you
-# would say: **this change makes the loss lower.**
+# Each row compares a change of a model with its base, on test data (the numbers are made up). Of which would you say: **this change makes the loss lower**?
 
 # %%
 print(
@@ -85,20 +92,32 @@ for number, row in enumerate(check.runs):
 print("rates tried, in all rows:", check.runs[0]["rates tried"])
 
 # %% [markdown]
-# Now write the reader down. `rows` is a list of dicts like those of `check.runs`, with the keys `"losses"`, `"rate"`,
-# `"rates tried"`, `"steps"`, the same for the base (`"base losses"`, ...), and `"chosen on"`, `"validation"` or
-# `"test"`: the data by which both rates were chosen. The losses are those on test data. Return the numbers of the
-# rows that may be believed, counted from 0, as a list. A row may be believed if
+# Return the numbers of these rows, counted from 0, as a list. `rows` is a list of dicts like those of `check.runs`; keys that begin with `"base "` are the
+# base's. A row may be believed if
 #
 # - change and base have the same number of seeds (number $i$ of both lists is the same seed);
-# - that the change's losses are lower is a *finding* by chapter 00's rule ("When is a difference a finding?"): at least
-#   five seeds, and $p \le 0.05$;
-# - what is reported has no part in a choice;
-# - each of the two rates lies inside the rates that were tried for it, and not at an edge of them (the rates are
-#   listed in any order);
-# - both were trained equally long.
+# - that the change's losses are lower is a *finding* by chapter 00's rule: `finding(larger, smaller)` of `textbook.lab` gives `p` and `found`;
+# - both rates were chosen on `"validation"` data, not on the `"test"` data that is reported (`"chosen on"`);
+# - each rate lies inside the rates that were tried for it, a list in any order, and not at an edge;
+# - both took as many steps.
 #
-# Everything is allowed: `finding(larger, smaller)` of `textbook.lab` gives `p` and `found`.
+# ```pycon
+# >>> fair = {"losses": [1.0] * 5, "rate": 0.1, "rates tried": [1.0, 0.1, 0.01], "steps": 9, "chosen on": "validation"}
+# >>> fair |= {"base " + key: value for key, value in fair.items()} | {"base losses": [1.1] * 5}
+# >>> believable([fair, fair | {"steps": 18}, fair | {"rate": 1.0}])
+# [0]
+# ```
+#
+# <details><summary>First hint</summary>
+#
+# Write each condition as a line of its own. Which of the two lists is `larger`?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `min(tried) < rate < max(tried)`, for change and base. Ask about the number of seeds before `finding`, which refuses unequal lists.
+#
+# </details>
 
 
 # %% solution="believable"
@@ -130,11 +149,10 @@ check.believable(believable, hidden=True)
 # %% [markdown]
 # ## 3. Predict, then count
 #
-# *Goal: know what a block costs before it runs. Easy, 20 minutes, 3 points.*
+# *Core · easy · 20 minutes · 3 points*
 #
-# The block below is one as of 2024: `heads` query heads share `key_heads` key heads, the network is gated, nothing has a
-# bias. It reads $T$ new tokens and has a cache of the keys and values of those before, so that queries look at $n$ tokens
-# in all, the new ones included. The norms cost no products.
+# Know what a block costs before it runs. This one is as of 2024: `heads` query heads share `key_heads` key heads, the network is gated, nothing has a
+# bias. It reads $T$ new tokens and has a cache of those before, so that queries look at $n$ tokens in all, the new ones included.
 
 
 # %%
@@ -165,11 +183,29 @@ class Block(nn.Module):
 
 
 # %% [markdown]
-# Return a dict with the FLOPs of its three parts, a multiplication with its addition counted as 2: `"projections"` (to
-# queries, keys, values and back), `"scores"` (the scores and the mixing of the values) and `"network"`. When
-# your prediction stands, the cell of the check lets the block run with $T = 5$ and $n = 40$ and counts.
+# Return a dict with the FLOPs of its three parts, a multiplication with its addition counted as 2:
 #
-# Everything is allowed.
+# - `"projections"`: to queries, keys, values and back;
+# - `"scores"`: the scores and the mixing of the values, whatever the mask says;
+# - `"network"`. The norms cost no products.
+#
+# ```pycon
+# >>> block_flops(T=1, n=3, width=4, hidden=8, heads=2, key_heads=1)
+# {'projections': 96, 'scores': 48, 'network': 192}
+# ```
+#
+# The cell of the check lets the block run with $T = 5$ and $n = 40$, and counts. Which part grows in writing?
+#
+# <details><summary>First hint</summary>
+#
+# A product of $(a, b)$ and $(b, c)$ takes $2abc$. How wide are all keys of a token together?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Keys and values of old tokens come out of the cache. Do the scores know that key heads are shared?
+#
+# </details>
 
 
 # %% solution="block_flops"
@@ -199,18 +235,38 @@ check.block_flops(block_flops, hidden=True)
 # %% [markdown]
 # ## 4. One tile more
 #
-# *Goal: go on with a softmax of which only a part has been seen. Medium, 25 minutes, 4 points.*
+# *Core · medium · 25 minutes · 4 points*
 #
-# What queries have seen so far is a state $(m, z, u)$: the largest score $m$ $(\dots, T)$, the sum of exponentials
-# $z = \sum_j e^{s_j - m}$ $(\dots, T)$, and the values mixed by them, $u = \sum_j e^{s_j - m} v_j$ $(\dots, T, d_v)$. Now
-# comes a tile with $w$ keys: `scores` $(\dots, T, w)$, `value` $(\dots, w, d_v)$, and a mask `allowed` $(T, w)$. Return
-# the state after it, in which $m$ is the largest of all scores that were allowed, and the sums are relative to it.
+# Go on with a softmax of which only a part has been seen. What the queries have seen so far is a state $(m, z, u)$: the largest score
+# $m$ $(\dots, T)$, and relative to it
 #
-# A mask brings rows that may not look at anything in this tile, and rows that have never looked at anything: their
-# state is $m = -\infty$, $z = 0$, $u = 0$, and it stays so until they may look. No number may become NaN, and scores may
-# be in the thousands.
+# $$z = \sum_j e^{s_j - m}\;\; (\dots, T), \qquad u = \sum_j e^{s_j - m} v_j\;\; (\dots, T, d_v).$$
 #
-# Not allowed, since they want all keys at once: `softmax`, `logsumexp` and `F.scaled_dot_product_attention`.
+# Now a tile of $w$ keys comes. Return the state after it.
+#
+# ```pycon
+# >>> nothing = mt.tensor([-mt.inf]), mt.zeros(1), mt.zeros(1, 1)
+# >>> both = mt.ones(1, 2, dtype=mt.bool)
+# >>> one_tile(nothing, mt.tensor([[7.0, 7.0]]), mt.tensor([[3.0], [5.0]]), both)
+# (tensor([7.]), tensor([2.]), tensor([[8.]]))
+# ```
+#
+# - `scores` is $(\dots, T, w)$, `value` $(\dots, w, d_v)$, `allowed` $(T, w)$. $m$ is the largest score that was allowed.
+# - A row that has never looked at anything has $m = -\infty$, $z = 0$, $u = 0$, and keeps it until it may look.
+# - No number becomes NaN. Scores may be in the thousands.
+#
+# *Not allowed*, since they want all keys at once: `softmax`, `logsumexp` and `F.scaled_dot_product_attention`.
+#
+# <details><summary>First hint</summary>
+#
+# The old sums are relative to the old $m$. By what are they multiplied when the largest score grows?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# $-\infty - (-\infty)$ is NaN. Take 0 for the largest score wherever it is $-\infty$, in the exponents alone.
+#
+# </details>
 
 
 # %% solution="one_tile"
@@ -236,15 +292,33 @@ check.one_tile(one_tile, hidden=True)
 # %% [markdown]
 # ## 5. Shared keys
 #
-# *Goal: let several query heads share a key head, and copy nothing. Medium, 20 minutes, 4 points.*
+# *Core · medium · 20 minutes · 4 points*
 #
-# `query` is $(B, h, T, d)$, `key` $(B, g, n, d)$ and `value` $(B, g, n, d_v)$, where $h$ is a multiple of $g$: the first
-# $h / g$ query heads share key head 0, the next $h / g$ key head 1, and so on. The queries belong to the **last** $T$ of the
-# $n$ tokens, as they do while a model writes, and attention is causal: query $i$ stands at place $n - T + i$ and
-# looks at this place and those before it. Scores are divided by $\sqrt d$. Return $(B, h, T, d_v)$.
+# Let several query heads share a key head, and copy nothing. `query` is $(B, h, T, d)$, `key` $(B, g, n, d)$ and `value` $(B, g, n, d_v)$. Scores are divided
+# by $\sqrt d$. Return $(B, h, T, d_v)$.
 #
-# A cache is shared to be small, so nothing may be copied: the check looks for keys or values that are made for every query
-# head, by `repeat_interleave`, by an index or in another way. Not allowed: `F.scaled_dot_product_attention`.
+# ```pycon
+# >>> query, key = mt.zeros(1, 2, 2, 1), mt.zeros(1, 1, 3, 1)  # all scores are equal
+# >>> grouped_attention(query, key, mt.tensor([[[[1.0], [3.0], [8.0]]]]))[0, 1].flatten()
+# tensor([2., 4.])
+# ```
+#
+# - $h$ is a multiple of $g$: the first $h / g$ query heads share key head 0, the next $h / g$ key head 1, and so on.
+# - The queries belong to the **last** $T$ of the $n$ tokens. Query $i$ stands at place $n - T + i$ and looks at this place and those before it.
+# - A cache is shared to be small: the check looks for keys or values that are made for every query head, in whichever way.
+#
+# *Not allowed*: `F.scaled_dot_product_attention`.
+#
+# <details><summary>First hint</summary>
+#
+# Give the queries an axis more, $(B, g, h/g, T, d)$. Broadcasting copies nothing.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `key.unsqueeze(2)` is $(B, g, 1, n, d)$. For the mask compare two `arange`.
+#
+# </details>
 
 
 # %% solution="grouped_attention"
@@ -269,18 +343,34 @@ check.grouped_attention(grouped_attention, hidden=True)
 # %% [markdown]
 # ## 6. A state that forgets exactly
 #
-# *Goal: write linear attention within a window as a recurrence. Medium, 25 minutes, 4 points.*
+# *Practice · medium · 25 minutes · 4 points*
 #
-# `query` and `key` $(\dots, n, d)$ are features already, all positive; `value` is $(\dots, n, d_v)$. Token $t$ looks at the
-# last `width` tokens, itself included:
+# Write linear attention within a window as a recurrence. Token $t$ looks at the last `width` tokens, itself included:
 #
 # $$o_t = \frac{\sum_{s} (q_t^\top k_s)\, v_s}{\sum_{s} q_t^\top k_s}, \qquad s \text{ from } \max(0, t - \text{width} + 1) \text{ to } t$$
 #
-# Return the outputs $(\dots, n, d_v)$. Carry a state from token to token: a sum can be undone, so the token that leaves the
-# window can be taken out of it. (Differences of cumulative sums over all tokens will do as well.) The check looks at how much is computed, which must not grow with `width`, and
-# for tables of $n \times n$ numbers, which are not needed. `width` may be larger than $n$.
+# ```pycon
+# >>> value = mt.tensor([[1.0], [3.0], [5.0], [9.0]])
+# >>> windowed_attention(mt.ones(4, 1), mt.ones(4, 1), value, width=2).flatten()
+# tensor([1., 2., 4., 7.])
+# ```
 #
-# Not allowed: `softmax`, which linear attention does without, and `F.scaled_dot_product_attention`.
+# - `query` and `key` $(\dots, n, d)$ are features already, all positive; `value` is $(\dots, n, d_v)$, as is what you return.
+# - `width` may be larger than $n$.
+# - What you compute must not grow with `width`, and there is no table of $n \times n$ numbers: the check counts.
+#
+# *Not allowed*: `softmax` and `F.scaled_dot_product_attention`.
+#
+# <details><summary>First hint</summary>
+#
+# Carry $\sum_s k_s v_s^\top$ and $\sum_s k_s$ from token to token. A sum can be undone.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# At token $t$ add token $t$ and take away token $t - \text{width}$, if there is one. Or subtract two cumulative sums.
+#
+# </details>
 
 
 # %% solution="windowed_attention"
@@ -312,18 +402,36 @@ check.windowed_attention(windowed_attention, hidden=True)
 # %% [markdown]
 # ## 7. Decays that end with a text
 #
-# *Goal: compute products of decays from sums of logarithms, and stay finite. Medium, 25 minutes, 4 points.*
+# *Practice · medium · 25 minutes · 4 points*
 #
-# Several texts stand one behind the other in a sequence of $n$ tokens; `starts` $(\dots, n)$ is boolean and True at the first
-# token of each (what stands before the first True is the rest of a text, too). `log_decay` $(\dots, n)$ holds
-# $\log a_t \le 0$. Return $D$ $(\dots, n, n)$ with
+# Compute products of decays from sums of logarithms, and stay finite. Several texts stand one behind the other. `starts` $(\dots, n)$ is boolean, True at
+# the first token of each; what stands before the first True is the rest of a text, too. `log_decay` $(\dots, n)$ holds $\log a_t \le 0$. Return
+# $D$ $(\dots, n, n)$,
 #
 # $$D_{ts} = \begin{cases} a_{s+1} a_{s+2} \cdots a_t & \text{where } s \le t \text{ and both are tokens of one text} \\ 0 & \text{elsewhere,} \end{cases}$$
 #
-# so that $D_{tt} = 1$. Decays may be strong: sums of logarithms of some thousands occur, and neither a value nor a gradient
-# may become NaN. Of weak ones nothing may get lost: in float64 $D$ is exact to $10^{-9}$.
+# so that $D_{tt} = 1$.
 #
-# Everything is allowed.
+# ```pycon
+# >>> decay_matrix(mt.tensor([0.5, 0.25, 0.125]).log(), mt.tensor([False, False, True]))
+# tensor([[1.0000, 0.0000, 0.0000],
+#         [0.2500, 1.0000, 0.0000],
+#         [0.0000, 0.0000, 1.0000]])
+# ```
+#
+# - Sums of logarithms may be some thousands; no value and no gradient becomes NaN.
+# - Weak decays count, too: in float64 $D$ is exact to $10^{-9}$.
+#
+# <details><summary>First hint</summary>
+#
+# A difference of two cumulative sums is the logarithm of $D_{ts}$.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# A cumulative sum of `starts` numbers the texts. Put $-\infty$ where $D$ is 0 *before* the exponential, not 0 after it.
+#
+# </details>
 
 
 # %% solution="decay_matrix"
@@ -346,29 +454,39 @@ check.decay_matrix(decay_matrix, hidden=True)
 # %% [markdown]
 # ## 8. Which of these looks ahead?
 #
-# *Goal: find the mixers that cannot be decoders, by a test. Medium, 30 minutes, 5 points.*
+# *Core · medium · 30 minutes · 5 points*
 #
-# `mixers` is a list of functions that make of tokens `x` $(n, d)$ as many outputs $(n, d)$. You do not know what is inside,
-# but in some of them an output depends on a token that comes **later**. Return the numbers of these, counted from 0, as a
-# list. Some things to know:
+# Find the mixers that cannot be decoders, by a test. `mixers` is a list of functions that make of `x` $(n, d)$, in float64, as many outputs $(n, d)$. In some of
+# them an output depends on a token that comes **later**. Return the numbers of these, counted from 0, as a list.
 #
-# - Like Linformer they are made for one $n$: a shorter `x` is refused, so change what comes later and do not cut it off.
-# - [Chapter 07](../../notebooks/07_masking.ipynb) asked gradients. Some of these leaks let none through: they go through `detach()`, a maximum, or a
-#   comparison with 0.
-# - A leak may be faint, may go through one number of a token alone, from any token to any other, and may show only where
-#   a later token has become the longest of all. Try large changes, 50 times as large as the largest
-#   number in `x`, in both directions.
-# - Rounding is no leak. `x` is in float64, so that differences below $10^{-9}$ are rounding and differences above $10^{-5}$
-#   are a leak.
+# ```pycon
+# >>> leaking([lambda x: x, lambda x: x.cumsum(dim=0), lambda x: x + x.mean(dim=0)], x=mt.randn(4, 2).double())
+# [2]
+# ```
 #
-# Here are eight mixers to try your test on; four of them leak.
+# - They are made for one $n$: change what comes later, do not cut it off.
+# - Gradients will not do: some leaks go through `detach()`, a maximum, or a comparison with 0.
+# - A leak may be faint, may go through one number of a token alone, and may show only where a later token is by far the longest: try changes 50 times as large as
+#   the largest number in `x`, in both directions.
+# - Differences below $10^{-9}$ are rounding, those above $10^{-5}$ are a leak.
+#
+# Here are eight to try your test on; four of them leak.
 
 # %%
 eight = check.suspects(n=6, d=4)
 x = mt.randn(6, 4, dtype=mt.float64)
 
 # %% [markdown]
-# Everything is allowed.
+# <details><summary>First hint</summary>
+#
+# For each $t$: what comes out up to $t$ must not change when all tokens behind $t$ do.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `mt.cat([x[: t + 1], noise])`, then the same with `-noise`, for every $t$ but the last.
+#
+# </details>
 
 
 # %% solution="leaking"
@@ -399,19 +517,33 @@ check.leaking(leaking, hidden=True)
 # %% [markdown]
 # ## 9. A scan of anything
 #
-# *Goal: combine all beginnings of a sequence in logarithmic steps. Hard, 30 minutes, 4 points.*
+# *Challenge · hard · 30 minutes · 4 points*
 #
-# `items` is a tuple of tensors that have $n$ rows each, in their first axis: row $t$ of all of them is one item, such as
-# $(a_t, x_t)$ of a recurrence, a matrix, or the $(m, z, u)$ of exercise 4. `combine(earlier, later)` takes two such tuples
-# with equally many rows, combines them row by row, and returns a tuple. It is associative,
+# Combine all beginnings of a sequence in logarithmic steps. `items` is a tuple of tensors with $n$ rows each: row $t$ of all of them is one item $p_t$, such as
+# $(a_t, x_t)$ of a recurrence. `combine(earlier, later)` takes two such tuples with equally many rows, combines them row by row, and returns a tuple. Return
+# a tuple like `items` whose row $t$ is $p_0 \circ p_1 \circ \dots \circ p_t$.
 #
-# $$(p \circ q) \circ r = p \circ (q \circ r), \qquad \text{but } p \circ q \ne q \circ p \text{ in general.}$$
+# ```pycon
+# >>> scan(lambda p, q: (p[0] + q[0],), (mt.tensor([1, 2, 3, 4, 5]),))
+# (tensor([ 1,  3,  6, 10, 15]),)
+# ```
 #
-# Return a tuple like `items` whose row $t$ is $p_0 \circ p_1 \circ \dots \circ p_t$. One call of `combine` counts as a step, however many
-# rows it gets: you may call it $2 \lceil \log_2 n \rceil$ times at most and hand it $n \lceil \log_2 n \rceil$ pairs of rows in all. $n$ need
-# not be a power of two, and may be 1.
+# - It is associative, $(p \circ q) \circ r = p \circ (q \circ r)$, but $p \circ q \ne q \circ p$ in general.
+# - Call `combine` at most $2 \lceil \log_2 n \rceil$ times, with at most $n \lceil \log_2 n \rceil$ pairs of rows in all.
+# - $n$ need not be a power of two, and may be 1.
 #
-# Everything is allowed. Useful: `mt.cat`.
+# *Useful*: `mt.cat`.
+#
+# <details><summary>First hint</summary>
+#
+# Combine each row with the one before it. What does row $t$ hold now, and with which row should it be combined next?
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Offsets 1, 2, 4, ...: the rows before the offset are done already.
+#
+# </details>
 
 
 # %% solution="scan"
@@ -438,29 +570,44 @@ check.scan(scan, hidden=True)
 # %% [markdown]
 # ## 10. A mixer of your own
 #
-# *Goal: invent a mixer with a state of one size, and measure it fairly. Hard, 60 minutes, 7 points: 4 for the mixer, 2 for the
-# measurement, 1 for what it reaches.*
+# *Challenge · hard · 150 minutes · 7 points: 4 for the mixer, 2 for the measurement, 1 for what it reaches*
 #
 # ### In two forms
 #
-# Write a module that mixes tokens of size `width`, $d$, in any way you like: linear attention with features of your choice, decays,
-# gates, a rule of your own. What you need in `__init__` and what helpers you write is yours. Three methods are fixed:
+# Invent a module that mixes tokens of size `width`, $d$, with a state of one size: linear attention with features of your choice, decays, gates. Three methods are fixed:
 #
-# - `forward(x)` takes $(B, n, d)$ and returns $(B, n, d)$, all tokens at once, for any $n$. No output depends on a later token.
-# - `start(batch)` returns the state before the first token, a tuple of tensors whose first axis is the batch.
-# - `step(x, state)` takes the next token of each sequence, $(B, d)$, and the state, and returns the output $(B, d)$ and the new
-#   state. Token by token it gives what `forward` gives.
+# - `forward(x)`: $(B, n, d)$ to $(B, n, d)$, all tokens at once, for any $n$. No output depends on a later token.
+# - `start(batch)`: the state before the first token, a tuple of tensors whose first axis is the batch.
+# - `step(x, state)`: the next token of each sequence, $(B, d)$, and the state give the output $(B, d)$ and the new state. The old one stays as it was.
 #
-# The state has at most $4d^2$ numbers for each sequence, a token that it remembers included, and as many
-# after a thousand tokens as before the first. All that a text leaves
-# behind is in it: the check reads two texts in turn with one mixer. `step` leaves the state that it is given as it was. All
-# parameters take part in `forward`. The widths that are tried are multiples of 4, from 4 on.
+# ```pycon
+# >>> mixer, x = OwnMixer(width=8), mt.randn(2, 3, 8)
+# >>> state, outputs = mixer.start(2), mixer(x)
+# >>> for t in range(3):  # token by token gives what all at once gives
+# ...     output, state = mixer.step(x[:, t], state)
+# ...     print(mt.allclose(output, outputs[:, t], atol=1e-5))
+# True
+# True
+# True
+# ```
 #
-# The mixer will have to learn associative recall (key, value, key, value, ..., then keys to ask for) in one layer, without positions.
-# So a token should see the token before it, too: that is how a key meets its value. `forward` must be quick: no loop over
-# tokens.
+# - The state has at most $4d^2$ numbers for each sequence, after a thousand tokens as before the first, and holds all that is remembered: the check
+#   reads two texts in turn.
+# - All parameters take part in `forward`, which has no loop over tokens. Widths are multiples of 4.
+# - The mixer will learn associative recall (key, value, key, value, ..., then keys to ask for) in one layer, without positions: let a token see the one before it, too.
 #
-# Not allowed: `F.scaled_dot_product_attention`, whose cache grows.
+# *Not allowed*: `F.scaled_dot_product_attention`, whose cache grows.
+#
+# <details><summary>First hint</summary>
+#
+# Linear attention without a window: $\sum_s k_s v_s^\top$ and $\sum_s k_s$ are the state, `(query @ key.mT).tril()` the weights of all at once.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# A key meets its value if the key is made of the token before and the value of the token itself. Then the state holds the last token, too.
+#
+# </details>
 
 
 # %% solution="OwnMixer"
@@ -521,13 +668,31 @@ check.OwnMixer(OwnMixer, hidden=True)
 # %% [markdown]
 # ### A fair measurement
 #
-# `accuracy(rate, seed)` trains a model once and returns its accuracy. Call it for every rate in the list `rates` with every seed in
-# the list `choosing`; choose the rate with the best mean; then call it for this rate with every seed in the list `reporting`, and for
-# nothing else, since a run takes time. Return a dict: `"rate"`, the chosen one; `"at the edge"`, whether it is the smallest or
-# largest of `rates` (they stand in any order); `"accuracies"`, a list for the seeds in `reporting`, in their order; their `"mean"`; and
-# their `"spread"`, the standard deviation of a sample (`statistics.stdev`).
+# `accuracy(rate, seed)` trains a model once and returns its accuracy. Try every rate of the list `rates` with every seed of `choosing`. Choose the rate with the best mean,
+# and run it with every seed of `reporting`. Return a dict:
 #
-# Everything is allowed.
+# - `"rate"`, and `"at the edge"`: whether it is the smallest or the largest of `rates`, which stand in any order;
+# - `"accuracies"` for `reporting`, a list in this order, their `"mean"`, and `"spread"`, the standard deviation of a sample (`statistics.stdev`).
+#
+# ```pycon
+# >>> accuracy = {0.1: 0.5, 0.3: 0.9, 1.0: 0.7}
+# >>> found = measure(lambda rate, seed: accuracy[rate] + seed / 100, [1.0, 0.1, 0.3], choosing=[0], reporting=[1, 3])
+# >>> found["rate"], found["at the edge"], round(found["mean"], 2)
+# (0.3, False, 0.92)
+# ```
+#
+# A run takes time: run nothing twice, and nothing else.
+#
+# <details><summary>First hint</summary>
+#
+# A dict from each rate to its list of accuracies; `max` with a `key`.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# What chose the rate has no part in what is reported.
+#
+# </details>
 
 
 # %% solution="measure"
@@ -556,13 +721,11 @@ check.measure(measure, hidden=True)
 # %% [markdown]
 # ### Trained on recall
 #
-# The last check trains your mixer with your measurement: one layer of width 32, 120 steps on 4, 8 and 16 pairs, each of your
-# rates with one seed to choose, three other seeds to report. Of the answers after 16 pairs at least 0.6 must be right, in the
-# mean (what only counts values gets about a quarter), and the chosen rate must not be at the edge. Return three to six rates to
-# choose from, with a factor of 3 or more between neighbours.
+# Return three to six rates to choose from, each 3 or more times the one below it. The check trains your mixer with your measurement: one layer of width 32,
+# 120 steps on 4, 8 and 16 pairs, each rate with one seed to choose, three others to report. After 16 pairs at least 0.6 of the answers must be right, in
+# the mean (what only counts values gets about a quarter), and the chosen rate must not be at the edge.
 #
-# `check.train(OwnMixer, rate, seed)` trains one model, in a second or two, and returns its accuracy: try your mixer with it, and
-# with seeds that are not reported, before you run the check. The check takes some ten seconds.
+# `check.train(OwnMixer, rate, seed)` trains one model, in a second or two, and returns its accuracy: try seeds that are not reported.
 
 
 # %% solution="rates"

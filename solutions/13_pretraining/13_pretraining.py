@@ -1,23 +1,15 @@
 # %% [markdown]
 # # Exercises 13: pretraining
 #
-# Ten exercises, from easy to hard, 40 points, about five and a quarter hours. They belong to
-# [chapter 13](../../notebooks/13_pretraining.ipynb) and stand alone: none needs the answer to another.
+# Ten exercises, 40 points, about five and a half hours. The **core** (1, 2, 4, 7) takes 100 minutes; the others are *practice* and *challenge*. They belong to
+# [chapter 13](../../notebooks/13_pretraining.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer and keep the lines above it. Run the
-# cell, then the check below it. The check looks at what your function does, on inputs of several
-# sizes: any way of writing it that gives the right result is right. A wrong answer is told what it looks
-# like. What you see passing are the *public checks*; when the set is graded, the same checks run once more
-# on other numbers and sizes. Where an exercise does not allow an operation, the check records what runs
-# inside your function, under whatever name you call it. In exercises 4 and 8 the gradients of your results
-# count, too: stay with tensors there, and away from `.item()`, `detach()` and NumPy.
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
+# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# In exercises 4 and 8 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
-# **When something fails** that should not, restart the kernel and run all cells from the top.
-#
-# **Shapes.** $B$ sequences of $n$ tokens from a vocabulary of $V$; states have the size $d$. Token 0 is padding and stands
-# at the end of a sequence. *Blanks* are the places that a masked language model is asked about, a boolean tensor
-# $(B, n)$ that is True there, whatever the input shows in them. The model is `OneStack` of [chapter 10](../../notebooks/10_transformer.ipynb), with the
-# sizes `vocabulary, width, heads, hidden, layers`.
+# **Shapes.** $B$ sequences of $n$ tokens from a vocabulary of $V$; states have the size $d$. Token 0 is padding, at the end of a sequence. *Blanks*, boolean $(B, n)$, are the places
+# that a masked language model is asked about, whatever the input shows there. `OneStack(vocabulary, width, heads, hidden, layers)` is [chapter 10](../../notebooks/10_transformer.ipynb)'s model.
 
 # %%
 import copy
@@ -41,16 +33,30 @@ progress.show("13")
 # %% [markdown]
 # ## 1. Tokens for a loss
 #
-# *Goal: say how much text a model needed, and no more than the curve says. Easy, 20 minutes, 3 points.*
+# *Core · easy · 20 minutes · 3 points*
 #
-# A run has been measured on the way: after `tokens` tokens, a list of rising numbers, its losses were `losses`, a list as
-# long. Return the number of tokens at which the loss was `loss` or lower **for the first time**. Losses are restless: they
-# may rise in between. Between two points the curve is a straight line over the **logarithm** of the tokens.
+# How much text did a model need? After `tokens`, a list of rising numbers, its losses were `losses`. Return the number of tokens at which the loss was `loss` or lower
+# **for the first time**.
 #
-# If the first point has reached the loss already, return its tokens. If no point has reached it, return None: the curve
-# says nothing of what comes after its end.
+# ```pycon
+# >>> tokens_needed([1000, 4000], [3.0, 2.0], 2.5)  # half of the way, in logarithms
+# 2000.0
+# ```
 #
-# Everything is allowed.
+# - Between two points the curve is a straight line over the **logarithm** of the tokens. Losses may rise in between.
+# - If the first point has reached the loss already, return its tokens.
+# - If no point has reached it, return None: the curve says nothing of what comes after its end.
+#
+# <details><summary>First hint</summary>
+#
+# Walk through neighbouring points; the first one whose end has the loss is the right one.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# If a share $a$ of the loss's way is done there, it is $t\,(u/t)^a$ between $t$ and $u$.
+#
+# </details>
 
 
 # %% solution="tokens_needed"
@@ -81,22 +87,35 @@ check.tokens_needed(tokens_needed, hidden=True)
 # %% [markdown]
 # ## 2. Predict, then count
 #
-# *Goal: know what a budget buys before it is spent. Easy, 25 minutes, 3 points.*
+# *Core · easy · 25 minutes · 3 points*
 #
-# A `OneStack` of `layers` blocks, width $d$ = `width`, hidden size `hidden` and vocabulary $V$ is trained as a masked language
-# model, with `batch` sequences of $n$ tokens a step. A share `share` of the tokens are blanks. `budget` FLOPs may be
-# spent, forward and backward together, a multiplication with its addition counted as 2. Count products alone: those
-# with weights, and the two of attention ([chapter 12](../../notebooks/12_what_would_we_fix.ipynb)); all places go through all layers, the output included. Return a dict:
+# What does a budget buy? A `OneStack` of `layers` blocks, width $d$ = `width`, hidden size `hidden` and vocabulary $V$ is trained as a masked language model, with `batch` sequences of $n$ tokens a
+# step. A share `share` of the tokens are blanks. Return a dict:
 #
 # - `"FLOPs of a token"`: what a token costs in training;
-# - `"steps"`: the whole steps that the budget pays;
-# - `"passes"`: how often these steps read a text of `text` tokens;
+# - `"steps"`: the whole steps that `budget` FLOPs pay;
+# - `"passes"`: how often they read a text of `text` tokens;
 # - `"blanks"`: how many predictions the loss sees in all, on average.
 #
-# When your prediction stands, the cell of the check lets a model make a step and counts. What happens to the number of steps
-# when the same budget trains a model twice as wide, and when the batch is four times as large?
+# ```pycon
+# >>> training_plan(6000, vocabulary=5, width=2, hidden=4, layers=1, n=2, batch=1, text=100, share=0.5)
+# {'FLOPs of a token': 300, 'steps': 10, 'passes': 0.2, 'blanks': 10.0}
+# ```
 #
-# Everything is allowed.
+# Count products, forward and backward, a multiplication with its addition as 2: those with weights, and the two of attention. All places go through all layers, the output included.
+#
+# What does a model twice as wide cost, and a batch four times as large?
+#
+# <details><summary>First hint</summary>
+#
+# Backward costs twice as much as forward. A token's scores meet $n$ keys.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# A block: four matrices $(d, d)$, two $(d, \text{hidden})$, and $2nd$ for scores and mixing.
+#
+# </details>
 
 
 # %% solution="training_plan"
@@ -139,11 +158,9 @@ check.training_plan(training_plan, hidden=True)
 # %% [markdown]
 # ## 3. A figure with an error
 #
-# *Goal: read an isoFLOP figure, and see what does not belong in it. Medium, 35 minutes, 4 points.*
+# *Practice · medium · 35 minutes · 4 points*
 #
-# Each run below has spent a budget on a model of some size; a curve joins the runs of one budget. The numbers are made up.
-# Look before you compute: one run has been drawn on the wrong curve. Which one, and what would the figure say of the
-# best size if nobody noticed? And which curve cannot tell its best size?
+# Each run below has spent a budget on a model of some size; a curve joins the runs of one budget (the numbers are made up). One run stands on the wrong curve. Which? And which curve cannot tell its best size?
 
 # %%
 figure, axes = plot.subplots(width=7, height=4)
@@ -160,16 +177,31 @@ for run in check.figure:
     print(f"{run['budget']:11.3g} {run['weights']:8,} {each:>17} {tokens:>10}  {run['loss']:.3f}")
 
 # %% [markdown]
-# Now write the reader down. `runs` is a list of dicts like those of `check.figure`, in any order. Return a dict from
-# each budget to the best number of weights $N$:
+# `runs` is a list of dicts like those of `check.figure`, in any order. Return a dict from each budget to the best number of weights $N$:
 #
-# - leave out every run whose FLOPs, those of a token times the tokens, differ from its budget by more than 5 % (some
-#   of each budget are left);
-# - if the lowest of the losses that are left stands at the smallest or the largest size, the best size is not known: None;
-# - else draw a parabola of the loss over $\log N$ through the lowest point and its two neighbours: the best size
-#   is where it is lowest.
+# - leave out every run whose FLOPs, those of a token times the tokens, differ from its budget by more than 5 % (some of each budget are left);
+# - if the lowest loss that is left stands at the smallest or the largest size, the best size is not known: None;
+# - else it is where a parabola is lowest, of the loss over $\log N$, through the lowest point and its two neighbours.
 #
-# Everything is allowed. Useful: `np.polyfit`.
+# ```pycon
+# >>> run = {"budget": 6e6, "FLOPs of a token": 60, "tokens": 100_000}
+# >>> runs = [run | {"weights": n, "loss": loss} for n, loss in ((10, 2.0), (100, 1.0), (1000, 2.0))]
+# >>> round(best_sizes(runs)[6e6]), best_sizes(runs[:2])
+# (100, {6000000.0: None})
+# ```
+#
+# *Useful*: `np.polyfit`.
+#
+# <details><summary>First hint</summary>
+#
+# Of each budget: keep the honest runs, sort them by size, find the lowest.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# $a x^2 + b x + c$ is lowest at $-b / (2a)$. Here $x = \log N$.
+#
+# </details>
 
 
 # %% solution="best_sizes"
@@ -211,20 +243,36 @@ check.best_sizes(best_sizes, hidden=True)
 # %% [markdown]
 # ## 4. The loss of a batch in parts
 #
-# *Goal: ask about blanks alone, all alike. Medium, 25 minutes, 4 points.*
+# *Core · medium · 25 minutes · 4 points*
 #
-# A batch that is too large for the memory is computed in parts. `parts` is a list of one or more tuples: scores $(B, n, V)$ of the model,
-# the original tokens $(B, n)$, and the blanks $(B, n)$. $B$, $n$ and the number of blanks differ from part to part. Return
-# the loss of the whole batch,
+# Ask about blanks alone, all alike. A batch comes in `parts`: tuples of scores $(B, n, V)$, original tokens $(B, n)$ and blanks $(B, n)$, whose sizes differ. Return the loss of the whole batch,
 #
 # $$\frac{1}{\text{number of blanks in all parts}} \sum_{\text{blanks}} -\log p(\text{original token}),$$
 #
-# a tensor without axes, as if all had been computed at once. Why is that not the mean of the parts' losses?
+# a tensor without axes. Why is that not the mean of the parts' losses?
 #
-# What the model says elsewhere has no part in it: those scores may even be NaN, and their gradient is 0. A batch may
-# have no blank at all: its loss is 0, and `backward` gives the gradient 0. Scores may be in the thousands.
+# ```pycon
+# >>> part = mt.zeros(1, 2, 4), mt.tensor([[3, 1]]), mt.tensor([[True, False]])  # four tokens, equal chances
+# >>> blank_loss([part]) / math.log(4)
+# tensor(1.)
+# ```
 #
-# Not allowed: `F.cross_entropy`, whose `ignore_index` does half of this unseen.
+# - Elsewhere scores may be NaN: they have no part in it, and their gradient is 0.
+# - A batch without blanks has the loss 0, and `backward` gives the gradient 0.
+# - Scores may be in the thousands.
+#
+# *Not allowed*: `F.cross_entropy`, whose `ignore_index` does half of this unseen.
+#
+# <details><summary>First hint</summary>
+#
+# A boolean index takes the blanks out: `scores[blanks]` is $(k, V)$.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Add up losses and numbers of blanks over the parts, and divide once, by 1 at least. An empty sum is 0, and carries a gradient.
+#
+# </details>
 
 
 # %% solution="blank_loss"
@@ -252,18 +300,34 @@ check.blank_loss(blank_loss, hidden=True)
 # %% [markdown]
 # ## 5. Multiple choice
 #
-# *Goal: let a causal language model choose among answers, without training it. Medium, 30 minutes, 4 points.*
+# *Practice · medium · 30 minutes · 4 points*
 #
-# `model(tokens)` makes of tokens $(B, n)$ scores $(B, n, V)$ and looks at no later token. `prompts` is a list of prompts, each a
-# list of tokens, at least one; `choices[i]` is the list of completions of prompt $i$, each a list of tokens, at least one. Return
-# a list with a tensor for each prompt: for each of its completions $c$ of $k$ tokens
+# Let a causal language model choose among answers, without training it. `model(tokens)` makes of tokens $(B, n)$ scores $(B, n, V)$. `prompts` is a list of prompts, each a list of tokens; `choices[i]` is the list of completions of prompt $i$, each a
+# list of tokens. None is empty. Return a list with a tensor for each prompt: for each of its completions $c$ of $k$ tokens
 #
 # $$\log p(c \mid \text{prompt}) = \sum_{j=1}^{k} \log p(c_j \mid \text{prompt}, c_1, \dots, c_{j-1}),$$
 #
-# divided by $k$ if `mean` is True. All completions of all prompts go through the model in **one** call: pad with 0. Which of
-# the two scores prefers short completions, and why?
+# divided by $k$ if `mean` is True.
 #
-# Everything is allowed.
+# ```pycon
+# >>> undecided = lambda tokens: mt.zeros(*tokens.shape, 2)
+# >>> [scores] = completion_scores(undecided, prompts=[[1]], choices=[[[1], [0, 1, 1]]], mean=False)
+# >>> scores / math.log(2)
+# tensor([-1., -3.])
+# ```
+#
+# All completions of all prompts go through the model in **one** call: pad with 0. Which score prefers short completions?
+#
+# <details><summary>First hint</summary>
+#
+# Make a row for each pair, prompt and completion, and a boolean table of the places that are asked.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# The scores at place $t$ are for the token at $t + 1$: shift by one before you `gather`.
+#
+# </details>
 
 
 # %% solution="completion_scores"
@@ -301,23 +365,35 @@ check.completion_scores(completion_scores, hidden=True)
 # %% [markdown]
 # ## 6. What does a state know?
 #
-# *Goal: fit a probe that has seen nothing of what it reports. Medium, 35 minutes, 4 points.*
+# *Practice · medium · 35 minutes · 4 points*
 #
-# `train` $(N, d)$, `validation` and `test` are states of an encoder, in float64; `labels` are the classes of the training states,
-# the numbers from 0 to $C - 1$, each of which occurs, and `validation_labels` those of the validation states, from the same classes.
-# The labels of the test stay with somebody else. The probe is linear, a ridge regression on one-hot targets:
+# Fit a linear probe that has seen nothing of what it reports. `train` $(N, d)$, `validation` and `test` are states, in float64; `labels` and `validation_labels` their classes, from 0 to $C - 1$, each of which occurs in training.
 #
-# - standardise: from each of the $d$ numbers take its mean away and divide by its standard deviation (divisor $N$), both
-#   those of the **training** states. A number that is the same in all training states counts as 0 everywhere.
-# - for each strength $\lambda > 0$ in the list `strengths` find weights $W$ $(d, C)$ and an offset $b$ $(C)$ that minimise
-#   $\sum_i \|x_i W + b - y_i\|^2 + \lambda \|W\|^2$ over the training states, $y_i$ the one-hot class. The offset is not penalised.
-# - choose the strength with the largest share of right answers on the **validation** states (the class with the largest score is
-#   the answer); among equally good ones the largest strength.
+# 1. Standardise all states by mean and standard deviation (divisor $N$) of the **training** states. A number that is the same in all of these counts as 0.
+# 2. For each strength $\lambda > 0$ in `strengths` find $W$ $(d, C)$ and $b$ $(C)$ that minimise $\sum_i \|x_i W + b - y_i\|^2 + \lambda \|W\|^2$ over the training states, $y_i$ the one-hot class. The offset is not penalised.
+# 3. Choose the strength with the largest share right on the **validation** states; among equally good ones the largest.
 #
-# Return the chosen strength and the scores $(M, C)$ of the test states, a tensor or an array. Which second probe must be
-# fitted before anyone may say that *pretraining* has taught the encoder this?
+# Return it and the scores $(M, C)$ of the test states.
 #
-# Everything is allowed, NumPy included: `np.linalg.solve(A, B)` finds $X$ with $AX = B$.
+# ```pycon
+# >>> states, labels = mt.tensor([[-1.0], [1.0]]).double(), mt.tensor([0, 1])
+# >>> strength, scores = probe(states, labels, states, labels, states[1:], strengths=[1.0, 2.0])
+# >>> strength, scores.tolist()
+# (2.0, [[0.25, 0.75]])
+# ```
+#
+# Which second probe shows that *pretraining* has taught this?
+#
+# <details><summary>First hint</summary>
+#
+# The standardised states have the mean 0, so the best offset is the mean of the one-hot rows.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# $(X^\top X + \lambda I)\, W = X^\top (Y - b)$: `np.linalg.solve(A, B)` finds $X$ with $AX = B$.
+#
+# </details>
 
 
 # %% solution="probe"
@@ -350,23 +426,36 @@ check.probe(probe, hidden=True)
 # %% [markdown]
 # ## 7. Words as blanks
 #
-# *Goal: choose what is asked, and what is shown there. Medium, 30 minutes, 5 points.*
+# *Core · medium · 30 minutes · 5 points*
 #
-# Where words are cut into several tokens, hiding one token is too easy a question: the rest of the word gives it away. So whole words
-# become blanks. `tokens` $(B, n)$; `words` $(B, n)$ says which word of its sequence a token belongs to, counted from 0, and
-# is $-1$ at special tokens (padding, beginning, end). Each word becomes a blank with the probability `share`, whatever
-# happens to other words and in other sequences. All tokens of such a word are blanks, and each of them, whatever its
-# neighbours show, shows
+# The rest of a word gives a hidden token away, so whole words become blanks. `words` $(B, n)$ says which word of its sequence each of `tokens` $(B, n)$ belongs to, counted from 0, and is $-1$ at special tokens. Each word becomes a blank with the
+# probability `share`, whatever happens to others. All its tokens are blanks, and each of them, whatever its neighbours show, shows
 #
 # - the token `mask` with the probability 0.8,
-# - a random token with the probability 0.1, drawn from `ordinary`, a tensor of all ordinary tokens, each as likely (the
-#   token itself is one of them),
+# - a random token of `ordinary`, each as likely (itself is one of them), with the probability 0.1,
 # - itself with the probability 0.1.
 #
-# Return the inputs $(B, n)$ and the blanks $(B, n)$, boolean. Nothing else changes, and every call draws anew. The check counts in
-# large samples: write it without a loop over tokens if you can.
+# Return the inputs and the blanks, $(B, n)$ each. Nothing else changes, and every call draws anew.
 #
-# Everything is allowed. Useful: `mt.rand`, `mt.randint`, `mt.gather`, `mt.where`.
+# ```pycon
+# >>> tokens, words = mt.tensor([[2, 7, 8, 3]]), mt.tensor([[-1, 0, 0, -1]])
+# >>> inputs, blanks = mask_words(tokens, words, share=1.0, mask=1, ordinary=mt.tensor([7, 8, 9]))
+# >>> blanks.tolist()
+# [[False, True, True, False]]
+# ```
+#
+# Avoid a loop over tokens. *Useful*: `mt.rand`, `mt.randint`, `mt.gather`, `mt.where`.
+#
+# <details><summary>First hint</summary>
+#
+# Draw once for each word, not for each token: a table $(B, n)$ whose column $k$ belongs to word $k$.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `mt.gather` hands each token the draw of its word. One more number a token decides what it shows.
+#
+# </details>
 
 
 # %% solution="mask_words"
@@ -392,20 +481,33 @@ check.mask_words(mask_words, hidden=True)
 # %% [markdown]
 # ## 8. The last blocks alone
 #
-# *Goal: train a part of a pretrained model, and leave the rest as it is. Medium, 35 minutes, 4 points.*
+# *Practice · medium · 35 minutes · 4 points*
 #
-# `pretrained` is a `OneStack` with the parts `embedded`, `blocks`, `norm` and `out` and the method `states(tokens)`, $(B, n)$ to
-# $(B, n, d)$. Make a module of it that gives texts `classes` scores: a new layer `nn.Linear(d, classes)` reads the mean of
-# the states of all **real** tokens (0 is padding).
+# Train a part of a pretrained model. `pretrained` is a `OneStack` with the parts `embedded`, `blocks`, `norm`, `out` and the method `states(tokens)`, $(B, n)$ to $(B, n, d)$. Make a module of it that gives texts `classes` scores: a new `nn.Linear(d, classes)` reads the mean of the states of all
+# **real** tokens (0 is padding).
 #
-# - The last `trained` blocks, the norm behind them and the new layer are trained, everything else is frozen (the old `out`, which is not used, may go). With `trained` = 0 the
-#   new layer alone is trained.
-# - The model is trained by `AdamW(module.parameters(), ...)`, which is to leave what is frozen exactly as it is.
-# - In `train()` the dropout of the blocks that are trained is on; what is frozen has none, since its states should be those of
-#   `eval()`. In `eval()` all dropout is off. Both return the module, as always; `eval()` calls `train(False)`.
-# - `pretrained` is needed for the next run: it stays as it is, and can still be trained as a whole.
+# ```pycon
+# >>> PartlyTuned(OneStack(9, 4, 2, 8, 3, causal=False), classes=5, trained=1)(mt.tensor([[4, 6, 0]])).shape
+# minitorch.Size([1, 5])
+# ```
 #
-# Everything is allowed. Useful: `copy.deepcopy`, `requires_grad_`.
+# - The last `trained` blocks, the norm behind them and the new layer are trained; all else is frozen (the old `out` may go). With `trained` = 0 the new layer alone is trained.
+# - `AdamW(module.parameters(), ...)` leaves what is frozen exactly as it is.
+# - In `train()` only what is trained has dropout; in `eval()` nothing has. Both return the module; `eval()` calls `train(False)`.
+# - `pretrained` stays as it is, and can still be trained as a whole.
+#
+# *Useful*: `copy.deepcopy`, `requires_grad_`.
+#
+# <details><summary>First hint</summary>
+#
+# Keep a list of the frozen parts. Each needs two things: no gradient, and `eval()`, also after `train()`.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# Override `train(mode)`: let the base class do its part, put the frozen parts back into `eval()`, return `self`.
+#
+# </details>
 
 
 # %% solution="PartlyTuned"
@@ -450,35 +552,36 @@ check.PartlyTuned(PartlyTuned, hidden=True)
 # %% [markdown]
 # ## 9. Which of these studies is unfair?
 #
-# *Goal: find a comparison that pretraining cannot lose, by a test. Hard, 40 minutes, 4 points.*
+# *Challenge · hard · 40 minutes · 4 points*
 #
-# Eight studies compare a frozen pretrained encoder, a frozen untrained one, and training from scratch: the methods
-# `"frozen"`, `"untrained"` and `"from scratch"`. A study is a procedure that trains what it likes:
+# Find comparisons that pretraining cannot lose, by a test. `study(accuracy, rates, steps, choosing, reporting)` compares the methods `"frozen"`, `"untrained"` and `"from scratch"`. It calls `accuracy(method, rate, count, seed, data)`, where `count` is a number of steps and `data` is `"validation"` or `"test"`.
+# It returns a dict from each method to its `"mean"` and whether its choice stands `"at the edge"`. An honest study, for each method by itself,
 #
-#     study(accuracy, rates, steps, choosing, reporting)
+# - tries every one of `rates` with every one of `steps` (both in any order) and all seeds in `choosing`, on validation data, and chooses the pair with the best mean;
+# - reports the mean on test data with this pair, over all seeds in `reporting`;
+# - says True for `"at the edge"` if the chosen rate is the smallest or largest of `rates`, or the chosen number of steps the largest of `steps`.
 #
-# calls `accuracy(method, rate, count, seed, data)`, all positional, where `count` is a number of steps and `data` is `"validation"` or
-# `"test"`, and returns a dict from each method to its `"mean"` and whether its choice stands `"at the edge"`. An honest
-# study does the following, for each method by itself:
+# Make up accuracies, rates, steps and seeds. A study is **unfair** if for some of them it reports something else. More runs are not unfair; differences below $10^{-9}$ are rounding. Return the numbers of the unfair ones, counted from 0. Of these eight five are:
 #
-# - it tries every rate of the list `rates` with every number of steps of the list `steps` (both in any order), each with all seeds in
-#   `choosing`, on validation data, and chooses the pair with the best mean, of equally good ones any;
-# - it reports the mean of the accuracies on test data with this pair, over all seeds in `reporting`;
-# - it says True for `"at the edge"` if the chosen rate is the smallest or the largest of `rates`, or the chosen number of steps the
-#   largest of `steps`, which means: perhaps not trained to the end. Else False.
-#
-# You do not know what is inside a study. But `accuracy`, rates, steps and seeds are yours: hand it accuracies that you have
-# made up, and compare what it reports with what an honest study reports. A study is **unfair** if there are accuracies for
-# which these differ. More runs than necessary are not unfair, as long as the report is right, and differences below $10^{-9}$
-# are rounding. Return the numbers of the unfair studies, counted from 0, as a list.
-#
-# Here are eight studies to try your test on; five of them are unfair.
+# ```pycon
+# >>> len(unfair(check.studies()))
+# 5
+# ```
 
 # %%
 eight = check.studies()
 
 # %% [markdown]
-# Everything is allowed.
+# <details><summary>First hint</summary>
+#
+# Write the honest study yourself, and compare reports.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# A `defaultdict` of random numbers is an `accuracy` in which everything matters. Draw several; with rates out of order and several seeds.
+#
+# </details>
 
 
 # %% solution="unfair"
@@ -533,21 +636,36 @@ check.unfair(unfair, hidden=True)
 # %% [markdown]
 # ## 10. Pretrain, and measure what it is worth
 #
-# *Goal: pretrain an encoder yourself, and compare it fairly. Hard, 45 minutes, 5 points: 3 for the training, 2 for what it reaches.*
+# *Challenge · hard · 60 minutes · 5 points: 3 for the training, 2 for what it reaches*
 #
 # ### The training
 #
-# `model(tokens)` gives scores $(B, n, V)$ for tokens $(B, n)$; `sentences` $(N, n)$ are tokens without labels, padded with 0.
-# Train the model as a masked language model, in place: `steps` steps, each with a batch of sentences drawn at random, of
-# whose tokens that are not special a small share, a third at most, is hidden anew in each step. At least half of the blanks show the token `mask`. The
-# tokens in the list `special` (padding, beginning, end, mask) are never blanks. The loss is that of the blanks alone.
-# Return the list of the losses of all steps, as plain numbers.
+# Train `model(tokens)`, which gives scores $(B, n, V)$, as a masked language model, in place. `sentences` $(N, n)$ are tokens, padded with 0. Return the losses of all steps, a list of plain numbers.
 #
-# What else the training needs is yours: optimizer, size of a batch, how the rate rises and falls. `rate` is its largest value, and at
-# the rate 0 nothing changes. Batches of 32 sentences are large enough. The check hands your function small models with
-# sentences that are easy to guess: Adam learns them in 100 steps at the rate 0.01.
+# ```pycon
+# >>> model, sentences = OneStack(9, 4, 2, 8, 1, causal=False), mt.randint(4, 9, (50, 8))
+# >>> len(pretrain(model, sentences, special=[0, 1, 2, 3], mask=1, steps=3, rate=0.01))
+# 3
+# ```
 #
-# Everything is allowed. Useful: `optim.Adam`, `nn.utils.clip_grad_norm_`.
+# - In each of `steps` steps draw a batch of sentences (32 are enough), and hide a small share of their tokens, a third at most, anew.
+# - The tokens in the list `special` are never blanks. At least half of the blanks show the token `mask`. The loss is that of the blanks alone.
+# - Optimizer, and how the rate rises and falls, are yours. `rate` is its largest value; at 0 nothing changes.
+#
+# Adam learns the check's sentences in 100 steps at the rate 0.01.
+#
+# *Useful*: `optim.Adam`, `nn.utils.clip_grad_norm_`.
+#
+# <details><summary>First hint</summary>
+#
+# `(tokens.unsqueeze(-1) != mt.tensor(special)).all(dim=-1)` are the tokens that may become blanks.
+#
+# </details>
+# <details><summary>Second hint</summary>
+#
+# `F.cross_entropy(scores[blanks], original[blanks])`. How many predictions does a batch give with one blank a sentence?
+#
+# </details>
 
 
 # %% solution="pretrain"
@@ -587,19 +705,14 @@ check.pretrain(pretrain, hidden=True)
 # %% [markdown]
 # ### What it is worth
 #
-# The last check pretrains an encoder of width 64 on 5,000 numbers in words, by your function, and then teaches it with **20 labelled
-# numbers** what each word counts: units, hundreds, thousands, hundreds of thousands. The same is done with a fresh
-# encoder, from scratch. In both all weights are trained. Both are measured as in exercise 9: every one of your rates with every
-# one of your numbers of steps, chosen on validation sentences, reported on numbers that are in no training text, with three
-# other seeds. Return a dict:
+# The last check pretrains an encoder of width 64 on 5,000 numbers in words, by your function, and teaches it with **20 labelled numbers** what each word counts: units, hundreds, thousands. A fresh encoder is taught the same. Both are measured as in exercise 9, with three seeds to report. Return a dict:
 #
 # - `"pretraining steps"`, 1,500 at most, and `"pretraining rate"`;
-# - `"rates"`, three to six of them, and `"steps"`, three to five numbers up to 400: what both methods may choose from.
+# - `"rates"`, three to six, and `"steps"`, three to five numbers up to 400: what both methods may choose from.
 #
-# The gain in the share of right places must be at least 0.1 and at least twice the larger of the two standard deviations. And the
-# baseline must have had its chance: the choice of neither method may stand at the edge, neither the smallest nor the largest of your
-# rates, nor the largest number of steps. To try things out, `check.encoder()` makes a fresh encoder, `check.sentences(count, seed)` the
-# numbers, in which 1 is the mask and 0 to 3 are special. The check takes about half a minute.
+# The gain in the share of right places must be at least 0.1, and twice the larger of the two standard deviations. No choice may stand at the edge: not the smallest rate, the largest rate or the largest number of steps, for neither method.
+#
+# To try: `check.encoder()`, and `check.sentences(count, seed)`, in which 1 is the mask and 0 to 3 are special.
 
 
 # %% solution="plan"

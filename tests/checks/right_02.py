@@ -1,7 +1,6 @@
 """Right answers to the exercises of chapter 02, and forbidden ones."""
 
 import functools
-import itertools
 import math
 from fractions import Fraction
 
@@ -330,56 +329,6 @@ def broken_one_by_one(layers):
     return list(np.flatnonzero([not fine(layer) for layer in layers]))
 
 
-# better_at_equal
-
-
-def better_in_loops(rows):
-    groups = {}
-    for row in rows:
-        groups.setdefault(row["name"], []).append(row)
-    chosen = []
-    for own in groups.values():
-        means = [sum(row["validation"]) / len(row["validation"]) for row in own]
-        best = own[means.index(min(means))]
-        rates = sorted(row["rate"] for row in own)
-        if best["rate"] not in (rates[0], rates[-1]) and len(best["test"]) > 4:
-            chosen.append(best)
-    found = set()
-    for a, b in itertools.permutations(chosen, 2):
-        if not all(x < y for x, y in itertools.product(a["test"], b["test"])):
-            continue
-        p, q = sorted([a["parameters"], b["parameters"]])
-        if 20 * p >= 19 * q and a["tokens"] == b["tokens"]:
-            found.add((a["name"], b["name"], "parameters"))
-        p, q = sorted(row["FLOPs a token"] * row["tokens"] for row in (a, b))
-        if 20 * p >= 19 * q:
-            found.add((a["name"], b["name"], "compute"))
-    return found
-
-
-def better_with_numpy(rows):
-    kept = {}
-    for name in {row["name"] for row in rows}:
-        own = sorted((row for row in rows if row["name"] == name), key=lambda row: row["rate"])
-        k = int(np.argmin([np.mean(row["validation"]) for row in own]))
-        if 0 < k < len(own) - 1 and len(own[k]["test"]) >= 5:
-            kept[name] = own[k]
-
-    def equal(a, b):
-        return bool(abs(a - b) / max(a, b) <= 0.05)
-
-    found = []
-    for one, other in itertools.permutations(kept, 2):
-        a, b = kept[one], kept[other]
-        if np.max(a["test"]) < np.min(b["test"]):
-            compute = [row["FLOPs a token"] * row["tokens"] for row in (a, b)]
-            if equal(*compute):
-                found.append([one, other, "compute"])
-            if a["tokens"] == b["tokens"] and equal(a["parameters"], b["parameters"]):
-                found.append([one, other, "parameters"])
-    return found
-
-
 # lstm_step_backward
 
 
@@ -491,7 +440,6 @@ right = {
     ],
     "two_bits": [bits_with_moderate_weights, bits_that_are_read],
     "broken_layers": [broken_at_every_cut, broken_one_by_one],
-    "better_at_equal": [better_in_loops, better_with_numpy],
     "lstm_step_backward": [backward_by_jacobians, backward_gate_by_gate],
     "right_by_distance": [distances_with_tensors, distances_as_fractions],
 }

@@ -8,8 +8,8 @@ from minitorch.autograd import gradcheck
 from tests.checks import right_09
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, Draw, chapter_09
-from textbook.checks.chapter_09.block import BlockInPieces
 from textbook.checks.compare import difference
+from textbook.checks.mistakes import Edit, edited
 from textbook.checks.modules import made
 
 
@@ -127,12 +127,11 @@ def test_the_block_is_the_one_of_the_library():
 
 
 def test_a_mask_that_lets_a_little_through_is_caught():
-    class Leaky(BlockInPieces):
-        def mask(self, allowed):
-            return None if allowed is None else -3.0 * (~allowed).double()
-
+    leaky = edited(
+        chapter_09.Block.reference, [Edit("else ~allowed", "else -3.0 * (~allowed).double()")]
+    )
     with pytest.raises(CheckFailed, match="may not look at must not change"):
-        chapter_09.Block(Leaky)
+        chapter_09.Block(leaky)
 
 
 def test_layers_under_other_names_are_told_what_was_expected():

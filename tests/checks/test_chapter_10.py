@@ -11,7 +11,6 @@ from textbook.chapter_06 import MultiHeadAttention
 from textbook.chapter_07 import real_tokens
 from textbook.checks import CheckFailed, Draw, chapter_10
 from textbook.checks.chapter_10 import assembly, broken
-from textbook.checks.chapter_10.block import BlockInPieces
 from textbook.checks.chapter_10.transformer import transformer_of
 from textbook.checks.modules import loaded
 from textbook.data import number_pieces
@@ -157,9 +156,14 @@ def test_a_block_that_gives_nan_is_not_told_of_its_dropout():
 
 
 def test_dropout_that_does_not_know_when_to_stop():
-    class Restless(BlockInPieces):
-        def add(self, x, part):
-            return x + nn.functional.dropout(part, self.dropout.p)
+    class Always(nn.Dropout):
+        def forward(self, x):
+            return nn.functional.dropout(x, self.p)
+
+    class Restless(chapter_10.Block.reference):
+        def __init__(self, *given, **named):
+            super().__init__(*given, **named)
+            self.dropout = Always(self.dropout.p)
 
     with pytest.raises(CheckFailed, match="After block.eval.. nothing may be dropped"):
         chapter_10.Block(Restless)

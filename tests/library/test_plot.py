@@ -288,3 +288,21 @@ def test_show_in_a_notebook_carries_the_description(monkeypatch):
     assert tag == '<img width="672" alt="Loss &lt; 1 &quot;soon&quot;" src="data:image/png;'
     pixels = Image.open(io.BytesIO(base64.b64decode(picture)))
     assert pixels.width == 2 * 672  # sharp on a dense screen
+
+
+def test_a_picture_of_no_pixels_is_drawn_and_says_what_a_picture_says(monkeypatch):
+    """As where chapters are tested: what cannot be drawn fails, and the text is the same."""
+    shown = []
+    monkeypatch.setattr(
+        plot.style, "notebook_display", lambda: lambda data, raw: shown.append(data)
+    )
+    for density in (2, 0):
+        monkeypatch.setattr(plot.style, "DENSITY", density)
+        plot.show(plot.subplots(width=7.3)[0], alt="A plot.")
+        figure, axes = plot.subplots()
+        axes.set_title("$\\frac{1$")
+        with pytest.raises(ValueError, match="frac"):
+            plot.show(figure, alt="No formula.")
+        plot.style.plt.close(figure)
+    texts = [data["text/html"].partition("base64,")[0] for data in shown]
+    assert texts[0] == texts[1]

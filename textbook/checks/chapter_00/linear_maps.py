@@ -35,9 +35,10 @@ def _by_layers(check, answer, sizes, frozen, batch):
     ):
         return None
     return (
-        f"In a network of three layers, the first {frozen} of them frozen, you count "
-        f"{found} products: forward, gradient of the weight, gradient of the input. Which of them "
-        f"are needed? (It is {right}.)"
+        f"In a network of three layers, the first {frozen} of them frozen, you count {found[0]} "
+        f"products in layer 1, {found[1]} in layer 2 and {found[2]} in layer 3; needed are "
+        f"{right[0]}, {right[1]} and {right[2]}. Forward is one in each layer. Which layers also "
+        "need the gradient of their weight, and which that of their input?"
     )
 
 

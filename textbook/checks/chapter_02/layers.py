@@ -131,7 +131,7 @@ def _biases_after(answer, inputs, hidden, layers, bidirectional, steps, left):
         if "ih" in name
     }
     return {
-        "the bias of the forget gate, a dict,": forget,
+        "the bias of the forget gate": forget,
         "what should not change": {
             **{name: p.detach() for name, p in values.items() if "weight" in name},
             **{f"{name}, i, g, o": mt.cat([b[0], b[2], b[3]]) for name, b in blocks.items()},

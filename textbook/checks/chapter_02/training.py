@@ -205,7 +205,8 @@ def reached(measure, plan):
             why = what_it_is(given, GOOD, PARTS, lambda plan: _worst(measure, plan), ENOUGH)
         raise CheckFailed(
             f"chosen_memory: at distances up to {FAR + 9} at least {ENOUGH:.0%} have to be right, "
-            f"with each of three seeds. The worst of them has {where}.\nThat is {known}.\n{why}\n"
+            f"with each of three seeds. The worst of them has {where}.\nThat is {known}.\n{why} "
+            "Aim at 95%, with five seeds of your own.\n"
             'See chapter 02, "The longest delay (E1)".'
         )
     print("chosen_memory: it remembers further back than it was trained for")

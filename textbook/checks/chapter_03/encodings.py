@@ -46,8 +46,21 @@ def _padding_is_not_read(answer, states, padding, k):
     return None
 
 
+def _nan_of_padding(check, answer, states, padding, k):
+    """Whether the padding alone makes it NaN."""
+    words = states.masked_fill(padding.unsqueeze(-1), 0.0)
+    whole = answer(words, mt.zeros_like(padding), k)
+    if bool(whole.isnan().any()) or not bool(answer(states, padding, k).isnan().any()):
+        return None
+    return (
+        "It is NaN where there is padding, and only there: 0 times infinity, or times what is NaN "
+        "already, is NaN. masked_fill and where multiply nothing."
+    )
+
+
 @exercise(
     cases=_pooling_cases,
+    reasons=(_nan_of_padding,),
     properties=(_padding_is_not_read, _each_unit_for_itself),
     see='chapter 03, "One vector for a sentence"',
 )

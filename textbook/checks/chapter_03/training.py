@@ -67,7 +67,7 @@ def _stepped(answer, weights, parts, clip):
         said = answer(model, optimizer, parts, clip)
         losses[f"the step is right; the loss that is returned for the {name} one"] = said
         for parameter, x in model.named_parameters():
-            found[f"{parameter} after the {name} step"] = values(x).clone()
+            found[f"the model's parameter {parameter!r} after the {name} step"] = values(x).clone()
     return found | losses
 
 

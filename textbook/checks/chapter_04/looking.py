@@ -140,7 +140,7 @@ def _kinds():
             )
         ),
         "has weights without a sum": lambda: _attending(
-            weigh=lambda scores, padding: scores.sigmoid()
+            weigh=lambda scores, padding: scores.sigmoid().masked_fill(padding.unsqueeze(1), 0.0)
         ),
         "loses a millionth of its weights": lambda: _attending(
             weigh=lambda scores, padding: scores.softmax(dim=-1) * (1 - 1e-6)

@@ -89,6 +89,9 @@ def _kinds():
         seen = (n - mt.arange(batch)).clamp(min=1)[:, None, None, None]
         return scores.masked_fill(mt.arange(n) >= seen, -mt.inf).softmax(-1)
 
+    def third_code(X):
+        return X + codes[:1] * (mt.arange(X.shape[1]) == 2).unsqueeze(1)
+
     def late_codes(X):
         late = codes[: X.shape[1]] * (mt.arange(X.shape[1]) >= 6).unsqueeze(1)
         return X + late
@@ -118,6 +121,7 @@ def _kinds():
         "adds a faint code to each position": layer(
             before=lambda X: X + 3e-5 * codes[: X.shape[1]]
         ),
+        "adds a code to the third position alone": layer(before=third_code),
         "adds codes from the seventh position on": layer(before=late_codes),
         "adds something to the first output": layer(
             after=lambda Y, X: Y + 0.1 * (mt.arange(Y.shape[1]) == 0).double().unsqueeze(1)
@@ -177,6 +181,7 @@ SHOWN = {
     "has a window to both sides": "Draw the order at random: the opposite one alone hides it.",
     "attends in blocks of four tokens": "Try more than four positions.",
     "adds a faint code to each position": "Small differences count: all beyond rounding, 1e-9.",
+    "adds a code to the third position alone": "Let all positions move, not the first ones alone.",
     "adds codes from the seventh position on": "Try up to eight positions.",
     "adds something to the first output": POSITIONS + " A mean over positions hides it.",
     "adds something to the last output": POSITIONS + " A mean over positions hides it.",

@@ -31,7 +31,7 @@ class LookUp(nn.Module):
 
     def __init__(self, heads=4, width=32):
         super().__init__()
-        self.heads = heads
+        self.heads, self.open = heads, 0  # the most heads that a training had together
         self.letter = nn.Embedding(LETTERS, width)
         self.value = nn.Embedding(VALUES, width)
         self.question = nn.Embedding(2 * LETTERS, width)
@@ -41,6 +41,8 @@ class LookUp(nn.Module):
 
     def forward(self, letters, values, asked, gates):
         """Scores (B, 2, 8); gates (B, heads) or (1, heads) multiply what the heads say."""
+        if mt.is_grad_enabled():
+            self.open = max(self.open, (gates != 0).sum(dim=1).max().item())
         x = self.question(asked + LETTERS * mt.arange(2)).sum(1, keepdim=True)  # (B, 1, d)
         memory = self.letter(letters) + self.value(values)  # (B, 8, d)
         query, key, value = (
@@ -163,7 +165,14 @@ def spare_heads(answer, hidden=False):
         if reached[0] < ALL:
             reason = "Is the loss still falling at the end? More steps, or another rate (0.01)."
             if draws < 50:
-                reason = f"Tables have been drawn {draws} times only: take new ones in each step."
+                reason = (
+                    f"{draws} draws are {draws} steps at most. More steps, each with new tables."
+                )
+            elif model.open < model.heads - 1:
+                reason = (
+                    f"No step of your training has more than {model.open} of the {model.heads} "
+                    "heads: it should have them all, or all but one."
+                )
             raise CheckFailed(
                 f"spare_heads: not reached yet: {shown}.\nWith all heads at least {ALL} are "
                 f'expected. {reason}\nSee chapter 06, "One head and two (C14)".'

@@ -40,7 +40,7 @@ class _Reader:
 @recorded
 def _lengths(model, prompts, end, count):
     """Of the right continuations."""
-    return [len(row) for row in _continuing()(model, prompts, end, count)]
+    return [len(row) for row in continue_prompts.reference(model, prompts, end, count)]
 
 
 def _prompt_cases(draw, hidden):
@@ -102,50 +102,6 @@ def _first_step(check, answer, *_):
     return None
 
 
-def _front(row, n):
-    return [0] * (n - len(row)) + row
-
-
-def _causal(n):
-    return mt.ones(n, n, dtype=mt.bool).tril()
-
-
-def _both(real, tokens):
-    return _causal(real.shape[1]) & real[:, None, None]
-
-
-def _continuing(
-    pad=_front,
-    mask=_both,
-    read=lambda row: row,
-    place=lambda length, n: n - 1,
-    choose=lambda scores: scores.argmax(dim=-1),
-    stops=lambda new, end: bool(new) and new[-1] == end,
-    all_stop=False,
-    steps=lambda count: count,
-    finish=lambda new, prompt, end: new,
-):
-    """Continuations with one piece exchanged."""
-
-    def continued(model, prompts, end, count):
-        new = [[] for _ in prompts]
-        for _ in range(steps(count)):
-            rows = [read(prompt + more) for prompt, more in zip(prompts, new, strict=True)]
-            n = max(map(len, rows))
-            tokens = mt.tensor([pad(row, n) for row in rows])
-            real = mt.tensor([pad([1] * len(row), n) for row in rows]) == 1
-            scores = model(tokens, mask(real, tokens).expand(len(rows), 1, n, n))
-            stopped = [stops(more, end) for more in new]
-            if all_stop and any(stopped):
-                break
-            for b, row in enumerate(rows):
-                if not stopped[b]:
-                    new[b].append(int(choose(scores[b, place(len(row), n)])))
-        return [finish(*each, end) for each in zip(new, prompts, strict=True)]
-
-    return continued
-
-
 @exercise(
     cases=_prompt_cases,
     run=_run,
@@ -169,124 +125,3 @@ def continue_prompts(model, prompts, end, count):
             if not more or more[-1] != end:
                 more.append(token)
     return new
-
-
-def _back(row, n):
-    return row + [0] * (n - len(row))
-
-
-continue_prompts.wrong(
-    "right for the longest prompt alone: the padding in front is in sight",
-    "What stands in front of a prompt is no future: the causal mask does not hide it. Hide the "
-    "padding, too: (B, 1, 1, n).",
-)(_continuing(mask=lambda real, tokens: _causal(real.shape[1])[None, None]))
-continue_prompts.wrong(
-    "a continuation without a causal mask: earlier tokens look at later ones",
-    "The model was trained with a causal mask, and what a token has seen counts for those that "
-    "look at it: join both masks.",
-)(_continuing(mask=lambda real, tokens: real[:, None, None]))
-continue_prompts.wrong(
-    "a continuation without any mask",
-    "The model looks where allowed is True: not at the padding, and at no later token.",
-)(_continuing(mask=lambda real, tokens: mt.ones(1, 1, *2 * tokens.shape[1:], dtype=mt.bool)))
-continue_prompts.wrong(
-    "masked the wrong way round",
-    "True means: may look.",
-)(_continuing(mask=lambda real, tokens: ~_both(real, tokens)))
-continue_prompts.wrong(
-    "right but for the token 0, which it takes for padding",
-    "All numbers are tokens. Where the padding stands is known from the lengths.",
-)(_continuing(mask=lambda real, tokens: _both(tokens != 0, tokens)))
-continue_prompts.wrong(
-    "right but for the padding, which is masked along the queries",
-    "What must not be looked at is a key, and keys are columns: real as (B, 1, 1, n).",
-)(
-    _continuing(
-        mask=lambda real, tokens: _causal(real.shape[1]) & real[:, None, :, None],
-    )
-)
-continue_prompts.wrong(
-    "right for the longest prompt alone: it reads the scores behind the padding",
-    "With padding at the end the scores for the next token stand at the last real one.",
-)(_continuing(pad=_back))
-continue_prompts.wrong(
-    "off by one: it reads the scores one position too early",
-    "Position i has read the tokens up to i and predicts the one at i + 1.",
-)(_continuing(place=lambda length, n: max(n - 2, 0)))
-continue_prompts.wrong(
-    "right but for the end, at which it does not stop",
-    "A prompt that has got its end is finished: nothing comes after it.",
-)(_continuing(stops=lambda new, end: False))
-continue_prompts.wrong(
-    "stopped for all prompts as soon as one is finished",
-    "The others go on, up to their own end or to count tokens.",
-)(_continuing(all_stop=True))
-continue_prompts.wrong(
-    "right but for the end, which is left out",
-    "The end is a new token like others: the last one of its list.",
-)(_continuing(finish=lambda new, prompt, end: new[:-1] if new and new[-1] == end else new))
-continue_prompts.wrong(
-    "right but for the length: finished continuations are filled up",
-    "Return the new tokens of each prompt, up to its end: lists of different lengths.",
-)(
-    lambda model, prompts, end, count: [
-        (new + [end] * count)[:count] for new in _continuing()(model, prompts, end, count)
-    ]
-)
-continue_prompts.wrong(
-    "right but for prompts that hold the end themselves, which it does not continue",
-    "An end in the prompt is part of what is to be continued. A prompt is finished when a NEW "
-    "token is the end.",
-)(
-    lambda model, prompts, end, count: [
-        [] if prompt[-1] == end else new
-        for prompt, new in zip(prompts, _continuing()(model, prompts, end, count), strict=True)
-    ]
-)
-continue_prompts.wrong(
-    "right but for prompts with an end anywhere in them, which it does not continue",
-    "An end inside the prompt means nothing.",
-)(
-    lambda model, prompts, end, count: [
-        [] if end in prompt else new
-        for prompt, new in zip(prompts, _continuing()(model, prompts, end, count), strict=True)
-    ]
-)
-continue_prompts.wrong(
-    "right for the shortest prompt: the others have lost their beginnings",
-    "All prompts are read as they are: pad the shorter ones.",
-)(
-    lambda model, prompts, end, count: _continuing()(
-        model, [prompt[-min(map(len, prompts)) :] for prompt in prompts], end, count
-    )
-)
-continue_prompts.wrong(
-    "right but for the prompts, which are returned, too",
-    "Return the new tokens alone.",
-)(_continuing(finish=lambda new, prompt, end: prompt + new))
-continue_prompts.wrong(
-    "one token short",
-    "Up to count new tokens.",
-)(_continuing(steps=lambda count: count - 1))
-continue_prompts.wrong(
-    "one token too long",
-    "At most count new tokens.",
-)(_continuing(steps=lambda count: count + 1))
-continue_prompts.wrong(
-    "one and the same step, count times: what has been picked is never read",
-    "Each new token is read before the next one is picked.",
-)(
-    lambda model, prompts, end, count: [
-        (one * count)[: 1 if one[0] == end else count]
-        for one in _continuing()(model, prompts, end, 1)
-    ]
-)
-continue_prompts.wrong(
-    "written without a context: the model is shown the last token alone",
-    "A recurrent network keeps a state; this model knows only what it is shown. Give it the whole "
-    "sequence.",
-)(_continuing(read=lambda row: row[-1:]))
-continue_prompts.wrong(
-    "the least likely token at each step",
-    "The largest score is that of the likeliest token.",
-)(_continuing(choose=lambda scores: scores.argmin(dim=-1)))

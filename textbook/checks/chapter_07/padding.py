@@ -92,6 +92,15 @@ def _kinds():
         first = (mt.arange(n).unsqueeze(1) == 0) & (lengths > 1)[:, None, None]  # (B, n, 1)
         return (_real(lengths, n).unsqueeze(1) | first).unsqueeze(1)
 
+    def reads_all(which):
+        """One sentence of several looks at all places."""
+
+        def mask(lengths, n):
+            mine = mt.arange(len(lengths)) == which % len(lengths)
+            return (_real(lengths, n) | (mine & (len(lengths) > 1)).unsqueeze(1))[:, None, None]
+
+        return mask
+
     def causal(lengths, n):
         return _real(lengths, n)[:, None, None] & mt.ones(n, n, dtype=mt.bool).tril()
 
@@ -133,6 +142,8 @@ def _kinds():
         ),
         "hears of the next token from the second place on": encoder(after=next_token),
         "lets the first of several tokens look everywhere": encoder(first_everywhere),
+        "lets the first sentence look everywhere": encoder(reads_all(0)),
+        "lets the last sentence look everywhere": encoder(reads_all(-1)),
         "masks the queries of the padding, not its keys": encoder(
             lambda lengths, n: _real(lengths, n)[:, None, :, None] | (mt.arange(n) == 0)
         ),
@@ -243,148 +254,3 @@ def reading_padding(encoders):
         for i, encoder in enumerate(encoders)
         if not all(as_alone(encoder, *batch) for batch in batches)
     ]
-
-
-BATCHES = ([3, 5], 6), ([2, 4, 3], 4), ([4, 1, 5, 2], 7), ([1], 3), ([5], 7)
-
-
-def _testing(
-    batches=BATCHES,
-    draw=lambda lengths, n: Draw(n).normal(len(lengths), n, WIDTH),
-    sentences=lambda count: range(count),
-    agree=lambda x, y: mt.allclose(x, y, atol=1e-9),
-    other=None,
-    cut=lambda length: length,
-    say=lambda found, count: found,
-):
-    """The test with one of its pieces exchanged; ``other`` compares with another batch."""
-
-    def alone(encoder, x, lengths, b):
-        return encoder(x[b : b + 1, : cut(lengths[b])], mt.tensor([lengths[b]]))[0]
-
-    def same(encoder, lengths, n):
-        x = draw(lengths, n)
-        together = encoder(x, mt.tensor(lengths))
-        expected = other and encoder(other(x, lengths), mt.tensor(lengths))
-        return all(
-            agree(
-                together[b, : lengths[b]],
-                (expected[b] if other else alone(encoder, x, lengths, b))[: lengths[b]],
-            )
-            for b in sentences(len(lengths))
-        )
-
-    def test(encoders):
-        found = [
-            i
-            for i, encoder in enumerate(encoders)
-            if not all(same(encoder, *batch) for batch in batches)
-        ]
-        return say(found, len(encoders))
-
-    return test
-
-
-def _other_padding(x, lengths):
-    real = _real(mt.tensor(lengths), x.shape[1]).unsqueeze(-1)
-    return mt.where(real, x, x + 3)
-
-
-SEVERAL = "Try several batches: of two, three and four sentences, with lengths of all kinds."
-reading_padding.wrong(
-    "a test of full sentences: there is no padding in its batches",
-    "Padding has to be there: give lengths that are smaller than n.",
-)(_testing(batches=[([4, 4], 4), ([3, 3, 3], 3), ([5] * 4, 5)]))
-reading_padding.wrong(
-    "a test of single sentences alone",
-    "Sentences of different lengths in one batch show masks that are mixed up.",
-)(_testing(batches=[([3], 6), ([1], 3), ([4], 7)]))
-reading_padding.wrong(
-    "a test of batches of two sentences",
-    SEVERAL + " A mask that is one axis short fits where there are as many sentences as heads.",
-)(_testing(batches=[([3, 5], 6), ([4, 1], 5), ([2, 4], 7)]))
-reading_padding.wrong(
-    "a test of batches in which all sentences have the same length",
-    SEVERAL,
-)(_testing(batches=[([3, 3], 6), ([2, 2, 2], 4), ([4] * 4, 7)]))
-reading_padding.wrong(
-    "a test of the first sentence of each batch",
-    "Compare all sentences of a batch.",
-)(_testing(sentences=lambda count: [0]))
-reading_padding.wrong(
-    "a test of the longest sentence of each batch",
-    "Compare all sentences of a batch: the longest may have no padding.",
-)(
-    _testing(
-        batches=[([5, 3], 6), ([4, 2, 3], 4), ([5, 1, 4, 2], 7), ([1], 3)],
-        sentences=lambda count: [0],
-    )
-)
-reading_padding.wrong(
-    "a test that exchanges what stands in the padding: it does not see who counts its places",
-    "That is another test. An encoder may also use how many positions there are: compare with the "
-    "sentence alone, without padding.",
-)(_testing(other=_other_padding))
-reading_padding.wrong(
-    "a comparison with each sentence by itself, but with its padding",
-    "Then the padding is read on both sides. Cut it off: x[b : b + 1, : lengths[b]].",
-)(_testing(cut=lambda length: None))
-reading_padding.wrong(
-    "a test of the first token of each sentence",
-    "Compare all real positions.",
-)(_testing(agree=lambda x, y: mt.allclose(x[:1], y[:1], atol=1e-9)))
-reading_padding.wrong(
-    "a test of the last token of each sentence",
-    "Compare all real positions.",
-)(_testing(agree=lambda x, y: mt.allclose(x[-1:], y[-1:], atol=1e-9)))
-reading_padding.wrong(
-    "a test with zeros in the padding",
-    "Zeros hide what is only added up. Let anything stand there.",
-)(
-    _testing(
-        draw=lambda lengths, n: mt.where(
-            _real(mt.tensor(lengths), n).unsqueeze(-1), Draw(n).normal(len(lengths), n, WIDTH), 0.0
-        )
-    )
-)
-reading_padding.wrong(
-    "a test of batches of three sentences",
-    SEVERAL,
-)(_testing(batches=[([2, 4, 3], 4), ([4, 1, 5], 7), ([1, 2, 3], 3)]))
-reading_padding.wrong(
-    "a test of the means over the real positions",
-    "What one position gets and another loses is not in a mean. Compare each position.",
-)(_testing(agree=lambda x, y: mt.allclose(x.mean(0), y.mean(0), atol=1e-9)))
-reading_padding.wrong(
-    "a test of the sums over the numbers of each position",
-    "What one number gains and another loses is not in a sum. Compare each number.",
-)(_testing(agree=lambda x, y: mt.allclose(x.sum(1), y.sum(1), atol=1e-9)))
-reading_padding.wrong(
-    "blind to small differences",
-    "A right encoder differs by rounding alone, less than 1e-9.",
-)(_testing(agree=lambda x, y: mt.allclose(x, y, rtol=1e-3, atol=1e-3)))
-reading_padding.wrong(
-    "a test that takes rounding for a mistake",
-    "A sum over other sizes may differ in its last digits. Compare with a tolerance, 1e-9.",
-)(_testing(agree=mt.equal))
-reading_padding.wrong(
-    "the opposite: the encoders that do not read the padding",
-    "Return the numbers of the encoders that fail.",
-)(_testing(say=lambda found, count: [i for i in range(count) if i not in found]))
-reading_padding.wrong(
-    "right but for the numbers, which count from 1",
-    "The first encoder has the number 0.",
-)(_testing(say=lambda found, count: [i + 1 for i in found]))
-reading_padding.wrong(
-    "right but for its form: True or False for each encoder",
-    "Return the numbers of those that read padding: a list such as [0, 3].",
-)(_testing(say=lambda found, count: [i in found for i in range(count)]))
-reading_padding.wrong(
-    "the list of all encoders",
-    "Some of them are right. What stands at the positions of the padding is read by nobody: "
-    "compare the first lengths[b] positions alone.",
-)(lambda encoders: list(range(len(encoders))))
-reading_padding.wrong(
-    "an empty list",
-    "Some of them read the padding.",
-)(lambda encoders: [])

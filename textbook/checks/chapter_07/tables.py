@@ -4,8 +4,6 @@ import statistics
 
 from textbook.checks.exercise import exercise
 
-VERDICTS = "leaks", "measured wrongly", "no leak seen"
-
 
 def _run(model, one_pass, prefix, text="held out"):
     return {"model": model, "text": text, "in one pass": one_pass, "from the prefix": prefix}
@@ -71,42 +69,7 @@ def _run_cases(draw, hidden):
         order = [int(i) for i in draw.random.permutation(13)]
         yield ([rows[i] for i in order],)
     yield ([_run("a", [1.0, 1.0], [3.0, 1.0]), _run("b", [2.0, 2.0], [2.0, 2.0], "training")],)
-
-
-def _wrongly(ahead, behind):
-    return abs(ahead[-1] - behind[-1]) > 0.01
-
-
-def _leaking(ahead, behind):
-    return any(abs(a - b) > 0.01 for a, b in zip(ahead, behind, strict=True))
-
-
-def _candidate(verdict, run):
-    return verdict == "no leak seen" and run["text"] == "held out"
-
-
-def _judging(
-    wrongly=_wrongly,
-    leaking=_leaking,
-    candidate=_candidate,
-    value=lambda run: statistics.fmean(run["from the prefix"]),
-    first="measured wrongly",
-    choose=min,
-    none=None,
-):
-    """The reading with one of its pieces exchanged."""
-
-    def judged(runs):
-        verdicts = {}
-        for run in runs:
-            losses = run["in one pass"], run["from the prefix"]
-            found = {"measured wrongly": wrongly(*losses), "leaks": leaking(*losses)}
-            order = sorted(found, key=lambda name: name != first)
-            verdicts[run["model"]] = next((x for x in order if found[x]), "no leak seen")
-        fair = {run["model"]: value(run) for run in runs if candidate(verdicts[run["model"]], run)}
-        return {"verdicts": verdicts, "best": choose(fair, key=fair.get) if fair else none}
-
-    return judged
+    yield ([_run("a", [1.0, 3.0], [1.0, 3.0]), _run("b", [1.5, 1.6], [1.5, 1.6])],)
 
 
 def _why(check, answer, runs):
@@ -165,83 +128,3 @@ def judged(runs):
                 means[run["model"]] = sum(run["from the prefix"]) / len(pairs)
         verdicts[run["model"]] = verdict
     return {"verdicts": verdicts, "best": min(means, key=means.get, default=None)}
-
-
-judged.wrong(
-    "right but for the last position, which counts as all others",
-    "At the last position there is no future: both losses are the same number, or something else "
-    "is compared. Say 'measured wrongly' there, before anything else.",
-)(_judging(first="leaks"))
-judged.wrong(
-    "right but for models that are measured wrongly: it does not look at the last position",
-    "At the last position nothing can leak. If its two losses differ, the measurement is wrong.",
-)(
-    _judging(
-        wrongly=lambda ahead, behind: False,
-        leaking=lambda ahead, behind: _leaking(ahead[:-1], behind[:-1]),
-    )
-)
-judged.wrong(
-    "a comparison of mean losses",
-    "What is lost at one position may be won at another, and a leak at one position is small in "
-    "the mean: compare position by position.",
-)(
-    _judging(
-        leaking=lambda ahead, behind: abs(statistics.fmean(ahead) - statistics.fmean(behind)) > 0.01
-    )
-)
-judged.wrong(
-    "right but for leaks that make a loss larger",
-    "Who looks at the future may also be misled by it. Different is different.",
-)(
-    _judging(
-        leaking=lambda ahead, behind: any(b - a > 0.01 for a, b in zip(ahead, behind, strict=True))
-    )
-)
-judged.wrong(
-    "right but for small leaks: it asks for a large difference",
-    "Differences up to 0.01 are rounding, all others count.",
-)(
-    _judging(
-        leaking=lambda ahead, behind: any(
-            abs(a - b) > 0.1 for a, b in zip(ahead, behind, strict=True)
-        )
-    )
-)
-judged.wrong(
-    "a comparison of the first position alone",
-    "A leak may show at any position but the last.",
-)(_judging(leaking=lambda ahead, behind: abs(ahead[0] - behind[0]) > 0.01))
-judged.wrong(
-    "a comparison that takes rounding for a leak",
-    "Differences up to 0.01 are rounding.",
-)(
-    _judging(
-        wrongly=lambda ahead, behind: ahead[-1] != behind[-1],
-        leaking=lambda ahead, behind: ahead != behind,
-    )
-)
-judged.wrong(
-    "right but for the best, which may have been measured on its training text",
-    "A text that the model has learned from says nothing: compare on text that was held out.",
-)(_judging(candidate=lambda verdict, run: verdict == "no leak seen"))
-judged.wrong(
-    "right but for the best, which may leak",
-    "The loss of a model that looks ahead is not comparable: take those with 'no leak seen'.",
-)(_judging(candidate=lambda verdict, run: run["text"] == "held out"))
-judged.wrong(
-    "right but for the best: it compares the losses in one pass of all models",
-    "Take those with 'no leak seen' on text that was held out.",
-)(_judging(candidate=lambda *_: True, value=lambda run: statistics.fmean(run["in one pass"])))
-judged.wrong(
-    "right but for the best: it compares the losses at the last position",
-    "The mean over all positions is asked for.",
-)(_judging(value=lambda run: run["from the prefix"][-1]))
-judged.wrong(
-    "right but for the best, which has the highest loss",
-    "A low loss is good.",
-)(_judging(choose=max))
-judged.wrong(
-    "right where some model may be compared; else its best is not None",
-    "If no model is left to compare, the table shows no best: None.",
-)(_judging(none=""))

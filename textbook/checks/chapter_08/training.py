@@ -2,7 +2,6 @@
 
 import copy
 import math
-import statistics
 from contextlib import redirect_stdout
 from io import StringIO
 
@@ -63,32 +62,6 @@ def _measured(answer, batches, first, training):
     return found
 
 
-def _share(
-    counted=lambda targets, first: (mt.arange(targets.shape[1]) >= first) & (targets != -100),
-    pool=lambda right, asked: sum(right) / sum(asked) if sum(asked) else None,
-    before=lambda model: model.eval(),
-    after=lambda model, training: model.train(training),
-    said=lambda scores: scores.argmax(dim=-1),
-):
-    """The measure with one of its pieces exchanged."""
-
-    def share(model, batches, first):
-        training, right, asked = model.training, [], []
-        before(model)
-        for tokens, targets in batches:
-            there = counted(targets, first)
-            right.append(((said(model(tokens)) == targets) & there).sum().item())
-            asked.append(there.sum().item())
-        after(model, training)
-        return pool(right, asked)
-
-    return share
-
-
-def _texts(right):
-    return sum(right) / len(right) if right else None
-
-
 @exercise(
     cases=_measure_cases,
     run=_measured,
@@ -106,112 +79,6 @@ def right_beyond(model, batches, first):
             asked += there.sum().item()
     model.train(training)
     return right / asked if asked else None
-
-
-right_beyond.wrong(
-    "the share at all places, trained ones included",
-    "Only the places from first on: mt.arange(n) >= first.",
-)(_share(counted=lambda targets, first: targets != -100))
-right_beyond.wrong(
-    "right but for the places, which begin one too late",
-    "Places count from 0, and `first` counts as well: >=.",
-)(_share(counted=lambda targets, first: (mt.arange(targets.shape[1]) > first) & (targets != -100)))
-right_beyond.wrong(
-    "right but for targets of -100, which it counts as asked",
-    "Where the target is -100, nothing is asked: not right, and not asked.",
-)(
-    _share(
-        counted=lambda targets, first: (mt.arange(targets.shape[1]) >= first).expand(*targets.shape)
-    )
-)
-right_beyond.wrong(
-    "the share at the places before first",
-    "From first on: places at least first.",
-)(
-    _share(
-        counted=lambda targets, first: (mt.arange(targets.shape[1]) < first) & (targets != -100),
-    )
-)
-right_beyond.wrong(
-    "a share of whole texts in which all is right from first on",
-    "Every target counts for itself.",
-)(
-    lambda model, batches, first: _texts(
-        [
-            (_share(pool=lambda right, asked: right[0] == asked[0])(model, [batch], first))
-            for tokens, targets in batches
-            for batch in zip(tokens.split(1), targets.split(1), strict=True)
-            if tokens.shape[1] > first
-        ]
-    )
-)
-right_beyond.wrong(
-    "right but for a batch in which nothing is asked: it gives None for all of them",
-    "Such a batch adds nothing. None only if no batch asks anything.",
-)(_share(pool=lambda right, asked: sum(right) / sum(asked) if all(asked) else None))
-right_beyond.wrong(
-    "right but for its form: it is given in percent",
-    "A share lies between 0 and 1.",
-)(_share(pool=lambda right, asked: 100 * sum(right) / sum(asked) if sum(asked) else None))
-
-
-@right_beyond.wrong(
-    "a measure of texts that are cut before the model reads them",
-    "The model must read the text from its beginning: cut scores and targets, not tokens.",
-)
-def _(model, batches, first):
-    cut = [(x[:, first:], y[:, first:]) for x, y in batches if x.shape[1] > first]
-    return _share()(model, cut, 0)
-
-
-right_beyond.wrong(
-    "the mean of the batches' shares",
-    "Every target counts alike: add up first, divide at the end.",
-)(
-    _share(
-        pool=lambda right, asked: (
-            statistics.fmean(r / a for r, a in zip(right, asked, strict=True) if a)
-            if sum(asked)
-            else None
-        )
-    )
-)
-right_beyond.wrong(
-    "right for the last batch alone",
-    "All batches: add up.",
-)(_share(pool=lambda right, asked: right[-1] / asked[-1] if asked[-1] else None))
-right_beyond.wrong(
-    "the share of wrong answers",
-    "Of right ones.",
-)(_share(pool=lambda right, asked: 1 - sum(right) / sum(asked) if sum(asked) else None))
-right_beyond.wrong(
-    "the number of right answers, not their share",
-    "Divide by the number of targets that count.",
-)(_share(pool=lambda right, asked: sum(right) if sum(asked) else None))
-right_beyond.wrong(
-    "right but for no targets, where it gives 0",
-    "0 would mean that all was wrong. None: there is nothing to say.",
-)(_share(pool=lambda right, asked: sum(right) / max(sum(asked), 1)))
-right_beyond.wrong(
-    "right but for no targets, where it divides by 0",
-    "If nothing is asked, return None.",
-)(_share(pool=lambda right, asked: sum(right) / sum(asked)))
-right_beyond.wrong(
-    "right but for the model, which is measured in train(): dropout is on",
-    "model.eval() before you measure.",
-)(_share(before=lambda model: None, said=lambda scores: scores.argmax(dim=-1)))
-right_beyond.wrong(
-    "right but for the model, which stays in eval()",
-    "Put it back into the mode it was in: note model.training first.",
-)(_share(after=lambda model, training: None))
-right_beyond.wrong(
-    "right but for the model, which is in train() afterwards in any case",
-    "Put it back into the mode it was in: note model.training first.",
-)(_share(after=lambda model, training: model.train()))
-right_beyond.wrong(
-    "right but for the answers, which are the lowest scores",
-    "The answer is the class with the largest score: argmax.",
-)(_share(said=lambda scores: scores.argmin(dim=-1)))
 
 
 # What was reached

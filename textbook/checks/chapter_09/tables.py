@@ -1,6 +1,5 @@
 """What a table of steps needed says of who is faster."""
 
-import itertools
 import math
 import statistics
 
@@ -115,43 +114,6 @@ def _arrived(steps):
     return [s for s in steps if s is not None] or [math.inf]
 
 
-def _failing(rows):
-    """The names with a run that never arrived."""
-    return {row["name"] for row in rows if None in row["steps needed"]}
-
-
-def _concluding(
-    value=lambda steps: statistics.median(_never(steps)),
-    edge=lambda rate, rates: rate in (min(rates), max(rates)),
-    faster=lambda a, b: max(_never(a)) < min(_never(b)),
-    same=("depth", "budget"),
-    finish=lambda pairs: pairs,
-    among=lambda rate: rate,
-    only=lambda rows: rows,
-    tried=lambda own, rows: own,
-):
-    """The conclusions with one of the pieces exchanged."""
-
-    def concluding(table):
-        rows, kept = only(table), []
-        for name in sorted({row["name"] for row in rows}):
-            own = [row for row in rows if row["name"] == name]
-            best = min(own, key=lambda row: (value(row["steps needed"]), among(row["rate"])))
-            known = value(best["steps needed"]) < math.inf
-            if known and not edge(best["rate"], [row["rate"] for row in tried(own, rows)]):
-                kept.append(best)
-        return finish(
-            [
-                (a["name"], b["name"])
-                for a, b in itertools.permutations(kept, 2)
-                if all(a[key] == b[key] for key in same)
-                and faster(a["steps needed"], b["steps needed"])
-            ]
-        )
-
-    return concluding
-
-
 def _chosen(rows, name):
     """The row of a name with the best rate, or why there is none."""
     own = [row for row in rows if row["name"] == name]
@@ -161,7 +123,10 @@ def _chosen(rows, name):
         return None, f"is left out: at none of its rates is the median of {name!r} finite"
     if best["rate"] in (min(rates), max(rates)):
         edge = "smallest" if best["rate"] == min(rates) else "largest"
-        return None, f"is left out: its best rate, {best['rate']}, is the {edge} that it was given"
+        return None, (
+            f"is left out: its best rate, {best['rate']}, is the {edge} of all that it was given, "
+            "those that never arrived included"
+        )
     return best, None
 
 
@@ -222,161 +187,3 @@ def faster(rows):
         for other, b in best.items()
         if (a["depth"], a["budget"]) == (b["depth"], b["budget"]) and max(steps(a)) < min(steps(b))
     ]
-
-
-FAILED = (
-    "Who fails with two seeds of three is not fast because the third was. None is more than any "
-    "number of steps."
-)
-MEDIAN = "The rate is chosen by the median over the seeds."
-EDGE = "Who is best at the smallest or largest rate tried may be better still beyond it."
-SEEDS = "All seeds of the faster one before all seeds of the slower one."
-for name, hint, pieces in (
-    (
-        "right but for runs that never reached the goal, which it leaves out",
-        FAILED,
-        {
-            "value": lambda steps: statistics.median(_arrived(steps)),
-            "faster": lambda a, b: max(_arrived(a)) < min(_arrived(b)),
-        },
-    ),
-    (
-        "right but for the choice of the rate, where runs that failed are left out",
-        FAILED,
-        {"value": lambda steps: statistics.median(_arrived(steps))},
-    ),
-    (
-        "right but for the comparison, where runs that failed are left out",
-        "A seed that never got there is slower than all that did.",
-        {"faster": lambda a, b: max(_arrived(a)) < min(_arrived(b))},
-    ),
-    (
-        "right but for runs that never reached the goal, which it takes for 0 steps",
-        "None is more than any number of steps.",
-        {
-            "value": lambda steps: statistics.median(s or 0 for s in steps),
-            "faster": lambda a, b: max(s or 0 for s in a) < min(s or 0 for s in b),
-        },
-    ),
-    (
-        "right but for the choice of the rate, where runs that failed count as 0 steps",
-        "None is more than any number of steps.",
-        {"value": lambda steps: statistics.median(s or 0 for s in steps)},
-    ),
-    (
-        "right but for the choice of the rate, which takes the best seed",
-        MEDIAN,
-        {"value": lambda steps: min(_never(steps))},
-    ),
-    (
-        "right but for the choice of the rate, which takes the worst seed",
-        MEDIAN,
-        {"value": lambda steps: max(_never(steps))},
-    ),
-    (
-        "right but for the choice among equal rates, where it takes the larger one",
-        "The smaller rate among equals.",
-        {"among": lambda rate: -rate},
-    ),
-    (
-        "right but for the seeds: the slowest of one may be as slow as the fastest of the other",
-        "Fewer steps, not as many: <.",
-        {"faster": lambda a, b: max(_never(a)) <= min(_never(b))},
-    ),
-    (
-        "right but for the seeds, which it compares one by one",
-        SEEDS,
-        {"faster": lambda a, b: all(s < t for s, t in zip(_never(a), _never(b), strict=False))},
-    ),
-    (
-        "right but for an even number of seeds, where it takes the upper one of the two",
-        "The median of two numbers is their mean: statistics.median.",
-        {"value": lambda steps: statistics.median_high(_never(steps))},
-    ),
-    (
-        "right but for an even number of seeds, where it takes the lower one of the two",
-        "The median of two numbers is their mean: statistics.median.",
-        {"value": lambda steps: statistics.median_low(_never(steps))},
-    ),
-    (
-        "right but for runs that never reached the goal, which it takes for the whole budget",
-        "None is more than any number of steps: a median of it is not finite.",
-        {"value": lambda steps: statistics.median(300 if s is None else s for s in steps)},
-    ),
-    (
-        "right but for the choice of the rate, which asks first at which most runs arrive",
-        MEDIAN,
-        {"value": lambda steps: 1e6 * steps.count(None) + statistics.median(_never(steps))},
-    ),
-    (
-        "right but for names with a run that failed, at any rate: it leaves them out",
-        "A name is left out if the median at its chosen rate is not finite.",
-        {"only": lambda rows: [row for row in rows if row["name"] not in _failing(rows)]},
-    ),
-    (
-        "right but for the choice of the rate, which takes the mean",
-        MEDIAN,
-        {"value": lambda steps: statistics.fmean(_never(steps))},
-    ),
-    (
-        "right but for rates at the edge, which it allows",
-        EDGE,
-        {"edge": lambda rate, rates: False},
-    ),
-    (
-        "right where all names have tried the same rates: its edges are those of the whole table",
-        "Ask for the smallest and largest rate that this name was given.",
-        {"tried": lambda own, rows: rows},
-    ),
-    (
-        "right but for the largest rate, which it allows as the best one",
-        EDGE,
-        {"edge": lambda rate, rates: rate == min(rates)},
-    ),
-    (
-        "right but for the smallest rate, which it allows as the best one",
-        EDGE,
-        {"edge": lambda rate, rates: rate == max(rates)},
-    ),
-    (
-        "right but for the seeds: it compares medians",
-        SEEDS,
-        {"faster": lambda a, b: statistics.median(_never(a)) < statistics.median(_never(b))},
-    ),
-    (
-        "right but for the seeds: it compares means",
-        SEEDS,
-        {"faster": lambda a, b: statistics.fmean(_never(a)) < statistics.fmean(_never(b))},
-    ),
-    (
-        "right but for the seeds: it compares the fastest of both",
-        SEEDS,
-        {"faster": lambda a, b: min(_never(a)) < min(_never(b))},
-    ),
-    (
-        "right but for the seeds: it compares the slowest of both",
-        SEEDS,
-        {"faster": lambda a, b: max(_never(a)) < max(_never(b))},
-    ),
-    (
-        "right but for other depths, which it compares",
-        "A stack of two is no match for one of eight.",
-        {"same": ("budget",)},
-    ),
-    (
-        "right but for other budgets, which it compares",
-        "The schedule goes by the budget: who was given twice the steps has learned more slowly.",
-        {"same": ("depth",)},
-    ),
-    (
-        "right but for other depths and budgets, which it compares",
-        "Both have to be the same, or it is another task.",
-        {"same": ()},
-    ),
-    (
-        "right but for the order: the slower one comes first",
-        "(faster, slower).",
-        {"finish": lambda pairs: [pair[::-1] for pair in pairs]},
-    ),
-):
-    faster.wrong(name, hint)(_concluding(**pieces))

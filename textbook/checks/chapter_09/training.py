@@ -1,7 +1,6 @@
 """When a loss has arrived, and a deep stack that is to learn."""
 
 import math
-import statistics
 from contextlib import redirect_stdout
 from io import StringIO
 
@@ -35,38 +34,6 @@ def _loss_cases(draw, hidden):
     yield [0.25, 0.75, 0.25, 0.5, 0.5, 0.25, 0.25], 0.4, 3
 
 
-def _last(losses, end, window):
-    return losses[max(end - window, 0) : end]
-
-
-def _block(losses, end, window):
-    return [math.inf] if end % window else _last(losses, end, window)
-
-
-def _mean(losses):
-    return sum(losses) / len(losses)
-
-
-def _arrival(
-    part=_last,
-    mean=_mean,
-    full=True,
-    below=lambda value, goal: value < goal,
-    count=lambda end, window: end,
-    never=lambda losses: None,
-    ends=lambda n: range(1, n + 1),
-):
-    """The steps needed with one of the pieces exchanged."""
-
-    def arrival(losses, goal, window):
-        for end in ends(len(losses)):
-            if (end >= window or not full) and below(mean(part(losses, end, window)), goal):
-                return count(end, window)
-        return never(losses)
-
-    return arrival
-
-
 def _or_never(answer, losses, goal, window):
     """The steps; None is an answer, too, and no lack of one."""
     steps = answer(losses, goal, window)
@@ -85,159 +52,6 @@ def steps_needed(losses, goal, window):
         if sum(losses[end - window : end]) / window < goal:
             return end
     return None
-
-
-LAST = "The mean of the last `window` losses."
-NEVER = "None: nobody knows when they would have arrived."
-for name, hint, pieces in (
-    (
-        "right but for the count, which is one too small: it counts from 0",
-        "After the first loss one step has been made.",
-        {"count": lambda end, window: end - 1},
-    ),
-    (
-        "right but for the count, which ends where the window begins",
-        "The window has to be over: its losses have all been paid.",
-        {"count": lambda end, window: end - window},
-    ),
-    (
-        "right but for the count, which is that of the first loss of the window",
-        "The window has to be over: its losses have all been paid.",
-        {"count": lambda end, window: end - window + 1},
-    ),
-    (
-        "right but for the window, which need not be full",
-        "A lucky first batch is no proof: `window` losses have to be there.",
-        {"full": False},
-    ),
-    (
-        "right but for the goal, which may be reached exactly",
-        "Below the goal: <.",
-        {"below": lambda value, goal: value <= goal},
-    ),
-    (
-        "right but for the window, which has one loss too many",
-        "losses[end - window : end] has `window` losses.",
-        {"part": lambda losses, end, window: _last(losses, end, window + 1)},
-    ),
-    (
-        "right but for the window, which lacks a loss",
-        "losses[end - window : end] has `window` losses.",
-        {
-            "part": lambda losses, end, window: _last(losses, end, max(window - 1, 1)),
-        },
-    ),
-    ("right but for the window, of which it takes the smallest loss", LAST, {"mean": min}),
-    ("right but for the window, of which it takes the largest loss", LAST, {"mean": max}),
-    (
-        "right but for the window, of which it takes the last loss",
-        LAST,
-        {"mean": lambda losses: losses[-1]},
-    ),
-    ("right but for the window, of which it takes the sum", LAST, {"mean": sum}),
-    (
-        "right but for the window, which is all losses so far",
-        LAST,
-        {"part": lambda losses, end, window: losses[:end]},
-    ),
-    (
-        "right but for curves that do not arrive, which get the number of all steps",
-        NEVER,
-        {"never": len},
-    ),
-    (
-        "right but for curves that do not arrive, which get infinity",
-        NEVER,
-        {"never": lambda losses: math.inf},
-    ),
-    (
-        "the last time that the goal is reached, not the first",
-        "The first time: the loss may rise again.",
-        {"ends": lambda n: range(n, 0, -1)},
-    ),
-    (
-        "right but for NaN, which it leaves out of the mean",
-        "A window with NaN has no mean below the goal.",
-        {"mean": lambda losses: _mean([x for x in losses if x == x] or [math.inf])},
-    ),
-    (
-        "right but for NaN, for which it takes the goal as reached",
-        "NaN compares with nothing: `not mean >= goal` is True for it. Ask for mean < goal.",
-        {"below": lambda value, goal: not value >= goal},
-    ),
-    (
-        "right but for the window, of which it takes the median",
-        LAST,
-        {"mean": statistics.median},
-    ),
-    (
-        "right but for the windows, which do not overlap",
-        "After each step: the last `window` losses.",
-        {"full": False, "part": _block},
-    ),
-    (
-        "right but for the last window, which is left out",
-        "range(window, len(losses) + 1): the last end is the number of all losses.",
-        {"ends": lambda n: range(1, n)},
-    ),
-    (
-        "right but for the end: it looks at the last window alone",
-        "The first window that is below the goal, wherever it stands.",
-        {"ends": lambda n: range(n, n + 1)},
-    ),
-):
-    steps_needed.wrong(name, hint)(_arrival(**pieces))
-
-
-@steps_needed.wrong(
-    "right up to a NaN, which stays in its running sum for good",
-    "NaN - NaN is NaN: sum up each window by itself.",
-)
-def _(losses, goal, window):
-    total = 0.0
-    for end, loss in enumerate(losses, 1):
-        total += loss - (losses[end - window - 1] if end > window else 0.0)
-        if end >= window and total / window < goal:
-            return end
-    return None
-
-
-@steps_needed.wrong(
-    "right up to a NaN, at which it stops",
-    "A later window may be below the goal.",
-)
-def _(losses, goal, window):
-    for end in range(window, len(losses) + 1):
-        if losses[end - 1] != losses[end - 1]:
-            return None
-        if sum(losses[end - window : end]) / window < goal:
-            return end
-    return None
-
-
-steps_needed.wrong(
-    "right but for NaN, which it takes out of the list: the steps are no longer counted",
-    "The step was made. A window with NaN has no mean below the goal, and the count goes on.",
-)(lambda losses, goal, window: _arrival()([x for x in losses if x == x], goal, window))
-steps_needed.wrong(
-    "the number of all losses, where the last ones are below the goal",
-    "The first window that is below the goal, wherever it stands; and it has to be full.",
-)(lambda losses, goal, window: len(losses) if sum(losses[-window:]) / window < goal else None)
-
-
-@steps_needed.wrong(
-    "right as long as the loss stays below the goal from then on",
-    "The first time counts, though the loss may rise again.",
-)
-def _(losses, goal, window):
-    ends = range(window, len(losses) + 1)
-    below = [sum(losses[end - window : end]) / window < goal for end in ends]
-    return next((end for i, end in enumerate(ends) if all(below[i:])), None)
-
-
-steps_needed.wrong("None, whatever the losses are", "End with a return of the steps.")(
-    lambda losses, goal, window: None
-)
 
 
 # What was reached

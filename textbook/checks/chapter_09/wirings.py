@@ -126,6 +126,7 @@ def _found(answer, programs):
     found = answer([_Program((broken | right)[kind]) for kind in programs])
     reasons = dict.fromkeys(broken, SHOWS) | dict.fromkeys(right, SOUND)
     reasons |= dict.fromkeys([kind for kind in broken if kind.startswith("detaches")], GRADIENT)
+    reasons["uses norm_1 twice"] = "Hand it two norms that differ."
     return judged(found, programs, broken, reasons, "broken programs")
 
 
@@ -188,105 +189,4 @@ PARTS = {
 }
 
 
-def _testing(
-    shape=(2, 3, 4),
-    gradient=True,
-    value=True,
-    close=mt.allclose,
-    say=lambda i, broken: i if broken else None,
-    shown=lambda y: y,
-    **parts,
-):
-    """The test with one of its pieces exchanged."""
-
-    def observed(program):
-        given = Draw(4).normal(*shape).requires_grad_()
-        y = program(given, *(PARTS | parts).values())
-        (slope,) = mt.autograd.grad((y * Draw(5).normal(*y.shape)).sum(), given)
-        return shown(y.detach()), slope
-
-    def test(programs):
-        expected, found = observed(_right), []
-        for i, program in enumerate(programs):
-            (y, slope), broken = observed(program), False
-            broken |= value and not close(y, expected[0])
-            broken |= gradient and not close(slope, expected[1])
-            found.append(say(i, broken))
-        return [each for each in found if each is not None]
-
-    return test
-
-
-def _same(x):
-    return x
-
-
 NORM, PART = PARTS["norm_1"], PARTS["network"]
-for name, hint, pieces in (
-    (
-        "a test with the same norm in both places",
-        "Two functions that differ: else nobody sees which of them is used where.",
-        {"norm_2": NORM},
-    ),
-    (
-        "a test with norms that change nothing",
-        "Hand over functions that change what they get: else a norm that is missing does not show.",
-        {"norm_1": _same, "norm_2": _same},
-    ),
-    (
-        "a test with the same function for attention and network",
-        "Two functions that differ: else nobody sees which comes first.",
-        {"attention": PART},
-    ),
-    (
-        "a test with parts that look at each token by itself",
-        "An attention looks at other tokens: a part that mixes them shows who takes each alone.",
-        {"attention": lambda x: (x @ _matrix(0)).exp()},
-    ),
-    (
-        "a test with an attention that gives zeros",
-        "What the attention adds does not show then.",
-        {"attention": lambda x: 0 * x},
-    ),
-    (
-        "a test with a network that gives zeros",
-        "What the network adds does not show then.",
-        {"network": lambda x: 0 * x},
-    ),
-    (
-        "a test of the values alone",
-        "A residual connection that is detached has the right values. Compare gradients, too.",
-        {"gradient": False},
-    ),
-    (
-        "a test with one sequence",
-        "Give a batch of two or more.",
-        {"shape": (1, 3, 4)},
-    ),
-    (
-        "a test of the first token alone",
-        "All tokens of the output have to be right.",
-        {"shown": lambda y: y[:, :1], "gradient": False},
-    ),
-    (
-        "a test for equality to the last digit",
-        "Sums in another order differ in the last digits: mt.allclose.",
-        {"close": mt.equal},
-    ),
-    (
-        "a list of the programs that are right",
-        "Return the numbers of the broken ones.",
-        {"say": lambda i, broken: None if broken else i},
-    ),
-    (
-        "counted from 1",
-        "Programs are counted from 0.",
-        {"say": lambda i, broken: i + 1 if broken else None},
-    ),
-    (
-        "a list of True and False",
-        "Return the numbers of the broken programs, counted from 0.",
-        {"say": lambda i, broken: broken},
-    ),
-):
-    broken_blocks.wrong(name, hint)(_testing(**pieces))

@@ -87,6 +87,19 @@ def _late(y, memory, real):
     )
 
 
+def _one_sentence_reads_padding(which):
+    def cross(y, memory, real):
+        mine = (mt.arange(len(real)) == which % len(real)) & (len(real) > 1)
+        return _mixed(y, memory, (real | mine.unsqueeze(1)).unsqueeze(1))
+
+    return cross
+
+
+def _first_place_reads_padding(y, memory, real):
+    first = (mt.arange(y.shape[1]) == 0).unsqueeze(1)
+    return _mixed(y, memory, real.unsqueeze(1) | first)
+
+
 def _nearly_hidden(y, memory, real):
     scores = y.tanh() @ memory.tanh().mT / memory.shape[-1]
     return (scores - 6.0 * ~real.unsqueeze(1)).softmax(dim=-1) @ memory.tanh()
@@ -176,6 +189,18 @@ KINDS = {  # name: the pieces, and what is wrong
     ),
     "the mask after the softmax": ({"cross": _late}, "padding"),
     "padding with a score that is 6 less": ({"cross": _nearly_hidden}, "padding"),
+    "the padding read by the first sentence alone": (
+        {"cross": _one_sentence_reads_padding(0)},
+        "padding",
+    ),
+    "the padding read by the last sentence alone": (
+        {"cross": _one_sentence_reads_padding(-1)},
+        "padding",
+    ),
+    "the padding read from the first place alone": (
+        {"cross": _first_place_reads_padding},
+        "padding",
+    ),
     "half of the memory's mean over all places taken off": (
         {"memory": lambda memory, real: memory - 0.5 * memory.mean(dim=1, keepdim=True)},
         "padding",
@@ -276,167 +301,3 @@ def faults(decoder, vocabulary, width):
             if not moved[real[:, i]].all():
                 found.add("source")
     return sorted(found)
-
-
-def _same(one, other):
-    return mt.allclose(one, other)
-
-
-def _testing(
-    asked=FAULTS,
-    lengths=(4, 6, 2),
-    steps=5,
-    later=lambda target, other, t: mt.cat([target[:, : t + 1], other[:, t + 1 :]], dim=1),
-    cuts=lambda steps: range(steps - 1),
-    same=_same,
-    noise=20.0,
-    places=lambda n: [[i] for i in range(n)],
-    moved=lambda moved: moved.all(),
-    say=lambda found: sorted(found),
-    neighbours=lambda other, drawn, target, memory: (other, drawn),
-):
-    """The test with one of its pieces exchanged."""
-
-    def test(decoder, vocabulary, width):
-        real = _real(lengths)
-        batch, n = real.shape
-        target = mt.randint(0, vocabulary, (batch, steps))
-        memory = mt.randn(batch, n, width).double()
-        whole, found = decoder(target, memory, real), set()
-        for _ in range(2):
-            other, drawn = mt.randint(0, vocabulary, target.shape), mt.randn(memory.shape).double()
-            for t in cuts(steps):
-                changed = decoder(later(target, other, t), memory, real)
-                if not same(changed[:, : t + 1], whole[:, : t + 1]):
-                    found.add("future")
-            padded = mt.where(real.unsqueeze(-1), memory, noise * drawn)
-            if not same(decoder(target, padded, real), whole):
-                found.add("padding")
-            words, vectors = neighbours(other, drawn, target, memory)
-            for b in range(batch):
-                mine = mt.arange(batch) == b
-                rest = decoder(
-                    mt.where(mine.unsqueeze(1), target, words),
-                    mt.where(mine.view(batch, 1, 1), memory, vectors),
-                    real,
-                )
-                if not same(rest[b], whole[b]):
-                    found.add("batch")
-            for these in places(n):
-                here = mt.tensor([i in these for i in range(n)])
-                changed = mt.where(here.unsqueeze(1), drawn, memory)
-                differs = (decoder(target, changed, real) != whole).any(dim=-1)
-                if not moved(differs[(real & here).any(dim=1)]):
-                    found.add("source")
-        return say(found & {*asked})
-
-    return test
-
-
-def _real(lengths):
-    """(B, n): True at the tokens."""
-    return mt.arange(max(lengths)) < mt.tensor(lengths).unsqueeze(1)
-
-
-for name, hint, pieces in (
-    *(
-        (
-            f"a test that never says {fault!r}",
-            f"Four things can be wrong, and {fault!r} is one of them: change what must not matter, "
-            "and see whether scores move ('source': what must matter, and see whether they stay).",
-            {"asked": [other for other in FAULTS if other != fault]},
-        )
-        for fault in FAULTS
-    ),
-    (
-        "a test with one sentence",
-        "What a sentence takes from its neighbours, such as their mask, shows in a batch alone.",
-        {"lengths": (6,)},
-    ),
-    (
-        "a test that changes the tokens of other sentences, and not their memory",
-        "A sentence may read the memory of another one: change both.",
-        {"neighbours": lambda other, drawn, target, memory: (other, memory)},
-    ),
-    (
-        "a test that changes the memory of other sentences, and not their tokens",
-        "A sentence may look at the words of another one: change both.",
-        {"neighbours": lambda other, drawn, target, memory: (target, drawn)},
-    ),
-    (
-        "a test in which no sentence has padding",
-        "Give the sentences different lengths.",
-        {"lengths": (6, 6, 6)},
-    ),
-    (
-        "a test in which the first sentence is the longest",
-        "Whoever takes its mask for all then hides no token of the others. Let another one be the "
-        "longest.",
-        {"lengths": (6, 4, 2)},
-    ),
-    (
-        "a test that changes the last token alone",
-        "The first place may see the second: change all that comes after a place, for each place.",
-        {
-            "cuts": lambda steps: [steps - 2],
-        },
-    ),
-    (
-        "a test that cuts behind the first token alone",
-        "A place in the middle may leak, too: cut at each place.",
-        {"cuts": lambda steps: [0]},
-    ),
-    (
-        "a test that overlooks small differences",
-        "A faint leak is one: what does not depend on a token differs by rounding alone, by less "
-        "than 1e-9.",
-        {"same": lambda one, other: mt.allclose(one, other, atol=1e-2)},
-    ),
-    (
-        "a test for equality to the last digit",
-        "Sums in another order differ in the last digits, and nothing is broken: allclose.",
-        {"same": lambda one, other: bool((one == other).all())},
-    ),
-    (
-        "a test of differences, which are not a number where a score is minus infinity",
-        "inf - inf is not a number. allclose takes equal infinities for equal.",
-        {"same": lambda one, other: bool((one - other).abs().max() < 1e-6)},
-    ),
-    (
-        "a test that finds every decoder to read padding",
-        "Does it put NaN there? A weight of 0 times NaN is NaN: take large numbers. Or does it "
-        "change the tokens, where real is True?",
-        {"noise": mt.nan},
-    ),
-    (
-        "a test that changes the whole source at once, to see whether it is read",
-        "One token of it may be overlooked: change one at a time.",
-        {"places": lambda n: [range(n)]},
-    ),
-    (
-        "a test that changes the first token of the source alone, to see whether it is read",
-        "Another one may be overlooked: change each of them, one at a time.",
-        {"places": lambda n: [[0]]},
-    ),
-    (
-        "a test in which one place that moves is enough for the source to be read",
-        "Every place of the target should see it: all must move.",
-        {"moved": lambda moved: moved.any() if moved.numel() else mt.tensor(True)},
-    ),
-    (
-        "a list of what is right",
-        "Return what is wrong with the decoder.",
-        {"say": lambda found: sorted({*FAULTS} - found)},
-    ),
-    (
-        "True or False: whether anything is wrong",
-        "Return the names of what is wrong, as a list.",
-        {"say": bool},
-    ),
-    (
-        "the first fault alone",
-        "A decoder may have several: return all.",
-        {"say": lambda found: sorted(found)[:1]},
-    ),
-):
-    faults.wrong(name, hint)(_testing(**pieces))

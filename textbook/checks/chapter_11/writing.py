@@ -45,7 +45,7 @@ class _Translator(nn.Module):
         mean = memory[..., :6].masked_fill(~seen, 0.0).sum(1) / seen.sum(1)  # (B, 6)
         places = mt.arange(tokens.shape[1]).unsqueeze(1).to(mean.dtype)
         scores = 3 * (mean @ self.out).tanh().unsqueeze(1) + self.after[tokens]
-        scores = scores + (places * (1 + mt.arange(vocabulary))).sin()  # (B, T, V)
+        scores = scores + (places * (1 + mt.arange(vocabulary))).sin() - 20.0  # (B, T, V), below 0
         due = mt.tensor([self.ends[int(row[0, 6])] for row in memory]).unsqueeze(1)
         scores[..., end] = mt.where(due == places.T + 1, 50.0, -50.0)
         even = (places % 2 == 0).T  # padding and start: never learned, and never to be said

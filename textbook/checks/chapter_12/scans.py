@@ -63,24 +63,6 @@ def _join(*parts):
     return tuple(mt.cat(pieces) for pieces in zip(*parts, strict=True))
 
 
-def _scanning(
-    offsets=lambda n: [2**i for i in range(_steps(n))],
-    pair=lambda combine, earlier, later: combine(earlier, later),
-    before=lambda items, first: items,
-):
-    """The scan with one of its pieces exchanged."""
-
-    def scan(combine, items):
-        first = items
-        for offset in offsets(len(items[0])):
-            earlier = _rows(before(items, first), slice(None, -offset))
-            later = _rows(items, slice(offset, None))
-            items = _join(_rows(items, slice(offset)), pair(combine, earlier, later))
-        return items
-
-    return scan
-
-
 def _digits(earlier, later):
     """Numbers and their lengths, written one behind the other: (12, 2) and (3, 1) are (123, 3)."""
     return earlier[0] * 10 ** later[1] + later[0], earlier[1] + later[1]
@@ -138,109 +120,8 @@ def scan(combine, items):
     return items
 
 
-@scan.wrong(
-    "right, but a loop: n - 1 calls of combine, one after the other",
-    "Combine many pairs of rows in one call: first all neighbours, then all rows two apart, then "
-    "four apart, and so on.",
-)
-def _(combine, items):
+def _loop(combine, items):
     rows = [_rows(items, slice(1))]
     for t in range(1, len(items[0])):
         rows.append(combine(rows[-1], _rows(items, slice(t, t + 1))))
     return _join(*rows)
-
-
-scan.wrong(
-    "right where the order does not matter: the later rows are given to combine first",
-    "combine takes what is earlier first. Matrices, for one, must stay in order.",
-)(_scanning(pair=lambda combine, earlier, later: combine(later, earlier)))
-scan.wrong(
-    "right where the order does not matter: the offsets fall, from large to small",
-    "Begin with neighbours. A row must stand for rows without a gap before it meets others.",
-)(_scanning(offsets=lambda n: [2**i for i in reversed(range(_steps(n)))]))
-scan.wrong(
-    "a scan that stops too early: the last offset is missing",
-    "Go on as long as the offset is smaller than n: ceil(log2(n)) steps.",
-)(_scanning(offsets=lambda n: [2**i for i in range(_steps(n))][:-1]))
-scan.wrong(
-    "right where n is a power of two: it makes log2(n) steps, rounded down",
-    "For n = 5 the offsets are 1, 2 and 4: round up.",
-)(_scanning(offsets=lambda n: [2**i for i in range(int(math.log2(n)))]))
-scan.wrong(
-    "a scan whose offset stays 1",
-    "After a step each row stands for two rows: the next offset is 2, then 4.",
-)(_scanning(offsets=lambda n: [1] * _steps(n)))
-scan.wrong(
-    "a scan whose offset grows by 1",
-    "After a step each row stands for two rows, after the next for four: double the offset, or "
-    "rows are counted twice.",
-)(_scanning(offsets=lambda n: list(range(1, _steps(n) + 1))))
-scan.wrong(
-    "a scan whose offsets begin with 2",
-    "The neighbour comes first: 1, 2, 4.",
-)(_scanning(offsets=lambda n: [2**i for i in range(1, _steps(n))]))
-scan.wrong(
-    "a scan that always takes the items as they were for the earlier rows",
-    "In each step combine the results of the step before, earlier and later ones.",
-)(_scanning(before=lambda items, first: first))
-
-
-@scan.wrong(
-    "a scan from the end: row t holds what comes from t on",
-    "Row t is the rows 0 to t, combined.",
-)
-def _(combine, items):
-    offset = 1
-    while offset < len(items[0]):
-        joined = combine(_rows(items, slice(None, -offset)), _rows(items, slice(offset, None)))
-        items = _join(joined, _rows(items, slice(-offset, None)))
-        offset *= 2
-    return items
-
-
-@scan.wrong(
-    "a scan in which the last rows come around to the first, as with roll",
-    "The first rows have nothing that far before them: they stay as they are.",
-)
-def _(combine, items):
-    offset = 1
-    while offset < len(items[0]):
-        items = combine(tuple(x.roll(offset, 0) for x in items), items)
-        offset *= 2
-    return items
-
-
-@scan.wrong(
-    "one scan step: each row with its neighbour",
-    "Repeat it with the offsets 2, 4, and so on, until the last row has seen the first.",
-)
-def _(combine, items):
-    return _scanning(offsets=lambda n: [1] * (n > 1))(combine, items)
-
-
-@scan.wrong(
-    "all rows combined: the last row of what is asked",
-    "Return every row from 0 to n - 1, each combined with all before it.",
-)
-def _(combine, items):
-    return _rows(scan.reference(combine, items), slice(-1, None))
-
-
-scan.wrong(
-    "sums of all beginnings: combine is not used",
-    "combine says what p o q is: a matrix product, for one, or two parts of a softmax.",
-)(lambda combine, items: tuple(x.cumsum(dim=0) for x in items))
-
-
-@scan.wrong(
-    "a scan in which rows without a partner are combined with zeros",
-    "Zeros are neutral in a sum alone. The first rows have nothing that far before them: they stay "
-    "as they are.",
-)
-def _(combine, items):
-    offset = 1
-    while offset < len(items[0]):
-        before = tuple(mt.cat([mt.zeros_like(x[:offset]), x[:-offset]]) for x in items)
-        items = combine(before, items)
-        offset *= 2
-    return items

@@ -147,7 +147,12 @@ def _kinds():
     def best_seeds(choosing, reporting, method):
         return reporting[1:] or reporting if method == "frozen" else reporting
 
+    def a_little_more(found):
+        ours = found["frozen"]
+        return found | {"frozen": ours | {"mean": ours["mean"] + 1e-4}}
+
     unfair = {
+        "adds a ten-thousandth to the frozen encoder": _study(finish=a_little_more),
         "chooses on test data": _study(choose=on_test),
         "takes the steps of the frozen encoder for all": _study(choose=_steps_of_frozen),
         "takes the rate of the frozen encoder for all": _study(choose=_rate_of_frozen),
@@ -199,6 +204,7 @@ def _study_cases(draw, hidden):
 
 
 HINTS = {
+    "adds a ten-thousandth to the frozen encoder": "Small differences count: all above 1e-9.",
     "reports the median for the mean": "Give three seeds to report, or more, with accuracies that "
     "are not alike.",
     "reports the best seed": "Give several seeds to report.",

@@ -1,22 +1,20 @@
 """A pretraining of the student's own, and what it is worth where labels are few."""
 
 import copy
-import math
 import statistics
 from contextlib import redirect_stdout
 from functools import cache
 from io import StringIO
 from time import thread_time
 
-import numpy as np
-
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn, optim
 from textbook.chapter_10 import OneStack
 from textbook.checks.chapter_13.comparisons import fair_study
+from textbook.checks.chapter_13.small_language import Spy, Sure, fills, hiding, same_words
 from textbook.checks.compare import number
-from textbook.checks.exercise import CheckFailed, Draw, exercise
+from textbook.checks.exercise import CheckFailed, exercise
 from textbook.data import Vocabulary, number_pairs
 from textbook.lab.report import measured
 
@@ -101,109 +99,18 @@ def _learn(model, rate, counts, seed, labels, sets):
     return found
 
 
-# A small language to prove a pretraining by: sentences of one word, said again and again
-
-
-class _Spy(OneStack):
-    """An encoder that notes what it reads while it is trained."""
-
-    def __init__(self, vocabulary):
-        super().__init__(vocabulary, 16, 2, 24, 1, causal=False)
-        self.read = []
-
-    def forward(self, tokens):
-        self.read.append(tokens.clone())
-        return super().forward(tokens)
-
-
-class _Sure(nn.Module):
-    """Sure of what it sees, and knows nothing of what is hidden."""
-
-    def __init__(self, vocabulary, mask):
-        super().__init__()
-        self.table = nn.Parameter(6.0 * mt.eye(vocabulary, dtype=mt.float64))
-        self.level = nn.Parameter(mt.zeros(vocabulary, dtype=mt.float64))
-        self.mask = mask
-
-    def forward(self, tokens):
-        return self.table[tokens] * (tokens != self.mask).unsqueeze(-1) + self.level
-
-
 def _pretrain_cases(draw, hidden):
     """How many words, sentences and steps, the longest sentence, and the mask."""
     yield (8, 80, 100, 9, 3) if hidden else (6, 66, 100, 8, 1)
 
 
-def _same_words(words, count, longest):
-    """Sentences (count, longest) of a word each, between 2 and 4; words begin at 5."""
-    draw = Draw(0).random
-    rows = mt.zeros(count, longest, dtype=mt.int64)
-    for i, row in enumerate(rows):
-        n = int(draw.integers(3, longest - 1))
-        row[0], row[1 : n + 1], row[n + 1] = 2, 5 + i * words // count, 4
-    return rows
-
-
-def _hiding(read, sentences, mask):
-    """What has been hidden in the batches that were read, in words."""
-    if any(batch.ndim != 2 or batch.shape[1] != sentences.shape[1] for batch in read):
-        return {"what the model reads": "parts of sentences: nothing is hidden in whole ones"}
-    rows, known = mt.cat(read).numpy(), sentences.numpy()
-    lengths = (known > 0).sum(axis=1)
-    frames = {(int(n), *(row[0], row[n - 1])) for row, n in zip(known, lengths, strict=True)}
-    found_lengths = (rows > 0).sum(axis=1)
-    seen = set(
-        zip(found_lengths, rows[:, 0], rows[range(len(rows)), found_lengths - 1], strict=True)
-    )
-    found = {"what the model reads": "sentences"}
-    found["the special tokens"] = "as they are" if seen <= frames else "hidden, too"
-    share = (rows == mask).sum() / max((rows > 4).sum(), 1)
-    amounts = (0.0, "none"), (0.02, "hardly any"), (0.6, "a small share"), (math.inf, "many")
-    found["the tokens that show the mask"] = next(text for limit, text in amounts if share <= limit)
-    different = len({tuple(row) for row in rows})
-    alike = [batch.numpy() for batch in read if batch.shape == read[0].shape]
-    masked, words = ((np.stack(alike) == mask).any(0), (np.stack(alike) > 4).any(0))
-    same = different <= len(known) or (len(alike) > 50 and masked[words].mean() < 0.5)
-    same = same or _some_are_never_hidden(rows, mask)
-    found["what is hidden"] = "the same places in each step" if same else "drawn anew for each step"
-    often = np.bincount(rows[rows > 4], minlength=known.max() + 1)[5:]
-    found["the sentences that are read"] = (
-        "drawn from all" if often.min() > 0.3 * often.mean() else "mostly some of them"
-    )
-    return found
-
-
-def _some_are_never_hidden(rows, mask):
-    """Whether many places of the same sentences never show the mask, though it is shown often."""
-    times = {}
-    for row in rows:
-        words = row[(row > 4) & (row != mask)]
-        if len(words):
-            times.setdefault((np.bincount(words).argmax(), (row > 0).sum()), []).append(row == mask)
-    if not times:
-        return False
-    found = np.concatenate([sum(group)[1 : n - 1] for (_, n), group in times.items()])
-    return found.mean() > 3 and (found == 0).mean() > 0.3
-
-
-@mt.no_grad()
-def _fills(model, sentences, mask):
-    """What the model says of the third token of each sentence when it is hidden, in words."""
-    hidden = sentences.clone()
-    hidden[:, 2] = mask
-    said = model(hidden)[:, 2].argmax(dim=-1)
-    if (said == mask).all():
-        return "the mask"
-    return "found" if (said == sentences[:, 2]).float().mean() > 0.8 else "not found"
-
-
 def _pretrained(answer, words, count, steps, longest, mask):
     """What holds of the training, in words."""
-    sentences, special = _same_words(words, count, longest), sorted({0, 2, 4, mask})
+    sentences, special = same_words(words, count, longest), sorted({0, 2, 4, mask})
     given = sentences.clone()
     vocabulary = words + 5
     mt.manual_seed(0)
-    sure = _Sure(vocabulary, mask)
+    sure = Sure(vocabulary, mask)
     before = [p.detach().clone() for p in sure.parameters()]
     losses = answer(sure, sentences, special, mask, 20, 0.0)
     formed = isinstance(losses, (list, tuple)) and all(
@@ -217,6 +124,7 @@ def _pretrained(answer, words, count, steps, longest, mask):
     }
     if not formed or len(losses) != 20:
         return found
+    found["of the blanks, those that show the mask"] = sure.shows()
     level = sum(map(float, losses)) / len(losses)
     kinds = (0.3, "of tokens that can be seen"), (1.4, "of blanks and of others")
     found["the loss"] = next((text for limit, text in kinds if level <= limit), "of the blanks")
@@ -229,7 +137,7 @@ def _pretrained(answer, words, count, steps, longest, mask):
     summed = kept is not None and kept.abs().sum() > 2.5  # that of one step is at most 2
     found["the gradients"] = "added up from step to step" if summed else "those of the step"
     mt.manual_seed(1)
-    model = _Spy(vocabulary).double()
+    model = Spy(vocabulary).double()
     weights = {name: x.detach().clone() for name, x in model.named_parameters()}
     answer(model, sentences, special, mask, steps, 0.01)
     found["the sentences that were given"] = (
@@ -238,11 +146,11 @@ def _pretrained(answer, words, count, steps, longest, mask):
     found["the model that was given"] = "is trained" if model.read else "is not asked: a copy is"
     if not model.read:
         return found
-    found |= _hiding(model.read, sentences, mask)
+    found |= hiding(model.read, sentences, mask)
     found["the weights that do not change"] = [
         name for name, x in model.named_parameters() if mt.equal(x.detach(), weights[name])
     ]
-    found["the hidden words of these simple sentences"] = _fills(model.eval(), sentences, mask)
+    found["the hidden words of these simple sentences"] = fills(model.eval(), sentences, mask)
     return found
 
 
@@ -441,6 +349,20 @@ def _beyond(rate, steps, plan):
     return "; ".join(ways)
 
 
+def _weak(pretraining):
+    """What makes a pretraining weak: how much it hides, or how long it goes on."""
+    model = Spy(len(_vocabulary()))
+    pretraining(model, sentences(500, 0), SPECIAL, MASK, 20, 0.0)
+    read = mt.cat(model.read)
+    share = (read == MASK).sum().item() / ((read == MASK) | (read > END)).sum().item()
+    if share < 0.08:
+        return (
+            f"It may be `pretrain`, not the plan: it shows the mask at {share:.0%} of the words. "
+            "With more of them, a tenth to a quarter, every sentence asks more."
+        )
+    return "Is the loss of the blanks still falling at the end of pretraining?"
+
+
 def reached(pretraining, plan):
     """Raise ``CheckFailed`` unless pretraining has helped, measured as it should be."""
     with redirect_stdout(StringIO()):
@@ -486,8 +408,8 @@ def reached(pretraining, plan):
     if gain < max(GAIN, 2 * spread):
         raise CheckFailed(
             f"pretrain: {said}.\nThe gain is expected to be at least {GAIN} and twice the larger "
-            "standard deviation. Is the loss of the blanks still falling at the end of "
-            'pretraining?\nSee chapter 13, "Fine-tuned, frozen, from scratch".'
+            f"standard deviation. {_weak(pretraining)}\n"
+            'See chapter 13, "Fine-tuned, frozen, from scratch".'
         )
     choices = ", ".join("rate {:g} with {} steps".format(*found[m]["choice"]) for m in METHODS)
     measured(f"{said}; chosen: {choices}")
