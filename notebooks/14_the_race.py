@@ -763,8 +763,8 @@ if out.full and adam.full:
 # work: rotary positions and token shift both tell who the neighbour is. An idea that costs time is charged for it: its
 # rivals made more steps. And 40 seconds measure *speed*; what an idea is worth after 600 seconds is another experiment.
 #
-# > **E1 · Five of nine: with all of them {{14 one_idea_out: nats a letter; without=nothing}}, without Muon {{14 without_muon: nats a letter; without=Muon}}, without the rate by the clock
-# > {{14 one_idea_out: nats a letter; without=rate by the clock}}; three make no difference, one costs.** *Our question*: which ideas of the recipe are worth their time?
+# > **E1 · Five of nine, Muon most: {{14 one_idea_out: nats a letter; without=nothing}} with all ideas, {{14 without_muon: nats a letter; without=Muon}} without it; one costs.**
+# > *Our question*: which ideas of the recipe are worth their time?
 # >
 # > *Measured*: Nats a letter on the closed half after 40 seconds, five seeds. The whole recipe {{14 one_idea_out: nats a letter; without=nothing}}. Without
 # > Muon, AdamW at its best rate, {{14 without_muon: nats a letter; without=Muon}}; without the rate by the clock {{14 one_idea_out: nats a letter; without=rate by the clock}},
