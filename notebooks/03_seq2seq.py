@@ -15,8 +15,8 @@
 # - say what one vector for a whole sentence can hold, and what it costs to learn that (C5);
 # - show what happens after a decoder's first mistake (E2).
 #
-# **Time**: about 90 minutes to read, and 20 more for what there is to try; all cells together run in less than a minute.
-# **Before it**: chapter 01 (recurrent networks, teacher forcing, sampling) and chapter 02 (GRU).
+# **Time**: about 90 minutes to read, and 20 more for what there is to try; all cells together run in less than a
+# minute. **Before it**: chapter 01 (recurrent networks, teacher forcing, sampling) and chapter 02 (GRU).
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it
 # still fails, restart the kernel and run all cells. Your copy in `my/` is yours to change; the
@@ -124,8 +124,9 @@ for vocabulary in (english, german):
 #
 # $$h_j = \mathrm{GRU}(E_{x_j}, h_{j-1}), \qquad h_0 = 0, \qquad c = h_n .$$
 #
-# Each state $h_j$ has the shape $(H)$, and so has $c$, the **encoding** of the sentence: whatever its
-# length, $H$ numbers. We start small, $d = 4$ and $H = 3$, untrained, and feed the GRU one word at a time.
+# Here $E_{x_j}$ is the row of $E$ that belongs to the word $x_j$. Each state $h_j$ has the shape $(H)$, and so has
+# $c$, the **encoding** of the sentence: whatever its length, $H$ numbers. We start small, $d = 4$ and $H = 3$,
+# untrained, and feed the GRU one word at a time.
 
 # %%
 mt.manual_seed(0)
@@ -144,6 +145,8 @@ states, last = encoder(embedding(source))  # (n, H), (layers, H)
 print("the whole sentence in one call, the same encoding:", mt.allclose(last, c, atol=1e-6))
 
 # %% [markdown]
+# Each word has overwritten the three numbers. The last row is all that is left of *two hundred and ninety three*.
+#
 # ## 3. The decoder
 #
 # How does one vector become a sentence again? The **decoder** is a language model (chapter 01) of the
@@ -163,7 +166,8 @@ plot.show(
 
 # %% [markdown]
 # Everything that the decoder ever learns of the source goes through the thick arrow. The decoder writes
-# $y_1, \dots, y_T$, one token at a time:
+# $y_1, \dots, y_T$, one token at a time. Its GRU and its embedding are its own, so they carry a prime, and $y_{<t}$
+# stands for the tokens before step $t$:
 #
 # $$s_0 = c, \qquad s_t = \mathrm{GRU}'(E'_{y_{t-1}}, s_{t-1}), \qquad
 # P(y_t \mid y_{<t}, x) = \mathrm{softmax}(s_t W_o + b_o)_{y_t},$$
@@ -178,11 +182,12 @@ plot.show(
 #
 # The probability of a translation is the product over its tokens, the end token included,
 # $P(y \mid x) = \prod_{t=1}^{T} P(y_t \mid y_{<t}, x)$. Without the end token a model would never learn
-# where to stop.
+# where to stop. Training makes the true translation likelier: the loss is $-\log P(y \mid x)$, divided by the $T$
+# tokens.
 #
-# In the figure, the lower row of the decoder is what it reads: the true words so far. That is **teacher
-# forcing**, as in chapter 01. It makes training simple. The inputs are `<s>` $y_1 \dots y_{T-1}$, the
-# targets $y_1 \dots y_{T-1}$ `</s>`: the same tokens one step apart.
+# But which words does the decoder read while it learns? In the figure, its lower row is the true words so far, not what
+# it would say itself. That is **teacher forcing**, as in chapter 01. It makes training simple. The inputs are `<s>`
+# $y_1 \dots y_{T-1}$, the targets $y_1 \dots y_{T-1}$ `</s>`: the same tokens one step apart.
 
 # %%
 target_embedding = nn.Embedding(len(german), 4)  # E', (V', d)
@@ -228,8 +233,8 @@ print("lengths", lengths.tolist())
 # called `allowed` are True where something *may be looked at*: the opposite.
 #
 # But a GRU knows nothing of padding. It goes on reading, and the state after the last column is no longer
-# the state after the last word. **Packing** solves that. Sequences are sorted by length, longest first, and
-# laid out step by step without the padding:
+# the state after the last word. For *seven* it would be the state after four times `<pad>`. **Packing** solves that.
+# Sequences are sorted by length, longest first, and laid out step by step without the padding:
 
 # %% evidence
 # Padded and packed: figure
@@ -245,8 +250,9 @@ plot.show(
 )
 
 # %% [markdown]
-# At each step the GRU reads only the sequences that are still running, so each stops where it ends. In code:
-# first embed, then pack.
+# At each step the GRU reads only the sequences that are still running, so each stops where it ends. Count the boxes in
+# each column on the right: 3, 2, 2, 2, 1. In code: first embed, then pack. (`enforce_sorted=False` lets the library do
+# the sorting, and undo it at the end.)
 
 # %%
 x = embedding(padded)  # (B, n, d)
@@ -313,7 +319,10 @@ plot.show(
 # %% [markdown]
 # The backward states are called $g_j$ here, so $c = [h_n ; g_1]$, again of the shape $(H)$. The forward half has just
 # read *three*, the backward half has just read *two*: both ends of the sentence are one step from $c$, and only the
-# middle is far away. From here on $d = 64$ and $H = 128$, that is, 64 numbers in each direction. First, what reads:
+# middle is far away. From here on $d = 64$ and $H = 128$, that is, 64 numbers in each direction.
+#
+# Now we put sections 2 to 4 into two classes. First, what reads. You know all of `encode` except its last `if`: it
+# joins the two directions, $[h_n ; g_1]$.
 
 
 # %% save
@@ -338,8 +347,9 @@ class SourceEncoder(nn.Module):
 
 
 # %% [markdown]
-# Then, what writes. The decoder starts from what `begin` gives it: the last states and nothing else. All
-# other states are thrown away. (Chapter 04 changes that.)
+# Then, what writes. Three short methods: `begin` reads the source, `decode` makes scores out of a state and some
+# tokens, and `forward` does one after the other. The decoder starts from what `begin` gives it: the last states and
+# nothing else. All other states are thrown away. (Chapter 04 changes that.)
 
 
 # %% save
@@ -368,8 +378,9 @@ class EncoderDecoder(SourceEncoder):
 
 
 # %% [markdown]
-# We turn the pairs into numbers once and cut batches out of these. Sentences of about equal length come
-# together, so that little is padding.
+# The next two cells are housekeeping. `ParallelText` turns the pairs into numbers once and cuts batches out of these.
+# Sentences of about equal length come together, so that little is padding. `number_texts` does what section 1 did, for
+# any two languages.
 
 
 # %% save
@@ -413,8 +424,8 @@ def number_texts(source="en", target="de", digits=(1, 9), tested=(3, 9)):
 
 
 # %% [markdown]
-# The training loop is that of chapter 01. The learning rate falls to zero in a straight line. Every so
-# often the loop lets us look at the model.
+# Now the loss of section 4, and the training loop of chapter 01. The learning rate falls to zero in a straight line.
+# Every so often the loop lets us look at the model.
 
 
 # %% save
@@ -491,11 +502,11 @@ measured(f"perplexity on validation numbers {math.exp(validation[-1]):.3f}")
 # %% [markdown]
 # Both fall together: nothing is learned by heart yet. (The validation numbers have at least 3 digits, those in
 # training also 1 and 2, so a small gap is no sign of overfitting.) The exponential of the validation loss is the
-# perplexity of chapter 01: among how many tokens the model wavers.
+# perplexity of chapter 01. It says among how many tokens the model wavers: here hardly more than one.
 #
-# This is our **young** model. The loss is still falling, so it is not done. The book holds the weights of the
-# same model after 4,000 steps, made by `train_translator(model, training, rate=8e-3, steps=4000)` with seed
-# 0 in about a minute. We load them and call this model the **grown** one. Young and grown will be compared throughout.
+# This is our **young** model. The loss is still falling, so it is not done. The book also holds the weights of a
+# **grown** model, the same one after 4,000 steps. (`train_translator(model, training, rate=8e-3, steps=4000)` with
+# seed 0 made it, in about a minute.) We load it and compare the two from here on.
 
 # %%
 grown = new_translator(training)
@@ -506,9 +517,9 @@ for name, model in {"young": young, "grown": grown}.items():
 # %% [markdown]
 # ## 6. Translating
 #
-# At test time there is no teacher. The decoder reads what it has written itself, until it says `</s>`.
-# **Greedy** decoding takes the likeliest token at each step. (`said` holds words that are given to it as its own. We
-# leave it empty, until section 8.)
+# How does the model translate when there is no teacher? The decoder reads what it has written itself, until it says
+# `</s>`. **Greedy** decoding takes the likeliest token at each step. (`said` holds words that are given to it as its
+# own. We leave it empty, until section 8.)
 
 
 # %%
@@ -528,8 +539,8 @@ def translate_one(model, text, words, said=(), limit=40):
 
 
 # %% [markdown]
-# `textbook.decoding.greedy` does this for a batch. We give it a function for one step. Each time, the function gets all tokens
-# so far, and the state that it returned last. Ours reads only the last token, since the state holds the rest.
+# `textbook.decoding.greedy` does this for a batch. We give it a function for one step. Each time, the function gets all
+# tokens so far, and the state that it returned last. Ours reads only the last token, since the state holds the rest.
 
 
 # %% save
@@ -580,6 +591,11 @@ table(
 #
 # The first factor, the **brevity penalty**, punishes translations that say less than the reference. Without
 # it, a translator that says only the few words it is sure of would score best.
+#
+# With a pencil: the reference is *zwei hundert drei und dreißig*, the translation *zwei hundert zwei und dreißig*.
+# Four of its five words count (the reference has only one *zwei*), so $p_1 = 4/5$. Of its four pairs *zwei hundert*
+# and *und dreißig* occur, so $p_2 = 2/4$. Of its three runs of three words none does, so $p_3 = 0$, and BLEU is 0.
+# That is why runs are counted over a whole text, not sentence by sentence.
 
 
 # %%
@@ -613,10 +629,12 @@ for name, said in {"young": translations, "grown": of_grown}.items():
 # that is too kind. BLEU also depends on how text is cut into words: two papers that tokenise differently report
 # numbers that cannot be compared (Post, 2018).
 #
-# For exact match we need not even decode. Suppose the model has said *zwei hundert drei*, all right so far. Then it
-# reads the same words now as it would read from a teacher, so its next word is the same too. Only after its first
-# mistake do the two part, and then the sentence is wrong anyway. So a sentence is right without a teacher exactly
-# when, *with* one, the likeliest token is right at every step:
+# ### Right without decoding
+#
+# Must we decode all 900 numbers, word by word, each time we want to know the exact match? No. Suppose the model has
+# said *zwei hundert drei*, all right so far. Then it reads the same words now as it would read from a teacher, so its
+# next word is the same too. Only after its first mistake do the two part, and then the sentence is wrong anyway. So a
+# sentence is right without a teacher exactly when, *with* one, the likeliest token is right at every step:
 #
 # | reads (true words) | `<s>` | zwei | hundert | drei | und | neunzig | |
 # | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -686,10 +704,10 @@ plot.show(
 )
 
 # %% [markdown]
-# Every stop of this walk is a well-formed German number, though no sentence was encoded to reach the points between. Near both ends nothing changes at all. Stop 3 changes one digit. Stop 5 is 271: it has the hundreds
-# of 293 and the *einundsiebzig* of the other number. It looks as if the decoder had learned which sentences exist, and the vector
-# only said which of them is meant. One walk is no proof: *Try it* in section 9 lets
-# you walk your own.
+# Every stop of this walk is a well-formed German number, though no sentence was encoded to reach the points between.
+# Near both ends nothing changes at all. Stop 3 changes one digit. Stop 5 is 271: it has the hundreds of 293 and the
+# *einundsiebzig* of the other number. It looks as if the decoder had learned which sentences exist, and the vector
+# only said which of them is meant. One walk is no proof: *Try it* in section 9 lets you walk your own.
 #
 
 # %% [markdown]
@@ -698,13 +716,15 @@ plot.show(
 # How much fits into one vector? The encoding has to hold *everything* that the translation needs. A sentence of 2
 # words and one of 17 get the same $H$ numbers. That sounds like a limit, and lectures call it a bottleneck.
 #
-# Let us count first. A number of nine digits is one of a billion: $\log_2 10^9 = 30$ bits. One float32 has 32 bits. So
-# a vector of 8 numbers has 256 bits of room, one of 128 numbers 4,096: the room is not what is missing. The question
-# is what a network can *learn* to write into the vector so that another can read it out again. And learning takes time.
+# Let us count first. A number of nine digits is one of a billion. To say which, it takes $\log_2 10^9 \approx 30$
+# bits, and one float32 has 32. So a vector of 8 numbers has 256 bits of room, and one of 128 numbers has 4,096. Room
+# is not what is missing. The question is what a network can *learn* to write into the vector so that another can read
+# it out again. And learning takes time.
 #
 # ### Exact match by length and training (C5)
 #
-# So we watch our translator while it learns. Its 900 held-out numbers are sorted by the length of the source.
+# So we watch our translator while it learns. We sort its 900 held-out numbers by the length of the source and count for
+# each length how many are fully right. Guess first: will the long ones come later, or never?
 
 # %% save
 LENGTHS = ["to 6", "7-9", "10-12", "13-15", "16-18"]  # words of the source
@@ -720,8 +740,8 @@ def right_by_length(model, text):
 
 
 # %% [markdown]
-# Beside it run two variants. The first makes the vector narrower, and changes nothing else. Encoder and decoder keep their
-# width of 128. Between them stands a bridge: one matrix maps $c$ to fewer numbers, a second one maps these back to 128.
+# Two variants run beside it. The first makes the vector narrower. Encoder and decoder keep their width of 128, but
+# between them stands a bridge: one matrix maps $c$ to fewer numbers, a second one maps these back to 128.
 
 # %% evidence
 # The bridge: figure
@@ -750,8 +770,9 @@ class Squeezed(EncoderDecoder):
 
 
 # %% [markdown]
-# The second makes things easier. Our decoder gets $c$ once, as its first state, and must keep in its state whatever it still needs.
-# It could also read $c$ at every step, beside the word (Cho et al., 2014). It is the strongest rival with one vector that we know:
+# The second makes things easier. Our decoder gets $c$ once, as its first state, and must keep in its state whatever
+# it still needs. It could also read $c$ at every step, beside the word (Cho et al., 2014). It is the strongest rival
+# with one vector that we know. (New is only `beside`: $c$, repeated for each step and put next to each word.)
 
 
 # %% save
@@ -905,15 +926,15 @@ plot.show(
 )
 
 # %% [markdown]
-# On the left, the shortest sources are learned first and the longest last, one length after the other. At 500 steps
-# one would say: one vector cannot translate long sentences. At 4,500 it gets nearly all of them right. *Not yet is not cannot*: that is
-# why the budget of training stands on the axis here.
+# Each curve is one length of the source. On the left, the shortest sources are learned first and the longest last,
+# one length after the other. At 500 steps one would say: one vector cannot translate long sentences. At 4,500 it gets
+# nearly all of them right. *Not yet is not cannot*: that is why the budget of training stands on the axis here.
 #
-# On the right the vector has 8 numbers. The curves come in the same order, and much later. Eight numbers would have room for
-# every number, but within 4,500 steps the network has not learned to use it.
+# On the right the vector has 8 numbers. The curves come in the same order, and much later. Eight numbers would have
+# room for every number, but within 4,500 steps the network has not learned to use it.
 #
-# And the decoder that reads the vector again at every step? After 1,500 steps it has as many of the longest sources right
-# (0.942) as the first decoder after 4,500: a third of the steps. See the table *128 at every step*:
+# And the decoder that reads the vector again at every step? After 1,500 steps it has as many of the longest sources
+# right (0.942) as the first decoder after 4,500: a third of the steps. See the table *128 at every step*:
 
 # %% evidence
 # The same in numbers, and verdicts
@@ -977,25 +998,27 @@ widths.holds(
 # > {{03 trained_longer: longest right; encoding=128 at every step; steps=1500}}, {{03 trained_longer: longest right; encoding=128 at every step; steps=4500}}. 8 numbers, after 4,500 steps: {{03 trained_longer: exact match[0]; encoding=8 numbers; steps=4500}}
 # > and {{03 trained_longer: longest right; encoding=8 numbers; steps=4500}}.
 #
-# Is this only because a long sentence has more places to go wrong? No. After 500 steps 0.995 of the shortest sources are
-# right. If a word of the longest had the same chance, even four times as many words would give
-# $0.995^4 = 0.98$. We see 0.145. Nor would it explain why narrow vectors do worse than wide ones.
+# Do long sentences come later only because they have more places to go wrong? No. After 500 steps 0.995 of the shortest
+# sources are right. A sentence of four such parts, each as easy as they are, would be right in $0.995^4 = 0.98$. We see
+# 0.145. Nor would it explain why narrow vectors do worse than wide ones.
 #
-# So what is wrong with one vector? It has room, but its use is learned slowly. Our guess at the cause: everything that the
-# source says has to be packed into the same numbers. And it is fragile, as the next section shows.
+# So what is wrong with one vector? It has room, but its use is learned slowly. Our guess at the cause: everything
+# that the source says has to be packed into the same numbers. And a decoder that lives on it is fragile, as the next
+# section shows.
 #
 # ## 8. What teacher forcing costs
 #
 # In training the decoder reads the true words, at test time its own. So it has never read a mistake. What does it do
-# after its first one? This gap between training and use is called **exposure bias** (Ranzato et al., 2016). Exact match
-# cannot see what it does: once a word is wrong, the sentence counts as wrong whatever follows (section 6). So we make a
+# after its first one? (This gap between training and use is called **exposure bias**; Ranzato et al., 2016.) Exact
+# match cannot tell us. Once a word is wrong, the sentence counts as wrong whatever follows (section 6). So we make a
 # mistake on purpose.
 #
 # ### One wrong word (E2)
 #
 # Take the numbers that the grown model translates without any mistake, and whose first word is a digit from *zwei* to
-# *neun*. We let it read the next digit in place of its own first word (*drei* for *zwei*, and so on, *zwei* for
-# *neun*), and it goes on alone. The rest of the number is as it was, so the rest of the translation should be too.
+# *neun*. We let it read the next digit in place of its own first word: *drei* for *zwei*, and so on, and *zwei* for
+# *neun*. Then it goes on alone. The rest of the number is as it was, so the rest of the translation, its **rest** for
+# short, should be too. Is it?
 
 # %%
 pair = number_pair(233)
@@ -1019,13 +1042,13 @@ table(heads, rows, "the grown model stumbles", folded=False)
 measured(f"rests right: {rest_right.mean().item():.2f} of {len(pairs)}")
 
 # %% [markdown]
-# Source and encoding have not changed. Still, one wrong word ruins one continuation in five. And look *how* it goes wrong:
-# 233, with *drei* in place of *zwei*, goes on to "drei hundert **zwei** und dreißig". The *drei* that was due later is not
-# said, and the *zwei* that was taken away comes in its place. It looks as if the decoder kept a list of what is still to be said,
-# and crossed one word off for each word that it reads.
+# Source and encoding have not changed. Still, one wrong word ruins one continuation in five. And look *how* it goes
+# wrong: 233, with *drei* in place of *zwei*, goes on to "drei hundert **zwei** und dreißig". The *drei* that was due
+# later is not said, and the *zwei* that was taken away comes in its place. It looks as if the decoder kept a list of
+# what is still to be said, and crossed one word off for each word that it reads.
 #
-# If that is so, a wrong word should do most harm where the same word is due later in the number: there it is crossed off too
-# early. We sort the 779 numbers by that:
+# If that is so, a wrong word should do most harm where the same word is due later in the number: there it is crossed
+# off too early. We sort the 779 numbers by that:
 
 # %% evidence
 # Rests right, by whether the word that was given is due later: table
@@ -1042,12 +1065,13 @@ table(["the word given is", "numbers", "rests right"], lines, "the grown model",
 measured(f"wrong rests in which the word taken away turns up: {sum(comes_back)} of {len(wrong)}")
 
 # %% [markdown]
-# Both counts agree with the list. Where the word is due later, a third of the rests are ruined; elsewhere one in eight.
-# And in 116 of 149 wrong rests the word that was taken away turns up after all. The second count is the stronger one: a long
-# number is harder anyway, and in a long number it is likelier that the word is due later. Our reading: the encoding says
-# *what* is to be said, and the decoder tells largely from the words that it reads how far it has come. Chapter 04 shows what changes when it can look at the source again.
+# Both counts agree with the list. Where the word is due later, a third of the rests are ruined; elsewhere one in
+# eight. And in 116 of 149 wrong rests the word that was taken away turns up after all. The second count is the
+# stronger one: a long number is harder anyway, and in a long number it is likelier that the word is due later. Our
+# reading: the encoding says *what* is to be said, and the decoder tells largely from the words that it reads how far
+# it has come. Chapter 04 shows what changes when it can look at the source again.
 #
-# That was one model. The runs of section 7 tell how often other models stumble, each counted on the numbers that it has right:
+# That was one model. Do others stumble, too? We ask the models of section 7, each about the numbers that it has right:
 
 # %% evidence
 # How many rests are right after a wrong word, by training: table and verdict
@@ -1077,13 +1101,14 @@ lab.holds(
 )
 
 # %% [markdown]
-# Follow the two columns down. Exact match climbs to nearly 1. The share of right rests does not follow: with 128 numbers
-# it lies between 0.51 and 0.68 at every budget. Exact match alone would call these models finished. Reading the vector at every step does not cure it either,
-# although that decoder translates best.
+# Follow the last two columns down. Exact match climbs to nearly 1. The share of right rests does not follow: with 128
+# numbers its median lies between 0.51 and 0.68 at every budget. Exact match alone would call these models finished. To
+# read the vector at every step is no cure, although that decoder translates best.
 #
-# Is teacher forcing to blame? Not alone. Chapter 04 gives the same teacher to a decoder that may look at all words of the
-# source, and that one hardly stumbles. So this is what teacher forcing costs a decoder *that must live on one vector*: it
-# tells where it is in the sentence largely from the words that it has just said. (Training on wrong words helps as well: see *Mistakes in training* among the side roads.)
+# Is teacher forcing to blame? Not alone. Chapter 04 gives the same teacher to a decoder that may look at all words of
+# the source, and that one hardly stumbles. So this is what teacher forcing costs a decoder *that must live on one
+# vector*: it tells where it is in the sentence largely from the words that it has just said. (Training on wrong words
+# helps as well: see *Mistakes in training* among the side roads.)
 #
 # > **E2 · Often: the grown model has 0.997 of the numbers right, but after one wrong word only 0.81 of the rests.**
 # > *Our question*: does one wrong word spoil what a decoder says after it?
@@ -1120,10 +1145,13 @@ while said[-1] != "</s>":
 print(" ".join(said), f" P = {p:.4f}")
 
 # %% [markdown]
-# "ein" is the likeliest first word, but what follows it is open, and the chances are split. "eine" can only
-# be followed by "Million". Trying all sentences would find that, but with $V'$ words there are up to $V'^{\,T}$ sentences
-# of $T$ words. **Beam search** keeps the $K$ likeliest beginnings, the **beam**, instead of one. At each step it
-# continues each of them by every word, keeps the $K$ likeliest results, and puts aside those that have ended.
+# "ein" is the likeliest first word, but what follows it is open, and the chances are split. "eine" can only be
+# followed by "Million": *eine Million* `</s>` has $0.4 \cdot 1.0 \cdot 0.9 = 0.36$. Greedy search never gets there,
+# since it let go of "eine" at the first step.
+#
+# To try all sentences would find it, but with $V'$ words there are up to $V'^{\,T}$ sentences of $T$ words. **Beam
+# search** lies between. It keeps the $K$ likeliest beginnings, the **beam**, instead of one. At each step it continues
+# each of them by every word, keeps the $K$ likeliest results, and puts aside those that have ended.
 
 
 # %%
@@ -1161,9 +1189,9 @@ plot.show(
 
 # %% [markdown]
 # Heavy boxes are kept, light ones dropped. The number beside a word is the probability of the whole beginning up to
-# there: the product along the path. With $K = 1$ this is greedy search. The book's `beam_search` works on batches and adds
-# up $\log P$ instead of multiplying $P$, which would underflow. Given the same table and
-# $K = 2$, it finds both sentences that ended on the right:
+# there: the product along the path. With $K = 1$ this is greedy search. The book's `beam_search` works on batches and
+# adds up $\log P$ instead of multiplying $P$, which would underflow. Given the same table and $K = 2$, it finds the
+# two sentences that have ended in the right half of the figure:
 
 # %% evidence
 # The same table for the library: what its beam search finds
@@ -1235,15 +1263,19 @@ table(
 # The grown model is sure of what it says: all beams say the same. The young one is not, and a larger beam does find
 # likelier sentences. With 4 beams four more of the 100 numbers come right (too few for a finding), and with 16 and 64
 # no more do. What the model does not know, no search can find. And watch the last column: the larger the beam, the
-# *shorter* the sentence. That is the problem we began with: each further word costs probability.
-# In large translators it goes so far that for many sources the likeliest of all sentences is the empty one (Stahlberg
-# and Byrne, 2019), and quality falls as the beam grows: the **beam search curse**. Practice uses 4 or 5 beams and a length
-# penalty. (Where variety is asked for, as in a chat, one draws words at random, as in chapter 01.)
+# *shorter* the sentences of the young model. That is the problem named above: each further word costs probability.
 #
-# **Try it**: guess first whether exact match will rise or fall, then run it. `new_translator(training, layers=2)`, `hidden=64`, or `bidirectional=False`, and the same training. Feed the
-# source in reverse, as Sutskever, Vinyals and Le did for a forward encoder: `pair._replace(source=pair.source[::-1])`
-# for all pairs of a `ParallelText`. Translate back to English, `number_texts("de", "en")`, or to French,
-# `number_texts("en", "fr")`. Walk `between` two numbers of your own.
+# In large translators it goes so far that for many sources the likeliest of all sentences is the empty one (Stahlberg
+# and Byrne, 2019), and quality falls as the beam grows: the **beam search curse**. Practice uses 4 or 5 beams and a
+# length penalty. (Where variety is asked for, as in a chat, one draws words at random, as in chapter 01.)
+#
+# **Try it**: guess first whether exact match will rise or fall, then run it.
+#
+# - Change the model and keep the training: `new_translator(training, layers=2)`, `hidden=64`, or `bidirectional=False`.
+# - Feed the source in reverse, as Sutskever, Vinyals and Le did for a forward encoder:
+#   `pair._replace(source=pair.source[::-1])` for all pairs of a `ParallelText`.
+# - Translate back to English, `number_texts("de", "en")`, or to French, `number_texts("en", "fr")`.
+# - Walk `between` two numbers of your own. Can you find a stop that is no number?
 #
 # > **From statistical to neural translation.** Until 2014 the best systems counted: phrase tables and
 # > language models, tuned over years by many engineers. In 2014 the papers that this chapter follows came out (with a
@@ -1267,8 +1299,8 @@ table(
 #   Start and end tokens say where a translation begins and ends; its probability is a product over tokens.
 # - Batches are padded. Packing gives each sequence the states that it would have alone; the loss is the mean
 #   over real tokens.
-# - One vector has room for far more than a sentence of our task. What it lacks is not room but training: long sentences are
-#   learned last, and narrow vectors learn slower still (C5).
+# - One vector has room for far more than a sentence of our task. What it lacks is not room but training: long
+#   sentences are learned last, and narrow vectors learn slower still (C5).
 # - Teacher forcing trains all steps at once, and never shows the model a mistake of its own. Exact match
 #   cannot see that. After one wrong word, a decoder that lives on one vector often stumbles (E2).
 # - Greedy search takes the best next word, beam search keeps several beginnings. It finds likelier sentences,
@@ -1278,17 +1310,17 @@ table(
 #
 # **Exercises**: [set 03](../exercises/03_seq2seq/03_seq2seq.ipynb)
 #
-# **Read on**: Cho et al. (2014), *Learning phrase representations using RNN encoder-decoder for statistical
-# machine translation*. Sutskever, Vinyals and Le (2014), *Sequence to sequence learning with neural networks*.
-# Cho et al. (2014), *On the properties of neural machine translation: encoder-decoder approaches*, for the
-# fall with length. Papineni et al. (2002), *BLEU: a method for automatic evaluation of machine translation*.
-# Post (2018), *A call for clarity in reporting BLEU scores*. Williams and Zipser (1989), *A learning algorithm
-# for continually running fully recurrent neural networks*, for teacher forcing. Bengio et al. (2015), *Scheduled
-# sampling for sequence prediction with recurrent neural networks*. Ranzato et al. (2016), *Sequence level training with
-# recurrent neural networks*, for exposure bias. Wu et al. (2016), *Google's neural machine translation system: bridging the
-# gap between human and machine translation*, for the length penalty. Stahlberg and Byrne (2019), *On NMT search
-# errors and model errors: cat got your tongue?* Conneau et al. (2017), *Supervised learning
-# of universal sentence representations from natural language inference data*, for max pooling.
+# **Read on**: Cho et al. (2014), *Learning phrase representations using RNN encoder-decoder for statistical machine
+# translation*. Sutskever, Vinyals and Le (2014), *Sequence to sequence learning with neural networks*. Cho et al.
+# (2014), *On the properties of neural machine translation: encoder-decoder approaches*, for the fall with length.
+# Papineni et al. (2002), *BLEU: a method for automatic evaluation of machine translation*. Post (2018), *A call for
+# clarity in reporting BLEU scores*. Williams and Zipser (1989), *A learning algorithm for continually running fully
+# recurrent neural networks*, for teacher forcing. Bengio et al. (2015), *Scheduled sampling for sequence prediction
+# with recurrent neural networks*. Ranzato et al. (2016), *Sequence level training with recurrent neural networks*,
+# for exposure bias. Wu et al. (2016), *Google's neural machine translation system: bridging the gap between human and
+# machine translation*, for the length penalty. Stahlberg and Byrne (2019), *On NMT search errors and model errors:
+# cat got your tongue?* Conneau et al. (2017), *Supervised learning of universal sentence representations from natural
+# language inference data*, for max pooling.
 #
 # ## Side roads
 #
@@ -1297,8 +1329,8 @@ table(
 #
 # ### One vector for a sentence
 #
-# *For those who classify sentences.* An encoder is also useful alone: to classify a sentence, we need one vector for it.
-# The last state $h_n$ is one choice. Deck 3 names two others, over all states,
+# *For those who classify sentences.* An encoder is also useful alone: to classify a sentence, we need one vector for
+# it. The last state $h_n$ is one choice. Deck 3 names two others, over all states,
 #
 # $$\bar h = \frac1n \sum_{j=1}^{n} h_j \quad\text{(mean pooling)}, \qquad
 # \hat h = \max_{j \le n} h_j \quad\text{(max pooling, number by number)},$$
@@ -1483,17 +1515,18 @@ runs.holds(
 
 
 # %% [markdown]
-# **Anywhere.** After 150 steps max wins by far: it only has to notice the animal once. The last state has to carry it through all
-# words that follow, and its gradient has to come back through them (chapter 01); the mean divides it by the length. After 1,500
-# steps little of the difference is left: four last states of five are above 0.94, the fifth is at 0.83.
-# So nothing was forgotten: without pooling it is learned more slowly.
+# **Anywhere.** After 150 steps max wins by far: it only has to notice the animal once. The last state has to carry it
+# through all words that follow, and its gradient has to come back through them (chapter 01); the mean divides it by
+# the length. After 1,500 steps little of the difference is left: four last states of five are above 0.94, the fifth
+# is at 0.83. So nothing was forgotten: without pooling it is learned more slowly.
 #
 # **Last counts.** Here the last state wins. Naming one of the five animals at random would give about
-# $\tfrac15 + \tfrac45 \cdot \tfrac18 = 0.30$, and the mean is not far above that even after 1,500 steps. The max learns the answer in four seeds of five: a state that
-# has read the story so far can carry order, and the maximum over states with it.
+# $\tfrac15 + \tfrac45 \cdot \tfrac18 = 0.30$, and the mean is not far above that even after 1,500 steps. The max learns the
+# answer in four seeds of five: a state that has read the story so far can carry order, and the maximum over states
+# with it.
 #
-# Pooling asks a sentence "does it occur anywhere?"; the last state asks "what came last?". Chapter 04 lets the model decide:
-# attention is a mean whose weights are learned.
+# Pooling asks a sentence "does it occur anywhere?"; the last state asks "what came last?". Chapter 04 lets the model
+# decide: attention is a mean whose weights are learned.
 #
 # > **C31 · holds with a condition: Where order does not count, max pooling is learned in 150 steps, the last state in 1,500;
 # > then both are mostly right.** *The lectures* (deck 3): "usually better: take element-wise max or
@@ -1506,10 +1539,10 @@ runs.holds(
 #
 # ### French, and lengths never seen (E1)
 #
-# *For those who ask what a fair test is.* There is a second way to hold data out: by length. One model trains on French
-# numbers of 3 and 4 digits, another on 3 to 5, and both are tested on new numbers of 3 to 5. A number of 5 digits holds no
-# word that the shorter ones do not hold. "Forty-six thousand" is made of the words of "two thousand" and of "one hundred and
-# forty-six".
+# *For those who ask what a fair test is.* There is a second way to hold data out: by length. One model trains on
+# French numbers of 3 and 4 digits, another on 3 to 5, and both are tested on new numbers of 3 to 5. A number of 5
+# digits holds no word that the shorter ones do not hold. "Forty-six thousand" is made of the words of "two thousand"
+# and of "one hundred and forty-six".
 
 
 # %% evidence
@@ -1586,9 +1619,9 @@ runs.holds(
 #
 # ### A word that it does not know
 #
-# *For those who come with a language of their own.* Numbers need few words. A language has more than any vocabulary. So all
-# words that are too rare in training become one, `<unk>`, for **unknown**, in the source and in the target. Here are short
-# sentences about eight well-known beings, and eight rare animals with one sentence each.
+# *For those who come with a language of their own.* Numbers need few words. A language has more than any vocabulary.
+# So all words that are too rare in training become one, `<unk>`, for **unknown**, in the source and in the target.
+# Here are short sentences about eight well-known beings, and eight rare animals with one sentence each.
 
 # %% evidence
 # Short sentences in two languages: data
@@ -1640,12 +1673,13 @@ for sentence in ("today the cow sings at the door", "today the walrus sings at t
 #
 # ### Mistakes in training
 #
-# *For those who wonder whether section 8 can be trained away.* Can a model learn to live with mistakes? It would have to see
-# some in training. Two ways, each changing what the decoder reads, never what it is to say:
+# *For those who wonder whether section 8 can be trained away.* Can a model learn to live with mistakes? It would have
+# to see some in training. Two ways, each changing what the decoder reads, never what it is to say:
 #
-# - **own words**: a quarter of the words it reads are those that it finds likeliest after the true ones. (In **scheduled
-#   sampling**, Bengio et al., 2015, the share grows during training, and each guess follows on the guesses before it. Ours
-#   is a constant share, and all guesses come from one pass over the true words: cheaper, and called parallel.)
+# - **own words**: a quarter of the words it reads are those that it finds likeliest after the true ones. (In
+#   **scheduled sampling**, Bengio et al., 2015, the share grows during training, and each guess follows on the
+#   guesses before it. Ours is a constant share, and all guesses come from one pass over the true words: cheaper, and
+#   called parallel.)
 # - **random words**: a tenth of the words it reads are drawn at random.
 
 
@@ -1726,15 +1760,16 @@ for steps in (500, 1500):
     )
 
 # %% [markdown]
-# A model that has read wrong words in training stumbles less: with random words hardly at all. Exact match, which cannot see it, differs little. Its own words help less, and
-# not in every seed. No wonder: toward the end of training hardly one in a thousand of them is wrong.
+# A model that has read wrong words in training stumbles less: with random words hardly at all. Exact match, which
+# cannot see it, differs little. Its own words help less, and not in every seed. No wonder: toward the end of training
+# hardly one in a thousand of them is wrong.
 #
 # ### More layers
 #
-# *For those who build larger ones.* The states of one layer are the inputs of the next, as in chapters 01 and 02. Each layer
-# of the encoder hands its own last state to the same layer of the decoder, so an encoding has the shape
-# $(\text{layers}, H)$: just what `nn.GRU` returns and takes. (If encoder and decoder differ in width or in layers, a linear
-# layer between them makes the one fit the other.)
+# *For those who build larger ones.* The states of one layer are the inputs of the next, as in chapters 01 and 02.
+# Each layer of the encoder hands its own last state to the same layer of the decoder, so an encoding has the shape
+# $(\text{layers}, H)$: just what `nn.GRU` returns and takes. (If encoder and decoder differ in width or in layers, a
+# linear layer between them makes the one fit the other.)
 
 # %%
 deep_encoder, deep_decoder = nn.GRU(4, 3, num_layers=2), nn.GRU(4, 3, num_layers=2)

@@ -16,7 +16,8 @@
 # - count what has to wait for what, and say what grows with the square of the length;
 # - name five barriers that stand between self-attention and a Transformer.
 #
-# **Time**: about 110 minutes to read, without the side roads and what *Try it* takes; all cells together run in less than a minute.
+# **Time**: about 110 minutes to read, without the side roads and what *Try it* takes; all cells together run in less
+# than a minute.
 # **Before it**: chapter 04 (attention, padding, soft look-up). The GRU is that of chapter 02.
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it
@@ -51,8 +52,9 @@ lab = Lab("05")
 # ## 1. Why read step by step?
 #
 # Chapter 04's encoder is a GRU that runs over the sentence in both directions. What the first word has to say
-# to the last must pass through every state between them. Take the GRU out, and each word is alone. But we know
-# another way to pass information: let every word ask all words of its own sentence, as the decoder asked them.
+# to the last must pass through every state between them, as in a game of whispers. Take the GRU out, and each word
+# is alone. But we know another way to pass information: let every word ask all words of its own sentence, as the
+# decoder asked them.
 #
 # When one sequence asks another, we speak of **cross-attention**; that was chapter 04. When a sequence asks
 # itself, we speak of **self-attention**.
@@ -76,7 +78,8 @@ plot.show(
 # How much of one word arrives at another? The gradient tells us which state depends on which word: $\partial h_i
 # / \partial x_j$ is zero if state $i$ does not depend on word $j$. We take nine random words of $d = 16$ numbers.
 # Three encoders read them, all untrained: a GRU, a layer for each word alone, and chapter 04's attention, in
-# which the words themselves are queries, keys and values. (The library's function also divides its scores by
+# which the words themselves are queries, keys and values. Read the last lines of the cell first; `influence` above
+# them only takes the norm of each $\partial h_i / \partial x_j$. (The library's function also divides its scores by
 # $\sqrt d$; section 5 says why. We halve the words, so that the diagonal does not drown the rest.)
 
 # %%
@@ -126,9 +129,10 @@ lines = [f"{name:15}" + " ".join(f"{x:.2f}" for x in row) for name, row in first
 measured("\n".join(["state 1 at words 1 to 9, norm / largest", *lines]))
 
 # %% [markdown]
-# The GRU's rows fade with distance. With words alone there is only the diagonal. Self-attention reaches every word,
-# and distance makes no difference. But its diagonal is dark: so far each word hears mostly itself. To listen to
-# somebody else, a word must be able to ask for something that it is not. That takes us two small steps.
+# Read the maps row by row: a row is one state, and dark says that it depends much on that word. The GRU's rows fade
+# with distance. With words alone there is only the diagonal. Self-attention reaches every word, and distance makes no
+# difference. But its diagonal is dark: so far each word hears mostly itself. To listen to somebody else, a word must be
+# able to ask for something that it is not. That takes us two small steps.
 #
 # ## 2. One average, written four times
 #
@@ -167,10 +171,13 @@ print("1, 2 and 3 agree:", mt.allclose(by_loop, by_weights) and mt.allclose(by_l
 print("'two' hears, in 1 to 3:", by_scores[0].tolist())
 
 # %% [markdown]
-# Each line changes one thing. The first is a loop. The second makes it a product of matrices: row $i$ of the
+# Half of the four words are digits and one in four is a power of ten; that is the 0.5 and the 0.25. Everybody hears
+# this same average, and so far nobody has learned anything about anybody.
+#
+# Each version changes one thing. The first is a loop. The second makes it a product of matrices: row $i$ of the
 # weights says how much word $i$ hears of each word. The third makes the weights from scores. With scores of zero
 # nothing has changed yet, but now there is a knob to turn. The fourth turns it: the score of two words is their dot
-# product. Nobody decides any more who is heard: the words themselves do.
+# product. We no longer decide who is heard. The words do.
 #
 # Why a softmax? Could we not divide the scores by their sum? For "and" all scores are 0, and $0/0$ is no weight. And
 # a score may be negative, but a weight may not. The softmax of chapter 00 makes any scores into weights that are
@@ -191,15 +198,18 @@ plot.show(
 )
 
 # %% [markdown]
-# A row is a word that asks, a column a word that answers. On the right, "two" looks at "six", with all its weight:
-# $1 \cdot 1 + 2 \cdot 6 = 13$ is its largest score. Of course: likeness finds the like. But what a digit needs is
-# not another digit. **"Two" needs to know that a "thousand" is near.**
+# A row is a word that asks, a column a word that answers. On the right, "two" looks at "six" with nearly all its
+# weight. Check it: its scores are $1 \cdot 1 + 2 \cdot 2 = 5$ at itself, $1 \cdot 1 + 2 \cdot 6 = 13$ at "six" and 0
+# elsewhere, and $e^{13}$ leaves next to nothing for the rest. ("And" is all zeros. Its scores are all 0, so it still
+# gets the plain average.) Likeness finds the like. But what a digit needs is not another digit. **"Two" needs to know
+# that a "thousand" is near.**
 #
 # ## 3. Queries, keys and values
 #
-# So the word that asks must not simply hold up itself. Give it something to hold up instead: a **query**, which says
-# what it looks for. Each word also gets a **key**, which says how it can be found, and a **value**, which it gives
-# when it is found. All three are made from its vector $x_i$, by three matrices that all words share:
+# In version 4 a word asked with its own vector, was found by its own vector, and gave its own vector. Three roles,
+# one vector. So we part them. To ask, a word gets a **query**, which says what it looks for. To be found, it gets a
+# **key**, which says what it is. And it gets a **value**, which it gives when it is found. All three are made from
+# its vector $x_i$, by three matrices that all words share:
 #
 # $$q_i = x_i Q, \qquad k_i = x_i K, \qquad v_i = x_i V .$$
 
@@ -227,6 +237,9 @@ plot.show(
 # - $K$ keeps the two numbers for the **kind** of word. That is how a word is found.
 # - $Q$ swaps them: a digit looks for a power of ten, eagerly (4); a power of ten looks for digits, less eagerly (2).
 # - $V$ keeps the two numbers for the **worth**. That is what a word gives.
+#
+# Read $Q$ by rows: the first row is what being a digit adds to the query, the second what being a power of ten adds.
+# The last two rows are zero, since here nobody asks by its worth.
 
 # %%
 Q = mt.tensor([[0.0, 4, 0, 0], [2, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]])  # (d, d)
@@ -238,9 +251,9 @@ for word, x_i in zip(words, X, strict=True):
     print(f"{word:9} looks for {q}   is found by {k}   gives {v}")
 
 # %% [markdown]
-# Read the first line: "two" looks for a power of ten, can be found as a digit, and gives its 2. Were $Q$ and $K$
-# one matrix, "two" would score "thousand" exactly as "thousand" scores "two". With two matrices, looking and
-# being found are two things.
+# Read the first line: "two" looks for a power of ten, can be found as a digit, and gives its 2. If $Q$ and $K$ were
+# one matrix, "two" would score "thousand" exactly as "thousand" scores "two". With two matrices, to look and to
+# be found are two things.
 #
 # ## 4. One token at a time
 #
@@ -273,9 +286,12 @@ plot.show(
 )
 
 # %% [markdown]
+# Follow the figure from left to right: the query meets four keys, each meeting gives a score, each score a weight (the
+# bar, and the thickness of the lines), and the weighted values meet in the output.
+#
 # With a pencil: $e^4 = 54.60$ and three times $e^0 = 1$ add up to 57.60. So "thousand" gets $54.60 / 57.60 = 0.948$,
-# and each other word 0.017. The last number of the output is $0.948 \cdot 3 = 2.84$. **"Two" has found its three
-# zeros.** Now every word in turn:
+# and each other word 0.017. The last number of the output is $0.948 \cdot 3 = 2.84$. The 0.14 before it is the little
+# that still comes from the digits, $0.017 \cdot (2 + 6)$. **"Two" has found its three zeros.** Now every word in turn:
 
 # %%
 rows, outputs = [], []
@@ -289,12 +305,12 @@ for word, row in zip(words, outputs_by_loop.tolist(), strict=True):
     print(f"{word:9} hears of digits {row[2]:.2f}, of zeros {row[3]:.2f}")
 
 # %% [markdown]
-# "Thousand" hears of both digits at once and gets a mixture, 3.52. "And" asks for nothing in particular and gets the plain
-# average of section 2. And "six" hears exactly what "two" hears: it has found the "thousand", too, although
-# it counts no thousands. Keep that in mind; section 6 comes back to it.
+# "Thousand" hears of both digits at once and gets a mixture, 3.52. "And" asks for nothing in particular and gets the
+# plain average of section 2, 2.00 and 0.75. And "six" hears exactly what "two" hears: it has found the "thousand", too,
+# although it counts no thousands. Keep that in mind; section 6 comes back to it.
 #
-# No round of this loop uses the result of another. **Nothing waits for anything.** That is the difference to a
-# recurrent network, whose loop over tokens looks much the same.
+# No round of this loop uses the result of another. **No word waits for another word.** A recurrent network has a loop
+# over tokens that looks much the same, but there each round needs the one before.
 #
 # ## 5. In matrices
 #
@@ -303,8 +319,8 @@ for word, row in zip(words, outputs_by_loop.tolist(), strict=True):
 #
 # $$\text{outputs} = \operatorname{softmax}\big(XQ\,(XK)^\top\big)\, XV \qquad (n, d),$$
 #
-# with the softmax of each row. Compare version 4 of section 2, $\operatorname{softmax}(XX^\top)\,X$: the three matrices
-# are all that came in.
+# where the softmax is taken of each row. Compare version 4 of section 2, $\operatorname{softmax}(XX^\top)\,X$: three
+# matrices have come in, and nothing else.
 
 # %% evidence
 # The three products as boxes with their shapes
@@ -322,6 +338,7 @@ plot.show(
 )
 
 # %% [markdown]
+# On the left the queries are made (keys and values are made alike), in the middle the scores, on the right the outputs.
 # The lit entry of the scores is row $i$ of $XQ$, a query, times column $j$ of $(XK)^\top$, a key. The sentence may have
 # any length $n$: the parameters, $3 d^2$ of them, do not depend on it.
 
@@ -338,9 +355,9 @@ print("score of 'thousand' at 'two':", scores[1, 0].item())
 # Looking is not mutual: 4 in one direction, 2 in the other. With one matrix for queries and keys the table of scores
 # would be symmetric, as $XX^\top$ was in section 2.
 #
-# Multiply out: $XQ\,(XK)^\top = X\,(QK^\top)\,X^\top$. So this is chapter 04's multiplicative score with $W =
-# QK^\top$. Its rank is at most $d$ (2 for the matrices that we chose by hand), and smaller than $d$ for certain
-# when $Q$ and $K$ have fewer than $d$ columns (chapter 06).
+# Have we met this score before? Multiply out: $XQ\,(XK)^\top = X\,(QK^\top)\,X^\top$. This is chapter 04's
+# multiplicative score with $W = QK^\top$. (Such a $W$ has at most as much rank as $Q$ and $K$ have columns; chapter 06
+# gives them fewer than $d$.)
 #
 # **A batch** has one axis more, $X$ of shape $(B, n, d)$. Nothing changes but `.T`, which becomes `.mT`: transpose
 # the last two axes.
@@ -355,15 +372,19 @@ print("a batch agrees with its sentences alone:", mt.allclose(together, alone, a
 # %% [markdown]
 # **One more division.** A score is a sum of $d$ products. With many numbers in a token the scores get large, and a
 # softmax of large scores looks at one token only and learns badly. Section 8 measures that. The cure fits into one
-# line: divide by the square root of the size of a key. This is **scaled dot-product attention** (Vaswani et al., 2017),
+# line: divide by the square root of $d$, the number of entries in a key. This is **scaled dot-product attention**
+# (Vaswani et al., 2017),
 #
 # $$e_{ij} = \frac{q_i^\top k_j}{\sqrt d}, \qquad
 # \text{outputs} = \operatorname{softmax}\!\Big(\frac{XQ\,(XK)^\top}{\sqrt d}\Big)\, XV ,$$
 #
-# and the form that the rest of the book uses. In the paper it reads $\operatorname{softmax}(QK^\top / \sqrt{d_k})\,V$:
-# there $Q$, $K$ and $V$ are the *products*, our $XQ$, $XK$ and $XV$, and our matrices are called $W^Q$, $W^K$ and
-# $W^V$. A query need not come from the sequence that has the keys: $T$
-# queries may meet $n$ keys, as in chapter 04. `allowed` is a mask, True where a query may look.
+# and the form that the rest of the book uses. (In the paper it reads $\operatorname{softmax}(QK^\top / \sqrt{d_k})\,V$.
+# There $Q$, $K$ and $V$ are the *products*, our $XQ$, $XK$ and $XV$. Our matrices are called $W^Q$, $W^K$ and $W^V$.)
+#
+# Now the same as code that we keep. `attention` takes queries, keys and values that are already made, so the queries
+# may also come from another sequence: $T$ queries meet $n$ keys, as in chapter 04. `allowed` is a mask, True where a
+# query may look. `SelfAttention` makes all three from one $x$: `self.query(x)` is our $XQ$, with a $Q$ that is
+# learned.
 
 
 # %% save
@@ -390,7 +411,7 @@ class SelfAttention(nn.Module):
 
 # %% [markdown]
 # In our sentence $d = 4$, so every score is halved, and "two" is less sure of its "thousand". But nothing is lost:
-# with $Q$ twice as large everything is as before. The division sets where learning starts, not where it can go.
+# with $Q$ twice as large everything is as before. The division sets where learning starts. It forbids nothing.
 
 # %%
 for name, factor in (("as they were", 2), ("divided", 1)):
@@ -400,7 +421,7 @@ for name, factor in (("as they were", 2), ("divided", 1)):
 
 # %% [markdown]
 # Padding must get no weight (chapter 04). `padding` $(B, n)$ is True at padding, so `~padding` says where a
-# query may look; with an axis in the middle, $(B, 1, n)$, it says so to every query of a sentence.
+# query may look. One axis more in the middle, $(B, 1, n)$, and it says so to every query of a sentence.
 
 # %%
 mt.manual_seed(0)
@@ -432,13 +453,19 @@ for word in ("two", "six"):
 # swapped.
 #
 # We can be precise. Let $P$ of shape $(n, n)$ be a permutation matrix: each row and each column has a single 1, so
-# $PX$ has the rows of $X$ in another order. Then $P^\top P = I$, and a softmax of each row moves with its rows and
-# columns. (The division by $\sqrt d$ changes nothing here.)
+# $PX$ has the rows of $X$ in another order. We need two facts:
+#
+# - $P^\top P = I$: to permute and to permute back changes nothing.
+# - $\operatorname{softmax}(P S P^\top) = P \operatorname{softmax}(S)\, P^\top$ for any scores $S$: each row keeps its
+#   numbers, only in another order, so each number keeps its weight.
+#
+# With $S = XQ\,(XK)^\top$ the scores of the permuted words are $PXQ\,(PXK)^\top = P S P^\top$. (The division by
+# $\sqrt d$ changes nothing here.) So their outputs are
 #
 # $$\begin{aligned}
-# \operatorname{softmax}\!\big(PXQ\,(PXK)^\top\big)\,PXV
-# &= P \operatorname{softmax}\!\big(XQ\,(XK)^\top\big)\, P^\top P\, XV \\
-# &= P \cdot \operatorname{softmax}\!\big(XQ\,(XK)^\top\big)\, XV .
+# \operatorname{softmax}\!\big(P S P^\top\big)\,PXV
+# &= P \operatorname{softmax}(S)\, P^\top P\, XV \\
+# &= P \cdot \operatorname{softmax}(S)\, XV .
 # \end{aligned}$$
 #
 # Permuted words give permuted outputs. This is called **equivariance**. (The mean of the outputs does not change at
@@ -459,13 +486,15 @@ plot.show(
 )
 
 # %% [markdown]
-# Cover the labels, and nobody can tell the two maps apart. Each pair of words has taken its weight along.
+# Each pair of words has taken its weight along: "thousand" gives .37 to "two" and to "six" on both sides. Here the
+# maps even look the same with the labels covered, since "two" and "six" ask alike and are found alike. In general the
+# rows and columns of the map change places as the words do.
 #
 # ### Permuting the words (C10)
 #
-# Does it hold to the last digit? We take random sentences in random orders, in float64, and the largest difference
-# between $f(PX)$ and $P f(X)$, divided by the largest output. Beside it we measure a GRU, and self-attention that
-# gets a vector for each position added to its words.
+# Does it hold to the last digit? We put random sentences into random orders and measure, in float64, the largest
+# difference between $f(PX)$ and $P f(X)$, divided by the largest output. Two rivals run beside it: a GRU, and
+# self-attention whose words have a vector for their position added to them.
 
 
 # %%
@@ -508,7 +537,7 @@ for layer_with_order in ("self-attention, positions", "GRU"):
     )
 
 # %% [markdown]
-# What is left of the difference is rounding. The other two notice the order. So the cure is in sight: tell each word
+# What is left of the difference is rounding. Its two rivals notice the order. So the cure is in sight: tell each word
 # where it stands.
 #
 # > **C10 · holds: Permuted words give permuted outputs, to 2e-15.** *The lectures* (deck 1, "Barriers
@@ -544,9 +573,11 @@ for word, place in zip(sentence := number_pieces(203_006), places(sentence), str
     print(f"{word:9}", "" if place < 0 else f"times {WORTH[place]:,}")
 
 # %% [markdown]
-# (`F.cross_entropy` leaves targets of $-100$ out of the loss.) The encoder has two switches. With `looks`, a word
-# meets the next layer together with what it found, $h_j = \tanh([x_j; o_j]\, W + b)$; without, it goes alone. With
-# `positions`, a learned vector for each index is added to the words.
+# (`F.cross_entropy` leaves targets of $-100$ out of the loss.)
+#
+# Now the encoder. It has two switches, so that we can see what each part is good for. With `looks`, a word meets the
+# next layer together with what it found, $h_j = \tanh([x_j; o_j]\, W + b)$; without, it goes alone. With `positions`,
+# a learned vector for each index is added to the words.
 
 
 # %%
@@ -568,10 +599,10 @@ class Encoder(nn.Module):
 
 
 # %% [markdown]
-# A linear layer on top names the place. The data are chapter 04's numbers, and `train_translator` is chapter 03's
-# training loop; it takes any loss. We train on 10,000 numbers of 1 to 6 digits and report on 900 held-out ones of 3 to 6.
-# Learning rates are chosen on yet other numbers, of 4 to 6 digits: a little longer on average, but what is chosen is a
-# rate, and nothing else.
+# A linear layer on top names the place: four scores for each word. The data are chapter 04's numbers, and
+# `train_translator` is chapter 03's training loop; it takes any loss. We train on 10,000 numbers of 1 to 6 digits and
+# report on 900 held-out ones of 3 to 6. Learning rates are chosen on yet other numbers, of 4 to 6 digits. (These are a
+# little longer on average, but nothing is chosen by them except a rate.)
 
 
 # %%
@@ -639,9 +670,10 @@ training, held_out, elsewhere = tagged_numbers()
 # %% [markdown]
 # ### What a word counts for (E1)
 #
-# Two switches give four encoders. The fifth is the rival: chapter 04's GRU in both directions. What do we expect? Words
-# alone know only themselves. Self-attention alone is section 6: "three" can find out *that* there is a "thousand", but
-# not whether it comes before or after. With both switches on, everything needed is there. Is it used?
+# Two switches give four encoders. The fifth is the rival: chapter 04's GRU in both directions. Guess before you read
+# on: which of the five can know what "three" counts for? Words alone know only themselves. Self-attention alone is
+# section 6: "three" can find out *that* there is a "thousand", but not whether it comes before or after. With both
+# switches on, everything needed is there. Is it used?
 
 
 # %%
@@ -779,12 +811,21 @@ runs.holds(
 )
 
 # %% [markdown]
-# Read the curves from below. **Words alone** know only themselves, and stay at 0.434. **Self-attention alone** gains
-# next to nothing: 0.476 at most, and ten times the training does not change it. It cannot, for the dashed line is
-# counted, not trained: whoever knows all words of a number but not their order guesses 0.475 of the places, on
-# average (chance on these words adds or takes a little, so 0.476 breaks nothing). So this is no weakness of training but a theorem, that of section 6. **Positions alone** help, since the first word of a
-# number is often a large one: 0.60 to 0.67. **With both switches on**, 0.95 to 1.00 of all words are right. The GRU
-# is right everywhere after 200 steps already; for such short sentences nobody needs to replace it.
+# Read the curves from below.
+#
+# - **Words alone** know only themselves, and stay at 0.434.
+# - **Self-attention alone** gains next to nothing: 0.476 at most, and ten times the training does not change it.
+# - **Positions alone** help, 0.60 to 0.67 after 2,000 steps. (Our guess why: a word that stands first often counts for
+#   much.)
+# - **With both switches on**, 0.95 to 1.00 of all words are right.
+# - **The GRU** is right everywhere after 200 steps already. For such short sentences nobody needs to replace it.
+#
+# Could still more training save self-attention alone? No. The dashed line is counted, not trained. The words of 203,006
+# also make 206,003, 302,006 and three numbers more. In two of the six "three" counts for 100,000, in two for 1,000 and
+# in two for 1. An encoder that does not see the order gives the same answer for "three" in all six, so it is right in
+# one of three. Counted like this over all held-out numbers, even the best guess gives only 0.475 of the words their
+# place. (That is an average; chance on these 900 numbers can add a little, as it did for 0.476.) So this is no lack of
+# training. It is the theorem of section 6.
 #
 # > **E1 · With positions self-attention gives 0.95 to 1.00 of the words their place, without them 0.48 at most,
 # > however long we train.** *Our question*: does self-attention make up for the missing recurrence where no decoder
@@ -797,11 +838,12 @@ runs.holds(
 #
 # ### What does "three" look at?
 #
-# We chose $Q$ and $K$ by hand so that a digit finds its "thousand". What does training choose? We take five taggers with
-# both switches on. They differ in nothing but the seed. We ask each about 203,006 and draw the weights.
+# We chose $Q$ and $K$ by hand so that a digit finds its "thousand". What does training choose? We take five taggers
+# with both switches on. They differ in nothing but the seed. We ask each about 203,006 and draw the weights.
 #
-# Does a tagger *use* what it looks at? Put on a blindfold: forbid each word the one word that it looks at most, and see
-# whether its answer changes. The mask `allowed` can do that.
+# And does a tagger *use* what it looks at? Put on a blindfold: forbid each word the one word that it looks at most, its
+# favourite, and see whether its answer changes. The mask `allowed` can do that. To compare, we forbid it the second
+# choice instead.
 
 
 # %%
@@ -960,20 +1002,24 @@ table(heads, lines, title, folded=False)
 # word proves that there is a "thousand", and the first word must stand before it. That something stands there is
 # message enough; it need not be a six.
 #
-# And its "three" looks at the second "and", and is wrong. Why? In 200,306, *two hundred thousand three hundred
-# and six*, a digit stands in the fourth place and an "and" in the sixth, just as here. In training, 1,172 such digits
-# were worth 100, and 41 were worth 1,000. The last table shows what comes of it: where another word stands in the sixth place,
-# tagger 2 gets all such digits right; before an "and" it misses a third. (The other four miss next to none.) It has learned a sign of the thing, not the thing, and 203,006 is where
-# the sign misleads. (Tagger 0 makes such a mistake with "two": it finds the "hundred" and misses the "thousand".)
+# And its "three" looks at the second "and", and is wrong. Why? Look at 200,306, *two hundred thousand three hundred
+# and six*. A digit stands in the fourth place and an "and" in the sixth, just as here. In training, 1,172 such digits
+# were worth 100, and 41 were worth 1,000. So the "and" is a good bet for 100. The last table shows what comes of it,
+# for digits in the fourth place that are worth 1,000. Where another word stands in the sixth place, tagger 2 gets all
+# of them right. Where an "and" stands there, it misses a third; each of the other four misses at most four in a
+# hundred. **Tagger 2 has learned a sign of the thing, not the thing**, and 203,006 is where the sign misleads.
+# (Tagger 0 errs with "two": it finds the "hundred" and misses the "thousand".)
 #
-# The columns *blindfolded* are the test: without its favourite, every one of these words says something else. Over all
-# held-out numbers, 29 to 49 % of the answers change when the favourite is hidden, and 0.5 % at most when the second
-# choice is. So these maps show what the model uses. But **a map explains one model, not the task**: five taggers,
-# nearly all answers right, and four ways to look.
+# The columns *blindfolded* are the test: without its favourite, every one of these words says something else. Over
+# all held-out numbers, 29 to 49 % of the answers change when the favourite is hidden, and 0.5 % at most when the
+# second choice is. So the favourites are used, and the second choices hardly. (Where no answer changes, the word may
+# have known its place without looking: by itself, by its position.) But **a map explains one model, not the task**:
+# five taggers, nearly all answers right, and four ways to look.
 #
 # ## 8. Dividing by the root of d
 #
-# Section 5 owes a reason. A lecture's example: with $d = 64$, a query has the scores 112, 96, 16 and 8 at four keys.
+# Section 5 owes us a reason for $\sqrt d$. Start with a lecture's example: with $d = 64$, a query has the scores 112,
+# 96, 16 and 8 at four keys.
 
 # %%
 scores_64 = mt.tensor([112.0, 96.0, 16.0, 8.0])
@@ -984,25 +1030,28 @@ for name, row in (("as they are", scores_64), ("divided by 8", scores_64 / math.
 # As they are, the first key gets everything. Divided by $\sqrt{64} = 8$, the second is heard, too.
 #
 # Why the root, and not $d$ itself? Queries and keys of a network at its start are random. Let their entries be
-# independent, with mean 0 and variance 1. Then each product $q_{im} k_{jm}$ has mean 0 and variance 1. The variance of
-# a sum of independent terms is the sum of their variances:
+# independent, with mean 0 and variance 1. Write $q_{im}$ for entry $m$ of query $i$. Then each product
+# $q_{im} k_{jm}$ has mean 0 and variance 1. The variance of a sum of independent terms is the sum of their variances:
 #
 # $$\operatorname{Var}\big(q_i^\top k_j\big) = \sum_{m=1}^{d} \operatorname{Var}(q_{im} k_{jm}) = d, \qquad
 # \operatorname{Var}\Big(\frac{q_i^\top k_j}{\sqrt d}\Big) = 1 .$$
 #
-# Large scores would not be bad in themselves. What they do to learning is. The Jacobian of a softmax
-# (chapter 00) is
+# So a typical score is as large as $\sqrt d$, and divided by $\sqrt d$ it is as large as 1.
+#
+# Are large scores bad? Not in themselves. But look at what they do to learning. The Jacobian of a softmax (chapter 00),
+# which says how each weight answers to each score, is
 #
 # $$J = \frac{\partial \alpha}{\partial e} = \operatorname{diag}(\alpha) - \alpha \alpha^\top \qquad (n, n).$$
 #
-# If one weight is nearly 1 and the others nearly 0, all entries of $J$ are nearly 0. Then no score learns anything.
-# Chapter 00 said it: **confident means deaf.**
+# Entry $(j, l)$ is $\alpha_j - \alpha_j^2$ on the diagonal and $-\alpha_j \alpha_l$ beside it. If one weight is
+# nearly 1 and all the rest are nearly 0, every entry of $J$ is nearly 0. Then no score learns anything. Chapter 00
+# said it: **confident means deaf.**
 #
 # ### Scores against the width (C11)
 #
-# 500 random queries, each with $n = 16$ random keys of its own. We measure three things: the variance of the scores;
-# the norm of $J$, the root of the sum of its squares; and the norm of $\partial \alpha / \partial q$, which is what
-# reaches the query.
+# We draw 500 random queries, each with $n = 16$ random keys of its own. We measure three things: the variance of the
+# scores; the norm of $J$, the root of the sum of its squares; and the norm of $\partial \alpha / \partial q$, which
+# is what reaches the query. (It is $J$ times the keys, divided by $\sqrt d$ if the scores are.)
 
 
 # %%
@@ -1064,16 +1113,16 @@ for sentence_, what, divided_too, bounds in (
 
 # %% [markdown]
 # On the left the variance grows like $d$, and the division keeps it at 1. In the middle the typical softmax dies as
-# $d$ grows, and with it, on the right, what a typical query can learn.
+# $d$ grows. With it, on the right, dies what a typical query can learn.
 #
-# Two conditions belong to it. Up to $d = 64$ the typical query even gets *more* undivided (see the table); the
-# starving starts between 64 and 256. And not
-# every query starves: the means in the table fall far less than the medians, and that at the query even grows. A few
-# queries sit between two keys of nearly equal score and get a large gradient; all the others get next to none. **The
-# gradient becomes rare and large.**
+# Two things belong beside this. First, it takes large $d$: up to 64 the typical query even gets a larger gradient
+# *without* the division (the blue line lies above the orange one), and it starves only at 256. Second, not every
+# query starves. The folded table has the means: they fall far less than the medians, and at the query the mean even
+# grows. A few queries sit between two keys of nearly equal score and get a large gradient; most get next to none.
+# **The gradient becomes rare and large.**
 #
-# Nothing forbids a trained network to make its scores large where a sharp look is useful; our taggers did. The division
-# sets where we start, not where we end. Whether that shows in training is a side road (E2).
+# A trained network may still make its scores large where a sharp look is useful; our taggers did. The division sets
+# where we start, not where we end. Whether that shows in training is a side road (E2).
 #
 # > **C11 · holds with a condition: For most queries the gradient dies: the median norm of the Jacobian
 # > falls from 0.34 at width 16 to 0.00003 at 1,024.** *The lectures* (deck 1, "Scaled Dot Product
@@ -1086,7 +1135,7 @@ for sentence_, what, divided_too, bounds in (
 #
 # ## 9. What waits for what
 #
-# What have we won by leaving the recurrence? In a recurrent network $h_t = \tanh(x_t W_{ih} + h_{t-1} W_{hh})$ must
+# What have we won by leaving the recurrence out? In a recurrent network $h_t = \tanh(x_t W_{ih} + h_{t-1} W_{hh})$ must
 # wait for $h_{t-1}$. In self-attention no output waits for another output of its layer.
 
 # %% evidence
@@ -1107,15 +1156,16 @@ plot.show(
 #
 # ### Sequential operations against length (C12)
 #
-# Now we count operations, in words first. In a plain RNN each word needs three, one after another: multiply the last
+# Now we count operations, by hand first. In a plain RNN each word needs three, one after another: multiply the last
 # state, add the new word, take the tanh. For $n$ words that makes $3n$. Self-attention needs eight, for any number of
 # words: *stack* the words into a matrix, *multiply* by $K$, *transpose*, *multiply* by the queries, *divide*,
 # *softmax*, *multiply* by the values, *pick* the last row.
 #
 # That is the **longest** path from the first word to the last output. It tells how many operations must wait for each
-# other, even with unlimited processors. The **shortest** path is the quickest way for news of the first word: the
-# number of operations that it must pass through, and the gradient on its way back: $3n$ in the RNN, and four in self-attention, by way of the values. The library can count
-# both in the graph that `backward` walks (chapter 00); the folded cell does.
+# other, even with unlimited processors. The **shortest** path is the quickest way for news of the first word, and for
+# the gradient back to it. In the RNN it is $3n$, too. In self-attention it is four, by way of the values: *stack*,
+# *multiply* by $V$, *multiply* by the weights, *pick*. The library can count both in the graph that `backward` walks
+# (chapter 00); the folded cell does.
 
 
 # %% evidence
@@ -1177,8 +1227,9 @@ for said, counts, expected, reason in (
     lab.holds("C12", said, counts, between=(expected, expected), derived=reason)
 
 # %% [markdown]
-# This is counted, so it holds on any machine. (An operation counts as one here, however large it is.) But waiting less
-# does not mean working less. By hand, with $2nkm$ FLOPs for a product of $(n, k)$ and $(k, m)$:
+# This is counted, so it holds on any machine. (An operation counts as one here, however large it is.) But to wait
+# less is not to work less. Work is counted in **FLOPs**, additions and multiplications: a product of $(n, k)$ and
+# $(k, m)$ takes $2nkm$ of them. By hand:
 #
 # | layer | FLOPs | wait for each other | words $n$ apart meet after | kept for the gradient |
 # | --- | --- | --- | --- | --- |
@@ -1196,8 +1247,9 @@ for length in (64, 2048, 131_072):
     )
 
 # %% [markdown]
-# At 131,072 words the weights of one head in one layer fill 64 GiB. Chapter 12 shows how to compute the same outputs
-# without ever keeping this table. Now the work and the time. Which layer is fastest, on one core?
+# At 131,072 words, a thick novel, the weights of one head in one layer fill 64 GiB. (A head is one self-attention like
+# ours; chapter 06 takes several.) Chapter 12 shows how to compute the same outputs without ever keeping this table. Now
+# the work and the time. Which layer is fastest, on one core?
 
 
 # %% evidence
@@ -1281,21 +1333,31 @@ runs.holds(
 # | one place at a time | one softmax, one place (C14) | several heads | 06 |
 # | does not train when deep | gradients (C20) | residual connections, layer norm | 09 |
 #
-# The first we met in sections 6 and 7. A vector for each index was enough up to 16 words; chapter 08 asks which vectors,
-# and for how long. The second can be seen in section 5: with the weights held fixed, the output $A\,XV$ is linear in
-# $X$. (Our encoder had a tanh behind it.) The third: with $x_{i+1}$ among its keys, token $i$ need only look to know what
-# comes next. The fourth: "thousand" heard both digits at once and got 3.52, a mixture; and tagger 0 found the "hundred"
-# behind "two" and missed the "thousand". The fifth shows only when many layers are stacked.
+# One by one:
 #
-# **Today.** This layer is still the heart of nearly every large language model, almost as you wrote it. What changed: the
-# scores never lie in memory as a whole, since the softmax is computed tile by tile (FlashAttention; chapter 12, C26).
-# Queries and keys are often brought to one length before they meet, so that no score can explode ("QK-norm"; in no
-# chapter). Positions come in by turning queries and keys (chapter 08). And many heads share a few keys and values
+# - **Order.** We met it in sections 6 and 7. A vector for each index was enough up to 16 words; chapter 08 asks which
+#   vectors, and for how long.
+# - **Nonlinearity.** Look at section 5: with the weights $A$ held fixed, the output $A\,XV$ is linear in $X$. (Our
+#   encoder had a tanh behind it.)
+# - **The future.** A model that writes has to predict token $i + 1$ from the tokens up to $i$. With $x_{i+1}$ among its
+#   keys, token $i$ need only look.
+# - **One place.** "Thousand" heard both digits at once and got 3.52, a mixture; and tagger 0 found the "hundred" behind
+#   "two" and missed the "thousand".
+# - **Depth.** It shows only when many layers are stacked.
+#
+# **Today.** This layer is still the heart of nearly every large language model, almost as you wrote it. What changed:
+# the scores never lie in memory as a whole, since the softmax is computed tile by tile (FlashAttention; chapter 12,
+# C26). Queries and keys are often brought to one length before they meet, so that no score can explode ("QK-norm"; in
+# no chapter). Positions come in by turning queries and keys (chapter 08). And many heads share a few keys and values
 # (chapter 12).
 #
-# **Try it**: halve the 4 in $Q$, then double it, and follow "two" through section 4 with a pencil; give each word a fifth
-# number, its index, let $K$ keep it, too, and choose $Q$ so that "thousand" hears "two" and not "six"; can you make "and" hear the digits
-# only, by $Q$ alone? (No: why?) Train a tagger for 200 steps and look at the map of another number with `weights_of`.
+# **Try it**:
+#
+# - Halve the 4 in $Q$, then double it, and follow "two" through section 4 with a pencil. Guess the weight first.
+# - Give each word a fifth number, its index, and let $K$ keep it, too. Choose $Q$ so that "thousand" hears "two" and
+#   not "six".
+# - Can you make "and" hear the digits only, by $Q$ alone? (No: why?)
+# - Train a tagger for 200 steps and look at the map of another number with `weights_of`. Which number will fool it?
 #
 # <details><summary>Common slips, and how other texts write it</summary>
 #
@@ -1315,12 +1377,12 @@ runs.holds(
 #   weights, and the weights mix the values. For all tokens at once: $\operatorname{softmax}\big(XQ\,(XK)^\top / \sqrt
 #   d\big)\, XV$.
 # - Permuted words give permuted outputs, exactly (C10). So words need a vector for their position.
-# - With positions, one layer of self-attention gives each word of a number its place, as the GRU does; without them it
-#   cannot (E1).
+# - With positions, one layer of self-attention gives nearly every word of a number its place, as the GRU does; without
+#   them it cannot (E1).
 # - A trained map can be tested: hide the word that is looked at, and see whether the answer changes. Taggers that are
-#   equally good look at different words.
-# - Scores of random vectors have variance $d$. Dividing by $\sqrt d$ makes it 1, and keeps the typical softmax where its
-#   gradient is not zero (C11).
+#   about equally good look at different words.
+# - Scores of random vectors have variance $d$. Dividing by $\sqrt d$ makes it 1, and keeps the typical softmax where
+#   its gradient is not zero (C11).
 # - The number of operations in sequence does not depend on the length (C12). The work grows as $6nd^2 + 4n^2d$, and the
 #   memory of the weights as $n^2$.
 # - Five barriers are left on the way to a Transformer.
@@ -1412,14 +1474,15 @@ for width in (64, 256):
         )
 
 # %% [markdown]
-# Each mark is a run; pairs of a cross and a dot share a seed. After 100 steps the dots lie higher, at both widths. After
-# 300 steps they still do, but at $d = 64$ by less than one place in a hundred. All four differences are findings. So the
-# division makes training faster, and it helps the wide layer longer. We found no sign that it decides what can be
-# learned at all.
+# Each mark is a run; each seed gave a cross and a dot. After 100 steps the dots lie higher, at both widths.
+# After 300 steps they still do, but at $d = 64$ by less than one place in a hundred. All four differences are
+# findings. So the division makes training faster, and it helps the wide layer longer. We found no sign that it
+# decides what can be learned at all.
 #
-# The effect is milder than C11 suggests. Our layer starts as `nn.Linear` does, with queries and keys of two thirds of the
-# variance of C11's, and each side got the learning rate that is best for it. C11 is about the start; Vaswani et al.
-# (2017), too, wrote "we suspect" where they gave this reason.
+# The effect is milder than C11 suggests. In C11 the numbers in queries and keys have variance 1. Here they start with
+# two thirds: word plus position have variance 2, and the start of `nn.Linear` makes a third of it. And each side got
+# the learning rate that is best for it. C11 is about the start; Vaswani et al. (2017), too, wrote "we suspect" where
+# they gave this reason.
 #
 # > **E2 · At width 256 the division gives 0.90 to 0.99 right after 100 steps in place of 0.82 to 0.95; after 300
 # > steps less is left.** *Our question*: does the division matter in training?
@@ -1562,16 +1625,16 @@ runs.holds(
 )
 
 # %% [markdown]
-# Taking the recurrence out breaks the translator. Self-attention *by itself* does not repair it, and cannot: the bound is
-# all that words without their order give away. With positions it is back, and after 1,000 steps it is nearly where the
-# GRU is.
+# Taking the recurrence out breaks the translator. Self-attention *by itself* does not repair it, and cannot: the
+# bound is all that words without their order give away. With positions it is back, and after 1,000 steps it is nearly
+# where the GRU is.
 #
 # One result may surprise. *Words with positions*, whose encoder has no dependencies between words at all, translate
 # nearly as well: at 100 and at 300 steps no difference is a finding, and only 1,000 steps show one. We took the
-# recurrence out of the *encoder*; the decoder still has a GRU, and it knows what it has said. Our guess is that it looks
-# at place after place and puts things together itself. In E1, where no decoder can help, the same encoder stays below
-# 0.68. **So the translator hardly shows what an encoder needs; the tagger does.** Chapter 10 takes the decoder's
-# recurrence away, too.
+# recurrence out of the *encoder*; the decoder still has a GRU, and it knows what it has said. Our guess is that it
+# looks at place after place and puts things together itself. In E1, where no decoder can help, the same encoder stays
+# below 0.68. **So the translator hardly shows what an encoder needs; the tagger does.** Chapter 10 takes the
+# decoder's recurrence away, too.
 #
 # > **C33 · holds with a condition: Only with positions: 0.99 after 1,000 steps, without them 0.28 at most;
 # > and positions alone already give 0.88 to 0.99.** *The lectures* (deck 5, "Is Attention All We Need?",

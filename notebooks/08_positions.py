@@ -13,7 +13,7 @@
 # **After this chapter you will be able to**
 #
 # - say what a position should do, and which of five wishes each scheme breaks;
-# - write a scheme for each of the three places at which order can enter self-attention;
+# - write a scheme for each of the three points at which order can enter self-attention;
 # - compute sinusoidal codes, and prove that a shift rotates them;
 # - derive rotary positions from that proof, and write them in ten lines;
 # - test a model beyond its trained length, and explain why rotary positions fail there;
@@ -137,7 +137,7 @@ print("without the mask:", counted.flatten())
 # of *walk* and *dog* is the same in both. A position that depends on the place alone is called **absolute**, one that depends on
 # the difference of two places **relative**.
 #
-# And where can order come in? On the way from a word to a weight there are three places.
+# And where can order come in? On the way from a word to a weight there are three points, numbered 1 to 3 in the drawing.
 
 # %% evidence
 # From words to weights, and where an order can enter
@@ -632,7 +632,8 @@ plot.show(
 )
 
 # %% [markdown]
-# Every diagonal has one colour: that is what *shift-equal* looks like. "Three back" is now one vector, learned once.
+# On the left are the clipped differences, on the right what their vectors add to the scores when all queries are equal. Every
+# diagonal has one colour: that is what *shift-equal* looks like. "Three back" is now one vector, learned once.
 #
 # > **Relative positions** grant all five wishes, up to $c$: distances beyond it look alike. (T5 learns one *number* for each head
 # > and distance, with far distances in ever wider buckets: Raffel et al., 2020. Shaw et al. also add vectors to the values:
@@ -883,6 +884,11 @@ def minimise(model, draw, rate, steps):
 # - **last symbol**: four of five tokens are blank; say at each place which of 8 symbols was the last that is not blank. Word *and*
 #   place count, and the distance is not fixed. One layer.
 #
+# | task | comes in (`_` is blank) | is to be said (`.` counts for nothing) |
+# | --- | --- | --- |
+# | token 3 back | `f r i e n d` | `. . . f r i` |
+# | last symbol | `_ c _ _ a _` | `. c c c a a` |
+#
 # All models train on lengths 8 to 20.
 
 # %% evidence
@@ -987,11 +993,11 @@ for row in echoes.best:
 # symbol*, and count right answers **only from the 21st token on**. No training sequence was that long. Each scheme gets the
 # learning rate whose loss on other sequences of *trained* length, with other seeds, is lowest.
 #
-# Two rows are new. What if the fault lies with training, and not with the codes? Sinusoids exist at every place, but training
-# shows places 0 to 19 only, always. So we train once more and let each training sequence **start at a random place**, anywhere in
-# 0 to 63. Its length stays 8 to 20. That is one line, and for relative positions, ALiBi and rotary it changes nothing: they are
-# shift-equal. Note what this test asks: with random starts every *place* of the test has occurred in training. New is only that
-# a sequence is so long.
+# Two rows of the figure are new. What if the fault lies with training, and not with the codes? Sinusoids exist at every place, but
+# training only ever shows places 0 to 19. So we train the table and the sinusoids once more, and let each training sequence **start
+# at a random place**. Its length stays 8 to 20, and all its places lie in 0 to 63. In code that is one line. (Relative positions,
+# ALiBi and rotary positions are shift-equal: for them it changes nothing.) Note what this test asks. With random starts every
+# *place* of the test has occurred in training. New is only that a sequence is so long.
 
 
 # %% evidence
@@ -1086,19 +1092,21 @@ runs.holds(
 )
 
 # %% [markdown]
-# Look at a ring and its dot. Where they lie together, a scheme carries on; where the dot lies far to the left, it breaks.
+# A ring is the share of right answers at places 0 to 19, its dot the share from place 20 on. Where they lie together, a scheme
+# carries on; where the dot lies far to the left, it breaks.
 #
-# - **None, index, ALiBi** on *token 3 back* fail within already, in 250 steps. The mask leaks some order, but too little. The
-#   index and ALiBi have no peak at 3, and the second layer has not made one.
+# - **None, index, ALiBi** have not learned *token 3 back* after 250 steps: even their rings lie far to the left. The mask leaks
+#   some order, but too little. The index and ALiBi have no peak at 3, and the second layer has not made one.
 # - **Learned** and **sinusoidal** positions fall from nearly 1 to near a guess, 1/16, on the echo, and to a third on *last
 #   symbol*. The layers have learned what to do with twenty codes, and not with the next ones.
-# - **From random starting places** sinusoids hold on the echo. On *last symbol* three runs of five hold after 250 steps, and
-#   below we train longer. So the *codes* were not at fault. *Training at places 0 to 19 only* was. The table holds on the echo,
-#   too. On *last symbol* it has 64 rows to learn one by one, and 250 steps are not enough for that. (A random start makes places
-#   known, no more. What happens past place 63, where training never was, this test does not say.)
+# - **Sinusoids from random starting places** hold on the echo. On *last symbol* three runs of five hold after 250 steps, and
+#   below we train longer. So the *codes* were not at fault. *Training at places 0 to 19 only* was.
+# - **The table from random starting places** holds on the echo, too. On *last symbol* it has 64 rows to learn one by one, and 250
+#   steps are not enough for that. (A random start makes places known, no more. What happens past place 63, where training never
+#   was, this test does not say.)
 # - **Relative** positions hold on the echo. On *last symbol* they lose a little. Distances from 8 on share one vector, and
 #   with probability $0.8^8 = 0.17$ the last eight tokens are all blank. Then nothing says which symbol is nearer.
-# - **ALiBi** is the reverse. It holds on *last symbol*: what is far counts little, whether it was trained or not. Even the
+# - **ALiBi** fails at the echo, but holds on *last symbol*: what is far counts little, whether it was trained or not. Even the
 #   **index** does well here, better than rotary positions in all five seeds: *later counts more* is a straight line.
 # - **Rotary** positions hold to a degree. They get a section of their own.
 #
@@ -1156,9 +1164,12 @@ longer_runs.holds(
 )
 
 # %% [markdown]
-# More training at the same twenty places does not help sinusoids. Nor does it repair rotary positions: after ten times the steps
-# four runs of five are worse than after 250. (A guess at why: the surer a model is of what it sees, the surer it is of what it
-# mistakes for that.) The echo we have not trained longer. From random starting places three times the steps bring sinusoids to
+# Within the trained length (left) all three get nearly everything right in the end. Beyond it (right) they part. More training at the
+# same twenty places does not help sinusoids. Nor does it repair rotary positions: after ten times the steps four runs of five are
+# worse than after 250. (A guess at why: the surer a model is of what it sees, the surer it is of what it mistakes for that.) The
+# echo we have not trained longer.
+#
+# From random starting places three times the steps bring sinusoids to
 # {{08 beyond_with_more_training: beyond; scheme=sinusoidal, random start; steps=750}}, and ten times to
 # {{08 beyond_with_more_training: beyond; scheme=sinusoidal, random start; steps=2500}}. The price of that one line is training time.
 #
@@ -1210,15 +1221,21 @@ plot.show(
 #
 # We take trained models and change only what they may see, without further training.
 #
-# - **hand forbidden**: only the distances are masked at which a hand has come round.
-# - **others forbidden**: all *other* distances from 20 on are masked.
-# - **window of 20**: all distances from 20 on are masked.
-# - **squeezed**: no distance is masked, but places are multiplied by trained length / new length. All angles then lie between
-#   trained ones (Chen et al., 2023).
+# - **hand forbidden**: we mask only the distances at which a hand has come round.
+# - **others forbidden**: we mask all *other* distances from 20 on.
+# - **window of 20**: we mask all distances from 20 on.
+# - **squeezed**: we mask nothing, but multiply places by trained length / new length. All angles then lie between trained ones
+#   (Chen et al., 2023).
 #
-# For *last symbol* we also take a base of 1,000,000 in place of 10,000: that makes all hands but the first slower. Its second hand
-# needs 35 words for a turn. In 20 places it makes half a turn, so *small angle* means *near*, and after a whole turn the angle is
-# small again. There the bet is on distances 28 to 43.
+# For *last symbol* we also train with a base of 1,000,000 in place of 10,000. That makes all hands but the first slower. The
+# second one then makes half a turn in 20 places. So a model can learn that *small angle* means *near*, and after a whole turn the
+# angle is small again. Here is where a hand comes round, and so our three bets:
+#
+# | task | base | what comes round | after | distances forbidden |
+# | --- | --- | --- | --- | --- |
+# | token 3 back | 10,000 | the first two hands together | 19 words | 22 |
+# | last symbol | 1,000,000 | the second hand | 35 words | 28 to 43 |
+# | last symbol | 10,000 | the third hand | 63 words | 56 to 63 |
 
 # %% evidence
 # Distances to forbid, and the weight on each distance
@@ -1325,16 +1342,16 @@ reach.holds(
 reach.holds("and ruins token 3 back", change_in_right("squeezed", "token 3 back"), below=-0.3)
 
 # %% [markdown]
-# Left: at the last place {{08 rotary_reach: weight by distance[22]; case=token 3 back}} of the weight of the wrong answers lies on one distance, 22. At length 24 this one
-# distance is the whole fault. Forbid it, and {{08 rotary_reach: hand forbidden; case=token 3 back}} is right in place of {{08 rotary_reach: as trained; case=token 3 back}}. Forbid 20, 21 and 23, which are just
-# as new, and nothing changes. So it is not that new angles confuse the model. It meets an *old* angle again, and takes a
+# **The first bet is won** (left). Where the last answer is wrong, {{08 rotary_reach: weight by distance[22]; case=token 3 back}} of the weight lies on one distance, 22. At length 24 this
+# one distance is the whole fault. Forbid it, and {{08 rotary_reach: hand forbidden; case=token 3 back}} is right in place of {{08 rotary_reach: as trained; case=token 3 back}}. Forbid 20, 21 and 23, which
+# are just as new, and nothing changes. So it is not that new angles confuse the model. It meets an *old* angle again, and takes a
 # far word for a near one.
 #
-# Right: with base 1,000,000 the hill stands near 35, where the second hand has come round. Forbid distances 28 to 43, and
+# **The second is mostly won** (right, green). The hill stands near 35, where the second hand has come round. Forbid distances 28 to 43, and
 # {{08 rotary_reach: hand forbidden; case=last symbol, base 1,000,000}} is right in place of {{08 rotary_reach: as trained; case=last symbol, base 1,000,000}}: more than half of what the window repairs, but not all.
 #
-# With base 10,000 we bet on distances 56 to 63, where the third hand comes round. At the last place the weight does lie at that far
-# end. But the bet fails: without distances 56 to 63 only {{08 rotary_reach: hand forbidden; case=last symbol}} is right in place of {{08 rotary_reach: as trained; case=last symbol}}, and without all *other* new distances it is
+# **The third is lost** (right, orange). At the last place much of the weight does lie at that far end. But without distances 56 to 63
+# only {{08 rotary_reach: hand forbidden; case=last symbol}} is right in place of {{08 rotary_reach: as trained; case=last symbol}}, and without all *other* new distances it is
 # {{08 rotary_reach: others forbidden; case=last symbol}}. Few places see as far as 56, and other hands come round before. So no single turn carries the fault there.
 #
 # **Both cures have a price.** A window repairs both tasks. But nobody sees further than 20 words then, and a longer text
@@ -1559,11 +1576,14 @@ for name, found in (("600 steps", on_text), ("1,500 steps", longer)):
         )
 
 # %% [markdown]
-# Look at the left panel from above. Without positions the mask alone gives some order, and the loss is the highest by far.
-# ALiBi gains little or nothing over the table; it cannot put its peak at a distance of its choice. Rotary positions can, and
-# gain only a little more. Shaw's vectors gain by far the most. (Why so much more than rotary? They let each query choose its
-# distance, from a small table that is trained everywhere. That is a guess.) Then the way around: it helps the table, and it helps
-# relative positions, and together they are ahead of the RNN.
+# Read the left panel, after 600 steps, from the top. The `+ x` in a name means with the way around.
+#
+# - **None**: the mask alone gives some order, and the loss is the highest by far.
+# - **ALiBi** gains little or nothing over the table; it cannot put its peak at a distance of its choice. **Rotary** positions can,
+#   and gain only a little more.
+# - **Relative** positions, Shaw's vectors, gain by far the most. (Why so much more than rotary? They let each query choose its
+#   distance, from a small table that is trained everywhere. That is a guess.)
+# - **The way around** helps the table, and it helps relative positions. Relative + x is ahead of the RNN.
 #
 # Now compare the two panels. With more steps the table of 32 places comes closer: each place can learn by itself what relative
 # positions know at once, it only takes longer. And the RNN overtakes relative + x. After 1,500 steps it is ahead in all five
@@ -1571,9 +1591,9 @@ for name, found in (("600 steps", on_text), ("1,500 steps", longer)):
 # {{07 language_models: loss; model=masked self-attention; steps=6000}} and {{07 language_models: loss; model=RNN; steps=6000}}: the lead shrinks by itself, but it stays.
 #
 # So two of the three suspects had a hand in it, the positions and the missing way around. (The second suspect has not been heard
-# yet: chapter 09.) How much each of them explains depends on the budget. The table above gives both. After 600 steps relative
-# positions alone take most of the lead; after 1,500 they take less. The way around alone takes about two fifths each time, in the
-# median.
+# yet: chapter 09.) How much each of them explains depends on the budget, and the table above gives its share of the RNN's lead at
+# both. Relative positions alone take most of the lead after 600 steps, and less after 1,500. The way around alone takes about two
+# fifths each time, in the median.
 #
 # > **E3 · With a way around, relative positions have {{08 positions_on_text: loss; network=relative + x}} nats after 600 steps,
 # > the RNN {{08 positions_on_text: loss; network=RNN}}; after 1,500 the RNN is ahead.** *Our question*: how much of the RNN's lead

@@ -89,8 +89,9 @@ plot.show(
 #
 # This is our drawing of figure 1 of Vaswani et al. (2017). Only the norms differ: theirs stand behind the sums. The
 # **encoder** reads the source and turns it into the **memory**, one vector for each source token. The **decoder** reads
-# the target as far as it has been said, and gives scores for the next token. Each layer transforms one sequence of
-# vectors into another of the same shape; deck 5 takes the model's name from that. Two things are new:
+# the target as far as it has been said, and gives scores for the next token. All $L$ blocks of the decoder look at the
+# same memory: the answer of the *last* block of the encoder, normed. Each block transforms one sequence of vectors into
+# another of the same shape. The model's name comes from that, say the lectures (deck 5). Two things are new:
 #
 # - **The decoder's block has three parts.** Between its self-attention and its network stands **cross-attention**:
 #   chapter 04's look at the source, with chapter 06's heads. Queries come from the target, keys and values from the
@@ -147,9 +148,10 @@ class Embedded(nn.Module):
 # with the weights, since it can be computed again.)
 #
 # The encoder's block is chapter 09's `Block` as it stands. The decoder's block adds the look at the source, the only
-# way by which anything of the source gets into the target. `Block` brings `norm_1` and `norm_2`, so the new norm in the
-# middle is called `norm_3`. The memory needs no norm here: the encoder's last norm has done it. `real` is the mask that
-# hides the padding of the source.
+# way by which anything of the source gets into the target. `Block` brings `attention` with `norm_1`, `feed_forward` with
+# `norm_2`, and the dropout `drop`. So the new norm in the middle is called `norm_3`. An attention is called with the
+# vectors that ask, the vectors that answer, and a mask; `real` is the mask that hides the padding of the source. The
+# memory needs no norm here: the encoder's last norm has done it.
 
 
 # %% save
@@ -240,9 +242,24 @@ print("source", tuple(source.shape), " target", tuple(target.shape), " words", l
 print("memory", tuple(memory.shape), " scores", tuple(model(source, target).shape))
 
 # %% [markdown]
-# The weights are still random, so the scores mean nothing yet. But is the code right? Cross-attention is the new part, so
-# a folded cell does it once more by hand, as a loop over the target's tokens and the heads. Query $i$ of a head meets
-# all $n$ keys, and its weights mix the $n$ values. The heads are put side by side and multiplied by $W_O$.
+# The weights are still random, so the scores mean nothing yet. But the shapes do. Follow this one sentence upwards through
+# the drawing of section 1, with $n = 5$, $T = 7$, $d = 16$, and four heads of $16 / 4 = 4$ columns:
+#
+# | where | what | shape |
+# | --- | --- | --- |
+# | left | source tokens | $(1, 5)$ |
+# | | their vectors, before and after each block; the last ones are the memory | $(1, 5, 16)$ |
+# | right | target tokens | $(1, 7)$ |
+# | | their vectors, before and after each block | $(1, 7, 16)$ |
+# | | cross-attention, in each head: queries of the target | $(1, 4, 7, 4)$ |
+# | | keys and values, of the memory | $(1, 4, 5, 4)$ |
+# | | weights: each of 7 target tokens looks at 5 source tokens | $(1, 4, 7, 5)$ |
+# | | what each head answers, and all heads side by side | $(1, 4, 7, 4)$, $(1, 7, 16)$ |
+# | top | scores of 59 pieces, at each target token | $(1, 7, 59)$ |
+#
+# The two lengths meet in one place only, in the weights of cross-attention. Is the code right there? A folded cell does
+# it once more by hand, as a loop over the target's tokens and the heads. Query $i$ of a head meets all $n$ keys, and its
+# weights mix the $n$ values. The heads are put side by side and multiplied by $W_O$.
 
 # %% evidence
 # Cross-attention once more, as a loop over tokens and heads
@@ -300,11 +317,12 @@ plot.show(
 )
 
 # %% [markdown]
-# What to see: the first and the third mask close columns, which are keys; the second closes a triangle. The third is not
-# square, since the target has a length of its own.
+# Blue means that a query may look, a cross that it may not. What to see: the first and the third mask close columns, which
+# are keys; the second closes a triangle. The third is not square, since the target has a length of its own.
 #
-# Why has the decoder no padding mask for its own tokens? Padding stands behind all real tokens, so the causal mask
-# hides it from them. The rows of padding predict something, too, but the loss will ignore it.
+# The rows of padding stay open. In the encoder padding may ask, since nobody looks at its answer. And why has the
+# decoder no padding mask for its own tokens? Padding stands behind all real tokens, so the causal mask hides it from
+# them. Its rows predict something, too, but the loss will ignore it.
 #
 # Three properties must hold, and each is a line to check. *The mask makes training possible*: the scores of all
 # positions, computed in one pass, are those of a decoder that gets one token after another.
@@ -427,8 +445,9 @@ for (name, sizes), told in zip(PAPER.items(), (65e6, 213e6), strict=True):
 # What to see: the networks are the longest bars. Two thirds of a block of the encoder are network. And the output layer
 # is as large as the embedding. The paper saves it by using the same matrix for both (**tied embeddings**, chapter 11).
 #
-# The paper gives 65 and 213 million weights. Without the output layer we come near, but not to the digit. The last two
-# lines say why: no single size of the vocabulary explains both numbers.
+# The paper gives 65 and 213 million weights. Without the output layer we come near, but not to the digit. Is it the
+# vocabulary, which the paper gives only roughly? The last two lines say which size each number would need. The two sizes
+# differ, so no single vocabulary explains both.
 #
 # ## 5. It learns to translate
 #
@@ -568,8 +587,9 @@ lab.holds("E1", "trained, most held-out numbers are right", shares[1], above=0.7
 #
 # So is every part needed? We leave out one at a time and train again. Attentions and networks stand in sums,
 # $x + \ldots$, so one that answers zero is gone. A norm becomes the identity, the codes become zero, the mask is taken
-# away. We report *exact match*: the share of the 300 numbers that are translated without any mistake. What do you
-# expect? Write down a guess for each bar before you look.
+# away. *All heads but one* leaves a single head, as wide as the four were together. We report *exact match*: the share of
+# the 300 numbers that are translated without any mistake. What do you expect? Write down a guess for each bar before you
+# look.
 
 
 # %%
@@ -751,12 +771,12 @@ for part in PARTS[5:]:
 # - Without **cross-attention** the decoder learns what German numbers look like, and cannot know which one is meant.
 # - Without the **causal mask** it learns to copy the next token from its own input. When it translates, there is nothing
 #   to copy yet (chapter 07, C15). Three times the training does not help.
-# - Without the **sums** each part takes the place of what went in, and the model learns hardly anything, with three times
-#   the training, too. They are the first thing that depth needs (chapter 09, C20).
+# - Without the **sums** each part takes the place of what went in, and the model learns hardly anything. Three times the
+#   training does not help here either. The sums are the first thing that depth needs (chapter 09, C20).
 # - Without **positions** "three hundred and two" and "two hundred and three" are one bag of words. Why are some right
 #   all the same? The words of some numbers fit in one order only, such as "six hundred". The dashed line is counted,
-#   not trained: it is the best guess from the words in no order, one in four. No training gets above that line, up to
-#   luck with 300 numbers.
+#   not trained: a guesser that knows the words but not their order gets one number in four right at best. No training
+#   gets above that line, except by luck with these 300 numbers.
 #
 # Now the long bars. Leave out the norms, the networks, the self-attention of one stack, or all heads but one, and the
 # model still translates. We had not expected that. It shows how easy this task is. It does not show that these parts are
@@ -767,15 +787,16 @@ for part in PARTS[5:]:
 # > **E1 · Without cross-attention, the mask or the sums no number is right, without positions one in six.**
 # > *Our question*: which parts does the translator of numbers need?
 # >
-# > *Measured*: Exact match on 300 held-out numbers after 300 steps, five seeds, each at the rate that is best on other
-# > numbers: with all parts {{10 part_left_out: exact match; part=none left out}}; without positions
-# > {{10 part_left_out: exact match; part=positions}}, norms {{10 part_left_out: exact match; part=norms}}, networks
-# > {{10 part_left_out: exact match; part=networks}}, the encoder's self-attention
-# > {{10 part_left_out: exact match; part=encoder's attention}}, the decoder's
-# > {{10 part_left_out: exact match; part=decoder's attention}}, all heads but one
-# > {{10 part_left_out: exact match; part=all heads but one}}. After 900 steps, all at the rate 0.002, without the mask
-# > {{10 left_out_for_longer: exact match; part=causal mask}}, without the sums
-# > {{10 left_out_for_longer: exact match; part=sums}}.
+# > *Measured*: Exact match on 300 held-out numbers, five seeds.
+#
+# | left out | 300 steps, each at the rate best on other numbers | 900 steps, rate 0.002 |
+# | --- | --- | --- |
+# | nothing | {{10 part_left_out: exact match; part=none left out}} | |
+# | cross-attention | {{10 part_left_out: exact match; part=cross-attention}} | |
+# | causal mask | {{10 part_left_out: exact match; part=causal mask}} | {{10 left_out_for_longer: exact match; part=causal mask}} |
+# | sums | {{10 part_left_out: exact match; part=sums}} | {{10 left_out_for_longer: exact match; part=sums}} |
+# | positions | {{10 part_left_out: exact match; part=positions}} | |
+# | decoder's self-attention, the lowest of the long bars | {{10 part_left_out: exact match; part=decoder's attention}} | |
 #
 # ## 6. Where it looks
 #
@@ -1061,21 +1082,23 @@ plot.show(
 )
 
 # %% [markdown]
-# Section 1 drew a part on the vertical line and the arrow past it at the side. Here it is the other way round: the orange
-# line is what goes past, and the parts stand beside it. What to see: on the left norms stand on the orange line, on the
-# right nothing but sums. That is pre-norm, which our blocks have had since chapter 09 (C22). The six other differences:
+# Each drawing is one block, from bottom to top. The orange line carries the vectors past the parts; the parts stand beside
+# it and add to it. (Section 1 drew the same thing with the parts in the middle.) What to see: on the left norms stand on
+# the orange line, on the right nothing but sums. That is pre-norm, which our blocks have had since chapter 09 (C22). The
+# six other differences:
 #
-# | | 2017 | today | what for | measured in |
+# | | 2017 | today | what for | also in |
 # | --- | --- | --- | --- | --- |
 # | 1 | layer norm | **RMSNorm**: $\gamma \odot x / \sqrt{\operatorname{mean}(x^2)}$ | no mean, no bias: less to compute | 09 (C21), 12 (C36) |
 # | 2 | ReLU network | **SwiGLU**: $\big(\operatorname{silu}(x W_1) \odot x W_2\big) W_3$ | one projection gates another | 12 (C36) |
 # | 3 | sinusoids, added once | **rotary positions**: queries and keys are turned in every layer | looks by distance | 08 (C17), 12 (C36) |
-# | 4 | biases (paper: in networks only) | **no biases** | they are not missed | here (E4) |
+# | 4 | biases (paper: in networks only) | **no biases** | they are not missed | |
 # | 5 | queries and keys as they come | **query-key norm**: both get an RMSNorm before they meet | long vectors cannot make large scores | 12 (C36) |
-# | 6 | each head has its own keys and values | **shared keys**: a group of heads has one set of keys and values | a smaller cache for writing | here (E4), set 12 |
+# | 6 | each head has its own keys and values | **shared keys**: a group of heads has one set of keys and values | a smaller cache for writing | set 12 |
 #
-# In row 1 $\gamma$ is a learned gain, and $\odot$ multiplies number by number. In row 2 $\operatorname{silu}$ is the smooth
-# ReLU of chapter 09; $W_1$, $W_2$ and $W_3$ will be called `gate`, `up` and `down`.
+# Experiment E4 below measures all six; the last column says where else they come up. In row 1 $\gamma$ is a learned gain,
+# and $\odot$ multiplies number by number. In row 2 $\operatorname{silu}(z) = z\,\sigma(z)$ is a smooth ReLU, and $W_1$, $W_2$
+# and $W_3$ will be called `gate`, `up` and `down`.
 #
 # The folded cell holds the block of 2017 as one class, causal, as a language model needs it. In one point it follows GPT
 # and PyTorch and not the paper: its attention has biases, too (the paper has them in the network alone, as section 4
@@ -1287,10 +1310,12 @@ print(f"numbers like 600,012 among the {len(learned):,} to learn from: {rare}")
 #
 # ### Six differences (E4)
 #
-# Are the six changes worth it? We let three models continue the same texts, each with four blocks of $12 d^2$ weights in
-# matrices: the block of 2017, that of this chapter (OneStack), and today's. Then we take today's block and undo one
-# difference at a time. SwiGLU has three matrices in place of two, so its hidden width is smaller; shared keys give some
-# weights back.
+# Are the six changes worth it? Three models learn to continue the same texts: one with the block of 2017, one with that of
+# this chapter (`OneStack`), and one with today's. Then we take today's block and undo one difference at a time.
+#
+# To be fair, every block has the same number of weights in its matrices, $12 d^2$. The block of 2017 has $4 d^2$ in
+# attention and $8 d^2$ in the network. Shared keys leave $3 d^2$ in attention, so today's network gets $9 d^2$: three
+# matrices of $d \times 3d$. Where a difference is undone, the hidden width makes up for it.
 
 
 # %% evidence

@@ -2,9 +2,10 @@
 # # 12 What would we fix?
 #
 # The lectures end with a wish list. Attention compares every token with every other, so its cost grows with the square
-# of the length. Can that be had cheaper? In this chapter we count what attention costs. Then we compute the same
-# numbers with less memory, give some of the numbers up, and let recurrence come back. A test with pairs to remember
-# shows what is lost. At the end we ask how far a table of improvements can be trusted.
+# of the length. Can that be had cheaper? First we count what attention costs, for reading and for writing (sections 1
+# and 2). Then we pay less: we compute the same numbers with less memory (3), give some of the numbers up (4 and 5), and
+# let recurrence come back (6). A test with pairs to remember shows what is lost (7 and 8). At the end we ask how far a
+# table of improvements can be trusted (9), and what practice has kept (10).
 #
 # **After this chapter you will be able to**
 #
@@ -52,8 +53,9 @@ from textbook.lab.report import spread, table
 # ## 1. The bill
 #
 # Everybody says that attention is quadratic. Where exactly in a block is the square, and when does it hurt? A block
-# reads $n$ tokens of width $d$, and its network is $4d$ wide. Multiplying an $(n, k)$ matrix by a $(k, m)$ matrix takes
-# $2nkm$ FLOPs: each of the $nm$ results is a sum of $k$ products. So draw each product, and colour its sides.
+# reads $n$ tokens of width $d$, and its network is $4d$ wide. We count **FLOPs**, operations on floating-point numbers.
+# Multiplying an $(n, k)$ matrix by a $(k, m)$ matrix takes $2nkm$ of them: each of the $nm$ results is a sum of $k$
+# products, which is $k$ multiplications and $k$ additions. So draw each product, and colour its sides.
 
 # %% evidence
 # The products of a block, their sides coloured
@@ -276,7 +278,11 @@ lab.holds("C27", "405B with 128k tokens: above half", attention_share(131072, 16
 # | attention, with cache | $24d^2 + 4td$ | $24nd^2 + 2n^2d$ |
 # | attention, no cache | $24td^2 + 4t^2d$ | $12n^2d^2 + \frac43n^3d$ |
 #
-# Here is a block that writes. Its cache is allocated once, for the longest text, and each token writes one row into it.
+# The last column adds up the one before it, for $t$ from 1 to $n$. The sum of all $t$ is
+# about $n^2/2$, that of all $t^2$ about $n^3/3$.
+#
+# Here is a block that writes. Its cache is allocated once, for the longest text, and each token writes one row into
+# it.
 
 
 # %%
@@ -516,9 +522,10 @@ if paces.full:
 
 # %% [markdown]
 # What to see: the recurrence is level. With a cache the time rises, to about twice what it was, while the FLOPs
-# (dotted) rise to three and a half times. The dotted line counts the projections already. What it leaves out, we
-# suppose, are the calls from Python, which take as long for each token. The third curve is a warning. With `mt.cat` in
-# place of the allocated cache, most of the rise would be copying. Who measures that writes a paper about `cat`.
+# (dotted) rise to three and a half times. Why less? The dotted line counts all products, but not the calls from Python.
+# Those take as long for the last token as for the first; we suppose that they make the difference. The third curve is a
+# warning. With `mt.cat` in place of the allocated cache, most of the rise would be copying. A paper on that measurement
+# would be a paper about `cat`.
 #
 # > **E1 · Yes: with a cache each token takes longer than the one before, with the recurrence none does.** *Our
 # > question*: do the exponents show on a clock?
@@ -594,8 +601,8 @@ plot.show(
 #
 # ## 3. The same numbers, cheaper
 #
-# Memory hurts in training, too. The weights of 128,000 tokens are 16 billion numbers, for each head and layer, and the
-# outputs are only $(n, d)$. Must the weights ever exist? One row of the output is
+# Memory hurts in training, too. The attention weights of 128,000 tokens are 16 billion numbers, for each head and
+# layer, and the outputs are only $(n, d)$. Must the weights ever exist? One row of the output is
 #
 # $$o_i = \frac{\sum_j e^{s_{ij}}\, v_j}{\sum_j e^{s_{ij}}}, \qquad s_{ij} = \frac{q_i^\top k_j}{\sqrt d},$$
 #
@@ -657,7 +664,8 @@ for name, (_, z, u) in (("in order", in_order), ("as a tree, shuffled", as_tree)
 
 # %% [markdown]
 # The order does not matter. So tiles may go to different processors, and a long text to different machines. The whole
-# algorithm is two loops, over tiles of queries and tiles of keys.
+# algorithm is two loops, over tiles of queries and tiles of keys. In the picture one tile of scores is at work
+# (blue), the grey ones are done and forgotten, and the box says all that is kept of them.
 
 # %% evidence
 # Tiles of the score matrix, and what is kept
@@ -692,10 +700,9 @@ def tiled(query, key, value, size=128):
 outputs, logs = tiled(query, key, value, size=64)
 
 # %% [markdown]
-# In the picture one tile is at work (blue), the grey ones are done and forgotten. And the gradients? They need the
-# weights, which we did not keep. But from the row's $\ell_i = m_i + \log z_i$ every weight comes back as $P_{ij} =
-# e^{s_{ij} - \ell_i}$, a tile at a time, for one more product. The folded cell has the fifteen lines, and a side road
-# how they come about.
+# And the gradients? They need the attention weights $P$ $(n, n)$, which we did not keep. But we kept one number for
+# each row, $\ell_i = m_i + \log z_i$. With it every weight comes back as $P_{ij} = e^{s_{ij} - \ell_i}$, a tile at a
+# time, for one more product. The folded cell has the fifteen lines, and a side road how they come about.
 
 
 # %% evidence
@@ -869,15 +876,17 @@ memory.holds(
 
 # %% [markdown]
 # What to see: on the left the slopes differ, 2 against 1; on the right both rise with the square. The FLOPs are the
-# same, plus one product in the backward pass. In the record (lines) our loop is slower than the definition up to 2,048
-# tokens, perhaps since Python starts every tile. At 4,096 it is faster, even without a kernel. There the definition
-# moves 200 MB to and from memory, and we suppose that this traffic decides. Dao et al. (2022) saw that on a GPU it sets
-# the pace much earlier (the roof above). They wrote the two loops as one kernel whose tiles stay in the small, fast
-# memory of the processor. That is **FlashAttention**, and it saves time at common lengths, too.
+# same, plus one product in the backward pass.
 #
-# > **C26 · holds with a condition: Tiles give the same numbers in linear memory; to save time takes a kernel as well.**
-# > *The lectures* (deck 1, "Do we even need to remove the quadratic cost of attention?"): "systems optimizations work
-# > well" (FlashAttention).
+# Do tiles save time? In the record (lines) our loop is slower than the definition up to 2,048 tokens, perhaps since
+# Python starts every tile. At 4,096 it is faster. There the definition moves 200 MB to and from memory, and we
+# suppose that this traffic decides. Dao et al. (2022) saw that on a GPU it sets the pace much earlier (the roof
+# above). They wrote both loops as one *kernel*, a program that the processor runs as a whole, whose tiles stay in its
+# small, fast memory. That is **FlashAttention**, and it saves time at shorter lengths, too.
+#
+# > **C26 · holds with a condition: Tiles give the same numbers in linear memory; without a kernel they save time only
+# > at 4,096 tokens.** *The lectures* (deck 1, "Do we even need to remove the quadratic cost of attention?"): "systems
+# > optimizations work well" (FlashAttention).
 # >
 # > *Measured*: both passes, width 64.
 #
@@ -892,8 +901,8 @@ memory.holds(
 # ## 4. Fewer numbers
 #
 # Exact attention costs $n^2$. Need we compute all of it? **Linformer** (Wang et al., 2020), the example of one of the
-# lectures, mixes the $n$ keys into $c$ slots before any query comes, and the values too. With learned $E$ and $G$ of
-# shape $(c, n)$,
+# lectures, mixes the $n$ keys into $c$ slots before any query comes, and the values too. Let $X$ $(n, d)$ be the
+# tokens, so that $XQ$, $XK$ and $XV$ are their queries, keys and values. With learned $E$ and $G$ of shape $(c, n)$,
 #
 # $$\text{outputs} = \operatorname{softmax}\!\Big(\frac{XQ\,(E\,XK)^\top}{\sqrt d}\Big)\, G\,XV, \qquad
 # \text{scores } (n, c).$$
@@ -908,10 +917,13 @@ plot.show(
 )
 
 # %% [markdown]
-# What to see: a slot is a mixture of *places*, and the mixture is fixed after training, whatever the text says. Is so
-# much of attention dispensable? It depends on the task. We cut the attention weights of trained models, $(n, n)$
-# matrices, down to rank 16. A model of text keeps {{12 low_rank: share kept[2]; task=text}} of its right answers,
-# and one that looks things up keeps {{12 low_rank: share kept[2]; task=recall}} (side road E2).
+# What to see: a slot is a mixture of *places*, and the mixture is fixed after training, whatever the text says.
+#
+# Is so much of attention dispensable? With $c$ slots the weights are a product of an $(n, c)$ and a $(c, n)$ matrix, so
+# their rank is at most $c$. We took trained softmax models and replaced each $(n, n)$ matrix of weights by the nearest
+# one of rank 16. A model of text keeps {{12 low_rank: share kept[2]; task=text}} of its right answers. One that
+# looks things up keeps {{12 low_rank: share kept[2]; task=recall}}. So it depends on the task. (Side road E2 has
+# all ranks.)
 #
 # ### Why it is no decoder (E3)
 #
@@ -958,8 +970,8 @@ lab.holds("E3", "in causal softmax attention they do not", leaks["softmax"], bel
 # {\phi(q_t)^\top \underbrace{\textstyle\sum_{j \le t} \phi(k_j)}_{z_t}} .$$
 #
 # $S_t$ is $(f, d)$ for $f$ features, and $z_t$ is $(f)$. Both are sums that each token adds to. So attention without
-# softmax *is* a recurrent network, with a matrix as its state. It lets nothing go. And it can be computed in three
-# ways.
+# softmax *is* a recurrent network, with a matrix as its state. It only adds, and never lets anything go. And it can be
+# computed in three ways.
 
 # %% evidence
 # Three forms of linear attention
@@ -1047,9 +1059,9 @@ table(
 )
 
 # %% [markdown]
-# The parallel form is fastest while all fits, chunks from about a thousand tokens on. Token by token is slowest here
-# throughout, since every token is a call of its own. Most models of this kind run in chunks while they learn, and token
-# by token while they write.
+# The parallel form is fastest at 256 tokens, chunks are at 1,024 and 2,048. Token by token is slowest here throughout,
+# since every token is a call of its own. Most models of this kind run in chunks while they learn, and token by token
+# while they write.
 #
 # ## 6. Recurrence comes back
 #
@@ -1059,8 +1071,10 @@ table(
 #
 # with a decay $a_t$ between 0 and 1 for each element. Decay and input may depend on the token, but never on the state
 # $h_{t-1}$; so all of them can be computed at once, before the recurrence starts. An LSTM's memory survives because it
-# is such a sum (chapter 02), but its gates read the state. Here the sum is all. Three members of the family, from small
-# to large:
+# is such a sum (chapter 02), but its gates read the state. Here the sum is all. The table has three members of the
+# family. As in attention, $q_t$, $k_t$ and $v_t$ are three projections of token $t$; $b$ and RWKV's $a$ are learned
+# and do not depend on the token. "Read as" is the output at token $t$, where $\operatorname{silu}(z) = z\,\sigma(z)$ is
+# the smooth ReLU of chapter 10.
 #
 # | | state | recurrence | read as |
 # | --- | --- | --- | --- |
@@ -1074,8 +1088,9 @@ table(
 # versions of our own. Mamba keeps 16 numbers for each channel where our gated one keeps a single number, so do not read
 # our results as theirs.
 #
-# The vector recurrence is one operation of the library with its gradient: backwards in time the same recurrence runs
-# over the gradients.
+# The recurrence of the first two rows is one operation with its own gradient, which we give to the library.
+# Forwards $h_t$ goes into $h_{t+1}$ times $a_{t+1}$, so backwards its gradient comes from there times $a_{t+1}$: the
+# same recurrence, run backwards in time.
 
 
 # %%
@@ -1187,11 +1202,14 @@ print(
 # Which of them is good? To know, all of them must stand in the same model and do the same task. Here is the bench, in
 # three parts: a frame, mixers, tasks.
 #
-# **The frame, and one new idea.** A key that should say what *follows* a word must know its left neighbour. Softmax
-# attention needs two layers for that (chapter 13 will show it). **Token shift**, RWKV's idea, gives it away: queries,
-# keys and values read a learned mix of this token and the one before, $\mu \odot x_t + (1 - \mu) \odot x_{t-1}$. The
-# model may choose $\mu$; at the start keys read the neighbour, queries and values the token. So after "k3 b" the token
-# b offers itself as a value, under the key k3. All mixers get it, except the GRU.
+# The code below is what the next two sections measure. On a first evening you may skim it: what you need is the frame's
+# one new idea, and the names of the mixers.
+#
+# **The frame, and one new idea.** After "k3 b" somebody will ask for k3, and b must answer. So b needs a key that
+# says which word stands *before* it. Softmax attention takes two layers for that (chapter 13 will show it). **Token
+# shift**, RWKV's idea, does it at no cost: queries, keys and values read a mix of this token and the one before, $\mu
+# \odot x_t + (1 - \mu) \odot x_{t-1}$. The model learns $\mu$. At the start keys read the neighbour, queries and
+# values the token itself: b offers itself as a value, under the key k3. All mixers get it, except the GRU.
 
 
 # %%
@@ -1567,8 +1585,10 @@ table(
 # ### Recall of many pairs (E4)
 #
 # One block of width 32 is trained on sequences of 4, 8, 16, 32 or 64 pairs, drawn by lot, with 64 keys and 16 values.
-# Each mixer may choose among the same rates, on sequences and seeds that are not reported. Linear attention runs with
-# 16, 32 and 64 features. The 64 are of another kind: a softmax over the 32 numbers of $x$, and one over those of $-x$.
+# Each mixer gets its best rate, found on sequences and seeds that are not reported. Linear attention runs with 16, 32
+# and 64 features. (The 64 are of another kind. From a query or key $x$ of 32 numbers they take a softmax over $x$ and
+# one over $-x$.)
+#
 # Before we look, we need a baseline. A model that cannot look up anything can still *count*, and name the value that
 # occurred most often. That is right far more often than one time in 16.
 
@@ -1814,10 +1834,11 @@ long_recalls.holds(
 # Linformer is an encoder among decoders: it sees all places and carries nothing. It breaks where pairs outnumber its
 # slots. A slot is a mixture of places, made before anybody knows what will stand there.
 #
-# Is it only not yet? With ten times the steps linear attention with 32 features has
+# Did we only stop too early? With ten times the steps linear attention with 32 features has
 # {{12 recall_in_time: share right; mixer=linear, 32 features}} right at 64 pairs, and the gated mixer
 # {{12 recall_in_time: share right; mixer=gated}}. The first gains a little, the second next to nothing, and the order
-# stays. Ten times the training did not close the gap. So time is not what they lack most; we take it for room.
+# stays. Ten times the training did not close the gap. So what these states lack is mostly not time. We take it to be
+# room.
 #
 # But room is not the size alone. The Mamba-2 style has fewer numbers than linear attention with 16 features and keeps
 # far more. Its keys may have signs, and it can fade. Which of the two is it? Take one away, then the other:
@@ -1827,10 +1848,10 @@ long_recalls.holds(
 # | **positive keys** | {{12 recall_of_pairs: share right; mixer=linear, 16 features}} (linear attention) | {{12 recall_taken_apart: share right; variant=positive keys, decay}} |
 # | **keys with signs** | {{12 recall_taken_apart: share right; variant=signed keys, no decay}} | {{12 recall_of_pairs: share right; mixer=Mamba-2 style}} (Mamba-2 style) |
 #
-# **It is the signs.** Read the right column from top to bottom: only the sign changes there, and about a fifth of
-# all answers more is right. Along the bottom row only the decay changes, and next to nothing happens. The capitals said
-# the same. (Linear attention alone divides by its sum; the other three have a norm instead. So the top row and the left
-# column change in two things.)
+# **It is the signs.** Read the right column from top to bottom. Only the sign changes there, and the share of right
+# answers rises by about a fifth of all. Along the bottom row only the decay changes, and next to nothing happens. The
+# capitals said the same. (The other two comparisons are less clean, since linear attention alone divides by its sum;
+# the other three have a norm instead.)
 #
 # > **E4 · Yes, on a slope: the smaller the state, the fewer pairs it keeps; softmax keeps all.** *Our question*: does a
 # > state of fixed size run out of room?
@@ -1848,10 +1869,11 @@ long_recalls.holds(
 #
 # ### Room or learning (E5)
 #
-# The GRU stands on the counting line even at 4 pairs. Has its state of 32 numbers no room? The gated mixer has 32
-# numbers as well, and does far better. Four pairs of 64 keys and 16 values are 40 bits, and 32 numbers have room for
-# those. So perhaps it only has not learned. How does one tell? Make the task so small that room cannot be the reason,
-# and give help that adds no room: more steps, or an easier input. We train on four pairs alone.
+# In the table under the last figure the GRU stands on the counting line even at 4 pairs. Has its state of 32 numbers
+# no room? The gated mixer has 32 numbers as well, and does far better. Four pairs of 64 keys and 16 values are 40
+# bits, and 32 numbers have room for those. So perhaps the GRU only has not learned. How can we tell? We make the task
+# so small that room cannot be the reason, and give help that adds no room: more steps, or an easier input. We train
+# on four pairs alone.
 
 
 # %% evidence
@@ -1951,13 +1973,13 @@ helped.holds(
 #
 # ## 9. Do modifications transfer?
 #
-# Hundreds of changes to the Transformer have been published, each with a table in which it helps. Why have so few been
-# adopted? A slide quotes Narang et al. (2021), who put some forty of them into one code: "most modifications do
+# Hundreds of changes to the Transformer have been published, each with a table in which it helps. Why have so few
+# been adopted? A slide quotes Narang et al. (2021), who put some forty of them into one code: "most modifications do
 # not meaningfully improve performance". We do the same with ten changes to a small decoder: two blocks of width 64,
-# four heads, rotary positions, pre-norm, ReLU. Seven are those of chapters 08 to 10. New is *side by side*: mixer and
-# network read the same norm, and need not wait for each other (Wang and Komatsuzaki, 2021). *Query-key norm* divides
-# queries and keys by their length (Henry et al., 2020), and *SwiGLU* multiplies one projection by a gated other
-# (Shazeer, 2020).
+# four heads, rotary positions, pre-norm, ReLU. Seven are known from chapters 08 to 10, and token shift from the
+# bench above. (*Query-key norm* here divides queries and keys by their length, as in Henry et al., 2020.) Two are
+# new. *GELU* is another smooth ReLU. *Side by side* lets mixer and network read the same norm, so that neither waits for
+# the other (Wang and Komatsuzaki, 2021).
 
 
 # %% evidence
@@ -2371,7 +2393,7 @@ for name, memory_ in (("added", added), ("delta rule", corrected)):
 # | --- | --- | --- |
 # | scores cost $4n^2d$ | nothing, while $n < 6d$ | 2.7 % of GPT-3's FLOPs, 57 % of 405B's at 128k tokens |
 # | writing computes everything anew | cache | memory; the exponent falls by one |
-# | $n \times n$ weights in memory | tiles, running maximum | nothing: the same numbers |
+# | $n \times n$ weights in memory | tiles, running maximum | the same numbers, for one product more on the way back |
 # | $n \times n$ scores at all | low rank (Linformer) | recall beyond the slots; no decoder |
 # | softmax ties all to all | features, a matrix as state | recall of many pairs |
 # | a state that cannot let go | decays, the delta rule | recall is no better for decays; signs help |
