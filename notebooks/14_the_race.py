@@ -440,7 +440,7 @@ lengths = np.linalg.svd(gradient, compute_uv=False)
 # $$p(X) = 3.4445\, X - 4.7750\, (X X^\top) X + 2.0315\, (X X^\top)^2 X .$$
 #
 # Put $X = U \Sigma Z^\top$ in: all the inner $U$ and $Z$ cancel, and $p(X) = U\, p(\Sigma)\, Z^\top$. The directions stay, and each
-# length goes through $p$. After five rounds, every length between 0.002 and 1 has become one between 0.68 and 1.20. No decomposition, only products:
+# length goes through $p$. (The matrix is first divided by the root of the sum of all its squares, so that no length is above 1.) After five rounds, every length between 0.002 and 1 has become one between 0.68 and 1.20. No decomposition, only products:
 
 
 # %% save
@@ -744,20 +744,21 @@ if out.full and adam.full:
         alt="A bar for each idea that is taken out: the loss of the rest after 40 seconds.",
     )
     both.table("without", ["nats a letter", "nats elsewhere", "steps"])
-    for idea in (
-        "Muon",
-        "rate by the clock",
-        "token shift",
-        "rotary positions",
-        "wide heads",
-        "zero starts",
-    ):
+    for idea in ("Muon", "rate by the clock", "token shift", "rotary positions", "wide heads"):
         both.finding(
             f"without {idea} the loss is larger",
             "nats a letter",
             larger=dict(without=idea),
             smaller=dict(without="nothing"),
         )
+    both.holds(
+        "without zero starts the loss is smaller in each seed, which nobody had foreseen",
+        lambda rows: (
+            rows.values("nats a letter", without="zero starts")
+            - rows.values("nats a letter", without="nothing")
+        ),
+        below=0,
+    )
     both.holds(
         "without one of the other three the loss is the same, to 0.015",
         lambda rows: np.concatenate(
@@ -949,7 +950,7 @@ if whole.full:
 #
 #     python book.py race --table FOLDER
 #
-# prints the table. A program has a place after three seeds, and it shares the place of the one above if their seeds overlap.
+# prints the table. A program has a place after three races, each with its own seed. It shares the place of the one above if their seeds overlap.
 # A program that was changed is a new program. With numbers that are made up it looks like this:
 
 # %% evidence
@@ -976,7 +977,7 @@ print(table(results))
 # > **Today.** Public races find ideas faster than papers do. In the *speedrun* of GPT-2 (Jordan and others, since 2024) the loss
 # > is fixed, and the time on eight GPUs counts. It began at 45 minutes. In January 2025 it stood at 3.4, with five of our nine ideas:
 # > rotary positions, query-key norm, squared ReLU, zero starts and Muon. Muon has left the race since: Kimi K2, a model of a trillion weights,
-# > was trained with a variant of it (2025), and PyTorch has `torch.optim.Muon`. No exercise of this book has it but this race.
+# > was trained with a variant of it (2025), and PyTorch has `torch.optim.Muon`. No exercise of the book asks for it; this race does.
 #
 # ## Summary
 #
@@ -984,7 +985,7 @@ print(table(results))
 # - Time is counted in reference steps, so machines can be compared.
 # - The fast recipe is the old one with nine changes. Six of them stand in earlier chapters.
 # - Muon moves a matrix about equally far in every direction. A polynomial does it, by products alone.
-# - A falling rate makes the end of a curve. Compare ends.
+# - A curve falls most when its rate falls, so compare runs at their ends.
 # - Take one idea out at a time, at equal time, with five seeds: then you know what an idea is worth *in this recipe*.
 #
 # **Exercises**: the three [projects](#Projects) below.
