@@ -481,7 +481,7 @@ def learning(model, steps, rate):
 @lab.experiment(
     "C6",
     reads=["once"],
-    steps=Budgets([60]),
+    steps=Budgets([20]),
     rate=1.6e-2,
     full=dict(
         reads=["once", "at every step"],
@@ -1689,7 +1689,7 @@ CONTESTANTS = SCORES | {"additive, fed back": Additive, "mean": Mean}
 
 @lab.experiment(
     "C8",
-    score=["dot product", "mean"],
+    score=["dot product"],
     rate=3.2e-2,
     full=dict(
         score=list(CONTESTANTS),

@@ -275,7 +275,7 @@ RATES = Tuned(2.5e-3, 5e-3, 1e-2, lowest="elsewhere", steps=600)
 @lab.experiment(
     "E1",
     rate=5e-3,
-    steps=[60],
+    steps=[20],
     full=dict(rate=RATES, steps=[60, 200, 600, 2000], seeds=5),
 )
 def without_a_mask(rate, steps):

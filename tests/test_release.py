@@ -152,10 +152,9 @@ def test_no_solution_is_left(public):
     ] == []
 
 
-def test_no_reference_and_no_mistake_is_left(public):
+def test_no_reference_is_left(public):
     exercises = 0
-    for module, tree in public.items():
-        assert ".wrong" not in ast.unparse(tree), module
+    for tree in public.values():
         for statement in filter(is_exercise, tree.body):
             exercises += 1
             inside = [*ast.walk(ast.Module(statement.body, []))]

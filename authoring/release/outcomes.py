@@ -73,10 +73,9 @@ def _exercise(check: Exercise, found: Numbers) -> dict:
     _ask_reasons(check, cases)
     mistakes = []
     for mistake in check.mistakes:
-        if not mistake.hidden:
-            given = enumerate(zip(outcomes(mistake.function), right, strict=True))
-            others = {i: _outcome(got, found) for i, (got, same) in given if _apart(got, same)}
-            mistakes.append({"name": mistake.name, "hint": mistake.hint, "others": others})
+        given = enumerate(zip(outcomes(mistake.function), right, strict=True))
+        others = {i: _outcome(got, found) for i, (got, same) in given if _apart(got, same)}
+        mistakes.append({"name": mistake.name, "hint": mistake.hint, "others": others})
     return {
         "outcomes": [_outcome(outcome, found) for outcome in right],
         "mistakes": mistakes,

@@ -123,13 +123,12 @@ def _needed(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
 
 
 def _roots(module: str, tree: ast.Module) -> Iterator[str]:
-    adders = _adders(tree)
     for statement in tree.body:
         if is_exercise(statement):
             yield statement.name
         elif isinstance(statement, Import) and module.count(".") == 2:  # what a chapter gives
             yield from _bound(statement)
-        elif _acts(statement) and not _adds_mistakes(statement, adders):
+        elif _acts(statement):
             yield from _globals(statement)
 
 
@@ -138,31 +137,12 @@ def _acts(statement: ast.stmt) -> bool:
     return not isinstance(statement, (*Definition.__args__, *Import.__args__, ast.Assign))
 
 
-def _adders(tree: ast.Module) -> set[str]:
-    """Functions that add mistakes."""
-    return {
-        statement.name
-        for statement in tree.body
-        if isinstance(statement, ast.FunctionDef) and ".wrong(" in ast.unparse(statement)
-    }
-
-
-def _adds_mistakes(statement: ast.stmt, adders: set[str]) -> bool:
-    if "wrong" in _decorators(statement):
-        return True
-    if isinstance(statement, (*Definition.__args__, *Import.__args__)):
-        return False
-    attributes = {node.attr for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
-    return "wrong" in attributes or bool(adders & _globals(statement))
-
-
 def _defined(tree: ast.Module) -> dict[str, list[ast.stmt]]:
     """The statements that bind each name of a module."""
-    found, adders = {}, _adders(tree)
+    found = {}
     for statement in tree.body:
-        if not _adds_mistakes(statement, adders):
-            for name in _bound(statement):
-                found.setdefault(name, []).append(statement)
+        for name in _bound(statement):
+            found.setdefault(name, []).append(statement)
     return found
 
 
@@ -217,14 +197,10 @@ def _origin(module: str, name: str, trees: dict[str, ast.Module]) -> Iterator[tu
 
 
 def _only(tree: ast.Module, kept: set[str]) -> ast.Module:
-    adders = _adders(tree)
     body = []
     for statement in tree.body:
-        bound = _bound(statement)
-        needed = _acts(statement) or bound & kept
-        if _adds_mistakes(statement, adders) or not needed:
-            continue
-        body += _imports(statement, kept) if isinstance(statement, Import) else [statement]
+        if _acts(statement) or _bound(statement) & kept:
+            body += _imports(statement, kept) if isinstance(statement, Import) else [statement]
     return ast.Module(body, [])
 
 

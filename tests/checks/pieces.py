@@ -1,15 +1,6 @@
 """What mistakes exchange a piece of is a right answer as long as nothing is exchanged."""
 
-from textbook.checks import (
-    chapter_01,
-    chapter_02,
-    chapter_03,
-    chapter_04,
-    chapter_06,
-    chapter_08,
-    chapter_11,
-    chapter_13,
-)
+from textbook.checks import chapter_01, chapter_02, chapter_03, chapter_04, chapter_08
 
 IN_PIECES = [
     (chapter_01.broken_readers, chapter_01.reading._testing()),
@@ -17,26 +8,5 @@ IN_PIECES = [
     (chapter_02.broken_layers, chapter_02.broken._testing()),
     (chapter_03.broken_encoders, chapter_03.padded._testing()),
     (chapter_04.broken_attentions, chapter_04.looking._testing()),
-    (chapter_06.GroupedAttention, chapter_06.layer.LayerInPieces),
     (chapter_08.rotate, chapter_08.rotary._rotary()),
-    (chapter_11.cached_step, chapter_11.cache._step()),
-    (chapter_11.likely_tokens, chapter_11.choosing._choosing()),
-    (chapter_11.pass_flops, chapter_11.costs._costing()),
-    (chapter_11.measure, chapter_11.measuring._measuring()),
-    (chapter_11.merge_once, chapter_11.merges._merging()),
-    (chapter_11.set_rates, chapter_11.schedule._setting()),
-    (chapter_11.smoothed_loss, chapter_11.smoothing._smoothed()),
-    (chapter_11.supported, chapter_11.tables._reading()),
-    (chapter_11.train, chapter_11.training._training()),
-    (chapter_11.translate, chapter_11.writing._looping()),
-    (chapter_13.blank_loss, chapter_13.blanks._loss()),
-    (chapter_13.mask_words, chapter_13.words._masking()),
-    (chapter_13.training_plan, chapter_13.budgets._planned()),
-    (chapter_13.completion_scores, chapter_13.completions._scoring()),
-    (chapter_13.tokens_needed, chapter_13.curves._tokens_needed()),
-    (chapter_13.PartlyTuned, chapter_13.freezing.TunedInPieces),
-    (chapter_13.best_sizes, chapter_13.isoflops._best()),
-    (chapter_13.pretrain, chapter_13.labels._pretraining()),
-    (chapter_13.probe, chapter_13.probing._probing()),
-    (chapter_13.unfair, chapter_13.comparisons._testing()),
 ]

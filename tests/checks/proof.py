@@ -87,17 +87,16 @@ def of_answers(holds, answers):
 def named(check, answers):
     """Each mistake is told by its name, so no two do the same on all cases, public and hidden.
 
-    Asked of the public cases, and of the hidden ones for two mistakes and for those that only the
-    hidden ones catch. Each does the same when it is asked once more, so it can be told again.
+    Asked of the public cases, and of the hidden ones for two mistakes. Each does the same when it
+    is asked once more, so it can be told again.
     """
     case = check.all_cases()[0]
 
     def holds(mistake):
         first = check._expected(mistake.function, case, False, 0)
         assert not _difference(check._observe(mistake.function, case), first)
-        if not mistake.hidden:
-            _named(check, mistake, hidden=False)
-        if mistake.hidden or mistake in check.mistakes[:2]:
+        _named(check, mistake, hidden=False)
+        if mistake in check.mistakes[:2]:
             _named(check, mistake, hidden=True)
 
     of_mistakes(holds, check)

@@ -14,6 +14,7 @@ from tests.checks.odd_answers import after
 from textbook.checks import CheckFailed, chapter_05, chapter_06, errors, exercise
 from textbook.checks.compare import brief, difference
 from textbook.checks.exercise import exercises_in
+from textbook.checks.mistakes import Mistake
 
 
 def _cases(draw, hidden):
@@ -37,19 +38,15 @@ def scale(x, factor):
     return x * factor
 
 
-@scale.wrong("a sum", "Multiply.")
-def _(x, factor):
-    return x + factor
-
-
-@scale.wrong("the double", "Use the factor's size.", hidden=True)
-def _(x, factor):
-    return x / 0.25
-
-
-@scale.wrong("an answer that stops at odd sizes", "Any size will do.")
-def _(x, factor):
+def _odd(x, factor):
     raise ValueError("odd")
+
+
+scale.mistakes += [
+    Mistake("a sum", lambda x, factor: x + factor, "Multiply."),
+    Mistake("the double", lambda x, factor: x / 0.25, "Use the factor's size."),
+    Mistake("an answer that stops at odd sizes", _odd, "Any size will do."),
+]
 
 
 def right(x, factor):
@@ -215,7 +212,7 @@ def test_no_mistake_is_named_where_two_fit():
         return x * factor
 
     for name in ("a sum", "an addition"):
-        scaled.wrong(name, "Multiply.")(lambda x, factor: x + factor)
+        scaled.mistakes.append(Mistake(name, lambda x, factor: x + factor, "Multiply."))
     assert "Your answer is" not in refusal(lambda x, factor: factor + x, check=scaled)
 
 
@@ -456,9 +453,9 @@ def _without_forbidden(x, factor):
     return x * factor
 
 
-@_without_forbidden.wrong("something that detaches", "Do not detach.")
-def _(x, factor):
-    return x.detach() * factor
+_without_forbidden.mistakes.append(
+    Mistake("something that detaches", lambda x, factor: x.detach() * factor, "Do not detach.")
+)
 
 
 def _drive(make_counter, steps):

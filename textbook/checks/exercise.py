@@ -33,7 +33,7 @@ from textbook.checks.arguments import (
 from textbook.checks.compare import brief, difference, indented
 from textbook.checks.describe import in_common
 from textbook.checks.errors import in_words, stopped
-from textbook.checks.mistakes import Mistake, mistakes_of, pairs_of
+from textbook.checks.mistakes import mistakes_of, pairs_of
 from textbook.checks.precision import in_float64
 
 SEEDS = {False: (0, 1, 2), True: (100, 101, 102)}
@@ -151,7 +151,6 @@ class Exercise:
     reasons: tuple = ()
     gradients: bool = True
     run: object = None
-    added: list = field(default_factory=list, init=False, repr=False)  # by `wrong`
     known: dict = field(default_factory=dict, init=False, repr=False)  # outcomes, see _expected
     drawn: dict = field(default_factory=dict, init=False, repr=False)  # see all_cases
     whole: ClassVar = True  # with a reference that answers, and hidden cases
@@ -159,23 +158,10 @@ class Exercise:
     def __post_init__(self):
         self.name = self.reference.__name__
 
-    def wrong(self, name, hint, hidden=False):
-        """Add the decorated function as a usual mistake, which the check tells by ``name``.
-
-        ``name`` completes "your answer is ..."; a ``hidden`` mistake is one that only the hidden
-        cases have to catch.
-        """
-
-        def add(function):
-            self.added.append(Mistake(name, function, hint, hidden))
-            return function
-
-        return add
-
     @cached_property
     def mistakes(self):
-        """Those of the exercise's table and those that were added, read when first asked for."""
-        return mistakes_of(self.reference) + self.added
+        """Those of the exercise's table, read when first asked for."""
+        return mistakes_of(self.reference)
 
     def __call__(self, answer, hidden=False):
         """Raise ``CheckFailed`` unless the answer is right; else say so in a line."""

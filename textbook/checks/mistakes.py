@@ -45,7 +45,6 @@ class Mistake:
     name: str
     function: object
     hint: str
-    hidden: bool = False
     edits: tuple = ()  # of the reference, if these are what makes it
 
 

@@ -67,7 +67,7 @@ class Released(Exercise):
         if not isinstance(self.reference, type):
             self.reference = recorded(self.reference)  # reasons ask it
         self.mistakes = [
-            Mistake(mistake["name"], i, mistake["hint"], hidden=False)
+            Mistake(mistake["name"], i, mistake["hint"])
             for i, mistake in enumerate(self.stored["mistakes"])
         ]
 

@@ -2,11 +2,6 @@
 
 import minitorch as mt
 from minitorch import nn
-from textbook.checks.chapter_06.axes import (
-    merge,
-    scaled_scores,
-    split,
-)
 from textbook.checks.exercise import Draw, exercise
 from textbook.checks.modules import drawn, made, results_of
 from textbook.checks.recorded import recorded
@@ -146,38 +141,3 @@ class GroupedAttention(nn.Module):
 
 
 _Layer = GroupedAttention.reference
-
-
-class LayerInPieces(_Layer):
-    """The same; each piece that mistakes exchange is a method of its own."""
-
-    def forward(self, x, memory, allowed=None):
-        return self.out(self.attended(x, memory, allowed))
-
-    def attended(self, x, memory, allowed):
-        query, key, value = self.projected(x, memory)
-        query = self.split(query, self.heads)
-        key, value = (self.shared(self.split(each, self.groups)) for each in (key, value))
-        weights = self.looking(self.scores(query, key), allowed)
-        return self.merge(weights @ value)
-
-    def projected(self, x, memory):
-        return self.query(x), self.key(memory), self.value(memory)
-
-    def split(self, x, heads):
-        return split(x, heads)
-
-    def shared(self, x):
-        return x.repeat_interleave(self.heads // self.groups, dim=1)
-
-    def scores(self, query, key):
-        return scaled_scores(query, key)
-
-    def looking(self, scores, allowed):
-        return self.masked(scores, allowed).softmax(dim=-1)
-
-    def masked(self, scores, allowed):
-        return scores if allowed is None else scores.masked_fill(~allowed, -mt.inf)
-
-    def merge(self, x):
-        return merge(x)

@@ -1,12 +1,11 @@
 """A translator that the student trains."""
 
-import copy
 import statistics
 
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn, optim
-from textbook.checks.compare import brief, number
+from textbook.checks.compare import number
 from textbook.checks.exercise import exercise
 
 PAD, START, END = 0, 1, 2
@@ -69,7 +68,7 @@ def _trained(answer, vocabulary, steps):
     plain = isinstance(losses, (list, tuple)) and all(
         number(x) is not None and not isinstance(x, mt.Tensor) for x in losses
     )
-    count = len(losses) if isinstance(losses, (list, tuple)) else brief(losses)
+    count = len(losses) if isinstance(losses, (list, tuple)) else _kind(losses)
     inputs = all(
         asked.shape == target[:, :-1].shape and mt.equal(asked, target[:, :-1])
         for (_, asked, _), (_, target) in zip(model.asked, batches.drawn, strict=False)
@@ -188,160 +187,3 @@ def train(model, draw, steps, rate):
         losses.append(loss.item())
     model.eval()
     return losses
-
-
-def _loss(scores, wanted):
-    return F.cross_entropy(scores.flatten(0, 1), wanted.flatten(), ignore_index=PAD)
-
-
-def _mean_of_means(scores, wanted):
-    each = F.cross_entropy(scores.transpose(1, 2), wanted, ignore_index=PAD, reduction="none")
-    return (each.sum(dim=1) / (wanted != PAD).sum(dim=1)).mean()
-
-
-def _training(
-    reads=lambda target: target[:, :-1],
-    wanted=lambda target: target[:, 1:],
-    loss=_loss,
-    count=lambda steps: steps,
-    rate=lambda rate, step, steps: rate * min(10 * (step + 1) / steps, 1.1 - step / steps, 1.0),
-    clear=lambda optimizer: optimizer.zero_grad(),
-    update=lambda optimizer: optimizer.step(),
-    draws=lambda draw, step, kept: draw(),
-    before=lambda model: model.train(),
-    after=lambda model: model.eval(),
-    said=lambda losses: losses,
-    value=lambda loss: loss.item(),
-    optimizer=optim.Adam,
-    trained=lambda model: model,
-):
-    """The training with one of its pieces exchanged."""
-
-    def train(model, draw, steps, peak):
-        before(model)
-        given, model = model, trained(model)
-        learner, losses, kept = optimizer(model.parameters(), lr=peak), [], []
-        for step in range(count(steps)):
-            learner.param_groups[0]["lr"] = rate(peak, step, steps)
-            kept.append(draws(draw, step, kept))
-            source, target = kept[-1]
-            found = loss(model(source, reads(target)), wanted(target))
-            clear(learner)
-            found.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            update(learner)
-            losses.append(value(found))
-        after(given)
-        return said(losses)
-
-    return train
-
-
-for name, hint, pieces in (
-    (
-        "a training that shows the answer: the decoder reads what it should say",
-        "The decoder reads the target without its last token, and is asked for the target without "
-        "its first.",
-        {"reads": lambda target: target[:, 1:]},
-    ),
-    (
-        "a training of a copy: the decoder is asked for the token that it has just read",
-        "It reads target[:, :-1] and is asked for target[:, 1:]: the next token at each place.",
-        {"wanted": lambda target: target[:, :-1]},
-    ),
-    (
-        "right but for padding, which the loss counts",
-        "Places whose target is padding have no part in the loss: ignore_index=0.",
-        {"loss": lambda scores, wanted: F.cross_entropy(scores.flatten(0, 1), wanted.flatten())},
-    ),
-    (
-        "right but for the loss, which is a sum and not a mean",
-        "Longer batches would take longer steps. Take the mean over the real tokens.",
-        {
-            "loss": lambda scores, wanted: F.cross_entropy(
-                scores.flatten(0, 1), wanted.flatten(), ignore_index=PAD, reduction="sum"
-            )
-        },
-    ),
-    (
-        "right but for the loss, which is a mean for each sentence, and then over the sentences",
-        "Each real token counts the same: one mean over all of the batch.",
-        {"loss": _mean_of_means},
-    ),
-    (
-        "right but for the loss, whose targets are smoothed",
-        "Here the loss is the plain mean over the real tokens, without label_smoothing.",
-        {
-            "loss": lambda scores, wanted: F.cross_entropy(
-                scores.flatten(0, 1), wanted.flatten(), ignore_index=PAD, label_smoothing=0.1
-            )
-        },
-    ),
-    (
-        "right but for the steps, which are too small: the loss hardly falls",
-        "At this rate Adam learns these words in 50 steps. Plain SGD takes steps as large as the "
-        "gradient, and a rate that is divided, or falls at once, is too small as well.",
-        {"optimizer": optim.SGD},
-    ),
-    (
-        "right but for the model, of which it trains a copy",
-        "The model itself is trained, in place: leave out deepcopy.",
-        {"trained": copy.deepcopy},
-    ),
-    (
-        "right but for the gradients, which are never set to zero and pile up",
-        "optimizer.zero_grad() before each backward().",
-        {"clear": lambda optimizer: None, "rate": lambda rate, step, steps: rate},
-    ),
-    (
-        "right but for the steps: the optimizer never makes one",
-        "After backward() comes optimizer.step().",
-        {"update": lambda optimizer: None},
-    ),
-    (
-        "right but for the batches: it draws one and learns that by heart",
-        "Draw a new batch in each step.",
-        {"draws": lambda draw, step, kept: kept[0] if kept else draw()},
-    ),
-    (
-        "right but for the steps, of which it makes one more",
-        "range(steps) has `steps` numbers.",
-        {"count": lambda steps: steps + 1},
-    ),
-    (
-        "right but for the steps, of which it makes one less",
-        "range(1, steps) has `steps` - 1 numbers.",
-        {"count": lambda steps: steps - 1},
-    ),
-    (
-        "right but for the rate, which is one of its own",
-        "Who calls it chooses the rate: the largest is `rate`.",
-        {"rate": lambda rate, step, steps: 0.1},
-    ),
-    (
-        "right but for the end: the model stays in training mode, and goes on dropping",
-        "Before you return: model.eval().",
-        {"after": lambda model: None},
-    ),
-    (
-        "right but for the start: the model learns in evaluation mode, where nothing is dropped",
-        "Before the first step: model.train().",
-        {"before": lambda model: model.eval()},
-    ),
-    (
-        "right but for the result, which is the last loss alone",
-        "Return the loss of each step, as a list of numbers.",
-        {"said": lambda losses: losses[-1]},
-    ),
-    (
-        "right but for the losses, which are tensors with their graphs",
-        "They keep every graph in memory: loss.item().",
-        {"value": lambda loss: loss},
-    ),
-    (
-        "right but for the direction: the loss rises",
-        "The optimizer goes down by itself: minimise the loss, not its negative.",
-        {"loss": lambda scores, wanted: -_loss(scores, wanted), "value": lambda loss: -loss.item()},
-    ),
-):
-    train.wrong(name, hint)(_training(**pieces))
