@@ -36,6 +36,8 @@ for readers
   test [options]    run everything that the book's CI runs (options go to pytest, which then runs
                     alone); test --all also runs what takes long and rarely finds more; test
                     --matrix adds other processors, threads, NumPys and Pythons
+  race PROGRAM      race a program of chapter 14 in the league of 40 seconds, or with --seconds 120
+                    or 600; race --table FOLDER prints a table of results
 
 for authors
   build [NN]        execute chapter and exercise set NN, or all, and write the generated files;
@@ -58,12 +60,22 @@ usage: python book.py lab [options]
 opens the book in JupyterLab (options go to it: --no-browser, --port 8890). The first time it makes
 .venv and installs the book there: a minute or two. This copy of the book is for students: without
 solutions, tests, and the tools of authors and instructors.
+
+       python book.py race PROGRAM [--seconds 40|120|600]
+       python book.py race --table FOLDER
+
+races a program of chapter 14, and prints a table of results.
 """
 HELP_INSTALLED = """\
 usage: minitorch-book lab [options]
 
 opens the book in JupyterLab (options go to it: --no-browser, --port 8890), on your copy of it in
 the folder my/ here. It is without solutions, tests, and the tools of authors and instructors.
+
+       minitorch-book race PROGRAM [--seconds 40|120|600]
+       minitorch-book race --table FOLDER
+
+races a program of chapter 14, and prints a table of results.
 """
 
 
@@ -353,13 +365,14 @@ def write(path, content):
 
 
 def book_files():
-    """What a student gets: chapters, results, exercises, three pages of docs; no sources."""
+    """What a student gets: chapters, results, exercises, programs to race, three pages of docs."""
     found = [ROOT / "docs" / f"{name}.md" for name in ("claims", "exercises", "notation")]
     for part in ["notebooks", "exercises"]:
         found.extend(sorted((ROOT / part).rglob("*")))
     for path in found:
         hidden = any(name.startswith((".", "__")) for name in path.relative_to(ROOT).parts)
-        if path.is_file() and path.suffix != ".py" and not hidden:
+        source = path.suffix == ".py" and "exercises" not in path.parts[-3:]
+        if path.is_file() and not source and not hidden:
             yield path
 
 
@@ -583,7 +596,13 @@ def author(command):
     )
 
 
-COMMANDS = {"lab": lab, "test": test}
+def race(options):
+    """The results go to race/ in the folder where the command is called."""
+    return call(environment(), "textbook.race", *options, BOOK_CALLED_FROM=os.getcwd())
+
+
+COMMANDS = {"lab": lab, "test": test, "race": race}
+FOR_STUDENTS = ["lab", "race"]
 AUTHORS = ["build", "check", "experiment", "grade", "release", "site"]
 COMMANDS.update({c: author(c) for c in AUTHORS})
 
@@ -602,13 +621,13 @@ def main(arguments):
         text = HELP_FOR_STUDENTS if for_students else HELP
         say(HELP_INSTALLED if INSTALLED else text, end="")
         return 0
-    if for_students and command in COMMANDS and command != "lab":
-        return f"This copy of the book is for students: it has `lab`, and not `{command}`."
+    if for_students and command in COMMANDS and command not in FOR_STUDENTS:
+        return f"This copy of the book is for students: it has `lab` and `race`, not `{command}`."
     if command not in COMMANDS:
         return f"There is no command {command!r}; there are: {', '.join(COMMANDS)}."
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        if command == "lab":  # there profiles and processor are the reader's
+        if command in FOR_STUDENTS:  # there profiles and processor are the reader's
             forget(PYTHON)
         else:
             forget_settings()

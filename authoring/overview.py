@@ -8,7 +8,9 @@ from .sources import chapters, exercise_sets, number_of
 
 TABLE = 'README.md, "Chapters",'
 ROW = re.compile(
-    r"^\| (\d\d) \| \[.*notebooks/.*\| (\d+) \| (?:\[(\d+)\]\(.*\)|planned) \|$", re.MULTILINE
+    r"^\| (\d\d) \| \[.*notebooks/.*\| (\d+) \| "
+    r"(?:\[(\d+)\]\(.*\)|\[\d projects\]\(.*\)|planned) \|$",
+    re.MULTILINE,
 )
 
 

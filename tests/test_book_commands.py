@@ -484,6 +484,7 @@ def publish(shelf, *sources):
 def test_copy_holds_chapters_results_and_exercises_but_no_sources(shelf):
     (shelf / "notebooks" / ".ipynb_checkpoints").mkdir()
     (shelf / "notebooks" / ".ipynb_checkpoints" / "a.ipynb").write_text("{}")
+    (shelf / "exercises" / "00_start" / "program.py").write_text("# to start from")
     assert book.copy_for_student() == []
     copied = {p.relative_to(shelf / "my").as_posix() for p in (shelf / "my").rglob("*.*")}
     assert copied == {
@@ -492,6 +493,7 @@ def test_copy_holds_chapters_results_and_exercises_but_no_sources(shelf):
         "docs/exercises.md",
         "docs/notation.md",
         "exercises/00_start/00_start.ipynb",
+        "exercises/00_start/program.py",
         "notebooks/00_start.ipynb",
         "notebooks/results/00.json",
     }

@@ -19,6 +19,7 @@ from textbook.diagrams import (
     mixers,
     positions,
     pretraining,
+    race,
     recurrent,
     transformer,
     translation,
@@ -622,6 +623,25 @@ def test_the_way_through_a_code_book_passes_both_entries():
     assert {"1. look up a: c", "2. look up c: b"} <= {*texts(axes)}
     tips = [label.xy[0] for label in axes.texts if getattr(label, "arrow_patch", None)]
     assert tips == [2, 1]
+
+
+def test_a_step_is_drawn_with_how_far_it_moves_two_inputs():
+    """A rotation moves all alike; a matrix of equal entries moves one input and not the other."""
+    axes = subplots(1, 2)[1]
+    inputs = np.array([[1, 1], [1, -1]]) / np.sqrt(2)
+    race.directions(axes[0], np.array([[0, -3], [3, 0]]), inputs, "turned")
+    race.directions(axes[1], np.ones((2, 2)), inputs, "signs")
+    written = [[label.get_text() for label in a.texts if label.get_text()] for a in axes]
+    assert written == [["1.00", "1.00"], ["1.00", "0.00"]]
+
+
+def test_taps_lead_from_the_last_letters_to_one_place():
+    _, axes = subplots()
+    race.taps(axes, "abcde", ["1", "0.5", "0"])
+    tips = [label.xy for label in axes.texts if getattr(label, "arrow_patch", None)]
+    assert tips == [(4, 1.7)] * 3
+    race.cut(axes)
+    assert {"open half", "closed half"} <= {label.get_text() for label in axes.texts}
 
 
 def test_tiles_are_brought_to_the_larger_maximum():

@@ -80,9 +80,10 @@ def reader(package, tmp_path_factory):
 
 def test_the_command_opens_the_book_in_the_folder_where_it_is_called(package, reader):
     mine = reader / "my"
-    for name in ["notebooks/*.ipynb", "exercises/*/*.ipynb", "notebooks/results/*.json"]:
+    for name in ["notebooks/*.ipynb", "exercises/*/*.*", "notebooks/results/*.json"]:
         assert len(list(mine.glob(name))) == len(list(ROOT.glob(name)))
     assert "minitorch-book lab" in opened(package, reader, "help")
+    assert "--seconds {40,120,600}" in opened(package, reader, "race", "--help")
 
 
 def test_a_set_that_was_opened_so_keeps_which_exercises_pass(package, reader):

@@ -12,7 +12,7 @@ from mini_book import REPOSITORY
 
 import book
 from authoring.site import anchor
-from authoring.sources import chapters
+from authoring.sources import chapters, exercise_sets
 
 LINK = re.compile(r"\[([^\]]*)\]\(((?:[^()\s]|\([^()\s]*\))+)\)")  # an anchor may have "(C1)"
 READ = sorted(path for path in book.book_files() if path.suffix in (".ipynb", ".md"))
@@ -44,11 +44,12 @@ def test_each_link_leads_to_a_file_and_section_that_students_have(path):
     assert not lost
 
 
-@pytest.mark.parametrize("source", chapters(REPOSITORY), ids=lambda path: path.stem)
+@pytest.mark.parametrize("source", exercise_sets(REPOSITORY), ids=lambda path: path.stem)
 def test_a_chapter_and_its_exercises_lead_to_one_another(source):
     name, number = source.stem, source.stem[:2]
     exercises = REPOSITORY / "exercises" / name / f"{name}.ipynb"
-    last = prose(source.with_suffix(".ipynb")).split("**Exercises**: ")[-1]
+    chapter = REPOSITORY / "notebooks" / f"{name}.ipynb"
+    last = prose(chapter).split("**Exercises**: ")[-1]
     assert LINK.match(last).groups() == (f"set {number}", f"../exercises/{name}/{name}.ipynb")
     there = f"chapter {number}", f"../../notebooks/{name}.ipynb"
     assert there in LINK.findall(prose(exercises).split("\n## ")[0])

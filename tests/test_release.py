@@ -101,7 +101,7 @@ def test_no_page_promises_what_is_not_there(handed_out):
     for name in ("README.md", "docs/window.md"):
         text = (handed_out / name).read_text(encoding="utf-8")
         assert "whole book" not in text
-        assert set(re.findall(r"book\.py (\w+)", text)) <= {"lab"}
+        assert set(re.findall(r"book\.py (\w+)", text)) <= {"lab", "race"}
         assert not re.search("solutions/|authoring/|git pull", text)
 
 
@@ -109,11 +109,12 @@ def test_no_page_promises_what_is_not_there(handed_out):
 def test_commands_that_students_do_not_have_say_so(handed_out, command):
     told = run(handed_out, "book.py", command)
     assert told.returncode == 1
-    assert f"is for students: it has `lab`, and not `{command}`" in told.stderr
+    assert f"is for students: it has `lab` and `race`, not `{command}`" in told.stderr
 
 
 def test_help_names_what_students_have(handed_out):
-    assert re.findall(r"book\.py (\w+)", run(handed_out, "book.py").stdout) == ["lab"]
+    named = re.findall(r"book\.py (\w+)", run(handed_out, "book.py").stdout)
+    assert named == ["lab", "race", "race"]
 
 
 # The checks
