@@ -2287,6 +2287,7 @@ large(talker["said"][1])
 # - Larger models need less text. For each budget of compute there is a best size, and it grows with the budget. A model
 #   below it costs more for the same loss, and so does one above it.
 # - What comes after is small: a few weights, a loss of pairs, a reward. And a model learns what is rewarded (E9).
+# - One chapter is left, and it is a race: what the book has built, against the clock (chapter 14).
 #
 # **Exercises**: [set 13](../exercises/13_pretraining/13_pretraining.ipynb)
 #
