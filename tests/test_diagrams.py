@@ -183,6 +183,9 @@ def test_a_recurrent_network_names_its_weights_folded_and_unrolled():
         assert {"$W_{ih}$", "$W_{hh}$", "$W_o$"} <= {*texts(axes)}
     assert [label for label in texts(right) if label in WORDS] == WORDS
     assert {"$h_0$", "$h_4$", "$o_4$"} <= {*texts(right)}
+    for weights in ("$W_{ih}$", "$W_{hh}$", "$W_o$"):
+        uses = [label.get_color() for label in right.texts if label.get_text() == weights]
+        assert len(uses) == len(WORDS) and len({*uses}) == 1
 
 
 def test_a_deep_network_runs_forward_and_a_bidirectional_one_both_ways():
@@ -207,6 +210,8 @@ def test_two_gradients_come_back_to_a_state():
     back = [a for a in arrows if to_rgb(a.arrow_patch.get_edgecolor()) == to_rgb(COLORS[1])]
     into_the_middle = [a.xyann for a in back if abs(a.xy[0] - 2) < 0.5]
     assert len(into_the_middle) == 2
+    shares = [line for line in axes.lines if len({*line.get_xdata()}) == 1]
+    assert len(shares) == sum(a.xy[1] == a.xyann[1] for a in back)
 
 
 def test_answers_are_read_at_every_step_from_the_last_state_or_from_all():
@@ -242,6 +247,9 @@ def test_states_go_on_across_windows_and_gradients_do_not():
     onward = [a for a in arrows if a.xyann[1] == a.xy[1] and a.xy[0] > a.xyann[0]]
     back = [a for a in arrows if to_rgb(a.arrow_patch.get_edgecolor()) == to_rgb(COLORS[1])]
     assert (len(onward), len(back)) == (8, 6)
+    bars = [line.get_xdata()[0] for line in axes.lines if line.get_linewidth() == 3]
+    assert [sum(a.xyann[0] < bar < a.xy[0] for a in onward) for bar in bars] == [1, 1]
+    assert not any(a.xy[0] < bar < a.xyann[0] for a in back for bar in bars)
 
 
 @pytest.mark.parametrize("first, solid", [("streams", 4), ("windows", 0)])
