@@ -1189,19 +1189,37 @@ print(f"perplexity  = {math.exp(-log_p.mean().item()):.2f}")
 # pass over the text trains every step. In writing, each input is the model's own output (dashed), and may lead it to places
 # that training never showed:
 
+
 # %% evidence
 # A language model in training and in writing: a drawing
-figure, (left, right) = plot.subplots(1, 2, width=10, height=2.7)
-diagrams.language_model(left, sentence[:4], writing=False)
-diagrams.language_model(right, ["we", "word", "at", "one"], writing=True)
+@mt.no_grad()
+def four_steps(choose):
+    """Four tokens from <s> on, each of them the next input: the tokens, probabilities, numbers."""
+    h, token, chances, chosen = mt.zeros(3), start[0], [], []
+    for step in range(4):
+        h = cell(E[token], h)
+        chances.append((h @ W_o.T).softmax(-1))
+        token = choose(step, chances[-1])
+        chosen.append(token.item())
+    return vocabulary.decode(chosen), mt.stack(chances).tolist(), chosen
+
+
+mt.manual_seed(6)
+figure, (left, right) = plot.subplots(1, 2, width=10, height=3.4)
+diagrams.language_model(left, *four_steps(lambda step, _: targets[step]), writing=False)
+drawn = four_steps(lambda _, chances: mt.multinomial(chances, 1)[0])
+diagrams.language_model(right, *drawn, writing=True)
 plot.show(
     figure,
-    alt="Left, training: inputs start token, we, read, one; targets we, read, one, word. Right, "
-    "writing: the start token is given; each token that was drawn goes, along a dashed arrow, to the "
-    "next input.",
+    alt="Four states in a row, twice; over each stand nine bars, the chances of the tokens. Left, training: inputs start "
+    "token, we, read, one; targets we, read, one, word, whose bars are orange. Right, writing: the start token is given; "
+    f"it draws {', '.join(drawn[0])}, whose bars are blue, and each goes along a dashed arrow to the next input.",
 )
 
 # %% [markdown]
+# The nine bars are the chances of our nine tokens, with the random weights. Training makes the orange bars grow, those of the
+# true words. Writing draws one token by the bars (blue) and feeds it back.
+#
 # ### Train it
 #
 # Tokens are now characters of the first edition. Each paragraph starts with `<s>`, which also ends the one before.

@@ -267,11 +267,22 @@ def test_an_arrow_is_solid_where_the_text_goes_on(first, solid):
 @pytest.mark.parametrize("writing, fed_back", [(False, 0), (True, 3)])
 def test_in_writing_each_output_is_the_next_input(writing, fed_back):
     _, axes = subplots()
-    recurrent.language_model(axes, WORDS, writing)
+    chances = [[0.1, 0.2, 0.3, 0.4]] * 4
+    recurrent.language_model(axes, WORDS, chances, [3, 2, 1, 0], writing)
     arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
     dashed = [a for a in arrows if a.arrow_patch.get_linestyle() in ("--", "dashed")]
     assert len(dashed) == fed_back
-    assert [texts(axes).count(word) for word in ("<s>", *WORDS)] == [1, 2, 2, 2, 1]
+    written = [text for label in texts(axes) for text in label.split("\n")]
+    assert [written.count(word) for word in ("<s>", *WORDS)] == [1, 2, 2, 2, 1]
+    grey = to_rgb("0.75")
+    chosen = [bar.get_height() for bar in axes.patches if to_rgb(bar.get_facecolor()) != grey]
+    assert chosen == pytest.approx([0.6, 0.45, 0.3, 0.15])
+    assert [text for text in written if text.startswith("0.")] == [
+        "0.400",
+        "0.300",
+        "0.200",
+        "0.100",
+    ]
 
 
 def test_a_line_leads_from_each_key_to_each_query_that_gives_it_weight():

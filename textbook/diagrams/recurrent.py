@@ -186,32 +186,31 @@ def truncated(axes, window, count, delay):
     axes.axis("off")
 
 
-def language_model(axes, words, writing):
-    """Inputs below, outputs above: the true token before, or, in writing, what was drawn."""
-    for y, row in enumerate(("input", "state", "drawn" if writing else "target")):
+def language_model(axes, words, chances, chosen, writing):
+    """Inputs below, outputs above: the true token before, or, in writing, what was drawn.
+
+    Over each state stand its probabilities, a row of ``chances`` (T, V); that of the word above,
+    number ``chosen[t]``, has a color and stands there in digits.
+    """
+    color = FEED["color"] if writing else BACK["color"]
+    for y, row in enumerate(("input", "state", "chances\n", "drawn" if writing else "target")):
         _label(axes, -0.5, y, row, ha="right", color="0.45")
     for t, (token, following) in enumerate(zip(["<s>", *words], words, strict=False)):
         drawn = writing and t > 0
-        _column(axes, t, "" if drawn else token, [f"$h_{t + 1}$"], following)
+        _arrow(axes, (t, 0.15), (t, 0.76))
+        _state(axes, t, 1, f"$h_{t + 1}$")
+        _arrow(axes, (t, 1.24), (t, 1.6))
+        across = [t + 0.07 * (i - (len(chances[t]) - 1) / 2) for i in range(len(chances[t]))]
+        shades = [color if i == chosen[t] else "0.75" for i in range(len(across))]
+        axes.bar(across, [1.5 * chance for chance in chances[t]], 0.055, 1.68, color=shades)
+        _label(axes, t, 3, f"{following}\n{chances[t][chosen[t]]:.3f}", color=color)
         if drawn:
-            axes.text(t, 0, token, ha="center", va="center", style="italic", color=COLORS[0])
-            bend = FEED | dict(connectionstyle="arc3,rad=-0.08")
-            _arrow(axes, (t - 0.75, 2), (t - 0.3, 0.05), bend)
+            _arrow(axes, (t - 0.64, 2.9), (t - 0.2, 0.1), FEED)
+        _label(axes, t, 0, token, color=color if drawn else "black")
         if t:
             _arrow(axes, (t - 0.72, 1), (t - 0.28, 1))
     title = "writing: its own words come back" if writing else "training: the true words"
-    _frame(axes, (-1.1, len(words) - 0.3), rows=1, title=title)
-
-
-def _column(axes, x, below, states, above):
-    """An input, the states over it, and the output on top."""
-    _label(axes, x, 0, below)
-    for y, state in enumerate(states, start=1):
-        _arrow(axes, (x, y - (0.85 if y == 1 else 0.76)), (x, y - 0.24))
-        _state(axes, x, y, state)
-    top = len(states) + 1
-    _arrow(axes, (x, top - 0.76), (x, top - 0.15))
-    _label(axes, x, top, above)
+    _frame(axes, (-1.1, len(words) - 0.4), rows=2, title=title)
 
 
 def _shared(axes, x, below, state, above):
