@@ -149,19 +149,19 @@ measured(training_text[40])
 
 # %% evidence
 # The network folded and unrolled: a drawing
-figure, (left, right) = plot.subplots(1, 2, width=9, height=2.6, width_ratios=[1, 4])
+figure, (left, right) = plot.subplots(1, 2, width=10, height=2.8, width_ratios=[1, 5])
 diagrams.folded(left)
 diagrams.unrolled(right, sentence)
 plot.show(
     figure,
-    alt="Left: one state with a loop W_hh to itself, the input below it through W_ih, the output "
-    "above through W_o. Right: the loop drawn as a row of seven states from h_0 on, each with its "
-    "word below, its output above, and an arrow to the next state.",
+    alt="Left: one state with a loop W_hh to itself, green, the input below it through W_ih, blue, the output "
+    "above through W_o, pink. Right: the loop drawn as a row of states from h_0 to h_7, each with its word below "
+    "and its output above. All arrows from state to state are green and named W_hh, all inputs blue, all outputs pink.",
 )
 
 # %% [markdown]
-# On the left one cell feeds itself. On the right the same cell is drawn once for each word: the arrows named
-# $W_{hh}$ are all the same matrix. So the cell can read a sequence of any length with the same parameters.
+# On the left one cell feeds itself. On the right the same cell is drawn once for each word. One color is one matrix:
+# all green arrows are the same $W_{hh}$. So the cell can read a sequence of any length with the same parameters.
 #
 # Our cell has $H = 3$ units and $C = 2$ outputs. The weights stand as PyTorch stores them; hence the $\top$.
 
@@ -208,18 +208,29 @@ print("h_7, forwards: ", states[-1])
 print("h_7, backwards:", states_backwards[-1])
 
 # %% [markdown]
-# Read backwards, the sentence ends in another state: order counts now. And every word changes the state. Read each row
-# below from left to right: no word leaves a unit as it was. (Remember this. Chapter 02 calls it a trouble.)
+# Read backwards, the sentence ends in another state: compare the framed columns below. Order counts now. And every word
+# changes the state. Read each row from left to right: no word leaves a unit as it was. (Remember this. Chapter 02 calls it
+# a trouble.)
 
 # %% evidence
-# The states over the sentence
-figure, axes = plot.subplots(width=5.5, height=2.3)
+# The states over the sentence, read forwards and backwards
+figure, panels = plot.subplots(1, 2, width=10, height=2.5, sharey=True)
 units = ["unit 1", "unit 2", "unit 3"]
-plot.heatmap(axes, states.T, column_labels=sentence, row_labels=units, vmin=-1, vmax=1, cmap="PuOr")
-axes.set_title("states $h_1 ... h_7$")
+readings = {"forwards": (sentence, states), "backwards": (sentence[::-1], states_backwards)}
+for axes, (way, (words, read)) in zip(panels, readings.items(), strict=True):
+    style = dict(colorbar=False, vmin=-1, vmax=1, cmap="PuOr")
+    image = plot.heatmap(axes, read.T, column_labels=words, row_labels=units, **style)
+    for (step, unit), value in np.ndenumerate(read.numpy()):
+        ink = "white" if abs(value) > 0.6 else "black"
+        axes.text(step, unit, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=9)
+    frame = [5.5, 6.47, 6.47, 5.5, 5.5], [-0.47, -0.47, 2.47, 2.47, -0.47]
+    axes.plot(*frame, color="black", linewidth=2.5, linestyle="-")
+    axes.set_title(f"states $h_1 ... h_7$, read {way}")
+figure.colorbar(image, ax=panels, label="state of the unit")
 plot.show(
     figure,
-    alt="Three units over seven words, from minus one to one: each unit changes with every word.",
+    alt="Three units over seven words, from minus one to one, read forwards and backwards: each unit changes with every "
+    "word. The last column, framed, is all negative forwards; backwards units 1 and 2 end near one.",
 )
 for unit, values in zip(units, states.T.tolist(), strict=True):
     print(f"{unit}:", [round(value, 2) for value in values])
@@ -383,18 +394,18 @@ print("from the sixth on there is none:", max(by_position[5:]) < 0.1)
 
 # %% evidence
 # Stacked and bidirectional networks: drawings
-figure, (left, right) = plot.subplots(1, 2, width=9.5, height=3.2)
+figure, (left, right) = plot.subplots(1, 2, width=10, height=3.2)
 diagrams.deep(left, sentence[:4])
 diagrams.bidirectional(right, sentence[:4])
 plot.show(
     figure,
-    alt="Left: two rows of states, both running forward, the lower feeding the upper, the upper the "
-    "output. Right: each word feeds a state that runs forward and one that runs backward; both are "
+    alt="Left: two rows of states, both running forward, the lower, green, feeding the upper, blue, the upper the "
+    "output. Right: each word feeds a green state that runs forward and a blue one that runs backward; both are "
     "put side by side.",
 )
 
 # %% [markdown]
-# Both are put together from parts that we have:
+# One color is one set of weights again: green and blue share nothing. Both are put together from parts that we have:
 
 # %%
 mt.manual_seed(0)
@@ -456,6 +467,8 @@ for axes, (name, network) in zip(
     )
     axes.tick_params(axis="x", rotation=45)
     axes.set(title=name, xlabel="input word")
+    if name == "forward":
+        axes.text(4.4, 1, "later words:\nexactly 0", ha="center", va="center")
     seen_later = int((norms.triu(1) > 0).sum())
     print(f"{name:13} states that see a later word: {seen_later} of 21 pairs")
 panels[0].set_ylabel("state after the word")
@@ -546,17 +559,18 @@ print(f"d L / d h_1 = {d_h_1.item():.3f}, d L / d w = {d_w.item():.3f}")
 
 # %% evidence
 # Forward and backward through three steps: a drawing
-figure, axes = plot.subplots(width=6.5, height=2.4)
+figure, axes = plot.subplots(width=8, height=3.4)
 diagrams.backward(axes)
 plot.show(
     figure,
     alt="Three states in a row. Thin arrows lead from inputs to states, from state to state and to "
-    "the losses. Thick arrows lead back: into each state one from its own loss and one from the "
-    "state after it.",
+    "the losses. Thick orange arrows lead back: into each state one from its own loss and one from the "
+    "state after it. From each step a dashed green line brings its share down to one box, the gradient of W_hh.",
 )
 
 # %% [markdown]
-# The picture shows the same for any number of steps: two thick arrows lead back into every state. In matrices,
+# The picture shows the same for any number of steps: two orange arrows lead back into every state. And each use of $W_{hh}$
+# sends its share (dashed) to one sum. In matrices,
 # with $a_t = x_t W_{ih}^\top + h_{t-1} W_{hh}^\top + b$, $h_t = \tanh(a_t)$ and $L = \sum_t \ell_t$:
 #
 # $$\frac{\partial L}{\partial h_t} = \frac{\partial \ell_t}{\partial h_t} + \frac{\partial L}{\partial a_{t+1}} W_{hh},
@@ -619,18 +633,18 @@ print("norm of what each step adds:", shares)
 
 # %% evidence
 # A gradient that shrinks, and one that grows: a drawing
-figure, (upper_panel, lower_panel) = plot.subplots(2, 1, width=8.5, height=2.8)
+figure, (upper_panel, lower_panel) = plot.subplots(2, 1, width=8.5, height=3.2)
 diagrams.fading(upper_panel, factor=0.6, width=8)
 diagrams.fading(lower_panel, factor=1.3, width=2.5)
 plot.show(
     figure,
     alt="Two rows of eight states; a loss at the last one sends a gradient back, drawn as a bar between neighbors. "
-    "Above the bar gets thinner at each step and is a hair at the first; below it gets thicker.",
+    "Above the bar gets thinner at each step, from 1 to 0.028 at the first; below it gets thicker, from 1 to 6.3.",
 )
 
 # %% [markdown]
-# The width of the orange bar is the size of the gradient. With a factor of 0.6 a step, almost nothing arrives at
-# $h_1$. With 1.3 it swells. There is little in between.
+# The width of the orange bar is the size of the gradient; the number under a state says how much arrives there. With a
+# factor of 0.6 a step, almost nothing arrives at $h_1$. With 1.3 it swells. There is little in between.
 #
 # What is the factor of a matrix? Leave the $1 - h^2$ aside for a moment. Then $k$ steps multiply by the $k$th power of
 # $W_{hh}$. Along an eigenvector with eigenvalue $\lambda$ this is $\lambda^k$. So for large $k$ the gradient grows or shrinks
@@ -671,10 +685,12 @@ runs.draw(
     x="distance",
     y="relative norm",
     by="gain",
+    labels={0.5: "gain 0.5: vanishes", 1.0: "gain 1", 1.5: "gain 1.5", 3.0: "gain 3: explodes"},
     log="y",
+    lines={"as large as at distance 0": 1.0},
     width=7,
     height=3.4,
-    alt="Norm of the gradient against distance on a log scale, nearly straight lines: steeply down "
+    alt="Norm of the gradient against distance on a log scale, nearly straight lines from 1 on: steeply down "
     "for gain 0.5, gently down for 1, about level for 1.5, up for 3.",
 )
 runs.table("gain", ["spectral radius", "mean of 1 - h^2", "factor a step", "at distance 40"])
@@ -758,6 +774,8 @@ for (name, places), axes, color in zip(ways.items(), panels, (1, 2), strict=Fals
     panels[2].plot(height_at(places), "o-", markersize=3, **style)
 for axes in panels[:2]:
     axes.plot(1.49, height_at(1.49), "o", color="black", markersize=7)
+panels[0].text(1.42, height_at(1.49), "start", ha="right", va="center")
+panels[0].text(1.62, 4e-4, "minimum", va="center")
 panels[0].set(ylabel="loss", title="never clipped: one leap")
 panels[1].set_title("clipped at 1: short steps (closer)")
 panels[2].set(xlabel="step", title="both, step by step")
@@ -996,19 +1014,19 @@ print(
 
 # %% evidence
 # States go on, gradients stop at the windows: a drawing
-figure, axes = plot.subplots(width=10, height=2.0)
+figure, axes = plot.subplots(width=10, height=2.5)
 diagrams.truncated(axes, window=4, count=3, delay=4)
 plot.show(
     figure,
-    alt="Three windows of four states. Thin arrows lead from state to state and across the borders. Thick orange arrows "
-    "lead back inside each window and stop at its border. A dashed arrow from the last state points four steps back, "
-    "into the window before.",
+    alt="Three windows of four states. Green arrows lead from state to state and across the borders: the state goes on. "
+    "Thick orange arrows lead back inside each window and end at a black bar before the border: the gradient stops. A "
+    "dashed arrow from the last state points four steps back, into the window before.",
 )
 
 # %% [markdown]
-# Thin arrows cross the borders, thick ones do not. What is lost? Say that the network is asked for the symbol of
-# four steps before (dashed). With windows of four, this symbol is never in the same window as its question. No
-# gradient ever says that it should have been kept.
+# Green arrows cross the borders, orange ones end at the bar: `detach`. What is lost? Say that the network is asked
+# for the symbol of four steps before (dashed). With windows of four, this symbol is never in the same window as its
+# question. No gradient ever says that it should have been kept.
 #
 # What is gained? The operations of a backward pass, and the memory for it, grow in proportion to the window: a short one is
 # cheap. Now we measure what is lost. In 32 streams of random symbols, the model names at each step the symbol of 8 steps
@@ -1171,19 +1189,37 @@ print(f"perplexity  = {math.exp(-log_p.mean().item()):.2f}")
 # pass over the text trains every step. In writing, each input is the model's own output (dashed), and may lead it to places
 # that training never showed:
 
+
 # %% evidence
 # A language model in training and in writing: a drawing
-figure, (left, right) = plot.subplots(1, 2, width=9, height=2.6)
-diagrams.language_model(left, sentence[:4], writing=False)
-diagrams.language_model(right, ["we", "word", "at", "one"], writing=True)
+@mt.no_grad()
+def four_steps(choose):
+    """Four tokens from <s> on, each of them the next input: the tokens, probabilities, numbers."""
+    h, token, chances, chosen = mt.zeros(3), start[0], [], []
+    for step in range(4):
+        h = cell(E[token], h)
+        chances.append((h @ W_o.T).softmax(-1))
+        token = choose(step, chances[-1])
+        chosen.append(token.item())
+    return vocabulary.decode(chosen), mt.stack(chances).tolist(), chosen
+
+
+mt.manual_seed(6)
+figure, (left, right) = plot.subplots(1, 2, width=10, height=3.4)
+diagrams.language_model(left, *four_steps(lambda step, _: targets[step]), writing=False)
+drawn = four_steps(lambda _, chances: mt.multinomial(chances, 1)[0])
+diagrams.language_model(right, *drawn, writing=True)
 plot.show(
     figure,
-    alt="Left, training: inputs start token, we, read, one; targets we, read, one, word. Right, "
-    "writing: the start token is given; each token that was drawn goes, along a dashed arrow, to the "
-    "next input.",
+    alt="Four states in a row, twice; over each stand nine bars, the chances of the tokens. Left, training: inputs start "
+    "token, we, read, one; targets we, read, one, word, whose bars are orange. Right, writing: the start token is given; "
+    f"it draws {', '.join(drawn[0])}, whose bars are blue, and each goes along a dashed arrow to the next input.",
 )
 
 # %% [markdown]
+# The nine bars are the chances of our nine tokens, with the random weights. Training makes the orange bars grow, those of the
+# true words. Writing draws one token by the bars (blue) and feeds it back.
+#
 # ### Train it
 #
 # Tokens are now characters of the first edition. Each paragraph starts with `<s>`, which also ends the one before.

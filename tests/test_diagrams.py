@@ -184,6 +184,9 @@ def test_a_recurrent_network_names_its_weights_folded_and_unrolled():
         assert {"$W_{ih}$", "$W_{hh}$", "$W_o$"} <= {*texts(axes)}
     assert [label for label in texts(right) if label in WORDS] == WORDS
     assert {"$h_0$", "$h_4$", "$o_4$"} <= {*texts(right)}
+    for weights in ("$W_{ih}$", "$W_{hh}$", "$W_o$"):
+        uses = [label.get_color() for label in right.texts if label.get_text() == weights]
+        assert len(uses) == len(WORDS) and len({*uses}) == 1
 
 
 def test_a_deep_network_runs_forward_and_a_bidirectional_one_both_ways():
@@ -208,6 +211,8 @@ def test_two_gradients_come_back_to_a_state():
     back = [a for a in arrows if to_rgb(a.arrow_patch.get_edgecolor()) == to_rgb(COLORS[1])]
     into_the_middle = [a.xyann for a in back if abs(a.xy[0] - 2) < 0.5]
     assert len(into_the_middle) == 2
+    shares = [line for line in axes.lines if len({*line.get_xdata()}) == 1]
+    assert len(shares) == sum(a.xy[1] == a.xyann[1] for a in back)
 
 
 def test_answers_are_read_at_every_step_from_the_last_state_or_from_all():
@@ -243,6 +248,9 @@ def test_states_go_on_across_windows_and_gradients_do_not():
     onward = [a for a in arrows if a.xyann[1] == a.xy[1] and a.xy[0] > a.xyann[0]]
     back = [a for a in arrows if to_rgb(a.arrow_patch.get_edgecolor()) == to_rgb(COLORS[1])]
     assert (len(onward), len(back)) == (8, 6)
+    bars = [line.get_xdata()[0] for line in axes.lines if line.get_linewidth() == 3]
+    assert [sum(a.xyann[0] < bar < a.xy[0] for a in onward) for bar in bars] == [1, 1]
+    assert not any(a.xy[0] < bar < a.xyann[0] for a in back for bar in bars)
 
 
 @pytest.mark.parametrize("first, solid", [("streams", 4), ("windows", 0)])
@@ -260,11 +268,22 @@ def test_an_arrow_is_solid_where_the_text_goes_on(first, solid):
 @pytest.mark.parametrize("writing, fed_back", [(False, 0), (True, 3)])
 def test_in_writing_each_output_is_the_next_input(writing, fed_back):
     _, axes = subplots()
-    recurrent.language_model(axes, WORDS, writing)
+    chances = [[0.1, 0.2, 0.3, 0.4]] * 4
+    recurrent.language_model(axes, WORDS, chances, [3, 2, 1, 0], writing)
     arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
     dashed = [a for a in arrows if a.arrow_patch.get_linestyle() in ("--", "dashed")]
     assert len(dashed) == fed_back
-    assert [texts(axes).count(word) for word in ("<s>", *WORDS)] == [1, 2, 2, 2, 1]
+    written = [text for label in texts(axes) for text in label.split("\n")]
+    assert [written.count(word) for word in ("<s>", *WORDS)] == [1, 2, 2, 2, 1]
+    grey = to_rgb("0.75")
+    chosen = [bar.get_height() for bar in axes.patches if to_rgb(bar.get_facecolor()) != grey]
+    assert chosen == pytest.approx([0.6, 0.45, 0.3, 0.15])
+    assert [text for text in written if text.startswith("0.")] == [
+        "0.400",
+        "0.300",
+        "0.200",
+        "0.100",
+    ]
 
 
 def test_a_line_leads_from_each_key_to_each_query_that_gives_it_weight():
