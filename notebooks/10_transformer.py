@@ -866,6 +866,41 @@ plot.show(
 # Nobody told the model which word translates which. Chapter 04's alignment is there again. (Two side roads draw all 24
 # maps and measure how well each head aligns.)
 #
+# A map shows where a word looks. What does the look do to the word's vector? We follow "two" through the encoder's
+# second block, with the numbers of our translator: the first 16 of 64.
+
+# %% evidence
+# One token's vector through one block of the trained encoder
+with mt.no_grad():
+    block, place = translator.encoder[1], read.index("two")
+    x = translator.encoder[0](translator.embedded(source))  # (1, n, d)
+    y = block.norm_1(x)
+    values, weights = block.attention.project(y, y)[2], block.attention.look(y, y)[1][0, :, place]
+    parts = weights[None, :, :, None] * values  # (1, h, n, d/h)
+    given = block.attention.out(merge_heads(parts))[0]  # (n, d), a row from each word
+    between = x[0, place] + given.sum(0)
+    network = block.feed_forward(block.norm_2(between))
+    strips = {"in": x[0, place], "gathered": given.sum(0), "between": between}
+    strips |= {"network": network, "out": between + network}
+    as_block = mt.allclose(block(x)[0, place], strips["out"], atol=1e-5)
+print("these sums are what the block computes:", as_block)
+strips = {name: strip[:16].tolist() for name, strip in strips.items()}
+strips["given"] = given[:, :16].tolist()
+figure, axes = plot.subplots(width=9.5, height=4.6)
+diagrams.one_token(axes, "two", read, weights.mean(0).tolist(), strips)
+plot.show(
+    figure,
+    alt="A way upwards with three strips of coloured numbers, the vector of two: as it comes in, with what attention gathered, and "
+    "with what the network answers. Beside it attention adds up five strips, one from each word of the sentence, over lines "
+    "as thick as the weights. Its answer and that of the network are strips of their own, which arrows add to the way.",
+)
+
+# %% [markdown]
+# What to see: the strip on the orange way is never replaced, only added to. Blue is above zero, red below it, darkest
+# from 2 on. Attention brings in numbers from all five words, most over the thickest line (the weights are means of four
+# heads). The network sees no other word: it works on what was gathered. Each strip on the way is the one below it plus
+# the answer from the right.
+#
 # ## 7. Three shapes of one block
 #
 # Not every task has a source and a target. What if there is just a text? Take the stacks apart, and each is a model by

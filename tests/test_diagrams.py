@@ -465,6 +465,17 @@ def test_teacher_forcing_reads_and_asks_for_the_same_tokens_one_place_apart():
     assert aslant == [((0.22, 1.76), (0.78, 0.2)), ((1.22, 1.76), (1.78, 0.2))]
 
 
+def test_a_token_gathers_over_lines_as_thick_as_its_weights():
+    _, axes = subplots()
+    kinds = ("in", "gathered", "between", "network", "out")
+    strips = dict.fromkeys(kinds, [1.0, -1.0]) | {"given": [[0.5, 0.0], [0.5, -1.0]]}
+    transformer.one_token(axes, "a", ["a", "b"], [0.25, 0.75], strips)
+    assert {"“a” comes in", "0.25  a", "0.75  b"} <= {*texts(axes)} and texts(axes).count("+") == 2
+    assert [mesh.get_array().ravel().tolist() for mesh in axes.collections][-1] == [0.5, -1.0]
+    thin, thick = (line.get_linewidth() for line in axes.lines if line.get_color() == COLORS[0])
+    assert thick - thin == pytest.approx(7 * 0.5) and len(axes.collections) == len(kinds) + 2
+
+
 def test_norms_stand_on_the_way_in_2017_and_beside_it_today():
     _, axes = subplots()
     transformer.two_blocks(axes)
@@ -688,3 +699,12 @@ def test_a_chunk_hands_its_state_to_the_next_one():
     _, panels = subplots(1, 3)
     mixers.forms(panels, n=8, size=3)
     assert [texts(axes).count("S") for axes in panels] == [0, 7, 2]
+
+
+def test_a_state_is_the_sum_of_products_that_fade_and_the_cache_keeps_all():
+    _, axes = subplots()
+    mixers.fading(axes, [[1.0], [2.0]], [[1.0, -1.0], [0.0, 3.0]], decay=0.5)
+    drawn = [np.ravel(mesh.get_array()).tolist() for mesh in axes.collections]
+    kept, faded, state = drawn[:2], drawn[2], drawn[-1]
+    assert kept == [[1.0], [-1.0, 1.0]] and faded == [0.5, -0.5] and state == [0.5, 5.5]
+    assert {"times 0.5", "times 1", "state $S_t$"} <= {*texts(axes)}

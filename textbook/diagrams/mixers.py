@@ -1,4 +1,4 @@
-"""Cheaper attention: products, tiles, slots, what is carried, three forms of one sum, a scan."""
+"""Cheaper attention: products, tiles, slots, what is carried, what fades, three forms, a scan."""
 
 from math import exp
 
@@ -110,6 +110,45 @@ def carried(axes, places=7):
         x += max(wide, 5) + 3.6
     axes.set(xlim=(-0.3, x), ylim=(-0.3, 4.5), aspect="equal")
     axes.axis("off")
+
+
+def fading(axes, keys, values, decay):
+    """A cache that keeps every key and value, above a state in which each product of both fades.
+
+    ``keys`` and ``values`` are lists of vectors; a token is ``decay`` times as strong in the next
+    state as in this one. Blue is above zero, red below it.
+    """
+    last, rows, columns = len(keys) - 1, len(keys[0]), len(values[0])
+    state = [[0.0] * columns for _ in range(rows)]
+    text = {"ha": "center", "va": "center"}
+    for j, (key, value) in enumerate(zip(keys, values, strict=True)):
+        x, weight = 6.0 * j, decay ** (last - j)
+        _numbers(axes, x + 0.7, 7, [[number] for number in key])
+        _numbers(axes, x + 2.3, 7, [[number] for number in value])
+        product = [[weight * k * v for v in value] for k in key]
+        state = [[s + p for s, p in zip(*r, strict=True)] for r in zip(state, product, strict=True)]
+        _numbers(axes, x, 0, product)
+        name = "token t" if j == last else f"t - {last - j}"
+        axes.text(x + columns / 2, 7 + rows + 0.9, name, fontsize=9, **text)
+        axes.text(x + columns / 2, -0.9, f"times {weight:.2f}".rstrip("0").rstrip("."), **text)
+        axes.text(x + columns + 1, rows / 2, "=" if j == last else "+", fontsize=13, **text)
+    x += columns + 2
+    _numbers(axes, x, 0, state)
+    rectangle(axes, x, 0, columns, rows, facecolor="none", edgecolor=COLORS[1])
+    axes.text(x + columns / 2, -0.9, "state $S_t$", color=COLORS[1], **text)
+    axes.annotate("", (x + 2, 7 + rows / 2), (x - 1.2, 7 + rows / 2), arrowprops=ARROW)
+    axes.text(x + 2.3, 7 + rows / 2, "grows", va="center")
+    for y, name in ((7, "cache:\nkeys and values"), (0, "what is left\nof key times value")):
+        axes.text(-0.8, y + rows / 2, name, ha="right", va="center")
+    axes.set(xlim=(-9, x + columns + 1.5), ylim=(-1.6, 7 + rows + 1.5), aspect="equal")
+    axes.axis("off")
+
+
+def _numbers(axes, x, y, rows):
+    """A matrix as coloured cells, its first row on top."""
+    sides = [x + i for i in range(len(rows[0]) + 1)], [y + i for i in range(len(rows) + 1)]
+    look = {"cmap": "RdBu", "vmin": -2, "vmax": 2, "edgecolors": EDGE, "linewidth": 0.4}
+    axes.pcolormesh(*sides, rows[::-1], **look)
 
 
 def recall(axes, pairs, asked, answer):

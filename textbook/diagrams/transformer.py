@@ -1,4 +1,4 @@
-"""The Transformer: its stacks part by part, teacher forcing, three shapes, and two blocks."""
+"""The Transformer: its stacks, teacher forcing, one token on its way, three shapes, two blocks."""
 
 from textbook.plot.style import COLORS, rectangle
 
@@ -125,6 +125,52 @@ def teacher_forcing(axes, source, target):
         axes.text(last + 0.65, y, name, ha="left", va="center", color=EDGE, style="italic")
     axes.set(xlim=(-4.5, last + 2.1), ylim=(-0.5, 2.4))
     axes.axis("off")
+
+
+def one_token(axes, word, words, weights, strips):
+    """One token's vector on its way up through a block, each vector a strip of coloured numbers.
+
+    ``strips`` has the numbers of "in", "gathered", "between", "network" and "out", and "given", a
+    strip for each of ``words``; ``weights`` say how much the token looks at each of them.
+    """
+    small = {"va": "center", "fontsize": 9}
+    way = {"color": COLORS[1], "lw": 2.2}
+    axes.annotate("", (2, 8.9), (2, -0.6), arrowprops=ARROW | way, zorder=0)
+    for y, kind, name in (
+        (0, "in", f"“{word}” comes in"),
+        (4.1, "between", "plus what it gathered"),
+        (7.9, "out", "plus what the\nnetwork answers"),
+    ):
+        _strip(axes, 0, y, strips[kind])
+        axes.text(-0.25, y, name, ha="right", **small)
+    for low, high, kind, part in (
+        (0.9, 3.1, "gathered", "norm, then attention"),
+        (5.1, 6.9, "network", "norm, then network"),
+    ):
+        box = {"boxstyle": "round,pad=0.3", "fc": BLUE, "ec": EDGE}
+        line = {"color": EDGE, "linestyle": "-", "linewidth": 1, "zorder": 0}
+        axes.plot([2, 7, 7], [low, low, high - 0.3], **line)
+        axes.text(7, low + 0.75, part, ha="center", bbox=box, **small)
+        _strip(axes, 5, high, strips[kind])
+        axes.annotate("", (2.2, high), (5, high), arrowprops=ARROW)
+        circle = {"boxstyle": "circle,pad=0.15", "fc": WHITE, "ec": EDGE}
+        axes.text(2, high, "+", ha="center", bbox=circle, **small)
+    for j, (other, weight, given) in enumerate(zip(words, weights, strips["given"], strict=True)):
+        y = 4.7 - 0.8 * j
+        line = {"color": COLORS[0], "lw": 0.4 + 7 * weight, "linestyle": "-"}
+        axes.plot([9.05, 11], [3.1, y], solid_capstyle="butt", **line)
+        _strip(axes, 11, y, given)
+        axes.text(15.2, y, f"{weight:.2f}  {other}", **small)
+    axes.text(13, 5.4, "gathered from each word", ha="center", **small)
+    axes.set(xlim=(-3.6, 17.4), ylim=(-0.7, 9))
+    axes.axis("off")
+
+
+def _strip(axes, x, y, numbers):
+    """Numbers as coloured cells from ``x`` to ``x`` + 4: blue above zero, red below it."""
+    sides = [x + 4 * i / len(numbers) for i in range(len(numbers) + 1)]
+    look = {"cmap": "RdBu", "vmin": -2, "vmax": 2, "edgecolors": EDGE, "linewidth": 0.4}
+    axes.pcolormesh(sides, [y - 0.25, y + 0.25], [numbers], zorder=2, **look)
 
 
 def two_blocks(axes):
