@@ -1086,7 +1086,26 @@ table(
 # 2023) is a fading weighted mean of values with one learned, constant decay for each element; the present token has a
 # bonus $b$. *Mamba-2 style* (after Dao and Gu, 2024) is linear attention's matrix that can fade. All three are small
 # versions of our own. Mamba keeps 16 numbers for each channel where our gated one keeps a single number, so do not read
-# our results as theirs.
+# our results as theirs. What does such a state let go that a cache keeps?
+
+# %% evidence
+# What a cache keeps and what a fading matrix keeps of six tokens
+sizes = [-1.3, -0.9, 0.9, 1.3]
+keys, values = np.random.default_rng(24).choice(sizes, (2, 6, 4)).tolist()
+figure, axes = plot.subplots(width=9.5, height=3)
+diagrams.fading(axes, keys, values, decay=0.6)
+plot.show(
+    figure,
+    alt="Above, the key and the value of six tokens, all in strong colours; an arrow says that the list grows. Below, for each "
+    "token a matrix, its key times its value: almost white for the oldest token, in strong colours for the newest, with "
+    "weights 0.08, 0.13, 0.22, 0.36, 0.6 and 1. Their sum is the state, a matrix of the same size.",
+)
+
+# %% [markdown]
+# What to see (blue is above zero, red below it): above, the cache holds the oldest token as clearly as the newest, and
+# gets longer. Below is the matrix of the Mamba-2 style. Each token adds $k_j v_j^\top$, and each later token multiplies it
+# by its decay, here always 0.6. The oldest token is almost white, and the state keeps its shape. In a real model each
+# token chooses its decay; in section 5 it is 1.
 #
 # The recurrence of the first two rows is one operation with its own gradient, which we give to the library.
 # Forwards $h_t$ goes into $h_{t+1}$ times $a_{t+1}$, so backwards its gradient comes from there times $a_{t+1}$: the
