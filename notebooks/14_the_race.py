@@ -280,6 +280,7 @@ def squared_relu(x):
 
 
 def of_one_length(x):
+    """Each vector over its root mean square: (..., d)."""
     return F.rms_norm(x, x.shape[-1:], eps=1e-5)
 
 
@@ -331,6 +332,7 @@ class RacingAttention(nn.Module):
 
 # %% save
 def norm_of(ideas):
+    """RMS norm without weights, or layer norm: (..., d) to (..., d)."""
     return of_one_length if "RMS norm" in ideas else nn.LayerNorm(WIDTH)
 
 

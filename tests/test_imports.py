@@ -27,10 +27,13 @@ LIBRARY = [
     {"amp", "compiler", "distributed", "distributions", "jit", "random"},
     {"cuda"},
 ]
+CHAPTERS = [path.stem for path in sorted((ROOT / "textbook").glob("chapter_*.py"))]
 TEXTBOOK = [
     {"data", "decoding", "installed", "plot"},
     {"diagrams", "lab"},
-    *({path.stem} for path in sorted((ROOT / "textbook").glob("chapter_*.py"))),
+    *({chapter} for chapter in CHAPTERS if chapter < "chapter_14"),
+    {"race"},
+    *({chapter} for chapter in CHAPTERS if chapter >= "chapter_14"),
     {"checks", "look"},
 ]
 LAYERS = [

@@ -110,8 +110,8 @@ def test_parts_of_other_sets_count_where_they_are_put_together(book):
 
 
 def test_every_check_with_points_is_counted_once():
-    for path in sorted((progress.BOOK / "exercises").glob("[0-9]*")):
-        cells = progress.json.loads((path / f"{path.name}.ipynb").read_text(encoding="utf-8"))
+    for path in sorted((progress.BOOK / "exercises").glob("[0-9]*/[0-9]*.ipynb")):
+        cells = progress.json.loads(path.read_text(encoding="utf-8"))
         points = [c["metadata"].get("nbgrader", {}).get("points", 0) for c in cells["cells"]]
         counted = progress._checks(path.name[:2]).values()
         assert sum(worth for _, worth in counted) == sum(points) > 0
