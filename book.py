@@ -597,8 +597,9 @@ def author(command):
 
 
 def race(options):
-    """The results go to race/ in the folder where the command is called."""
-    return call(environment(), "textbook.race", *options, BOOK_CALLED_FROM=os.getcwd())
+    """On one thread, always; results go to race/ in the folder where the command is called."""
+    more = dict(ONE_THREAD, BOOK_CALLED_FROM=os.getcwd())
+    return call(environment(), "textbook.race", *options, **more)
 
 
 COMMANDS = {"lab": lab, "test": test, "race": race}

@@ -98,7 +98,8 @@ class MiniBook:
         (root / "pyproject.toml").write_text(PROJECT)
         (root / "backend.py").write_text(BACKEND)
         (root / "needs").write_text("")
-        for tool in ["jupyterlab", "pytest", "ruff", "authoring"]:
+        (root / "textbook").mkdir()
+        for tool in ["jupyterlab", "pytest", "ruff", "authoring", "textbook/race"]:
             (root / f"{tool}.py").write_text(TOOL)
         (root / "notebooks" / "00_start.ipynb").write_text(notebook("first"))
         (root / "notebooks" / "00_start.py").write_text("# the source")
@@ -289,6 +290,13 @@ def test_processor_and_profiles_in_lab_are_the_readers(mini):
     [call] = mini.calls()
     assert call.variables.items() >= own.items()
     assert [name for name in FOREIGN if name.startswith("PYTHON") and name in call.variables] == []
+
+
+def test_a_race_runs_on_one_thread_whatever_the_reader_set(mini):
+    mini.calls()
+    assert mini.run("race", "mine.py", VECLIB_MAXIMUM_THREADS="4", OMP_NUM_THREADS="3")[0] == 0
+    [call] = mini.calls()
+    assert call.variables.items() >= book.ONE_THREAD.items()
 
 
 def test_lab_writes_into_my_where_there_is_no_home(mini, tmp_path):

@@ -2,7 +2,7 @@
 
 from math import exp
 
-from textbook.plot.style import COLORS, rectangle
+from textbook.plot.style import COLORS, cells, rectangle
 
 EDGE = "0.35"
 ROUND = {"boxstyle": "round,pad=0.3", "fc": "0.93", "ec": EDGE}
@@ -123,17 +123,17 @@ def fading(axes, keys, values, decay):
     text = {"ha": "center", "va": "center"}
     for j, (key, value) in enumerate(zip(keys, values, strict=True)):
         x, weight = 6.0 * j, decay ** (last - j)
-        _numbers(axes, x + 0.7, 7, [[number] for number in key])
-        _numbers(axes, x + 2.3, 7, [[number] for number in value])
+        cells(axes, x + 0.7, 7, [[number] for number in key])
+        cells(axes, x + 2.3, 7, [[number] for number in value])
         product = [[weight * k * v for v in value] for k in key]
         state = [[s + p for s, p in zip(*r, strict=True)] for r in zip(state, product, strict=True)]
-        _numbers(axes, x, 0, product)
+        cells(axes, x, 0, product)
         name = "token t" if j == last else f"t - {last - j}"
         axes.text(x + columns / 2, 7 + rows + 0.9, name, fontsize=9, **text)
         axes.text(x + columns / 2, -0.9, f"times {weight:.2f}".rstrip("0").rstrip("."), **text)
         axes.text(x + columns + 1, rows / 2, "=" if j == last else "+", fontsize=13, **text)
     x += columns + 2
-    _numbers(axes, x, 0, state)
+    cells(axes, x, 0, state)
     rectangle(axes, x, 0, columns, rows, facecolor="none", edgecolor=COLORS[1])
     axes.text(x + columns / 2, -0.9, "state $S_t$", color=COLORS[1], **text)
     axes.annotate("", (x + 2, 7 + rows / 2), (x - 1.2, 7 + rows / 2), arrowprops=ARROW)
@@ -142,13 +142,6 @@ def fading(axes, keys, values, decay):
         axes.text(-0.8, y + rows / 2, name, ha="right", va="center")
     axes.set(xlim=(-9, x + columns + 1.5), ylim=(-1.6, 7 + rows + 1.5), aspect="equal")
     axes.axis("off")
-
-
-def _numbers(axes, x, y, rows):
-    """A matrix as coloured cells, its first row on top."""
-    sides = [x + i for i in range(len(rows[0]) + 1)], [y + i for i in range(len(rows) + 1)]
-    look = {"cmap": "RdBu", "vmin": -2, "vmax": 2, "edgecolors": EDGE, "linewidth": 0.4}
-    axes.pcolormesh(*sides, rows[::-1], **look)
 
 
 def recall(axes, pairs, asked, answer):

@@ -1,6 +1,6 @@
 """The Transformer: its stacks, teacher forcing, one token on its way, three shapes, two blocks."""
 
-from textbook.plot.style import COLORS, rectangle
+from textbook.plot.style import COLORS, cells, rectangle
 
 EDGE = "0.35"
 BLUE, ORANGE, GREEN, WHITE = "#d6e8f5", "#fbe3cf", "#d9eedd", "white"
@@ -167,10 +167,8 @@ def one_token(axes, word, words, weights, strips):
 
 
 def _strip(axes, x, y, numbers):
-    """Numbers as coloured cells from ``x`` to ``x`` + 4: blue above zero, red below it."""
-    sides = [x + 4 * i / len(numbers) for i in range(len(numbers) + 1)]
-    look = {"cmap": "RdBu", "vmin": -2, "vmax": 2, "edgecolors": EDGE, "linewidth": 0.4}
-    axes.pcolormesh(sides, [y - 0.25, y + 0.25], [numbers], zorder=2, **look)
+    """Numbers side by side from ``x`` to ``x`` + 4, their middle at ``y``."""
+    cells(axes, x, y - 0.25, [numbers], 4 / len(numbers), 0.5, zorder=2)
 
 
 def two_blocks(axes):

@@ -99,3 +99,14 @@ def rectangle(axes, x, y, width, height, **style):
     """Draw a filled rectangle from its lower left corner; ``style`` is that of ``axes.fill``."""
     corners = [x, x + width, x + width, x], [y, y, y + height, y + height]
     axes.fill(*corners, linewidth=1, linestyle="-", **style)
+
+
+def cells(axes, x, y, rows, width=1, height=1, **style):
+    """Draw a matrix as colored cells of this size, its first row on top: blue above 0, red below.
+
+    ``x``, ``y`` is the lower left corner; ``style`` is that of ``axes.pcolormesh``.
+    """
+    across = [x + width * i for i in range(len(rows[0]) + 1)]
+    up = [y + height * i for i in range(len(rows) + 1)]
+    look = {"cmap": "RdBu", "vmin": -2, "vmax": 2, "edgecolors": "0.35", "linewidth": 0.4}
+    axes.pcolormesh(across, up, rows[::-1], **look, **style)

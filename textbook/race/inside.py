@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from textbook.race.clock import Clock
-from textbook.race.measure import RaceError, nats_a_letter, refuse_unfair
+from textbook.race.measure import RaceError, as_numbers, nats_a_letter, refuse_unfair
 
 CODE = (".py", ".pyc", ".pyi", ".so", ".pyd", ".dll", ".dylib")
 STARTED = (
@@ -57,10 +57,8 @@ def race(path: str, league: float, seed: int, guard: Guard) -> dict:
     seconds = clock.done * league
     if not callable(predict):
         raise RaceError(f"train must return the function predict, it returned {predict!r:.60}")
-    place = {letter: i for i, letter in enumerate(letters)}
     held_out = {
-        name: np.array([place[letter] for letter in text])
-        for name, text in json.loads(sys.stdin.readline()).items()
+        name: as_numbers(text, letters) for name, text in json.loads(sys.stdin.readline()).items()
     }
     refuse_unfair(predict, held_out["closed"], len(letters))
     return {

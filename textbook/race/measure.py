@@ -33,8 +33,13 @@ class Parts:
 
     def numbers(self, text: str) -> np.ndarray:
         """A text as numbers (N)."""
-        place = {letter: i for i, letter in enumerate(self.letters)}
-        return np.array([place[letter] for letter in text])
+        return as_numbers(text, self.letters)
+
+
+def as_numbers(text: str, letters: str) -> np.ndarray:
+    """The place of each letter of a text among ``letters`` (N)."""
+    place = {letter: i for i, letter in enumerate(letters)}
+    return np.array([place[letter] for letter in text])
 
 
 def parts(text: str) -> Parts:
