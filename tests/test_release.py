@@ -19,7 +19,7 @@ from authoring.release.checks import hand_out_checks, modules_in
 from authoring.release.outcomes import Numbers, _outcome, written
 from authoring.release.public_side import public_side
 from authoring.release.strip import is_exercise, stripped
-from authoring.sources import BookError
+from authoring.sources import BookError, exercise_sets, read_exercises
 from textbook.checks import recorded, released
 from textbook.checks.compare import difference
 from textbook.checks.errors import in_words
@@ -132,10 +132,11 @@ def bodies(tree):
 
 def solutions():
     """The functions and methods of all answers, by form."""
-    for path in ROOT.glob("solutions/*/*.py"):
-        cells = re.split("^# %%", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-        for cell in [cell for cell in cells if cell.startswith(" solution=")]:
-            for statement in ast.parse("#" + cell).body:
+    for path in exercise_sets(ROOT):
+        for cell in read_exercises(path).cells:
+            if not cell.metadata.get("nbgrader", {}).get("solution"):
+                continue
+            for statement in ast.parse(cell.source).body:
                 inner = statement.body if isinstance(statement, ast.ClassDef) else [statement]
                 for function in [node for node in inner if isinstance(node, ast.FunctionDef)]:
                     yield next(bodies(ast.Module([function], [])), (None, None))[0]
