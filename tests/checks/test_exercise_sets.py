@@ -2,6 +2,7 @@
 
 import importlib
 import re
+from collections import Counter
 from pathlib import Path
 
 import nbformat
@@ -14,6 +15,8 @@ from textbook.checks import CheckFailed
 
 ROOT = Path(__file__).resolve().parents[2]
 EXERCISES = ROOT / "exercises"
+NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
+HEAD = r"\*(Core|Practice|Challenge) · \w+ · (\d+) minutes · (\d+) points"
 
 
 @pytest.mark.parametrize("path", sorted(EXERCISES.glob("*/*.ipynb")), ids=lambda path: path.stem)
@@ -51,6 +54,34 @@ def listed(text):
     for part in re.split(", | and ", text):
         first, *last = map(int, part.split(" to "))
         yield from range(first, (last or [first])[0] + 1)
+
+
+def in_hours(minutes):
+    """Minutes in words, to half an hour."""
+    whole, half = divmod(round(minutes / 30), 2)
+    return f"{NUMBERS[whole]}{' and a half' * half} hours"
+
+
+@pytest.mark.parametrize("path", sorted(EXERCISES.glob("*/*.ipynb")), ids=lambda path: path.stem)
+def test_the_numbers_that_a_set_says_of_itself_are_those_of_its_exercises(path):
+    """Each exercise's points are those of its checks; the first paragraph adds up."""
+    cells = nbformat.read(path, as_version=4).cells
+    points, exercises, number = Counter(), {}, 0
+    for cell in cells:
+        if heading := re.match(r"## (\d+)\. ", cell.source):
+            kind, minutes, worth = re.search(HEAD, cell.source).groups()
+            number = int(heading[1])
+            exercises[number] = kind, int(minutes), int(worth)
+        points[number] += cell.metadata.get("nbgrader", {}).get("points", 0)
+    assert +points == {number: worth for number, (_, _, worth) in exercises.items()}
+    core = {number: minutes for number, (kind, minutes, _) in exercises.items() if kind == "Core"}
+    said = re.search(r"\*\*core\*\* \(([^)]+)\) takes (\d+) minutes", cells[0].source)
+    assert (set(listed(said[1])), int(said[2])) == (core.keys(), sum(core.values()))
+    minutes = sum(minutes for _, minutes, _ in exercises.values())
+    assert (
+        f"\n{NUMBERS[len(exercises)].capitalize()} exercises, {sum(points.values())} points, "
+        f"about {in_hours(minutes)}."
+    ) in cells[0].source
 
 
 def compares_gradients(check):
