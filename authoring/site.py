@@ -249,6 +249,7 @@ MENDS = {
     '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
     '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="On this page">',
     '<div class="highlight"><pre>': '<div class="highlight"><pre tabindex="0">',
+    '<pre style="': '<pre tabindex="0" style="',
     '<div class="math-wrapper docutils container">': (
         '<div class="math-wrapper docutils container" tabindex="0">'
     ),
