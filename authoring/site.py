@@ -47,7 +47,7 @@ SETTINGS = {
     "html_theme": "furo",
     "html_static_path": [str(Path(__file__).parent / "site_static")],
     "html_css_files": ["book.css"],
-    "html_js_files": ["read.js"],
+    "html_js_files": ["land.js", "read.js"],
     "html_copy_source": False,
     "html_show_sphinx": False,
     "html_show_copyright": False,
