@@ -886,7 +886,7 @@ def trained_longer(encoding, steps, rate):
         numbers=[8, 16, 32, 64, 128],
         steps=[300, 1500],
         rate=Tuned(4e-3, 8e-3, 1.6e-2, lowest="loss elsewhere"),
-        seeds=3,
+        seeds=5,
     ),
 )
 def one_vector(numbers, steps, rate):
