@@ -43,11 +43,9 @@ def elsewhere(root: Path, number: str, wanted: Sequence[str], budget: float, see
         experiment = experiments[name]
         if lacking := experiment.lacks():
             raise BookError(f"{name} in full needs {lacking}")
-        print(
-            f"\n{name} ({experiment.claim}), here with seeds {seeds.start} to "
-            f"{seeds.stop - 1} and {budget:g} times the budget:",
-            flush=True,
-        )
+        times = f"{budget:g} times the budget" if budget != 1 else "the budget of the record"
+        told = f"here with seeds {seeds.start} to {seeds.stop - 1} and {times}"
+        print(f"\n{name} ({experiment.claim}), {told}:", flush=True)
         try:
             runs = experiment.elsewhere(budget, seeds)
         except ValueError as error:
@@ -90,7 +88,8 @@ def _print_beside(runs: Runs) -> None:
             ]
             lines.append([*(shown(cell[i]) for i in varied), *found])
         header = [*(names[i] for i in varied), "here", "recorded"]
-        table(header, lines, name, folded=False)
+        of_places = ", median at each place" if isinstance(value, list) else ""
+        table(header, lines, name + of_places, folded=False)
 
 
 def _is_number(value: Any) -> bool:

@@ -150,12 +150,14 @@ def test_a_claim_runs_elsewhere_beside_its_record_and_no_file_is_touched(book, c
     assert "growing (C2), here with seeds 100 to 104 and 10 times the budget:" in told
     assert "doubling" not in told and "one is small" not in told
     assert "2     502 (500 to 504)  42 (40 to 44)" in told
-    assert "by place\nsize        here    recorded\n1     1  10  202  1  10  102\n" in told
+    table = "size        here    recorded\n1     1  10  202  1  10  102\n"
+    assert f"by place, median at each place\n{table}" in told
     assert "every step" not in told and "says" not in told
     assert "C2 measured: it is long [here 502 (500 to 504); recorded 42 (40 to 44);" in told
     assert "here in 5 of 5 seeds, by 200; recorded in 5 of 5 seeds, by 20" in told
     assert main(["experiment", "01", "growing", "--seeds", "7:9"]) == 0
-    assert "47 and 48" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "47 and 48" in told and "seeds 7 to 8 and the budget of the record:" in told
     assert everything(book) == before
 
 
