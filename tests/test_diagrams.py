@@ -647,6 +647,14 @@ def test_a_step_with_the_cache_makes_one_key_value_and_query():
     assert "$q_2$" not in texts(axes)
 
 
+def test_a_token_meets_boxes_as_wide_as_their_weights():
+    _, axes = subplots()
+    writing.met_weights(axes, {"source": {"blocks": 3.0}, "target": {"blocks": 4.0, "output": 6.0}})
+    met = [(min(patch.get_xy()[:, 0]), max(patch.get_xy()[:, 0])) for patch in axes.patches]
+    assert met == [(0, 3), (0, 4), (4, 10)]
+    assert {"source", "output", "3 million weights", "10 million weights"} <= {*texts(axes)}
+
+
 def test_the_way_through_a_code_book_passes_both_entries():
     _, axes = subplots()
     writing.code_book(axes, [("b", "a"), ("c", "b"), ("a", "c")], "a")
