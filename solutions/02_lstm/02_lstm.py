@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 02: LSTM and GRU
 #
-# Ten exercises, 40 points, about four and a half hours. The **core** (1, 4, 6) takes 75 minutes; the others are *practice* and
+# Ten exercises, 40 points, about five hours. The **core** (1, 4, 6) takes 75 minutes; the others are *practice* and
 # *challenge*. They belong to [chapter 02](../../notebooks/02_lstm.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
