@@ -6,6 +6,7 @@ import numpy as np
 
 from textbook.checks.compare import brief, number
 from textbook.checks.exercise import exercise
+from textbook.checks.recorded import recorded
 
 STEPS, WITHIN = np.arange(0, 245, 5), 10
 FAULTS = (
@@ -73,9 +74,14 @@ def _one_case(draw, hidden):
     yield ()
 
 
+@recorded
+def _right():
+    return diagnosed.reference()
+
+
 def _read(answer):
     """For each training what is right of its pair, in words."""
-    found, right = answer(), diagnosed.reference()
+    found, right = answer(), _right()
     if not isinstance(found, dict) or set(found) != set(right):
         return {"the dict from each letter, A to G, to a pair": brief(found)}
     said = {"the dict from each letter, A to G, to a pair": "as it should be"}
@@ -100,15 +106,11 @@ def _when(found, step):
 
 def _where_to_look(check, answer):
     """A question on the first training that is not read rightly."""
-    found, right = check.run(answer), check.run(check.reference)
-    if len(found) == 1:
-        return None
-    name = next(
-        name
-        for name in LOOK
-        if any(found.get(key) != right[key] for key in right if key.endswith(f"training {name}"))
-    )
-    return LOOK[name]
+    found = check.run(answer)
+    for name, question in LOOK.items():
+        if {"right"} != {found[key] for key in found if key.endswith(f"training {name}")}:
+            return question if len(found) > 1 else None
+    return None
 
 
 @exercise(
