@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Exercises 01: recurrent neural networks
 #
-# Ten exercises, 40 points, about four and a half hours. The **core** (1, 5, 7) takes 75 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 01](../../notebooks/01_rnn.ipynb).
+# Ten exercises, 40 points, about four and a half hours. The **core** (1, 5, 7) takes 75 minutes. They belong
+# to [chapter 01](../../notebooks/01_rnn.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 1 and 4 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
 # **Shapes.** Time comes first, as in the chapter: $T$ steps, $B$ sequences side by side, $d$ numbers per input, $H$ units, $V$ tokens.

@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Exercises 02: LSTM and GRU
 #
-# Ten exercises, 40 points, about five hours. The **core** (1, 4, 6) takes 75 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 02](../../notebooks/02_lstm.ipynb).
+# Ten exercises, 40 points, about five hours. The **core** (1, 4, 6) takes 75 minutes. They belong
+# to [chapter 02](../../notebooks/02_lstm.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 1 and 4 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
 # **Shapes.** As in the chapter: $T$ steps, $B$ sequences, $d$ numbers per input, $H$ units. Inputs are $(T, B, d)$, states $(T, B, H)$.

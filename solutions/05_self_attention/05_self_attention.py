@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Exercises 05: self-attention
 #
-# Ten exercises, 40 points, about five hours. The **core** (1, 2, 4, 6) takes 95 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 05](../../notebooks/05_self_attention.ipynb).
+# Ten exercises, 40 points, about five hours. The **core** (1, 2, 4, 6) takes 95 minutes. They belong
+# to [chapter 05](../../notebooks/05_self_attention.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 1 to 3 the gradients of your results are compared, too: no `.item()`, `float()` or NumPy on the way there.
 #
 # **Shapes.** A sentence is $X$ $(n, d)$: $n$ tokens, one row each. $Q$, $K$ and $V$ are matrices $(d, d)$ that multiply from the right: queries are

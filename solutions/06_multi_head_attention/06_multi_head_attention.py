@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Exercises 06: multi-head attention
 #
-# Ten exercises, 40 points, about five hours. The **core** (1, 3, 4, 8) takes 100 minutes; the others are *practice* and *challenge*.
+# Ten exercises, 40 points, about five hours. The **core** (1, 3, 4, 8) takes 100 minutes.
 # They belong to [chapter 06](../../notebooks/06_multi_head_attention.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 1, 3, 5, 6 and 9 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
 # **Shapes.** $B$ sequences come first; $n$ is the number of positions (of keys, where queries and keys come from two sequences; then $T$ is

@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Exercises 07: masking
 #
-# Ten exercises, 40 points, about five and three quarter hours. The **core** (1, 3, 4) takes 85 minutes; the others are *practice*
-# and *challenge*. They belong to [chapter 07](../../notebooks/07_masking.ipynb).
+# Ten exercises, 40 points, about five and three quarter hours. The **core** (1, 3, 4) takes 85 minutes. They belong
+# to [chapter 07](../../notebooks/07_masking.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 7 and 8 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
 # **Shapes and conventions.** $B$ sequences of $n$ tokens, each a vector of size $d$; $h$ heads. In scores and masks, row $i$ is query $i$ and

@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Exercises 08: positions
 #
-# Ten exercises, 40 points, about five hours. The **core** (1, 3, 4, 8) takes 90 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 08](../../notebooks/08_positions.ipynb).
+# Ten exercises, 40 points, about five hours. The **core** (1, 3, 4, 8) takes 90 minutes. They belong
+# to [chapter 08](../../notebooks/08_positions.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 #
 # **Shapes.** $B$ sequences come first, $n$ is the number of places, $d$ the size of a token's vector (or of a head, where there are several), $h$ the number of
 # heads. $d$ is even wherever numbers come in pairs. Places and columns count from 0.

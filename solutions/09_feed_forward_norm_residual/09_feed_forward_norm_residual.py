@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Exercises 09: feed-forward network, norm and residual connection
 #
-# Ten exercises, 40 points, about five hours. The **core** (1, 2, 4, 9) takes 90 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 09](../../notebooks/09_feed_forward_norm_residual.ipynb).
+# Ten exercises, 40 points, about five hours. The **core** (1, 2, 4, 9) takes 90 minutes. They belong
+# to [chapter 09](../../notebooks/09_feed_forward_norm_residual.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 1, 2 and 9 the gradients of your results are compared, too: no `.item()`, no NumPy, no `.detach()` of what is returned.
 #
 # **Shapes.** $B$ sequences come first, $n$ is the number of tokens, $d$ the number of features of a token (`width` where a module is made). The last axis

@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Exercises 10: the Transformer
 #
-# Ten exercises, 44 points, about four hours. The **core** (1, 2, 5, 6) takes 85 minutes; the others are *practice* and *challenge*. They belong to
-# [chapter 10](../../notebooks/10_transformer.ipynb). The first nine stand alone. The tenth puts some of them together with the chapters 05 to 09.
+# Ten exercises, 44 points, about four hours. The **core** (1, 2, 5, 6) takes 85 minutes. They belong
+# to [chapter 10](../../notebooks/10_transformer.ipynb). The first nine stand alone. The tenth puts some of them together with the chapters 05 to 09.
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 5 to 8 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
 # **Shapes.** $B$ sequences come first. $n$ is the number of tokens of the source, $T$ of the target, $d$ the width of the model, $h$ the number of heads (`heads`), $V$ the

@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Exercises 11: the Transformer at work
 #
-# Ten exercises, 40 points, about five hours. The **core** (1, 2, 4, 6) takes 95 minutes; the others are *practice* and *challenge*.
+# Ten exercises, 40 points, about five hours. The **core** (1, 2, 4, 6) takes 95 minutes.
 # They belong to [chapter 11](../../notebooks/11_transformer_at_work.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 2 and 3 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
 # **Shapes.** $B$ sequences come first. $n$ is the number of tokens of the source, $T$ of the target, $d$ the width of the model, $h$ the number of

@@ -37,7 +37,7 @@ def _adds_up(check, answer, text, before, symbols):
     cases=_text_cases,
     reasons=(_adds_up,),
     gradients=False,
-    see='chapter 01, "A rival that counts (E3)"',
+    see='chapter 01, "A rival that counts"',
 )
 def next_symbol(text, before, symbols):
     """The probability of each symbol behind ``before``, by what followed in the text: a dict."""
