@@ -264,7 +264,7 @@ check.paths(paths, hidden=True)
 # tokens of the squared difference from that mean.
 #
 # ```pycon
-# >>> x, real = mt.tensor([[[1.0], [math.nan]], [[3.0], [math.inf]]]), mt.tensor([[True, False], [True, False]])
+# >>> x, real = mt.tensor([[[1.0], [mt.nan]], [[3.0], [mt.inf]]]), mt.tensor([[True, False], [True, False]])
 # >>> batch_statistics(x, real)
 # (tensor([2.]), tensor([1.]))
 # ```
