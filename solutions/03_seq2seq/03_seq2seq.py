@@ -7,8 +7,7 @@
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 2, 4 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
-# **Shapes.** The batch comes first: $B$ sentences, $n$ words of the source, $T$ steps of the decoder, $H$ numbers of a state, $V$ tokens in the
-# vocabulary. `padding`, $(B, n)$ or $(B, T)$, is boolean and True **at the padding**. `start`, `end` and `pad` are arguments; any may be 0.
+# **Shapes.** The batch comes first: $B$ sentences, $n$ words of the source, $T$ steps of the decoder, $H$ numbers of a state, $V$ tokens. `padding`, $(B, n)$ or $(B, T)$, is boolean and True **at the padding**. `start`, `end` and `pad` are arguments; any may be 0.
 
 # %%
 import math
@@ -443,7 +442,7 @@ for row in check.translators:
 # [('A', 'B')]
 # ```
 #
-# `rows` is a list like `check.translators`. In it "deeper" has more right than "wider": must both be better than "plain", if one is?
+# In `check.translators`, a list like `rows`, "deeper" has more right than "wider": must both be better than "plain", if one is?
 #
 # <details><summary>First hint</summary>
 #
@@ -591,7 +590,7 @@ check.broken_encoders(broken_encoders, hidden=True)
 #
 # `state` is $(1, H)$. `beams` and `max_length` are at least 1; no two hypotheses are equally likely.
 #
-# *Not allowed*: `textbook.decoding` (`beam_search`, the operation `index_select`).
+# *Not allowed*: `index_select`, by which the check knows `textbook.decoding`.
 #
 # <details><summary>First hint</summary>
 #
@@ -773,4 +772,4 @@ check.Translator(Translator, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# One vector still stands in the middle of all that. Chapter 04 removes it.
+# One vector still stands in the middle. Chapter 04 removes it.

@@ -651,8 +651,6 @@ check.unfair(unfair, hidden=True)
 # - The tokens in the list `special` are never blanks. At least half of the blanks show the token `mask`. The loss is that of the blanks alone.
 # - Optimizer, and how the rate rises and falls, are yours. `rate` is its largest value; at 0 nothing changes.
 #
-# Adam learns the check's sentences in 100 steps at the rate 0.01.
-#
 # *Useful*: `optim.Adam`, `nn.utils.clip_grad_norm_`.
 #
 # <details><summary>First hint</summary>
@@ -663,6 +661,7 @@ check.unfair(unfair, hidden=True)
 # <details><summary>Second hint</summary>
 #
 # `F.cross_entropy(scores[blanks], original[blanks])`. How many predictions does a batch give with one blank a sentence?
+# Adam learns the check's sentences in 100 steps at the rate 0.01.
 #
 # </details>
 
