@@ -479,8 +479,8 @@ check.broken_layers(broken_layers, hidden=True)
 # training make up for it? `check.trained` and `check.sequences` train and measure on the task of exercise 10.
 #
 # - `run(setting, seed)` trains and measures **once**, and returns a number. Same seed, same number.
-# - `report()` returns a dict: your `"question"`; `"settings"`, names of two to four; `"seeds"`, at least five; `"fixed"`, numbers that you chose, by name; three
-#   `"sentences"`: what you found, how sure that is, what your runs do *not* show.
+# - `report()` returns a dict: your `"question"`, two to four `"settings"`, five or more `"seeds"`, numbers that you chose as `"fixed"`, and three `"sentences"`.
+#   They say what you found, how sure that is, and what your runs do *not* show.
 # - A number stands behind the name of its setting. [Which numbers may](../../docs/exercises.md#Open-questions), and how a person reads it.
 #
 # The check runs it, and compares your numbers with the runs.

@@ -259,7 +259,7 @@ check.largest_mean(largest_mean, hidden=True)
 # %% [markdown]
 # ## A decoder for the next exercises
 #
-# In exercises 5 and 9 a decoder is a function: `scores, state = step(token, state)` reads one token of each row, $(B)$, and the state $(B, H)$, and returns the
+# In exercises 5 and 9 a decoder is a function: `scores, state = step(token, state)` reads one token of each row, $(B)$, and the state $(B, H)$. It returns the
 # scores of the next token, $(B, V)$, and the new state. This one looks at the last token alone, so you can check with a pencil.
 
 # %%

@@ -309,8 +309,8 @@ check.batch_statistics(batch_statistics, hidden=True)
 # trains a stack of exercise 10 and returns its losses.
 #
 # - `run(setting, seed)` trains and measures **once**, and returns a number. Same seed, same number.
-# - `report()` returns a dict: your `"question"`; `"settings"`, names of two to four; `"seeds"`, at least five; `"fixed"`, numbers that you chose, by name; three
-#   `"sentences"`: what you found, how sure that is, what your runs do *not* show.
+# - `report()` returns a dict: your `"question"`, two to four `"settings"`, five or more `"seeds"`, numbers that you chose as `"fixed"`, and three `"sentences"`.
+#   They say what you found, how sure that is, and what your runs do *not* show.
 # - A number stands behind the name of its setting. [Which numbers may](../../docs/exercises.md#Open-questions), and how a person reads it.
 #
 # The check runs it, and compares your numbers with the runs.
@@ -610,14 +610,14 @@ check.steps_needed(steps_needed, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# A stack of twelve small networks (width 16, no attention) and a linear layer has to give back a random vector in reverse order, which the linear layer could do by itself if the stack handed the vector on.
+# A stack of twelve small networks (width 16, no attention) and a linear layer has to give back a random vector in reverse order. The linear layer could do it by itself, if the stack handed the vector on.
 # `check.losses(wiring, start, rate, warm_up, steps, seed)` trains one in about a second and returns its losses. Return a dict:
 #
 # - `"wiring"`: `"neither"`, `"norm"`, `"residual"`, `"pre-norm"` or `"post-norm"`, as in the chapter;
 # - `"start"`: what the last matrix of each network is multiplied by at the start, more than 0 and at most 1;
 # - `"rate"` of Adam, and `"warm-up"`, over how many steps it rises to this rate, at which it stays; 0 or more.
 #
-# The last check trains your choice 200 steps with the seeds 11 to 13 (choose with others), and measures with your `steps_needed`: the mean of the last 10 losses has to be below 0.15 after 150 steps at most, with **each**
+# The last check trains your choice 200 steps with the seeds 11 to 13 (choose with others), and measures with your `steps_needed`. The mean of the last 10 losses has to be below 0.15 after 150 steps at most, with **each**
 # seed. (Who predicts zeros has a loss of 1.)
 
 

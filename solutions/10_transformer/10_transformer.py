@@ -596,7 +596,7 @@ check.faults(faults, hidden=True)
 #
 # Put together what you have written, train it, and let it translate.
 #
-# Below come five cells, one for each part from the chapters 05 to 09. **Each gets your own answer.** To have them copied, take the `# ` in the next cell away, run it, then run the five: what is still blank is replaced by your answer from
+# Below come five cells, one for each part from the chapters 05 to 09. **Each gets your own answer.** To have them copied, take the `# ` in the next cell away, run it, then run the five. What is still blank is replaced by your answer from
 # the set beside this one, where you have saved it. What is forbidden in the exercise stays forbidden here.
 #
 # Where a cell still holds `raise NotImplementedError`, or does not pass its check, the library's part takes its place, which scores nothing. Your answers to the exercises 1 and 5 to 8 above are parts, too, and need no copying.

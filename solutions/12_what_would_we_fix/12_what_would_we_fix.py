@@ -722,7 +722,7 @@ check.measure(measure, hidden=True)
 #
 # Return three to six rates to choose from, each 3 or more times the one below it. The check trains your mixer with your measurement: one layer of width 32,
 # 120 steps on 4, 8 and 16 pairs, each rate with one seed to choose, three others to report. After 16 pairs at least 0.6 of the answers must be right, in
-# the mean (what only counts values gets about a quarter), and the chosen rate must not be at the edge.
+# the mean. (What only counts values gets about a quarter.) The chosen rate must not be at the edge.
 #
 # `check.train(OwnMixer, rate, seed)` trains one model, in a second or two, and returns its accuracy: try seeds that are not reported.
 
