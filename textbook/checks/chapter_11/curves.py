@@ -75,13 +75,13 @@ def _one_case(draw, hidden):
 
 
 @recorded
-def _right():
-    return diagnosed.reference()
+def _right(name):
+    return diagnosed.reference()[name]
 
 
 def _read(answer):
     """For each training what is right of its pair, in words."""
-    found, right = answer(), _right()
+    found, right = answer(), {name: _right(name) for name in trainings}
     if not isinstance(found, dict) or set(found) != set(right):
         return {"the dict from each letter, A to G, to a pair": brief(found)}
     said = {"the dict from each letter, A to G, to a pair": "as it should be"}
