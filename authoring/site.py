@@ -47,7 +47,7 @@ SETTINGS = {
     "html_theme": "furo",
     "html_static_path": [str(Path(__file__).parent / "site_static")],
     "html_css_files": ["book.css"],
-    "html_js_files": ["read.js"],
+    "html_js_files": ["land.js", "read.js"],
     "html_copy_source": False,
     "html_show_sphinx": False,
     "html_show_copyright": False,
@@ -249,6 +249,7 @@ MENDS = {
     '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
     '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="On this page">',
     '<div class="highlight"><pre>': '<div class="highlight"><pre tabindex="0">',
+    '<pre style="': '<pre tabindex="0" style="',
     '<div class="math-wrapper docutils container">': (
         '<div class="math-wrapper docutils container" tabindex="0">'
     ),

@@ -21,6 +21,7 @@ REVEAL = Path(sphinx_revealjs.__file__).parent / "_static" / "revealjs"
 NEEDED = ("dist/reset.css", "dist/reveal.css", "dist/reveal.js", "plugin/notes/notes.js")
 MOST = 25  # slides of a chapter; a second figure of a section has to fit
 LONGEST = 45  # words on a slide; the rest of a paragraph is for the notes
+LARGEST = 120  # words of a table that fits on a slide
 READY = f'<link rel="stylesheet" href="../_static/{STYLES}">'
 AS_READ = '<script defer src="../_static/mathjax/tex-chtml.js"></script>'
 DECK = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -48,6 +49,8 @@ def write_slides(pages: Path) -> None:
     for page in sorted(pages.glob("notebooks/*.html")):
         read = page.read_text("utf-8").replace(' loading="lazy"', "")
         article = BeautifulSoup(read, "html.parser").article
+        for link in article.select('a[href^="#"]'):
+            link["href"] = f"../notebooks/{page.name}{link['href']}"
         title = _heading(article.h1)
         text = DECK.format(
             title=html.escape(title),
@@ -112,7 +115,9 @@ def _figures(section: Tag) -> list[Tag]:
 
 
 def _table(section: Tag) -> Tag | None:
-    return next((t for t in section("table") if not t.find_parent("div", class_="cell")), None)
+    """Its first table outside of cells that fits on a slide."""
+    tables = [t for t in section("table") if not t.find_parent("div", class_="cell")]
+    return next((t for t in tables if len(t.get_text(" ").split()) <= LARGEST), None)
 
 
 def _copied(tag: Tag | None) -> str:

@@ -4,6 +4,8 @@ import html
 import json
 import re
 import shutil
+import subprocess
+import sys
 import zipfile
 from collections import defaultdict
 from html.parser import HTMLParser
@@ -66,10 +68,16 @@ def root(request, tmp_path_factory):
     return copy
 
 
+BUILD = (
+    "import pathlib, sys; from authoring.site import site; site(*map(pathlib.Path, sys.argv[1:]))"
+)
+
+
 @pytest.fixture(scope="module")
 def book(root, tmp_path_factory):
+    """The pages, built in a process of its own: Sphinx registers what it knows once a process."""
     folder = tmp_path_factory.mktemp("site") / "pages"
-    site(root, folder)
+    subprocess.run([sys.executable, "-c", BUILD, root, folder], cwd=ROOT, check=True)
     return folder
 
 
@@ -282,6 +290,7 @@ onload = async () => {
     await loaded;
     const { document: shown, MathJax } = frame.contentWindow;
     await MathJax?.startup.promise;
+    shown.documentElement.classList.add("laid-out");
     for (const part of [shown.documentElement, shown.querySelector(".content")]) {
       if (part && part.scrollWidth > part.clientWidth) wide[page] = part.scrollWidth;
     }
@@ -299,6 +308,54 @@ def test_no_page_scrolls_sideways_on_a_phone(book, pages, tmp_path):
     dumped = formulas.headless(*options, look.as_uri())
     told = json.loads(html.unescape(re.search(r'data-wide="([^"]*)"', dumped)[1]))
     assert told == [len(pages), {}]
+
+
+LANDING = """<iframe width="WIDTH" height="800"></iframe><script>
+const frame = document.querySelector("iframe"), missed = [];
+const later = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
+const load = async (address) => {
+  const loaded = new Promise((done) => { frame.onload = done; });
+  frame.src = address;
+  await loaded;
+  await later(5);
+};
+const look = (how, anchor) => {
+  const { top } = frame.contentDocument.getElementById(anchor).getBoundingClientRect();
+  const { scrollY, innerHeight } = frame.contentWindow;
+  const end = scrollY + innerHeight + 1 >= frame.contentDocument.documentElement.scrollHeight;
+  if (!(top > -5 && (top < 100 || end))) missed.push(`${how} #${anchor}: ${Math.round(top)}`);
+};
+onload = async () => {
+  await load("PAGE");
+  const sections = [...frame.contentDocument.querySelectorAll("article section section")];
+  const anchors = sections.map((section) => section.id);
+  for (const anchor of anchors.filter((_, i) => i % 4 === 0)) {
+    await load("about:blank");
+    await load(`PAGE#${anchor}`);
+    look("opened at", anchor);
+  }
+  for (const anchor of anchors.slice(-2)) {
+    await load("about:blank");
+    await load("PAGE");
+    [...frame.contentDocument.links].find((a) => a.hash === `#${anchor}`).click();
+    await later(5);
+    look("led to", anchor);
+  }
+  document.documentElement.dataset.missed = JSON.stringify([anchors.length, missed]);
+};
+</script>"""
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [390, 1280])
+def test_links_to_sections_land(book, tmp_path, width):
+    page = (book / "notebooks" / "05_self_attention.html").as_uri()
+    look = tmp_path / "landing.html"
+    look.write_text(LANDING.replace("PAGE", page).replace("WIDTH", str(width)), "utf-8")
+    options = ["--allow-file-access-from-files", "--virtual-time-budget=3000000", "--dump-dom"]
+    dumped = formulas.headless(*options, look.as_uri())
+    sections, missed = json.loads(html.unescape(re.search(r'data-missed="([^"]*)"', dumped)[1]))
+    assert sections > 15 and missed == []
 
 
 @pytest.mark.skipif(epub.pandoc() is None, reason="needs pandoc")
