@@ -75,8 +75,7 @@ def record(root: Path, number: str, wanted: Sequence[str] = ()) -> None:
     chosen = [e for e in experiments if not wanted or {e.name, e.claim} & set(wanted)]
     old = read_results(source)
     for experiment in chosen:
-        took = old.get(experiment.name, {}).get("seconds")
-        told = f"took {_in_words(took)} when last recorded" if took else "not recorded so far"
+        told = took(old.get(experiment.name, {}))
         print(f"{experiment.name} ({experiment.claim}): {told}", flush=True)
     scratch = _scratch(source, experiments)
     for experiment in chosen:
@@ -127,6 +126,13 @@ def record(root: Path, number: str, wanted: Sequence[str] = ()) -> None:
         )
     print(f"recorded {', '.join(measured) or 'nothing'} in {results_path(source)}")
     print(f"run: python book.py build {number}")
+
+
+def took(record: dict) -> str:
+    """How long it took to make a record."""
+    if "seconds" not in record:
+        return "not recorded so far"
+    return f"took {_in_words(record['seconds'])} when last recorded"
 
 
 def _in_words(seconds: float) -> str:

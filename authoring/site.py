@@ -253,10 +253,19 @@ MENDS = {
     '<div class="math-wrapper docutils container">': (
         '<div class="math-wrapper docutils container" tabindex="0">'
     ),
+    '<div class="table-wrapper colwidths-auto docutils container">': (
+        '<div class="table-wrapper colwidths-auto docutils container" tabindex="0">'
+    ),
+    "<table>": '<table tabindex="0">',
     '<summary aria-label="Toggle hidden content">': "<summary>",
     '<th class="head"><p></p></th>': "<td></td>",
     "<th></th>": "<td></td>",
 }
+
+FORMULA_ALONE = re.compile(
+    r'<th class="head">(?=<p><span class="bound"><span class="math[^>]*>\\\(([^<]*)\\\)'
+    r"</span></span></p></th>)"
+)
 
 
 def _mend_for_readers(pages: Path) -> None:
@@ -264,7 +273,14 @@ def _mend_for_readers(pages: Path) -> None:
         text = path.read_text("utf-8")
         for before, after in MENDS.items():
             text = text.replace(before, after)
+        text = FORMULA_ALONE.sub(_named_head, text)
         path.write_text(text, encoding="utf-8")
+
+
+def _named_head(head: re.Match) -> str:
+    """The heading of a column that is a formula, with its letters for who hears them."""
+    letters = re.sub(r"\\text|[\\{}_^]", " ", head[1])
+    return f'<th class="head" aria-label="{" ".join(letters.split())}">'
 
 
 def _lay_pictures_beside(pages: Path) -> None:

@@ -601,8 +601,9 @@ class Encoder(nn.Module):
 # %% [markdown]
 # A linear layer on top names the place: four scores for each word. The data are chapter 04's numbers, and
 # `train_translator` is chapter 03's training loop; it takes any loss. We train on 10,000 numbers of 1 to 6 digits and
-# report on 900 held-out ones of 3 to 6. Learning rates are chosen on yet other numbers, of 4 to 6 digits. (These are a
-# little longer on average, but nothing is chosen by them except a rate.)
+# report on 900 held-out ones of 3 to 6. Learning rates are chosen on yet other numbers, of 4 to 6 digits. (Of three
+# digits only 89 numbers are held out, and the report takes 85 of them. So those to choose by are a little longer; nothing
+# but a rate is chosen by them.)
 
 
 # %%
@@ -700,16 +701,18 @@ def share_of_places(model, text):
     rate=4e-3,
     full=dict(
         steps=[200, 600, 2000],
-        rate=Tuned(2e-3, 4e-3, 8e-3, highest="right elsewhere", seeds=3, steps=200),
+        rate=Tuned(2e-3, 4e-3, 8e-3, lowest="loss elsewhere", seeds=3, steps=200),
         seeds=5,
     ),
 )
 def what_a_word_counts_for(encoder, steps, rate, width=64):
     model = Tagger(ENCODERS[encoder](width), width)
     train_translator(model, training, rate, steps, tagging_loss)
+    with mt.no_grad():
+        loss = tagging_loss(model, elsewhere.source, elsewhere.target, elsewhere.places)
     return {
         "right places": share_of_places(model, held_out),
-        "right elsewhere": share_of_places(model, elsewhere),  # the rate is chosen by this
+        "loss elsewhere": loss,  # the rate is chosen by this: several have all places right
     }
 
 
@@ -813,8 +816,8 @@ runs.holds(
 # %% [markdown]
 # Read the curves from below.
 #
-# - **Words alone** know only themselves, and stay at 0.434.
-# - **Self-attention alone** gains next to nothing: 0.476 at most, and ten times the training does not change it.
+# - **Words alone** know only themselves, and stay at 0.43 to 0.44.
+# - **Self-attention alone** gains next to nothing: 0.47 at most, and ten times the training does not change it.
 # - **Positions alone** help, 0.60 to 0.67 after 2,000 steps. (Our guess why: a word that stands first often counts for
 #   much.)
 # - **With both switches on**, 0.95 to 1.00 of all words are right.
@@ -824,17 +827,18 @@ runs.holds(
 # also make 206,003, 302,006 and three numbers more. In two of the six "three" counts for 100,000, in two for 1,000 and
 # in two for 1. An encoder that does not see the order gives the same answer for "three" in all six, so it is right in
 # one of three. Counted like this over all held-out numbers, even the best guess gives only 0.475 of the words their
-# place. (That is an average; chance on these 900 numbers can add a little, as it did for 0.476.) So this is no lack of
-# training. It is the theorem of section 6.
+# place. So this is no lack of training. It is the theorem of section 6.
 #
-# > **E1 · With positions self-attention gives 0.95 to 1.00 of the words their place, without them 0.48 at most,
+# > **E1 · With positions self-attention gives 0.95 to 1.00 of the words their place, without them 0.47 at most,
 # > however long we train.** *Our question*: does self-attention make up for the missing recurrence where no decoder
 # > can help, so that each word gets its place?
 # >
-# > *Measured*: Right places after 200 and after 2,000 steps, five seeds, the rate chosen on other numbers and seeds:
-# > words alone 0.434, both times; self-attention 0.449 to 0.465 and 0.464 to 0.476 (0.475 is the best guess without
-# > order); words with positions 0.561 to 0.643 and 0.599 to 0.672; both 0.949 to 0.999 and 0.955 to 1; GRU 1, both
-# > times.
+# > *Measured*: Right places after 200 and after 2,000 steps, five seeds, the rate chosen by the loss on other numbers, in
+# > other seeds: words alone {{05 what_a_word_counts_for: right places; encoder=words alone; steps=200}} and {{05 what_a_word_counts_for: right places; encoder=words alone; steps=2000}}; self-attention
+# > {{05 what_a_word_counts_for: right places; encoder=self-attention; steps=200}} and {{05 what_a_word_counts_for: right places; encoder=self-attention; steps=2000}} (0.475 is the best guess without
+# > order); words with positions {{05 what_a_word_counts_for: right places; encoder=words, positions; steps=200}} and {{05 what_a_word_counts_for: right places; encoder=words, positions; steps=2000}};
+# > both {{05 what_a_word_counts_for: right places; encoder=self-attention, positions; steps=200}} and {{05 what_a_word_counts_for: right places; encoder=self-attention, positions; steps=2000}};
+# > GRU {{05 what_a_word_counts_for: right places; encoder=GRU; steps=200}}, both times.
 #
 # ### What does "three" look at?
 #
@@ -962,9 +966,9 @@ heads = ["looks at", "says", "blindfolded"]
 header = ["tagger", "right", *(f"{word} {head}" for word in ("two", "three") for head in heads)]
 table(header, lines, f"203,006 after {longest:,} steps", folded=False)
 runs.holds(
-    "with its favourite hidden, a word in four or more changes its answer",
+    "with its favourite hidden, a word in six or more changes its answer",
     lambda rows: rows.values("changed without its favourite"),
-    above=0.25,
+    above=1 / 6,
 )
 runs.holds(
     "with its second choice hidden, hardly a word does",
@@ -1011,9 +1015,10 @@ table(heads, lines, title, folded=False)
 # (Tagger 0 errs with "two": it finds the "hundred" and misses the "thousand".)
 #
 # The columns *blindfolded* are the test: without its favourite, every one of these words says something else. Over
-# all held-out numbers, 29 to 49 % of the answers change when the favourite is hidden, and 0.5 % at most when the
-# second choice is. So the favourites are used, and the second choices hardly. (Where no answer changes, the word may
-# have known its place without looking: by itself, by its position.) But **a map explains one model, not the task**:
+# all held-out numbers, 29 to 49 % of the answers change when the favourite is hidden (19 to 50 % in five other taggers
+# that we tried), and 0.5 % at most when the second choice is. So the favourites are used, and the second choices hardly. (Where no answer changes, the word may
+# have known its place without looking: by itself, by its position.) Looking at one word is a habit, and no need: five
+# taggers that we trained under random blindfolds were as often right, and lost 0.8 % without their favourite. And **a map explains one model, not the task**:
 # five taggers, nearly all answers right, and four ways to look.
 #
 # ## 8. Dividing by the root of d
@@ -1099,16 +1104,19 @@ def growth(rows, what, divided):
     return at[0] / at[1]
 
 
-for sentence_, what, divided_too, bounds in (
-    ("from d = 4 to 256 the variance grows by 64", "variance of scores", False, (54, 74)),
-    ("and the median norm of J falls", "norm of J, median", False, (0, 0.1)),
-    ("divided, the variance stays", "variance of scores", True, (0.8, 1.25)),
-    ("divided, the median norm of J stays", "norm of J, median", True, (0.8, 1.25)),
+a_sum = "a sum of d products has variance d; 15 % for chance"
+divided_sum = "a sum of d products, divided, has variance 1; a quarter for chance"
+for sentence_, what, divided_too, bounds, reason in (
+    ("from d = 4 to 256 the variance grows by 64", "variance of scores", False, (54, 74), a_sum),
+    ("and the median norm of J falls", "norm of J, median", False, (0, 0.1), None),
+    ("divided, the variance stays", "variance of scores", True, (0.8, 1.25), divided_sum),
+    ("divided, the median norm of J stays", "norm of J, median", True, (0.8, 1.25), None),
 ):
     runs.holds(
         sentence_,
         lambda rows, what=what, too=divided_too: growth(rows, what, too),
         between=bounds,
+        derived=reason,
     )
 
 # %% [markdown]

@@ -1008,6 +1008,7 @@ runs.holds(
     "minus infinity before: exactly 0",
     lambda rows: rows.values("largest norm", way="minus infinity before"),
     between=(0, 0),
+    derived="the weight is exactly 0, and there is no other path",
 )
 for leaking in ("no mask", "diagonal off by one", "zero after the softmax"):
     runs.holds(
@@ -1168,11 +1169,17 @@ by_hand = {
     "blocks of 16": lambda n, d: 6 * n * d**2 + 2 * n * (n + 16) * d,
     "one masked pass": lambda n, d: 6 * n * d**2 + 4 * n**2 * d,
 }
-runs.holds("all ways give the same", lambda rows: rows.values("difference"), below=1e-12)
+runs.holds(
+    "all ways give the same",
+    lambda rows: rows.values("difference"),
+    below=1e-12,
+    derived="the same sums, in float64",
+)
 runs.holds(
     "FLOPs counted are those by hand, for all",
     lambda rows: [row["FLOPs"] / by_hand[row["way"]](row["n"], d=64) for row in rows],
     between=(1, 1),
+    derived="the formulas of the table",
 )
 runs.holds(
     "at n = 128 growing keys need less work than one masked pass",

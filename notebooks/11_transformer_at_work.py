@@ -164,9 +164,9 @@ measured("|".join(encoding.pieces("The value of an unseen word: Transformer")))
 #
 # What are pieces worth? After 400 steps the same small decoder has a loss of
 # {{11 pieces_or_bytes: nats a character; merges=300; steps=400}} nats per character with 300 merges, and
-# {{11 pieces_or_bytes: nats a character; merges=0; steps=400}} with bytes. But its pieces are 2.25 characters long on average,
-# so it has read more text. When bytes get 900 steps to read the same text, most of the gap is gone:
-# {{11 pieces_or_bytes: nats a character; merges=0; steps=900}}. **What pieces save is mostly steps.**
+# {{11 pieces_or_bytes: nats a character; merges=0; steps=400}} with bytes. But a piece is 2.25 characters long on average,
+# so the decoder that reads pieces has read more text. With bytes it takes 900 steps to read as much. Then most of the gap is
+# gone: {{11 pieces_or_bytes: nats a character; merges=0; steps=900}}. **What pieces save is mostly steps.**
 #
 # > **Try it.** Predict, then run: how does `in_pieces_of` cut *newer* and *estelow*? Change the corpus so that *er* becomes
 # > a piece before *low* does.
@@ -357,7 +357,7 @@ def small_ends(blocks):
 
 # %% [markdown]
 # **Which of them matter?** In a small translator we changed one at a time, each at its best learning rate (E1, below).
-# After 300 steps every variant but one had between 82 and 93 of 100 numbers right. Warm-up made no difference: our norms
+# After 300 steps every variant but one had between 80 and 93 of 100 numbers right. Warm-up made no difference: our norms
 # stand *before* the parts, and such blocks hardly need it at this size (chapter 09). Only one change did harm: with an
 # embedding that starts small, of standard deviation 0.02, no number was right. (Late is not lost: with ten times the steps
 # and a low rate it learned the task, too.)
@@ -369,7 +369,8 @@ def small_ends(blocks):
 # ## 3. It writes
 #
 # We have pieces, a model and a loop. What does it take to make it write? One stack with a causal mask, chapter 10's
-# `OneStack`, and two functions. The first draws windows of text, the second asks for each next piece.
+# `OneStack`, and three functions. The first draws windows of text. The second gives the loss of each next piece in them.
+# The third reads a whole text and gives its loss for each character, for the comparisons below.
 
 
 # %%
@@ -396,8 +397,8 @@ def nats_per_character(model, encoding, numbers, context):
 
 
 # %% [markdown]
-# (The third function reads a whole text and says its loss.) To write, the model reads what is there, and one more piece is
-# chosen; then again. We use `greedy` and `sample` of chapter 03; section 4 says what is between the two.
+# To write, the model reads what is there, and one more piece is chosen; then again. We use `greedy`, which takes the
+# likeliest piece, and `sample`, which draws one, both of chapter 03. Section 4 says what is between the two.
 
 
 # %%
@@ -877,9 +878,10 @@ saved.holds(
 )
 
 # %% [markdown]
-# Both axes count in powers. With the cache the line is nearly level: a token costs the same wherever it stands, but for
-# its scores. Without it, each token costs as much as all before it together. The clock gains less than the count, about
-# four times at 256 tokens: one token is so little work that calling the operations takes most of the time.
+# Both axes are logarithmic. With the cache the line is nearly level: wherever a token stands, it costs the same, except
+# that its scores grow with the text. Without the cache each token costs as much as all before it together. The clock
+# gains less than the count, about four times at 256 tokens: one token is so little work that calling the operations takes
+# most of the time.
 #
 # The price is **memory**: two vectors of $d$ numbers for each token in each layer, $2 L n d$ in all. In large models on
 # long texts that is more than the weights. Chapter 12 counts it, and shows how heads that share keys make it smaller.
@@ -887,8 +889,11 @@ saved.holds(
 # > **E5 · FLOPs fall 134-fold at 256 tokens, the formula says 128; time on this machine falls about 4-fold.**
 # > *Our question*: does the cache save what the formula says?
 # >
-# > *Measured*: The same tokens. For each of 256 tokens, width 128, three seeds: 126.8 million FLOPs and 1.8 to 2.2 ms
-# > without, 0.94 million and 0.44 to 0.46 ms with it; of 16 7.0 million and 0.8 to 0.9 ms, 0.82 million and 0.46 to 0.48.
+# > *Measured*: The same tokens, width 128, three seeds. For each of 256 tokens 126.8 million FLOPs without the cache, and
+# > {{11 tokens_with_cache: milliseconds; n=256; way=no cache}} ms; with it 0.94 million and
+# > {{11 tokens_with_cache: milliseconds; n=256; way=cache}} ms. For each of 16 tokens 7.0 million and
+# > {{11 tokens_with_cache: milliseconds; n=16; way=no cache}} ms without, 0.82 million and
+# > {{11 tokens_with_cache: milliseconds; n=16; way=cache}} ms with it.
 #
 # ## 6. It translates
 #
@@ -915,7 +920,8 @@ saved.holds(
 # | Ein hellbrauner Hund läuft bergauf. | A tan dog is running. | A tan dog runs **downhill**. |
 # | Asiatische Frau trägt einen Sonnenhut beim Fahrradfahren. | Asian woman wearing a sun hat is riding a bicycle. | Asian woman wearing a **sunhathing** hat riding a bicycle. |
 #
-# Both translate, both stumble, and pieces can be glued to words that nobody says. Which is better?
+# Both translate, both stumble, and pieces can be glued to words that nobody says. Which is better? Here are three seeds of
+# each:
 #
 # | | GRU with attention | Transformer | GRU, half the width | Transformer, half the width |
 # | --- | --- | --- | --- | --- |
@@ -927,8 +933,9 @@ saved.holds(
 #
 # At full width the GRU is a little ahead in BLEU and in loss. At half the width BLEU is level and the Transformer is
 # ahead in loss. Early in training the validation losses were 0.2 apart; at the end they are 0.01 to 0.03 apart, and still
-# closing. **So at this size nobody wins, and "not better" may be "not yet".** Take three quarters of the pairs away, and
-# the GRU suffers less (28 BLEU against 26): what the Transformer lacks here is data, not size.
+# closing. **So at this size nobody wins, and "not better" may be "not yet".** Take three quarters of the
+# pairs away, at half the width, and the GRU suffers less (28 BLEU against 26): what the Transformer lacks here is data, not
+# size.
 #
 # Larger gaps have been published on these captions. A well-known tutorial (Trevett, *pytorch-seq2seq*) reports about 36
 # BLEU for its Transformer and 28 for its GRU with attention, one run each. Is such a gap the model's, or does the rival
@@ -939,8 +946,31 @@ saved.holds(
 #
 # The paper gives $3.3 \cdot 10^{18}$ FLOPs for training its base model. Can we find this number again? A
 # product of $(n, k)$ and $(k, m)$ costs $2nkm$ FLOPs. So a weight costs 2 for each token that meets it, and 6 with the two
-# products of the backward pass. Which token meets which weight? Here are a source of $n$ tokens, a target of $T$, and one
-# block of each kind. (Base has width $d = 512$, network $m = 2048$, 6 + 6 blocks, $V \approx 37{,}000$ pieces.)
+# products of the backward pass. Which token meets which weight? (Base has width $d = 512$, network $m = 2048$, 6 + 6
+# blocks, $V \approx 37{,}000$ pieces.)
+
+# %% evidence
+# Which weights of base a source token meets, and which a target token
+d, m, L, V = 512, 2048, 6, 37_000
+block, shared, output = (size / 1e6 for size in (L * (4 * d**2 + 2 * d * m), L * 2 * d**2, d * V))
+lanes = {
+    "a source token": {"encoder": block, "cross:\nkeys, values": shared},
+    "a target token": {"decoder": block, "cross:\nqueries, output": shared, "output layer": output},
+}
+figure, axes = plot.subplots(width=8.6, height=2.6)
+diagrams.met_weights(axes, lanes)
+plot.show(
+    figure,
+    alt="Two rows of boxes, as wide as their weights. A source token meets the encoder and the keys and values of "
+    "cross-attention, 22 million weights. A target token meets the decoder, the queries and output of cross-attention, and "
+    "the output layer, 41 million.",
+)
+
+# %% [markdown]
+# No token meets all weights. A source token passes through the encoder, and then makes keys and values for each block of
+# the decoder. A target token passes through the decoder and the output layer. (The embedding is looked up, not
+# multiplied.) Each box costs 2 FLOPs a weight and token. Only scores and mixing come on top, since there tokens meet
+# tokens. With $n$ source tokens, $T$ target tokens and one block of each kind:
 #
 # | FLOPs of the forward pass | for each source token | for each target token |
 # | --- | --- | --- |
@@ -993,7 +1023,8 @@ for name, (width, hidden, layers, steps, hours, weights) in PAPER.items():
 # **products** that training needs are 29 % of it for base and 42 % for big. Such shares are normal: processors also wait
 # for memory. But never compare one kind with the other; whoever counts products looks cheaper. Products against
 # products: our translator took 85 TFLOPs, and base took eleven thousand times as many, **four orders of magnitude**. (The
-# rule of thumb "6 times weights times tokens" gives too much here: an encoder's weights never meet the target.)
+# rule of thumb "6 times weights times tokens" gives twice too much here: as the drawing shows, a token meets a third or
+# two thirds of the 65 million weights, not all.)
 #
 # ## 8. Where does it win?
 #
@@ -1249,6 +1280,11 @@ joint, to_learn, _, to_report = encoded_corpus("numbers", 100)
 for sentence in to_learn.pairs[6]:
     print("|".join(joint.pieces(sentence)))
 print("numbers to learn from and to report on:", len(to_learn), len(to_report))
+
+
+# %% [markdown]
+# Nobody told the encoding where a word ends. *Zigtausend* is one piece because it ends many numbers: fünf*zigtausend*,
+# sech*zigtausend*. It is no word, and a useful piece all the same.
 
 
 # %%
@@ -2163,11 +2199,12 @@ lab.holds(
 # Read the left end first. In the same budget only two blocks have everything right. One block and the GRU with one look
 # are far below. The GRU that is wired as blocks comes close, and closer with every look that it may take.
 #
-# Then the right end, three times the budget. The GRU with one look has nearly caught up, and the wired ones have; one block
-# still lags. But in a trial of ten times the budget, one seed and not recorded, one block had nearly everything right, too.
-# How can one look be enough? Our guesses: a GRU reads all entries before it looks, so its states have already worked out
-# something. And one look may fetch the whole book of six entries, so that the network behind it does the rest. So **two
-# blocks are cheaper here, not different in kind**.
+# Then the right end, three times the budget. The GRU with one look has nearly caught up, and the wired ones have. One block
+# still lags. It does so at ten times the budget, too: in a trial with three seeds and two rates, not recorded, it had 0.71 to
+# 0.94 right. Why is one look enough for the GRU and not for a block? Our guess: a GRU reads all entries before it looks, so
+# its states have already worked out something. A single block looks at entries that have read nothing but themselves. So
+# beside the GRU **two blocks are cheaper here, not different in kind**. Beside one block they are more than cheaper, as far
+# as we looked.
 #
 # > **E6 · At equal cost two blocks have 1.00 right, a GRU wired as blocks 0.96 to 0.99, a plain one at most 0.78; at three
 # > times the cost 0.95.** *Our question*: is there a task at this size that a Transformer does better than a GRU with attention?

@@ -122,7 +122,8 @@ def test_no_recorded_run_is_kept_where_the_code_of_a_run_changes_or_nothing_does
 GROWING = """
 @lab.experiment("C2", size=[1, 2], steps=[20], full=dict(seeds=5))
 def growing(size, steps, seed):
-    return {"length": size * steps + seed}
+    lists = {"by place": [size, 10 * size, 100 * size + seed], "every step": [0.5] * 13}
+    return {"length": size * steps + seed, "says": "a"} | lists
 
 growing_runs = growing.run()
 growing_runs.holds("it is long", lambda rows: rows.values("length", size=2), above=30)
@@ -145,13 +146,18 @@ def test_a_claim_runs_elsewhere_beside_its_record_and_no_file_is_touched(book, c
     capsys.readouterr()
     assert main(["experiment", "01", "C2", "--budget", "10", "--seeds", "100:105"]) == 0
     told = capsys.readouterr().out
+    assert "01_double.py runs once in its quick setting, then:\ngrowing (C2): took" in told
     assert "growing (C2), here with seeds 100 to 104 and 10 times the budget:" in told
     assert "doubling" not in told and "one is small" not in told
     assert "2     502 (500 to 504)  42 (40 to 44)" in told
+    table = "size        here    recorded\n1     1  10  202  1  10  102\n"
+    assert f"by place, median at each place\n{table}" in told
+    assert "every step" not in told and "says" not in told
     assert "C2 measured: it is long [here 502 (500 to 504); recorded 42 (40 to 44);" in told
     assert "here in 5 of 5 seeds, by 200; recorded in 5 of 5 seeds, by 20" in told
     assert main(["experiment", "01", "growing", "--seeds", "7:9"]) == 0
-    assert "47 and 48" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "47 and 48" in told and "seeds 7 to 8 and the budget of the record:" in told
     assert everything(book) == before
 
 

@@ -647,6 +647,14 @@ def test_a_step_with_the_cache_makes_one_key_value_and_query():
     assert "$q_2$" not in texts(axes)
 
 
+def test_a_token_meets_boxes_as_wide_as_their_weights():
+    _, axes = subplots()
+    writing.met_weights(axes, {"source": {"blocks": 3.0}, "target": {"blocks": 4.0, "output": 6.0}})
+    met = [(min(patch.get_xy()[:, 0]), max(patch.get_xy()[:, 0])) for patch in axes.patches]
+    assert met == [(0, 3), (0, 4), (4, 10)]
+    assert {"source", "output", "3 million weights", "10 million weights"} <= {*texts(axes)}
+
+
 def test_the_way_through_a_code_book_passes_both_entries():
     _, axes = subplots()
     writing.code_book(axes, [("b", "a"), ("c", "b"), ("a", "c")], "a")
@@ -662,7 +670,7 @@ def test_a_step_is_drawn_with_how_far_it_moves_two_inputs():
     race.directions(axes[0], np.array([[0, -3], [3, 0]]), inputs, "turned")
     race.directions(axes[1], np.ones((2, 2)), inputs, "signs")
     written = [[label.get_text() for label in a.texts if label.get_text()] for a in axes]
-    assert written == [["1.00", "1.00"], ["1.00", "0.00"]]
+    assert written == [["1.00", "1.00", "turned"], ["1.00", "0.00", "signs"]]
 
 
 def test_taps_lead_from_the_last_letters_to_one_place():

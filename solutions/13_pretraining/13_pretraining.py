@@ -710,7 +710,7 @@ check.pretrain(pretrain, hidden=True)
 # - `"pretraining steps"`, 1,500 at most, and `"pretraining rate"`;
 # - `"rates"`, three to six, and `"steps"`, three to five numbers up to 400: what both methods may choose from.
 #
-# The gain in the share of right places must be at least 0.1, and twice the larger of the two standard deviations. No choice may stand at the edge: not the smallest rate, the largest rate or the largest number of steps, for neither method.
+# The gain in the share of right places must be at least 0.1 with each of the three seeds. (Three are too few for a finding by chapter 00's rule.) No choice may stand at the edge: not the smallest rate, the largest rate or the largest number of steps, for neither method.
 #
 # To try: `check.encoder()`, and `check.sentences(count, seed)`, in which 1 is the mask and 0 to 3 are special.
 

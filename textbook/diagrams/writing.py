@@ -1,4 +1,4 @@
-"""A model at work: merges of pieces, the cache of keys and values, a look-up of what was found."""
+"""A model at work: merges of pieces, the cache, weights that a token meets, a look-up."""
 
 from textbook.plot.style import COLORS, rectangle
 
@@ -52,6 +52,29 @@ def cached_step(axes, tokens):
     if new:
         axes.text(-0.55, 1.7, "cache", ha="right", va="center", color=EDGE, style="italic")
     axes.set(xlim=(-1.7, new + 2.1), ylim=(-0.3, 3.95), title=f"step {new + 1}")
+    axes.axis("off")
+
+
+def met_weights(axes, lanes):
+    """What each kind of token meets on its way: a token, and boxes as wide as their weights.
+
+    ``lanes`` has for each token the boxes that it passes, name to millions of weights.
+    """
+    widest = max(sum(boxes.values()) for boxes in lanes.values())
+    for row, ((token, boxes), fill) in enumerate(zip(lanes.items(), (BLUE, ORANGE), strict=True)):
+        x, y, total = 0.0, 2.2 * (len(lanes) - 1 - row), sum(boxes.values())
+        axes.text(-0.07 * widest, y, token, ha="right", va="center")
+        ends = (total + 0.06 * widest, y), (-0.05 * widest, y)
+        axes.annotate("", *ends, arrowprops=ARROW, zorder=0)
+        for name, millions in boxes.items():
+            rectangle(axes, x, y - 0.5, millions, 1.0, facecolor=fill, edgecolor=EDGE)
+            inside = millions > widest / 5
+            place = {"va": "center"} if inside else {"va": "bottom"}
+            axes.text(x + millions / 2, y if inside else y + 0.6, name, ha="center", **place)
+            x += millions
+        label = f"{total:.0f} million weights"
+        axes.text(total + 0.08 * widest, y, label, va="center", color=COLORS[1], fontsize=9)
+    axes.set(xlim=(-0.28 * widest, 1.38 * widest), ylim=(-0.8, 2.2 * len(lanes) - 0.7))
     axes.axis("off")
 
 
