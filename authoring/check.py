@@ -66,6 +66,7 @@ def _chapter(root: Path, source: Path, warn: Callable[[str], None]) -> Iterator[
 
 def _exercise_set(root: Path, source: Path) -> Iterator[str]:
     notebook = read_exercises(source)
+    yield from _lacking(root, source)
     yield from _in_step(source, notebook)
     again = f"run: python book.py build {number_of(source)}"
     released = release_path(root, source)
@@ -79,6 +80,19 @@ def _exercise_set(root: Path, source: Path) -> Iterator[str]:
             yield f"{path} is in no exercise set: delete it"
         if path.is_file():
             yield from _leaks(path, secrets)
+
+
+def _lacking(root: Path, source: Path) -> Iterator[str]:
+    """What an exercise has to have beside its check, and has not."""
+    number = number_of(source)
+    answers = root / f"tests/checks/right_{number}.py"
+    known = answers.read_text(encoding="utf-8") if answers.exists() else ""
+    for name in re.findall(r"^# %% solution=\"(\w+)\".*\n\s*# %%", source.read_text("utf-8"), re.M):
+        table = root / f"textbook/checks/chapter_{number}/{name}.txt"
+        if not table.exists():
+            yield f"{table} is missing: write three usual mistakes of {name} or more"
+        if f'"{name}": ' not in known:
+            yield f"{answers} has no right answers of {name}: write two, each in another way"
 
 
 def _secrets(notebook: NotebookNode) -> set[str]:

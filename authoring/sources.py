@@ -13,10 +13,11 @@ import nbformat
 from nbformat import NotebookNode
 
 from .alone import installing_cell
+from .model_answers import model_answer
 from .quoted import filled
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
-CELL_OPTIONS = {"tags", "solution", "tests", "criterion", "points"}
+CELL_OPTIONS = {"tags", "solution", "given", "own", "tests", "criterion", "points"}
 # `# %% evidence` is a cell whose code is folded: it draws, tabulates or judges. `# %% save` is one
 # whose definitions later chapters import.
 KINDS = {
@@ -78,6 +79,7 @@ def read_exercises(source: Path) -> NotebookNode:
     notebook = _read(source, CELL_OPTIONS)
     seen: set[str] = set()
     for cell in notebook.cells:
+        _fill(source, cell)
         cell.metadata.update(_grading_metadata(source, cell))
         if "nbgrader" in cell.metadata:
             cell.id = cell.metadata.nbgrader.grade_id
@@ -92,6 +94,20 @@ def read_exercises(source: Path) -> NotebookNode:
         if partner not in paired and not name.startswith(parts):
             raise BookError(f"{source}: {name} has no cell {partner}: write both")
     return notebook
+
+
+def _fill(source: Path, cell: NotebookNode) -> None:
+    """An empty cell with solution="name" gets the model answer of the exercise of this name."""
+    given, own = (cell.metadata.pop(option, "").split() for option in ("given", "own"))
+    if cell.metadata.get("solution") and not cell.source.strip():
+        name = cell.metadata.solution
+        try:
+            cell.source = model_answer(number_of(source), name, given, own)
+        except (LookupError, ModuleNotFoundError) as error:
+            raise BookError(f"{source}: the cell of {name} is empty, and {error}") from None
+    elif given or own:
+        where = f"{source}: cell '{first_line(cell)}'"
+        raise BookError(f"{where} has given= or own=: only an empty cell with solution= takes them")
 
 
 def _read(source: Path, options: set[str]) -> NotebookNode:

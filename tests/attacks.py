@@ -25,6 +25,7 @@ from tests.harms import FIND, GIVES_LARGE, HARMS, LARGE, RIGHT, ZEROS
 from textbook.checks import chapter_01
 
 SET = "01_attacked"
+SOLVED = ROOT / "solutions" / "01_rnn" / "01_rnn.ipynb"
 FAILS = ZEROS.replace("return", "raise ValueError\n    return")
 FROM_A_FRAME = """import gc, sys
 def unroll(*case):
@@ -96,9 +97,6 @@ for place in places:
             pass
 os.system("setsid sleep 1234.5 &")
 {ZEROS}"""
-READS = """from pathlib import Path
-text = Path({path!r}).read_text()
-exec(text[text.index("def unroll"):text.index("    ### END SOLUTION")])"""
 READS_OTHERS = """import json
 from pathlib import Path
 notebook = json.loads(Path({path!r}).read_text())
@@ -425,7 +423,7 @@ ATTACKS = {
     "replaces the check": f"check.unroll = lambda *_, **__: None\n{ZEROS}",
     "replaces the reference": REPLACES,
     "spreads": SPREADING,
-    "reads the solution": READS.format(path=str(ROOT / "solutions" / "01_rnn" / "01_rnn.py")),
+    "reads the solution": READS_OTHERS.format(path=str(SOLVED)),
     "ends its parent": ENDS_ITS_PARENT,
     "poses as a tensor": POSES,
     "pretends to be a tensor": PRETENDS,
@@ -520,8 +518,7 @@ QUICK = {
 
 def make_set():
     """The first exercise of set 01."""
-    path = ROOT / "solutions" / "01_rnn" / "01_rnn.ipynb"
-    whole = nbformat.read(path, as_version=4)
+    whole = nbformat.read(SOLVED, as_version=4)
     marks = (None, "unroll", "test_unroll")
     cells = [cell for cell in whole.cells if preflight.grade_id(cell) in marks]
     return nbformat.v4.new_notebook(cells=cells, metadata=whole.metadata)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,11 +15,13 @@ from mini_book import edit
 from nbclient import NotebookClient
 
 from authoring.build import build, execute, join_streams
+from authoring.model_answers import model_answer
 from authoring.release import release
 from authoring.sources import BookError, read_chapter, read_exercises, to_text
 
 CHAPTER = "notebooks/01_double.py"
 EXERCISES = "solutions/01_double/01_double.py"
+ANSWER = re.search(r"^def add_one.*?END SOLUTION$", mini_book.EXERCISES, re.M | re.S)[0]
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +159,8 @@ def test_an_endless_cell_and_a_dead_kernel_end_the_build(book, line, timeout, me
         ('solution="add_one"', 'solution="add_one" points=3', "they belong to tests"),
         ('solution="add_one"', 'solutions="add_one"', "option 'solutions'"),
         ("    ### END SOLUTION\n", "", "each BEGIN SOLUTION needs its END SOLUTION"),
+        ('solution="add_one"', 'solution="add_one" given="__init__"', "has given= or own="),
+        (ANSWER, "", "is empty, and textbook.checks.chapter_01 has no exercise add_one"),
         ("### BEGIN HIDDEN TESTS\n", "", "each BEGIN HIDDEN TESTS needs"),
         (' solution="add_one"', "", "has BEGIN SOLUTION: start it with"),
         (' solution="add_one"', ' criterion="clear" points=1', "a criterion is a text cell"),
@@ -167,6 +172,20 @@ def test_mistakes_in_the_short_form_are_told(book, old, new, message):
     edit(book / EXERCISES, old, new)
     with pytest.raises(BookError, match=message):
         read_exercises(book / EXERCISES)
+
+
+def test_an_empty_cell_gets_the_model_answer_between_marks():
+    def outline(text):
+        text = re.sub(r"### BEGIN SOLUTION.*?### END SOLUTION", "BLANK", text, flags=re.DOTALL)
+        return re.findall(r"def \w+|super|BLANK", text)
+
+    given = outline(model_answer("06", "GroupedAttention", given=["__init__"]))
+    assert given == ["def __init__", "super", "def forward", "BLANK"]
+    own = outline(model_answer("12", "OwnMixer", own=["roles"]))
+    assert own[:5] == ["def __init__", "super", "BLANK", "def forward", "BLANK"]
+    assert outline(model_answer("00", "softmax")) == ["def softmax", "BLANK"]
+    with pytest.raises(LookupError, match="softmax has no method forward"):
+        model_answer("00", "softmax", given=["forward"])
 
 
 def test_an_exercise_may_have_parts_and_an_open_question_a_rubric(book):

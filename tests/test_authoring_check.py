@@ -100,6 +100,17 @@ def test_a_mistake_in_a_source_is_told_and_not_raised(book):
     assert "points=-3, expected a whole number above 0" in only_problem(book)
 
 
+def test_an_exercise_without_mistakes_and_right_answers_is_told(book):
+    edit(book / EXERCISES, mini_book.EXERCISES.split("# %%")[3], ' solution="unroll"\n\n')
+    edit(book / EXERCISES, 'tests="add_one"', 'tests="unroll"')
+    mistakes, answers, *_ = check(book)
+    assert mistakes == (
+        "textbook/checks/chapter_01/unroll.txt is missing: write three usual mistakes of unroll or "
+        "more"
+    )
+    assert answers.startswith("tests/checks/right_01.py has no right answers of unroll: write two")
+
+
 def test_missing_outputs_are_told(book):
     edit(book / NOTEBOOK, '"execution_count": 3', '"execution_count": null')
     assert "cell 'runs = doubling.run()" in only_problem(book)

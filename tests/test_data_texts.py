@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from authoring.sources import exercise_sets, read_exercises
 from textbook.data import first_edition, first_edition_code
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -142,8 +143,8 @@ def test_code_is_plain_and_its_parts_share_no_file():
 
 
 def solutions():
-    for path in sorted(ROOT.glob("solutions/*/*.py")):
-        text = path.read_text(encoding="utf-8")
+    for path in exercise_sets(ROOT):
+        text = "\n".join(cell.source for cell in read_exercises(path).cells)
         for block in re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", text, re.DOTALL):
             yield path.stem, re.sub(r"\n\s+", "\n", block.strip())
 

@@ -265,7 +265,7 @@ def _cell():
     def rnn_cell(x_t, h, W_ih, W_hh, b):
         return (x_t @ W_ih.T + h @ W_hh.T + b).tanh()
 
-    def cases(draw, hidden):
+    def cases(draw):
         normal = draw.normal
         yield normal(2, 3), normal(2, 4), normal(4, 3), normal(4, 4), normal(4)
 

@@ -34,9 +34,8 @@ def _strip(checks: Path) -> None:
         {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
     ).items():
         paths[name].write_text(text, encoding="utf-8")
-    for name in ("modules.py", "suspects.py"):
-        text = (checks / name).read_text(encoding="utf-8")
-        (checks / name).write_text(without_answers(text), encoding="utf-8")
+    modules = checks / "modules.py"
+    modules.write_text(without_answers(modules.read_text(encoding="utf-8")), encoding="utf-8")
     for table in checks.glob("chapter_*/*.txt"):
         table.unlink()
     framework = checks / "exercise.py"

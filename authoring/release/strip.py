@@ -9,8 +9,6 @@ import builtins
 import symtable
 from collections.abc import Iterator
 
-from .public_side import public_half, public_side
-
 CHECKS = "textbook.checks"
 HOME, RELEASED = f"{CHECKS}.exercise", f"{CHECKS}.released"
 HEADER = "# Written by `book.py release`: what a check needs, without answers.\n"
@@ -71,13 +69,19 @@ def _public(statement: ast.stmt) -> ast.stmt:
     if isinstance(statement, ast.FunctionDef):
         names = [argument.arg for argument in statement.args.args]
         if names and names[-1] == "hidden" and statement.args.defaults:
-            statement = public_side(statement)
             said = ast.parse(f"if hidden:\n raise CheckFailed({statement.name + ': ' + REFUSAL!r})")
             place = 1 if ast.get_docstring(statement) else 0
             statement.body[place:place] = said.body
-        elif names in (["draw", "hidden"], ["kinds", "hidden", "random"]):
-            statement = public_side(statement)
-    return public_half(statement)
+    return _public_half(statement)
+
+
+def _public_half(statement: ast.stmt) -> ast.stmt:
+    """Of a dict with one entry for public and one for hidden checks, the first."""
+    value = getattr(statement, "value", None)
+    if isinstance(value, ast.Dict) and all(isinstance(key, ast.Constant) for key in value.keys):
+        if [key.value for key in value.keys] == [False, True]:
+            value.keys, value.values = value.keys[:1], value.values[:1]
+    return statement
 
 
 def _without_body(statement: Definition) -> Definition:
@@ -96,6 +100,9 @@ def _without_body(statement: Definition) -> Definition:
     statement.decorator_list = [
         node for node in statement.decorator_list if _last(node) in ("exercise", "recorded")
     ]
+    for node in statement.decorator_list:
+        if isinstance(node, ast.Call):
+            node.keywords = [each for each in node.keywords if each.arg != "hidden_cases"]
     return statement
 
 

@@ -10,9 +10,10 @@ The second part is a tuple with one function an argument, from the gradient with
 result to the gradient with respect to that argument; or one function that returns all of them,
 where they share work (for an operation on one tensor, its gradient itself); or None where there is
 no gradient. Who asks for the gradient of an argument that the tuple does not reach is told at once
-that there is none, and of one that the function leaves out, in backward. Such a function returns
-``g`` itself, a view of it, or a new array, never an array that it keeps. It need not undo
-broadcasting or type promotion: the backward pass does that for all.
+that there is none (so ``norm``, whose ``p`` may come as a tensor, gives a tuple of one), and of one
+that the function leaves out, in backward. Such a function returns ``g`` itself, a view of it, or a
+new array, never an array that it keeps. It need not undo broadcasting or type promotion: the
+backward pass does that for all.
 
 What the gradient functions of the arguments that need a gradient use of the function's variables is
 kept until backward, and an in-place change of its memory meanwhile is an error (``inplace`` finds

@@ -67,13 +67,6 @@ progress.show("00")
 
 
 # %% solution="softmax"
-def softmax(scores):
-    """The softmax along the last axis: (..., V) -> (..., V)."""
-    ### BEGIN SOLUTION
-    powers = mt.exp(scores - scores.amax(dim=-1, keepdim=True))
-    return powers / powers.sum(dim=-1, keepdim=True)
-    ### END SOLUTION
-
 
 # %% tests="softmax" points=2
 check.softmax(softmax)
@@ -119,15 +112,6 @@ check.softmax(softmax, hidden=True)
 
 
 # %% solution="perplexity"
-def perplexity(scores, others, share, targets):
-    """Scores (T, V) of two models, a share and (T) words -> a number."""
-    ### BEGIN SOLUTION
-    words = targets.unsqueeze(1)  # (T, 1)
-    log_p = F.log_softmax(scores, dim=-1).gather(1, words) + mt.tensor(share).log()
-    log_q = F.log_softmax(others, dim=-1).gather(1, words) + mt.tensor(1 - share).log()
-    return math.exp(-mt.logaddexp(log_p, log_q).mean().item())
-    ### END SOLUTION
-
 
 # %% tests="perplexity" points=3
 check.perplexity(perplexity)
@@ -175,14 +159,6 @@ check.perplexity(perplexity, hidden=True)
 
 
 # %% solution="training_flops"
-def training_flops(sizes, frozen, batch):
-    """Widths, the number of frozen layers, and of examples -> the number of FLOPs."""
-    ### BEGIN SOLUTION
-    costs = [2 * batch * n * m for n, m in zip(sizes[:-1], sizes[1:], strict=True)]
-    weights, inputs = costs[frozen:], costs[frozen + 1 :]
-    return sum(costs) + sum(weights) + sum(inputs)
-    ### END SOLUTION
-
 
 # %% tests="training_flops" points=3
 check.training_flops(training_flops)
@@ -238,17 +214,6 @@ check.training_flops(training_flops, hidden=True)
 
 
 # %% solution="sum_copies"
-def sum_copies(g, shape):
-    """The gradient of the copies, and the shape of what was copied -> a tensor of that shape."""
-    ### BEGIN SOLUTION
-    while g.ndim > len(shape):
-        g = g.sum(dim=0)
-    for axis, size in enumerate(shape):
-        copies = g.shape[axis] // size
-        g = g.unflatten(axis, (copies, size)).sum(dim=axis)
-    return g
-    ### END SOLUTION
-
 
 # %% tests="sum_copies" points=4
 check.sum_copies(sum_copies)
@@ -288,18 +253,6 @@ check.sum_copies(sum_copies, hidden=True)
 
 
 # %% solution="tied_gradients"
-def tied_gradients(x, weight, bias, g):
-    """(..., k), (k, m), (m), (..., k) -> gradients of shape (..., k), (k, m) and (m)."""
-    ### BEGIN SOLUTION
-    k, m = weight.shape
-    h = x @ weight + bias  # (..., m)
-    g_h = g @ weight  # (..., m)
-    x_rows, g_rows = x.reshape(-1, k), g.reshape(-1, k)  # all leading axes as one
-    h_rows, g_h_rows = h.reshape(-1, m), g_h.reshape(-1, m)
-    toward_weight = x_rows.T @ g_h_rows + g_rows.T @ h_rows  # both uses
-    return g_h @ weight.T, toward_weight, g_h_rows.sum(dim=0)
-    ### END SOLUTION
-
 
 # %% tests="tied_gradients" points=4
 check.tied_gradients(tied_gradients)
@@ -340,17 +293,6 @@ check.tied_gradients(tied_gradients, hidden=True)
 
 
 # %% solution="spectral_radius"
-def spectral_radius(matrix, steps):
-    """(n, n) and the number of steps -> a number."""
-    ### BEGIN SOLUTION
-    v, logs = mt.ones(len(matrix), dtype=matrix.dtype), []
-    for _ in range(steps):
-        v = (v / v.norm()) @ matrix
-        logs.append(math.log(v.norm().item()))
-    second_half = logs[steps // 2 :]
-    return math.exp(sum(second_half) / len(second_half))
-    ### END SOLUTION
-
 
 # %% tests="spectral_radius" points=3
 check.spectral_radius(spectral_radius)
@@ -401,37 +343,6 @@ nine = check.programs()
 
 
 # %% solution="broken_gradients"
-def broken_gradients(programs):
-    """The numbers of the programs that break a rule."""
-    ### BEGIN SOLUTION
-    mt.manual_seed(0)
-    inputs = [2 * mt.randn(n, d).double() for n, d in ((1, 3), (3, 1), (2, 2), (3, 2))]
-    eps = 1e-5
-
-    def follows_the_rules(program, x):
-        given = x.clone()
-        gradient = program.gradient(given).clone()
-        slopes = mt.zeros_like(x)
-        for i in range(x.shape[0]):
-            for j in range(x.shape[1]):
-                step = mt.zeros_like(x)
-                step[i, j] = eps
-                above, below = program.value(x + step), program.value(x - step)
-                slopes[i, j] = (above - below) / (2 * eps)
-        return (
-            mt.equal(given, x)
-            and gradient.shape == x.shape
-            and mt.allclose(gradient, slopes, rtol=1e-4, atol=1e-6)
-            and mt.allclose(program.gradient(x.clone()), gradient)
-        )
-
-    return [
-        i
-        for i, program in enumerate(programs)
-        if not all(follows_the_rules(program, x) for x in inputs)
-    ]
-    ### END SOLUTION
-
 
 # %% tests="broken_gradients" points=5
 check.broken_gradients(broken_gradients)
@@ -499,29 +410,6 @@ for run in check.table:
 
 
 # %% solution="conclusions"
-def conclusions(runs):
-    """Pairs (better, worse) of optimizers, as far as the table allows."""
-    ### BEGIN SOLUTION
-    by_rate = defaultdict(lambda: defaultdict(list))
-    for run in runs:
-        by_rate[run["optimizer"]][run["rate"]].append(run)
-
-    def losses(rate, kind):
-        return [math.inf if math.isnan(run[kind]) else run[kind] for run in rate]
-
-    reported = {}
-    for optimizer, tried in by_rate.items():
-        best = min(tried, key=lambda rate: statistics.median(losses(tried[rate], "elsewhere")))
-        if min(tried) < best < max(tried) and len(tried[best]) >= 5:
-            reported[optimizer] = losses(tried[best], "new")
-    return [
-        (one, other)
-        for one in reported
-        for other in reported
-        if max(reported[one]) < min(reported[other])
-    ]
-    ### END SOLUTION
-
 
 # %% tests="conclusions" points=4
 check.conclusions(conclusions)
@@ -583,26 +471,6 @@ check.conclusions(conclusions, hidden=True)
 
 
 # %% solution="step_in_parts"
-def step_in_parts(loss_of, parts, parameters, means, squares, t, lr):
-    """One step of Adam on the mean loss of all parts, which is returned as a number."""
-    ### BEGIN SOLUTION
-    count = sum(len(targets) for _, targets in parts)
-    for w in parameters:
-        w.grad = None
-    total = 0.0
-    for inputs, targets in parts:
-        loss = loss_of(inputs, targets) * (len(targets) / count)
-        loss.backward()
-        total += loss.item()
-    with mt.no_grad():
-        for w, m, v in zip(parameters, means, squares, strict=True):
-            if w.grad is not None:
-                m.copy_(0.9 * m + 0.1 * w.grad)
-                v.copy_(0.999 * v + 0.001 * w.grad**2)
-                w -= lr * (m / (1 - 0.9**t)) / ((v / (1 - 0.999**t)).sqrt() + 1e-8)
-    return total
-    ### END SOLUTION
-
 
 # %% tests="step_in_parts" points=3
 check.step_in_parts(step_in_parts)
@@ -681,64 +549,6 @@ check.step_in_parts(step_in_parts, hidden=True)
 
 
 # %% solution="Value"
-class Value:
-    """A number that remembers how it was computed."""
-
-    def __init__(self, data, parents=(), slopes=()):
-        ### BEGIN SOLUTION
-        self.data = data
-        self.parents = parents
-        self.slopes = slopes  # functions, one a parent, that make the value d self / d parent
-        ### END SOLUTION
-
-    def __add__(self, other):
-        ### BEGIN SOLUTION
-        return Value(self.data + other.data, (self, other), (lambda: Value(1.0),) * 2)
-        ### END SOLUTION
-
-    def __sub__(self, other):
-        ### BEGIN SOLUTION
-        slopes = lambda: Value(1.0), lambda: Value(-1.0)
-        return Value(self.data - other.data, (self, other), slopes)
-        ### END SOLUTION
-
-    def __mul__(self, other):
-        ### BEGIN SOLUTION
-        return Value(self.data * other.data, (self, other), (lambda: other, lambda: self))
-        ### END SOLUTION
-
-    def __truediv__(self, other):
-        ### BEGIN SOLUTION
-        slopes = lambda: Value(1.0) / other, lambda: Value(-1.0) * quotient / other
-        quotient = Value(self.data / other.data, (self, other), slopes)
-        return quotient
-        ### END SOLUTION
-
-    def exp(self):
-        ### BEGIN SOLUTION
-        power = Value(math.exp(self.data), (self,), (lambda: power,))
-        return power
-        ### END SOLUTION
-
-    def gradients(self, values):
-        ### BEGIN SOLUTION
-        order, done, stack = [], set(), [self]  # order: parents before children
-        while stack:
-            node = stack[-1]
-            missing = [parent for parent in node.parents if parent not in done]
-            if missing:
-                stack.extend(missing)
-            elif stack.pop() not in done:
-                done.add(node)
-                order.append(node)
-        found = {self: Value(1.0)}
-        for node in reversed(order):
-            for parent, slope in zip(node.parents, node.slopes, strict=True):
-                share = found[node] * slope()
-                found[parent] = found[parent] + share if parent in found else share
-        return [found.get(value, Value(0.0)) for value in values]
-        ### END SOLUTION
-
 
 # %% tests="Value" points=7
 check.Value(Value)

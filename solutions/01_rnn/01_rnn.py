@@ -61,18 +61,6 @@ progress.show("01")
 
 
 # %% solution="unroll"
-def unroll(x, lengths, W_ih, W_hh, b, h0=None):
-    """Inputs (T, B, d) and lengths (B) give the states h_1 ... h_T, (T, B, H)."""
-    ### BEGIN SOLUTION
-    h = mt.zeros(x.shape[1], W_hh.shape[0], dtype=x.dtype) if h0 is None else h0
-    states = []
-    for t, x_t in enumerate(x):
-        new = (x_t @ W_ih.T + h @ W_hh.T + b).tanh()  # (B, H)
-        h = mt.where((t < lengths).unsqueeze(1), new, h)
-        states.append(h)
-    return mt.stack(states)  # (T, B, H)
-    ### END SOLUTION
-
 
 # %% tests="unroll" points=3
 check.unroll(unroll)
@@ -113,18 +101,6 @@ check.unroll(unroll, hidden=True)
 
 
 # %% solution="clip_gradients"
-def clip_gradients(gradients, max_norm):
-    """A list of gradients whose joint norm is at most max_norm, and the norm that it was."""
-    ### BEGIN SOLUTION
-    given = [g for g in gradients if g is not None]
-    largest = max((g.abs().max().item() for g in given), default=0.0)
-    if largest == 0:
-        return gradients, 0.0
-    norm = largest * sum(((g / largest) ** 2).sum().item() for g in given) ** 0.5
-    factor = min(1.0, max_norm / norm)
-    return [None if g is None else g * factor for g in gradients], norm
-    ### END SOLUTION
-
 
 # %% tests="clip_gradients" points=3
 check.clip_gradients(clip_gradients)
@@ -166,22 +142,6 @@ check.clip_gradients(clip_gradients, hidden=True)
 
 
 # %% solution="reach"
-def reach(W_hh, share, most):
-    """The largest distance, up to `most`, at which the power's norm is at least `share`."""
-    ### BEGIN SOLUTION
-    W, found = W_hh.numpy(), None
-    power, logarithm = np.eye(len(W)), 0.0  # power * exp(logarithm) is W to the power of k
-    for k in range(most + 1):
-        norm = np.linalg.norm(power, 2)
-        if norm == 0:
-            break
-        power, logarithm = power / norm, logarithm + math.log(norm)
-        if logarithm >= math.log(share):
-            found = k
-        power = power @ W
-    return found
-    ### END SOLUTION
-
 
 # %% tests="reach" points=4
 check.reach(reach)
@@ -242,18 +202,6 @@ check.reach(reach, hidden=True)
 
 
 # %% solution="both_directions"
-def both_directions(x, lengths, forward, backward):
-    """Inputs (T, B, d) and lengths (B) give both halves of the states, (T, B, 2 H)."""
-    ### BEGIN SOLUTION
-    steps = mt.arange(len(x)).unsqueeze(1)  # (T, 1)
-    inside = steps < lengths  # (T, B)
-    turned = mt.where(inside, lengths - 1 - steps, steps)  # each sequence from its own end
-    batch = mt.arange(x.shape[1])
-    past = forward(x)  # (T, B, H)
-    future = backward(x[turned, batch])[turned, batch]  # (T, B, H)
-    return mt.cat([past, future], dim=-1).masked_fill(~inside.unsqueeze(-1), 0.0)
-    ### END SOLUTION
-
 
 # %% tests="both_directions" points=4
 check.both_directions(both_directions)
@@ -297,19 +245,6 @@ check.both_directions(both_directions, hidden=True)
 
 
 # %% solution="log_probability"
-def log_probability(step, texts, start):
-    """The log-probability of each text with its end, a tensor."""
-    ### BEGIN SOLUTION
-    totals = []
-    for text in texts:
-        total, h = 0.0, None
-        for token, following in zip([start, *text], [*text, start], strict=True):
-            scores, h = step(mt.tensor([token]), h)  # (1, V)
-            total += scores.log_softmax(dim=-1)[0, following].item()
-        totals.append(total)
-    return mt.tensor(totals)
-    ### END SOLUTION
-
 
 # %% tests="log_probability" points=4
 check.log_probability(log_probability)
@@ -367,17 +302,6 @@ for row in check.table:
 
 
 # %% solution="ranking"
-def ranking(rows):
-    """Pairs (model, nats a character) of the models that can be compared, the best first."""
-    ### BEGIN SOLUTION
-    found = []
-    for row in rows:
-        honest = row["reads"] == "the past" and row["text"] == "validation"
-        if honest and row["unknown"] == 0:
-            found.append((row["model"], row["loss"] * row["tokens"] / row["characters"]))
-    return sorted(found, key=lambda pair: pair[1])
-    ### END SOLUTION
-
 
 # %% tests="ranking" points=4
 check.ranking(ranking)
@@ -434,35 +358,6 @@ nine = check.readers()
 
 
 # %% solution="broken_readers"
-def broken_readers(readers):
-    """The numbers of the readers that break a rule."""
-    ### BEGIN SOLUTION
-
-    def follows_the_rules(reader, length, count, window):
-        pieces = reader(mt.arange(length), count, window)  # a token is its place
-        sizes = [len(inputs) for inputs, _ in pieces]
-        if not sizes or any(size != window for size in sizes[:-1]) or not 0 < sizes[-1] <= window:
-            return False
-        if any(x.shape != y.shape or x.shape[1] != count for x, y in pieces):
-            return False
-        inputs = mt.cat([x for x, _ in pieces])  # (steps, count)
-        targets = mt.cat([y for _, y in pieces])
-        asked = targets.flatten().tolist()
-        return (
-            mt.equal(targets, inputs + 1)
-            and mt.equal(inputs[1:], inputs[:-1] + 1)  # goes on where it stopped
-            and len({*asked}) == len(asked)
-            and length - 1 - len(asked) < count * window
-        )
-
-    trials = [(25, 4, 3), (29, 4, 3), (26, 3, 4), (12, 1, 4)]
-    return [
-        i
-        for i, reader in enumerate(readers)
-        if not all(follows_the_rules(reader, *trial) for trial in trials)
-    ]
-    ### END SOLUTION
-
 
 # %% tests="broken_readers" points=5
 check.broken_readers(broken_readers)
@@ -501,23 +396,6 @@ check.broken_readers(broken_readers, hidden=True)
 
 
 # %% solution="truncated_bptt"
-def truncated_bptt(model, loss_function, optimizer, x, y, begins, window):
-    """One pass over x and y in windows: a list of losses."""
-    ### BEGIN SOLUTION
-    h, losses = None, []
-    pieces = (each.split(window) for each in (x, y, begins))
-    for inputs, targets, new in zip(*pieces, strict=True):
-        if h is not None:
-            h = h.detach().masked_fill(new[0].unsqueeze(-1), 0.0)
-        outputs, h = model(inputs, h)
-        loss = loss_function(outputs, targets)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-    ### END SOLUTION
-
 
 # %% tests="truncated_bptt" points=3
 check.truncated_bptt(truncated_bptt)
@@ -589,21 +467,6 @@ check.truncated_bptt(truncated_bptt, hidden=True)
 
 
 # %% solution="backprop_through_time"
-def backprop_through_time(states, h0, W_hh, leak, grad_states):
-    """The gradients of the loss with respect to W_hh (H, H) and h0 (B, H)."""
-    ### BEGIN SOLUTION
-    grad_W_hh = mt.zeros_like(W_hh)
-    from_later = mt.zeros_like(h0)  # what comes back through the next state, (B, H)
-    for t in reversed(range(len(states))):
-        before = states[t - 1] if t > 0 else h0
-        u = (states[t] - (1 - leak) * before) / leak  # tanh(a_t), (B, H)
-        grad_h = grad_states[t] + from_later  # (B, H)
-        grad_a = leak * (1 - u**2) * grad_h  # (B, H)
-        grad_W_hh = grad_W_hh + grad_a.T @ before  # (H, H), summed over the batch
-        from_later = grad_a @ W_hh + (1 - leak) * grad_h  # two ways back
-    return grad_W_hh, from_later
-    ### END SOLUTION
-
 
 # %% tests="backprop_through_time" points=5
 check.backprop_through_time(backprop_through_time)
@@ -651,25 +514,6 @@ check.backprop_through_time(backprop_through_time, hidden=True)
 
 
 # %% solution="sampling_distribution"
-def sampling_distribution(scores, temperature=1.0, top_k=None, top_p=None):
-    """The probabilities (B, V) to sample the next token from."""
-    ### BEGIN SOLUTION
-    if temperature == 0:
-        return F.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(scores.dtype)
-    scores = scores / temperature
-    if top_k is not None:
-        smallest_kept = scores.topk(top_k, dim=-1)[0][:, -1:]  # (B, 1)
-        scores = scores.masked_fill(scores < smallest_kept, -mt.inf)
-    probabilities = scores.softmax(dim=-1)
-    if top_p is not None:
-        ordered, order = probabilities.sort(dim=-1, descending=True)
-        likelier = ordered.cumsum(dim=-1) - ordered  # what the tokens before each one have together
-        kept = (likelier < top_p).gather(-1, order.argsort(dim=-1))
-        probabilities = probabilities * kept
-        probabilities = probabilities / probabilities.sum(dim=-1, keepdim=True)
-    return probabilities
-    ### END SOLUTION
-
 
 # %% tests="sampling_distribution" points=3
 check.sampling_distribution(sampling_distribution)

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 02: LSTM and GRU
 #
-# Ten exercises, 40 points, about four and a half hours. The **core** (1, 4, 6) takes 75 minutes; the others are *practice* and
+# Ten exercises, 40 points, about five hours. The **core** (1, 4, 6) takes 75 minutes; the others are *practice* and
 # *challenge*. They belong to [chapter 02](../../notebooks/02_lstm.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
@@ -58,15 +58,6 @@ progress.show("02")
 
 
 # %% solution="peephole_cell"
-def peephole_cell(x_t, h, c, W_ih, W_hh, b, peepholes):
-    """Input (B, d) and old states (B, H) give the new h and the new c, each (B, H)."""
-    ### BEGIN SOLUTION
-    p_i, p_f, p_o = peepholes  # (H) each
-    i, f, g, o = (x_t @ W_ih.T + h @ W_hh.T + b).chunk(4, dim=-1)  # (B, H) each
-    c = (f + p_f * c).sigmoid() * c + (i + p_i * c).sigmoid() * g.tanh()
-    return (o + p_o * c).sigmoid() * c.tanh(), c
-    ### END SOLUTION
-
 
 # %% tests="peephole_cell" points=4
 check.peephole_cell(peephole_cell)
@@ -115,18 +106,6 @@ check.peephole_cell(peephole_cell, hidden=True)
 
 
 # %% solution="moved_gru"
-def moved_gru(kernel, recurrent, bias):
-    """kernel (d, 3 H), recurrent (H, 3 H), bias (2, 3 H) give W_ih, W_hh, b_ih and b_hh."""
-    ### BEGIN SOLUTION
-
-    def moved(columns):
-        z, r, n = columns.chunk(3, dim=-1)
-        return mt.cat([r, -z, n], dim=-1)  # sigmoid(-a) is 1 - sigmoid(a)
-
-    b_ih, b_hh = moved(bias)
-    return moved(kernel).T, moved(recurrent).T, b_ih, b_hh
-    ### END SOLUTION
-
 
 # %% tests="moved_gru" points=4
 check.moved_gru(moved_gru)
@@ -168,26 +147,6 @@ check.moved_gru(moved_gru, hidden=True)
 
 
 # %% solution="widest"
-def widest(kind, inputs, layers, bidirectional, budget):
-    """The largest number of units with which the network has at most so many parameters."""
-    ### BEGIN SOLUTION
-    blocks = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
-    directions = 2 if bidirectional else 1
-
-    def parameters(hidden):
-        first = inputs + hidden + 2
-        above = directions * hidden + hidden + 2
-        return directions * blocks * hidden * (first + (layers - 1) * above)
-
-    low, high = 0, 1  # low units fit; from now on, high do not
-    while parameters(high) <= budget:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if parameters(middle) <= budget else (low, middle)
-    return low
-    ### END SOLUTION
-
 
 # %% tests="widest" points=3
 check.widest(widest)
@@ -236,25 +195,6 @@ check.widest(widest, hidden=True)
 
 
 # %% solution="read_padded"
-def read_padded(x, lengths, W_ih, W_hh, b, state=None):
-    """Padded inputs (T, B, d), lengths (B): states (T, B, H), the last pair (h, c) of each."""
-    ### BEGIN SOLUTION
-    if state is None:
-        zeros = mt.zeros(x.shape[1], W_hh.shape[1], dtype=x.dtype)
-        state = zeros, zeros
-    h, c = state
-    states = []
-    for t, x_t in enumerate(x):
-        real = (t < lengths).unsqueeze(-1)  # (B, 1)
-        x_t = mt.where(real, x_t, 0.0)  # a NaN would come back on the way of the gradient
-        i, f, g, o = (x_t @ W_ih.T + h @ W_hh.T + b).chunk(4, dim=-1)
-        c_new = f.sigmoid() * c + i.sigmoid() * g.tanh()  # (B, H)
-        h_new = o.sigmoid() * c_new.tanh()
-        h, c = mt.where(real, h_new, h), mt.where(real, c_new, c)
-        states.append(mt.where(real, h, 0.0))
-    return mt.stack(states), (h, c)
-    ### END SOLUTION
-
 
 # %% tests="read_padded" points=5
 check.read_padded(read_padded)
@@ -296,19 +236,6 @@ check.read_padded(read_padded, hidden=True)
 
 
 # %% solution="open_forget_gates"
-def open_forget_gates(lstm, steps, left):
-    """Biases for which the forget gates let a share of the gradient through so many steps."""
-    ### BEGIN SOLUTION
-    gate = left ** (1 / steps)
-    forget = slice(lstm.hidden_size, 2 * lstm.hidden_size)
-    with mt.no_grad():
-        for name, parameter in lstm.named_parameters():
-            if name.startswith("bias_ih"):
-                parameter[forget] = math.log(gate / (1 - gate))
-            elif name.startswith("bias_hh"):
-                parameter[forget] = 0
-    ### END SOLUTION
-
 
 # %% tests="open_forget_gates" points=3
 check.open_forget_gates(open_forget_gates)
@@ -353,25 +280,6 @@ check.open_forget_gates(open_forget_gates, hidden=True)
 
 
 # %% solution="two_bits"
-def two_bits():
-    """W_ih (8, 4), W_hh (8, 2) and b (8) of an LSTM that keeps two bits."""
-    ### BEGIN SOLUTION
-    W_ih = mt.tensor(
-        [  # write, slot, bit, read
-            [30.0, -30.0, 0.0, 0.0],  # i, unit 0: open to write, unless it is for slot 1
-            [30.0, 30.0, 0.0, 0.0],  # i, unit 1: open if both are 1
-            [-30.0, 30.0, 0.0, 0.0],  # f: open where i is shut
-            [-30.0, -30.0, 0.0, 0.0],
-            [0.0, 0.0, 4.0, 0.0],  # g: the bit
-            [0.0, 0.0, 4.0, 0.0],
-            [0.0, -30.0, 0.0, 30.0],  # o: as i, for read
-            [0.0, 30.0, 0.0, 30.0],
-        ]
-    )
-    b = mt.tensor([-15.0, -45.0, 15.0, 45.0, 0.0, 0.0, -15.0, -45.0])
-    return W_ih, mt.zeros(8, 2), b
-    ### END SOLUTION
-
 
 # %% tests="two_bits" points=4
 check.two_bits(two_bits)
@@ -422,47 +330,6 @@ eight = check.unknown_layers()
 
 
 # %% solution="broken_layers"
-def broken_layers(layers):
-    """The numbers of the layers that break a rule."""
-    ### BEGIN SOLUTION
-    mt.manual_seed(0)
-    x = mt.randn(5, 3, 3).double()
-    given = tuple(mt.randn(3, 4).double() for _ in range(2))
-    zeros = tuple(mt.zeros(3, 4).double() for _ in range(2))
-
-    def near(a, b):
-        return mt.allclose(a, b, rtol=0, atol=1e-9)
-
-    def equal(one, other):
-        """Whether two results, states and last pair, agree."""
-        (states, last), (others, other_last) = one, other
-        pairs = [(states, others), *zip(last, other_last, strict=True)]
-        return all(near(a, b) for a, b in pairs)
-
-    def follows_the_rules(layer):
-        mine, state = x.clone(), tuple(each.clone() for each in given)
-        whole = states, (h, c) = layer(mine, state)
-        untouched = mt.equal(mine, x) and all(map(mt.equal, state, given))
-        early, between = layer(x[:2].clone(), given)
-        late, last = layer(x[2:].clone(), between)
-        in_two = mt.cat([early, late]), last
-        alone = layer(x[:, 1:2].clone(), tuple(each[1:2].clone() for each in given))
-        one_of_all = states[:, 1:2], (h[1:2], c[1:2])
-        start = x.clone().requires_grad_()
-        layer(start, None)[0][-1].sum().backward()
-        return (
-            untouched
-            and near(states[-1], h)
-            and equal(in_two, whole)
-            and equal(alone, one_of_all)
-            and equal(layer(x.clone(), None), layer(x.clone(), zeros))
-            and start.grad is not None
-            and (start.grad[0] != 0).any().item()
-        )
-
-    return [i for i, layer in enumerate(layers) if not follows_the_rules(layer)]
-    ### END SOLUTION
-
 
 # %% tests="broken_layers" points=4
 check.broken_layers(broken_layers)
@@ -578,24 +445,6 @@ check.find_out(run, report)
 
 
 # %% solution="lstm_step_backward"
-def lstm_step_backward(h, c, W_hh, gates, grad_h_new, grad_c_new):
-    """The gradients with respect to h (B, H), c (B, H) and W_hh (4 H, H)."""
-    ### BEGIN SOLUTION
-    i, f, g, o = gates
-    shown = (f * c + i * g).tanh()  # tanh(c'), (B, H)
-    grad_c_new = grad_c_new + grad_h_new * o * (1 - shown**2)
-    grad_sums = mt.cat(
-        [
-            grad_c_new * g * i * (1 - i),
-            grad_c_new * c * f * (1 - f),
-            grad_c_new * i * (1 - g**2),
-            grad_h_new * shown * o * (1 - o),
-        ],
-        dim=-1,
-    )  # (B, 4 H)
-    return grad_sums @ W_hh, grad_c_new * f, grad_sums.T @ h
-    ### END SOLUTION
-
 
 # %% tests="lstm_step_backward" points=5
 check.lstm_step_backward(lstm_step_backward)
@@ -640,20 +489,6 @@ check.lstm_step_backward(lstm_step_backward, hidden=True)
 
 
 # %% solution="right_by_distance"
-def right_by_distance(model, batches):
-    """The share of right answers for distances from 0 to 9, from 10 to 19, ...: a dict."""
-    ### BEGIN SOLUTION
-    training, counts = model.training, {}
-    model.eval()
-    with mt.no_grad():
-        for tokens, answers, distances in batches:
-            right = model(tokens).argmax(dim=-1) == answers
-            for distance, hit in zip(distances.tolist(), right.tolist(), strict=True):
-                counts.setdefault(distance // 10 * 10, []).append(hit)
-    model.train(training)
-    return {group: sum(hits) / len(hits) for group, hits in counts.items()}
-    ### END SOLUTION
-
 
 # %% tests="right_by_distance" points=2
 check.right_by_distance(right_by_distance)

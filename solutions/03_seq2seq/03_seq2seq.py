@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 03: sequence to sequence
 #
-# Ten exercises, 40 points, about five and a quarter hours. The **core** (1, 2, 5) takes 70 minutes; the others are *practice* and
+# Ten exercises, 40 points, about five hours. The **core** (1, 2, 5) takes 70 minutes; the others are *practice* and
 # *challenge*. They belong to [chapter 03](../../notebooks/03_seq2seq.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
@@ -58,19 +58,6 @@ progress.show("03")
 
 
 # %% solution="teacher_batch"
-def teacher_batch(sentences, start, end, pad):
-    """B lists of tokens give inputs, targets and the targets' padding, each (B, T)."""
-    ### BEGIN SOLUTION
-    steps = 1 + max(len(sentence) for sentence in sentences)  # T
-    inputs, targets, padding = [], [], []
-    for sentence in sentences:
-        rest = steps - len(sentence) - 1
-        inputs.append([start, *sentence] + [pad] * rest)
-        targets.append([*sentence, end] + [pad] * rest)
-        padding.append([False] * (len(sentence) + 1) + [True] * rest)
-    return mt.tensor(inputs), mt.tensor(targets), mt.tensor(padding)
-    ### END SOLUTION
-
 
 # %% tests="teacher_batch" points=3
 check.teacher_batch(teacher_batch)
@@ -116,15 +103,6 @@ check.teacher_batch(teacher_batch, hidden=True)
 
 
 # %% solution="log_probabilities"
-def log_probabilities(scores, targets, padding):
-    """log P of each translation (B), and the loss of a token, one number."""
-    ### BEGIN SOLUTION
-    scores = scores.masked_fill(padding.unsqueeze(-1), 0.0)  # whatever it was
-    log_p = scores.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (B, T)
-    log_p = log_p.masked_fill(padding, 0.0)
-    return log_p.sum(dim=1), -log_p.sum() / (~padding).sum()
-    ### END SOLUTION
-
 
 # %% tests="log_probabilities" points=3
 check.log_probabilities(log_probabilities)
@@ -168,22 +146,6 @@ check.log_probabilities(log_probabilities, hidden=True)
 
 
 # %% solution="cells"
-def cells(lengths, size):
-    """How many cells and steps it takes to read a corpus in batches, by name: a dict."""
-    ### BEGIN SOLUTION
-
-    def padded(lengths):
-        batches = [lengths[i : i + size] for i in range(0, len(lengths), size)]
-        return sum(len(batch) * max(batch) for batch in batches)
-
-    return {
-        "padded": padded(lengths),
-        "sorted": padded(sorted(lengths)),
-        "packed": sum(lengths),
-        "steps": sum(max(lengths[i : i + size]) for i in range(0, len(lengths), size)),
-    }
-    ### END SOLUTION
-
 
 # %% tests="cells" points=3
 check.cells(cells)
@@ -241,16 +203,6 @@ check.cells(cells, hidden=True)
 
 
 # %% solution="largest_mean"
-def largest_mean(states, padding, k):
-    """States (B, n, H) and padding (B, n) give for each unit the mean of its k largest, (B, H)."""
-    ### BEGIN SOLUTION
-    counts = (~padding).sum(dim=1, keepdim=True).clamp(max=k)  # (B, 1)
-    states = states.masked_fill(padding.unsqueeze(-1), -mt.inf)
-    largest, _ = states.topk(min(k, states.shape[1]), dim=1)  # (B, k, H)
-    extra = mt.arange(largest.shape[1]) >= counts  # (B, k)
-    return largest.masked_fill(extra.unsqueeze(-1), 0.0).sum(dim=1) / counts
-    ### END SOLUTION
-
 
 # %% tests="largest_mean" points=3
 check.largest_mean(largest_mean)
@@ -319,23 +271,6 @@ print(scores.exp())
 
 
 # %% solution="complete"
-def complete(step, state, given, start, end, pad, max_length):
-    """The tokens that are said, (B, n) with n at most max_length: given words, then its own."""
-    ### BEGIN SOLUTION
-    token, tokens = mt.full((len(state),), start), []
-    ended = mt.zeros(len(state), dtype=mt.bool)
-    while len(tokens) < max_length and not ended.all():
-        scores, state = step(token, state)  # (B, V), (B, H)
-        token = scores.argmax(dim=-1)  # (B)
-        if len(tokens) < given.shape[1]:
-            word = given[:, len(tokens)]
-            token = mt.where(word == pad, token, word)
-        token = token.masked_fill(ended, pad)
-        tokens.append(token)
-        ended = ended | (token == end)
-    return mt.stack(tokens, dim=1)  # (B, n)
-    ### END SOLUTION
-
 
 # %% tests="complete" points=5
 check.complete(complete)
@@ -377,32 +312,6 @@ check.complete(complete, hidden=True)
 
 
 # %% solution="bleu"
-def bleu(hypotheses, references, max_n):
-    """BLEU of a corpus, from 0 to 100; references is a list of lists of sentences."""
-    ### BEGIN SOLUTION
-
-    def grams(words, n):
-        return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
-
-    log_precisions = []
-    for n in range(1, max_n + 1):
-        matches = total = 0
-        for words, right in zip(hypotheses, references, strict=True):
-            said, most = grams(words, n), Counter()
-            for reference in right:
-                most |= grams(reference, n)  # | takes the larger of two counts
-            matches += (said & most).total()  # & takes the smaller
-            total += said.total()
-        if matches == 0:
-            return 0.0
-        log_precisions.append(math.log(matches / total))
-    c, r = sum(map(len, hypotheses)), 0
-    for words, right in zip(hypotheses, references, strict=True):
-        lengths = [len(reference) for reference in right]
-        r += min(lengths, key=lambda length: (abs(length - len(words)), length))
-    return 100 * min(1, math.exp(1 - r / c)) * math.exp(sum(log_precisions) / max_n)
-    ### END SOLUTION
-
 
 # %% tests="bleu" points=4
 check.bleu(bleu)
@@ -459,23 +368,6 @@ for row in check.translators:
 
 
 # %% solution="shown_better"
-def shown_better(rows):
-    """Pairs (better, worse) of translators, as far as the test shows it."""
-    ### BEGIN SOLUTION
-    fair = [row for row in rows if row["chosen on"] != row["test"]]
-    found = []
-    for one in fair:
-        for other in fair:
-            if one["test"] != other["test"]:
-                continue
-            answers = list(zip(one["right"], other["right"], strict=True))
-            wins, losses = answers.count((1, 0)), answers.count((0, 1))
-            n = wins + losses
-            if sum(math.comb(n, k) for k in range(wins, n + 1)) / 2**n < 0.025:
-                found.append((one["translator"], other["translator"]))
-    return found
-    ### END SOLUTION
-
 
 # %% tests="shown_better" points=4
 check.shown_better(shown_better)
@@ -528,38 +420,6 @@ nine = check.encoders()
 
 
 # %% solution="broken_encoders"
-def broken_encoders(encoders):
-    """The numbers of the encoders that break a rule."""
-    ### BEGIN SOLUTION
-    mt.manual_seed(0)
-    tokens = mt.randint(0, 12, (4, 14))
-    lengths = mt.tensor([5, 12, 1, 9])  # the longest is not the first
-    padding = mt.arange(14) >= lengths.unsqueeze(1)
-
-    def follows_the_rules(encode):
-        given, mask = tokens.clone(), padding.clone()
-        found = encode(given, mask)
-        if not (mt.equal(given, tokens) and mt.equal(mask, padding)):
-            return False
-        for b, n in enumerate(lengths.tolist()):
-            sentence, others = tokens[b, :n], []
-            for j in range(n):
-                for other in range(12):
-                    changed = sentence.clone()
-                    changed[j] = other
-                    others.append(changed)
-                turned = sentence.clone()
-                turned[[j - 1, j]] = sentence[[j, j - 1]]
-                others.append(turned)
-            for other in others:
-                alone = encode(other.unsqueeze(0), mt.zeros(1, n, dtype=mt.bool))[0]
-                if mt.allclose(alone, found[b]) != mt.equal(other, sentence):
-                    return False
-        return True
-
-    return [i for i, encode in enumerate(encoders) if not follows_the_rules(encode)]
-    ### END SOLUTION
-
 
 # %% tests="broken_encoders" points=4
 check.broken_encoders(broken_encoders)
@@ -607,34 +467,6 @@ check.broken_encoders(broken_encoders, hidden=True)
 
 
 # %% solution="beam_search"
-def beam_search(step, state, start, end, beams, max_length, alpha):
-    """The best finished hypotheses: pairs (list of tokens, score), the best first."""
-    ### BEGIN SOLUTION
-    hypotheses, finished = [([], 0.0)], []
-    for _ in range(max_length):
-        last = mt.tensor([tokens[-1] if tokens else start for tokens, _ in hypotheses])
-        scores, state = step(last, state)  # (open hypotheses, V)
-        candidates = []
-        for parent, row in enumerate(scores.log_softmax(dim=-1).tolist()):
-            tokens, log_p = hypotheses[parent]
-            for token, more in enumerate(row):
-                candidates.append((log_p + more, parent, [*tokens, token]))
-        candidates.sort(key=lambda candidate: -candidate[0])
-        hypotheses, parents = [], []
-        for log_p, parent, tokens in candidates[:beams]:
-            if tokens[-1] == end:
-                finished.append((tokens, log_p))
-            else:
-                hypotheses.append((tokens, log_p))
-                parents.append(parent)
-        if not hypotheses:
-            break
-        state = state[parents]
-    finished += hypotheses
-    scored = [(tokens, log_p / ((5 + len(tokens)) / 6) ** alpha) for tokens, log_p in finished]
-    return sorted(scored, key=lambda pair: -pair[1])[:beams]
-    ### END SOLUTION
-
 
 # %% tests="beam_search" points=5
 check.beam_search(beam_search)
@@ -671,32 +503,7 @@ check.beam_search(beam_search, hidden=True)
 # </details>
 
 
-# %% solution="Translator"
-class Translator(nn.Module):
-    """Source (B, n) and what the decoder reads (B, T) to scores of what it is to say (B, T, V')."""
-
-    def __init__(self, source_size, target_size, width, hidden):
-        super().__init__()
-        self.source_embedding = nn.Embedding(source_size, width)
-        self.encoder = nn.GRU(width, hidden, batch_first=True, bidirectional=True)
-        self.bridge = nn.Linear(2 * hidden, hidden)
-        self.target_embedding = nn.Embedding(target_size, width)
-        self.decoder = nn.GRU(width + hidden, hidden, batch_first=True)
-        self.out = nn.Linear(hidden, target_size)
-
-    def forward(self, source, padding, inputs):
-        """Source (B, n), its padding (B, n) and inputs (B, T) to scores (B, T, V')."""
-        ### BEGIN SOLUTION
-        x, lengths = self.source_embedding(source), (~padding).sum(dim=1)
-        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        _, last = self.encoder(packed)  # (2, B, H), forward and backward
-        c = self.bridge(mt.cat([last[0], last[1]], dim=-1)).tanh()  # (B, H)
-        y = self.target_embedding(inputs)  # (B, T, d)
-        repeated = c.unsqueeze(1).expand(-1, y.shape[1], -1)  # (B, T, H)
-        states, _ = self.decoder(mt.cat([y, repeated], dim=-1), c.unsqueeze(0))
-        return self.out(states)
-        ### END SOLUTION
-
+# %% solution="Translator" given="__init__"
 
 # %% tests="Translator" points=3
 check.Translator(Translator)
@@ -727,22 +534,6 @@ check.Translator(Translator, hidden=True)
 
 
 # %% solution="training_step"
-def training_step(model, optimizer, parts, clip):
-    """One step on all parts together, as if they were one batch; the loss of a token, a number."""
-    ### BEGIN SOLUTION
-    tokens = sum((~padding).sum().item() for *_, padding in parts)
-    optimizer.zero_grad()
-    total = 0.0
-    for source, source_padding, inputs, targets, padding in parts:
-        scores = model(source, source_padding, inputs)  # (B, T, V')
-        losses = F.cross_entropy(scores[~padding], targets[~padding], reduction="sum")
-        (losses / tokens).backward()  # the gradients add up
-        total += losses.item()
-    nn.utils.clip_grad_norm_(model.parameters(), clip)
-    optimizer.step()
-    return total / tokens
-    ### END SOLUTION
-
 
 # %% tests="training_step" points=2
 check.training_step(training_step)

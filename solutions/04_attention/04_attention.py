@@ -54,14 +54,6 @@ progress.show("04")
 
 
 # %% solution="leave_one_out"
-def leave_one_out(keys, values, width):
-    """Keys (n, d) and values (n) give the mean squared error of kernel regression, a number."""
-    ### BEGIN SOLUTION
-    distances = (keys.unsqueeze(1) - keys.unsqueeze(0)).square().sum(dim=-1)  # (n, n)
-    scores = (-distances / (2 * width**2)).masked_fill(mt.eye(len(keys)).bool(), -mt.inf)
-    return (scores.softmax(dim=-1) @ values - values).square().mean()
-    ### END SOLUTION
-
 
 # %% tests="leave_one_out" points=3
 check.leave_one_out(leave_one_out)
@@ -112,17 +104,6 @@ check.leave_one_out(leave_one_out, hidden=True)
 
 
 # %% solution="attend"
-def attend(queries, keys, values, padding):
-    """Queries (B, T, d), keys, values (B, n, ...), padding (B, n): outputs, weights (B, T, n)."""
-    ### BEGIN SOLUTION
-    hidden = padding.unsqueeze(1)  # (B, 1, n)
-    keys, values = keys.masked_fill(hidden.mT, 0.0), values.masked_fill(hidden.mT, 0.0)
-    empty = hidden.all(dim=-1, keepdim=True)  # (B, 1, 1)
-    scores = (queries @ keys.mT).masked_fill(hidden & ~empty, -mt.inf)  # (B, T, n)
-    weights = scores.softmax(dim=-1).masked_fill(hidden, 0.0)
-    return weights @ values, weights
-    ### END SOLUTION
-
 
 # %% tests="attend" points=4
 check.attend(attend)
@@ -165,20 +146,6 @@ check.attend(attend, hidden=True)
 
 
 # %% solution="score_costs"
-def score_costs(T, n, d, r):
-    """FLOPs of four score functions for T queries and n keys of d numbers: a dict."""
-    ### BEGIN SOLUTION
-    pairs = 2 * T * n
-    projected = 2 * (T + n) * d * r  # queries and keys, each by a matrix (r, d)
-    return {
-        "dot product": pairs * d,
-        "multiplicative": 2 * min(T, n) * d * d + pairs * d,
-        "reduced rank": projected + pairs * r,
-        "additive": projected + pairs * r,
-        "largest rank": T * n * d // ((T + n) * d + T * n),
-    }
-    ### END SOLUTION
-
 
 # %% tests="score_costs" points=3
 check.score_costs(score_costs)
@@ -233,15 +200,6 @@ check.score_costs(score_costs, hidden=True)
 
 
 # %% solution="pair_table"
-def pair_table(n, error):
-    """Keys (n, d), queries (n, d): query i finds keys i and i + 1, (1 - error) / 2 each."""
-    ### BEGIN SOLUTION
-    # e^scale must be the ratio of a wanted weight to an unwanted one.
-    scale = math.log((1 - error) / 2 / (error / (n - 2)))
-    keys = mt.eye(n)
-    return keys, scale * (keys + keys.roll(-1, 0))
-    ### END SOLUTION
-
 
 # %% tests="pair_table" points=4
 check.pair_table(pair_table)
@@ -287,21 +245,6 @@ check.pair_table(pair_table, hidden=True)
 
 
 # %% solution="alignment_error_rate"
-def alignment_error_rate(weights, counts, sure, possible, threshold):
-    """The alignment error rate of attention maps (B, T, n), from 0 to 1."""
-    ### BEGIN SOLUTION
-    found = correct = known = 0
-    for rows, count, s, p in zip(weights, counts, sure, possible, strict=True):
-        links = set()
-        for t in range(count):
-            j = rows[t].argmax().item()
-            if rows[t, j].item() >= threshold:
-                links.add((t, j))
-        found, known = found + len(links), known + len(s)
-        correct += len(links & s) + len(links & (s | p))
-    return 1 - correct / (found + known)
-    ### END SOLUTION
-
 
 # %% tests="alignment_error_rate" points=4
 check.alignment_error_rate(alignment_error_rate)
@@ -356,27 +299,6 @@ for row in check.scores:
 
 
 # %% solution="learns_faster"
-def learns_faster(rows):
-    """Pairs (faster, slower) of score functions, as far as the table allows."""
-    ### BEGIN SOLUTION
-    fair = [
-        row
-        for row in rows
-        if row["chosen on"] != row["tested on"] and len(row["steps to 90 %"]) >= 5
-    ]
-    found = []
-    for a in fair:
-        for b in fair:
-            if a["width"] != b["width"] or a["tested on"] != b["tested on"]:
-                continue
-            if None in a["steps to 90 %"]:
-                continue
-            later = [b["steps run"] + 1 if s is None else s for s in b["steps to 90 %"]]
-            if max(a["steps to 90 %"]) < min(later):
-                found.append((a["score"], b["score"]))
-    return found
-    ### END SOLUTION
-
 
 # %% tests="learns_faster" points=4
 check.learns_faster(learns_faster)
@@ -432,39 +354,6 @@ nine = check.programs()
 
 
 # %% solution="broken_attentions"
-def broken_attentions(programs):
-    """The numbers of the programs that break a rule."""
-    ### BEGIN SOLUTION
-    mt.manual_seed(0)
-    queries, memory = mt.randn(3, 4, 5).double(), mt.randn(3, 7, 5).double()
-    counts = [4, 7, 6]
-    padding = mt.arange(7) >= mt.tensor(counts).unsqueeze(1)
-
-    def near(a, b):
-        return mt.allclose(a, b, rtol=0, atol=1e-9)
-
-    def follows_the_rules(attend):
-        given = queries.clone(), memory.clone(), padding.clone()
-        outputs, weights = attend(*given)
-        if not all(mt.equal(a, b) for a, b in zip(given, (queries, memory, padding), strict=True)):
-            return False
-        if bool((weights < 0).any()) or bool((weights.mT[padding] != 0).any()):
-            return False
-        if not near(weights.sum(dim=-1), mt.ones(3, 4).double()):
-            return False
-        if not near(outputs, weights @ memory):
-            return False
-        for b, n in enumerate(counts):
-            for t in range(4):  # each query alone, to the words in the opposite order
-                query, words = queries[[b], t : t + 1].clone(), memory[[b], :n].flip(1)
-                _, turned = attend(query, words, mt.zeros(1, n, dtype=mt.bool))
-                if not near(turned[0, 0].flip(0), weights[b, t, :n]):
-                    return False
-        return True
-
-    return [i for i, attend in enumerate(programs) if not follows_the_rules(attend)]
-    ### END SOLUTION
-
 
 # %% tests="broken_attentions" points=4
 check.broken_attentions(broken_attentions)
@@ -507,25 +396,7 @@ check.broken_attentions(broken_attentions, hidden=True)
 # </details>
 
 
-# %% solution="Queries"
-class Queries(nn.Module):
-    """States (B, n, H) and padding (B, n) to one vector each, by several learned queries."""
-
-    def __init__(self, hidden, queries):
-        super().__init__()
-        self.query = nn.Parameter(mt.zeros(queries, hidden))
-        self.late = nn.Parameter(mt.zeros(queries))
-
-    def forward(self, states, padding):
-        """States (B, n, H) and padding (B, n) to (B, queries * H)."""
-        ### BEGIN SOLUTION
-        states = states.masked_fill(padding.unsqueeze(-1), 0.0)
-        places = mt.arange(states.shape[1]).unsqueeze(1)  # (n, 1)
-        scores = states @ self.query.T + places * self.late  # (B, n, queries)
-        weights = scores.masked_fill(padding.unsqueeze(-1), -mt.inf).softmax(dim=1)
-        return (weights.mT @ states).flatten(1)
-        ### END SOLUTION
-
+# %% solution="Queries" given="__init__"
 
 # %% tests="Queries" points=4
 check.Queries(Queries)
@@ -594,17 +465,6 @@ check.Queries(Queries, hidden=True)
 
 
 # %% solution="attention_gradient"
-def attention_gradient(states, memory, grad_outputs):
-    """The gradients of the loss with respect to states (B, T, d) and memory (B, n, d)."""
-    ### BEGIN SOLUTION
-    weights = (states @ memory.mT).softmax(dim=-1)  # (B, T, n)
-    grad_weights = grad_outputs @ memory.mT
-    average = (weights * grad_weights).sum(dim=-1, keepdim=True)  # (B, T, 1)
-    grad_scores = weights * (grad_weights - average)  # (B, T, n)
-    grad_memory = weights.mT @ grad_outputs + grad_scores.mT @ states  # as values, as keys
-    return grad_scores @ memory, grad_memory
-    ### END SOLUTION
-
 
 # %% tests="attention_gradient" points=4
 check.attention_gradient(attention_gradient)
@@ -643,32 +503,7 @@ check.attention_gradient(attention_gradient, hidden=True)
 # </details>
 
 
-# %% solution="AttentionDecoder"
-class AttentionDecoder(nn.Module):
-    """A GRU decoder that looks with its old state, by additive scores, and then steps."""
-
-    def __init__(self, vocabulary_size, width, encoder_size, hidden_size, rank):
-        super().__init__()
-        self.embedding = nn.Embedding(vocabulary_size, width)
-        self.W_1 = nn.Linear(encoder_size, rank, bias=False)
-        self.W_2 = nn.Linear(hidden_size, rank, bias=False)
-        self.w = nn.Linear(rank, 1, bias=False)
-        self.cell = nn.GRUCell(width + encoder_size, hidden_size)
-        self.out = nn.Linear(hidden_size + encoder_size + width, vocabulary_size)
-
-    def forward(self, inputs, memory, padding, state):
-        """Inputs (B, T), memory (B, n, H_e), padding (B, n), state (B, H): scores (B, T, V)."""
-        ### BEGIN SOLUTION
-        keys, results = self.W_1(memory), []  # (B, n, r)
-        for x in self.embedding(inputs).unbind(1):  # (B, d)
-            fit = self.w((keys + self.W_2(state).unsqueeze(1)).tanh()).squeeze(-1)  # (B, n)
-            weights = fit.masked_fill(padding, -mt.inf).softmax(dim=-1)
-            o = (weights.unsqueeze(1) @ memory).squeeze(1)  # (B, H_e)
-            state = self.cell(mt.cat([x, o], dim=-1), state)  # (B, H)
-            results.append(self.out(mt.cat([state, o, x], dim=-1)))
-        return mt.stack(results, dim=1)
-        ### END SOLUTION
-
+# %% solution="AttentionDecoder" given="__init__"
 
 # %% tests="AttentionDecoder" points=5
 check.AttentionDecoder(AttentionDecoder)

@@ -59,15 +59,6 @@ progress.show("05")
 
 
 # %% solution="from_others"
-def from_others(X, Q, K, V, i):
-    """X (n, d) and three matrices (d, d) give the output (d) and the weights (n) of token i."""
-    ### BEGIN SOLUTION
-    scores = (X @ K) @ (X[i] @ Q) / math.sqrt(X.shape[1])  # (n)
-    scores = scores.masked_fill(mt.arange(len(X)) == i, -mt.inf)
-    weights = scores.softmax(dim=0)
-    return weights @ (X @ V), weights
-    ### END SOLUTION
-
 
 # %% tests="from_others" points=4
 check.from_others(from_others)
@@ -112,18 +103,6 @@ check.from_others(from_others, hidden=True)
 
 
 # %% solution="attention"
-def attention(query, key, value, bias=None):
-    """Query (..., T, d), key (..., n, d) and value (..., n, d_v) give the outputs (..., T, d_v)."""
-    ### BEGIN SOLUTION
-    scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])  # (..., T, n)
-    if bias is None:
-        return scores.softmax(dim=-1) @ value
-    scores = scores + bias
-    shut = (scores == -mt.inf).all(dim=-1, keepdim=True)  # (..., T, 1)
-    weights = scores.masked_fill(shut, 0.0).softmax(dim=-1)
-    return weights.masked_fill(shut, 0.0) @ value
-    ### END SOLUTION
-
 
 # %% tests="attention" points=4
 check.attention(attention)
@@ -167,31 +146,6 @@ check.attention(attention, hidden=True)
 
 
 # %% solution="SelfAttention"
-class SelfAttention(nn.Module):
-    """Self-attention with trainable projections, and slots that any token may look at."""
-
-    def __init__(self, width, key_size, slots):
-        super().__init__()
-        ### BEGIN SOLUTION
-        self.query = nn.Linear(width, key_size, bias=False)
-        self.key = nn.Linear(width, key_size, bias=False)
-        self.value = nn.Linear(width, width, bias=False)
-        self.slot_keys = nn.Parameter(mt.randn(slots, key_size) / math.sqrt(key_size))
-        self.slot_values = nn.Parameter(mt.randn(slots, width))
-        ### END SOLUTION
-
-    def forward(self, x):
-        """Tokens (..., n, width) give outputs (..., n, width)."""
-        ### BEGIN SOLUTION
-        query, key, value = self.query(x), self.key(x), self.value(x)
-        on_tokens = query @ key.transpose(-2, -1)  # (..., n, n)
-        on_slots = query @ self.slot_keys.T  # (..., n, slots)
-        scores = mt.cat([on_tokens, on_slots], dim=-1) / math.sqrt(key.shape[-1])
-        weights = scores.softmax(dim=-1)
-        n = x.shape[-2]
-        return weights[..., :n] @ value + weights[..., n:] @ self.slot_values
-        ### END SOLUTION
-
 
 # %% tests="SelfAttention" points=4
 check.SelfAttention(SelfAttention)
@@ -227,13 +181,6 @@ check.SelfAttention(SelfAttention, hidden=True)
 
 
 # %% solution="score_deviation"
-def score_deviation(Q, K):
-    """Two matrices (d, d_k) give the standard deviation of a score, a number."""
-    ### BEGIN SOLUTION
-    between = Q @ K.T  # (d, d)
-    return (between**2).sum().sqrt().item()
-    ### END SOLUTION
-
 
 # %% tests="score_deviation" points=3
 check.score_deviation(score_deviation)
@@ -276,15 +223,6 @@ check.score_deviation(score_deviation, hidden=True)
 
 
 # %% solution="moved_by_score"
-def moved_by_score(scores, values):
-    """Scores (T, n) and values (n, d): how fast the output moves with each score, (T, n)."""
-    ### BEGIN SOLUTION
-    p = scores.softmax(dim=-1)
-    outputs = p @ values  # (T, d)
-    apart = values - outputs.unsqueeze(1)  # (T, n, d)
-    return p * (apart**2).sum(dim=-1).sqrt()
-    ### END SOLUTION
-
 
 # %% tests="moved_by_score" points=4
 check.moved_by_score(moved_by_score)
@@ -335,17 +273,6 @@ check.moved_by_score(moved_by_score, hidden=True)
 
 
 # %% solution="noticed_order"
-def noticed_order(layer, X):
-    """A layer (n, d) -> (n, d') and tokens X (n, d) give a permutation, a list, or None."""
-    ### BEGIN SOLUTION
-    outputs = layer(X)
-    for order in itertools.permutations(range(len(X))):
-        p = list(order)
-        if not mt.allclose(layer(X[p]), outputs[p]):
-            return p
-    return None
-    ### END SOLUTION
-
 
 # %% tests="noticed_order" points=5
 check.noticed_order(noticed_order)
@@ -389,20 +316,6 @@ check.noticed_order(noticed_order, hidden=True)
 
 
 # %% solution="reach"
-def reach(kind, n, window):
-    """The layers after which the last of n tokens knows of the first, and the steps they take."""
-    ### BEGIN SOLUTION
-    if kind == "recurrent":
-        return {"layers": 1, "steps": n}
-    if kind == "self-attention":
-        return {"layers": 1, "steps": 1}
-    layers, seen = 1, window  # tokens that the last output has seen
-    while seen < n:
-        layers += 1
-        seen = seen * window if kind == "dilated" else seen + window - 1
-    return {"layers": layers, "steps": layers}
-    ### END SOLUTION
-
 
 # %% tests="reach" points=3
 check.reach(reach)
@@ -453,28 +366,6 @@ for row in check.table:
 
 
 # %% solution="division_helps"
-def division_helps(rows):
-    """A dict from each width to "yes", "no" or "not known"."""
-    ### BEGIN SOLUTION
-    found = {}
-    for width in {row["d"] for row in rows}:
-        chosen, setting = {}, {}
-        for divided in (True, False):
-            own = [row for row in rows if row["d"] == width and row["divided"] == divided]
-            rates = sorted(row["rate"] for row in own)
-            best = max(own, key=lambda row: sum(row["right"]) / len(row["right"]))
-            inside = rates[0] < best["rate"] < rates[-1]
-            chosen[divided] = best["right"] if inside and len(best["right"]) >= 5 else None
-            setting[divided] = rates, best["steps"]
-        found[width] = "not known"
-        if setting[True] == setting[False] and chosen[True] and chosen[False]:
-            if min(chosen[True]) > max(chosen[False]):
-                found[width] = "yes"
-            elif min(chosen[False]) > max(chosen[True]):
-                found[width] = "no"
-    return found
-    ### END SOLUTION
-
 
 # %% tests="division_helps" points=4
 check.division_helps(division_helps)
@@ -519,23 +410,6 @@ check.division_helps(division_helps, hidden=True)
 
 
 # %% solution="self_attention_gradient"
-def self_attention_gradient(X, Q, K, V, grad_output):
-    """The gradients of the loss with respect to X (n, d) and to Q, K and V (d, d)."""
-    ### BEGIN SOLUTION
-    query, key, value = X @ Q, X @ K, X @ V
-    root = math.sqrt(X.shape[1])
-    weights = (query @ key.T / root).softmax(dim=-1)  # (n, n)
-
-    grad_value = weights.T @ grad_output
-    grad_weights = grad_output @ value.T
-    average = (weights * grad_weights).sum(dim=-1, keepdim=True)
-    grad_scores = weights * (grad_weights - average) / root
-    grad_query, grad_key = grad_scores @ key, grad_scores.T @ query
-
-    grad_X = grad_query @ Q.T + grad_key @ K.T + grad_value @ V.T
-    return grad_X, X.T @ grad_query, X.T @ grad_key, X.T @ grad_value
-    ### END SOLUTION
-
 
 # %% tests="self_attention_gradient" points=5
 check.self_attention_gradient(self_attention_gradient)
@@ -582,26 +456,6 @@ check.self_attention_gradient(self_attention_gradient, hidden=True)
 
 
 # %% solution="right_unseen"
-def right_unseen(model, sentences, targets, seen):
-    """The share of right answers in sentences that are not among those seen; None if none is."""
-    ### BEGIN SOLUTION
-    done, rows = {tuple(row) for row in seen.tolist()}, []
-    for k, row in enumerate(sentences.tolist()):
-        if tuple(row) not in done:
-            rows.append(k)
-            done.add(tuple(row))
-    if not rows:
-        return None
-    training = model.training
-    model.eval()
-    with mt.no_grad():
-        said = model(sentences[rows]).argmax(dim=-1)
-    model.train(training)
-    asked = targets[rows] != -100
-    right = ((said == targets[rows]) & asked).sum().item()
-    return right / asked.sum().item() if asked.any() else None
-    ### END SOLUTION
-
 
 # %% tests="right_unseen" points=2
 check.right_unseen(right_unseen)

@@ -52,13 +52,6 @@ progress.show("06")
 
 
 # %% solution="split_fused"
-def split_fused(P, heads):
-    """P (B, n, 3d) gives query, key and value, each (B, heads, n, d/heads)."""
-    ### BEGIN SOLUTION
-    parts = P.unflatten(-1, (heads, 3, -1))  # (B, n, heads, 3, d/heads)
-    return parts.transpose(1, 2).unbind(3)
-    ### END SOLUTION
-
 
 # %% tests="split_fused" points=3
 check.split_fused(split_fused)
@@ -102,21 +95,6 @@ check.split_fused(split_fused, hidden=True)
 
 
 # %% solution="attention_cost"
-def attention_cost(T, n, d, heads, groups):
-    """The numbers of weights, FLOPs, scores and numbers kept of the memory: a dict."""
-    ### BEGIN SOLUTION
-    size = d // heads
-    of_keys = groups * size  # columns of all keys, and of all values
-    projections = 2 * T * d * d + 2 * (2 * n * d * of_keys) + 2 * T * d * d
-    in_a_head = 2 * (2 * T * n * size)  # scores, weighted values
-    return {
-        "weights": 2 * d * d + 2 * d * of_keys,
-        "FLOPs": projections + heads * in_a_head,
-        "scores": heads * T * n,
-        "kept": 2 * n * of_keys,
-    }
-    ### END SOLUTION
-
 
 # %% tests="attention_cost" points=3
 check.attention_cost(attention_cost)
@@ -176,17 +154,6 @@ check.attention_cost(attention_cost, hidden=True)
 
 
 # %% solution="heads_in_a_loop"
-def heads_in_a_loop(X, Q, K, V, W_O):
-    """X (B, n, d), lists of matrices (d, own size), W_O (all values, m) give (B, n, m)."""
-    ### BEGIN SOLUTION
-    heads = []
-    for query, key, value in zip(Q, K, V, strict=True):
-        scores = (X @ query) @ (X @ key).transpose(1, 2)  # (B, n, n)
-        weights = (scores / query.shape[1] ** 0.5).softmax(dim=-1)
-        heads.append(weights @ (X @ value))  # (B, n, size of its values)
-    return mt.cat(heads, dim=-1) @ W_O
-    ### END SOLUTION
-
 
 # %% tests="heads_in_a_loop" points=4
 check.heads_in_a_loop(heads_in_a_loop)
@@ -234,23 +201,6 @@ eight = check.suspects()
 
 
 # %% solution="mixing"
-def mixing(layers):
-    """The numbers of the layers that mix positions or sequences."""
-    ### BEGIN SOLUTION
-
-    def apart(layer, batch, n):
-        X, order = mt.randn(batch, n, 8, dtype=mt.float64), mt.randperm(n)
-        outputs = layer(X)
-        alone = mt.cat([layer(X[b : b + 1]) for b in range(batch)])
-        others = layer(X[:, order])
-        return mt.allclose(alone, outputs, atol=1e-9) and mt.allclose(
-            others, outputs[:, order], atol=1e-9
-        )
-
-    sizes = [(batch, n) for batch in (2, 3, 4) for n in (3, 5, 8)] * 2
-    return [i for i, layer in enumerate(layers) if not all(apart(layer, *size) for size in sizes)]
-    ### END SOLUTION
-
 
 # %% tests="mixing" points=4
 check.mixing(mixing)
@@ -297,17 +247,6 @@ check.mixing(mixing, hidden=True)
 
 
 # %% solution="talking_heads"
-def talking_heads(query, key, value, mix):
-    """query (B, T, d), key (B, n, d), value (B, n, d_v), mix (maps, heads): (B, T, d_v)."""
-    ### BEGIN SOLUTION
-    maps, heads = mix.shape
-    query, key = (x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (query, key))
-    value = value.unflatten(-1, (maps, -1)).transpose(1, 2)  # (B, maps, n, d_v/maps)
-    scores = query @ key.transpose(2, 3) / query.shape[-1] ** 0.5  # (B, heads, T, n)
-    mixed = (mix @ scores.flatten(2)).unflatten(-1, scores.shape[2:])  # (B, maps, T, n)
-    return (mixed.softmax(dim=-1) @ value).transpose(1, 2).flatten(2)
-    ### END SOLUTION
-
 
 # %% tests="talking_heads" points=5
 check.talking_heads(talking_heads)
@@ -348,15 +287,6 @@ check.talking_heads(talking_heads, hidden=True)
 
 
 # %% solution="without_each_head"
-def without_each_head(Y, W_O):
-    """Y (B, h, n, size) and W_O (h size, m) give the outputs without each head, (B, h, n, m)."""
-    ### BEGIN SOLUTION
-    _, heads, _, size = Y.shape
-    output = Y.transpose(1, 2).flatten(2) @ W_O  # (B, n, m)
-    change = Y.mean(dim=(0, 2), keepdim=True) - Y  # (B, heads, n, size)
-    return output.unsqueeze(1) + change @ W_O.reshape(heads, size, -1)
-    ### END SOLUTION
-
 
 # %% tests="without_each_head" points=4
 check.without_each_head(without_each_head)
@@ -419,28 +349,6 @@ for run in check.runs:
 
 
 # %% solution="heads_needed"
-def heads_needed(runs):
-    """For each number of letters asked, the smallest number of heads that is enough, or None."""
-    ### BEGIN SOLUTION
-    found = {}
-    for asked in {run["asked"] for run in runs}:
-        rows = [run for run in runs if run["asked"] == asked]
-        [weights] = {run["weights"] for run in rows if run["heads"] == 1}
-        found[asked] = None
-        for heads in sorted({run["heads"] for run in rows}, reverse=True):
-            by_rate = {}
-            for run in rows:
-                if run["heads"] == heads and run["weights"] == weights:
-                    by_rate.setdefault(run["rate"], []).append(run)
-            if by_rate:
-                best = max(
-                    by_rate.values(), key=lambda each: sum(run["validation"] for run in each)
-                )
-                if min(run["test"] for run in best) >= 0.95:
-                    found[asked] = heads
-    return found
-    ### END SOLUTION
-
 
 # %% tests="heads_needed" points=4
 check.heads_needed(heads_needed)
@@ -490,18 +398,6 @@ check.heads_needed(heads_needed, hidden=True)
 
 
 # %% solution="two_heads"
-def two_heads(k, c):
-    """Q[l] (2k, k), K[l] (k + c, k) and V[l] (k + c, c) of two heads."""
-    ### BEGIN SOLUTION
-    # The score of the key that is asked for is sharp / sqrt(k) = 20, all others are 0.
-    sharp = 20 * k**0.5
-    first = mt.cat([sharp * mt.eye(k), mt.zeros(k, k)])
-    second = mt.cat([mt.zeros(k, k), sharp * mt.eye(k)])
-    key = mt.cat([mt.eye(k), mt.zeros(c, k)])
-    value = mt.cat([mt.zeros(k, c), mt.eye(c)])
-    return [first, second], [key, key], [value, value]
-    ### END SOLUTION
-
 
 # %% tests="two_heads" points=4
 check.two_heads(two_heads)
@@ -542,35 +438,7 @@ check.two_heads(two_heads, hidden=True)
 # </details>
 
 
-# %% solution="GroupedAttention"
-class GroupedAttention(nn.Module):
-    """Multi-head attention: x asks, memory answers; heads / groups heads share keys and values."""
-
-    def __init__(self, width, heads, groups=None):
-        super().__init__()
-        self.heads, self.groups, self.size = heads, groups or heads, width // heads
-        self.query = nn.Linear(width, width, bias=False)
-        self.key = nn.Linear(width, self.groups * self.size, bias=False)
-        self.value = nn.Linear(width, self.groups * self.size, bias=False)
-        self.out = nn.Linear(width, width, bias=False)
-
-    def forward(self, x, memory, allowed=None):
-        """x (B, T, width), memory (B, n, width), allowed: where to look. Gives (B, T, width)."""
-        ### BEGIN SOLUTION
-        query, key, value = (
-            projected.unflatten(-1, (-1, self.size)).transpose(1, 2)  # (B, heads or groups, ...)
-            for projected in (self.query(x), self.key(memory), self.value(memory))
-        )
-        key, value = (
-            each.repeat_interleave(self.heads // self.groups, dim=1) for each in (key, value)
-        )
-        scores = query @ key.transpose(2, 3) / self.size**0.5  # (B, heads, T, n)
-        if allowed is not None:
-            scores = scores.masked_fill(~allowed, -mt.inf)
-        joined = (scores.softmax(dim=-1) @ value).transpose(1, 2).flatten(2)  # (B, T, width)
-        return self.out(joined)
-        ### END SOLUTION
-
+# %% solution="GroupedAttention" given="__init__"
 
 # %% tests="GroupedAttention" points=5
 check.GroupedAttention(GroupedAttention)

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 07: masking
 #
-# Ten exercises, 40 points, about five and three quarter hours. The **core** (1, 3, 4) takes 85 minutes; the others are *practice*
+# Ten exercises, 40 points, about six hours. The **core** (1, 3, 4) takes 85 minutes; the others are *practice*
 # and *challenge*. They belong to [chapter 07](../../notebooks/07_masking.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
@@ -58,15 +58,6 @@ progress.show("07")
 
 
 # %% solution="chunk_mask"
-def chunk_mask(lengths, T, n):
-    """Lengths (B), T and n give (B, 1, T, n) boolean: True where a query may look at a key."""
-    ### BEGIN SOLUTION
-    positions = mt.arange(n)
-    asking = positions[n - T :].unsqueeze(1)  # (T, 1)
-    real = positions >= n - lengths.unsqueeze(1)  # (B, n)
-    return (positions <= asking) & real[:, None, None]
-    ### END SOLUTION
-
 
 # %% tests="chunk_mask" points=3
 check.chunk_mask(chunk_mask)
@@ -109,20 +100,6 @@ check.chunk_mask(chunk_mask, hidden=True)
 
 
 # %% solution="allowed_of"
-def allowed_of(attn_mask, key_padding_mask, shape):
-    """The two masks of nn.MultiheadAttention, or None, give the book's, of shape (B, h, T, n)."""
-    ### BEGIN SOLUTION
-    allowed = mt.ones(shape, dtype=mt.bool)
-    if attn_mask is not None:
-        hidden = attn_mask if attn_mask.dtype == mt.bool else attn_mask == -mt.inf
-        if hidden.ndim == 3:
-            hidden = hidden.unflatten(0, shape[:2])  # (B, h, T, n)
-        allowed = allowed & ~hidden
-    if key_padding_mask is not None:
-        allowed = allowed & ~key_padding_mask[:, None, None]
-    return allowed
-    ### END SOLUTION
-
 
 # %% tests="allowed_of" points=4
 check.allowed_of(allowed_of)
@@ -168,30 +145,6 @@ eight = check.suspects()
 
 
 # %% solution="reading_padding"
-def reading_padding(encoders):
-    """The numbers of the encoders that do not give each sentence what it gets alone."""
-    ### BEGIN SOLUTION
-
-    def as_alone(encoder, lengths, n):
-        x = mt.randn(len(lengths), n, 6, dtype=mt.float64)
-        together = encoder(x, mt.tensor(lengths))
-        return all(
-            mt.allclose(
-                together[b, :length],
-                encoder(x[b : b + 1, :length], mt.tensor([length]))[0],
-                atol=1e-9,
-            )
-            for b, length in enumerate(lengths)
-        )
-
-    batches = [([3, 5], 6), ([2, 4, 3], 4), ([4, 1, 5, 2], 7), ([1], 3), ([5], 7)]
-    return [
-        i
-        for i, encoder in enumerate(encoders)
-        if not all(as_alone(encoder, *batch) for batch in batches)
-    ]
-    ### END SOLUTION
-
 
 # %% tests="reading_padding" points=4
 check.reading_padding(reading_padding)
@@ -232,17 +185,6 @@ check.reading_padding(reading_padding, hidden=True)
 
 
 # %% solution="dependence"
-def dependence(model, x):
-    """(n, n) boolean: True where output i of the model depends on token j of x (n, d)."""
-    ### BEGIN SOLUTION
-    x = x.clone().requires_grad_()
-    rows = []
-    for output in model(x):
-        gradients = [mt.autograd.grad(number, x, retain_graph=True)[0] for number in output]
-        rows.append((mt.stack(gradients) != 0).any(dim=-1).any(dim=0))  # (n)
-    return mt.stack(rows)
-    ### END SOLUTION
-
 
 # %% tests="dependence" points=4
 check.dependence(dependence)
@@ -283,17 +225,6 @@ check.dependence(dependence, hidden=True)
 
 
 # %% solution="reach"
-def reach(masks):
-    """(n, n) boolean: True where output i of a stack with these masks depends on token j."""
-    ### BEGIN SOLUTION
-    itself = mt.eye(len(masks[0])).bool()
-    reached = itself
-    for allowed in masks:
-        ways = (allowed | itself).float() @ reached.float()  # how many tokens lie between
-        reached = ways > 0
-    return reached
-    ### END SOLUTION
-
 
 # %% tests="reach" points=3
 check.reach(reach)
@@ -366,25 +297,6 @@ for run in check.runs:
 
 
 # %% solution="judged"
-def judged(runs):
-    """The verdict on each model, and the best of those that may be compared: a dict."""
-    ### BEGIN SOLUTION
-    verdicts, means = {}, {}
-    for run in runs:
-        pairs = list(zip(run["in one pass"], run["from the prefix"], strict=True))
-        apart = [abs(one_pass - prefix) > 0.01 for one_pass, prefix in pairs]
-        if apart[-1]:
-            verdict = "measured wrongly"
-        elif any(apart):
-            verdict = "leaks"
-        else:
-            verdict = "no leak seen"
-            if run["text"] == "held out":
-                means[run["model"]] = sum(run["from the prefix"]) / len(pairs)
-        verdicts[run["model"]] = verdict
-    return {"verdicts": verdicts, "best": min(means, key=means.get, default=None)}
-    ### END SOLUTION
-
 
 # %% tests="judged" points=4
 check.judged(judged)
@@ -429,38 +341,7 @@ check.judged(judged, hidden=True)
 # </details>
 
 
-# %% solution="CausalLanguageModel"
-class CausalLanguageModel(nn.Module):
-    """A language model: one layer of masked self-attention between embedding and output."""
-
-    def __init__(self, vocabulary_size, width):
-        super().__init__()
-        self.start = vocabulary_size
-        self.embedding = nn.Embedding(vocabulary_size + 1, width)
-        self.query = nn.Linear(width, width, bias=False)
-        self.key = nn.Linear(width, width, bias=False)
-        self.value = nn.Linear(width, width, bias=False)
-        self.output = nn.Linear(width, vocabulary_size)
-
-    def forward(self, tokens):
-        """Tokens (B, n) give scores (B, n, V); those at position i are for the token after it."""
-        ### BEGIN SOLUTION
-        X = self.embedding(tokens)  # (B, n, d)
-        scores = self.query(X) @ self.key(X).transpose(1, 2) / math.sqrt(X.shape[-1])  # (B, n, n)
-        future = mt.ones(scores.shape[1:], dtype=mt.bool).triu(1)
-        weights = scores.masked_fill(future, -mt.inf).softmax(dim=-1)
-        return self.output(weights @ self.value(X))
-        ### END SOLUTION
-
-    def loss(self, tokens, lengths):
-        """Tokens (B, n), of which lengths (B) are real, give the mean cross-entropy."""
-        ### BEGIN SOLUTION
-        start = mt.full_like(tokens[:, :1], self.start)
-        scores = self(mt.cat([start, tokens[:, :-1]], dim=1))  # (B, n, V)
-        real = mt.arange(tokens.shape[1]) < lengths.unsqueeze(1)  # (B, n)
-        return F.cross_entropy(scores[real], tokens[real])
-        ### END SOLUTION
-
+# %% solution="CausalLanguageModel" given="__init__"
 
 # %% tests="CausalLanguageModel" points=5
 check.CausalLanguageModel(CausalLanguageModel)
@@ -507,18 +388,6 @@ check.CausalLanguageModel(CausalLanguageModel, hidden=True)
 
 
 # %% solution="masked_attention"
-def masked_attention(query, key, value, allowed):
-    """Outputs (..., T, d_v): each query's average of the values that it may look at."""
-    ### BEGIN SOLUTION
-    shape = *query.shape[:-1], key.shape[-2]  # of the scores, (..., T, n)
-    allowed = mt.ones(shape, dtype=mt.bool) if allowed is None else allowed.expand(*shape)
-    unseen = ~allowed.any(dim=-2).unsqueeze(-1)  # (..., n, 1)
-    key, value = key.masked_fill(unseen, 0.0), value.masked_fill(unseen, 0.0)
-    scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
-    weights = scores.masked_fill(~allowed, -mt.inf).softmax(dim=-1)
-    return weights.masked_fill(~allowed, 0.0) @ value  # NaN stands only where nothing is allowed
-    ### END SOLUTION
-
 
 # %% tests="masked_attention" points=5
 check.masked_attention(masked_attention)
@@ -559,24 +428,6 @@ check.masked_attention(masked_attention, hidden=True)
 
 
 # %% solution="continue_prompts"
-def continue_prompts(model, prompts, end, count):
-    """Prompts, lists of tokens, give a list of new tokens for each, up to count or to end."""
-    ### BEGIN SOLUTION
-    new = [[] for _ in prompts]
-    for _ in range(count):
-        rows = [prompt + more for prompt, more in zip(prompts, new, strict=True)]
-        n = max(len(row) for row in rows)
-        tokens = mt.tensor([[0] * (n - len(row)) + row for row in rows])
-        lengths = mt.tensor([len(row) for row in rows])
-        real = mt.arange(n) >= n - lengths.unsqueeze(1)  # (B, n): padding stands in front
-        causal = mt.ones(n, n, dtype=mt.bool).tril()
-        scores = model(tokens, causal & real[:, None, None])  # (B, n, V)
-        for more, token in zip(new, scores[:, -1].argmax(dim=-1).tolist(), strict=True):
-            if not more or more[-1] != end:
-                more.append(token)
-    return new
-    ### END SOLUTION
-
 
 # %% tests="continue_prompts" points=4
 check.continue_prompts(continue_prompts)

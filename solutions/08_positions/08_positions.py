@@ -58,14 +58,6 @@ progress.show("08")
 
 
 # %% solution="learned_from_one_hot"
-def learned_from_one_hot(weight, bias, longest, segments):
-    """weight (m, d + N + S) and bias (m) give matrix (d, m) and table (S, N, m)."""
-    ### BEGIN SOLUTION
-    d = weight.shape[1] - longest - segments
-    word, place, segment = weight.T.split([d, longest, segments])
-    return word, segment.unsqueeze(1) + place + bias
-    ### END SOLUTION
-
 
 # %% tests="learned_from_one_hot" points=4
 check.learned_from_one_hot(learned_from_one_hot)
@@ -108,16 +100,6 @@ check.learned_from_one_hot(learned_from_one_hot, hidden=True)
 
 
 # %% solution="alibi_bias"
-def alibi_bias(queries, keys, heads):
-    """What is added to the scores of the last places: (heads, queries, keys)."""
-    ### BEGIN SOLUTION
-    slopes = 2.0 ** (-8 * mt.arange(1, heads + 1) / heads)  # (heads)
-    places = mt.arange(keys)
-    apart = places[keys - queries :].unsqueeze(1) - places  # (queries, keys): i - j
-    bias = -slopes.reshape(-1, 1, 1) * apart
-    return bias.masked_fill(apart < 0, -mt.inf)
-    ### END SOLUTION
-
 
 # %% tests="alibi_bias" points=4
 check.alibi_bias(alibi_bias)
@@ -156,15 +138,6 @@ check.alibi_bias(alibi_bias, hidden=True)
 
 
 # %% solution="sinusoidal_codes"
-def sinusoidal_codes(n, d, base=10_000.0):
-    """The codes of the places 0 to n - 1: (n, d)."""
-    ### BEGIN SOLUTION
-    k = d // 2
-    omega = base ** (-mt.arange(k) / max(k - 1, 1))  # (k)
-    angles = mt.arange(n).unsqueeze(1) * omega  # (n, k)
-    return mt.cat([angles.sin(), angles.cos()], dim=1)
-    ### END SOLUTION
-
 
 # %% tests="sinusoidal_codes" points=3
 check.sinusoidal_codes(sinusoidal_codes)
@@ -205,14 +178,6 @@ check.sinusoidal_codes(sinusoidal_codes, hidden=True)
 
 
 # %% solution="shift_matrix"
-def shift_matrix(shift, omega):
-    """R (2k, 2k): codes times R are the codes of the places that lie shift further on."""
-    ### BEGIN SOLUTION
-    angles = shift * omega
-    c, s = mt.diag(angles.cos()), mt.diag(angles.sin())  # (k, k)
-    return mt.cat([mt.cat([c, -s], dim=1), mt.cat([s, c], dim=1)])
-    ### END SOLUTION
-
 
 # %% tests="shift_matrix" points=4
 check.shift_matrix(shift_matrix)
@@ -255,18 +220,6 @@ check.shift_matrix(shift_matrix, hidden=True)
 
 
 # %% solution="longer_context"
-def longer_context(d, base, trained, longer):
-    """Pairs that have been around in training, and two remedies for a longer text: a dict."""
-    ### BEGIN SOLUTION
-    last, end = trained - 1, longer - 1  # the largest places
-    around = [m for m in range(d // 2) if base ** (-2 * m / d) * last >= 2 * math.pi]
-    return {
-        "pairs that have been around": len(around),
-        "squeeze": last / end,
-        "base": base * (end / last) ** (d / (d - 2)),
-    }
-    ### END SOLUTION
-
 
 # %% tests="longer_context" points=4
 check.longer_context(longer_context)
@@ -334,27 +287,6 @@ for row in check.table:
 
 
 # %% solution="concluded"
-def concluded(rows):
-    """Pairs (better, worse) of schemes, as far as the table allows."""
-    ### BEGIN SOLUTION
-    schemes = {}
-    for row in rows:
-        schemes.setdefault(row["scheme"], []).append(row)
-    beyond, setting = {}, {}
-    for scheme, both in schemes.items():
-        inside, longer = sorted(both, key=lambda row: row["tested at"])
-        T, n = inside["tested at"], longer["tested at"]
-        shares = zip(inside["right"], longer["right"], strict=True)
-        beyond[scheme] = [(n * whole - T * part) / (n - T) for part, whole in shares]
-        setting[scheme] = [T, n, longer["steps"], longer["rates tried"]]
-    found = []
-    for one, x in beyond.items():
-        for other, y in beyond.items():
-            if setting[one] == setting[other] and len(x) == len(y) and finding(x, y).found:
-                found.append((one, other))
-    return found
-    ### END SOLUTION
-
 
 # %% tests="concluded" points=4
 check.concluded(concluded)
@@ -408,21 +340,6 @@ check.concluded(concluded, hidden=True)
 
 
 # %% solution="relative_attention"
-def relative_attention(query, key, value, keys_of, values_of, allowed=None):
-    """Attention with a vector for each difference, in keys and in values: (B, h, n, e)."""
-    ### BEGIN SOLUTION
-    n, d = query.shape[-2:]
-    c = len(keys_of) // 2
-    places = mt.arange(n)
-    rows = (places - places.unsqueeze(1)).clamp(-c, c) + c  # (n, n)
-    by_place = (query.unsqueeze(-2) @ keys_of[rows].mT).squeeze(-2)  # (B, h, n, n)
-    scores = (query @ key.mT + by_place) / d**0.5
-    if allowed is not None:
-        scores = scores.masked_fill(~allowed, -mt.inf)
-    weights = scores.softmax(dim=-1)
-    return weights @ value + (weights.unsqueeze(-2) @ values_of[rows]).squeeze(-2)
-    ### END SOLUTION
-
 
 # %% tests="relative_attention" points=5
 check.relative_attention(relative_attention)
@@ -464,17 +381,6 @@ check.relative_attention(relative_attention, hidden=True)
 
 
 # %% solution="rotate"
-def rotate(x, positions, base):
-    """x (B, h, n, d) at positions (B, n) gives x turned, (B, h, n, d)."""
-    ### BEGIN SOLUTION
-    half = x.shape[-1] // 2
-    omega = base ** (-mt.arange(half) / half)  # (d/2)
-    angles = (positions.unsqueeze(-1) * omega).unsqueeze(1)  # (B, 1, n, d/2)
-    cos, sin = angles.cos(), angles.sin()
-    a, b = x[..., :half], x[..., half:]  # (B, h, n, d/2)
-    return mt.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
-    ### END SOLUTION
-
 
 # %% tests="rotate" points=4
 check.rotate(rotate)
@@ -524,30 +430,6 @@ nine = check.programs()
 
 
 # %% solution="broken_rotations"
-def broken_rotations(programs):
-    """The numbers of the programs that break a rule."""
-    ### BEGIN SOLUTION
-    mt.manual_seed(0)
-    x = mt.randn(2, 3, 5, 8).double()
-    places = mt.tensor([3, 0, 90, 1, 7])
-
-    def follows_the_rules(rotate):
-        given = x.clone()
-        here, later = rotate(given, places), rotate(x.clone(), places + 1001)
-        apart = rotate(x.clone(), 2 * places)
-        alone = rotate(x[1:, 2:, 4:].clone(), places[4:])
-        scores = here @ here.mT
-        return (
-            mt.equal(given, x)
-            and mt.allclose(here[:, :, 1], x[:, :, 1])  # at place 0
-            and mt.allclose(here[1:, 2:, 4:], alone)
-            and mt.allclose(later @ later.mT, scores)
-            and not mt.allclose(apart @ apart.mT, scores)
-        )
-
-    return [i for i, rotate in enumerate(programs) if not follows_the_rules(rotate)]
-    ### END SOLUTION
-
 
 # %% tests="broken_rotations" points=4
 check.broken_rotations(broken_rotations)
@@ -590,20 +472,6 @@ check.broken_rotations(broken_rotations, hidden=True)
 
 
 # %% solution="right_beyond"
-def right_beyond(model, batches, first):
-    """The share of right answers at the places from first on; None if nothing is asked there."""
-    ### BEGIN SOLUTION
-    training, right, asked = model.training, 0, 0
-    model.eval()
-    with mt.no_grad():
-        for tokens, targets in batches:
-            there = (mt.arange(tokens.shape[1]) >= first) & (targets != -100)
-            right += ((model(tokens).argmax(dim=-1) == targets) & there).sum().item()
-            asked += there.sum().item()
-    model.train(training)
-    return right / asked if asked else None
-    ### END SOLUTION
-
 
 # %% tests="right_beyond" points=2
 check.right_beyond(right_beyond)

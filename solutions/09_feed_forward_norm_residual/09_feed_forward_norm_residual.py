@@ -57,16 +57,6 @@ progress.show("09")
 
 
 # %% solution="layer_norm"
-def layer_norm(x, gain, bias, eps=1e-5):
-    """x (..., d), gain and bias (d) give (..., d)."""
-    ### BEGIN SOLUTION
-    centered = x - x.mean(dim=-1, keepdim=True)
-    scale = centered.detach().abs().amax(dim=-1, keepdim=True).clamp(min=1.0)  # (..., 1)
-    small = centered / scale  # no square of these overflows
-    variance = (small**2).mean(dim=-1, keepdim=True)
-    return small / mt.sqrt(variance + eps / scale / scale) * gain + bias
-    ### END SOLUTION
-
 
 # %% tests="layer_norm" points=4
 check.layer_norm(layer_norm)
@@ -109,23 +99,6 @@ check.layer_norm(layer_norm, hidden=True)
 
 
 # %% solution="FeedForward"
-class FeedForward(nn.Module):
-    """A gated network with one hidden layer, the same for every position."""
-
-    def __init__(self, width, hidden):
-        super().__init__()
-        ### BEGIN SOLUTION
-        self.gate = nn.Linear(width, hidden, bias=False)
-        self.up = nn.Linear(width, hidden, bias=False)
-        self.down = nn.Linear(hidden, width, bias=False)
-        ### END SOLUTION
-
-    def forward(self, x):
-        """Tokens (..., n, width) give outputs (..., n, width)."""
-        ### BEGIN SOLUTION
-        return self.down(F.silu(self.gate(x)) * self.up(x))
-        ### END SOLUTION
-
 
 # %% tests="FeedForward" points=3
 check.FeedForward(FeedForward)
@@ -168,19 +141,6 @@ check.FeedForward(FeedForward, hidden=True)
 
 
 # %% solution="shares_of_a_sum"
-def shares_of_a_sum(parts, a):
-    """What is left of the input, and what the last part adds, in pre-norm and post-norm: a dict."""
-    ### BEGIN SOLUTION
-    size = (1 + parts * a**2) ** 0.5
-    return {
-        "size of the sum, pre-norm": size,
-        "input, pre-norm": 1 / size,
-        "last part, pre-norm": a / size,
-        "input, post-norm": (1 + a**2) ** (-parts / 2),
-        "last part, post-norm": a / (1 + a**2) ** 0.5,
-    }
-    ### END SOLUTION
-
 
 # %% tests="shares_of_a_sum" points=4
 check.shares_of_a_sum(shares_of_a_sum)
@@ -240,16 +200,6 @@ check.shares_of_a_sum(shares_of_a_sum, hidden=True)
 
 
 # %% solution="paths"
-def paths(weights, values):
-    """L tensors (B, n, n) and L matrices (d, d) give 2^L pairs A (B, n, n), V (d, d)."""
-    ### BEGIN SOLUTION
-    eye = mt.eye(weights[0].shape[-1]).expand(*weights[0].shape)
-    found = [(eye, mt.eye(len(values[0])))]  # the path that goes through no layer
-    for weight, value in zip(weights, values, strict=True):
-        found += [(weight @ A, V @ value) for A, V in found]
-    return found
-    ### END SOLUTION
-
 
 # %% tests="paths" points=4
 check.paths(paths)
@@ -289,14 +239,6 @@ check.paths(paths, hidden=True)
 
 
 # %% solution="batch_statistics"
-def batch_statistics(x, real):
-    """x (B, n, d) and real (B, n) give mean (d) and variance (d)."""
-    ### BEGIN SOLUTION
-    tokens = x[real]  # (number of real tokens, d)
-    mean = tokens.mean(dim=0)
-    return mean, ((tokens - mean) ** 2).mean(dim=0)
-    ### END SOLUTION
-
 
 # %% tests="batch_statistics" points=4
 check.batch_statistics(batch_statistics)
@@ -352,29 +294,6 @@ for row in check.table:
 
 
 # %% solution="faster"
-def faster(rows):
-    """Pairs (faster, slower) of names, as far as the table allows."""
-    ### BEGIN SOLUTION
-
-    def steps(row):
-        return [math.inf if s is None else s for s in row["steps needed"]]
-
-    best = {}
-    for name in {row["name"] for row in rows}:
-        own = [row for row in rows if row["name"] == name]
-        rates = [row["rate"] for row in own]
-        chosen = min(own, key=lambda row: (statistics.median(steps(row)), row["rate"]))
-        known = statistics.median(steps(chosen)) < math.inf
-        if known and min(rates) < chosen["rate"] < max(rates):
-            best[name] = chosen
-    return [
-        (one, other)
-        for one, a in best.items()
-        for other, b in best.items()
-        if (a["depth"], a["budget"]) == (b["depth"], b["budget"]) and max(steps(a)) < min(steps(b))
-    ]
-    ### END SOLUTION
-
 
 # %% tests="faster" points=4
 check.faster(faster)
@@ -423,43 +342,6 @@ eight = check.programs()
 
 
 # %% solution="broken_blocks"
-def broken_blocks(programs):
-    """The numbers of the programs that are no pre-norm block."""
-    ### BEGIN SOLUTION
-    mt.manual_seed(0)
-    x, weight = mt.randn(2, 2, 3, 4).double().unbind(0)
-    W, M = mt.randn(4, 4, 4).double(), mt.randn(3, 3).double()
-
-    def attention(x):
-        return M @ x @ W[0]
-
-    def network(x):
-        return (x @ W[1]).tanh()
-
-    def norm_1(x):
-        return (x @ W[2]).sin()
-
-    def norm_2(x):
-        return (x @ W[3]).cos()
-
-    def block(x, norm_1, attention, norm_2, network):
-        y = x + attention(norm_1(x))
-        return y + network(norm_2(y))
-
-    def observed(program):
-        given = x.clone().requires_grad_()
-        y = program(given, norm_1, attention, norm_2, network)
-        (gradient,) = mt.autograd.grad((y * weight).sum(), given)
-        return y.detach(), gradient
-
-    expected = observed(block)
-    return [
-        i
-        for i, program in enumerate(programs)
-        if not all(map(mt.allclose, observed(program), expected))
-    ]
-    ### END SOLUTION
-
 
 # %% tests="broken_blocks" points=4
 check.broken_blocks(broken_blocks)
@@ -499,16 +381,6 @@ check.broken_blocks(broken_blocks, hidden=True)
 
 
 # %% solution="rms_norm_gradient"
-def rms_norm_gradient(x, gain, grad_output, eps=1e-5):
-    """x and grad_output (..., d), gain (d) give the gradients of x (..., d) and gain (d)."""
-    ### BEGIN SOLUTION
-    r = ((x**2).mean(dim=-1, keepdim=True) + eps).sqrt()  # (..., 1)
-    normal = x / r
-    g = grad_output * gain  # the gradient at x-hat
-    toward_x = (g - normal * (g * normal).mean(dim=-1, keepdim=True)) / r
-    return toward_x, (grad_output * normal).reshape(-1, len(gain)).sum(dim=0)
-    ### END SOLUTION
-
 
 # %% tests="rms_norm_gradient" points=5
 check.rms_norm_gradient(rms_norm_gradient)
@@ -550,33 +422,7 @@ check.rms_norm_gradient(rms_norm_gradient, hidden=True)
 # </details>
 
 
-# %% solution="Block"
-class Block(nn.Module):
-    """A pre-norm block of attention and feed-forward network."""
-
-    def __init__(self, width, heads, hidden):
-        super().__init__()
-        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = nn.MultiheadAttention(width, heads, bias=False, batch_first=True)
-        self.feed_forward = nn.Sequential(
-            nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width)
-        )
-
-    def forward(self, x, allowed=None, real=None):
-        """x (B, n, width), allowed (n, n) and real (B, n) or None. Gives (B, n, width)."""
-        ### BEGIN SOLUTION
-        normal = self.norm_1(x)
-        attended, _ = self.attention(
-            normal,
-            normal,
-            normal,
-            attn_mask=None if allowed is None else ~allowed,
-            key_padding_mask=None if real is None else ~real,
-        )
-        x = x + attended
-        return x + self.feed_forward(self.norm_2(x))
-        ### END SOLUTION
-
+# %% solution="Block" given="__init__"
 
 # %% tests="Block" points=4
 check.Block(Block)
@@ -614,15 +460,6 @@ check.Block(Block, hidden=True)
 
 
 # %% solution="steps_needed"
-def steps_needed(losses, goal, window):
-    """After how many steps the mean of the last losses is below the goal first; None if never."""
-    ### BEGIN SOLUTION
-    for end in range(window, len(losses) + 1):
-        if sum(losses[end - window : end]) / window < goal:
-            return end
-    return None
-    ### END SOLUTION
-
 
 # %% tests="steps_needed" points=2
 check.steps_needed(steps_needed)

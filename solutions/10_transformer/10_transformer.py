@@ -59,17 +59,6 @@ progress.show("10")
 
 
 # %% solution="teacher_forcing"
-def teacher_forcing(sentences, start, end, padding):
-    """Sentences (B, T) give what the decoder reads and what it should say, (B, T + 1) each."""
-    ### BEGIN SOLUTION
-    column = mt.full((len(sentences), 1), padding)
-    inputs = mt.cat([mt.full_like(column, start), sentences], dim=1)
-    targets = mt.cat([sentences, column], dim=1)
-    lengths = (sentences != padding).sum(dim=1)
-    targets[mt.arange(len(sentences)), lengths] = end
-    return inputs, targets
-    ### END SOLUTION
-
 
 # %% tests="teacher_forcing" points=3
 check.teacher_forcing(teacher_forcing)
@@ -113,16 +102,6 @@ check.teacher_forcing(teacher_forcing, hidden=True)
 
 
 # %% solution="three_masks"
-def three_masks(source, target, padding):
-    """Source (B, n), target (B, T): masks (B, 1, 1, n), (B, 1, T, T) and (B, 1, 1, n)."""
-    ### BEGIN SOLUTION
-    real = (source != padding).unsqueeze(1).unsqueeze(1)  # (B, 1, 1, n)
-    said = (target != padding).unsqueeze(1).unsqueeze(1)  # (B, 1, 1, T)
-    causal = mt.ones(target.shape[1], target.shape[1], dtype=mt.bool).tril()
-    own = causal & said | mt.eye(target.shape[1]).bool()
-    return real, own, real
-    ### END SOLUTION
-
 
 # %% tests="three_masks" points=4
 check.three_masks(three_masks)
@@ -173,23 +152,6 @@ check.three_masks(three_masks, hidden=True)
 
 
 # %% solution="weights_more"
-def weights_more(vocabulary, width, heads, hidden, layers):
-    """The number of weights of the Transformer, and how many more there are after each change."""
-    ### BEGIN SOLUTION
-    attention, norm = 4 * width**2, 2 * width
-    network = 2 * width * hidden + hidden + width
-    layer = 3 * attention + 2 * network + 5 * norm  # a block of each stack
-    table = vocabulary * width
-    return {
-        "weights": 2 * table + vocabulary + layers * layer + 2 * norm,
-        "a layer more in each stack": layer,
-        "twice the heads": 0,
-        "twice the hidden width": layers * 2 * (2 * width * hidden + hidden),
-        "output tied": -table,
-        "no norms at the ends": -2 * norm,
-    }
-    ### END SOLUTION
-
 
 # %% tests="weights_more" points=3
 check.weights_more(weights_more)
@@ -241,16 +203,6 @@ check.weights_more(weights_more, hidden=True)
 
 
 # %% solution="moved"
-def moved(real, T, place, forgotten):
-    """The places of the target, counted from 0, whose scores move: a list."""
-    ### BEGIN SOLUTION
-    where, i = place
-    if where == "target":
-        return list(range(0 if "causal" in forgotten else i, T))
-    read = real[i] or "encoder" in forgotten or "cross" in forgotten
-    return list(range(T)) if read else []
-    ### END SOLUTION
-
 
 # %% tests="moved" points=3
 check.moved(moved)
@@ -316,33 +268,7 @@ check.moved(moved, hidden=True)
 # </details>
 
 
-# %% solution="CrossAttention"
-class CrossAttention(nn.Module):
-    """Multi-head attention from x to the memory."""
-
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.query = nn.Linear(width, width, bias=False)
-        self.key = nn.Linear(width, width, bias=False)
-        self.value = nn.Linear(width, width, bias=False)
-        self.out = nn.Linear(width, width, bias=False)
-
-    def forward(self, x, memory, allowed=None):
-        """x (B, T, width), memory (B, n, width), allowed: its tokens. Gives (B, T, width)."""
-        ### BEGIN SOLUTION
-        query, key, value = (
-            projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, T or n, size)
-            for projected in (self.query(x), self.key(memory), self.value(memory))
-        )
-        scores = query @ key.mT / math.sqrt(query.shape[-1])  # (B, heads, T, n)
-        if allowed is not None:
-            scores = scores.masked_fill(~allowed, -mt.inf)
-        weights = scores.softmax(dim=-1)
-        self.weights = weights.detach()
-        return self.out((weights @ value).transpose(1, 2).flatten(2))
-        ### END SOLUTION
-
+# %% solution="CrossAttention" given="__init__"
 
 # %% tests="CrossAttention" points=4
 check.CrossAttention(CrossAttention)
@@ -376,29 +302,7 @@ check.CrossAttention(CrossAttention, hidden=True)
 # </details>
 
 
-# %% solution="Block"
-class Block(nn.Module):
-    """A pre-norm block of parts that are handed in."""
-
-    def __init__(self, width, attention, feed_forward, cross=None, dropout=0.0, norm=nn.LayerNorm):
-        super().__init__()
-        self.attention, self.attention_norm = attention, norm(width)
-        self.cross = cross
-        if cross is not None:
-            self.cross_norm = norm(width)
-        self.feed_forward, self.feed_forward_norm = feed_forward, norm(width)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x, allowed=None, memory=None, memory_allowed=None):
-        """x (B, T, width), memory (B, n, width) and two masks give (B, T, width)."""
-        ### BEGIN SOLUTION
-        normal = self.attention_norm(x)
-        x = x + self.dropout(self.attention(normal, normal, allowed))
-        if self.cross is not None:
-            x = x + self.dropout(self.cross(self.cross_norm(x), memory, memory_allowed))
-        return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
-        ### END SOLUTION
-
+# %% solution="Block" given="__init__"
 
 # %% tests="Block" points=5
 check.Block(Block)
@@ -429,25 +333,6 @@ check.Block(Block, hidden=True)
 
 
 # %% solution="Encoder"
-class Encoder(nn.Module):
-    """A stack of blocks that look in both directions."""
-
-    def __init__(self, make_block, layers, norm):
-        super().__init__()
-        ### BEGIN SOLUTION
-        self.blocks = nn.ModuleList([make_block() for _ in range(layers)])
-        self.norm = norm
-        ### END SOLUTION
-
-    def forward(self, x, real):
-        """x (B, n, width), real (B, n): True at tokens. Gives (B, n, width)."""
-        ### BEGIN SOLUTION
-        allowed = real.unsqueeze(1).unsqueeze(1)  # (B, 1, 1, n)
-        for block in self.blocks:
-            x = block(x, allowed)
-        return self.norm(x)
-        ### END SOLUTION
-
 
 # %% tests="Encoder" points=3
 check.Encoder(Encoder)
@@ -480,28 +365,7 @@ check.Encoder(Encoder, hidden=True)
 # </details>
 
 
-# %% solution="Decoder"
-class Decoder(nn.Module):
-    """A stack of causal blocks with cross-attention, between embedding and scores."""
-
-    def __init__(self, embed, make_block, layers, norm):
-        super().__init__()
-        self.embed = embed
-        self.blocks = nn.ModuleList([make_block() for _ in range(layers)])
-        self.norm = norm
-
-    def forward(self, tokens, memory, real):
-        """tokens (B, T), memory (B, n, width), real (B, n) give scores (B, T, V)."""
-        ### BEGIN SOLUTION
-        length = tokens.shape[1]
-        causal = mt.ones(length, length, dtype=mt.bool).tril()
-        memory_allowed = real.unsqueeze(1).unsqueeze(1)  # (B, 1, 1, n)
-        x = self.embed(tokens)
-        for block in self.blocks:
-            x = block(x, causal, memory, memory_allowed)
-        return self.embed.scores(self.norm(x))
-        ### END SOLUTION
-
+# %% solution="Decoder" given="__init__"
 
 # %% tests="Decoder" points=4
 check.Decoder(Decoder)
@@ -546,39 +410,6 @@ print(six[0](mt.tensor([[1, 2, 3]]), mt.randn(1, 4, 5).double(), mt.ones(1, 4).b
 
 
 # %% solution="faults"
-def faults(decoder, vocabulary, width):
-    """What is wrong with a decoder: a list of "future", "padding", "batch" and "source"."""
-    ### BEGIN SOLUTION
-    lengths = mt.tensor([[4], [6], [2]])
-    real = mt.arange(6) < lengths  # (B, n)
-    target, memory = mt.randint(0, vocabulary, (3, 5)), mt.randn(3, 6, width).double()
-    whole, found = decoder(target, memory, real), set()
-    for _ in range(2):
-        other, noise = mt.randint(0, vocabulary, (3, 5)), mt.randn(3, 6, width).double()
-        for t in range(4):
-            later = mt.cat([target[:, : t + 1], other[:, t + 1 :]], dim=1)
-            if not mt.allclose(decoder(later, memory, real)[:, : t + 1], whole[:, : t + 1]):
-                found.add("future")
-        padded = mt.where(real.unsqueeze(-1), memory, 20 * noise)
-        if not mt.allclose(decoder(target, padded, real), whole):
-            found.add("padding")
-        for b in range(3):
-            mine = mt.arange(3) == b
-            others = decoder(
-                mt.where(mine.unsqueeze(1), target, other),
-                mt.where(mine.view(3, 1, 1), memory, noise),
-                real,
-            )
-            if not mt.allclose(others[b], whole[b]):
-                found.add("batch")
-        for i in range(6):
-            changed = mt.where((mt.arange(6) == i).unsqueeze(1), noise, memory)
-            moved = (decoder(target, changed, real) != whole).any(dim=-1)  # (B, T)
-            if not moved[real[:, i]].all():
-                found.add("source")
-    return sorted(found)
-    ### END SOLUTION
-
 
 # %% tests="faults" points=5
 check.faults(faults)
@@ -740,29 +571,7 @@ chapter_09.FeedForward(FeedForward, hidden=True)
 # Its check runs at the end: there are the five points.
 
 
-# %% solution="Transformer"
-class Transformer(nn.Module):
-    """Encoder and decoder, joined."""
-
-    def __init__(self, embed, encoder, decoder, padding):
-        super().__init__()
-        self.embed, self.encoder, self.decoder = embed, encoder, decoder
-        self.padding = padding
-
-    def encode(self, source):
-        """source (B, n) gives the memory (B, n, width), and real (B, n)."""
-        ### BEGIN SOLUTION
-        real = source != self.padding
-        return self.encoder(self.embed(source), real), real
-        ### END SOLUTION
-
-    def forward(self, source, target):
-        """source (B, n), target (B, T) give scores (B, T, V)."""
-        ### BEGIN SOLUTION
-        memory, real = self.encode(source)
-        return self.decoder(target, memory, real)
-        ### END SOLUTION
-
+# %% solution="Transformer" given="__init__"
 
 # %% [markdown]
 # Yours where they pass their checks, else the library's:

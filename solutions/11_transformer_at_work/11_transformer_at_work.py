@@ -67,19 +67,6 @@ progress.show("11")
 
 
 # %% solution="set_rates"
-def set_rates(optimizer, step, warm, hold, steps):
-    """Set the learning rate of a step, counted from 1, in all groups of the optimizer."""
-    ### BEGIN SOLUTION
-    if step < warm:
-        share = step / warm
-    elif step <= hold:
-        share = 1.0
-    else:
-        share = 1 - math.sqrt((step - hold) / (steps - hold))
-    for group in optimizer.param_groups:
-        group["lr"] = group["peak"] * share
-    ### END SOLUTION
-
 
 # %% tests="set_rates" points=2
 check.set_rates(set_rates)
@@ -134,17 +121,6 @@ check.set_rates(set_rates, hidden=True)
 
 
 # %% solution="smoothed_loss"
-def smoothed_loss(scores, targets, smoothing, padding):
-    """scores (B, T, V), targets (B, T) give the mean loss over all targets that are no padding."""
-    ### BEGIN SOLUTION
-    real = targets != padding
-    log_p, words = scores[real].log_softmax(dim=-1), targets[real]  # (R, V), (R)
-    right = log_p[mt.arange(len(words)), words]
-    sayable = mt.arange(scores.shape[-1]) != padding
-    others = log_p[:, sayable].sum(dim=-1) - right
-    return -((1 - smoothing) * right + smoothing / (scores.shape[-1] - 2) * others).mean()
-    ### END SOLUTION
-
 
 # %% tests="smoothed_loss" points=4
 check.smoothed_loss(smoothed_loss)
@@ -185,28 +161,7 @@ check.smoothed_loss(smoothed_loss, hidden=True)
 # </details>
 
 
-# %% solution="TiedEmbedding"
-class TiedEmbedding(nn.Module):
-    """A small table, widened on the way in, narrowed on the way out."""
-
-    def __init__(self, vocabulary, inner, width):
-        super().__init__()
-        self.table = nn.Parameter(mt.randn(vocabulary, inner) * inner**-0.5)
-        self.up = nn.Parameter(mt.randn(inner, width) * width**-0.5)
-        self.bias = nn.Parameter(mt.zeros(vocabulary))
-
-    def forward(self, tokens):
-        """Tokens (B, n) give (B, n, width)."""
-        ### BEGIN SOLUTION
-        return self.table[tokens] @ self.up * math.sqrt(self.up.shape[1])
-        ### END SOLUTION
-
-    def scores(self, x):
-        """x (B, T, width) gives the scores of all tokens, (B, T, V)."""
-        ### BEGIN SOLUTION
-        return x @ self.up.T @ self.table.T + self.bias
-        ### END SOLUTION
-
+# %% solution="TiedEmbedding" given="__init__"
 
 # %% tests="TiedEmbedding" points=4
 check.TiedEmbedding(TiedEmbedding)
@@ -248,31 +203,6 @@ check.TiedEmbedding(TiedEmbedding, hidden=True)
 
 
 # %% solution="merge_once"
-def merge_once(corpus):
-    """A corpus, words as tuples of pieces and how often they occur: the pair, the new corpus."""
-    ### BEGIN SOLUTION
-
-    def joined(word, pair):
-        pieces, i = [], 0
-        while i < len(word):
-            width = 2 if word[i : i + 2] == pair else 1
-            pieces.append("".join(word[i : i + width]))
-            i += width
-        return tuple(pieces)
-
-    counts = Counter()
-    for word, count in corpus.items():
-        for pair in set(pairwise(word)):
-            counts[pair] += count * (len(word) - len(joined(word, pair)))
-    if not counts:
-        return None, dict(corpus)
-    best = min(counts, key=lambda pair: (-counts[pair], pair))
-    merged = Counter()
-    for word, count in corpus.items():
-        merged[joined(word, best)] += count
-    return best, dict(merged)
-    ### END SOLUTION
-
 
 # %% tests="merge_once" points=4
 check.merge_once(merge_once)
@@ -316,24 +246,6 @@ check.merge_once(merge_once, hidden=True)
 
 
 # %% solution="translate"
-def translate(model, source, start, end, padding, longest):
-    """source (B, n) gives translations (B, T), each with its end, filled up with padding."""
-    ### BEGIN SOLUTION
-    real = (source != padding).unsqueeze(1).unsqueeze(1)  # (B, 1, 1, n)
-    memory = model.encode(source, real)
-    said = mt.full((len(source), 1), start)
-    writing = mt.arange(len(source))  # the rows that have not ended
-    while len(writing) and said.shape[1] <= longest:
-        scores = model.decode(said[writing], memory[writing], real[writing])[:, -1]  # (b, V)
-        scores[:, [start, padding]] = -mt.inf
-        words = scores.argmax(dim=-1)
-        column = mt.full((len(source), 1), padding)
-        column[writing, 0] = words
-        said = mt.cat([said, column], dim=1)
-        writing = writing[words != end]
-    return said[:, 1:]
-    ### END SOLUTION
-
 
 # %% tests="translate" points=5
 check.translate(translate)
@@ -376,18 +288,6 @@ check.translate(translate, hidden=True)
 
 
 # %% solution="likely_tokens"
-def likely_tokens(scores, share, temperature):
-    """scores (B, V), share (B): the probabilities (B, V) of the likeliest tokens alone."""
-    ### BEGIN SOLUTION
-    p = (scores / temperature).softmax(dim=-1)
-    order = (-p).argsort(dim=-1, stable=True)  # of equals the smaller number comes first
-    ordered = p.gather(1, order)
-    stays = ordered.cumsum(dim=-1) - ordered < share.unsqueeze(1)
-    stays[:, 0] = True
-    kept = mt.zeros_like(p).scatter(1, order, ordered.masked_fill(~stays, 0.0))
-    return kept / kept.sum(dim=-1, keepdim=True)
-    ### END SOLUTION
-
 
 # %% tests="likely_tokens" points=4
 check.likely_tokens(likely_tokens)
@@ -428,23 +328,6 @@ check.likely_tokens(likely_tokens, hidden=True)
 
 
 # %% solution="pass_flops"
-def pass_flops(vocabulary, width, hidden, encoder_layers, decoder_layers, pairs, batch):
-    """FLOPs of the products of a training pass over pairs of lengths (n, T)."""
-    ### BEGIN SOLUTION
-    block = 8 * width**2 + 4 * width * hidden
-
-    def cost(n, T):
-        source = encoder_layers * (block + 4 * n * width) + decoder_layers * 4 * width**2
-        target = decoder_layers * (block + 4 * (T + n) * width + 4 * width**2)
-        return 3 * (n * source + T * (target + 2 * width * vocabulary))
-
-    whole = 0
-    for first in range(0, len(pairs), batch):
-        part = pairs[first : first + batch]
-        whole += len(part) * cost(max(n for n, _ in part), max(T for _, T in part))
-    return {"FLOPs": whole, "without padding": sum(cost(n, T) for n, T in pairs)}
-    ### END SOLUTION
-
 
 # %% tests="pass_flops" points=4
 check.pass_flops(pass_flops)
@@ -511,34 +394,6 @@ for number, (kind, i, j, *name) in enumerate(check.claims):
 
 
 # %% solution="supported"
-def supported(table, claims):
-    """The numbers of those claims that the table supports."""
-    ### BEGIN SOLUTION
-
-    def better(ours, theirs):
-        one, other = (
-            [loss / row["characters a piece"] for loss in row["losses"]] for row in (ours, theirs)
-        )
-        return (
-            ours["text"] == theirs["text"] and len(one) == len(other) and finding(other, one).found
-        )
-
-    found = []
-    for k, (kind, i, j, *name) in enumerate(claims):
-        ours, theirs = table[i], table[j]
-        settings = ours["settings"], theirs["settings"]
-        if kind == "better":
-            holds = better(ours, theirs)
-        elif kind == "fewer products":
-            holds = theirs["counted as"] == "products" and ours["FLOPs"] < theirs["FLOPs"]
-        else:
-            changed = [key for key in settings[0] if settings[0][key] != settings[1][key]]
-            holds = changed == name and better(ours, theirs)
-        if holds:
-            found.append(k)
-    return found
-    ### END SOLUTION
-
 
 # %% tests="supported" points=4
 check.supported(supported)
@@ -580,22 +435,6 @@ check.supported(supported, hidden=True)
 
 
 # %% solution="cached_step"
-def cached_step(layer, x, cache):
-    """New tokens x (B, k, width) and a cache give their outputs (B, k, width) and the cache."""
-    ### BEGIN SOLUTION
-    query, key, value = (
-        projected.unflatten(-1, (layer.heads, -1)).transpose(1, 2)  # (B, heads, k, size)
-        for projected in (layer.query(x), layer.key(x), layer.value(x))
-    )
-    if cache is not None:
-        key, value = mt.cat([cache[0], key], dim=2), mt.cat([cache[1], value], dim=2)
-    k, n = x.shape[1], key.shape[2]
-    allowed = mt.ones(k, n, dtype=mt.bool).tril(n - k)
-    scores = query @ key.mT / math.sqrt(query.shape[-1])  # (B, heads, k, n)
-    weights = scores.masked_fill(~allowed, -mt.inf).softmax(dim=-1)
-    return layer.out((weights @ value).transpose(1, 2).flatten(2)), (key, value)
-    ### END SOLUTION
-
 
 # %% tests="cached_step" points=4
 check.cached_step(cached_step)
@@ -633,27 +472,6 @@ check.cached_step(cached_step, hidden=True)
 
 
 # %% solution="train"
-def train(model, draw, steps, rate):
-    """Train a translator in place, on batches that draw() gives; the loss of each step."""
-    ### BEGIN SOLUTION
-    optimizer = optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=0.0)
-    model.train()
-    losses = []
-    for step in range(1, steps + 1):
-        rise, fall = step / max(steps // 10, 1), 1.1 * (1 - (step - 1) / steps)
-        optimizer.param_groups[0]["lr"] = rate * min(rise, fall, 1.0)
-        source, target = draw()
-        scores = model(source, target[:, :-1]).flatten(0, 1)  # (B T, V)
-        loss = F.cross_entropy(scores, target[:, 1:].flatten(), ignore_index=0)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        losses.append(loss.item())
-    model.eval()
-    return losses
-    ### END SOLUTION
-
 
 # %% tests="train" points=2
 check.train(train)
@@ -677,25 +495,6 @@ check.train(train, hidden=True)
 
 
 # %% solution="measure"
-def measure(run, score, rates, choosing, reporting):
-    """The rate chosen on validation data, and the accuracies on test data with other seeds."""
-    ### BEGIN SOLUTION
-    values, missing = {}, rates
-    while missing:
-        for rate in missing:
-            models = [run(rate, seed) for seed in choosing]
-            values[rate] = statistics.mean(score(model, "validation") for model in models)
-        best = max(values, key=values.get)
-        missing = {max(values): [2 * best], min(values): [best / 2]}.get(best)
-    found = [score(run(best, seed), "test") for seed in reporting]
-    return {
-        "rate": best,
-        "accuracies": found,
-        "mean": statistics.mean(found),
-        "spread": statistics.stdev(found),
-    }
-    ### END SOLUTION
-
 
 # %% tests="measure" points=3
 check.measure(measure)

@@ -56,13 +56,6 @@ progress.show("12")
 
 
 # %% solution="cache_bytes"
-def cache_bytes(n, layers, width, heads, key_heads, window, full_layers, bits):
-    """The bytes of the cache after n tokens."""
-    ### BEGIN SOLUTION
-    places = full_layers * n + (layers - full_layers) * min(n, window)
-    return places * 2 * key_heads * (width // heads) * bits / 8
-    ### END SOLUTION
-
 
 # %% tests="cache_bytes" points=2
 check.cache_bytes(cache_bytes)
@@ -121,24 +114,6 @@ print("rates tried, in all rows:", check.runs[0]["rates tried"])
 
 
 # %% solution="believable"
-def believable(rows):
-    """The numbers of the rows of which one may say: this change makes the loss lower."""
-    ### BEGIN SOLUTION
-    found = []
-    for number, row in enumerate(rows):
-        ours, base = row["losses"], row["base losses"]
-        if len(ours) != len(base):
-            continue
-        inside = all(
-            min(row[f"{whose}rates tried"]) < row[f"{whose}rate"] < max(row[f"{whose}rates tried"])
-            for whose in ("", "base ")
-        )
-        fair = row["chosen on"] == "validation" and row["steps"] == row["base steps"]
-        if inside and fair and finding(base, ours).found:
-            found.append(number)
-    return found
-    ### END SOLUTION
-
 
 # %% tests="believable" points=3
 check.believable(believable)
@@ -209,17 +184,6 @@ class Block(nn.Module):
 
 
 # %% solution="block_flops"
-def block_flops(T, n, width, hidden, heads, key_heads):
-    """FLOPs of projections, of scores and mixing, and of the network, for T new of n tokens."""
-    ### BEGIN SOLUTION
-    key_width = width // heads * key_heads
-    return {
-        "projections": 2 * T * width * (2 * width + 2 * key_width),
-        "scores": 4 * T * n * width,
-        "network": 6 * T * width * hidden,
-    }
-    ### END SOLUTION
-
 
 # %% tests="block_flops" points=3
 check.block_flops(block_flops)
@@ -270,18 +234,6 @@ check.block_flops(block_flops, hidden=True)
 
 
 # %% solution="one_tile"
-def one_tile(state, scores, value, allowed):
-    """The state (m, z, u) after one tile of w keys more."""
-    ### BEGIN SOLUTION
-    m, z, u = state
-    scores = scores.masked_fill(~allowed, -mt.inf)  # (..., T, w)
-    new = mt.maximum(m, scores.amax(dim=-1))  # (..., T)
-    finite = new.masked_fill(new == -mt.inf, 0.0)  # for rows that have looked at nothing so far
-    kept = (m - finite).exp()
-    weights = (scores - finite.unsqueeze(-1)).exp()
-    return new, kept * z + weights.sum(dim=-1), kept.unsqueeze(-1) * u + weights @ value
-    ### END SOLUTION
-
 
 # %% tests="one_tile" points=4
 check.one_tile(one_tile)
@@ -322,17 +274,6 @@ check.one_tile(one_tile, hidden=True)
 
 
 # %% solution="grouped_attention"
-def grouped_attention(query, key, value):
-    """Query (B, h, T, d), key (B, g, n, d), value (B, g, n, d_v) give (B, h, T, d_v)."""
-    ### BEGIN SOLUTION
-    queries, n = query.shape[2], key.shape[2]
-    query = query.unflatten(1, (key.shape[1], -1))  # (B, g, h/g, T, d)
-    scores = query @ key.unsqueeze(2).mT / math.sqrt(key.shape[-1])  # (B, g, h/g, T, n)
-    allowed = mt.arange(n) <= mt.arange(n - queries, n).unsqueeze(1)  # (T, n)
-    weights = scores.masked_fill(~allowed, -mt.inf).softmax(dim=-1)
-    return (weights @ value.unsqueeze(2)).flatten(1, 2)
-    ### END SOLUTION
-
 
 # %% tests="grouped_attention" points=4
 check.grouped_attention(grouped_attention)
@@ -374,24 +315,6 @@ check.grouped_attention(grouped_attention, hidden=True)
 
 
 # %% solution="windowed_attention"
-def windowed_attention(query, key, value, width):
-    """Query and key (..., n, d), value (..., n, d_v): linear attention to the last width tokens."""
-    ### BEGIN SOLUTION
-    *lead, n, d = key.shape
-    state, total = key.new_zeros(*lead, d, value.shape[-1]), key.new_zeros(*lead, d)
-    outputs = []
-    for t in range(n):
-        state = state + key[..., t, :, None] * value[..., t, None, :]
-        total = total + key[..., t, :]
-        if t >= width:
-            state = state - key[..., t - width, :, None] * value[..., t - width, None, :]
-            total = total - key[..., t - width, :]
-        asked = query[..., t, :]
-        mixed = (asked.unsqueeze(-2) @ state).squeeze(-2)  # (..., d_v)
-        outputs.append(mixed / (asked * total).sum(dim=-1, keepdim=True))
-    return mt.stack(outputs, dim=-2)
-    ### END SOLUTION
-
 
 # %% tests="windowed_attention" points=4
 check.windowed_attention(windowed_attention)
@@ -435,15 +358,6 @@ check.windowed_attention(windowed_attention, hidden=True)
 
 
 # %% solution="decay_matrix"
-def decay_matrix(log_decay, starts):
-    """(..., n) and (..., n) boolean give D (..., n, n), 0 above the diagonal and across texts."""
-    ### BEGIN SOLUTION
-    sums, text = log_decay.cumsum(dim=-1), starts.long().cumsum(dim=-1)
-    difference = sums.unsqueeze(-1) - sums.unsqueeze(-2)
-    seen = (text.unsqueeze(-1) == text.unsqueeze(-2)).tril()
-    return difference.masked_fill(~seen, -mt.inf).exp()
-    ### END SOLUTION
-
 
 # %% tests="decay_matrix" points=4
 check.decay_matrix(decay_matrix)
@@ -490,23 +404,6 @@ x = mt.randn(6, 4, dtype=mt.float64)
 
 
 # %% solution="leaking"
-def leaking(mixers, x):
-    """The numbers of the mixers in which an output depends on a later token of x (n, d)."""
-    ### BEGIN SOLUTION
-    found = []
-    for i, mixer in enumerate(mixers):
-        outputs, leaks = mixer(x), False
-        for t in range(len(x) - 1):
-            noise = 20 * mt.randn_like(x[t + 1 :])
-            for later in (noise, -noise):
-                changed = mixer(mt.cat([x[: t + 1], later]))
-                same = mt.allclose(changed[: t + 1], outputs[: t + 1], rtol=0, atol=1e-7)
-                leaks = leaks or not same
-        if leaks:
-            found.append(i)
-    return found
-    ### END SOLUTION
-
 
 # %% tests="leaking" points=5
 check.leaking(leaking)
@@ -547,19 +444,6 @@ check.leaking(leaking, hidden=True)
 
 
 # %% solution="scan"
-def scan(combine, items):
-    """Items, a tuple of tensors (n, ...), combined from row 0 to each row: a tuple like items."""
-    ### BEGIN SOLUTION
-    n, offset = len(items[0]), 1
-    while offset < n:
-        earlier = tuple(x[:-offset] for x in items)
-        later = tuple(x[offset:] for x in items)
-        joined = combine(earlier, later)
-        items = tuple(mt.cat([x[:offset], y]) for x, y in zip(items, joined, strict=True))
-        offset *= 2
-    return items
-    ### END SOLUTION
-
 
 # %% tests="scan" points=4
 check.scan(scan)
@@ -610,54 +494,7 @@ check.scan(scan, hidden=True)
 # </details>
 
 
-# %% solution="OwnMixer"
-class OwnMixer(nn.Module):
-    """Mixes tokens (B, n, d) causally, at once or step by step with a state of one size."""
-
-    def __init__(self, width):
-        super().__init__()
-        ### BEGIN SOLUTION
-        self.query, self.key, self.value, self.out = (
-            nn.Linear(width, width, bias=False) for _ in range(4)
-        )
-        self.share = nn.Parameter(mt.ones(width))  # of the token before, in the key
-
-    def roles(self, x, before):
-        """Queries and keys, both positive, and values."""
-        share = self.share.sigmoid()
-        query, key = self.query(x), self.key(share * before + (1 - share) * x)
-        return F.elu(query) + 1, F.elu(key) + 1, self.value(x)
-        ### END SOLUTION
-
-    def forward(self, x):
-        """(B, n, d) -> (B, n, d), all tokens at once."""
-        ### BEGIN SOLUTION
-        before = mt.cat([mt.zeros_like(x[:, :1]), x[:, :-1]], dim=1)
-        query, key, value = self.roles(x, before)
-        weights = (query @ key.mT).tril()
-        return self.out(weights @ value / (weights.sum(dim=-1, keepdim=True) + 1e-6))
-        ### END SOLUTION
-
-    def start(self, batch):
-        """The state before the first token: a tuple of tensors (B, ...)."""
-        ### BEGIN SOLUTION
-        width = len(self.share)
-        sizes = (width, width), (width,), (width,)
-        return tuple(self.share.new_zeros(batch, *size) for size in sizes)
-        ### END SOLUTION
-
-    def step(self, x, state):
-        """One token (B, d) and the state give its output (B, d) and the new state."""
-        ### BEGIN SOLUTION
-        pairs, total, before = state
-        query, key, value = self.roles(x, before)
-        pairs = pairs + key.unsqueeze(-1) * value.unsqueeze(-2)  # (B, d, d)
-        total = total + key
-        mixed = (query.unsqueeze(-2) @ pairs).squeeze(-2)
-        output = self.out(mixed / ((query * total).sum(dim=-1, keepdim=True) + 1e-6))
-        return output, (pairs, total, x)
-        ### END SOLUTION
-
+# %% solution="OwnMixer" own="roles"
 
 # %% tests="OwnMixer" points=4
 check.OwnMixer(OwnMixer)
@@ -696,21 +533,6 @@ check.OwnMixer(OwnMixer, hidden=True)
 
 
 # %% solution="measure"
-def measure(accuracy, rates, choosing, reporting):
-    """Choose a rate on some seeds, report on others: a dict."""
-    ### BEGIN SOLUTION
-    tried = {rate: [accuracy(rate, seed) for seed in choosing] for rate in rates}
-    best = max(rates, key=lambda rate: statistics.mean(tried[rate]))
-    found = [accuracy(best, seed) for seed in reporting]
-    return {
-        "rate": best,
-        "at the edge": best in (min(rates), max(rates)),
-        "accuracies": found,
-        "mean": statistics.mean(found),
-        "spread": statistics.stdev(found),
-    }
-    ### END SOLUTION
-
 
 # %% tests="measure" points=2
 check.measure(measure)

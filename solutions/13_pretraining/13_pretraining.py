@@ -60,19 +60,6 @@ progress.show("13")
 
 
 # %% solution="tokens_needed"
-def tokens_needed(tokens, losses, loss):
-    """The number of tokens at which the loss is reached first; None if it never is."""
-    ### BEGIN SOLUTION
-    if losses[0] <= loss:
-        return tokens[0]
-    points = zip(tokens, losses, strict=True)
-    for (t, before), (u, after) in pairwise(points):
-        if after <= loss:
-            share = (before - loss) / (before - after)
-            return t * (u / t) ** share
-    return None
-    ### END SOLUTION
-
 
 # %% tests="tokens_needed" points=3
 check.tokens_needed(tokens_needed)
@@ -119,21 +106,6 @@ check.tokens_needed(tokens_needed, hidden=True)
 
 
 # %% solution="training_plan"
-def training_plan(budget, vocabulary, width, hidden, layers, n, batch, text, share):
-    """FLOPs of a token, steps, passes over the text, and blanks, for a budget of FLOPs."""
-    ### BEGIN SOLUTION
-    block = 4 * width**2 + 2 * width * hidden + 2 * n * width
-    each = 3 * 2 * (layers * block + width * vocabulary)
-    steps = int(budget // (each * batch * n))
-    tokens = steps * batch * n
-    return {
-        "FLOPs of a token": each,
-        "steps": steps,
-        "passes": tokens / text,
-        "blanks": share * tokens,
-    }
-    ### END SOLUTION
-
 
 # %% tests="training_plan" points=3
 check.training_plan(training_plan)
@@ -205,28 +177,6 @@ for run in check.figure:
 
 
 # %% solution="best_sizes"
-def best_sizes(runs):
-    """The best number of weights for each budget: a dict, None where it is not bracketed."""
-    ### BEGIN SOLUTION
-    found = {}
-    for budget in {run["budget"] for run in runs}:
-        curve = []
-        for run in runs:
-            spent = run["FLOPs of a token"] * run["tokens"]
-            if run["budget"] == budget and abs(spent - budget) <= 0.05 * budget:
-                curve.append((math.log(run["weights"]), run["loss"]))
-        curve.sort()
-        losses = [loss for _, loss in curve]
-        lowest = losses.index(min(losses))
-        if 0 < lowest < len(curve) - 1:
-            x, y = zip(*curve[lowest - 1 : lowest + 2], strict=True)
-            a, b, _ = np.polyfit(x, y, 2)
-            found[budget] = math.exp(-b / (2 * a))
-        else:
-            found[budget] = None
-    return found
-    ### END SOLUTION
-
 
 # %% tests="best_sizes" points=4
 check.best_sizes(best_sizes)
@@ -276,18 +226,6 @@ check.best_sizes(best_sizes, hidden=True)
 
 
 # %% solution="blank_loss"
-def blank_loss(parts):
-    """Parts (scores (B, n, V), original (B, n), blanks (B, n)): the mean loss of all blanks."""
-    ### BEGIN SOLUTION
-    total, count = 0.0, 0
-    for scores, original, blanks in parts:
-        asked, targets = scores[blanks], original[blanks]  # (k, V), (k)
-        log_p = asked.log_softmax(dim=-1)
-        total = total - log_p[mt.arange(len(targets)), targets].sum()
-        count += len(targets)
-    return total / max(count, 1)
-    ### END SOLUTION
-
 
 # %% tests="blank_loss" points=4
 check.blank_loss(blank_loss)
@@ -331,28 +269,6 @@ check.blank_loss(blank_loss, hidden=True)
 
 
 # %% solution="completion_scores"
-def completion_scores(model, prompts, choices, mean):
-    """Log probabilities of the choices after their prompts: a list of tensors."""
-    ### BEGIN SOLUTION
-    rows = [
-        (prompt, choice) for prompt, each in zip(prompts, choices, strict=True) for choice in each
-    ]
-    n = max(len(prompt) + len(choice) for prompt, choice in rows)
-    tokens = mt.zeros(len(rows), n, dtype=mt.int64)
-    asked = mt.zeros(len(rows), n, dtype=mt.bool)
-    for i, (prompt, choice) in enumerate(rows):
-        end = len(prompt) + len(choice)
-        tokens[i, :end] = mt.tensor(prompt + choice)
-        asked[i, len(prompt) : end] = True
-    with mt.no_grad():
-        log_p = model(tokens).log_softmax(dim=-1)[:, :-1]  # of the tokens from the second on
-    found = mt.gather(log_p, 2, tokens[:, 1:].unsqueeze(2)).squeeze(2)
-    scores = found.masked_fill(~asked[:, 1:], 0.0).sum(dim=1)
-    if mean:
-        scores = scores / asked.sum(dim=1)
-    return list(scores.split([len(each) for each in choices]))
-    ### END SOLUTION
-
 
 # %% tests="completion_scores" points=4
 check.completion_scores(completion_scores)
@@ -397,24 +313,6 @@ check.completion_scores(completion_scores, hidden=True)
 
 
 # %% solution="probe"
-def probe(train, labels, validation, validation_labels, test, strengths):
-    """The chosen strength and the scores (M, C) of the test states (M, d)."""
-    ### BEGIN SOLUTION
-    mean, spread = train.mean(dim=0), train.std(dim=0, correction=0)
-    spread = spread.masked_fill(spread == 0, mt.inf)
-    x, v, t = (((states - mean) / spread).numpy() for states in (train, validation, test))
-    y = np.eye(labels.max().item() + 1)[labels.numpy()]
-    offset = y.mean(axis=0)  # the columns of x have the mean 0
-    best = -1.0
-    for strength in sorted(strengths, reverse=True):
-        weights = np.linalg.solve(x.T @ x + strength * np.eye(x.shape[1]), x.T @ (y - offset))
-        found = (v @ weights + offset).argmax(axis=1)
-        right = (found == validation_labels.numpy()).mean()
-        if right > best:
-            best, chosen, scores = right, strength, t @ weights + offset
-    return chosen, scores
-    ### END SOLUTION
-
 
 # %% tests="probe" points=4
 check.probe(probe)
@@ -459,18 +357,6 @@ check.probe(probe, hidden=True)
 
 
 # %% solution="mask_words"
-def mask_words(tokens, words, share, mask, ordinary):
-    """Tokens and words (B, n) give inputs (B, n) and blanks (B, n), whole words."""
-    ### BEGIN SOLUTION
-    inside = words >= 0
-    chosen = mt.rand(tokens.shape) < share  # of word k of a sequence: column k
-    blanks = mt.gather(chosen, 1, words.clamp(min=0)) & inside
-    how = mt.rand(tokens.shape)
-    drawn = ordinary[mt.randint(len(ordinary), tokens.shape)]
-    shown = mt.where(how < 0.8, mask, mt.where(how < 0.9, drawn, tokens))
-    return mt.where(blanks, shown, tokens), blanks
-    ### END SOLUTION
-
 
 # %% tests="mask_words" points=5
 check.mask_words(mask_words)
@@ -511,37 +397,6 @@ check.mask_words(mask_words, hidden=True)
 
 
 # %% solution="PartlyTuned"
-class PartlyTuned(nn.Module):
-    """Tokens (B, n) to scores (B, classes): a pretrained encoder, its last blocks trained."""
-
-    def __init__(self, pretrained, classes, trained):
-        super().__init__()
-        ### BEGIN SOLUTION
-        self.encoder = copy.deepcopy(pretrained)
-        self.head = nn.Linear(pretrained.norm.weight.shape[0], classes)
-        blocks = list(self.encoder.blocks)
-        self.fixed = [self.encoder.embedded, *blocks[: len(blocks) - trained], self.encoder.out]
-        if not trained:
-            self.fixed.append(self.encoder.norm)
-        for part in self.fixed:
-            part.requires_grad_(False)
-        ### END SOLUTION
-
-    def train(self, mode=True):
-        ### BEGIN SOLUTION
-        super().train(mode)
-        for part in self.fixed:
-            part.eval()
-        return self
-        ### END SOLUTION
-
-    def forward(self, tokens):
-        ### BEGIN SOLUTION
-        real = (tokens != 0).unsqueeze(-1)
-        states = self.encoder.states(tokens) * real
-        return self.head(states.sum(dim=1) / real.sum(dim=1))
-        ### END SOLUTION
-
 
 # %% tests="PartlyTuned" points=4
 check.PartlyTuned(PartlyTuned)
@@ -585,47 +440,6 @@ eight = check.studies()
 
 
 # %% solution="unfair"
-def unfair(studies):
-    """The numbers of the studies that do not always report what the honest procedure reports."""
-    ### BEGIN SOLUTION
-    methods = ["frozen", "untrained", "from scratch"]
-
-    def honest(accuracy, rates, steps, choosing, reporting):
-        found = {}
-        for method in methods:
-            best = -1.0
-            for rate in rates:
-                for count in steps:
-                    values = [
-                        accuracy(method, rate, count, seed, "validation") for seed in choosing
-                    ]
-                    if sum(values) > best:
-                        best, choice = sum(values), (rate, count)
-            values = [accuracy(method, *choice, seed, "test") for seed in reporting]
-            edge = choice[0] in (min(rates), max(rates)) or choice[1] == max(steps)
-            found[method] = {"mean": sum(values) / len(values), "at the edge": edge}
-        return found
-
-    def agree(one, other):
-        return all(
-            one[method]["at the edge"] == other[method]["at the edge"]
-            and abs(one[method]["mean"] - other[method]["mean"]) < 1e-9
-            for method in methods
-        )
-
-    found = []
-    for i, study in enumerate(studies):
-        for trial in range(20):
-            random = np.random.default_rng(trial)
-            table = defaultdict(random.random)  # the accuracy of each run, drawn once
-            grid = [0.01, 0.1, 0.001, 0.03], [300, 100, 30], [1, 2, 3], [4, 5, 6, 7]
-            case = (lambda *run, table=table: table[run], *grid)
-            if not agree(study(*case), honest(*case)):
-                found.append(i)
-                break
-    return found
-    ### END SOLUTION
-
 
 # %% tests="unfair" points=4
 check.unfair(unfair)
@@ -669,32 +483,6 @@ check.unfair(unfair, hidden=True)
 
 
 # %% solution="pretrain"
-def pretrain(model, sentences, special, mask, steps, rate):
-    """Train a model to fill blanks, in place; the loss of each step."""
-    ### BEGIN SOLUTION
-    model.train()
-    special = mt.tensor(special)
-    optimizer = optim.Adam(model.parameters(), betas=(0.9, 0.98))
-    losses = []
-    for step in range(steps):
-        rise, fall = min(10 * (step + 1) / steps, 1.0), 1 - step / steps
-        optimizer.param_groups[0]["lr"] = rate * rise * fall
-        original = sentences[mt.randint(len(sentences), (32,))]  # (B, n)
-        ordinary = (original.unsqueeze(-1) != special).all(dim=-1)
-        blanks = (mt.rand(original.shape) < 0.15) & ordinary
-        how, others = mt.rand(original.shape), original[ordinary]
-        drawn = others[mt.randint(len(others), original.shape)]
-        shown = mt.where(how < 0.8, mask, mt.where(how < 0.9, drawn, original))
-        scores = model(mt.where(blanks, shown, original))
-        loss = F.cross_entropy(scores[blanks], original[blanks])
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-    ### END SOLUTION
-
 
 # %% tests="pretrain" points=3
 check.pretrain(pretrain)

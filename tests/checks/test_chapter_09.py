@@ -105,7 +105,7 @@ def test_a_plan_that_cannot_be_carried_out_or_does_not_arrive_is_told_why(plan, 
 
 
 def test_the_block_is_the_one_of_the_library():
-    sizes, x, allowed, real = list(chapter_09.Block.cases(Draw(0), False))[3]
+    sizes, x, allowed, real = list(chapter_09.Block.cases(Draw(0)))[3]
     block = made(chapter_09.Block.reference, chapter_09.Block.reference, sizes)
     width, heads, hidden = sizes
     layer = nn.TransformerEncoderLayer(

@@ -60,7 +60,7 @@ def test_the_loss_of_parts_is_that_of_the_batch():
 @pytest.mark.parametrize("seed", range(10))
 def test_the_statistics_of_masking_do_not_refuse_by_chance(seed):
     """The same answer with other random numbers gives the same verdicts, word for word."""
-    *_, case = chapter_13.mask_words.cases(Draw(seed), False)
+    *_, case = chapter_13.mask_words.cases(Draw(seed))
 
     def seeded(*arguments):
         mt.rand(seed + 1)

@@ -17,8 +17,8 @@ from textbook.checks.exercise import exercises_in
 from textbook.checks.mistakes import Mistake
 
 
-def _cases(draw, hidden):
-    for n in (2, 30) if hidden else (2, 20):
+def _cases(draw, sizes=(2, 20)):
+    for n in sizes:
         yield draw.normal(n, 3), 2.0
 
 
@@ -29,6 +29,7 @@ def _keeps_sign(answer, x, factor):
 
 @exercise(
     cases=_cases,
+    hidden_cases=lambda draw: _cases(draw, sizes=(2, 30)),
     forbidden=("mul", "gelu", "backward"),
     instead="division",
     properties=(_keeps_sign,),
@@ -320,7 +321,7 @@ def test_what_the_first_results_alone_have_in_common_is_not_told():
 
 def test_an_argument_that_does_not_matter_but_should_is_named():
     @exercise(
-        cases=lambda draw, hidden: [(draw.normal(4), draw.normal(4))],
+        cases=lambda draw: [(draw.normal(4), draw.normal(4))],
         see='chapter 99, "Sums"',
     )
     def root_of_squares(x, y):
@@ -337,7 +338,7 @@ def test_an_argument_that_does_not_matter_but_should_is_named():
 )
 def test_only_arguments_that_the_answer_takes_are_said_to_be_ignored(answer, told):
     @exercise(
-        cases=lambda draw, hidden: [(draw.normal(9), draw.normal(9))],
+        cases=lambda draw: [(draw.normal(9), draw.normal(9))],
         run=lambda answer, x, noise: {"the result": answer(x, noise)},
         see='chapter 99, "Sums"',
     )
@@ -348,7 +349,7 @@ def test_only_arguments_that_the_answer_takes_are_said_to_be_ignored(answer, tol
 
 
 def test_items_of_a_result_are_told_apart():
-    @exercise(cases=lambda draw, hidden: [(draw.normal(4),)], see='chapter 99, "Pairs"')
+    @exercise(cases=lambda draw: [(draw.normal(4),)], see='chapter 99, "Pairs"')
     def double_and_square(x):
         return x + x, x * x
 
@@ -396,7 +397,7 @@ def test_what_an_answer_does_to_its_arguments_reaches_no_later_case():
         model.weight.array[...] = 7
         return 1
 
-    def cases(draw, hidden):
+    def cases(draw):
         yield [[draw.normal(2)]], {"x": [1]}, mt.nn.Linear(2, 2)
 
     check = exercise(cases=cases, see="")(lambda rows, table, model: 1)
@@ -418,7 +419,7 @@ def test_a_list_that_has_lost_its_items_is_a_changed_argument():
 
 
 def test_a_case_that_draws_nothing_comes_once():
-    check = exercise(cases=lambda draw, hidden: [(2,), (3,)], see="")(lambda n: n)
+    check = exercise(cases=lambda draw: [(2,), (3,)], see="")(lambda n: n)
     assert check.all_cases() == [(2,), (3,)]
 
 
@@ -464,7 +465,7 @@ def _drive(make_counter, steps):
 
 
 @exercise(
-    cases=lambda draw, hidden: [(2,), (4,)],
+    cases=lambda draw: [(2,), (4,)],
     run=_drive,
     gradients=False,
     see='chapter 99, "Classes"',
@@ -560,7 +561,7 @@ def test_small_tensors_in_a_list_are_shown_with_their_numbers():
 DEFINITION = """
 from textbook.checks import exercise
 
-@exercise(cases=lambda draw, hidden: [(1,)], see="")
+@exercise(cases=lambda draw: [(1,)], see="")
 def {name}(n):
     return n
 """

@@ -5,21 +5,27 @@ import re
 from functools import cache
 from pathlib import Path
 
-import jupytext
 import pytest
 
-SOLUTIONS = Path(__file__).resolve().parents[2] / "solutions"
+from authoring.sources import exercise_sets, read_exercises
+
+ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = re.compile(r"^```pycon\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 @cache
 def cells_of(path):
-    return jupytext.read(path).cells
+    return read_exercises(path).cells
+
+
+def role(cell):
+    """What nbgrader knows of a cell."""
+    return cell.metadata.get("nbgrader", {})
 
 
 def examples():
     """(set, heading, example) of all sets."""
-    for path in sorted(SOLUTIONS.glob("*/*.py")):
+    for path in exercise_sets(ROOT):
         heading = ""
         for cell in cells_of(path):
             if cell.cell_type == "markdown":
@@ -33,9 +39,9 @@ def answers_of(path):
     """The names that a set with its model answers defines, as far as its last example needs."""
     cells, names = cells_of(path), {}
     last = max(i for i, cell in enumerate(cells) if EXAMPLE.search(cell.source))
-    end = next(i for i in range(last, len(cells)) if "solution" in cells[i].metadata) + 1
+    end = next(i for i in range(last, len(cells)) if role(cells[i]).get("solution")) + 1
     for cell in cells[:end]:
-        if cell.cell_type == "code" and "tests" not in cell.metadata:
+        if cell.cell_type == "code" and not role(cell).get("grade"):
             exec(cell.source, names)
     return names
 

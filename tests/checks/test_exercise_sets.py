@@ -2,6 +2,7 @@
 
 import importlib
 import re
+from collections import Counter
 from pathlib import Path
 
 import nbformat
@@ -11,10 +12,11 @@ from authoring.alone import INSTALLING
 from minitorch.nn import Module
 from tests.checks.proof import exercises_of
 from textbook.checks import CheckFailed
-from textbook.checks.mistakes import text_of
 
 ROOT = Path(__file__).resolve().parents[2]
-EXERCISES, SOLUTIONS = ROOT / "exercises", ROOT / "solutions"
+EXERCISES = ROOT / "exercises"
+NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
+HEAD = r"\*(Core|Practice|Challenge) · \w+ · (\d+) minutes · (\d+) points"
 
 
 @pytest.mark.parametrize("path", sorted(EXERCISES.glob("*/*.ipynb")), ids=lambda path: path.stem)
@@ -36,18 +38,6 @@ def test_an_unsolved_set_runs_and_each_check_says_not_solved_yet(path):
     assert checks >= exercises
 
 
-@pytest.mark.parametrize("path", sorted(SOLUTIONS.glob("*/*.py")), ids=lambda path: path.stem)
-def test_the_reference_of_a_check_is_the_solution_of_the_set(path):
-    """One model answer, which no mistake bends."""
-    chapter = importlib.import_module(f"textbook.checks.chapter_{path.stem[:2]}")
-    solutions = re.sub("\n *### (BEGIN|END) SOLUTION", "", path.read_text(encoding="utf-8"))
-    for name, check in exercises_of(chapter).items():
-        assert f"{text_of(check.reference)}\n" in solutions, (
-            f"{check.reference.__module__} and {path.name} answer {name!r} differently: "
-            "write the solution of the set into both"
-        )
-
-
 def numbers_of_exercises(cells):
     """The number of each exercise by the name of its check."""
     text = "\n".join(cell.source for cell in cells)
@@ -64,6 +54,34 @@ def listed(text):
     for part in re.split(", | and ", text):
         first, *last = map(int, part.split(" to "))
         yield from range(first, (last or [first])[0] + 1)
+
+
+def in_hours(minutes):
+    """Minutes in words, to half an hour."""
+    whole, half = divmod(round(minutes / 30), 2)
+    return f"{NUMBERS[whole]}{' and a half' * half} hours"
+
+
+@pytest.mark.parametrize("path", sorted(EXERCISES.glob("*/*.ipynb")), ids=lambda path: path.stem)
+def test_the_numbers_that_a_set_says_of_itself_are_those_of_its_exercises(path):
+    """Each exercise's points are those of its checks; the first paragraph adds up."""
+    cells = nbformat.read(path, as_version=4).cells
+    points, exercises, number = Counter(), {}, 0
+    for cell in cells:
+        if heading := re.match(r"## (\d+)\. ", cell.source):
+            kind, minutes, worth = re.search(HEAD, cell.source).groups()
+            number = int(heading[1])
+            exercises[number] = kind, int(minutes), int(worth)
+        points[number] += cell.metadata.get("nbgrader", {}).get("points", 0)
+    assert +points == {number: worth for number, (_, _, worth) in exercises.items()}
+    core = {number: minutes for number, (kind, minutes, _) in exercises.items() if kind == "Core"}
+    said = re.search(r"\*\*core\*\* \(([^)]+)\) takes (\d+) minutes", cells[0].source)
+    assert (set(listed(said[1])), int(said[2])) == (core.keys(), sum(core.values()))
+    minutes = sum(minutes for _, minutes, _ in exercises.values())
+    assert (
+        f"\n{NUMBERS[len(exercises)].capitalize()} exercises, {sum(points.values())} points, "
+        f"about {in_hours(minutes)}."
+    ) in cells[0].source
 
 
 def compares_gradients(check):

@@ -120,7 +120,7 @@ Stop at a hundred.
 
 
 def told(table, answer):
-    check = exercise(cases=lambda draw, hidden: [(2, 3), (5, 70)], see="")(table(TABLE))
+    check = exercise(cases=lambda draw: [(2, 3), (5, 70)], see="")(table(TABLE))
     with pytest.raises(CheckFailed) as caught:
         check(answer)
     return str(caught.value)

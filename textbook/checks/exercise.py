@@ -126,12 +126,12 @@ def exercises_in(package, path):
 class Exercise:
     """A check of one exercise: call it with the answer.
 
-    ``cases(draw, hidden)`` yields tuples of arguments; it is called for several seeds, and hidden
-    checks take other seeds than public ones and may take larger or odder sizes. An answer is right
-    if, for every case, it gives what ``reference`` gives: the same values, and (with
-    ``gradients``, where the statement asks for them) the same gradients with respect to the
-    floating-point tensors among the arguments, wherever the reference has one. It must leave its
-    arguments unchanged.
+    ``cases(draw)`` yields tuples of arguments; it is called for several seeds. Hidden checks have
+    other seeds, and ``hidden_cases(draw)`` where it is given: often the same generator with larger
+    or odder sizes, ``more`` of them or ``others`` in their place. An answer is right if, for every
+    case, it gives what ``reference`` gives: the same values, and (with ``gradients``, where the
+    statement asks for them) the same gradients with respect to the floating-point tensors among the
+    arguments, wherever the reference has one. It must leave its arguments unchanged.
 
     ``run(answer, *case)`` drives an answer that is no function of the case, such as a class; it
     returns what is compared, as a dict from a phrase for messages to a value.
@@ -151,6 +151,7 @@ class Exercise:
     reasons: tuple = ()
     gradients: bool = True
     run: object = None
+    hidden_cases: object = None
     known: dict = field(default_factory=dict, init=False, repr=False)  # outcomes, see _expected
     drawn: dict = field(default_factory=dict, init=False, repr=False)  # see all_cases
     whole: ClassVar = True  # with a reference that answers, and hidden cases
@@ -210,7 +211,8 @@ class Exercise:
         """
         key = hidden, SEEDS[hidden]
         if key not in self.drawn:
-            cases = [case for seed in SEEDS[hidden] for case in self.cases(Draw(seed), hidden)]
+            generate = hidden and self.hidden_cases or self.cases
+            cases = [case for seed in SEEDS[hidden] for case in generate(Draw(seed))]
             different = {repr(case) if is_plain(case) else i: case for i, case in enumerate(cases)}
             self.drawn[key] = sorted(different.values(), key=size)
         return list(self.drawn[key])

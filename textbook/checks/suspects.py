@@ -1,6 +1,7 @@
 """Exercises that ask which of several programs break a rule: a choice of them, and the answer."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,25 +28,28 @@ def each_and_together(
     yield ((),)
 
 
-def each_or_together(
-    kinds: Sequence[dict], hidden: bool, random: np.random.Generator
-) -> Iterator[tuple]:
-    """Cases: each kind by itself, and none; hidden, all together in an order that is drawn."""
-    names = [name for values in kinds for name in values]
-    if hidden:
-        yield (tuple(map(str, random.permutation(names))),)
-    else:
-        yield from [((name,),) for name in names]
-        yield ((),)
+def each_alone(kinds: Sequence[dict]) -> Iterator[tuple]:
+    """Cases: each kind by itself, and none."""
+    yield from (((name,),) for values in kinds for name in values)
+    yield ((),)
 
 
-def in_halves(kinds: Sequence[dict], hidden: bool, random: np.random.Generator) -> Iterator[tuple]:
-    """Cases: none, and each kind once in an order that is drawn, in two halves; hidden, in one."""
-    names = [name for values in kinds for name in values]
-    names = [str(name) for name in random.permutation(names)]
-    half = len(names) // 2
-    for some in [[], names] if hidden else [[], names[:half], names[half:]]:
-        yield (tuple(some),)
+def all_together(kinds: Sequence[dict], random: np.random.Generator) -> Iterator[tuple]:
+    """A case: all kinds in an order that is drawn."""
+    yield (tuple(shuffled(kinds, random)),)
+
+
+def shuffled(kinds: Sequence[dict], random: np.random.Generator) -> list[str]:
+    """The names of all kinds in an order that is drawn."""
+    return [str(name) for name in random.permutation([name for each in kinds for name in each])]
+
+
+def in_parts(names: Sequence[str], parts: int) -> Iterator[tuple]:
+    """Cases: none of these kinds, and then each once, in so many parts."""
+    yield ((),)
+    places = [len(names) * i // parts for i in range(parts + 1)]
+    for begin, end in pairwise(places):
+        yield (tuple(names[begin:end]),)
 
 
 ALL = "complete, and no other is in it"

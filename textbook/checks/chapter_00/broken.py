@@ -7,7 +7,7 @@ import numpy as np
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
 from textbook.checks.precision import as_in_a_notebook
-from textbook.checks.suspects import each_or_together, judged, some_of
+from textbook.checks.suspects import all_together, each_alone, judged, some_of
 
 
 class _Program:
@@ -172,9 +172,9 @@ HINTS = {
 }
 
 
-def _program_cases(draw, hidden):
-    """The kind of each program by itself, and none; hidden, all together."""
-    return each_or_together(_kinds(), hidden, draw.random)
+def _program_cases(draw):
+    """The kind of each program by itself, and none."""
+    return each_alone(_kinds())
 
 
 def _named(answer, kinds):
@@ -187,6 +187,7 @@ def _named(answer, kinds):
 
 @exercise(
     cases=_program_cases,
+    hidden_cases=lambda draw: all_together(_kinds(), draw.random),
     run=_named,
     gradients=False,
     forbidden=("backward",),

@@ -6,7 +6,7 @@ from textbook.checks.exercise import exercise
 # Copies
 
 
-def _copy_cases(draw, hidden):
+def _copy_cases(draw, more=()):
     shapes = [
         ((3,), (6,)),
         ((2, 3), (4, 2, 9)),
@@ -18,8 +18,7 @@ def _copy_cases(draw, hidden):
         ((4, 2), (12, 2)),
         ((2, 3), (4, 6)),
     ]
-    if hidden:
-        shapes += [((2, 1, 3), (5, 8, 4, 9)), ((1, 1), (7, 3)), ((3, 2), (2, 1, 3, 6))]
+    shapes += more
     for shape, copied in shapes:
         yield draw.normal(*copied), shape
 
@@ -34,6 +33,9 @@ def _all_in_front(check, answer, g, shape):
 
 @exercise(
     cases=_copy_cases,
+    hidden_cases=lambda draw: _copy_cases(
+        draw, more=[((2, 1, 3), (5, 8, 4, 9)), ((1, 1), (7, 3)), ((3, 2), (2, 1, 3, 6))]
+    ),
     gradients=False,
     forbidden=("backward",),
     instead="sums over the copies",
@@ -53,8 +55,8 @@ def sum_copies(g, shape):
 # A weight that is used twice
 
 
-def _tied_cases(draw, hidden):
-    for leading in [(3,), (2, 4), (2, 1, 3)] + [(2, 1, 3, 2)] * hidden:
+def _tied_cases(draw, more=()):
+    for leading in [(3,), (2, 4), (2, 1, 3), *more]:
         yield draw.normal(*leading, 4), draw.normal(4, 5), draw.normal(5), draw.normal(*leading, 4)
     yield draw.normal(4, 3), draw.normal(3, 3), draw.normal(3), draw.normal(4, 3)
     yield draw.normal(1, 2), draw.normal(2, 4), draw.normal(4), draw.normal(1, 2)
@@ -62,6 +64,7 @@ def _tied_cases(draw, hidden):
 
 @exercise(
     cases=_tied_cases,
+    hidden_cases=lambda draw: _tied_cases(draw, more=[(2, 1, 3, 2)]),
     gradients=False,
     forbidden=("backward",),
     instead="matrix products and sums",

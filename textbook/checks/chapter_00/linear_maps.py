@@ -9,12 +9,12 @@ from textbook.checks.exercise import exercise
 # The cost of training
 
 
-def _network_cases(draw, hidden):
+def _network_cases(draw, length=5):
     yield [3, 2], 0, 1
     yield [3, 2], 1, 5
     for frozen in range(4):
         yield [2, 32, 31, 3], frozen, 64
-    sizes = [int(n) for n in draw.random.integers(1, 50, size=5 + 3 * hidden)]
+    sizes = [int(n) for n in draw.random.integers(1, 50, size=length)]
     yield sizes, 2, 7
     yield sizes, len(sizes) - 2, 3
     yield [4095, 16383, 50257], 1, 511
@@ -42,7 +42,12 @@ def _by_layers(check, answer, sizes, frozen, batch):
     )
 
 
-@exercise(cases=_network_cases, reasons=(_by_layers,), see='chapter 00, "Counting the cost"')
+@exercise(
+    cases=_network_cases,
+    hidden_cases=lambda draw: _network_cases(draw, length=8),
+    reasons=(_by_layers,),
+    see='chapter 00, "Counting the cost"',
+)
 def training_flops(sizes, frozen, batch):
     """Widths, the number of frozen layers, and of examples -> the number of FLOPs."""
     costs = [2 * batch * n * m for n, m in zip(sizes[:-1], sizes[1:], strict=True)]
@@ -53,15 +58,20 @@ def training_flops(sizes, frozen, batch):
 # The spectral radius
 
 
-def _matrix_cases(draw, hidden):
+def _matrix_cases(draw, more=()):
     yield mt.tensor([[2.0, 1.0], [0.0, -3.0]], dtype=mt.float64), 3
     yield mt.tensor([[0.0, 4.0], [-1.0, 0.0]], dtype=mt.float64), 5  # turns; its radius is 2
-    for size, steps in [(2, 2), (3, 4), (5, 20)] + [(11, 30)] * hidden:
+    for size, steps in [(2, 2), (3, 4), (5, 20), *more]:
         yield draw.normal(size, size), steps
     yield 1000 * mt.eye(3, dtype=mt.float64) + 100 * draw.normal(3, 3), 120
 
 
-@exercise(cases=_matrix_cases, gradients=False, see='chapter 00, "The same matrix again and again"')
+@exercise(
+    cases=_matrix_cases,
+    hidden_cases=lambda draw: _matrix_cases(draw, more=[(11, 30)]),
+    gradients=False,
+    see='chapter 00, "The same matrix again and again"',
+)
 def spectral_radius(matrix, steps):
     """(n, n) and the number of steps -> a number."""
     v, logs = mt.ones(len(matrix), dtype=matrix.dtype), []

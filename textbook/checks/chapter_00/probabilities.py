@@ -10,8 +10,8 @@ from textbook.checks.exercise import exercise
 # Softmax
 
 
-def _score_cases(draw, hidden):
-    for shape in [(3,), (2, 3), (4, 1, 5)] + [(7, 2, 6)] * hidden:
+def _score_cases(draw, more=()):
+    for shape in [(3,), (2, 3), (4, 1, 5), *more]:
         yield (3 * draw.normal(*shape),)
     yield (100 * draw.normal(2, 4) + mt.tensor([[-1000.0], [1000.0]]),)
     yield (mt.tensor([[0.0] * 9 + [-1000.0], [0.5] * 10], dtype=mt.float64),)
@@ -32,6 +32,7 @@ def _rows_sum_to_one(answer, scores):
 
 @exercise(
     cases=_score_cases,
+    hidden_cases=lambda draw: _score_cases(draw, more=[(7, 2, 6)]),
     forbidden=(
         "softmax",
         "log_softmax",
@@ -53,10 +54,8 @@ def softmax(scores):
 # Perplexity
 
 
-def _text_cases(draw, hidden):
-    for words, vocabulary, share in [(1, 3, 0.5), (3, 4, 0.25), (5, 4, 0.9)] + [
-        (7, 11, 0.35)
-    ] * hidden:
+def _text_cases(draw, more=(), many=700):
+    for words, vocabulary, share in [(1, 3, 0.5), (3, 4, 0.25), (5, 4, 0.9), *more]:
         yield (*_drawn(draw, words, vocabulary), share, draw.integers(vocabulary, words))
     for share in (0.0, 1.0, 0, 1):
         yield (*_drawn(draw, 4, 3), share, draw.integers(3, 4))
@@ -69,7 +68,7 @@ def _text_cases(draw, hidden):
         scores, others = _drawn(draw, 5, 3)
         (scores if share else others)[2, targets[2]] = -1500
         yield scores, others, share, targets
-    yield (*_drawn(draw, 700 + 200 * hidden, 5), 0.4, draw.integers(5, 700 + 200 * hidden))
+    yield (*_drawn(draw, many, 5), 0.4, draw.integers(5, many))
 
 
 def _drawn(draw, words, vocabulary):
@@ -92,6 +91,7 @@ def _without_a_share(check, answer, scores, others, share, targets):
 
 @exercise(
     cases=_text_cases,
+    hidden_cases=lambda draw: _text_cases(draw, more=[(7, 11, 0.35)], many=900),
     gradients=False,
     reasons=(_without_a_share,),
     see='chapter 00, "Scores, probabilities, surprise"',

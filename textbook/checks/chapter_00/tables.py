@@ -45,7 +45,7 @@ table = [  # made up
 ]
 
 
-def _table_cases(draw, hidden):
+def _table_cases(draw):
     yield (table,)
     for best in ([-3.2, -2.4, -1.8, -2.2, -9.0], [-2.0, -2.6, -1.9, -2.3, 0.0]):
         runs = []

@@ -16,14 +16,15 @@ BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 # A step in parts
 
 
-def _step_cases(draw, hidden):
+def _step_cases(draw, more=()):
     """Sizes of the parts for each step, the length of a row, the first t, the rate."""
     for sizes, d, t, lr in [
         ([[3]], 2, 1, 0.1),
         ([[1, 4]], 3, 1, 0.05),
         ([[2, 2, 5], [4, 1]], 2, 1, 0.1),
         ([[3, 1], [2, 2], [1, 6]], 4, 7, 0.02),
-    ] + [([[5, 1, 1, 3]] * 4, 3, 90, 0.2)] * hidden:
+        *more,
+    ]:
         batches = [[(draw.normal(n, d), draw.normal(n, 1)) for n in of_step] for of_step in sizes]
         start = [draw.normal(d, 3), draw.normal(3), draw.normal(3, 1), draw.normal(2)]
         means = [0 * each if t == 1 else draw.normal(*each.shape) for each in start]
@@ -96,6 +97,7 @@ def _stepped(answer, batches, start, means, squares, t, lr):
 
 @exercise(
     cases=_step_cases,
+    hidden_cases=lambda draw: _step_cases(draw, more=[([[5, 1, 1, 3]] * 4, 3, 90, 0.2)]),
     run=_stepped,
     gradients=False,
     reasons=(_by_parts,),

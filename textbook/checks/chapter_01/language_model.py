@@ -28,8 +28,8 @@ class _LanguageModel:
         return self
 
 
-def _text_cases(draw, hidden):
-    for lengths, size in [([2], 3), ([3, 0, 1], 4), ([4, 2], 6)] + [([7, 1, 5, 0], 9)] * hidden:
+def _text_cases(draw, more=()):
+    for lengths, size in [([2], 3), ([3, 0, 1], 4), ([4, 2], 6), *more]:
         texts = [draw.integers(size - 1, n).tolist() if n else [] for n in lengths]
         start = size - 1 if len(lengths) < 3 else 0
         if start == 0:
@@ -39,7 +39,12 @@ def _text_cases(draw, hidden):
     yield _LanguageModel(draw, 9), [draw.integers(8, 260).tolist()], 8  # a probability of about 0
 
 
-@exercise(cases=_text_cases, gradients=False, see='chapter 01, "A language model"')
+@exercise(
+    cases=_text_cases,
+    hidden_cases=lambda draw: _text_cases(draw, more=[([7, 1, 5, 0], 9)]),
+    gradients=False,
+    see='chapter 01, "A language model"',
+)
 def log_probability(step, texts, start):
     """The log-probability of each text with its end, a tensor."""
     totals = []
@@ -55,9 +60,9 @@ def log_probability(step, texts, start):
 # Sampling
 
 
-def _sampling_cases(draw, hidden):
+def _sampling_cases(draw, more=()):
     yield draw.normal(1, 3), 1.0, None, None
-    for batch, size, k, p in [(2, 4, 2, 0.5), (3, 6, 3, 0.8)] + [(4, 15, 6, 0.95)] * hidden:
+    for batch, size, k, p in [(2, 4, 2, 0.5), (3, 6, 3, 0.8), *more]:
         scores = 2 * draw.normal(batch, size)
         yield scores, 0.5, None, None
         yield scores, 1.7, None, None
@@ -85,6 +90,7 @@ def _best_stays_possible(answer, scores, temperature, top_k, top_p):
 
 @exercise(
     cases=_sampling_cases,
+    hidden_cases=lambda draw: _sampling_cases(draw, more=[(4, 15, 6, 0.95)]),
     gradients=False,
     properties=(_best_stays_possible,),
     see='chapter 01, "Choosing the next token"',

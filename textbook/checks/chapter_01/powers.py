@@ -9,7 +9,7 @@ from textbook.checks.compare import number
 from textbook.checks.exercise import exercise
 
 
-def _matrix_cases(draw, hidden):
+def _matrix_cases(draw, more=()):
     grows_first = mt.tensor([[0.9, 5.0], [0.0, 0.9]], dtype=mt.float64)
     yield grows_first, 1.0, 99
     yield grows_first, 10.0, 60
@@ -19,7 +19,7 @@ def _matrix_cases(draw, hidden):
     yield 0.5 * mt.eye(2, dtype=mt.float64), 2.0, 9
     yield 0.5 * mt.eye(2, dtype=mt.float64), 1.0, 9  # reached exactly, at distance 0
     yield mt.zeros(3, 3, dtype=mt.float64), 0.1, 6
-    for size, scale in [(2, 0.5), (3, 0.4)] + [(5, 0.3)] * hidden:
+    for size, scale in [(2, 0.5), (3, 0.4), *more]:
         yield scale * draw.normal(size, size), 1e-3, 60
     yield 1000 * mt.eye(3, dtype=mt.float64) + draw.normal(3, 3), 0.5, 120
     yield draw.normal(3, 3) / 10_000, 1e-250, 120
@@ -46,6 +46,7 @@ def _norm_there(check, answer, W_hh, share, most):
 
 @exercise(
     cases=_matrix_cases,
+    hidden_cases=lambda draw: _matrix_cases(draw, more=[(5, 0.3)]),
     run=_found,
     gradients=False,
     reasons=(_norm_there,),

@@ -2,7 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import each_or_together, judged, some_of
+from textbook.checks.suspects import all_together, each_alone, judged, some_of
 from textbook.data import windows
 
 
@@ -179,9 +179,9 @@ def readers():
     return [make() for make in some_of(_kinds(), (5, 4), Draw(3).random)]
 
 
-def _reader_cases(draw, hidden):
-    """The kind of each reader by itself, and none; hidden, all together."""
-    return each_or_together(_kinds(), hidden, draw.random)
+def _reader_cases(draw):
+    """The kind of each reader by itself, and none."""
+    return each_alone(_kinds())
 
 
 SEAM = (
@@ -229,6 +229,7 @@ def _named(answer, kinds):
 
 @exercise(
     cases=_reader_cases,
+    hidden_cases=lambda draw: all_together(_kinds(), draw.random),
     run=_named,
     gradients=False,
     see='chapter 01, "A text as 32 streams"',

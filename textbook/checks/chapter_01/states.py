@@ -32,8 +32,8 @@ def _inside(x, lengths):
 # Unrolling
 
 
-def _sequence_cases(draw, hidden):
-    sizes = [(1, 3, 1, 2), (2, 4, 2, 3), (3, 5, 4, 2)] + [(4, 1, 2, 3), (5, 9, 3, 4)] * hidden
+def _sequence_cases(draw, more=()):
+    sizes = [(1, 3, 1, 2), (2, 4, 2, 3), (3, 5, 4, 2), *more]
     for batch, steps, inputs, size in sizes:
         lengths = 1 + draw.integers(steps, batch)
         if batch > 1:
@@ -46,6 +46,7 @@ def _sequence_cases(draw, hidden):
 
 @exercise(
     cases=_sequence_cases,
+    hidden_cases=lambda draw: _sequence_cases(draw, more=[(4, 1, 2, 3), (5, 9, 3, 4)]),
     forbidden=("rnn",),
     instead="a loop over the steps",
     see='chapter 01, "Unrolling"',
@@ -84,9 +85,9 @@ class _RNN:
         return self
 
 
-def _direction_cases(draw, hidden):
+def _direction_cases(draw, more=()):
     sizes = [(3, [3, 1], 2, 2), (5, [2, 5, 4], 3, 2), (4, [4, 4, 4], 1, 3)]
-    for steps, lengths, inputs, size in sizes + [(7, [1, 7, 6, 3], 4, 3), (1, [1], 2, 2)] * hidden:
+    for steps, lengths, inputs, size in [*sizes, *more]:
         lengths = mt.tensor(lengths)
         x = _padded(draw, draw.normal(steps, len(lengths), inputs), lengths)
         yield x, lengths, _RNN(draw, inputs, size), _RNN(draw, inputs, size)
@@ -112,6 +113,9 @@ def _where_it_is_wrong(check, answer, x, lengths, forward, backward):
 
 @exercise(
     cases=_direction_cases,
+    hidden_cases=lambda draw: _direction_cases(
+        draw, more=[(7, [1, 7, 6, 3], 4, 3), (1, [1], 2, 2)]
+    ),
     reasons=(_where_it_is_wrong,),
     see='chapter 01, "Deeper, and in both directions"',
 )

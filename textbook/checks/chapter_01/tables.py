@@ -27,11 +27,11 @@ table = [  # made up
 ]
 
 
-def _table_cases(draw, hidden):
+def _table_cases(draw, length=7):
     yield (table,)
     for _ in range(3):
         rows = []
-        for i in range(7 + 2 * hidden):
+        for i in range(length):
             kind = draw.random.integers(6)
             characters = int(draw.random.integers(900, 9000))
             tokens = int(characters * draw.random.choice([1, 1.2, 0.35, 0.18]))
@@ -79,6 +79,7 @@ def _row_by_row(check, answer, rows):
 
 @exercise(
     cases=_table_cases,
+    hidden_cases=lambda draw: _table_cases(draw, length=9),
     run=lambda answer, rows: {"the ranking": answer(rows)},
     gradients=False,
     reasons=(_row_by_row,),

@@ -10,7 +10,7 @@ from textbook.checks.exercise import exercise
 # Clipping
 
 
-def _gradient_cases(draw, hidden):
+def _gradient_cases(draw):
     yield [draw.normal(2)], 0.5
     yield [mt.tensor([3.0, 0.0]), mt.tensor([[0.0], [4.0]])], 1.0
     yield [mt.tensor([3.0, 0.0]), None, mt.tensor([[0.0], [4.0]])], 6.0
@@ -20,9 +20,12 @@ def _gradient_cases(draw, hidden):
     yield [1e-3 * draw.normal(3), 1e-3 * draw.normal(2, 2)], 1e-3
     yield [None, None], 1.0
     yield [1e200 * draw.normal(3), 1e199 * draw.normal(2, 2)], 1.0
-    if hidden:
-        yield [1e6 * draw.normal(5, 4), draw.normal(7), 1e-3 * draw.normal(2, 2)], 0.25
-        yield [draw.normal(1) for _ in range(9)], 100.0
+
+
+def _hidden_gradient_cases(draw):
+    yield from _gradient_cases(draw)
+    yield [1e6 * draw.normal(5, 4), draw.normal(7), 1e-3 * draw.normal(2, 2)], 0.25
+    yield [draw.normal(1) for _ in range(9)], 100.0
 
 
 def _joint_norm(gradients):
@@ -57,6 +60,7 @@ def _each_alone(check, answer, gradients, max_norm):
 
 @exercise(
     cases=_gradient_cases,
+    hidden_cases=_hidden_gradient_cases,
     reasons=(_without_none, _each_alone),
     forbidden=("norm",),
     instead="the square root of the sum of all squares",
@@ -77,9 +81,9 @@ def clip_gradients(gradients, max_norm):
 # Backpropagation through time by hand
 
 
-def _backprop_cases(draw, hidden):
+def _backprop_cases(draw, more=()):
     sizes = [(1, 1, 2, 1.0), (1, 2, 2, 0.3), (2, 4, 3, 0.5), (2, 9, 3, 0.8)]
-    for batch, steps, size, leak in sizes + [(5, 12, 4, 0.15)] * hidden:
+    for batch, steps, size, leak in [*sizes, *more]:
         h0, (W_ih, W_hh, b) = draw.normal(batch, size), draw_weights(draw, 2, size)
         h, states = h0, []
         for x_t in draw.normal(steps, batch, 2):
@@ -100,6 +104,7 @@ def _by_hand(answer, *case):
 
 @exercise(
     cases=_backprop_cases,
+    hidden_cases=lambda draw: _backprop_cases(draw, more=[(5, 12, 4, 0.15)]),
     forbidden=("rnn", "backward"),
     instead="a loop over the steps, from the last to the first",
     properties=(_by_hand,),

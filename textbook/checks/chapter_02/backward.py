@@ -5,8 +5,8 @@ from textbook.checks.compare import difference
 from textbook.checks.exercise import exercise
 
 
-def _backward_cases(draw, hidden):
-    for batch, size in [(2, 3), (3, 4)] + [(1, 1), (4, 5)] * hidden:
+def _backward_cases(draw, more=()):
+    for batch, size in [(2, 3), (3, 4), *more]:
         i, f, o = (draw.normal(batch, size).sigmoid() for _ in range(3))
         gates = i, f, draw.normal(batch, size).tanh(), o
         h, c = draw.normal(batch, size), draw.normal(batch, size)
@@ -36,6 +36,7 @@ def _which_rows(check, answer, h, c, W_hh, gates, grad_h_new, grad_c_new):
 
 @exercise(
     cases=_backward_cases,
+    hidden_cases=lambda draw: _backward_cases(draw, more=[(1, 1), (4, 5)]),
     reasons=(_which_rows,),
     forbidden=("lstm", "backward"),
     instead="the chain rule on the formulas of the step, from the last to the first",

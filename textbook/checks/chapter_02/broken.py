@@ -5,7 +5,7 @@ from functools import partial
 import minitorch as mt
 from textbook.checks.chapter_02.cells import elsewhere_step, lstm_step, stacked_weights
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import each_or_together, judged, some_of
+from textbook.checks.suspects import all_together, each_alone, judged, some_of
 
 _near = partial(mt.allclose, rtol=0, atol=1e-9)  # the 1e-9 of the text
 
@@ -212,9 +212,9 @@ def unknown_layers():
     return [_Layer(make()) for make in some_of(_kinds(), (5, 3), Draw(7).random)]
 
 
-def _layer_cases(draw, hidden):
-    """Each kind by itself, and none; hidden, all together."""
-    return each_or_together(_kinds(), hidden, draw.random)
+def _layer_cases(draw):
+    """Each kind by itself, and none."""
+    return each_alone(_kinds())
 
 
 GIVEN = "Hand a state over that is not zero."
@@ -257,6 +257,7 @@ def _found(answer, kinds):
 
 @exercise(
     cases=_layer_cases,
+    hidden_cases=lambda draw: all_together(_kinds(), draw.random),
     run=_found,
     gradients=False,
     see='chapter 02, "The loop, one product for all gates, and the library"',

@@ -17,9 +17,9 @@ def stacked_weights(draw, inputs, size, gates):
     )
 
 
-def _cell_cases(draw, hidden):
+def _cell_cases(draw, more=()):
     """The last weights make sums in the thousands."""
-    sizes = [(1, 1, 2, 1), (3, 2, 4, 1), (2, 3, 5, 1000)] + [(5, 4, 3, 1)] * hidden
+    sizes = [(1, 1, 2, 1), (3, 2, 4, 1), (2, 3, 5, 1000), *more]
     for batch, inputs, size, scale in sizes:
         W_ih, W_hh, b = stacked_weights(draw, inputs, size, 4)
         states = draw.normal(batch, size), draw.normal(batch, size)
@@ -40,6 +40,7 @@ def _two_products_at_most(answer, *case):
 
 @exercise(
     cases=_cell_cases,
+    hidden_cases=lambda draw: _cell_cases(draw, more=[(5, 4, 3, 1)]),
     forbidden=("linear", "lstm"),
     instead="@, .T and chunk",
     properties=(_two_products_at_most,),
@@ -85,8 +86,8 @@ def elsewhere_step(x_t, h, kernel, recurrent, bias):
     return z * n + (1 - z) * h
 
 
-def _moving_cases(draw, hidden):
-    for inputs, size in [(2, 3), (3, 4)] + [(6, 2), (1, 5)] * hidden:
+def _moving_cases(draw, more=()):
+    for inputs, size in [(2, 3), (3, 4), *more]:
         kernel = draw.normal(inputs, 3 * size)
         yield kernel, draw.normal(size, 3 * size), draw.normal(2, 3 * size)
 
@@ -112,6 +113,7 @@ def _moved(answer, kernel, recurrent, bias):
 
 @exercise(
     cases=_moving_cases,
+    hidden_cases=lambda draw: _moving_cases(draw, more=[(6, 2), (1, 5)]),
     run=_moved,
     gradients=False,
     see='chapter 02, "The gated recurrent unit"',

@@ -9,12 +9,12 @@ from textbook.checks.exercise import exercise
 # As wide as a number of parameters allows
 
 
-def _budget_cases(draw, hidden):
+def _budget_cases(draw, others=()):
     """Budgets that are met exactly, missed by one, too small for one unit, and large.
 
     With 10 ** 13 inputs a float cannot tell a budget that is met from one that is missed by one.
     """
-    sizes = [*_SIZES[hidden], (10**13, 1, False, 99_991)]
+    sizes = [*(others or _SIZES), (10**13, 1, False, 99_991)]
     sizes = [(kind, *size) for kind in ("RNN", "GRU", "LSTM") for size in sizes]
     for kind, inputs, layers, bidirectional, hidden_size in sizes:
         exact = _count()(kind, inputs, hidden_size, layers, bidirectional)
@@ -25,16 +25,7 @@ def _budget_cases(draw, hidden):
     yield "GRU", 64, 1, False, 123_456_789_012
 
 
-_SIZES = {
-    False: [
-        (3, 1, False, 2),
-        (5, 1, True, 4),
-        (2, 3, False, 3),
-        (4, 2, True, 7),
-        (32, 1, False, 64),
-    ],
-    True: [(7, 4, True, 11), (1, 2, False, 1), (40, 1, True, 33), (300, 3, True, 40_000)],
-}
+_SIZES = [(3, 1, False, 2), (5, 1, True, 4), (2, 3, False, 3), (4, 2, True, 7), (32, 1, False, 64)]
 _BLOCKS = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
@@ -84,6 +75,9 @@ def _rounded(check, answer, *case):
 
 @exercise(
     cases=_budget_cases,
+    hidden_cases=lambda draw: _budget_cases(
+        draw, others=[(7, 4, True, 11), (1, 2, False, 1), (40, 1, True, 33), (300, 3, True, 40_000)]
+    ),
     run=_without_networks,
     reasons=(_rounded,),
     gradients=False,
@@ -111,10 +105,9 @@ def widest(kind, inputs, layers, bidirectional, budget):
 # How far the forget gates stand open
 
 
-def _bias_cases(draw, hidden):
+def _bias_cases(draw, more=()):
     yield from [(1, 1, 1, False, 1, 0.5), (3, 2, 3, True, 40, 0.25), (2, 3, 1, False, 10**6, 0.9)]
-    if hidden:
-        yield from [(2, 4, 4, False, 7, 0.01), (4, 3, 2, True, 1000, 0.5)]
+    yield from more
 
 
 def _biases_after(answer, inputs, hidden, layers, bidirectional, steps, left):
@@ -146,6 +139,9 @@ def _biases_after(answer, inputs, hidden, layers, bidirectional, steps, left):
 
 @exercise(
     cases=_bias_cases,
+    hidden_cases=lambda draw: _bias_cases(
+        draw, more=[(2, 4, 4, False, 7, 0.01), (4, 3, 2, True, 1000, 0.5)]
+    ),
     run=_biases_after,
     gradients=False,
     see='chapter 02, "What keeps a gradient alive"',

@@ -8,16 +8,16 @@ from textbook.checks.compare import brief
 from textbook.checks.exercise import exercise
 
 
-def _bit_cases(draw, hidden):
+def _bit_cases(draw, length=150, more=()):
     """Sequences (T, 4) of (write, slot, bit, read); the first two steps write both bits."""
     written = [[1, 0, 1, 0], [1, 1, -1, 0], [0, 0, -1, 1], [0, 1, 1, 1], [0, 0, 1, 0]]
     written += [[1, 1, 1, 1], [0, 0, -1, 1], [1, 0, -1, 0], [0, 1, -1, 1], [0, 0, 1, 1]]
     yield (mt.tensor(written, dtype=mt.float64),)
     for bit in (-1, 1):
-        against = [[0, slot, -bit, 0] for slot in [0, 1] * (250 if hidden else 150)]
+        against = [[0, slot, -bit, 0] for slot in [0, 1] * length]
         ends = [[1, 0, bit, 0], [1, 1, bit, 0]], [[0, 0, -bit, 1], [0, 1, -bit, 1]]
         yield (mt.tensor([*ends[0], *against, *ends[1]], dtype=mt.float64),)
-    for steps, often in [(12, 0.4), (100, 0.05)] + [(40, 0.9)] * hidden:
+    for steps, often in [(12, 0.4), (100, 0.05), *more]:
         write, read = mt.tensor(draw.random.random((2, steps))) < mt.tensor([[often], [0.3]])
         slot, bits = draw.integers(2, steps), 2 * draw.integers(2, steps) - 1
         write[:2], slot[0], slot[1] = True, 0, 1
@@ -144,6 +144,7 @@ def _by_hand(i=_WRITE, f=_UNLESS_WRITE, g=_BIT, o=_READ):
 
 @exercise(
     cases=_bit_cases,
+    hidden_cases=lambda draw: _bit_cases(draw, length=250, more=[(40, 0.9)]),
     run=_kept,
     gradients=False,
     reasons=(_in_order, _decided),

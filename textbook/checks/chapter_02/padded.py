@@ -7,7 +7,7 @@ from textbook.checks.chapter_02.cells import stacked_weights
 from textbook.checks.exercise import exercise
 
 
-def _padded_cases(draw, hidden):
+def _padded_cases(draw, more=()):
     """Padding holds zeros, large numbers, infinity and NaN; one whole batch has none."""
     sizes = [
         ([2], 1, 2, False, 0.0),
@@ -15,8 +15,7 @@ def _padded_cases(draw, hidden):
         ([2, 3, 1], 3, 4, False, math.nan),
     ]
     sizes += [([4, 4], 2, 5, True, 0.0), ([1, 3], 4, 2, True, -math.inf)]
-    if hidden:
-        sizes += [([1, 5, 2, 3], 3, 2, True, math.nan), ([6, 2], 2, 4, False, -1e5)]
+    sizes += more
     for lengths, inputs, size, given, padding in sizes:
         batch, steps = len(lengths), max(lengths)
         x = draw.normal(steps, batch, inputs)
@@ -33,6 +32,9 @@ def _is_padding(lengths, steps):
 
 @exercise(
     cases=_padded_cases,
+    hidden_cases=lambda draw: _padded_cases(
+        draw, more=[([1, 5, 2, 3], 3, 2, True, math.nan), ([6, 2], 2, 4, False, -1e5)]
+    ),
     forbidden=("lstm",),
     instead="a loop over the steps",
     see='chapter 02, "The loop, one product for all gates, and the library"',

@@ -16,11 +16,11 @@ def draw_sentences(draw, lengths, numbers):
     ]
 
 
-def _sentence_cases(draw, hidden):
+def _sentence_cases(draw, more=()):
     """Special tokens of three, of two and of one number; the longest sentence is not the first."""
     specials = (1, 2, 0), (0, 1, 1), (4, 2, 4), (3, 3, 3), (2, 2, 5)  # start, end, pad
     batches = [[2, 3], [1, 4, 0], [2, 5, 3, 5], [3, 0, 4], [3, 4, 2]]
-    batches += [[0], [6, 0, 8, 2, 7], [0, 0], [2, 9], [7, 7, 3]] * hidden
+    batches += more
     for i, lengths in enumerate(batches):
         start, end, pad = specials[i % 5]
         yield draw_sentences(draw, lengths, (start, end, pad)), start, end, pad
@@ -46,6 +46,9 @@ def _in_parts(answer, sentences, start, end, pad):
 
 @exercise(
     cases=_sentence_cases,
+    hidden_cases=lambda draw: _sentence_cases(
+        draw, more=[[0], [6, 0, 8, 2, 7], [0, 0], [2, 9], [7, 7, 3]]
+    ),
     run=_in_parts,
     gradients=False,
     see='chapter 03, "Batches of different lengths"',
@@ -65,12 +68,11 @@ def teacher_batch(sentences, start, end, pad):
 # How likely a translation is
 
 
-def _probability_cases(draw, hidden):
+def _probability_cases(draw, more=()):
     """Large scores; what stands in the padding may be large, infinite or no number."""
     sizes = [([2, 3], 4, None), ([1, 4, 2], 5, 1e6), ([3, 5, 1, 2], 7, mt.nan)]
     sizes += [([4, 4], 3, -mt.inf), ([2, 5, 3], 6, mt.inf)]
-    if hidden:
-        sizes += [([1], 3, None), ([7, 2, 9, 4, 6], 11, mt.nan), ([1, 6], 8, -1e30)]
+    sizes += more
     for i, (counts, tokens, filler) in enumerate(sizes):
         steps = max(counts) + i % 2
         targets = draw.integers(tokens, len(counts), steps)
@@ -110,6 +112,9 @@ def _never_far_below_zero(check, answer, *case):
 
 @exercise(
     cases=_probability_cases,
+    hidden_cases=lambda draw: _probability_cases(
+        draw, more=[([1], 3, None), ([7, 2, 9, 4, 6], 11, mt.nan), ([1, 6], 8, -1e30)]
+    ),
     forbidden=("cross_entropy", "amin"),  # nll_loss runs amin
     instead="log_softmax, a choice of the targets' elements (gather or indexing) and sums "
     "(F.nll_loss, which runs 'amin', is not allowed either)",

@@ -8,13 +8,13 @@ from textbook.checks.exercise import Draw, exercise
 EARLY = 14
 
 
-def _beam_cases(draw, hidden):
+def _beam_cases(draw, more=(), longest=4):
     settings = [(3, 2, 2, 0.0), (4, 2, 4, 1.0), (5, 3, 5, 0.6), (3, 5, 1, 0.6)]
-    for size, beams, most, alpha in settings + [(6, 4, 6, 0.8)] * hidden:
+    for size, beams, most, alpha in [*settings, *more]:
         start, end = (0, 1) if size % 2 else (2, 0)
         yield Decoder(draw, size, 3), draw.normal(1, 3), start, end, beams, most, alpha
     early = Draw(EARLY)  # where finished hypotheses take the place of others
-    yield Decoder(early, 5, 3), early.normal(1, 3), 0, 1, 2, 5 if hidden else 4, 1.0
+    yield Decoder(early, 5, 3), early.normal(1, 3), 0, 1, 2, longest, 1.0
 
 
 def _score(log_p, count, alpha):
@@ -132,6 +132,7 @@ def _no_hypothesis(tokens, end, beams, steps):
 
 @exercise(
     cases=_beam_cases,
+    hidden_cases=lambda draw: _beam_cases(draw, more=[(6, 4, 6, 0.8)], longest=5),
     run=_found,
     reasons=(_explained,),
     forbidden=("index_select",),

@@ -44,7 +44,7 @@ def _only(first, second):
     return [1] * first + [0] * second + [1, 0] * agree, [0] * first + [1] * second + [1, 0] * agree
 
 
-def _table_cases(draw, hidden):
+def _table_cases(draw, others=()):
     """Pairs on both sides of the line, one-sided differences, and unfair ones."""
     yield (translators,)
     pairs = [
@@ -60,9 +60,7 @@ def _table_cases(draw, hidden):
         (20, 9),
         (0, 0),
     ]
-    pairs += (
-        [(16, 6), (15, 6), (3, 17), (70, 45)] if hidden else [(14, 4), (14, 5), (2, 13), (50, 30)]
-    )
+    pairs += others or [(14, 4), (14, 5), (2, 13), (50, 30)]
     rows = []
     for i, (first, second) in enumerate(pairs):
         for name, right in zip("ab", _only(first, second), strict=True):
@@ -128,6 +126,7 @@ def _tossed(a, b):
 
 @exercise(
     cases=_table_cases,
+    hidden_cases=lambda draw: _table_cases(draw, others=[(16, 6), (15, 6), (3, 17), (70, 45)]),
     run=_as_set,
     reasons=(_explained,),
     gradients=False,

@@ -31,12 +31,11 @@ class Decoder:
 # Translating on from given words
 
 
-def _given_cases(draw, hidden):
+def _given_cases(draw, more=()):
     """Rows with 0 to m given words; sometimes none at all, or as many as there is room for."""
     sizes = [(2, 5, 5, [1, 0]), (3, 5, 6, [2, 1, 3]), (4, 6, 7, [0, 2, 1, 4]), (2, 4, 4, [0, 0])]
     sizes += [(3, 5, 3, [3, 1, 2]), (4, 3, 9, [0, 1, 0, 0])]
-    if hidden:
-        sizes += [(1, 4, 5, [2]), (5, 6, 9, [0, 3, 5, 1, 2]), (3, 7, 4, [4, 4, 0])]
+    sizes += more
     for i, (batch, size, most, counts) in enumerate(sizes):
         specials = ((1, 2, 0), (size - 3, size - 2, size - 1), (0, 1, size - 1))
         start, end, pad = specials[i % 3]
@@ -51,6 +50,9 @@ def _given_cases(draw, hidden):
 
 @exercise(
     cases=_given_cases,
+    hidden_cases=lambda draw: _given_cases(
+        draw, more=[(1, 4, 5, [2]), (5, 6, 9, [0, 3, 5, 1, 2]), (3, 7, 4, [4, 4, 0])]
+    ),
     forbidden=("cat_",),
     instead="a list of the tokens of each step and stack(..., dim=1) at the end",
     gradients=False,

@@ -8,7 +8,7 @@ from textbook.checks.exercise import exercise
 WORDS = "the cat is on a mat".split()
 
 
-def _corpus_cases(draw, hidden):
+def _corpus_cases(draw, short=(), more=()):
     cat, mat = "the cat is on the mat".split(), "there is a cat on the mat".split()
     yield [["the"] * 7], [[cat]], 1
     yield [["the"] * 7], [[cat, mat, ["the", "the", "the"]]], 2
@@ -21,10 +21,9 @@ def _corpus_cases(draw, hidden):
     yield [["the"], ["cat"]], [[cat], [cat]], 2  # no run of two words
     yield [["ab", "c", "d"]], [[["a", "bc", "d"]]], 1
     yield [["ab", "c", "d"]], [[["a", "bc", "d", "ab"], ["a", "d"]]], 2
-    if hidden:
-        yield [["the", "cat"]], [[cat]], 4
-        yield [[]], [[cat]], 1
-    for count, size, max_n in [(2, 6, 2), (3, 8, 3)] + [(4, 11, 4)] * hidden:
+    for candidates, max_n in short:
+        yield candidates, [[cat]], max_n
+    for count, size, max_n in [(2, 6, 2), (3, 8, 3), *more]:
         right = [_words_of(draw, 4 + int(draw.integers(size, 1))) for _ in range(count)]
         references = [
             [words, *(_changed(draw, words) for _ in range(i % 3))] for i, words in enumerate(right)
@@ -44,7 +43,14 @@ def _changed(draw, words):
     return words[:1] * few + words if few > 0 else words[: len(words) + few]
 
 
-@exercise(cases=_corpus_cases, gradients=False, see='chapter 03, "Scores"')
+@exercise(
+    cases=_corpus_cases,
+    hidden_cases=lambda draw: _corpus_cases(
+        draw, short=[([["the", "cat"]], 4), ([[]], 1)], more=[(4, 11, 4)]
+    ),
+    gradients=False,
+    see='chapter 03, "Scores"',
+)
 def bleu(hypotheses, references, max_n):
     """BLEU of a corpus, from 0 to 100; references is a list of lists of sentences."""
 

@@ -4,7 +4,7 @@ from textbook.checks.exercise import exercise
 from textbook.checks.reasons import no_whole_number, part_by_part
 
 
-def _length_cases(draw, hidden):
+def _length_cases(draw, count=17, size=4):
     """A last batch that is not full, one batch, batches of one, and large numbers."""
     yield [5, 2, 1], 2
     yield [3, 9, 4, 1, 7], 2
@@ -12,8 +12,7 @@ def _length_cases(draw, hidden):
     yield [4, 1, 6], 1
     yield [2, 8, 8, 3, 5, 1, 9, 4], 3
     yield [10**17 + 1, 3, 10**17, 8, 2], 3
-    count = 31 if hidden else 17
-    yield [int(n) + 1 for n in draw.integers(40, count).tolist()], 4 + 3 * hidden
+    yield [int(n) + 1 for n in draw.integers(40, count).tolist()], size
 
 
 def _batches(lengths, size):
@@ -109,6 +108,7 @@ def _rounded(check, answer, lengths, size):
 
 @exercise(
     cases=_length_cases,
+    hidden_cases=lambda draw: _length_cases(draw, count=31, size=7),
     gradients=False,
     properties=(no_whole_number,),
     reasons=(_rounded, part_by_part(SLIPS)),

@@ -6,7 +6,7 @@ import numpy as np
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import each_or_together, judged, some_of
+from textbook.checks.suspects import all_together, each_alone, judged, some_of
 
 V, D, LONGEST = 12, 4, 12  # tokens, numbers of a vector, words of a sentence at most
 
@@ -173,9 +173,9 @@ def encoders():
     return [_Encoder(make()) for make in some_of(_kinds(), (5, 4), Draw(6).random)]
 
 
-def _program_cases(draw, hidden):
-    """Each kind by itself, and none; hidden, all together."""
-    return each_or_together(_kinds(), hidden, Draw(0).random)
+def _program_cases(draw):
+    """Each kind by itself, and none."""
+    return each_alone(_kinds())
 
 
 def _found(answer, kinds):
@@ -187,6 +187,7 @@ def _found(answer, kinds):
 
 @exercise(
     cases=_program_cases,
+    hidden_cases=lambda draw: all_together(_kinds(), Draw(0).random),
     run=_found,
     gradients=False,
     see='chapter 03, "Batches of different lengths"',

@@ -38,12 +38,11 @@ def _batch(sentences, start, end, pad):
     return teacher_batch.reference(sentences, start, end, pad)
 
 
-def _step_cases(draw, hidden):
+def _step_cases(draw, more=()):
     """Parts of different sizes and lengths; gradients that have to be clipped, and some not."""
     sizes = [([[2, 1]], 100.0), ([[2, 1], [4, 1, 3]], 100.0), ([[1], [3, 4, 2]], 0.2)]
     sizes += [([[3, 1], [1, 2], [5]], 0.1)]
-    if hidden:
-        sizes += [([[6, 2, 1], [1], [2, 2]], 0.3), ([[1], [1]], 50.0)]
+    sizes += more
     for counts, clip in sizes:
         parts = []
         for lengths in counts:
@@ -125,6 +124,9 @@ def _whose_loss(check, answer, weights, parts, clip):
 
 @exercise(
     cases=_step_cases,
+    hidden_cases=lambda draw: _step_cases(
+        draw, more=[([[6, 2, 1], [1], [2, 2]], 0.3), ([[1], [1]], 50.0)]
+    ),
     run=_stepped,
     reasons=(_steps_made, _whose_loss),
     gradients=False,

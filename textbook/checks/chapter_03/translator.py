@@ -7,11 +7,9 @@ from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, made, results_of, values
 
 
-def _translator_cases(draw, hidden):
+def _translator_cases(draw, others=()):
     """Sizes (V, V', d, H), then a batch; the longest source is neither the first nor as wide."""
-    sizes, counts, steps = (
-        ((7, 9, 4, 6), [3, 1, 6, 4], 5) if hidden else ((5, 6, 3, 4), [2, 4, 1], 3)
-    )
+    sizes, counts, steps = others or ((5, 6, 3, 4), [2, 4, 1], 3)
     for extra in (1, 0):
         n = max(counts) + extra
         source = draw.integers(sizes[0], len(counts), n)
@@ -49,6 +47,7 @@ def _words_count_and_padding_does_not(answer, sizes, source, padding, inputs):
 
 @exercise(
     cases=_translator_cases,
+    hidden_cases=lambda draw: _translator_cases(draw, others=((7, 9, 4, 6), [3, 1, 6, 4], 5)),
     run=_run,
     properties=(_words_count_and_padding_does_not,),
     gradients=False,

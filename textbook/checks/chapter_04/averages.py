@@ -6,14 +6,19 @@ from textbook.checks.exercise import exercise
 # Kernel regression, each point left out
 
 
-def _point_cases(draw, hidden):
+def _point_cases(draw, more=()):
     """Flat, sharp and very sharp widths; few points and points of several numbers."""
     sizes = [(2, 1, 1.0), (3, 2, 0.5), (5, 1, 0.01), (6, 3, 30.0), (4, 2, 1e-3)]
-    for n, d, width in sizes + [(9, 1, 0.3), (7, 4, 2e-3), (12, 5, 2.0)] * hidden:
+    for n, d, width in [*sizes, *more]:
         yield draw.normal(n, d), 2 + draw.normal(n), width
 
 
-@exercise(cases=_point_cases, gradients=False, see='chapter 04, "Without any network"')
+@exercise(
+    cases=_point_cases,
+    hidden_cases=lambda draw: _point_cases(draw, more=[(9, 1, 0.3), (7, 4, 2e-3), (12, 5, 2.0)]),
+    gradients=False,
+    see='chapter 04, "Without any network"',
+)
 def leave_one_out(keys, values, width):
     """Keys (n, d) and values (n) give the mean squared error of kernel regression, a number."""
     distances = (keys.unsqueeze(1) - keys.unsqueeze(0)).square().sum(dim=-1)  # (n, n)
@@ -24,12 +29,11 @@ def leave_one_out(keys, values, width):
 # Attention with padding, and with nothing to look at
 
 
-def _padded_cases(draw, hidden):
+def _padded_cases(draw, more=()):
     """Sources of several lengths, some empty; padding that holds anything; large scores."""
     sizes = [([2, 3], 2, 4, 2, None), ([1, 3, 0], 3, 4, 5, 1e6), ([4, 2, 3], 5, 4, 3, mt.nan)]
     sizes += [([0, 2], 2, 3, 2, mt.inf), ([3, 0, 4], 3, 5, 1, -mt.inf), ([3, 1], 4, 4, 3, -1e30)]
-    if hidden:
-        sizes += [([1], 1, 4, 2, None), ([6, 0, 9, 4], 3, 5, 7, mt.nan), ([0, 1], 4, 4, 4, None)]
+    sizes += more
     for i, (counts, steps, d, d_v, filler) in enumerate(sizes):
         n = max(1, *counts) + i % 2
         padding = mt.arange(n) >= mt.tensor(counts).unsqueeze(1)
@@ -79,6 +83,9 @@ def _padding_to_clean(check, answer, queries, keys, values, padding):
 
 @exercise(
     cases=_padded_cases,
+    hidden_cases=lambda draw: _padded_cases(
+        draw, more=[([1], 1, 4, 2, None), ([6, 0, 9, 4], 3, 5, 7, mt.nan), ([0, 1], 4, 4, 4, None)]
+    ),
     forbidden=("scaled_dot_product_attention",),
     instead="@, masked_fill and softmax",
     properties=(_padding_is_not_read,),

@@ -4,7 +4,7 @@ from textbook.checks.exercise import exercise
 from textbook.checks.reasons import no_whole_number, part_by_part
 
 
-def _size_cases(draw, hidden):
+def _size_cases(draw, more=()):
     """More queries than keys and fewer, ranks on both sides of the line, one large case."""
     yield from [
         (2, 3, 4, 1),
@@ -15,8 +15,7 @@ def _size_cases(draw, hidden):
         (3, 3, 3, 2),
     ]
     yield 10**18 + 7, 10**18 + 1, 10**18 + 3, 1000
-    if hidden:
-        yield from [(1, 1, 1, 1), (40, 3, 100, 7), (6, 50, 33, 5), (128, 64, 512, 64)]
+    yield from more
 
 
 def _dot(T, n, d, r):
@@ -115,6 +114,9 @@ SLIPS = {
 
 @exercise(
     cases=_size_cases,
+    hidden_cases=lambda draw: _size_cases(
+        draw, more=[(1, 1, 1, 1), (40, 3, 100, 7), (6, 50, 33, 5), (128, 64, 512, 64)]
+    ),
     gradients=False,
     properties=(no_whole_number,),
     reasons=(part_by_part(SLIPS),),

@@ -6,11 +6,9 @@ from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, made, results_of, values
 
 
-def _decoder_cases(draw, hidden):
+def _decoder_cases(draw, others=()):
     """Sizes (V, d, H_e, H, r), then a batch; the longest source is not the first."""
-    sizes, counts, steps, n = (6, 3, 4, 5, 3), [2, 4, 1], 3, 4
-    if hidden:
-        sizes, counts, steps, n = (7, 4, 5, 4, 6), [3, 1, 6, 5], 5, 7
+    sizes, counts, steps, n = others or ((6, 3, 4, 5, 3), [2, 4, 1], 3, 4)
     for filler in (1e6, None):
         padding = mt.arange(n) >= mt.tensor(counts).unsqueeze(1)
         memory = draw.normal(len(counts), n, sizes[2])
@@ -47,6 +45,7 @@ def _nothing_is_shared(answer, sizes, inputs, memory, padding, state):
 
 @exercise(
     cases=_decoder_cases,
+    hidden_cases=lambda draw: _decoder_cases(draw, others=((7, 4, 5, 4, 6), [3, 1, 6, 5], 5, 7)),
     run=_run,
     forbidden=("scaled_dot_product_attention",),
     instead="the layers made in __init__, tanh, softmax and a weighted sum",

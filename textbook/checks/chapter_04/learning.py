@@ -27,10 +27,9 @@ scores = [
 ]
 
 
-def _table_cases(draw, hidden):
+def _table_cases(draw, shift=0):
     """Runs that touch, runs that never arrive after more or fewer steps, and unfair ones."""
     yield (scores,)
-    shift = 7 * hidden
     rows = [
         _row("a", [s + shift for s in (50, 60, 55, 52, 58)]),
         _row("b", [s + shift for s in (61, 70, 90, 65, 66)]),
@@ -112,6 +111,7 @@ def _against(a, b):
 
 @exercise(
     cases=_table_cases,
+    hidden_cases=lambda draw: _table_cases(draw, shift=7),
     run=_as_set,
     reasons=(_explained,),
     gradients=False,

@@ -4,7 +4,7 @@ from functools import partial
 
 import minitorch as mt
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import each_or_together, judged, some_of
+from textbook.checks.suspects import all_together, each_alone, judged, some_of
 
 _near = partial(mt.allclose, rtol=0, atol=1e-9)  # the 1e-9 of the text
 
@@ -206,9 +206,9 @@ def programs():
     return [_Program(make()) for make in some_of(_kinds(), (5, 4), Draw(8).random)]
 
 
-def _program_cases(draw, hidden):
-    """Each kind by itself, and none; hidden, all together."""
-    return each_or_together(_kinds(), hidden, Draw(0).random)
+def _program_cases(draw):
+    """Each kind by itself, and none."""
+    return each_alone(_kinds())
 
 
 def _found(answer, kinds):
@@ -218,7 +218,13 @@ def _found(answer, kinds):
     return judged(found, kinds, broken, REASONS | dict.fromkeys(right, SOUND), "broken programs")
 
 
-@exercise(cases=_program_cases, run=_found, gradients=False, see='chapter 04, "In matrices"')
+@exercise(
+    cases=_program_cases,
+    hidden_cases=lambda draw: all_together(_kinds(), Draw(0).random),
+    run=_found,
+    gradients=False,
+    see='chapter 04, "In matrices"',
+)
 def broken_attentions(programs):
     """The numbers of the programs that break a rule."""
     mt.manual_seed(0)

@@ -8,14 +8,12 @@ from textbook.checks.exercise import exercise
 # Attention
 
 
-def _attention_cases(draw, hidden):
+def _attention_cases(draw, others=()):
     """Any leading axes; sizes that differ, so that each wrong divisor gives a wrong number.
 
     Biases are None, of fewer axes, or shut keys; in some cases all keys of a query are shut.
     """
-    sizes = [(1, (), 1, 2, 3, 2), (1, (3,), 2, 3, 5, 1), (1000, (2, 2), 3, 2, 4, 2)]
-    if hidden:
-        sizes = [(1, (), 3, 4, 2, 3), (1, (3,), 4, 2, 6, 1), (1000, (2, 1, 2), 2, 3, 5, 2)]
+    sizes = others or [(1, (), 1, 2, 3, 2), (1, (3,), 2, 3, 5, 1), (1000, (2, 2), 3, 2, 4, 2)]
     for scale, lead, steps, n, d, d_v in sizes:
         query, key = scale * draw.normal(*lead, steps, d), draw.normal(*lead, n, d)
         value = draw.normal(*lead, n, d_v)
@@ -61,6 +59,9 @@ def _averages(answer, query, key, value, bias):
 
 @exercise(
     cases=_attention_cases,
+    hidden_cases=lambda draw: _attention_cases(
+        draw, others=[(1, (), 3, 4, 2, 3), (1, (3,), 4, 2, 6, 1), (1000, (2, 1, 2), 2, 3, 5, 2)]
+    ),
     forbidden=("scaled_dot_product_attention", "linear"),  # nn.MultiheadAttention runs linear
     instead="@, transpose and softmax",
     properties=(_averages,),

@@ -8,11 +8,10 @@ from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, results_of
 
 
-def _module_cases(draw, hidden):
+def _module_cases(draw, others=()):
     """Sizes (width, key size, slots) and an input; they differ, so that a swapped one shows."""
     public = [((4, 3, 2), (3, 4)), ((3, 5, 1), (2, 4, 3)), ((2, 3, 4), (2, 1, 3, 2))]
-    hidden_cases = [((4, 1, 3), (2, 3, 4)), ((2, 5, 6), (2, 1, 3, 2)), ((5, 2, 1), (1, 5))]
-    for sizes, shape in hidden_cases if hidden else public:
+    for sizes, shape in others or public:
         yield sizes, draw.normal(*shape)
 
 
@@ -27,6 +26,9 @@ def _run_module(answer, sizes, x):
 
 @exercise(
     cases=_module_cases,
+    hidden_cases=lambda draw: _module_cases(
+        draw, others=[((4, 1, 3), (2, 3, 4)), ((2, 5, 6), (2, 1, 3, 2)), ((5, 2, 1), (1, 5))]
+    ),
     run=_run_module,
     forbidden=("scaled_dot_product_attention",),
     instead="the three layers, @ and softmax",

@@ -130,8 +130,8 @@ def _the_last_two(X):
 _RARE = "a layer that seldom notices the order"
 
 
-def _order_cases(draw, hidden):
-    n, d = 4, 3 if hidden else 2
+def _order_cases(draw, d=2):
+    n = 4
     for name, function in _layers(draw, d):
         yield _Layer(name, function), draw.normal(n, d)
     middle = _Layer(
@@ -203,6 +203,7 @@ def _explained(check, answer, layer, X):
 
 @exercise(
     cases=_order_cases,
+    hidden_cases=lambda draw: _order_cases(draw, d=3),
     run=_verdict,
     reasons=(_explained,),
     gradients=False,

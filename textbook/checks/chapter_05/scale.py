@@ -7,8 +7,8 @@ from textbook.checks.exercise import exercise
 # The spread of the scores
 
 
-def _matrix_cases(draw, hidden):
-    for d, size in [(3, 3), (4, 2)] + [(6, 3), (2, 9)] * hidden:
+def _matrix_cases(draw, more=()):
+    for d, size in [(3, 3), (4, 2), *more]:
         yield draw.normal(d, size), draw.normal(d, size)
     eye = mt.eye(4, dtype=mt.float64)
     yield eye, eye  # plain dot products of tokens: the square root of d
@@ -22,6 +22,7 @@ def _computed(answer, Q, K):
 
 @exercise(
     cases=_matrix_cases,
+    hidden_cases=lambda draw: _matrix_cases(draw, more=[(6, 3), (2, 9)]),
     properties=(_computed,),
     gradients=False,
     see='chapter 05, "Scores against the width"',
@@ -35,9 +36,9 @@ def score_deviation(Q, K):
 # What a change of a score does
 
 
-def _slope_cases(draw, hidden):
+def _slope_cases(draw, more=()):
     """Scores of several sizes; some are 500 rows of one-sided weights, some in the hundreds."""
-    sizes = [(2, 3, 4, 1), (3, 4, 2, 6)] + [(1, 5, 3, 1), (4, 2, 6, 2)] * hidden
+    sizes = [(2, 3, 4, 1), (3, 4, 2, 6), *more]
     for rows, n, d, size in sizes:
         yield size * draw.normal(rows, n), draw.normal(n, d)
     yield mt.zeros(2, 4, dtype=mt.float64), draw.normal(4, 3)
@@ -49,6 +50,7 @@ def _slope_cases(draw, hidden):
 
 @exercise(
     cases=_slope_cases,
+    hidden_cases=lambda draw: _slope_cases(draw, more=[(1, 5, 3, 1), (4, 2, 6, 2)]),
     forbidden=("backward",),
     instead="softmax, and what the chain rule gives with pencil and paper",
     gradients=False,

@@ -43,7 +43,7 @@ def _both(width, plain, divided, rates=(RATES, RATES), steps=(100, 100)):
             yield _row(width, bool(kind), rate, right, steps[kind])
 
 
-def _table_cases(draw, hidden):
+def _table_cases(draw, level=1, seed=0):
     yield (table,)
     low, high, top = (
         [0.2, 0.21, 0.22, 0.21, 0.21],
@@ -98,9 +98,8 @@ def _table_cases(draw, hidden):
         ),
         *_both(24, [low, low, [0.5, 0.5, 0.9, 0.5, 0.5]], [low, low, [0.6, 0.6, 0.2, 0.6, 0.6]]),
     ]
-    if hidden:
-        rows = [row | {"right": [round(x * 0.9, 6) for x in row["right"]]} for row in rows]
-    yield ([rows[i] for i in Draw(hidden).random.permutation(len(rows))],)
+    rows = [row | {"right": [round(x * level, 6) for x in row["right"]]} for row in rows]
+    yield ([rows[i] for i in Draw(seed).random.permutation(len(rows))],)
     yield (rows[:6],)
 
 
@@ -159,6 +158,7 @@ def _decided(rows, width):
 
 @exercise(
     cases=_table_cases,
+    hidden_cases=lambda draw: _table_cases(draw, level=0.9, seed=1),
     run=_as_dict,
     reasons=(_explained,),
     gradients=False,

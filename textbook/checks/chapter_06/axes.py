@@ -46,14 +46,18 @@ def scaled_scores(query, key):
 # Splitting what one product made
 
 
-def _fused_cases(draw, hidden):
+def _fused_cases(draw, more=()):
     """Batch, positions, heads and size of a head, all different but in one."""
     sizes = [(1, 3, 2, 2), (2, 3, 4, 1), (2, 4, 3, 5)]
-    for batch, n, heads, size in sizes + [(3, 5, 2, 4), (4, 1, 5, 2), (2, 6, 1, 3)] * hidden:
+    for batch, n, heads, size in [*sizes, *more]:
         yield draw.normal(batch, n, 3 * heads * size), heads
 
 
-@exercise(cases=_fused_cases, see='chapter 06, "Heads as an axis"')
+@exercise(
+    cases=_fused_cases,
+    hidden_cases=lambda draw: _fused_cases(draw, more=[(3, 5, 2, 4), (4, 1, 5, 2), (2, 6, 1, 3)]),
+    see='chapter 06, "Heads as an axis"',
+)
 def split_fused(P, heads):
     """P (B, n, 3d) gives query, key and value, each (B, heads, n, d/heads)."""
     parts = P.unflatten(-1, (heads, 3, -1))  # (B, n, heads, 3, d/heads)
@@ -69,11 +73,9 @@ def _projected(draw, batch, steps, n, d, d_v):
     return draw.normal(batch, steps, d), draw.normal(batch, n, d), draw.normal(batch, n, d_v)
 
 
-def _talking_cases(draw, hidden):
+def _talking_cases(draw, others=()):
     """B, T, n, d, d_v, maps and heads; in the last case scores of thousands."""
-    sizes = [(1, 3, 3, 4, 4, 2, 2), (2, 3, 4, 8, 6, 3, 2), (2, 4, 3, 6, 8, 2, 3)]
-    if hidden:
-        sizes = [(2, 3, 5, 6, 4, 1, 3), (3, 6, 7, 12, 10, 5, 3), (1, 3, 4, 5, 6, 3, 1)]
+    sizes = others or [(1, 3, 3, 4, 4, 2, 2), (2, 3, 4, 8, 6, 3, 2), (2, 4, 3, 6, 8, 2, 3)]
     for batch, steps, n, d, d_v, maps, heads in sizes:
         yield *_projected(draw, batch, steps, n, d, d_v), draw.normal(maps, heads)
     query, key, value = _projected(draw, 1, 3, 4, 6, 4)
@@ -131,6 +133,9 @@ def _rows_of_mix_are_maps(answer, *case):
 
 @exercise(
     cases=_talking_cases,
+    hidden_cases=lambda draw: _talking_cases(
+        draw, others=[(2, 3, 5, 6, 4, 1, 3), (3, 6, 7, 12, 10, 5, 3), (1, 3, 4, 5, 6, 3, 1)]
+    ),
     forbidden=("scaled_dot_product_attention", "linear"),  # nn.MultiheadAttention runs linear
     instead="reshape, transpose, @ and softmax",
     properties=(_rows_of_mix_are_maps, _positions_stay_apart, _has_no_loop),

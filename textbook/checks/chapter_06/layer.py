@@ -7,7 +7,7 @@ from textbook.checks.modules import drawn, made, results_of
 from textbook.checks.recorded import recorded
 
 
-def _layer_cases(draw, hidden):
+def _layer_cases(draw, others=()):
     """Sizes (width, heads, groups), x (B, T, width), memory (B, n, width), masks of all shapes."""
     sizes = [
         ((4, 2, 1), 1, 3, 4, None),
@@ -15,14 +15,7 @@ def _layer_cases(draw, hidden):
         ((12, 6, 2), 2, 3, 4, (2, 1, 1, 4)),
         ((8, 4, 2), 3, 2, 4, (3, 4, 2, 4)),
     ]
-    if hidden:
-        sizes = [
-            ((8, 4, 4), 2, 4, 5, None),
-            ((10, 5, 1), 3, 2, 6, (3, 1, 1, 6)),
-            ((12, 4, 2), 2, 3, 3, (2, 1, 3, 3)),
-            ((12, 6, 3), 2, 3, 4, (6, 1, 4)),
-            ((8, 4, 2), 2, 3, 5, (2, 4, 3, 5)),
-        ]
+    sizes = others or sizes
     for layer, batch, steps, n, mask in sizes:
         x, memory = draw.normal(batch, steps, layer[0]), draw.normal(batch, n, layer[0])
         allowed = mask and draw.integers(2, *mask) > 0
@@ -105,6 +98,16 @@ def _axes_of_the_mask(check, answer, layer, x, memory, allowed):
 
 @exercise(
     cases=_layer_cases,
+    hidden_cases=lambda draw: _layer_cases(
+        draw,
+        others=[
+            ((8, 4, 4), 2, 4, 5, None),
+            ((10, 5, 1), 3, 2, 6, (3, 1, 1, 6)),
+            ((12, 4, 2), 2, 3, 3, (2, 1, 3, 3)),
+            ((12, 6, 3), 2, 3, 4, (6, 1, 4)),
+            ((8, 4, 2), 2, 3, 5, (2, 4, 3, 5)),
+        ],
+    ),
     run=_run,
     reasons=(_axes_of_the_mask,),
     forbidden=("scaled_dot_product_attention",),

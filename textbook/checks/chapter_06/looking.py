@@ -6,11 +6,9 @@ from textbook.checks.compare import difference
 from textbook.checks.exercise import exercise
 
 
-def _pair_cases(draw, hidden):
+def _pair_cases(draw, others=()):
     """Sizes k and c, then x (T, 2k), pairs of different keys, and memory (n, k + c)."""
-    sizes = [(2, 1, 2, 2), (4, 2, 3, 3), (16, 3, 4, 8)]
-    if hidden:
-        sizes = [(9, 1, 5, 9), (25, 8, 6, 20)]
+    sizes = others or [(2, 1, 2, 2), (4, 2, 3, 3), (16, 3, 4, 8)]
     for k, c, steps, n in sizes:
         present = draw.random.permutation(k)[:n]
         pairs = mt.tensor([draw.random.permutation(present)[:2].tolist() for _ in range(steps)])
@@ -75,6 +73,7 @@ def _where_they_look(check, answer, k, c, x, memory):
 
 @exercise(
     cases=_pair_cases,
+    hidden_cases=lambda draw: _pair_cases(draw, others=[(9, 1, 5, 9), (25, 8, 6, 20)]),
     run=_run,
     reasons=(_where_they_look,),
     gradients=False,

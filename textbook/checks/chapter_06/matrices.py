@@ -8,11 +8,9 @@ from textbook.checks.exercise import exercise
 # One head after the other
 
 
-def _loop_cases(draw, hidden):
+def _loop_cases(draw, others=()):
     """B, n, d, the sizes of keys and values of each head, and the size of the outputs."""
-    cases = [(1, 3, 4, [(2, 2), (2, 2)], 4), (2, 3, 5, [(1, 3), (4, 2), (2, 1)], 6)]
-    if hidden:
-        cases = [(2, 4, 7, [(3, 2), (1, 5)], 4), (3, 3, 4, [(2, 4)], 5), (2, 5, 4, [(2, 1)] * 4, 4)]
+    cases = others or [(1, 3, 4, [(2, 2), (2, 2)], 4), (2, 3, 5, [(1, 3), (4, 2), (2, 1)], 6)]
     for batch, n, d, sizes, out in cases:
         X = draw.normal(batch, n, d)
         Q, K = ([draw.normal(d, size) for size, _ in sizes] for _ in "QK")
@@ -30,6 +28,10 @@ def _in_turn(heads):
 
 @exercise(
     cases=_loop_cases,
+    hidden_cases=lambda draw: _loop_cases(
+        draw,
+        others=[(2, 4, 7, [(3, 2), (1, 5)], 4), (3, 3, 4, [(2, 4)], 5), (2, 5, 4, [(2, 1)] * 4, 4)],
+    ),
     forbidden=("scaled_dot_product_attention", "linear"),  # nn.MultiheadAttention runs linear
     instead="@, transpose, softmax and mt.cat",
     see='chapter 06, "Heads in a loop"',
@@ -47,14 +49,25 @@ def heads_in_a_loop(X, Q, K, V, W_O):
 # What heads cost
 
 
-def _cost_cases(draw, hidden):
+def _cost_cases(draw, more=()):
     yield from [(1, 1, 4, 2, 1), (2, 3, 4, 2, 2), (5, 6, 24, 6, 2), (3, 7, 12, 4, 4)]
-    if hidden:
-        yield from [(128, 128, 512, 8, 2), (9, 4, 60, 10, 5), (1, 1000, 768, 12, 1)]
-        yield 100_003, 1_000_003, 16_384, 128, 8
+    yield from more
 
 
-@exercise(cases=_cost_cases, gradients=False, see='chapter 06, "What heads cost"')
+@exercise(
+    cases=_cost_cases,
+    hidden_cases=lambda draw: _cost_cases(
+        draw,
+        more=[
+            (128, 128, 512, 8, 2),
+            (9, 4, 60, 10, 5),
+            (1, 1000, 768, 12, 1),
+            (100_003, 1_000_003, 16_384, 128, 8),
+        ],
+    ),
+    gradients=False,
+    see='chapter 06, "What heads cost"',
+)
 def attention_cost(T, n, d, heads, groups):
     """The numbers of weights, FLOPs, scores and numbers kept of the memory: a dict."""
     size = d // heads

@@ -9,7 +9,7 @@ from textbook.checks.chapter_06.axes import (
     split_without_transpose,
 )
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import in_halves, judged, some_of
+from textbook.checks.suspects import in_parts, judged, shuffled, some_of
 
 WIDTH, HEADS = 8, 4
 
@@ -159,10 +159,10 @@ def suspects():
     return [_Layer(function) for function in some_of(_kinds(), (5, 3), Draw(4).random)]
 
 
-def _suspect_cases(draw, hidden):
+def _suspect_cases(draw):
     """All kinds, in an order that is drawn, and none."""
     # the same for all seeds: each is asked once
-    return in_halves(_kinds(), hidden, Draw(int(hidden)).random)
+    return in_parts(shuffled(_kinds(), Draw(0).random), 2)
 
 
 POSITIONS = "Permuted positions must give permuted outputs, each of them, at all sizes."
@@ -198,6 +198,7 @@ def _named(answer, kinds):
 
 @exercise(
     cases=_suspect_cases,
+    hidden_cases=lambda draw: in_parts(shuffled(_kinds(), Draw(1).random), 1),
     run=_named,
     gradients=False,
     see='chapter 06, "The mistake that mixes positions"',

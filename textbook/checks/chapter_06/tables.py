@@ -56,10 +56,13 @@ runs = _figure()
 _OFFSETS = (0.02, 0, -0.015), (-0.003,) * 3, (0.008, 0.008, -0.05), (0.028, -0.03, -0.03)
 
 
-def _run_cases(draw, hidden):
-    """The table itself, then tables in which each of the traps decides in turn."""
-    if not hidden:
-        yield (runs,)
+def _run_cases(draw):
+    yield (runs,)
+    yield from _drawn_cases(draw)
+
+
+def _drawn_cases(draw):
+    """Tables in which each of the traps decides in turn."""
     for _ in range(3):
         rows, rates = [], [float(x) for x in draw.random.permutation([0.0005, 0.002, 0.008])]
         for asked in draw.random.permutation(6)[:4] + 1:
@@ -129,6 +132,7 @@ def _why(check, answer, runs):
 
 @exercise(
     cases=_run_cases,
+    hidden_cases=_drawn_cases,
     reasons=(_why,),
     gradients=False,
     see='chapter 06, "As many heads as places (E2)"',

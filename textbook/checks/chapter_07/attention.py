@@ -8,12 +8,41 @@ from textbook.checks.exercise import Draw, exercise
 # Under a mask
 
 
-def _masked_cases(draw, hidden):
+def _masked_cases(draw):
     """In public cases T = n in most, so that a transposed mask gives a wrong number.
 
     Some scores are large, and the largest of them lie where nobody may look. What stands at keys
     that no query may look at, and their values, is sometimes infinite or no number.
     """
+    yield from _finite_cases(draw)
+    real = _real()
+    yield _spoilt(draw, mt.nan, real, real)
+
+
+def _hidden_masked_cases(draw):
+    yield from _finite_cases(draw)
+    yield *_three(draw, (2, 3), 4, 6, 5, 2), draw.normal(2, 1, 4, 6) > 0
+    yield *_three(draw, (3,), 5, 2, 3, 4), draw.normal(3, 5, 2) > -0.5
+    yield *_three(draw, (2,), 3, 4, 2, 2), mt.zeros(2, 1, 4, dtype=mt.bool)
+    real = _real()
+    allowed = real & (mt.arange(4) <= mt.arange(4).unsqueeze(1) + 1)
+    for filler in (mt.inf, 1e300):
+        yield _spoilt(draw, filler, real, allowed)
+
+
+def _real():
+    """Of four keys the first three, and the first two: (B, 1, 1, n)."""
+    return mt.arange(4) < mt.tensor([3, 2])[:, None, None, None]
+
+
+def _spoilt(draw, filler, real, allowed):
+    """A case in which keys that are not real, and their values, hold this number."""
+    query, key, value = _three(draw, (2, 3), 4, 4, 2, 3)
+    key, value = (mt.where(real.mT, x, filler) for x in (key, value))
+    return query, key, value, allowed
+
+
+def _finite_cases(draw):
     causal = mt.ones(3, 3, dtype=mt.bool).tril()
     yield *_three(draw, (1, 1), 2, 2, 2, 1), causal[:2, :2]
     yield *_three(draw, (1,), 2, 2, 2, 3), mt.tensor([[True, True], [False, False]])
@@ -24,16 +53,6 @@ def _masked_cases(draw, hidden):
         query, key, value = _three(draw, (), 2, 2, 2, 2)
         far = mt.tensor([[first], [last]])  # the last key has the higher scores
         yield _from_1_to_2(query), far * _from_1_to_2(key), value, causal[:2, :2]
-    allowed = real = mt.arange(4) < mt.tensor([3, 2])[:, None, None, None]  # (B, 1, 1, n)
-    if hidden:
-        yield *_three(draw, (2, 3), 4, 6, 5, 2), draw.normal(2, 1, 4, 6) > 0
-        yield *_three(draw, (3,), 5, 2, 3, 4), draw.normal(3, 5, 2) > -0.5
-        yield *_three(draw, (2,), 3, 4, 2, 2), mt.zeros(2, 1, 4, dtype=mt.bool)
-        allowed = real & (mt.arange(4) <= mt.arange(4).unsqueeze(1) + 1)
-    for filler in (mt.inf, 1e300) if hidden else (mt.nan,):
-        query, key, value = _three(draw, (2, 3), 4, 4, 2, 3)
-        key, value = (mt.where(real.mT, x, filler) for x in (key, value))
-        yield query, key, value, allowed
 
 
 def _three(draw, lead, steps, n, d, d_v):
@@ -81,6 +100,7 @@ def _weights_add_up_to_one(answer, query, key, value, allowed):
 
 @exercise(
     cases=_masked_cases,
+    hidden_cases=_hidden_masked_cases,
     forbidden=("scaled_dot_product_attention", "linear"),  # nn.MultiheadAttention runs linear
     instead="@, masked_fill and softmax",
     properties=(_weights_add_up_to_one, _hidden_keys_take_no_part),

@@ -43,10 +43,10 @@ def _lengths(model, prompts, end, count):
     return [len(row) for row in continue_prompts.reference(model, prompts, end, count)]
 
 
-def _prompt_cases(draw, hidden):
+def _prompt_cases(draw, more=()):
     """Some continuations end early, others do not; token 0 occurs, and so does end in prompts."""
     sizes = [((2, 4), 4), ((1, 3, 5), 5), ((3,), 3)]
-    for lengths, count in sizes + [((6, 2, 4, 1), 6), ((4, 4), 1), ((2, 7), 9)] * hidden:
+    for lengths, count in [*sizes, *more]:
         while True:
             model = _Reader(draw)
             prompts = [draw.random.integers(WORDS, size=n).tolist() for n in lengths]
@@ -104,6 +104,9 @@ def _first_step(check, answer, *_):
 
 @exercise(
     cases=_prompt_cases,
+    hidden_cases=lambda draw: _prompt_cases(
+        draw, more=[((6, 2, 4, 1), 6), ((4, 4), 1), ((2, 7), 9)]
+    ),
     run=_run,
     properties=(_go_together,),
     reasons=(_first_step,),

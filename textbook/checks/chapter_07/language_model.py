@@ -12,9 +12,9 @@ from textbook.checks.recorded import recorded
 LARGE = 4  # models of this width have scores of millions
 
 
-def _text_cases(draw, hidden):
+def _text_cases(draw, more=()):
     """Sizes (V, d), then a batch whose sequences have different lengths."""
-    sizes = [((4, 2), 2, 3), ((3, LARGE), 2, 3)] + [((5, 3), 3, 4)] * hidden
+    sizes = [((4, 2), 2, 3), ((3, LARGE), 2, 3), *more]
     for (vocabulary_size, width), batch, n in sizes:
         lengths = mt.cat([1 + draw.integers(n - 1, batch - 1), mt.tensor([n])])
         yield (vocabulary_size, width), draw.integers(vocabulary_size, batch, n), lengths
@@ -96,6 +96,7 @@ def _calls_are_apart(answer, sizes, tokens, lengths):
 
 @exercise(
     cases=_text_cases,
+    hidden_cases=lambda draw: _text_cases(draw, more=[((5, 3), 3, 4)]),
     run=_run,
     forbidden=("scaled_dot_product_attention",),
     instead="the layers made in __init__, @, masked_fill and softmax",

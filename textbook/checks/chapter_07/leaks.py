@@ -121,12 +121,9 @@ HIDDEN_MODELS = {
 }
 
 
-def _model_cases(draw, hidden):
-    for name, function in MODELS.items():
+def _model_cases(draw, more=()):
+    for name, function in [*MODELS.items(), *more]:
         yield _Model(name, function), draw.normal(4, 3)
-    if hidden:
-        for name, function in HIDDEN_MODELS.items():
-            yield _Model(name, function), draw.normal(4, 3)
 
 
 def _gradients(model, x):
@@ -158,6 +155,7 @@ def _first_wrong_entry(check, answer, model, x):
 
 @exercise(
     cases=_model_cases,
+    hidden_cases=lambda draw: _model_cases(draw, more=HIDDEN_MODELS.items()),
     reasons=(_first_wrong_entry,),
     gradients=False,
     see='chapter 07, "Gradients from the future (C15)"',

@@ -12,18 +12,21 @@ def steps_back(n):
     return positions.unsqueeze(1) - positions
 
 
-def _length_cases(draw, hidden):
+def _length_cases(draw):
     """Lengths, the number of queries T and that of positions n; some rows may look nowhere."""
     yield mt.tensor([2, 3]), 3, 4
     yield mt.tensor([3, 1, 5]), 2, 5
     yield mt.tensor([1, 4]), 4, 4
-    if hidden:
-        yield mt.tensor([6, 2, 1, 4, 5]), 4, 6
-        yield mt.tensor([7, 3]), 1, 7
-        yield draw.integers(9, 3) + 1, 5, 9
 
 
-@exercise(cases=_length_cases, see='chapter 07, "Padding"')
+def _hidden_length_cases(draw):
+    yield from _length_cases(draw)
+    yield mt.tensor([6, 2, 1, 4, 5]), 4, 6
+    yield mt.tensor([7, 3]), 1, 7
+    yield draw.integers(9, 3) + 1, 5, 9
+
+
+@exercise(cases=_length_cases, hidden_cases=_hidden_length_cases, see='chapter 07, "Padding"')
 def chunk_mask(lengths, T, n):
     """Lengths (B), T and n give (B, 1, T, n) boolean: True where a query may look at a key."""
     positions = mt.arange(n)
@@ -35,7 +38,7 @@ def chunk_mask(lengths, T, n):
 # Out of PyTorch's two masks
 
 
-def _pair_cases(draw, hidden):
+def _pair_cases(draw, others=()):
     """attn_mask, key_padding_mask and (B, h, T, n), among them B = h; every kind with every kind.
 
     Which places are hidden is drawn: nothing is asked of the rows.
@@ -47,7 +50,7 @@ def _pair_cases(draw, hidden):
     def numbers(hidden):
         return mt.zeros(hidden.shape).masked_fill(hidden, -mt.inf)
 
-    for shape in [(3, 3, 2, 4), (2, 5, 3, 4)] if not hidden else [(4, 2, 5, 3), (2, 2, 3, 3)]:
+    for shape in others or [(3, 3, 2, 4), (2, 5, 3, 4)]:
         batch, heads, steps, n = shape
         for_all = draw.normal(steps, n) > 0
         for_each = draw.normal(batch * heads, steps, n) > 0
@@ -69,6 +72,7 @@ def _fits(check, answer, *case):
 
 @exercise(
     cases=_pair_cases,
+    hidden_cases=lambda draw: _pair_cases(draw, others=[(4, 2, 5, 3), (2, 2, 3, 3)]),
     reasons=(_fits,),
     gradients=False,
     see='chapter 07, "True means two opposite things"',
@@ -89,10 +93,10 @@ def allowed_of(attn_mask, key_padding_mask, shape):
 # What a stack of masks reaches
 
 
-def _stack_cases(draw, hidden):
+def _stack_cases(draw):
     """Lists of masks (n, n), some of whose rows are empty."""
     causal = mt.ones(4, 4, dtype=mt.bool).tril()
-    window = mt.ones(6, 6, dtype=mt.bool).tril() & mt.ones(6, 6, dtype=mt.bool).triu(-1)
+    window = _window(6)
     strict = mt.ones(5, 5, dtype=mt.bool).tril(-1)
     yield ([causal],)
     yield ([window, window],)
@@ -100,11 +104,19 @@ def _stack_cases(draw, hidden):
     yield ([mt.eye(3).bool()],)
     yield ([draw.normal(5, 5) > 0.8 for _ in range(3)],)
     yield ([mt.ones(4, 4, dtype=mt.bool)] * 40,)  # more ways than an int64 can count
-    if hidden:
-        yield ([window] * 4,)
-        yield ([mt.zeros(4, 4, dtype=mt.bool), causal.T],)
-        yield ([draw.normal(7, 7) > 1 for _ in range(2)],)
-        yield ([draw.normal(6, 6) > 1.2 for _ in range(4)],)
+
+
+def _window(n):
+    """Each position sees itself and the one before."""
+    return mt.ones(n, n, dtype=mt.bool).tril() & mt.ones(n, n, dtype=mt.bool).triu(-1)
+
+
+def _hidden_stack_cases(draw):
+    yield from _stack_cases(draw)
+    yield ([_window(6)] * 4,)
+    yield ([mt.zeros(4, 4, dtype=mt.bool), mt.ones(4, 4, dtype=mt.bool).triu()],)
+    yield ([draw.normal(7, 7) > 1 for _ in range(2)],)
+    yield ([draw.normal(6, 6) > 1.2 for _ in range(4)],)
 
 
 def _product(one, other):
@@ -141,6 +153,7 @@ def _way(check, answer, masks):
 
 @exercise(
     cases=_stack_cases,
+    hidden_cases=_hidden_stack_cases,
     reasons=(_way,),
     gradients=False,
     see='chapter 07, "Gradients from the future (C15)"',

@@ -3,7 +3,7 @@
 import minitorch as mt
 from textbook.checks.chapter_07.attention import scaled
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import in_halves, judged, some_of
+from textbook.checks.suspects import in_parts, judged, shuffled, some_of
 
 WIDTH, HEADS = 6, 3
 
@@ -191,10 +191,10 @@ def suspects():
     return [_Encoder(function) for function in some_of(_kinds(), (5, 3), Draw(6).random)]
 
 
-def _suspect_cases(draw, hidden):
+def _suspect_cases(draw):
     """Each kind once, in an order that is drawn; and none."""
     # the same for all seeds: each is asked once
-    return in_halves(_kinds(), hidden, Draw(int(hidden)).random)
+    return in_parts(shuffled(_kinds(), Draw(0).random), 2)
 
 
 BATCH = "In a batch with shorter sentences, compare each real position with the sentence alone."
@@ -229,6 +229,7 @@ def _named(answer, kinds):
 
 @exercise(
     cases=_suspect_cases,
+    hidden_cases=lambda draw: in_parts(shuffled(_kinds(), Draw(1).random), 1),
     run=_named,
     gradients=False,
     see='chapter 07, "One axis short"',

@@ -25,10 +25,9 @@ def interleave(first, second):
 # The codes
 
 
-def _code_cases(draw, hidden):
+def _code_cases(draw, more=()):
     yield from [(3, 4, 50.0), (4, 6, 10_000.0), (5, 2, 10_000.0), (2, 8, 3.0)]
-    if hidden:
-        yield from [(1, 2, 7.0), (12, 10, 10_000.0), (70, 4, 1e6), (9, 6, 100)]
+    yield from more
 
 
 def _has_a_base_by_itself(answer, n, d, base):
@@ -43,6 +42,9 @@ def _has_a_base_by_itself(answer, n, d, base):
 
 @exercise(
     cases=_code_cases,
+    hidden_cases=lambda draw: _code_cases(
+        draw, more=[(1, 2, 7.0), (12, 10, 10_000.0), (70, 4, 1e6), (9, 6, 100)]
+    ),
     properties=(_has_a_base_by_itself,),
     gradients=False,
     see='chapter 08, "Sinusoids"',
@@ -58,12 +60,13 @@ def sinusoidal_codes(n, d, base=10_000.0):
 # The shift
 
 
-def _shift_cases(draw, hidden):
-    """Shifts forwards and backwards, whole and not; frequencies in no order."""
-    shifts = [5, -1.75, 1000, 0] if hidden else [1, 2.75, -3]
+def _shift_cases(draw, shifts=(1, 2.75, -3), alike=(0.5, 2 * math.pi - 0.5)):
+    """Shifts forwards and backwards, whole and not; frequencies in no order.
+
+    Two others are ``alike``: at whole places nobody can tell them apart.
+    """
     for k, shift in enumerate(shifts, start=1):
         yield shift, draw.normal(k).abs()
-    alike = [1, 1 + 2 * math.pi] if hidden else [0.5, 2 * math.pi - 0.5]  # at whole places
     yield 1.5, mt.tensor(alike, dtype=mt.float64)
 
 
@@ -100,6 +103,9 @@ def _shifts_anywhere(answer, shift, omega):
 
 @exercise(
     cases=_shift_cases,
+    hidden_cases=lambda draw: _shift_cases(
+        draw, shifts=(5, -1.75, 1000, 0), alike=(1, 1 + 2 * math.pi)
+    ),
     properties=(_shifts_anywhere,),
     gradients=False,
     see='chapter 08, "A shift is a rotation (C18)"',

@@ -10,14 +10,20 @@ from textbook.lab import finding
 # What a longer context does to the angles
 
 
-def _context_cases(draw, hidden):
+def _context_cases(draw, more=()):
     yield from [(8, 10_000.0, 20, 64), (4, 100.0, 7, 33), (64, 10_000.0, 2048, 8192)]
     yield 8, 2.0, 500, 900
-    if hidden:
-        yield from [(6, 500.0, 128, 129), (128, 500_000, 8192, 131_072), (16, 10.0, 7, 100)]
+    yield from more
 
 
-@exercise(cases=_context_cases, gradients=False, see='chapter 08, "Rotary positions"')
+@exercise(
+    cases=_context_cases,
+    hidden_cases=lambda draw: _context_cases(
+        draw, more=[(6, 500.0, 128, 129), (128, 500_000, 8192, 131_072), (16, 10.0, 7, 100)]
+    ),
+    gradients=False,
+    see='chapter 08, "Rotary positions"',
+)
 def longer_context(d, base, trained, longer):
     """Pairs that have been around in training, and two remedies for a longer text: a dict."""
     last, end = trained - 1, longer - 1  # the largest places
@@ -72,7 +78,7 @@ MUCH = (-0.1, 0.1, 0.0, 0.05, -0.05)
 EIGHT = (*MUCH, 0.02, -0.02, 0.0)
 
 
-def _table_cases(draw, hidden):
+def _table_cases(draw, altered=lambda a, b: (a, b)):
     """Tables in which few rows may be compared, and some differences are no more than noise."""
     yield (table,)
     inside = [("a", 0.95, 0.2, {}), ("b", 0.6, 0.5, {}), ("i", 0.3, 0.42, {})]
@@ -94,10 +100,9 @@ def _table_cases(draw, hidden):
     apart = (0.0, 0.1, 0.0, 0.1, 0.0)
     inside += [("x", 0.9, 0.5, {"steps": 740, "by": apart})]
     inside += [("y", 0.9, 0.606, {"steps": 740, "by": apart})]
-    if hidden:
-        inside = [(scheme, 1 - a, 0.9 * b, settings) for scheme, a, b, settings in inside]
     rows = []
     for scheme, a, b, given in inside:
+        a, b = altered(a, b)
         settings = dict(given)
         shifts = settings.pop("by", LITTLE)
         rows += _rows_of(scheme, [a] * len(shifts), [b + x for x in shifts], **settings)
@@ -160,6 +165,7 @@ def _in_order(check, answer, rows):
 
 @exercise(
     cases=_table_cases,
+    hidden_cases=lambda draw: _table_cases(draw, altered=lambda a, b: (1 - a, 0.9 * b)),
     run=_as_set,
     reasons=(_in_order, _why),
     gradients=False,

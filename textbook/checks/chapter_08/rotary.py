@@ -6,20 +6,14 @@ from textbook.checks.chapter_08.codes import side_by_side
 from textbook.checks.exercise import Draw, exercise
 
 
-def _rotate_cases(draw, hidden):
+def _rotate_cases(draw, others=()):
     """Inputs whose sequences stand at places of their own, far ones among them."""
     cases = [
         ((1, 1, 3, 4), [[0, 1, 2]], 10_000.0),
         ((2, 3, 3, 6), [[1, 0, 5], [2, 3, 4]], 10_000.0),
         ((3, 2, 2, 6), [[7, 3], [0, 70], [5000, 1]], 500.0),
     ]
-    if hidden:
-        cases = [
-            ((3, 3, 3, 4), [[0, 1, 2], [3, 6, 4], [9, 0, 0]], 10_000.0),
-            ((2, 1, 4, 8), [[0, 4, 5000, 70], [1, 2, 3, 4]], 500_000.0),
-            ((1, 4, 1, 10), [[7]], 100),
-            ((4, 2, 2, 2), [[1, 2], [30, 4], [5, 50], [0, 8]], 2.0),
-        ]
+    cases = others or cases
     for shape, places, base in cases:
         yield draw.normal(*shape), mt.tensor(places), base
 
@@ -90,6 +84,15 @@ def _has_no_loop(answer, x, positions, base):
 
 @exercise(
     cases=_rotate_cases,
+    hidden_cases=lambda draw: _rotate_cases(
+        draw,
+        others=[
+            ((3, 3, 3, 4), [[0, 1, 2], [3, 6, 4], [9, 0, 0]], 10_000.0),
+            ((2, 1, 4, 8), [[0, 4, 5000, 70], [1, 2, 3, 4]], 500_000.0),
+            ((1, 4, 1, 10), [[7]], 100),
+            ((4, 2, 2, 2), [[1, 2], [30, 4], [5, 50], [0, 8]], 2.0),
+        ],
+    ),
     properties=(_keeps_lengths, _scores_depend_on_distance, _has_no_loop),
     gradients=False,
     see='chapter 08, "Rotary positions"',

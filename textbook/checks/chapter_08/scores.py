@@ -12,10 +12,9 @@ def differences(n):
 # A bias for distance
 
 
-def _bias_cases(draw, hidden):
+def _bias_cases(draw, more=()):
     yield from [(3, 3, 2), (2, 4, 3), (1, 5, 8)]
-    if hidden:
-        yield from [(1, 1, 1), (6, 7, 3), (4, 9, 16), (5, 5, 6)]
+    yield from more
 
 
 def _slopes(heads):
@@ -28,7 +27,12 @@ def _published(heads):
     return mt.cat([_slopes(below), _slopes(2 * below)[::2][: heads - below]])
 
 
-@exercise(cases=_bias_cases, gradients=False, see='chapter 08, "A bias for distance"')
+@exercise(
+    cases=_bias_cases,
+    hidden_cases=lambda draw: _bias_cases(draw, more=[(1, 1, 1), (6, 7, 3), (4, 9, 16), (5, 5, 6)]),
+    gradients=False,
+    see='chapter 08, "A bias for distance"',
+)
 def alibi_bias(queries, keys, heads):
     """What is added to the scores of the last places: (heads, queries, keys)."""
     slopes = 2.0 ** (-8 * mt.arange(1, heads + 1) / heads)  # (heads)
@@ -51,17 +55,13 @@ def _masks(draw, mask, batch, heads, n):
     return (draw.integers(3, *shape) > 0) | mt.eye(n).bool()
 
 
-def _relative_cases(draw, hidden):
+def _relative_cases(draw, others=()):
     """Sizes (B, h, n, d, size of a value) and c, differences within c and beyond, and masks."""
-    sizes = [(1, 1, 3, 2, 3, 1, None), (2, 3, 4, 3, 2, 1, "causal"), (2, 2, 3, 4, 5, 4, "heads")]
-    if hidden:
-        sizes = [
-            (1, 2, 5, 4, 3, 1, None),
-            (3, 2, 4, 6, 5, 2, "sequences"),
-            (2, 1, 6, 3, 4, 3, "pairs"),
-            (1, 2, 1, 4, 2, 2, None),
-            (2, 4, 3, 2, 6, 1, "heads"),
-        ]
+    sizes = others or [
+        (1, 1, 3, 2, 3, 1, None),
+        (2, 3, 4, 3, 2, 1, "causal"),
+        (2, 2, 3, 4, 5, 4, "heads"),
+    ]
     for i, (batch, heads, n, d, size, c, mask) in enumerate(sizes):
         query, key = draw.normal(batch, heads, n, d), draw.normal(batch, heads, n, d)
         scale = 3000.0 if i == 1 else 1.0  # scores in the thousands
@@ -75,7 +75,21 @@ def _relative_cases(draw, hidden):
         )
 
 
-@exercise(cases=_relative_cases, gradients=False, see='chapter 08, "Relative positions"')
+@exercise(
+    cases=_relative_cases,
+    hidden_cases=lambda draw: _relative_cases(
+        draw,
+        others=[
+            (1, 2, 5, 4, 3, 1, None),
+            (3, 2, 4, 6, 5, 2, "sequences"),
+            (2, 1, 6, 3, 4, 3, "pairs"),
+            (1, 2, 1, 4, 2, 2, None),
+            (2, 4, 3, 2, 6, 1, "heads"),
+        ],
+    ),
+    gradients=False,
+    see='chapter 08, "Relative positions"',
+)
 def relative_attention(query, key, value, keys_of, values_of, allowed=None):
     """Attention with a vector for each difference, in keys and in values: (B, h, n, e)."""
     n, d = query.shape[-2:]

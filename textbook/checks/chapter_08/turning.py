@@ -4,7 +4,7 @@ import minitorch as mt
 from textbook.checks.chapter_08.codes import interleave
 from textbook.checks.chapter_08.rotary import _added, _rotary, neighbors
 from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import judged, some_of
+from textbook.checks.suspects import in_parts, judged, shuffled, some_of
 
 
 class _Program:
@@ -110,14 +110,11 @@ def programs():
     return [_Program(make()) for make in some_of(_kinds(), (5, 4), Draw(5).random)]
 
 
-def _program_cases(draw, hidden):
+def _program_cases(draw, seed=0, parts=2):
     """Each kind once, in an order that is drawn; and none."""
     # the same for all seeds: each is asked once; those that far places show come last
-    names = Draw(int(hidden)).random.permutation([name for kinds in _kinds() for name in kinds])
-    names = sorted(map(str, names), key=lambda name: name in ENDING)
-    half = len(names) // 2
-    for some in [[], names] if hidden else [[], names[:half], names[half:]]:
-        yield (tuple(some),)
+    names = shuffled(_kinds(), Draw(seed).random)
+    return in_parts(sorted(names, key=lambda name: name in ENDING), parts)
 
 
 ENDING = ("has a table of 64 places", "stops at place 512")
@@ -158,6 +155,7 @@ def _found(answer, kinds):
 
 @exercise(
     cases=_program_cases,
+    hidden_cases=lambda draw: _program_cases(draw, seed=1, parts=1),
     run=_found,
     gradients=False,
     see='chapter 08, "Rotary positions"',

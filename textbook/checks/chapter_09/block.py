@@ -6,7 +6,7 @@ from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, made, results_of
 
 
-def _block_cases(draw, hidden):
+def _block_cases(draw, others=()):
     """Sizes (width, heads, hidden), x (B, n, width), where to look, and which tokens are real."""
     public = [
         ((4, 1, 3), 1, 3, None, False),
@@ -14,13 +14,7 @@ def _block_cases(draw, hidden):
         ((6, 3, 4), 2, 4, None, True),
         ((4, 2, 5), 3, 4, "causal", True),
     ]
-    others = [
-        ((3, 3, 4), 1, 3, "causal", False),
-        ((6, 2, 4), 2, 4, "random", True),
-        ((4, 2, 6), 4, 5, None, True),
-        ((4, 4, 2), 2, 3, None, False),
-    ]
-    for sizes, batch, n, mask, padded in others if hidden else public:
+    for sizes, batch, n, mask, padded in others or public:
         allowed = None if mask is None else mt.ones(n, n).tril().bool()
         if mask == "random":  # every query may look somewhere, and none at the last key
             allowed = draw.integers(2, n, n) > 0
@@ -65,6 +59,15 @@ def _nothing_leaks(answer, sizes, x, allowed, real):
 
 @exercise(
     cases=_block_cases,
+    hidden_cases=lambda draw: _block_cases(
+        draw,
+        others=[
+            ((3, 3, 4), 1, 3, "causal", False),
+            ((6, 2, 4), 2, 4, "random", True),
+            ((4, 2, 6), 4, 5, None, True),
+            ((4, 4, 2), 2, 3, None, False),
+        ],
+    ),
     run=_run_block,
     properties=(_nothing_leaks,),
     gradients=False,

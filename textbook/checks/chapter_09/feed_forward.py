@@ -7,10 +7,10 @@ from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, made, results_of
 
 
-def _network_cases(draw, hidden):
+def _network_cases(draw, others=()):
     """Sizes (width, hidden) and an input; all sizes differ, so that a swapped one shows."""
     public = [((2, 5), (3, 2)), ((3, 4), (2, 2, 3))]
-    for sizes, shape in [((4, 2), (2, 3, 4)), ((1, 6), (2, 1, 3, 1))] if hidden else public:
+    for sizes, shape in others or public:
         yield sizes, draw.normal(*shape)
 
 
@@ -49,6 +49,9 @@ def _positions_stay_apart(answer, sizes, x):
 
 @exercise(
     cases=_network_cases,
+    hidden_cases=lambda draw: _network_cases(
+        draw, others=[((4, 2), (2, 3, 4)), ((1, 6), (2, 1, 3, 1))]
+    ),
     run=_run_network,
     properties=(_hidden_as_it_is, _positions_stay_apart),
     gradients=False,

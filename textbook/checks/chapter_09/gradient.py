@@ -4,10 +4,10 @@ import minitorch as mt
 from textbook.checks.exercise import exercise
 
 
-def _gradient_cases(draw, hidden):
+def _gradient_cases(draw, others=()):
     """Tokens in a row, in a batch, and one alone."""
     public = [((2, 3), 0.5), ((3, 4), 1e-5), ((2, 3, 5), 0.5)]
-    for size, eps in [((5, 3), 1e-5), ((4,), 0.5), ((2, 2, 3, 4), 0.1)] if hidden else public:
+    for size, eps in others or public:
         yield draw.normal(*size) + 0.5, draw.normal(size[-1]) + 2, draw.normal(*size), eps
 
 
@@ -54,6 +54,9 @@ def _sums_over_all_tokens(check, answer, x, gain, grad_output, eps):
 
 @exercise(
     cases=_gradient_cases,
+    hidden_cases=lambda draw: _gradient_cases(
+        draw, others=[((5, 3), 1e-5), ((4,), 0.5), ((2, 2, 3, 4), 0.1)]
+    ),
     run=_named,
     forbidden=("backward",),
     instead="mean, sum, -, * and /: the point is to do what they do",

@@ -7,10 +7,8 @@ from textbook.checks.reasons import part_by_part
 # What a stack of attention layers amounts to
 
 
-def _stack_cases(draw, hidden):
-    for layers, batch, n, d in (
-        [(1, 1, 3, 2), (4, 2, 3, 4)] if hidden else [(1, 2, 3, 2), (2, 1, 3, 4), (3, 2, 4, 3)]
-    ):
+def _stack_cases(draw, others=()):
+    for layers, batch, n, d in others or [(1, 2, 3, 2), (2, 1, 3, 4), (3, 2, 4, 3)]:
         weights = [draw.normal(batch, n, n).softmax(dim=-1) for _ in range(layers)]
         yield weights, [draw.normal(d, d) for _ in range(layers)]
 
@@ -64,6 +62,7 @@ def _is_the_path_of_its_number(check, answer, weights, values):
 
 @exercise(
     cases=_stack_cases,
+    hidden_cases=lambda draw: _stack_cases(draw, others=[(1, 1, 3, 2), (4, 2, 3, 4)]),
     reasons=(_is_the_path_of_its_number, _adds_up),
     gradients=False,
     see='chapter 09, "Given its weights, attention is linear"',
@@ -80,10 +79,9 @@ def paths(weights, values):
 # What is left of the input of a sum
 
 
-def _sum_cases(draw, hidden):
+def _sum_cases(draw, more=()):
     yield from [(1, 1.0), (4, 0.5), (12, 1.0), (2, 3)]
-    if hidden:
-        yield from [(96, 0.25), (7, 2.0), (3, 0.1), (1000, 1)]
+    yield from more
 
 
 SLIPS = {
@@ -141,6 +139,7 @@ SLIPS = {
 
 @exercise(
     cases=_sum_cases,
+    hidden_cases=lambda draw: _sum_cases(draw, more=[(96, 0.25), (7, 2.0), (3, 0.1), (1000, 1)]),
     reasons=(part_by_part(SLIPS),),
     gradients=False,
     see='chapter 09, "Before or after"',

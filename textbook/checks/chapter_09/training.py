@@ -14,14 +14,13 @@ from textbook.lab.report import measured
 # When a loss has arrived
 
 
-def _loss_cases(draw, hidden):
+def _loss_cases(draw, x=0.0625):
     """Restless curves that arrive, fall back, never arrive, or end in NaN; a goal and a window."""
     for n, goal, window in [(30, 0.5, 5), (9, 0.5, 10), (40, 0.4, 1), (45, 0.3, 4)]:
         losses = [0.9**i + 0.3 * float(draw.random.random()) for i in range(n)]
         losses[n // 4] = 0.01  # one lucky batch
         yield losses, goal, window
         yield losses[::-1], goal, window
-    x = 0.125 if hidden else 0.0625
     yield [0.9, 0.5, math.nan, x, x, x, x, x], 0.2, 4
     yield [x, x, x, math.nan, x, x, 0.9], 0.2, 3
     yield [x] * 4, 0.2, 4
@@ -42,6 +41,7 @@ def _or_never(answer, losses, goal, window):
 
 @exercise(
     cases=_loss_cases,
+    hidden_cases=lambda draw: _loss_cases(draw, x=0.125),
     run=_or_never,
     gradients=False,
     see='chapter 09, "Depth with and without (C20)"',

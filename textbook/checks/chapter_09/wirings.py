@@ -110,7 +110,7 @@ def programs():
     return [_Program(function) for function in some_of(_kinds(), (5, 3), Draw(7).random)]
 
 
-def _program_cases(draw, hidden):
+def _program_cases(draw):
     """Each kind by itself, all together, and none."""
     return each_and_together(_kinds(), draw.random)
 

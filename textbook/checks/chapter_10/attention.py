@@ -9,11 +9,10 @@ from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, made, results_of, values
 
 
-def _cross_cases(draw, hidden):
+def _cross_cases(draw, others=()):
     """Sizes (width, heads), x (B, T, width), memory (B, n, width), the mask or None."""
     public = [((8, 2), 1, 2, 3, False), ((6, 3), 3, 4, 5, True)]
-    others = [((12, 3), 1, 3, 4, False), ((8, 4), 3, 3, 5, True)]
-    for layer, batch, steps, n, masked in others if hidden else public:
+    for layer, batch, steps, n, masked in others or public:
         allowed = None
         if masked:
             allowed = with_axes(real_mask(draw, batch, n))
@@ -57,6 +56,9 @@ def _padding_is_not_seen(answer, sizes, x, memory, allowed):
 
 @exercise(
     cases=_cross_cases,
+    hidden_cases=lambda draw: _cross_cases(
+        draw, others=[((12, 3), 1, 3, 4, False), ((8, 4), 3, 3, 5, True)]
+    ),
     run=_run_cross,
     forbidden=("scaled_dot_product_attention",),
     instead="the layers made in __init__, reshape, transpose, @, masked_fill and softmax",

@@ -7,9 +7,9 @@ from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, loaded, results_of
 
 
-def _block_cases(draw, hidden):
+def _block_cases(draw, sizes=(4, 2, 3, 5)):
     """Sizes (width, cross, dropout), then what forward gets: every mask may be None."""
-    width, batch, steps, n = (5, 3, 3, 4) if hidden else (4, 2, 3, 5)
+    width, batch, steps, n = sizes
     for cross, dropout, causal, memory, seen in (
         (False, 0.0, False, False, False),
         (False, 0.0, True, True, True),
@@ -91,6 +91,7 @@ def _reads_the_memory(answer, width_cross_dropout, x, allowed, memory, memory_al
 
 @exercise(
     cases=_block_cases,
+    hidden_cases=lambda draw: _block_cases(draw, sizes=(5, 3, 3, 4)),
     run=_run_block,
     properties=(_drops_nothing_in_use, _padding_is_not_seen, _reads_the_memory),
     gradients=False,

@@ -248,10 +248,10 @@ def suspects():
 # The test
 
 
-def _decoder_cases(draw, hidden):
+def _decoder_cases(draw, sizes=(9, 5)):
     """Each decoder by its name, with the sizes."""
     for name in KINDS:
-        yield (name, 11, 4) if hidden else (name, 9, 5)
+        yield name, *sizes
 
 
 def _found(answer, decoder, vocabulary, width):
@@ -270,7 +270,13 @@ def _found(answer, decoder, vocabulary, width):
     return {"the form of the result": "a list of names", "the list of faults": Words(listed)}
 
 
-@exercise(cases=_decoder_cases, run=_found, gradients=False, see='chapter 10, "Three masks"')
+@exercise(
+    cases=_decoder_cases,
+    hidden_cases=lambda draw: _decoder_cases(draw, sizes=(11, 4)),
+    run=_found,
+    gradients=False,
+    see='chapter 10, "Three masks"',
+)
 def faults(decoder, vocabulary, width):
     """What is wrong with a decoder: a list of "future", "padding", "batch" and "source"."""
     lengths = mt.tensor([[4], [6], [2]])

@@ -7,10 +7,10 @@ from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, loaded, results_of
 
 
-def _encoder_cases(draw, hidden):
+def _encoder_cases(draw, others=()):
     """Sizes (width, layers), x (B, n, width), real (B, n)."""
     public = [((4, 1), 1, 3), ((5, 2), 3, 4)]
-    for sizes, batch, n in [((5, 2), 3, 3), ((4, 3), 2, 5)] if hidden else public:
+    for sizes, batch, n in others or public:
         yield sizes, draw.normal(batch, n, sizes[0]), real_mask(draw, batch, n)
 
 
@@ -45,6 +45,7 @@ def _sees_no_padding(answer, sizes, x, real):
 
 @exercise(
     cases=_encoder_cases,
+    hidden_cases=lambda draw: _encoder_cases(draw, others=[((5, 2), 3, 3), ((4, 3), 2, 5)]),
     run=_run_encoder,
     properties=(_sees_no_padding,),
     gradients=False,

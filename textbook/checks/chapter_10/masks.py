@@ -4,9 +4,9 @@ import minitorch as mt
 from textbook.checks.exercise import exercise
 
 
-def _mask_cases(draw, hidden):
+def _mask_cases(draw, others=()):
     """Source (B, n) and target (B, T) with padding at the front, and its number."""
-    for padding in (6, 0) if hidden else (0, 3):
+    for padding in others or (0, 3):
         for batch, n, steps in ((1, 3, 4), (3, 5, 4), (4, 3, 6)):
             pair = []
             for length in (n, steps):
@@ -33,7 +33,12 @@ def _row_by_row(check, answer, source, target, padding):
     return None
 
 
-@exercise(cases=_mask_cases, reasons=(_row_by_row,), see='chapter 10, "Three masks"')
+@exercise(
+    cases=_mask_cases,
+    hidden_cases=lambda draw: _mask_cases(draw, others=(6, 0)),
+    reasons=(_row_by_row,),
+    see='chapter 10, "Three masks"',
+)
 def three_masks(source, target, padding):
     """Source (B, n), target (B, T): masks (B, 1, 1, n), (B, 1, T, T) and (B, 1, 1, n)."""
     real = (source != padding).unsqueeze(1).unsqueeze(1)  # (B, 1, 1, n)

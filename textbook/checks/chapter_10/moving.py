@@ -14,16 +14,16 @@ FORGOTTEN = [
 ]
 
 
-def _moving_cases(draw, hidden):
+def _moving_cases(draw, others=(), last=()):
     """Which places of the source are tokens, T, the place that changes, the masks forgotten."""
-    real, steps = ([True, True, False, False], 5) if not hidden else ([True] * 3 + [False], 6)
+    real, steps = others or ([True, True, False, False], 5)
     for forgotten in FORGOTTEN:
         for i in (0, 1, 3):
             yield real, steps, ("source", i), forgotten
         for i in (0, 3, steps - 1):
             yield real, steps, ("target", i), forgotten
     yield [True, True], 3, ("source", 1), ()
-    yield [False, False, True], 4, ("source", 1), ("cross",) if hidden else ()
+    yield [False, False, True], 4, ("source", 1), last
 
 
 def _in_words(answer, real, T, place, forgotten):
@@ -66,6 +66,9 @@ def _says_why(check, answer, real, T, place, forgotten):
 
 @exercise(
     cases=_moving_cases,
+    hidden_cases=lambda draw: _moving_cases(
+        draw, others=([True] * 3 + [False], 6), last=("cross",)
+    ),
     run=_in_words,
     reasons=(_says_why,),
     see='chapter 10, "Three masks"',

@@ -7,11 +7,10 @@ from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, loaded, results_of
 
 
-def _joined_cases(draw, hidden):
+def _joined_cases(draw, others=()):
     """Sizes (vocabulary, width), source (B, n) with padding at the end, target (B, T)."""
     public = [((6, 4), 1, 4, 3, 0), ((7, 4), 3, 3, 4, 1)]
-    others = [((6, 5), 2, 5, 3, 1), ((8, 4), 3, 4, 5, 0)]
-    for size, batch, n, steps, padding in others if hidden else public:
+    for size, batch, n, steps, padding in others or public:
         source = (padding + 1 + draw.integers(size[0] - 1, batch, n)) % size[0]
         source = source.masked_fill(~real_mask(draw, batch, n), padding)
         source[:, 0] = padding - 1 if padding else 1  # 0 where the padding is 1
@@ -89,6 +88,9 @@ def _pair_turned_round(check, answer, sizes, source, target, padding):
 
 @exercise(
     cases=_joined_cases,
+    hidden_cases=lambda draw: _joined_cases(
+        draw, others=[((6, 5), 2, 5, 3, 1), ((8, 4), 3, 4, 5, 0)]
+    ),
     run=_run_transformer,
     properties=(_more_padding_changes_nothing,),
     reasons=(

@@ -5,12 +5,11 @@ from textbook.checks.exercise import exercise
 from textbook.checks.reasons import part_by_part
 
 
-def _count_cases(draw, hidden):
+def _count_cases(draw, large=(37_000, 512, 8, 2048, 6), more=()):
     """The sizes of chapter 10's Transformer: V, d, h, m, L."""
     yield from [(7, 4, 2, 9, 2), (11, 6, 3, 5, 3), (13, 8, 4, 32, 1)]
-    yield (37_000, 512, 8, 2048, 6) if not hidden else (37_000, 1024, 16, 4096, 6)
-    if hidden:
-        yield 5, 12, 6, 7, 4
+    yield large
+    yield from more
 
 
 def _weights(V, d, h, m, L, embedding=1, out=1, attentions=3, networks=2, norms=5, last=2):
@@ -90,6 +89,9 @@ SLIPS = {
 
 @exercise(
     cases=_count_cases,
+    hidden_cases=lambda draw: _count_cases(
+        draw, large=(37_000, 1024, 16, 4096, 6), more=[(5, 12, 6, 7, 4)]
+    ),
     run=_as_integers,
     reasons=(part_by_part(SLIPS),),
     gradients=False,

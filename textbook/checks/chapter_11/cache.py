@@ -12,11 +12,10 @@ from textbook.checks.modules import drawn, loaded
 from textbook.checks.recorded import recorded
 
 
-def _cache_cases(draw, hidden):
+def _cache_cases(draw, others=()):
     """Sizes (width, heads), the numbers of tokens that come together, x (B, n, width)."""
     public = [((8, 2), 2, (3, 1, 2)), ((6, 3), 1, (1, 1, 1, 1)), ((6, 2), 3, (1, 4))]
-    others = [((12, 3), 2, (2, 3, 1)), ((5, 1), 3, (1, 1, 1)), ((8, 4), 1, (4, 2, 1, 3))]
-    for sizes, batch, parts in others if hidden else public:
+    for sizes, batch, parts in others or public:
         yield sizes, parts, draw.normal(batch, sum(parts), sizes[0])
 
 
@@ -95,6 +94,9 @@ def _computes_nothing_twice(answer, sizes, parts, x):
 
 @exercise(
     cases=_cache_cases,
+    hidden_cases=lambda draw: _cache_cases(
+        draw, others=[((12, 3), 2, (2, 3, 1)), ((5, 1), 3, (1, 1, 1)), ((8, 4), 1, (4, 2, 1, 3))]
+    ),
     run=_run_cached,
     forbidden=("scaled_dot_product_attention",),
     instead="the layers of the module, mt.cat, @, masked_fill and softmax",

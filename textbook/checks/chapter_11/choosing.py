@@ -4,9 +4,9 @@ import minitorch as mt
 from textbook.checks.exercise import exercise
 
 
-def _choice_cases(draw, hidden):
+def _choice_cases(draw, others=(), warm=1.0):
     """Scores (B, V), a share for each row (B), a temperature."""
-    sizes = [(4, 6), (3, 9), (5, 4)] if not hidden else [(3, 7), (6, 5), (4, 12)]
+    sizes = others or [(4, 6), (3, 9), (5, 4)]
     for i, (batch, size) in enumerate(sizes):
         for temperature in (1.0, 0.5, 2.5)[: 3 if i == 0 else 2]:
             scores = 2 * draw.normal(batch, size)
@@ -20,7 +20,7 @@ def _choice_cases(draw, hidden):
     scores[:, 1], scores[1:, 4] = -mt.inf, -mt.inf
     yield scores, mt.tensor([0.999, 1.0, 0.6], dtype=mt.float64), 0.7
     equal = mt.tensor([0.5, 0.25], dtype=mt.float64)  # reached by 2 and by 1 of them, exactly
-    yield mt.zeros(2, 4, dtype=mt.float64), equal, 2.0 if hidden else 1.0
+    yield mt.zeros(2, 4, dtype=mt.float64), equal, warm
     yield 900 * draw.normal(3, 5), mt.tensor([0.9, 0.5, 1.0], dtype=mt.float64), 0.8
     yield draw.normal(3, 5), mt.tensor([1.0, 0.0, 0.7], dtype=mt.float64), 1.5
 
@@ -46,6 +46,7 @@ def _example(check, answer, *_):
 
 @exercise(
     cases=_choice_cases,
+    hidden_cases=lambda draw: _choice_cases(draw, others=[(3, 7), (6, 5), (4, 12)], warm=2.0),
     reasons=(_example,),
     gradients=False,
     see='chapter 11, "Which piece comes next?"',

@@ -34,9 +34,9 @@ HIDDEN = {
 }
 
 
-def _corpora(draw, hidden):
+def _corpora(draw, named=NAMED):
     """Corpora, each made for one thing, and two drawn at random."""
-    for corpus in (HIDDEN if hidden else NAMED).values():
+    for corpus in named.values():
         yield ({tuple(word.split()): count for word, count in corpus.items()},)
     for letters in "ab", "abcd":
         words = (
@@ -59,7 +59,13 @@ def _parts(answer, corpus):
     }
 
 
-@exercise(cases=_corpora, run=_parts, gradients=False, see='chapter 11, "Pieces of words"')
+@exercise(
+    cases=_corpora,
+    hidden_cases=lambda draw: _corpora(draw, named=HIDDEN),
+    run=_parts,
+    gradients=False,
+    see='chapter 11, "Pieces of words"',
+)
 def merge_once(corpus):
     """A corpus, words as tuples of pieces and how often they occur: the pair, the new corpus."""
 

@@ -45,10 +45,9 @@ claims = [
 ]
 
 
-def _table_cases(draw, hidden):
+def _table_cases(draw, up=0.0, count=5):
     """The table of the statement; tables that ask for one thing each; rows drawn at random."""
     yield table, claims
-    up = 0.4 if hidden else 0.0
     seeds = [2.0 + up, 2.02 + up, 1.98 + up, 2.01 + up, 1.99 + up]
 
     def less(*by, losses=seeds):
@@ -104,7 +103,7 @@ def _table_cases(draw, hidden):
         two = [_row(one, 4.0, 300, 3e12, width=64), _row(other, 4.0, 300, 3e12)]
         yield two, [("better", 0, 1), ("better", 1, 0), ("because of", 0, 1, "width")]
     random, rows = draw.random, []
-    for _ in range(6 if hidden else 5):
+    for _ in range(count):
         merges = int(random.choice([100, 1000]))
         rows.append(
             _row(
@@ -144,7 +143,7 @@ def _said(answer, table, claims):
 
 def _first_wrong(check, answer, *_):
     """One claim that is missing or one too many, and what its table says of it."""
-    for rows, asked in _table_cases(Draw(0), hidden=False):
+    for rows, asked in _table_cases(Draw(0)):
         if said := _wrong_claim(answer, rows, asked):
             return said
     return None
@@ -177,6 +176,7 @@ def _wrong_claim(answer, table, claims):
 
 @exercise(
     cases=_table_cases,
+    hidden_cases=lambda draw: _table_cases(draw, up=0.4, count=6),
     run=_said,
     reasons=(_first_wrong,),
     gradients=False,

@@ -9,10 +9,10 @@ from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, loaded, results_of
 
 
-def _tied_cases(draw, hidden):
+def _tied_cases(draw, more=()):
     """Sizes (vocabulary, inner, width), tokens (B, n) with some twice, and x (B, T, width)."""
     sizes = [((5, 2, 4), (2, 3), (2, 4)), ((7, 3, 8), (1, 4), (3, 2))]
-    for size, tokens, outputs in sizes + [((4, 5, 6), (3, 5), (2, 1))] * hidden:
+    for size, tokens, outputs in [*sizes, *more]:
         yield size, draw.integers(size[0], *tokens), draw.normal(*outputs, size[2])
 
 
@@ -65,6 +65,7 @@ def _makes_no_large_matrix(answer, sizes, tokens, x):
 
 @exercise(
     cases=_tied_cases,
+    hidden_cases=lambda draw: _tied_cases(draw, more=[((4, 5, 6), (3, 5), (2, 1))]),
     properties=(_both_follow_the_weights, _makes_no_large_matrix),
     run=_run_tied,
     gradients=False,

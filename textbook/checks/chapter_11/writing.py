@@ -71,10 +71,10 @@ class _Translator(nn.Module):
         return cls(sizes[0], ends, *sizes[1:], seed=4)
 
 
-def _writing_cases(draw, hidden):
+def _writing_cases(draw, step=1):
     """The translator, the source (B, n), start, end, padding and the longest translation."""
     sizes = (9, 1, 2, 0), (10, 4, 0, 7)
-    for i, (vocabulary, start, end, padding) in enumerate(sizes if not hidden else sizes[::-1]):
+    for i, (vocabulary, start, end, padding) in enumerate(sizes[::step]):
         words = [w for w in range(vocabulary) if w not in (start, end, padding)]
         for batch, n, longest in ((4, 5, 6), (3, 4, 9), (1, 3, 4), (2, 6, 5)):
             firsts = [int(w) for w in draw.random.permutation(words)[:batch]]
@@ -127,6 +127,7 @@ def _rows(check, answer, *_):
 
 @exercise(
     cases=_writing_cases,
+    hidden_cases=lambda draw: _writing_cases(draw, step=-1),
     run=_written,
     reasons=(_rows,),
     gradients=False,

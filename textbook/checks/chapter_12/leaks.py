@@ -141,15 +141,15 @@ def suspects(n, d):
     return [chosen[i] for i in draw.random.permutation(8)]
 
 
-def _leak_cases(draw, hidden):
+def _leak_cases(draw, d=4, seed=0, longer=5):
     """Each mixer by itself, all together, none, and one more length."""
     leaks, honest = _makers(Draw(0), 6, 4)
-    names, d = [*leaks, *honest], 5 if hidden else 4
+    names = [*leaks, *honest]
     for name in names:
         yield (name,), 6, d
-    yield tuple(map(str, Draw(int(hidden)).random.permutation(names))), 6, d
+    yield tuple(map(str, Draw(seed).random.permutation(names))), 6, d
     yield (), 6, d
-    yield ("attention in tiles, without a mask inside a tile",), 7 if hidden else 5, 4
+    yield ("attention in tiles, without a mask inside a tile",), longer, 4
 
 
 # The test
@@ -193,6 +193,7 @@ def _found(answer, kinds, n, d):
 
 @exercise(
     cases=_leak_cases,
+    hidden_cases=lambda draw: _leak_cases(draw, d=5, seed=1, longer=7),
     run=_found,
     gradients=False,
     see='chapter 12, "Why it is no decoder"',

@@ -9,11 +9,14 @@ from textbook.checks.exercise import Draw, exercise
 # Linear attention within a window
 
 
-def _window_cases(draw, hidden):
+def _window_cases(draw, others=()):
     """Queries and keys are positive features; n, d, d_v and the window differ."""
-    sizes = [((), 3, 4, 2, 2), ((2,), 5, 4, 3, 3), ((2, 3), 6, 5, 4, 1), ((1,), 4, 6, 5, 9)]
-    if hidden:
-        sizes = [((3,), 7, 4, 5, 4), ((), 5, 6, 2, 2), ((2, 1, 2), 8, 5, 3, 5), ((2,), 3, 4, 6, 7)]
+    sizes = others or [
+        ((), 3, 4, 2, 2),
+        ((2,), 5, 4, 3, 3),
+        ((2, 3), 6, 5, 4, 1),
+        ((1,), 4, 6, 5, 9),
+    ]
     for lead, n, d, d_v, width in sizes:
         query, key = (draw.normal(*lead, n, d).exp() for _ in range(2))
         yield query, key, draw.normal(*lead, n, d_v), width
@@ -45,6 +48,10 @@ def _work_is_the_same_for_any_window(answer, *case):
 
 @exercise(
     cases=_window_cases,
+    hidden_cases=lambda draw: _window_cases(
+        draw,
+        others=[((3,), 7, 4, 5, 4), ((), 5, 6, 2, 2), ((2, 1, 2), 8, 5, 3, 5), ((2,), 3, 4, 6, 7)],
+    ),
     forbidden=("scaled_dot_product_attention", "softmax"),
     instead="sums of products of keys and values",
     properties=(_work_is_the_same_for_any_window,),
@@ -84,9 +91,9 @@ def _linear(scores, d):
 # Decays in a matrix
 
 
-def _decay_cases(draw, hidden):
+def _decay_cases(draw, more=()):
     """Logarithms of decays that add up to some thousands, and texts that begin anywhere."""
-    sizes = [((), 3), ((2,), 4), ((2, 3), 5)] + [((3, 2), 7), ((), 24)] * hidden
+    sizes = [((), 3), ((2,), 4), ((2, 3), 5), *more]
     for lead, n in sizes:
         for scale in (0.3, 400.0):
             starts = draw.normal(*lead, n) > 0.8
@@ -132,6 +139,7 @@ def _as_exact_as_its_numbers(answer, log_decay, starts):
 
 @exercise(
     cases=_decay_cases,
+    hidden_cases=lambda draw: _decay_cases(draw, more=[((3, 2), 7), ((), 24)]),
     properties=(_zero_means_zero, _as_exact_as_its_numbers),
     see='chapter 12, "Recurrence comes back"',
 )

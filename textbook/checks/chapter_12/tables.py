@@ -59,10 +59,9 @@ runs = [  # made up, each after a real habit
 ]
 
 
-def _table_cases(draw, hidden):
+def _table_cases(draw, level=2.0, count=8):
     """The table of the statement; tables whose rows lack one thing; rows that mix them."""
     yield (runs,)
-    level = 1.5 if hidden else 2.0
     seeds = [0.05, -0.05, 0.02, -0.02, 0.0]
     base = [level + x for x in seeds]
     far = [x - 0.2 for x in base[::-1]]
@@ -94,7 +93,7 @@ def _table_cases(draw, hidden):
     yield ([_row(far, base, rate=0.02, **{"rates tried": [0.005, 0.02, 0.05]})],)
     wide = {"base rate": 0.02, "base rates tried": [0.02, 0.005, 0.01]}
     yield ([_row(far, base, **wide), _row(far, base, steps=100)],)
-    yield (_random_rows(draw, 12 if hidden else 8),)
+    yield (_random_rows(draw, count),)
 
 
 def _random_rows(draw, count):
@@ -168,7 +167,7 @@ RULES = {
 
 def _first_wrong(check, answer, *_):
     """One row that is missing or one too many, and what to look at."""
-    for (rows,) in _table_cases(Draw(0), hidden=False):
+    for (rows,) in _table_cases(Draw(0)):
         found, right = (list(function(rows)) for function in (answer, check.reference))
         wrong = sorted(set(found) ^ set(right))
         if not wrong or not set(found) <= set(range(len(rows))):
@@ -198,7 +197,10 @@ def _told(row):
 
 
 @exercise(
-    cases=_table_cases, reasons=(_first_wrong,), see='chapter 12, "Do modifications transfer?"'
+    cases=_table_cases,
+    hidden_cases=lambda draw: _table_cases(draw, level=1.5, count=12),
+    reasons=(_first_wrong,),
+    see='chapter 12, "Do modifications transfer?"',
 )
 def believable(rows):
     """The numbers of the rows of which one may say: this change makes the loss lower."""

@@ -5,14 +5,12 @@ from textbook.checks.exercise import exercise
 from textbook.checks.recorded import recorded
 
 
-def _tile_cases(draw, hidden):
+def _tile_cases(draw, others=()):
     """States of all kinds: nothing seen yet, something seen, by all rows or by some.
 
     Scores are small or far apart, and the largest of them lie where nobody may look.
     """
-    sizes = [((), 3, 2, 4), ((2,), 4, 3, 5), ((2, 3), 3, 5, 4)]
-    if hidden:
-        sizes = [((), 4, 1, 6), ((3,), 5, 2, 4), ((2, 1, 2), 3, 6, 5)]
+    sizes = others or [((), 3, 2, 4), ((2,), 4, 3, 5), ((2, 3), 3, 5, 4)]
     for lead, queries, w, d_v in sizes:
         for scale in (1.0, 300.0, 4000.0):
             allowed = mt.ones(queries, w, dtype=mt.bool)
@@ -44,6 +42,9 @@ def _merged(*case):
 
 @exercise(
     cases=_tile_cases,
+    hidden_cases=lambda draw: _tile_cases(
+        draw, others=[((), 4, 1, 6), ((3,), 5, 2, 4), ((2, 1, 2), 3, 6, 5)]
+    ),
     forbidden=("scaled_dot_product_attention", "softmax", "logsumexp"),
     instead="amax, maximum, exp, sum and @",
     gradients=False,

@@ -4,9 +4,8 @@ import minitorch as mt
 from textbook.checks.exercise import exercise
 
 
-def _loss_cases(draw, hidden):
+def _loss_cases(draw, V=4, more=()):
     """Parts of a batch, each scores (B, n, V), original tokens and blanks (B, n)."""
-    V = 6 if hidden else 4
 
     def part(batch, n, blanks):
         chosen = mt.zeros(batch * n, dtype=mt.bool)
@@ -23,8 +22,8 @@ def _loss_cases(draw, hidden):
     yield ([(scores.masked_fill(~blanks.unsqueeze(-1), mt.nan), original, blanks)],)
     scores, original, blanks = part(1, 3, 2)
     yield ([(1000 * scores, original, blanks)],)
-    if hidden:
-        yield ([part(2, 7, 1 + i) for i in range(6)],)
+    for count in more:
+        yield ([part(2, 7, 1 + i) for i in range(count)],)
 
 
 def _a_tensor(answer, parts):
@@ -35,6 +34,7 @@ def _a_tensor(answer, parts):
 
 @exercise(
     cases=_loss_cases,
+    hidden_cases=lambda draw: _loss_cases(draw, V=6, more=[6]),
     forbidden=("cross_entropy",),
     instead="log_softmax or logsumexp, and the blanks as an index",
     properties=(_a_tensor,),

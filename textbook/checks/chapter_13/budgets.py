@@ -4,18 +4,12 @@ from textbook.checks.exercise import exercise
 from textbook.checks.reasons import part_that_differs
 
 
-def _plan_cases(draw, hidden):
+def _plan_cases(draw):
     """Budget, V, d, hidden, layers, n, batch, length of the text, share of blanks."""
-    if hidden:
-        yield 2e8, 23, 12, 40, 3, 9, 4, 777, 0.2
-        yield 5e11, 98, 64, 200, 2, 64, 4, 300_000, 0.15
-        yield 1e13, 3000, 256, 1024, 6, 128, 16, 20_000_000, 0.4
-        yield 1e6, 11, 8, 24, 1, 5, 3, 40, 0.15
-    else:
-        yield 1e8, 17, 8, 20, 2, 7, 3, 500, 0.15
-        yield 2e11, 98, 32, 128, 2, 64, 4, 5_900_000, 0.15
-        yield 8e11, 50, 48, 100, 3, 40, 16, 100_000, 0.3
-        yield 1e6, 13, 8, 20, 1, 6, 2, 30, 0.1
+    yield 1e8, 17, 8, 20, 2, 7, 3, 500, 0.15
+    yield 2e11, 98, 32, 128, 2, 64, 4, 5_900_000, 0.15
+    yield 8e11, 50, 48, 100, 3, 40, 16, 100_000, 0.3
+    yield 1e6, 13, 8, 20, 1, 6, 2, 30, 0.1
 
 
 def _parts(case):
@@ -61,7 +55,17 @@ def _what_is_off(check, answer, *_):
     return None
 
 
-@exercise(cases=_plan_cases, reasons=(_what_is_off,), see='chapter 13, "Scaling"')
+@exercise(
+    cases=_plan_cases,
+    hidden_cases=lambda draw: [
+        (2e8, 23, 12, 40, 3, 9, 4, 777, 0.2),
+        (5e11, 98, 64, 200, 2, 64, 4, 300_000, 0.15),
+        (1e13, 3000, 256, 1024, 6, 128, 16, 20_000_000, 0.4),
+        (1e6, 11, 8, 24, 1, 5, 3, 40, 0.15),
+    ],
+    reasons=(_what_is_off,),
+    see='chapter 13, "Scaling"',
+)
 def training_plan(budget, vocabulary, width, hidden, layers, n, batch, text, share):
     """FLOPs of a token, steps, passes over the text, and blanks, for a budget of FLOPs."""
     block = 4 * width**2 + 2 * width * hidden + 2 * n * width

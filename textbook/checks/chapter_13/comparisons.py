@@ -198,7 +198,7 @@ def studies():
     return [_Study(function) for function in some_of(_kinds(), (5, 3), np.random.default_rng(11))]
 
 
-def _study_cases(draw, hidden):
+def _study_cases(draw):
     """The kind of each procedure by itself, then all together."""
     return each_and_together(_kinds(), draw.random)
 

@@ -28,10 +28,10 @@ class _Model:
         return f"a language model of {self.vocabulary} tokens"
 
 
-def _completion_cases(draw, hidden):
+def _completion_cases(draw, V=9, size=5, last=1):
     """A model, prompts, choices, and whether the mean is asked for."""
-    V, random = 9 + 4 * hidden, draw.random
-    model = _Model(V, 5 + hidden)
+    random = draw.random
+    model = _Model(V, size)
 
     def text(length):
         return [int(x) for x in random.integers(1, V, length)]
@@ -41,7 +41,7 @@ def _completion_cases(draw, hidden):
         [(3, (2, 2))],
         [(1, (1, 3, 2))],
         [(4, (2, 1)), (2, (3, 1, 1))],
-        [(2, (4, 2, 1)), (5, (1, 2)), (1 + hidden, (2,)), (3, (1, 1, 3, 5))],
+        [(2, (4, 2, 1)), (5, (1, 2)), (last, (2,)), (3, (1, 1, 3, 5))],
     ):
         prompts = [text(length) for length, _ in lengths]
         choices = [[text(length) for length in each] for _, each in lengths]
@@ -68,6 +68,7 @@ def _scored(answer, model, prompts, choices, mean):
 
 @exercise(
     cases=_completion_cases,
+    hidden_cases=lambda draw: _completion_cases(draw, V=13, size=6, last=2),
     run=_scored,
     gradients=False,
     see='chapter 13, "A causal language model without fine-tuning"',

@@ -7,11 +7,9 @@ import numpy as np
 from textbook.checks.exercise import exercise
 
 
-def _curve_cases(draw, hidden):
+def _curve_cases(draw, others=(), n=6):
     """Counts of tokens, the losses after them, and the loss that is asked for."""
-    tokens, losses = [1000, 3000, 10000, 40000], [3.0, 2.5, 2.1, 1.8]
-    if hidden:
-        tokens, losses = [500, 700, 5000, 9000, 70000], [2.9, 2.8, 2.0, 1.9, 1.2]
+    tokens, losses = others or ([1000, 3000, 10000, 40000], [3.0, 2.5, 2.1, 1.8])
     for loss in (*losses, losses[1] - 0.1, losses[0] + 0.5, losses[-1] - 0.2):
         yield tokens, losses, loss
     restless = [losses[0], losses[2], losses[1], *losses[2:]]
@@ -22,7 +20,6 @@ def _curve_cases(draw, hidden):
     yield tokens, [losses[0], losses[2], losses[1], *losses[3:]], losses[3] + 0.05
     yield tokens[:1], losses[:1], losses[0]
     yield tokens[:1], losses[:1], losses[0] - 0.3
-    n = 9 if hidden else 6
     tokens = [int(x) for x in np.cumsum(draw.random.integers(100, 5000, n))]
     losses = [round(float(x), 3) for x in 3 - np.arange(n) / 4 + draw.random.normal(0, 0.2, n)]
     yield tokens, losses, round(float(draw.random.uniform(min(losses), max(losses))), 2)
@@ -63,6 +60,9 @@ def _said(answer, tokens, losses, loss):
 
 @exercise(
     cases=_curve_cases,
+    hidden_cases=lambda draw: _curve_cases(
+        draw, others=([500, 700, 5000, 9000, 70000], [2.9, 2.8, 2.0, 1.9, 1.2]), n=9
+    ),
     run=_said,
     reasons=(_example,),
     see='chapter 13, "Loss against tokens (C29)"',

@@ -43,10 +43,9 @@ figure = [  # made up
 ]
 
 
-def _figure_cases(draw, hidden):
+def _figure_cases(draw, unit=1):
     """The figure; one budget, measured well and badly; budgets in turn."""
     yield (figure,)
-    unit = 3 if hidden else 1
     sizes = [unit * n for n in (1000, 2000, 5000, 8000, 20_000, 50_000)]
     for best in (1500, 4000, 11_000, 30_000):
         yield (_bowl(unit * 1e10, unit * best, 2.5, sizes, slope=0.015),)
@@ -129,6 +128,7 @@ def _in_order(check, answer, runs):
 
 @exercise(
     cases=_figure_cases,
+    hidden_cases=lambda draw: _figure_cases(draw, unit=3),
     reasons=(_in_order, _example),
     see='chapter 13, "The best size for a budget (C37)"',
 )

@@ -98,9 +98,9 @@ def _learn(model, rate, counts, seed, labels, sets):
     return found
 
 
-def _pretrain_cases(draw, hidden):
+def _pretrain_cases(draw):
     """How many words, sentences and steps, the longest sentence, and the mask."""
-    yield (8, 80, 100, 9, 3) if hidden else (6, 66, 100, 8, 1)
+    yield 6, 66, 100, 8, 1
 
 
 def _pretrained(answer, words, count, steps, longest, mask):
@@ -155,6 +155,7 @@ def _pretrained(answer, words, count, steps, longest, mask):
 
 @exercise(
     cases=_pretrain_cases,
+    hidden_cases=lambda draw: [(8, 80, 100, 9, 3)],
     run=_pretrained,
     gradients=False,
     see='chapter 13, "A masked language model"',

@@ -7,10 +7,9 @@ from textbook.checks.compare import brief, difference
 from textbook.checks.exercise import exercise
 
 
-def _probe_cases(draw, hidden):
+def _probe_cases(draw, others=()):
     """States and labels to fit and to choose by, states to ask, and strengths in some order."""
-    classes, width = (4, 5) if hidden else (3, 4)
-    strengths = [1.0, 100.0, 0.01, 10.0] if hidden else [10.0, 0.1, 1000.0]
+    classes, width, strengths = others or (3, 4, [10.0, 0.1, 1000.0])
     for count, ask in ((9, 3), (30, 7), (60, 2), (40, 1)):
         random = draw.random
         directions = random.normal(size=(classes, width))
@@ -29,9 +28,8 @@ def _probe_cases(draw, hidden):
     yield train, mt.tensor(labels), validation, mt.tensor(chosen), test, strengths[:1]
 
 
-def _all_right_cases(draw, hidden):
+def _all_right_cases(draw, width=3):
     """Classes far apart: all strengths but one choose with the same share of right answers."""
-    width = 3 + hidden
     labels = np.arange(12) % 2
     states = mt.tensor(8.0 * labels[:, None] + draw.random.normal(size=(12, width)))
     test = mt.tensor(draw.random.normal(size=(4, width)) + 4)
@@ -40,9 +38,14 @@ def _all_right_cases(draw, hidden):
         yield states, y, states + 0.1, y, test, strengths
 
 
-def _cases(draw, hidden):
-    yield from _probe_cases(draw, hidden)
-    yield from _all_right_cases(draw, hidden)
+def _cases(draw):
+    yield from _probe_cases(draw)
+    yield from _all_right_cases(draw)
+
+
+def _hidden_cases(draw):
+    yield from _probe_cases(draw, others=(4, 5, [1.0, 100.0, 0.01, 10.0]))
+    yield from _all_right_cases(draw, width=4)
 
 
 def _probed(answer, train, labels, validation, validation_labels, test, strengths):
@@ -89,6 +92,7 @@ def _constant(check, answer, train, labels, validation, truth, test, strengths):
 
 @exercise(
     cases=_cases,
+    hidden_cases=_hidden_cases,
     run=_probed,
     gradients=False,
     properties=(_asks_one_by_one,),

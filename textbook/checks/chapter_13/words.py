@@ -26,19 +26,16 @@ def _layout(draw, batch, n, ordinary, longest):
     return mt.tensor(tokens), mt.tensor(words)
 
 
-def _mask_cases(draw, hidden):
+def _mask_cases(draw, others=()):
     """Tokens and words (B, n), the share of blanks, the mask, and the ordinary tokens."""
-    ids = {
-        False: ([9, 4, 11, 7], [5, 8, 6, 4, 12, 10, 14]),
-        True: ([8, 13, 5, 6, 9], [30, 7, 21, 16]),
-    }[hidden]
-    mask = 17 if hidden else 3
+    ids = [9, 4, 11, 7], [5, 8, 6, 4, 12, 10, 14]
+    ids, mask, lengths, share = others or (ids, 3, (26, 20), 0.15)
     first, second = map(mt.tensor, ids)
     yield *_layout(draw, 2, 6, first, 2), 1.0, mask, first
     yield *_layout(draw, 3, 5, second, 2), 0.0, mask, second
     yield *_layout(draw, 1, 9, second, 3), 0.5, mask, second
-    yield *_layout(draw, 1600, 26 + 5 * hidden, first, 3), 0.5, mask, first
-    yield *_layout(draw, 2600, 20 + 3 * hidden, second, 2), 0.2 if hidden else 0.15, mask, second
+    yield *_layout(draw, 1600, lengths[0], first, 3), 0.5, mask, first
+    yield *_layout(draw, 2600, lengths[1], second, 2), share, mask, second
 
 
 TYPICAL = 0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8, 0.9, 1
@@ -164,6 +161,9 @@ def _those_that_differ(check, answer, *_):
 
 @exercise(
     cases=_mask_cases,
+    hidden_cases=lambda draw: _mask_cases(
+        draw, others=(([8, 13, 5, 6, 9], [30, 7, 21, 16]), 17, (31, 23), 0.2)
+    ),
     run=_masked,
     reasons=(_those_that_differ,),
     gradients=False,
