@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 03: sequence to sequence
 #
-# Ten exercises, 40 points, about five and a quarter hours. The **core** (1, 2, 5) takes 70 minutes. They belong
+# Ten exercises, 40 points, about five hours. The **core** (1, 2, 5) takes 70 minutes. They belong
 # to [chapter 03](../../notebooks/03_seq2seq.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 07: masking
 #
-# Ten exercises, 40 points, about five and three quarter hours. The **core** (1, 3, 4) takes 85 minutes. They belong
+# Ten exercises, 40 points, about six hours. The **core** (1, 3, 4) takes 85 minutes. They belong
 # to [chapter 07](../../notebooks/07_masking.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).

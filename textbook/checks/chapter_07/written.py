@@ -10,34 +10,40 @@ LONGEST = 8
 
 
 def program_a(lengths, n):
+    """Lengths (B) and n give a mask (B, n, n)."""
     places = mt.arange(n)
     real = places < lengths.unsqueeze(1)
     return real.unsqueeze(1) & (places <= places.unsqueeze(1))
 
 
 def program_b(lengths, n):
+    """Lengths (B) and n give a mask (B, n, n)."""
     real = mt.arange(n) < lengths.unsqueeze(1)
     return real.unsqueeze(2) & mt.ones(n, n).tril().bool()
 
 
 def program_c(lengths, n):
+    """Lengths (B) and n give a mask (B, n, n)."""
     before = mt.arange(n) <= mt.arange(n).unsqueeze(1)
     return before.expand(len(lengths), n, n)
 
 
 def program_d(lengths, n):
+    """Lengths (B) and n give a mask (B, n, n)."""
     mask = mt.ones(len(lengths), n, n).tril().bool()
     mask[:, :, lengths.min().item() :] = False
     return mask
 
 
 def program_e(lengths, n):
+    """Lengths (B) and n give a mask (B, n, n)."""
     places = mt.arange(n)
     padding = places > lengths.unsqueeze(1)
     return (places <= places.unsqueeze(1)) & ~padding.unsqueeze(1)
 
 
 def program_f(lengths, n):
+    """Lengths (B) and n give a mask (B, n, n)."""
     places = mt.arange(lengths.max().item())
     real = places < lengths.unsqueeze(1)
     return real.unsqueeze(1) & (places <= places.unsqueeze(1))
