@@ -389,6 +389,11 @@ def test_the_chapters_stand_in_an_epub(root, book, tmp_path):
     assert 'href="book.epub"' in (pages / "index.html").read_text("utf-8")
 
 
+def _kinds_of_fonts(page):
+    fonts = page["/Resources"].get("/Font", {})
+    return {font.get_object()["/Subtype"] for font in fonts.values()}
+
+
 @needs_chromium
 @pytest.mark.thorough
 def test_the_chapters_stand_in_one_pdf_whose_contents_and_index_lead_to_their_pages(root, book):
@@ -396,6 +401,8 @@ def test_the_chapters_stand_in_one_pdf_whose_contents_and_index_lead_to_their_pa
     add_books(root, book)
     paper = PdfReader(book / "book.pdf")
     texts = [re.sub(r"\s+", " ", page.extract_text()) for page in paper.pages]
+    kinds = {kind for page in paper.pages for kind in _kinds_of_fonts(page)}
+    assert "/Type3" in kinds, "no formula is printed: MathJax's fonts become those of type 3"
     contents = " ".join(texts[:6])
     for title in ["00 Tensors and autograd", "2. The chain rule on a graph", "5. In matrices"]:
         number = int(re.search(rf"{re.escape(title)} (\d+)", contents)[1])
