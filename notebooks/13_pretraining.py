@@ -1327,7 +1327,7 @@ def trained_on_code(model, steps, rate, batch, text=source):
         d=[16, 32, 64, 128],
         pace=Tuned(0.2, 0.4, 0.8, lowest="nats elsewhere"),
         steps=800,
-        seeds=3,
+        seeds=5,
     ),
 )
 def loss_by_tokens(d, pace, steps, batch=8):
