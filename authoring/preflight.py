@@ -95,6 +95,16 @@ def grade_id(cell) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def is_read(cell: NotebookNode) -> bool:
+    """Whether a person gives the points of a cell: of a text, or of a criterion of a rubric."""
+    return is_task(cell) or (is_grade(cell) and is_solution(cell))
+
+
+def has_points(cell: NotebookNode) -> bool:
+    """Whether a cell has points, by a test or by a person."""
+    return is_grade(cell) or is_read(cell)
+
+
 def find(
     student: Path, releases: dict[str, NotebookNode], wanted: list[str] | None = None
 ) -> tuple[dict[str, tuple[Path, list[str]]], list[str]]:

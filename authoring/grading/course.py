@@ -14,7 +14,7 @@ from nbconvert.filters import markdown2html
 from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
-from nbgrader.utils import is_grade, is_solution, is_task
+from nbgrader.utils import is_solution
 from traitlets.config import Config
 
 from authoring import preflight
@@ -106,7 +106,7 @@ class Course:
         for cell in notebook.cells:
             mark = self._mark(cell)
             cell.metadata = NotebookNode(nbgrader=mark) if mark else NotebookNode()
-            if mark and has_points(cell):
+            if mark and preflight.has_points(cell):
                 mark.score = graded.points[exercise_of(mark.grade_id)]
                 mark.points = self.maximum[exercise_of(mark.grade_id)]
         if graded.notes:
@@ -153,26 +153,19 @@ def exercise_of(test: str) -> str:
     return test.removeprefix("test_")
 
 
-def has_points(cell: NotebookNode) -> bool:
-    """Whether a cell has points: a test, a text to be read, or a criterion of a rubric."""
-    return is_grade(cell) or is_task(cell)
-
-
 def maximum(source: NotebookNode) -> dict[str, float]:
     """The points of each exercise of a set, and of each criterion."""
     return {
         exercise_of(preflight.grade_id(cell)): float(cell.metadata.nbgrader.points)
         for cell in source.cells
-        if has_points(cell)
+        if preflight.has_points(cell)
     }
 
 
 def by_hand(source: NotebookNode) -> set[str]:
     """What of that a person has to read and to give points for."""
     return {
-        exercise_of(preflight.grade_id(cell))
-        for cell in source.cells
-        if has_points(cell) and (is_task(cell) or is_solution(cell))
+        exercise_of(preflight.grade_id(cell)) for cell in source.cells if preflight.is_read(cell)
     }
 
 

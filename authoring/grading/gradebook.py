@@ -39,10 +39,7 @@ class Records:
 
     def __init__(self, results: Path, folder: Path, sets: dict, say: Callable[[str], None]):
         self.path, self.say, self.failed = results / "gradebook.db", say, 0
-        self.written = {
-            name: _cells(source, is_grade, is_solution) | _cells(source, is_task)
-            for name, source in sets.items()
-        }
+        self.written = {name: _cells(source, preflight.is_read) for name, source in sets.items()}
         if shutil.which("alembic") is None:  # with which nbgrader makes the database
             paths = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
             os.environ["PATH"] = os.pathsep.join(paths)
@@ -144,10 +141,10 @@ class Records:
         book.db.commit()
 
 
-def _cells(source: NotebookNode, *kinds: Callable) -> dict[str, float]:
-    """The points of the cells that are of these kinds, by their names."""
+def _cells(source: NotebookNode, kind: Callable) -> dict[str, float]:
+    """The points of the cells of a kind, by their names."""
     return {
         preflight.grade_id(cell): float(cell.metadata.nbgrader.get("points", 0))
         for cell in source.cells
-        if all(kind(cell) for kind in kinds)
+        if kind(cell)
     }

@@ -17,7 +17,6 @@ import types
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
-from nbgrader.utils import is_grade, is_solution, is_task
 
 from authoring import preflight
 from authoring.grading.isolation import MEMORY, ROOT, Place
@@ -100,9 +99,9 @@ class Run:
         for cell in self.cells:
             cell.outputs = []
         self.passed = {
-            preflight.grade_id(cell): None if is_solution(cell) or is_task(cell) else False
+            preflight.grade_id(cell): None if preflight.is_read(cell) else False
             for cell in notebook.cells
-            if is_grade(cell) or is_task(cell)
+            if preflight.has_points(cell)
         }
         self.room = Room(LONGEST_ALL, LARGEST_ALL)
         self.fatal: dict[int, str] = {}  # what stopped a cell, by its index
@@ -162,7 +161,7 @@ class Run:
             student.end()
 
     def _run_cell(self, index, cell, peer, together):
-        if not is_grade(cell) or is_solution(cell):
+        if preflight.is_read(cell) or not preflight.has_points(cell):
             outputs = run_there(peer, cell.source)
             cell.outputs = cell.outputs if together else self._shown(outputs)
             return
