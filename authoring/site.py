@@ -263,7 +263,7 @@ MENDS = {
 }
 
 FORMULA_ALONE = re.compile(
-    r'<th class="head">(?=<p><span class="bound"><span class="math[^>]*>\\\(([^<]*)\\\)'
+    r'<th class="head"><p>(?=<span class="bound"><span class="math[^>]*>\\\(([^<]*)\\\)'
     r"</span></span></p></th>)"
 )
 
@@ -278,9 +278,10 @@ def _mend_for_readers(pages: Path) -> None:
 
 
 def _named_head(head: re.Match) -> str:
-    """The heading of a column that is a formula, with its letters for who hears them."""
+    """The heading of a column that is a formula: who hears it gets its letters in its place."""
     letters = re.sub(r"\\text|[\\{}_^]", " ", head[1])
-    return f'<th class="head" aria-label="{" ".join(letters.split())}">'
+    heard = f'<span class="visually-hidden">{" ".join(letters.split())}</span>'
+    return f'<th class="head">{heard}<p aria-hidden="true">'
 
 
 def _lay_pictures_beside(pages: Path) -> None:
