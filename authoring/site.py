@@ -250,6 +250,7 @@ MENDS = {
     '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="On this page">',
     '<div class="highlight"><pre>': '<div class="highlight"><pre tabindex="0">',
     '<pre style="': '<pre tabindex="0" style="',
+    '<div class="output text_html"><img': '<div class="output text_html" tabindex="0"><img',
     '<div class="math-wrapper docutils container">': (
         '<div class="math-wrapper docutils container" tabindex="0">'
     ),

@@ -30,7 +30,7 @@ DECK = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{tit
 <link rel="stylesheet" href="../_static/revealjs/dist/reveal.css">
 {formulas}
 <link rel="stylesheet" href="../_static/slides.css"></head>
-<body><div class="reveal"><div class="slides">
+<body tabindex="0"><div class="reveal"><div class="slides">
 {slides}
 </div></div>
 <script src="../_static/revealjs/dist/reveal.js"></script>
