@@ -16,7 +16,7 @@ from .sources import BookError
 
 LEFT_OUT = (
     "a.headerlink, details.hide, .cell_output details, .admonition.tip, "
-    "iframe, script, style, noscript"
+    "iframe, script, style, noscript, th .visually-hidden"
 )
 HEADING = re.compile("h[1-6]")
 STYLES = Path(__file__).with_name("site_static") / "epub.css"

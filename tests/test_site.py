@@ -192,11 +192,15 @@ def test_no_prose_is_set_as_a_formula(pages):
 def test_what_scrolls_can_be_reached_by_keys_and_no_heading_of_a_table_is_empty(pages):
     assert {path.name for path, page in pages.items() if page.unreachable} == set()
     for path in pages:
-        for head in re.findall(r"<th\b.*?</th>", path.read_text("utf-8"), re.DOTALL):
+        text = path.read_text("utf-8")
+        drawn = re.findall(r'<div class="output[^"]*"([^>]*)>\s*<img', text)
+        assert drawn or path.parent.name != "notebooks"
+        assert all("tabindex" in rest for rest in drawn), path.name
+        for head in re.findall(r"<th\b.*?</th>", text, re.DOTALL):
             read = BeautifulSoup(head, "html.parser").th
             for formula in read.select(".math"):
                 formula.decompose()
-            assert read.get_text(strip=True) or read.get("aria-label"), f"{path.name}: {head}"
+            assert read.get_text(strip=True), f"{path.name}: {head}"
 
 
 def test_search_knows_the_sections_and_leaves_out_code(book, pages):
@@ -242,6 +246,8 @@ def test_each_chapter_has_slides_with_its_text_as_notes(root, book):
         assert 15 <= len(shown) <= 25
         assert sum(slide.img is not None for slide in shown) > 5
         assert all(slide.select_one("aside.notes p") for slide in shown)
+        verdicts = [verdict.get_text() for verdict in deck.select(".verdict")]
+        assert verdicts and all(re.match(r"[CE]\d", verdict) for verdict in verdicts)
         for slide in shown:
             slide.aside.decompose()
             assert len(slide.get_text(" ").split()) < 200
