@@ -506,13 +506,10 @@ module("textbook.checks.chapter_01", "spoilt")
 POSSIBLE = {"hides what it runs": UNHEARD}  # docs/instructors.md has it on its list
 # Some of each kind, tried in every run of the tests; the others are tried with --all.
 QUICK = {
-    *("looks at frames", "remembers outcomes", "replaces the check", "asks"),
-    *("lies", "forges", "replies with exit", "forges a remark", "sends odd arrays"),
-    *("patches", "transforms cells", "spreads", "overwrites", "reads the solution", "reads others"),
-    *("ends its parent", "quits", "pretends to be a tensor", "gives odd floats", "forges marks"),
-    *("uses what is forbidden", "uses it in a thread", "hides what it runs"),
-    *("raises half an emoji", "writes 5000 hexadecimal digits", "writes what does not print"),
-    *("displays 25 MB", "displays large pictures", "forks in the answer", "gives a text of 20 MB"),
+    *("looks at frames", "remembers outcomes", "replaces the check", "lies", "forges"),
+    *("replies with exit", "sends odd arrays", "patches", "spreads", "reads the solution"),
+    *("ends its parent", "pretends to be a tensor", "uses what is forbidden", "hides what it runs"),
+    *("raises half an emoji", "displays 25 MB", "forks in the answer", "gives a text of 20 MB"),
 }
 
 

@@ -358,7 +358,7 @@ onload = async () => {
 
 
 @needs_chromium
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [1280, pytest.param(390, marks=pytest.mark.thorough)])
 def test_links_to_sections_land(book, tmp_path, width):
     page = (book / "notebooks" / "05_self_attention.html").as_uri()
     look = tmp_path / "landing.html"
