@@ -81,6 +81,7 @@ def article(pages: Path, name: str, names: list[str]) -> str:
     text = ARTICLE.search((pages / f"{name}.html").read_text("utf-8"))[1]
     text = text.replace(' loading="lazy"', "")
     text = re.sub(r'\bid="([^"]+)"', lambda found: f'id="{_id(name, found[1])}"', text)
+    text = re.sub(r"(?<=>)(?=\s*<h1)", f'<span id="{_id(name, "")}"></span>', text, count=1)
 
     def link(found: re.Match) -> str:
         path, _, anchor = html.unescape(found[1]).partition("#")
