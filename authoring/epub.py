@@ -16,7 +16,7 @@ from .sources import BookError
 
 LEFT_OUT = (
     "a.headerlink, details.hide, .cell_output details, .admonition.tip, "
-    "iframe, script, style, noscript"
+    "iframe, script, style, noscript, th .visually-hidden"
 )
 HEADING = re.compile("h[1-6]")
 STYLES = Path(__file__).with_name("site_static") / "epub.css"
@@ -30,8 +30,10 @@ def pandoc() -> str | None:
 
 def write_epub(pages: Path, names: list[str], title: str) -> None:
     """Write ``book.epub`` of these pages of a built site."""
-    texts = (str(_plain(article(pages, name, names))) for name in names)
-    text = TITLE_PAGE.format(title=title) + "".join(texts) + "</body></html>"
+    read = [BeautifulSoup(article(pages, name, names), "html.parser") for name in names]
+    _lead_to_headings(read)
+    texts = "".join(str(_plain(page)) for page in read)
+    text = TITLE_PAGE.format(title=title) + texts + "</body></html>"
     with tempfile.TemporaryDirectory() as work:
         page = Path(work, "book.html")
         page.write_text(text, encoding="utf-8")
@@ -44,16 +46,25 @@ def write_epub(pages: Path, names: list[str], title: str) -> None:
     link(pages / "index.html", "book.epub", "The same as EPUB")
 
 
-def _plain(text: str) -> Tag:
+def _lead_to_headings(pages: list[Tag]) -> None:
+    """A section has several anchors, and pandoc knows that of a heading alone: links lead there."""
+    headings = {}
+    for page in pages:
+        for section in page("section"):
+            heading = section.find(HEADING)
+            heading["id"] = section["id"]
+            for anchor in heading.find_previous_siblings("span"):
+                headings[f"#{anchor.extract()['id']}"] = f"#{section['id']}"
+            section.unwrap()
+    for page in pages:
+        for found in page.select('a[href^="#"]'):
+            found["href"] = headings.get(found["href"], found["href"])
+
+
+def _plain(page: Tag) -> Tag:
     """An article as pandoc reads it: TeX in its scripts, no page's furniture."""
-    page = BeautifulSoup(text, "html.parser")
     for tag in page.select(LEFT_OUT):
         tag.decompose()
-    for section in page("section"):  # pandoc looks for anchors in the heading
-        heading = section.find(HEADING)
-        heading["id"] = section["id"]
-        heading.extend(heading.find_previous_siblings("span"))
-        section.unwrap()
     for tag in page.select(".math.notranslate"):
         tex = re.fullmatch(r"\s*\\[\[(](.*)\\[\])]\s*", tag.get("data-tex") or tag.text, re.DOTALL)
         formula = page.new_tag("script", type="math/tex")

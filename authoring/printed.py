@@ -22,8 +22,9 @@ HEADING = re.compile(
 TERMS = Path(__file__).with_name("index_terms.txt").read_text("utf-8").split("\n")[:-1]
 PARAGRAPH = re.compile(r"<p>(?:(?!</p>).)*</p>", re.DOTALL)
 PLACE = '<span class="as-pdf"></span>'  # in a page, for links to what it also is
-PAGE = """<!doctype html><html lang="en" data-theme="light"><head><meta charset="utf-8">
-<title>{title}</title>{styles}<link rel="stylesheet" href="_static/printed.css"></head>
+PAGE = """<!doctype html><html lang="en" data-theme="light" class="laid-out"><head>
+<meta charset="utf-8"><title>{title}</title>{styles}
+<link rel="stylesheet" href="_static/printed.css"></head>
 <body data-theme="light"><header><h1>{title}</h1></header>
 <nav><h2>Contents</h2>{contents}</nav>{articles}
 <section class="index" id="index"><h2>Index</h2>{index}</section></body></html>"""

@@ -250,6 +250,7 @@ MENDS = {
     '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="On this page">',
     '<div class="highlight"><pre>': '<div class="highlight"><pre tabindex="0">',
     '<pre style="': '<pre tabindex="0" style="',
+    '<div class="output text_html"><img': '<div class="output text_html" tabindex="0"><img',
     '<div class="math-wrapper docutils container">': (
         '<div class="math-wrapper docutils container" tabindex="0">'
     ),
@@ -263,7 +264,7 @@ MENDS = {
 }
 
 FORMULA_ALONE = re.compile(
-    r'<th class="head">(?=<p><span class="bound"><span class="math[^>]*>\\\(([^<]*)\\\)'
+    r'<th class="head"><p>(?=<span class="bound"><span class="math[^>]*>\\\(([^<]*)\\\)'
     r"</span></span></p></th>)"
 )
 
@@ -278,9 +279,10 @@ def _mend_for_readers(pages: Path) -> None:
 
 
 def _named_head(head: re.Match) -> str:
-    """The heading of a column that is a formula, with its letters for who hears them."""
+    """The heading of a column that is a formula: who hears it gets its letters in its place."""
     letters = re.sub(r"\\text|[\\{}_^]", " ", head[1])
-    return f'<th class="head" aria-label="{" ".join(letters.split())}">'
+    heard = f'<span class="visually-hidden">{" ".join(letters.split())}</span>'
+    return f'<th class="head">{heard}<p aria-hidden="true">'
 
 
 def _lay_pictures_beside(pages: Path) -> None:

@@ -22,6 +22,7 @@ NEEDED = ("dist/reset.css", "dist/reveal.css", "dist/reveal.js", "plugin/notes/n
 MOST = 25  # slides of a chapter; a second figure of a section has to fit
 LONGEST = 45  # words on a slide; the rest of a paragraph is for the notes
 LARGEST = 120  # words of a table that fits on a slide
+VERDICT = re.compile(r"[CE]\d")  # how a box begins that says what came out
 READY = f'<link rel="stylesheet" href="../_static/{STYLES}">'
 AS_READ = '<script defer src="../_static/mathjax/tex-chtml.js"></script>'
 DECK = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -29,7 +30,7 @@ DECK = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{tit
 <link rel="stylesheet" href="../_static/revealjs/dist/reveal.css">
 {formulas}
 <link rel="stylesheet" href="../_static/slides.css"></head>
-<body><div class="reveal"><div class="slides">
+<body tabindex="0"><div class="reveal"><div class="slides">
 {slides}
 </div></div>
 <script src="../_static/revealjs/dist/reveal.js"></script>
@@ -77,14 +78,15 @@ def _slides(article: Tag, title: str) -> Iterator[str]:
             room -= 1
         else:
             figures = figures[:1]
-        verdict = section.find("blockquote")
+        boxes = section("blockquote")
+        verdict = next((box for box in boxes if VERDICT.match(box.get_text().strip())), None)
         formula = section.find("div", class_="math")
         table = None if figures or formula else _table(section)
         slides = [heading + _short(next(iter(paragraphs), None)) + _copied(formula or table)]
         for figure in figures:
             seen = next((p for p in figure.find_all_next("p") if p in paragraphs), None)
             slides.append(f"<h3>{_heading(section.h2)}</h3>{_copied(figure)}{_short(seen)}")
-        if verdict and verdict.strong:
+        if verdict:
             slides[-1] += f'<p class="verdict">{verdict.strong.decode_contents()}</p>'
         for slide in slides:
             yield _slide(slide, paragraphs)

@@ -665,7 +665,8 @@ plot.show(
 
 # %% [markdown]
 # The right word goes up by what it lacks to 1, every other word goes down by what it has, and the arrows add up to zero.
-# Who is confidently wrong gets the longest arrows: the logarithm undoes the saturation of the softmax.
+# A model that is confidently wrong gets the longest
+# arrows: the logarithm undoes the saturation of the softmax.
 
 # %%
 scores, sat = Array(z), np.eye(3)[2]  # a 1 at the number of "sat"
@@ -1400,7 +1401,8 @@ for steps in runs.best.settings_of("steps"):
         )
 
 # %% [markdown]
-# All five lines fall, so the sum as it was measured is the largest of the 32. Had chance made it, we should see that
+# All five lines fall, so the sum as it was measured is the largest of the 32. (The top line falls by a hair. With this
+# one pair turned, the sum is a hair smaller: that is the second way in the last bar. Only one way reaches the line.) Had chance made it, we should see that
 # once in 32 times. This is the rule, for the whole book:
 #
 # > A difference is a **finding** if there are at least five seeds and $p \le 0.05$.
@@ -1420,8 +1422,9 @@ for steps in runs.best.settings_of("steps"):
 # > *Measured*: Medians of 20 seeds, after 200 steps; the tables above have the ranges. Momentum's loss at a tenth of SGD's
 # > rate is 0.86 to 1.11 of it (medians at four step lengths, up to 1). At length 3 11 of 20 runs of SGD end above 1, and none with momentum.
 # > Each at its own rate, SGD's loss is larger than momentum's in 20 of 20 seeds after 200 steps, 18 after 600 (findings),
-# > and 19 after 2,000 (none, p = 0.11). That Adam's mean loss is lower than another's is no finding at any of the three; that
-# > its mean log loss is lower is one from 600 steps on, against both (asked after a look).
+# > and 19 after 2,000 (none, p = 0.11). By its mean loss Adam is ahead of
+# > neither at any of the three (no finding). By its mean log loss it is ahead of both from 600 steps on (findings, asked after
+# > a look).
 #
 # > **Today.** Language models are trained with AdamW: Adam, and a little shrinking of each weight at every step (chapter
 # > 11). Its rate rises during a warm-up and then falls (chapter 09), and the gradient's norm is clipped (chapter 01).

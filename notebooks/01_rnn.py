@@ -3,8 +3,8 @@
 #
 # A multilayer perceptron takes one vector of fixed size. A text has any length, and in a text order matters. How
 # can one network read it? This chapter builds the first answer: a small network that reads word by word,
-# and hands a summary of what it has read to its next step. At the end it writes. Everything below the first line is its
-# own, a character at a time, after nine minutes with Shakespeare's plays (section 11):
+# and hands a summary of what it has read to its next step. At the end it writes. Only the first name was given. All the
+# rest is its own, a character at a time, after nine minutes with Shakespeare's plays (section 11):
 #
 # > {{01 on_the_plays: at 0.5[1:9]}}
 #
@@ -19,7 +19,7 @@
 # - clip the gradient, lay a long text out so that a state may be carried, and truncate the history;
 # - train a language model, hold it against a rival that only counts, and write text with it.
 #
-# **Time**: about 120 minutes for sections 1 to 12; the side roads after the summary are for whoever wants more.
+# **Time**: about 125 minutes for sections 1 to 12; the side roads after the summary are for whoever wants more.
 # All cells together run in less than a minute. **Before it**: chapter 00 (tensors, gradients, softmax and
 # cross-entropy, embeddings, perplexity, what an experiment is).
 #
@@ -405,9 +405,11 @@ plot.show(
 )
 
 # %% [markdown]
-# One color is one set of weights again: green and blue share nothing. Both are put together from parts that we have:
+# One color is one set of weights again: green and blue share nothing. Both are put together from parts that we
+# have. (The folded cell does it for the deep one.)
 
-# %%
+# %% evidence
+# A deep network from two that we have
 mt.manual_seed(0)
 lower, upper = nn.RNN(2, 3), nn.RNN(3, 3)
 by_hand = upper(lower(x)[0])[0]  # (T, H): the lower one's states are the upper one's inputs
@@ -430,7 +432,7 @@ with mt.no_grad():
 print("bidirectional, agrees with nn.RNN:", mt.allclose(by_hand, both(x)[0], atol=1e-6))
 
 # %% [markdown]
-# The second `flip` puts the states back in the words' order, so that row $t$ of both halves speaks of word $t$.
+# The second `flip` puts the states back in the words' order, so that row $t$ of both halves belongs to word $t$.
 # Forgetting it is the usual mistake.
 #
 # Which words can a state depend on? The gradient tells us: we ask the engine for the derivatives of the state after
@@ -487,8 +489,9 @@ plot.show(
 # ### Why not for generation (E2)
 #
 # An RNN language model does not see later steps. That, say the lectures (deck 2), can be addressed by
-# bidirectional RNNs. For labeling a text that is there, it can. Can it for *predicting the next token*? The
-# backward half has read the very token that is to be predicted. We test it on text that nobody can predict,
+# bidirectional RNNs. For labeling the words of a finished text that is
+# right. Is it for *predicting the next token*? There the backward half has read the very token that is to be
+# predicted. We test it on text that nobody can predict,
 # throws of a die. No honest model has a loss below $\log 6 = 1.79$ there, give or take the luck of the throws.
 
 
@@ -829,7 +832,8 @@ for name, result in {"per matrix": per_matrix, "global norm": clipped(joint)}.it
 # descent with momentum. There are eight symbols, so chance is a loss of $\log 8 = 2.08$.
 
 
-# %%
+# %% evidence
+# A network that recalls the first symbol, and its loss
 def first_symbol_model():
     model = NextToken(8, 64)
     nn.init.normal_(model.rnn.weight_hh_l0, std=1.5 / 64**0.5)
@@ -1142,16 +1146,16 @@ costs.holds(
 
 # %% [markdown]
 # A window of 16 learns the task fully. In a window of 9 only one question in nine has its symbol inside, and that is nearly
-# enough. In a window of 8 none has, and no run of ours passes 0.69. So choose the window longer than what is to be
-# remembered, but not much longer, since it costs more.
+# enough. In a window of 8 none has, and none of our five networks learns the task: they come to 0.35 to 0.69. So choose
+# the window longer than what is to be remembered, but not much longer, since it costs more.
 #
 # But look at the lowest curve again. At first it lies far above chance. How, if no gradient joins a symbol to its question?
 # The *state* reaches further back than the gradient: an echo of old symbols is left in it by chance, and the output learns
 # to read the echo. Nothing says that the echo should be kept. So it is lost again: after 50,000 steps all five runs know
-# less than after 15,000.
+# less than after 15,000. (How far can an echo carry, if nothing trains it away? Side road B finds out.)
 #
-# > **C3 · holds: In 15,000 steps windows of 9 and 16 learn a delay of 8 to 0.98 and more; with 8 no run of
-# > ours passes 0.69.** *The lectures* (deck 2, "Truncated Backpropagation Through Time"): "limit the number of
+# > **C3 · holds: In 15,000 steps windows of 9 and 16 learn a delay of 8 to 0.98 and more; a window
+# > of 8 comes to 0.35 to 0.69.** *The lectures* (deck 2, "Truncated Backpropagation Through Time"): "limit the number of
 # > time steps to backprop through". What that gives and what it costs, we added.
 # >
 # > *Measured*: Accuracy at delay 8 after 5,000, 15,000 and 50,000 steps, five seeds, each window at its own rate, chance
@@ -1181,8 +1185,8 @@ print(f"P(sentence) = {log_p.sum().exp().item():.2e}")
 print(f"perplexity  = {math.exp(-log_p.mean().item()):.2f}")
 
 # %% [markdown]
-# **Perplexity** is $\exp$ of the mean loss per token (chapter 00), here of section 6's 2.686: the number of equally
-# likely tokens that would be as hard to guess. Guessing evenly among the 9 tokens has perplexity 9. Our random
+# **Perplexity** is $\exp$ of the mean loss a token (chapter 00). Here the loss is section 6's 2.686. It is the number of
+# equally likely tokens that would be as hard to guess. Guessing evenly among the 9 tokens has perplexity 9. Our random
 # weights do worse: they are sure of wrong things.
 #
 # **Teacher forcing.** In training, the input at each step is the true token, whatever the model would have said. So one
@@ -1608,8 +1612,8 @@ networks.holds(
 #
 # ### With the plays
 #
-# What if it gets more of all three? Now a million characters of Shakespeare's plays, 384 units, and 29 passes, nine
-# minutes of one core. You need not wait for it. This was recorded, and drawn at temperature 0.5
+# What if a network gets more memory, more text and more time? We give it 384 units, a million characters of
+# Shakespeare's plays, and 29 passes, nine minutes of one core. You need not wait for it. This was recorded, and drawn at temperature 0.5
 # (`python book.py experiment 01 on_the_plays` runs it again, and fetches the text once):
 
 # %% evidence
@@ -1661,8 +1665,7 @@ if plays.full:
 #
 # > **Today.** Such networks were the best language models from about 2010, soon with LSTM cells (chapter 02), to 2017. In
 # > practice one adds dropout between the layers, ties the output matrix to the embedding (chapter 11), and clips at
-# > 1 or below. Losses are often told in **bits per character**, our nats divided by $\log 2 = 0.69$. Since then
-# > Transformers have taken its place (chapters 07 and 10). What is new is that recurrence comes back, in networks
+# > 1 or below. Losses are often given in **bits per character**: our nats divided by $\log 2 = 0.69$. Since then Transformers have taken their place (chapters 07 and 10). What is new is that recurrence comes back, in networks
 # > whose state changes linearly, so that training need not wait for each step: chapter 12 builds two of them.
 #
 # ## 12. Choosing the next token
@@ -1956,7 +1959,7 @@ if frozen.full:
 # between 1.00 and 1.12, where echoes last. At larger rates it overshoots, and the echo drowns. Then the other way round:
 # the recurrent weights stay random for ever, scaled to a radius that we choose, and only the output is trained. At radius
 # 1 such a network is right in 0.79 to 0.95, more than any of those whose weights were all trained. At 0.6, where
-# `nn.RNN` starts, it hears next to nothing.
+# `nn.RNN` starts, it hears little: 0.26 to 0.38, where chance is 0.25.
 #
 # So for this task the recurrent weights need no training at all. They need the right size. Networks that are built so are
 # called **reservoirs**, or echo state networks (Jaeger, 2001): a random network of radius near 1, and a trained output.

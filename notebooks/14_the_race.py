@@ -743,7 +743,7 @@ if out.full and adam.full:
         limits=(whole_recipe - 0.05, None),
         width=8,
         height=3.6,
-        alt="A bar for each idea that is taken out: the loss of the rest after 40 seconds.",
+        alt="A dot for each idea that is taken out: the loss of the rest after 40 seconds.",
     )
     both.table("without", ["nats a letter", "nats elsewhere", "steps"])
     for idea in ("Muon", "rate by the clock", "token shift", "rotary positions", "wide heads"):
@@ -777,10 +777,10 @@ if out.full and adam.full:
 # **How it was done.** Each race has 40 seconds and five seeds, the same five for every recipe. A difference is called a finding by the
 # book's one rule (chapter 00), on the closed half. In the place of an idea that is taken out comes what stood in the left column of
 # section 2's table: four heads for two, sinusoids for rotary positions, AdamW for Muon. There is one exception: without *rate by the
-# clock* the rate stays level to the end. So that bar shows what the *fall* is worth. A new optimizer needs a new rate, so AdamW's was
+# clock* the rate stays level to the end. So that row shows what the *fall* is worth. A new optimizer needs a new rate, so AdamW's was
 # searched, with one seed and on the open half. The other rivals were not tuned anew.
 #
-# **What to see.** A long bar means that the idea is missed; the dashed line is the whole recipe. (The axis does not begin at 0.) Five of the nine are worth their
+# **What to see.** The further right of the dashed line, which is the whole recipe, the more the idea is missed. Five of the nine are worth their
 # time. Muon, the falling rate, token shift and rotary positions bring nearly all of it, wide heads a little. Three
 # make no difference larger than 0.015, in any seed. That is a coarse sieve: wide heads bring no more. And *zero starts* are a
 # surprise. Without them all five seeds end *lower*. We had expected the opposite, so by the rule this is no finding but a hint, for new

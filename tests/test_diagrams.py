@@ -670,7 +670,7 @@ def test_a_step_is_drawn_with_how_far_it_moves_two_inputs():
     race.directions(axes[0], np.array([[0, -3], [3, 0]]), inputs, "turned")
     race.directions(axes[1], np.ones((2, 2)), inputs, "signs")
     written = [[label.get_text() for label in a.texts if label.get_text()] for a in axes]
-    assert written == [["1.00", "1.00"], ["1.00", "0.00"]]
+    assert written == [["1.00", "1.00", "turned"], ["1.00", "0.00", "signs"]]
 
 
 def test_taps_lead_from_the_last_letters_to_one_place():

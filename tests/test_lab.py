@@ -312,6 +312,10 @@ def test_curves_and_bars(monkeypatch, capsys):
     [axes] = drawn(monkeypatch, Runs("C7", ROWS, ROWS), y="loss", by="model", d=1)
     assert [bar.get_width() for bar in axes.patches] == [1.5, 11.5]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
+    cut = {"y": "loss", "by": "model", "d": 1, "limits": (1.0, None)}
+    [axes] = drawn(monkeypatch, Runs("C7", ROWS, ROWS), **cut)
+    assert not axes.patches  # a bar that does not begin at zero has a misleading length
+    assert axes.figure.get_suptitle().startswith("dot: recorded median")
 
 
 def test_what_is_not_measured_cannot_be_drawn(monkeypatch):

@@ -192,10 +192,15 @@ def test_no_prose_is_set_as_a_formula(pages):
 def test_what_scrolls_can_be_reached_by_keys_and_no_heading_of_a_table_is_empty(pages):
     assert {path.name for path, page in pages.items() if page.unreachable} == set()
     for path in pages:
-        for head in BeautifulSoup(path.read_text("utf-8"), "html.parser")("th"):
-            for formula in head.select(".math"):
+        text = path.read_text("utf-8")
+        drawn = re.findall(r'<div class="output[^"]*"([^>]*)>\s*<img', text)
+        assert drawn or path.parent.name != "notebooks"
+        assert all("tabindex" in rest for rest in drawn), path.name
+        for head in re.findall(r"<th\b.*?</th>", text, re.DOTALL):
+            read = BeautifulSoup(head, "html.parser").th
+            for formula in read.select(".math"):
                 formula.decompose()
-            assert head.get_text(strip=True) or head.get("aria-label"), f"{path.name}: {head}"
+            assert read.get_text(strip=True), f"{path.name}: {head}"
 
 
 def test_search_knows_the_sections_and_leaves_out_code(book, pages):
@@ -241,6 +246,8 @@ def test_each_chapter_has_slides_with_its_text_as_notes(root, book):
         assert 15 <= len(shown) <= 25
         assert sum(slide.img is not None for slide in shown) > 5
         assert all(slide.select_one("aside.notes p") for slide in shown)
+        verdicts = [verdict.get_text() for verdict in deck.select(".verdict")]
+        assert verdicts and all(re.match(r"[CE]\d", verdict) for verdict in verdicts)
         for slide in shown:
             slide.aside.decompose()
             assert len(slide.get_text(" ").split()) < 200
@@ -380,7 +387,17 @@ def test_the_chapters_stand_in_an_epub(root, book, tmp_path):
         assert [img["alt"] for img in read("img")] == [img["alt"] for img in drawn]
         assert all(f"EPUB/{img['src'][3:]}" in files for img in read("img"))
         assert "Code:" not in text and "<iframe" not in text
+    assert b"<span" not in files["EPUB/nav.xhtml"]  # an entry with an empty part is refused
+    anchors = {Path(name).name: Page(text).anchors for name, text in texts.items()}
+    for name, text in texts.items():
+        for to, anchor in re.findall(r'href="([^":#]*)#([^"]*)"', text):
+            assert anchor in anchors[to or Path(name).name], f"{name} leads to {to}#{anchor}"
     assert 'href="book.epub"' in (pages / "index.html").read_text("utf-8")
+
+
+def _kinds_of_fonts(page):
+    fonts = page["/Resources"].get("/Font", {})
+    return {font.get_object()["/Subtype"] for font in fonts.values()}
 
 
 @needs_chromium
@@ -390,6 +407,8 @@ def test_the_chapters_stand_in_one_pdf_whose_contents_and_index_lead_to_their_pa
     add_books(root, book)
     paper = PdfReader(book / "book.pdf")
     texts = [re.sub(r"\s+", " ", page.extract_text()) for page in paper.pages]
+    kinds = {kind for page in paper.pages for kind in _kinds_of_fonts(page)}
+    assert "/Type3" in kinds, "no formula is printed: MathJax's fonts become those of type 3"
     contents = " ".join(texts[:6])
     for title in ["00 Tensors and autograd", "2. The chain rule on a graph", "5. In matrices"]:
         number = int(re.search(rf"{re.escape(title)} (\d+)", contents)[1])

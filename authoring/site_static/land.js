@@ -6,3 +6,5 @@ document.addEventListener("click", (event) => {
   if (event.target.closest('a[href*="#"]')) layOut();
 }, true);
 window.addEventListener("hashchange", layOut);
+// The fonts of formulas that nobody has come near yet: else they would be missing on paper.
+window.addEventListener("load", () => document.fonts.forEach((font) => font.load()));

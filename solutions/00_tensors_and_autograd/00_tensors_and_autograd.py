@@ -13,11 +13,10 @@
 # %% [markdown]
 # # Exercises 00: tensors and autograd
 #
-# Ten exercises, 40 points, about four and a half hours. The **core** (1, 3, 5 and 7) takes 90 minutes; the others are *practice*
-# and *challenge*. They belong to [chapter 00](../../notebooks/00_tensors_and_autograd.ipynb).
+# Ten exercises, 40 points, about four and a half hours. The **core** (1, 3, 5 and 7) takes 90 minutes. They belong
+# to [chapter 00](../../notebooks/00_tensors_and_autograd.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # No exercise asks that your results carry a gradient.
 
 # %%

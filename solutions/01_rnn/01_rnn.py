@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Exercises 01: recurrent neural networks
 #
-# Ten exercises, 40 points, about four and a half hours. The **core** (1, 5, 7) takes 75 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 01](../../notebooks/01_rnn.ipynb).
+# Ten exercises, 40 points, about four and a half hours. The **core** (1, 5, 7) takes 75 minutes. They belong
+# to [chapter 01](../../notebooks/01_rnn.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 1 and 4 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
 # **Shapes.** Time comes first, as in the chapter: $T$ steps, $B$ sequences side by side, $d$ numbers per input, $H$ units, $V$ tokens.
@@ -14,6 +13,7 @@
 
 # %%
 import math
+from collections import Counter
 
 import numpy as np
 
@@ -255,65 +255,46 @@ check.log_probability(log_probability, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 6. Which language model is best?
+# ## 6. A rival that counts
 #
-# *Practice · medium · 25 minutes · 4 points*
+# *Practice · medium · 30 minutes · 4 points*
 #
-# Compare only what can be compared. Seven models have been measured (the numbers are made up):
-#
-# - `"loss"` is the mean of a **token**, in nats; `"tokens"` and `"characters"` were read;
-# - `"unknown"` counts the tokens that were `<unk>`;
-# - `"reads"` says what the model looks at, and `"text"` which text it was.
-#
-# Which has the lowest perplexity? Which rows say nothing about how well a model predicts?
-
-# %%
-for row in check.table:
-    perplexity = math.exp(row["loss"])
-    print("{model:22} loss {loss:.2f}".format(**row), f" perplexity {perplexity:6.2f}", end="  ")
-    print("{tokens:7,} tokens {characters:7,} characters".format(**row), end="  ")
-    print("{unknown:3} unknown, reads {reads}, {text} text".format(**row))
-
-# %% [markdown]
-# Now write the ranking down. `rows` is a list of dicts like those of `check.table`.
-#
-# - Leave out each model that met an unknown token, that reads more than `"the past"`, or whose text is not the `"validation"` text.
-# - For the others compute nats a **character**: the loss of the whole text, shared among its characters.
-# - Return pairs (model, nats a character), the best model first.
+# No network: what has followed the last characters in a text? And where that was never seen, what followed fewer of them?
 #
 # ```pycon
-# >>> row = dict(model="A", loss=4.0, tokens=100, characters=500, unknown=0, reads="the past", text="validation")
-# >>> ranking([row, row | dict(model="B", loss=3.0), row | dict(model="C", unknown=1)])
-# [('B', 0.6), ('A', 0.8)]
+# >>> next_symbol("abab", "b", "abc")  # behind b came a, once
+# {'a': 0.5, 'b': 0.3, 'c': 0.2}
 # ```
 #
-# Why must even a single unknown token count?
+# - Begin with the run of no character and every symbol alike; then the last character of `before`, the last two, up to four.
+# - A run that is followed $N$ times, by $K$ different symbols, takes $\frac12$ off each of their counts and divides by $N$.
+# - That frees $K / 2N$. It goes to the symbols **not** seen behind the run, in proportion to what the run before gave them.
+# - Where all symbols were seen, nothing is taken off. A run that nothing follows changes nothing.
+# - Runs may overlap: in `"aaa"`, two `"aa"`.
 #
 # <details><summary>First hint</summary>
 #
-# A mean per token, times the tokens, is the loss of the whole text.
+# `Counter(text[i + n] for i in ... if text.startswith(run, i))` counts what follows a run of length `n`.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `sorted(pairs, key=lambda pair: pair[1])` puts the smallest number first.
+# Behind `b` the empty run had given `b` 0.375 and `c` 0.25. The freed half is shared by 3 to 2.
 #
 # </details>
 
 
-# %% solution="ranking"
+# %% solution="next_symbol"
 
-# %% tests="ranking" points=4
-check.ranking(ranking)
-for model, nats in ranking(check.table):
-    print(f"{model:22} {nats:.3f} nats a character")
+# %% tests="next_symbol" points=4
+check.next_symbol(next_symbol)
+rhyme = "the cat sat on the mat, and the rat ate the hat of the cat"
+for before in ("", "e", "he ", "xat"):
+    found = next_symbol(rhyme, before, sorted(set(rhyme)))
+    best = sorted(found, key=found.get)[::-1][:4]
+    print(f"{before!r:6}", *(f"{x!r} {found[x]:.2f}" for x in best), sep="   ")
 ### BEGIN HIDDEN TESTS
-# The network that reads both directions has the lowest perplexity, and has read the answers. The large
-# one was measured on what it has learned by heart. Among the rest the tokens differ: pieces look worst,
-# with a perplexity of 60, and are best.
-# <unk> stands for all words that are not known: to say that one of them comes is easier than to say
-# which. With a vocabulary of <unk> alone, the loss would be 0.
-check.ranking(ranking, hidden=True)
+check.next_symbol(next_symbol, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]

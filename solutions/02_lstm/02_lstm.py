@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Exercises 02: LSTM and GRU
 #
-# Ten exercises, 40 points, about five hours. The **core** (1, 4, 6) takes 75 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 02](../../notebooks/02_lstm.ipynb).
+# Ten exercises, 40 points, about five hours. The **core** (1, 4, 6) takes 75 minutes. They belong
+# to [chapter 02](../../notebooks/02_lstm.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 1 and 4 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
 # **Shapes.** As in the chapter: $T$ steps, $B$ sequences, $d$ numbers per input, $H$ units. Inputs are $(T, B, d)$, states $(T, B, H)$.
@@ -347,8 +346,8 @@ check.broken_layers(broken_layers, hidden=True)
 # training make up for it? `check.trained` and `check.sequences` train and measure on the task of exercise 10.
 #
 # - `run(setting, seed)` trains and measures **once**, and returns a number. Same seed, same number.
-# - `report()` returns a dict: your `"question"`; `"settings"`, names of two to four; `"seeds"`, at least five; `"fixed"`, numbers that you chose, by name; three
-#   `"sentences"`: what you found, how sure that is, what your runs do *not* show.
+# - `report()` returns a dict: your `"question"`, two to four `"settings"`, five or more `"seeds"`, numbers that you chose as `"fixed"`, and three `"sentences"`.
+#   They say what you found, how sure that is, and what your runs do *not* show.
 # - A number stands behind the name of its setting. [Which numbers may](../../docs/exercises.md#Open-questions), and how a person reads it.
 #
 # The check runs it, and compares your numbers with the runs.

@@ -1,16 +1,13 @@
 # %% [markdown]
 # # Exercises 03: sequence to sequence
 #
-# Ten exercises, 40 points, about five hours. The **core** (1, 2, 5) takes 70 minutes; the others are *practice* and
-# *challenge*. They belong to [chapter 03](../../notebooks/03_seq2seq.ipynb).
+# Ten exercises, 40 points, about five hours. The **core** (1, 2, 5) takes 70 minutes. They belong
+# to [chapter 03](../../notebooks/03_seq2seq.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 2, 4 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
-# **Shapes.** The batch comes first: $B$ sentences, $n$ words of the source, $T$ steps of the decoder, $H$ numbers of a state, $V$ tokens in the
-# vocabulary. `padding`, $(B, n)$ or $(B, T)$, is boolean and True **at the padding**. The tokens `start`, `end` and `pad` come as arguments;
-# any of them may be 0 or not.
+# **Shapes.** The batch comes first: $B$ sentences, $n$ words of the source, $T$ steps of the decoder, $H$ numbers of a state, $V$ tokens. `padding`, $(B, n)$ or $(B, T)$, is boolean and True **at the padding**. `start`, `end` and `pad` are arguments; any may be 0.
 
 # %%
 import math
@@ -214,7 +211,7 @@ check.largest_mean(largest_mean, hidden=True)
 # %% [markdown]
 # ## A decoder for the next exercises
 #
-# In exercises 5 and 9 a decoder is a function: `scores, state = step(token, state)` reads one token of each row, $(B)$, and the state $(B, H)$, and returns the
+# In exercises 5 and 9 a decoder is a function: `scores, state = step(token, state)` reads one token of each row, $(B)$, and the state $(B, H)$. It returns the
 # scores of the next token, $(B, V)$, and the new state. This one looks at the last token alone, so you can check with a pencil.
 
 # %%
@@ -241,8 +238,8 @@ print(scores.exp())
 #
 # *Core · medium · 30 minutes · 5 points*
 #
-# Somebody begins a translation, and the machine completes it. Return what was said after $T$ steps, $(B, T)$: given words included, without the start
-# token, with the end tokens.
+# Somebody begins a translation, and the machine completes it. Return what was said in $T$ steps, $(B, T)$: with the given words and the ends,
+# without `start`.
 #
 # ```pycon
 # >>> complete(toy_step, mt.zeros(2, 1), mt.tensor([[0], [3]]), start=0, end=1, pad=0, max_length=5)
@@ -256,7 +253,7 @@ print(scores.exp())
 # - A row that has said `end` is filled with `pad`. To *say* `pad` ends nothing.
 # - Stop when all rows have ended, or after `max_length` steps, which is at least 1 and at least $m$.
 #
-# *Not allowed*: `textbook.decoding` (`greedy`) and `cat`, by which the check tells it. Keep the tokens in a list and `stack` them.
+# *Not allowed*: `cat`, by which the check knows `textbook.decoding`. `stack` a list of tokens.
 #
 # <details><summary>First hint</summary>
 #
@@ -283,10 +280,11 @@ check.complete(complete, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Compute the score that translation is measured by. For each $n = 1, \dots, N$ (`max_n`) count over the **whole corpus** the n-grams of all hypotheses,
-# and the matches: an n-gram of a hypothesis counts as often as it occurs there, but at most as often as in **that** reference of the sentence that has it most
-# often (*clipping*). Their quotient is $p_n$. Let $c$ be the number of words in all hypotheses, and $r$ the sum of the lengths of the references **nearest** in length to
-# their hypothesis (of two equally near, the shorter):
+# Compute the score that translation is measured by, over the **whole corpus**:
+#
+# - $p_n$, for $n = 1, \dots, N$ (`max_n`), is the share of the hypotheses' n-grams that match. An n-gram matches as often as its hypothesis has it, but at most as
+#   often as **that** reference which has it most often (*clipping*).
+# - $c$ counts the words of all hypotheses, $r$ those of the references **nearest** in length (of two equally near, the shorter).
 #
 # $$\mathrm{BLEU} = 100 \cdot \min(1,\ e^{1 - r/c}) \cdot \Big(\prod_{n=1}^{N} p_n\Big)^{1/N}$$
 #
@@ -339,10 +337,10 @@ for row in check.translators:
 #
 # $$P = \sum_{k=a}^{a+b} \binom{a+b}{k} \Big/ 2^{\,a+b}$$
 #
-# Return pairs `(better, worse)` of translators, in any order. A pair belongs to them if
+# Return, in any order, the pairs `(better, worse)` of translators for which
 #
 # - both were tested on the same sentences, and neither was chosen on them;
-# - $P < 0.025$, with $a$ the sentences that only the better one has right, and $b$ those that only the worse one has right.
+# - $P < 0.025$, with $a$ sentences that only the better one has right, $b$ that only the worse one has.
 #
 # ```pycon
 # >>> made_up = [
@@ -353,7 +351,7 @@ for row in check.translators:
 # [('A', 'B')]
 # ```
 #
-# `rows` is a list like `check.translators`. In it "deeper" has more right than "wider": must both be better than "plain", if one is?
+# In `check.translators`, a list like `rows`, "deeper" has more right than "wider": must both be better than "plain", if one is?
 #
 # <details><summary>First hint</summary>
 #
@@ -452,7 +450,7 @@ check.broken_encoders(broken_encoders, hidden=True)
 #
 # `state` is $(1, H)$. `beams` and `max_length` are at least 1; no two hypotheses are equally likely.
 #
-# *Not allowed*: `textbook.decoding` (`beam_search`, the operation `index_select`).
+# *Not allowed*: `index_select`, by which the check knows `textbook.decoding`.
 #
 # <details><summary>First hint</summary>
 #
@@ -565,4 +563,4 @@ check.Translator(Translator, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# One vector still stands in the middle of all that. Chapter 04 removes it.
+# One vector still stands in the middle. Chapter 04 removes it.

@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Exercises 04: attention
 #
-# Ten exercises, 40 points, about five hours. The **core** (1, 2, 4) takes 70 minutes; the others are *practice* and *challenge*. They
-# belong to [chapter 04](../../notebooks/04_attention.ipynb).
+# Ten exercises, 40 points, about five hours. The **core** (1, 2, 4) takes 70 minutes. They belong
+# to [chapter 04](../../notebooks/04_attention.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 2, 8 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
 # **Shapes.** The batch comes first: $B$ sentences, $n$ words of the source (keys), $T$ steps of the decoder (queries), $H$ or $d$ numbers of a

@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Exercises 06: multi-head attention
 #
-# Ten exercises, 40 points, about five hours. The **core** (1, 3, 4, 8) takes 100 minutes; the others are *practice* and *challenge*.
+# Ten exercises, 40 points, about five hours. The **core** (1, 3, 4, 8) takes 100 minutes.
 # They belong to [chapter 06](../../notebooks/06_multi_head_attention.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 1, 3, 5, 6 and 9 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
 # **Shapes.** $B$ sequences come first; $n$ is the number of positions (of keys, where queries and keys come from two sequences; then $T$ is
@@ -13,11 +12,12 @@
 # columns $l\,d/h$ to $(l+1)\,d/h - 1$.
 
 # %%
+import math
+
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
 from minitorch.flops import count_flops
-from textbook import plot
 from textbook.chapter_06 import MultiHeadAttention
 from textbook.checks import chapter_06 as check
 from textbook.checks import progress
@@ -297,67 +297,49 @@ check.without_each_head(without_each_head, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 7. What does this table say?
+# ## 7. How narrow may a head be?
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# "A question for $k$ letters needs $k$ heads." Somebody has trained the chapter's model for one to four letters with one to eight heads, with three
-# rates and three seeds (the numbers are made up). The figure shows the best rate's test numbers. Which points do not support the sentence that they
-# seem to support?
-
-# %%
-figure, axes = plot.subplots(width=7, height=3)
-for asked in (1, 2, 3, 4):
-    rows = [run for run in check.runs if run["asked"] == asked]
-    heads = sorted({run["heads"] for run in rows})
-    best = [max(run["test"] for run in rows if run["heads"] == k) for k in heads]
-    axes.plot(heads, best, marker="o", label=f"{asked} asked")
-axes.set(xscale="log", xlabel="heads", ylabel="all answers right", xticks=[1, 2, 4, 8])
-axes.set_xticklabels([1, 2, 4, 8])
-axes.minorticks_off()
-axes.legend()
-plot.show(
-    figure, alt="Share of right answers against the number of heads, a curve for each question"
-)
-print("asked  heads  weights   rate  seed  validation   test")
-for run in check.runs:
-    if run["asked"] > 2 and run["rate"] == 0.003:
-        print(
-            "{asked:5}  {heads:5}  {weights:7}  {rate:5}  {seed:4}  {validation:10}  {test:5}".format(
-                **run
-            )
-        )
-
-# %% [markdown]
-# Return a dict from each number of letters `"asked"` to the smallest number of heads that is **enough**; None if the table shows none. `runs` is a list of
-# dicts like those of `check.runs`.
+# Prove it on paper; the check asks for the numbers, and for the example that your proof needs. A head compares queries with $n$ different keys by
+# $q^\top k$. A key is a **favourite** if some query gives it a higher score than all others. Return a dict:
 #
-# - Leave out every run with another number of `"weights"` than the runs with one head for the same question (there are some, all of one size).
-# - For each number of heads choose the rate with the best mean of `"validation"` over the seeds (no two are equal).
-# - It is enough if the `"test"` number with this rate is at least 0.95 **in every seed**.
+# - `"one"`: how many of the $n$ keys can be favourites at most, if queries and keys are single numbers;
+# - `"two"`: the same for queries and keys of two numbers each;
+# - `"queries"` and `"keys"`, $(n, 2)$ each, which show it: query $i$ gives key $i$ a score that is higher than all its others by at least 1.
+#
+# ```pycon
+# >>> found = favourites(2)
+# >>> scores = found["queries"] @ found["keys"].T  # row i: query i
+# >>> (scores[0, 0] >= scores[0, 1] + 1).item(), (scores[1, 1] >= scores[1, 0] + 1).item()
+# (True, True)
+# ```
+#
+# $n$ is at least 1. If $n$ doubles, by which factor do your queries grow?
 #
 # <details><summary>First hint</summary>
 #
-# Three steps, in this order: leave out, choose, judge.
+# For single numbers, $q k$ is a line in $k$: where does a line have its largest value? For two numbers, think of keys on a circle.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Chosen by validation, judged by test: these must be two different numbers in your code.
+# On the unit circle the next key scores $\cos(2\pi/n)$, your own 1. Make the query long enough that the difference is 1.
 #
 # </details>
 
 
-# %% solution="heads_needed"
+# %% solution="favourites"
 
-# %% tests="heads_needed" points=4
-check.heads_needed(heads_needed)
-print(heads_needed(check.runs))
+# %% tests="favourites" points=4
+check.favourites(favourites)
+for n in (8, 16, 32, 64):
+    print(f"{n:3} keys: longest query {favourites(n)['queries'].norm(dim=1).max().item():8.1f}")
 ### BEGIN HIDDEN TESTS
-# Four letters and eight heads: that layer has four times the weights, so nothing follows about heads.
-# Three letters and four heads: right on average, but one seed of three stays below 0.95. And the best
-# of three letters and two heads is a single lucky run, at a rate that was not chosen.
-check.heads_needed(heads_needed, hidden=True)
+# A line has its largest value at an end: only the largest and the smallest key can be favourites. On a circle all can, but
+# 1 - cos(2 pi / n) is about 2 pi^2 / n^2, so the queries grow by 4. A narrow head is not blind; it has to shout, and
+# long queries are hard to learn. (Another proof: keys (j, j^2) and queries (2i, -1); their scores are i^2 - (i - j)^2.)
+check.favourites(favourites, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]

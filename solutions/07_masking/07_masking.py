@@ -1,18 +1,18 @@
 # %% [markdown]
 # # Exercises 07: masking
 #
-# Ten exercises, 40 points, about six hours. The **core** (1, 3, 4) takes 85 minutes; the others are *practice*
-# and *challenge*. They belong to [chapter 07](../../notebooks/07_masking.ipynb).
+# Ten exercises, 40 points, about six hours. The **core** (1, 3, 4) takes 85 minutes. They belong
+# to [chapter 07](../../notebooks/07_masking.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 7 and 8 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
 # **Shapes and conventions.** $B$ sequences of $n$ tokens, each a vector of size $d$; $h$ heads. In scores and masks, row $i$ is query $i$ and
 # column $j$ is key $j$, counted from 0. Masks are boolean, and **True means: may look**, as in `F.scaled_dot_product_attention`.
-# (`nn.MultiheadAttention` and the library's `data.padding_mask` mean the opposite; exercise 2 is about that.)
+# (`nn.MultiheadAttention` and the library's `data.padding_mask` mean the opposite.)
 
 # %%
+import inspect
 import math
 from functools import partial
 
@@ -68,43 +68,47 @@ check.chunk_mask(chunk_mask, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 2. Out of the opposite convention
+# ## 2. Read what somebody wrote
 #
 # *Practice · medium · 25 minutes · 4 points*
 #
-# A colleague's code calls `nn.MultiheadAttention` with two masks. Make the book's mask of them: boolean, True where a query **may** look, of the
-# whole shape `shape`, the tuple $(B, h, T, n)$.
+# Six people have written the mask of a causal model. `lengths` $(B)$ says how many of the $n$ places of each sentence are tokens; padding stands at the end. Read them:
+
+# %%
+for program in check.written.values():
+    print(inspect.getsource(program))
+
+# %% [markdown]
+# Return a dict from each letter to None, if the mask is always right, or to a pair for which it is **not**: a list of lengths, and $n$.
 #
-# ```pycon
-# >>> hidden = mt.tensor([[False, True]])
-# >>> allowed_of(None, hidden, (1, 1, 2, 2))[0, 0]
-# tensor([[ True, False],
-#         [ True, False]])
-# ```
+# - A right mask is boolean, $(B, n, n)$.
+# - A token may look at the tokens up to itself, and at nothing else.
+# - What a query of padding may look at is free, but it must see something: a softmax over nothing is not a number.
+# - Lengths go from 1 to $n$; $n$ is at most 8.
 #
-# - `attn_mask` is $(T, n)$, for all heads of all sequences, or $(B \cdot h, T, n)$: first the $h$ heads of sequence 0, then those of sequence 1.
-#   Boolean, True means: may **not** look. Numbers are added to the scores; here they are 0 or minus infinity.
-# - `key_padding_mask` $(B, n)$ is boolean; True means: this key is padding.
-# - Both may be None, which hides nothing.
+# You may run them, of course; but say first what you expect. Three are right, and one of these never asks for the lengths. How can that be?
 #
 # <details><summary>First hint</summary>
 #
-# Bring both into one form first: boolean, True where hidden, with four axes.
+# Draw the mask of lengths `[1, 2]` and `n = 2` on paper for each: rows are queries.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `unflatten(0, shape[:2])` makes $B$ and $h$ of one axis.
+# Three things can go wrong: a token's row, an empty row, the shape. For each program ask all three.
 #
 # </details>
 
 
-# %% solution="allowed_of"
+# %% solution="counterexamples"
 
-# %% tests="allowed_of" points=4
-check.allowed_of(allowed_of)
+# %% tests="counterexamples" points=4
+check.counterexamples(counterexamples)
 ### BEGIN HIDDEN TESTS
-check.allowed_of(allowed_of, hidden=True)
+# C: padding stands behind all tokens, so the causal mask hides it from each of them. For the same reason E is right: the
+# place too many, behind the last token, is seen by padding alone. B leaves rows of padding empty; D takes the
+# shortest sentence for all; F makes a mask that is too small where no sentence is full.
+check.counterexamples(counterexamples, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Exercises 10: the Transformer
 #
-# Ten exercises, 44 points, about four hours. The **core** (1, 2, 5, 6) takes 85 minutes; the others are *practice* and *challenge*. They belong to
-# [chapter 10](../../notebooks/10_transformer.ipynb). The first nine stand alone. The tenth puts some of them together with the chapters 05 to 09.
+# Ten exercises, 44 points, about four hours. The **core** (1, 2, 5, 6) takes 85 minutes. They belong
+# to [chapter 10](../../notebooks/10_transformer.ipynb). The first nine stand alone. The tenth puts some of them together with the chapters 05 to 09.
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 5 to 8 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
 # **Shapes.** $B$ sequences come first. $n$ is the number of tokens of the source, $T$ of the target, $d$ the width of the model, $h$ the number of heads (`heads`), $V$ the
@@ -428,7 +427,7 @@ check.faults(faults, hidden=True)
 #
 # Put together what you have written, train it, and let it translate.
 #
-# Below come five cells, one for each part from the chapters 05 to 09. **Each gets your own answer.** To have them copied, take the `# ` in the next cell away, run it, then run the five: what is still blank is replaced by your answer from
+# Below come five cells, one for each part from the chapters 05 to 09. **Each gets your own answer.** To have them copied, take the `# ` in the next cell away, run it, then run the five. What is still blank is replaced by your answer from
 # the set beside this one, where you have saved it. What is forbidden in the exercise stays forbidden here.
 #
 # Where a cell still holds `raise NotImplementedError`, or does not pass its check, the library's part takes its place, which scores nothing. Your answers to the exercises 1 and 5 to 8 above are parts, too, and need no copying.

@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Exercises 11: the Transformer at work
 #
-# Ten exercises, 40 points, about five hours. The **core** (1, 2, 4, 6) takes 95 minutes; the others are *practice* and *challenge*.
+# Ten exercises, 40 points, about five hours. The **core** (1, 2, 4, 6) takes 95 minutes.
 # They belong to [chapter 11](../../notebooks/11_transformer_at_work.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 2 and 3 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
 # **Shapes.** $B$ sequences come first. $n$ is the number of tokens of the source, $T$ of the target, $d$ the width of the model, $h$ the number of
@@ -25,7 +24,6 @@ from textbook import plot
 from textbook.chapter_10 import Transformer
 from textbook.checks import chapter_11 as check
 from textbook.checks import progress
-from textbook.lab import finding
 
 progress.show("11")
 
@@ -349,61 +347,60 @@ check.pass_flops(pass_flops, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 8. What does the table say?
+# ## 8. What went wrong in these trainings?
 #
-# *Practice · medium · 35 minutes · 4 points*
+# *Practice · medium · 30 minutes · 4 points*
 #
-# Translators and their results (the numbers are made up). Losses are nats a **piece** on test sentences, one for each seed. Costs are FLOPs: *products* that were computed, or *capacity*, what the processors could have
-# computed in that time, which is at least as much.
+# Seven trainings of the same small translator, all meant to take 240 steps (the curves are made up). On new text, nobody who knows only what came before can have a loss below 0.8 (dotted).
 
 # %%
-print("row  losses of a piece         characters  text      FLOPs     counted as  settings")
-for number, row in enumerate(check.table):
-    losses, counted = " ".join(f"{x:.2f}" for x in row["losses"]), row["counted as"]
-    settings = " ".join(f"{key[:5]} {value}" for key, value in row["settings"].items())
-    print(
-        f"{number:3}  {losses:24}  {row['characters a piece']:10}  {row['text']:8}  "
-        f"{row['FLOPs']:.1e}   {counted:10}  {settings}"
-    )
-for number, (kind, i, j, *name) in enumerate(check.claims):
-    said = {
-        "better": f"row {i} has the lower loss than row {j}",
-        "fewer products": f"row {i} took fewer products than row {j}",
-        "because of": f"row {i} has the lower loss than row {j}, because of {''.join(name)}",
-    }
-    print(f"claim {number}: {said[kind]}")
+figure, axes = plot.subplots(2, 7, width=11, height=3, sharex=True)
+for column, (name, run) in enumerate(check.trainings.items()):
+    top, below = axes[0][column], axes[1][column]
+    top.plot(run["step"], run["training"], label="training")
+    top.plot(run["step"], run["validation"], label="validation")
+    top.axhline(0.8, linestyle=":", color="gray")
+    top.set(title=name, ylim=(0, 5))
+    below.plot(run["step"], run["norm"], color="C2")
+    below.set(yscale="log", ylim=(0.05, 200), xlabel="step")
+axes[0][0].set(ylabel="loss")
+axes[1][0].set(ylabel="norm of the gradient")
+axes[0][0].legend()
+plot.show(figure, alt="Losses, and the norm of the gradient, of seven trainings against the step")
 
 # %% [markdown]
-# Return the numbers of the claims that the table supports, counted from 0. `table` is a list like `check.table`, `claims` one like `check.claims`.
+# Return a dict from each letter to a pair: one of these faults, and the first step at which it **shows**, to within 10.
 #
-# - `("better", i, j)`: row $i$ has the lower loss, **in nats a character** (that of a piece divided by the characters a piece). Both were tested on the same text, with as many seeds (number $k$ of both is the same
-#   seed), and that it is lower is a *finding*: `finding(larger, smaller)` of `textbook.lab`.
-# - `("fewer products", i, j)`: it follows from the costs that row $i$ computed fewer products than row $j$.
-# - `("because of", i, j, setting)`: row $i$ is better, as above, and this setting is the only one in which they differ.
+# - `"the rate is too high"`: the loss jumps up and stays there;
+# - `"an odd batch"`: it jumps up and comes back;
+# - `"gradients pile up"`: nobody sets them to zero;
+# - `"learns by heart"`: the step is the one to stop at;
+# - `"sees the answers"`;
+# - `"the rate ends too early"`: from then on nothing is learned;
+# - `"nothing"`, with None for the step.
+#
+# `check.trainings` has the numbers, every fifth step. What would you change first in each?
 #
 # <details><summary>First hint</summary>
 #
-# A capacity is an upper bound of products. For which of the two rows does that suffice?
+# Read the two losses beside each other, then ask the norm of the gradient about what you suspect.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# "because of" is "better", and one line about settings: write "better" as a function.
+# A rate of 0 leaves the weights as they are: both losses stay level, but for the noise of batches, though the gradient has not become small.
 #
 # </details>
 
 
-# %% solution="supported"
+# %% solution="diagnosed"
 
-# %% tests="supported" points=4
-check.supported(supported)
-print("the table supports:", *supported(check.table, check.claims))
+# %% tests="diagnosed" points=4
+check.diagnosed(diagnosed)
 ### BEGIN HIDDEN TESTS
-# Claim 0 is a trap of vocabularies: row 1's pieces are shorter, so its loss of a piece is lower and
-# that of a character higher. Claim 4 compares two texts, claim 5 trusts one run. Capacity is an
-# upper bound: of row 5 nobody knows how few products it took (7), yet fewer than row 4 it took
-# (8). In row 4 two things were changed (10).
-check.supported(supported, hidden=True)
+# A: a schedule as long as the training. B: stop at step 100, or find more data. C: clip the gradient. D: leave it. E: a smaller
+# rate, or a warm-up. F: look at the mask; the validation loss lies too, since the model cheats there as well. G: zero_grad.
+check.diagnosed(diagnosed, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Exercises 12: what would we fix?
 #
-# Ten exercises, 40 points, about six hours. The **core** (3, 4, 5, 8) takes 95 minutes; the others are *practice* and *challenge*.
+# Ten exercises, 40 points, about six hours. The **core** (3, 4, 5, 8) takes 95 minutes.
 # They belong to [chapter 12](../../notebooks/12_what_would_we_fix.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 5 to 7 and 10 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
 # **Shapes.** $B$ sequences come first; $T$ queries look at $n$ keys; queries and keys have the size $d$, values the size $d_v$. Masks are True where a
@@ -545,7 +544,7 @@ check.measure(measure, hidden=True)
 #
 # Return three to six rates to choose from, each 3 or more times the one below it. The check trains your mixer with your measurement: one layer of width 32,
 # 120 steps on 4, 8 and 16 pairs, each rate with one seed to choose, three others to report. After 16 pairs at least 0.6 of the answers must be right, in
-# the mean (what only counts values gets about a quarter), and the chosen rate must not be at the edge.
+# the mean. (What only counts values gets about a quarter.) The chosen rate must not be at the edge.
 #
 # `check.train(OwnMixer, rate, seed)` trains one model, in a second or two, and returns its accuracy: try seeds that are not reported.
 

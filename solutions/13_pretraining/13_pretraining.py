@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Exercises 13: pretraining
 #
-# Ten exercises, 40 points, about five and a half hours. The **core** (1, 2, 4, 7) takes 100 minutes; the others are *practice* and *challenge*. They belong to
-# [chapter 13](../../notebooks/13_pretraining.ipynb).
+# Ten exercises, 40 points, about five and a half hours. The **core** (1, 2, 4, 7) takes 100 minutes. They belong
+# to [chapter 13](../../notebooks/13_pretraining.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. What is *not allowed* is noticed under
-# any name; everything else is allowed. [The rest stands on a page](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 4 and 8 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
 # **Shapes.** $B$ sequences of $n$ tokens from a vocabulary of $V$; states have the size $d$. Token 0 is padding, at the end of a sequence. *Blanks*, boolean $(B, n)$, are the places
@@ -45,7 +44,7 @@ progress.show("13")
 #
 # - Between two points the curve is a straight line over the **logarithm** of the tokens. Losses may rise in between.
 # - If the first point has reached the loss already, return its tokens.
-# - If no point has reached it, return None: the curve says nothing of what comes after its end.
+# - If no point has reached it, return None.
 #
 # <details><summary>First hint</summary>
 #
@@ -132,7 +131,7 @@ check.training_plan(training_plan, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# Each run below has spent a budget on a model of some size; a curve joins the runs of one budget (the numbers are made up). One run stands on the wrong curve. Which? And which curve cannot tell its best size?
+# Each run below has spent a budget on a model of some size; a curve joins the runs of one budget (the numbers are made up). Which run stands on the wrong curve, and which curve cannot tell its best size?
 
 # %%
 figure, axes = plot.subplots(width=7, height=4)
@@ -211,7 +210,7 @@ check.best_sizes(best_sizes, hidden=True)
 # - A batch without blanks has the loss 0, and `backward` gives the gradient 0.
 # - Scores may be in the thousands.
 #
-# *Not allowed*: `F.cross_entropy`, whose `ignore_index` does half of this unseen.
+# *Not allowed*: `F.cross_entropy`.
 #
 # <details><summary>First hint</summary>
 #
@@ -240,8 +239,8 @@ check.blank_loss(blank_loss, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Let a causal language model choose among answers, without training it. `model(tokens)` makes of tokens $(B, n)$ scores $(B, n, V)$. `prompts` is a list of prompts, each a list of tokens; `choices[i]` is the list of completions of prompt $i$, each a
-# list of tokens. None is empty. Return a list with a tensor for each prompt: for each of its completions $c$ of $k$ tokens
+# Let a causal language model choose among answers, without training it. `model(tokens)` makes of tokens $(B, n)$ scores $(B, n, V)$. `prompts` is a list of lists of tokens; `choices[i]` lists the
+# completions of prompt $i$, lists of tokens, too. None is empty. Return a list with a tensor for each prompt: for each of its completions $c$ of $k$ tokens
 #
 # $$\log p(c \mid \text{prompt}) = \sum_{j=1}^{k} \log p(c_j \mid \text{prompt}, c_1, \dots, c_{j-1}),$$
 #
@@ -286,7 +285,7 @@ check.completion_scores(completion_scores, hidden=True)
 # Fit a linear probe that has seen nothing of what it reports. `train` $(N, d)$, `validation` and `test` are states, in float64; `labels` and `validation_labels` their classes, from 0 to $C - 1$, each of which occurs in training.
 #
 # 1. Standardise all states by mean and standard deviation (divisor $N$) of the **training** states. A number that is the same in all of these counts as 0.
-# 2. For each strength $\lambda > 0$ in `strengths` find $W$ $(d, C)$ and $b$ $(C)$ that minimise $\sum_i \|x_i W + b - y_i\|^2 + \lambda \|W\|^2$ over the training states, $y_i$ the one-hot class. The offset is not penalised.
+# 2. For each strength $\lambda > 0$ in `strengths` find $W$ $(d, C)$ and $b$ $(C)$ that minimise $\sum_i \|x_i W + b - y_i\|^2 + \lambda \|W\|^2$ over the training states, $y_i$ the one-hot class.
 # 3. Choose the strength with the largest share right on the **validation** states; among equally good ones the largest.
 #
 # Return it and the scores $(M, C)$ of the test states.
@@ -466,8 +465,6 @@ check.unfair(unfair, hidden=True)
 # - The tokens in the list `special` are never blanks. At least half of the blanks show the token `mask`. The loss is that of the blanks alone.
 # - Optimizer, and how the rate rises and falls, are yours. `rate` is its largest value; at 0 nothing changes.
 #
-# Adam learns the check's sentences in 100 steps at the rate 0.01.
-#
 # *Useful*: `optim.Adam`, `nn.utils.clip_grad_norm_`.
 #
 # <details><summary>First hint</summary>
@@ -478,6 +475,7 @@ check.unfair(unfair, hidden=True)
 # <details><summary>Second hint</summary>
 #
 # `F.cross_entropy(scores[blanks], original[blanks])`. How many predictions does a batch give with one blank a sentence?
+# Adam learns the check's sentences in 100 steps at the rate 0.01.
 #
 # </details>
 
@@ -498,7 +496,7 @@ check.pretrain(pretrain, hidden=True)
 # - `"pretraining steps"`, 1,500 at most, and `"pretraining rate"`;
 # - `"rates"`, three to six, and `"steps"`, three to five numbers up to 400: what both methods may choose from.
 #
-# The gain in the share of right places must be at least 0.1 with each of the three seeds. (Three are too few for a finding by chapter 00's rule.) No choice may stand at the edge: not the smallest rate, the largest rate or the largest number of steps, for neither method.
+# The gain in the share of right places must be at least 0.1, and twice the larger of the two standard deviations. No choice of either method may stand at an edge: the smallest or largest rate, or the largest number of steps.
 #
 # To try: `check.encoder()`, and `check.sentences(count, seed)`, in which 1 is the mask and 0 to 3 are special.
 

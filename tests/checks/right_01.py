@@ -175,28 +175,6 @@ def log_probability_by_cross_entropy(step, texts, start):
     return mt.stack(found)
 
 
-# ranking
-
-
-def ranking_by_numpy(rows):
-    kept = [
-        row
-        for row in rows
-        if not row["unknown"] and row["reads"] == "the past" and row["text"] == "validation"
-    ]
-    values = np.array([row["loss"] / (row["characters"] / row["tokens"]) for row in kept])
-    return [(kept[i]["model"], values[i]) for i in np.argsort(values)]
-
-
-def ranking_by_removal(rows):
-    found = {}
-    for row in rows:
-        if row["unknown"] > 0 or row["reads"] != "the past" or row["text"] != "validation":
-            continue
-        found[row["model"]] = row["tokens"] / row["characters"] * row["loss"]
-    return [[name, found[name]] for name in sorted(found, key=found.get)]
-
-
 # broken_readers
 
 
@@ -404,13 +382,57 @@ def distribution_by_comparison(scores, temperature=1.0, top_k=None, top_p=None):
     return p / p.sum(1, keepdim=True)
 
 
+# next_symbol
+
+
+def symbol_by_recursion(text, before, symbols):
+    run = before[-4:]
+    follow = [text[i] for i in range(len(run), len(text)) if text[i - len(run) : i] == run]
+    shorter = (
+        symbol_by_recursion(text, run[1:], symbols)
+        if run
+        else {x: 1 / len(symbols) for x in symbols}
+    )
+    if not follow:
+        return shorter
+    counts = {x: follow.count(x) for x in symbols}
+    never = sum(shorter[x] for x in symbols if not counts[x])
+    if not never:
+        return {x: count / len(follow) for x, count in counts.items()}
+    freed = 0.5 * sum(count > 0 for count in counts.values())
+    return {
+        x: (count - 0.5 if count else freed * shorter[x] / never) / len(follow)
+        for x, count in counts.items()
+    }
+
+
+def symbol_with_numpy(text, before, symbols):
+    places = {x: k for k, x in enumerate(symbols)}
+    p = np.full(len(symbols), 1 / len(symbols))
+    for n in range(5):
+        if n > len(before):
+            break
+        counts = np.zeros(len(symbols))
+        for i in range(n, len(text)):
+            if text[i - n : i] == before[len(before) - n :]:
+                counts[places[text[i]]] += 1
+        if counts.sum() == 0:
+            continue
+        new = counts == 0
+        if new.any():
+            freed = 0.5 * (~new).sum()
+            counts = np.where(new, freed * p / p[new].sum(), counts - 0.5)
+        p = counts / counts.sum()
+    return {x: p[k] for x, k in places.items()}
+
+
 right = {
+    "next_symbol": [symbol_by_recursion, symbol_with_numpy],
     "unroll": [unroll_step_by_step, unroll_by_a_share],
     "clip_gradients": [clip_with_hypot, clip_in_numpy],
     "reach": [reach_from_the_end, reach_in_tensors],
     "both_directions": [directions_one_by_one, directions_by_gather],
     "log_probability": [log_probability_in_a_batch, log_probability_by_cross_entropy],
-    "ranking": [ranking_by_numpy, ranking_by_removal],
     "broken_readers": [broken_by_places, broken_by_shuffled_text],
     "truncated_bptt": [windows_by_range, windows_by_while],
     "backprop_through_time": [backprop_with_products_at_the_end, backprop_with_jacobians],

@@ -261,77 +261,6 @@ def order_by_permutation_matrices(layer, X):
     return None
 
 
-# reach
-
-
-def reach_by_formulas(kind, n, window):
-    layers = 1
-    if kind == "window":
-        layers = max(-(-(n - 1) // (window - 1)), 1)
-    elif kind == "dilated":
-        layers = next(L for L in itertools.count(1) if window**L >= n)
-    return {"steps": np.int64(n if kind == "recurrent" else layers), "layers": Fraction(layers)}
-
-
-def reach_on_a_graph(kind, n, window):
-    """How far back the last output has seen, layer by layer."""
-    if kind == "recurrent":
-        return {"layers": 1, "steps": n}
-    first, layers, apart = n - 1, 0, 1
-    while first > 0 or layers == 0:
-        layers += 1
-        first = 0 if kind == "self-attention" else max(first - (window - 1) * apart, 0)
-        apart = apart * window if kind == "dilated" else 1
-    return {"layers": layers, "steps": layers}
-
-
-# division_helps
-
-
-def helps_in_groups(rows):
-    groups = {}
-    for row in rows:
-        groups.setdefault(row["d"], ([], []))[row["divided"]].append(row)
-    found = {}
-    for d, (plain, divided) in groups.items():
-        found[d] = "not known"
-        seen = [sorted((r["rate"], r["steps"]) for r in each) for each in (plain, divided)]
-        best = [max(each, key=lambda r: float(np.mean(r["right"]))) for each in (plain, divided)]
-        ends = [(each[0][0], each[-1][0]) for each in seen]
-        if seen[0] != seen[1] or any(len(b["right"]) <= 4 for b in best):
-            continue
-        if any(b["rate"] in each for b, each in zip(best, ends, strict=True)):
-            continue
-        a, b = best[0]["right"], best[1]["right"]
-        if all(x < y for x in a for y in b):
-            found[d] = "yes"
-        if all(x > y for x in a for y in b):
-            found[d] = "no"
-    return found
-
-
-def helps_with_arrays(rows):
-    """The widths of the dict are NumPy integers."""
-    found = {}
-    for d in np.unique([row["d"] for row in rows]):
-        best, given = [], []
-        for divided in (False, True):
-            own = [row for row in rows if (row["d"], row["divided"]) == (d, divided)]
-            own.sort(key=lambda row: row["rate"])
-            k = int(np.argmax([np.mean(row["right"]) for row in own]))
-            usable = 0 < k < len(own) - 1 and len(own[k]["right"]) > 4
-            best.append(np.array(own[k]["right"]) if usable else None)
-            given.append([(row["rate"], row["steps"]) for row in own])
-        known = given[0] == given[1] and best[0] is not None and best[1] is not None
-        if known and best[1].min() > best[0].max():
-            found[d] = "yes"
-        elif known and best[1].max() < best[0].min():
-            found[d] = "no"
-        else:
-            found[d] = "not known"
-    return found
-
-
 # self_attention_gradient
 
 
@@ -433,7 +362,21 @@ def unseen_with_tensors(model, sentences, targets, seen):
     return (hits & counts).sum().double() / counts.sum() if counts.any() else None
 
 
+# by_distance
+
+
+def distance_multiplied_out(query, key, value):
+    squares = (query**2).sum(1, keepdim=True) + (key**2).sum(1) - 2 * (query @ key.mT)
+    return (-0.5 * squares).softmax(-1) @ value
+
+
+def distance_by_einsum(query, key, value):
+    e = mt.einsum("td,nd->tn", query, key) - 0.5 * mt.einsum("nd,nd->n", key, key)
+    return mt.einsum("tn,nv->tv", (e - e.amax(1, keepdim=True)).softmax(1), value)
+
+
 right = {
+    "by_distance": [distance_multiplied_out, distance_by_einsum],
     "from_others": [others_in_a_loop, others_cut_out, others_by_exponentials],
     "attention": [
         attention_with_einsum,
@@ -455,8 +398,6 @@ right = {
         order_by_inserting,
         order_by_permutation_matrices,
     ],
-    "reach": [reach_by_formulas, reach_on_a_graph],
-    "division_helps": [helps_in_groups, helps_with_arrays],
     "self_attention_gradient": [
         gradient_with_einsum,
         gradient_with_jacobians,

@@ -248,43 +248,6 @@ def mixing_by_one_change(layers):
     return tuple(i for i in range(len(layers)) if mixes(layers[i]))
 
 
-# heads_needed
-
-
-def needed_with_numpy(runs):
-    found = {}
-    for asked in sorted({run["asked"] for run in runs}):
-        one = next(run for run in runs if run["asked"] == asked and run["heads"] == 1)
-        fair = [run for run in runs if (run["asked"], run["weights"]) == (asked, one["weights"])]
-        enough = []
-        for heads in {run["heads"] for run in fair}:
-            rates = sorted({run["rate"] for run in fair})
-            rows = [[r for r in fair if (r["heads"], r["rate"]) == (heads, rate)] for rate in rates]
-            means = [np.mean([r["validation"] for r in row]) for row in rows]
-            best = rows[int(np.argmax(means))]
-            if all(run["test"] >= 0.95 for run in best):
-                enough.append(np.int64(heads))
-        found[asked] = min(enough, default=None)
-    return found
-
-
-def needed_by_sorting(runs):
-    found = {run["asked"]: None for run in runs}
-    weights = {run["asked"]: run["weights"] for run in runs if run["heads"] == 1}
-    groups = {}
-    for run in runs:
-        if run["weights"] == weights[run["asked"]]:
-            rates = groups.setdefault((run["asked"], run["heads"]), {})
-            rates.setdefault(run["rate"], []).append((run["validation"], run["test"]))
-    for (asked, heads), rates in sorted(groups.items(), reverse=True):
-        validation, test = max(
-            (sum(v for v, _ in pairs), min(t for _, t in pairs)) for pairs in rates.values()
-        )
-        if test >= 0.95:
-            found[asked] = heads
-    return found
-
-
 # two_heads
 
 
@@ -386,7 +349,32 @@ class FusedLayer(GroupedAttention.reference):
         return self.out(merge_with_view(mixed))
 
 
+# favourites
+
+
+def favourites_on_a_parabola(n):
+    places = mt.arange(n).double()
+    return {
+        "two": np.int64(n),
+        "one": 1 if n == 1 else 2,
+        "keys": mt.stack([places, places**2], dim=1),
+        "queries": mt.stack([2 * places, -mt.ones(n, dtype=mt.float64)], dim=1),
+    }
+
+
+def favourites_on_half_a_circle(n):
+    angles = np.pi * np.arange(n) / n
+    keys = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return {
+        "one": sum(1 for _ in range(n)[:2]),
+        "two": n,
+        "queries": mt.tensor(keys * n**2),
+        "keys": mt.tensor(keys),
+    }
+
+
 right = {
+    "favourites": [favourites_on_a_parabola, favourites_on_half_a_circle],
     "split_fused": [
         fused_by_columns,
         fused_with_chunks,
@@ -406,7 +394,6 @@ right = {
         talking_by_broadcasting,
     ],
     "without_each_head": [without_in_a_loop, without_as_a_sum, without_by_where],
-    "heads_needed": [needed_with_numpy, needed_by_sorting],
     "two_heads": [sharp_keys, rotated_heads, heads_that_dislike_other_keys],
     "GroupedAttention": [LayerWithEinsum, LayerInALoop, LayerWithALargerBatch],
 }

@@ -1,5 +1,6 @@
 """Right answers to the exercises of chapter 07, and forbidden ones."""
 
+import itertools
 import math
 
 import numpy as np
@@ -8,6 +9,7 @@ import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch.nn.utils.rnn import pad_sequence
 from textbook.checks.chapter_07 import CausalLanguageModel
+from textbook.checks.chapter_07.written import written, wrong_with
 
 # chunk_mask
 
@@ -30,36 +32,6 @@ def chunk_by_a_product(lengths, T, n):
     """A product of matrices of float32, compared with 0."""
     real = mt.ge(mt.arange(n), n - lengths[:, None]).float().diag_embed()  # (B, n, n)
     return ((mt.ones(T, n).tril(n - T) @ real) > 0).unsqueeze(1)
-
-
-# allowed_of
-
-
-def allowed_place_by_place(attn_mask, key_padding_mask, shape):
-    batch, heads, steps, n = shape
-    allowed = mt.ones(shape, dtype=mt.bool)
-    for b in range(batch):
-        for head in range(heads):
-            if attn_mask is not None:
-                own = attn_mask if attn_mask.ndim == 2 else attn_mask[b * heads + head]
-                allowed[b, head] &= own == 0
-            if key_padding_mask is not None:
-                allowed[b, head] &= mt.logical_not(key_padding_mask[b])
-    return allowed
-
-
-def allowed_by_adding(attn_mask, key_padding_mask, shape):
-    """Both as numbers that are added to scores of 0."""
-    batch, heads, steps, n = shape
-    scores = mt.zeros(batch * heads, steps, n)
-    if attn_mask is not None:
-        if attn_mask.dtype == mt.bool:
-            attn_mask = mt.zeros(attn_mask.shape).masked_fill(attn_mask, -math.inf)
-        scores = scores + attn_mask
-    scores = scores.reshape(shape)
-    if key_padding_mask is not None:
-        scores = scores.masked_fill(key_padding_mask.reshape(batch, 1, 1, n), -math.inf)
-    return scores.isfinite()
 
 
 # reading_padding
@@ -343,9 +315,29 @@ def continued_in_tensors(model, prompts, end, count):
     return tuple(row[: row.index(end) + 1] if end in row else row for row in new)
 
 
+# counterexamples
+
+
+def examples_from_longer_sentences():
+    broken = {"B": [[3, 5], 6], "D": [(2, 7, 4), 7], "F": [[4, 1], 8]}
+    return {name: broken.get(name) for name in "FEDCBA"}
+
+
+def examples_by_trying():
+    """The first pair of lengths that shows something."""
+    found = dict.fromkeys(written)
+    for n in (1, 2, 3):
+        for lengths in itertools.product(range(1, n + 1), repeat=2):
+            for name, program in written.items():
+                given = mt.tensor(lengths)
+                if found[name] is None and wrong_with(program(given, n), given, n):
+                    found[name] = np.array(lengths).tolist(), np.int64(n)
+    return found
+
+
 right = {
+    "counterexamples": [examples_from_longer_sentences, examples_by_trying],
     "chunk_mask": [chunk_in_a_loop, chunk_with_tril, chunk_by_a_product],
-    "allowed_of": [allowed_place_by_place, allowed_by_adding],
     "reading_padding": [reading_with_numpy, reading_by_growing],
     "dependence": [
         dependence_with_random_weights,

@@ -191,56 +191,6 @@ def context_by_bisection(d, base, trained, longer):
     }
 
 
-# concluded
-
-
-def concluded_with_numpy(rows):
-    trained = {row["scheme"]: row for row in rows if row["tested at"] == row["trained to"]}
-    longer = [row for row in rows if row["tested at"] > row["trained to"]]
-    keys = ("trained to", "tested at", "steps", "rates tried")
-    found = set()
-    for a, b in itertools.permutations(longer, 2):
-        x, y = (
-            (
-                np.array(row["right"]) * row["tested at"]
-                - np.array(trained[row["scheme"]]["right"]) * row["trained to"]
-            )
-            / (row["tested at"] - row["trained to"])
-            for row in (a, b)
-        )
-        if any(a[key] != b[key] for key in keys) or not 5 <= len(x) == len(y):
-            continue
-        signs = np.array([*itertools.product((1, -1), repeat=len(x))])
-        if (signs @ (x - y) >= (x - y).sum() - 1e-9).mean() <= 0.05:
-            found.add((a["scheme"], b["scheme"]))
-    return found
-
-
-def concluded_by_groups(rows):
-    groups = {}
-    for name in {row["scheme"] for row in rows}:
-        short, long = sorted(
-            (row for row in rows if row["scheme"] == name), key=lambda row: row["tested at"]
-        )
-        if len(long["right"]) > 4:
-            T, n = short["tested at"], long["tested at"]
-            beyond = [
-                y + (y - x) * T / (n - T)
-                for x, y in zip(short["right"], long["right"], strict=True)
-            ]
-            key = T, n, long["steps"], long["rates tried"], len(beyond)
-            groups.setdefault(key, []).append((beyond, name))
-    pairs = []
-    for group in groups.values():
-        for (high, one), (low, other) in itertools.permutations(group, 2):
-            sums = [0.0]
-            for a, b in zip(high, low, strict=True):
-                sums = [x + sign * (a - b) for x in sums for sign in (1, -1)]
-            if sum(x >= sum(high) - sum(low) - 1e-9 for x in sums) <= 0.05 * len(sums):
-                pairs.append([one, other])
-    return pairs
-
-
 # relative_attention
 
 
@@ -435,7 +385,6 @@ right = {
     "sinusoidal_codes": [codes_in_a_loop, codes_with_linspace, codes_with_numpy, codes_by_turning],
     "shift_matrix": [shift_number_by_number, shift_with_kron, shift_from_pairs, shift_by_two_codes],
     "longer_context": [context_with_numpy, context_by_bisection],
-    "concluded": [concluded_with_numpy, concluded_by_groups],
     "relative_attention": [
         relative_in_a_loop,
         relative_with_a_key_for_each_pair,

@@ -211,60 +211,6 @@ def statistics_with_products(x, real):
     return mean, shares @ (rows - mean) ** 2
 
 
-# faster
-
-
-def faster_with_sorted_steps(rows):
-    """Sorted, the median is in the middle; None is a large number."""
-    never = 10**9
-
-    def key(steps):
-        s = sorted(never if x is None else x for x in steps)
-        return (s[(len(s) - 1) // 2] + s[len(s) // 2]) / 2
-
-    groups = {}
-    for row in rows:
-        groups.setdefault(row["name"], []).append(row)
-    best = []
-    for own in groups.values():
-        own = sorted(own, key=lambda row: row["rate"])
-        values = [key(row["steps needed"]) for row in own]
-        place = values.index(min(values))
-        if min(values) < never / 2 and 0 < place < len(own) - 1:
-            best.append(own[place])
-    return {
-        (a["name"], b["name"])
-        for a, b in itertools.permutations(best, 2)
-        if a["depth"] == b["depth"] and a["budget"] == b["budget"]
-        if None not in a["steps needed"]
-        and all(y is None or max(a["steps needed"]) < y for y in b["steps needed"])
-    }
-
-
-def faster_with_numpy(rows):
-    def steps(row):
-        return np.array([np.inf if s is None else s for s in row["steps needed"]], dtype=float)
-
-    names = sorted({row["name"] for row in rows})
-    chosen = {}
-    for name in names:
-        own = [row for row in rows if row["name"] == name]
-        medians = [np.median(steps(row)) for row in own]
-        rates = [row["rate"] for row in own]
-        order = np.lexsort((rates, medians))
-        best = own[order[0]]
-        if np.isfinite(medians[order[0]]) and best["rate"] not in (min(rates), max(rates)):
-            chosen[name] = best
-    pairs = []
-    for a, b in itertools.permutations(chosen, 2):
-        one, other = chosen[a], chosen[b]
-        if (one["depth"], one["budget"]) != (other["depth"], other["budget"]):
-            continue
-        if np.all(steps(one)[:, None] < steps(other)):
-            pairs.append([a, b])
-    return pairs
-
-
 # broken_blocks
 
 
@@ -493,7 +439,6 @@ right = {
         statistics_with_products,
         statistics_in_numpy,
     ],
-    "faster": [faster_with_sorted_steps, faster_with_numpy],
     "broken_blocks": [broken_by_matrices, broken_by_noting_calls],
     "rms_norm_gradient": [gradient_with_the_jacobian, gradient_step_by_step, gradient_in_numpy],
     "Block": [BlockInSteps, BlockSequenceBySequence, BlockByHand, BlockWithoutWeights],

@@ -9,7 +9,7 @@ import numpy as np
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn, optim
-from textbook.checks.chapter_11 import TiedEmbedding
+from textbook.checks.chapter_11 import TiedEmbedding, trainings
 
 # set_rates
 
@@ -259,54 +259,6 @@ def flops_in_numpy(vocabulary, width, hidden, encoder_layers, decoder_layers, pa
     return {"FLOPs": whole, "without padding": cost(*lengths.T).sum()}
 
 
-# supported
-
-
-def supported_in_numpy(table, claims):
-    def wins(i, j):
-        one, other = (np.array(table[k]["losses"]) / table[k]["characters a piece"] for k in (i, j))
-        if table[i]["text"] != table[j]["text"] or not 5 <= len(one) == len(other):
-            return False
-        signs = np.array([*itertools.product((1, -1), repeat=len(one))])
-        return (signs @ (other - one) >= (other - one).sum() - 1e-9).mean() <= 0.05
-
-    def holds(kind, i, j, setting=None):
-        if kind == "fewer products":
-            return table[j]["counted as"] == "products" and table[i]["FLOPs"] < table[j]["FLOPs"]
-        if kind == "because of":
-            settings = [set(table[k]["settings"].items()) for k in (i, j)]
-            if {key for key, _ in settings[0] ^ settings[1]} != {setting}:
-                return False
-        return wins(i, j)
-
-    return [k for k, claim in enumerate(claims) if holds(*claim)]
-
-
-def supported_one_by_one(table, claims):
-    found = []
-    for k in range(len(claims)):
-        kind, i, j = claims[k][:3]
-        a, b = table[i], table[j]
-        if kind == "fewer products":
-            if b["counted as"] != "capacity" and a["FLOPs"] < b["FLOPs"]:
-                found += [k]
-            continue
-        others = set(a["settings"]) - {claims[k][-1]}
-        if kind == "because of" and (
-            a["settings"][claims[k][3]] == b["settings"][claims[k][3]]
-            or any(a["settings"][key] != b["settings"][key] for key in others)
-        ):
-            continue
-        if len(a["losses"]) == len(b["losses"]) and a["text"] == b["text"]:
-            x, y = ([loss / row["characters a piece"] for loss in row["losses"]] for row in (a, b))
-            sums = [0.0]
-            for one, other in zip(x, y, strict=True):
-                sums = [s + t for s in sums for t in (one - other, other - one)]
-            if sum(s > sum(y) - sum(x) - 1e-9 for s in sums) / len(sums) <= 0.05:
-                found += [k]
-    return tuple(found)
-
-
 # cached_step
 
 
@@ -462,7 +414,48 @@ def measure_by_recursion(run, score, rates, choosing, reporting, known=None):
     return dict(rate=best, accuracies=tuple(accuracies), mean=mean, spread=spread)
 
 
+# diagnosed
+
+
+def diagnosed_in_lists():
+    faults = {
+        "learns by heart": "B 95",
+        "nothing": "D",
+        "an odd batch": "C 145",
+        "sees the answers": "F 65",
+        "the rate ends too early": "A 125",
+        "gradients pile up": "G 25",
+        "the rate is too high": "E 80",
+    }
+    pairs = {place.split()[0]: (fault, place.split()[1:]) for fault, place in faults.items()}
+    return {name: [fault, int(step[0]) if step else None] for name, (fault, step) in pairs.items()}
+
+
+def diagnosed_from_the_numbers():
+    """The steps read off the numbers."""
+    runs = trainings
+
+    def largest_rise(name, key):
+        values = runs[name][key]
+        return runs[name]["step"][1 + int(np.argmax(np.diff(values)))]
+
+    below = next(k for k, loss in enumerate(runs["F"]["validation"]) if loss < 0.8)
+    best = int(np.argmin(runs["B"]["validation"]))
+    level = np.array(runs["A"]["validation"])
+    flat = next(k for k in range(len(level)) if abs(level[k:] - level[k:].mean()).max() < 0.05)
+    return {
+        "A": ("the rate ends too early", runs["A"]["step"][flat]),
+        "B": ("learns by heart", runs["B"]["step"][best]),
+        "C": ("an odd batch", largest_rise("C", "norm")),
+        "D": ("nothing", None),
+        "E": ("the rate is too high", largest_rise("E", "training")),
+        "F": ("sees the answers", runs["F"]["step"][below]),
+        "G": ("gradients pile up", 22.5),
+    }
+
+
 right = {
+    "diagnosed": [diagnosed_in_lists, diagnosed_from_the_numbers],
     "set_rates": [rates_by_clipping, rates_by_numpy],
     "smoothed_loss": [loss_token_by_token, loss_by_a_distribution],
     "TiedEmbedding": [TiedWithFunctions, TiedWithEinsum],
@@ -470,7 +463,6 @@ right = {
     "translate": [translate_with_lists, translate_into_a_table],
     "likely_tokens": [likely_row_by_row, likely_by_counting],
     "pass_flops": [flops_by_matrices, flops_in_numpy],
-    "supported": [supported_in_numpy, supported_one_by_one],
     "cached_step": [step_with_one_joined_cache, step_with_lists, step_without_a_graph],
     "train": [train_by_hand, train_without_a_schedule],
     "measure": [measure_with_numpy, measure_by_recursion],

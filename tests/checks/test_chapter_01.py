@@ -124,16 +124,6 @@ def test_each_rule_is_broken_by_a_reader_that_keeps_the_others():
         assert _testing(drop=(rule,))([broken[kind]()]) == [], rule
 
 
-def test_what_the_exercise_says_of_its_table():
-    lowest = min(chapter_01.table, key=lambda row: row["loss"])
-    assert lowest["reads"] == "past and future"
-    found = chapter_01.ranking.reference(chapter_01.table)
-    assert [name for name, _ in found][0] == "RNN, pieces"
-    compared = [row for row in chapter_01.table if row["model"] in dict(found)]
-    assert max(compared, key=lambda row: row["loss"])["model"] == "RNN, pieces"
-    assert round(math.exp(4.10)) == 60
-
-
 @pytest.mark.parametrize(
     ("plan", "message"),
     [

@@ -64,26 +64,6 @@ def test_what_a_score_moves_by_finite_differences():
     assert chapter_05.moved_by_score.reference(top, mt.eye(3).double()).max().item() < 1e-7
 
 
-def test_layers_and_steps_are_those_of_the_graph():
-    """Layer by layer, which tokens each output knows of."""
-
-    def sees(kind, i, n, layer):
-        if kind == "self-attention":
-            return range(n)
-        apart = 3**layer if kind == "dilated" else 1
-        return [j for j in (i, i - apart, i - 2 * apart) if j >= 0]
-
-    for kind in ("window", "dilated", "self-attention"):
-        for n in (1, 2, 5, 9, 10):
-            known, layers = [{i} for i in range(n)], 0
-            while layers == 0 or 0 not in known[-1]:
-                known = [
-                    set().union(*(known[j] for j in sees(kind, i, n, layers))) for i in range(n)
-                ]
-                layers += 1
-            assert chapter_05.reach.reference(kind, n, 3) == {"layers": layers, "steps": layers}
-
-
 def test_a_row_of_attention_without_keys_has_a_gradient_of_zero():
     query, key, value = (mt.randn(3, 2).requires_grad_() for _ in range(3))
     bias = mt.zeros(3, 3)
@@ -92,11 +72,6 @@ def test_a_row_of_attention_without_keys_has_a_gradient_of_zero():
     output.sum().backward()
     assert (output[1] == 0).all() and (query.grad[1] == 0).all()
     assert all(x.grad.isfinite().all() for x in (query, key, value))
-
-
-def test_what_the_table_says_is_what_the_solution_tells():
-    expected = {16: "not known", 64: "yes", 256: "not known", 1024: "not known"}
-    assert chapter_05.division_helps.reference(chapter_05.table) == expected
 
 
 def first(orders, layer, X):

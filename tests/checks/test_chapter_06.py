@@ -82,18 +82,6 @@ def test_five_of_the_eight_layers_mix_and_are_found():
     assert {eight[i].function.__qualname__ for i in found} <= names
 
 
-def test_the_table_has_the_traps_that_the_solution_names():
-    runs = chapter_06.runs
-    assert chapter_06.heads_needed.reference(runs) == {1: 1, 2: 2, 3: 8, 4: None}
-    assert {run["weights"] for run in runs if (run["asked"], run["heads"]) == (4, 8)} == {16_384}
-    four = [r for r in runs if (r["asked"], r["heads"], r["rate"]) == (3, 4, 0.003)]
-    assert sorted(run["test"] >= 0.95 for run in four) == [False, True, True]
-    two = [run for run in runs if (run["asked"], run["heads"]) == (3, 2)]
-    lucky = max(two, key=lambda run: run["test"])
-    assert lucky["test"] > 0.4
-    assert sum(run["test"] > 0.3 for run in two) == 1
-
-
 def test_a_mask_that_lets_a_little_through_is_caught():
     leaky = edited(chapter_06.GroupedAttention.reference, [Edit("-mt.inf", "-3.0")])
     with pytest.raises(CheckFailed, match="Memory that no query is allowed to look at"):

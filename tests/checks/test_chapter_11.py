@@ -52,11 +52,6 @@ def test_where_padding_and_right_token_share_the_rest_the_loss_is_the_library_s(
     )
 
 
-def test_the_table_of_the_statement_has_its_traps():
-    found = chapter_11.supported.reference(chapter_11.table, chapter_11.claims)
-    assert found == [1, 2, 6, 8, 9, 11]
-
-
 def test_copies_of_the_table_are_told():
     class Copied(chapter_11.TiedEmbedding.reference):
         def __init__(self, *sizes):

@@ -423,7 +423,8 @@ class Exercise:
             indented(f"  {name} = {brief(value)}", len(name) + 5)
             for name, value in zip(self._parameters, case, strict=True)
         )
-        return CheckFailed(f"{self.name}: {text}\nfor\n{given}\nSee {self.see}.")
+        given = f"\nfor\n{given}" if given else ""
+        return CheckFailed(f"{self.name}: {text}{given}\nSee {self.see}.")
 
 
 def _difference(got, expected):

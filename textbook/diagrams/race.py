@@ -57,5 +57,6 @@ def directions(axes, step, inputs, title):
         axes.annotate("", tip, (0, 0), arrowprops=arrow)
         style = {"color": color, "ha": "center", "va": "center", "weight": "bold"}
         axes.text(0.9, (-1.15, 1.15)[i], f"{np.linalg.norm(tip):.2f}", **style)
-    axes.set(xlim=(-1.45, 1.45), ylim=(-1.45, 1.45), aspect="equal", title=title)
+    axes.text(0, 1.6, title, ha="center", va="center", fontsize=11)
+    axes.set(xlim=(-1.45, 1.45), ylim=(-1.35, 1.8), aspect="equal")
     axes.axis("off")

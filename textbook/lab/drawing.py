@@ -33,25 +33,26 @@ def draw(
 ) -> None:
     """Draw ``y`` (several: a panel each) against ``x``, a curve for each value of ``by``.
 
-    ``x`` is a setting, or the name of a measured list where ``y`` is a curve; without it each value
-    of ``by`` gets a bar. Recorded runs are a line (median) in a band (smallest to largest), or
-    marks at a bar; those made here are circles, dotted where they are curves, if their settings are
-    the record's (``drawn``): a figure has one task, one width, one budget. ``labels`` are the
-    words for values of ``by``, ``log`` the logarithmic axes ("x", "y", "xy"), ``lines`` values to
-    compare with, by name. ``limits`` are those of y; ``where`` keeps the runs with these settings,
-    which the quick grid need not have. The numbers follow in a table, folded.
+    ``x`` is a setting, or the name of a measured list where ``y`` is a curve; without it each
+    value of ``by`` gets a bar (a dot where ``limits`` leave out the zero). Recorded runs are a
+    line (median) in a band (smallest to largest), or marks at a bar; those made here are circles,
+    dotted where they are curves, if their settings are the record's (``drawn``): a figure has one
+    task, one width, one budget. ``labels`` are the words for values of ``by``, ``log`` the
+    logarithmic axes ("x", "y", "xy"), ``lines`` values to compare with, by name. ``limits`` are
+    those of y; ``where`` keeps the runs with these settings, which the quick grid need not have.
+    The numbers follow in a table, folded.
     """
     names = [y] if isinstance(y, str) else list(y)
     labels = labels or {}
     told, both = chosen(by_setting, where), chosen(drawn, where)
     values = list(both.values())[-1].settings_of(by) if by else [None]
-    columns = len(names)
+    columns, from_zero = len(names), not limits or limits[0] <= 0
     figure, panels = subplots(
         1, columns, width=width or min(9.0, 3.4 + 3.2 * columns), height=height, squeeze=False
     )
     for axes, name in zip(panels[0], names, strict=True):
         if x is None:
-            _bars(axes, both, name, by, values, labels)
+            _bars(axes, both, name, by, values, labels, from_zero)
             axes.set(xlabel=name, **({"xlim": limits} if limits else {}))
         else:
             for i, value in enumerate(values):
@@ -71,7 +72,7 @@ def draw(
             mark(at, color="0.4", linewidth=1, linestyle=LINES[1 + i], label=label)
     if by and x is not None or lines:
         panels[0][-1].legend(fontsize=9)
-    explanation = _explanation(both, x)
+    explanation = _explanation(both, x, "bar" if from_zero else "dot")
     if len(told.get("here", [])) > len(both.get("here", [])):
         explanation += "; measured here at other settings: in the table below"
     figure.suptitle(explanation, fontsize=9, color="0.35")
@@ -116,8 +117,19 @@ def _name_places(axes: Any, rows: Rows, x: str) -> None:
         axes.minorticks_off()
 
 
-def _bars(axes: Any, both: dict[str, Rows], name: str, by: str, values: list, labels: dict) -> None:
-    """A bar at the median of the recorded runs, a mark for each seed, a circle for those here."""
+def _bars(
+    axes: Any,
+    both: dict[str, Rows],
+    name: str,
+    by: str,
+    values: list,
+    labels: dict,
+    from_zero: bool,
+) -> None:
+    """The median of the recorded runs, a mark for each seed, a circle for those here.
+
+    The median is a bar where the axis begins at zero, else a dot: a bar's length would mislead.
+    """
     places = np.arange(len(values))[::-1]
     for place, value in zip(places, values, strict=True):
         for setting, rows in both.items():
@@ -125,7 +137,11 @@ def _bars(axes: Any, both: dict[str, Rows], name: str, by: str, values: list, la
                 continue
             found = rows.values(name, **{by: value})
             if setting == "recorded" or len(both) == 1:
-                axes.barh(place, np.median(found), color=COLORS[5], height=0.65)
+                middle = np.median(found)
+                if from_zero:
+                    axes.barh(place, middle, color=COLORS[5], height=0.65)
+                else:
+                    axes.plot(middle, place, "o", color=COLORS[5], markersize=11)
             if setting == "recorded":
                 axes.plot(found, [place] * len(found), "|", color="black", markersize=13)
             elif len(both) > 1:
@@ -166,13 +182,15 @@ def _label(by: str | None, value: Any, labels: dict[Any, str]) -> str:
     return labels.get(value, value if isinstance(value, str) else f"{by} = {shown(value)}")
 
 
-def _explanation(both: dict[str, Rows], x: str | None) -> str:
-    """What lines, bands and circles are."""
+def _explanation(both: dict[str, Rows], x: str | None, median: str) -> str:
+    """What lines, bands and circles are; without x the ``median`` is a bar or a dot."""
     if "recorded" not in both:
         return "measured here"
     seeds = len(both["recorded"].settings_of("seed"))
     if x is None:
-        recorded = "bar: recorded median" + (f", marks: its {seeds} seeds" if seeds > 1 else "")
+        recorded = f"{median}: recorded median" + (
+            f", marks: its {seeds} seeds" if seeds > 1 else ""
+        )
         here = "circle"
     else:
         recorded = "line: recorded" + (f", band: {seeds} seeds" if seeds > 1 else "")

@@ -1,4 +1,4 @@
-"""python book.py race: judge a program, or print the table of a class."""
+"""Judge a program of chapter 14, or print the table of a class."""
 
 import argparse
 import os
@@ -14,7 +14,7 @@ from textbook.race.table import read_results, table
 
 def main(arguments: list[str]) -> str | None:
     """Run the command; a text is what went wrong."""
-    parser = argparse.ArgumentParser(prog="book.py race", description=__doc__)
+    parser = argparse.ArgumentParser(prog="race", description=__doc__)
     parser.add_argument("program", nargs="?", type=Path, help="a file that defines train(...)")
     parser.add_argument("--seconds", type=int, choices=LEAGUES, default=LEAGUES[0], help="league")
     parser.add_argument("--table", type=Path, metavar="FOLDER", help="print its results instead")

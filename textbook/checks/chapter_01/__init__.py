@@ -1,7 +1,6 @@
 """Checks of the exercises of chapter 01, recurrent networks."""
 
 from textbook.checks.chapter_01.reading import readers as readers
-from textbook.checks.chapter_01.tables import table as table
 from textbook.checks.chapter_01.windows import reached as reached
 from textbook.checks.chapter_01.windows import right as right
 from textbook.checks.chapter_01.windows import trained as trained

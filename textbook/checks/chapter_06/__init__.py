@@ -1,7 +1,6 @@
 """Checks of the exercises of chapter 06, multi-head attention."""
 
 from textbook.checks.chapter_06.mixers import suspects as suspects
-from textbook.checks.chapter_06.tables import runs as runs
 from textbook.checks.chapter_06.training import draw as draw
 from textbook.checks.chapter_06.training import look_up as look_up
 from textbook.checks.chapter_06.training import shares as shares

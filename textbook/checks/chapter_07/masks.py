@@ -35,61 +35,6 @@ def chunk_mask(lengths, T, n):
     return (positions <= asking) & real[:, None, None]
 
 
-# Out of PyTorch's two masks
-
-
-def _pair_cases(draw, others=()):
-    """attn_mask, key_padding_mask and (B, h, T, n), among them B = h; every kind with every kind.
-
-    Which places are hidden is drawn: nothing is asked of the rows.
-    """
-
-    def padding(batch, n):
-        return mt.arange(n) >= 1 + draw.integers(n, batch, 1)
-
-    def numbers(hidden):
-        return mt.zeros(hidden.shape).masked_fill(hidden, -mt.inf)
-
-    for shape in others or [(3, 3, 2, 4), (2, 5, 3, 4)]:
-        batch, heads, steps, n = shape
-        for_all = draw.normal(steps, n) > 0
-        for_each = draw.normal(batch * heads, steps, n) > 0
-        yield None, padding(batch, n), shape
-        yield for_all, padding(batch, n), shape
-        yield numbers(for_each), padding(batch, n), shape
-        yield for_each, None, shape
-        yield numbers(for_all), None, shape
-    yield None, None, (2, 3, 2, 3)
-
-
-def _fits(check, answer, *case):
-    """A mask that would fit by broadcasting has not the shape that is asked for."""
-    found, right = answer(*case), check.reference(*case)
-    if found.shape != right.shape and mt.equal(found.expand(*right.shape), right):
-        return "It fits by broadcasting, and the whole shape is asked for: .expand(*shape)."
-    return None
-
-
-@exercise(
-    cases=_pair_cases,
-    hidden_cases=lambda draw: _pair_cases(draw, others=[(4, 2, 5, 3), (2, 2, 3, 3)]),
-    reasons=(_fits,),
-    gradients=False,
-    see='chapter 07, "True means two opposite things"',
-)
-def allowed_of(attn_mask, key_padding_mask, shape):
-    """The two masks of nn.MultiheadAttention, or None, give the book's, of shape (B, h, T, n)."""
-    allowed = mt.ones(shape, dtype=mt.bool)
-    if attn_mask is not None:
-        hidden = attn_mask if attn_mask.dtype == mt.bool else attn_mask == -mt.inf
-        if hidden.ndim == 3:
-            hidden = hidden.unflatten(0, shape[:2])  # (B, h, T, n)
-        allowed = allowed & ~hidden
-    if key_padding_mask is not None:
-        allowed = allowed & ~key_padding_mask[:, None, None]
-    return allowed
-
-
 # What a stack of masks reaches
 
 

@@ -13,6 +13,7 @@ from textbook.lab import measured
 
 SYMBOLS, LENGTH, SECONDS = 6, 8, 60
 SEEDS = {False: (10,), True: (39,)}
+SEE = 'See chapter 07, "Random tokens: nothing to predict (E2)".'
 
 
 def chain(seed):
@@ -93,8 +94,13 @@ def _likeness(way, found, transitions, most):
         return " Its loss is that of a model that knows nothing: has it been trained?"
     if way != "a causal mask" and abs(found - most / honest) < 0.03 < abs(found - most):
         return " It looks like a share of H: the loss is subtracted, not divided by."
+    if way == "a causal mask" and len(fitting) == 1:
+        return f" It looks as if H were {fitting[0]}."
     if way == "a causal mask":
-        return f" It looks as if H were {fitting[0]}." if len(fitting) == 1 else ""
+        short = " The model is worse than one that knows the token before: train it longer."
+        return short if -0.8 * most < found < 0 else ""
+    if 0.9 * most < found * math.log(2) < LEAKS[way][1] * most < found:
+        return " It looks like bits: nats are logarithms to the base e."
     if -1.05 * most < found < -0.3 * most:
         return " It looks like the loss minus H."
     if abs(found) < 0.05 * most:
@@ -102,6 +108,8 @@ def _likeness(way, found, transitions, most):
             " It looks like a causal mask, or like the last position: does the model attend in the "
             "way that is handed in while it is trained, and is the loss that of all positions?"
         )
+    if 0.1 * most < found < LEAKS[way][0] * most:
+        return " It has begun to look ahead: train it longer, or with a rate of 0.01."
     if 0.3 * most < found / LENGTH < 1.05 * most:
         return " It looks like the sum over the eight positions."
     return ""
@@ -144,20 +152,22 @@ def nats_leaked(answer, hidden=False):
                 f"nats_leaked: with {way} it says {found:.3f}; the best honest loss of this text "
                 f"is {honest:.3f}, and {most:.3f} nats a token are all that can leak"
             )
-            text += "." + _likeness(way, found, transitions, most)
+            likely = _likeness(way, found, transitions, most)
+            if likely and not most * low <= found <= most * high:
+                raise CheckFailed(f"{text}.{likely}\n{SEE}")
             if found > most * high:
                 raise CheckFailed(
-                    f"{text}\nThat is too much. Is the best honest loss that of somebody who "
+                    f"{text}.\nThat is too much. Is the best honest loss that of somebody who "
                     "knows the token before, each weighted by how often it occurs? Is the loss "
                     "measured on new windows, and many of them? Nats are logs to the base e.\n"
-                    'See chapter 07, "Random tokens: nothing to predict (E2)".'
+                    f"{SEE}"
                 )
             if found < most * low:
                 raise CheckFailed(
-                    f"{text}\nThat is too little. Is it H minus the loss, in this order? Has the "
+                    f"{text}.\nThat is too little. Is it H minus the loss, in this order? Has the "
                     "training come to its end? Try more steps and a rate of 0.01; the loss is that "
                     "of all positions, in one pass.\n"
-                    'See chapter 07, "Random tokens: nothing to predict (E2)".'
+                    f"{SEE}"
                 )
             measured(f"{way}: {found:.3f} of {most:.3f} nats")
     print(f"nats_leaked: all {'hidden' if hidden else 'public'} checks passed")

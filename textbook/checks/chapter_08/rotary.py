@@ -82,6 +82,21 @@ def _has_no_loop(answer, x, positions, base):
     return None
 
 
+def _far_places(check, answer, *_):
+    """The first place at which it is wrong, if it is right up to there and not further on."""
+    x, places = Draw(0).normal(1, 1, 1, 4), (0, 1, 2, 9, 40, 70, 300, 1100, 5000)
+    right = []
+    for place in places:
+        case = x, mt.tensor([[place]]), 500.0
+        right.append(mt.allclose(answer(*case).to(x), check.reference(*case), atol=1e-4))
+    if not right[0] or all(right) or True in right[(first := right.index(False)) :]:
+        return None
+    return (
+        f"It is right for places up to {places[first - 1]}, and wrong from {places[first]} on: "
+        "places may be as large as you like. No table of a fixed length, no remainder."
+    )
+
+
 @exercise(
     cases=_rotate_cases,
     hidden_cases=lambda draw: _rotate_cases(
@@ -93,6 +108,7 @@ def _has_no_loop(answer, x, positions, base):
             ((4, 2, 2, 2), [[1, 2], [30, 4], [5, 50], [0, 8]], 2.0),
         ],
     ),
+    reasons=(_far_places,),
     properties=(_keeps_lengths, _scores_depend_on_distance, _has_no_loop),
     gradients=False,
     see='chapter 08, "Rotary positions"',

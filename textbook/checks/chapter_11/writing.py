@@ -118,6 +118,10 @@ def _rows(check, answer, *_):
     )
     if said == wanted:
         return None if found == right else "The rows are right, but not what stands behind them."
+    ends = [row.index(end) + 1 for row in right]
+    behind = {token for row, n in zip(found, ends, strict=True) for token in row[n:]}
+    if len(behind) == 1 and [row[:n] for row, n in zip(found, ends, strict=True)] == wanted:
+        return f"The rows are right, but behind their ends stands {behind.pop()}, not padding."
     if sorted(said) == sorted(wanted):
         return "The rows are right, but in another order: row i translates row i of the source."
     if said == [[token for token in row if token != end] for row in wanted]:

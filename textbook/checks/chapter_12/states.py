@@ -137,9 +137,24 @@ def _as_exact_as_its_numbers(answer, log_decay, starts):
     )
 
 
+def _strong_decays(check, answer, log_decay, starts):
+    """Whether a number stands where a decay is as good as 0."""
+    one, other = (
+        answer(mt.tensor([0.0, log]), mt.tensor([False, False]))[1, 0].item()
+        for log in (-400.0, -700.0)
+    )
+    if 1e-12 < one == other:
+        return (
+            f"A decay of exp(-400) gives {one:.2g}, one of exp(-700) the same: the logarithms are "
+            "clamped. Nothing has to be: exp of a large negative number is 0, and that is right."
+        )
+    return None
+
+
 @exercise(
     cases=_decay_cases,
     hidden_cases=lambda draw: _decay_cases(draw, more=[((3, 2), 7), ((), 24)]),
+    reasons=(_strong_decays,),
     properties=(_zero_means_zero, _as_exact_as_its_numbers),
     see='chapter 12, "Recurrence comes back"',
 )
