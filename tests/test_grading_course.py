@@ -256,6 +256,23 @@ def test_a_package_for_gradescope_holds_one_set_and_grades(tmp_path, judged, mon
     assert "could not be graded" in told["output"] and told["tests"][0]["status"] == "failed"
 
 
+def test_on_gradescope_no_student_s_process_may_exchange_the_results(tmp_path, monkeypatch):
+    """A process that an answer leaves behind would write its own once the grader has ended."""
+    writable = [tmp_path, tmp_path / "source", tmp_path / "results"]
+    for folder in writable:
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o777)
+    hand_in(tmp_path / "submission", "answer = 42")
+    row = {"problem": "", "said": {}, "answer": 1.0}
+
+    def graded(*_):
+        assert not [folder for folder in writable if folder.stat().st_mode & 0o022]
+        return [row]
+
+    monkeypatch.setattr(gradescope, "grade_folder", graded)
+    assert gradescope.grade(tmp_path, {SET: SOURCE}, Settings())["tests"][0]["score"] == 1
+
+
 def test_the_folder_of_a_class_is_asked_for(capsys):
     with pytest.raises(SystemExit):
         command.main([])

@@ -69,6 +69,10 @@ def package(number: str, folder: Path) -> Path:
 
 def grade(base: Path, sets: dict[str, NotebookNode], settings: Settings) -> dict:
     """Grade what lies in ``submission`` below a folder; write and return ``results.json``."""
+    (base / "results").mkdir(exist_ok=True)
+    for folder in (base, base / "source", base / "results"):
+        if folder.is_dir():  # what an answer has left running must not exchange what is ours
+            folder.chmod(folder.stat().st_mode & ~0o022)
     with tempfile.TemporaryDirectory() as scratch:
         Path(scratch).chmod(0o711)
         folder = Path(scratch, "class")
@@ -92,7 +96,6 @@ def grade(base: Path, sets: dict[str, NotebookNode], settings: Settings) -> dict
             if exercise not in by_hand(source)
         ],
     }
-    (base / "results").mkdir(exist_ok=True)
     (base / "results" / "results.json").write_text(json.dumps(results), encoding="utf-8")
     return results
 
