@@ -84,15 +84,14 @@ def _exercise_set(root: Path, source: Path) -> Iterator[str]:
 
 def _lacking(root: Path, source: Path) -> Iterator[str]:
     """What an exercise has to have beside its check, and has not."""
-    number = number_of(source)
-    answers = root / f"tests/checks/right_{number}.py"
-    known = answers.read_text(encoding="utf-8") if answers.exists() else ""
+    checks = root / f"textbook/checks/chapter_{number_of(source)}"
+    known = "".join(path.read_text(encoding="utf-8") for path in checks.glob("*_key.py"))
     for name in re.findall(r"^# %% solution=\"(\w+)\".*\n\s*# %%", source.read_text("utf-8"), re.M):
-        table = root / f"textbook/checks/chapter_{number}/{name}.txt"
+        table = checks / f"{name}.txt"
         if not table.exists():
             yield f"{table} is missing: write three usual mistakes of {name} or more"
         if f'"{name}": ' not in known:
-            yield f"{answers} has no right answers of {name}: write two, each in another way"
+            yield f"{checks} has no key with right answers of {name}: write two in another way"
 
 
 def _secrets(notebook: NotebookNode) -> set[str]:

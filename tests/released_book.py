@@ -30,19 +30,18 @@ HOME = Path(__file__).resolve().parents[1]
 SECONDS = 1  # for a callable that is no answer, and may run for ever
 
 
+SHARED = "key", "modules", "recorded", "released", "stored", "suspects"  # know what copy they are
+COPIED = rf"(?:chapter_\d\d|{'|'.join(SHARED)})\b"
+
+
 def copied(folder: Path) -> None:
-    """The repository's chapters and right answers as a package of another name, `home`."""
-    checks, answers = HOME / "textbook" / "checks", HOME / "tests" / "checks"
-    shared = [checks / f"{name}.py" for name in ("modules", "suspects", "recorded")]
-    for path in [*checks.glob("chapter_*/*.*"), *shared, *answers.glob("right_*.py")]:
+    """The repository's chapters, with their keys, as a package of another name, `home`."""
+    checks = HOME / "textbook" / "checks"
+    shared = [checks / f"{name}.py" for name in SHARED]
+    for path in [*checks.glob("chapter_*/*.*"), *shared]:
         text = path.read_text(encoding="utf-8")
-        text = re.sub(
-            r"textbook\.checks\.(chapter_\d\d|modules|suspects|recorded)", r"home.\1", text
-        )
-        text = text.replace("from textbook.checks import chapter_", "from home import chapter_")
-        place = (
-            folder / "home" / path.relative_to(checks if path.is_relative_to(checks) else answers)
-        )
+        text = re.sub(rf"textbook\.checks(\.| import )({COPIED})", r"home\1\2", text)
+        place = folder / "home" / path.relative_to(checks)
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, encoding="utf-8")
 
@@ -59,12 +58,13 @@ def said(check: Callable, answer: object) -> tuple[str, float]:
     return text, time.process_time() - began
 
 
-def answers_of(check, right) -> Iterator[tuple[object, str]]:
+def answers_of(check) -> Iterator[tuple[object, str]]:
     """Answers of every kind, each with what has to be said of it."""
+    key = importlib.import_module(f"{check.home}_key")
     yield check.reference, "passed"
-    for answer in right.right[check.name]:
+    for answer in key.right[check.name]:
         yield answer, "passed"
-    for answer in right.refused.get(check.name, []):
+    for answer in getattr(key, "refused", {}).get(check.name, []):
         yield answer, "your answer runs the library's"
     for mistake in check.mistakes:
         yield mistake.function, f"Your answer is {mistake.name}."
@@ -75,11 +75,10 @@ def compared(number: str, beside: bool, step: int) -> dict:
     framework = sys.modules["textbook.checks.exercise"]
     home = importlib.import_module(f"home.chapter_{number}")
     there = importlib.import_module(f"textbook.checks.chapter_{number}")
-    right = importlib.import_module(f"home.right_{number}")
     found = {"answers": 0, "other": [], "given": [], "open": [], "home": 0.0, "released": 0.0}
     for check in [x for x in vars(home).values() if isinstance(x, framework.Exercise)]:
         released = getattr(there, check.name)
-        for answer, expected in islice(answers_of(check, right), 0, None, step):
+        for answer, expected in islice(answers_of(check), 0, None, step):
             text, seconds = said(released, answer)
             found["answers"] += 1
             found["released"] += seconds
@@ -147,9 +146,6 @@ def main(*arguments: str) -> None:
         import textbook.checks
 
         assert Path(textbook.__file__).is_relative_to(released), textbook.__file__
-        framework = sys.modules["textbook.checks.exercise"]
-        assert list(framework.SEEDS) == [False]
-        framework.SEEDS[True] = 100, 101, 102  # for the repository's chapters, which tell by both
         for number in numbers or [f"{n:02}" for n in range(14)]:
             print(
                 json.dumps({"chapter": number, **compared(number, beside, 3 if third else 1)}),

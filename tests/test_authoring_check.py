@@ -108,7 +108,7 @@ def test_an_exercise_without_mistakes_and_right_answers_is_told(book):
         "textbook/checks/chapter_01/unroll.txt is missing: write three usual mistakes of unroll or "
         "more"
     )
-    assert answers.startswith("tests/checks/right_01.py has no right answers of unroll: write two")
+    assert answers.startswith("textbook/checks/chapter_01 has no key with right answers of unroll")
 
 
 def test_missing_outputs_are_told(book):

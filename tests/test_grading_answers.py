@@ -19,16 +19,10 @@ import pytest
 from authoring.grading import run  # noqa: F401  lets checks know lines of the grader's own
 from authoring.grading.peer import Peer
 from authoring.grading.wire import Wire
-from tests.checks.proof import exercises_of
+from tests.checks.proof import answers_in_key, exercises_of
 from textbook.checks import Exercise
 
-CHAPTERS = {
-    n: (
-        importlib.import_module(f"textbook.checks.chapter_{n:02d}"),
-        importlib.import_module(f"tests.checks.right_{n:02d}"),
-    )
-    for n in range(14)
-}
+CHAPTERS = {n: importlib.import_module(f"textbook.checks.chapter_{n:02d}") for n in range(14)}
 LONG = {"Value"}  # tens of thousands of calls: left to the command
 # Tests and programs that students write, as eight others are, and whose many calls take long.
 SLOW = {"broken_encoders", "broken_gradients", "faults", "leaking", "mixing", "unfair"}
@@ -37,7 +31,7 @@ EXERCISES = [
     pytest.param(
         n, name, id=f"{n:02d}-{name}", marks=[pytest.mark.thorough] if name in SLOW else []
     )
-    for n, (chapter, _) in CHAPTERS.items()
+    for n, chapter in CHAPTERS.items()
     for name in exercises_of(chapter)
     if name not in LONG
 ]
@@ -86,17 +80,17 @@ def one_seed(monkeypatch):
 
 @pytest.mark.parametrize("number, name", EXERCISES)
 def test_a_right_answer_passes_from_afar(number, name, one_seed):
-    chapter, proof = CHAPTERS[number]
-    with student_with(proof.right[name][-1:]) as student:
-        assert said(exercises_of(chapter)[name], student.ask("answer", number=0)) == "passed"
+    check = exercises_of(CHAPTERS[number])[name]
+    with student_with(answers_in_key(check)[-1:]) as student:
+        assert said(check, student.ask("answer", number=0)) == "passed"
 
 
 def main():
     """Compare what is said here and from afar; 0 if it is the same."""
     differ = 0
-    for number, (chapter, proof) in CHAPTERS.items():
+    for number, chapter in CHAPTERS.items():
         for name, check in exercises_of(chapter).items():
-            answers = [*proof.right[name], *proof.refused.get(name, [])]
+            answers = answers_in_key(check) + answers_in_key(check, "refused")
             answers += [mistake.function for mistake in check.mistakes[:2]]
             with student_with(answers) as student:
                 for i, answer in enumerate(answers):

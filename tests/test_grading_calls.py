@@ -19,6 +19,7 @@ from authoring.grading.wire import Lost, Wire
 from minitorch import nn, optim
 from minitorch.autograd import record_operations
 from minitorch.flops import count_flops
+from tests.checks.small import exercise
 from textbook.checks.exercise import CheckFailed, Exercise
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="made with fork")
@@ -269,7 +270,7 @@ def _cell():
         normal = draw.normal
         yield normal(2, 3), normal(2, 4), normal(4, 3), normal(4, 4), normal(4)
 
-    return Exercise(rnn_cell, cases, "the tests", forbidden=("linear",), instead="@")
+    return exercise(cases=cases, see="the tests", forbidden=("linear",), instead="@")(rnn_cell)
 
 
 def test_a_check_runs_on_an_answer_of_the_other_process(student):

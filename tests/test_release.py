@@ -14,15 +14,15 @@ import pytest
 import minitorch as mt
 from authoring.grading.class_page import plain_form
 from authoring.release import folder as release
-from authoring.release.checks import hand_out_checks, modules_in
+from authoring.release.checks import ONLY_FOR_INSTRUCTORS, hand_out_checks
 from authoring.release.outcomes import Numbers, _outcome, written
-from authoring.release.strip import is_exercise, stripped
 from authoring.sources import BookError, exercise_sets, read_exercises
-from textbook.checks import recorded, released
+from textbook.checks import recorded, stored
 from textbook.checks.compare import difference
 from textbook.checks.errors import in_words
 from textbook.checks.exercise import Outcome
-from textbook.checks.released import read, read_outcome
+from textbook.checks.released import read_outcome
+from textbook.checks.stored import read
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = ["08"]  # tests/released_book.py compares all
@@ -55,9 +55,9 @@ def some_chapters(tmp_path_factory):
 @pytest.fixture(scope="module")
 def public():
     """The modules of all chapters, as students get them."""
-    paths = modules_in(ROOT / "textbook" / "checks")
-    texts = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
-    return {name: ast.parse(text) for name, text in stripped(texts).items()}
+    paths = (ROOT / "textbook" / "checks").glob("chapter_*/*.py")
+    parts = [path for path in paths if not path.stem.endswith("_key")]
+    return {str(path): ast.parse(path.read_text(encoding="utf-8")) for path in parts}
 
 
 # The folder
@@ -151,26 +151,22 @@ def test_no_solution_is_left(public):
     ] == []
 
 
-def test_no_reference_is_left(public):
-    exercises = 0
-    for tree in public.values():
-        for statement in filter(is_exercise, tree.body):
-            exercises += 1
-            inside = [*ast.walk(ast.Module(statement.body, []))]
-            assert not [node for node in inside if isinstance(node, ast.Return)]
-    assert exercises > 130
-
-
-def test_no_hidden_case_is_left(public):
-    draws = 0
+def test_no_model_answer_and_no_hidden_case_is_left(public):
+    """What stands in keys alone has no place in the modules beside them."""
     for module, tree in public.items():
-        for call in filter(is_exercise, tree.body):
-            names = {keyword.arg for node in call.decorator_list for keyword in node.keywords}
-            draws += "cases" in names
-            assert "hidden_cases" not in names, f"{module}.{call.name}"
-        defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-        assert not [name for name in defined if re.fullmatch(r"_hidden\w*cases", name)], module
-    assert draws > 130
+        for node in ast.walk(tree):
+            assert getattr(node, "attr", None) != "answer", module
+            assert not re.fullmatch(r"_?hidden_?\w*cases", getattr(node, "arg", "") or ""), module
+            assert not re.fullmatch(r"_?hidden_?\w*cases", getattr(node, "name", "") or ""), module
+
+
+def test_no_module_needs_a_key(public):
+    """But for hidden seeds, which are asked for where they are needed."""
+    for module, tree in public.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module, *(each.name for each in node.names)]
+                assert not [name for name in names if name.endswith("_key")], module
 
 
 @pytest.mark.parametrize(
@@ -192,9 +188,10 @@ def test_checks_say_what_they_say_here_and_give_no_answer(some_chapters, asked, 
         assert chapter["released"] < chapter["home"]
 
 
-def test_no_table_of_mistakes_is_handed_out(some_chapters):
-    assert list((ROOT / "textbook" / "checks").glob("chapter_*/*.txt"))
-    assert not list(some_chapters.glob("textbook/checks/**/*.txt"))
+@pytest.mark.parametrize("pattern", ONLY_FOR_INSTRUCTORS)
+def test_no_key_and_no_table_of_mistakes_is_handed_out(some_chapters, pattern):
+    assert list((ROOT / "textbook" / "checks").glob(pattern))
+    assert not list(some_chapters.glob(f"textbook/checks/{pattern}"))
 
 
 def test_files_of_outcomes_hold_no_code(some_chapters):
@@ -238,8 +235,9 @@ def test_what_was_recorded_is_looked_up(monkeypatch):
     x, given = mt.tensor([1.0, 2.0], dtype=mt.float64), {}
     monkeypatch.setattr(recorded, "notes", [given])
     right = recorded.recorded(scaled)(x, 3)
-    monkeypatch.setattr(released, "calls", given)
-    found = released.recorded(scaled)
+    monkeypatch.setattr(stored, "calls", given)
+    monkeypatch.setattr(stored, "RELEASED", True)
+    found = recorded.recorded(scaled)
     assert found(x + 1e-12, 3) is right
-    with pytest.raises(released.NotStored, match="scaled of these arguments"):
+    with pytest.raises(stored.NotStored, match="scaled of these arguments"):
         found(x, 4)

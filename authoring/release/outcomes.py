@@ -1,6 +1,6 @@
 """What references and usual mistakes give on the public cases, in a file that holds no code.
 
-``textbook/checks/released.py`` reads them.
+``textbook/checks/stored.py`` reads them.
 """
 
 import importlib
@@ -77,6 +77,9 @@ def _exercise(check: Exercise, found: Numbers) -> dict:
         others = {i: _outcome(got, found) for i, (got, same) in given if _apart(got, same)}
         mistakes.append({"name": mistake.name, "hint": mistake.hint, "others": others})
     return {
+        "parameters": check._parameters,
+        "class": isinstance(check.reference, type),
+        "after_passing": check.after_passing,
         "outcomes": [_outcome(outcome, found) for outcome in right],
         "mistakes": mistakes,
         "matters": [

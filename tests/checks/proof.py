@@ -1,7 +1,7 @@
 """Proof of the checks of a chapter by answers that are known to be wrong, right or forbidden.
 
-``right_NN.py`` holds, for each exercise, ``right``, a dict from its name to differently written
-right answers, and ``refused``, right answers that run a forbidden operation by different routes.
+The key of an exercise has ``right``, a dict from its name to right answers that are written in
+another way, and ``refused``, right answers that run a forbidden operation by different routes.
 """
 
 import functools
@@ -14,9 +14,9 @@ import pytest
 
 from minitorch.autograd import record_operations
 from tests.checks.odd_answers import changing, odd, partial
-from tests.checks.pieces import IN_PIECES
 from textbook.checks import CheckFailed, Exercise
 from textbook.checks.exercise import Trial, _difference
+from textbook.checks.key import key_of
 
 exercise = importlib.import_module("textbook.checks.exercise")  # not the function of this name
 HIDDEN_SEEDS = slice(1)  # of those with which right answers are tried; with --all there are all
@@ -28,33 +28,39 @@ def exercises_of(chapter):
     return {name: x for name, x in vars(chapter).items() if isinstance(x, Exercise)}
 
 
-def proofs(chapter, answers):
+def answers_in_key(check, kind="right"):
+    """The answers that the key of an exercise has: right in another way, or to be refused."""
+    return getattr(key_of(check.home), kind, {}).get(check.name, [])
+
+
+def refusing(chapter):
+    """The names of the exercises that have answers to be refused."""
+    return [name for name, x in exercises_of(chapter).items() if answers_in_key(x, "refused")]
+
+
+def proofs(chapter):
     """One pytest parameter, a function to call, for each exercise and kind of thing to hold."""
-    exercises = exercises_of(chapter)
-    assert exercises.keys() == answers.right.keys()
-    for name, check in exercises.items():
-        kinds = [enough, named, differs, right] + [refused] * (name in answers.refused)
+    for name, check in exercises_of(chapter).items():
+        kinds = [enough, named, differs, right] + [refused] * (name in refusing(chapter))
         kinds += [odd, changing, partial]
         for kind in kinds:
-            yield pytest.param(
-                functools.partial(kind, check, answers), id=f"{name}-{kind.__name__}"
-            )
+            yield pytest.param(functools.partial(kind, check), id=f"{name}-{kind.__name__}")
 
 
-def enough(check, answers):
+def enough(check):
     """There are mistakes and right answers enough, and a route to each forbidden operation.
 
     The place in the book that the messages name exists.
     """
     assert len(check.mistakes) >= 3
     assert len({mistake.name for mistake in check.mistakes}) == len(check.mistakes)
-    assert len(answers.right[check.name]) >= 2
+    assert len(answers_in_key(check)) >= 2
     number, title = re.fullmatch(r'chapter (\d\d), "(.+)"', check.see).groups()
     [chapter] = NOTEBOOKS.glob(f"{number}_*.py")
     headings = re.findall("^# ##+ (.*)", chapter.read_text(encoding="utf-8"), re.MULTILINE)
     assert any(title in heading for heading in headings)
     reached = set()
-    for answer in answers.refused.get(check.name, []):
+    for answer in answers_in_key(check, "refused"):
         with record_operations() as names:
             for case in check.all_cases():
                 check.run(answer, *case) if check.run else answer(*case)
@@ -84,7 +90,7 @@ def of_answers(holds, answers):
     every(holds, [(getattr(each, "__name__", repr(each)), each) for each in answers])
 
 
-def named(check, answers):
+def named(check):
     """Each mistake is told by its name, so no two do the same on all cases, public and hidden.
 
     Asked of the public cases, and of the hidden ones for two mistakes. Each does the same when it
@@ -122,7 +128,7 @@ def _named(check, mistake, hidden):
     assert f"Your answer is {mistake.name}." in str(caught.value)
 
 
-def differs(check, answers):
+def differs(check):
     """Each mistake does something else than the reference on a hidden case, and nothing forbidden.
 
     Up to there, it changes none of its arguments either: those would be told in place of its name.
@@ -141,19 +147,18 @@ def differs(check, answers):
     of_mistakes(holds, check)
 
 
-def right(check, answers):
-    """Right answers pass, however they are written, and helpers of which nothing is exchanged."""
-    tried = answers.right[check.name] + [helper for its, helper in IN_PIECES if its is check]
+def right(check):
+    """Right answers pass, however they are written."""
     with mock.patch.dict(exercise.SEEDS, {True: exercise.SEEDS[True][HIDDEN_SEEDS]}):
         for hidden in (False, True):
-            of_answers(functools.partial(check, hidden=hidden), tried)
+            of_answers(functools.partial(check, hidden=hidden), answers_in_key(check))
 
 
-def refused(check, answers):
+def refused(check):
     """Each route to a forbidden operation is refused."""
 
     def holds(answer):
         with pytest.raises(CheckFailed, match="your answer runs the library's"):
             check(answer)
 
-    of_answers(holds, answers.refused[check.name])
+    of_answers(holds, answers_in_key(check, "refused"))

@@ -9,21 +9,22 @@ import pytest
 
 import minitorch as mt
 from minitorch import nn
-from tests.checks import right_01
-from tests.checks.proof import exercises_of, proofs
+from tests.checks.proof import answers_in_key, exercises_of, proofs
 from textbook.checks import CheckFailed, Draw, chapter_01
-from textbook.checks.chapter_01.reading import _kinds, _testing
+from textbook.checks.chapter_01 import training_key
+from textbook.checks.chapter_01.reading import _kinds
+from textbook.checks.chapter_01.reading_key import _testing
 from textbook.checks.chapter_01.states import _RNN
 from textbook.checks.compare import difference
 
 
-@pytest.mark.parametrize("proof", list(proofs(chapter_01, right_01)))
+@pytest.mark.parametrize("proof", list(proofs(chapter_01)))
 def test_checks(proof):
     proof()
 
 
 def test_the_states_are_those_of_the_library():
-    [by_library] = right_01.refused["unroll"]
+    [by_library] = answers_in_key(chapter_01.unroll, "refused")
     for case in chapter_01.unroll.all_cases():
         expected = chapter_01.unroll.reference(*case)
         assert difference(by_library(*case), expected, "the states") is None
@@ -43,7 +44,7 @@ def test_without_padding_both_directions_are_those_of_the_library():
 
 
 def test_the_gradient_by_hand_is_that_of_the_engine():
-    by_engine = right_01.backprop_by_the_engine
+    by_engine = training_key.backprop_by_the_engine
     for case in chapter_01.backprop_through_time.all_cases():
         expected = chapter_01.backprop_through_time.reference(*case)
         assert difference(by_engine(*case), expected, "the gradients") is None

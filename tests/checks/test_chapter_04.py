@@ -5,25 +5,26 @@ import pytest
 import minitorch as mt
 from minitorch.autograd import gradcheck
 from minitorch.flops import count_flops
-from tests.checks import right_04
-from tests.checks.proof import proofs
+from tests.checks.proof import answers_in_key, proofs, refusing
 from textbook.checks import CheckFailed, chapter_04
-from textbook.checks.chapter_04.looking import _kinds, _Program, _testing
+from textbook.checks.chapter_04 import maps_key
+from textbook.checks.chapter_04.looking import _kinds, _Program
+from textbook.checks.chapter_04.looking_key import _testing
 from textbook.checks.compare import difference
 
 
-@pytest.mark.parametrize("proof", list(proofs(chapter_04, right_04)))
+@pytest.mark.parametrize("proof", list(proofs(chapter_04)))
 def test_checks(proof):
     proof()
 
 
-@pytest.mark.parametrize("name", right_04.refused)
+@pytest.mark.parametrize("name", refusing(chapter_04))
 def test_references_agree_with_the_library(name):
     check = getattr(chapter_04, name)
     run = check.run or (lambda answer, *case: {"the result": answer(*case)})
     for case in check.all_cases():
         expected = run(check.reference, *case)
-        for answer in right_04.refused[name]:
+        for answer in answers_in_key(check, "refused"):
             assert difference(run(answer, *case), expected, name) is None
 
 
@@ -107,7 +108,7 @@ def test_each_rule_is_broken_by_a_program_that_keeps_the_others():
 
 def test_the_gradient_by_hand_is_the_engines():
     for case in chapter_04.attention_gradient.all_cases(hidden=True):
-        expected = right_04.gradient_by_autograd(*case)
+        expected = maps_key.gradient_by_autograd(*case)
         assert difference(chapter_04.attention_gradient.reference(*case), expected, "") is None
 
 

@@ -7,8 +7,7 @@ import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch.autograd import gradcheck
 from minitorch.flops import count_flops
-from tests.checks import right_06
-from tests.checks.proof import proofs
+from tests.checks.proof import answers_in_key, proofs, refusing
 from textbook.chapter_06 import merge_heads, split_heads
 from textbook.checks import CheckFailed, Draw, chapter_06
 from textbook.checks.chapter_06 import mixers, training
@@ -17,18 +16,18 @@ from textbook.checks.mistakes import Edit, edited
 from textbook.checks.modules import made
 
 
-@pytest.mark.parametrize("proof", list(proofs(chapter_06, right_06)))
+@pytest.mark.parametrize("proof", list(proofs(chapter_06)))
 def test_checks(proof):
     proof()
 
 
-@pytest.mark.parametrize("name", right_06.refused)
+@pytest.mark.parametrize("name", refusing(chapter_06))
 def test_references_agree_with_the_library(name):
     check = getattr(chapter_06, name)
     run = check.run or (lambda answer, *case: {"the result": answer(*case)})
     for case in check.all_cases() + check.all_cases(hidden=True):
         expected = run(check.reference, *case)
-        for answer in right_06.refused[name]:
+        for answer in answers_in_key(check, "refused"):
             assert difference(run(answer, *case), expected, name) is None
 
 

@@ -5,18 +5,17 @@ import pytest
 import minitorch as mt
 import textbook.chapter_10 as book
 from minitorch import nn
-from tests.checks import right_05, right_09, right_10
-from tests.checks.proof import proofs
+from tests.checks.proof import answers_in_key, proofs
 from textbook.chapter_06 import MultiHeadAttention
 from textbook.chapter_07 import real_tokens
-from textbook.checks import CheckFailed, Draw, chapter_10
-from textbook.checks.chapter_10 import assembly, broken
+from textbook.checks import CheckFailed, Draw, chapter_05, chapter_09, chapter_10
+from textbook.checks.chapter_10 import assembly, broken, transformer_key
 from textbook.checks.chapter_10.transformer import transformer_of
 from textbook.checks.modules import loaded
 from textbook.data import number_pieces
 
 
-@pytest.mark.parametrize("proof", list(proofs(chapter_10, right_10)))
+@pytest.mark.parametrize("proof", list(proofs(chapter_10)))
 def test_checks(proof):
     proof()
 
@@ -201,7 +200,7 @@ def test_empty_cells_fall_back_to_the_library_and_are_named(names):
 
 
 def test_a_right_part_is_used_and_named():
-    parts = chapter_10.Parts({"attention": right_05.right["attention"][0]})
+    parts = chapter_10.Parts({"attention": answers_in_key(chapter_05.attention)[0]})
     assert parts.mine == ["attention"]
     assert str(parts).startswith(
         "set 05, attention: yours\nset 07, masked_attention: the library's\n"
@@ -213,7 +212,11 @@ def test_a_right_part_is_used_and_named():
     [
         ("attention", wrong_attention, "is attention without the division by the square root"),
         ("attention", 3.0, "expected your function, got 3"),
-        ("layer_norm", right_09.refused["layer_norm"][0], "runs the library's 'layer_norm'"),
+        (
+            "layer_norm",
+            answers_in_key(chapter_09.layer_norm, "refused")[0],
+            "runs the library's 'layer_norm'",
+        ),
         ("Block", chapter_10.Block.mistakes[0].function, "right but for the dropout"),
     ],
 )
@@ -235,7 +238,7 @@ def german(number):
     return number_pieces(number, "de")
 
 
-OWN = {"Transformer": right_10.TransformerSpelledOut}
+OWN = {"Transformer": transformer_key.TransformerSpelledOut}
 
 
 def test_the_model_must_be_of_the_parts_that_were_chosen(capsys):
@@ -258,7 +261,7 @@ def test_a_model_that_has_not_learned_is_told_so():
 
 
 def test_own_parts_that_never_ran_are_named():
-    parts = chapter_10.Parts(OWN | {"attention": right_05.right["attention"][0]})
+    parts = chapter_10.Parts(OWN | {"attention": answers_in_key(chapter_05.attention)[0]})
     model = model_of(parts)
     with pytest.raises(CheckFailed, match="have not run in it: attention"):
         chapter_10.assembled(parts, model, german, [5, 21])

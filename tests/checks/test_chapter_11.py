@@ -7,16 +7,15 @@ import pytest
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch.flops import count_flops
-from tests.checks import right_11
 from tests.checks.proof import proofs
 from textbook.chapter_10 import Transformer
 from textbook.checks import CheckFailed, chapter_11
-from textbook.checks.chapter_11 import reaching
+from textbook.checks.chapter_11 import cache_key, reaching
 from textbook.checks.chapter_11.reaching import RATES, REPORTING
 from textbook.decoding import top_p_filter
 
 
-@pytest.mark.parametrize("proof", list(proofs(chapter_11, right_11)))
+@pytest.mark.parametrize("proof", list(proofs(chapter_11)))
 def test_checks(proof):
     proof()
 
@@ -76,7 +75,7 @@ def test_the_large_matrix_is_told_what_it_costs():
 
 def test_a_step_that_computes_everything_anew_is_told_what_it_costs():
     with pytest.raises(CheckFailed, match="FLOPs, and it goes with"):
-        chapter_11.cached_step(right_11.step_that_starts_anew)
+        chapter_11.cached_step(cache_key.step_that_starts_anew)
 
 
 def test_a_step_that_returns_its_cache_first_is_told_so():

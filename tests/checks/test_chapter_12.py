@@ -7,13 +7,12 @@ import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
 from minitorch.flops import count_flops
-from tests.checks import right_12
 from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, Draw, chapter_12
-from textbook.checks.chapter_12 import leaks, recall
+from textbook.checks.chapter_12 import heads_key, leaks, mixers_key, recall
 
 
-@pytest.mark.parametrize("proof", list(proofs(chapter_12, right_12)))
+@pytest.mark.parametrize("proof", list(proofs(chapter_12)))
 def test_checks(proof):
     proof()
 
@@ -45,7 +44,7 @@ def test_grouped_attention_is_that_of_the_library():
     assert mt.allclose(chapter_12.grouped_attention.reference(query, key, value), expected)
 
 
-@pytest.mark.parametrize("answer", right_12.copying)
+@pytest.mark.parametrize("answer", heads_key.copying)
 def test_keys_for_every_head_are_told(answer):
     for case in chapter_12.grouped_attention.all_cases():
         assert mt.allclose(answer(*case), chapter_12.grouped_attention.reference(*case))
@@ -188,7 +187,7 @@ def test_what_has_been_reached_is_shown(monkeypatch, capsys):
 def test_a_mixer_that_cannot_recall_is_told_what_counting_reaches(monkeypatch):
     monkeypatch.setattr(recall, "STEPS", 10)
     with pytest.raises(CheckFailed, match="counting values reaches 0.27, and 0.6 is expected"):
-        chapter_12.recalled(right_12.RecurrentMixer, MEASURE, rates)
+        chapter_12.recalled(mixers_key.RecurrentMixer, MEASURE, rates)
 
 
 def test_a_rate_at_the_edge_is_told(monkeypatch):

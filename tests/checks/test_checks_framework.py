@@ -11,7 +11,8 @@ import pytest
 import minitorch as mt
 import minitorch.nn.functional as F
 from tests.checks.odd_answers import after
-from textbook.checks import CheckFailed, chapter_05, chapter_06, errors, exercise
+from tests.checks.small import exercise
+from textbook.checks import CheckFailed, chapter_05, chapter_06, errors
 from textbook.checks.compare import brief, difference
 from textbook.checks.exercise import exercises_in
 from textbook.checks.mistakes import Mistake
@@ -561,8 +562,13 @@ def test_small_tensors_in_a_list_are_shown_with_their_numbers():
 DEFINITION = """
 from textbook.checks import exercise
 
-@exercise(cases=lambda draw: [(1,)], see="")
-def {name}(n):
+{name} = exercise("{name}", cases=lambda draw: [(1,)], see="")
+"""
+KEY = """
+from {home} import {name}
+
+@{name}.answer()
+def {answer}(n):
     return n
 """
 
@@ -581,10 +587,29 @@ def test_the_exercises_of_a_package_are_those_that_its_modules_define(tmp_path, 
         tmp_path,
         monkeypatch,
         first=DEFINITION.format(name="one"),
+        first_key=KEY.format(home=f"{tmp_path.name}.first", name="one", answer="one"),
         second=f"from {tmp_path.name}.first import one" + DEFINITION.format(name="two"),
+        second_key=KEY.format(home=f"{tmp_path.name}.second", name="two", answer="two"),
         third="from textbook.checks.chapter_05 import attention",
     )
     assert exercises_in(name, path).keys() == {"one", "two"}
+
+
+def test_an_exercise_without_a_model_answer_is_refused(tmp_path, monkeypatch):
+    name, path = package(tmp_path, monkeypatch, first=DEFINITION.format(name="one"))
+    with pytest.raises(ValueError, match=f"{name}.first_key has no model answer of 'one'"):
+        exercises_in(name, path)
+
+
+def test_an_answer_of_another_name_is_refused(tmp_path, monkeypatch):
+    name, path = package(
+        tmp_path,
+        monkeypatch,
+        first=DEFINITION.format(name="one"),
+        first_key=KEY.format(home=f"{tmp_path.name}.first", name="one", answer="two"),
+    )
+    with pytest.raises(ValueError, match="expected an answer named one, got two"):
+        exercises_in(name, path)
 
 
 def test_two_exercises_of_one_name_are_refused(tmp_path, monkeypatch):

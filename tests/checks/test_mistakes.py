@@ -3,7 +3,6 @@
 import builtins
 import dis
 import importlib
-import inspect
 import sys
 from pathlib import Path
 from types import CodeType
@@ -11,8 +10,9 @@ from types import CodeType
 import pytest
 
 from tests.checks.proof import exercises_of
-from textbook.checks import CheckFailed, exercise
-from textbook.checks.mistakes import NAMES, edited_code, mistakes_of, pairs_of
+from tests.checks.small import exercise
+from textbook.checks import CheckFailed
+from textbook.checks.mistakes import edited_code, mistakes_of, names_of, pairs_of
 
 MODULE = '''
 FACTOR = 3
@@ -170,8 +170,8 @@ def test_a_table_belongs_to_an_exercise_and_names_what_its_module_has(number):
     tables = Path(chapter.__file__).parent.glob("*.txt")
     assert {path.stem for path in tables} <= exercises.keys()
     for check in exercises.values():
+        names = names_of(check.reference) | vars(builtins)
         for mistake in [mistake for mistake in check.mistakes if mistake.edits]:
-            names = NAMES | vars(inspect.getmodule(check.reference)) | vars(builtins)
             used = set(names_in(edited_code(check.reference, mistake.edits)))
             inside = {"__class__", "__module__", "__name__", "__qualname__"}
             assert used - inside <= names.keys(), f"{check.name}: {mistake.name}"

@@ -103,22 +103,20 @@ class Outcome:
     returned: list = field(default_factory=list)
 
 
-def exercise(**settings):
-    """Make an ``Exercise`` out of its reference, whose name and parameters it takes over."""
-    return lambda reference: Exercise(reference, **settings)
-
-
 def exercises_in(package, path):
-    """The exercises that the modules of a package define, by name."""
+    """The exercises that the modules of a package define, by name, with their answers."""
     found = {}
     for _, name, _ in pkgutil.iter_modules(path, f"{package}."):
         for value in vars(importlib.import_module(name)).values():
-            if isinstance(value, Exercise) and value.reference.__module__ == name:
-                other = found.setdefault(value.name, value).reference.__module__
+            if isinstance(value, Exercise) and value.home == name:
+                other = found.setdefault(value.name, value).home
                 if other != name:
                     raise ValueError(
                         f"{other} and {name} both define the exercise {value.name!r}: rename one"
                     )
+    for check in found.values():
+        if check.reference is None:
+            raise ValueError(f"{check.home}_key has no model answer of {check.name!r}")
     return found
 
 
@@ -126,12 +124,16 @@ def exercises_in(package, path):
 class Exercise:
     """A check of one exercise: call it with the answer.
 
+    The module ``home`` has what students get. The key beside it has what they do not, first of all
+    the model answer, which is the ``reference`` here: see ``answer``.
+
     ``cases(draw)`` yields tuples of arguments; it is called for several seeds. Hidden checks have
-    other seeds, and ``hidden_cases(draw)`` where it is given: often the same generator with larger
-    or odder sizes, ``more`` of them or ``others`` in their place. An answer is right if, for every
-    case, it gives what ``reference`` gives: the same values, and (with ``gradients``, where the
-    statement asks for them) the same gradients with respect to the floating-point tensors among the
-    arguments, wherever the reference has one. It must leave its arguments unchanged.
+    other seeds, and the answer's ``hidden_cases(draw)`` where they are given: often the same
+    generator with larger or odder sizes, ``more`` of them or ``others`` in their place. An answer
+    is right if, for every case, it gives what ``reference`` gives: the same values, and (with
+    ``gradients``, where the statement asks for them) the same gradients with respect to the
+    floating-point tensors among the arguments, wherever the reference has one. It must leave its
+    arguments unchanged.
 
     ``run(answer, *case)`` drives an answer that is no function of the case, such as a class; it
     returns what is compared, as a dict from a phrase for messages to a value.
@@ -142,7 +144,8 @@ class Exercise:
     answer is wrong and no known mistake fits. ``see`` is the place in the book.
     """
 
-    reference: object
+    name: str
+    home: str
     cases: object
     see: str
     forbidden: tuple = ()
@@ -151,13 +154,27 @@ class Exercise:
     reasons: tuple = ()
     gradients: bool = True
     run: object = None
-    hidden_cases: object = None
+    reference: object = field(default=None, init=False, repr=False)
+    hidden_cases: object = field(default=None, init=False, repr=False)
+    after_passing: str = field(default="", init=False, repr=False)
     known: dict = field(default_factory=dict, init=False, repr=False)  # outcomes, see _expected
     drawn: dict = field(default_factory=dict, init=False, repr=False)  # see all_cases
     whole: ClassVar = True  # with a reference that answers, and hidden cases
 
-    def __post_init__(self):
-        self.name = self.reference.__name__
+    def answer(self, hidden_cases=None, after_passing=""):
+        """Decorate the model answer, in the key.
+
+        ``after_passing`` is a line for who has passed: what a shorter or faster answer uses.
+        """
+
+        def to(reference):
+            if reference.__name__ != self.name:
+                raise ValueError(f"expected an answer named {self.name}, got {reference.__name__}")
+            self.reference = reference
+            self.hidden_cases, self.after_passing = hidden_cases, after_passing
+            return self
+
+        return to
 
     @cached_property
     def mistakes(self):
@@ -172,8 +189,10 @@ class Exercise:
             passed = True
         finally:
             if not hidden:
-                progress.note(self.reference.__module__, self.name, passed)
+                progress.note(self.home, self.name, passed)
         print(f"{self.name}: all {'hidden' if hidden else 'public'} checks passed")
+        if self.after_passing and not hidden:
+            print(self.after_passing)
 
     def _examine(self, answer, hidden):
         self._refuse_what_is_no_answer(answer)

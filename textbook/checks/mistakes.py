@@ -12,7 +12,7 @@ several, and a long one goes on in lines that are indented deeper. Whole lines a
         - lines of the reference
         + lines in their place
 
-and where an edit will not do, ``by`` is followed by an expression with the names of the module,
+and where an edit will not do, ``by`` is followed by an expression with the names of the key,
 which gives a function (or class) that makes the mistake. Mistakes of one hint may share an entry:
 name, edits, name, edits, hint.
 """
@@ -22,6 +22,7 @@ import itertools
 import math
 import re
 import statistics
+import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -144,9 +145,15 @@ def text_of(reference: Callable) -> str:
 
 def edited(reference: Callable, edits: Sequence[Edit]) -> Callable:
     """The function or class that the text of the reference defines when it is edited."""
-    names = NAMES | vars(inspect.getmodule(reference))
+    names = names_of(reference)
     exec(edited_code(reference, edits), names)
     return names[reference.__name__]
+
+
+def names_of(reference: Callable) -> dict[str, object]:
+    """What an edit may name: all that the key of its exercise has, and the module beside it."""
+    home = sys.modules[reference.__module__.removesuffix("_key")]
+    return NAMES | vars(home) | vars(inspect.getmodule(reference))
 
 
 def edited_code(reference: Callable, edits: Sequence[Edit]) -> CodeType:
@@ -161,5 +168,4 @@ def edited_code(reference: Callable, edits: Sequence[Edit]) -> CodeType:
 
 
 def _given(reference: Callable, changes: str) -> Callable:
-    names = NAMES | vars(inspect.getmodule(reference))
-    return eval(f"({changes.removeprefix('by ')})", names)
+    return eval(f"({changes.removeprefix('by ')})", names_of(reference))

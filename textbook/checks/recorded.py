@@ -13,21 +13,34 @@ from typing import Any
 import numpy as np
 
 from minitorch.autograd.tensorbase import TensorBase
+from textbook.checks import stored
 
 notes: list[dict[str, Any]] = []  # where what is given is noted, by what was asked
 
 
 def recorded(function: Callable) -> Callable:
-    """The function; what it gives is noted while a copy is made."""
+    """The function, noted while a copy is made; in a copy, what it has given then."""
 
     @wraps(function)
     def noted(*args):
+        if stored.RELEASED:
+            return _found(function, args)
         if not notes:
             return function(*args)
         key = asked(function, args)
         return notes[-1].setdefault(key, function(*args))
 
     return noted
+
+
+def _found(function: Callable, args: tuple) -> Any:
+    _, *folders, _ = f"{function.__module__}.".split(".")
+    if len(folders) > 2:  # it stands in the checks of a chapter
+        stored.stored(folders[1])
+    try:
+        return stored.calls[asked(function, args)]
+    except KeyError:
+        raise stored.NotStored(f"{function.__name__} of these arguments is not stored") from None
 
 
 def asked(function: Callable, args: tuple) -> str:
@@ -52,4 +65,5 @@ def _plain(value: Any) -> Any:
 
 
 def _name(function: Callable) -> str:
-    return f"{function.__module__}.{function.__qualname__}"
+    """Its name; that of an answer is the same where the answer is missing."""
+    return f"{function.__module__.removesuffix('_key')}.{function.__qualname__}"

@@ -1,10 +1,8 @@
 """The cost of training, and the powers of a matrix."""
 
-import math
-
 import minitorch as mt
 from textbook.checks.compare import number
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 # The cost of training
 
@@ -42,17 +40,12 @@ def _by_layers(check, answer, sizes, frozen, batch):
     )
 
 
-@exercise(
+training_flops = exercise(
+    "training_flops",
     cases=_network_cases,
-    hidden_cases=lambda draw: _network_cases(draw, length=8),
     reasons=(_by_layers,),
     see='chapter 00, "Counting the cost"',
 )
-def training_flops(sizes, frozen, batch):
-    """Widths, the number of frozen layers, and of examples -> the number of FLOPs."""
-    costs = [2 * batch * n * m for n, m in zip(sizes[:-1], sizes[1:], strict=True)]
-    weights, inputs = costs[frozen:], costs[frozen + 1 :]
-    return sum(costs) + sum(weights) + sum(inputs)
 
 
 # The spectral radius
@@ -66,17 +59,9 @@ def _matrix_cases(draw, more=()):
     yield 1000 * mt.eye(3, dtype=mt.float64) + 100 * draw.normal(3, 3), 120
 
 
-@exercise(
+spectral_radius = exercise(
+    "spectral_radius",
     cases=_matrix_cases,
-    hidden_cases=lambda draw: _matrix_cases(draw, more=[(11, 30)]),
     gradients=False,
     see='chapter 00, "The same matrix again and again"',
 )
-def spectral_radius(matrix, steps):
-    """(n, n) and the number of steps -> a number."""
-    v, logs = mt.ones(len(matrix), dtype=matrix.dtype), []
-    for _ in range(steps):
-        v = (v / v.norm()) @ matrix
-        logs.append(math.log(v.norm().item()))
-    second_half = logs[steps // 2 :]
-    return math.exp(sum(second_half) / len(second_half))

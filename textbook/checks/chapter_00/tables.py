@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 
 from textbook.checks.compare import brief
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 
 def _runs(optimizer, rate, chosen_by, reported):
@@ -181,33 +181,14 @@ def _pair_by_pair(check, answer, runs):
     return None
 
 
-@exercise(
+conclusions = exercise(
+    "conclusions",
     cases=_table_cases,
     run=_concluded_of,
     gradients=False,
     reasons=(_pair_by_pair,),
     see='chapter 00, "Three arms, three optimizers (E1)"',
 )
-def conclusions(runs):
-    """Pairs (better, worse) of optimizers, as far as the table allows."""
-    by_rate = defaultdict(lambda: defaultdict(list))
-    for run in runs:
-        by_rate[run["optimizer"]][run["rate"]].append(run)
-
-    def losses(rate, kind):
-        return [math.inf if math.isnan(run[kind]) else run[kind] for run in rate]
-
-    reported = {}
-    for optimizer, tried in by_rate.items():
-        best = min(tried, key=lambda rate: statistics.median(losses(tried[rate], "elsewhere")))
-        if min(tried) < best < max(tried) and len(tried[best]) >= 5:
-            reported[optimizer] = losses(tried[best], "new")
-    return [
-        (one, other)
-        for one in reported
-        for other in reported
-        if max(reported[one]) < min(reported[other])
-    ]
 
 
 def _finite(loss):

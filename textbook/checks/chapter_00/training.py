@@ -8,10 +8,9 @@ import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
 from textbook.checks.compare import difference, number
-from textbook.checks.exercise import CheckFailed, exercise
+from textbook.checks.exercise import CheckFailed
+from textbook.checks.released import exercise
 from textbook.lab.report import measured
-
-BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 
 # A step in parts
 
@@ -95,53 +94,18 @@ def _stepped(answer, batches, start, means, squares, t, lr):
     }
 
 
-@exercise(
+step_in_parts = exercise(
+    "step_in_parts",
     cases=_step_cases,
-    hidden_cases=lambda draw: _step_cases(draw, more=[([[5, 1, 1, 3]] * 4, 3, 90, 0.2)]),
     run=_stepped,
     gradients=False,
     reasons=(_by_parts,),
     see='chapter 00, "Training"',
 )
-def step_in_parts(loss_of, parts, parameters, means, squares, t, lr):
-    """One step of Adam on the mean loss of all parts, which is returned as a number."""
-    count = sum(len(targets) for _, targets in parts)
-    for w in parameters:
-        w.grad = None
-    total = 0.0
-    for inputs, targets in parts:
-        loss = loss_of(inputs, targets) * (len(targets) / count)
-        loss.backward()
-        total += loss.item()
-    with mt.no_grad():
-        for w, m, v in zip(parameters, means, squares, strict=True):
-            if w.grad is not None:
-                m.copy_(0.9 * m + 0.1 * w.grad)
-                v.copy_(0.999 * v + 0.001 * w.grad**2)
-                w -= lr * (m / (1 - 0.9**t)) / ((v / (1 - 0.999**t)).sqrt() + 1e-8)
-    return total
-
-
-def _step_for_each_part(loss_of, parts, parameters, means, squares, t, lr):
-    case = parameters, means, squares, t, lr
-    count = sum(len(y) for _, y in parts)
-    losses = [step_in_parts.reference(loss_of, [part], *case) for part in parts]
-    return sum(x * len(y) / count for x, (_, y) in zip(losses, parts, strict=True))
-
-
-def _gradient_of_the_last_part(loss_of, parts, parameters, means, squares, t, lr):
-    count = sum(len(y) for _, y in parts)
-    with mt.no_grad():
-        total = sum(loss_of(x, y).item() * len(y) / count for x, y in parts)
-
-    def shrunk(inputs, targets):
-        return loss_of(inputs, targets) * (len(targets) / count)
-
-    step_in_parts.reference(shrunk, parts[-1:], parameters, means, squares, t, lr)
-    return total
 
 
 # What was reached
+
 
 ENOUGH, MOST, POINTS, TOLERANCE = 0.83, 200, 30, 0.04
 

@@ -1,9 +1,8 @@
 """The probability of a text, and the choice of the next token."""
 
 import minitorch as mt
-import minitorch.nn.functional as F
 from textbook.checks.chapter_01.states import draw_weights, rnn_cell
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 # The probability of a text
 
@@ -39,22 +38,12 @@ def _text_cases(draw, more=()):
     yield _LanguageModel(draw, 9), [draw.integers(8, 260).tolist()], 8  # a probability of about 0
 
 
-@exercise(
+log_probability = exercise(
+    "log_probability",
     cases=_text_cases,
-    hidden_cases=lambda draw: _text_cases(draw, more=[([7, 1, 5, 0], 9)]),
     gradients=False,
     see='chapter 01, "A language model"',
 )
-def log_probability(step, texts, start):
-    """The log-probability of each text with its end, a tensor."""
-    totals = []
-    for text in texts:
-        total, h = 0.0, None
-        for token, following in zip([start, *text], [*text, start], strict=True):
-            scores, h = step(mt.tensor([token]), h)  # (1, V)
-            total += scores.log_softmax(dim=-1)[0, following].item()
-        totals.append(total)
-    return mt.tensor(totals)
 
 
 # Sampling
@@ -88,26 +77,10 @@ def _best_stays_possible(answer, scores, temperature, top_k, top_p):
     return "The most probable token must always stay possible, at its own place."
 
 
-@exercise(
+sampling_distribution = exercise(
+    "sampling_distribution",
     cases=_sampling_cases,
-    hidden_cases=lambda draw: _sampling_cases(draw, more=[(4, 15, 6, 0.95)]),
     gradients=False,
     properties=(_best_stays_possible,),
     see='chapter 01, "Choosing the next token"',
 )
-def sampling_distribution(scores, temperature=1.0, top_k=None, top_p=None):
-    """The probabilities (B, V) to sample the next token from."""
-    if temperature == 0:
-        return F.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(scores.dtype)
-    scores = scores / temperature
-    if top_k is not None:
-        smallest_kept = scores.topk(top_k, dim=-1)[0][:, -1:]  # (B, 1)
-        scores = scores.masked_fill(scores < smallest_kept, -mt.inf)
-    probabilities = scores.softmax(dim=-1)
-    if top_p is not None:
-        ordered, order = probabilities.sort(dim=-1, descending=True)
-        likelier = ordered.cumsum(dim=-1) - ordered  # what the tokens before each one have together
-        kept = (likelier < top_p).gather(-1, order.argsort(dim=-1))
-        probabilities = probabilities * kept
-        probabilities = probabilities / probabilities.sum(dim=-1, keepdim=True)
-    return probabilities

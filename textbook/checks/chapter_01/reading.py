@@ -1,8 +1,9 @@
 """Readers of a long text in streams and windows; some of them read it wrongly."""
 
 import minitorch as mt
-from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import all_together, each_alone, judged, some_of
+from textbook.checks.exercise import Draw
+from textbook.checks.released import exercise
+from textbook.checks.suspects import each_alone, judged, some_of
 from textbook.data import windows
 
 
@@ -188,7 +189,11 @@ SEAM = (
     "A column has to go on where the same column of the window before has stopped: see it in a "
     "text whose tokens tell their places."
 )
+
+
 REST = "Take a text whose streams are no multiple of the window."
+
+
 HINTS = {
     "cuts windows first": SEAM,
     "puts neighbors side by side": "Go down one column: the text has to go on.",
@@ -227,78 +232,10 @@ def _named(answer, kinds):
     return judged(found, kinds, broken, HINTS, "broken readers")
 
 
-@exercise(
+broken_readers = exercise(
+    "broken_readers",
     cases=_reader_cases,
-    hidden_cases=lambda draw: all_together(_kinds(), draw.random),
     run=_named,
     gradients=False,
     see='chapter 01, "A text as 32 streams"',
 )
-def broken_readers(readers):
-    """The numbers of the readers that break a rule."""
-
-    def follows_the_rules(reader, length, count, window):
-        pieces = reader(mt.arange(length), count, window)  # a token is its place
-        sizes = [len(inputs) for inputs, _ in pieces]
-        if not sizes or any(size != window for size in sizes[:-1]) or not 0 < sizes[-1] <= window:
-            return False
-        if any(x.shape != y.shape or x.shape[1] != count for x, y in pieces):
-            return False
-        inputs = mt.cat([x for x, _ in pieces])  # (steps, count)
-        targets = mt.cat([y for _, y in pieces])
-        asked = targets.flatten().tolist()
-        return (
-            mt.equal(targets, inputs + 1)
-            and mt.equal(inputs[1:], inputs[:-1] + 1)  # goes on where it stopped
-            and len({*asked}) == len(asked)
-            and length - 1 - len(asked) < count * window
-        )
-
-    trials = [(25, 4, 3), (29, 4, 3), (26, 3, 4), (12, 1, 4)]
-    return [
-        i
-        for i, reader in enumerate(readers)
-        if not all(follows_the_rules(reader, *trial) for trial in trials)
-    ]
-
-
-TRIALS = ((25, 4, 3), (29, 4, 3), (26, 3, 4), (12, 1, 4))
-
-
-def _follows(reader, length, count, window, drop=()):
-    """Whether a reader keeps all rules but those that are dropped."""
-    pieces = reader(mt.arange(length), count, window)
-    sizes = [len(inputs) for inputs, _ in pieces]
-    shapes = bool(sizes) and all(x.shape == y.shape and x.shape[1] == count for x, y in pieces)
-    whole = bool(sizes) and all(n == window for n in sizes[:-1]) and 0 < sizes[-1] <= window
-    if not (shapes and whole) and "sizes" not in drop:
-        return False
-    if not pieces or any(
-        x.shape != y.shape or x.shape[1] != pieces[0][0].shape[1] for x, y in pieces
-    ):
-        return True
-    inputs, targets = (mt.cat([piece[i] for piece in pieces]) for i in (0, 1))
-    asked = targets.flatten().tolist()
-    ends = [sum(sizes[: i + 1]) - 1 for i in range(len(sizes) - 1)]
-    inside = [t for t in range(len(inputs) - 1) if t not in ends]
-    kept = {
-        "targets": mt.equal(targets, inputs + 1),
-        "seams": all(mt.equal(inputs[t + 1], inputs[t] + 1) for t in ends),
-        "inside": all(mt.equal(inputs[t + 1], inputs[t] + 1) for t in inside),
-        "once": len({*asked}) == len(asked),
-        "all": length - 1 - len(asked) < count * window,
-    }
-    return all(holds for rule, holds in kept.items() if rule not in drop)
-
-
-def _testing(trials=TRIALS, drop=(), say=lambda i, broken: i if broken else None):
-    """The test with one of its pieces exchanged."""
-
-    def test(readers):
-        found = [
-            say(i, not all(_follows(reader, *trial, drop=drop) for trial in trials))
-            for i, reader in enumerate(readers)
-        ]
-        return [each for each in found if each is not None]
-
-    return test

@@ -2,7 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.compare import difference
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 
 def draw_weights(draw, inputs, hidden):
@@ -44,22 +44,13 @@ def _sequence_cases(draw, more=()):
         yield x, lengths, *weights, draw.normal(batch, size)
 
 
-@exercise(
+unroll = exercise(
+    "unroll",
     cases=_sequence_cases,
-    hidden_cases=lambda draw: _sequence_cases(draw, more=[(4, 1, 2, 3), (5, 9, 3, 4)]),
     forbidden=("rnn",),
     instead="a loop over the steps",
     see='chapter 01, "Unrolling"',
 )
-def unroll(x, lengths, W_ih, W_hh, b, h0=None):
-    """Inputs (T, B, d) and lengths (B) give the states h_1 ... h_T, (T, B, H)."""
-    h = mt.zeros(x.shape[1], W_hh.shape[0], dtype=x.dtype) if h0 is None else h0
-    states = []
-    for t, x_t in enumerate(x):
-        new = (x_t @ W_ih.T + h @ W_hh.T + b).tanh()  # (B, H)
-        h = mt.where((t < lengths).unsqueeze(1), new, h)
-        states.append(h)
-    return mt.stack(states)  # (T, B, H)
 
 
 # Both directions
@@ -111,20 +102,9 @@ def _where_it_is_wrong(check, answer, x, lengths, forward, backward):
     return "The backward half is right, the forward half is not." if not future else None
 
 
-@exercise(
+both_directions = exercise(
+    "both_directions",
     cases=_direction_cases,
-    hidden_cases=lambda draw: _direction_cases(
-        draw, more=[(7, [1, 7, 6, 3], 4, 3), (1, [1], 2, 2)]
-    ),
     reasons=(_where_it_is_wrong,),
     see='chapter 01, "Deeper, and in both directions"',
 )
-def both_directions(x, lengths, forward, backward):
-    """Inputs (T, B, d) and lengths (B) give both halves of the states, (T, B, 2 H)."""
-    steps = mt.arange(len(x)).unsqueeze(1)  # (T, 1)
-    inside = steps < lengths  # (T, B)
-    turned = mt.where(inside, lengths - 1 - steps, steps)  # each sequence from its own end
-    batch = mt.arange(x.shape[1])
-    past = forward(x)  # (T, B, H)
-    future = backward(x[turned, batch])[turned, batch]  # (T, B, H)
-    return mt.cat([past, future], dim=-1).masked_fill(~inside.unsqueeze(-1), 0.0)

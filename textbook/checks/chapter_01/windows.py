@@ -7,8 +7,9 @@ import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn, optim
 from textbook.checks.compare import difference, number
-from textbook.checks.exercise import CheckFailed, Draw, exercise
+from textbook.checks.exercise import CheckFailed, Draw
 from textbook.checks.reasons import what_it_is
+from textbook.checks.released import exercise
 from textbook.lab.report import measured
 
 # Truncated backpropagation through time
@@ -79,34 +80,25 @@ def _window_cases(draw, more=()):
         yield draw.normal(steps, batch, inputs), draw.normal(steps, batch, 1), begins, window
 
 
-@exercise(
+truncated_bptt = exercise(
+    "truncated_bptt",
     cases=_window_cases,
-    hidden_cases=lambda draw: _window_cases(draw, more=[(3, 20, 2, 6), (1, 2, 3, 1)]),
     run=_trained,
     gradients=False,
     reasons=(_told_where,),
     see='chapter 01, "Truncated backpropagation through time"',
 )
-def truncated_bptt(model, loss_function, optimizer, x, y, begins, window):
-    """One pass over x and y in windows: a list of losses."""
-    h, losses = None, []
-    pieces = (each.split(window) for each in (x, y, begins))
-    for inputs, targets, new in zip(*pieces, strict=True):
-        if h is not None:
-            h = h.detach().masked_fill(new[0].unsqueeze(-1), 0.0)
-        outputs, h = model(inputs, h)
-        loss = loss_function(outputs, targets)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
 
 
 # What was reached
 
+
 DELAY, SYMBOLS, TOKENS, LONGEST, ENOUGH = 5, 4, 3000, 64, 0.9
+
+
 GOOD = {"window": 15, "rate": 0.004}
+
+
 PARTS = {"window": "the window", "rate": "the rate"}
 
 

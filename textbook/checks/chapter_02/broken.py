@@ -1,13 +1,10 @@
 """Recurrent layers that keep the promises of one, and some that do not."""
 
-from functools import partial
-
 import minitorch as mt
 from textbook.checks.chapter_02.cells import elsewhere_step, lstm_step, stacked_weights
-from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import all_together, each_alone, judged, some_of
-
-_near = partial(mt.allclose, rtol=0, atol=1e-9)  # the 1e-9 of the text
+from textbook.checks.exercise import Draw
+from textbook.checks.released import exercise
+from textbook.checks.suspects import each_alone, judged, some_of
 
 D, H = 3, 4  # inputs and units of every layer
 
@@ -218,7 +215,11 @@ def _layer_cases(draw):
 
 
 GIVEN = "Hand a state over that is not zero."
+
+
 OWN = "What happens inside a step is a layer's own business."
+
+
 HINTS = {
     "ignores the state that is given": GIVEN,
     "ignores the cell that is given": GIVEN,
@@ -255,120 +256,10 @@ def _found(answer, kinds):
     return judged(found, kinds, broken, HINTS, "broken layers")
 
 
-@exercise(
+broken_layers = exercise(
+    "broken_layers",
     cases=_layer_cases,
-    hidden_cases=lambda draw: all_together(_kinds(), draw.random),
     run=_found,
     gradients=False,
     see='chapter 02, "The loop, one product for all gates, and the library"',
 )
-def broken_layers(layers):
-    """The numbers of the layers that break a rule."""
-    mt.manual_seed(0)
-    x = mt.randn(5, 3, 3).double()
-    given = tuple(mt.randn(3, 4).double() for _ in range(2))
-    zeros = tuple(mt.zeros(3, 4).double() for _ in range(2))
-
-    def near(a, b):
-        return mt.allclose(a, b, rtol=0, atol=1e-9)
-
-    def equal(one, other):
-        """Whether two results, states and last pair, agree."""
-        (states, last), (others, other_last) = one, other
-        pairs = [(states, others), *zip(last, other_last, strict=True)]
-        return all(near(a, b) for a, b in pairs)
-
-    def follows_the_rules(layer):
-        mine, state = x.clone(), tuple(each.clone() for each in given)
-        whole = states, (h, c) = layer(mine, state)
-        untouched = mt.equal(mine, x) and all(map(mt.equal, state, given))
-        early, between = layer(x[:2].clone(), given)
-        late, last = layer(x[2:].clone(), between)
-        in_two = mt.cat([early, late]), last
-        alone = layer(x[:, 1:2].clone(), tuple(each[1:2].clone() for each in given))
-        one_of_all = states[:, 1:2], (h[1:2], c[1:2])
-        start = x.clone().requires_grad_()
-        layer(start, None)[0][-1].sum().backward()
-        return (
-            untouched
-            and near(states[-1], h)
-            and equal(in_two, whole)
-            and equal(alone, one_of_all)
-            and equal(layer(x.clone(), None), layer(x.clone(), zeros))
-            and start.grad is not None
-            and (start.grad[0] != 0).any().item()
-        )
-
-    return [i for i, layer in enumerate(layers) if not follows_the_rules(layer)]
-
-
-def _states(result):
-    states, last = result
-    return [states, *last]
-
-
-def _rules(drop=(), close=_near):
-    """What the rules say of a layer, by name; without the rules to be dropped."""
-
-    def broken(layer):
-        draw = Draw(0)
-        x, zeros = draw.normal(4, 3, D), [mt.zeros(3, H).double() for _ in range(2)]
-        state = [draw.normal(3, H) for _ in range(2)]
-
-        def run(x, state):
-            kept = None if state is None else tuple(each.clone() for each in state)
-            return layer(x, kept), kept
-
-        def same(one, other):
-            return all(map(close, _states(one), _states(other)))
-
-        mine = x.clone()
-        whole, kept = run(mine, state)
-        first, between = run(x[:2].clone(), state)[0]
-        second, last = run(x[2:].clone(), between)[0]
-        alone, _ = run(x[:, -1:].clone(), [each[-1:] for each in state])
-        one = whole[0][:, -1:], tuple(each[-1:] for each in whole[1])
-        start = x.clone().requires_grad_()
-        loss = run(start, None)[0][0][-1].sum()
-        loss.backward()
-        none, zero = run(x.clone(), None)[0], run(x.clone(), zeros)[0]
-        kept_as_it_was = all(map(mt.equal, kept, state))
-        follows = {
-            "x": mt.equal(mine, x),
-            "state": kept_as_it_was,
-            "last": close(whole[0][-1], whole[1][0]),
-            "pieces": same((mt.cat([first, second]), last), whole),
-            "alone": same(alone, one),
-            "none": same(none, zero),
-            "gradient": (start.grad[0] != 0).any().item(),
-        }
-        return not all(holds for name, holds in follows.items() if name not in drop)
-
-    return broken
-
-
-def _testing(say=lambda i, broken: i if broken else None, **pieces):
-    """The test with one of its pieces exchanged."""
-    broken = _rules(**pieces)
-
-    def test(layers):
-        found = [say(i, broken(layer)) for i, layer in enumerate(layers)]
-        return [each for each in found if each is not None]
-
-    return test
-
-
-def _comparison_with_one_layer(layers):
-    x = Draw(0).normal(6, 3, D)
-    right = _layer()(x, None)[0]
-    return [i for i, layer in enumerate(layers) if not mt.allclose(layer(x, None)[0], right)]
-
-
-def _finding_what_sees_later_inputs(layers):
-    x = Draw(0).normal(6, 3, D)
-    changed = mt.cat([x[:3], 0 * x[3:]])
-    return [
-        i
-        for i, layer in enumerate(layers)
-        if not mt.allclose(layer(x.clone(), None)[0][:3], layer(changed.clone(), None)[0][:3])
-    ]

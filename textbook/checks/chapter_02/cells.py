@@ -3,7 +3,7 @@
 import minitorch as mt
 from minitorch.autograd import record_operations
 from textbook.checks.compare import brief
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 # Gates that see the memory
 
@@ -38,20 +38,14 @@ def _two_products_at_most(answer, *case):
     )
 
 
-@exercise(
+peephole_cell = exercise(
+    "peephole_cell",
     cases=_cell_cases,
-    hidden_cases=lambda draw: _cell_cases(draw, more=[(5, 4, 3, 1)]),
     forbidden=("linear", "lstm"),
     instead="@, .T and chunk",
     properties=(_two_products_at_most,),
     see='chapter 02, "The memory cell and its gates"',
 )
-def peephole_cell(x_t, h, c, W_ih, W_hh, b, peepholes):
-    """Input (B, d) and old states (B, H) give the new h and the new c, each (B, H)."""
-    p_i, p_f, p_o = peepholes  # (H) each
-    i, f, g, o = (x_t @ W_ih.T + h @ W_hh.T + b).chunk(4, dim=-1)  # (B, H) each
-    c = (f + p_f * c).sigmoid() * c + (i + p_i * c).sigmoid() * g.tanh()
-    return (o + p_o * c).sigmoid() * c.tanh(), c
 
 
 def lstm_step(x_t, h, c, W_ih, W_hh, b):
@@ -111,19 +105,10 @@ def _moved(answer, kernel, recurrent, bias):
     return shapes | {"the new state of a GRU with these weights": gru_step(x, h, *weights)}
 
 
-@exercise(
+moved_gru = exercise(
+    "moved_gru",
     cases=_moving_cases,
-    hidden_cases=lambda draw: _moving_cases(draw, more=[(6, 2), (1, 5)]),
     run=_moved,
     gradients=False,
     see='chapter 02, "The gated recurrent unit"',
 )
-def moved_gru(kernel, recurrent, bias):
-    """kernel (d, 3 H), recurrent (H, 3 H), bias (2, 3 H) give W_ih, W_hh, b_ih and b_hh."""
-
-    def moved(columns):
-        z, r, n = columns.chunk(3, dim=-1)
-        return mt.cat([r, -z, n], dim=-1)  # sigmoid(-a) is 1 - sigmoid(a)
-
-    b_ih, b_hh = moved(bias)
-    return moved(kernel).T, moved(recurrent).T, b_ih, b_hh

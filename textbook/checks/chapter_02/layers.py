@@ -1,10 +1,8 @@
 """Networks of a given number of parameters, and how far their forget gates stand open."""
 
-import math
-
 import minitorch as mt
 from minitorch import nn
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 # As wide as a number of parameters allows
 
@@ -26,6 +24,8 @@ def _budget_cases(draw, others=()):
 
 
 _SIZES = [(3, 1, False, 2), (5, 1, True, 4), (2, 3, False, 3), (4, 2, True, 7), (32, 1, False, 64)]
+
+
 _BLOCKS = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
@@ -73,33 +73,14 @@ def _rounded(check, answer, *case):
     )
 
 
-@exercise(
+widest = exercise(
+    "widest",
     cases=_budget_cases,
-    hidden_cases=lambda draw: _budget_cases(
-        draw, others=[(7, 4, True, 11), (1, 2, False, 1), (40, 1, True, 33), (300, 3, True, 40_000)]
-    ),
     run=_without_networks,
     reasons=(_rounded,),
     gradients=False,
     see='chapter 02, "The gated recurrent unit"',
 )
-def widest(kind, inputs, layers, bidirectional, budget):
-    """The largest number of units with which the network has at most so many parameters."""
-    blocks = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
-    directions = 2 if bidirectional else 1
-
-    def parameters(hidden):
-        first = inputs + hidden + 2
-        above = directions * hidden + hidden + 2
-        return directions * blocks * hidden * (first + (layers - 1) * above)
-
-    low, high = 0, 1  # low units fit; from now on, high do not
-    while parameters(high) <= budget:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if parameters(middle) <= budget else (low, middle)
-    return low
 
 
 # How far the forget gates stand open
@@ -137,28 +118,10 @@ def _biases_after(answer, inputs, hidden, layers, bidirectional, steps, left):
     }
 
 
-@exercise(
+open_forget_gates = exercise(
+    "open_forget_gates",
     cases=_bias_cases,
-    hidden_cases=lambda draw: _bias_cases(
-        draw, more=[(2, 4, 4, False, 7, 0.01), (4, 3, 2, True, 1000, 0.5)]
-    ),
     run=_biases_after,
     gradients=False,
     see='chapter 02, "What keeps a gradient alive"',
 )
-def open_forget_gates(lstm, steps, left):
-    """Biases for which the forget gates let a share of the gradient through so many steps."""
-    gate = left ** (1 / steps)
-    forget = slice(lstm.hidden_size, 2 * lstm.hidden_size)
-    with mt.no_grad():
-        for name, parameter in lstm.named_parameters():
-            if name.startswith("bias_ih"):
-                parameter[forget] = math.log(gate / (1 - gate))
-            elif name.startswith("bias_hh"):
-                parameter[forget] = 0
-
-
-def _with_other_tensors(lstm, steps, left):
-    open_forget_gates.reference(lstm, steps, left)
-    for name, parameter in list(lstm.named_parameters()):
-        setattr(lstm, name, nn.Parameter(parameter.detach().clone()))

@@ -5,7 +5,7 @@ from itertools import groupby, permutations
 import minitorch as mt
 from minitorch.operations.recurrent import lstm
 from textbook.checks.compare import brief
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 
 def _bit_cases(draw, length=150, more=()):
@@ -125,60 +125,11 @@ def _decided(check, answer, x):
     )
 
 
-_ON, _OFF = ((0, 0, 0, 0, 20),) * 2, ((0, 0, 0, 0, -20),) * 2  # write, slot, bit, read; the bias
-_WRITE = (40, -40, 0, 0, -20), (40, 40, 0, 0, -60)
-_UNLESS_WRITE = tuple(tuple(-w for w in row) for row in _WRITE)
-_BIT = ((0, 0, 5, 0, 0),) * 2
-_READ = (0, -40, 0, 40, -20), (0, 40, 0, 40, -60)
-
-
-def _by_hand(i=_WRITE, f=_UNLESS_WRITE, g=_BIT, o=_READ):
-    """Weights that do not look at h, two rows a gate."""
-
-    def weights():
-        rows = mt.tensor([*i, *f, *g, *o], dtype=mt.float64)
-        return rows[:, :4], mt.zeros(8, 2), rows[:, 4]
-
-    return weights
-
-
-@exercise(
+two_bits = exercise(
+    "two_bits",
     cases=_bit_cases,
-    hidden_cases=lambda draw: _bit_cases(draw, length=250, more=[(40, 0.9)]),
     run=_kept,
     gradients=False,
     reasons=(_in_order, _decided),
     see='chapter 02, "A bit behind a closed gate"',
 )
-def two_bits():
-    """W_ih (8, 4), W_hh (8, 2) and b (8) of an LSTM that keeps two bits."""
-    W_ih = mt.tensor(
-        [  # write, slot, bit, read
-            [30.0, -30.0, 0.0, 0.0],  # i, unit 0: open to write, unless it is for slot 1
-            [30.0, 30.0, 0.0, 0.0],  # i, unit 1: open if both are 1
-            [-30.0, 30.0, 0.0, 0.0],  # f: open where i is shut
-            [-30.0, -30.0, 0.0, 0.0],
-            [0.0, 0.0, 4.0, 0.0],  # g: the bit
-            [0.0, 0.0, 4.0, 0.0],
-            [0.0, -30.0, 0.0, 30.0],  # o: as i, for read
-            [0.0, 30.0, 0.0, 30.0],
-        ]
-    )
-    b = mt.tensor([-15.0, -45.0, 15.0, 45.0, 0.0, 0.0, -15.0, -45.0])
-    return W_ih, mt.zeros(8, 2), b
-
-
-def _slots(pair, bias=(0, 0)):
-    """The two rows with other biases."""
-    return tuple((*row[:4], row[4] + more) for row, more in zip(pair, bias, strict=True))
-
-
-def _without_slot(pair, row=None):
-    """Rows that do not look at slot, as of unit 0 in slot 0."""
-    return tuple((w, 0, bit, r, -20 if w + r > 0 else 20) for w, _, bit, r, _ in pair)
-
-
-def _the_order_of_the():
-    W_ih, W_hh, b = two_bits.reference()
-    order = [0, 2, 4, 6, 1, 3, 5, 7]
-    return W_ih[order], W_hh, b[order]

@@ -8,8 +8,9 @@ import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn, optim
 from textbook.checks.compare import number
-from textbook.checks.exercise import CheckFailed, exercise
+from textbook.checks.exercise import CheckFailed
 from textbook.checks.reasons import what_it_is
+from textbook.checks.released import exercise
 from textbook.lab.report import measured
 
 # The share that is right, by the distance
@@ -58,39 +59,27 @@ def _measured(answer, batches, training):
     }
 
 
-@exercise(
+right_by_distance = exercise(
+    "right_by_distance",
     cases=_measure_cases,
-    hidden_cases=lambda draw: _measure_cases(
-        draw,
-        others=[
-            ([(6, 8), (2, 4), (3, 7)], 31, False),
-            ([(4, 12)], 10, True),
-            ([(3, 5)], 9, False),
-            ([(5, 9)], 88, False),
-        ],
-    ),
     run=_measured,
     gradients=False,
     see='chapter 02, "The longest delay (E1)"',
 )
-def right_by_distance(model, batches):
-    """The share of right answers for distances from 0 to 9, from 10 to 19, ...: a dict."""
-    training, counts = model.training, {}
-    model.eval()
-    with mt.no_grad():
-        for tokens, answers, distances in batches:
-            right = model(tokens).argmax(dim=-1) == answers
-            for distance, hit in zip(distances.tolist(), right.tolist(), strict=True):
-                counts.setdefault(distance // 10 * 10, []).append(hit)
-    model.train(training)
-    return {group: sum(hits) / len(hits) for group, hits in counts.items()}
 
 
 # What was reached
 
+
 MARKS, KEYS, LONGEST, MOST, FAR, ENOUGH = 4, ["bias", "network", "rate", "steps"], 24, 300, 40, 0.9
+
+
 NETWORKS = ["RNN", "GRU", "LSTM"]
+
+
 GOOD = {"network": "GRU", "bias": 1.0, "rate": 0.2, "steps": MOST}
+
+
 PARTS = {
     "steps": "the number of steps",
     "bias": "the bias",

@@ -1,7 +1,7 @@
 """Sentences as a batch, what the decoder reads and must say, and how likely it finds that."""
 
 import minitorch as mt
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 # A batch for a teacher
 
@@ -44,25 +44,13 @@ def _in_parts(answer, sentences, start, end, pad):
     }
 
 
-@exercise(
+teacher_batch = exercise(
+    "teacher_batch",
     cases=_sentence_cases,
-    hidden_cases=lambda draw: _sentence_cases(
-        draw, more=[[0], [6, 0, 8, 2, 7], [0, 0], [2, 9], [7, 7, 3]]
-    ),
     run=_in_parts,
     gradients=False,
     see='chapter 03, "Batches of different lengths"',
 )
-def teacher_batch(sentences, start, end, pad):
-    """B lists of tokens give inputs, targets and the targets' padding, each (B, T)."""
-    steps = 1 + max(len(sentence) for sentence in sentences)  # T
-    inputs, targets, padding = [], [], []
-    for sentence in sentences:
-        rest = steps - len(sentence) - 1
-        inputs.append([start, *sentence] + [pad] * rest)
-        targets.append([*sentence, end] + [pad] * rest)
-        padding.append([False] * (len(sentence) + 1) + [True] * rest)
-    return mt.tensor(inputs), mt.tensor(targets), mt.tensor(padding)
 
 
 # How likely a translation is
@@ -110,11 +98,9 @@ def _never_far_below_zero(check, answer, *case):
     return None
 
 
-@exercise(
+log_probabilities = exercise(
+    "log_probabilities",
     cases=_probability_cases,
-    hidden_cases=lambda draw: _probability_cases(
-        draw, more=[([1], 3, None), ([7, 2, 9, 4, 6], 11, mt.nan), ([1, 6], 8, -1e30)]
-    ),
     forbidden=("cross_entropy", "amin"),  # nll_loss runs amin
     instead="log_softmax, a choice of the targets' elements (gather or indexing) and sums "
     "(F.nll_loss, which runs 'amin', is not allowed either)",
@@ -122,9 +108,3 @@ def _never_far_below_zero(check, answer, *case):
     reasons=(_never_far_below_zero,),
     see='chapter 03, "The loss of a padded batch"',
 )
-def log_probabilities(scores, targets, padding):
-    """log P of each translation (B), and the loss of a token, one number."""
-    scores = scores.masked_fill(padding.unsqueeze(-1), 0.0)  # whatever it was
-    log_p = scores.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (B, T)
-    log_p = log_p.masked_fill(padding, 0.0)
-    return log_p.sum(dim=1), -log_p.sum() / (~padding).sum()

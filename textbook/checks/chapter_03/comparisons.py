@@ -1,12 +1,11 @@
 """What a difference between two translators shows."""
 
 import math
-import statistics
 
 import numpy as np
 
 from textbook.checks.conclusions import as_pairs
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 
 def _row(name, right, test="numbers", chosen="other numbers"):
@@ -28,6 +27,8 @@ def _changed(right, wins, losses):
 
 
 _plain = _made_up(0, 0.5)
+
+
 translators = [
     _row("plain", _plain),
     _row("wider", _changed(_plain, 8, 0)),
@@ -86,12 +87,6 @@ def _at_least(wins, losses, count):
     return sum(math.comb(n, k) for k in range(wins, n + 1)) / 2**n
 
 
-def _unpaired(x, y):
-    """Whether the shares differ by more than two standard errors of a difference."""
-    p, q, n = statistics.mean(x), statistics.mean(y), len(x)
-    return p - q > 2 * math.sqrt((p * (1 - p) + q * (1 - q)) / n)
-
-
 def _explained(check, answer, rows):
     """The first pair that is wrongly there, or missing, and why."""
     pairs = answer(rows)
@@ -124,25 +119,11 @@ def _tossed(a, b):
     )
 
 
-@exercise(
+shown_better = exercise(
+    "shown_better",
     cases=_table_cases,
-    hidden_cases=lambda draw: _table_cases(draw, others=[(16, 6), (15, 6), (3, 17), (70, 45)]),
     run=_as_set,
     reasons=(_explained,),
     gradients=False,
     see='chapter 03, "Scores"',
 )
-def shown_better(rows):
-    """Pairs (better, worse) of translators, as far as the test shows it."""
-    fair = [row for row in rows if row["chosen on"] != row["test"]]
-    found = []
-    for one in fair:
-        for other in fair:
-            if one["test"] != other["test"]:
-                continue
-            answers = list(zip(one["right"], other["right"], strict=True))
-            wins, losses = answers.count((1, 0)), answers.count((0, 1))
-            n = wins + losses
-            if sum(math.comb(n, k) for k in range(wins, n + 1)) / 2**n < 0.025:
-                found.append((one["translator"], other["translator"]))
-    return found

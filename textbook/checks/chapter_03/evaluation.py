@@ -1,9 +1,6 @@
 """BLEU with several references."""
 
-import math
-from collections import Counter
-
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 WORDS = "the cat is on a mat".split()
 
@@ -43,48 +40,9 @@ def _changed(draw, words):
     return words[:1] * few + words if few > 0 else words[: len(words) + few]
 
 
-@exercise(
+bleu = exercise(
+    "bleu",
     cases=_corpus_cases,
-    hidden_cases=lambda draw: _corpus_cases(
-        draw, short=[([["the", "cat"]], 4), ([[]], 1)], more=[(4, 11, 4)]
-    ),
     gradients=False,
     see='chapter 03, "Scores"',
 )
-def bleu(hypotheses, references, max_n):
-    """BLEU of a corpus, from 0 to 100; references is a list of lists of sentences."""
-
-    def grams(words, n):
-        return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
-
-    log_precisions = []
-    for n in range(1, max_n + 1):
-        matches = total = 0
-        for words, right in zip(hypotheses, references, strict=True):
-            said, most = grams(words, n), Counter()
-            for reference in right:
-                most |= grams(reference, n)  # | takes the larger of two counts
-            matches += (said & most).total()  # & takes the smaller
-            total += said.total()
-        if matches == 0:
-            return 0.0
-        log_precisions.append(math.log(matches / total))
-    c, r = sum(map(len, hypotheses)), 0
-    for words, right in zip(hypotheses, references, strict=True):
-        lengths = [len(reference) for reference in right]
-        r += min(lengths, key=lambda length: (abs(length - len(words)), length))
-    return 100 * min(1, math.exp(1 - r / c)) * math.exp(sum(log_precisions) / max_n)
-
-
-def _mean_of_the_sentences(hypotheses, references, max_n):
-    pairs = zip(hypotheses, references, strict=True)
-    scores = [bleu.reference([said], [right], max_n) for said, right in pairs]
-    return sum(scores) / len(scores)
-
-
-def _with_one_reference_each(hypotheses, references, max_n):
-    chosen = [
-        [max(right, key=lambda words, said=said: bleu.reference([said], [[words]], max_n))]
-        for said, right in zip(hypotheses, references, strict=True)
-    ]
-    return bleu.reference(hypotheses, chosen, max_n)

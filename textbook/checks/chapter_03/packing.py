@@ -1,7 +1,7 @@
 """What padding costs, and what packing saves."""
 
-from textbook.checks.exercise import exercise
 from textbook.checks.reasons import no_whole_number, part_by_part
+from textbook.checks.released import exercise
 
 
 def _length_cases(draw, count=17, size=4):
@@ -51,6 +51,8 @@ PADDED = {
         count=lambda batch: 1
     ),
 }
+
+
 SLIPS = {
     "padded": PADDED,
     "sorted": {
@@ -106,24 +108,11 @@ def _rounded(check, answer, lengths, size):
     return None
 
 
-@exercise(
+cells = exercise(
+    "cells",
     cases=_length_cases,
-    hidden_cases=lambda draw: _length_cases(draw, count=31, size=7),
     gradients=False,
     properties=(no_whole_number,),
     reasons=(_rounded, part_by_part(SLIPS)),
     see='chapter 03, "Batches of different lengths"',
 )
-def cells(lengths, size):
-    """How many cells and steps it takes to read a corpus in batches, by name: a dict."""
-
-    def padded(lengths):
-        batches = [lengths[i : i + size] for i in range(0, len(lengths), size)]
-        return sum(len(batch) * max(batch) for batch in batches)
-
-    return {
-        "padded": padded(lengths),
-        "sorted": padded(sorted(lengths)),
-        "packed": sum(lengths),
-        "steps": sum(max(lengths[i : i + size]) for i in range(0, len(lengths), size)),
-    }

@@ -6,15 +6,15 @@ from contextlib import redirect_stdout
 from io import StringIO
 
 import minitorch as mt
-import minitorch.nn.functional as F
 from minitorch import nn, optim
 from textbook.checks.chapter_03.batches import teacher_batch
 from textbook.checks.chapter_03.translator import Translator
 from textbook.checks.compare import number
-from textbook.checks.exercise import CheckFailed, Draw, exercise
+from textbook.checks.exercise import CheckFailed, Draw
 from textbook.checks.modules import values
 from textbook.checks.reasons import what_it_is
 from textbook.checks.recorded import recorded
+from textbook.checks.released import exercise
 from textbook.data import Vocabulary, number_pairs
 from textbook.lab.report import measured
 
@@ -76,13 +76,6 @@ def _sum_of_losses(model, part):
     return -log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1).masked_fill(rest, 0.0).sum()
 
 
-def _scaled(parameters, norm):
-    """Gradients that together have this norm."""
-    now = sum(x.grad.square().sum().item() for x in parameters) ** 0.5
-    for x in parameters:
-        x.grad *= norm / now
-
-
 def _tokens(part):
     return (~part[-1]).sum().item()
 
@@ -122,36 +115,28 @@ def _whose_loss(check, answer, weights, parts, clip):
     return None
 
 
-@exercise(
+training_step = exercise(
+    "training_step",
     cases=_step_cases,
-    hidden_cases=lambda draw: _step_cases(
-        draw, more=[([[6, 2, 1], [1], [2, 2]], 0.3), ([[1], [1]], 50.0)]
-    ),
     run=_stepped,
     reasons=(_steps_made, _whose_loss),
     gradients=False,
     see='chapter 03, "The model and its training"',
 )
-def training_step(model, optimizer, parts, clip):
-    """One step on all parts together, as if they were one batch; the loss of a token, a number."""
-    tokens = sum((~padding).sum().item() for *_, padding in parts)
-    optimizer.zero_grad()
-    total = 0.0
-    for source, source_padding, inputs, targets, padding in parts:
-        scores = model(source, source_padding, inputs)  # (B, T, V')
-        losses = F.cross_entropy(scores[~padding], targets[~padding], reduction="sum")
-        (losses / tokens).backward()  # the gradients add up
-        total += losses.item()
-    nn.utils.clip_grad_norm_(model.parameters(), clip)
-    optimizer.step()
-    return total / tokens
 
 
 # What was reached
 
+
 MOST, ENOUGH = 250, 0.75
+
+
 KEYS = ["hidden", "rate", "steps", "width"]
+
+
 GOOD = {"width": 64, "hidden": 96, "rate": 0.01, "steps": MOST}
+
+
 PARTS = {"steps": "the number of steps", "width hidden": "the size", "rate": "the rate"}
 
 

@@ -1,7 +1,7 @@
 """Weighted averages: kernel regression, and attention with padding."""
 
 import minitorch as mt
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 # Kernel regression, each point left out
 
@@ -13,17 +13,12 @@ def _point_cases(draw, more=()):
         yield draw.normal(n, d), 2 + draw.normal(n), width
 
 
-@exercise(
+leave_one_out = exercise(
+    "leave_one_out",
     cases=_point_cases,
-    hidden_cases=lambda draw: _point_cases(draw, more=[(9, 1, 0.3), (7, 4, 2e-3), (12, 5, 2.0)]),
     gradients=False,
     see='chapter 04, "Without any network"',
 )
-def leave_one_out(keys, values, width):
-    """Keys (n, d) and values (n) give the mean squared error of kernel regression, a number."""
-    distances = (keys.unsqueeze(1) - keys.unsqueeze(0)).square().sum(dim=-1)  # (n, n)
-    scores = (-distances / (2 * width**2)).masked_fill(mt.eye(len(keys)).bool(), -mt.inf)
-    return (scores.softmax(dim=-1) @ values - values).square().mean()
 
 
 # Attention with padding, and with nothing to look at
@@ -81,22 +76,12 @@ def _padding_to_clean(check, answer, queries, keys, values, padding):
     )
 
 
-@exercise(
+attend = exercise(
+    "attend",
     cases=_padded_cases,
-    hidden_cases=lambda draw: _padded_cases(
-        draw, more=[([1], 1, 4, 2, None), ([6, 0, 9, 4], 3, 5, 7, mt.nan), ([0, 1], 4, 4, 4, None)]
-    ),
     forbidden=("scaled_dot_product_attention",),
     instead="@, masked_fill and softmax",
     properties=(_padding_is_not_read,),
     reasons=(_padding_to_clean,),
     see='chapter 04, "In matrices"',
 )
-def attend(queries, keys, values, padding):
-    """Queries (B, T, d), keys, values (B, n, ...), padding (B, n): outputs, weights (B, T, n)."""
-    hidden = padding.unsqueeze(1)  # (B, 1, n)
-    keys, values = keys.masked_fill(hidden.mT, 0.0), values.masked_fill(hidden.mT, 0.0)
-    empty = hidden.all(dim=-1, keepdim=True)  # (B, 1, 1)
-    scores = (queries @ keys.mT).masked_fill(hidden & ~empty, -mt.inf)  # (B, T, n)
-    weights = scores.softmax(dim=-1).masked_fill(hidden, 0.0)
-    return weights @ values, weights

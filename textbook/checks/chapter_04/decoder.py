@@ -1,9 +1,8 @@
 """A decoder that looks before it steps."""
 
 import minitorch as mt
-from minitorch import nn
-from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, made, results_of, values
+from textbook.checks.released import exercise
 
 
 def _decoder_cases(draw, others=()):
@@ -22,14 +21,14 @@ def _decoder_cases(draw, others=()):
 def _run(answer, sizes, inputs, memory, padding, state):
     return results_of(
         answer(*sizes),
-        drawn(_Decoder, *sizes),
+        drawn(AttentionDecoder.reference, *sizes),
         {"memory": memory, "state": state},
         lambda decoder: {"the tensor of scores": decoder(inputs, memory, padding, state)},
     )
 
 
 def _nothing_is_shared(answer, sizes, inputs, memory, padding, state):
-    decoder, other = (made(_Decoder, answer, sizes) for _ in range(2))
+    decoder, other = (made(AttentionDecoder.reference, answer, sizes) for _ in range(2))
     scores = values(decoder(inputs, memory, padding, state))
     early = values(decoder(inputs[:, :-1], memory, padding, state))
     if not mt.allclose(early, scores[:, :-1]):
@@ -43,9 +42,9 @@ def _nothing_is_shared(answer, sizes, inputs, memory, padding, state):
     return None
 
 
-@exercise(
+AttentionDecoder = exercise(
+    "AttentionDecoder",
     cases=_decoder_cases,
-    hidden_cases=lambda draw: _decoder_cases(draw, others=((7, 4, 5, 4, 6), [3, 1, 6, 5], 5, 7)),
     run=_run,
     forbidden=("scaled_dot_product_attention",),
     instead="the layers made in __init__, tanh, softmax and a weighted sum",
@@ -53,28 +52,3 @@ def _nothing_is_shared(answer, sizes, inputs, memory, padding, state):
     gradients=False,
     see='chapter 04, "Comparing score functions, and feeding back"',
 )
-class AttentionDecoder(nn.Module):
-    """A GRU decoder that looks with its old state, by additive scores, and then steps."""
-
-    def __init__(self, vocabulary_size, width, encoder_size, hidden_size, rank):
-        super().__init__()
-        self.embedding = nn.Embedding(vocabulary_size, width)
-        self.W_1 = nn.Linear(encoder_size, rank, bias=False)
-        self.W_2 = nn.Linear(hidden_size, rank, bias=False)
-        self.w = nn.Linear(rank, 1, bias=False)
-        self.cell = nn.GRUCell(width + encoder_size, hidden_size)
-        self.out = nn.Linear(hidden_size + encoder_size + width, vocabulary_size)
-
-    def forward(self, inputs, memory, padding, state):
-        """Inputs (B, T), memory (B, n, H_e), padding (B, n), state (B, H): scores (B, T, V)."""
-        keys, results = self.W_1(memory), []  # (B, n, r)
-        for x in self.embedding(inputs).unbind(1):  # (B, d)
-            fit = self.w((keys + self.W_2(state).unsqueeze(1)).tanh()).squeeze(-1)  # (B, n)
-            weights = fit.masked_fill(padding, -mt.inf).softmax(dim=-1)
-            o = (weights.unsqueeze(1) @ memory).squeeze(1)  # (B, H_e)
-            state = self.cell(mt.cat([x, o], dim=-1), state)  # (B, H)
-            results.append(self.out(mt.cat([state, o, x], dim=-1)))
-        return mt.stack(results, dim=1)
-
-
-_Decoder = AttentionDecoder.reference

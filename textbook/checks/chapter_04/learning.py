@@ -1,7 +1,7 @@
 """Which score function learns faster, as far as a table of runs says."""
 
 from textbook.checks.conclusions import as_pairs
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 
 def _row(name, steps, most=120, seeds_of="other numbers", tested="numbers", width=64):
@@ -109,29 +109,11 @@ def _against(a, b):
     )
 
 
-@exercise(
+learns_faster = exercise(
+    "learns_faster",
     cases=_table_cases,
-    hidden_cases=lambda draw: _table_cases(draw, shift=7),
     run=_as_set,
     reasons=(_explained,),
     gradients=False,
     see='chapter 04, "Four score functions"',
 )
-def learns_faster(rows):
-    """Pairs (faster, slower) of score functions, as far as the table allows."""
-    fair = [
-        row
-        for row in rows
-        if row["chosen on"] != row["tested on"] and len(row["steps to 90 %"]) >= 5
-    ]
-    found = []
-    for a in fair:
-        for b in fair:
-            if a["width"] != b["width"] or a["tested on"] != b["tested on"]:
-                continue
-            if None in a["steps to 90 %"]:
-                continue
-            later = [b["steps run"] + 1 if s is None else s for s in b["steps to 90 %"]]
-            if max(a["steps to 90 %"]) < min(later):
-                found.append((a["score"], b["score"]))
-    return found

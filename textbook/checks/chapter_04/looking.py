@@ -1,12 +1,9 @@
 """Programs that attend to a memory, some of them broken."""
 
-from functools import partial
-
 import minitorch as mt
-from textbook.checks.exercise import Draw, exercise
-from textbook.checks.suspects import all_together, each_alone, judged, some_of
-
-_near = partial(mt.allclose, rtol=0, atol=1e-9)  # the 1e-9 of the text
+from textbook.checks.exercise import Draw
+from textbook.checks.released import exercise
+from textbook.checks.suspects import each_alone, judged, some_of
 
 
 class _Program:
@@ -167,11 +164,17 @@ def _kinds():
 
 
 SENTENCE = "Rule 2: let a sentence attend alone, and in a batch."
+
+
 QUERY = "Rule 2: let a query ask alone, and beside others."
+
+
 PADDING = (
     "Rule 1: the weights at the padding have to be exactly 0. Is there padding in each of your "
     "batches?"
 )
+
+
 REASONS = {
     "has a softmax over the queries": "Rule 1: add up the weights of each query.",
     "forgets the padding": PADDING,
@@ -198,6 +201,8 @@ REASONS = {
     "writes into the padding": "Rule 4: compare the padding with a copy.",
     "sharpens from call to call": "Rule 2: ask twice with the same.",
 }
+
+
 SOUND = "It breaks no rule: what else it does is its own business."
 
 
@@ -218,92 +223,10 @@ def _found(answer, kinds):
     return judged(found, kinds, broken, REASONS | dict.fromkeys(right, SOUND), "broken programs")
 
 
-@exercise(
+broken_attentions = exercise(
+    "broken_attentions",
     cases=_program_cases,
-    hidden_cases=lambda draw: all_together(_kinds(), Draw(0).random),
     run=_found,
     gradients=False,
     see='chapter 04, "In matrices"',
 )
-def broken_attentions(programs):
-    """The numbers of the programs that break a rule."""
-    mt.manual_seed(0)
-    queries, memory = mt.randn(3, 4, 5).double(), mt.randn(3, 7, 5).double()
-    counts = [4, 7, 6]
-    padding = mt.arange(7) >= mt.tensor(counts).unsqueeze(1)
-
-    def near(a, b):
-        return mt.allclose(a, b, rtol=0, atol=1e-9)
-
-    def follows_the_rules(attend):
-        given = queries.clone(), memory.clone(), padding.clone()
-        outputs, weights = attend(*given)
-        if not all(mt.equal(a, b) for a, b in zip(given, (queries, memory, padding), strict=True)):
-            return False
-        if bool((weights < 0).any()) or bool((weights.mT[padding] != 0).any()):
-            return False
-        if not near(weights.sum(dim=-1), mt.ones(3, 4).double()):
-            return False
-        if not near(outputs, weights @ memory):
-            return False
-        for b, n in enumerate(counts):
-            for t in range(4):  # each query alone, to the words in the opposite order
-                query, words = queries[[b], t : t + 1].clone(), memory[[b], :n].flip(1)
-                _, turned = attend(query, words, mt.zeros(1, n, dtype=mt.bool))
-                if not near(turned[0, 0].flip(0), weights[b, t, :n]):
-                    return False
-        return True
-
-    return [i for i, attend in enumerate(programs) if not follows_the_rules(attend)]
-
-
-def _rules(drop=(), counts=(4, 7), steps=3, close=_near):
-    """Whether a program breaks a rule; without the rules to be dropped."""
-    draw = Draw(0)
-    queries = draw.normal(len(counts), steps, 5)
-    memory = draw.normal(len(counts), max(counts), 5)
-    padding = mt.arange(max(counts)) >= mt.tensor(counts).unsqueeze(1)
-
-    def follows(attend):
-        given = queries.clone(), memory.clone(), padding.clone()
-        outputs, weights = attend(*given)
-        yield "argument", mt.equal(given[1], memory)
-        yield "asking", mt.equal(given[0], queries)
-        yield "mask", mt.equal(given[2], padding)
-        yield "padding", not bool((weights.mT[padding] != 0).any())
-        yield "sum", close(weights.sum(dim=-1), mt.ones(len(counts), steps).double())
-        yield "output", close(outputs, weights @ memory)
-        for b, n in enumerate(counts):
-            whole, words = mt.zeros(1, n, dtype=mt.bool), memory[[b], :n]
-            _, alone = attend(queries[[b]].clone(), words.clone(), whole.clone())
-            yield "sentence", close(alone[0], weights[b, :, :n])
-            for t in range(steps):
-                _, single = attend(queries[[b], t : t + 1].clone(), words.clone(), whole.clone())
-                yield "query", close(single[0, 0], alone[0, t])
-            _, turned = attend(queries[[b]].clone(), words.flip(1), whole.clone())
-            yield "order", close(turned[0].flip(-1), alone[0])
-
-    return lambda attend: not all(kept for rule, kept in follows(attend) if rule not in drop)
-
-
-def _testing(say=lambda i, broken: i if broken else None, **pieces):
-    """The test with one of its pieces exchanged."""
-
-    def test(programs):
-        broken = _rules(**pieces)
-        found = [say(i, broken(attend)) for i, attend in enumerate(programs)]
-        return [each for each in found if each is not None]
-
-    return test
-
-
-def _comparison_with_dot_product(programs):
-    draw = Draw(0)
-    queries, memory = draw.normal(3, 4, 5), draw.normal(3, 7, 5)
-    padding = mt.arange(7) >= mt.tensor([4, 7, 6]).unsqueeze(1)
-    _, right = _attending()(queries, memory, padding)
-    return [
-        i
-        for i, attend in enumerate(programs)
-        if not mt.allclose(attend(queries, memory.clone(), padding)[1], right)
-    ]

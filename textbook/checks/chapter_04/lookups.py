@@ -1,9 +1,7 @@
 """A table that finds pairs."""
 
-import math
-
 import minitorch as mt
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 
 def _table_cases(draw, more=()):
@@ -50,19 +48,11 @@ def _explained(check, answer, n, error):
     return None
 
 
-@exercise(
+pair_table = exercise(
+    "pair_table",
     cases=_table_cases,
-    hidden_cases=lambda draw: _table_cases(
-        draw, more=[(9, 1e-6), (7, 0.3), (5, 0.6), (4, 0.9), (8, 0.5)]
-    ),
     run=_looked_up,
     reasons=(_explained,),
     gradients=False,
     see='chapter 04, "Sharp and flat queries"',
 )
-def pair_table(n, error):
-    """Keys (n, d), queries (n, d): query i finds keys i and i + 1, (1 - error) / 2 each."""
-    # e^scale must be the ratio of a wanted weight to an unwanted one.
-    scale = math.log((1 - error) / 2 / (error / (n - 2)))
-    keys = mt.eye(n)
-    return keys, scale * (keys + keys.roll(-1, 0))

@@ -13,9 +13,10 @@ from textbook.chapter_03 import (
     train_reader,
 )
 from textbook.checks.compare import number
-from textbook.checks.exercise import CheckFailed, exercise
+from textbook.checks.exercise import CheckFailed
 from textbook.checks.modules import drawn, made, results_of, values
 from textbook.checks.reasons import what_it_is
+from textbook.checks.released import exercise
 from textbook.lab.report import measured
 
 
@@ -33,14 +34,14 @@ def _pooling_cases(draw, others=()):
 def _run(answer, sizes, states, padding):
     return results_of(
         answer(*sizes),
-        drawn(_Queries, *sizes),
+        drawn(Queries.reference, *sizes),
         {"states": states},
         lambda pool: {"the tensor of pooled states": pool(states, padding)},
     )
 
 
 def _nothing_is_shared(answer, sizes, states, padding):
-    pool, other = (made(_Queries, answer, sizes) for _ in range(2))
+    pool, other = (made(Queries.reference, answer, sizes) for _ in range(2))
     before = values(pool(states, padding))
     with mt.no_grad():
         for x in other.parameters():
@@ -51,40 +52,31 @@ def _nothing_is_shared(answer, sizes, states, padding):
     return None
 
 
-@exercise(
+Queries = exercise(
+    "Queries",
     cases=_pooling_cases,
-    hidden_cases=lambda draw: _pooling_cases(draw, others=((5, 3), [3, 6, 1, 5])),
     run=_run,
     properties=(_nothing_is_shared,),
     gradients=False,
     see='chapter 04, "Pooling by a query"',
 )
-class Queries(nn.Module):
-    """States (B, n, H) and padding (B, n) to one vector each, by several learned queries."""
-
-    def __init__(self, hidden, queries):
-        super().__init__()
-        self.query = nn.Parameter(mt.zeros(queries, hidden))
-        self.late = nn.Parameter(mt.zeros(queries))
-
-    def forward(self, states, padding):
-        """States (B, n, H) and padding (B, n) to (B, queries * H)."""
-        states = states.masked_fill(padding.unsqueeze(-1), 0.0)
-        places = mt.arange(states.shape[1]).unsqueeze(1)  # (n, 1)
-        scores = states @ self.query.T + places * self.late  # (B, n, queries)
-        weights = scores.masked_fill(padding.unsqueeze(-1), -mt.inf).softmax(dim=1)
-        return (weights.mT @ states).flatten(1)
-
-
-_Queries = Queries.reference
 
 
 # What was reached
 
+
 MOST, ENOUGH, LONGEST = 400, 0.85, 40
+
+
 QUESTIONS = {"anywhere": 1, "which came last": 5}
+
+
 KEYS = ["queries", "rate", "steps"]
+
+
 GOOD = {"queries": 4, "rate": 0.01, "steps": MOST}
+
+
 PARTS = {"steps": "the number of steps", "queries": "the number of queries", "rate": "the rate"}
 
 

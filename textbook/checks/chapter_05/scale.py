@@ -2,7 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.compare import difference
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 # The spread of the scores
 
@@ -20,17 +20,13 @@ def _computed(answer, Q, K):
     return None
 
 
-@exercise(
+score_deviation = exercise(
+    "score_deviation",
     cases=_matrix_cases,
-    hidden_cases=lambda draw: _matrix_cases(draw, more=[(6, 3), (2, 9)]),
     properties=(_computed,),
     gradients=False,
     see='chapter 05, "Scores against the width"',
 )
-def score_deviation(Q, K):
-    """Two matrices (d, d_k) give the standard deviation of a score, a number."""
-    between = Q @ K.T  # (d, d)
-    return (between**2).sum().sqrt().item()
 
 
 # What a change of a score does
@@ -60,18 +56,12 @@ def _close_is_not_exact(check, answer, scores, values):
     return None
 
 
-@exercise(
+moved_by_score = exercise(
+    "moved_by_score",
     cases=_slope_cases,
-    hidden_cases=lambda draw: _slope_cases(draw, more=[(1, 5, 3, 1), (4, 2, 6, 2)]),
     reasons=(_close_is_not_exact,),
     forbidden=("backward",),
     instead="softmax, and what the chain rule gives with pencil and paper",
     gradients=False,
     see='chapter 05, "Scores against the width"',
 )
-def moved_by_score(scores, values):
-    """Scores (T, n) and values (n, d): how fast the output moves with each score, (T, n)."""
-    p = scores.softmax(dim=-1)
-    outputs = p @ values  # (T, d)
-    apart = values - outputs.unsqueeze(1)  # (T, n, d)
-    return p * (apart**2).sum(dim=-1).sqrt()

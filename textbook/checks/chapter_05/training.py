@@ -7,8 +7,9 @@ import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn, optim
 from textbook.checks.compare import number
-from textbook.checks.exercise import CheckFailed, exercise
+from textbook.checks.exercise import CheckFailed
 from textbook.checks.reasons import what_it_is
+from textbook.checks.released import exercise
 from textbook.lab.report import measured
 
 # The share that is right, of what was not seen
@@ -80,44 +81,34 @@ def _taken_for_seen(check, answer, sentences, targets, seen, training):
     return None
 
 
-@exercise(
+right_unseen = exercise(
+    "right_unseen",
     cases=_measure_cases,
-    hidden_cases=lambda draw: _measure_cases(draw, more=[(14, 5, 6, False)]),
     run=_measured,
     properties=(_nothing_asked,),
     reasons=(_taken_for_seen,),
     gradients=False,
     see='chapter 05, "Does it work?"',
 )
-def right_unseen(model, sentences, targets, seen):
-    """The share of right answers in sentences that are not among those seen; None if none is."""
-    done, rows = {tuple(row) for row in seen.tolist()}, []
-    for k, row in enumerate(sentences.tolist()):
-        if tuple(row) not in done:
-            rows.append(k)
-            done.add(tuple(row))
-    if not rows:
-        return None
-    training = model.training
-    model.eval()
-    with mt.no_grad():
-        said = model(sentences[rows]).argmax(dim=-1)
-    model.train(training)
-    asked = targets[rows] != -100
-    right = ((said == targets[rows]) & asked).sum().item()
-    return right / asked.sum().item() if asked.any() else None
 
 
 # What was reached
 
+
 SYMBOLS, N, BACK, WIDTH, MOST, ENOUGH = 10, 8, 2, 64, 150, 0.9
+
+
 GOOD = {"divisor": "d", "positions": True, "rate": 0.01, "steps": MOST}
+
+
 PARTS = {
     "positions": "`positions`",
     "divisor": "the divisor",
     "steps": "the number of steps",
     "rate": "the rate",
 }
+
+
 KEYS, DIVISORS = ["divisor", "positions", "rate", "steps"], {"1": 1, "root": WIDTH**0.5, "d": WIDTH}
 
 

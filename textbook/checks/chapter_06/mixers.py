@@ -8,7 +8,8 @@ from textbook.checks.chapter_06.axes import (
     split,
     split_without_transpose,
 )
-from textbook.checks.exercise import Draw, exercise
+from textbook.checks.exercise import Draw
+from textbook.checks.released import exercise
 from textbook.checks.suspects import in_parts, judged, shuffled, some_of
 
 WIDTH, HEADS = 8, 4
@@ -166,8 +167,14 @@ def _suspect_cases(draw):
 
 
 POSITIONS = "Permuted positions must give permuted outputs, each of them, at all sizes."
+
+
 SEQUENCES = "Every sequence of a batch must get what it gets alone, not only the first."
+
+
 NO_MATTER = "Permuted inputs give permuted outputs, and it does not mix sequences: that is all."
+
+
 SHOWN = {
     "folds the heads into the batch, and unfolds them in the wrong order": SEQUENCES,
     "has a softmax over the batch": SEQUENCES,
@@ -196,24 +203,10 @@ def _named(answer, kinds):
     return judged(found, kinds, mixing, reasons, "mixing layers")
 
 
-@exercise(
+mixing = exercise(
+    "mixing",
     cases=_suspect_cases,
-    hidden_cases=lambda draw: in_parts(shuffled(_kinds(), Draw(1).random), 1),
     run=_named,
     gradients=False,
     see='chapter 06, "The mistake that mixes positions"',
 )
-def mixing(layers):
-    """The numbers of the layers that mix positions or sequences."""
-
-    def apart(layer, batch, n):
-        X, order = mt.randn(batch, n, 8, dtype=mt.float64), mt.randperm(n)
-        outputs = layer(X)
-        alone = mt.cat([layer(X[b : b + 1]) for b in range(batch)])
-        others = layer(X[:, order])
-        return mt.allclose(alone, outputs, atol=1e-9) and mt.allclose(
-            others, outputs[:, order], atol=1e-9
-        )
-
-    sizes = [(batch, n) for batch in (2, 3, 4) for n in (3, 5, 8)] * 2
-    return [i for i, layer in enumerate(layers) if not all(apart(layer, *size) for size in sizes)]

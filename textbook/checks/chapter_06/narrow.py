@@ -1,12 +1,10 @@
 """A proof on paper: how many keys a head of one number, and of two, can prefer."""
 
-import math
-
 import numpy as np
 
 import minitorch as mt
 from textbook.checks.compare import brief, number
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 
 def _number_cases(draw, more=()):
@@ -47,16 +45,10 @@ def _verdict(queries, keys):
     return "each query prefers its own key by 1 at least"
 
 
-@exercise(
+favourites = exercise(
+    "favourites",
     cases=_number_cases,
-    hidden_cases=lambda draw: _number_cases(draw, more=[(4,), (9,), (50,)]),
     run=_shown,
     gradients=False,
     see='chapter 06, "The slit of a head"',
 )
-def favourites(n):
-    """How many of n keys can be favourites, and a head that shows it: a dict."""
-    angles = 2 * math.pi * mt.arange(n) / n
-    keys = mt.stack([angles.cos(), angles.sin()], dim=1)  # (n, 2), round a circle
-    margin = 1 - math.cos(2 * math.pi / n) if n > 1 else 1.0
-    return {"one": min(n, 2), "two": n, "queries": 2 * keys / margin, "keys": keys}

@@ -1,8 +1,8 @@
 """Continuations of a batch of prompts by a model that looks where it is told."""
 
 import minitorch as mt
-from textbook.checks.exercise import exercise
 from textbook.checks.recorded import recorded
+from textbook.checks.released import exercise
 
 WORDS = 7
 
@@ -102,29 +102,12 @@ def _first_step(check, answer, *_):
     return None
 
 
-@exercise(
+continue_prompts = exercise(
+    "continue_prompts",
     cases=_prompt_cases,
-    hidden_cases=lambda draw: _prompt_cases(
-        draw, more=[((6, 2, 4, 1), 6), ((4, 4), 1), ((2, 7), 9)]
-    ),
     run=_run,
     properties=(_go_together,),
     reasons=(_first_step,),
     gradients=False,
     see='chapter 07, "Rows with nothing to look at"',
 )
-def continue_prompts(model, prompts, end, count):
-    """Prompts, lists of tokens, give a list of new tokens for each, up to count or to end."""
-    new = [[] for _ in prompts]
-    for _ in range(count):
-        rows = [prompt + more for prompt, more in zip(prompts, new, strict=True)]
-        n = max(len(row) for row in rows)
-        tokens = mt.tensor([[0] * (n - len(row)) + row for row in rows])
-        lengths = mt.tensor([len(row) for row in rows])
-        real = mt.arange(n) >= n - lengths.unsqueeze(1)  # (B, n): padding stands in front
-        causal = mt.ones(n, n, dtype=mt.bool).tril()
-        scores = model(tokens, causal & real[:, None, None])  # (B, n, V)
-        for more, token in zip(new, scores[:, -1].argmax(dim=-1).tolist(), strict=True):
-            if not more or more[-1] != end:
-                more.append(token)
-    return new

@@ -1,13 +1,9 @@
 """A causal language model and its loss."""
 
-import math
-
 import minitorch as mt
-import minitorch.nn.functional as F
-from minitorch import nn
-from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, loaded, results_of, values
 from textbook.checks.recorded import recorded
+from textbook.checks.released import exercise
 
 LARGE = 4  # models of this width have scores of millions
 
@@ -21,7 +17,7 @@ def _text_cases(draw, more=()):
 
 
 def _weights(vocabulary_size, width):
-    weights = drawn(_Model, vocabulary_size, width)
+    weights = drawn(CausalLanguageModel.reference, vocabulary_size, width)
     if width == LARGE:
         return {**weights, "query.weight": 1e6 * weights["query.weight"]}
     return weights
@@ -65,7 +61,7 @@ def _padding_takes_no_part(answer, sizes, tokens, lengths):
 @recorded
 def _loss_alone(sizes, weights, *batch):
     """The loss of a right model that is called once."""
-    model = _Model(*sizes).double()
+    model = CausalLanguageModel.reference(*sizes).double()
     model.load_state_dict(weights)
     return model.loss(*batch)
 
@@ -94,9 +90,9 @@ def _calls_are_apart(answer, sizes, tokens, lengths):
     return None
 
 
-@exercise(
+CausalLanguageModel = exercise(
+    "CausalLanguageModel",
     cases=_text_cases,
-    hidden_cases=lambda draw: _text_cases(draw, more=[((5, 3), 3, 4)]),
     run=_run,
     forbidden=("scaled_dot_product_attention",),
     instead="the layers made in __init__, @, masked_fill and softmax",
@@ -104,32 +100,3 @@ def _calls_are_apart(answer, sizes, tokens, lengths):
     gradients=False,
     see='chapter 07, "A causal language model"',
 )
-class CausalLanguageModel(nn.Module):
-    """A language model: one layer of masked self-attention between embedding and output."""
-
-    def __init__(self, vocabulary_size, width):
-        super().__init__()
-        self.start = vocabulary_size
-        self.embedding = nn.Embedding(vocabulary_size + 1, width)
-        self.query = nn.Linear(width, width, bias=False)
-        self.key = nn.Linear(width, width, bias=False)
-        self.value = nn.Linear(width, width, bias=False)
-        self.output = nn.Linear(width, vocabulary_size)
-
-    def forward(self, tokens):
-        """Tokens (B, n) give scores (B, n, V); those at position i are for the token after it."""
-        X = self.embedding(tokens)  # (B, n, d)
-        scores = self.query(X) @ self.key(X).transpose(1, 2) / math.sqrt(X.shape[-1])  # (B, n, n)
-        future = mt.ones(scores.shape[1:], dtype=mt.bool).triu(1)
-        weights = scores.masked_fill(future, -mt.inf).softmax(dim=-1)
-        return self.output(weights @ self.value(X))
-
-    def loss(self, tokens, lengths):
-        """Tokens (B, n), of which lengths (B) are real, give the mean cross-entropy."""
-        start = mt.full_like(tokens[:, :1], self.start)
-        scores = self(mt.cat([start, tokens[:, :-1]], dim=1))  # (B, n, V)
-        real = mt.arange(tokens.shape[1]) < lengths.unsqueeze(1)  # (B, n)
-        return F.cross_entropy(scores[real], tokens[real])
-
-
-_Model = CausalLanguageModel.reference

@@ -2,7 +2,7 @@
 
 import statistics
 
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 
 def _run(model, one_pass, prefix, text="held out"):
@@ -11,8 +11,14 @@ def _run(model, one_pass, prefix, text="held out"):
 
 # Made up: losses at eight positions.
 _MASKED = [2.71, 2.34, 2.12, 2.01, 1.95, 1.92, 1.90, 1.89]
+
+
 _WIDE = [2.66, 2.28, 2.05, 1.93, 1.88, 1.85, 1.83, 1.82]
+
+
 _SEEN = [2.41, 1.98, 1.74, 1.61, 1.55, 1.52, 1.50, 1.49]
+
+
 runs = [
     _run(
         "no mask",
@@ -106,26 +112,10 @@ def _why(check, answer, runs):
     )
 
 
-@exercise(
+judged = exercise(
+    "judged",
     cases=_run_cases,
-    hidden_cases=lambda draw: _run_cases(draw, trials=5),
     reasons=(_why,),
     gradients=False,
     see='chapter 07, "Low loss, useless text (E1)"',
 )
-def judged(runs):
-    """The verdict on each model, and the best of those that may be compared: a dict."""
-    verdicts, means = {}, {}
-    for run in runs:
-        pairs = list(zip(run["in one pass"], run["from the prefix"], strict=True))
-        apart = [abs(one_pass - prefix) > 0.01 for one_pass, prefix in pairs]
-        if apart[-1]:
-            verdict = "measured wrongly"
-        elif any(apart):
-            verdict = "leaks"
-        else:
-            verdict = "no leak seen"
-            if run["text"] == "held out":
-                means[run["model"]] = sum(run["from the prefix"]) / len(pairs)
-        verdicts[run["model"]] = verdict
-    return {"verdicts": verdicts, "best": min(means, key=means.get, default=None)}

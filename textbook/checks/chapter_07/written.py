@@ -4,7 +4,7 @@ from itertools import product
 
 import minitorch as mt
 from textbook.checks.compare import brief, number
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 LONGEST = 8
 
@@ -106,19 +106,10 @@ def _verdict(program, pair):
     return f"that it is wrong for lengths {lengths} and n = {n}, where it is right"
 
 
-@exercise(
+counterexamples = exercise(
+    "counterexamples",
     cases=_one_case,
     run=_read,
     gradients=False,
     see='chapter 07, "Padding"',
 )
-def counterexamples():
-    """For each program None, if its mask is right, or a pair (lengths, n) for which it is not."""
-    return {
-        "A": None,
-        "B": ([1], 2),
-        "C": None,
-        "D": ([1, 2], 2),
-        "E": None,
-        "F": ([1], 2),
-    }

@@ -3,13 +3,7 @@
 import math
 
 import minitorch as mt
-from textbook.checks.exercise import exercise
-
-
-def frequencies(d, base):
-    """From 1 down to 1/base, each the same factor slower than the last: (d/2)."""
-    k = d // 2
-    return base ** (-mt.arange(k) / max(k - 1, 1))
+from textbook.checks.released import exercise
 
 
 def side_by_side(first, second):
@@ -40,21 +34,13 @@ def _has_a_base_by_itself(answer, n, d, base):
     return None
 
 
-@exercise(
+sinusoidal_codes = exercise(
+    "sinusoidal_codes",
     cases=_code_cases,
-    hidden_cases=lambda draw: _code_cases(
-        draw, more=[(1, 2, 7.0), (12, 10, 10_000.0), (70, 4, 1e6), (9, 6, 100)]
-    ),
     properties=(_has_a_base_by_itself,),
     gradients=False,
     see='chapter 08, "Sinusoids"',
 )
-def sinusoidal_codes(n, d, base=10_000.0):
-    """The codes of the places 0 to n - 1: (n, d)."""
-    k = d // 2
-    omega = base ** (-mt.arange(k) / max(k - 1, 1))  # (k)
-    angles = mt.arange(n).unsqueeze(1) * omega  # (n, k)
-    return mt.cat([angles.sin(), angles.cos()], dim=1)
 
 
 # The shift
@@ -68,17 +54,6 @@ def _shift_cases(draw, shifts=(1, 2.75, -3), alike=(0.5, 2 * math.pi - 0.5)):
     for k, shift in enumerate(shifts, start=1):
         yield shift, draw.normal(k).abs()
     yield 1.5, mt.tensor(alike, dtype=mt.float64)
-
-
-def turned(c, s):
-    """Takes [sin a, cos a] to [sin(a + b), cos(a + b)], for diagonal c = cos b and s = sin b."""
-    return [[c, -s], [s, c]]
-
-
-def _in_pairs(matrix):
-    """The same with sine and cosine of a hand side by side."""
-    order = mt.arange(len(matrix)).reshape(2, -1).T.flatten()
-    return matrix[order][:, order]
 
 
 def _codes_at(places, omega):
@@ -101,17 +76,10 @@ def _shifts_anywhere(answer, shift, omega):
     return "At every t, p_t @ matrix must be the code of place t + shift."
 
 
-@exercise(
+shift_matrix = exercise(
+    "shift_matrix",
     cases=_shift_cases,
-    hidden_cases=lambda draw: _shift_cases(
-        draw, shifts=(5, -1.75, 1000, 0), alike=(1, 1 + 2 * math.pi)
-    ),
     properties=(_shifts_anywhere,),
     gradients=False,
     see='chapter 08, "A shift is a rotation (C18)"',
 )
-def shift_matrix(shift, omega):
-    """R (2k, 2k): codes times R are the codes of the places that lie shift further on."""
-    angles = shift * omega
-    c, s = mt.diag(angles.cos()), mt.diag(angles.sin())  # (k, k)
-    return mt.cat([mt.cat([c, -s], dim=1), mt.cat([s, c], dim=1)])

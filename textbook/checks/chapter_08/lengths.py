@@ -1,8 +1,6 @@
 """Longer texts than trained: what rotary angles do there."""
 
-import math
-
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 # What a longer context does to the angles
 
@@ -13,20 +11,9 @@ def _context_cases(draw, more=()):
     yield from more
 
 
-@exercise(
+longer_context = exercise(
+    "longer_context",
     cases=_context_cases,
-    hidden_cases=lambda draw: _context_cases(
-        draw, more=[(6, 500.0, 128, 129), (128, 500_000, 8192, 131_072), (16, 10.0, 7, 100)]
-    ),
     gradients=False,
     see='chapter 08, "Rotary positions"',
 )
-def longer_context(d, base, trained, longer):
-    """Pairs that have been around in training, and two remedies for a longer text: a dict."""
-    last, end = trained - 1, longer - 1  # the largest places
-    around = [m for m in range(d // 2) if base ** (-2 * m / d) * last >= 2 * math.pi]
-    return {
-        "pairs that have been around": len(around),
-        "squeeze": last / end,
-        "base": base * (end / last) ** (d / (d - 2)),
-    }

@@ -1,13 +1,7 @@
 """Distance in the scores: a fixed slope, or learned vectors for keys and values."""
 
 import minitorch as mt
-from textbook.checks.exercise import exercise
-
-
-def differences(n):
-    """j - i: (n, n)."""
-    return mt.arange(n) - mt.arange(n).unsqueeze(1)
-
+from textbook.checks.released import exercise
 
 # A bias for distance
 
@@ -17,29 +11,12 @@ def _bias_cases(draw, more=()):
     yield from more
 
 
-def _slopes(heads):
-    return 2.0 ** (-8 * mt.arange(1, heads + 1) / heads)
-
-
-def _published(heads):
-    """Those of the next lower power of 2, then every second one of twice as many heads."""
-    below = 2 ** (heads.bit_length() - 1)
-    return mt.cat([_slopes(below), _slopes(2 * below)[::2][: heads - below]])
-
-
-@exercise(
+alibi_bias = exercise(
+    "alibi_bias",
     cases=_bias_cases,
-    hidden_cases=lambda draw: _bias_cases(draw, more=[(1, 1, 1), (6, 7, 3), (4, 9, 16), (5, 5, 6)]),
     gradients=False,
     see='chapter 08, "A bias for distance"',
 )
-def alibi_bias(queries, keys, heads):
-    """What is added to the scores of the last places: (heads, queries, keys)."""
-    slopes = 2.0 ** (-8 * mt.arange(1, heads + 1) / heads)  # (heads)
-    places = mt.arange(keys)
-    apart = places[keys - queries :].unsqueeze(1) - places  # (queries, keys): i - j
-    bias = -slopes.reshape(-1, 1, 1) * apart
-    return bias.masked_fill(apart < 0, -mt.inf)
 
 
 # A vector for each difference
@@ -75,30 +52,9 @@ def _relative_cases(draw, others=()):
         )
 
 
-@exercise(
+relative_attention = exercise(
+    "relative_attention",
     cases=_relative_cases,
-    hidden_cases=lambda draw: _relative_cases(
-        draw,
-        others=[
-            (1, 2, 5, 4, 3, 1, None),
-            (3, 2, 4, 6, 5, 2, "sequences"),
-            (2, 1, 6, 3, 4, 3, "pairs"),
-            (1, 2, 1, 4, 2, 2, None),
-            (2, 4, 3, 2, 6, 1, "heads"),
-        ],
-    ),
     gradients=False,
     see='chapter 08, "Relative positions"',
 )
-def relative_attention(query, key, value, keys_of, values_of, allowed=None):
-    """Attention with a vector for each difference, in keys and in values: (B, h, n, e)."""
-    n, d = query.shape[-2:]
-    c = len(keys_of) // 2
-    places = mt.arange(n)
-    rows = (places - places.unsqueeze(1)).clamp(-c, c) + c  # (n, n)
-    by_place = (query.unsqueeze(-2) @ keys_of[rows].mT).squeeze(-2)  # (B, h, n, n)
-    scores = (query @ key.mT + by_place) / d**0.5
-    if allowed is not None:
-        scores = scores.masked_fill(~allowed, -mt.inf)
-    weights = scores.softmax(dim=-1)
-    return weights @ value + (weights.unsqueeze(-2) @ values_of[rows]).squeeze(-2)

@@ -8,11 +8,11 @@ from io import StringIO
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn, optim
-from textbook.checks.chapter_08.codes import sinusoidal_codes
+from textbook.chapter_08 import sinusoidal_codes
 from textbook.checks.chapter_08.rotary import _rotary
 from textbook.checks.compare import number
-from textbook.checks.exercise import CheckFailed, exercise
-from textbook.checks.recorded import recorded
+from textbook.checks.exercise import CheckFailed
+from textbook.checks.released import exercise
 from textbook.lab.report import measured
 
 # How much is right
@@ -56,46 +56,25 @@ def _measured(answer, batches, first, training):
     return found
 
 
-@exercise(
+right_beyond = exercise(
+    "right_beyond",
     cases=_measure_cases,
-    hidden_cases=lambda draw: _measure_cases(
-        draw,
-        others=[
-            ([(3, 9), (1, 5), (2, 7)], 5, False),
-            ([(4, 6)], 0, True),
-            ([(1, 4), (5, 12)], 4, True),
-            ([(2, 3)], 5, False),
-        ],
-    ),
     run=_measured,
     gradients=False,
     see='chapter 08, "Longer than trained (C17)"',
 )
-def right_beyond(model, batches, first):
-    """The share of right answers at the places from first on; None if nothing is asked there."""
-    training, right, asked = model.training, 0, 0
-    model.eval()
-    with mt.no_grad():
-        for tokens, targets in batches:
-            there = (mt.arange(tokens.shape[1]) >= first) & (targets != -100)
-            right += ((model(tokens).argmax(dim=-1) == targets) & there).sum().item()
-            asked += there.sum().item()
-    model.train(training)
-    return right / asked if asked else None
 
 
 # What was reached
 
+
 SYMBOLS, BACK, LONGEST, MOST, ENOUGH = 12, 5, 20, 250, 0.9
+
+
 SCHEMES = ["table of places", "sinusoids", "relative", "rotary", "ALiBi"]
 
 
-@recorded
-def _codes(places, width):
-    return sinusoidal_codes.reference(places, width)
-
-
-CODES = _codes(64, 32)
+CODES = sinusoidal_codes(64, 32)
 
 
 class Model(nn.Module):

@@ -3,7 +3,8 @@
 import minitorch as mt
 from textbook.checks.chapter_08.codes import interleave
 from textbook.checks.chapter_08.rotary import _added, _rotary, neighbors
-from textbook.checks.exercise import Draw, exercise
+from textbook.checks.exercise import Draw
+from textbook.checks.released import exercise
 from textbook.checks.suspects import in_parts, judged, shuffled, some_of
 
 
@@ -118,9 +119,17 @@ def _program_cases(draw, seed=0, parts=2):
 
 
 ENDING = ("has a table of 64 places", "stops at place 512")
+
+
 FAR = "Rule 2: move all places further, beyond 512. The scores must stay."
+
+
 MOVED = "Rule 2: scores must stay when all places grow by one number, odd or even."
+
+
 ALONE = "Rule 4: turn it alone, and nothing must change."
+
+
 SHOWN = {
     "adds codes": MOVED,
     "has a wrong sign": MOVED,
@@ -143,6 +152,8 @@ SHOWN = {
     "writes into x": "Rule 5: compare x with a copy made before the call.",
     "remembers its first places": "Call it twice with other places: rules 2 and 3 ask for that.",
 }
+
+
 SOUND = "Pairs, direction, base and how much is turned are its own business. Mind rounding."
 
 
@@ -153,31 +164,10 @@ def _found(answer, kinds):
     return judged(found, kinds, broken, SHOWN | dict.fromkeys(right, SOUND), "broken programs")
 
 
-@exercise(
+broken_rotations = exercise(
+    "broken_rotations",
     cases=_program_cases,
-    hidden_cases=lambda draw: _program_cases(draw, seed=1, parts=1),
     run=_found,
     gradients=False,
     see='chapter 08, "Rotary positions"',
 )
-def broken_rotations(programs):
-    """The numbers of the programs that break a rule."""
-    mt.manual_seed(0)
-    x = mt.randn(2, 3, 5, 8).double()
-    places = mt.tensor([3, 0, 90, 1, 7])
-
-    def follows_the_rules(rotate):
-        given = x.clone()
-        here, later = rotate(given, places), rotate(x.clone(), places + 1001)
-        apart = rotate(x.clone(), 2 * places)
-        alone = rotate(x[1:, 2:, 4:].clone(), places[4:])
-        scores = here @ here.mT
-        return (
-            mt.equal(given, x)
-            and mt.allclose(here[:, :, 1], x[:, :, 1])  # at place 0
-            and mt.allclose(here[1:, 2:, 4:], alone)
-            and mt.allclose(later @ later.mT, scores)
-            and not mt.allclose(apart @ apart.mT, scores)
-        )
-
-    return [i for i, rotate in enumerate(programs) if not follows_the_rules(rotate)]

@@ -1,9 +1,8 @@
 """The pre-norm block as a module."""
 
 import minitorch as mt
-from minitorch import nn
-from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, made, results_of
+from textbook.checks.released import exercise
 
 
 def _block_cases(draw, others=()):
@@ -33,7 +32,7 @@ def _run_block(answer, sizes, x, allowed, real):
     others = {name: value for name, value in others.items() if value is not None}
     return results_of(
         answer(*sizes),
-        drawn(_Block, *sizes),
+        drawn(Block.reference, *sizes),
         {"x": x},
         lambda block: {
             "the output": block(x, **others),
@@ -45,7 +44,7 @@ def _run_block(answer, sizes, x, allowed, real):
 def _nothing_leaks(answer, sizes, x, allowed, real):
     if allowed is None and real is None:
         return None
-    module, others = made(_Block, answer, sizes), x.clone()
+    module, others = made(Block.reference, answer, sizes), x.clone()
     if real is None:
         others[:, -1] *= -1
         if not mt.allclose(module(x, allowed)[:, :-1], module(others, allowed)[:, :-1]):
@@ -57,45 +56,11 @@ def _nothing_leaks(answer, sizes, x, allowed, real):
     return None
 
 
-@exercise(
+Block = exercise(
+    "Block",
     cases=_block_cases,
-    hidden_cases=lambda draw: _block_cases(
-        draw,
-        others=[
-            ((3, 3, 4), 1, 3, "causal", False),
-            ((6, 2, 4), 2, 4, "random", True),
-            ((4, 2, 6), 4, 5, None, True),
-            ((4, 4, 2), 2, 3, None, False),
-        ],
-    ),
     run=_run_block,
     properties=(_nothing_leaks,),
     gradients=False,
     see='chapter 09, "The block"',
 )
-class Block(nn.Module):
-    """A pre-norm block of attention and feed-forward network."""
-
-    def __init__(self, width, heads, hidden):
-        super().__init__()
-        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = nn.MultiheadAttention(width, heads, bias=False, batch_first=True)
-        self.feed_forward = nn.Sequential(
-            nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width)
-        )
-
-    def forward(self, x, allowed=None, real=None):
-        """x (B, n, width), allowed (n, n) and real (B, n) or None. Gives (B, n, width)."""
-        normal = self.norm_1(x)
-        attended, _ = self.attention(
-            normal,
-            normal,
-            normal,
-            attn_mask=None if allowed is None else ~allowed,
-            key_padding_mask=None if real is None else ~real,
-        )
-        x = x + attended
-        return x + self.feed_forward(self.norm_2(x))
-
-
-_Block = Block.reference

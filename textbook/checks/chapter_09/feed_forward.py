@@ -1,10 +1,8 @@
 """The gated feed-forward network as a module."""
 
 import minitorch as mt
-import minitorch.nn.functional as F
-from minitorch import nn
-from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, made, results_of
+from textbook.checks.released import exercise
 
 
 def _network_cases(draw, others=()):
@@ -17,7 +15,7 @@ def _network_cases(draw, others=()):
 def _run_network(answer, sizes, x):
     return results_of(
         answer(*sizes),
-        drawn(_Network, *sizes),
+        drawn(FeedForward.reference, *sizes),
         {"x": x},
         lambda network: {
             "the output": network(x),
@@ -38,7 +36,7 @@ def _hidden_as_it_is(answer, sizes, x):
 
 
 def _positions_stay_apart(answer, sizes, x):
-    network, others = made(_Network, answer, sizes), x.clone()
+    network, others = made(FeedForward.reference, answer, sizes), x.clone()
     if not all(mt.equal(network(x), network(x)) for _ in range(5)):
         return "Two calls with the same input must give the same output: no dropout in here."
     others[..., -1, :] += 1
@@ -47,28 +45,11 @@ def _positions_stay_apart(answer, sizes, x):
     return None
 
 
-@exercise(
+FeedForward = exercise(
+    "FeedForward",
     cases=_network_cases,
-    hidden_cases=lambda draw: _network_cases(
-        draw, others=[((4, 2), (2, 3, 4)), ((1, 6), (2, 1, 3, 1))]
-    ),
     run=_run_network,
     properties=(_hidden_as_it_is, _positions_stay_apart),
     gradients=False,
     see='chapter 09, "The feed-forward network"',
 )
-class FeedForward(nn.Module):
-    """A gated network with one hidden layer, the same for every position."""
-
-    def __init__(self, width, hidden):
-        super().__init__()
-        self.gate = nn.Linear(width, hidden, bias=False)
-        self.up = nn.Linear(width, hidden, bias=False)
-        self.down = nn.Linear(hidden, width, bias=False)
-
-    def forward(self, x):
-        """Tokens (..., n, width) give outputs (..., n, width)."""
-        return self.down(F.silu(self.gate(x)) * self.up(x))
-
-
-_Network = FeedForward.reference

@@ -1,7 +1,7 @@
 """The gradient of RMSNorm by hand."""
 
 import minitorch as mt
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 
 def _gradient_cases(draw, others=()):
@@ -52,11 +52,9 @@ def _sums_over_all_tokens(check, answer, x, gain, grad_output, eps):
     )
 
 
-@exercise(
+rms_norm_gradient = exercise(
+    "rms_norm_gradient",
     cases=_gradient_cases,
-    hidden_cases=lambda draw: _gradient_cases(
-        draw, others=[((5, 3), 1e-5), ((4,), 0.5), ((2, 2, 3, 4), 0.1)]
-    ),
     run=_named,
     forbidden=("backward",),
     instead="mean, sum, -, * and /: the point is to do what they do",
@@ -65,10 +63,3 @@ def _sums_over_all_tokens(check, answer, x, gain, grad_output, eps):
     gradients=False,
     see='chapter 09, "Its gradient by hand"',
 )
-def rms_norm_gradient(x, gain, grad_output, eps=1e-5):
-    """x and grad_output (..., d), gain (d) give the gradients of x (..., d) and gain (d)."""
-    r = ((x**2).mean(dim=-1, keepdim=True) + eps).sqrt()  # (..., 1)
-    normal = x / r
-    g = grad_output * gain  # the gradient at x-hat
-    toward_x = (g - normal * (g * normal).mean(dim=-1, keepdim=True)) / r
-    return toward_x, (grad_output * normal).reshape(-1, len(gain)).sum(dim=0)

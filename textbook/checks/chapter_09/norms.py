@@ -1,7 +1,7 @@
 """Layer norm of large features."""
 
 import minitorch as mt
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 # Layer norm
 
@@ -38,6 +38,8 @@ SPREADS = {
     "the sum of the squares by d - 1": lambda z: (z**2).sum(dim=-1, keepdim=True) / (len(z) - 1),
     "the sum of the squares": lambda z: (z**2).sum(dim=-1, keepdim=True),
 }
+
+
 EPSILONS = {
     "eps": lambda eps, most: eps,
     "eps times the square of the largest difference": lambda eps, most: eps * most**2,
@@ -80,19 +82,12 @@ def _divides_by_the_root(check, answer, x, gain, bias, eps):
     return f"The differences are divided by {told.pop()}, in place of {right}."
 
 
-@exercise(
+layer_norm = exercise(
+    "layer_norm",
     cases=_norm_cases,
-    hidden_cases=lambda draw: _norm_cases(draw, others=[(5,), (5, 4), (2, 3, 2, 4), (3, 3)]),
     forbidden=("layer_norm",),
     instead="mean, -, *, / and sqrt",
     properties=(_ignores_shifts,),
     reasons=(_divides_by_the_root, _has_no_size),
     see='chapter 09, "Layer normalization"',
 )
-def layer_norm(x, gain, bias, eps=1e-5):
-    """x (..., d), gain and bias (d) give (..., d)."""
-    centered = x - x.mean(dim=-1, keepdim=True)
-    scale = centered.detach().abs().amax(dim=-1, keepdim=True).clamp(min=1.0)  # (..., 1)
-    small = centered / scale  # no square of these overflows
-    variance = (small**2).mean(dim=-1, keepdim=True)
-    return small / mt.sqrt(variance + eps / scale / scale) * gain + bias

@@ -1,8 +1,8 @@
 """What stacks amount to: paths through attention, and what is left of the input of a sum."""
 
 import minitorch as mt
-from textbook.checks.exercise import exercise
 from textbook.checks.reasons import part_by_part
+from textbook.checks.released import exercise
 
 # What a stack of attention layers amounts to
 
@@ -60,20 +60,13 @@ def _is_the_path_of_its_number(check, answer, weights, values):
     return None
 
 
-@exercise(
+paths = exercise(
+    "paths",
     cases=_stack_cases,
-    hidden_cases=lambda draw: _stack_cases(draw, others=[(1, 1, 3, 2), (4, 2, 3, 4)]),
     reasons=(_is_the_path_of_its_number, _adds_up),
     gradients=False,
     see='chapter 09, "Given its weights, attention is linear"',
 )
-def paths(weights, values):
-    """L tensors (B, n, n) and L matrices (d, d) give 2^L pairs A (B, n, n), V (d, d)."""
-    eye = mt.eye(weights[0].shape[-1]).expand(*weights[0].shape)
-    found = [(eye, mt.eye(len(values[0])))]  # the path that goes through no layer
-    for weight, value in zip(weights, values, strict=True):
-        found += [(weight @ A, V @ value) for A, V in found]
-    return found
 
 
 # What is left of the input of a sum
@@ -137,20 +130,10 @@ SLIPS = {
 }
 
 
-@exercise(
+shares_of_a_sum = exercise(
+    "shares_of_a_sum",
     cases=_sum_cases,
-    hidden_cases=lambda draw: _sum_cases(draw, more=[(96, 0.25), (7, 2.0), (3, 0.1), (1000, 1)]),
     reasons=(part_by_part(SLIPS),),
     gradients=False,
     see='chapter 09, "Before or after"',
 )
-def shares_of_a_sum(parts, a):
-    """What is left of the input, and what the last part adds, in pre-norm and post-norm: a dict."""
-    size = (1 + parts * a**2) ** 0.5
-    return {
-        "size of the sum, pre-norm": size,
-        "input, pre-norm": 1 / size,
-        "last part, pre-norm": a / size,
-        "input, post-norm": (1 + a**2) ** (-parts / 2),
-        "last part, post-norm": a / (1 + a**2) ** 0.5,
-    }

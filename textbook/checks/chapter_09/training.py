@@ -8,7 +8,8 @@ import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn, optim
 from textbook.checks.compare import Words, brief, number
-from textbook.checks.exercise import CheckFailed, exercise
+from textbook.checks.exercise import CheckFailed
+from textbook.checks.released import exercise
 from textbook.lab.report import measured
 
 # When a loss has arrived
@@ -39,25 +40,24 @@ def _or_never(answer, losses, goal, window):
     return {"the result": Words("None") if steps is None else steps}
 
 
-@exercise(
+steps_needed = exercise(
+    "steps_needed",
     cases=_loss_cases,
-    hidden_cases=lambda draw: _loss_cases(draw, x=0.125),
     run=_or_never,
     gradients=False,
     see='chapter 09, "Depth with and without (C20)"',
 )
-def steps_needed(losses, goal, window):
-    """After how many steps the mean of the last losses is below the goal first; None if never."""
-    for end in range(window, len(losses) + 1):
-        if sum(losses[end - window : end]) / window < goal:
-            return end
-    return None
 
 
 # What was reached
 
+
 WIDTH, DEPTH, MOST, GOAL, WINDOW, LIMIT = 16, 12, 200, 0.15, 10, 150
+
+
 SEEDS = 11, 12, 13
+
+
 JOINED = {
     "neither": lambda x, part, norm: part(x),
     "norm": lambda x, part, norm: norm(part(x)),

@@ -1,7 +1,8 @@
 """Programs that say they are a pre-norm block, and the test that tells which are not."""
 
 import minitorch as mt
-from textbook.checks.exercise import Draw, exercise
+from textbook.checks.exercise import Draw
+from textbook.checks.released import exercise
 from textbook.checks.suspects import each_and_together, judged, some_of
 
 
@@ -116,7 +117,11 @@ def _program_cases(draw):
 
 
 SHOWS = "For which functions and which x does it show?"
+
+
 GRADIENT = "Its output is right: compare the gradient that reaches x."
+
+
 SOUND = "It computes what a pre-norm block computes."
 
 
@@ -130,63 +135,10 @@ def _found(answer, programs):
     return judged(found, programs, broken, reasons, "broken programs")
 
 
-@exercise(
+broken_blocks = exercise(
+    "broken_blocks",
     cases=_program_cases,
     run=_found,
     gradients=False,
     see='chapter 09, "The block"',
 )
-def broken_blocks(programs):
-    """The numbers of the programs that are no pre-norm block."""
-    mt.manual_seed(0)
-    x, weight = mt.randn(2, 2, 3, 4).double().unbind(0)
-    W, M = mt.randn(4, 4, 4).double(), mt.randn(3, 3).double()
-
-    def attention(x):
-        return M @ x @ W[0]
-
-    def network(x):
-        return (x @ W[1]).tanh()
-
-    def norm_1(x):
-        return (x @ W[2]).sin()
-
-    def norm_2(x):
-        return (x @ W[3]).cos()
-
-    def block(x, norm_1, attention, norm_2, network):
-        y = x + attention(norm_1(x))
-        return y + network(norm_2(y))
-
-    def observed(program):
-        given = x.clone().requires_grad_()
-        y = program(given, norm_1, attention, norm_2, network)
-        (gradient,) = mt.autograd.grad((y * weight).sum(), given)
-        return y.detach(), gradient
-
-    expected = observed(block)
-    return [
-        i
-        for i, program in enumerate(programs)
-        if not all(map(mt.allclose, observed(program), expected))
-    ]
-
-
-def _mixing(x):
-    """A part in which tokens look at one another."""
-    return (x + x.flip(1) * mt.arange(1.0, x.shape[1] + 1).unsqueeze(1)) @ _matrix(0)
-
-
-def _matrix(seed):
-    return Draw(seed).normal(4, 4)
-
-
-PARTS = {
-    "norm_1": lambda x: (x @ _matrix(1)).sin(),
-    "attention": _mixing,
-    "norm_2": lambda x: (x @ _matrix(2)).cos(),
-    "network": lambda x: (x @ _matrix(3)).tanh(),
-}
-
-
-NORM, PART = PARTS["norm_1"], PARTS["network"]

@@ -1,12 +1,9 @@
 """Looking at another sequence."""
 
-import math
-
 import minitorch as mt
-from minitorch import nn
 from textbook.checks.chapter_10.modules import real_mask, with_axes
-from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, made, results_of, values
+from textbook.checks.released import exercise
 
 
 def _cross_cases(draw, others=()):
@@ -34,18 +31,20 @@ def _run_cross(answer, sizes, x, memory, allowed):
         carried = getattr(getattr(module, "weights", None), "requires_grad", False)
         found["the output of a second call"] = module(x[:, 1:], memory, *others)
         found["the tensor self.weights after a second call"] = kept(module)
-        made(_Cross, answer, sizes)(2 * x, memory, *others)
+        made(CrossAttention.reference, answer, sizes)(2 * x, memory, *others)
         found["the tensor self.weights after another module was called"] = kept(module)
         found["what self.weights carries"] = "its history" if carried else "numbers alone"
         return found
 
-    return results_of(answer(*sizes), drawn(_Cross, *sizes), {"x": x, "memory": memory}, call)
+    return results_of(
+        answer(*sizes), drawn(CrossAttention.reference, *sizes), {"x": x, "memory": memory}, call
+    )
 
 
 def _padding_is_not_seen(answer, sizes, x, memory, allowed):
     if allowed is None:
         return None
-    module = made(_Cross, answer, sizes)
+    module = made(CrossAttention.reference, answer, sizes)
     padding = ~allowed[:, 0, 0].unsqueeze(-1)  # (B, n, 1)
     others = memory.masked_fill(padding, 1e4)
     before, after = (module(x, each, allowed) for each in (memory, others))
@@ -54,11 +53,9 @@ def _padding_is_not_seen(answer, sizes, x, memory, allowed):
     return None
 
 
-@exercise(
+CrossAttention = exercise(
+    "CrossAttention",
     cases=_cross_cases,
-    hidden_cases=lambda draw: _cross_cases(
-        draw, others=[((12, 3), 1, 3, 4, False), ((8, 4), 3, 3, 5, True)]
-    ),
     run=_run_cross,
     forbidden=("scaled_dot_product_attention",),
     instead="the layers made in __init__, reshape, transpose, @, masked_fill and softmax",
@@ -66,29 +63,3 @@ def _padding_is_not_seen(answer, sizes, x, memory, allowed):
     gradients=False,
     see='chapter 10, "One page"',
 )
-class CrossAttention(nn.Module):
-    """Multi-head attention from x to the memory."""
-
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.query = nn.Linear(width, width, bias=False)
-        self.key = nn.Linear(width, width, bias=False)
-        self.value = nn.Linear(width, width, bias=False)
-        self.out = nn.Linear(width, width, bias=False)
-
-    def forward(self, x, memory, allowed=None):
-        """x (B, T, width), memory (B, n, width), allowed: its tokens. Gives (B, T, width)."""
-        query, key, value = (
-            projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, T or n, size)
-            for projected in (self.query(x), self.key(memory), self.value(memory))
-        )
-        scores = query @ key.mT / math.sqrt(query.shape[-1])  # (B, heads, T, n)
-        if allowed is not None:
-            scores = scores.masked_fill(~allowed, -mt.inf)
-        weights = scores.softmax(dim=-1)
-        self.weights = weights.detach()
-        return self.out((weights @ value).transpose(1, 2).flatten(2))
-
-
-_Cross = CrossAttention.reference

@@ -3,8 +3,8 @@
 import minitorch as mt
 from minitorch import nn
 from textbook.checks.chapter_10.modules import Look, real_mask, with_axes
-from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, loaded, results_of
+from textbook.checks.released import exercise
 
 
 def _block_cases(draw, sizes=(4, 2, 3, 5)):
@@ -89,30 +89,11 @@ def _reads_the_memory(answer, width_cross_dropout, x, allowed, memory, memory_al
     return None
 
 
-@exercise(
+Block = exercise(
+    "Block",
     cases=_block_cases,
-    hidden_cases=lambda draw: _block_cases(draw, sizes=(5, 3, 3, 4)),
     run=_run_block,
     properties=(_drops_nothing_in_use, _padding_is_not_seen, _reads_the_memory),
     gradients=False,
     see='chapter 10, "The parts put together"',
 )
-class Block(nn.Module):
-    """A pre-norm block of parts that are handed in."""
-
-    def __init__(self, width, attention, feed_forward, cross=None, dropout=0.0, norm=nn.LayerNorm):
-        super().__init__()
-        self.attention, self.attention_norm = attention, norm(width)
-        self.cross = cross
-        if cross is not None:
-            self.cross_norm = norm(width)
-        self.feed_forward, self.feed_forward_norm = feed_forward, norm(width)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x, allowed=None, memory=None, memory_allowed=None):
-        """x (B, T, width), memory (B, n, width) and two masks give (B, T, width)."""
-        normal = self.attention_norm(x)
-        x = x + self.dropout(self.attention(normal, normal, allowed))
-        if self.cross is not None:
-            x = x + self.dropout(self.cross(self.cross_norm(x), memory, memory_allowed))
-        return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))

@@ -2,9 +2,11 @@
 
 import minitorch as mt
 from textbook.checks.compare import Words, brief
-from textbook.checks.exercise import Draw, exercise
+from textbook.checks.exercise import Draw
+from textbook.checks.released import exercise
 
 FAULTS = ["batch", "future", "padding", "source"]
+
 
 HINTS = {
     "future": "change what comes after a place, for each place, in targets\n"
@@ -16,6 +18,8 @@ HINTS = {
     "of several lengths, the first not the longest; at each place of the sentence\n"
     "some score must move",
 }
+
+
 FALSE_ALARMS = {
     "future": "scores may move at the changed place\nand behind it; and rounding is no change",
     "padding": "change the memory where real is False alone,\nto large numbers and not to NaN",
@@ -24,7 +28,9 @@ FALSE_ALARMS = {
     "that moves will do; the most likely word may stay",
 }
 
+
 NO_NUMBER = "its scores may be minus infinity,\nand inf - inf is not a number"
+
 
 # The decoders
 
@@ -161,6 +167,8 @@ def _never_said(scores):
 
 
 SILENT = "right, and never says the token 0"
+
+
 KINDS = {  # name: the pieces, and what is wrong
     "right": ({}, ""),
     "right, token after token": ({"own": _by_growing}, ""),
@@ -270,40 +278,10 @@ def _found(answer, decoder, vocabulary, width):
     return {"the form of the result": "a list of names", "the list of faults": Words(listed)}
 
 
-@exercise(
+faults = exercise(
+    "faults",
     cases=_decoder_cases,
-    hidden_cases=lambda draw: _decoder_cases(draw, sizes=(11, 4)),
     run=_found,
     gradients=False,
     see='chapter 10, "Three masks"',
 )
-def faults(decoder, vocabulary, width):
-    """What is wrong with a decoder: a list of "future", "padding", "batch" and "source"."""
-    lengths = mt.tensor([[4], [6], [2]])
-    real = mt.arange(6) < lengths  # (B, n)
-    target, memory = mt.randint(0, vocabulary, (3, 5)), mt.randn(3, 6, width).double()
-    whole, found = decoder(target, memory, real), set()
-    for _ in range(2):
-        other, noise = mt.randint(0, vocabulary, (3, 5)), mt.randn(3, 6, width).double()
-        for t in range(4):
-            later = mt.cat([target[:, : t + 1], other[:, t + 1 :]], dim=1)
-            if not mt.allclose(decoder(later, memory, real)[:, : t + 1], whole[:, : t + 1]):
-                found.add("future")
-        padded = mt.where(real.unsqueeze(-1), memory, 20 * noise)
-        if not mt.allclose(decoder(target, padded, real), whole):
-            found.add("padding")
-        for b in range(3):
-            mine = mt.arange(3) == b
-            others = decoder(
-                mt.where(mine.unsqueeze(1), target, other),
-                mt.where(mine.view(3, 1, 1), memory, noise),
-                real,
-            )
-            if not mt.allclose(others[b], whole[b]):
-                found.add("batch")
-        for i in range(6):
-            changed = mt.where((mt.arange(6) == i).unsqueeze(1), noise, memory)
-            moved = (decoder(target, changed, real) != whole).any(dim=-1)  # (B, T)
-            if not moved[real[:, i]].all():
-                found.add("source")
-    return sorted(found)

@@ -4,8 +4,8 @@ import minitorch as mt
 from minitorch import nn
 from textbook.checks.chapter_10.modules import Embedded, Layer, cuts_off, real_mask
 from textbook.checks.compare import difference
-from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, loaded, results_of
+from textbook.checks.released import exercise
 
 
 def _decoder_cases(draw, others=()):
@@ -27,7 +27,7 @@ def decoder_of(answer, vocabulary, width, layers):
 
 
 def _reference_decoder(*sizes):
-    return decoder_of(_Decoder, *sizes)
+    return decoder_of(Decoder.reference, *sizes)
 
 
 def _run_decoder(answer, sizes, tokens, memory, real):
@@ -68,11 +68,9 @@ def _right_without_zeros(check, answer, sizes, tokens, memory, real):
     return None
 
 
-@exercise(
+Decoder = exercise(
+    "Decoder",
     cases=_decoder_cases,
-    hidden_cases=lambda draw: _decoder_cases(
-        draw, others=[((6, 5, 1), 3, 3, 5), ((5, 4, 2), 2, 4, 3)]
-    ),
     run=_run_decoder,
     properties=(_sees_no_future,),
     reasons=(
@@ -87,24 +85,3 @@ def _right_without_zeros(check, answer, sizes, tokens, memory, real):
     gradients=False,
     see='chapter 10, "One page"',
 )
-class Decoder(nn.Module):
-    """A stack of causal blocks with cross-attention, between embedding and scores."""
-
-    def __init__(self, embed, make_block, layers, norm):
-        super().__init__()
-        self.embed = embed
-        self.blocks = nn.ModuleList([make_block() for _ in range(layers)])
-        self.norm = norm
-
-    def forward(self, tokens, memory, real):
-        """tokens (B, T), memory (B, n, width), real (B, n) give scores (B, T, V)."""
-        length = tokens.shape[1]
-        causal = mt.ones(length, length, dtype=mt.bool).tril()
-        memory_allowed = real.unsqueeze(1).unsqueeze(1)  # (B, 1, 1, n)
-        x = self.embed(tokens)
-        for block in self.blocks:
-            x = block(x, causal, memory, memory_allowed)
-        return self.embed.scores(self.norm(x))
-
-
-_Decoder = Decoder.reference

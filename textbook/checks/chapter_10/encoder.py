@@ -3,8 +3,8 @@
 import minitorch as mt
 from minitorch import nn
 from textbook.checks.chapter_10.modules import Layer, real_mask
-from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, loaded, results_of
+from textbook.checks.released import exercise
 
 
 def _encoder_cases(draw, others=()):
@@ -20,7 +20,7 @@ def encoder_of(answer, width, layers):
 
 
 def _reference_encoder(*sizes):
-    return encoder_of(_Encoder, *sizes)
+    return encoder_of(Encoder.reference, *sizes)
 
 
 def _run_encoder(answer, sizes, x, real):
@@ -43,28 +43,11 @@ def _sees_no_padding(answer, sizes, x, real):
     return None
 
 
-@exercise(
+Encoder = exercise(
+    "Encoder",
     cases=_encoder_cases,
-    hidden_cases=lambda draw: _encoder_cases(draw, others=[((5, 2), 3, 3), ((4, 3), 2, 5)]),
     run=_run_encoder,
     properties=(_sees_no_padding,),
     gradients=False,
     see='chapter 10, "One page"',
 )
-class Encoder(nn.Module):
-    """A stack of blocks that look in both directions."""
-
-    def __init__(self, make_block, layers, norm):
-        super().__init__()
-        self.blocks = nn.ModuleList([make_block() for _ in range(layers)])
-        self.norm = norm
-
-    def forward(self, x, real):
-        """x (B, n, width), real (B, n): True at tokens. Gives (B, n, width)."""
-        allowed = real.unsqueeze(1).unsqueeze(1)  # (B, 1, 1, n)
-        for block in self.blocks:
-            x = block(x, allowed)
-        return self.norm(x)
-
-
-_Encoder = Encoder.reference

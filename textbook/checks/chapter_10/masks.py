@@ -1,7 +1,7 @@
 """The three masks of a batch whose padding stands at the front."""
 
 import minitorch as mt
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 
 def _mask_cases(draw, others=()):
@@ -33,16 +33,9 @@ def _row_by_row(check, answer, source, target, padding):
     return None
 
 
-@exercise(
+three_masks = exercise(
+    "three_masks",
     cases=_mask_cases,
-    hidden_cases=lambda draw: _mask_cases(draw, others=(6, 0)),
     reasons=(_row_by_row,),
     see='chapter 10, "Three masks"',
 )
-def three_masks(source, target, padding):
-    """Source (B, n), target (B, T): masks (B, 1, 1, n), (B, 1, T, T) and (B, 1, 1, n)."""
-    real = (source != padding).unsqueeze(1).unsqueeze(1)  # (B, 1, 1, n)
-    said = (target != padding).unsqueeze(1).unsqueeze(1)  # (B, 1, 1, T)
-    causal = mt.ones(target.shape[1], target.shape[1], dtype=mt.bool).tril()
-    own = causal & said | mt.eye(target.shape[1]).bool()
-    return real, own, real

@@ -1,7 +1,7 @@
 """Which scores move when a vector of source or target is changed."""
 
 from textbook.checks.compare import Words, brief, number
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 FORGOTTEN = [
     (),
@@ -64,19 +64,10 @@ def _says_why(check, answer, real, T, place, forgotten):
     return None
 
 
-@exercise(
+moved = exercise(
+    "moved",
     cases=_moving_cases,
-    hidden_cases=lambda draw: _moving_cases(
-        draw, others=([True] * 3 + [False], 6), last=("cross",)
-    ),
     run=_in_words,
     reasons=(_says_why,),
     see='chapter 10, "Three masks"',
 )
-def moved(real, T, place, forgotten):
-    """The places of the target, counted from 0, whose scores move: a list."""
-    where, i = place
-    if where == "target":
-        return list(range(0 if "causal" in forgotten else i, T))
-    read = real[i] or "encoder" in forgotten or "cross" in forgotten
-    return list(range(T)) if read else []

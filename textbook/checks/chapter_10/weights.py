@@ -1,8 +1,8 @@
 """How many weights there are, and how many more after a change."""
 
 from textbook.checks.compare import number
-from textbook.checks.exercise import exercise
 from textbook.checks.reasons import part_by_part
+from textbook.checks.released import exercise
 
 
 def _count_cases(draw, large=(37_000, 512, 8, 2048, 6), more=()):
@@ -87,27 +87,11 @@ SLIPS = {
 }
 
 
-@exercise(
+weights_more = exercise(
+    "weights_more",
     cases=_count_cases,
-    hidden_cases=lambda draw: _count_cases(
-        draw, large=(37_000, 1024, 16, 4096, 6), more=[(5, 12, 6, 7, 4)]
-    ),
     run=_as_integers,
     reasons=(part_by_part(SLIPS),),
     gradients=False,
     see='chapter 10, "What each part costs"',
 )
-def weights_more(vocabulary, width, heads, hidden, layers):
-    """The number of weights of the Transformer, and how many more there are after each change."""
-    attention, norm = 4 * width**2, 2 * width
-    network = 2 * width * hidden + hidden + width
-    layer = 3 * attention + 2 * network + 5 * norm  # a block of each stack
-    table = vocabulary * width
-    return {
-        "weights": 2 * table + vocabulary + layers * layer + 2 * norm,
-        "a layer more in each stack": layer,
-        "twice the heads": 0,
-        "twice the hidden width": layers * 2 * (2 * width * hidden + hidden),
-        "output tied": -table,
-        "no norms at the ends": -2 * norm,
-    }

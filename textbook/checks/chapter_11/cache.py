@@ -1,15 +1,14 @@
 """Some more tokens: looking back with keys and values that were kept."""
 
-import math
-
 import minitorch as mt
 from minitorch.flops import count_flops
 from textbook.chapter_06 import MultiHeadAttention, merge_heads
 from textbook.checks.chapter_10.modules import pair
 from textbook.checks.compare import brief
-from textbook.checks.exercise import Draw, exercise
+from textbook.checks.exercise import Draw
 from textbook.checks.modules import drawn, loaded
 from textbook.checks.recorded import recorded
+from textbook.checks.released import exercise
 
 
 def _cache_cases(draw, others=()):
@@ -92,11 +91,9 @@ def _computes_nothing_twice(answer, sizes, parts, x):
     return None
 
 
-@exercise(
+cached_step = exercise(
+    "cached_step",
     cases=_cache_cases,
-    hidden_cases=lambda draw: _cache_cases(
-        draw, others=[((12, 3), 2, (2, 3, 1)), ((5, 1), 3, (1, 1, 1)), ((8, 4), 1, (4, 2, 1, 3))]
-    ),
     run=_run_cached,
     forbidden=("scaled_dot_product_attention",),
     instead="the layers of the module, mt.cat, @, masked_fill and softmax",
@@ -104,16 +101,3 @@ def _computes_nothing_twice(answer, sizes, parts, x):
     gradients=False,
     see='chapter 11, "The cache"',
 )
-def cached_step(layer, x, cache):
-    """New tokens x (B, k, width) and a cache give their outputs (B, k, width) and the cache."""
-    query, key, value = (
-        projected.unflatten(-1, (layer.heads, -1)).transpose(1, 2)  # (B, heads, k, size)
-        for projected in (layer.query(x), layer.key(x), layer.value(x))
-    )
-    if cache is not None:
-        key, value = mt.cat([cache[0], key], dim=2), mt.cat([cache[1], value], dim=2)
-    k, n = x.shape[1], key.shape[2]
-    allowed = mt.ones(k, n, dtype=mt.bool).tril(n - k)
-    scores = query @ key.mT / math.sqrt(query.shape[-1])  # (B, heads, k, n)
-    weights = scores.masked_fill(~allowed, -mt.inf).softmax(dim=-1)
-    return layer.out((weights @ value).transpose(1, 2).flatten(2)), (key, value)

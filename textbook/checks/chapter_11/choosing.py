@@ -1,7 +1,7 @@
 """Which tokens may come next, and how likely."""
 
 import minitorch as mt
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 
 def _choice_cases(draw, others=(), warm=1.0):
@@ -44,19 +44,10 @@ def _example(check, answer, *_):
     )
 
 
-@exercise(
+likely_tokens = exercise(
+    "likely_tokens",
     cases=_choice_cases,
-    hidden_cases=lambda draw: _choice_cases(draw, others=[(3, 7), (6, 5), (4, 12)], warm=2.0),
     reasons=(_example,),
     gradients=False,
     see='chapter 11, "Which piece comes next?"',
 )
-def likely_tokens(scores, share, temperature):
-    """scores (B, V), share (B): the probabilities (B, V) of the likeliest tokens alone."""
-    p = (scores / temperature).softmax(dim=-1)
-    order = (-p).argsort(dim=-1, stable=True)  # of equals the smaller number comes first
-    ordered = p.gather(1, order)
-    stays = ordered.cumsum(dim=-1) - ordered < share.unsqueeze(1)
-    stays[:, 0] = True
-    kept = mt.zeros_like(p).scatter(1, order, ordered.masked_fill(~stays, 0.0))
-    return kept / kept.sum(dim=-1, keepdim=True)

@@ -5,10 +5,12 @@ import math
 import numpy as np
 
 from textbook.checks.compare import brief, number
-from textbook.checks.exercise import exercise
 from textbook.checks.recorded import recorded
+from textbook.checks.released import exercise
 
 STEPS, WITHIN = np.arange(0, 245, 5), 10
+
+
 FAULTS = (
     "the rate is too high",
     "an odd batch",
@@ -18,6 +20,8 @@ FAULTS = (
     "the rate ends too early",
     "nothing",
 )
+
+
 LOOK = {
     "A": "From one step on something changes no more. Is the gradient small there?",
     "B": "Compare training and validation in the second half.",
@@ -113,21 +117,11 @@ def _where_to_look(check, answer):
     return None
 
 
-@exercise(
+diagnosed = exercise(
+    "diagnosed",
     cases=_one_case,
     run=_read,
     reasons=(_where_to_look,),
     gradients=False,
     see='chapter 11, "The ingredients of training"',
 )
-def diagnosed():
-    """What went wrong in each run, and at which step it shows first: a dict."""
-    return {
-        "A": ("the rate ends too early", 120),
-        "B": ("learns by heart", 100),
-        "C": ("an odd batch", 140),
-        "D": ("nothing", None),
-        "E": ("the rate is too high", 80),
-        "F": ("sees the answers", 60),
-        "G": ("gradients pile up", 20),
-    }

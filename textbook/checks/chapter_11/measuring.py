@@ -2,11 +2,10 @@
 
 import copy
 import math
-import statistics
 from collections import Counter
 
 from textbook.checks.compare import difference
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 
 class Curve:
@@ -106,27 +105,11 @@ def _trained_twice(check, answer, curve, *others):
     return None
 
 
-@exercise(
+measure = exercise(
+    "measure",
     cases=_measuring_cases,
-    hidden_cases=lambda draw: _measuring_cases(draw, unit=0.0005),
     run=_measured,
     reasons=(_in_order, _trained_twice),
     gradients=False,
     see='chapter 11, "It translates"',
 )
-def measure(run, score, rates, choosing, reporting):
-    """The rate chosen on validation data, and the accuracies on test data with other seeds."""
-    values, missing = {}, rates
-    while missing:
-        for rate in missing:
-            models = [run(rate, seed) for seed in choosing]
-            values[rate] = statistics.mean(score(model, "validation") for model in models)
-        best = max(values, key=values.get)
-        missing = {max(values): [2 * best], min(values): [best / 2]}.get(best)
-    found = [score(run(best, seed), "test") for seed in reporting]
-    return {
-        "rate": best,
-        "accuracies": found,
-        "mean": statistics.mean(found),
-        "spread": statistics.stdev(found),
-    }

@@ -1,12 +1,9 @@
 """One small matrix at both ends of a model."""
 
-import math
-
 import minitorch as mt
-from minitorch import nn
 from minitorch.flops import count_flops
-from textbook.checks.exercise import exercise
 from textbook.checks.modules import drawn, loaded, results_of
+from textbook.checks.released import exercise
 
 
 def _tied_cases(draw, more=()):
@@ -19,7 +16,7 @@ def _tied_cases(draw, more=()):
 def _run_tied(answer, sizes, tokens, x):
     return results_of(
         answer(*sizes),
-        drawn(_Tied, *sizes),
+        drawn(TiedEmbedding.reference, *sizes),
         {"x": x},
         lambda module: {
             "the result of module(tokens)": module(tokens),
@@ -30,7 +27,7 @@ def _run_tied(answer, sizes, tokens, x):
 
 def _both_follow_the_weights(answer, sizes, tokens, x):
     for weight in ("table", "up"):
-        module = loaded(answer(*sizes), drawn(_Tied, *sizes))
+        module = loaded(answer(*sizes), drawn(TiedEmbedding.reference, *sizes))
         with mt.no_grad():
             module.bias.zero_()
         for call, what in (
@@ -63,30 +60,11 @@ def _makes_no_large_matrix(answer, sizes, tokens, x):
     return None
 
 
-@exercise(
+TiedEmbedding = exercise(
+    "TiedEmbedding",
     cases=_tied_cases,
-    hidden_cases=lambda draw: _tied_cases(draw, more=[((4, 5, 6), (3, 5), (2, 1))]),
     properties=(_both_follow_the_weights, _makes_no_large_matrix),
     run=_run_tied,
     gradients=False,
     see='chapter 11, "The ingredients of training"',
 )
-class TiedEmbedding(nn.Module):
-    """A small table, widened on the way in, narrowed on the way out."""
-
-    def __init__(self, vocabulary, inner, width):
-        super().__init__()
-        self.table = nn.Parameter(mt.randn(vocabulary, inner) * inner**-0.5)
-        self.up = nn.Parameter(mt.randn(inner, width) * width**-0.5)
-        self.bias = nn.Parameter(mt.zeros(vocabulary))
-
-    def forward(self, tokens):
-        """Tokens (B, n) give (B, n, width)."""
-        return self.table[tokens] @ self.up * math.sqrt(self.up.shape[1])
-
-    def scores(self, x):
-        """x (B, T, width) gives the scores of all tokens, (B, T, V)."""
-        return x @ self.up.T @ self.table.T + self.bias
-
-
-_Tied = TiedEmbedding.reference

@@ -1,7 +1,7 @@
 """What a model costs, counted beforehand: bytes of the cache, FLOPs of a block."""
 
-from textbook.checks.exercise import exercise
 from textbook.checks.reasons import part_that_differs
+from textbook.checks.released import exercise
 
 # The cache
 
@@ -14,20 +14,11 @@ def _cache_cases(draw):
     yield 4096, 26, 2048, 16, 8, 512, 6, 4
 
 
-@exercise(
+cache_bytes = exercise(
+    "cache_bytes",
     cases=_cache_cases,
-    hidden_cases=lambda draw: [
-        (5, 3, 24, 6, 2, 4, 1, 4),
-        (4000, 30, 1536, 12, 4, 1000, 10, 8),
-        (700, 9, 320, 10, 5, 900, 3, 16),
-        (131072, 48, 4096, 32, 8, 4096, 8, 4),
-    ],
     see='chapter 12, "The bill"',
 )
-def cache_bytes(n, layers, width, heads, key_heads, window, full_layers, bits):
-    """The bytes of the cache after n tokens."""
-    places = full_layers * n + (layers - full_layers) * min(n, window)
-    return places * 2 * key_heads * (width // heads) * bits / 8
 
 
 # FLOPs of a block
@@ -93,22 +84,9 @@ def _part(check, answer, *_):
     return None
 
 
-@exercise(
+block_flops = exercise(
+    "block_flops",
     cases=_flops_cases,
-    hidden_cases=lambda draw: [
-        (2, 5, 6, 7, 3, 1),
-        (30, 30, 48, 128, 8, 4),
-        (1, 999, 64, 171, 8, 2),
-        (17, 600, 96, 200, 12, 12),
-    ],
     reasons=(_part,),
     see='chapter 12, "The bill"',
 )
-def block_flops(T, n, width, hidden, heads, key_heads):
-    """FLOPs of projections, of scores and mixing, and of the network, for T new of n tokens."""
-    key_width = width // heads * key_heads
-    return {
-        "projections": 2 * T * width * (2 * width + 2 * key_width),
-        "scores": 4 * T * n * width,
-        "network": 6 * T * width * hidden,
-    }

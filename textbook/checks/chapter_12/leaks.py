@@ -1,9 +1,9 @@
 """Which of several mixers look into the future? Asked by changing what comes later."""
 
 import minitorch as mt
-from minitorch.autograd import grad
 from textbook.checks.compare import Words
-from textbook.checks.exercise import Draw, exercise
+from textbook.checks.exercise import Draw
+from textbook.checks.released import exercise
 from textbook.checks.suspects import judged
 
 # The mixers
@@ -175,7 +175,11 @@ HINTS = {
     "one alone: try every place, and change what comes right after it.",
     "the sum of all tokens less those that come later": "It differs by rounding alone, below 1e-9.",
 }
+
+
 SHOWS = "An output changes with a token after it."
+
+
 SOUND = "No output changes with a token after it, only with its own and earlier ones."
 
 
@@ -191,39 +195,10 @@ def _found(answer, kinds, n, d):
     return changed | judged(found, kinds, leaks, reasons, "mixers that leak")
 
 
-@exercise(
+leaking = exercise(
+    "leaking",
     cases=_leak_cases,
-    hidden_cases=lambda draw: _leak_cases(draw, d=5, seed=1, longer=7),
     run=_found,
     gradients=False,
     see='chapter 12, "Why it is no decoder"',
 )
-def leaking(mixers, x):
-    """The numbers of the mixers in which an output depends on a later token of x (n, d)."""
-    found = []
-    for i, mixer in enumerate(mixers):
-        outputs, leaks = mixer(x), False
-        for t in range(len(x) - 1):
-            noise = 20 * mt.randn_like(x[t + 1 :])
-            for later in (noise, -noise):
-                changed = mixer(mt.cat([x[: t + 1], later]))
-                same = mt.allclose(changed[: t + 1], outputs[: t + 1], rtol=0, atol=1e-7)
-                leaks = leaks or not same
-        if leaks:
-            found.append(i)
-    return found
-
-
-def _by_gradients(mixers, x, of=lambda output: output):
-    found = []
-    for i, mixer in enumerate(mixers):
-        leaf = x.clone().requires_grad_()
-        outputs = mixer(leaf)
-        for t in range(len(x) - 1):
-            gradients = [
-                grad(each, leaf, retain_graph=True)[0] for each in of(outputs[t]).flatten()
-            ]
-            if mt.stack(gradients)[:, t + 1 :].abs().max() > 1e-9:
-                found.append(i)
-                break
-    return found

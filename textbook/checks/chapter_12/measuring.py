@@ -1,8 +1,6 @@
 """A fair measurement: what is reported has no part in a choice."""
 
-import statistics
-
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 
 def _measure_cases(draw, more=()):
@@ -56,23 +54,11 @@ def _reported(check, answer, table, rates, choosing, reporting):
     return None
 
 
-@exercise(
+measure = exercise(
+    "measure",
     cases=_measure_cases,
-    hidden_cases=lambda draw: _measure_cases(draw, more=[7]),
     run=_by_table,
     reasons=(_reported,),
     gradients=False,
     see='chapter 12, "What a state can hold"',
 )
-def measure(accuracy, rates, choosing, reporting):
-    """Choose a rate on some seeds, report on others: a dict."""
-    tried = {rate: [accuracy(rate, seed) for seed in choosing] for rate in rates}
-    best = max(rates, key=lambda rate: statistics.mean(tried[rate]))
-    found = [accuracy(best, seed) for seed in reporting]
-    return {
-        "rate": best,
-        "at the edge": best in (min(rates), max(rates)),
-        "accuracies": found,
-        "mean": statistics.mean(found),
-        "spread": statistics.stdev(found),
-    }

@@ -1,10 +1,9 @@
 """A mixer of the student's own, in two forms: all tokens at once, and step by step."""
 
 import minitorch as mt
-import minitorch.nn.functional as F
-from minitorch import nn
 from minitorch.autograd import record_operations
-from textbook.checks.exercise import Draw, exercise
+from textbook.checks.exercise import Draw
+from textbook.checks.released import exercise
 
 STEP = "the output (B, d), and then the new state"
 
@@ -150,70 +149,12 @@ def _in_two_forms(answer, x, y):
     return found
 
 
-@exercise(
+OwnMixer = exercise(
+    "OwnMixer",
     cases=_mixer_cases,
-    hidden_cases=lambda draw: _mixer_cases(draw, others=[(3, 7, 8), (1, 4, 12)]),
     run=_in_two_forms,
     forbidden=("scaled_dot_product_attention",),
     instead="a state of one size",
     gradients=False,
     see='chapter 12, "What a state can hold"',
 )
-class OwnMixer(nn.Module):
-    """Mixes tokens (B, n, d) causally, at once or step by step with a state of one size."""
-
-    def __init__(self, width):
-        super().__init__()
-        self.query, self.key, self.value, self.out = (
-            nn.Linear(width, width, bias=False) for _ in range(4)
-        )
-        self.share = nn.Parameter(mt.ones(width))  # of the token before, in the key
-
-    def roles(self, x, before):
-        """Queries and keys, both positive, and values."""
-        share = self.share.sigmoid()
-        query, key = self.query(x), self.key(share * before + (1 - share) * x)
-        return F.elu(query) + 1, F.elu(key) + 1, self.value(x)
-
-    def forward(self, x):
-        """(B, n, d) -> (B, n, d), all tokens at once."""
-        before = mt.cat([mt.zeros_like(x[:, :1]), x[:, :-1]], dim=1)
-        query, key, value = self.roles(x, before)
-        weights = (query @ key.mT).tril()
-        return self.out(weights @ value / (weights.sum(dim=-1, keepdim=True) + 1e-6))
-
-    def start(self, batch):
-        """The state before the first token: a tuple of tensors (B, ...)."""
-        width = len(self.share)
-        sizes = (width, width), (width,), (width,)
-        return tuple(self.share.new_zeros(batch, *size) for size in sizes)
-
-    def step(self, x, state):
-        """One token (B, d) and the state give its output (B, d) and the new state."""
-        pairs, total, before = state
-        query, key, value = self.roles(x, before)
-        pairs = pairs + key.unsqueeze(-1) * value.unsqueeze(-2)  # (B, d, d)
-        total = total + key
-        mixed = (query.unsqueeze(-2) @ pairs).squeeze(-2)
-        output = self.out(mixed / ((query * total).sum(dim=-1, keepdim=True) + 1e-6))
-        return output, (pairs, total, x)
-
-
-class _GrowingCache(OwnMixer.reference):
-    def forward(self, x):
-        query, key, value = self.query(x), self.key(x), self.value(x)
-        future = mt.ones(x.shape[1], x.shape[1], dtype=mt.bool).triu(1)
-        return (query @ key.mT).masked_fill(future, -mt.inf).softmax(dim=-1) @ self.out(value)
-
-    def start(self, batch):
-        empty = self.share.new_zeros(batch, 0, len(self.share))
-        return empty, empty
-
-    def roles(self, x, before):
-        return self.share * 0 + super().roles(x, before)
-
-    def step(self, x, state):
-        keys = mt.cat([state[0], self.key(x).unsqueeze(1)], dim=1)
-        values = mt.cat([state[1], self.value(x).unsqueeze(1)], dim=1)
-        weights = (self.query(x).unsqueeze(1) @ keys.mT).softmax(dim=-1)
-        return self.out((weights @ values).squeeze(1)), (keys, values)

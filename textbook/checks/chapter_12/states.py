@@ -4,7 +4,8 @@ import math
 
 import minitorch as mt
 from minitorch.autograd.modes import listening
-from textbook.checks.exercise import Draw, exercise
+from textbook.checks.exercise import Draw
+from textbook.checks.released import exercise
 
 # Linear attention within a window
 
@@ -46,46 +47,14 @@ def _work_is_the_same_for_any_window(answer, *case):
     return None
 
 
-@exercise(
+windowed_attention = exercise(
+    "windowed_attention",
     cases=_window_cases,
-    hidden_cases=lambda draw: _window_cases(
-        draw,
-        others=[((3,), 7, 4, 5, 4), ((), 5, 6, 2, 2), ((2, 1, 2), 8, 5, 3, 5), ((2,), 3, 4, 6, 7)],
-    ),
     forbidden=("scaled_dot_product_attention", "softmax"),
     instead="sums of products of keys and values",
     properties=(_work_is_the_same_for_any_window,),
     see='chapter 12, "No softmax"',
 )
-def windowed_attention(query, key, value, width):
-    """Query and key (..., n, d), value (..., n, d_v): linear attention to the last width tokens."""
-    *lead, n, d = key.shape
-    state, total = key.new_zeros(*lead, d, value.shape[-1]), key.new_zeros(*lead, d)
-    outputs = []
-    for t in range(n):
-        state = state + key[..., t, :, None] * value[..., t, None, :]
-        total = total + key[..., t, :]
-        if t >= width:
-            state = state - key[..., t - width, :, None] * value[..., t - width, None, :]
-            total = total - key[..., t - width, :]
-        asked = query[..., t, :]
-        mixed = (asked.unsqueeze(-2) @ state).squeeze(-2)  # (..., d_v)
-        outputs.append(mixed / (asked * total).sum(dim=-1, keepdim=True))
-    return mt.stack(outputs, dim=-2)
-
-
-def _weighed(weigh, allowed):
-    def attention(query, key, value, width):
-        n = key.shape[-2]
-        back = mt.arange(n).unsqueeze(1) - mt.arange(n)
-        weights = weigh(query @ key.mT, key.shape[-1]).masked_fill(~allowed(back, width), 0.0)
-        return weights / weights.sum(dim=-1, keepdim=True) @ value
-
-    return attention
-
-
-def _linear(scores, d):
-    return scores
 
 
 # Decays in a matrix
@@ -151,16 +120,10 @@ def _strong_decays(check, answer, log_decay, starts):
     return None
 
 
-@exercise(
+decay_matrix = exercise(
+    "decay_matrix",
     cases=_decay_cases,
-    hidden_cases=lambda draw: _decay_cases(draw, more=[((3, 2), 7), ((), 24)]),
     reasons=(_strong_decays,),
     properties=(_zero_means_zero, _as_exact_as_its_numbers),
     see='chapter 12, "Recurrence comes back"',
 )
-def decay_matrix(log_decay, starts):
-    """(..., n) and (..., n) boolean give D (..., n, n), 0 above the diagonal and across texts."""
-    sums, text = log_decay.cumsum(dim=-1), starts.long().cumsum(dim=-1)
-    difference = sums.unsqueeze(-1) - sums.unsqueeze(-2)
-    seen = (text.unsqueeze(-1) == text.unsqueeze(-2)).tril()
-    return difference.masked_fill(~seen, -mt.inf).exp()

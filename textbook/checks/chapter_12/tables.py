@@ -1,9 +1,7 @@
 """Which rows of a table of runs may be believed."""
 
-import statistics
-from itertools import product
-
-from textbook.checks.exercise import Draw, exercise
+from textbook.checks.exercise import Draw
+from textbook.checks.released import exercise
 from textbook.lab import finding
 
 RATES = [0.003, 0.01, 0.03]
@@ -116,11 +114,6 @@ def _inside(rate, tried):
     return min(tried) < rate < max(tried)
 
 
-def _differences(row):
-    """How far each run lies below the base's of the same seed."""
-    return [base - ours for ours, base in zip(row["losses"], row["base losses"], strict=False)]
-
-
 def _seeds(row):
     return len(row["losses"]) == len(row["base losses"]) >= 5
 
@@ -145,15 +138,6 @@ def _steps(row):
 
 def _effect(row):
     return _found(row).p <= 0.05
-
-
-def _share(row, counts):
-    """The share of all orders of the pairs whose sum of differences ``counts``."""
-    differences = _differences(row)
-    measured = sum(differences)
-    orders = product((1, -1), repeat=len(differences))
-    sums = [sum(s * d for s, d in zip(signs, differences, strict=True)) for signs in orders]
-    return statistics.mean(counts(total, measured) for total in sums)
 
 
 RULES = {
@@ -196,24 +180,9 @@ def _told(row):
     )
 
 
-@exercise(
+believable = exercise(
+    "believable",
     cases=_table_cases,
-    hidden_cases=lambda draw: _table_cases(draw, level=1.5, count=12),
     reasons=(_first_wrong,),
     see='chapter 12, "Do modifications transfer?"',
 )
-def believable(rows):
-    """The numbers of the rows of which one may say: this change makes the loss lower."""
-    found = []
-    for number, row in enumerate(rows):
-        ours, base = row["losses"], row["base losses"]
-        if len(ours) != len(base):
-            continue
-        inside = all(
-            min(row[f"{whose}rates tried"]) < row[f"{whose}rate"] < max(row[f"{whose}rates tried"])
-            for whose in ("", "base ")
-        )
-        fair = row["chosen on"] == "validation" and row["steps"] == row["base steps"]
-        if inside and fair and finding(base, ours).found:
-            found.append(number)
-    return found

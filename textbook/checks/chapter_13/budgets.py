@@ -1,7 +1,7 @@
 """What a budget of FLOPs buys."""
 
-from textbook.checks.exercise import exercise
 from textbook.checks.reasons import part_that_differs
+from textbook.checks.released import exercise
 
 
 def _plan_cases(draw):
@@ -55,26 +55,9 @@ def _what_is_off(check, answer, *_):
     return None
 
 
-@exercise(
+training_plan = exercise(
+    "training_plan",
     cases=_plan_cases,
-    hidden_cases=lambda draw: [
-        (2e8, 23, 12, 40, 3, 9, 4, 777, 0.2),
-        (5e11, 98, 64, 200, 2, 64, 4, 300_000, 0.15),
-        (1e13, 3000, 256, 1024, 6, 128, 16, 20_000_000, 0.4),
-        (1e6, 11, 8, 24, 1, 5, 3, 40, 0.15),
-    ],
     reasons=(_what_is_off,),
     see='chapter 13, "Scaling"',
 )
-def training_plan(budget, vocabulary, width, hidden, layers, n, batch, text, share):
-    """FLOPs of a token, steps, passes over the text, and blanks, for a budget of FLOPs."""
-    block = 4 * width**2 + 2 * width * hidden + 2 * n * width
-    each = 3 * 2 * (layers * block + width * vocabulary)
-    steps = int(budget // (each * batch * n))
-    tokens = steps * batch * n
-    return {
-        "FLOPs of a token": each,
-        "steps": steps,
-        "passes": tokens / text,
-        "blanks": share * tokens,
-    }

@@ -1,11 +1,10 @@
 """Comparisons of pretraining, fair and unfair, each a procedure that runs what it likes."""
 
 import statistics
-from collections import defaultdict
 
 import numpy as np
 
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 from textbook.checks.suspects import each_and_together, judged, some_of
 
 METHODS = ["frozen", "untrained", "from scratch"]
@@ -222,7 +221,11 @@ HINTS = {
     "reports alone.",
     "honest, in another order": "The order of the runs and of the report does not matter.",
 }
+
+
 METHOD = "Draw other accuracies, several times, and compare mean and edge of all three methods."
+
+
 SOUND = (
     "It reports what the statement asks for, edges included; the smallest number of steps is none."
 )
@@ -236,47 +239,10 @@ def _named(answer, kinds):
     return judged(found, kinds, unfair, reasons, "unfair studies")
 
 
-@exercise(
+unfair = exercise(
+    "unfair",
     cases=_study_cases,
     run=_named,
     gradients=False,
     see='chapter 13, "Against the number of labels (C28)"',
 )
-def unfair(studies):
-    """The numbers of the studies that do not always report what the honest procedure reports."""
-    methods = ["frozen", "untrained", "from scratch"]
-
-    def honest(accuracy, rates, steps, choosing, reporting):
-        found = {}
-        for method in methods:
-            best = -1.0
-            for rate in rates:
-                for count in steps:
-                    values = [
-                        accuracy(method, rate, count, seed, "validation") for seed in choosing
-                    ]
-                    if sum(values) > best:
-                        best, choice = sum(values), (rate, count)
-            values = [accuracy(method, *choice, seed, "test") for seed in reporting]
-            edge = choice[0] in (min(rates), max(rates)) or choice[1] == max(steps)
-            found[method] = {"mean": sum(values) / len(values), "at the edge": edge}
-        return found
-
-    def agree(one, other):
-        return all(
-            one[method]["at the edge"] == other[method]["at the edge"]
-            and abs(one[method]["mean"] - other[method]["mean"]) < 1e-9
-            for method in methods
-        )
-
-    found = []
-    for i, study in enumerate(studies):
-        for trial in range(20):
-            random = np.random.default_rng(trial)
-            table = defaultdict(random.random)  # the accuracy of each run, drawn once
-            grid = [0.01, 0.1, 0.001, 0.03], [300, 100, 30], [1, 2, 3], [4, 5, 6, 7]
-            case = (lambda *run, table=table: table[run], *grid)
-            if not agree(study(*case), honest(*case)):
-                found.append(i)
-                break
-    return found

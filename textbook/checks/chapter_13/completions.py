@@ -3,7 +3,8 @@
 import minitorch as mt
 from textbook.chapter_10 import OneStack
 from textbook.checks.compare import brief
-from textbook.checks.exercise import Draw, exercise
+from textbook.checks.exercise import Draw
+from textbook.checks.released import exercise
 
 
 class _Model:
@@ -66,29 +67,10 @@ def _scored(answer, model, prompts, choices, mean):
     return found
 
 
-@exercise(
+completion_scores = exercise(
+    "completion_scores",
     cases=_completion_cases,
-    hidden_cases=lambda draw: _completion_cases(draw, V=13, size=6, last=2),
     run=_scored,
     gradients=False,
     see='chapter 13, "A causal language model without fine-tuning"',
 )
-def completion_scores(model, prompts, choices, mean):
-    """Log probabilities of the choices after their prompts: a list of tensors."""
-    rows = [
-        (prompt, choice) for prompt, each in zip(prompts, choices, strict=True) for choice in each
-    ]
-    n = max(len(prompt) + len(choice) for prompt, choice in rows)
-    tokens = mt.zeros(len(rows), n, dtype=mt.int64)
-    asked = mt.zeros(len(rows), n, dtype=mt.bool)
-    for i, (prompt, choice) in enumerate(rows):
-        end = len(prompt) + len(choice)
-        tokens[i, :end] = mt.tensor(prompt + choice)
-        asked[i, len(prompt) : end] = True
-    with mt.no_grad():
-        log_p = model(tokens).log_softmax(dim=-1)[:, :-1]  # of the tokens from the second on
-    found = mt.gather(log_p, 2, tokens[:, 1:].unsqueeze(2)).squeeze(2)
-    scores = found.masked_fill(~asked[:, 1:], 0.0).sum(dim=1)
-    if mean:
-        scores = scores / asked.sum(dim=1)
-    return list(scores.split([len(each) for each in choices]))

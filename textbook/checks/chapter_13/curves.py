@@ -1,10 +1,8 @@
 """How many tokens a loss takes, read off a curve."""
 
-from itertools import pairwise
-
 import numpy as np
 
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 
 def _curve_cases(draw, others=(), n=6):
@@ -58,22 +56,10 @@ def _said(answer, tokens, losses, loss):
     return {"the kind of the result": "None" if found is None else "a number", "the result": found}
 
 
-@exercise(
+tokens_needed = exercise(
+    "tokens_needed",
     cases=_curve_cases,
-    hidden_cases=lambda draw: _curve_cases(
-        draw, others=([500, 700, 5000, 9000, 70000], [2.9, 2.8, 2.0, 1.9, 1.2]), n=9
-    ),
     run=_said,
     reasons=(_example,),
     see='chapter 13, "Loss against tokens (C29)"',
 )
-def tokens_needed(tokens, losses, loss):
-    """The number of tokens at which the loss is reached first; None if it never is."""
-    if losses[0] <= loss:
-        return tokens[0]
-    points = zip(tokens, losses, strict=True)
-    for (t, before), (u, after) in pairwise(points):
-        if after <= loss:
-            share = (before - loss) / (before - after)
-            return t * (u / t) ** share
-    return None

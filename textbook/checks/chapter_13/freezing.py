@@ -6,7 +6,8 @@ import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn, optim
 from textbook.chapter_10 import OneStack
-from textbook.checks.exercise import Draw, exercise
+from textbook.checks.exercise import Draw
+from textbook.checks.released import exercise
 
 
 class _Drop(nn.Module):
@@ -163,38 +164,10 @@ def _names_in_any(module, weights):
     }
 
 
-@exercise(
+PartlyTuned = exercise(
+    "PartlyTuned",
     cases=_tuned_cases,
-    hidden_cases=lambda draw: [
-        ((6, 2, 5), 3, 10, 2, 1),
-        ((3, 7, 4, 5), 2, 11, 3, 0),
-        ((5, 1), 4, 12, 3, 3),
-    ],
     run=_tuned,
     gradients=False,
     see='chapter 13, "Fine-tuned, frozen, from scratch"',
 )
-class PartlyTuned(nn.Module):
-    """Tokens (B, n) to scores (B, classes): a pretrained encoder, its last blocks trained."""
-
-    def __init__(self, pretrained, classes, trained):
-        super().__init__()
-        self.encoder = copy.deepcopy(pretrained)
-        self.head = nn.Linear(pretrained.norm.weight.shape[0], classes)
-        blocks = list(self.encoder.blocks)
-        self.fixed = [self.encoder.embedded, *blocks[: len(blocks) - trained], self.encoder.out]
-        if not trained:
-            self.fixed.append(self.encoder.norm)
-        for part in self.fixed:
-            part.requires_grad_(False)
-
-    def train(self, mode=True):
-        super().train(mode)
-        for part in self.fixed:
-            part.eval()
-        return self
-
-    def forward(self, tokens):
-        real = (tokens != 0).unsqueeze(-1)
-        states = self.encoder.states(tokens) * real
-        return self.head(states.sum(dim=1) / real.sum(dim=1))

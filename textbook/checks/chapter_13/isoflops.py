@@ -2,10 +2,8 @@
 
 import math
 
-import numpy as np
-
 from textbook.checks.compare import difference
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 
 def _each(weights):
@@ -35,6 +33,8 @@ def _bowl(budget, best, low, sizes, shares=None, dips=None, slope=0.0):
 
 
 SIZES = [2500, 5000, 9000, 17_000, 30_000, 60_000, 110_000]
+
+
 figure = [  # made up
     *_bowl(1.25e10, 6500, 2.87, SIZES[:5], slope=0.01),
     *_bowl(5e10, 18_000, 2.62, SIZES[1:6], slope=0.01),
@@ -69,17 +69,6 @@ def _figure_cases(draw, unit=1):
     for budget, best in ((1e10, 3000), (4e10, 6000), (1.6e11, 90_000)):
         runs += _bowl(unit * budget, unit * best, 2.0 + 1e10 / budget, sizes, slope=0.01)
     yield ([runs[i] for i in draw.random.permutation(len(runs))],)
-
-
-def _honest(run):
-    return abs(run["FLOPs of a token"] * run["tokens"] / run["budget"] - 1) <= 0.05
-
-
-def _vertex(three):
-    """Of the parabola through three points in log N."""
-    x, y = zip(*((math.log(run["weights"]), run["loss"]) for run in three), strict=True)
-    a, b, _ = np.polyfit(np.array(x) - x[1], y, 2)
-    return math.exp(x[1] - b / (2 * a))
 
 
 def _example(check, answer, *_):
@@ -126,28 +115,9 @@ def _in_order(check, answer, runs):
     return None
 
 
-@exercise(
+best_sizes = exercise(
+    "best_sizes",
     cases=_figure_cases,
-    hidden_cases=lambda draw: _figure_cases(draw, unit=3),
     reasons=(_in_order, _example),
     see='chapter 13, "The best size for a budget (C37)"',
 )
-def best_sizes(runs):
-    """The best number of weights for each budget: a dict, None where it is not bracketed."""
-    found = {}
-    for budget in {run["budget"] for run in runs}:
-        curve = []
-        for run in runs:
-            spent = run["FLOPs of a token"] * run["tokens"]
-            if run["budget"] == budget and abs(spent - budget) <= 0.05 * budget:
-                curve.append((math.log(run["weights"]), run["loss"]))
-        curve.sort()
-        losses = [loss for _, loss in curve]
-        lowest = losses.index(min(losses))
-        if 0 < lowest < len(curve) - 1:
-            x, y = zip(*curve[lowest - 1 : lowest + 2], strict=True)
-            a, b, _ = np.polyfit(x, y, 2)
-            found[budget] = math.exp(-b / (2 * a))
-        else:
-            found[budget] = None
-    return found

@@ -13,12 +13,16 @@ from textbook.chapter_10 import OneStack
 from textbook.checks.chapter_13.comparisons import fair_study
 from textbook.checks.chapter_13.small_language import Spy, Sure, fills, hiding, same_words
 from textbook.checks.compare import number
-from textbook.checks.exercise import CheckFailed, exercise
+from textbook.checks.exercise import CheckFailed
+from textbook.checks.released import exercise
 from textbook.data import Vocabulary, number_pairs
 from textbook.lab.report import measured
 
 PAD, MASK, START, END = 0, 1, 2, 3
+
+
 SPECIAL = [PAD, MASK, START, END]
+
 
 # Sentences, and the place of each word as a label
 
@@ -153,42 +157,24 @@ def _pretrained(answer, words, count, steps, longest, mask):
     return found
 
 
-@exercise(
+pretrain = exercise(
+    "pretrain",
     cases=_pretrain_cases,
-    hidden_cases=lambda draw: [(8, 80, 100, 9, 3)],
     run=_pretrained,
     gradients=False,
     see='chapter 13, "A masked language model"',
 )
-def pretrain(model, sentences, special, mask, steps, rate):
-    """Train a model to fill blanks, in place; the loss of each step."""
-    model.train()
-    special = mt.tensor(special)
-    optimizer = optim.Adam(model.parameters(), betas=(0.9, 0.98))
-    losses = []
-    for step in range(steps):
-        rise, fall = min(10 * (step + 1) / steps, 1.0), 1 - step / steps
-        optimizer.param_groups[0]["lr"] = rate * rise * fall
-        original = sentences[mt.randint(len(sentences), (32,))]  # (B, n)
-        ordinary = (original.unsqueeze(-1) != special).all(dim=-1)
-        blanks = (mt.rand(original.shape) < 0.15) & ordinary
-        how, others = mt.rand(original.shape), original[ordinary]
-        drawn = others[mt.randint(len(others), original.shape)]
-        shown = mt.where(how < 0.8, mask, mt.where(how < 0.9, drawn, original))
-        scores = model(mt.where(blanks, shown, original))
-        loss = F.cross_entropy(scores[blanks], original[blanks])
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
 
 
 # What it is worth
 
+
 METHODS, LABELS, SECONDS, GAIN = ["pretrained", "from scratch"], 20, 60, 0.1
+
+
 MOST, MOST_TAUGHT = 1500, 400  # steps
+
+
 KEYS = ["pretraining rate", "pretraining steps", "rates", "steps"]
 
 

@@ -4,7 +4,7 @@ import math
 
 import minitorch as mt
 from textbook.checks.compare import brief
-from textbook.checks.exercise import exercise
+from textbook.checks.released import exercise
 
 
 def _layout(draw, batch, n, ordinary, longest):
@@ -39,6 +39,8 @@ def _mask_cases(draw, others=()):
 
 
 TYPICAL = 0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8, 0.9, 1
+
+
 SIGMAS = 5
 
 
@@ -159,22 +161,11 @@ def _those_that_differ(check, answer, *_):
     return None
 
 
-@exercise(
+mask_words = exercise(
+    "mask_words",
     cases=_mask_cases,
-    hidden_cases=lambda draw: _mask_cases(
-        draw, others=(([8, 13, 5, 6, 9], [30, 7, 21, 16]), 17, (31, 23), 0.2)
-    ),
     run=_masked,
     reasons=(_those_that_differ,),
     gradients=False,
     see='chapter 13, "Which tokens are masked"',
 )
-def mask_words(tokens, words, share, mask, ordinary):
-    """Tokens and words (B, n) give inputs (B, n) and blanks (B, n), whole words."""
-    inside = words >= 0
-    chosen = mt.rand(tokens.shape) < share  # of word k of a sequence: column k
-    blanks = mt.gather(chosen, 1, words.clamp(min=0)) & inside
-    how = mt.rand(tokens.shape)
-    drawn = ordinary[mt.randint(len(ordinary), tokens.shape)]
-    shown = mt.where(how < 0.8, mask, mt.where(how < 0.9, drawn, tokens))
-    return mt.where(blanks, shown, tokens), blanks
