@@ -11,7 +11,6 @@
 
 # %%
 import math
-from collections import Counter
 
 import minitorch as mt
 import minitorch.nn.functional as F
@@ -276,45 +275,54 @@ check.complete(complete, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 6. BLEU with several references
+# ## 6. Estimate before you compute
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Compute the score that translation is measured by, over the **whole corpus**:
-#
-# - $p_n$, for $n = 1, \dots, N$ (`max_n`), is the share of the hypotheses' n-grams that match. An n-gram matches as often as its hypothesis has it, but at most as
-#   often as **that** reference which has it most often (*clipping*).
-# - $c$ counts the words of all hypotheses, $r$ those of the references **nearest** in length (of two equally near, the shorter).
-#
-# $$\mathrm{BLEU} = 100 \cdot \min(1,\ e^{1 - r/c}) \cdot \Big(\prod_{n=1}^{N} p_n\Big)^{1/N}$$
+# What did the first large translator of this kind cost (Sutskever, Vinyals and Le, 2014)? Estimate with a pencil: a tenth more or less is right. A plain RNN, say:
 #
 # ```pycon
-# >>> references = [["the cat is on the mat".split(), "a cat on the mat".split()]]
-# >>> round(bleu(["the the the the the the the".split()], references, max_n=1), 2)  # 2 matches of 7; r = 6
-# 28.57
+# >>> weights = 100 * 100 + 100 * 100  # 100 inputs, 100 units
+# >>> 6 * weights * 25  # FLOPs, trained on 25 words: 2 a weight forward, twice as many backward
+# 3000000
 # ```
 #
-# - `hypotheses` is a list of lists of words. `references` has for each a **list** of right translations, one at least.
-# - If there is no match for some $n$, BLEU is 0.
+# - One LSTM reads, one writes. Each has 4 layers of 1,000 units.
+# - Embeddings have 1,000 numbers. There are 160,000 source words, and 80,000 target words.
+# - A pair has 25 source and 29 target words. Of 12 million pairs each was read 7.5 times: in ten days, on eight GPUs.
+#
+# Return a dict of numbers. Leave out biases.
+#
+# - `"recurrent"`: the weights of both LSTMs;
+# - `"embeddings"`, of both languages;
+# - `"output"`: the weights that score the target words;
+# - `"parameters"`: all three;
+# - `"bytes"`: for parameters, gradients and both averages of Adam, in float32;
+# - `"FLOPs"`: to train on one pair;
+# - `"speed"`: FLOPs a second, of one GPU.
+#
+# Which part has most of the parameters, which most of the FLOPs?
 #
 # <details><summary>First hint</summary>
 #
-# `Counter` counts tuples of words. `a & b` takes the smaller of two counts, `a | b` the larger.
+# How many sums has a unit of an LSTM, and of how many numbers is each?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# The clipping bound of a sentence is the `|` over its references. `min(lengths, key=lambda n: (abs(n - said), n))` is the nearest length.
+# Each word meets the weights of its own LSTM. Only words that are written meet the output layer. To look up an embedding costs nothing.
 #
 # </details>
 
 
-# %% solution="bleu"
+# %% solution="estimate"
 
-# %% tests="bleu" points=4
-check.bleu(bleu)
+# %% tests="estimate" points=4
+check.estimate(estimate)
 ### BEGIN HIDDEN TESTS
-check.bleu(bleu, hidden=True)
+# The embeddings have 240 of 384 million parameters, and no FLOPs. The output layer has 80 million, and more than half of the FLOPs: every
+# word that is written is scored against all 80,000.
+check.estimate(estimate, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -3,7 +3,6 @@
 import heapq
 import itertools
 import math
-from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -202,54 +201,36 @@ def complete_by_the_library(step, state, given, start, end, pad, max_length):
     return decoding.greedy(last, prompt, max_length, end=end, pad=pad, state=state)[:, 1:]
 
 
-# bleu
+# estimate
 
 
-def bleu_with_lists(hypotheses, references, max_n):
-    product = 1.0
-    for n in range(1, max_n + 1):
-        matches, total = 0, 0
-        for said, others in zip(hypotheses, references, strict=True):
-            runs = [said[i : i + n] for i in range(len(said) - n + 1)]
-            total += len(runs)
-            rights = [[o[i : i + n] for i in range(len(o) - n + 1)] for o in others]
-            seen = []
-            for run in runs:
-                seen.append(run)
-                matches += any(right.count(run) >= seen.count(run) for right in rights)
-        product *= matches / total if total else 0
-    c, r = sum(map(len, hypotheses)), 0
-    for said, others in zip(hypotheses, references, strict=True):
-        r += min((abs(len(o) - len(said)), len(o)) for o in others)[1]
-    penalty = 1 if c > r or c == 0 else math.exp(1 - r / c)
-    return 100 * penalty * product ** (1 / max_n)
+def estimate_of_two_digits():
+    return {
+        "recurrent": 6.4e7,
+        "embeddings": 2.4e8,
+        "output": 8e7,
+        "parameters": 3.8e8,
+        "bytes": 6.1e9,
+        "FLOPs": 2.4e10,
+        "speed": 3.1e11,
+    }
 
 
-def bleu_as_a_decimal(hypotheses, references, max_n):
-    return Decimal(bleu_with_lists(hypotheses, references, max_n))
-
-
-def bleu_with_strings(hypotheses, references, max_n):
-    def count(words, n):
-        return Counter(" ".join(words[i : i + n]) for i in range(max(len(words) - n + 1, 0)))
-
-    logs = []
-    for n in range(1, max_n + 1):
-        hits = asked = 0
-        for said, others in zip(hypotheses, references, strict=True):
-            counts = count(said, n)
-            asked += sum(counts.values())
-            for gram, times in counts.items():
-                hits += min(times, max(count(other, n)[gram] for other in others))
-        if not hits:
-            return 0
-        logs.append(math.log(hits) - math.log(asked))
-    c = sum(map(len, hypotheses))
-    r = sum(
-        sorted(map(len, others), key=lambda n: 2 * abs(n - len(said)) + (n > len(said)))[0]
-        for said, others in zip(hypotheses, references, strict=True)
-    )
-    return np.float64(100 * math.exp(min(0, 1 - r / c) + sum(logs) / max_n))
+def estimate_rounded_on_the_way():
+    matrix = 10**6
+    recurrent = 2 * 4 * 4 * 2 * matrix
+    embeddings, output = 240 * matrix, 80 * matrix
+    parameters = recurrent + embeddings + output
+    a_pair = 6 * (27 * recurrent + 30 * output)
+    return {
+        "recurrent": mt.tensor(float(recurrent)),
+        "embeddings": Decimal(embeddings),
+        "output": np.float32(output),
+        "parameters": 1.05 * parameters,
+        "bytes": 16 * 0.4e9,
+        "FLOPs": a_pair,
+        "speed": 90e6 * a_pair / 864_000 / 8,
+    }
 
 
 # shown_better
@@ -508,7 +489,7 @@ right = {
         largest_one_after_another,
     ],
     "complete": [complete_row_by_row, complete_filling_a_tensor],
-    "bleu": [bleu_with_lists, bleu_with_strings, bleu_as_a_decimal],
+    "estimate": [estimate_of_two_digits, estimate_rounded_on_the_way],
     "shown_better": [shown_with_fractions, shown_by_tosses_one_by_one],
     "broken_encoders": [broken_by_batches, broken_rule_by_rule],
     "beam_search": [beams_with_topk, beams_hypothesis_by_hypothesis],

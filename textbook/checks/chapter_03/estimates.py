@@ -1,0 +1,79 @@
+"""What the translator of Sutskever, Vinyals and Le (2014) cost, by estimates."""
+
+import math
+
+from textbook.checks.compare import Words, brief, number
+from textbook.checks.exercise import exercise
+from textbook.checks.recorded import recorded
+
+NEAR = 1.1  # a tenth more or less is right
+
+
+def _cases(draw):
+    yield ()
+
+
+@recorded
+def _right():
+    return estimate.reference()
+
+
+def _judged(answer):
+    """The first estimate that is wrong, and by how much."""
+    found, right = answer(), _right()
+    if not isinstance(found, dict) or found.keys() != right.keys():
+        keys = [*found] if isinstance(found, dict) else found
+        return {"the form of the result": keys if keys is None else Words(brief(keys))}
+    numbers = {part: number(value) for part, value in found.items()}
+    said = next(
+        (
+            f"{part!r} is {brief(found[part])}, {slip}"
+            for part in right
+            if (slip := _slip(numbers[part], right[part]))
+        ),
+        "each within a tenth",
+    )
+    return {
+        "the form of the result": Words(brief([*right])),
+        "your estimates": Words(said),
+    }
+
+
+def _slip(value, right):
+    """By how many times an estimate is wrong, in words; None if it is near enough."""
+    if type(value) not in (int, float) or not 0 < value < math.inf:
+        return "and a positive number is asked for"
+    ratio = value / right
+    if 1 / NEAR <= ratio <= NEAR:
+        return None
+    return f"{max(ratio, 1 / ratio):.2g} times too {'large' if ratio > 1 else 'small'}"
+
+
+@exercise(
+    cases=_cases,
+    run=_judged,
+    gradients=False,
+    after_passing=(
+        "The paper reports 384 million parameters, 64 million of them recurrent. Its embeddings "
+        "alone have 240 million, and cost nothing."
+    ),
+    see='chapter 03, "The model and its training"',
+)
+def estimate():
+    """Parameters, bytes, FLOPs of a pair, and FLOPs a second of one GPU: a dict."""
+    layer = 4 * (1000 * 1000 + 1000 * 1000)  # four sums a unit, of its input and its state
+    reader = writer = 4 * layer
+    embeddings = (160_000 + 80_000) * 1000
+    output = 80_000 * 1000
+    parameters = reader + writer + embeddings + output
+    flops = 6 * (25 * reader + 29 * (writer + output))
+    seconds = 10 * 24 * 60 * 60
+    return {
+        "recurrent": reader + writer,
+        "embeddings": embeddings,
+        "output": output,
+        "parameters": parameters,
+        "bytes": 4 * 4 * parameters,
+        "FLOPs": flops,
+        "speed": 7.5 * 12e6 * flops / seconds / 8,
+    }
