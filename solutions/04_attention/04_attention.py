@@ -175,7 +175,7 @@ check.score_costs(score_costs, hidden=True)
 # How long must a query be to find two values, and no third? Build a table with $n \ge 3$ entries: return `keys` $(n, d)$ and `queries` $(n, d)$, of
 # any size $d$, such that with the weights `(queries @ keys.T).softmax(dim=-1)`
 #
-# - query $i$ puts the weight $(1 -$ `error`$)/2$ on key $i$, and as much on key $i + 1$ (the last query on the last key and on key 0);
+# - query $i$ puts the weight $(1 -$ `error`$)/2$ on key $i$, and as much on key $i + 1$ (the last one on key 0);
 # - every other key gets `error` $/ (n - 2)$.
 #
 # ```pycon
@@ -260,9 +260,8 @@ check.ten_times(ten_times, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Translators with different score functions were trained, each with several seeds (the numbers are made up). `"steps to 90 %"` has for each seed
-# after how many steps 90 % of the test were right; None, if not within `"steps run"` steps. `"chosen on"` says by which numbers the learning
-# rate was chosen.
+# Translators with different scores were trained with several seeds (the numbers are made up). `"steps to 90 %"` has for each seed
+# the steps to 90 %; None, if not within `"steps run"`. By the numbers of `"chosen on"` the rate was chosen.
 
 # %%
 for row in check.scores:
@@ -270,13 +269,12 @@ for row in check.scores:
     print(f"{row['score']:19} {about}: {row['steps to 90 %']}")
 
 # %% [markdown]
-# Return pairs `(faster, slower)` of scores, in any order. `rows` is a list of dicts like those of `check.scores`, each with a name of its own. A pair
-# belongs to them if
+# Return all pairs `(faster, slower)` of scores for which, with `rows` like `check.scores`,
 #
-# - both have the same `"width"`, and were tested on the same numbers (`"tested on"`);
-# - neither was chosen on the numbers that it was tested on;
-# - both have at least five seeds;
-# - **every** seed of the faster one is known to have needed fewer steps than **every** seed of the slower one.
+# - `"width"` and `"tested on"` are the same;
+# - neither was chosen on what it was tested on;
+# - both have five seeds or more;
+# - **every** seed of the faster is known to have needed fewer steps than **every** seed of the slower.
 #
 # ```pycon
 # >>> row = {"width": 64, "tested on": "new", "chosen on": "old", "steps run": 200}
@@ -285,12 +283,12 @@ for row in check.scores:
 # [('A', 'B')]
 # ```
 #
-# A seed that has not arrived needs one step more at least; how many more, nobody knows. "additive" has the lowest numbers with $H = 64$: may you say
-# that it is faster than "multiplicative"? And which row of "mean" tells more?
+# A seed that has not arrived needs one step more at least. "additive" has the lowest numbers with $H = 64$: is it faster than "multiplicative"? Which
+# row of "mean" tells more?
 #
 # <details><summary>First hint</summary>
 #
-# What does a None tell about a row that might be faster? And about one that might be slower?
+# What does a None tell of a row that might be faster? Of one that might be slower?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -318,39 +316,38 @@ check.learns_faster(learns_faster, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# Here are nine programs. `attend(queries, memory, padding)` takes queries $(B, T, d)$, a memory $(B, n, d)$ that is both keys and values, and `padding`
-# $(B, n)$ at the end of a sentence, which has one word at least. It returns outputs $(B, T, d)$ and weights $(B, T, n)$, by some score of its own. You
-# cannot look inside. A program is right if
+# Of nine programs find the broken ones, by a test. `attend(queries, memory, padding)` takes queries $(B, T, d)$, a memory $(B, n, d)$ of keys that are values, too, and `padding`
+# $(B, n)$ at the ends; no sentence is empty. It returns outputs $(B, T, d)$ and weights $(B, T, n)$, by a score of its own. It is right if
 #
-# 1. the weights of a query are 0 or more, **exactly** 0 at the padding, and add up to 1; the output is the weighted sum of the memory;
-# 2. they depend on this query and the words of its sentence alone: not on other queries or sentences, nor on what or how much padding there is;
-# 3. if words change places, their weights go with them;
-# 4. queries, memory and padding are left unchanged.
+# 1. the weights of a query are 0 or more, **exactly** 0 at the padding, and add up to 1;
+# 2. the output is the weighted sum of the memory;
+# 3. both depend on this query and the words of its sentence alone, whatever the padding;
+# 4. if words change places, their weights go along;
+# 5. the arguments are left unchanged.
 #
-# Return the numbers of the others, counted from 0. Of these nine five are broken:
+# Return the numbers of the others, counted from 0. Five are broken:
 #
 # ```pycon
 # >>> len(broken_attentions(check.programs()))
 # 5
 # ```
 #
-# Inputs are finite numbers of usual size, such as `mt.randn` draws. Differences below $10^{-9}$ in float64 are rounding: `mt.allclose` takes
-# `rtol=0, atol=1e-9`.
+# Differences below $10^{-9}$ in float64 are rounding.
 
 # %%
 nine = check.programs()
 
 # %% [markdown]
-# *Useful*: `mt.allclose`, `.double()`, `.clone()`.
+# *Useful*: `mt.allclose(a, b, rtol=0, atol=1e-9)`, `.double()`, `.clone()`.
 #
 # <details><summary>First hint</summary>
 #
-# Make one batch with several sentences, queries and lengths; then ask each query alone, of its own words.
+# Make one batch with several sentences, queries and lengths. Then ask each query alone, of its own words.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Ask it of the words in the opposite order, without padding: that tests rules 2 and 3 at once. Do not forget the sum of the weights.
+# Ask it of the words in the opposite order, without padding: that tests rules 3 and 4 at once.
 #
 # </details>
 
@@ -371,8 +368,8 @@ check.broken_attentions(broken_attentions, hidden=True)
 #
 # ### The module
 #
-# One learned query finds content, not order. Let there be several queries $q_m$, the rows of `self.query` (queries, $H$), and for each a number $b_m$ in
-# `self.late`: how much it prefers late words. For a sentence with states $h_0, \dots, h_{n-1}$,
+# One learned query finds content, not order. Let there be several queries $q_m$, the rows of `self.query` (queries, $H$). For each a number $b_m$ in
+# `self.late` says how much it prefers late words. For a sentence with states $h_0, \dots, h_{n-1}$,
 #
 # $$e_{mj} = q_m^\top h_j + b_m\, j, \qquad \alpha_m = \operatorname{softmax}(e_{m0}, \dots, e_{m,n-1}), \qquad o_m = \sum_j \alpha_{mj}\, h_j .$$
 #
@@ -409,12 +406,10 @@ check.Queries(Queries, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# The stories are [chapter 03](../../notebooks/03_seq2seq.ipynb)'s: which animal is named `"anywhere"`, or, of five, `"which came last"`? The reader is a
-# plain RNN of 32 numbers with your pooling. `check.trained(Queries, queries, rate, steps, question, seed)` trains one in about a second;
+# The stories are [chapter 03](../../notebooks/03_seq2seq.ipynb)'s: which animal is named `"anywhere"`, or, of five, `"which came last"`?
+# `check.trained(Queries, queries, rate, steps, question, seed)` trains a plain RNN with your pooling;
 # `check.share_right(model, question)` measures it on new stories. Return a dict with `"queries"` (1 to 8), `"rate"` and `"steps"` (at most 400): one
-# choice for both questions.
-#
-# The last check trains your choice with the seeds 11 to 13 for each question (choose with others). With **each** at least 85 % have to be right.
+# choice for both questions. With **each** of the seeds 11 to 13 (choose with others) 85 % have to be right.
 
 
 # %% solution="reading_plan"
@@ -479,7 +474,7 @@ check.attention_gradient(attention_gradient, hidden=True)
 #
 # *Challenge · hard · 40 minutes · 5 points*
 #
-# Write `forward` of the decoder of Bahdanau et al., which looks before it steps: the **old** state asks, and cell and output read what it has found.
+# Write `forward` of the decoder of Bahdanau et al. It looks before it steps: the **old** state asks; cell and output read what it has found.
 # With $x_t$ the embedding of the token that is read,
 #
 # $$e_{tj} = w^\top \tanh(W_1 h_j + W_2 s_{t-1}), \qquad o_t = \sum_j \alpha_{tj} h_j,$$
@@ -514,5 +509,4 @@ check.AttentionDecoder(AttentionDecoder, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# Queries, keys and values, with padding and without a network; pooling, the gradient and the loop over the steps: the parts of chapter 04's
-# translator are yours. [Chapter 05](../../notebooks/05_self_attention.ipynb) takes the loop away.
+# The parts of chapter 04's translator are yours. [Chapter 05](../../notebooks/05_self_attention.ipynb) takes the loop away.
