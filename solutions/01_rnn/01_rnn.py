@@ -302,7 +302,7 @@ check.next_symbol(next_symbol, hidden=True)
 # *Core · medium · 35 minutes · 5 points*
 #
 # Nine programs cut a long text for training with a carried state. Find the broken ones, by a test. `reader(text, count, window)` makes, of a text $(N)$ of tokens,
-# a list of pairs (inputs, targets). A reader is right if
+# a list of pairs (inputs, targets) in the order of reading. A reader is right if
 #
 # 1. inputs and targets are (`window`, `count`); the last pair may have fewer rows, one at least;
 # 2. the target of each input is the next token of the text;

@@ -17,6 +17,7 @@ import math
 import minitorch as mt
 from textbook.checks import chapter_02 as check
 from textbook.checks import progress
+from textbook.lab import measured
 
 progress.show("02")
 
@@ -115,47 +116,49 @@ check.moved_gru(moved_gru, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 3. As wide as the budget allows
+# ## 3. Which cell counts?
 #
-# *Practice · easy · 20 minutes · 3 points*
+# *Practice · medium · 30 minutes · 3 points*
 #
-# Return the largest number of units with which a recurrent network has **at most** `budget` parameters; 0 if there is none.
+# Take away what one cell remembers, and see what breaks. Return the share of right answers without each unit's cell, $(H)$.
 #
 # ```pycon
-# >>> widest("RNN", inputs=2, layers=1, bidirectional=False, budget=15)  # 3 * 2 + 3 * 3 + 3 + 3 = 21, 2 * 2 + 2 * 2 + 2 + 2 = 12
-# 2
+# >>> x = mt.tensor([[[1.0], [1.0], [-1.0]]])  # one step, three sequences; cells of 1/2, 1/2 and -1/2
+# >>> W_ih, W_out = mt.tensor([[0.0], [0.0], [9.0], [0.0]]), mt.tensor([[1.0], [-1.0]])
+# >>> without_each_cell(x, mt.tensor([0, 0, 1]), W_ih, mt.zeros(4, 1), mt.zeros(4), W_out)  # held at 1/6: all say 0
+# tensor([0.6667])
 # ```
 #
-# - `kind` is `"RNN"`, `"GRU"` or `"LSTM"`; `inputs` is $d$; `bidirectional` is True or False.
-# - Each layer and direction has `W_ih`, `W_hh` and, as in PyTorch, two biases.
-# - A layer above the first reads the output of the layer below, of both directions.
-# - Some budgets fit into no memory. Large numbers need integers.
+# - For each unit run the LSTM from zeros. At every step, as soon as $c_t$ is computed, **hold** this unit: its cell becomes its mean over
+#   the sequences. $h_t$ reads the held cell. All other units are free.
+# - The answer to a sequence is the class with the largest score; the scores are $h_T W_{out}^\top$, $(B, C)$.
+# - `x` is $(T, B, d)$, `answers` $(B)$. `W_ih`, `W_hh` and `b` are those of exercise 1, `W_out` is $(C, H)$.
 #
-# Guess first: how many times as wide as an LSTM may an RNN be? Four times?
+# Below, three LSTMs have learned whether a stream has more *a* than *b*. In which does one cell count?
 #
 # <details><summary>First hint</summary>
 #
-# Write `parameters(hidden)` in whole numbers first.
+# Write the loop over the steps without holding first. Between which two lines does the mean belong?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# It grows with `hidden`. Double until it is too much, then halve the interval.
+# `c[:, unit] = c[:, unit].mean()`, before $h_t$ is computed. Start anew for each unit.
 #
 # </details>
 
 
-# %% solution="widest"
+# %% solution="without_each_cell"
 
-# %% tests="widest" points=3
-check.widest(widest)
-for budget in (10_000, 1_000_000, 100_000_000):
-    widths = {kind: widest(kind, 32, 1, False, budget) for kind in ("RNN", "GRU", "LSTM")}
-    print(f"{budget:11,} parameters: {widths}, RNN / LSTM {widths['RNN'] / widths['LSTM']:.2f}")
+# %% tests="without_each_cell" points=3
+check.without_each_cell(without_each_cell)
+for seed in range(3):
+    shares = without_each_cell(*check.counter(seed)).tolist()
+    measured(f"training {seed}: {', '.join(f'{share:.0%}' for share in shares)}")
 ### BEGIN HIDDEN TESTS
-# About twice: nearly all weights stand in W_hh, which grows with the square of H. In a small network W_ih has its
-# share, which grows with H itself, and the ratio is larger.
-check.widest(widest, hidden=True)
+# In 0 and 2 one cell counts, and most answers stand without any other. In 1 no cell alone is needed: several share the
+# count, and each can be missed. So "no single cell does it" does not mean that the network does not count.
+check.without_each_cell(without_each_cell, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -297,7 +300,7 @@ check.two_bits(two_bits, hidden=True)
 # 3. a sequence does not depend on others in the batch;
 # 4. without a state each call starts afresh;
 # 5. `x` and `state` are left unchanged;
-# 6. the gradient of the last `h`, by `backward()`, reaches the first input of each sequence.
+# 6. the gradient of the last `h`, by `backward()`, reaches the first input of each sequence (not each of its numbers).
 #
 # Return the numbers of the others, counted from 0. Five are broken:
 #

@@ -393,7 +393,7 @@ check.shown_better(shown_better, hidden=True)
 # Find the broken ones of nine encoders, by a test. `encode(tokens, padding)` takes tokens $(B, n)$ from 0 to 11 and `padding` $(B, n)$, at the
 # end of sentences of 1 to 12 words. It returns vectors $(B, H)$ in float64. An encoder is right if
 #
-# 1. a sentence has the same vector (to $10^{-8}$) alone and in any batch, row and length of padding;
+# 1. a sentence has the same vector (to $10^{-8}$) alone and in any batch and row, with any padding behind it;
 # 2. every word counts, and so does the order: another sentence of the same length has another vector;
 # 3. `tokens` and `padding` are left unchanged.
 #

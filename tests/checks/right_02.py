@@ -87,28 +87,38 @@ def moved_with_numpy(kernel, recurrent, bias):
     return tuple(map(mt.tensor, (W_ih, W_hh, both, rest)))
 
 
-# widest
+# without_each_cell
 
 
-def widest_one_by_one(kind, inputs, layers, bidirectional, budget):
-    """Slow, and right."""
-    rows = {"RNN": 1, "LSTM": 4, "GRU": 3}[kind] * (1 + bidirectional)
-    found = 0
-    while True:
-        H = found + 1
-        above = (2 if bidirectional else 1) * H + H + 2
-        if rows * H * (inputs + H + 2 + (layers - 1) * above) > budget:
-            return found
-        found = H
+def without_each_cell_in_copies(x, answers, W_ih, W_hh, b, W_out):
+    """All units at once: a copy of the batch for each."""
+    H = W_hh.shape[1]
+    held = mt.eye(H).bool().unsqueeze(1)  # copy k holds unit k
+    h = c = mt.zeros(H, x.shape[1], H, dtype=x.dtype)
+    for x_t in x:
+        i, f, g, o = (x_t @ W_ih.T + h @ W_hh.T + b).chunk(4, dim=-1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        c = mt.where(held, c.mean(dim=1, keepdim=True), c)
+        h = o.sigmoid() * c.tanh()
+    return ((h @ W_out.T).argmax(dim=-1) == answers).double().mean(dim=1)
 
 
-def widest_by_a_formula(kind, inputs, layers, bidirectional, budget):
-    """The root of a quadratic equation, in integers; the result is a NumPy integer."""
-    blocks, runs = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind], 1 + bidirectional
-    a = 1 + (layers - 1) * (runs + 1)
-    b = inputs + 2 * layers
-    most = budget // (blocks * runs)  # a H^2 + b H is at most this
-    return np.int64((math.isqrt(b * b + 4 * a * most) - b) // (2 * a))
+def without_each_cell_in_numpy(x, answers, W_ih, W_hh, b, W_out):
+    x, answers, W_ih, W_hh, b, W_out = (z.numpy() for z in (x, answers, W_ih, W_hh, b, W_out))
+
+    def sigmoid(z):
+        return 1 / (1 + np.exp(-z))
+
+    n, H, shares = x.shape[1], W_hh.shape[1], []
+    for k in range(H):
+        h, c = np.zeros((n, H)), np.zeros((n, H))
+        for x_t in x:
+            a = (x_t @ W_ih.T + h @ W_hh.T + b).reshape(n, 4, H)
+            c = sigmoid(a[:, 1]) * c + sigmoid(a[:, 0]) * np.tanh(a[:, 2])
+            c[:, k] = np.average(c[:, k])
+            h = sigmoid(a[:, 3]) * np.tanh(c)
+        shares.append(np.mean(np.argmax(h @ W_out.T, axis=1) == answers))
+    return mt.tensor(shares)
 
 
 # read_padded
@@ -425,7 +435,7 @@ def distances_as_fractions(model, batches):
 right = {
     "peephole_cell": [peephole_with_one_matrix, peephole_unit_by_unit, peephole_with_float],
     "moved_gru": [moved_block_by_block, moved_with_numpy],
-    "widest": [widest_one_by_one, widest_by_a_formula],
+    "without_each_cell": [without_each_cell_in_copies, without_each_cell_in_numpy],
     "read_padded": [
         padded_one_by_one,
         padded_with_fewer_and_fewer,

@@ -269,5 +269,9 @@ engine = exercise(
     run=_run_program,
     gradients=False,
     reasons=(_first_slip,),
+    after_passing=(
+        "PyTorch keeps gradients as values when it is asked to: autograd.grad(y, x, "
+        "create_graph=True)."
+    ),
     see='chapter 00, "An engine for numbers"',
 )(Value)

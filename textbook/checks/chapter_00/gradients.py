@@ -40,6 +40,10 @@ def _all_in_front(check, answer, g, shape):
     forbidden=("backward",),
     instead="sums over the copies",
     reasons=(_all_in_front,),
+    after_passing=(
+        "Shorter: one unflatten to copies and size for all axes, and one sum over all axes of "
+        "copies."
+    ),
     see='chapter 00, "From numbers to arrays"',
 )
 def sum_copies(g, shape):

@@ -70,6 +70,7 @@ def _matrix_cases(draw, more=()):
     cases=_matrix_cases,
     hidden_cases=lambda draw: _matrix_cases(draw, more=[(11, 30)]),
     gradients=False,
+    after_passing=("Exact, where the matrix is small: abs(np.linalg.eigvals(matrix)).max()."),
     see='chapter 00, "The same matrix again and again"',
 )
 def spectral_radius(matrix, steps):

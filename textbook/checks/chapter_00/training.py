@@ -101,6 +101,9 @@ def _stepped(answer, batches, start, means, squares, t, lr):
     run=_stepped,
     gradients=False,
     reasons=(_by_parts,),
+    after_passing=(
+        "This is called gradient accumulation; large models are trained so on small machines."
+    ),
     see='chapter 00, "Training"',
 )
 def step_in_parts(loss_of, parts, parameters, means, squares, t, lr):

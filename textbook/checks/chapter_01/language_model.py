@@ -43,6 +43,7 @@ def _text_cases(draw, more=()):
     cases=_text_cases,
     hidden_cases=lambda draw: _text_cases(draw, more=[([7, 1, 5, 0], 9)]),
     gradients=False,
+    after_passing=("Faster: all texts as one padded batch, so that a step reads a token of each."),
     see='chapter 01, "A language model"',
 )
 def log_probability(step, texts, start):
@@ -93,6 +94,9 @@ def _best_stays_possible(answer, scores, temperature, top_k, top_p):
     hidden_cases=lambda draw: _sampling_cases(draw, more=[(4, 15, 6, 0.95)]),
     gradients=False,
     properties=(_best_stays_possible,),
+    after_passing=(
+        "Shorter, as there are no ties: the smallest number that stays is a threshold for the row."
+    ),
     see='chapter 01, "Choosing the next token"',
 )
 def sampling_distribution(scores, temperature=1.0, top_k=None, top_p=None):

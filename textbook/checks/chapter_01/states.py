@@ -49,6 +49,7 @@ def _sequence_cases(draw, more=()):
     hidden_cases=lambda draw: _sequence_cases(draw, more=[(4, 1, 2, 3), (5, 9, 3, 4)]),
     forbidden=("rnn",),
     instead="a loop over the steps",
+    after_passing="Faster: nn.RNN on a packed batch, which never computes the padding.",
     see='chapter 01, "Unrolling"',
 )
 def unroll(x, lengths, W_ih, W_hh, b, h0=None):
@@ -117,6 +118,7 @@ def _where_it_is_wrong(check, answer, x, lengths, forward, backward):
         draw, more=[(7, [1, 7, 6, 3], 4, 3), (1, [1], 2, 2)]
     ),
     reasons=(_where_it_is_wrong,),
+    after_passing=("Shorter: nn.RNN(..., bidirectional=True) on a packed batch does just this."),
     see='chapter 01, "Deeper, and in both directions"',
 )
 def both_directions(x, lengths, forward, backward):

@@ -120,6 +120,10 @@ def _never_far_below_zero(check, answer, *case):
     "(F.nll_loss, which runs 'amin', is not allowed either)",
     properties=(_padding_gets_no_gradient,),
     reasons=(_never_far_below_zero,),
+    after_passing=(
+        "Shorter, for the loss: F.cross_entropy with ignore_index, if a target stands for the "
+        "padding."
+    ),
     see='chapter 03, "The loss of a padded batch"',
 )
 def log_probabilities(scores, targets, padding):

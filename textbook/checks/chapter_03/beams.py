@@ -138,6 +138,9 @@ def _no_hypothesis(tokens, end, beams, steps):
     forbidden=("index_select",),
     instead="the rows of the state in square brackets, state[parents], in a search of your own",
     gradients=False,
+    after_passing=(
+        "Faster: the open hypotheses are rows of one batch, so that each step is one call."
+    ),
     see='chapter 03, "Beam search"',
 )
 def beam_search(step, state, start, end, beams, max_length, alpha):

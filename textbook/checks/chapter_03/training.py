@@ -130,6 +130,9 @@ def _whose_loss(check, answer, weights, parts, clip):
     run=_stepped,
     reasons=(_steps_made, _whose_loss),
     gradients=False,
+    after_passing=(
+        "This is called gradient accumulation; large models are trained so on small machines."
+    ),
     see='chapter 03, "The model and its training"',
 )
 def training_step(model, optimizer, parts, clip):

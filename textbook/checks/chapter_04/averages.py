@@ -17,6 +17,10 @@ def _point_cases(draw, more=()):
     cases=_point_cases,
     hidden_cases=lambda draw: _point_cases(draw, more=[(9, 1, 0.3), (7, 4, 2e-3), (12, 5, 2.0)]),
     gradients=False,
+    after_passing=(
+        "Shorter: with the weights p of all points, the guess without i is (o_i - p_ii v_i) / "
+        "(1 - p_ii). But it cancels where p_ii is near 1."
+    ),
     see='chapter 04, "Without any network"',
 )
 def leave_one_out(keys, values, width):

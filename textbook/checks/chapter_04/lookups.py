@@ -58,6 +58,9 @@ def _explained(check, answer, n, error):
     run=_looked_up,
     reasons=(_explained,),
     gradients=False,
+    after_passing=(
+        "Smaller: n - 1 dimensions are enough. Take the mean of all keys away from each."
+    ),
     see='chapter 04, "Sharp and flat queries"',
 )
 def pair_table(n, error):
