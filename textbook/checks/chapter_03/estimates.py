@@ -24,25 +24,21 @@ def _judged(answer):
     if not isinstance(found, dict) or found.keys() != right.keys():
         keys = [*found] if isinstance(found, dict) else found
         return {"the form of the result": keys if keys is None else Words(brief(keys))}
-    numbers = {part: number(value) for part, value in found.items()}
     said = next(
-        (
-            f"{part!r} is {brief(found[part])}, {slip}"
-            for part in right
-            if (slip := _slip(numbers[part], right[part]))
-        ),
+        (f"{part!r} is {slip}" for part in right if (slip := _slip(found[part], right[part]))),
         "each within a tenth",
     )
     return {
         "the form of the result": Words(brief([*right])),
-        "your estimates": Words(said),
+        "your estimate": Words(said),
     }
 
 
-def _slip(value, right):
+def _slip(said, right):
     """By how many times an estimate is wrong, in words; None if it is near enough."""
+    value = number(said)
     if type(value) not in (int, float) or not 0 < value < math.inf:
-        return "and a positive number is asked for"
+        return f"{brief(said)}, and a positive number is asked for"
     ratio = value / right
     if 1 / NEAR <= ratio <= NEAR:
         return None
