@@ -143,7 +143,7 @@ check.moved_gru(moved_gru, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `c[:, unit] = c[:, unit].mean()`, before $h_t$ is computed. Start anew for each unit.
+# `c[:, unit]` is a column: put its mean there before $h_t$ is computed. Start anew for each unit.
 #
 # </details>
 

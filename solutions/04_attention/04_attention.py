@@ -224,7 +224,7 @@ check.pair_table(pair_table, hidden=True)
 # Return a dict with a verdict for each of `names`: `"at once"` if it is learned after `steps` steps; else `"later"` if after `10 * steps`; else
 # `"not yet"`. *Learned* means, at each budget by itself:
 #
-# - of `rates` choose the one with the largest share with seed 0 (no two are equal);
+# - of `rates` choose the one with the largest share with seed 0 (of equal ones, either);
 # - with this rate each of the seeds 1 to 5 gets 0.9 or more.
 #
 # Below, chapter 04's question is tried on short stories: which animal came last? One of the three readers will **never** know. Which, and why can
