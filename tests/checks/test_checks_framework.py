@@ -86,6 +86,17 @@ def test_right_answers_pass_and_the_line_says_which_check(answer, hidden, capsys
     assert capsys.readouterr().out == f"scale: all {kind} checks passed\n"
 
 
+def test_who_has_passed_reads_one_line_more(capsys):
+    told = exercise(cases=_cases, see="", after_passing="Shorter: x * factor.")(right)
+    told(with_loop)
+    assert capsys.readouterr().out == "right: all public checks passed\nShorter: x * factor.\n"
+    told(with_loop, hidden=True)
+    assert capsys.readouterr().out == "right: all hidden checks passed\n"
+    with pytest.raises(CheckFailed):
+        told(divide_by_three)
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [

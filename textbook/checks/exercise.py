@@ -139,7 +139,8 @@ class Exercise:
     to use. Each of ``properties`` is a function of (answer, *case) that returns None, or a
     sentence on what the answer violates, though it gives what the reference gives. ``reasons`` only
     explain: functions of (exercise, answer, *case) that return a sentence or None, asked where the
-    answer is wrong and no known mistake fits. ``see`` is the place in the book.
+    answer is wrong and no known mistake fits. ``see`` is the place in the book. ``after_passing``
+    is a line for who has passed: what a shorter or faster answer uses, or what else follows.
     """
 
     reference: object
@@ -152,6 +153,7 @@ class Exercise:
     gradients: bool = True
     run: object = None
     hidden_cases: object = None
+    after_passing: str = ""
     known: dict = field(default_factory=dict, init=False, repr=False)  # outcomes, see _expected
     drawn: dict = field(default_factory=dict, init=False, repr=False)  # see all_cases
     whole: ClassVar = True  # with a reference that answers, and hidden cases
@@ -174,6 +176,8 @@ class Exercise:
             if not hidden:
                 progress.note(self.reference.__module__, self.name, passed)
         print(f"{self.name}: all {'hidden' if hidden else 'public'} checks passed")
+        if self.after_passing and not hidden:
+            print(self.after_passing)
 
     def _examine(self, answer, hidden):
         self._refuse_what_is_no_answer(answer)
