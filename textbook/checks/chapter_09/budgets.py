@@ -82,6 +82,8 @@ def _counted(answer, curves, settings, seeds, budget, goal):
     ),
     run=_counted,
     gradients=False,
+    after_passing="Cheaper: keep the losses of a long run, and every smaller budget can be "
+    "read off later.",
     see='chapter 09, "Depth with and without (C20)"',
 )
 def at_ten_times(train, settings, seeds, budget, goal):

@@ -71,6 +71,8 @@ def _where_it_goes(check, answer, x, memory, allowed):
     run=_counted,
     reasons=(_where_it_goes,),
     gradients=False,
+    after_passing="Shorter: a cross-attention that folds k into T itself; then the block "
+    "stays as it is.",
     see='chapter 10, "One page"',
 )
 def many_beginnings(block, x, memory, allowed):

@@ -53,6 +53,8 @@ def _verdict(p, tokens, vocabulary, kind):
     hidden_cases=lambda draw: _sentence_cases(draw, more=[(2, 3), (25, 100)]),
     run=_shown,
     gradients=False,
+    after_passing="To remember: at 10 tokens a loss below 0.07 promises the sentence, one "
+    "of 0.3 nothing.",
     see='chapter 10, "It learns to translate"',
 )
 def promises(T, V):
