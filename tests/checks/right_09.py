@@ -10,7 +10,7 @@ import numpy as np
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
-from textbook.checks.chapter_09 import Block, FeedForward
+from textbook.checks.chapter_09 import FeedForward
 
 # layer_norm
 
@@ -338,69 +338,48 @@ def gradient_by_backward(x, gain, grad_output, eps=1e-5):
     return [leaf.grad for leaf in leaves]
 
 
-# Block
+# at_ten_times
 
 
-class BlockInSteps(Block.reference):
-    """One mask of numbers: 0 where a query may look, minus infinity elsewhere."""
-
-    def forward(self, x, allowed=None, real=None):
-        batch, n, _ = x.shape
-        normal, mask = self.norm_1(x), mt.zeros(batch, n, n)
-        if allowed is not None:
-            mask = mask.masked_fill(~allowed, -mt.inf)
-        if real is not None:
-            mask = mask.masked_fill(~real.unsqueeze(1), -mt.inf)
-        mask = mask.repeat_interleave(self.attention.num_heads, dim=0)
-        attended = self.attention(normal, normal, normal, attn_mask=mask)[0]
-        total = attended + x
-        for layer in (self.norm_2, *self.feed_forward):
-            attended = layer(total if layer is self.norm_2 else attended)
-        return total + attended
-
-
-class BlockSequenceBySequence(Block.reference):
-    def forward(self, x, allowed=None, real=None):
-        n = x.shape[1]
-        rows = []
-        for b, sequence in enumerate(x):
-            seen = mt.ones(n, n).bool() if allowed is None else allowed
-            seen = seen if real is None else seen & real[b]
-            normal = self.norm_1(sequence).unsqueeze(0)
-            attended, _ = self.attention(normal, normal, normal, attn_mask=seen.logical_not())
-            rows.append(sequence + attended[0])
-        between = mt.stack(rows)
-        return self.feed_forward(self.norm_2(between)) + between
+def ten_times_by_means(train, settings, seeds, budget, goal):
+    """All means first, then a verdict by sets."""
+    verdicts = {}
+    for setting in settings:
+        curves = np.array([train(setting, seed, 10 * budget) for seed in seeds])
+        ends = [
+            curves[:, n - 10 : n].mean(axis=1) < goal for n in (budget, 3 * budget, 10 * budget)
+        ]
+        if ends[0].all():
+            said = "learns"
+        elif ends[2].all():
+            said = "learns later"
+        else:
+            said = "luck of the seed" if np.any(ends) else "never seen to"
+        verdicts[setting] = [[int(end.sum()) for end in ends], said]
+    return verdicts
 
 
-class BlockByHand(Block.reference):
-    """From the weights alone, without the modules."""
-
-    def forward(self, x, allowed=None, real=None):
-        width, heads = x.shape[-1], self.attention.num_heads
-        normal = norm_with_var(x, self.norm_1.weight, self.norm_1.bias)
-        projected = normal @ self.attention.in_proj_weight.T
-        query, key, value = (
-            each.unflatten(-1, (heads, -1)).transpose(1, 2) for each in projected.split(width, -1)
-        )
-        scores = query @ key.mT / math.sqrt(width // heads)
-        if allowed is not None:
-            scores = mt.where(allowed, scores, -mt.inf)
-        if real is not None:
-            scores = mt.where(real[:, None, None], scores, -mt.inf)
-        joined = (scores.softmax(-1) @ value).transpose(1, 2).flatten(2)
-        x = x + joined @ self.attention.out_proj.weight.T
-        return x + self.feed_forward(norm_with_var(x, self.norm_2.weight, self.norm_2.bias))
-
-
-class BlockWithoutWeights(Block.reference):
-    """Without the weights to return, nn.MultiheadAttention takes the fused operation."""
-
-    def forward(self, x, allowed=None, real=None):
-        x_1, mask = self.norm_1(x), None if allowed is None else ~allowed
-        padding = None if real is None else ~real
-        x = x + self.attention(x_1, x_1, x_1, padding, need_weights=False, attn_mask=mask)[0]
-        return x + self.feed_forward(self.norm_2(x))
+def ten_times_by_table(train, settings, seeds, budget, goal):
+    """A table of booleans, filled run by run."""
+    learned = {}
+    for seed in seeds:
+        for setting in settings:
+            losses = train(setting, seed, steps=10 * budget)
+            learned[setting, seed] = [
+                statistics.fmean(losses[k * budget - 10 : k * budget]) < goal for k in (1, 3, 10)
+            ]
+    found = {}
+    for setting in settings:
+        one, three, ten = (sum(learned[setting, seed][i] for seed in seeds) for i in range(3))
+        all_of_them = len(seeds)
+        rules = {
+            "learns": one == all_of_them,
+            "learns later": ten == all_of_them,
+            "never seen to": one + three + ten == 0,
+            "luck of the seed": True,
+        }
+        found[setting] = (one, three, ten), next(name for name, holds in rules.items() if holds)
+    return found
 
 
 # steps_needed
@@ -441,7 +420,7 @@ right = {
     ],
     "broken_blocks": [broken_by_matrices, broken_by_noting_calls],
     "rms_norm_gradient": [gradient_with_the_jacobian, gradient_step_by_step, gradient_in_numpy],
-    "Block": [BlockInSteps, BlockSequenceBySequence, BlockByHand, BlockWithoutWeights],
+    "at_ten_times": [ten_times_by_means, ten_times_by_table],
     "steps_needed": [steps_with_convolve, steps_with_a_running_list],
 }
 refused = {

@@ -10,8 +10,6 @@ from minitorch import nn
 from textbook.checks.chapter_10 import (
     Block,
     CrossAttention,
-    Decoder,
-    Encoder,
     Transformer,
 )
 
@@ -209,66 +207,66 @@ class BlockWithFunctions(Block.reference):
         return total + drop(self.feed_forward(self.feed_forward_norm(total)))
 
 
-# Encoder
+# many_beginnings
 
 
-class EncoderByAppending(Encoder.reference):
-    def __init__(self, make_block, layers, norm):
-        nn.Module.__init__(self)
-        self.blocks = nn.ModuleList()
-        while len(self.blocks) < layers:
-            self.blocks.append(make_block())
-        self.norm = norm
-
-    def forward(self, x, real):
-        batch, n = real.shape
-        for i in range(len(self.blocks)):
-            x = self.blocks[i](x, allowed=real.reshape(batch, 1, 1, n))
-        return self.norm(x)
+def beginnings_with_reshape(block, x, memory, allowed):
+    """Between the parts every beginning is alone; only the queries are laid side by side."""
+    B, k, T, d = x.shape
+    places = mt.arange(T)
+    y = block.norm_1(x).reshape(B * k, T, d)
+    seen = block.attention(y, y, places <= places.unsqueeze(1))
+    x = x + seen.reshape(B, k, T, d)
+    x = x + block.cross(block.norm_3(x).reshape(B, -1, d), memory, allowed).reshape(x.shape)
+    return x + block.feed_forward(block.norm_2(x))
 
 
-class EncoderWithAFullMask(Encoder.reference):
-    """The norm comes first; the mask is written out for every query."""
+class _LaidOut(nn.Module):
+    """A cross-attention for texts that stand one below the other, k of each source."""
 
-    def __init__(self, make_block, layers, norm):
-        nn.Module.__init__(self)
-        self.norm = norm
-        self.blocks = nn.ModuleList(make_block() for _ in range(layers))
+    def __init__(self, cross, k):
+        super().__init__()
+        self.cross, self.k = cross, k
 
-    def forward(self, x, real):
-        n = real.shape[1]
-        allowed = real[:, None, None, :].expand(-1, 1, n, n)
-        for block in self.blocks:
-            x = block(x, allowed)
-        return self.norm(x)
+    def forward(self, x, memory, allowed=None):
+        return self.cross(x.reshape(len(memory), -1, x.shape[-1]), memory, allowed).reshape(x.shape)
 
 
-# Decoder
+def beginnings_by_another_cross(block, x, memory, allowed):
+    """The block itself, with a cross-attention that lays out its queries."""
+    cross, causal = block.cross, mt.ones(x.shape[2], x.shape[2]).bool().tril()
+    block.cross = _LaidOut(cross, x.shape[1])
+    try:
+        return block(x.flatten(0, 1), causal, memory, allowed).reshape(*x.shape)
+    finally:
+        block.cross = cross
 
 
-class DecoderWithPositions(Decoder.reference):
-    def forward(self, tokens, memory, real):
-        places = mt.arange(tokens.shape[1])
-        causal = places <= places.unsqueeze(1)
-        output = self.embed(tokens)
-        for block in self.blocks:
-            output = block(
-                output, allowed=causal, memory=memory, memory_allowed=real[:, None, None]
-            )
-        return self.norm(output) @ self.embed.weight.T
+# promises
 
 
-class DecoderPrefixByPrefix(Decoder.reference):
-    """What the mask replaces: a pass over each prefix, of which the last position counts."""
+def promises_by_logarithms(T, V):
+    """Probabilities as a softmax of scores."""
+    scores = mt.zeros(T, V).double()
+    scores[:, 0] = 1e-3
+    unsure = mt.full((T, V), -1e9).double()
+    unsure[:, 0] = 0.0
+    unsure[T - 1, 1] = 1e-3
+    return {
+        "right below": -math.log(0.5) / T,
+        "wrong above": -math.log(1 / V),
+        "wrong": unsure.softmax(dim=1),
+        "right": scores.softmax(dim=1),
+    }
 
-    def forward(self, tokens, memory, real):
-        scores = []
-        for end in range(1, tokens.shape[1] + 1):
-            x, causal = self.embed(tokens[:, :end]), mt.ones(end, end).tril().bool()
-            for block in self.blocks:
-                x = block(x, causal, memory, real.unsqueeze(1).unsqueeze(2))
-            scores.append(self.embed.scores(self.norm(x))[:, -1])
-        return mt.stack(scores, dim=1)
+
+def promises_by_lists(T, V):
+    rest = (1 - 1.005 / V) / (V - 1)
+    sure = [1.0] + [0.0] * (V - 1)
+    wrong = [sure] * (T - 1) + [[0.498] + [0.0] * (V - 2) + [0.502]]
+    right = [[1.005 / V] + [rest] * (V - 1)] * T
+    bounds = {"right below": np.log(2) / T, "wrong above": np.log(V)}
+    return bounds | {"wrong": mt.tensor(wrong), "right": mt.tensor(right)}
 
 
 # faults
@@ -374,8 +372,8 @@ right = {
     "moved": [moved_by_reach, moved_by_running],
     "CrossAttention": [CrossHeadByHead, CrossWithEinsum],
     "Block": [BlockInALoop, BlockWithFunctions],
-    "Encoder": [EncoderByAppending, EncoderWithAFullMask],
-    "Decoder": [DecoderWithPositions, DecoderPrefixByPrefix],
+    "many_beginnings": [beginnings_with_reshape, beginnings_by_another_cross],
+    "promises": [promises_by_logarithms, promises_by_lists],
     "faults": [faults_one_by_one, faults_of_questions],
     "Transformer": [TransformerSpelledOut, TransformerWithLengths],
 }

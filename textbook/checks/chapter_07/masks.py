@@ -26,7 +26,13 @@ def _hidden_length_cases(draw):
     yield draw.integers(9, 3) + 1, 5, 9
 
 
-@exercise(cases=_length_cases, hidden_cases=_hidden_length_cases, see='chapter 07, "Padding"')
+@exercise(
+    cases=_length_cases,
+    hidden_cases=_hidden_length_cases,
+    after_passing="Shorter: a mask is a comparison of two aranges that broadcast. No loop, "
+    "no tril.",
+    see='chapter 07, "Padding"',
+)
 def chunk_mask(lengths, T, n):
     """Lengths (B), T and n give (B, 1, T, n) boolean: True where a query may look at a key."""
     positions = mt.arange(n)
@@ -101,6 +107,8 @@ def _way(check, answer, masks):
     hidden_cases=_hidden_stack_cases,
     reasons=(_way,),
     gradients=False,
+    after_passing="Shorter: products of matrices of 0 and 1, asked > 0, find the ways in "
+    "any graph.",
     see='chapter 07, "Gradients from the future (C15)"',
 )
 def reach(masks):

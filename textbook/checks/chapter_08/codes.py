@@ -108,6 +108,8 @@ def _shifts_anywhere(answer, shift, omega):
     ),
     properties=(_shifts_anywhere,),
     gradients=False,
+    after_passing="Shorter: with complex numbers it is a product with exp(i omega s); R is "
+    "that in real ones.",
     see='chapter 08, "A shift is a rotation (C18)"',
 )
 def shift_matrix(shift, omega):

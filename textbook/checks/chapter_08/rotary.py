@@ -111,6 +111,8 @@ def _far_places(check, answer, *_):
     reasons=(_far_places,),
     properties=(_keeps_lengths, _scores_depend_on_distance, _has_no_loop),
     gradients=False,
+    after_passing="Faster: programs keep the cosines and sines of all places in a table, "
+    "and look them up.",
     see='chapter 08, "Rotary positions"',
 )
 def rotate(x, positions, base):

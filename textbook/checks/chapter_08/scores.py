@@ -31,6 +31,8 @@ def _published(heads):
     cases=_bias_cases,
     hidden_cases=lambda draw: _bias_cases(draw, more=[(1, 1, 1), (6, 7, 3), (4, 9, 16), (5, 5, 6)]),
     gradients=False,
+    after_passing="Shorter: one table of distances, times a column of slopes. Heads differ "
+    "by a factor alone.",
     see='chapter 08, "A bias for distance"',
 )
 def alibi_bias(queries, keys, heads):
@@ -88,6 +90,8 @@ def _relative_cases(draw, others=()):
         ],
     ),
     gradients=False,
+    after_passing="Cheaper: query @ keys_of.T first, n times 2c + 1 numbers, then pick: no "
+    "(n, n, d).",
     see='chapter 08, "Relative positions"',
 )
 def relative_attention(query, key, value, keys_of, values_of, allowed=None):

@@ -42,6 +42,7 @@ def _other_width(check, answer, weight, bias, longest, segments):
     properties=(_same_as_the_layer,),
     reasons=(_other_width,),
     gradients=False,
+    after_passing="Shorter: an nn.Embedding is such a layer; its one-hot vectors are never made.",
     see='chapter 08, "One-hot positions"',
 )
 def learned_from_one_hot(weight, bias, longest, segments):

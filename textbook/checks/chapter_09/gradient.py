@@ -63,6 +63,7 @@ def _sums_over_all_tokens(check, answer, x, gain, grad_output, eps):
     properties=(_uses_the_gain_once, _takes_out_what_stretches),
     reasons=(_sums_over_all_tokens,),
     gradients=False,
+    after_passing="Shorter: with g = grad * gain, dx = (g - x_hat * mean(g * x_hat)) / r.",
     see='chapter 09, "Its gradient by hand"',
 )
 def rms_norm_gradient(x, gain, grad_output, eps=1e-5):

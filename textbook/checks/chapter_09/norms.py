@@ -87,6 +87,8 @@ def _divides_by_the_root(check, answer, x, gain, bias, eps):
     instead="mean, -, *, / and sqrt",
     properties=(_ignores_shifts,),
     reasons=(_divides_by_the_root, _has_no_size),
+    after_passing="In practice norms are in float32 where all else is in 16 bits: against "
+    "overflow.",
     see='chapter 09, "Layer normalization"',
 )
 def layer_norm(x, gain, bias, eps=1e-5):

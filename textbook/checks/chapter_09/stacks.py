@@ -65,6 +65,8 @@ def _is_the_path_of_its_number(check, answer, weights, values):
     hidden_cases=lambda draw: _stack_cases(draw, others=[(1, 1, 3, 2), (4, 2, 3, 4)]),
     reasons=(_is_the_path_of_its_number, _adds_up),
     gradients=False,
+    after_passing="The list doubles with each layer, the stack does not: it adds up 2^L "
+    "paths in L products.",
     see='chapter 09, "Given its weights, attention is linear"',
 )
 def paths(weights, values):

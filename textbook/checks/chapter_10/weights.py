@@ -95,6 +95,7 @@ SLIPS = {
     run=_as_integers,
     reasons=(part_by_part(SLIPS),),
     gradients=False,
+    after_passing="To remember: with m = 4d a layer of both stacks has about 28 d^2 weights.",
     see='chapter 10, "What each part costs"',
 )
 def weights_more(vocabulary, width, heads, hidden, layers):

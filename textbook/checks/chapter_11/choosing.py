@@ -49,6 +49,8 @@ def _example(check, answer, *_):
     hidden_cases=lambda draw: _choice_cases(draw, others=[(3, 7), (6, 5), (4, 12)], warm=2.0),
     reasons=(_example,),
     gradients=False,
+    after_passing="Faster: topk of the first few hundred; a whole vocabulary need hardly "
+    "ever be sorted.",
     see='chapter 11, "Which piece comes next?"',
 )
 def likely_tokens(scores, share, temperature):

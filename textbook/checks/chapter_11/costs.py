@@ -104,6 +104,8 @@ def _what_is_off(check, answer, *_):
     run=_as_integers,
     reasons=(_what_is_off,),
     gradients=False,
+    after_passing="In practice: sort by length in large windows, or join short texts into "
+    "full rows.",
     see='chapter 11, "What training costs"',
 )
 def pass_flops(vocabulary, width, hidden, encoder_layers, decoder_layers, pairs, batch):

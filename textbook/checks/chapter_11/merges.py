@@ -64,6 +64,7 @@ def _parts(answer, corpus):
     hidden_cases=lambda draw: _corpora(draw, named=HIDDEN),
     run=_parts,
     gradients=False,
+    after_passing="Faster: real tokenizers keep the counts, and change those beside a merge alone.",
     see='chapter 11, "Pieces of words"',
 )
 def merge_once(corpus):

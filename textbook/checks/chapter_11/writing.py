@@ -135,6 +135,8 @@ def _rows(check, answer, *_):
     run=_written,
     reasons=(_rows,),
     gradients=False,
+    after_passing="Faster still: keep keys and values, as in exercise 9, and give a free "
+    "row the next text.",
     see='chapter 10, "It learns to translate"',
 )
 def translate(model, source, start, end, padding, longest):

@@ -39,6 +39,7 @@ def _copies_nothing(answer, query, key, value):
     forbidden=("scaled_dot_product_attention",),
     instead="unflatten or reshape of the queries, and @",
     properties=(_copies_nothing,),
+    after_passing="Shorter: PyTorch's scaled_dot_product_attention has enable_gqa=True for this.",
     see='chapter 12, "What was fixed since"',
 )
 def grouped_attention(query, key, value):

@@ -55,6 +55,8 @@ def _work_is_the_same_for_any_window(answer, *case):
     forbidden=("scaled_dot_product_attention", "softmax"),
     instead="sums of products of keys and values",
     properties=(_work_is_the_same_for_any_window,),
+    after_passing="No loop: two cumulative sums and a difference; in float32 long texts "
+    "cost digits.",
     see='chapter 12, "No softmax"',
 )
 def windowed_attention(query, key, value, width):

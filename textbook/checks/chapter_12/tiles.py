@@ -48,6 +48,8 @@ def _merged(*case):
     forbidden=("scaled_dot_product_attention", "softmax", "logsumexp"),
     instead="amax, maximum, exp, sum and @",
     gradients=False,
+    after_passing="This is the inner step of FlashAttention: the state stays small, however "
+    "many keys come.",
     see='chapter 12, "The same numbers, cheaper"',
 )
 def one_tile(state, scores, value, allowed):

@@ -38,6 +38,8 @@ def _a_tensor(answer, parts):
     forbidden=("cross_entropy",),
     instead="log_softmax or logsumexp, and the blanks as an index",
     properties=(_a_tensor,),
+    after_passing="Shorter: cross_entropy(..., reduction='sum') a part. Gradients of parts "
+    "add up the same way.",
     see='chapter 13, "A masked language model"',
 )
 def blank_loss(parts):

@@ -71,6 +71,7 @@ def _scored(answer, model, prompts, choices, mean):
     hidden_cases=lambda draw: _completion_cases(draw, V=13, size=6, last=2),
     run=_scored,
     gradients=False,
+    after_passing="Cheaper: a prompt's keys and values serve all its completions. Keep them.",
     see='chapter 13, "A causal language model without fine-tuning"',
 )
 def completion_scores(model, prompts, choices, mean):

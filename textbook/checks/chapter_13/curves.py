@@ -65,6 +65,7 @@ def _said(answer, tokens, losses, loss):
     ),
     run=_said,
     reasons=(_example,),
+    after_passing="Shorter: np.interp on the logarithms, but only for a curve that never rises.",
     see='chapter 13, "Loss against tokens (C29)"',
 )
 def tokens_needed(tokens, losses, loss):

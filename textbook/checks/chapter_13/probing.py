@@ -97,6 +97,7 @@ def _constant(check, answer, train, labels, validation, truth, test, strengths):
     gradients=False,
     properties=(_asks_one_by_one,),
     reasons=(_constant,),
+    after_passing="Faster: one eigendecomposition of X^T X serves all strengths.",
     see='chapter 13, "What does it know?"',
 )
 def probe(train, labels, validation, validation_labels, test, strengths):
