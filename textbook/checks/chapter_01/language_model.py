@@ -88,11 +88,19 @@ def _best_stays_possible(answer, scores, temperature, top_k, top_p):
     return "The most probable token must always stay possible, at its own place."
 
 
+def _at_zero(check, answer, scores, temperature, top_k, top_p):
+    """Whether temperature 0 gives one token everything."""
+    if temperature or bool((answer(scores, 0.0, top_k, top_p).amax(dim=-1) == 1).all()):
+        return None
+    return "At temperature 0 the likeliest token has probability 1, exactly."
+
+
 @exercise(
     cases=_sampling_cases,
     hidden_cases=lambda draw: _sampling_cases(draw, more=[(4, 15, 6, 0.95)]),
     gradients=False,
     properties=(_best_stays_possible,),
+    reasons=(_at_zero,),
     see='chapter 01, "Choosing the next token"',
 )
 def sampling_distribution(scores, temperature=1.0, top_k=None, top_p=None):
