@@ -30,7 +30,7 @@ from textbook.checks.arguments import (
     size,
     tensors,
 )
-from textbook.checks.compare import brief, difference, indented
+from textbook.checks.compare import as_array, brief, difference, indented
 from textbook.checks.describe import in_common
 from textbook.checks.errors import in_words, stopped
 from textbook.checks.mistakes import mistakes_of, pairs_of
@@ -89,7 +89,7 @@ class Trial:
         """Whether the answer does on all cases, public and hidden, what this function does."""
         expected = expected or self.exercise._expected
         return not any(
-            differ(self.outcome(hidden, i), expected(function, case, hidden, i))
+            _unlike(self.outcome(hidden, i), expected(function, case, hidden, i), differ)
             for hidden in ((False, True) if self.exercise.whole else (False,))
             for i, case in enumerate(self.cases(hidden))
         )
@@ -97,7 +97,7 @@ class Trial:
     def is_wrong_as(self, function, differ):
         """Whether the answer does what this function does wherever it is wrong and does not stop.
 
-        It begins so, and is seen to do so more than twice.
+        It begins so, and is seen to do so more than twice, in digits that no chance gives twice.
         """
         seen = 0
         for hidden in (False, True) if self.exercise.whole else (False,):
@@ -105,7 +105,8 @@ class Trial:
                 got, right = self.outcomes(hidden, i)
                 if not differ(got, right) or (seen and got.error):
                     continue
-                if differ(got, self.exercise._expected(function, case, hidden, i)):
+                wrong = self.exercise._expected(function, case, hidden, i)
+                if _unlike(got, wrong, differ) or not _wrong_in_digits(got, right, differ):
                     return False
                 seen += 1
         return seen > 2
@@ -488,6 +489,25 @@ def _gradient_difference(got, expected):
         )
     problem = next(_differences(got.gradients, expected.gradients), None)
     return problem and f"The values are right, but not the gradient.\n{problem}"
+
+
+def _unlike(got, wrong, differ):
+    """How an answer differs from a mistake, by gradients that this does not have, too."""
+    return differ(got, wrong) or (differ is _difference and _gradient_difference(wrong, got))
+
+
+def _wrong_in_digits(got, right, differ):
+    """Whether a result that differs, or a gradient, has digits behind the point."""
+    return not _value_difference(got, right) or any(
+        difference(got.results.get(label), value, label) and _has_digits(got.results.get(label))
+        for label, value in right.results.items()
+    )
+
+
+def _has_digits(value):
+    if isinstance(value, (list, tuple, dict)):
+        return any(map(_has_digits, value.values() if isinstance(value, dict) else value))
+    return np.asarray(as_array(value)).dtype.kind == "f"
 
 
 def _differences(got, expected):

@@ -18,7 +18,11 @@ def _matrix_cases(draw, more=()):
     yield 0.5 * mt.eye(3, dtype=mt.float64), 1e-4, 5
     yield 0.5 * mt.eye(2, dtype=mt.float64), 2.0, 9
     yield 0.5 * mt.eye(2, dtype=mt.float64), 1.0, 9  # reached exactly, at distance 0
-    yield 0.5 * mt.ones(2, 2, dtype=mt.float64), 0.5, 20  # all powers are alike, but not element-wise
+    yield (
+        0.5 * mt.ones(2, 2, dtype=mt.float64),
+        0.5,
+        20,
+    )  # all powers are alike, but not element-wise
     yield mt.zeros(3, 3, dtype=mt.float64), 0.1, 6
     for size, scale in [(2, 0.5), (3, 0.4), *more]:
         yield scale * draw.normal(size, size), 1e-3, 60

@@ -19,7 +19,7 @@ def _budget_cases(draw, others=()):
     for kind, inputs, layers, bidirectional, hidden_size in sizes:
         exact = _count()(kind, inputs, hidden_size, layers, bidirectional)
         more = _count()(kind, inputs, hidden_size + 1, layers, bidirectional) - exact
-        for budget in (exact, exact - 1, exact + 2 * more // 3):
+        for budget in (exact, exact - 1, exact + 1, exact + 2 * more // 3):
             yield kind, inputs, layers, bidirectional, budget
     yield "LSTM", 5, 2, True, 10
     yield "GRU", 64, 1, False, 123_456_789_012
@@ -107,6 +107,7 @@ def widest(kind, inputs, layers, bidirectional, budget):
 
 def _bias_cases(draw, more=()):
     yield from [(1, 1, 1, False, 1, 0.5), (3, 2, 3, True, 40, 0.25), (2, 3, 1, False, 10**6, 0.9)]
+    yield 2, 2, 1, False, 1, 0.2  # a gate that is more shut than open
     yield from more
 
 
