@@ -256,8 +256,8 @@ check.open_forget_gates(open_forget_gates, hidden=True)
 #
 # *Core · medium · 30 minutes · 4 points*
 #
-# Set the weights of an LSTM by hand, so that it is a memory with two addresses. It has **two units** and reads four numbers at each step:
-# `write`, `slot` and `read` are 0 or 1, `bit` is $-1$ or $+1$. Unit 0 keeps the bit of slot 0, unit 1 that of slot 1.
+# Set the weights of an LSTM by hand, so that it is a memory with two addresses. It has **two units** and reads four numbers at each step,
+# `write`, `slot`, `bit`, `read` in this order: `bit` is $-1$ or $+1$, the others are 0 or 1. Unit 0 keeps the bit of slot 0, unit 1 that of slot 1.
 #
 # - Where `write` is 1, the unit of this `slot` takes the `bit`. The other keeps its own.
 # - Where `write` is 0, both keep what they have, over hundreds of steps.

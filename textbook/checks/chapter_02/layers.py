@@ -9,6 +9,7 @@ from textbook.checks.exercise import exercise
 
 def _bias_cases(draw, more=()):
     yield from [(1, 1, 1, False, 1, 0.5), (3, 2, 3, True, 40, 0.25), (2, 3, 1, False, 10**6, 0.9)]
+    yield 2, 2, 1, False, 1, 0.2  # a gate that is more shut than open
     yield from more
 
 
