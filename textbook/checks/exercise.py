@@ -38,6 +38,7 @@ from textbook.checks.precision import in_float64
 
 SEEDS = {False: (0, 1, 2), True: (100, 101, 102)}
 SECONDS_FOR_PAIRS = 2
+EXPLAINS = True  # else a wrong answer is only refused
 MUTABLE = (TensorBase, np.ndarray, list, tuple, dict)
 
 
@@ -183,6 +184,8 @@ class Exercise:
             self._refuse_forbidden(got)
             self._refuse_changed_argument(got, case)
             problem = _difference(got, right)
+            if problem and not EXPLAINS:
+                raise CheckFailed(f"{self.name}: not right yet.")
             if problem and not isinstance(got.error, NotImplementedError):
                 with redirect_stdout(io.StringIO()):
                     self._refuse_mistake(trial)
