@@ -509,7 +509,7 @@ def ways_to_go_on(model, encoding, training, validation, context, samples):
         steps=5500,
         every=500,
         samples=200,
-        seeds=3,
+        seeds=5,
     ),
     lacks=partial(lacking, tiny_shakespeare),
 )
@@ -830,7 +830,7 @@ print("token by token with the cache, and all at once: equal to 1e-12:", differe
     way=["no cache", "cache"],
     n=[16, 64],
     width=64,
-    full=dict(n=[16, 64, 256], width=128, seeds=3),
+    full=dict(n=[16, 64, 256], width=128, seeds=5),
 )
 @mt.no_grad()
 def tokens_with_cache(way, n, width):
@@ -1941,7 +1941,7 @@ NARROW = {
         dropout=0.2,
         merges=3000,
         batch=64,
-        seeds=3,
+        seeds=5,
     ),
     lacks=partial(lacking, CORPORA["Multi30k"]),
 )

@@ -2561,7 +2561,7 @@ on_text = mixers_on_text.run()
         mixer=["softmax", "gated"],
         rate=Tuned(0.005, 0.01, 0.02, lowest="nats elsewhere", steps=900),
         steps=[900, 2700],
-        seeds=3,
+        seeds=5,
     ),
 )
 def mixers_on_more_text(mixer, rate, steps, seed):

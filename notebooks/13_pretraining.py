@@ -2561,7 +2561,7 @@ def line_reader(steps, seed):
         steps=240,
         pretraining=800,
         aside=900,
-        seeds=3,
+        seeds=5,
     ),
 )
 def kinds_of_tokens(method, labels, factor, steps, pretraining, aside, seed):
