@@ -784,8 +784,8 @@ for part in PARTS[5:]:
 # stacks that do not train without norms (C20). Why can the encoder do without its self-attention? Our guess: a German
 # piece follows from one or two English words and their places, and the decoder can find these for itself.
 #
-# > **E1 · Without cross-attention, mask or sums {{10 part_left_out: exact match; part=sums}} of the numbers is right, without positions
-# > {{10 part_left_out: exact match; part=positions}}, with all parts {{10 part_left_out: exact match; part=none left out}}.**
+# > **E1 · Without cross-attention, mask or sums no number is right, without positions {{10 part_left_out: exact match; part=positions}} of
+# > them, with all parts {{10 part_left_out: exact match; part=none left out}}.**
 # > *Our question*: which parts does the translator of numbers need?
 # >
 # > *Measured*: Exact match on 300 held-out numbers, five seeds.
