@@ -91,6 +91,8 @@ def bill(n, d):
     return 4 * n**2 * d, 24 * n * d**2
 
 
+# %% evidence
+# The formula beside what the library counts, for blocks and GRU layers
 @mt.no_grad()
 def products_of(layer, n, d):
     """FLOPs of attention's two products, and of all others, as the library counts them."""
@@ -281,11 +283,14 @@ lab.holds("C27", "405B with 128k tokens: above half", attention_share(131072, 16
 # The last column adds up the one before it, for $t$ from 1 to $n$. The sum of all $t$ is
 # about $n^2/2$, that of all $t^2$ about $n^3/3$.
 #
-# Here is a block that writes. Its cache is allocated once, for the longest text, and each token writes one row into
-# it.
+# ### What a text costs (C25)
+#
+# We let one block of width 64 and one GRU layer write, and count. The block is chapter 11's decoder cut down to what
+# matters here: a new token's key and value go into the cache, and its query meets all that are there.
 
 
-# %%
+# %% evidence
+# A block that writes with a cache, which is allocated once; and that it says the same without one
 class Cache:
     """Room for the keys and values of ``longest`` tokens, allocated once."""
 
@@ -317,25 +322,17 @@ class WritingBlock(nn.Module):
         return x + self.down(self.up(x).relu())
 
 
-# %%
 with mt.no_grad():
     mt.manual_seed(0)
     block, cache, x = WritingBlock(16), Cache(5, 16), mt.randn(1, 5, 16)
     for t in range(5):
         last = block(x[:, t : t + 1], cache)
-    at_once = block(x, Cache(5, 16))
+    at_once = block(x, Cache(5, 16))  # its last row alone needs no mask
 print("the last token, with and without cache:", mt.allclose(last, at_once[:, -1:], atol=1e-6))
 
-# %% [markdown]
-# No mask is needed for the last token, which may see all. (The other rows of `at_once` would need one; we throw them
-# away. That is allowed for one block. In a stack the next block reads all rows, so the mask is needed there.)
-#
-# ### What a text costs (C25)
-#
-# We let one block of width 64 and one GRU layer write, and count.
 
-
-# %%
+# %% evidence
+# FLOPs of writing, token by token: experiment
 @lab.experiment(
     "C25",
     way=["recurrence", "cache", "no cache"],
@@ -800,46 +797,18 @@ plot.show(
 )
 
 # %% [markdown]
-# What to see: a slot is a mixture of *places*, and the mixture is fixed after training, whatever the text says.
+# What to see: a slot is a mixture of *places*, and the mixture is fixed after training, whatever the text says. That has
+# two prices.
 #
-# Is so much of attention dispensable? With $c$ slots the weights are a product of an $(n, c)$ and a $(c, n)$ matrix, so
-# their rank is at most $c$. We took trained softmax models and replaced each $(n, n)$ matrix of weights by the nearest
-# one of rank 16. A model of text keeps {{12 low_rank: share kept[2]; task=text}} of its right answers. One that
-# looks things up keeps {{12 low_rank: share kept[2]; task=recall}}. So it depends on the task. (Side road E2 has
-# all ranks.)
+# **It cannot write.** $E$ mixes the keys of all places, also of later ones, before any mask could act. So in training
+# Linformer would read what it should say (side road E3 lets chapter 07's leak test find it), and its matrices fix
+# the longest text. The paper's model is an encoder.
 #
-# ### Why it is no decoder (E3)
-#
-# $E$ mixes keys of all places, also of later ones, before any mask could act. Chapter 07's leak test:
-
-
-# %%
-def squeezed_attention(q, k, v, onto_keys, onto_values):
-    """Linformer: keys and values (n, d) of n places are mixed into slots by matrices (slots, n)."""
-    return F.scaled_dot_product_attention(q, onto_keys @ k, onto_values @ v)
-
-
-mt.manual_seed(0)
-onto, leaks = mt.randn(2, 4, 20), {}
-for name, mix in {
-    "softmax": lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
-    "Linformer": lambda x: squeezed_attention(x, x, x, *onto),
-}.items():
-    x = mt.randn(20, 8, requires_grad=True)
-    mix(x)[3].sum().backward()  # the fourth token
-    leaks[name] = x.grad[4:].abs().amax().item()
-    print(f"{name:9}: what comes later reaches the fourth token: {leaks[name] > 0}")
-
-# %% evidence
-# The leak: verdict
-lab.holds("E3", "in Linformer later tokens reach earlier ones", leaks["Linformer"], above=1e-3)
-lab.holds("E3", "in causal softmax attention they do not", leaks["softmax"], below=1e-12)
-
-# %% [markdown]
-# > **E3 · Not so: in training it would read what it should say.** *Our question*: can Linformer write?
-# >
-# > *Measured*: a later token has a gradient at an earlier output. As a decoder it would cheat in training (chapter 07)
-# > and fail in writing. The paper's model is an encoder. Its matrices also fix the longest text.
+# **It is of low rank.** With $c$ slots the weights are a product of an $(n, c)$ and a $(c, n)$ matrix, so their rank is
+# at most $c$. Is so much of attention dispensable? We took trained softmax models and replaced each $(n, n)$ matrix of
+# weights by the nearest one of rank 16. A model of text keeps {{12 low_rank: share kept[2]; task=text}} of its
+# right answers. One that looks things up keeps {{12 low_rank: share kept[2]; task=recall}}. So it depends on the
+# task. (Side road E2 has all ranks.)
 #
 # ## 5. No softmax
 #
@@ -990,12 +959,13 @@ plot.show(
 # by its decay, here always 0.6. The oldest token is almost white, and the state keeps its shape. In a real model each
 # token chooses its decay; in section 5 it is 1.
 #
-# The recurrence of the first two rows is one operation with its own gradient, which we give to the library.
-# Forwards $h_t$ goes into $h_{t+1}$ times $a_{t+1}$, so backwards its gradient comes from there times $a_{t+1}$: the
-# same recurrence, run backwards in time.
+# How does such a model learn? Forwards $h_t$ goes into $h_{t+1}$ times $a_{t+1}$, so backwards its gradient comes from
+# there times $a_{t+1}$: the same recurrence, run backwards in time. (The folded cell gives the recurrence of the first
+# two rows to the library, as an operation with this gradient.)
 
 
-# %%
+# %% evidence
+# The recurrence and its gradient, an operation of chapter 00's kind; against finite differences
 @operation()
 def decayed_sums(decay, x):
     """h_t = a_t h_(t-1) + x_t along the axis before the last, for decay a and x (..., n, d)."""
@@ -1101,11 +1071,26 @@ print(
 #
 # ## 7. A bench for mixers
 #
-# Which of them is good? To know, all of them must stand in the same model and do the same task. Here is the bench, in
-# three parts: a frame, mixers, tasks.
+# Which of them is good? To know, all of them must stand in the same model and do the same task. Here is the bench: a
+# task, a frame, and the mixers.
 #
-# The code below is what the next two sections measure. On a first evening you may skim it: what you need is the frame's
-# one new idea, and the names of the mixers.
+# **The task.** *Ada keeps bees and Boris keeps goats. It rains, and Ada calls her ...* The next word has been said, and
+# no grammar tells it: look back for *Ada*, and see what she keeps. Most words of a text are not like that. So here is a
+# task that is nothing else, *associative recall* (Arora et al., 2024): pairs of a key and its value, then keys in
+# another order. The answer to each key is its value.
+
+# %% evidence
+# The recall task
+figure, axes = plot.subplots(width=7.5, height=1.3)
+diagrams.recall(axes, [("k3", "b"), ("k1", "d"), ("k7", "a"), ("k4", "b")], "k7", "a")
+plot.show(
+    figure,
+    alt="Four pairs of key and value: k3 b, k1 d, k7 a, k4 b. Then k7 is asked; the answer is a.",
+)
+
+# %% [markdown]
+# With enough pairs it fills any memory of fixed size. (A second task, the text that the book has used since chapter
+# 01, comes in section 9.)
 #
 # **The frame, and one new idea.** After "k3 b" somebody will ask for k3, and b must answer. So b needs a key that
 # says which word stands *before* it. Softmax attention takes two layers for that (chapter 13 will show it). **Token
@@ -1146,7 +1131,8 @@ class Mixer(nn.Module):
 
 
 # %% [markdown]
-# **The mixers** are the formulas of sections 4 to 6, a `mix` each. Attention and linear attention:
+# **The mixers** are the formulas of sections 4 to 6, a `mix` each. Here are attention and linear attention. The other
+# six are written in the same way, and folded.
 
 
 # %%
@@ -1167,11 +1153,8 @@ class LinearMixer(Mixer):
         return weights @ v / (weights.sum(-1, keepdim=True) + 1e-6)
 
 
-# %% [markdown]
-# The recurrences. (`-softplus(-x - b)` in the last one is $\log \sigma(x + b)$, the logarithm of a decay.)
-
-
-# %%
+# %% evidence
+# The other six: gated, the Mamba-2 and the RWKV style, Linformer, linear attention with more features, a GRU
 class GatedMixer(Mixer):
     """A state of d numbers: h_t = a_t h_(t-1) + (1 - a_t) v_t, read through a gate."""
 
@@ -1195,13 +1178,12 @@ class OuterMixer(Mixer):
         self.norm = nn.RMSNorm(width, eps=1e-5)
 
     def mix(self, q, k, v):
-        log_decay = -F.softplus(-(v @ self.fade).squeeze(-1) - self.bias)  # (B, h, n)
+        # -softplus(-x) is log sigmoid(x): the logarithm of a decay, (B, h, n)
+        log_decay = -F.softplus(-(v @ self.fade).squeeze(-1) - self.bias)
         mixed = (q @ k.mT * decays_between(log_decay)) @ v
         return self.split(self.norm(mixed.transpose(1, 2).flatten(2)))
 
 
-# %% evidence
-# Linformer, the RWKV style, twice as many features, a GRU
 class LinformerMixer(Mixer):
     """Keys and values of n places mixed into ``slots`` of them, by matrices that are learned."""
 
@@ -1313,21 +1295,8 @@ def fitted(model, loss_of_batch, steps, rate):
     return model
 
 
-# %% [markdown]
-# **The task** is *associative recall*: pairs of a key and its value, then keys in another order. The answer to each key
-# is its value. It is look-up and nothing else (chapter 04), and it is made to fill a memory. (A second task, the text
-# that the book has used since chapter 01, comes in section 9.)
-
 # %% evidence
-# The recall task
-figure, axes = plot.subplots(width=7.5, height=1.3)
-diagrams.recall(axes, [("k3", "b"), ("k1", "d"), ("k7", "a"), ("k4", "b")], "k7", "a")
-plot.show(
-    figure,
-    alt="Four pairs of key and value: k3 b, k1 d, k7 a, k4 b. Then k7 is asked; the answer is a.",
-)
-
-# %%
+# Sequences of the task, their loss and the share of right answers; the text in three parts, its batches and its loss
 KEYS, VALUES, PAIRS = 64, 16, [4, 8, 16, 32, 64]
 
 
@@ -1345,8 +1314,6 @@ def recall_loss(model):
     return F.cross_entropy(*recalled(model, pairs, 32))
 
 
-# %% evidence
-# The share of right answers, a model for recall; the text in three parts, its batches and its loss
 @mt.no_grad()
 def recall_by_pairs(model, seed):
     """The share of right values for each number of pairs, on sequences of this seed."""
@@ -1983,7 +1950,8 @@ def changed_model(
 # seed, and the noise that both share drops out. Each change may choose among the same rates.
 
 
-# %%
+# %% evidence
+# Train a small decoder with each change: experiment
 @lab.experiment(
     "C36",
     change=["base"],
@@ -2499,6 +2467,40 @@ ranks_of_questions.holds(
 # | 32 | {{12 low_rank: share kept[3]; task=text}} | {{12 low_rank: share kept[3]; task=recall}} | {{12 low_rank_of_questions: share kept[3]}} |
 # | 64 | {{12 low_rank: share kept[4]; task=text}} | {{12 low_rank: share kept[4]; task=recall}} | {{12 low_rank_of_questions: share kept[5]}} |
 #
+# ### Why Linformer is no decoder (E3)
+#
+# *For those who would mask it.* Let us let chapter 07's leak test find it: does the output at the fourth token have a
+# gradient at later ones?
+
+
+# %%
+def squeezed_attention(q, k, v, onto_keys, onto_values):
+    """Linformer: keys and values (n, d) of n places are mixed into slots by matrices (slots, n)."""
+    return F.scaled_dot_product_attention(q, onto_keys @ k, onto_values @ v)
+
+
+mt.manual_seed(0)
+onto, leaks = mt.randn(2, 4, 20), {}
+for name, mix in {
+    "softmax": lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
+    "Linformer": lambda x: squeezed_attention(x, x, x, *onto),
+}.items():
+    x = mt.randn(20, 8, requires_grad=True)
+    mix(x)[3].sum().backward()  # the fourth token
+    leaks[name] = x.grad[4:].abs().amax().item()
+    print(f"{name:9}: what comes later reaches the fourth token: {leaks[name] > 0}")
+
+# %% evidence
+# The leak: verdict
+lab.holds("E3", "in Linformer later tokens reach earlier ones", leaks["Linformer"], above=1e-3)
+lab.holds("E3", "in causal softmax attention they do not", leaks["softmax"], below=1e-12)
+
+# %% [markdown]
+# > **E3 · Not so: in training it would read what it should say.** *Our question*: can Linformer write?
+# >
+# > *Measured*: a later token has a gradient at an earlier output. As a decoder it would cheat in training (chapter 07)
+# > and fail in writing.
+#
 # ### The same mixers on text (E6)
 #
 # *For those who ask whether cheaper attention is worse then.* The lectures say that the cheaper methods tend not to
@@ -2570,6 +2572,62 @@ def mixers_on_more_text(mixer, rate, steps, seed):
 
 
 on_more_text = mixers_on_more_text.run()
+
+
+# %% evidence
+# Linear attention, too: experiment
+@lab.experiment(
+    "E6",
+    rate=0.02,
+    steps=2,
+    full=dict(
+        rate=Tuned(0.02, 0.04, 0.08, lowest="nats elsewhere", steps=900), steps=[900, 2700], seeds=5
+    ),
+)
+def linear_on_more_text(rate, steps, seed):
+    """Linear attention, trained three and nine times as long."""
+    return mixers_on_text("linear", rate, steps, 64, seed)
+
+
+linear_longer = linear_on_more_text.run()
+
+
+# %% evidence
+# The loss where a pair of characters stood in the window before, and where none did: experiment
+@mt.no_grad()
+def nats_at_repeats(model, part, length=64):
+    """The loss in windows side by side, split: is this character and the one before it a repeat?"""
+    count = (len(part) - 1) // length
+    inputs, targets = (part[i : i + count * length].reshape(count, length) for i in (0, 1))
+    pairs = inputs * len(characters) + targets
+    again = (pairs[:, :, None] == pairs[:, None, :]).tril(-1).any(-1).flatten()
+    scores = mt.cat([model(rows) for rows in inputs.split(32)])
+    losses = F.cross_entropy(scores.flatten(0, 1), targets.flatten(), reduction="none")
+    return {
+        "nats where a pair repeats": losses[again].mean().item(),
+        "nats where none does": losses[~again].mean().item(),
+        "share that repeats": again.float().mean().item(),
+    }
+
+
+BEST_RATES = {"softmax": 0.02, "gated": 0.02, "linear": 0.04}  # for 900 steps, as chosen above
+
+
+@lab.experiment(
+    "E6",
+    mixer=["softmax"],
+    steps=2,
+    full=dict(mixer=list(BEST_RATES), steps=900, seeds=5),
+)
+def losses_at_repeats(mixer, steps, seed):
+    """Two blocks with this mixer: the loss on text not seen, split in two."""
+    blocks = [MixerBlock(WRITERS[mixer](64), 64, two_layers(64, 256)) for _ in range(2)]
+    batches = text_batches(mt.Generator().manual_seed(seed))
+    model = fitted(text_model(blocks, 64), batches, steps, BEST_RATES[mixer])
+    return nats_at_repeats(model, reported_text)
+
+
+repeats = losses_at_repeats.run()
 
 # %% evidence
 # Losses on text: figure, tables, verdicts
