@@ -120,7 +120,7 @@ while len(wrote) < 120:
 large("".join(cut.letters[number] for number in wrote))
 
 # %% [markdown]
-# So this is what 2.43 nats a letter read like: each pair of letters is English (or Python), and no word is. Keep it in mind
+# So this is what 2.43 nats a letter read like: each pair of letters is English (or Python), and hardly a word is. Keep it in mind
 # for section 6.
 #
 # The honest program gets its number. The one called *not normalised* gives numbers whose exponentials do not sum to 1. *Peeks*

@@ -115,7 +115,7 @@ def low_rank(axes, width, rank):
     rectangle(axes, 1.5, 0, thin, 1, facecolor=ORANGE, edgecolor=EDGE)
     rectangle(axes, 2, 1 - thin, 1, thin, facecolor=ORANGE, edgecolor=EDGE)
     style = {"ha": "center", "va": "center", "fontsize": 12}
-    for x, y, sign in ((1.25, 0.5, "+"), (1.68, 0.5, "$R$"), (1.87, 0.5, "·"), (2.5, 0.82, "$S$")):
+    for x, y, sign in ((1.25, 0.5, "+"), (1.7, 0.5, "$R$"), (2.5, 0.82, "$S$")):
         axes.text(x, y, sign, **style)
     axes.text(0.5, 0.5, "$W$", bbox={"fc": BLUE, "ec": "none", "pad": 2}, **style)
     axes.text(0.5, -0.2, f"{width**2:,} numbers stay", **style | {"fontsize": 9})
