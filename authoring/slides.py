@@ -86,7 +86,10 @@ def _slides(article: Tag, title: str) -> Iterator[str]:
         first = next(iter(paragraphs), None)
         before = formula.find_all_previous("p") if formula else []
         leading = next((p for p in before if p in paragraphs), first)
-        words = _short(first) + ("" if leading is first else _short(leading, end=True))
+        if leading is first:
+            words = _short(first, leads=bool(formula or table))
+        else:
+            words = _short(first) + _short(leading, leads=True, end=True)
         slides = [heading + words + _copied(formula or table)]
         for figure in figures:
             seen = next((p for p in figure.find_all_next("p") if p in paragraphs), None)
@@ -131,8 +134,11 @@ def _copied(tag: Tag | None) -> str:
     return str(tag) if tag else ""
 
 
-def _short(paragraph: Tag | None, *, end: bool = False) -> str:
-    """The first sentences of a paragraph, as many as fit on a slide, or the last, half as many."""
+def _short(paragraph: Tag | None, *, leads: bool = False, end: bool = False) -> str:
+    """The first sentences of a paragraph, as many as fit on a slide, or the last, half as many.
+
+    What ends with a colon is left out, unless that ``leads`` to what the slide shows.
+    """
     if paragraph is None:
         return ""
     sentences = re.split(r"(?<=[.?!:])\s+(?![^<]*>)", paragraph.decode_contents().strip())
@@ -142,5 +148,8 @@ def _short(paragraph: Tag | None, *, end: bool = False) -> str:
         if kept and words > (LONGEST // 2 if end else LONGEST):
             break
         kept.append(sentence)
-    kept = " ".join(reversed(kept) if end else kept)
-    return f"<p>{BeautifulSoup(kept, 'html.parser')}</p>"
+    if end:
+        kept.reverse()
+    if kept[1:] and kept[-1].endswith(":") and not leads:
+        kept.pop()
+    return f"<p>{BeautifulSoup(' '.join(kept), 'html.parser')}</p>"

@@ -409,7 +409,7 @@ print(f"{sum(weight.numel() for weight in fresh.parameters()):,} weights")
 # ## 3. A step in every direction
 #
 # What does a step of gradient descent change? Take one matrix $W$ of the model. Its gradient $G$ is a matrix of the same shape. A
-# step $W - \eta G$ changes the output for an input $x$ by $-\eta\, G x$. So look at $G$ as a map: for which inputs does the
+# step $W - \eta G$ changes the output for an input $x$ by $-\eta\, G x$. So look at $G$ as a map. For which inputs does the
 # output move far, and for which hardly?
 
 
