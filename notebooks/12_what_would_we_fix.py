@@ -15,7 +15,7 @@
 # - measure what a state of fixed size can hold, and tell a lack of room from a lack of learning;
 # - tell whether a published gain is larger than the noise between seeds.
 #
-# **Time**: about 130 minutes to read, without the side roads and what *Try it* takes; all cells together run in less
+# **Time**: about 120 minutes to read, without the side roads and what *Try it* takes; all cells together run in less
 # than a minute. **Before it**: chapters 05 to 10; chapter 08 for rotary positions, chapter 02 for gates.
 #
 # **When a cell fails**, run the cells above it in order (*Run > Run All Above Selected Cell*). If it still fails,
@@ -1089,7 +1089,7 @@ plot.show(
 )
 
 # %% [markdown]
-# With enough pairs it fills any memory of fixed size. (A second task, the text that the book has used since chapter
+# With enough pairs the task fills any memory of fixed size. (A second task, the text that the book has used since chapter
 # 01, comes in section 9.)
 #
 # **The frame, and one new idea.** After "k3 b" somebody will ask for k3, and b must answer. So b needs a key that
@@ -1478,7 +1478,8 @@ RECALLERS = {
 }
 
 
-# %%
+# %% evidence
+# Train each mixer on pairs: experiment
 @lab.experiment(
     "E4",
     mixer=["softmax", "gated"],
@@ -2145,7 +2146,7 @@ if changed_in_time.full:
 # ## 10. What was fixed since
 #
 # Which of all this is in use? Nearly everything that stayed makes the *cache* smaller, since writing waits for memory
-# (section 2). Five ways, a few lines each.
+# (section 2). Four ways, a few lines each; a fifth, *latent attention*, is a side road (*Writing faster*).
 #
 # **Shared keys.** In *grouped-query attention* (Ainslie et al., 2023) several query heads share one key and one value
 # head. Llama 3 405B has 128 query heads and 8 key heads. Its cache is a sixteenth; the FLOPs of the scores stay.
@@ -2157,18 +2158,6 @@ key, value = mt.randn(2, 1, 2, 100, 16)  # 2 key heads in the cache of 100 token
 for_each = [part.repeat_interleave(4, dim=1) for part in (key, value)]
 mixed = F.scaled_dot_product_attention(query, *for_each)
 print("outputs", tuple(mixed.shape), " numbers in the cache:", 2 * key.numel(), "of", 2 * 8 * 1600)
-
-# %% [markdown]
-# **Latent attention** (DeepSeek-AI, 2024) keeps neither keys nor values, but a short row $c = xD$ from which both can
-# be made, the keys as $k = cU$. And the keys need never be made. With rows, the score is $q\,k^\top = q\,(cU)^\top =
-# (q\,U^\top)\,c^\top$: turn the query once, and it meets the short rows. (Rotary positions would stand between $q$ and
-# $U$; the paper gives them a few numbers of their own.)
-
-# %%
-x, down, up = mt.randn(100, 256), mt.randn(256, 32) / 16, mt.randn(32, 256) / 6
-latent, q = x @ down, mt.randn(256)  # 32 numbers a token are kept
-made, absorbed = q @ (latent @ up).T, (q @ up.T) @ latent.T
-print("the same scores:", mt.allclose(made, absorbed, atol=1e-3))
 
 # %% [markdown]
 # **Windows and sinks.** Let a token see only the last $w$. Then the cache has $w$ entries, and what lies further back
@@ -2731,8 +2720,8 @@ if repeats.full:
 # after 900, is halved after 2,700.
 #
 # **Where are the differences?** Arora et al. found those of larger models at words that repeat a pair. We split our loss
-# in the same way, after 900 steps: has the character stood in its window before, after the same left neighbour? Of the
-# characters of a window of 64 that holds for {{12 losses_at_repeats: share that repeats; mixer=softmax}}.
+# in the same way, after 900 steps: has the character stood in its window before, after the same left neighbour? In
+# windows of 64 a share of {{12 losses_at_repeats: share that repeats; mixer=softmax}} has.
 #
 # | nats a character, 900 steps | a pair repeats | no pair repeats |
 # | --- | --- | --- |
@@ -2895,8 +2884,21 @@ table(["milliseconds", "loop in time", "doubling"], rows, "one recurrence", fold
 #
 # ### Writing faster
 #
-# *For those who run large models.* Two ways to read fewer bytes for each token that is written.
+# *For those who run large models.* Three more ways to read fewer bytes for each token that is written.
 #
+# **Latent attention** (DeepSeek-AI, 2024) keeps neither keys nor values, but a short row $c = xD$ from which both can
+# be made, the keys as $k = cU$. And the keys need never be made. With rows, the score is $q\,k^\top = q\,(cU)^\top =
+# (q\,U^\top)\,c^\top$: turn the query once, and it meets the short rows. (Rotary positions would stand between $q$ and
+# $U$; the paper gives them a few numbers of their own.)
+
+# %%
+mt.manual_seed(0)
+x, down, up = mt.randn(100, 256), mt.randn(256, 32) / 16, mt.randn(32, 256) / 6
+latent, q = x @ down, mt.randn(256)  # 32 numbers a token are kept
+made, absorbed = q @ (latent @ up).T, (q @ up.T) @ latent.T
+print("the same scores:", mt.allclose(made, absorbed, atol=1e-3))
+
+# %% [markdown]
 # **Several tokens at once.** Reading is parallel and writing is not. In *speculative decoding* (Leviathan et al., 2023;
 # Chen et al., 2023) a small model with probabilities $\rho$ proposes some tokens, and the large one, with $p$, reads
 # all of them in one go. Token $x$ is kept with probability $\min(1, p(x) / \rho(x))$. At the first that is not kept, a
