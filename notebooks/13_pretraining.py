@@ -968,11 +968,11 @@ chosen_by_prompt.holds(
 # So we made 88: into one of the three languages *and* from 0 to 9 numbers on, say from German into French and six on. The
 # same two tasks stay out. Such a text takes long to learn, 16 times as long as above. But then one example is enough for
 # {{13 prompts_of_many_tasks: tasks never trained}} of the answers to tasks that were **never trained**. (With seven
-# tasks longer training does not help: in a trial of one seed, eight times as long, 0.04.) A task has become two answers,
+# tasks longer training does not help: in a trial of one seed, eight times as long, 0.04.) A task is now two choices,
 # which language and how far, and one example shows both. **With few tasks a model learns each. With many it learns what
 # they are made of.**
 #
-# > **E4 · From 7 tasks it learns these alone, with {{13 prompts: tasks never trained; examples=1}} of the others right after one example; from 88, others too, {{13 prompts_of_many_tasks: tasks never trained}}.**
+# > **E4 · From 7 tasks it learns these alone; from 88 it makes new ones, right after one example in {{13 prompts_of_many_tasks: tasks never trained}}.**
 # > *Our question*: do examples in the prompt teach a task?
 # >
 # > *Measured*: share of answers without a mistake, five seeds, 7 tasks; with 88 tasks and 16 times the steps three seeds.
@@ -1327,7 +1327,7 @@ cuts.holds(
 # from a wrong neighbour, and is sure of it.) **The map showed how much a head looks, not what for. A cut
 # shows what for.**
 #
-# > **E5 · Yes: layer 1 notes the left neighbour. Forbid that one place, and the loss rises from {{13 layer_1_cut: loss of what came before; cut=as trained}} to {{13 layer_1_cut: loss of what came before; cut=not 1 back}}.**
+# > **E5 · Yes: layer 1 notes the left neighbour. Forbid that one place, and the loss is {{13 layer_1_cut: loss of what came before; cut=not 1 back}} in place of {{13 layer_1_cut: loss of what came before; cut=as trained}}.**
 # > *Our question*: does a model that must look back grow an induction head, and what does each layer do?
 # >
 # > *Measured*: loss of a symbol in nats, five seeds; a guess costs 2.8. The best head of layer 2 has
