@@ -2630,7 +2630,7 @@ for place, name in enumerate(names):
     for steps, mark in ((900, "x"), (2700, "s")):
         if longer and longer.has(steps=steps, **which):
             losses = longer.values("nats a character", steps=steps, **which)
-            axes.plot(losses, [place] * len(losses), mark, color=plot.COLORS[1])
+            axes.plot(losses, [place] * len(losses), mark, color=plot.COLORS[1], fillstyle="none")
 for steps, mark, color in ((300, "o", 0), (900, "x", 1), (2700, "s", 1)):
     if any(runs.best.has(steps=steps) for runs in (on_text, on_more_text)):
         axes.plot(
