@@ -888,6 +888,7 @@ def prompts_of_many_tasks(steps, seed):
     list(descend(model.parameters(), loss, steps, rate=6e-3))
     rng = random.Random(100 + seed)
     return {
+        "said": gone_on(model, NEVER[0], FREE[30:31], 42),
         "trained tasks": right_after_one(model, MANY, rng),
         "tasks never trained": right_after_one(model, NEVER, rng),
     }
@@ -970,8 +971,14 @@ chosen_by_prompt.holds(
 # {{13 prompts_of_many_tasks: tasks never trained}} of the answers to tasks that were **never trained**. (With seven
 # tasks longer training does not help: in a trial of one seed, eight times as long, 0.04.) A task is now two choices,
 # which language and how far, and one example shows both. **With few tasks a model learns each. With many it learns what
-# they are made of.**
-#
+# they are made of.** Here is French to German once more:
+
+# %% evidence
+# The task that was never trained, with one example, for a model that has read 88 others: large
+if many_tasks.full:
+    large(many_tasks.full.where(seed=0)[0]["said"])
+
+# %% [markdown]
 # > **E4 · From 7 tasks it learns these alone; from 88 it makes new ones, right after one example in {{13 prompts_of_many_tasks: tasks never trained}}.**
 # > *Our question*: do examples in the prompt teach a task?
 # >
