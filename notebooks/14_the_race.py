@@ -804,10 +804,20 @@ if out.full and adam.full:
 # > **E1 · Five of nine, Muon most: {{14 one_idea_out: nats a letter; without=nothing}} with all ideas, {{14 without_muon: nats a letter; without=Muon}} without it.**
 # > *Our question*: which ideas of the recipe are worth their time?
 # >
-# > *Measured*: Nats a letter on the closed half after 40 seconds of the race, five seeds. The whole recipe {{14 one_idea_out: nats a letter; without=nothing}}. Without
-# > Muon, AdamW at its best rate, {{14 without_muon: nats a letter; without=Muon}}; without the rate by the clock {{14 one_idea_out: nats a letter; without=rate by the clock}},
-# > token shift {{14 one_idea_out: nats a letter; without=token shift}}, rotary positions {{14 one_idea_out: nats a letter; without=rotary positions}}, wide heads {{14 one_idea_out: nats a letter; without=wide heads}}, squared ReLU
-# > {{14 one_idea_out: nats a letter; without=squared ReLU}}, query-key norm {{14 one_idea_out: nats a letter; without=query-key norm}}, RMS norm {{14 one_idea_out: nats a letter; without=RMS norm}}, zero starts {{14 one_idea_out: nats a letter; without=zero starts}}.
+# > *Measured*: nats a letter on the closed half after 40 seconds of the race, five seeds.
+#
+# | without | nats a letter |
+# | --- | --- |
+# | nothing: the whole recipe | {{14 one_idea_out: nats a letter; without=nothing}} |
+# | Muon (AdamW at its best rate) | {{14 without_muon: nats a letter; without=Muon}} |
+# | rate by the clock | {{14 one_idea_out: nats a letter; without=rate by the clock}} |
+# | rotary positions | {{14 one_idea_out: nats a letter; without=rotary positions}} |
+# | token shift | {{14 one_idea_out: nats a letter; without=token shift}} |
+# | wide heads | {{14 one_idea_out: nats a letter; without=wide heads}} |
+# | squared ReLU | {{14 one_idea_out: nats a letter; without=squared ReLU}} |
+# | RMS norm | {{14 one_idea_out: nats a letter; without=RMS norm}} |
+# | query-key norm | {{14 one_idea_out: nats a letter; without=query-key norm}} |
+# | zero starts | {{14 one_idea_out: nats a letter; without=zero starts}} |
 #
 # ## 6. What it writes (E2)
 #
@@ -948,11 +958,15 @@ if whole.full:
 # > **E2 · After 600 seconds the whole held-out tenth costs {{14 whole_race: nats on the whole tenth; seconds=600}} nats a letter.** *Our question*: how well
 # > does the recipe predict Shakespeare after ten minutes of one core?
 # >
-# > *Measured*: Nats a letter, three seeds, seconds of the race: after 600 seconds {{14 whole_race: nats on the whole tenth; seconds=600}} on the whole held-out tenth,
-# > {{14 whole_race: nats a letter; seconds=600}} on its closed half, {{14 whole_race: training nats; seconds=600}} on text that it learned from;
-# > after 120 seconds {{14 whole_race: nats on the whole tenth; seconds=120}} on the whole tenth. (The 600 seconds of the race took
-# > {{14 whole_race: seconds used; seconds=600}} seconds of processor time, on a busy machine.) Chapter 11's model, after {{11 plays: steps; text=tiny Shakespeare}} steps in
-# > {{11 plays: seconds; text=tiny Shakespeare}} seconds of processor time: {{11 plays: nats a character; text=tiny Shakespeare}}.
+# > *Measured*: nats a letter, three seeds, seconds of the race. (The 600 seconds took {{14 whole_race: seconds used; seconds=600}} seconds
+# > of processor time, on a busy machine.) Chapter 11's model, after {{11 plays: steps; text=tiny Shakespeare}} steps in
+# > {{11 plays: seconds; text=tiny Shakespeare}} seconds of processor time, has {{11 plays: nats a character; text=tiny Shakespeare}} on the whole tenth.
+#
+# | | 120 seconds | 600 seconds |
+# | --- | --- | --- |
+# | the whole held-out tenth | {{14 whole_race: nats on the whole tenth; seconds=120}} | {{14 whole_race: nats on the whole tenth; seconds=600}} |
+# | its closed half | {{14 whole_race: nats a letter; seconds=120}} | {{14 whole_race: nats a letter; seconds=600}} |
+# | text that it learned from | {{14 whole_race: training nats; seconds=120}} | {{14 whole_race: training nats; seconds=600}} |
 #
 # ## 7. Your turn
 #
