@@ -196,7 +196,7 @@ def _found(answer, kinds, n, d):
     hidden_cases=lambda draw: _leak_cases(draw, d=5, seed=1, longer=7),
     run=_found,
     gradients=False,
-    see='chapter 12, "Why it is no decoder"',
+    see='chapter 12, "Why Linformer is no decoder"',
 )
 def leaking(mixers, x):
     """The numbers of the mixers in which an output depends on a later token of x (n, d)."""
