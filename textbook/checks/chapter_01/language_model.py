@@ -101,4 +101,25 @@ def _at_zero(check, answer, scores, temperature, top_k, top_p):
     hidden_cases=lambda draw: _sampling_cases(draw, more=[(4, 15, 6, 0.95)]),
     gradients=False,
     properties=(_best_stays_possible,),
+    after_passing=(
+        "Shorter, as there are no ties: the smallest number that stays is a threshold for the row."
+    ),
     reasons=(_at_zero,),
+    see='chapter 01, "Choosing the next token"',
+)
+def sampling_distribution(scores, temperature=1.0, top_k=None, top_p=None):
+    """The probabilities (B, V) to sample the next token from."""
+    if temperature == 0:
+        return F.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(scores.dtype)
+    scores = scores / temperature
+    if top_k is not None:
+        smallest_kept = scores.topk(top_k, dim=-1)[0][:, -1:]  # (B, 1)
+        scores = scores.masked_fill(scores < smallest_kept, -mt.inf)
+    probabilities = scores.softmax(dim=-1)
+    if top_p is not None:
+        ordered, order = probabilities.sort(dim=-1, descending=True)
+        likelier = ordered.cumsum(dim=-1) - ordered  # what the tokens before each one have together
+        kept = (likelier < top_p).gather(-1, order.argsort(dim=-1))
+        probabilities = probabilities * kept
+        probabilities = probabilities / probabilities.sum(dim=-1, keepdim=True)
+    return probabilities
